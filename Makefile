@@ -1,0 +1,113 @@
+# The one way to set the project up and to run it. What is made here lies under build/. Needed:
+# bash, make, a C++17 compiler, and Python 3.9, 3.10 or 3.11 with its venv module.
+#
+#   PYTHON      interpreter for the virtual environment (default: the first of python3.11,
+#               python3.10, python3.9, python3 that will do)
+#   TENSORFLOW  tensorflow-cpu (default) or tensorflow, the wheel for GPUs
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+PYTHON ?=
+TENSORFLOW ?= tensorflow-cpu
+
+# The two wheels hold the same files, so each has an environment of its own.
+ifeq ($(TENSORFLOW),tensorflow-cpu)
+DEVICE := cpu
+VENV := build/venv
+else ifeq ($(TENSORFLOW),tensorflow)
+DEVICE := gpu
+VENV := build/venv-gpu
+else
+$(error TENSORFLOW=$(TENSORFLOW) is neither tensorflow-cpu (the default) nor tensorflow)
+endif
+
+RUN := $(VENV)/bin/python
+PIP := tools/setup/quietly.sh $(VENV)/setup.log $(RUN) -m pip
+INSTALL := $(PIP) install --constraint constraints.txt
+PYTEST := $(RUN) -m pytest -q -ra
+NATIVE_SOURCES := $(shell find ops_src -type f -not -path '*/__pycache__/*')
+CLANG_FORMATTED := $(shell find ops_src tests -name '*.cc' -o -name '*.h' -o -name '*.cu')
+
+.PHONY: help demo test test-all lint format bench docs horovod wheel lock clean
+help: ## Show this list
+	@sed -n 's/^\([a-z%-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+demo: $(VENV)/.built ## Train the demo model with the stock session and with graph_opt, and compare
+	@$(RUN) -m examples.dlrm.demo
+
+test: $(VENV)/.built ## Run the quick tests
+	@$(PYTEST) -m "not slow" tests
+
+test-all: $(VENV)/.built ## Run all tests, the slow ones too
+	@$(PYTEST) tests
+
+lint: $(VENV)/.with-lint ## Check style, types and formatting; change nothing
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+	@$(RUN) -m mypy
+	@$(VENV)/bin/clang-format --dry-run -Werror $(CLANG_FORMATTED)
+
+format: $(VENV)/.with-lint ## Format the sources as `make lint` wants them
+	@$(RUN) -m ruff check --fix .
+	@$(RUN) -m ruff format .
+	@$(VENV)/bin/clang-format -i $(CLANG_FORMATTED)
+
+bench: $(VENV)/.built $(VENV)/.with-bench ## Run all benchmarks; the figures go to build/bench/
+	@$(RUN) -m tools.bench
+
+bench-%: $(VENV)/.built $(VENV)/.with-bench ## Run one benchmark
+	@$(RUN) -m tools.bench $*
+
+docs: $(VENV)/.built $(VENV)/.with-docs ## Build the reference into build/docs/
+	@$(RUN) -m pdoc --docformat google --output-directory build/docs graph_opt
+	@echo "==> build/docs/index.html"
+
+horovod: $(VENV)/.built $(VENV)/.with-horovod ## Build Horovod into the environment (some minutes)
+
+wheel: $(VENV)/.built ## Build a wheel into build/dist/
+	@$(PIP) wheel --no-deps --no-build-isolation -w build/dist .
+	@ls build/dist/*.whl
+
+lock: $(VENV)/.created ## Pin all dependencies anew in constraints.txt
+	@$(INSTALL) uv
+	@$(RUN) -m uv pip compile -q --universal --python-version 3.9 --fork-strategy requires-python \
+	  --no-annotate --upgrade --all-extras --custom-compile-command "make lock" -o constraints.txt pyproject.toml
+
+clean: ## Remove all that was made, the environments too
+	@rm -rf build *.egg-info graph_opt/ops/*.so
+
+# Each step of the set-up leaves a stamp in the environment, and runs again when something it was
+# made from is newer. The script behind the first one runs each time and touches its stamp only
+# when it made an environment.
+.PHONY: FORCE
+$(VENV)/.created: FORCE
+	@tools/setup/environment.sh $(VENV) $(PYTHON)
+
+# TensorFlow comes before the package itself, whose ops are compiled against it.
+$(VENV)/.installed: $(VENV)/.created pyproject.toml setup.py constraints.txt
+	@tools/setup/require_compiler.sh
+	@echo "==> $(VENV): installing $(TENSORFLOW) and the other dependencies (some minutes the first time)"
+	@$(INSTALL) cmake ninja pip setuptools wheel $(TENSORFLOW)
+	@$(INSTALL) --no-build-isolation -e '.[$(DEVICE),examples,test]'
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.installed $(NATIVE_SOURCES)
+	@tools/setup/require_compiler.sh
+	@echo "==> graph_opt/ops: compiling the ops"
+	@tools/setup/quietly.sh $(VENV)/setup.log $(RUN) setup.py build_ext --inplace
+	@touch $@
+
+$(VENV)/.with-horovod: export HOROVOD_WITH_TENSORFLOW = 1
+$(VENV)/.with-horovod: export HOROVOD_WITHOUT_PYTORCH = 1
+$(VENV)/.with-horovod: export HOROVOD_WITHOUT_MXNET = 1
+$(VENV)/.with-horovod: export HOROVOD_WITH_GLOO = 1
+$(VENV)/.with-horovod: export HOROVOD_WITHOUT_MPI = 1
+$(VENV)/.with-horovod: export MAKEFLAGS = -j4
+# The package is there already, so that its extra brings in what is missing and builds nothing anew.
+$(VENV)/.with-%: $(VENV)/.installed
+	@echo "==> $(VENV): installing what $* needs"
+	@$(INSTALL) --no-build-isolation 'graph_opt[$*]'
+	@touch $@

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Makes the virtual environment, or leaves a good one as it is. What it was made for is written to
+# ENVIRONMENT/.created, which is touched only when something changed (make compares its time).
+#
+# usage: environment.sh ENVIRONMENT [PYTHON]
+set -euo pipefail
+
+environment=$1
+wanted=${2:-}
+stamp=$environment/.created
+here=$(cd "$(dirname "$0")" && pwd)
+
+version_of() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
+
+# An environment holds absolute paths: one that was moved with its checkout is of no use.
+is_good() {
+  local version
+  version=$(version_of "$environment/bin/python") || return 1
+  [[ $version == 3.9 || $version == 3.10 || $version == 3.11 ]] || return 1
+  [ -z "$wanted" ] || [ "$(version_of "$wanted")" = "$version" ] || return 1
+  [ ! -e "$stamp" ] || [ "$(cat "$stamp")" = "$PWD" ] || return 1
+  [ -e "$stamp" ] || "$environment/bin/python" -m pip --version >/dev/null 2>&1
+}
+
+if is_good; then
+  [ -e "$stamp" ] || echo "$PWD" >"$stamp"
+  exit 0
+fi
+
+"$here/require_compiler.sh"
+python=$("$here/find_python.sh" "$wanted")
+echo "==> $environment: virtual environment of $("$python" --version)"
+mkdir -p "$(dirname "$environment")"
+"$python" -m venv --clear "$environment"
+echo "$PWD" >"$stamp"
