@@ -1,0 +1,89 @@
+"""What the op registry says about a node: its outputs' dtypes and whether it has state."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional
+
+from tensorflow.python.framework import op_def_registry
+
+from graph_opt.compat import tf
+
+_REF_OFFSET = 100
+
+
+def op_definition(op: str) -> Optional[Any]:
+    """The OpDef of `op`, or None when this process has no such op (a library not loaded)."""
+    return op_def_registry.get(op)
+
+
+def is_stateful(op: str) -> bool:
+    """Whether `op` has state, its own or a variable it takes by reference (Assign, ScatterAdd).
+
+    Ops unknown to this process count as stateful.
+    """
+    definition = op_definition(op)
+    if definition is None:
+        return True
+    return bool(definition.is_stateful) or any(arg.is_ref for arg in definition.input_arg)
+
+
+def output_dtypes(node: Any) -> Optional[List[int]]:
+    """DataType numbers of the node's outputs in flat order, or None for an unknown op.
+
+    Args:
+      node: A NodeDef. Attributes left out take the OpDef's default.
+
+    Returns:
+      One number a flat output (an output list counts once per element); reference types keep
+      their offset of 100, as in `DataType.DT_FLOAT_REF`.
+    """
+    definition = op_definition(node.op)
+    if definition is None:
+        return None
+    dtypes: List[int] = []
+    for argument in definition.output_arg:
+        types = _argument_types(argument, node, definition)
+        if types is None:
+            return None
+        offset = _REF_OFFSET if argument.is_ref else 0
+        dtypes.extend(number + offset for number in types)
+    return dtypes
+
+
+def _argument_types(argument: Any, node: Any, definition: Any) -> Optional[List[int]]:
+    if argument.type_list_attr:
+        value = _attribute(argument.type_list_attr, node, definition)
+        return None if value is None else list(value.list.type)
+    if argument.type_attr:
+        value = _attribute(argument.type_attr, node, definition)
+        if value is None:
+            return None
+        single = value.type
+    else:
+        single = argument.type
+    if not argument.number_attr:
+        return [single]
+    count = _attribute(argument.number_attr, node, definition)
+    return None if count is None else [single] * count.i
+
+
+def _attribute(name: str, node: Any, definition: Any) -> Optional[Any]:
+    if name in node.attr:
+        return node.attr[name]
+    for attribute in definition.attr:
+        if attribute.name == name and attribute.HasField("default_value"):
+            return attribute.default_value
+    return None
+
+
+def dtype_name(number: int) -> str:
+    """Name of a DataType number: 1 is 'float32', 101 is 'float32_ref'."""
+    return tf.as_dtype(number).name
+
+
+def dtype_size(number: int) -> Optional[int]:
+    """Bytes an element, or None for strings, variants and resources."""
+    base = tf.as_dtype(number).base_dtype
+    if base in (tf.string, tf.variant, tf.resource):
+        return None
+    return int(base.size)

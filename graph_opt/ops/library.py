@@ -1,0 +1,62 @@
+"""Loads the compiled op library, once, on first use."""
+
+from __future__ import annotations
+
+import os
+import threading
+from types import ModuleType
+from typing import Optional
+
+from graph_opt.compat import tf
+
+LIBRARY_PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libgraph_opt_ops.so")
+
+_REBUILD = "run 'pip install .' in the project's directory (or 'make' in a checkout)"
+_OP_TYPES = (
+    "TensorBufferPut",
+    "TensorBufferTake",
+    "TensorBufferCancel",
+    "TensorBufferClose",
+    "TensorBufferSize",
+    "TensorBufferMetrics",
+)
+
+_lock = threading.Lock()
+_library: Optional[ModuleType] = None
+
+
+def load_library() -> ModuleType:
+    """Registers graph_opt's ops with TensorFlow.
+
+    A GraphDef that contains the ops can be imported only after this. Later calls cost nothing.
+
+    Returns:
+      The module of generated Python functions, one for each op (`tensor_buffer_put`, ...).
+
+    Raises:
+      ImportError: The library is missing, or was built for another TensorFlow.
+
+    Example:
+      >>> graph_opt.ops.load_library()
+      >>> tf.import_graph_def(graph_def, name="")
+    """
+    global _library
+    with _lock:
+        if _library is None:
+            _library = _load(LIBRARY_PATH)
+        return _library
+
+
+def _load(path: str) -> ModuleType:
+    if not os.path.exists(path):
+        raise ImportError("graph_opt's compiled ops are missing ({}): {}".format(path, _REBUILD))
+    try:
+        library = tf.load_op_library(path)
+    except (tf.errors.OpError, OSError) as error:
+        raise ImportError(
+            "graph_opt's compiled ops ({}) do not load into TensorFlow {}, perhaps they were built "
+            "for another one: {}. {}".format(path, tf.VERSION, _REBUILD, error)
+        ) from error
+    for op_type in _OP_TYPES:
+        tf.no_gradient(op_type)
+    return library

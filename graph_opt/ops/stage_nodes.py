@@ -1,0 +1,137 @@
+"""NodeDefs of a stage: one buffer, what fills it, and the ops that steer it.
+
+Everything the runner must know stands in these nodes, so that a rewritten GraphDef read from a
+file can be run without anything beside it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Sequence
+
+from graph_opt.compat import tf
+
+KIND_IO = "io"
+KIND_PREFETCH = "prefetch"
+NO_THREAD_POOL = -1
+
+
+class StageFacts(NamedTuple):
+    """What the runner reads from a stage's put nodes.
+
+    Attributes:
+      name: The stage's name, its buffer's shared name and its nodes' name scope.
+      kind: `io` (reads and batches) or `prefetch` (runs lookups).
+      threads_num: Threads that run this put.
+      thread_pool: 0-based index of the session's stage subgraph thread pool; -1 is none.
+      closed_codes: TensorFlow error codes that mean the end of input.
+      ignored_codes: Error codes that skip a batch.
+      upstream: The stage it takes from, '' if none.
+      stream: DeepRec's stream id; no effect on a CPU.
+    """
+
+    name: str
+    kind: str
+    threads_num: int = 1
+    thread_pool: int = NO_THREAD_POOL
+    closed_codes: Sequence[int] = (tf.errors.OUT_OF_RANGE,)
+    ignored_codes: Sequence[int] = ()
+    upstream: str = ""
+    stream: int = 0
+
+
+class BufferFacts(NamedTuple):
+    """Attributes shared by all ops of one buffer.
+
+    Attributes:
+      shared_name: Name under which the device's resource manager keeps the buffer.
+      capacity: Elements it holds at most.
+      timeout_millis: Longest wait of a put or take in milliseconds; 0 is no limit.
+      unordered: Whether elements leave in the order of arrival.
+    """
+
+    shared_name: str
+    capacity: int
+    timeout_millis: int = 0
+    unordered: bool = False
+
+
+def put_attributes(facts: StageFacts) -> Dict[str, Any]:
+    """AttrValues that mark a `TensorBufferPut` as the work of a stage's threads."""
+    return {
+        "_stage_name": _string(facts.name),
+        "_stage_kind": _string(facts.kind),
+        "_stage_threads": tf.AttrValue(i=facts.threads_num),
+        "_stage_thread_pool": tf.AttrValue(i=facts.thread_pool),
+        "_stage_closed_codes": _integers(facts.closed_codes),
+        "_stage_ignored_codes": _integers(facts.ignored_codes),
+        "_stage_upstream": _string(facts.upstream),
+        "_stage_stream": tf.AttrValue(i=facts.stream),
+    }
+
+
+def buffer_attributes(buffer: BufferFacts) -> Dict[str, Any]:
+    """AttrValues that name the buffer; every op of the buffer carries the same."""
+    return {
+        "container": _string(""),
+        "shared_name": _string(buffer.shared_name),
+        "shared_capacity": tf.AttrValue(i=buffer.capacity),
+    }
+
+
+def waiting_attributes(buffer: BufferFacts) -> Dict[str, Any]:
+    """AttrValues of the two ops that wait, put and take."""
+    attributes = buffer_attributes(buffer)
+    attributes["timeout_millis"] = tf.AttrValue(i=buffer.timeout_millis)
+    attributes["unordered"] = tf.AttrValue(b=buffer.unordered)
+    return attributes
+
+
+def control_nodes(scope: str, buffer: BufferFacts, device: str) -> List[Any]:
+    """NodeDefs that steer a buffer: cancel, resume, close, size, metrics, in graph order.
+
+    Args:
+      scope: Name scope of the nodes, without a trailing slash.
+      buffer: The buffer they steer.
+      device: Where the buffer lives.
+
+    Returns:
+      NodeDefs whose inputs are all among them.
+    """
+    code = _node(scope + "/status_code", "Placeholder", device, _placeholder(tf.int32))
+    message = _node(scope + "/status_message", "Placeholder", device, _placeholder(tf.string))
+    cancel = _control(scope, "TensorBufferCancel", "TensorBufferCancel", buffer, device)
+    cancel.input.extend([code.name, message.name])
+    cancel.attr["is_cancelled"].b = True
+    cancel.attr["num_status"].i = 1
+    resume = _control(scope, "TensorBufferResume", "TensorBufferCancel", buffer, device)
+    resume.attr["is_cancelled"].b = False
+    resume.attr["num_status"].i = 0
+    rest = [
+        _control(scope, op, op, buffer, device)
+        for op in ("TensorBufferClose", "TensorBufferSize", "TensorBufferMetrics")
+    ]
+    return [code, message, cancel, resume] + rest
+
+
+def _control(scope: str, name: str, op: str, buffer: BufferFacts, device: str) -> Any:
+    return _node("{}/{}".format(scope, name), op, device, buffer_attributes(buffer))
+
+
+def _node(name: str, op: str, device: str, attributes: Dict[str, Any]) -> Any:
+    node = tf.NodeDef(name=name, op=op, device=device)
+    for key, value in attributes.items():
+        node.attr[key].CopyFrom(value)
+    return node
+
+
+def _placeholder(dtype: Any) -> Dict[str, Any]:
+    shape = tf.TensorShape([]).as_proto()
+    return {"dtype": tf.AttrValue(type=dtype.as_datatype_enum), "shape": tf.AttrValue(shape=shape)}
+
+
+def _string(text: str) -> Any:
+    return tf.AttrValue(s=text.encode("utf-8"))
+
+
+def _integers(values: Sequence[int]) -> Any:
+    return tf.AttrValue(list=tf.AttrValue.ListValue(i=list(values)))

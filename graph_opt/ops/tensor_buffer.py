@@ -1,0 +1,290 @@
+"""Buffers of tensors between the threads of a stage and those that take from it.
+
+All ops with the same `shared_name` on a device work on one buffer. It holds at most
+`shared_capacity` records; a record is the tensors of one batch, held by reference.
+
+    put ──► [ record n+2 | record n+1 ] ──► take        one take hands out record n and its ticket
+
+A ticket is the place of a record in the order of takes. Given to the put of the buffer behind, it
+makes records leave that buffer in the order in which this one handed them out, whatever the number
+of threads in between.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from graph_opt.compat import tf
+from graph_opt.ops.library import load_library
+
+DEFAULT_RUNNER_GRACE_MILLIS = 5000
+
+METRIC_NAMES = (
+    "capacity",
+    "size",
+    "put_count",
+    "take_count",
+    "dropped",
+    "taken_bytes",
+    "put_wait_micros",
+    "take_wait_micros",
+    "put_waits",
+    "take_waits",
+    "pending_takes",
+    "pending_puts",
+    "closed",
+    "cancelled",
+)
+"""What `tensor_buffer_metrics` yields, in order.
+
+capacity, size: records it may hold, and holds now. put_count, take_count: records let in and handed
+out. dropped: tickets that died on the way to this buffer (batches skipped). taken_bytes: bytes of
+the records handed out. put_wait_micros, take_wait_micros: microseconds spent waiting because it was
+full, or empty, summed over all calls, those that still wait included; put_waits, take_waits: calls
+that had to wait. pending_takes, pending_puts: calls that wait now. closed, cancelled: 0 or 1.
+"""
+
+
+class TakenRecord(NamedTuple):
+    """What a take yields.
+
+    Attributes:
+      record: The tensors as they were put.
+      ticket: Variant scalar: the place of this record in the order of takes.
+    """
+
+    record: List[tf.Tensor]
+    ticket: tf.Tensor
+
+
+def tensor_buffer_put(
+    record: Sequence[tf.Tensor],
+    ticket: Optional[tf.Tensor] = None,
+    *,
+    shared_name: str,
+    shared_capacity: int = 1,
+    timeout_millis: int = 0,
+    unordered: bool = False,
+    container: str = "",
+    name: Optional[str] = None,
+) -> tf.Operation:
+    """Puts a record into a buffer; waits, without holding a thread, while there is no room.
+
+    Args:
+      record: The tensors of one batch, at least one, of any shapes. They are not copied.
+      ticket: Ticket of the take that the batch came from: records leave in the order of those
+        takes. None: in the order of arrival.
+      shared_name: Name of the buffer.
+      shared_capacity: Records it holds at most, the same for all ops of a buffer.
+      timeout_millis: Longest wait in milliseconds; 0 is no limit.
+      unordered: Ignore the ticket.
+      container: Resource container, '' is the default one.
+      name: Name of the node.
+
+    Returns:
+      The operation. It fails with the buffer's error when that is cancelled, with CancelledError
+      when it is closed or the step is cancelled, with DeadlineExceededError after the timeout.
+
+    Example:
+      >>> put = tensor_buffer_put([ids, rows], ticket, shared_name="batches", shared_capacity=2)
+    """
+    return load_library().tensor_buffer_put(
+        record=record,
+        ticket=[] if ticket is None else [ticket],
+        container=container,
+        shared_name=shared_name,
+        shared_capacity=shared_capacity,
+        timeout_millis=timeout_millis,
+        unordered=unordered,
+        name=name,
+    )
+
+
+def tensor_buffer_take(
+    dtypes: Sequence[Any],
+    shapes: Optional[Sequence[Any]] = None,
+    *,
+    shared_name: str,
+    shared_capacity: int = 1,
+    timeout_millis: int = 0,
+    unordered: bool = False,
+    runner_grace_millis: int = DEFAULT_RUNNER_GRACE_MILLIS,
+    container: str = "",
+    name: Optional[str] = None,
+) -> TakenRecord:
+    """Takes the next record out of a buffer; waits, without holding a thread, while there is none.
+
+    Args:
+      dtypes: Types of the record's tensors.
+      shapes: Their static shapes, checked when a record is taken. None: all unknown.
+      shared_name: Name of the buffer.
+      shared_capacity: Records it holds at most, the same for all ops of a buffer.
+      timeout_millis: Longest wait in milliseconds; 0 is no limit.
+      unordered: Issue no ticket: a put given the empty one keeps the order of arrival.
+      runner_grace_millis: Longest wait in milliseconds for a buffer that nothing was ever put into
+        and no runner resumed; 0 is no limit.
+      container: Resource container, '' is the default one.
+      name: Name of the node.
+
+    Returns:
+      The record and its ticket. The op fails with the buffer's error when that is cancelled, with
+      OutOfRangeError when it is closed and empty, with CancelledError when the step is cancelled,
+      with DeadlineExceededError after the timeout, with FailedPreconditionError after the grace.
+
+    Example:
+      >>> (ids, rows), ticket = tensor_buffer_take([tf.int64, tf.float32], shared_name="batches")
+    """
+    outputs = load_library().tensor_buffer_take(
+        dtypes=dtypes,
+        shapes=[] if shapes is None else shapes,
+        container=container,
+        shared_name=shared_name,
+        shared_capacity=shared_capacity,
+        timeout_millis=timeout_millis,
+        unordered=unordered,
+        runner_grace_millis=runner_grace_millis,
+        name=name,
+    )
+    return TakenRecord(list(outputs.record), outputs.ticket)
+
+
+def tensor_buffer_cancel(
+    status: Optional[Tuple[Any, Any]] = None,
+    *,
+    shared_name: str,
+    shared_capacity: int = 1,
+    container: str = "",
+    name: Optional[str] = None,
+) -> tf.Operation:
+    """Fails waiting and later puts and takes, and drops the records, until the buffer is resumed.
+
+    Args:
+      status: Error code (int32 scalar, `tf.errors.*`) and message (string scalar) of that failure.
+        None: CANCELLED. Of several cancels the first one's status is kept.
+      shared_name: Name of the buffer.
+      shared_capacity: Records it holds at most, the same for all ops of a buffer.
+      container: Resource container, '' is the default one.
+      name: Name of the node.
+
+    Returns:
+      The operation.
+
+    Example:
+      >>> tensor_buffer_cancel((tf.errors.DATA_LOSS, "row 17 is torn"), shared_name="batches")
+    """
+    return load_library().tensor_buffer_cancel(
+        code=[] if status is None else [status[0]],
+        message=[] if status is None else [status[1]],
+        is_cancelled=True,
+        container=container,
+        shared_name=shared_name,
+        shared_capacity=shared_capacity,
+        name=name,
+    )
+
+
+def tensor_buffer_resume(
+    *, shared_name: str, shared_capacity: int = 1, container: str = "", name: Optional[str] = None
+) -> tf.Operation:
+    """Opens a buffer anew: records, error, close and tickets are forgotten, a runner is attached.
+
+    Waiting takes go on waiting; waiting puts fail with CancelledError.
+
+    Args:
+      shared_name: Name of the buffer.
+      shared_capacity: Records it holds at most from now on: on a server, an earlier session's graph
+        may have used another capacity, and other types of records.
+      container: Resource container, '' is the default one.
+      name: Name of the node.
+
+    Returns:
+      The operation, of type `TensorBufferCancel`.
+    """
+    return load_library().tensor_buffer_cancel(
+        code=[],
+        message=[],
+        is_cancelled=False,
+        container=container,
+        shared_name=shared_name,
+        shared_capacity=shared_capacity,
+        name=name or "TensorBufferResume",
+    )
+
+
+def tensor_buffer_close(
+    *, shared_name: str, shared_capacity: int = 1, container: str = "", name: Optional[str] = None
+) -> tf.Operation:
+    """Closes a buffer: later puts fail, takes get what is left and then OutOfRangeError.
+
+    Args:
+      shared_name: Name of the buffer.
+      shared_capacity: Records it holds at most, the same for all ops of a buffer.
+      container: Resource container, '' is the default one.
+      name: Name of the node.
+
+    Returns:
+      The operation.
+    """
+    return load_library().tensor_buffer_close(
+        container=container, shared_name=shared_name, shared_capacity=shared_capacity, name=name
+    )
+
+
+def tensor_buffer_size(
+    *, shared_name: str, shared_capacity: int = 1, container: str = "", name: Optional[str] = None
+) -> tf.Tensor:
+    """Number of records in a buffer.
+
+    Args:
+      shared_name: Name of the buffer.
+      shared_capacity: Records it holds at most, the same for all ops of a buffer.
+      container: Resource container, '' is the default one.
+      name: Name of the node.
+
+    Returns:
+      int32 scalar.
+    """
+    return load_library().tensor_buffer_size(
+        container=container, shared_name=shared_name, shared_capacity=shared_capacity, name=name
+    )
+
+
+def tensor_buffer_metrics(
+    *, shared_name: str, shared_capacity: int = 1, container: str = "", name: Optional[str] = None
+) -> tf.Tensor:
+    """What a buffer has seen since it was created.
+
+    Args:
+      shared_name: Name of the buffer.
+      shared_capacity: Records it holds at most, the same for all ops of a buffer.
+      container: Resource container, '' is the default one.
+      name: Name of the node.
+
+    Returns:
+      int64 vector; `METRIC_NAMES` names its elements, `decode_metrics` makes a dict of its value.
+    """
+    return load_library().tensor_buffer_metrics(
+        container=container, shared_name=shared_name, shared_capacity=shared_capacity, name=name
+    )
+
+
+def decode_metrics(values: Sequence[int]) -> Dict[str, int]:
+    """The value of a `tensor_buffer_metrics` tensor as a dict.
+
+    Args:
+      values: As many integers as there are `METRIC_NAMES`, in their order.
+
+    Raises:
+      ValueError: There are more or fewer.
+
+    Example:
+      >>> decode_metrics(session.run(metrics))["take_wait_micros"]
+      1520
+    """
+    if len(values) != len(METRIC_NAMES):
+        raise ValueError(
+            "need one value for each of the {} metrics, got {}".format(
+                len(METRIC_NAMES), len(values)
+            )
+        )
+    return {name: int(value) for name, value in zip(METRIC_NAMES, values)}

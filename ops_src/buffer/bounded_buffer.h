@@ -1,0 +1,382 @@
+#ifndef GRAPH_OPT_BUFFER_BOUNDED_BUFFER_H_
+#define GRAPH_OPT_BUFFER_BOUNDED_BUFFER_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "buffer/buffer_metrics.h"
+#include "buffer/buffer_status.h"
+#include "buffer/deadline_timer.h"
+#include "buffer/ordered_elements.h"
+#include "buffer/pending_call.h"
+#include "buffer/ticket_line.h"
+
+namespace graph_opt {
+
+// A bounded buffer between the threads of a stage and those that take from it.
+//
+// Element needs a default and a move constructor and `int64_t ByteSize() const`. Every call returns
+// at once and ends by its callback, exactly once: in the calling thread if it need not wait, else
+// in the thread that ends the wait. Callbacks run, and elements die, without any lock held.
+//
+// Order. A put may carry the ticket of the take its batch came from (ticket_line.h): elements leave
+// in the order of those takes (ordered_elements.h). Puts without a ticket, with a spent one or with
+// one of an abandoned line keep the order of arrival, and so do waiting takes.
+//
+// Must be held by a shared_ptr.
+template <typename Element>
+class BoundedBuffer : public TicketLine::Listener,
+                      public std::enable_shared_from_this<BoundedBuffer<Element>> {
+ public:
+  struct Taken {
+    Element element;
+    std::shared_ptr<Ticket> ticket;  // null: the take was unordered
+  };
+  using PutCallback = std::function<void(const BufferStatus&)>;
+  using TakeCallback = std::function<void(const BufferStatus&, Taken)>;
+
+  // Capacities are at least 1.
+  BoundedBuffer(std::string name, int64_t capacity) : name_(std::move(name)), capacity_(capacity) {}
+
+  const std::string& name() const { return name_; }
+
+  int64_t capacity() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return capacity_;
+  }
+
+  // Hands `element` in; waits while there is no room for it. `ticket` may be null.
+  void Put(Element element, std::shared_ptr<Ticket> ticket, CallOptions options, PutCallback done) {
+    if (options.unordered) ticket = nullptr;
+    auto call = std::make_shared<PendingPut>(std::move(options), std::move(element),
+                                             std::move(ticket), std::move(done));
+    Locked([&](Aftermath* after) {
+      fed_ = true;
+      if (!cancel_status_.ok()) return End(call, cancel_status_, after);
+      if (closed_) return End(call, ClosedToPuts(*call), after);
+      if (call->HasOpenTicket()) Listen(call->ticket->line());
+      pending_puts_.push_back(call);
+      Flush(after);
+      if (!call->ended) Await(call, &metrics_.put_waits, after);
+    });
+  }
+
+  // Takes the next element out; waits while there is none.
+  void Take(CallOptions options, TakeCallback done) {
+    auto call = std::make_shared<PendingTake>(std::move(options), std::move(done));
+    Locked([&](Aftermath* after) {
+      if (!cancel_status_.ok()) return End(call, cancel_status_, after);
+      pending_takes_.push_back(call);
+      Flush(after);
+      if (call->ended) return;
+      Await(call, &metrics_.take_waits, after);
+      if (!call->ended && !fed_) AwaitRunner(call);
+    });
+  }
+
+  // No more puts. Takes get what is left, waiting puts included, and then OutOfRange.
+  void Close() {
+    Locked([&](Aftermath* after) {
+      closed_ = true;
+      Flush(after);
+    });
+  }
+
+  // Fails waiting and later calls with `status` and drops the elements. Later calls of Cancel
+  // change nothing until Resume: the first error is the one to tell.
+  void Cancel(const BufferStatus& status) {
+    Locked([&](Aftermath* after) {
+      if (cancel_status_.ok()) cancel_status_ = status;
+      after->elements = held_.Clear();
+      EndAllPuts(cancel_status_, after);
+      EndAllTakes(cancel_status_, after);
+    });
+  }
+
+  // Opens the buffer anew for a runner, with this capacity: drops elements and waiting puts,
+  // forgets the status and the close, and abandons the tickets it has issued. Waiting takes go on
+  // waiting.
+  void Resume(int64_t capacity) {
+    std::shared_ptr<TicketLine> old_line = std::make_shared<TicketLine>();
+    Locked([&](Aftermath* after) {
+      fed_ = true;
+      closed_ = false;
+      capacity_ = capacity;
+      cancel_status_ = BufferStatus();
+      old_line.swap(line_);
+      after->elements = held_.Clear();
+      EndAllPuts(BufferStatus(BufferStatus::kCancelled, "buffer '" + name_ + "' was resumed"),
+                 after);
+    });
+    old_line->Abandon();
+  }
+
+  int64_t Size() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return held_.size();
+  }
+
+  BufferMetrics Metrics() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    BufferMetrics metrics = metrics_;
+    metrics.capacity = capacity_;
+    metrics.size = held_.size();
+    metrics.pending_puts = pending_puts_.size();
+    metrics.pending_takes = pending_takes_.size();
+    metrics.closed = closed_;
+    metrics.cancelled = !cancel_status_.ok();
+    metrics.dropped = held_.dropped();
+    for (const auto& call : pending_puts_) metrics.put_wait_micros += call->WaitedMicros();
+    for (const auto& call : pending_takes_) metrics.take_wait_micros += call->WaitedMicros();
+    return metrics;
+  }
+
+  void OnTicketsResolved() override {
+    Locked([&](Aftermath* after) { Flush(after); });
+  }
+
+ private:
+  class PendingPut : public PendingCall {
+   public:
+    PendingPut(CallOptions options, Element element, std::shared_ptr<Ticket> ticket,
+               PutCallback done)
+        : PendingCall(std::move(options)),
+          element(std::move(element)),
+          ticket(std::move(ticket)),
+          done_(std::move(done)) {}
+
+    bool HasOpenTicket() const { return ticket != nullptr && ticket->IsOpen(); }
+
+    Element element;
+    const std::shared_ptr<Ticket> ticket;  // may be null
+
+   private:
+    void RunCallback() override { done_(this->status); }
+    PutCallback done_;
+  };
+
+  class PendingTake : public PendingCall {
+   public:
+    PendingTake(CallOptions options, TakeCallback done)
+        : PendingCall(std::move(options)), done_(std::move(done)) {}
+
+    Taken taken;
+
+   private:
+    void RunCallback() override { done_(this->status, std::move(taken)); }
+    TakeCallback done_;
+  };
+
+  // What is left to do, or to destroy, when the lock is free again.
+  struct Aftermath {
+    std::vector<std::shared_ptr<PendingCall>> ended;
+    std::vector<std::shared_ptr<TicketLine>> advanced;  // lines that others listen to as well
+    std::vector<Element> elements;
+  };
+
+  template <typename Action>
+  void Locked(Action action) {
+    Aftermath after;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      action(&after);
+    }
+    for (const auto& line : after.advanced) line->NotifyExcept(this);
+    for (const auto& call : after.ended) call->Finish();
+  }
+
+  // Everything below is called with the lock held.
+
+  void Flush(Aftermath* after) {
+    bool progress = true;
+    while (progress) {
+      const bool admitted = AdmitPuts(after);
+      const bool served = ServeTakes(after);
+      progress = admitted || served;
+    }
+    if (closed_ && held_.empty() && pending_puts_.empty()) {
+      EndAllTakes(BufferStatus(BufferStatus::kOutOfRange,
+                               "buffer '" + name_ + "' is closed and has no elements left"),
+                  after);
+    }
+  }
+
+  bool AdmitPuts(Aftermath* after) {
+    bool admitted = false;
+    bool arrivals_wait = false;
+    for (auto it = pending_puts_.begin(); it != pending_puts_.end();) {
+      const std::shared_ptr<PendingPut> put = *it;
+      const Ticket* ticket = put->HasOpenTicket() ? put->ticket.get() : nullptr;
+      if ((ticket == nullptr && arrivals_wait) || !held_.HasRoom(ticket, capacity_)) {
+        arrivals_wait = arrivals_wait || ticket == nullptr;
+        ++it;
+        continue;
+      }
+      it = pending_puts_.erase(it);
+      ++metrics_.put_count;
+      if (held_.Insert(std::move(put->element), ticket)) after->advanced.push_back(ticket->line());
+      EndPut(put, BufferStatus(), after);
+      admitted = true;
+    }
+    return admitted;
+  }
+
+  bool ServeTakes(Aftermath* after) {
+    bool served = false;
+    while (!pending_takes_.empty() && held_.FrontMayLeave()) {
+      const std::shared_ptr<PendingTake> take = pending_takes_.front();
+      pending_takes_.pop_front();
+      take->taken.element = held_.PopFront();
+      if (!take->options.unordered) take->taken.ticket = line_->Issue();
+      ++metrics_.take_count;
+      metrics_.taken_bytes += take->taken.element.ByteSize();
+      EndTake(take, BufferStatus(), after);
+      served = true;
+    }
+    return served;
+  }
+
+  void EndPut(const std::shared_ptr<PendingPut>& put, const BufferStatus& status,
+              Aftermath* after) {
+    metrics_.put_wait_micros += put->WaitedMicros();
+    End(put, status, after);
+  }
+
+  void EndTake(const std::shared_ptr<PendingTake>& take, const BufferStatus& status,
+               Aftermath* after) {
+    metrics_.take_wait_micros += take->WaitedMicros();
+    End(take, status, after);
+  }
+
+  void End(const std::shared_ptr<PendingCall>& call, const BufferStatus& status, Aftermath* after) {
+    call->ended = true;
+    call->status = status;
+    after->ended.push_back(call);
+  }
+
+  void EndAllPuts(const BufferStatus& status, Aftermath* after) {
+    for (const auto& put : pending_puts_) EndPut(put, status, after);
+    pending_puts_.clear();
+  }
+
+  void EndAllTakes(const BufferStatus& status, Aftermath* after) {
+    for (const auto& take : pending_takes_) EndTake(take, status, after);
+    pending_takes_.clear();
+  }
+
+  void Listen(const std::shared_ptr<TicketLine>& line) {
+    if (held_.AddLine(line)) line->AddListener(this->shared_from_this());
+  }
+
+  // Lets a call that cannot end now wait: until something else ends it, its deadline passes or its
+  // caller gives up.
+  template <typename Call>
+  void Await(const std::shared_ptr<Call>& call, int64_t* waits, Aftermath* after) {
+    CallOptions& options = call->options;
+    if (options.interruption != nullptr) {
+      call->armed = options.interruption->Arm(FailLater(call, &BoundedBuffer::Interrupted));
+      if (!call->armed) return Fail(call, Interrupted(*call), after);
+    }
+    ++*waits;
+    call->BeginWait();
+    if (options.timeout_millis > 0) {
+      call->deadlines[0] =
+          Schedule(options.timeout_millis, FailLater(call, &BoundedBuffer::TimedOut));
+    }
+  }
+
+  void AwaitRunner(const std::shared_ptr<PendingTake>& take) {
+    const int64_t grace = take->options.runner_grace_millis;
+    if (grace > 0) take->deadlines[1] = Schedule(grace, FailLater(take, &BoundedBuffer::NeverFed));
+  }
+
+  static DeadlineTimer::Token Schedule(int64_t millis, std::function<void()> callback) {
+    const auto when = DeadlineTimer::Clock::now() + std::chrono::milliseconds(millis);
+    return DeadlineTimer::Process().Schedule(when, std::move(callback));
+  }
+
+  // A function that fails the call with what `reason` says by then, unless that is OK or the call
+  // has ended. It may come late: it keeps neither the buffer nor the call alive.
+  template <typename Call>
+  std::function<void()> FailLater(const std::shared_ptr<Call>& call,
+                                  BufferStatus (BoundedBuffer::*reason)(const PendingCall&) const) {
+    std::weak_ptr<BoundedBuffer> weak_buffer = this->shared_from_this();
+    std::weak_ptr<Call> weak_call = call;
+    return [weak_buffer, weak_call, reason] {
+      const std::shared_ptr<BoundedBuffer> buffer = weak_buffer.lock();
+      const std::shared_ptr<Call> call = weak_call.lock();
+      if (buffer == nullptr || call == nullptr) return;
+      buffer->Locked([&](Aftermath* after) {
+        if (call->ended) return;
+        const BufferStatus status = (buffer.get()->*reason)(*call);
+        if (!status.ok()) buffer->Fail(call, status, after);
+      });
+    };
+  }
+
+  void Fail(const std::shared_ptr<PendingPut>& put, const BufferStatus& status, Aftermath* after) {
+    pending_puts_.remove(put);
+    EndPut(put, status, after);
+    Flush(after);  // those behind it may go now, and the buffer may be drained
+  }
+
+  void Fail(const std::shared_ptr<PendingTake>& take, const BufferStatus& status,
+            Aftermath* after) {
+    pending_takes_.remove(take);
+    EndTake(take, status, after);
+  }
+
+  BufferStatus ClosedToPuts(const PendingCall& call) const {
+    return BufferStatus(BufferStatus::kCancelled,
+                        *call.options.caller + ": buffer '" + name_ + "' is closed");
+  }
+
+  BufferStatus Interrupted(const PendingCall& call) const {
+    return BufferStatus(BufferStatus::kCancelled, *call.options.caller +
+                                                      ": the step was cancelled while it waited " +
+                                                      "for buffer '" + name_ + "'");
+  }
+
+  BufferStatus TimedOut(const PendingCall& call) const {
+    const std::string millis = std::to_string(call.options.timeout_millis);
+    return BufferStatus(BufferStatus::kDeadlineExceeded,
+                        *call.options.caller + ": waited timeout_millis = " + millis +
+                            " ms for buffer '" + name_ + "', which holds " +
+                            std::to_string(held_.size()) + " of " + std::to_string(capacity_) +
+                            " elements; the stage at its other end is late or has stopped");
+  }
+
+  BufferStatus NeverFed(const PendingCall& call) const {
+    if (fed_) return BufferStatus();
+    const std::string millis = std::to_string(call.options.runner_grace_millis);
+    return BufferStatus(
+        BufferStatus::kFailedPrecondition,
+        *call.options.caller + ": waited " + millis + " ms for buffer '" + name_ +
+            "', and no prefetch thread has ever fed it: add graph_opt.make_prefetch_hook() to the "
+            "session's hooks, or open the session with graph_opt.Session");
+  }
+
+  const std::string name_;
+
+  mutable std::mutex mutex_;  // guards all below
+  int64_t capacity_;
+  OrderedElements<Element> held_;
+  std::list<std::shared_ptr<PendingPut>> pending_puts_;
+  std::list<std::shared_ptr<PendingTake>> pending_takes_;
+  std::shared_ptr<TicketLine> line_ = std::make_shared<TicketLine>();  // issues the takes' tickets
+  BufferStatus cancel_status_;
+  bool closed_ = false;
+  bool fed_ = false;       // a runner resumed it, or something was put
+  BufferMetrics metrics_;  // what is counted; the rest is filled in by Metrics()
+};
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_BUFFER_BOUNDED_BUFFER_H_

@@ -1,0 +1,56 @@
+#ifndef GRAPH_OPT_BUFFER_TENSOR_BUFFER_RESOURCE_H_
+#define GRAPH_OPT_BUFFER_TENSOR_BUFFER_RESOURCE_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "buffer/bounded_buffer.h"
+#include "tensorflow/core/framework/resource_mgr.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/types.h"
+#include "tensorflow_compat.h"
+
+namespace graph_opt {
+
+// One element of a buffer: references to the tensors of one batch.
+struct TensorRecord {
+  int64_t ByteSize() const;
+
+  std::vector<tensorflow::Tensor> tensors;
+};
+
+using TensorBuffer = BoundedBuffer<TensorRecord>;
+
+// A TensorBuffer in the resource manager of a device, created by whichever of its ops runs first.
+class TensorBufferResource : public tensorflow::ResourceBase {
+ public:
+  TensorBufferResource(const std::string& name, int64_t capacity)
+      : buffer_(std::make_shared<TensorBuffer>(name, capacity)) {}
+
+  TensorBuffer* buffer() const { return buffer_.get(); }
+
+  // Opens the buffer anew, for records of any types: on a server, the next session's graph may
+  // give a buffer of the same name another capacity and other records.
+  void Resume(int64_t capacity);
+
+  // The op called `op_name` says shared_capacity = `capacity`: must be the buffer's.
+  tensorflow::Status CheckCapacity(const std::string& op_name, int64_t capacity) const;
+
+  // The op called `op_name` puts or takes records of `dtypes`: must be those of all others.
+  tensorflow::Status CheckDtypes(const std::string& op_name,
+                                 const tensorflow::DataTypeVector& dtypes);
+
+  std::string DebugString() const override;
+
+ private:
+  const std::shared_ptr<TensorBuffer> buffer_;
+  std::mutex mutex_;
+  tensorflow::DataTypeVector dtypes_;  // empty until a put or take says them; guarded by mutex_
+};
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_BUFFER_TENSOR_BUFFER_RESOURCE_H_

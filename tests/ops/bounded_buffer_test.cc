@@ -1,0 +1,276 @@
+// What puts, takes and the calls that steer a buffer do, without TensorFlow.
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bounded_buffer_testing.h"
+
+namespace graph_opt {
+namespace {
+
+void ElementsLeaveInOrderOfArrival() {
+  auto buffer = MakeBuffer(3);
+  for (int i = 0; i < 3; ++i) CHECK(GetNow(Put(buffer.get(), i)).ok());
+  CHECK(buffer->Size() == 3);
+  for (int i = 0; i < 3; ++i) CHECK(GetNow(Take(buffer.get())).number == i);
+  CHECK(buffer->Size() == 0);
+}
+
+void PutWaitsForRoom() {
+  auto buffer = MakeBuffer(1);
+  CHECK(GetNow(Put(buffer.get(), 0)).ok());
+  std::future<BufferStatus> second = Put(buffer.get(), 1);
+  std::future<BufferStatus> third = Put(buffer.get(), 2);
+  CHECK(!Ready(second) && !Ready(third));
+  CHECK(GetNow(Take(buffer.get())).number == 0);
+  CHECK(GetNow(std::move(second)).ok() && !Ready(third));
+  CHECK(GetNow(Take(buffer.get())).number == 1);
+  CHECK(GetNow(Take(buffer.get())).number == 2);
+}
+
+void WaitingTakesAreServedFirstComeFirstServed() {
+  auto buffer = MakeBuffer(1);
+  std::vector<std::future<Outcome>> takes;
+  for (int i = 0; i < 5; ++i) takes.push_back(Take(buffer.get()));
+  for (int i = 0; i < 5; ++i) {
+    CHECK(!Ready(takes[i]));
+    CHECK(GetNow(Put(buffer.get(), i)).ok());
+    CHECK(GetNow(std::move(takes[i])).number == i);
+  }
+}
+
+void CloseDrains() {
+  auto buffer = MakeBuffer(1);
+  CHECK(GetNow(Put(buffer.get(), 0)).ok());
+  std::future<BufferStatus> waiting = Put(buffer.get(), 1);
+  buffer->Close();
+  const BufferStatus refused = GetNow(Put(buffer.get(), 2));
+  CHECK(refused.code == BufferStatus::kCancelled);
+  CHECK(refused.message == "node: buffer 'b' is closed");
+  CHECK(GetNow(Take(buffer.get())).number == 0);
+  CHECK(GetNow(std::move(waiting)).ok());
+  CHECK(GetNow(Take(buffer.get())).number == 1);
+  const BufferStatus end = GetNow(Take(buffer.get())).status;
+  CHECK(end.code == BufferStatus::kOutOfRange);
+  CHECK(end.message == "buffer 'b' is closed and has no elements left");
+}
+
+void CloseEndsWaitingTakes() {
+  auto buffer = MakeBuffer(1);
+  std::future<Outcome> take = Take(buffer.get());
+  buffer->Close();
+  CHECK(GetNow(std::move(take)).status.code == BufferStatus::kOutOfRange);
+}
+
+void CancelTellsTheFirstErrorToAll() {
+  auto full = MakeBuffer(1);
+  CHECK(GetNow(Put(full.get(), 0)).ok());
+  std::future<BufferStatus> put = Put(full.get(), 1);
+  full->Cancel(BufferStatus(15, "row 17 is torn"));
+  full->Cancel(BufferStatus(1, "later"));
+  full->Close();
+  for (const BufferStatus& status :
+       {GetNow(std::move(put)), GetNow(Put(full.get(), 2)), GetNow(Take(full.get())).status}) {
+    CHECK(status.code == 15);
+    CHECK(status.message == "row 17 is torn");
+  }
+  CHECK(full->Size() == 0);
+  CHECK(full->Metrics().cancelled == 1);
+
+  auto empty = MakeBuffer(1);
+  std::future<Outcome> take = Take(empty.get());
+  empty->Cancel(BufferStatus(15, "row 17 is torn"));
+  CHECK(GetNow(std::move(take)).status.code == 15);
+}
+
+void ResumeOpensAnew() {
+  auto buffer = MakeBuffer(1);
+  CHECK(GetNow(Put(buffer.get(), 0)).ok());
+  std::future<BufferStatus> stale = Put(buffer.get(), 1);
+  buffer->Resume(1);
+  CHECK(GetNow(std::move(stale)).code == BufferStatus::kCancelled);
+  CHECK(buffer->Size() == 0);
+  std::future<Outcome> take = Take(buffer.get());
+  buffer->Resume(1);
+  CHECK(!Ready(take));  // it may be main's, which came before the runner
+  CHECK(GetNow(Put(buffer.get(), 2)).ok());
+  CHECK(GetNow(std::move(take)).number == 2);
+  for (int i = 0; i < 2; ++i) {
+    buffer->Close();
+    buffer->Cancel(BufferStatus(15, "torn"));
+    buffer->Resume(1);
+    CHECK(GetNow(Put(buffer.get(), i)).ok());
+    CHECK(GetNow(Take(buffer.get())).number == i);
+  }
+}
+
+void ResumeSetsTheCapacity() {
+  auto buffer = MakeBuffer(1);
+  buffer->Resume(2);
+  CHECK(buffer->capacity() == 2);
+  for (int i = 0; i < 2; ++i) CHECK(GetNow(Put(buffer.get(), i)).ok());
+  CHECK(!Ready(Put(buffer.get(), 2)));
+}
+
+void DeadlinesFailWhatWaits() {
+  auto buffer = MakeBuffer(1);
+  const BufferStatus take = Get(Take(buffer.get(), Options(10))).status;
+  CHECK(take.code == BufferStatus::kDeadlineExceeded);
+  CHECK(take.message.find(
+            "node: waited timeout_millis = 10 ms for buffer 'b', which holds 0 of 1") == 0);
+  CHECK(GetNow(Put(buffer.get(), 0)).ok());
+  CHECK(Get(Put(buffer.get(), 1, nullptr, Options(10))).code == BufferStatus::kDeadlineExceeded);
+  CHECK(GetNow(Take(buffer.get())).number == 0);
+  std::future<Outcome> nothing_left = Take(buffer.get(), Options(60000));
+  CHECK(!Ready(nothing_left));
+  CHECK(GetNow(Put(buffer.get(), 2)).ok());
+  CHECK(GetNow(std::move(nothing_left)).number == 2);
+}
+
+void EarlierDeadlineOvertakesALaterOne() {
+  auto buffer = MakeBuffer(1);
+  std::future<Outcome> late = Take(buffer.get(), Options(60000));
+  CHECK(Get(Take(buffer.get(), Options(10))).status.code == BufferStatus::kDeadlineExceeded);
+  CHECK(!Ready(late));
+  CHECK(GetNow(Put(buffer.get(), 0)).ok());
+  CHECK(GetNow(std::move(late)).number == 0);
+}
+
+CallOptions Grace(int64_t millis) {
+  CallOptions options = Options();
+  options.runner_grace_millis = millis;
+  return options;
+}
+
+void TakeOfABufferThatNothingFeedsFails() {
+  auto buffer = MakeBuffer(1);
+  const BufferStatus status = Get(Take(buffer.get(), Grace(10))).status;
+  CHECK(status.code == BufferStatus::kFailedPrecondition);
+  CHECK(status.message.find("make_prefetch_hook") != std::string::npos);
+}
+
+void TakeOfAFedBufferWaitsOnAfterTheGrace() {
+  auto buffer = MakeBuffer(1);
+  std::future<Outcome> before_runner = Take(buffer.get(), Grace(10));
+  buffer->Resume(1);
+  std::future<Outcome> after_runner = Take(buffer.get(), Grace(10));
+  CHECK(Get(Take(buffer.get(), Options(50))).status.code == BufferStatus::kDeadlineExceeded);
+  CHECK(!Ready(before_runner) && !Ready(after_runner));
+  buffer->Close();
+  CHECK(GetNow(std::move(before_runner)).status.code == BufferStatus::kOutOfRange);
+  CHECK(GetNow(std::move(after_runner)).status.code == BufferStatus::kOutOfRange);
+}
+
+void CallersGiveUp() {
+  auto buffer = MakeBuffer(1);
+  Caller taker;
+  std::future<Outcome> take = Take(buffer.get(), taker.Options());
+  taker.GiveUp();
+  const BufferStatus status = GetNow(std::move(take)).status;
+  CHECK(status.code == BufferStatus::kCancelled);
+  CHECK(status.message == "node: the step was cancelled while it waited for buffer 'b'");
+  CHECK(GetNow(Take(buffer.get(), taker.Options())).status.code == BufferStatus::kCancelled);
+  CHECK(GetNow(Put(buffer.get(), 0)).ok());
+  CHECK(buffer->Size() == 1);  // it was not given to a caller that had given up
+
+  Caller putter;
+  std::future<BufferStatus> put = Put(buffer.get(), 1, nullptr, putter.Options());
+  std::future<BufferStatus> behind = Put(buffer.get(), 2);
+  putter.GiveUp();
+  CHECK(GetNow(std::move(put)).code == BufferStatus::kCancelled);
+  CHECK(GetNow(Take(buffer.get())).number == 0);
+  CHECK(GetNow(std::move(behind)).ok());
+  CHECK(GetNow(Take(buffer.get())).number == 2);
+  CHECK(taker.armed == 1 && taker.disarmed == 1 && putter.armed == 1 && putter.disarmed == 1);
+}
+
+void GivingUpLateChangesNothing() {
+  auto buffer = MakeBuffer(1);
+  Caller caller;
+  std::future<Outcome> take = Take(buffer.get(), caller.Options());
+  CHECK(GetNow(Put(buffer.get(), 7)).ok());
+  caller.GiveUp();
+  CHECK(GetNow(std::move(take)).number == 7);
+  CHECK(caller.disarmed == 1);
+  Caller orphan;
+  take = Take(buffer.get(), orphan.Options());
+  CHECK(GetNow(Put(buffer.get(), 8)).ok());
+  buffer = nullptr;
+  orphan.GiveUp();
+  CHECK(GetNow(std::move(take)).number == 8);
+}
+
+void CallbacksAndDyingElementsMayCallTheBuffer() {
+  auto buffer = MakeBuffer(1);
+  std::atomic<int> deaths(0);
+  auto batch = [&] {
+    Batch made;
+    made.at_death = std::shared_ptr<void>(nullptr, [&](void*) {
+      buffer->Size();
+      ++deaths;
+    });
+    return made;
+  };
+  CHECK(GetNow(PutBatch(buffer.get(), batch())).ok());
+  std::future<BufferStatus> waiting = PutBatch(buffer.get(), batch());
+  buffer->Cancel(BufferStatus(1, "stop"));
+  CHECK(deaths == 2);
+  buffer->Resume(1);
+  CHECK(GetNow(PutBatch(buffer.get(), batch())).ok());
+  buffer->Resume(1);
+  CHECK(deaths == 3);
+  bool called = false;
+  buffer->Take(Options(), [&](const BufferStatus&, Buffer::Taken) {
+    called = buffer->Metrics().take_count == 1;
+  });
+  CHECK(GetNow(PutBatch(buffer.get(), batch())).ok());
+  CHECK(called && deaths == 4);
+}
+
+void MetricsCountWhatHappened() {
+  auto buffer = MakeBuffer(1);
+  CHECK(Get(Take(buffer.get(), Options(20))).status.code == BufferStatus::kDeadlineExceeded);
+  CHECK(GetNow(Put(buffer.get(), 0)).ok());
+  std::future<BufferStatus> waiting = Put(buffer.get(), 1);
+  BufferMetrics metrics = buffer->Metrics();
+  CHECK(metrics.capacity == 1 && metrics.size == 1 && metrics.put_count == 1);
+  CHECK(metrics.take_waits == 1 && metrics.take_wait_micros >= 20000);
+  CHECK(metrics.put_waits == 1 && metrics.pending_puts == 1 && metrics.pending_takes == 0);
+  for (int i = 0; i < 2; ++i) CHECK(GetNow(Take(buffer.get())).number == i);
+  std::future<Outcome> take = Take(buffer.get());
+  CHECK(buffer->Metrics().pending_takes == 1);
+  buffer->Close();
+  metrics = buffer->Metrics();
+  CHECK(metrics.put_count == 2 && metrics.take_count == 2 && metrics.taken_bytes == 16);
+  CHECK(metrics.closed == 1 && metrics.cancelled == 0 && metrics.pending_takes == 0);
+  CHECK(metrics.take_waits == 2);
+}
+
+const Test kTests[] = {
+    TEST(ElementsLeaveInOrderOfArrival),
+    TEST(PutWaitsForRoom),
+    TEST(WaitingTakesAreServedFirstComeFirstServed),
+    TEST(CloseDrains),
+    TEST(CloseEndsWaitingTakes),
+    TEST(CancelTellsTheFirstErrorToAll),
+    TEST(ResumeOpensAnew),
+    TEST(ResumeSetsTheCapacity),
+    TEST(DeadlinesFailWhatWaits),
+    TEST(EarlierDeadlineOvertakesALaterOne),
+    TEST(TakeOfABufferThatNothingFeedsFails),
+    TEST(TakeOfAFedBufferWaitsOnAfterTheGrace),
+    TEST(CallersGiveUp),
+    TEST(GivingUpLateChangesNothing),
+    TEST(CallbacksAndDyingElementsMayCallTheBuffer),
+    TEST(MetricsCountWhatHappened),
+};
+
+}  // namespace
+}  // namespace graph_opt
+
+int main(int count, char** arguments) {
+  return graph_opt::RunTests(graph_opt::kTests, count, arguments);
+}

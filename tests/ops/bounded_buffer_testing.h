@@ -1,0 +1,172 @@
+// What the tests of BoundedBuffer share: an element, calls that give futures, callers that give up.
+
+#ifndef GRAPH_OPT_TESTS_BOUNDED_BUFFER_TESTING_H_
+#define GRAPH_OPT_TESTS_BOUNDED_BUFFER_TESTING_H_
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "buffer/bounded_buffer.h"
+
+namespace graph_opt {
+
+#define CHECK(condition)                                                           \
+  do {                                                                             \
+    if (!(condition)) {                                                            \
+      std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+      std::exit(1);                                                                \
+    }                                                                              \
+  } while (false)
+
+struct Batch {
+  int64_t ByteSize() const { return 8; }
+
+  int number = -1;
+  std::shared_ptr<void> at_death;  // runs something when the element dies
+};
+
+using Buffer = BoundedBuffer<Batch>;
+using TicketRef = std::shared_ptr<Ticket>;
+
+struct Outcome {
+  BufferStatus status;
+  int number = -1;
+  TicketRef ticket;
+};
+
+inline const std::string& CallerName() {
+  static const std::string* const name = new std::string("node");
+  return *name;
+}
+
+inline CallOptions Options(int64_t timeout_millis = 0) {
+  CallOptions options;
+  options.caller = &CallerName();
+  options.timeout_millis = timeout_millis;
+  return options;
+}
+
+inline std::shared_ptr<Buffer> MakeBuffer(int64_t capacity) {
+  return std::make_shared<Buffer>("b", capacity);
+}
+
+inline std::future<BufferStatus> PutBatch(Buffer* buffer, Batch batch, TicketRef ticket = nullptr,
+                                          CallOptions options = Options()) {
+  auto promise = std::make_shared<std::promise<BufferStatus>>();
+  buffer->Put(std::move(batch), std::move(ticket), std::move(options),
+              [promise](const BufferStatus& status) { promise->set_value(status); });
+  return promise->get_future();
+}
+
+inline std::future<BufferStatus> Put(Buffer* buffer, int number, TicketRef ticket = nullptr,
+                                     CallOptions options = Options()) {
+  Batch batch;
+  batch.number = number;
+  return PutBatch(buffer, std::move(batch), std::move(ticket), std::move(options));
+}
+
+inline std::future<Outcome> Take(Buffer* buffer, CallOptions options = Options()) {
+  auto promise = std::make_shared<std::promise<Outcome>>();
+  buffer->Take(std::move(options), [promise](const BufferStatus& status, Buffer::Taken taken) {
+    promise->set_value(Outcome{status, taken.element.number, std::move(taken.ticket)});
+  });
+  return promise->get_future();
+}
+
+template <typename T>
+bool Ready(const std::future<T>& future) {
+  return future.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+// The outcome, which must come within a minute.
+template <typename T>
+T Get(std::future<T> future) {
+  CHECK(future.wait_for(std::chrono::seconds(60)) == std::future_status::ready);
+  return future.get();
+}
+
+template <typename T>
+T GetNow(std::future<T> future) {
+  CHECK(Ready(future));
+  return future.get();
+}
+
+// A caller that gives up when the test says so.
+class Caller {
+ public:
+  CallOptions Options() {
+    CallOptions options;
+    options.caller = &CallerName();
+    options.interruption.reset(new Handle(this));
+    return options;
+  }
+
+  void GiveUp() {
+    std::function<void()> interrupt;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      gave_up_ = true;
+      interrupt = interrupt_;
+    }
+    if (interrupt) interrupt();
+  }
+
+  int armed = 0;
+  int disarmed = 0;
+
+ private:
+  class Handle : public Interruption {
+   public:
+    explicit Handle(Caller* caller) : caller_(caller) {}
+    bool Arm(std::function<void()> interrupt) override {
+      std::lock_guard<std::mutex> lock(caller_->mutex_);
+      if (caller_->gave_up_) return false;
+      ++caller_->armed;
+      caller_->interrupt_ = std::move(interrupt);
+      return true;
+    }
+    void Disarm() override {
+      std::lock_guard<std::mutex> lock(caller_->mutex_);
+      ++caller_->disarmed;  // and a late interrupt stays possible
+    }
+
+   private:
+    Caller* const caller_;
+  };
+
+  std::mutex mutex_;
+  std::function<void()> interrupt_;
+  bool gave_up_ = false;
+};
+
+struct Test {
+  const char* name;
+  void (*run)();
+};
+
+#define TEST(name) \
+  Test { #name, name }
+
+// Runs the test named on the command line, or all.
+template <size_t kCount>
+int RunTests(const Test (&tests)[kCount], int count, char** arguments) {
+  const std::string wanted = count > 1 ? arguments[1] : "";
+  int run = 0;
+  for (const Test& test : tests) {
+    if (!wanted.empty() && wanted != test.name) continue;
+    std::fprintf(stderr, "%s\n", test.name);
+    test.run();
+    ++run;
+  }
+  return run > 0 ? 0 : 1;
+}
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_TESTS_BOUNDED_BUFFER_TESTING_H_

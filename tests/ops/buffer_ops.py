@@ -1,0 +1,78 @@
+"""All ops of one buffer in the default graph, and ways to run them from several threads."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Callable, Dict, List
+
+from graph_opt.compat import tf
+from graph_opt.ops import tensor_buffer
+
+MOST_SECONDS = 60.0
+
+
+class BufferOps:
+    """A buffer of int64 scalars; `put` puts the value fed into `number`."""
+
+    def __init__(self, shared_name: str = "batches", shared_capacity: int = 1, **waiting: Any):
+        self.names: Dict[str, Any] = {
+            "shared_name": shared_name,
+            "shared_capacity": shared_capacity,
+        }
+        self.number = tf.placeholder(tf.int64, [])
+        self.put = tensor_buffer.tensor_buffer_put([self.number], **self.names, **waiting)
+        taken = tensor_buffer.tensor_buffer_take([tf.int64], [[]], **self.names, **waiting)
+        self.taken = taken.record[0]
+        self.ticket = taken.ticket
+        self.code = tf.placeholder(tf.int32, [])
+        self.message = tf.placeholder(tf.string, [])
+        self.cancel_with = tensor_buffer.tensor_buffer_cancel(
+            (self.code, self.message), **self.names
+        )
+        self.cancel = tensor_buffer.tensor_buffer_cancel(**self.names)
+        self.resume = tensor_buffer.tensor_buffer_resume(**self.names)
+        self.close = tensor_buffer.tensor_buffer_close(**self.names)
+        self.size = tensor_buffer.tensor_buffer_size(**self.names)
+        self.metrics_op = tensor_buffer.tensor_buffer_metrics(**self.names)
+
+    def put_number(self, session: tf.Session, number: int) -> None:
+        """Puts one number; waits while the buffer is full."""
+        session.run(self.put, {self.number: number})
+
+    def metrics(self, session: tf.Session) -> Dict[str, int]:
+        """The buffer's metrics by name."""
+        return tensor_buffer.decode_metrics(session.run(self.metrics_op))
+
+    def await_metric(self, session: tf.Session, name: str, value: int) -> None:
+        """Returns when the metric has this value, which must happen within a minute."""
+        wait_until(lambda: self.metrics(session)[name] == value, "{} = {}".format(name, value))
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Returns when the condition holds, which must happen within a minute."""
+    deadline = time.monotonic() + MOST_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long for " + what
+
+
+def start(
+    threads: ThreadPoolExecutor, session: tf.Session, fetch: Any, feeds: Any = None
+) -> Future:
+    """Runs a step in another thread."""
+    return threads.submit(session.run, fetch, feeds)
+
+
+def result(future: Future) -> Any:
+    """The outcome of a step in another thread, which must come within a minute."""
+    return future.result(MOST_SECONDS)
+
+
+def drain(session: tf.Session, fetch: Any) -> List[Any]:
+    """What the fetch yields until the end of input."""
+    values = []
+    while True:
+        try:
+            values.append(session.run(fetch))
+        except tf.errors.OutOfRangeError:
+            return values

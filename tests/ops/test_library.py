@@ -1,0 +1,53 @@
+"""Loading the compiled ops."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from graph_opt.compat import tf
+from graph_opt.ops import library, load_library, tensor_buffer
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def test_the_library_is_loaded_once() -> None:
+    assert load_library() is load_library()
+
+
+def test_importing_the_room_loads_nothing() -> None:
+    program = (
+        "import graph_opt.ops.tensor_buffer\n"
+        "assert 'libgraph_opt_ops' not in open('/proc/self/maps').read()\n"
+        "graph_opt.ops.load_library()\n"
+        "assert 'libgraph_opt_ops' in open('/proc/self/maps').read()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=str(REPOSITORY), check=True, timeout=120)
+
+
+def test_a_missing_library_says_how_to_build_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "_library", None)
+    monkeypatch.setattr(library, "LIBRARY_PATH", "/nowhere/libgraph_opt_ops.so")
+    with pytest.raises(ImportError, match=r"/nowhere/libgraph_opt_ops.so.*pip install"):
+        load_library()
+
+
+def test_a_library_for_another_tensorflow_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    damaged = tmp_path / "libgraph_opt_ops.so"
+    damaged.write_bytes(b"not a library")
+    monkeypatch.setattr(library, "_library", None)
+    monkeypatch.setattr(library, "LIBRARY_PATH", str(damaged))
+    with pytest.raises(ImportError, match="do not load into TensorFlow"):
+        load_library()
+
+
+def test_gradients_end_at_a_take() -> None:
+    (row,), _ = tensor_buffer.tensor_buffer_take([tf.float32], [[3]], shared_name="rows")
+    assert tf.gradients(tf.reduce_sum(row * 2.0), [row])[0] is not None
+    variable = tf.get_variable("weight", [3])
+    assert tf.gradients(tf.reduce_sum(row * variable), [variable])[0] is not None
