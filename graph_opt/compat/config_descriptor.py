@@ -1,0 +1,135 @@
+"""Message classes that extend TensorFlow's own, made at run time from its descriptors.
+
+The classes live in a file and package of their own (`graph_opt.ConfigProto`), registered the
+way generated `_pb2` modules register theirs. Only the messages on the way to a new field are
+copied; every other one (`GPUOptions`, `ClusterDef`, `RewriterConfig`, ...) stays TensorFlow's
+own class, so that `ConfigProto(gpu_options=tf.GPUOptions(...))` keeps working.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Sequence
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, symbol_database
+
+from graph_opt.compat import tf
+
+_FILE = "graph_opt/config.proto"
+_PACKAGE = "graph_opt"
+_COPIED = ("OptimizerOptions", "GraphOptions", "ConfigProto")
+_SCALARS = {
+    "bool": descriptor_pb2.FieldDescriptorProto.TYPE_BOOL,
+    "int32": descriptor_pb2.FieldDescriptorProto.TYPE_INT32,
+    "string": descriptor_pb2.FieldDescriptorProto.TYPE_STRING,
+}
+
+
+class NewField(NamedTuple):
+    """One field that graph_opt adds.
+
+    Attributes:
+      message: Name of the message that gets it; a name TensorFlow has none of is created.
+      name: Name of the field.
+      number: Its number on the wire.
+      kind: "bool", "int32", "string", or the name of one of graph_opt's own messages.
+      repeated: Whether it is a list.
+    """
+
+    message: str
+    name: str
+    number: int
+    kind: str
+    repeated: bool = False
+
+
+def extended_messages(fields: Sequence[NewField]) -> Dict[str, Any]:
+    """Classes of TensorFlow's config messages with `fields` added.
+
+    Scalars among the new fields know whether they were set (`HasField`), on the wire they are
+    plain proto3 fields: stock `tf.ConfigProto` reads the bytes and keeps what it does not know.
+
+    Args:
+      fields: What to add, in the order in which it is to be declared.
+
+    Returns:
+      Message class by name: "ConfigProto", "GraphOptions", "OptimizerOptions" and one for each
+      message that only `fields` mentions.
+
+    Raises:
+      ValueError: TensorFlow already uses a number or a name of `fields` for something else.
+    """
+    stock_file = descriptor_pb2.FileDescriptorProto()
+    tf.ConfigProto.DESCRIPTOR.file.CopyToProto(stock_file)
+    file = _own_file(stock_file)
+    for field in fields:
+        _add_field(_message_named(file, field.message), field)
+    pool = descriptor_pool.Default()
+    pool.AddSerializedFile(file.SerializeToString())
+    names = [message.name for message in file.message_type]
+    return {name: _message_class(pool, name) for name in names}
+
+
+def _own_file(stock: Any) -> Any:
+    """Our file: the copied messages of `stock`, which reach all others by importing it."""
+    file = descriptor_pb2.FileDescriptorProto(name=_FILE, package=_PACKAGE, syntax="proto3")
+    file.dependency.extend(list(stock.dependency) + [stock.name])
+    copied = [message for message in stock.message_type if message.name in _COPIED]
+    file.message_type.extend(copied)
+    for message in file.message_type:
+        for field in _all_fields(message):
+            if field.type_name:
+                field.type_name = _own_type_name(field.type_name)
+    return file
+
+
+def _all_fields(message: Any) -> List[Any]:
+    fields = list(message.field)
+    for nested in message.nested_type:
+        fields.extend(_all_fields(nested))
+    return fields
+
+
+def _own_type_name(type_name: str) -> str:
+    """`.tensorflow.GraphOptions` becomes ours, `.tensorflow.GPUOptions` stays."""
+    parts = type_name.split(".")
+    if len(parts) < 3 or parts[1] != "tensorflow" or parts[2] not in _COPIED:
+        return type_name
+    return ".".join(["", _PACKAGE] + parts[2:])
+
+
+def _message_named(file: Any, name: str) -> Any:
+    for message in file.message_type:
+        if message.name == name:
+            return message
+    return file.message_type.add(name=name)
+
+
+def _add_field(message: Any, new: NewField) -> None:
+    for field in message.field:
+        if (field.name, field.number) == (new.name, new.number):
+            return  # A TensorFlow that has the field itself (DeepRec) keeps its own.
+        if field.name == new.name or field.number == new.number:
+            raise ValueError(
+                "{}: this TensorFlow has '{}' = {}, which collides with graph_opt's '{}' = {}; "
+                "use the TensorFlow release that graph_opt's installation names".format(
+                    message.name, field.name, field.number, new.name, new.number
+                )
+            )
+    field = message.field.add(name=new.name, number=new.number)
+    field.label = field.LABEL_REPEATED if new.repeated else field.LABEL_OPTIONAL
+    if new.kind not in _SCALARS:
+        field.type = field.TYPE_MESSAGE
+        field.type_name = ".{}.{}".format(_PACKAGE, new.kind)
+        return
+    field.type = _SCALARS[new.kind]
+    if not new.repeated:
+        # A oneof of one: "set to false" differs from "not set", in every protobuf version.
+        message.oneof_decl.add(name="_" + new.name)
+        field.oneof_index = len(message.oneof_decl) - 1
+
+
+def _message_class(pool: Any, name: str) -> Any:
+    descriptor = pool.FindMessageTypeByName("{}.{}".format(_PACKAGE, name))
+    if hasattr(message_factory, "GetMessageClass"):
+        return message_factory.GetMessageClass(descriptor)
+    return symbol_database.Default().GetPrototype(descriptor)  # protobuf 3

@@ -1,0 +1,147 @@
+"""From stock configs to extended ones and back, and one config laid over another."""
+
+from __future__ import annotations
+
+from typing import Any, List, Tuple
+
+from graph_opt.compat import tf
+from graph_opt.config.messages import ConfigProto, StockConfigProto
+
+# Field 1009 = true, in bytes. TensorFlow ignores it; it tells the pools that `to_stock` wrote
+# from those that the user wrote, so that `extend` can take exactly the former away again.
+_WRITTEN_BY_US = b"\x88\x3f\x01"
+
+
+def extend(config: Any) -> Any:
+    """`config` as a new extended ConfigProto.
+
+    Args:
+      config: None, a stock `tf.ConfigProto` (fields of ours that it carries as unknown fields
+        come back to life) or an extended one. It stays as it is.
+
+    Returns:
+      A `graph_opt.ConfigProto` of the caller's own.
+
+    Raises:
+      TypeError: `config` is something else.
+
+    Example:
+      >>> extend(tf.ConfigProto(allow_soft_placement=True)).allow_soft_placement
+      True
+    """
+    extended = ConfigProto()
+    if config is None:
+        return extended
+    if isinstance(config, ConfigProto):
+        extended.CopyFrom(config)
+    elif isinstance(config, StockConfigProto):
+        extended.MergeFromString(config.SerializeToString())
+    else:
+        raise TypeError(
+            "config must be a graph_opt.ConfigProto, a tf.ConfigProto or None, not {!r}".format(
+                config
+            )
+        )
+    _remove_written_pools(extended)
+    return extended
+
+
+def to_stock(config: Any, target: str = "") -> Any:
+    """`config` as a stock `tf.ConfigProto`, for TensorFlow's own sessions.
+
+    Options that TensorFlow does not know travel along as unknown fields; `extend` brings them
+    back without loss. For a session within the process, pools of
+    `session_stage_subgraph_thread_pool` become stock pools as well: pool `p` is number `p + 1`
+    of `session_inter_op_thread_pool` (`RunOptions` takes that number), number 0 stays the pool of
+    the main graph.
+
+    Args:
+      config: As for `extend`.
+      target: The session's target. Sessions on a server refuse every config with such pools, so
+        that they get none where `target` is not empty.
+
+    Returns:
+      A new `tf.ConfigProto`.
+
+    Raises:
+      tf.errors.InvalidArgumentError: The config has both kinds of pools, and more than one of
+        TensorFlow's.
+
+    Example:
+      >>> tf.Session(config=to_stock(load_config("configs/async_embedding.pbtxt")))
+    """
+    extended = extend(config)
+    if extended.session_stage_subgraph_thread_pool and not target:
+        _write_pools(extended)
+    stock = StockConfigProto()
+    stock.MergeFromString(extended.SerializeToString())
+    return stock
+
+
+def merge(base: Any, override: Any) -> Any:
+    """`base` with everything that `override` sets laid over it.
+
+    Scalars of `override` win, messages merge field by field, map entries join. A list is
+    replaced as a whole, so that thread pools keep their numbers. Options that graph_opt or
+    DeepRec added can be switched off (`do_async_embedding: false` overrides `true`); a stock
+    option at its default is, as everywhere in proto3, the same as one left out.
+
+    Args:
+      base: As for `extend`; stays as it is.
+      override: Likewise.
+
+    Returns:
+      A new `graph_opt.ConfigProto`.
+    """
+    merged, changes = extend(base), extend(override)
+    _clear_lists_set_in(changes, merged)
+    merged.MergeFrom(changes)
+    return merged
+
+
+def _clear_lists_set_in(changes: Any, merged: Any) -> None:
+    for field, value in changes.ListFields():
+        if is_map(field):
+            continue
+        if field.label == field.LABEL_REPEATED:
+            merged.ClearField(field.name)
+        elif field.message_type is not None and merged.HasField(field.name):
+            _clear_lists_set_in(value, getattr(merged, field.name))
+
+
+def is_map(field: Any) -> bool:
+    """Whether the field of this descriptor is a protobuf map."""
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
+def _write_pools(config: Any) -> None:
+    pools = config.session_inter_op_thread_pool
+    if len(pools) > 1:
+        raise tf.errors.InvalidArgumentError(
+            None,
+            None,
+            "session_inter_op_thread_pool has {} pools and session_stage_subgraph_thread_pool {}: "
+            "stages are numbered behind the first of TensorFlow's pools, so keep at most one of "
+            "those, or remove the stages' own pools".format(
+                len(pools), len(config.session_stage_subgraph_thread_pool)
+            ),
+        )
+    if not pools:
+        pools.add().MergeFromString(_WRITTEN_BY_US)
+    for pool in config.session_stage_subgraph_thread_pool:
+        written = pools.add(num_threads=pool.inter_op_threads_num, global_name=pool.global_name)
+        written.MergeFromString(_WRITTEN_BY_US)
+
+
+def _remove_written_pools(config: Any) -> None:
+    pools = config.session_inter_op_thread_pool
+    kept: List[Any] = []
+    for pool in pools:
+        if not pool.SerializeToString().endswith(_WRITTEN_BY_US):
+            kept.append(pool)
+    if len(kept) == len(pools):
+        return
+    copies: Tuple[bytes, ...] = tuple(pool.SerializeToString() for pool in kept)
+    config.ClearField("session_inter_op_thread_pool")
+    for copy in copies:
+        config.session_inter_op_thread_pool.add().MergeFromString(copy)

@@ -1,0 +1,248 @@
+"""The options of a session as validated values: what the other rooms read.
+
+`session_options` is the only reader of the added fields; it says in words what is wrong with a
+config, and which accepted options do nothing in this version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, List, Optional, Tuple
+
+from graph_opt.compat import tf
+from graph_opt.config.convert import extend
+
+_MAX_THREADS = 1024
+_ASYNC = "graph_options.optimizer_options.async_embedding_options"
+_OPTIMIZER = "graph_options.optimizer_options"
+_POOLS = "session_stage_subgraph_thread_pool"
+
+_WITHOUT_EFFECT = (
+    ("micro_batch_num", "batches are not split: the whole batch runs as one"),
+    ("embedding_layer_device_placement_optimization", "devices stay as the graph has them"),
+    ("stage_multi_stream", "stages share the device's stream"),
+    ("do_op_fusion", "ops are fused by TensorFlow's own optimizers only"),
+)
+
+
+@dataclass(frozen=True)
+class ThreadPool:
+    """One pool of `session_stage_subgraph_thread_pool`.
+
+    Attributes:
+      inter_op_threads_num: Threads that run ops; 0: as many as the session's main pool.
+      intra_op_threads_num: Threads within one op of ours; no kernel uses them yet.
+      global_name: Sessions that give the same name share the pool; "": this session's own.
+    """
+
+    inter_op_threads_num: int
+    intra_op_threads_num: int
+    global_name: str
+
+
+@dataclass(frozen=True)
+class AsyncEmbeddingOptions:
+    """How lookups are prefetched.
+
+    Attributes:
+      threads_num: Threads that fill the buffer, 1 to 1024.
+      capacity: Batches that the buffer holds ready, at least 1. A row looked up may miss up to
+        `capacity + threads_num` updates.
+      thread_pool: Index into the session's stage pools, -1 for the pool of the main graph.
+      unordered: Batches may overtake each other on the way to the main graph.
+      timeout_millis: Longest wait of one step for a batch, milliseconds; 0: no limit.
+      infer_io_stage: Put a stage behind the graph's iterator or queue when it has none.
+    """
+
+    threads_num: int
+    capacity: int
+    thread_pool: int = -1
+    unordered: bool = False
+    timeout_millis: int = 0
+    infer_io_stage: bool = False
+
+
+@dataclass(frozen=True)
+class SessionOptions:
+    """All options of a session that are graph_opt's business.
+
+    Attributes:
+      async_embedding: None when `do_async_embedding` is off.
+      thread_pools: The stages' pools; `AsyncEmbeddingOptions.thread_pool` counts in them.
+      group_embedding: Whether the config asks for fused group lookups.
+      warnings: Sentences for the log, one for each accepted option that has no effect.
+    """
+
+    async_embedding: Optional[AsyncEmbeddingOptions] = None
+    thread_pools: Tuple[ThreadPool, ...] = ()
+    group_embedding: bool = False
+    warnings: Tuple[str, ...] = ()
+
+
+def session_options(config: Any, target: str = "") -> SessionOptions:
+    """Reads and validates the options of a session.
+
+    Args:
+      config: None, a stock `tf.ConfigProto` or a `graph_opt.ConfigProto`.
+      target: The session's target. A session on a server takes no pools of its own: there they
+        are left out; whoever starts a stage's threads tells the user.
+
+    Returns:
+      The options; defaults where `config` says nothing.
+
+    Raises:
+      tf.errors.InvalidArgumentError: An option is missing or out of its range. The message
+        names the option and says what to set.
+
+    Example:
+      >>> session_options(config).async_embedding
+      AsyncEmbeddingOptions(threads_num=1, capacity=2, thread_pool=-1, ...)
+    """
+    extended = extend(config)
+    optimizer = extended.graph_options.optimizer_options
+    pools = _thread_pools(extended)
+    asynchronous: Optional[AsyncEmbeddingOptions] = None
+    if optimizer.do_async_embedding:
+        asynchronous = _async_embedding(optimizer.async_embedding_options, len(pools))
+    warnings = _warnings(optimizer, pools)
+    if target:
+        pools = ()
+        asynchronous = asynchronous and replace(asynchronous, thread_pool=-1)
+    return SessionOptions(
+        async_embedding=asynchronous,
+        thread_pools=pools,
+        group_embedding=optimizer.do_group_embedding,
+        warnings=tuple(warnings),
+    )
+
+
+def _thread_pools(config: Any) -> Tuple[ThreadPool, ...]:
+    pools = []
+    for index, pool in enumerate(config.session_stage_subgraph_thread_pool):
+        for name in ("inter_op_threads_num", "intra_op_threads_num"):
+            value = getattr(pool, name)
+            if not 0 <= value <= _MAX_THREADS:
+                _fail("{}[{}].{}".format(_POOLS, index, name), value, 0, _MAX_THREADS)
+        pools.append(
+            ThreadPool(pool.inter_op_threads_num, pool.intra_op_threads_num, pool.global_name)
+        )
+    return tuple(pools)
+
+
+def _async_embedding(options: Any, num_pools: int) -> AsyncEmbeddingOptions:
+    _require_set(options, "threads_num", "the number of prefetch threads, 1 to start with")
+    _require_set(options, "capacity", "the number of batches to hold ready, 2 to start with")
+    if not 1 <= options.threads_num <= _MAX_THREADS:
+        _fail(_ASYNC + ".threads_num", options.threads_num, 1, _MAX_THREADS)
+    if options.capacity < 1:
+        _fail(_ASYNC + ".capacity", options.capacity, 1, None)
+    if options.timeout_millis < 0:
+        _fail(_ASYNC + ".timeout_millis", options.timeout_millis, 0, None)
+    return AsyncEmbeddingOptions(
+        threads_num=options.threads_num,
+        capacity=options.capacity,
+        thread_pool=_pool_number(options, num_pools),
+        unordered=options.unordered,
+        timeout_millis=options.timeout_millis,
+        infer_io_stage=options.infer_io_stage,
+    )
+
+
+def _pool_number(options: Any, num_pools: int) -> int:
+    if not options.use_stage_subgraph_thread_pool:
+        return -1
+    number = int(options.stage_subgraph_thread_pool_id)
+    if num_pools == 0:
+        raise _invalid(
+            "{}.use_stage_subgraph_thread_pool is true but the session has no such pool: "
+            "add one with config.{}.add(inter_op_threads_num=4), or leave the option out".format(
+                _ASYNC, _POOLS
+            )
+        )
+    if not 0 <= number < num_pools:
+        raise _invalid(
+            "{}.stage_subgraph_thread_pool_id is {}, but {} has {}: use 0{}, "
+            "or add more pools".format(
+                _ASYNC,
+                number,
+                _POOLS,
+                "1 pool" if num_pools == 1 else "{} pools".format(num_pools),
+                "" if num_pools == 1 else " to {}".format(num_pools - 1),
+            )
+        )
+    return number
+
+
+def _require_set(options: Any, name: str, meaning: str) -> None:
+    # DeepRec reads 0 as unset; here both are one error with one remedy.
+    if getattr(options, name) == 0:
+        raise _invalid(
+            "{0}.{1} is not set: do_async_embedding needs {2} (config.{0}.{1} = ...)".format(
+                _ASYNC, name, meaning
+            )
+        )
+
+
+def _warnings(optimizer: Any, pools: Tuple[ThreadPool, ...]) -> List[str]:
+    warnings = []
+    asynchronous = optimizer.do_async_embedding
+    if not asynchronous and optimizer.HasField("async_embedding_options"):
+        warnings.append(
+            "{}.async_embedding_options is set but do_async_embedding is not: "
+            "lookups are not prefetched".format(_OPTIMIZER)
+        )
+    for name in ("do_smart_stage", "do_smart_stage_gpu"):
+        if getattr(optimizer, name):
+            warnings.append(_smart_stage_warning(name, asynchronous))
+    for name, instead in _WITHOUT_EFFECT:
+        if getattr(optimizer, name):
+            warnings.append(
+                "{}.{} has no effect in this version: {}".format(_OPTIMIZER, name, instead)
+            )
+    if optimizer.do_group_embedding:
+        warnings.append(
+            "{}.do_group_embedding is not available in this version: "
+            "lookups stay separate ops".format(_OPTIMIZER)
+        )
+    elif optimizer.HasField("group_embedding_options"):
+        warnings.append(
+            "{}.group_embedding_options has no effect without do_group_embedding".format(_OPTIMIZER)
+        )
+    warnings.extend(_pool_warnings(optimizer, pools))
+    return warnings
+
+
+def _smart_stage_warning(name: str, asynchronous: bool) -> str:
+    if asynchronous:
+        return (
+            "{}.{} is turned off: do_async_embedding already splits the graph behind its lookups, "
+            "use one of the two".format(_OPTIMIZER, name)
+        )
+    return "{}.{} has no effect in this version: use staged() or do_async_embedding".format(
+        _OPTIMIZER, name
+    )
+
+
+def _pool_warnings(optimizer: Any, pools: Tuple[ThreadPool, ...]) -> List[str]:
+    warnings = []
+    options = optimizer.async_embedding_options
+    if options.stage_subgraph_thread_pool_id and not options.use_stage_subgraph_thread_pool:
+        warnings.append(
+            "{}.stage_subgraph_thread_pool_id has no effect without "
+            "use_stage_subgraph_thread_pool".format(_ASYNC)
+        )
+    if any(pool.intra_op_threads_num for pool in pools):
+        warnings.append(
+            "{}.intra_op_threads_num has no effect in this version: TensorFlow's kernels use "
+            "the session's intra_op_parallelism_threads".format(_POOLS)
+        )
+    return warnings
+
+
+def _fail(option: str, value: int, low: int, high: Optional[int]) -> None:
+    bounds = "at least {}".format(low) if high is None else "{} to {}".format(low, high)
+    raise _invalid("{} is {}, must be {}".format(option, value, bounds))
+
+
+def _invalid(message: str) -> Exception:
+    return tf.errors.InvalidArgumentError(None, None, message)

@@ -1,0 +1,43 @@
+"""Every field that graph_opt adds to TensorFlow's ConfigProto: the table to read and to extend.
+
+Numbers below 1000 are DeepRec's, so that its serialized configs read alike; those from 1000 on
+are graph_opt's own. DeepRec's `do_op_fusion` is 7 on its wire, which TensorFlow 2 gave to
+`cpu_global_jit`: here it is 1007, and 7 means what TensorFlow says.
+"""
+
+from __future__ import annotations
+
+from typing import Tuple
+
+from graph_opt.compat.config_descriptor import NewField
+
+FIELDS: Tuple[NewField, ...] = (
+    NewField("AsyncEmbeddingOptions", "threads_num", 1, "int32"),
+    NewField("AsyncEmbeddingOptions", "capacity", 2, "int32"),
+    NewField("AsyncEmbeddingOptions", "use_stage_subgraph_thread_pool", 3, "bool"),
+    NewField("AsyncEmbeddingOptions", "stage_subgraph_thread_pool_id", 4, "int32"),
+    NewField("AsyncEmbeddingOptions", "unordered", 1001, "bool"),
+    NewField("AsyncEmbeddingOptions", "timeout_millis", 1002, "int32"),
+    NewField("AsyncEmbeddingOptions", "infer_io_stage", 1003, "bool"),
+    NewField("GroupEmbeddingOptions", "lazy_adam", 1, "bool"),
+    NewField("SessionStageSubgraphThreadPoolOptions", "inter_op_threads_num", 1, "int32"),
+    NewField("SessionStageSubgraphThreadPoolOptions", "intra_op_threads_num", 2, "int32"),
+    NewField("SessionStageSubgraphThreadPoolOptions", "global_name", 3, "string"),
+    NewField("OptimizerOptions", "micro_batch_num", 9, "int32"),
+    NewField("OptimizerOptions", "do_smart_stage", 10, "bool"),
+    NewField("OptimizerOptions", "do_smart_stage_gpu", 11, "bool"),
+    NewField("OptimizerOptions", "do_async_embedding", 12, "bool"),
+    NewField("OptimizerOptions", "async_embedding_options", 13, "AsyncEmbeddingOptions"),
+    NewField("OptimizerOptions", "embedding_layer_device_placement_optimization", 14, "bool"),
+    NewField("OptimizerOptions", "stage_multi_stream", 15, "bool"),
+    NewField("OptimizerOptions", "do_group_embedding", 1001, "bool"),
+    NewField("OptimizerOptions", "group_embedding_options", 1002, "GroupEmbeddingOptions"),
+    NewField("OptimizerOptions", "do_op_fusion", 1007, "bool"),
+    NewField(
+        "ConfigProto",
+        "session_stage_subgraph_thread_pool",
+        209,
+        "SessionStageSubgraphThreadPoolOptions",
+        repeated=True,
+    ),
+)

@@ -1,0 +1,164 @@
+"""What a session's options mean, and every way in which they can be wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from google.protobuf import text_format
+
+from graph_opt.compat import tf
+from graph_opt.config import ConfigProto, to_stock
+from graph_opt.config.options import (
+    AsyncEmbeddingOptions,
+    SessionOptions,
+    ThreadPool,
+    session_options,
+)
+
+GOOD = "threads_num: 1 capacity: 2"
+POOL = "session_stage_subgraph_thread_pool { inter_op_threads_num: 2 }"
+
+
+def _config(optimizer: str, rest: str = "") -> Any:
+    text = "graph_options {{ optimizer_options {{ {} }} }} {}".format(optimizer, rest)
+    return text_format.Parse(text, ConfigProto())
+
+
+def _async_config(options: str, rest: str = "") -> Any:
+    return _config(
+        "do_async_embedding: true async_embedding_options {{ {} }}".format(options), rest
+    )
+
+
+@pytest.mark.parametrize("config", [None, ConfigProto(), tf.ConfigProto(log_device_placement=True)])
+def test_a_config_without_our_options_asks_for_nothing(config: Any) -> None:
+    assert session_options(config) == SessionOptions()
+
+
+def test_options_are_read_from_ours_and_from_stock() -> None:
+    config = _async_config(
+        "threads_num: 3 capacity: 4 use_stage_subgraph_thread_pool: true unordered: true "
+        "stage_subgraph_thread_pool_id: 1 timeout_millis: 5 infer_io_stage: true",
+        POOL + ' session_stage_subgraph_thread_pool { global_name: "two" }',
+    )
+    expected = SessionOptions(
+        async_embedding=AsyncEmbeddingOptions(
+            threads_num=3,
+            capacity=4,
+            thread_pool=1,
+            unordered=True,
+            timeout_millis=5,
+            infer_io_stage=True,
+        ),
+        thread_pools=(ThreadPool(2, 0, ""), ThreadPool(0, 0, "two")),
+    )
+    assert session_options(config) == expected
+    assert session_options(to_stock(config)) == expected
+
+
+def test_defaults() -> None:
+    options = session_options(_async_config(GOOD)).async_embedding
+    assert options == AsyncEmbeddingOptions(threads_num=1, capacity=2)
+    assert options.thread_pool == -1 and not options.infer_io_stage
+
+
+BAD = [
+    ("capacity: 2", "", r"async_embedding_options.threads_num is not set.*1 to start with"),
+    ("threads_num: 0 capacity: 2", "", "threads_num is not set"),
+    ("threads_num: 1", "", r"async_embedding_options.capacity is not set"),
+    ("threads_num: -1 capacity: 2", "", "threads_num is -1, must be 1 to 1024"),
+    ("threads_num: 1025 capacity: 2", "", "threads_num is 1025, must be 1 to 1024"),
+    ("threads_num: 1 capacity: -2", "", "capacity is -2, must be at least 1"),
+    (GOOD + " timeout_millis: -1", "", "timeout_millis is -1, must be at least 0"),
+    (GOOD + " use_stage_subgraph_thread_pool: true", "", "no such pool: add one with config"),
+    (
+        GOOD + " use_stage_subgraph_thread_pool: true stage_subgraph_thread_pool_id: 1",
+        POOL,
+        "pool_id is 1, but session_stage_subgraph_thread_pool has 1 pool: use 0,",
+    ),
+    (
+        GOOD + " use_stage_subgraph_thread_pool: true stage_subgraph_thread_pool_id: -1",
+        POOL + POOL,
+        "pool_id is -1, but .* has 2 pools: use 0 to 1,",
+    ),
+    (
+        GOOD,
+        "session_stage_subgraph_thread_pool { inter_op_threads_num: -3 }",
+        r"session_stage_subgraph_thread_pool\[0\].inter_op_threads_num is -3, must be 0 to 1024",
+    ),
+    (
+        GOOD,
+        POOL + " session_stage_subgraph_thread_pool { intra_op_threads_num: -1 }",
+        r"session_stage_subgraph_thread_pool\[1\].intra_op_threads_num is -1",
+    ),
+]
+
+
+@pytest.mark.parametrize("options, rest, message", BAD)
+def test_bad_options_are_errors_with_the_fix_in_them(options: str, rest: str, message: str) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        session_options(_async_config(options, rest))
+
+
+def test_options_of_a_feature_that_is_off_are_not_validated() -> None:
+    options = session_options(_config("async_embedding_options { threads_num: -1 }"))
+    assert options.async_embedding is None
+    assert len(options.warnings) == 1
+    assert "do_async_embedding is not" in options.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "optimizer, rest, words",
+    [
+        ("micro_batch_num: 2", "", "micro_batch_num has no effect"),
+        (
+            "embedding_layer_device_placement_optimization: true",
+            "",
+            "placement_optimization has no",
+        ),
+        ("stage_multi_stream: true", "", "stage_multi_stream has no effect"),
+        ("do_op_fusion: true", "", "do_op_fusion has no effect"),
+        ("do_group_embedding: true", "", "do_group_embedding is not available in this version"),
+        ("group_embedding_options { lazy_adam: true }", "", "no effect without do_group_embedding"),
+        ("do_smart_stage: true", "", "do_smart_stage has no effect"),
+        ("do_smart_stage_gpu: true", "", "do_smart_stage_gpu has no effect"),
+        (
+            "do_async_embedding: true do_smart_stage: true async_embedding_options {{ {} }}".format(
+                GOOD
+            ),
+            "",
+            "do_smart_stage is turned off: do_async_embedding",
+        ),
+        (
+            "do_async_embedding: true async_embedding_options {{ {} "
+            "stage_subgraph_thread_pool_id: 1 }}".format(GOOD),
+            "",
+            "without use_stage_subgraph_thread_pool",
+        ),
+        (
+            "",
+            "session_stage_subgraph_thread_pool { intra_op_threads_num: 2 }",
+            "intra_op_threads_num has no effect",
+        ),
+    ],
+)
+def test_accepted_options_without_effect_give_one_warning_each(
+    optimizer: str, rest: str, words: str
+) -> None:
+    warnings = session_options(_config(optimizer, rest)).warnings
+    assert len(warnings) == 1
+    assert words in warnings[0]
+
+
+def test_options_switched_off_warn_of_nothing() -> None:
+    config = _config("do_smart_stage: false micro_batch_num: 0 do_op_fusion: false")
+    assert session_options(config).warnings == ()
+
+
+def test_a_session_on_a_server_leaves_the_pools_out() -> None:
+    config = _async_config(GOOD + " use_stage_subgraph_thread_pool: true", POOL)
+    options = session_options(config, target="grpc://localhost:1")
+    assert options.thread_pools == ()
+    assert options.async_embedding == AsyncEmbeddingOptions(threads_num=1, capacity=2)
+    assert options.warnings == ()
