@@ -1,0 +1,110 @@
+"""Edits on a live `tf.Graph`: private methods of TensorFlow, kept in one place.
+
+They count only in sessions that have not run yet: a session that ran keeps the old edges without
+saying so (design facts: TensorFlow 1.15.5, 2.15.1, 2.18.1).
+"""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Any, List, Sequence
+
+from graph_opt.compat import tf
+
+_CLASS = "_class"
+_SHAPES = "_output_shapes"
+
+
+def add_nodes(graph: Any, node_defs: Sequence[Any]) -> List[Any]:
+    """Adds nodes to a live graph; inputs may be among them or in the graph already.
+
+    Args:
+      graph: A `tf.Graph` that is not finalized.
+      node_defs: NodeDefs with names that are free in the graph, in any order.
+
+    Returns:
+      The new operations, in the order of `node_defs`.
+
+    Raises:
+      RuntimeError: the graph is finalized.
+      ValueError: a name is taken, or an input is unknown or of another dtype.
+    """
+    names = {node.name for node in node_defs}
+    graph_def = tf.GraphDef()
+    graph_def.versions.CopyFrom(graph.as_graph_def(from_version=graph.version).versions)
+    graph_def.node.extend(_importable(node, names) for node in node_defs)
+    outside = {
+        text: _tensor(graph, text)
+        for node in graph_def.node
+        for text in node.input
+        if not text.startswith("^") and _node_of(text) not in names
+    }
+    with graph.as_default(), tf.control_dependencies(None), tf.device(None):
+        operations = tf.import_graph_def(
+            graph_def,
+            input_map=outside,
+            return_elements=[node.name for node in node_defs],
+            name="",
+        )
+    for operation, node in zip(operations, node_defs):
+        if operation.name != node.name:
+            raise ValueError(
+                "the graph already has a node '{}': it seems to have been rewritten before".format(
+                    node.name
+                )
+            )
+    for node in node_defs:
+        _restore(graph, node, names)
+    return operations
+
+
+def _importable(node: Any, names: AbstractSet[str]) -> Any:
+    """The node without what import rejects: control inputs and colocation from outside."""
+    copy = tf.NodeDef()
+    copy.CopyFrom(node)
+    kept = [text for text in node.input if not text.startswith("^") or text[1:] in names]
+    del copy.input[:]
+    copy.input.extend(kept)
+    for key in (_CLASS, _SHAPES):
+        if key in copy.attr:
+            del copy.attr[key]
+    return copy
+
+
+def _restore(graph: Any, node: Any, names: AbstractSet[str]) -> None:
+    """Gives an imported node back what `_importable` took, but for shapes, which are inferred."""
+    if _CLASS in node.attr:
+        set_attribute(graph, node.name, _CLASS, node.attr[_CLASS])
+    controls = [text[1:] for text in node.input if text.startswith("^")]
+    add_control_inputs(graph, node.name, [source for source in controls if source not in names])
+
+
+def set_input(graph: Any, name: str, slot: int, tensor: str) -> None:
+    """Makes data input `slot` of node `name` read `tensor` (`node` or `node:index`)."""
+    graph.get_operation_by_name(name)._update_input(slot, _tensor(graph, tensor))
+
+
+def set_control_inputs(graph: Any, name: str, sources: Sequence[str]) -> None:
+    """Replaces all control inputs of node `name`."""
+    graph.get_operation_by_name(name)._remove_all_control_inputs()
+    add_control_inputs(graph, name, sources)
+
+
+def add_control_inputs(graph: Any, name: str, sources: Sequence[str]) -> None:
+    """Adds control inputs to node `name`."""
+    operations = [graph.get_operation_by_name(source) for source in sources]
+    graph.get_operation_by_name(name)._add_control_inputs(operations)
+
+
+def set_attribute(graph: Any, name: str, key: str, value: Any) -> None:
+    """Sets one attribute (an AttrValue) of a node."""
+    graph.get_operation_by_name(name)._set_attr(key, value)
+
+
+def _node_of(text: str) -> str:
+    head, colon, tail = text.rpartition(":")
+    return head if colon and tail.isdigit() else text
+
+
+def _tensor(graph: Any, text: str) -> Any:
+    """The tensor that a NodeDef spells `node` or `node:index`."""
+    return graph.get_tensor_by_name(text + ":0" if _node_of(text) == text else text)

@@ -1,0 +1,1 @@
+"""GraphDef as a graph: views, edits, verification. Knows nothing of embeddings."""

@@ -1,0 +1,89 @@
+"""A change of a graph as data: new nodes and edges to move. One plan, two ways to apply it.
+
+`apply_to_graph_def` applies it to a GraphDef; the session room applies the same object to a live
+`tf.Graph`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, Iterable, Tuple
+
+from graph_opt.compat import tf
+
+
+@dataclasses.dataclass(frozen=True)
+class InputEdit:
+    """Data input `slot` of node `node` reads `tensor` (`name` or `name:index`) from now on."""
+
+    node: str
+    slot: int
+    tensor: str
+
+
+@dataclasses.dataclass(frozen=True)
+class ControlEdit:
+    """`node` no longer waits for `removed` but for `added`; edits of one node add up."""
+
+    node: str
+    removed: Tuple[str, ...]
+    added: Tuple[str, ...]
+
+    def apply(self, sources: Iterable[str]) -> Tuple[str, ...]:
+        """The control inputs after the edit, given those before it."""
+        kept = [source for source in sources if source not in self.removed]
+        return tuple(dict.fromkeys(kept + list(self.added)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Rewrite:
+    """New nodes, then edge edits. Nothing is ever removed: every tensor keeps its name.
+
+    Attributes:
+      nodes: NodeDefs to add; their inputs are among them or in the graph.
+      inputs: Data edges to move.
+      controls: Control edges to move.
+    """
+
+    nodes: Tuple[Any, ...] = ()
+    inputs: Tuple[InputEdit, ...] = ()
+    controls: Tuple[ControlEdit, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.nodes or self.inputs or self.controls)
+
+
+def apply_to_graph_def(graph_def: Any, rewrite: Rewrite) -> Any:
+    """A new GraphDef with the rewrite applied; the argument is untouched.
+
+    Raises:
+      ValueError: an edit names a node or an input that the graph does not have.
+    """
+    result = tf.GraphDef()
+    result.CopyFrom(graph_def)
+    if not rewrite:
+        return result
+    edited = {edit.node for edit in rewrite.inputs} | {edit.node for edit in rewrite.controls}
+    nodes: Dict[str, Any] = {node.name: node for node in result.node if node.name in edited}
+    missing = sorted(edited - set(nodes))
+    if missing:
+        raise ValueError("the rewrite edits '{}', which the graph lacks".format(missing[0]))
+    for edit in rewrite.inputs:
+        _set_input(nodes[edit.node], edit)
+    for control in rewrite.controls:
+        _set_controls(nodes[control.node], control)
+    result.node.extend(rewrite.nodes)
+    return result
+
+
+def _set_input(node: Any, edit: InputEdit) -> None:
+    if edit.slot >= len(node.input) or node.input[edit.slot].startswith("^"):
+        raise ValueError("node '{}' has no data input {}".format(edit.node, edit.slot))
+    node.input[edit.slot] = edit.tensor
+
+
+def _set_controls(node: Any, edit: ControlEdit) -> None:
+    data = [text for text in node.input if not text.startswith("^")]
+    controls = [text[1:] for text in node.input if text.startswith("^")]
+    del node.input[:]
+    node.input.extend(data + ["^" + source for source in edit.apply(controls)])

@@ -1,0 +1,289 @@
+"""A read-only view of a GraphDef: edges in both directions, dtypes, shapes, constants."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
+
+import networkx
+import numpy as np
+
+from graph_opt.compat import tf
+from graph_opt.compat.op_definitions import output_dtypes
+
+# A while loop's back edge, the only legal cycle of a GraphDef.
+_BACK_EDGE_SOURCES = frozenset(["NextIteration", "RefNextIteration"])
+_MERGES = frozenset(["Merge", "RefMerge"])
+_PASS_THROUGH = frozenset(["Identity", "EnsureShape", "StopGradient", "PreventGradient"])
+
+Shape = Optional[Tuple[Optional[int], ...]]
+
+
+def shape_proto(shape: Shape) -> Any:
+    """The TensorShapeProto of a static shape."""
+    return tf.TensorShape(None if shape is None else list(shape)).as_proto()
+
+
+class TensorRef(NamedTuple):
+    """One output of one node; prints as TensorFlow's tensor name, `node:index`."""
+
+    node: str
+    index: int  # type: ignore[assignment]  # Shadows tuple.index, which nobody calls on it.
+
+    def __str__(self) -> str:
+        return "{}:{}".format(self.node, self.index)
+
+    @property
+    def input_name(self) -> str:
+        """How a NodeDef spells it as an input: `node` for output 0, else `node:index`."""
+        return self.node if self.index == 0 else str(self)
+
+    @classmethod
+    def parse(cls, text: str) -> TensorRef:
+        """Reads `node` or `node:index`.
+
+        Example:
+          >>> TensorRef.parse("a/b:2")
+          TensorRef(node='a/b', index=2)
+        """
+        head, colon, tail = text.rpartition(":")
+        if colon and tail.isdigit():
+            return cls(head, int(tail))
+        return cls(text, 0)
+
+
+class Use(NamedTuple):
+    """One data edge seen from its tensor: input number `slot` of node `consumer`."""
+
+    consumer: str
+    slot: int
+
+
+class GraphView:
+    """Indexes a GraphDef once, in linear time, and never changes it.
+
+    Args:
+      graph_def: A GraphDef; the view keeps a reference, do not edit it meanwhile.
+
+    Raises:
+      InvalidArgumentError: two nodes of one name, or an input that no node produces.
+
+    Example:
+      >>> view = GraphView(graph.as_graph_def(add_shapes=True))
+      >>> view.uses(TensorRef("ids", 0))
+      [Use(consumer='lookup', slot=1)]
+    """
+
+    def __init__(self, graph_def: Any) -> None:
+        self.graph_def = graph_def
+        self.nodes: Dict[str, Any] = {}
+        self._ops: Dict[str, str] = {}
+        self._by_op: Dict[str, List[str]] = {}
+        for node in graph_def.node:
+            self._add(node)
+        self._tensors: Dict[str, TensorRef] = {}
+        self._inputs: Dict[str, Tuple[TensorRef, ...]] = {}
+        self._controls: Dict[str, Tuple[str, ...]] = {}
+        self._uses: Dict[str, List[Tuple[int, str, int]]] = {}
+        self._control_uses: Dict[str, List[str]] = {}
+        for name, node in self.nodes.items():
+            self._connect(name, node)
+        self._dtypes: Dict[str, Optional[List[int]]] = {}
+
+    def _add(self, node: Any) -> None:
+        name = node.name
+        if name in self.nodes:
+            raise tf.errors.InvalidArgumentError(
+                None, None, "two nodes are named '{}': this is no valid GraphDef".format(name)
+            )
+        op = node.op
+        self.nodes[name] = node
+        self._ops[name] = op
+        self._by_op.setdefault(op, []).append(name)
+
+    def _connect(self, name: str, node: Any) -> None:
+        data: List[TensorRef] = []
+        controls: List[str] = []
+        for text in node.input:
+            if text.startswith("^"):
+                source = text[1:]
+                self._require(source, name, text)
+                controls.append(source)
+                self._control_uses.setdefault(source, []).append(name)
+                continue
+            tensor = self._tensors.get(text)
+            if tensor is None:
+                tensor = self._tensors[text] = TensorRef.parse(text)
+                self._require(tensor.node, name, text)
+            self._uses.setdefault(tensor.node, []).append((tensor.index, name, len(data)))
+            data.append(tensor)
+        self._inputs[name] = tuple(data)
+        self._controls[name] = tuple(controls)
+
+    def _require(self, source: str, consumer: str, text: str) -> None:
+        if source not in self.nodes:
+            raise tf.errors.InvalidArgumentError(
+                None,
+                None,
+                "node '{}' reads '{}', but the graph has no node '{}': the file is truncated or "
+                "was cut out of a larger graph".format(consumer, text, source),
+            )
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.nodes
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def op(self, name: str) -> str:
+        """Op type of a node."""
+        return self._ops[name]
+
+    def of_op(self, *ops: str) -> List[str]:
+        """Names of all nodes of these op types, in graph order within a type."""
+        return [name for op in ops for name in self._by_op.get(op, ())]
+
+    def ops(self) -> Iterable[str]:
+        """The op types that occur."""
+        return self._by_op.keys()
+
+    def inputs(self, name: str) -> Tuple[TensorRef, ...]:
+        """Data inputs in order."""
+        return self._inputs[name]
+
+    def input(self, name: str, slot: int) -> Optional[TensorRef]:
+        """Data input number `slot`, or None where the node has fewer."""
+        inputs = self._inputs[name]
+        return inputs[slot] if slot < len(inputs) else None
+
+    def controls(self, name: str) -> Tuple[str, ...]:
+        """Sources of the node's control inputs."""
+        return self._controls[name]
+
+    def uses(self, tensor: TensorRef) -> List[Use]:
+        """Data edges that read this tensor."""
+        wanted = tensor.index
+        return [
+            Use(consumer, slot)
+            for index, consumer, slot in self._uses.get(tensor.node, ())
+            if index == wanted
+        ]
+
+    def node_uses(self, name: str) -> List[Tuple[TensorRef, Use]]:
+        """Data edges that read any output of this node."""
+        return [
+            (TensorRef(name, index), Use(consumer, slot))
+            for index, consumer, slot in self._uses.get(name, ())
+        ]
+
+    def readers(self, name: str) -> List[str]:
+        """Nodes with a data edge from any output of this node, one entry an edge."""
+        return [consumer for _, consumer, _ in self._uses.get(name, ())]
+
+    def is_read(self, name: str) -> bool:
+        """Whether any data edge leaves the node."""
+        return name in self._uses
+
+    def control_uses(self, name: str) -> List[str]:
+        """Nodes with a control edge from this one."""
+        return self._control_uses.get(name, [])
+
+    def attribute(self, name: str, key: str) -> Optional[Any]:
+        """The AttrValue `key` of a node, or None."""
+        node = self.nodes[name]
+        return node.attr[key] if key in node.attr else None
+
+    def device(self, name: str) -> str:
+        """The device string of a node, '' where none is asked for."""
+        return self.nodes[name].device
+
+    def dtypes(self, name: str) -> Optional[List[int]]:
+        """DataType numbers of the outputs (+100 for references); None for an unknown op."""
+        if name not in self._dtypes:
+            self._dtypes[name] = output_dtypes(self.nodes[name])
+        return self._dtypes[name]
+
+    def dtype(self, tensor: TensorRef) -> Optional[int]:
+        """DataType number of one tensor, or None when the op is unknown."""
+        dtypes = self.dtypes(tensor.node)
+        if dtypes is None or tensor.index >= len(dtypes):
+            return None
+        return dtypes[tensor.index]
+
+    def shape(self, tensor: TensorRef) -> Shape:
+        """Static shape as written by `as_graph_def(add_shapes=True)`; None is unknown rank.
+
+        A dimension of None is unknown.
+        """
+        value = self.attribute(tensor.node, "_output_shapes")
+        if value is None or tensor.index >= len(value.list.shape):
+            return None
+        proto = value.list.shape[tensor.index]
+        if proto.unknown_rank:
+            return None
+        return tuple(None if size.size < 0 else int(size.size) for size in proto.dim)
+
+    def through_identity(self, tensor: TensorRef) -> TensorRef:
+        """Walks up Identity, StopGradient and EnsureShape to what they pass on."""
+        while self._ops[tensor.node] in _PASS_THROUGH:
+            tensor = self._inputs[tensor.node][0]
+        return tensor
+
+    def constant(self, tensor: TensorRef) -> Optional[np.ndarray]:
+        """Value of a Const (also behind Identity), or None."""
+        source = self.through_identity(tensor)
+        if self._ops[source.node] != "Const":
+            return None
+        return tf.make_ndarray(self.nodes[source.node].attr["value"].tensor)
+
+    def predecessors(self, name: str) -> List[str]:
+        """Nodes with an edge, data or control, to this one; loops' back edges left out."""
+        data = [tensor.node for tensor in self._inputs[name]]
+        if self._ops[name] in _MERGES:
+            data = [node for node in data if self._ops[node] not in _BACK_EDGE_SOURCES]
+        return data + list(self._controls[name])
+
+    def successors(self, name: str) -> List[str]:
+        """Nodes with an edge, data or control, from this one; loops' back edges left out."""
+        data = [consumer for _, consumer, _ in self._uses.get(name, ())]
+        if self._ops[name] in _BACK_EDGE_SOURCES:
+            data = [node for node in data if self._ops[node] not in _MERGES]
+        return data + self._control_uses.get(name, [])
+
+    def topological_order(self) -> Optional[List[str]]:
+        """All nodes, each after its inputs (Kahn's algorithm); None where there is a cycle."""
+        missing = {name: len(self.predecessors(name)) for name in self.nodes}
+        order = [name for name, count in missing.items() if count == 0]
+        for name in order:
+            for following in self.successors(name):
+                missing[following] -= 1
+                if missing[following] == 0:
+                    order.append(following)
+        return order if len(order) == len(self.nodes) else None
+
+    def digraph(self) -> networkx.DiGraph:
+        """A networkx graph of all edges but loops' back edges, for algorithms off the hot path."""
+        digraph = networkx.DiGraph()
+        digraph.add_nodes_from(self.nodes)
+        for name in self.nodes:
+            digraph.add_edges_from((source, name) for source in self.predecessors(name))
+        return digraph
+
+    def descendants(self, sources: Iterable[str]) -> Dict[str, None]:
+        """All nodes reachable from `sources`, these included, over data and control edges."""
+        return _reach(sources, self.successors)
+
+    def ancestors(self, sinks: Iterable[str]) -> Dict[str, None]:
+        """All nodes from which `sinks` can be reached, these included."""
+        return _reach(sinks, self.predecessors)
+
+
+def _reach(starts: Iterable[str], step: Callable[[str], List[str]]) -> Dict[str, None]:
+    # A dict keeps discovery order: sets of strings would vary from process to process.
+    seen: Dict[str, None] = dict.fromkeys(starts)
+    stack = list(seen)
+    while stack:
+        for following in step(stack.pop()):
+            if following not in seen:
+                seen[following] = None
+                stack.append(following)
+    return seen
