@@ -1,0 +1,48 @@
+"""Naming a lookup output to the async pass where its rules do not recognise the lookup."""
+
+from __future__ import annotations
+
+from typing import Any, List
+
+from graph_opt.compat import live_graph, tf
+
+MARK = "_async_embedding_marked"
+MARKED_OUTPUTS = "_async_embedding_marked_outputs"
+
+
+def async_embedding_mark_node(tensor: Any) -> Any:
+    """Marks a tensor as the output of an embedding lookup, to be computed ahead of main.
+
+    The mark is two attributes of the tensor's operation, `_async_embedding_marked` (bool) and
+    `_async_embedding_marked_outputs` (output indices), so it travels with the GraphDef.
+
+    Args:
+      tensor: A `tf.Tensor` of the graph, usually [B, D].
+
+    Returns:
+      The same tensor.
+
+    Raises:
+      tf.errors.InvalidArgumentError: no tensor of a graph.
+
+    Example:
+      >>> rows = graph_opt.async_embedding_mark_node(my_lookup(table, ids))
+    """
+    if not isinstance(tensor, tf.Tensor) or not hasattr(tensor, "graph"):
+        raise tf.errors.InvalidArgumentError(
+            None,
+            None,
+            "async_embedding_mark_node: need a tf.Tensor of the graph, got a {}; mark each dense "
+            "output of the lookup".format(type(tensor).__name__),
+        )
+    operation = tensor.op
+    outputs = sorted(set(_marked_outputs(operation)) | {tensor.value_index})
+    live_graph.set_attribute(operation.graph, operation.name, MARK, tf.AttrValue(b=True))
+    listed = tf.AttrValue(list=tf.AttrValue.ListValue(i=outputs))
+    live_graph.set_attribute(operation.graph, operation.name, MARKED_OUTPUTS, listed)
+    return tensor
+
+
+def _marked_outputs(operation: Any) -> List[int]:
+    attributes = operation.node_def.attr
+    return list(attributes[MARKED_OUTPUTS].list.i) if MARKED_OUTPUTS in attributes else []

@@ -1,0 +1,220 @@
+"""Runs the stages of one session: starts their threads, passes errors on, stops them.
+
+How it ends:
+
+    coordinator stops, or stop() ──> buffers cancelled ──> puts and takes return ──> threads end
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import time
+import weakref
+from typing import Any, Dict, List, Optional, Sequence
+
+from graph_opt.compat import tf
+from graph_opt.compat.callables import is_closed, raw_session
+from graph_opt.runtime import claims, metrics
+from graph_opt.runtime.crew import Crew
+from graph_opt.runtime.outcome import Status
+from graph_opt.runtime.stage_control import BufferControl
+from graph_opt.runtime.stages import Stage, downstream_of
+from graph_opt.runtime.trace import trace_of
+from graph_opt.runtime.warnings_given import warn_once
+
+# A step that waits for its source (not for a buffer) cannot be interrupted: it ends when the
+# session closes, which must not wait for it.
+_JOIN_SECONDS = 0.7
+_STOP_POLL_SECONDS = 0.1
+_STOPPED = Status(tf.errors.CANCELLED, "prefetching has stopped: the session is ending")
+
+_running: Any = weakref.WeakSet()
+
+
+class StageRunner:
+    """The threads of a session's stages.
+
+    Example:
+      >>> runner = StageRunner(stages_of(graph), session, coordinator)
+      >>> runner.start()
+      >>> session.run(train_op)
+      >>> runner.stop()
+    """
+
+    def __init__(
+        self,
+        stages: Sequence[Stage],
+        session: Any,
+        coordinator: Optional[Any] = None,
+        daemon: bool = True,
+    ) -> None:
+        """Makes a runner; nothing runs before `start`.
+
+        Args:
+          stages: What to run, upstream first, as `stages_of` gives them.
+          session: The session, monitored or not.
+          coordinator: A `tf.train.Coordinator` whose stop ends the threads; optional.
+          daemon: Whether the threads let the process end without being stopped.
+        """
+        self._session = raw_session(session)
+        self._stages = list(stages)
+        self._coordinator = coordinator
+        self._daemon = daemon
+        self._control = BufferControl(self._session)
+        self._crews: Dict[str, Crew] = {}
+        self._crews_at_work = 0
+        self._supervisor: Optional[threading.Thread] = None
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._join_deadline = 0.0
+
+    @property
+    def stages(self) -> List[Stage]:
+        """The stages this runner runs; those of another runner of the session are left out."""
+        return list(self._stages)
+
+    @property
+    def running(self) -> bool:
+        """Whether any thread is alive."""
+        return any(thread.is_alive() for thread in self._threads())
+
+    def start(self) -> None:
+        """Opens the buffers, in the calling thread, and starts the threads; then io runs first.
+
+        Stages that another runner of this session runs already are left to it.
+
+        Raises:
+          tf.errors.OpError: the session has failed, or lacks a thread pool a stage asks for.
+          RuntimeError: started before; make a new runner.
+        """
+        if self._crews or self._stopped.is_set():
+            raise RuntimeError("this runner was started before: make a new one")
+        self._stages = claims.claim(self._session, self._stages, self)
+        if not self._stages:
+            return
+        try:
+            self._open()
+        except BaseException:
+            claims.release(self._session, self)
+            raise
+        self._crews_at_work = len(self._crews)
+        _stop_at_exit(self)
+        for crew in self._crews.values():
+            crew.start(self._fail, self._crew_ended)
+        if self._coordinator is not None:
+            self._start_supervisor(self._coordinator)
+
+    def stop(self) -> None:
+        """Cancels all buffers and waits for the threads. Calling it again does nothing.
+
+        Main's later takes fail with CancelledError. A thread whose step waits for its source is
+        left behind with a warning: closing the session ends it.
+        """
+        self._shut_down()
+        supervisor = self._supervisor
+        if supervisor is not None and supervisor is not threading.current_thread():
+            supervisor.join()
+
+    def metrics(self) -> Dict[str, Dict[str, int]]:
+        """Metrics of each stage's buffer, and the `steps`, `ignored` and `threads` of its crew."""
+        return metrics.buffer_metrics(self._session)
+
+    def counters(self) -> Dict[str, Dict[str, int]]:
+        """Steps done, batches ignored and threads alive, by stage."""
+        return {name: crew.counters() for name, crew in self._crews.items()}
+
+    def _open(self) -> None:
+        trace = trace_of(self._session)
+        for stage in self._stages:
+            self._crews[stage.name] = Crew(self._session, stage, self._control, trace, self._daemon)
+        self._control.prepare_cancel(self._stages)
+        self._control.resume(self._stages)
+
+    def _start_supervisor(self, coordinator: Any) -> None:
+        # Only this thread is registered: it ends in time even if a step of another does not.
+        self._supervisor = threading.Thread(
+            target=self._supervise, args=(coordinator,), name="graph_opt/supervisor", daemon=True
+        )
+        self._supervisor.start()
+        coordinator.register_thread(self._supervisor)
+
+    def _supervise(self, coordinator: Any) -> None:
+        while self.running and not self._stopped.is_set():
+            if coordinator.wait_for_stop(_STOP_POLL_SECONDS):
+                self._shut_down()
+                return
+
+    def _shut_down(self) -> None:
+        with self._lock:
+            first = not self._stopped.is_set()
+            self._stopped.set()
+            if first:
+                self._join_deadline = time.monotonic() + _JOIN_SECONDS
+        if first:
+            for crew in self._crews.values():
+                crew.stopping = True
+            if self.running:
+                self._cancel(self._stages, _STOPPED)
+        self._join()
+        claims.release(self._session, self)
+
+    def _join(self) -> None:
+        for thread in self._threads():
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, self._join_deadline - time.monotonic()))
+        late = [thread.name for thread in self._threads() if thread.is_alive()]
+        if late and not is_closed(self._session):
+            warn_once(
+                "{} still in a step that waits for its source; it ends when the session is "
+                "closed".format(", ".join(late))
+            )
+
+    def _fail(self, stage: Stage, status: Status) -> None:
+        """Passes the first error of a stage on to its consumers; called from its threads."""
+        affected = [stage] + downstream_of(stage, self._stages)
+        with self._lock:
+            if self._stopped.is_set() or self._crews[stage.name].stopping:
+                return
+            for each in affected:
+                self._crews[each.name].stopping = True
+        tf.logging.warning(
+            "graph_opt: stage '%s' ended with error %d: %s",
+            stage.name,
+            status.code,
+            status.message.strip().split("\n")[0],
+        )
+        self._cancel(affected, status)
+
+    def _cancel(self, stages: Sequence[Stage], status: Status) -> None:
+        try:
+            self._control.cancel(stages, status)
+        except tf.errors.OpError as error:
+            if len(stages) > 1 and not is_closed(self._session):
+                for stage in stages:  # one device may be lost and the others not
+                    self._cancel([stage], status)
+                return
+            tf.logging.info("graph_opt: %s was not cancelled: %s", stages[0].name, error.message)
+
+    def _crew_ended(self) -> None:
+        with self._lock:
+            self._crews_at_work -= 1
+            all_ended = self._crews_at_work == 0
+        if all_ended:
+            claims.release(self._session, self)
+
+    def _threads(self) -> List[threading.Thread]:
+        return [thread for crew in self._crews.values() for thread in crew.threads]
+
+
+def _stop_at_exit(runner: StageRunner) -> None:
+    if not _running:
+        atexit.register(_stop_all)
+    _running.add(runner)
+
+
+def _stop_all() -> None:
+    """Threads inside TensorFlow while the process is torn down may crash it."""
+    for runner in list(_running):
+        if runner.running:
+            runner.stop()

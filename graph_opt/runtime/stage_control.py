@@ -1,0 +1,128 @@
+"""What steers the buffers of a session, and what one step of a stage runs."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Callable, Dict, Sequence, Tuple
+
+import numpy as np
+
+from graph_opt.compat import callables, tf
+from graph_opt.runtime import python_facts
+from graph_opt.runtime.feeds import FeedReader
+from graph_opt.runtime.outcome import Status
+from graph_opt.runtime.stages import Put, Stage
+from graph_opt.runtime.warnings_given import warn_once
+
+# Steering must not hang on a lost master.
+_CONTROL_TIMEOUT_MILLIS = 5000
+_MESSAGE_CHARACTERS = 100000
+
+Step = Callable[..., Any]
+
+
+class BufferControl:
+    """Resumes, closes and cancels the buffers of a session's stages.
+
+    The ops run in the calling thread (direct sessions), so that they work while all pool threads
+    are busy. Compiling a step costs time that grows with the graph: each is compiled once, when
+    it is first needed.
+    """
+
+    def __init__(self, session: Any) -> None:
+        """Compiles nothing yet."""
+        self._session = session
+        self._lock = threading.Lock()
+        self._steps: Dict[Tuple[str, ...], Step] = {}
+
+    def resume(self, stages: Sequence[Stage]) -> None:
+        """Empties and opens the buffers; waiting takes go on waiting for the first element."""
+        self._compiled([stage.resume for stage in stages])()
+
+    def close(self, stage: Stage) -> None:
+        """Ends the input: takes drain the buffer and then fail with OutOfRangeError."""
+        self._compiled([stage.close])()
+
+    def prepare_cancel(self, stages: Sequence[Stage]) -> None:
+        """Compiles what `cancel` will run, so that stopping does not wait for it."""
+        self._compiled_cancel(stages)
+
+    def cancel(self, stages: Sequence[Stage], status: Status) -> None:
+        """Makes pending and later puts and takes of the stages fail with this status."""
+        message = status.message[:_MESSAGE_CHARACTERS].encode("utf-8", "replace")
+        values = [np.int32(status.code), np.array(message, dtype=object)]
+        self._compiled_cancel(stages)(*(values * len(stages)))
+
+    def _compiled_cancel(self, stages: Sequence[Stage]) -> Step:
+        feeds = [name for stage in stages for name in (stage.status_code, stage.status_message)]
+        return self._compiled([stage.cancel for stage in stages], feeds)
+
+    def _compiled(self, targets: Sequence[str], feeds: Sequence[str] = ()) -> Step:
+        key = tuple(targets)
+        with self._lock:
+            if key not in self._steps:
+                self._steps[key] = callables.compile_call(
+                    self._session,
+                    targets=targets,
+                    feeds=feeds,
+                    inter_op_thread_pool=callables.CALLER_THREAD,
+                    timeout_millis=_CONTROL_TIMEOUT_MILLIS,
+                )
+            return self._steps[key]
+
+
+class StageSteps:
+    """Compiles what the threads of one stage call for each batch, feeds included."""
+
+    def __init__(self, session: Any, stage: Stage) -> None:
+        """Raises tf.errors.InvalidArgumentError where the session lacks the stage's pool."""
+        self._session = session
+        self._pool = _thread_pool(session, stage)
+        self._feeds = python_facts.recall(session.graph, stage.name).feeds
+        fetched = self._feeds.fetched
+        fetch = self._compile(fetches=fetched) if fetched else None
+        self._reader = FeedReader(self._feeds, fetch)
+
+    def step(self, put: Put, traced: bool = False) -> Step:
+        """A function that draws the feeds and runs the put.
+
+        Args:
+          put: A put operation of the stage.
+          traced: Whether each op's times are collected; the function then takes `run_metadata`.
+        """
+        run_put = self._compile(targets=[put.name], feeds=self._feeds.fed, traced=traced)
+        if not self._feeds.feeds:
+            return run_put
+        read = self._reader.read
+
+        def feed_and_put(**metadata: Any) -> None:
+            run_put(*read(), **metadata)
+
+        return feed_and_put
+
+    def _compile(self, **what: Any) -> Step:
+        return callables.compile_call(self._session, inter_op_thread_pool=self._pool, **what)
+
+
+def _thread_pool(session: Any, stage: Stage) -> int:
+    if stage.thread_pool < 0:
+        return callables.DEFAULT_POOL
+    if not callables.is_direct_session(session):
+        warn_once(
+            "use_stage_subgraph_thread_pool has no effect in a distributed session, which has no "
+            "pools of its own: the kernels of the stages share the worker's threads with main"
+        )
+        return callables.DEFAULT_POOL
+    # Pool 0 is the session's default one, so that pool p of the config is number p + 1.
+    pools = max(0, callables.thread_pool_count(session) - 1)
+    if stage.thread_pool >= pools:
+        raise tf.errors.InvalidArgumentError(
+            None,
+            None,
+            "stage '{}' asks for stage subgraph thread pool {}, but the session has {}: add "
+            "session_stage_subgraph_thread_pool {{ inter_op_threads_num: 2 }} to the session's "
+            "config for each pool and open the session with graph_opt".format(
+                stage.name, stage.thread_pool, pools
+            ),
+        )
+    return stage.thread_pool + 1

@@ -1,0 +1,309 @@
+"""`staged` and `prefetch_join`: put a bounded buffer behind tensors and read them from it."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, Dict, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Set
+
+from graph_opt.compat import live_graph, tf
+from graph_opt.ops import load_library, stage_nodes
+from graph_opt.runtime import python_facts, record
+from graph_opt.runtime.exception_types import split_exception_types
+from graph_opt.runtime.feeds import plan_feeds
+from graph_opt.runtime.warnings_given import warn_once
+
+DEFAULT_TIMEOUT_MILLIS = 300000
+_CPU = "/device:CPU:0"
+
+
+class StageOptions(NamedTuple):
+    """Options of one stage, under the names of `staged`'s parameters."""
+
+    feed_dict: Optional[Mapping[Any, Any]]
+    capacity: int
+    num_threads: int
+    num_clients: int
+    timeout_millis: int
+    closed_exception_types: Any
+    ignored_exception_types: Any
+    use_stage_subgraph_thread_pool: bool
+    stage_subgraph_thread_pool_id: int
+    stage_subgraph_stream_id: int
+
+
+def staged(
+    features: Any,
+    feed_dict: Optional[Mapping[Any, Any]] = None,
+    capacity: int = 1,
+    num_threads: int = 1,
+    num_clients: int = 1,
+    timeout_millis: int = DEFAULT_TIMEOUT_MILLIS,
+    closed_exception_types: Any = (tf.errors.OutOfRangeError,),
+    ignored_exception_types: Any = (),
+    use_stage_subgraph_thread_pool: bool = False,
+    stage_subgraph_thread_pool_id: int = 0,
+    stage_subgraph_stream_id: int = 0,
+    name: Optional[str] = None,
+) -> Any:
+    """Computes `features` ahead of the graph that consumes them.
+
+    What `features` depends on runs in threads of its own, which put each result into a buffer;
+    what is returned reads the buffer, in the order in which upstream stages handed the batches
+    out. The threads start with the session: add `graph_opt.make_prefetch_hook()` to its hooks, or
+    open it with graph_opt's own session classes.
+
+    ```
+    thread:  [read n+1][put]  [read n+2][put waits: full ......]
+    main:    [take n][train n          ][take n+1][train n+1   ]
+    ```
+
+    Args:
+      features: A nest (dict, list, tuple, namedtuple) of tensors, SparseTensors, RaggedTensors
+        and None, with at least one tensor.
+      feed_dict: Placeholders that the stage's threads feed at each step. A value may be a tensor
+        (evaluated just before), a constant, a callable (called at each step) or an iterator
+        (StopIteration is the end of input; a recovered session goes on where it stood). A tuple
+        of placeholders takes tuples of values, so that one generator feeds several. Threads draw
+        from Python sources one at a time.
+      capacity: Elements that the buffer holds for each client.
+      num_threads: Threads that fill the buffer.
+      num_clients: How many consumers take from the buffer at once; it holds
+        `capacity * num_clients` elements.
+      timeout_millis: Longest time in milliseconds that a thread waits for room in the buffer;
+        then the consumers get DeadlineExceededError. 0 is no limit.
+      closed_exception_types: Errors that mean the end of input: classes of `tf.errors`, their
+        codes, or other exception classes (raised by `feed_dict` or inside `tf.py_func`). Once
+        every thread has met one, and the buffer is empty, consumers get OutOfRangeError.
+      ignored_exception_types: Errors that skip a batch, given likewise. Skipped batches are
+        counted in `graph_opt.metrics(session)`.
+      use_stage_subgraph_thread_pool: Whether the stage's kernels run on a pool of their own.
+      stage_subgraph_thread_pool_id: 0-based index into the session config's
+        `session_stage_subgraph_thread_pool`.
+      stage_subgraph_stream_id: DeepRec's GPU stream of the stage; has no effect on a CPU.
+      name: Name of the stage and scope of its nodes; 'staged' if None.
+
+    Returns:
+      The structure of `features`, with the dtypes and static shapes it had.
+
+    Raises:
+      tf.errors.InvalidArgumentError: an option out of its range, no tensor in `features`, a
+        variable or a resource among them, or a `feed_dict` that cannot be fed.
+
+    Example:
+      >>> images, labels = graph_opt.staged(iterator.get_next(), capacity=4, num_threads=2)
+    """
+    options = StageOptions(
+        feed_dict=feed_dict,
+        capacity=capacity,
+        num_threads=num_threads,
+        num_clients=num_clients,
+        timeout_millis=timeout_millis,
+        closed_exception_types=closed_exception_types,
+        ignored_exception_types=ignored_exception_types,
+        use_stage_subgraph_thread_pool=use_stage_subgraph_thread_pool,
+        stage_subgraph_thread_pool_id=stage_subgraph_thread_pool_id,
+        stage_subgraph_stream_id=stage_subgraph_stream_id,
+    )
+    return _build_stage([features], options, name, "staged")
+
+
+def prefetch_join(
+    thread_to_features: Sequence[Any],
+    feed_dict: Optional[Mapping[Any, Any]] = None,
+    capacity: int = 1,
+    num_clients: int = 1,
+    timeout_millis: int = DEFAULT_TIMEOUT_MILLIS,
+    closed_exception_types: Any = (tf.errors.OutOfRangeError,),
+    ignored_exception_types: Any = (),
+    use_stage_subgraph_thread_pool: bool = False,
+    stage_subgraph_thread_pool_id: int = 0,
+    stage_subgraph_stream_id: int = 0,
+    name: Optional[str] = None,
+) -> Any:
+    """Fills one buffer from several threads that each compute features of their own.
+
+    As `tf.train.batch_join` is to `tf.train.batch`: thread i runs what `thread_to_features[i]`
+    depends on. A thread that meets the end of its input ends; the buffer closes with the last.
+
+    Args:
+      thread_to_features: Features of each thread, all of one structure and of the same dtypes.
+      feed_dict: Placeholders that the threads feed, as in `staged`; each thread feeds all of them.
+      capacity: As in `staged`, like all that follow.
+      num_clients: See `staged`.
+      timeout_millis: See `staged`.
+      closed_exception_types: See `staged`.
+      ignored_exception_types: See `staged`.
+      use_stage_subgraph_thread_pool: See `staged`.
+      stage_subgraph_thread_pool_id: See `staged`.
+      stage_subgraph_stream_id: See `staged`.
+      name: Name of the stage and scope of its nodes; 'prefetch_join' if None.
+
+    Returns:
+      The structure of one thread's features, with the static shapes that all threads share.
+
+    Raises:
+      tf.errors.InvalidArgumentError: as `staged`, and where the threads' features differ.
+
+    Example:
+      >>> batch = graph_opt.prefetch_join([clicks.get_next(), views.get_next()], capacity=4)
+    """
+    if not isinstance(thread_to_features, (list, tuple)) or not thread_to_features:
+        _refuse("prefetch_join", "thread_to_features: need a list with the features of each thread")
+    options = StageOptions(
+        feed_dict=feed_dict,
+        capacity=capacity,
+        num_threads=1,
+        num_clients=num_clients,
+        timeout_millis=timeout_millis,
+        closed_exception_types=closed_exception_types,
+        ignored_exception_types=ignored_exception_types,
+        use_stage_subgraph_thread_pool=use_stage_subgraph_thread_pool,
+        stage_subgraph_thread_pool_id=stage_subgraph_thread_pool_id,
+        stage_subgraph_stream_id=stage_subgraph_stream_id,
+    )
+    return _build_stage(list(thread_to_features), options, name, "prefetch_join")
+
+
+def _build_stage(
+    features: List[Any], options: StageOptions, name: Optional[str], default_name: str
+) -> Any:
+    _check_options(options, default_name)
+    _check_structures(features, default_name)
+    if options.stage_subgraph_stream_id:
+        warn_once("stage_subgraph_stream_id has no effect: the ops of a stage run on a CPU")
+    load_library()
+    graph = tf.get_default_graph()
+    with tf.name_scope(name, default_name) as scope:
+        stage = scope.rstrip("/")
+        records = [record.flatten_features(each) for each in features]
+        dtypes, shapes = record.common_signature(records)
+        python_side = _python_facts(graph, options)
+        facts = _stage_facts(graph, stage, options, python_side)
+        capacity = options.capacity * options.num_clients
+        buffer = stage_nodes.BufferFacts(stage, capacity, options.timeout_millis)
+        with tf.device(_CPU):
+            for each in records:
+                _put(graph, each, dtypes, buffer, facts)
+            taken = _take(graph, dtypes, shapes, buffer)
+        control_nodes = stage_nodes.control_nodes(stage, buffer, taken.device)
+    live_graph.add_nodes(graph, control_nodes)
+    python_facts.remember(graph, stage, python_side)
+    return record.pack_features(features[0], taken.outputs[: len(dtypes)])
+
+
+def _put(
+    graph: Any,
+    tensors: List[Any],
+    dtypes: List[Any],
+    buffer: stage_nodes.BufferFacts,
+    facts: stage_nodes.StageFacts,
+) -> None:
+    takes = _takes_upstream(tensors)
+    # One ticket orders this buffer like the one it is filled from; two lines have no common order.
+    tickets = [takes[0].outputs[-1]] if len(takes) == 1 else []
+    upstream = ",".join(text for text in (_names(takes), facts.upstream) if text)
+    attributes = stage_nodes.waiting_attributes(buffer)
+    attributes.update(stage_nodes.put_attributes(facts._replace(upstream=upstream)))
+    attributes["dtypes"] = _type_list(dtypes)
+    attributes["num_tickets"] = tf.AttrValue(i=len(tickets))
+    graph.create_op(
+        "TensorBufferPut", tensors + tickets, [], name="TensorBufferPut", attrs=attributes
+    )
+
+
+def _take(graph: Any, dtypes: List[Any], shapes: List[Any], buffer: stage_nodes.BufferFacts) -> Any:
+    # A slow source is no fault: only puts have the user's limit.
+    attributes = stage_nodes.waiting_attributes(buffer._replace(timeout_millis=0))
+    attributes["dtypes"] = _type_list(dtypes)
+    listed = tf.AttrValue.ListValue(shape=[shape.as_proto() for shape in shapes])
+    attributes["shapes"] = tf.AttrValue(list=listed)
+    with tf.control_dependencies(None):
+        return graph.create_op(
+            "TensorBufferTake", [], dtypes + [tf.variant], name="TensorBufferTake", attrs=attributes
+        )
+
+
+def _python_facts(graph: Any, options: StageOptions) -> python_facts.PythonFacts:
+    _, closed = split_exception_types(options.closed_exception_types, "closed_exception_types")
+    _, ignored = split_exception_types(options.ignored_exception_types, "ignored_exception_types")
+    feeds = plan_feeds(graph, options.feed_dict)
+    return python_facts.PythonFacts(feeds, closed_types=closed, ignored_types=ignored)
+
+
+def _stage_facts(
+    graph: Any, stage: str, options: StageOptions, python_side: python_facts.PythonFacts
+) -> stage_nodes.StageFacts:
+    closed, _ = split_exception_types(options.closed_exception_types, "closed_exception_types")
+    ignored, _ = split_exception_types(options.ignored_exception_types, "ignored_exception_types")
+    pool = stage_nodes.NO_THREAD_POOL
+    if options.use_stage_subgraph_thread_pool:
+        pool = options.stage_subgraph_thread_pool_id
+    fetched = [graph.get_tensor_by_name(name) for name in python_side.feeds.fetched]
+    return stage_nodes.StageFacts(
+        name=stage,
+        kind=stage_nodes.KIND_IO,
+        threads_num=options.num_threads,
+        thread_pool=pool,
+        closed_codes=closed,
+        ignored_codes=ignored,
+        upstream=_names(_takes_upstream(fetched)),
+        stream=options.stage_subgraph_stream_id,
+    )
+
+
+def _takes_upstream(tensors: Sequence[Any]) -> List[Any]:
+    """The takes that these tensors depend on, without those behind another take."""
+    takes: Dict[str, Any] = {}
+    seen: Set[Any] = set()
+    waiting = [tensor.op for tensor in tensors]
+    while waiting:
+        operation = waiting.pop()
+        if operation in seen:
+            continue
+        seen.add(operation)
+        if operation.type == "TensorBufferTake":
+            takes[operation.name] = operation
+            continue
+        waiting.extend(tensor.op for tensor in operation.inputs)
+        waiting.extend(operation.control_inputs)
+    return [takes[name] for name in sorted(takes)]
+
+
+def _names(takes: Sequence[Any]) -> str:
+    names = {take.get_attr("shared_name").decode("utf-8") for take in takes}
+    return ",".join(sorted(names))
+
+
+def _type_list(dtypes: Sequence[Any]) -> Any:
+    types = [dtype.as_datatype_enum for dtype in dtypes]
+    return tf.AttrValue(list=tf.AttrValue.ListValue(type=types))
+
+
+def _check_options(options: StageOptions, caller: str) -> None:
+    if tf.executing_eagerly():
+        _refuse(caller, "needs a graph: call it inside `with tf.Graph().as_default()`")
+    least = {
+        "capacity": 1,
+        "num_threads": 1,
+        "num_clients": 1,
+        "timeout_millis": 0,
+        "stage_subgraph_thread_pool_id": 0,
+        "stage_subgraph_stream_id": 0,
+    }
+    for option, bound in least.items():
+        value = getattr(options, option)
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < bound:
+            _refuse(caller, "{}={!r}: need an integer >= {}".format(option, value, bound))
+
+
+def _check_structures(features: List[Any], caller: str) -> None:
+    for position, each in enumerate(features[1:], start=1):
+        try:
+            tf.nest.assert_same_structure(features[0], each, expand_composites=True)
+        except (TypeError, ValueError) as error:
+            fault = "features of thread {} differ from thread 0: {}".format(position, error)
+            _refuse(caller, fault)
+
+
+def _refuse(caller: str, fault: str) -> NoReturn:
+    raise tf.errors.InvalidArgumentError(None, None, "{}: {}".format(caller, fault))

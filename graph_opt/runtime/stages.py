@@ -1,0 +1,189 @@
+"""The stages of a graph, read from its put nodes."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from dataclasses import dataclass, field
+from typing import Any, Dict, FrozenSet, Iterable, List, MutableMapping, NoReturn, Tuple
+
+from graph_opt.compat import tf
+
+_CONTROL_OPS = (
+    "TensorBufferCancel",
+    "TensorBufferClose",
+    "TensorBufferSize",
+    "TensorBufferMetrics",
+)
+_Buffer = Tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Put:
+    """One put operation: its name and how many threads run it."""
+
+    name: str
+    threads_num: int
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One buffer and what a runner must know to fill it. Nodes are given by name.
+
+    Attributes:
+      name: Unique in the graph.
+      kind: "io" or "prefetch".
+      puts: What the stage's threads run; `prefetch_join` makes one for each thread.
+      capacity: Elements the buffer holds.
+      thread_pool: 0-based stage subgraph thread pool; -1 is none.
+      closed_codes: Error codes that are the end of input.
+      ignored_codes: Error codes that skip a batch.
+      upstream: Names of the stages it takes from.
+      stream: DeepRec's stream id.
+      cancel, resume, close: Operations that steer the buffer.
+      metrics: Tensor of the buffer's metrics.
+      status_code, status_message: Tensors fed to `cancel`.
+    """
+
+    name: str
+    kind: str
+    puts: Tuple[Put, ...]
+    capacity: int
+    thread_pool: int
+    closed_codes: FrozenSet[int]
+    ignored_codes: FrozenSet[int]
+    upstream: Tuple[str, ...]
+    stream: int
+    cancel: str
+    resume: str
+    close: str
+    metrics: str
+    status_code: str
+    status_message: str
+
+
+@dataclass
+class _Found:
+    """Operations of a graph that belong to buffers."""
+
+    puts: Dict[str, List[Any]] = field(default_factory=dict)
+    controls: Dict[_Buffer, Dict[str, Any]] = field(default_factory=dict)
+
+
+_cache: MutableMapping[Any, Tuple[int, List[Stage]]] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def stages_of(graph: Any) -> List[Stage]:
+    """All stages of a graph, upstream first, so io stages before those that take from them.
+
+    They are found by op type and attributes, never by node names: a graph imported under a name
+    scope has them too. One pass over the graph, remembered until nodes are added.
+
+    Args:
+      graph: A `tf.Graph`.
+
+    Raises:
+      tf.errors.InvalidArgumentError: a stage's control nodes are missing, or stages take from
+        each other in a circle.
+    """
+    with _lock:
+        version, stages = _cache.get(graph, (-1, []))
+    if version != graph.version:
+        version = graph.version
+        found = _search(graph)
+        stages = _upstream_first([_stage(puts, found) for puts in found.puts.values()])
+        with _lock:
+            _cache[graph] = (version, stages)
+    return list(stages)
+
+
+def downstream_of(stage: Stage, stages: Iterable[Stage]) -> List[Stage]:
+    """The stages that take from this one, directly or through others, nearest first."""
+    reached = {stage.name}
+    found = []
+    for other in _upstream_first(list(stages)):
+        if other.name not in reached and reached.intersection(other.upstream):
+            reached.add(other.name)
+            found.append(other)
+    return found
+
+
+def _search(graph: Any) -> _Found:
+    found = _Found()
+    for operation in graph.get_operations():
+        kind = operation.type
+        if not kind.startswith("TensorBuffer"):
+            continue
+        if kind == "TensorBufferPut" and "_stage_name" in operation.node_def.attr:
+            found.puts.setdefault(_text(operation, "_stage_name"), []).append(operation)
+        elif kind in _CONTROL_OPS:
+            controls = found.controls.setdefault(_buffer(operation), {})
+            controls[_role(operation)] = operation
+    return found
+
+
+def _role(operation: Any) -> str:
+    if operation.type != "TensorBufferCancel":
+        return str(operation.type)
+    if not operation.get_attr("is_cancelled"):
+        return "resume"
+    # A cancel without a status cannot pass an error on: only the other kind will do.
+    return "cancel" if operation.get_attr("num_status") == 1 else "cancel without status"
+
+
+def _stage(puts: List[Any], found: _Found) -> Stage:
+    first = puts[0]
+    name = _text(first, "_stage_name")
+    controls = found.controls.get(_buffer(first), {})
+    for role in ("cancel", "resume", "TensorBufferClose", "TensorBufferMetrics"):
+        if role not in controls:
+            _refuse("stage '{}' has no {} node for its buffer".format(name, role))
+    cancel = controls["cancel"]
+    return Stage(
+        name=name,
+        kind=_text(first, "_stage_kind"),
+        puts=tuple(Put(put.name, put.get_attr("_stage_threads")) for put in puts),
+        capacity=first.get_attr("shared_capacity"),
+        thread_pool=first.get_attr("_stage_thread_pool"),
+        closed_codes=frozenset(first.get_attr("_stage_closed_codes")),
+        ignored_codes=frozenset(first.get_attr("_stage_ignored_codes")),
+        upstream=_upstream(puts),
+        stream=first.get_attr("_stage_stream"),
+        cancel=cancel.name,
+        resume=controls["resume"].name,
+        close=controls["TensorBufferClose"].name,
+        metrics=controls["TensorBufferMetrics"].outputs[0].name,
+        status_code=cancel.inputs[0].name,
+        status_message=cancel.inputs[1].name,
+    )
+
+
+def _upstream(puts: List[Any]) -> Tuple[str, ...]:
+    names = {name for put in puts for name in _text(put, "_stage_upstream").split(",")}
+    return tuple(sorted(names - {""}))
+
+
+def _upstream_first(stages: List[Stage]) -> List[Stage]:
+    ordered: List[Stage] = []
+    waiting = sorted(stages, key=lambda stage: stage.kind != "io")
+    while waiting:
+        unplaced = {stage.name for stage in waiting}
+        ready = [stage for stage in waiting if not unplaced.intersection(stage.upstream)]
+        if not ready:
+            _refuse("stages {} take from each other in a circle".format(sorted(unplaced)))
+        ordered.extend(ready)
+        waiting = [stage for stage in waiting if stage not in ready]
+    return ordered
+
+
+def _buffer(operation: Any) -> _Buffer:
+    return _text(operation, "container"), _text(operation, "shared_name")
+
+
+def _text(operation: Any, attribute: str) -> str:
+    return str(operation.get_attr(attribute).decode("utf-8"))
+
+
+def _refuse(fault: str) -> NoReturn:
+    raise tf.errors.InvalidArgumentError(None, None, "graph_opt: " + fault)

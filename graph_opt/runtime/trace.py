@@ -1,0 +1,106 @@
+"""Who ran when: a bounded list of steps of prefetch threads and of main, for timelines."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections import deque
+from contextlib import contextmanager
+from typing import Any, Deque, Iterator, List, MutableMapping, NamedTuple, Tuple
+
+from graph_opt.compat.callables import raw_session
+
+MAIN = "main"
+DEFAULT_LENGTH = 20000
+
+
+class Wait(NamedTuple):
+    """A put that waited for room or a take that waited for an element; `perf_counter` seconds."""
+
+    op: str
+    start: float
+    end: float
+
+
+class StepRecord(NamedTuple):
+    """One step of one thread.
+
+    Attributes:
+      stage: Name of the stage; "main" for the main graph.
+      thread: Name of the thread.
+      step: Number of the step among those of this thread, from 0.
+      start: Seconds on the clock of `time.perf_counter`.
+      end: The same clock.
+      waits: When the step's put or take waited at a buffer, on the same clock; empty where the
+        trace is not detailed.
+    """
+
+    stage: str
+    thread: str
+    step: int
+    start: float
+    end: float
+    waits: Tuple[Wait, ...] = ()
+
+
+class StepTrace:
+    """The last steps of a session. Threads append without a lock: `deque.append` is atomic.
+
+    Attributes:
+      detailed: Set it to have the waits at buffers recorded too, from the times of each op. That
+        slows steps down: meant for the few that a picture shows.
+    """
+
+    def __init__(self, length: int = DEFAULT_LENGTH) -> None:
+        """Keeps the last `length` records."""
+        self.detailed = False
+        self._records: Deque[StepRecord] = deque(maxlen=length)
+        self.append = self._records.append
+        self._main_steps = 0
+
+    def records(self) -> List[StepRecord]:
+        """All records kept, in the order in which the steps ended."""
+        while True:
+            try:
+                return list(self._records)
+            except RuntimeError:  # a thread appended meanwhile
+                continue
+
+    def clear(self) -> None:
+        """Forgets all records."""
+        self._records.clear()
+
+    @contextmanager
+    def main_step(self) -> Iterator[None]:
+        """Records the block as one step of main.
+
+        Example:
+          >>> with trace_of(session).main_step():
+          ...   session.run(train_op)
+        """
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.add_main_step(start, time.perf_counter())
+
+    def add_main_step(self, start: float, end: float, waits: Tuple[Wait, ...] = ()) -> None:
+        """Records a step of main that the calling thread ran from `start` to `end`."""
+        thread = threading.current_thread().name
+        self.append(StepRecord(MAIN, thread, self._main_steps, start, end, waits))
+        self._main_steps += 1
+
+
+_traces: MutableMapping[Any, StepTrace] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def trace_of(session: Any) -> StepTrace:
+    """The trace of a session; prefetch threads write to it from their first step on.
+
+    Args:
+      session: A session, monitored or not.
+    """
+    with _lock:
+        return _traces.setdefault(raw_session(session), StepTrace())

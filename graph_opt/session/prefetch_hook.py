@@ -1,0 +1,84 @@
+"""The hook that starts a session's prefetch threads and stops them."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from graph_opt.compat import tf
+from graph_opt.compat.callables import raw_session
+from graph_opt.runtime.runner import StageRunner
+from graph_opt.runtime.stages import stages_of
+
+
+class PrefetchHook(tf.train.SessionRunHook):
+    """Runs the stages of every session it sees; made by `make_prefetch_hook`."""
+
+    def __init__(self, daemon: bool, start: bool) -> None:
+        """Takes the options of `make_prefetch_hook`."""
+        self._daemon = daemon
+        self._starts_by_itself = start
+        self._runner: Optional[StageRunner] = None
+
+    @property
+    def runner(self) -> Optional[StageRunner]:
+        """The runner of the last session that had stages, also after its end; None before."""
+        return self._runner
+
+    def after_create_session(self, session: Any, coord: Optional[Any] = None) -> None:
+        """Starts the threads, io stages first; again for each session that a recovery makes.
+
+        Args:
+          session: The new session; a plain `tf.Session` will do.
+          coord: A `tf.train.Coordinator` whose stop ends the threads, or None.
+
+        Raises:
+          tf.errors.InvalidArgumentError: the session lacks a thread pool that a stage asks for.
+        """
+        if self._starts_by_itself:
+            self.start(session, coord)
+
+    def start(self, session: Any, coord: Optional[Any] = None) -> None:
+        """Does what `after_create_session` does, for a hook made with `start=False`."""
+        self._stop()
+        stages = stages_of(raw_session(session).graph)
+        if stages:
+            self._runner = StageRunner(stages, session, coord, daemon=self._daemon)
+            self._runner.start()
+
+    def end(self, session: Optional[Any] = None) -> None:
+        """Cancels the buffers and waits for the threads."""
+        del session  # the runner knows its own
+        self._stop()
+
+    def _stop(self) -> None:
+        if self._runner is not None:
+            self._runner.stop()
+
+
+def make_prefetch_hook(daemon: bool = True, start: bool = True) -> PrefetchHook:
+    """Makes the hook that runs the stages of a session: those of `staged` and of the async pass.
+
+    Put it last in `hooks=[...]`, so that iterators that other hooks initialise are ready. One
+    hook is enough; with several the threads are still started once. The threads end with the
+    input, at the session's end, with the coordinator, and at the first error, which main's
+    `session.run` raises with its own type and message.
+
+    Args:
+      daemon: Whether the threads let the process end without being stopped.
+      start: Whether a new session starts the threads; if not, call `hook.start(session)`.
+
+    Returns:
+      A `tf.train.SessionRunHook`.
+
+    Example:
+      >>> with tf.train.MonitoredTrainingSession(hooks=[graph_opt.make_prefetch_hook()]) as session:
+      ...   session.run(train_op)
+
+      With a plain session:
+
+      >>> hook = graph_opt.make_prefetch_hook()
+      >>> hook.after_create_session(session)
+      >>> session.run(train_op)
+      >>> hook.end(session)
+    """
+    return PrefetchHook(daemon, start)

@@ -1,0 +1,75 @@
+"""A process ends cleanly whatever its prefetch threads do."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+START_SECONDS = 120
+INTERRUPT_SECONDS = 2.0
+
+PROGRAM = """
+import signal
+import sys
+from graph_opt.compat import tf
+from graph_opt.runtime.staged import staged
+from graph_opt.session.prefetch_hook import make_prefetch_hook
+
+numbers = tf.data.make_one_shot_iterator(tf.data.Dataset.range(2**40)).get_next()
+taken = staged(staged(numbers, capacity=2), num_threads=4)
+# A process started in the background may have inherited that it ignores interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""
+LEAVES_THE_SESSION_OPEN = """
+session = tf.Session()
+make_prefetch_hook().after_create_session(session)
+session.run(taken)
+sys.exit(3)
+"""
+TRAINS_UNTIL_INTERRUPTED = """
+with tf.train.MonitoredTrainingSession(hooks=[make_prefetch_hook()]) as session:
+    session.run(taken)
+    print("training", flush=True)
+    while True:
+        session.run(taken)
+"""
+
+
+def start(rest: str) -> subprocess.Popen:
+    """Runs the program and what is to follow it in a process of its own."""
+    setup = "import graph_opt.compat\ngraph_opt.compat.tf.disable_v2_behavior()\n"
+    return subprocess.Popen(
+        [sys.executable, "-c", setup + PROGRAM + rest],
+        cwd=str(REPOSITORY),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def test_a_session_left_open_does_not_disturb_the_exit() -> None:
+    process = start(LEAVES_THE_SESSION_OPEN)
+    _, errors = process.communicate(timeout=START_SECONDS)
+    assert process.returncode == 3, errors.decode("utf-8")[-2000:]
+
+
+def seconds_from_interrupt_to_end() -> float:
+    """Interrupts a training; it must end with KeyboardInterrupt."""
+    process = start(TRAINS_UNTIL_INTERRUPTED)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"training\n"
+    sent = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=START_SECONDS)
+    ended = time.monotonic()
+    assert errors.decode("utf-8").rstrip().endswith("KeyboardInterrupt")
+    return ended - sent
+
+
+def test_an_interrupt_ends_the_training_within_two_seconds() -> None:
+    # The machine may be busy with something else for once.
+    attempts = (seconds_from_interrupt_to_end() for _ in range(3))
+    assert any(seconds < INTERRUPT_SECONDS for seconds in attempts)
