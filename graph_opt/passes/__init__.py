@@ -1,0 +1,1 @@
+"""Pure passes: GraphDef and options in, rewrite and report out."""

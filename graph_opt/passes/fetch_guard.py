@@ -1,0 +1,61 @@
+"""Keeps stock sessions from running the original batch source of a stage.
+
+The source gets a control edge from an `Assert` that always fails: a stock session that fetches a
+tensor of the prefetch region gets an error instead of a batch that training then misses.
+"""
+
+from __future__ import annotations
+
+from typing import List, Tuple
+
+import numpy as np
+
+from graph_opt.compat import tf
+from graph_opt.graph.rewrite import InputEdit
+from graph_opt.graph.view import GraphView
+from graph_opt.passes.io_stages import BUFFER_TAKE
+from graph_opt.passes.node_writer import NodeWriter
+
+_GUARD = "fetch_guard"
+_MESSAGE = (
+    "a tensor of the prefetch region of stage '{0}' was fetched (batch source '{1}'): it is "
+    "computed ahead by prefetch threads and exists there alone. Fetch it in a graph_opt session "
+    "(boundary tensors are mapped to '{0}/{2}'), or mark it with "
+    "graph_opt.async_embedding_mark_node(tensor) before the session is made."
+)
+
+
+def guard_source(writer: NodeWriter, view: GraphView, source: str) -> Tuple[str, List[InputEdit]]:
+    """Writes the guard; returns its name and the edits that take the source's handles away."""
+    text = _MESSAGE.format(writer.scope, source, BUFFER_TAKE)
+    condition = writer.constant(_GUARD + "/condition", np.bool_(False))
+    message = writer.constant(_GUARD + "/message", text)
+    guard = writer.node(
+        _GUARD,
+        "Assert",
+        [condition, message],
+        T=tf.AttrValue(list=tf.AttrValue.ListValue(type=[tf.string.as_datatype_enum])),
+        summarize=tf.AttrValue(i=3),
+    )
+    return str(guard.name), _cut_handles(writer, view, source, guard.name)
+
+
+def _cut_handles(writer: NodeWriter, view: GraphView, source: str, guard: str) -> List[InputEdit]:
+    """Placeholders in place of the source's handles.
+
+    Were these still its inputs, a guarded fetch could cancel a one-shot iterator while it is being
+    made, which then stays broken for the prefetch threads too.
+    """
+    edits: List[InputEdit] = []
+    for slot, tensor in enumerate(view.inputs(source)):
+        if view.dtype(tensor) != tf.resource.as_datatype_enum:
+            continue
+        handle = writer.node(
+            "{}/handle_{}".format(_GUARD, slot),
+            "Placeholder",
+            ["^" + guard],
+            dtype=tf.AttrValue(type=tf.resource.as_datatype_enum),
+            shape=tf.AttrValue(shape=tf.TensorShape([]).as_proto()),
+        )
+        edits.append(InputEdit(source, slot, handle.name))
+    return edits

@@ -1,0 +1,69 @@
+"""Finds where batches enter a graph and which nodes each batch reaches."""
+
+from __future__ import annotations
+
+from typing import Dict, List, NamedTuple, Tuple
+
+from graph_opt.compat import tf
+from graph_opt.graph.view import GraphView
+
+BUFFER_TAKE = "TensorBufferTake"
+BUFFER_PUT = "TensorBufferPut"
+# What an IO stage can be put behind: ops that hand out one batch each time they run.
+BATCH_SOURCES = (
+    "IteratorGetNext",
+    "IteratorGetNextSync",
+    "QueueDequeue",
+    "QueueDequeueV2",
+    "QueueDequeueMany",
+    "QueueDequeueManyV2",
+    "QueueDequeueUpTo",
+    "QueueDequeueUpToV2",
+)
+
+
+class BatchFlow(NamedTuple):
+    """Which batch source each node depends on.
+
+    Attributes:
+      order: All nodes, every node after its inputs.
+      sources: Names of the batch sources; bit `i` of a mask stands for `sources[i]`.
+      masks: For each node that some batch reaches (the sources included) its sources' bits.
+    """
+
+    order: Tuple[str, ...]
+    sources: Tuple[str, ...]
+    masks: Dict[str, int]
+
+
+def is_buffer(view: GraphView, source: str) -> bool:
+    """Whether the source is an IO stage's buffer already, and needs none put behind it."""
+    return view.op(source) == BUFFER_TAKE
+
+
+def batch_flow(view: GraphView) -> BatchFlow:
+    """Follows every batch source down the graph, over data and control edges.
+
+    Raises:
+      InvalidArgumentError: the graph has a cycle that is no while loop.
+    """
+    order = view.topological_order()
+    if order is None:
+        raise tf.errors.InvalidArgumentError(
+            None, None, "the graph has a cycle that is no while loop: it is no valid GraphDef"
+        )
+    sources = tuple(view.of_op(BUFFER_TAKE, *BATCH_SOURCES))
+    masks: Dict[str, int] = {source: 1 << i for i, source in enumerate(sources)}
+    for name in order:
+        mask = masks.get(name, 0)
+        if not mask:
+            continue
+        for following in view.successors(name):
+            if view.op(following) != BUFFER_TAKE:
+                masks[following] = masks.get(following, 0) | mask
+    return BatchFlow(tuple(order), sources, masks)
+
+
+def sources_of(flow: BatchFlow, mask: int) -> List[str]:
+    """Names of the sources whose bits are set."""
+    return [source for i, source in enumerate(flow.sources) if mask >> i & 1]

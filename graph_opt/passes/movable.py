@@ -1,0 +1,232 @@
+"""Which operations may run ahead of the step that uses their result.
+
+An operation moves when running it early changes no number but those of the tables it reads: it is
+stateless, or its state is only read, or it runs exactly once a batch wherever it stands.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional
+
+from graph_opt.compat.op_definitions import is_stateful
+from graph_opt.graph.refusal import Refusal
+from graph_opt.graph.view import GraphView
+
+VARIABLES = frozenset(["VariableV2", "Variable", "VarHandleOp", "TemporaryVariable"])
+PLACEHOLDERS = frozenset(["Placeholder", "PlaceholderV2", "PlaceholderWithDefault"])
+# Handles of state: prefetch and main read the same object through them.
+HANDLES = frozenset(
+    [
+        "HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2",
+        "MutableHashTableOfTensors", "MutableHashTableOfTensorsV2", "MutableDenseHashTable",
+        "MutableDenseHashTableV2", "AnonymousHashTable", "Iterator", "IteratorV2",
+        "OneShotIterator", "AnonymousIteratorV3", "FIFOQueue", "FIFOQueueV2",
+        "RandomShuffleQueue", "RandomShuffleQueueV2", "PaddingFIFOQueue", "PaddingFIFOQueueV2",
+        "PriorityQueueV2",
+    ]
+)  # fmt: skip
+SHAPE_OPERATIONS = frozenset(["Shape", "ShapeN", "Size", "Rank", "VariableShape"])
+_READS = frozenset(
+    [
+        "ResourceGather", "ResourceGatherNd", "ReadVariableOp", "LookupTableFind",
+        "LookupTableFindV2", "LookupTableSize", "LookupTableSizeV2", "VariableShape",
+        "IsVariableInitialized", "VarIsInitializedOp",
+    ]
+)  # fmt: skip
+# Run once a batch in either place: what they do outside the graph happens earlier, not twice.
+_ONCE_A_BATCH = frozenset(["Assert", "Print", "PrintV2", "PyFunc", "EagerPyFunc"])
+_RANDOM = frozenset(
+    [
+        "RandomUniform", "RandomUniformInt", "RandomStandardNormal", "RandomShuffle",
+        "TruncatedNormal", "Multinomial", "ParameterizedTruncatedNormal", "RandomGamma",
+        "RandomPoisson", "RandomPoissonV2",
+    ]
+)  # fmt: skip
+_LOOPS = frozenset(
+    ["Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond"]
+)  # fmt: skip
+_FUNCTION_CALLS = frozenset(
+    [
+        "If", "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCase",
+        "PartitionedCall", "StatefulPartitionedCall", "For", "RemoteCall",
+    ]
+)  # fmt: skip
+_MOVABLE_IN_FUNCTIONS = _READS | _ONCE_A_BATCH | _FUNCTION_CALLS
+_COLLECTIVE_PREFIXES = ("Horovod", "Collective", "NcclAllReduce", "NcclReduce", "NcclBroadcast")
+
+
+class Outside(NamedTuple):
+    """What stands upstream of a tensor that depends on no IO stage.
+
+    Attributes:
+      blocker: A placeholder or a stateful operation that must not run in two regions.
+      variable: A variable whose whole value is read.
+    """
+
+    blocker: Optional[str]
+    variable: Optional[str]
+
+
+_NOTHING = Outside(None, None)
+
+
+class Movability:
+    """Answers for single operations of one graph, remembering what it found upstream.
+
+    Args:
+      view: The graph.
+      threads_num: Prefetch threads; with several, a seeded random operation would hand its draws
+        to batches in another order.
+    """
+
+    def __init__(self, view: GraphView, threads_num: int) -> None:
+        self._view = view
+        self._threads_num = threads_num
+        self._outside: Dict[str, Outside] = {}
+        self._library: Dict[str, Any] = {
+            function.signature.name: function for function in view.graph_def.library.function
+        }
+
+    def refuse_operation(self, name: str) -> Optional[Refusal]:
+        """Why the operation itself cannot move; its inputs are not looked at."""
+        op = self._view.op(name)
+        if op in _LOOPS:
+            return Refusal("loop_upstream", at=name, need="no tf.while_loop before it", saw=op)
+        if op.startswith(_COLLECTIVE_PREFIXES):
+            need = "the same order of collectives on all ranks"
+            return Refusal("collective_upstream", at=name, need=need, saw=op)
+        if op in _RANDOM:
+            return self._refuse_random(name)
+        if op in _FUNCTION_CALLS:
+            return self._refuse_function(name)
+        if not is_stateful(op) or op in _READS or op in _ONCE_A_BATCH or op in HANDLES:
+            return None
+        return Refusal(
+            "stateful_upstream", at=name, need="operations that only read state", saw="op " + op
+        )
+
+    def _refuse_random(self, name: str) -> Optional[Refusal]:
+        seeds = [self._view.attribute(name, key) for key in ("seed", "seed2")]
+        if self._threads_num == 1 or not any(seed is not None and seed.i for seed in seeds):
+            return None
+        return Refusal(
+            "seeded_random_with_threads",
+            at=name,
+            need="threads_num 1, so that each batch gets its own draw",
+            saw="threads_num {}".format(self._threads_num),
+        )
+
+    def _refuse_function(self, name: str) -> Optional[Refusal]:
+        pending = _called_functions([self._view.nodes[name]])
+        seen = set(pending)
+        while pending:
+            called = pending.pop()
+            function = self._library.get(called)
+            for node in function.node_def if function is not None else ():
+                if node.op not in _MOVABLE_IN_FUNCTIONS and is_stateful(node.op):
+                    return Refusal(
+                        "stateful_upstream",
+                        at=name,
+                        need="functions that only read state",
+                        saw="op {} in function {}".format(node.op, called),
+                    )
+                fresh = [other for other in _called_functions([node]) if other not in seen]
+                seen.update(fresh)
+                pending.extend(fresh)
+        return None
+
+    def refuse_outside(self, name: str, source: str, reads_table: bool) -> Optional[Refusal]:
+        """Why node `name`, which moves, cannot keep reading `source`, which no batch reaches.
+
+        Args:
+          name: The node that would move.
+          source: One of its inputs; depends on no IO stage.
+          reads_table: Whether `name` is a recognised read of table rows.
+        """
+        outside = self.outside(source)
+        if outside.blocker is not None:
+            return self._refuse_blocker(outside.blocker)
+        if outside.variable is None or reads_table:
+            return None
+        return Refusal(
+            "dense_variable_upstream",
+            at=name,
+            need="no read of a whole variable before the lookup",
+            saw="variable " + outside.variable,
+        )
+
+    def _refuse_blocker(self, blocker: str) -> Refusal:
+        op = self._view.op(blocker)
+        if op in PLACEHOLDERS:
+            return Refusal(
+                "placeholder_upstream",
+                at=blocker,
+                need="ids of the IO stage alone (graph_opt.staged(..., feed_dict=) can feed it)",
+                saw=op,
+            )
+        return Refusal(
+            "control_edge_from_main", at=blocker, need="nothing of main before it", saw="op " + op
+        )
+
+    def outside(self, source: str) -> Outside:
+        """What stands upstream of `source`, itself included; computed once for each node."""
+        stack: List[str] = [source]
+        while stack:
+            name = stack[-1]
+            if name in self._outside:
+                stack.pop()
+                continue
+            above = () if self._is_leaf(name) else self._sources(name)
+            unknown = [node for node in above if node not in self._outside]
+            if unknown:
+                stack.extend(unknown)
+                continue
+            self._outside[name] = self._combine(name, above)
+            stack.pop()
+        return self._outside[source]
+
+    def _sources(self, name: str) -> List[str]:
+        view = self._view
+        if view.op(name) in ("Merge", "RefMerge"):
+            # Leave out loops' back edges; a loop is refused by its Enter.
+            data = [t.node for t in view.inputs(name) if view.op(t.node) not in _LOOPS]
+        else:
+            data = [tensor.node for tensor in view.inputs(name)]
+        return list(itertools.chain(data, view.controls(name)))
+
+    def _is_leaf(self, name: str) -> bool:
+        op = self._view.op(name)
+        return op in VARIABLES or op in HANDLES or op in PLACEHOLDERS
+
+    def _combine(self, name: str, above: Iterable[str]) -> Outside:
+        op = self._view.op(name)
+        if op in PLACEHOLDERS:
+            return Outside(name, None)
+        if op in VARIABLES:
+            return Outside(None, name)
+        if op in HANDLES:
+            return _NOTHING
+        if op not in _READS and is_stateful(op):
+            return Outside(name, None)
+        blockers = [self._outside[node].blocker for node in above]
+        variables = [self._outside[node].variable for node in above]
+        if op in SHAPE_OPERATIONS:
+            variables = []
+        blocker = next((found for found in blockers if found is not None), None)
+        variable = next((found for found in variables if found is not None), None)
+        return Outside(blocker, variable) if blocker or variable else _NOTHING
+
+
+def _called_functions(nodes: Iterable[Any]) -> List[str]:
+    """Names of the functions in the nodes' attributes."""
+    names: List[str] = []
+    for node in nodes:
+        for key in node.attr:
+            value = node.attr[key]
+            kind = value.WhichOneof("value")
+            if kind == "func":
+                names.append(value.func.name)
+            if kind == "list":
+                names.extend(function.name for function in value.list.func)
+    return names

@@ -1,0 +1,110 @@
+"""Writes the NodeDefs of one stage under the stage's name."""
+
+from __future__ import annotations
+
+from typing import Any, List, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+from graph_opt.compat import tf
+from graph_opt.graph.view import Shape, shape_proto
+from graph_opt.ops import stage_nodes
+from graph_opt.passes.io_stages import BUFFER_PUT, BUFFER_TAKE
+
+
+class Record(NamedTuple):
+    """What one element of a buffer holds.
+
+    Attributes:
+      inputs: The tensors that are put, as NodeDefs spell them.
+      dtypes: Their DataType numbers.
+      shapes: Their static shapes.
+      ticket: The ticket of the take that the batch comes from, '' for none.
+    """
+
+    inputs: Sequence[str]
+    dtypes: Sequence[int]
+    shapes: Sequence[Shape]
+    ticket: str = ""
+
+
+class NodeWriter:
+    """Collects new nodes.
+
+    Args:
+      scope: Name scope of all nodes, without a trailing slash.
+      device: Device of the nodes that are given none.
+
+    Attributes:
+      nodes: The NodeDefs written so far, in order.
+    """
+
+    def __init__(self, scope: str, device: str) -> None:
+        self._scope = scope
+        self._device = device
+        self.nodes: List[Any] = []
+
+    @property
+    def scope(self) -> str:
+        """Name scope of all nodes."""
+        return self._scope
+
+    def name(self, suffix: str) -> str:
+        """The full name of a node."""
+        return "{}/{}".format(self._scope, suffix)
+
+    def node(
+        self,
+        suffix: str,
+        op: str,
+        inputs: Sequence[str] = (),
+        device: Optional[str] = None,
+        **attributes: Any,
+    ) -> Any:
+        """Writes one node and returns its NodeDef, which may still be changed."""
+        place = self._device if device is None else device
+        node = tf.NodeDef(name=self.name(suffix), op=op, input=inputs, device=place)
+        for key, value in attributes.items():
+            node.attr[key].CopyFrom(value)
+        self.nodes.append(node)
+        return node
+
+    def constant(self, suffix: str, value: Any, device: Optional[str] = None) -> str:
+        """Writes a Const (text becomes a string scalar) and returns its name."""
+        array = np.asarray(value)
+        dtype = tf.as_dtype(array.dtype) if array.dtype.kind not in "SUO" else tf.string
+        node = self.node(
+            suffix,
+            "Const",
+            (),
+            device,
+            dtype=tf.AttrValue(type=dtype.as_datatype_enum),
+            value=tf.AttrValue(tensor=tf.make_tensor_proto(value, dtype)),
+        )
+        return str(node.name)
+
+    def put_and_take(
+        self,
+        scope: str,
+        buffer: stage_nodes.BufferFacts,
+        facts: stage_nodes.StageFacts,
+        record: Record,
+    ) -> str:
+        """Writes a buffer's ops under `scope` and returns the name of the take."""
+        types = tf.AttrValue(list=tf.AttrValue.ListValue(type=list(record.dtypes)))
+        waiting = stage_nodes.waiting_attributes(buffer)
+        put = tf.NodeDef(name=scope + "/" + BUFFER_PUT, op=BUFFER_PUT, device=self._device)
+        put.input.extend(record.inputs)
+        put.input.extend([record.ticket] if record.ticket else [])
+        put.attr["num_tickets"].i = 1 if record.ticket else 0
+        take = tf.NodeDef(name=scope + "/" + BUFFER_TAKE, op=BUFFER_TAKE, device=self._device)
+        for node in (put, take):
+            node.attr["dtypes"].CopyFrom(types)
+            for key, value in waiting.items():
+                node.attr[key].CopyFrom(value)
+        for key, value in stage_nodes.put_attributes(facts).items():
+            put.attr[key].CopyFrom(value)
+        take.attr["shapes"].list.shape.extend(shape_proto(shape) for shape in record.shapes)
+        self.nodes.extend([put, take])
+        self.nodes.extend(stage_nodes.control_nodes(scope, buffer, self._device))
+        return take.name

@@ -1,0 +1,261 @@
+"""Decides which lookups move into prefetch and which nodes go with them."""
+
+from __future__ import annotations
+
+from typing import Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+from graph_opt.graph.refusal import Refusal
+from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.passes.io_stages import BatchFlow, is_buffer, sources_of
+from graph_opt.passes.movable import Movability
+from graph_opt.rules.lookup import MARKED, Lookup
+
+_SWITCHES = ("Switch", "RefSwitch")
+_MERGES = ("Merge", "RefMerge")
+_Branches = FrozenSet[Tuple[TensorRef, int]]
+_NO_BRANCH: _Branches = frozenset()
+
+
+class PrefetchRegion(NamedTuple):
+    """The part of the graph between one batch source and the lookups that move.
+
+    Attributes:
+      source: The node that hands out batches.
+      nodes: Every node that moves, in topological order; the source is not among them.
+      lookups: The lookups whose outputs the region computes.
+    """
+
+    source: str
+    nodes: Tuple[str, ...]
+    lookups: Tuple[Lookup, ...]
+
+
+class RegionSearch(NamedTuple):
+    """What moves, and why the rest stays.
+
+    Attributes:
+      regions: One for each batch source with a lookup that moves.
+      refused: The lookups that stay in main, with the reason.
+    """
+
+    regions: Tuple[PrefetchRegion, ...]
+    refused: Tuple[Tuple[Lookup, Refusal], ...]
+
+
+class RegionFinder:
+    """Finds the prefetch regions of one graph.
+
+    Args:
+      view: The graph.
+      flow: Its batch flow.
+      lookups: The lookups that the rules recognised.
+      movability: Answers for single operations.
+      infer_io_stage: Whether an iterator or queue may serve as batch source.
+    """
+
+    def __init__(
+        self,
+        view: GraphView,
+        flow: BatchFlow,
+        lookups: Sequence[Lookup],
+        movability: Movability,
+        infer_io_stage: bool,
+    ) -> None:
+        self._view = view
+        self._flow = flow
+        self._lookups = lookups
+        self._movability = movability
+        self._infer_io_stage = infer_io_stage
+        self._table_reads = {gather for lookup in lookups for gather in lookup.gathers}
+        self._sources = set(flow.sources)
+        self._candidates = self._upstream(lookup.output.node for lookup in lookups)
+        marked = [lookup.output.node for lookup in lookups if lookup.api == MARKED]
+        self._marked = self._upstream(marked)
+        self._branches = self._conditional_branches()
+        self._blocked: Dict[str, Refusal] = {}
+
+    def find(self) -> RegionSearch:
+        """The regions with everything that can move; each refused lookup with its reason."""
+        pinned: Dict[str, Refusal] = {}
+        while True:
+            self._blocked = self._block(pinned)
+            search = self._assemble()
+            fresh = self._unsafe_boundaries(search.regions, pinned)
+            if not fresh:
+                return search
+            pinned.update(fresh)
+
+    def _upstream(self, outputs: Iterable[str]) -> Dict[str, None]:
+        """Nodes that a batch reaches and that the outputs need, sources excluded."""
+        masks = self._flow.masks
+        starts = [n for n in outputs if n in masks and n not in self._sources]
+        seen: Dict[str, None] = dict.fromkeys(starts)
+        stack = list(seen)
+        while stack:
+            for node in self._batch_inputs(stack.pop()):
+                if node not in seen and node not in self._sources:
+                    seen[node] = None
+                    stack.append(node)
+        return seen
+
+    def _batch_inputs(self, name: str) -> List[str]:
+        masks = self._flow.masks
+        data = [tensor.node for tensor in self._view.inputs(name) if tensor.node in masks]
+        return data + [source for source in self._view.controls(name) if source in masks]
+
+    def _block(self, pinned: Dict[str, Refusal]) -> Dict[str, Refusal]:
+        """For every candidate that cannot move the first reason, its own or inherited."""
+        blocked: Dict[str, Refusal] = {}
+        for name in self._flow.order:
+            if name not in self._candidates:
+                continue
+            refusal = pinned.get(name) or self._inherited(name, blocked) or self._own(name)
+            if refusal is not None:
+                blocked[name] = refusal
+        return blocked
+
+    def _inherited(self, name: str, blocked: Dict[str, Refusal]) -> Optional[Refusal]:
+        for source in self._batch_inputs(name):
+            if source in blocked:
+                return blocked[source]
+        return None
+
+    def _own(self, name: str) -> Optional[Refusal]:
+        mask = self._flow.masks[name]
+        if mask & (mask - 1):
+            return Refusal(
+                "several_io_stages",
+                at=name,
+                need="ids of one IO stage",
+                saw=", ".join(sources_of(self._flow, mask)),
+            )
+        refusal = self._refuse_source(sources_of(self._flow, mask)[0])
+        refusal = refusal or self._movability.refuse_operation(name)
+        return refusal or self._refuse_outside_inputs(name)
+
+    def _refuse_source(self, source: str) -> Optional[Refusal]:
+        if is_buffer(self._view, source):
+            return None
+        if not self._infer_io_stage:
+            return Refusal(
+                "no_io_stage",
+                at=source,
+                need="graph_opt.staged(...) around the features, or infer_io_stage",
+                saw=self._view.op(source),
+            )
+        handles = [tensor.node for tensor in self._view.inputs(source)]
+        for node in handles + list(self._view.controls(source)):
+            if node in self._flow.masks:
+                return Refusal("batch_source_in_main", at=source, need="a source that depends "
+                               "on no batch", saw=node)  # fmt: skip
+            refusal = self._movability.refuse_outside(source, node, reads_table=True)
+            if refusal is not None:
+                return refusal
+        return None
+
+    def _refuse_outside_inputs(self, name: str) -> Optional[Refusal]:
+        masks = self._flow.masks
+        allowed = name in self._table_reads or name in self._marked
+        above = [tensor.node for tensor in self._view.inputs(name)]
+        for source in above + list(self._view.controls(name)):
+            if source in masks:
+                continue
+            refusal = self._movability.refuse_outside(name, source, allowed)
+            if refusal is not None:
+                return refusal
+        return None
+
+    def _assemble(self) -> RegionSearch:
+        moved: Dict[str, List[Lookup]] = {}
+        refused: List[Tuple[Lookup, Refusal]] = []
+        for lookup in self._lookups:
+            refusal = self._refuse_lookup(lookup)
+            if refusal is not None:
+                refused.append((lookup, refusal))
+                continue
+            source = sources_of(self._flow, self._flow.masks[lookup.output.node])[0]
+            moved.setdefault(source, []).append(lookup)
+        needed = {
+            source: self._upstream(lookup.output.node for lookup in lookups)
+            for source, lookups in moved.items()
+        }
+        ordered: Dict[str, List[str]] = {source: [] for source in moved}
+        for name in self._flow.order:
+            if name not in self._candidates or name in self._blocked:
+                continue
+            source = sources_of(self._flow, self._flow.masks[name])[0]
+            if source in needed and name in needed[source]:
+                ordered[source].append(name)
+        regions = tuple(
+            PrefetchRegion(source, tuple(ordered[source]), tuple(moved[source]))
+            for source in self._flow.sources
+            if source in moved
+        )
+        return RegionSearch(regions, tuple(refused))
+
+    def _refuse_lookup(self, lookup: Lookup) -> Optional[Refusal]:
+        node = lookup.output.node
+        if node not in self._flow.masks:
+            return Refusal(
+                "no_io_dependence", at=node, need="ids that come from a batch", saw="none upstream"
+            )
+        if node in self._sources:
+            return Refusal(
+                "no_io_dependence", at=node, need="a lookup behind the source", saw="the source"
+            )
+        return self._blocked.get(node)
+
+    def _conditional_branches(self) -> Dict[str, _Branches]:
+        """For nodes inside a tf.cond of v1 control flow the branches they stand in."""
+        view = self._view
+        branches: Dict[str, _Branches] = {}
+        if not view.of_op(*_SWITCHES):
+            return branches
+        for name in self._flow.order:
+            found = self._branches_of(name, branches)
+            if found:
+                branches[name] = found
+        return branches
+
+    def _branches_of(self, name: str, known: Dict[str, _Branches]) -> _Branches:
+        view = self._view
+        above = []
+        for tensor in view.inputs(name):
+            outer = known.get(tensor.node, _NO_BRANCH)
+            if view.op(tensor.node) in _SWITCHES:
+                outer = outer | {(view.inputs(tensor.node)[1], tensor.index)}
+            above.append(outer)
+        if view.op(name) in _MERGES and above:
+            return frozenset.intersection(*above)
+        above += [known.get(source, _NO_BRANCH) for source in view.controls(name)]
+        return _NO_BRANCH.union(*above)
+
+    def _unsafe_boundaries(
+        self, regions: Sequence[PrefetchRegion], pinned: Dict[str, Refusal]
+    ) -> Dict[str, Refusal]:
+        """Tensors that main reads out of a branch: the untaken one would leave a hole."""
+        if not self._branches:
+            return {}
+        fresh: Dict[str, Refusal] = {}
+        for region in regions:
+            moved: Set[str] = set(region.nodes)
+            for name in region.nodes:
+                inside = name in self._branches or self._view.op(name) in _SWITCHES
+                if not inside or name in pinned:
+                    continue
+                reader = self._reader_outside(name, moved)
+                if reader is not None:
+                    fresh[name] = Refusal(
+                        "boundary_in_control_flow",
+                        at=name,
+                        need="a tf.cond that moves entirely",
+                        saw="its inside is read by " + reader,
+                    )
+        return fresh
+
+    def _reader_outside(self, name: str, moved: Set[str]) -> Optional[str]:
+        readers = [use.consumer for _, use in self._view.node_uses(name)]
+        for reader in readers + list(self._view.control_uses(name)):
+            if reader not in moved:
+                return reader
+        return None

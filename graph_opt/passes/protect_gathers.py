@@ -1,0 +1,76 @@
+"""Keeps TensorFlow's own optimizer from reading whole tables.
+
+TensorFlow 2.15's arithmetic optimizer turns `Unique -> ResourceGather -> SparseSegment*` into a
+`ReadVariableOp` of the table and a `SparseSegment*` over it. After the first sparse update that
+read is a copy of the table in every step. An `EnsureShape` between gather and reduction defeats the
+pattern and costs nothing (measured: docs/benchmarks.md, stock_trap).
+"""
+
+from __future__ import annotations
+
+from typing import Any, List, NamedTuple, Tuple
+
+from graph_opt.compat import tf
+from graph_opt.graph.rewrite import InputEdit
+from graph_opt.graph.view import GraphView, TensorRef, shape_proto
+
+_REDUCTIONS = (
+    "SparseSegmentMean",
+    "SparseSegmentSum",
+    "SparseSegmentSqrtN",
+    "SparseSegmentMeanWithNumSegments",
+    "SparseSegmentSumWithNumSegments",
+    "SparseSegmentSqrtNWithNumSegments",
+)
+
+
+class ExposedRead(NamedTuple):
+    """A reduction whose rows the optimizer would replace by the whole table.
+
+    Attributes:
+      rows: The tensor of gathered rows that the reduction reads.
+      reduction: The SparseSegment node; reads `rows` as input 0.
+      gather: The ResourceGather node.
+    """
+
+    rows: TensorRef
+    reduction: str
+    gather: str
+
+
+def exposed_reads(view: GraphView) -> List[ExposedRead]:
+    """All places of the graph that match the optimizer's pattern, in graph order."""
+    found: List[ExposedRead] = []
+    for reduction in view.of_op(*_REDUCTIONS):
+        rows = view.inputs(reduction)[0]
+        gather = rows
+        while view.op(gather.node) == "Identity":
+            gather = view.inputs(gather.node)[0]
+        if view.op(gather.node) != "ResourceGather":
+            continue
+        ids = view.inputs(gather.node)[1]
+        if view.op(view.through_identity(ids).node) == "Unique":
+            found.append(ExposedRead(rows, reduction, gather.node))
+    return found
+
+
+def ensure_shape(view: GraphView, rows: TensorRef, source: str, scope: str) -> Any:
+    """The EnsureShape NodeDef that reads `source`; named after `scope`."""
+    shape = view.shape(rows)
+    node = tf.NodeDef(name=scope + "/ensure_shape", op="EnsureShape", input=[source])
+    node.device = view.device(rows.node)
+    node.attr["T"].type = view.dtype(rows) or tf.float32.as_datatype_enum
+    node.attr["shape"].shape.CopyFrom(shape_proto(shape))
+    return node
+
+
+def protect(view: GraphView, reads: List[ExposedRead]) -> Tuple[List[Any], List[InputEdit]]:
+    """New nodes and edits that protect reads which stay where they are."""
+    nodes: List[Any] = []
+    edits: List[InputEdit] = []
+    for read in reads:
+        scope = "{}/async_embedding".format(read.reduction)
+        node = ensure_shape(view, read.rows, read.rows.input_name, scope)
+        nodes.append(node)
+        edits.append(InputEdit(read.reduction, 0, node.name))
+    return nodes, edits

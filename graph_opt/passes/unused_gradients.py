@@ -1,0 +1,72 @@
+"""Gradients that nothing reads but that `tf.gradients` still forces to be computed.
+
+`control_flow_ops.tuple` ties all gradients of an op together: a NoOp waits for each of them, and an
+Identity of each waits for the NoOp. A gradient whose Identity has no reader (that of the weights of
+a weighted lookup, of a denominator) is thus computed for nothing, and would drag the rows that it
+multiplies across the boundary.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, List, NamedTuple, Set, Tuple
+
+from graph_opt.compat.op_definitions import is_stateful
+from graph_opt.graph.view import GraphView
+
+
+class UnusedGradients(NamedTuple):
+    """Nodes computed for nothing and the control edges that force them.
+
+    Attributes:
+      nodes: Nodes that need not run.
+      released: Control edges (source, NoOp) to cut.
+    """
+
+    nodes: Set[str]
+    released: Tuple[Tuple[str, str], ...]
+
+
+def unused_gradients(view: GraphView) -> UnusedGradients:
+    """Finds them by structure: NoOp, the Identities behind it, and what only these need."""
+    released: List[Tuple[str, str]] = []
+    dead: Set[str] = set()
+    for group in view.of_op("NoOp"):
+        for identity, source in _unread(view, group):
+            released.append((source, group))
+            dead.add(identity)
+    return UnusedGradients(_only_for(view, dead, set(released)), tuple(released))
+
+
+def _unread(view: GraphView, group: str) -> List[Tuple[str, str]]:
+    """Identities of the tuple without reader, with the node each passes on."""
+    controlling = set(view.controls(group))
+    waiting = view.control_uses(group)
+    if not controlling or not waiting:
+        return []
+    members: Dict[str, str] = {}
+    for name in waiting:
+        inputs = view.inputs(name)
+        if view.op(name) != "Identity" or len(inputs) != 1 or inputs[0].node not in controlling:
+            return []
+        members[name] = inputs[0].node
+    read = {
+        source
+        for name, source in members.items()
+        if view.node_uses(name) or view.control_uses(name)
+    }
+    return [(name, source) for name, source in members.items() if source not in read]
+
+
+def _only_for(view: GraphView, dead: Set[str], released: Set[Tuple[str, str]]) -> Set[str]:
+    """The dead nodes and all stateless nodes that nothing else needs."""
+    pending = [tensor.node for name in dead for tensor in view.inputs(name)]
+    while pending:
+        name = pending.pop()
+        if name in dead or is_stateful(view.op(name)):
+            continue
+        data = all(use.consumer in dead for _, use in view.node_uses(name))
+        control = all(user in dead or (name, user) in released for user in view.control_uses(name))
+        if data and control:
+            dead.add(name)
+            pending.extend(tensor.node for tensor in view.inputs(name))
+    return dead

@@ -1,0 +1,55 @@
+"""What a split graph must obey, checked after every rewrite."""
+
+from __future__ import annotations
+
+from graph_opt.compat import tf
+from graph_opt.graph.verify import GraphError, around, verify
+from graph_opt.graph.view import GraphView
+from graph_opt.passes.io_stages import BUFFER_PUT, BUFFER_TAKE
+
+_REF_OFFSET = 100
+
+
+def verify_stages(view: GraphView) -> None:
+    """Checks a rewritten graph: no cycle, regions apart, no state in a boundary.
+
+    Raises:
+      GraphError: naming the node, with its neighbourhood.
+    """
+    verify(view)
+    for put in view.of_op(BUFFER_PUT):
+        kind = view.attribute(put, "_stage_kind")
+        if kind is not None and kind.s == b"prefetch":
+            _verify_region(view, put)
+            _verify_boundary(view, put)
+
+
+def _verify_region(view: GraphView, put: str) -> None:
+    scope = put.rpartition("/")[0] + "/"
+    take = scope + BUFFER_TAKE
+    region = view.ancestors([put])
+    if take in region:
+        raise GraphError(
+            "{}: the prefetch region waits for its own take\n{}".format(put, around(view, take))
+        )
+    for name in region:
+        if not name.startswith(scope):
+            continue
+        for reader in view.successors(name):
+            if reader not in region:
+                raise GraphError(
+                    "{}: read by '{}' of main, past the buffer\n{}".format(
+                        name, reader, around(view, name)
+                    )
+                )
+
+
+def _verify_boundary(view: GraphView, put: str) -> None:
+    for tensor in view.inputs(put):
+        number = view.dtype(tensor)
+        if number is None or number > _REF_OFFSET or number == tf.resource.as_datatype_enum:
+            raise GraphError(
+                "{}: state or an unknown value in the boundary: {}\n{}".format(
+                    put, tensor, around(view, tensor.node)
+                )
+            )
