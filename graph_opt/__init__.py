@@ -1,0 +1,95 @@
+"""graph_opt: embedding lookups of TF1-style graphs, prefetched ahead of the main graph.
+
+Example:
+  >>> import graph_opt
+  >>> config = graph_opt.ConfigProto()
+  >>> optimizer_options = config.graph_options.optimizer_options
+  >>> optimizer_options.do_async_embedding = True
+  >>> optimizer_options.async_embedding_options.threads_num = 1
+  >>> optimizer_options.async_embedding_options.capacity = 2
+  >>> with graph_opt.train.MonitoredTrainingSession(config=config) as session:
+  ...     while not session.should_stop():
+  ...         session.run(train_op)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, List
+
+if TYPE_CHECKING:
+    from graph_opt import train
+    from graph_opt.config import ConfigProto, GraphOptions, OptimizerOptions, load_config
+    from graph_opt.passes.optimize import OptimizedGraph, optimize_graph_def
+    from graph_opt.passes.report import Report
+    from graph_opt.runtime.mark import async_embedding_mark_node
+    from graph_opt.runtime.metrics import buffer_metrics as metrics
+    from graph_opt.runtime.staged import prefetch_join, staged
+    from graph_opt.runtime.trace import trace_of as step_trace
+    from graph_opt.session.installation import install, uninstall
+    from graph_opt.session.live import optimize_graph
+    from graph_opt.session.live import report_of as report
+    from graph_opt.session.prefetch_hook import make_prefetch_hook
+    from graph_opt.session.session import InteractiveSession, Session
+
+__all__ = [
+    "ConfigProto",
+    "GraphOptions",
+    "InteractiveSession",
+    "OptimizedGraph",
+    "OptimizerOptions",
+    "Report",
+    "Session",
+    "async_embedding_mark_node",
+    "install",
+    "load_config",
+    "make_prefetch_hook",
+    "metrics",
+    "optimize_graph",
+    "optimize_graph_def",
+    "prefetch_join",
+    "report",
+    "staged",
+    "step_trace",
+    "train",
+    "uninstall",
+]
+
+# TensorFlow takes seconds to import: a name is loaded from its module when it is first asked for,
+# so that the command line can print its help at once.
+_MODULES = {
+    "ConfigProto": "graph_opt.config",
+    "GraphOptions": "graph_opt.config",
+    "InteractiveSession": "graph_opt.session.session",
+    "OptimizedGraph": "graph_opt.passes.optimize",
+    "OptimizerOptions": "graph_opt.config",
+    "Report": "graph_opt.passes.report",
+    "Session": "graph_opt.session.session",
+    "async_embedding_mark_node": "graph_opt.runtime.mark",
+    "install": "graph_opt.session.installation",
+    "load_config": "graph_opt.config",
+    "make_prefetch_hook": "graph_opt.session.prefetch_hook",
+    "metrics": "graph_opt.runtime.metrics:buffer_metrics",
+    "optimize_graph": "graph_opt.session.live",
+    "optimize_graph_def": "graph_opt.passes.optimize",
+    "prefetch_join": "graph_opt.runtime.staged",
+    "report": "graph_opt.session.live:report_of",
+    "staged": "graph_opt.runtime.staged",
+    "step_trace": "graph_opt.runtime.trace:trace_of",
+    "train": "graph_opt.train:",
+    "uninstall": "graph_opt.session.installation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError("module 'graph_opt' has no attribute '{}'".format(name))
+    module_name, colon, inner = _MODULES[name].partition(":")
+    module = importlib.import_module(module_name)
+    value = module if colon and not inner else getattr(module, inner or name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> List[str]:
+    return sorted(set(globals()) | set(__all__))

@@ -1,0 +1,270 @@
+"""Private parts of TensorFlow's sessions and monitored sessions, kept in one place.
+
+Three abilities: see every step of a session before it runs (`SteppedSession`), turn an open
+session into another class of session (`adopt`), and use an open session from threads that must
+not keep it alive (`share_session`).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable, List, Optional, Sequence, Tuple
+
+from tensorflow.python.client import pywrap_tf_session
+from tensorflow.python.client import session as session_module
+from tensorflow.python.training import monitored_session
+
+from graph_opt.compat import tf
+
+Elements = List[Any]
+
+# What TensorFlow's MonitoredTrainingSession takes for "not given".
+USE_DEFAULT = monitored_session.USE_DEFAULT
+
+
+class SteppedSession:
+    """Put before `tf.Session` among the bases of a class: `prepare_step` sees each step first.
+
+    All ways to run something lead there: `run`, `make_callable`, `partial_run`, `Tensor.eval`,
+    and the compiled calls that Keras makes. Structures of fetches (dicts, `SparseTensor`, names)
+    are taken apart by TensorFlow before and put together after.
+    """
+
+    _handle_holder: Optional[_SessionHandle] = None
+    _shared: Optional[_SharedSession] = None
+
+    def prepare_step(
+        self, fetches: Elements, targets: Elements, feeds: Elements, runs_now: bool = True
+    ) -> Tuple[Elements, Elements]:
+        """Called before a step; may replace what it runs.
+
+        Args:
+          fetches: Tensors to fetch, without the fed ones.
+          targets: Operations to run.
+          feeds: Tensors that the step feeds.
+          runs_now: Whether the step is about to run, rather than being compiled.
+
+        Returns:
+          As many fetches as given, in the same order, and the operations to run.
+        """
+        raise NotImplementedError
+
+    def _do_run(
+        self,
+        handle: Any,
+        target_list: Elements,
+        fetch_list: Elements,
+        feed_dict: Any,
+        options: Any,
+        run_metadata: Any,
+    ) -> List[Any]:
+        feeds = [reference.deref() for reference in feed_dict]
+        fetches, targets = self.prepare_step(fetch_list, target_list, feeds)
+        base: Any = super()
+        return base._do_run(handle, targets, fetches, feed_dict, options, run_metadata)
+
+    def make_callable(
+        self,
+        fetches: Any,
+        feed_list: Optional[Sequence[Any]] = None,
+        accept_options: bool = False,
+    ) -> Callable[..., Any]:
+        """As `tf.Session.make_callable`."""
+        base: Any = super()
+        if feed_list is not None:
+            return base.make_callable(fetches, feed_list, accept_options)
+        graph = _as_session(self).graph
+        handler = session_module._FetchHandler(graph, fetches, {})
+        given = handler.fetches(), handler.targets()
+        elements = self.prepare_step(given[0], given[1], [], runs_now=False)
+        if elements == given:
+            inner = base.make_callable(fetches, None, accept_options)
+            return functools.partial(self._run_prepared, given, inner)
+        flat = base.make_callable(list(elements[0]) + list(elements[1]), None, accept_options)
+
+        def run_replaced(**options: Any) -> Any:
+            values = flat(**options)[: len(elements[0])]
+            return handler.build_results(self, values)
+
+        return functools.partial(self._run_prepared, given, run_replaced)
+
+    def _run_prepared(
+        self, step: Tuple[Elements, Elements], inner: Callable[..., Any], **options: Any
+    ) -> Any:
+        self.prepare_step(step[0], step[1], [])
+        return inner(**options)
+
+    def partial_run_setup(self, fetches: Any, feeds: Any = None) -> Any:
+        """As `tf.Session.partial_run_setup`."""
+        graph = _as_session(self).graph
+        handler = session_module._FetchHandler(graph, fetches, {})
+        fed = _feed_tensors(graph, feeds)
+        replaced, targets = self.prepare_step(
+            handler.fetches(), handler.targets(), fed, runs_now=False
+        )
+        base: Any = super()
+        return base.partial_run_setup(list(replaced) + list(targets), fed)
+
+    def _make_callable_from_options(self, callable_options: Any) -> Callable[..., Any]:
+        graph = _as_session(self).graph
+        fetches = [graph.as_graph_element(name) for name in callable_options.fetch]
+        targets = [graph.as_graph_element(name) for name in callable_options.target]
+        feeds = [graph.as_graph_element(name) for name in callable_options.feed]
+        replaced, replaced_targets = self.prepare_step(fetches, targets, feeds, runs_now=False)
+        options = type(callable_options).FromString(callable_options.SerializeToString())
+        del options.fetch[:]
+        del options.target[:]
+        options.fetch.extend(tensor.name for tensor in replaced)
+        options.target.extend(operation.name for operation in replaced_targets)
+        base: Any = super()
+        inner = base._make_callable_from_options(options)
+
+        def call(*values: Any, **keywords: Any) -> Any:
+            self.prepare_step(fetches, targets, feeds)
+            return inner(*values, **keywords)
+
+        return call
+
+    def close(self) -> None:
+        """As `tf.Session.close`."""
+        if self._handle_holder is not None:
+            if self._handle_holder.deleted:
+                return  # Both are garbage, and the handle's turn came first.
+            self._handle_holder.closed = True
+        base: Any = super()
+        base.close()
+
+    def __del__(self) -> None:
+        if "_session" not in self.__dict__:
+            return  # The constructor raised before there was a session to end.
+        if self._handle_holder is None:
+            base: Any = super()
+            base.__del__()
+            return
+        try:
+            _as_session(self).close()
+        except Exception:
+            pass  # Nobody is left to tell.
+        # The threads' session may still hold it: the last holder deletes it.
+        _as_session(self)._session = None
+        self._shared = None
+        self._handle_holder = None
+
+
+class _SessionHandle:
+    """Owner of the C++ session once several Python objects use it; the last one to go ends it."""
+
+    def __init__(self, owner: Any) -> None:
+        self._pointer = owner._session
+        self.closed = bool(owner._closed)
+        self.deleted = False
+
+    def __del__(self) -> None:
+        self.deleted = True
+        try:
+            pywrap_tf_session.TF_DeleteSession(self._pointer)
+        except (AttributeError, TypeError):
+            pass  # The interpreter is shutting down: TensorFlow's own sessions leak as well.
+
+
+class _SharedSession(tf.Session):
+    """The session of `share_session`: runs steps, opens and closes nothing."""
+
+    def __init__(self, owner: Any) -> None:
+        # Without the base's __init__, which would open a second C++ session.
+        self._graph = owner.graph
+        self._target = owner._target
+        self._config = owner._config
+        self._add_shapes = owner._add_shapes
+        self._delete_lock = owner._delete_lock
+        self._dead_handles: List[Any] = []
+        self._session = owner._session
+        self._holder = owner._handle_holder
+        self._owner_id = id(owner)
+        self._owner_hash = hash(owner)
+
+    # What is kept by session (runners, traces) is found under either object.
+    def __hash__(self) -> int:
+        return self._owner_hash
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or id(other) == self._owner_id
+
+    @property
+    def _closed(self) -> bool:
+        return bool(self._holder.closed)
+
+    def close(self) -> None:
+        """Does nothing: the owner closes the session."""
+
+    def __del__(self) -> None:
+        self._session = None
+
+
+def share_session(owner: Any) -> Any:
+    """A second `tf.Session` object on the session of `owner`.
+
+    It runs steps like the owner but does not keep the owner alive, and closing it does nothing.
+    `SteppedSession.prepare_step` does not see its steps. As a key of a dict it is its owner.
+
+    Args:
+      owner: An open session whose class has `SteppedSession` among its bases.
+
+    Returns:
+      The same object each time.
+    """
+    if owner._shared is None:
+        owner._handle_holder = _SessionHandle(owner)
+        owner._shared = _SharedSession(owner)
+    return owner._shared
+
+
+def adopt(instance: Any, new_class: type) -> Any:
+    """Makes `instance` an object of `new_class`, a subclass of its class, and returns it.
+
+    TensorFlow's session managers and monitored sessions make objects of fixed classes; this is
+    how they become ours without a copy of that code.
+
+    Raises:
+      TypeError: `new_class` is no subclass of the instance's class.
+    """
+    if isinstance(instance, new_class):
+        return instance
+    if not issubclass(new_class, type(instance)):
+        raise TypeError(
+            "{!r} is a {}, and only a {} can become a {}".format(
+                instance,
+                type(instance).__name__,
+                new_class.__bases__[-1].__name__,
+                new_class.__name__,
+            )
+        )
+    instance.__class__ = new_class
+    return instance
+
+
+def creator_config(creator: Any) -> Any:
+    """The ConfigProto that a session creator was made with, None where it has none."""
+    return getattr(creator, "_config", None)
+
+
+def creator_master(creator: Any) -> str:
+    """The target that a session creator connects to."""
+    return getattr(creator, "_master", "") or ""
+
+
+def _as_session(session: Any) -> Any:
+    """For the type checker: a mixin's `self` is a session."""
+    return session
+
+
+def _feed_tensors(graph: Any, feeds: Any) -> Elements:
+    """Tensors behind the feeds of a partial run: tensors, names, or composites of tensors."""
+    given = feeds if isinstance(feeds, (list, tuple)) else [] if feeds is None else [feeds]
+    tensors: Elements = []
+    for feed in given:
+        for kind, _, _, expand in session_module._REGISTERED_EXPANSIONS:
+            if isinstance(feed, kind):
+                tensors.extend(graph.as_graph_element(part) for part in expand(feed))
+                break
+    return tensors

@@ -1,0 +1,115 @@
+"""What a fetch by an original name means in an optimized graph.
+
+- A boundary tensor: the stage's take, so the value of the batch that main is consuming.
+- Another tensor of the prefetch region: refused, it belongs to a batch main has not seen yet.
+- Anything else: itself.
+"""
+
+from __future__ import annotations
+
+import collections
+from typing import Any, Deque, List, Set
+
+from graph_opt.compat import tf
+
+_NEIGHBOURS_NAMED = 4
+_MOST_OPERATIONS_SEARCHED = 2000
+
+
+class FetchMap:
+    """Fetches, targets and feeds of one graph, translated by its report.
+
+    Args:
+      graph: The optimized graph.
+      report: Its report; None for a graph that was not optimized, where all stays as it is.
+    """
+
+    def __init__(self, graph: Any, report: Any) -> None:
+        self._graph = graph
+        self._fetches = {} if report is None else report.fetches
+        self._hidden = frozenset() if report is None else report.hidden
+        self._boundary_operations = {name.rpartition(":")[0] for name in self._fetches}
+
+    def fetched(self, tensor: Any) -> Any:
+        """The tensor to fetch in place of `tensor`.
+
+        Raises:
+          tf.errors.InvalidArgumentError: its value exists in prefetch alone.
+        """
+        if not self._fetches and not self._hidden:
+            return tensor
+        take = self._fetches.get(tensor.name)
+        if take is not None:
+            return self._graph.get_tensor_by_name(take)
+        if self._is_hidden(tensor.name):
+            raise self._refusal("fetch", tensor.name, tensor.op)
+        return tensor
+
+    def run(self, operation: Any) -> Any:
+        """The operation to run in place of `operation`.
+
+        Raises:
+          tf.errors.InvalidArgumentError: it runs in prefetch alone.
+        """
+        for tensor in operation.outputs:
+            take = self._fetches.get(tensor.name)
+            if take is not None:
+                return self._graph.get_tensor_by_name(take).op
+        if self._is_hidden(operation.name):
+            raise self._refusal("run", operation.name, operation)
+        return operation
+
+    def check_feed(self, tensor: Any) -> None:
+        """Refuses a feed that the prefetch threads would never see.
+
+        Raises:
+          tf.errors.InvalidArgumentError: the tensor lives in prefetch.
+        """
+        if tensor.name not in self._fetches and not self._is_hidden(tensor.name):
+            return
+        raise tf.errors.InvalidArgumentError(
+            None,
+            tensor.op,
+            "cannot feed '{}': it belongs to the prefetch region now, whose threads run ahead of "
+            "this step and would not see the value. Feed it in a session on a graph built without "
+            "do_async_embedding, or give the value to the IO stage: "
+            "graph_opt.staged(features, feed_dict={{...}})".format(tensor.name),
+        )
+
+    def _is_hidden(self, name: str) -> bool:
+        return name in self._hidden or name.rpartition(":")[0] in self._hidden
+
+    def _refusal(self, verb: str, name: str, operation: Any) -> Exception:
+        near = self._boundary_tensors_near(operation)
+        listed = "Tensors near it that reach main, and can be fetched: {}. ".format(
+            ", ".join("'{}'".format(other) for other in near)
+        )
+        return tf.errors.InvalidArgumentError(
+            None,
+            operation,
+            "cannot {} '{}': it belongs to the prefetch region, which runs ahead of the batch that "
+            "main is consuming, and its value does not cross to main. {}To keep it, call "
+            "graph_opt.async_embedding_mark_node(tensor) on it before the graph is optimized; to "
+            "keep everything, open the session without do_async_embedding".format(
+                verb, name, listed if near else ""
+            ),
+        )
+
+    def _boundary_tensors_near(self, start: Any) -> List[str]:
+        """Names of boundary tensors, nearest first, found by walking both ways along edges."""
+        found: List[str] = []
+        seen: Set[str] = {start.name}
+        waiting: Deque[Any] = collections.deque([start])
+        while waiting and len(found) < _NEIGHBOURS_NAMED and len(seen) < _MOST_OPERATIONS_SEARCHED:
+            operation = waiting.popleft()
+            if operation.name in self._boundary_operations:
+                names = [output.name for output in operation.outputs]
+                found.extend(name for name in names if name in self._fetches)
+                continue
+            neighbours = [tensor.op for tensor in operation.inputs]
+            neighbours += [user for output in operation.outputs for user in output.consumers()]
+            for neighbour in neighbours:
+                if neighbour.name not in seen:
+                    seen.add(neighbour.name)
+                    waiting.append(neighbour)
+        return found[:_NEIGHBOURS_NAMED]

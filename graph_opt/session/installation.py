@@ -1,0 +1,182 @@
+"""`install` and `uninstall`: graph_opt's names where TF1 code looks for them.
+
+This is the only place where graph_opt changes TensorFlow, and every change is undone.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, List, Optional, Tuple
+
+from graph_opt.compat import tf
+from graph_opt.compat.legacy_names import (
+    Replacement,
+    configs_converted,
+    estimator_training,
+    v1_modules,
+    v1_train_modules,
+)
+from graph_opt.config import to_stock
+from graph_opt.runtime.mark import async_embedding_mark_node
+from graph_opt.runtime.staged import prefetch_join, staged
+from graph_opt.session import config_names, monitored
+from graph_opt.session.installed_config import (
+    NOTHING_INSTALLED,
+    InstalledConfig,
+    checked_options,
+    set_installed,
+)
+from graph_opt.session.prefetch_hook import make_prefetch_hook
+from graph_opt.session.session import InteractiveSession, Session
+from graph_opt.session.supervisor import Supervisor
+
+_MISSING = object()
+_V1_NAMES = {
+    "ConfigProto": config_names.ConfigProto,
+    "GraphOptions": config_names.GraphOptions,
+    "OptimizerOptions": config_names.OptimizerOptions,
+    "Session": Session,
+    "InteractiveSession": InteractiveSession,
+    "staged": staged,
+    "prefetch_join": prefetch_join,
+    "make_prefetch_hook": make_prefetch_hook,
+    "async_embedding_mark_node": async_embedding_mark_node,
+}
+_TRAIN_NAMES = {
+    "MonitoredTrainingSession": monitored.MonitoredTrainingSession,
+    "ChiefSessionCreator": monitored.ChiefSessionCreator,
+    "WorkerSessionCreator": monitored.WorkerSessionCreator,
+    "MonitoredSession": monitored.MonitoredSession,
+    "SingularMonitoredSession": monitored.SingularMonitoredSession,
+    "Supervisor": Supervisor,
+}
+
+
+class Installation:
+    """What `install` returns: used with `with`, it uninstalls at the end of the block."""
+
+    def __init__(self, outermost: bool) -> None:
+        self._outermost = outermost
+
+    def __enter__(self) -> Installation:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._outermost:
+            uninstall()
+
+
+class _Installed:
+    """The state of the process: what was installed and what stood there before."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.config: Optional[InstalledConfig] = None
+        self.before: List[Tuple[Any, str, Any]] = []
+
+
+_installed = _Installed()
+
+
+def install(
+    config: Any = None, infer_io_stage: Optional[bool] = None, defaults: Any = None
+) -> Installation:
+    """Puts graph_opt's names into `tensorflow.compat.v1`, for scripts that know only TensorFlow.
+
+    `tf.ConfigProto`, `tf.Session`, `tf.InteractiveSession`, `tf.train.MonitoredTrainingSession`
+    and the session creators become graph_opt's, DeepRec's `tf.staged`, `tf.prefetch_join`,
+    `tf.make_prefetch_hook` and `tf.async_embedding_mark_node` appear, `tf.estimator` trains with
+    prefetched lookups, and all of TensorFlow takes extended configs. Modules that took a name
+    over before (`from tensorflow.compat.v1 import Session`) keep what they have.
+
+    A second call with the same arguments does nothing, so blocks may be nested.
+
+    Args:
+      config: Laid over the config of every session that the script opens; None adds nothing.
+      infer_io_stage: Where the config asks for async embedding, replaces its option
+        `infer_io_stage`; None leaves it.
+      defaults: Laid under the config of every session: counts where neither the script nor
+        `config` says anything.
+
+    Returns:
+      A context manager that uninstalls.
+
+    Raises:
+      tf.errors.FailedPreconditionError: graph_opt is installed with other arguments.
+      tf.errors.InvalidArgumentError: an option of `config` is missing or out of range.
+
+    Example:
+      >>> with graph_opt.install(graph_opt.load_config("configs/async_embedding.pbtxt")):
+      ...     import legacy_training_script
+    """
+    wanted = InstalledConfig(config, infer_io_stage, defaults)
+    with _installed.lock:
+        if _installed.config is None:
+            checked_options(wanted.over(None), "")
+            _put_names(wanted)
+            return Installation(outermost=True)
+        if _installed.config == wanted:
+            return Installation(outermost=False)
+    raise tf.errors.FailedPreconditionError(
+        None,
+        None,
+        "graph_opt is installed already, with another config or infer_io_stage: call "
+        "graph_opt.uninstall() before installing it with new ones",
+    )
+
+
+def uninstall() -> None:
+    """Puts back everything that `install` replaced; does nothing where nothing is installed.
+
+    Sessions that are open stay what they are.
+    """
+    with _installed.lock:
+        while _installed.before:
+            owner, name, value = _installed.before.pop()
+            _restore(owner, name, value)
+        _installed.config = None
+        set_installed(NOTHING_INSTALLED)
+
+
+def is_installed() -> bool:
+    """Whether `install` is in force."""
+    return _installed.config is not None
+
+
+def _put_names(wanted: InstalledConfig) -> None:
+    replacements = _replacements()
+    # All values are noted before the first is replaced: some modules pass a new value on.
+    _installed.before = [
+        (owner, name, vars(owner).get(name, _MISSING)) for owner, name, _ in replacements
+    ]
+    _installed.config = wanted
+    for owner, name, value in replacements:
+        setattr(owner, name, value)
+    set_installed(wanted)
+
+
+def _replacements() -> List[Replacement]:
+    found = [
+        Replacement(module, name, value)
+        for module in v1_modules()
+        for name, value in _V1_NAMES.items()
+    ]
+    found += [
+        Replacement(module, name, value)
+        for module in v1_train_modules()
+        for name, value in _TRAIN_NAMES.items()
+    ]
+    found += estimator_training(monitored.MonitoredTrainingSession)
+    return found + configs_converted(_stock_or_none)
+
+
+def _stock_or_none(config: Any, target: Any) -> Any:
+    text = target.decode("utf-8") if isinstance(target, bytes) else target
+    return None if config is None else to_stock(config, text)
+
+
+def _restore(owner: Any, name: str, value: Any) -> None:
+    if value is not _MISSING:
+        setattr(owner, name, value)
+    elif name in vars(owner):
+        delattr(owner, name)

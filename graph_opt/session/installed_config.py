@@ -1,0 +1,75 @@
+"""The config a session really gets: what the script gave, with the installed one laid over it."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from graph_opt.config import extend, merge
+from graph_opt.config.options import SessionOptions, session_options
+from graph_opt.runtime.warnings_given import warn_once
+
+
+class InstalledConfig:
+    """What `graph_opt.install` was given.
+
+    Attributes:
+      config: Laid over every session's own config; None changes nothing.
+      infer_io_stage: Replaces the option of that name; None leaves it.
+      defaults: Laid under every session's own config; None changes nothing.
+    """
+
+    def __init__(
+        self, config: Any = None, infer_io_stage: Optional[bool] = None, defaults: Any = None
+    ) -> None:
+        self.config = None if config is None else extend(config)
+        self.infer_io_stage = infer_io_stage
+        self.defaults = None if defaults is None else extend(defaults)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, InstalledConfig)
+            and self.config == other.config
+            and self.infer_io_stage == other.infer_io_stage
+            and self.defaults == other.defaults
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.infer_io_stage)
+
+    def over(self, config: Any) -> Any:
+        """`config` between the defaults and this one, as a new extended config."""
+        merged = merge(merge(self.defaults, config), self.config)
+        if self.infer_io_stage is not None:
+            optimizer = merged.graph_options.optimizer_options
+            if optimizer.do_async_embedding:
+                optimizer.async_embedding_options.infer_io_stage = self.infer_io_stage
+        return merged
+
+
+NOTHING_INSTALLED = InstalledConfig()
+_current = NOTHING_INSTALLED
+
+
+def set_installed(installed: InstalledConfig) -> None:
+    """Makes this the config of all sessions opened from now on."""
+    global _current
+    _current = installed
+
+
+def effective_config(config: Any) -> Any:
+    """The extended config of a session whose script gave `config`; None where nobody gave one."""
+    if config is None and _current == NOTHING_INSTALLED:
+        return None
+    return _current.over(config)
+
+
+def checked_options(config: Any, target: str) -> SessionOptions:
+    """The config's options, with their warnings written to the log, each once.
+
+    Raises:
+      tf.errors.InvalidArgumentError: an option is missing or out of its range.
+    """
+    options = session_options(config, target)
+    for warning in options.warnings:
+        warn_once(warning)
+    return options

@@ -1,0 +1,100 @@
+"""Where a rewrite is applied to a live `tf.Graph`."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, MutableMapping, Optional
+
+from graph_opt.compat import live_graph, tf
+from graph_opt.config.options import session_options
+from graph_opt.graph.collection import collection_paused
+from graph_opt.graph.rewrite import Rewrite
+from graph_opt.graph.view import GraphView
+from graph_opt.inspect.dump import dump_graph, is_wanted
+from graph_opt.passes.optimize import plan
+from graph_opt.passes.report import Report
+from graph_opt.passes.verify_stages import verify_stages
+from graph_opt.session.graph_use import refuse_if_run
+
+_reports: MutableMapping[Any, Report] = weakref.WeakKeyDictionary()
+
+
+def optimize_graph(graph: Any, config: Any) -> Report:
+    """Moves the embedding lookups of a live graph into asynchronously prefetched stages, in place.
+
+    The same plan as `optimize_graph_def`, applied by adding nodes and moving edges. Call it once,
+    when the model is complete (with backward and optimizer) and before a session has run it.
+    With `ASYNC_EMBEDDING_DUMP_GRAPH=true` in the environment the graph before and after is written
+    to the working directory.
+
+    Args:
+      graph: A `tf.Graph`.
+      config: A graph_opt or stock ConfigProto, or None.
+
+    Returns:
+      What was found, moved and left alone.
+
+    Raises:
+      InvalidArgumentError: options that make no sense, or lookups without an IO stage.
+      FailedPreconditionError: the graph is finalized, was rewritten before, or has been run.
+
+    Example:
+      >>> report = graph_opt.optimize_graph(tf.get_default_graph(), config)
+      >>> print(report)
+    """
+    options = session_options(config)
+    if options.async_embedding is None:
+        return Report(warnings=tuple(options.warnings))
+    refuse_if_run(graph)
+    _refuse_finalized(graph)
+    with collection_paused():
+        rewrite, report = plan(graph.as_graph_def(add_shapes=True), options)
+    if is_wanted():
+        dump_graph(graph.as_graph_def(), "before")
+    apply_to_graph(graph, rewrite)
+    if rewrite:
+        with collection_paused():
+            verify_stages(GraphView(graph.as_graph_def()))
+    if is_wanted():
+        dump_graph(graph.as_graph_def(), "after")
+    _reports[graph] = report
+    tf.logging.info("graph_opt: %s", report)
+    return report
+
+
+def leave_alone(graph: Any, reason: str) -> Report:
+    """Notes, as the graph's report, why a session did not optimize it.
+
+    `optimize_graph` still does when it is asked to.
+    """
+    report = Report(warnings=(reason,))
+    _reports[graph] = report
+    return report
+
+
+def apply_to_graph(graph: Any, rewrite: Rewrite) -> None:
+    """Adds the rewrite's nodes to a live graph and moves its edges."""
+    if rewrite.nodes:
+        live_graph.add_nodes(graph, rewrite.nodes)
+    for edit in rewrite.inputs:
+        live_graph.set_input(graph, edit.node, edit.slot, edit.tensor)
+    for control in rewrite.controls:
+        operation = graph.get_operation_by_name(control.node)
+        sources = [source.name for source in operation.control_inputs]
+        live_graph.set_control_inputs(graph, control.node, control.apply(sources))
+
+
+def report_of(graph: Optional[Any] = None) -> Optional[Report]:
+    """The report of the last optimization of a graph (the default graph if None), if any."""
+    return _reports.get(tf.get_default_graph() if graph is None else graph)
+
+
+def _refuse_finalized(graph: Any) -> None:
+    if graph.finalized:
+        raise tf.errors.FailedPreconditionError(
+            None,
+            None,
+            "the graph is finalized and cannot be optimized any more: call "
+            "graph_opt.optimize_graph(graph, config) before graph.finalize(), or let "
+            "graph_opt.train.MonitoredTrainingSession finalize it",
+        )

@@ -1,0 +1,229 @@
+"""TensorFlow's monitored sessions, prefetching. Signatures and behaviour are TensorFlow's.
+
+A training graph is optimized once, before `Scaffold.finalize`; graphs that train nothing are left
+alone. The `tf.Session` inside becomes a `graph_opt.Session`, so that fetches by original names,
+summaries and logging hooks see the batch of their step.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence
+
+from graph_opt.compat import tf
+from graph_opt.compat.sessions import USE_DEFAULT, adopt, creator_config
+from graph_opt.config import to_stock
+from graph_opt.session.hooks import with_async_hook
+from graph_opt.session.installed_config import checked_options, effective_config
+from graph_opt.session.optimization import optimize_training_graph
+from graph_opt.session.session import adopt_session
+
+# Taken here, since `install` puts our own function under this name.
+_stock_training_session = tf.train.MonitoredTrainingSession
+
+
+class ChiefSessionCreator(tf.train.ChiefSessionCreator):
+    """A `tf.train.ChiefSessionCreator` that optimizes the graph and makes a `graph_opt.Session`.
+
+    Args:
+      scaffold, master, checkpoint_dir, checkpoint_filename_with_path: As for
+        `tf.train.ChiefSessionCreator`.
+      config: A `graph_opt.ConfigProto`, a `tf.ConfigProto` or None.
+
+    Raises:
+      tf.errors.InvalidArgumentError: an option of the config is missing or out of range.
+    """
+
+    def __init__(
+        self,
+        scaffold: Any = None,
+        master: str = "",
+        config: Any = None,
+        checkpoint_dir: Optional[str] = None,
+        checkpoint_filename_with_path: Optional[str] = None,
+    ) -> None:
+        self._wanted = _checked_config(config, master)
+        super().__init__(
+            scaffold=scaffold,
+            master=master,
+            config=_stock_config(self._wanted, master),
+            checkpoint_dir=checkpoint_dir,
+            checkpoint_filename_with_path=checkpoint_filename_with_path,
+        )
+
+    def create_session(self) -> Any:
+        """Optimizes the graph at the first call, finalizes it, and opens the session."""
+        optimize_training_graph(tf.get_default_graph(), self._wanted)
+        session = super().create_session()
+        adopt_session(session, self._wanted)
+        return session
+
+
+class WorkerSessionCreator(tf.train.WorkerSessionCreator):
+    """A `tf.train.WorkerSessionCreator` that optimizes the graph and makes a `graph_opt.Session`.
+
+    Args:
+      scaffold, master, max_wait_secs: As for `tf.train.WorkerSessionCreator`.
+      config: A `graph_opt.ConfigProto`, a `tf.ConfigProto` or None.
+
+    Raises:
+      tf.errors.InvalidArgumentError: an option of the config is missing or out of range.
+    """
+
+    def __init__(
+        self,
+        scaffold: Any = None,
+        master: str = "",
+        config: Any = None,
+        max_wait_secs: int = 30 * 60,
+    ) -> None:
+        self._wanted = _checked_config(config, master)
+        super().__init__(
+            scaffold=scaffold,
+            master=master,
+            config=_stock_config(self._wanted, master),
+            max_wait_secs=max_wait_secs,
+        )
+
+    def create_session(self) -> Any:
+        """Optimizes the graph at the first call, finalizes it, and waits for the chief."""
+        optimize_training_graph(tf.get_default_graph(), self._wanted)
+        session = super().create_session()
+        adopt_session(session, self._wanted)
+        return session
+
+
+class MonitoredSession(tf.train.MonitoredSession):
+    """A `tf.train.MonitoredSession` that prefetches, with a creator of ours or of TensorFlow's.
+
+    Args:
+      session_creator, hooks, stop_grace_period_secs: As for `tf.train.MonitoredSession`. The
+        config is the session creator's.
+    """
+
+    def __init__(
+        self,
+        session_creator: Any = None,
+        hooks: Optional[Sequence[Any]] = None,
+        stop_grace_period_secs: int = 120,
+    ) -> None:
+        config = creator_config(session_creator)
+        super().__init__(
+            session_creator=session_creator,
+            hooks=with_async_hook(hooks, config),
+            stop_grace_period_secs=stop_grace_period_secs,
+        )
+
+
+class SingularMonitoredSession(tf.train.SingularMonitoredSession):
+    """A `tf.train.SingularMonitoredSession` that prefetches.
+
+    Args:
+      hooks, scaffold, master, checkpoint_dir, stop_grace_period_secs,
+        checkpoint_filename_with_path: As for `tf.train.SingularMonitoredSession`.
+      config: A `graph_opt.ConfigProto`, a `tf.ConfigProto` or None.
+    """
+
+    def __init__(
+        self,
+        hooks: Optional[Sequence[Any]] = None,
+        scaffold: Any = None,
+        master: str = "",
+        config: Any = None,
+        checkpoint_dir: Optional[str] = None,
+        stop_grace_period_secs: int = 120,
+        checkpoint_filename_with_path: Optional[str] = None,
+    ) -> None:
+        wanted = _checked_config(config, master)
+        super().__init__(
+            hooks=with_async_hook(hooks, wanted),
+            scaffold=scaffold,
+            master=master,
+            config=_stock_config(wanted, master),
+            checkpoint_dir=checkpoint_dir,
+            stop_grace_period_secs=stop_grace_period_secs,
+            checkpoint_filename_with_path=checkpoint_filename_with_path,
+        )
+
+
+def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
+    master: str = "",
+    is_chief: bool = True,
+    checkpoint_dir: Optional[str] = None,
+    scaffold: Any = None,
+    hooks: Optional[Sequence[Any]] = None,
+    chief_only_hooks: Optional[Sequence[Any]] = None,
+    save_checkpoint_secs: Any = USE_DEFAULT,
+    save_summaries_steps: Any = USE_DEFAULT,
+    save_summaries_secs: Any = USE_DEFAULT,
+    config: Any = None,
+    stop_grace_period_secs: int = 120,
+    log_step_count_steps: Optional[int] = 100,
+    max_wait_secs: Optional[int] = 7200,
+    save_checkpoint_steps: Any = USE_DEFAULT,
+    summary_dir: Optional[str] = None,
+    save_graph_def: bool = True,
+) -> MonitoredSession:
+    """`tf.train.MonitoredTrainingSession` with the lookups of the training graph prefetched.
+
+    Args:
+      master: The target to connect to.
+      is_chief: Whether this process initializes, restores and saves the model.
+      checkpoint_dir: Where checkpoints are restored from and saved.
+      scaffold: A `tf.train.Scaffold`.
+      hooks: `SessionRunHook` objects; a prefetch hook may be among them and need not be.
+      chief_only_hooks: Hooks used where `is_chief`.
+      save_checkpoint_secs: Seconds between checkpoints; 600 if no such argument is given.
+      save_summaries_steps: Steps between summaries; 100 if no such argument is given.
+      save_summaries_secs: Seconds between summaries.
+      config: A `graph_opt.ConfigProto`, a `tf.ConfigProto` or None.
+      stop_grace_period_secs: Seconds that threads may take to end; prefetch threads take none.
+      log_step_count_steps: Steps between logs of steps per second.
+      max_wait_secs: Seconds that a worker waits for its chief.
+      save_checkpoint_steps: Steps between checkpoints.
+      summary_dir: Where summaries are written; `checkpoint_dir` if None.
+      save_graph_def: Whether the graph is written beside the checkpoints.
+
+    Returns:
+      A monitored session, chief's or worker's.
+
+    Raises:
+      tf.errors.InvalidArgumentError: an option of the config is missing or out of range, or the
+        pass refuses the graph.
+      tf.errors.FailedPreconditionError: the graph is finalized, or a session ran it before.
+
+    Example:
+      >>> with graph_opt.train.MonitoredTrainingSession(config=config, hooks=hooks) as session:
+      ...     while not session.should_stop():
+      ...         session.run(train_op)
+    """
+    wanted = _checked_config(config, master)
+    session = _stock_training_session(
+        master=master,
+        is_chief=is_chief,
+        checkpoint_dir=checkpoint_dir,
+        scaffold=scaffold,
+        hooks=with_async_hook(hooks, wanted),
+        chief_only_hooks=chief_only_hooks,
+        save_checkpoint_secs=save_checkpoint_secs,
+        save_summaries_steps=save_summaries_steps,
+        save_summaries_secs=save_summaries_secs,
+        config=_stock_config(wanted, master),
+        stop_grace_period_secs=stop_grace_period_secs,
+        log_step_count_steps=log_step_count_steps,
+        max_wait_secs=max_wait_secs,
+        save_checkpoint_steps=save_checkpoint_steps,
+        summary_dir=summary_dir,
+        save_graph_def=save_graph_def,
+    )
+    return adopt(session, MonitoredSession)
+
+
+def _checked_config(config: Any, master: Optional[str]) -> Any:
+    effective = effective_config(config)
+    if effective is not None:
+        checked_options(effective, master or "")
+    return effective
+
+
+def _stock_config(config: Any, master: Optional[str]) -> Any:
+    return None if config is None else to_stock(config, master or "")

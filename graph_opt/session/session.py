@@ -1,0 +1,228 @@
+"""`graph_opt.Session`: a `tf.Session` that prefetches.
+
+- First run: the graph is optimized, if the config asks for it.
+- First run that takes a batch: the threads of the stages behind it start.
+- Run of an iterator's initializer: the threads of its stages end and their batches are dropped;
+  the next run that takes a batch starts them on the new input.
+- `close`, the end of a `with` block, no reference left: all threads end.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any, Dict, FrozenSet, List, Optional, Tuple
+
+from graph_opt.compat import tf
+from graph_opt.compat.sessions import SteppedSession, adopt
+from graph_opt.config import to_stock
+from graph_opt.session import graph_use
+from graph_opt.session.fetch_map import FetchMap
+from graph_opt.session.installed_config import checked_options, effective_config
+from graph_opt.session.live import report_of
+from graph_opt.session.optimization import optimize_before_first_run
+from graph_opt.session.stage_reach import StageReach, operations_behind
+from graph_opt.session.stage_threads import StageThreads
+
+_MOST_STEPS_KEPT = 512
+# Taken here, since `install` puts our own class under this name.
+_STOCK_SESSION = tf.Session
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One set of fetches, targets and feeds, worked out.
+
+    Attributes:
+      fetches: What is fetched in place of the given tensors.
+      targets: What is run in place of the given operations.
+      takes_from: Stages that must run.
+      fills: Stages whose puts the step runs.
+      resets: Stages whose input the step initialises.
+      given: The original elements: kept, so that no other object gets their ids.
+    """
+
+    fetches: List[Any]
+    targets: List[Any]
+    takes_from: FrozenSet[str]
+    fills: FrozenSet[str]
+    resets: FrozenSet[str]
+    given: Tuple[Any, ...]
+
+
+class _StagedSteps(SteppedSession):
+    """What all session classes of graph_opt share; put before one of TensorFlow's classes."""
+
+    def __init__(self, target: str = "", graph: Any = None, config: Any = None) -> None:
+        effective = effective_config(config)
+        stock = None
+        if effective is not None:
+            checked_options(effective, target or "")
+            stock = to_stock(effective, target or "")
+        self._set_up(effective)
+        base: Any = super()
+        base.__init__(target, graph, stock)
+
+    def _set_up(self, config: Any) -> None:
+        self._wanted_config = config
+        self._threads = StageThreads()
+        self._steps: Dict[Tuple[int, ...], _Step] = {}
+        self._ran = False
+        self._first_run = threading.Lock()
+        self._reach: Optional[StageReach] = None
+        self._fetch_map: Optional[FetchMap] = None
+
+    @property
+    def stage_threads(self) -> StageThreads:
+        """The threads that fill this session's buffers."""
+        return self._threads
+
+    def prepare_step(
+        self, fetches: List[Any], targets: List[Any], feeds: List[Any], runs_now: bool = True
+    ) -> Tuple[List[Any], List[Any]]:
+        """Maps the fetches, and starts or ends threads as the step needs it."""
+        if not self._ran:
+            self._prepare_graph()
+        given = (*fetches, None, *targets, None, *feeds)
+        key = tuple(map(id, given))
+        step = self._steps.get(key)
+        if step is None:
+            step = self._work_out(fetches, targets, feeds, given)
+            if len(self._steps) >= _MOST_STEPS_KEPT:
+                self._steps.clear()
+            self._steps[key] = step
+        if runs_now:
+            self._start_and_end_threads(step)
+        return step.fetches, step.targets
+
+    def close(self) -> None:
+        """Ends the prefetch threads and closes the session.
+
+        Raises:
+          tf.errors.OpError: TensorFlow cannot close the session.
+        """
+        self._threads.stop_all(self)
+        super().close()
+
+    def _prepare_graph(self) -> None:
+        with self._first_run:
+            if self._ran:
+                return
+            graph = self._graph_of_session()
+            optimize_before_first_run(graph, self._wanted_config)
+            self._start_to_map(graph)
+
+    def _start_to_map(self, graph: Any) -> None:
+        graph_use.note_run(graph)
+        self._reach = StageReach(graph)
+        self._fetch_map = FetchMap(graph, report_of(graph))
+        self._ran = True
+
+    def _work_out(
+        self, fetches: List[Any], targets: List[Any], feeds: List[Any], given: Tuple[Any, ...]
+    ) -> _Step:
+        assert self._fetch_map is not None and self._reach is not None
+        for tensor in feeds:
+            self._fetch_map.check_feed(tensor)
+        fetched = [self._fetch_map.fetched(tensor) for tensor in fetches]
+        run = [self._fetch_map.run(operation) for operation in targets]
+        reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
+        fills = self._reach.filled_by(reached)
+        if not fills:
+            self._refuse_side_reading(reached)
+        return _Step(
+            fetches=fetched,
+            targets=run,
+            takes_from=self._reach.taken_from(reached),
+            fills=fills,
+            resets=self._reach.reset_by(reached),
+            given=given,
+        )
+
+    def _refuse_side_reading(self, reached: Any) -> None:
+        assert self._reach is not None
+        source, stage = self._reach.prefetch_source(reached)
+        if source:
+            raise tf.errors.InvalidArgumentError(
+                None,
+                None,
+                "this step reads '{}', the input of the prefetch threads of stage '{}': they would "
+                "miss the batch. Fetch the tensors by their names in the original graph, which "
+                "give the values of the batch that main is consuming".format(source, stage),
+            )
+
+    def _start_and_end_threads(self, step: _Step) -> None:
+        if step.resets:
+            self._threads.stop(self, step.resets)
+        if step.fills:
+            self._threads.leave_to_others(step.fills)
+        elif not step.takes_from <= self._threads.started:
+            assert self._reach is not None
+            for name in sorted(step.takes_from - self._threads.started):
+                self._threads.start(self, self._reach.chain(name))
+
+    def _graph_of_session(self) -> Any:
+        session: Any = self
+        return session.graph
+
+
+class Session(_StagedSteps, tf.Session):
+    """A `tf.Session` whose embedding lookups run ahead.
+
+    The graph is optimized at the first run, not when the session is made, since scripts often
+    finish their graph in between; the nodes of the model must all be there by then. Every
+    tensor of the graph can be fetched under its own name, except those whose values exist in the
+    prefetch threads alone.
+
+    Args:
+      target: As for `tf.Session`.
+      graph: As for `tf.Session`.
+      config: A `graph_opt.ConfigProto`, a `tf.ConfigProto` or None.
+
+    Raises:
+      tf.errors.InvalidArgumentError: an option of the config is missing or out of range; at the
+        first run, the pass refuses the graph; at any run, a fetch or feed of a tensor that lives
+        in prefetch.
+      tf.errors.FailedPreconditionError: at the first run, the graph cannot be edited any more.
+
+    Example:
+      >>> config = graph_opt.load_config("configs/async_embedding.pbtxt")
+      >>> with graph_opt.Session(config=config) as session:
+      ...     session.run(tf.global_variables_initializer())
+      ...     session.run(train_op)
+    """
+
+
+class InteractiveSession(_StagedSteps, tf.InteractiveSession):
+    """A `tf.InteractiveSession` that prefetches as `Session` does."""
+
+
+def adopt_session(session: Any, config: Any, coordinator: Any = None) -> bool:
+    """Makes a stock session that has run nothing but initializers a `graph_opt.Session`.
+
+    TensorFlow's session managers make `tf.Session` objects; monitored sessions become ours
+    this way, as the same object.
+
+    Args:
+      session: A `tf.Session`, opened on a graph that is optimized already if it is to be.
+      config: The session's extended config, None for none.
+      coordinator: What the prefetch threads report to.
+
+    Returns:
+      Whether it is ours now; a session of any other class stays as it is.
+    """
+    if type(session) is _STOCK_SESSION:
+        adopt(session, Session)
+        session._set_up(config)
+        session._start_to_map(session.graph)
+    if not isinstance(session, _StagedSteps):
+        return False
+    if coordinator is not None:
+        session.stage_threads.coordinator = coordinator
+    return True
+
+
+def end_threads(session: Any) -> None:
+    """Ends the prefetch threads of a session of ours; another one has none."""
+    if isinstance(session, _StagedSteps):
+        session.stage_threads.stop_all(session)

@@ -1,0 +1,156 @@
+"""What a step reaches backward along edges: buffers it takes from, iterators it initialises."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Dict, FrozenSet, Iterable, List, Set, Tuple
+
+from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_PUT, BUFFER_TAKE
+from graph_opt.runtime.stages import Stage, stages_of
+
+_ITERATOR_OPS = ("IteratorGetNext", "IteratorGetNextSync", "IteratorGetNextAsOptional")
+_INITIALIZER = "MakeIterator"
+_KIND_PREFETCH = "prefetch"
+_Buffer = Tuple[bytes, bytes]
+
+
+def operations_behind(operations: Iterable[Any], fed: Iterable[Any] = ()) -> Set[Any]:
+    """All operations that running these would run, themselves included.
+
+    Args:
+      operations: Where to start.
+      fed: Tensors whose values are given: nothing behind them runs for their sake.
+    """
+    given = {tensor.name for tensor in fed}
+    reached = set(operations)
+    waiting = list(reached)
+    while waiting:
+        operation = waiting.pop()
+        behind = [tensor.op for tensor in operation.inputs if tensor.name not in given]
+        for other in behind + list(operation.control_inputs):
+            if other not in reached:
+                reached.add(other)
+                waiting.append(other)
+    return reached
+
+
+class StageReach:
+    """The stages of a graph and which steps concern them.
+
+    Everything is found again when nodes were added to the graph.
+
+    Args:
+      graph: A `tf.Graph`.
+    """
+
+    def __init__(self, graph: Any) -> None:
+        # Weak: a session that ended without close() must not keep its graph through this.
+        self._graph = weakref.ref(graph)
+        self._version = -1
+        self._stages: Dict[str, Stage] = {}
+        self._buffers: Dict[_Buffer, str] = {}
+        self._iterators: Dict[str, Set[str]] = {}
+        self._prefetch_sources: Dict[str, str] = {}
+
+    def taken_from(self, reached: Set[Any]) -> FrozenSet[str]:
+        """Names of the stages that a step takes from, with those that these take from.
+
+        Args:
+          reached: `operations_behind` the step.
+        """
+        buffers = {_buffer(operation) for operation in reached if operation.type == BUFFER_TAKE}
+        if not buffers:
+            return frozenset()
+        self._refresh()
+        names = {self._buffers[buffer] for buffer in buffers if buffer in self._buffers}
+        return frozenset(self._with_upstream(names))
+
+    def filled_by(self, reached: Set[Any]) -> FrozenSet[str]:
+        """Names of the stages that a step puts a batch into: it is a prefetch step itself."""
+        puts = [operation for operation in reached if operation.type == BUFFER_PUT]
+        if not puts:
+            return frozenset()
+        self._refresh()
+        buffers = {_buffer(put) for put in puts}
+        return frozenset(self._buffers[buffer] for buffer in buffers if buffer in self._buffers)
+
+    def reset_by(self, reached: Set[Any]) -> FrozenSet[str]:
+        """Names of the stages whose input a step initialises again, with all they are chained to.
+
+        Args:
+          reached: `operations_behind` the step.
+        """
+        initialized = {
+            operation.inputs[1].op.name for operation in reached if operation.type == _INITIALIZER
+        }
+        if not initialized:
+            return frozenset()
+        self._refresh()
+        reset: Set[str] = set()
+        for name, iterators in self._iterators.items():
+            if initialized & iterators:
+                reset.update(stage.name for stage in self.chain(name))
+        return frozenset(reset)
+
+    def prefetch_source(self, reached: Set[Any]) -> Tuple[str, str]:
+        """A source in `reached` that feeds prefetched lookups, and its stage; '' if none."""
+        sources = [op.name for op in reached if op.type in BATCH_SOURCES or op.type == BUFFER_TAKE]
+        if sources:
+            self._refresh()
+        for name in sources:
+            if name in self._prefetch_sources:
+                return name, self._prefetch_sources[name]
+        return "", ""
+
+    def chain(self, name: str) -> List[Stage]:
+        """The stages linked to this one by taking from each other, upstream first."""
+        self._refresh()
+        linked = {name}
+        grown = True
+        while grown:
+            before = len(linked)
+            for stage in self._stages.values():
+                if linked.intersection(stage.upstream) or stage.name in linked:
+                    linked.add(stage.name)
+                    linked.update(other for other in stage.upstream if other in self._stages)
+            grown = len(linked) > before
+        return [stage for stage in self._stages.values() if stage.name in linked]
+
+    def _with_upstream(self, names: Set[str]) -> Set[str]:
+        reached: Set[str] = set()
+        waiting = list(names)
+        while waiting:
+            name = waiting.pop()
+            if name in self._stages and name not in reached:
+                reached.add(name)
+                waiting.extend(self._stages[name].upstream)
+        return reached
+
+    def _refresh(self) -> None:
+        graph = self._graph()
+        if graph is None or graph.version == self._version:
+            return
+        self._version = graph.version
+        self._stages = {stage.name: stage for stage in stages_of(graph)}
+        prefetch = {s.name for s in self._stages.values() if s.kind == _KIND_PREFETCH}
+        before_lookups = self._with_upstream(prefetch)
+        for stage in self._stages.values():
+            puts = [graph.get_operation_by_name(put.name) for put in stage.puts]
+            self._buffers.update((_buffer(put), stage.name) for put in puts)
+            behind = operations_behind(puts)
+            self._iterators[stage.name] = {
+                operation.inputs[0].op.name
+                for operation in behind
+                if operation.type in _ITERATOR_OPS
+            }
+            if stage.name in before_lookups:
+                self._note_sources(behind, stage.name)
+
+    def _note_sources(self, behind: Set[Any], stage: str) -> None:
+        for operation in behind:
+            if operation.type in BATCH_SOURCES or operation.type == BUFFER_TAKE:
+                self._prefetch_sources[operation.name] = stage
+
+
+def _buffer(operation: Any) -> _Buffer:
+    return operation.get_attr("container"), operation.get_attr("shared_name")

@@ -1,0 +1,91 @@
+"""The prefetch threads of one session: started for the stages that a step needs, and ended."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any, FrozenSet, Iterable, List, Optional, Sequence
+
+from graph_opt.compat.sessions import share_session
+from graph_opt.runtime import claims
+from graph_opt.runtime.runner import StageRunner
+from graph_opt.runtime.stages import Stage
+
+_POLL_SECONDS = 0.005
+
+
+class StageThreads:
+    """One runner for each chain of stages, so that chains start and start over on their own.
+
+    Attributes:
+      coordinator: A `tf.train.Coordinator` that runners started from now on report to.
+    """
+
+    def __init__(self) -> None:
+        self.coordinator: Optional[Any] = None
+        self._runners: List[StageRunner] = []
+        self._started: FrozenSet[str] = frozenset()
+        self._lock = threading.RLock()
+
+    @property
+    def started(self) -> FrozenSet[str]:
+        """Stages that threads were started for; those at the end of their input stay in."""
+        return self._started
+
+    def leave_to_others(self, names: FrozenSet[str]) -> None:
+        """Notes that somebody else fills these stages: a prefetch hook, a script's own threads."""
+        if not names <= self._started:
+            with self._lock:
+                self._started |= names
+
+    def start(self, session: Any, chain: Sequence[Stage]) -> None:
+        """Starts the threads of a chain of stages, where none run yet.
+
+        Args:
+          session: The session that owns these threads.
+          chain: Stages that take from each other, upstream first.
+
+        Raises:
+          tf.errors.OpError: the session has failed, or lacks a thread pool a stage asks for.
+        """
+        with self._lock:
+            waiting = [stage for stage in chain if stage.name not in self._started]
+            if not waiting:
+                return
+            # Threads that held the session itself would keep it from ever being collected.
+            runner = StageRunner(waiting, share_session(session), self.coordinator)
+            runner.start()
+            self._runners.append(runner)
+            self._started |= {stage.name for stage in waiting}
+
+    def stop(self, session: Any, names: Iterable[str]) -> None:
+        """Ends the threads of these stages and drops their batches; a later step starts them.
+
+        Returns when no thread is left, however long its source keeps it: what it still reads
+        belongs to the old input and must not come between the batches of the new one. A prefetch
+        hook has one runner for all stages: the others start over as well, on the same input.
+        """
+        ended = frozenset(names)
+        with self._lock:
+            for runner in self._runners_of(session):
+                run = {stage.name for stage in runner.stages}
+                if ended.isdisjoint(run):
+                    continue
+                runner.stop()
+                while runner.running:
+                    time.sleep(_POLL_SECONDS)
+                self._runners = [other for other in self._runners if other is not runner]
+                ended |= run
+            self._started -= ended
+
+    def stop_all(self, session: Any) -> None:
+        """Ends all threads of the session, also those that a prefetch hook started."""
+        with self._lock:
+            for runner in self._runners_of(session):
+                runner.stop()
+
+    def _runners_of(self, session: Any) -> List[StageRunner]:
+        if not self._started:
+            return []
+        known = self._runners + claims.runners_of(share_session(session))
+        return list({id(runner): runner for runner in known}.values())

@@ -1,0 +1,36 @@
+"""Training sessions: the names of `tf.train` that prefetch, with TensorFlow's signatures.
+
+Example:
+  >>> config = graph_opt.ConfigProto()
+  >>> options = config.graph_options.optimizer_options
+  >>> options.do_async_embedding = True
+  >>> options.async_embedding_options.threads_num = 1
+  >>> options.async_embedding_options.capacity = 2
+  >>> with graph_opt.train.MonitoredTrainingSession(config=config) as session:
+  ...     while not session.should_stop():
+  ...         session.run(train_op)
+"""
+
+from __future__ import annotations
+
+from graph_opt.runtime.summary_hook import PrefetchSummaryHook
+from graph_opt.runtime.trace_waits import StepTraceHook
+from graph_opt.session.hooks import AsyncEmbeddingHook
+from graph_opt.session.monitored import (
+    ChiefSessionCreator,
+    MonitoredSession,
+    MonitoredTrainingSession,
+    SingularMonitoredSession,
+    WorkerSessionCreator,
+)
+
+__all__ = [
+    "AsyncEmbeddingHook",
+    "ChiefSessionCreator",
+    "MonitoredSession",
+    "MonitoredTrainingSession",
+    "PrefetchSummaryHook",
+    "SingularMonitoredSession",
+    "StepTraceHook",
+    "WorkerSessionCreator",
+]

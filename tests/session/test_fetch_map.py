@@ -1,0 +1,146 @@
+"""What fetches and feeds mean in an optimized graph."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any, Callable, Iterator, List
+
+import numpy as np
+import pytest
+
+import graph_opt
+from graph_opt.compat import tf
+from tests.session.small_model import (
+    USERS,
+    WIDTH,
+    SmallModel,
+    async_config,
+    input_data,
+    report_on,
+    row_batches,
+    small_model,
+)
+
+Pair = collections.namedtuple("Pair", ["first", "second"])
+
+
+@pytest.fixture
+def model() -> SmallModel:
+    return small_model()
+
+
+@pytest.fixture
+def session(model: SmallModel, threads_left_behind: Callable[[], List[str]]) -> Iterator[Any]:
+    with graph_opt.Session(config=async_config()) as opened:
+        opened.run([tf.global_variables_initializer(), model.iterator.initializer])
+        yield opened
+
+
+def test_each_boundary_tensor_keeps_its_name_and_gives_the_batch_of_the_step(
+    session: Any, model: SmallModel
+) -> None:
+    data = input_data()
+    users = np.random.RandomState(7).rand(USERS, WIDTH).astype(np.float32)
+    for rows in row_batches():
+        names = [model.features["user"].name, model.features["label"].name]
+        user, label, looked_up, _ = session.run(names + [model.user_rows, model.train_op])
+        np.testing.assert_array_equal(user, data["user"][rows])
+        np.testing.assert_array_equal(label, data["label"][rows])
+        np.testing.assert_array_equal(looked_up, users[user])
+
+
+def test_every_structure_of_fetches_comes_back_as_given(session: Any, model: SmallModel) -> None:
+    row, user = model.features["row"], model.features["user"]
+    fetched = session.run(
+        {"pair": Pair(row, [user, row]), "name": row.name, "op": model.train_op, "none": []}
+    )
+    first = row_batches()[0]
+    assert type(fetched["pair"]) is Pair
+    assert list(fetched["pair"].first) == list(fetched["pair"].second[1]) == first
+    assert list(fetched["name"]) == first
+    assert (fetched["op"], fetched["none"]) == (None, [])
+
+
+def test_parts_of_sparse_tensors_and_slices_are_mapped(session: Any, model: SmallModel) -> None:
+    row = model.features["row"]
+    ordered = tf.expand_dims(tf.range(8, dtype=tf.int64), 1)
+    sparse = tf.SparseTensor(ordered, row, tf.constant([8], tf.int64))
+    assert list(session.run(sparse).values) == row_batches()[0]
+    slices = tf.IndexedSlices(row, row)
+    assert list(session.run([slices])[0].indices) == row_batches()[1]
+
+
+def test_running_the_op_of_a_boundary_tensor_skips_one_batch(
+    session: Any, model: SmallModel
+) -> None:
+    session.run(model.user_rows.op)
+    assert list(session.run(model.features["row"])) == row_batches()[1]
+
+
+def hidden_tensor(session: Any) -> Any:
+    hidden = report_on(session.graph).hidden
+    operations = session.graph.get_operations()
+    fetches = report_on(session.graph).fetches
+    for operation in operations:
+        names = [tensor.name for tensor in operation.outputs]
+        if operation.name in hidden and names and not set(names) & set(fetches):
+            return operation.outputs[0]
+    raise AssertionError("no tensor is hidden")
+
+
+def test_a_tensor_of_prefetch_alone_is_refused_with_its_neighbours(
+    session: Any, model: SmallModel
+) -> None:
+    session.run(model.global_step)
+    tensor = hidden_tensor(session)
+    for fetch in (tensor, tensor.name, {"nested": [tensor]}, tensor.op):
+        with pytest.raises(tf.errors.InvalidArgumentError) as refused:
+            session.run(fetch)
+        assert tensor.op.name in refused.value.message
+        assert "prefetch region" in refused.value.message
+        assert any(name in refused.value.message for name in report_on(session.graph).fetches)
+        assert "async_embedding_mark_node" in refused.value.message
+    with pytest.raises(tf.errors.InvalidArgumentError, match="prefetch region"):
+        session.make_callable(tensor)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="prefetch region"):
+        session.partial_run_setup([tensor])
+
+
+def test_refused_fetches_cost_no_batch(session: Any, model: SmallModel) -> None:
+    session.run(model.global_step)
+    for _ in range(3):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            session.run([hidden_tensor(session), model.loss])
+    assert list(session.run(model.features["row"])) == row_batches()[0]
+
+
+def test_reading_the_clone_of_the_input_is_refused(session: Any, model: SmallModel) -> None:
+    session.run(model.global_step)
+    source = model.features["row"].op.name
+    clones = [op for op in session.graph.get_operations() if op.name.endswith("/" + source)]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="input of the prefetch threads"):
+        session.run(clones[0].outputs[0])
+    assert list(session.run(model.features["row"])) == row_batches()[0]
+
+
+def test_feeding_what_lives_in_prefetch_is_refused(session: Any, model: SmallModel) -> None:
+    session.run(model.global_step)
+    for tensor in (model.features["user"], model.user_rows, hidden_tensor(session)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="cannot feed '" + tensor.name):
+            session.run(model.loss, {tensor: np.zeros(1)} if tensor.shape.rank == 1 else
+                        {tensor: np.zeros([1, WIDTH])})  # fmt: skip
+    with pytest.raises(tf.errors.InvalidArgumentError, match="cannot feed"):
+        session.partial_run_setup([model.loss], [model.features["user"]])
+
+
+def test_feeding_main_is_as_before(session: Any, model: SmallModel) -> None:
+    assert session.run(model.loss, {model.loss: 5.0}) == 5.0
+    assert list(session.run(model.features["row"])) == row_batches()[0]
+
+
+def test_a_stock_session_is_stopped_from_stealing_batches(model: SmallModel) -> None:
+    graph_opt.optimize_graph(tf.get_default_graph(), async_config())
+    with tf.Session() as session:
+        session.run([tf.global_variables_initializer(), model.iterator.initializer])
+        with pytest.raises(tf.errors.InvalidArgumentError, match="prefetch region"):
+            session.run(model.features["row"])

@@ -1,0 +1,96 @@
+"""Ctrl-C, and scripts that never close: the process ends at once, its checkpoint is whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graph_opt
+from graph_opt.compat import tf
+
+ROOT = Path(graph_opt.__file__).absolute().parents[1]
+END_SECONDS = 2.0  # asked for; what the machine is busy with comes on top
+SLACK_SECONDS = 3.0
+
+COMMON = """
+import sys
+import graph_opt
+from graph_opt.compat import tf
+from tests.session.small_model import async_config, small_model
+tf.disable_v2_behavior()
+model = small_model(0.1, one_shot=True, epochs=100000)
+"""
+TRAINING = """
+with graph_opt.train.MonitoredTrainingSession(
+    config=async_config(threads=2), checkpoint_dir=sys.argv[1], save_checkpoint_steps=20
+) as session:
+    while not session.should_stop():
+        step, _ = session.run([model.global_step, model.train_op])
+        if step == 50:
+            print("step 50", flush=True)
+"""
+PLAIN_SESSION = """
+session = graph_opt.Session(config=async_config(threads=2))
+session.run(tf.global_variables_initializer())
+while True:
+    step, _ = session.run([model.global_step, model.train_op])
+    if step == 50:
+        print("step 50", flush=True)
+        if sys.argv[1] == "end":
+            break
+"""
+
+
+def start(program: str, argument: str) -> Any:
+    environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", PYTHONPATH=str(ROOT))
+    return subprocess.Popen(
+        [sys.executable, "-c", COMMON + program, argument],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        universal_newlines=True,
+    )
+
+
+def seconds_to_end(process: Any, interrupt: bool) -> float:
+    """Waits for step 50, and measures how long the process lives on."""
+    try:
+        assert process.stdout.readline() == "step 50\n"
+        if interrupt:
+            process.send_signal(signal.SIGINT)
+        started = time.monotonic()
+        process.wait(timeout=60)
+        return time.monotonic() - started
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_ctrl_c_ends_training_and_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
+    with start(TRAINING, str(tmp_path)) as process:
+        assert seconds_to_end(process, interrupt=True) < END_SECONDS + SLACK_SECONDS
+        assert process.stderr.read().rstrip().endswith("KeyboardInterrupt")
+        assert process.returncode in (-signal.SIGINT, 128 + signal.SIGINT)
+    checkpoint = tf.train.latest_checkpoint(str(tmp_path))
+    reader = tf.train.load_checkpoint(checkpoint)
+    names = reader.get_variable_to_shape_map()
+    assert {"users", "items", "dense", "global_step"} <= set(names)
+    assert all(np.all(np.isfinite(reader.get_tensor(name))) for name in names)
+
+
+@pytest.mark.parametrize("how", ["interrupt", "end"])
+def test_a_session_nobody_closes_does_not_keep_the_process(how: str) -> None:
+    with start(PLAIN_SESSION, how) as process:
+        seconds = seconds_to_end(process, interrupt=how == "interrupt")
+        assert seconds < END_SECONDS + SLACK_SECONDS
+        errors = process.stderr.read()
+    assert ("KeyboardInterrupt" in errors) == (how == "interrupt")
+    assert process.returncode == (0 if how == "end" else -signal.SIGINT)

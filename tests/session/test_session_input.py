@@ -1,0 +1,122 @@
+"""A session's input: ended, initialised again, slow, broken."""
+
+from __future__ import annotations
+
+import threading
+from typing import Callable, List
+
+import numpy as np
+import pytest
+
+import graph_opt
+from graph_opt.compat import tf
+from tests.session.small_model import (
+    async_config,
+    initialize,
+    model_on,
+    row_batches,
+    run_to_end,
+    small_model,
+)
+
+
+@pytest.fixture(autouse=True)
+def no_threads_left(threads_left_behind: Callable[[], List[str]]) -> Callable[[], List[str]]:
+    return threads_left_behind
+
+
+@pytest.mark.parametrize("steps", [0, 1, 4, len(row_batches())])
+def test_the_initializer_starts_over_at_any_point_of_an_epoch(steps: int) -> None:
+    model = small_model()
+    with graph_opt.Session(config=async_config(threads=2, capacity=3)) as session:
+        initialize(session, model)
+        for _ in range(steps):
+            session.run(model.features["row"])
+        for _ in range(2):
+            session.run(model.iterator.initializer)
+            rows = run_to_end(session, model.features["row"])
+            assert [list(row) for row in rows] == row_batches()
+
+
+def test_the_end_of_input_is_repeated_until_the_initializer_runs() -> None:
+    model = small_model()
+    with graph_opt.Session(config=async_config()) as session:
+        initialize(session, model)
+        run_to_end(session, model.loss)
+        for _ in range(3):
+            with pytest.raises(tf.errors.OutOfRangeError):
+                session.run(model.loss)
+
+
+def test_no_batch_of_the_old_epoch_comes_after_the_initializer() -> None:
+    waiting, go_on = threading.Event(), threading.Event()
+
+    def slow_at_40(row: np.int64) -> np.int64:
+        if row == 40 and not go_on.is_set():
+            waiting.set()
+            go_on.wait()
+        return row
+
+    rows = tf.data.Dataset.range(64).map(lambda row: tf.py_func(slow_at_40, [row], tf.int64))
+    batches = rows.map(lambda row: tf.ensure_shape(row, [])).batch(8)
+    iterator = tf.data.make_initializable_iterator(batches)
+    row = iterator.get_next()
+    features = {"row": row, "user": row % 11, "item": row % 23, "label": tf.cast(row, tf.float32)}
+    model = model_on(features, 0.0, iterator)
+    with graph_opt.Session(config=async_config(capacity=3)) as session:
+        initialize(session, model)
+        session.run(model.features["row"])
+        assert waiting.wait(10)
+        timer = threading.Timer(1.5, go_on.set)  # longer than a runner waits for its threads
+        timer.start()
+        session.run(model.iterator.initializer)
+        fetched = run_to_end(session, model.features["row"])
+        timer.join()
+    assert [rows[0] for rows in fetched] == list(range(0, 64, 8))
+
+
+def test_stages_start_on_their_own_so_one_input_may_wait_for_its_initializer() -> None:
+    train = small_model(capacity=2)
+    with tf.variable_scope(tf.get_variable_scope(), reuse=tf.AUTO_REUSE):
+        evaluation = small_model(capacity=2)
+    with graph_opt.Session(config=async_config()) as session:
+        initialize(session, train)
+        rows = [list(session.run(train.features["row"])) for _ in range(3)]
+        session.run(evaluation.iterator.initializer)
+        assert len(run_to_end(session, evaluation.loss)) == len(row_batches())
+        rows += [list(row) for row in run_to_end(session, train.features["row"])]
+    assert rows == row_batches()
+
+
+def test_an_initializer_of_another_input_leaves_the_batches_alone() -> None:
+    model = small_model()
+    other = tf.data.make_initializable_iterator(tf.data.Dataset.range(3))
+    other_next = other.get_next()
+    with graph_opt.Session(config=async_config()) as session:
+        initialize(session, model)
+        rows = []
+        for _ in row_batches():
+            session.run(other.initializer)
+            rows.append(session.run([model.features["row"], other_next])[0])
+    assert [list(row) for row in rows] == row_batches()
+
+
+def test_an_error_of_the_input_reaches_the_step_with_type_and_message() -> None:
+    def parse(row: np.int64) -> np.int64:
+        if row == 20:
+            raise ValueError("row 20 is not to be parsed")
+        return row
+
+    rows = tf.data.Dataset.range(64).map(lambda row: tf.py_func(parse, [row], tf.int64))
+    iterator = tf.data.make_initializable_iterator(
+        rows.map(lambda row: tf.ensure_shape(row, [])).batch(8)
+    )
+    row = iterator.get_next()
+    label = tf.cast(row % 2, tf.float32)
+    model = model_on(
+        {"row": row, "user": row % 11, "item": row % 23, "label": label}, 0.0, iterator
+    )
+    with graph_opt.Session(config=async_config()) as session:
+        initialize(session, model)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="row 20 is not to be parsed"):
+            run_to_end(session, model.train_op)
