@@ -1,0 +1,108 @@
+"""The arguments of `graph-opt`. Imports nothing heavy: `--help` and wrong usage answer at once."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+DEFAULTS = ("do_async_embedding=true", "threads_num=1", "capacity=2", "infer_io_stage=true")
+
+_GRAPH_FILE = "graph file: a GraphDef or MetaGraphDef, binary or text (.pb, .pbtxt, .meta)"
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser; its result has the name of the chosen command in `command`."""
+    top = argparse.ArgumentParser(
+        prog="graph-opt",
+        description="Runs embedding lookups of TensorFlow graphs ahead of the main graph.",
+        allow_abbrev=False,
+    )
+    commands = top.add_subparsers(dest="command", metavar="COMMAND")
+    commands.required = True
+    _add_run(commands)
+    _add_rewrite(commands)
+    _add_inspect(commands)
+    return top
+
+
+def _add_run(commands: Any) -> None:
+    command = commands.add_parser(
+        "run",
+        help="run a TensorFlow 1 script with its lookups prefetched",
+        description="Runs an unmodified TensorFlow 1 script; the config is laid over that of "
+        "every session the script makes.",
+        usage="graph-opt run [--config FILE] [--set KEY=VALUE]... [--no-infer-io-stage] "
+        "{SCRIPT | -m MODULE} [ARGUMENT]...",
+        allow_abbrev=False,
+    )
+    _add_config(command)
+    command.add_argument(
+        "--no-infer-io-stage",
+        dest="infer_io_stage",
+        action="store_false",
+        help="fail where the script has no staged(...), instead of putting a stage behind its "
+        "iterator or queue",
+    )
+    command.add_argument(
+        "-m",
+        dest="module",
+        nargs=argparse.REMAINDER,
+        metavar="MODULE ARGUMENT...",
+        help="run a module, as python -m does",
+    )
+    command.add_argument(
+        "script",
+        nargs=argparse.REMAINDER,
+        metavar="SCRIPT ARGUMENT...",
+        help="the script and its own arguments",
+    )
+
+
+def _add_rewrite(commands: Any) -> None:
+    command = commands.add_parser(
+        "rewrite",
+        help="split the lookups of a graph file into a prefetch stage",
+        description="Reads a graph file, moves its embedding lookups into a prefetch stage and "
+        "writes the result.",
+        allow_abbrev=False,
+    )
+    command.add_argument("input", metavar="IN", help=_GRAPH_FILE)
+    _add_config(command)
+    command.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="OUT",
+        help="file to write; .pbtxt is text, .meta a MetaGraphDef, all else a binary GraphDef",
+    )
+
+
+def _add_inspect(commands: Any) -> None:
+    command = commands.add_parser(
+        "inspect",
+        help="show lookups, regions, boundary tensors and refusals of a graph file",
+        description="Reads a graph file and shows what rewrite would do with it. Nothing is "
+        "changed.",
+        allow_abbrev=False,
+    )
+    command.add_argument("input", metavar="IN", help=_GRAPH_FILE)
+    _add_config(command)
+    command.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    command.add_argument("--picture", metavar="FILE.svg", help="also draw the three regions")
+
+
+def _add_config(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--config",
+        metavar="FILE",
+        help="session options as a text proto, such as configs/async_embedding.pbtxt",
+    )
+    command.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        dest="settings",
+        action="append",
+        default=[],
+        help="one option, by its name (threads_num=2) or its full path; may be repeated, wins "
+        "over --config. Without --config, the defaults are " + " ".join(DEFAULTS),
+    )

@@ -1,0 +1,68 @@
+"""How `graph-opt` starts a command, and how its errors leave the process.
+
+Exit codes: 0 done; 1 the graph was refused, with the reason (`run`: whatever the script's is);
+2 a file, option or argument is wrong, in one line on stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Optional, Sequence
+
+from graph_opt.cli.arguments import parser
+from graph_opt.cli.exit_codes import REFUSED, WRONG_INPUT
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """Runs `graph-opt` and returns its exit code.
+
+    Args:
+      arguments: Without the program's name; `sys.argv[1:]` if None.
+
+    Raises:
+      SystemExit: Wrong usage (2), `--help` (0), and whatever the script of `run` raises.
+
+    Example:
+      >>> main(["inspect", "graph.pbtxt", "--json"])
+      0
+    """
+    options = parser().parse_args(arguments)
+    if options.command == "run":
+        return _run(options)
+    # TensorFlow's start-up lines would bury the one line that an error is.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    return _graph_command(options)
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.module is None and options.script[:1] == ["--"]:
+        del options.script[0]
+    if not (options.script or options.module):
+        parser().error("run: which script? give its path, or -m MODULE")
+    from graph_opt.cli import run
+
+    return run.handle(options)
+
+
+def _graph_command(options: argparse.Namespace) -> int:
+    from graph_opt.cli import inspect, rewrite
+    from graph_opt.compat import tf
+
+    command = {"inspect": inspect.handle, "rewrite": rewrite.handle}[options.command]
+    try:
+        return command(options)
+    except tf.errors.FailedPreconditionError as error:
+        return _complain(error.message, REFUSED)
+    except tf.errors.OpError as error:
+        return _complain(error.message, WRONG_INPUT)
+    except BrokenPipeError:
+        # The reader has gone (`| head`); the interpreter must not try to flush once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _complain(message: str, code: int) -> int:
+    print("graph-opt: " + " ".join(message.split()), file=sys.stderr)
+    return code

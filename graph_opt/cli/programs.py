@@ -1,0 +1,123 @@
+"""Scripts and modules as Python's own command line runs them."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from types import CodeType, ModuleType
+from typing import Any, Optional, Sequence
+
+_MAIN = "__main__"
+
+
+class ProgramError(Exception):
+    """The program cannot be found or read."""
+
+
+class Program:
+    """One program to be run as `__main__`.
+
+    Args:
+      source: Text of the file, or its code where the loader has compiled it.
+      path: The file's absolute path.
+      arguments: What `sys.argv` becomes.
+      search_path: What `sys.path[0]` becomes.
+      spec: The module's spec for `-m`, None for a script.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        path: str,
+        arguments: Sequence[str],
+        search_path: str,
+        spec: Optional[importlib.machinery.ModuleSpec] = None,
+    ) -> None:
+        self._source = source
+        self._path = path
+        self._arguments = list(arguments)
+        self._search_path = search_path
+        self._spec = spec
+
+    def execute(self) -> None:
+        """Runs the program in a new `__main__`, which stays for threads and exit handlers.
+
+        Raises:
+          BaseException: Whatever the program raises.
+        """
+        module = self._new_main()
+        sys.modules[_MAIN] = module
+        sys.argv[:] = self._arguments
+        if sys.path:
+            sys.path[0] = self._search_path
+        code = self._source
+        if not isinstance(code, CodeType):
+            code = compile(code, self._path, "exec", dont_inherit=True)
+        exec(code, module.__dict__)
+
+    def owns(self, code: CodeType) -> bool:
+        """Whether `code` is of the program's main file."""
+        return code.co_filename == self._path
+
+    def _new_main(self) -> ModuleType:
+        module = ModuleType(_MAIN)
+        module.__file__ = self._path
+        module.__builtins__ = sys.modules["builtins"]  # type: ignore[attr-defined]
+        if self._spec is None:
+            module.__loader__ = importlib.machinery.SourceFileLoader(_MAIN, self._path)
+            module.__cached__ = None  # type: ignore[attr-defined]
+            return module
+        module.__spec__ = self._spec
+        module.__loader__ = self._spec.loader
+        module.__package__ = self._spec.parent
+        module.__cached__ = self._spec.cached  # type: ignore[attr-defined]
+        return module
+
+
+def find_script(command: Sequence[str]) -> Program:
+    """The script `command[0]` with the arguments after it.
+
+    Raises:
+      ProgramError: There is no such file, or it cannot be read.
+    """
+    given = command[0]
+    path = os.path.abspath(given)
+    try:
+        with open(path, "rb") as file:
+            source = file.read()
+    except OSError as error:
+        raise ProgramError("cannot open script '{}': {}".format(given, error.strerror)) from error
+    folder = os.path.dirname(os.path.realpath(path))
+    return Program(source, path, command, folder)
+
+
+def find_module(command: Sequence[str]) -> Program:
+    """The module named `command[0]`, or its `__main__` if it is a package.
+
+    Raises:
+      ProgramError: There is no such module, it cannot be imported, or it has no source to run.
+    """
+    name = command[0]
+    folder = os.getcwd()
+    if sys.path:
+        sys.path[0] = folder
+    spec = _find_spec(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = _find_spec(name + "." + _MAIN)
+        name = "{} (it is a package without {})".format(name, _MAIN) if spec is None else name
+    if spec is None or spec.origin is None or spec.loader is None:
+        raise ProgramError("no module named {}".format(name))
+    loader: Any = spec.loader
+    code = loader.get_code(spec.name)
+    if code is None:
+        raise ProgramError("no module named {} has Python code".format(name))
+    return Program(code, spec.origin, [spec.origin] + list(command[1:]), folder, spec)
+
+
+def _find_spec(name: str) -> Optional[importlib.machinery.ModuleSpec]:
+    try:
+        return importlib.util.find_spec(name)
+    except (ImportError, ValueError) as error:
+        raise ProgramError("no module named {}: {}".format(name, error)) from error

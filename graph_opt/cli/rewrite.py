@@ -1,0 +1,35 @@
+"""`graph-opt rewrite`: a graph file in, the rewritten graph file out."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from graph_opt.cli.exit_codes import REFUSED
+from graph_opt.cli.graph_input import optimize_file
+from graph_opt.inspect.graph_files import write_graph
+from graph_opt.inspect.tables import refusals_text
+from graph_opt.passes.report import Report
+
+
+def handle(options: argparse.Namespace) -> int:
+    """Rewrites the file; returns the exit code.
+
+    Raises:
+      tf.errors.FailedPreconditionError: The graph was rewritten before.
+      tf.errors.OpError: A file or an option is wrong.
+    """
+    optimized = optimize_file(options)
+    if not optimized.report.stages:
+        return _refused(options.input, optimized.report)
+    write_graph(optimized.graph_def, options.output, like=optimized.source)
+    print(optimized.report)
+    return 0
+
+
+def _refused(name: str, report: Report) -> int:
+    print("graph-opt: {}: no lookup moves, nothing was written".format(name), file=sys.stderr)
+    for text in (refusals_text(report), *report.warnings):
+        if text:
+            print(text, file=sys.stderr)
+    return REFUSED

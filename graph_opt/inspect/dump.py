@@ -1,0 +1,93 @@
+"""Dumps of a graph before and after a pass, switched on by an environment variable.
+
+`ASYNC_EMBEDDING_DUMP_GRAPH=true` writes `graph_before_async_embedding.pbtxt` and
+`graph_after_async_embedding.pbtxt` into the working directory, the names DeepRec gives them.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Optional
+
+from graph_opt.compat import tf
+from graph_opt.inspect.graph_files import write_graph
+
+VARIABLE = "ASYNC_EMBEDDING_DUMP_GRAPH"
+LARGEST_VALUE_BYTES = 1 << 20
+ELIDED = "_elided_bytes"
+
+_FILES = {
+    "before": "graph_before_async_embedding.pbtxt",
+    "after": "graph_after_async_embedding.pbtxt",
+}
+
+
+def dump_graph(graph_def: Any, which: str) -> Optional[str]:
+    """Writes `graph_def` as text where `ASYNC_EMBEDDING_DUMP_GRAPH` asks for it.
+
+    Values of constants beyond 1 MiB stay out: their nodes keep dtype and shape and get the
+    attribute `_elided_bytes`. A dump that cannot be written is a warning, no error: it must not
+    end a training.
+
+    Args:
+      graph_def: The graph; stays as it is.
+      which: "before" or "after".
+
+    Returns:
+      Path of the file, None where none was written.
+
+    Raises:
+      ValueError: `which` is something else.
+
+    Example:
+      >>> dump_graph(graph.as_graph_def(), "before")  # with the variable set
+      '/home/me/graph_before_async_embedding.pbtxt'
+    """
+    if which not in _FILES:
+        raise ValueError("which must be one of {}, not {!r}".format(sorted(_FILES), which))
+    if not is_wanted():
+        return None
+    path = os.path.abspath(_FILES[which])
+    try:
+        write_graph(without_large_values(graph_def), path)
+    except tf.errors.OpError as error:
+        tf.logging.warning("graph_opt: no dump of the graph: %s", error.message)
+        return None
+    tf.logging.info("graph_opt: wrote %s", path)
+    return path
+
+
+def is_wanted() -> bool:
+    """Whether the environment asks for dumps; an expensive `as_graph_def` can wait for this."""
+    return os.environ.get(VARIABLE, "").strip().lower() in ("true", "1")
+
+
+def without_large_values(graph_def: Any) -> Any:
+    """A copy of the graph in which no constant holds more than 1 MiB."""
+    result = tf.GraphDef()
+    result.versions.CopyFrom(graph_def.versions)
+    for node in graph_def.node:
+        _add_without_large_value(result.node, node)
+    for function in graph_def.library.function:
+        copy = result.library.function.add()
+        copy.CopyFrom(function)
+        del copy.node_def[:]
+        for node in function.node_def:
+            _add_without_large_value(copy.node_def, node)
+    if graph_def.library.gradient:
+        result.library.gradient.extend(graph_def.library.gradient)
+    return result
+
+
+def _add_without_large_value(nodes: Any, node: Any) -> None:
+    if node.op != "Const" or node.ByteSize() <= LARGEST_VALUE_BYTES:
+        nodes.add().CopyFrom(node)
+        return
+    value = node.attr["value"].tensor
+    stub = nodes.add(name=node.name, op=node.op, input=node.input, device=node.device)
+    for name in node.attr:
+        if name != "value":
+            stub.attr[name].CopyFrom(node.attr[name])
+    stub.attr["value"].tensor.dtype = value.dtype
+    stub.attr["value"].tensor.tensor_shape.CopyFrom(value.tensor_shape)
+    stub.attr[ELIDED].i = value.ByteSize()

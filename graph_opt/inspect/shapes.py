@@ -1,0 +1,66 @@
+"""Static shapes for graphs from files, which seldom have them written down."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graph_opt.compat import tf
+from graph_opt.ops.library import load_library
+
+ATTRIBUTE = "_output_shapes"
+_OUR_OPS = "TensorBuffer"
+
+
+def with_shapes(graph_def: Any) -> Any:
+    """The graph with each node's static shapes in its attribute `_output_shapes`.
+
+    Passes use them for the bytes that cross a boundary. A graph that has any, and one that this
+    TensorFlow cannot import (ops of a library that is not loaded), comes back as it is.
+
+    Args:
+      graph_def: A GraphDef; stays as it is.
+
+    Returns:
+      A GraphDef with the same nodes in the same order.
+    """
+    if any(ATTRIBUTE in node.attr for node in graph_def.node):
+        return graph_def
+    inferred = _inferred(graph_def)
+    if inferred is None:
+        return graph_def
+    shapes = {node.name: node.attr[ATTRIBUTE] for node in inferred.node if ATTRIBUTE in node.attr}
+    result = tf.GraphDef()
+    result.CopyFrom(graph_def)
+    for node in result.node:
+        if node.name in shapes:
+            node.attr[ATTRIBUTE].CopyFrom(shapes[node.name])
+    return result
+
+
+def without_shapes(graph_def: Any) -> Any:
+    """A copy of the graph without the attribute that `with_shapes` adds."""
+    result = tf.GraphDef()
+    result.CopyFrom(graph_def)
+    for node in result.node:
+        if ATTRIBUTE in node.attr:
+            del node.attr[ATTRIBUTE]
+    return result
+
+
+def _inferred(graph_def: Any) -> Any:
+    if any(node.op.startswith(_OUR_OPS) for node in graph_def.node) and not _can_load_ops():
+        return None
+    with tf.Graph().as_default() as graph:
+        try:
+            tf.import_graph_def(graph_def, name="")
+        except (ValueError, tf.errors.OpError):
+            return None
+        return graph.as_graph_def(add_shapes=True)
+
+
+def _can_load_ops() -> bool:
+    try:
+        load_library()
+    except ImportError:
+        return False
+    return True

@@ -1,0 +1,223 @@
+"""`graph-opt rewrite` and `graph-opt inspect` on real graph files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Dict
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from graph_opt.cli.main import main
+from graph_opt.compat import tf
+from graph_opt.inspect.graph_files import read_graph, write_graph
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+READY = str(REPOSITORY / "configs" / "async_embedding_thread_pool.pbtxt")
+
+
+def _build(batch: int = 8) -> None:
+    rows = {"ids": np.arange(64) % 10, "label": np.ones([64], np.float32)}
+    dataset = tf.data.Dataset.from_tensor_slices(rows).batch(batch, drop_remainder=True)
+    features = tf.data.make_one_shot_iterator(dataset).get_next()
+    table = tf.get_variable("table", [10, 4])
+    pooled = tf.nn.embedding_lookup(table, features["ids"], name="user")
+    fed = tf.nn.embedding_lookup(table, tf.placeholder(tf.int64, [None], name="fed"), name="item")
+    difference = tf.reduce_sum(pooled, 1) - features["label"]
+    loss = tf.add(tf.reduce_mean(tf.square(difference)), tf.reduce_sum(fed), name="loss")
+    tf.train.AdagradOptimizer(0.1).minimize(loss, name="train")
+
+
+@pytest.fixture
+def graph_file(tmp_path: Path) -> Path:
+    _build()
+    path = tmp_path / "model.meta"
+    tf.train.export_meta_graph(str(path))
+    return path
+
+
+def _stage_nodes(path: Path) -> Dict[str, Any]:
+    nodes = read_graph(path).graph_def.node
+    return {node.name: node for node in nodes if node.op == "TensorBufferPut"}
+
+
+def test_inspect_shows_lookups_regions_boundary_and_refusals(
+    graph_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = graph_file.read_bytes()
+    picture = tmp_path / "regions.svg"
+    assert main(["inspect", str(graph_file), "--picture", str(picture)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(str(graph_file)) and lines[0].endswith(" nodes")
+    assert any(line.split() == ["region", "nodes"] for line in lines)
+    assert any(line.startswith("user ") and "moved to async_embedding" in line for line in lines)
+    assert any(line.startswith("item ") and "left in main" in line for line in lines)
+    assert any(
+        line.split() == ["user/Identity:0", "float32", "[8,", "4]", "128", "B"] for line in lines
+    )
+    assert any("no_io_dependence" in line or "placeholder" in line for line in lines)
+    assert ElementTree.parse(str(picture)).getroot().tag.endswith("svg")
+    assert graph_file.read_bytes() == before
+
+
+def test_inspect_prints_json(graph_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(graph_file), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["file"] == str(graph_file)
+    assert report["nodes"] == len(read_graph(graph_file).graph_def.node)
+    assert [lookup["outcome"] for lookup in report["lookups"]] == ["moved", "left in main"]
+    (stage,) = report["stages"]
+    crossing = {tensor["name"]: tensor["bytes"] for tensor in stage["boundary"]}
+    assert crossing["user/Identity:0"] == 8 * 4 * 4
+    assert sum(report["regions"].values()) > 0
+
+
+@pytest.mark.parametrize("ending", [".pb", ".pbtxt", ".meta"])
+def test_rewrite_writes_a_graph_that_runs(
+    graph_file: Path, tmp_path: Path, ending: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / ("out" + ending)
+    assert main(["rewrite", str(graph_file), "--config", READY, "-o", str(output)]) == 0
+    assert "1 of 2 lookups moved" in capsys.readouterr().out
+    puts = _stage_nodes(output)
+    prefetch = [put for put in puts.values() if put.attr["_stage_kind"].s == b"prefetch"]
+    assert [put.attr["_stage_threads"].i for put in prefetch] == [2]
+    assert [put.attr["_stage_thread_pool"].i for put in prefetch] == [0]
+    names = {node.name for node in read_graph(graph_file).graph_def.node}
+    assert names <= {node.name for node in read_graph(output).graph_def.node}
+    with tf.Graph().as_default():
+        tf.import_graph_def(read_graph(output).graph_def, name="")
+
+
+def test_rewrite_leaves_no_inferred_shapes_behind(tmp_path: Path) -> None:
+    _build()
+    write_graph(tf.get_default_graph().as_graph_def(), tmp_path / "in.pb")
+    assert main(["rewrite", str(tmp_path / "in.pb"), "-o", str(tmp_path / "out.pb")]) == 0
+    written = read_graph(tmp_path / "out.pb").graph_def
+    assert not any("_output_shapes" in node.attr for node in written.node)
+    (put,) = [node for node in written.node if node.name == "async_embedding/TensorBufferPut"]
+    (take,) = [node for node in written.node if node.name == "async_embedding/TensorBufferTake"]
+    assert len(take.attr["shapes"].list.shape) == len(put.attr["dtypes"].list.type)
+
+
+def test_rewrite_of_a_meta_file_keeps_its_collections(graph_file: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.meta"
+    assert main(["rewrite", str(graph_file), "-o", str(output)]) == 0
+    before, after = read_graph(graph_file).meta_graph_def, read_graph(output).meta_graph_def
+    assert before is not None and after is not None
+    assert after.collection_def == before.collection_def
+    assert after.saver_def == before.saver_def
+
+
+def test_the_same_file_gives_the_same_bytes(graph_file: Path, tmp_path: Path) -> None:
+    for name in ("one.pb", "two.pb"):
+        assert main(["rewrite", str(graph_file), "-o", str(tmp_path / name)]) == 0
+    assert (tmp_path / "one.pb").read_bytes() == (tmp_path / "two.pb").read_bytes()
+
+
+def test_a_rewritten_graph_is_refused(
+    graph_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "out.pb"
+    assert main(["rewrite", str(graph_file), "-o", str(output)]) == 0
+    for command in (["inspect", str(output)], ["rewrite", str(output), "-o", str(output)]):
+        assert main(command) == 1
+        error = capsys.readouterr().err
+        assert "out.pb: the graph was rewritten before" in error and error.count("\n") == 1
+
+
+def test_a_graph_without_a_lookup_is_refused_and_nothing_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tf.constant(1.0)
+    write_graph(tf.get_default_graph().as_graph_def(), tmp_path / "in.pb")
+    output = tmp_path / "out.pb"
+    assert main(["rewrite", str(tmp_path / "in.pb"), "-o", str(output)]) == 1
+    assert "in.pb: no lookup moves, nothing was written\nno embedding l" in capsys.readouterr().err
+    assert not output.exists()
+    assert main(["inspect", str(tmp_path / "in.pb")]) == 0
+    assert "no embedding lookup found" in capsys.readouterr().out
+
+
+def test_lookups_that_stay_are_a_refusal_with_reasons(
+    graph_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["rewrite", str(graph_file), "-o", str(tmp_path / "out.pb")]
+    assert main([*arguments, "--set", "infer_io_stage=false"]) == 2
+    error = capsys.readouterr().err
+    assert "model.meta: do_async_embedding needs an IO stage" in error and error.count("\n") == 1
+    assert main([*arguments, "--set", "do_async_embedding=false"]) == 1
+    assert "nothing was written" in capsys.readouterr().err
+
+
+def test_wrong_files_and_options_are_one_line(
+    graph_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph, out = str(graph_file), str(tmp_path / "out.pb")
+    cut = tmp_path / "cut.pb"
+    cut.write_bytes(read_graph(graph_file).graph_def.SerializeToString()[:500])
+    half = tf.GraphDef()
+    half.node.extend(list(read_graph(graph_file).graph_def.node)[30:])
+    write_graph(half, tmp_path / "half.pb")
+    cases = [
+        (["inspect", str(tmp_path / "none.pb")], "none.pb: no such file"),
+        (["inspect", str(cut)], "cut.pb: truncated, or neither a GraphDef nor a MetaGraphDef"),
+        (["inspect", str(tmp_path / "half.pb")], "half.pb: node "),
+        (["inspect", __file__], "test_graph_commands.py:1:1: truncated, or no text proto"),
+        (
+            ["rewrite", graph, "-o", str(tmp_path / "no" / "x.pb")],
+            "x.pb: cannot be written: No such",
+        ),
+        (["rewrite", graph, "-o", out, "--set", "capacity=0"], "capacity is not set"),
+        (["rewrite", graph, "-o", out, "--set", "capacitee=1"], "did you mean capacity?"),
+        (["rewrite", graph, "-o", out, "--config", "none"], "none: there is no such config file"),
+        (["inspect", graph, "--picture", str(tmp_path)], "cannot be written"),
+    ]
+    for arguments, message in cases:
+        assert main(arguments) == 2, arguments
+        captured = capsys.readouterr()
+        assert captured.err.startswith("graph-opt: ") and captured.err.count("\n") == 1
+        assert message in captured.err
+        assert captured.out == ""
+    assert not os.path.exists(out)
+
+
+def test_a_reader_that_has_gone_is_no_error(graph_file: Path) -> None:
+    environment = dict(os.environ, PYTHONPATH=str(REPOSITORY), TF_CPP_MIN_LOG_LEVEL="2")
+    command = [sys.executable, "-m", "graph_opt.cli", "inspect", "--json", str(graph_file)]
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    error = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(timeout=60), error) == (0, b"")
+
+
+def test_a_graph_with_its_own_io_stage_keeps_static_shapes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = """
+import sys, numpy as np
+from graph_opt.compat import tf
+from graph_opt.runtime.staged import staged
+tf.disable_v2_behavior()
+dataset = tf.data.Dataset.from_tensors(np.arange(6)).repeat()
+ids = staged(tf.data.make_one_shot_iterator(dataset).get_next())
+rows = tf.nn.embedding_lookup(tf.get_variable("table", [10, 4]), ids)
+tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(rows))
+open(sys.argv[1], "wb").write(tf.get_default_graph().as_graph_def().SerializeToString())
+"""
+    path = str(tmp_path / "staged.pb")
+    environment = dict(os.environ, PYTHONPATH=str(REPOSITORY))
+    subprocess.run([sys.executable, "-c", program, path], env=environment, check=True, timeout=60)
+    assert main(["inspect", path]) == 0
+    out = capsys.readouterr().out
+    assert "batches of staged/TensorBufferTake" in out
+    assert "48 B" in out and "96 B" in out

@@ -1,0 +1,204 @@
+"""`graph-opt run` with real scripts in real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Dict, List
+
+import pytest
+
+from graph_opt.cli.main import main
+from graph_opt.cli.programs import ProgramError, find_module
+
+SCRIPTS = Path(__file__).resolve().parent / "scripts"
+REPOSITORY = SCRIPTS.parents[2]
+READY = str(REPOSITORY / "configs" / "async_embedding.pbtxt")
+
+Done = subprocess.CompletedProcess
+
+
+def _environment() -> Dict[str, str]:
+    return dict(os.environ, TF_CPP_MIN_LOG_LEVEL="2", PYTHONPATH=str(REPOSITORY))
+
+
+def _run(arguments: List[str], folder: Path, **environment: str) -> Done:
+    return subprocess.run(
+        [sys.executable] + arguments,
+        cwd=str(folder),
+        env=dict(_environment(), **environment),
+        capture_output=True,
+        timeout=120,
+        text=True,
+        check=False,
+    )
+
+
+def _graph_opt(arguments: List[str], folder: Path, **environment: str) -> Done:
+    return _run(["-m", "graph_opt.cli", "run"] + arguments, folder, **environment)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for script in SCRIPTS.glob("*.py"):
+        (tmp_path / script.name).write_bytes(script.read_bytes())
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["view.py", "--config", "x", "-m", "--", "y"],
+        ["-m", "view", "--set", "a=b", "-o"],
+        ["broken.py"],
+        ["failing.py", "exit text"],
+        ["failing.py", "anything else"],
+    ],
+    ids=" ".join,
+)
+def test_a_script_sees_and_shows_what_it_does_under_python(
+    folder: Path, command: List[str]
+) -> None:
+    (folder / "broken.py").write_text("import os\n\nif os:\nprint('not indented')\n")
+    plain = _run(command, folder)
+    ours = _graph_opt(command, folder)
+    assert ours.stdout == plain.stdout
+    assert ours.stderr == plain.stderr
+    assert ours.returncode == plain.returncode
+    if "view" in " ".join(command):
+        assert ours.returncode == 7 and "at exit Thing" in ours.stdout
+        assert json.loads(ours.stdout.splitlines()[0])["main"]
+
+
+def test_an_interrupt_is_130_with_the_scripts_traceback_only(folder: Path) -> None:
+    done = _graph_opt(["failing.py", "interrupt"], folder)
+    assert done.returncode == 130
+    assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
+    assert "graph_opt" not in done.stderr
+
+
+def test_ctrl_c_in_a_training_ends_it_within_seconds(folder: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "graph_opt.cli", "run", "training.py", "--forever"],
+        cwd=str(folder),
+        env=_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "running\n"
+    process.send_signal(signal.SIGINT)
+    sent = time.monotonic()
+    error = process.communicate(timeout=60)[1]
+    assert time.monotonic() - sent < 5.0  # Alone on the machine it takes about one.
+    assert process.returncode == 130
+    assert error.splitlines()[-1] == "KeyboardInterrupt"
+
+
+def test_every_way_of_importing_tensorflow_gives_version_1(folder: Path) -> None:
+    done = _graph_opt(["imports.py"], folder)
+    assert (done.returncode, done.stdout) == (0, "all imports work\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    "options, arguments, threads, capacity",
+    [
+        ([], [], 1, 2),
+        (["--config", READY, "--set", "threads_num=2"], [], 2, 2),
+        (["--set", "capacity=4"], ["--config", "own"], 3, 4),
+    ],
+)
+def test_an_unmodified_training_is_prefetched(
+    folder: Path, options: List[str], arguments: List[str], threads: int, capacity: int
+) -> None:
+    command = options + ["training.py"] + arguments
+    done = _graph_opt(command, folder, ASYNC_EMBEDDING_DUMP_GRAPH="true")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "steps 7 same True"
+    prefetch = lines.index("b'prefetch' {}".format(threads))
+    assert lines[prefetch + 1] == "capacity {}".format(capacity)
+    assert "b'io' 1" in lines
+    before = (folder / "graph_before_async_embedding.pbtxt").read_text()
+    after = (folder / "graph_after_async_embedding.pbtxt").read_text()
+    assert before.count('op: "TensorBufferPut"') == 0
+    assert after.count('op: "TensorBufferPut"') == 2
+
+
+def test_settings_can_switch_it_off(folder: Path) -> None:
+    done = _graph_opt(
+        ["--set", "do_async_embedding=false", "training.py", "--config", "own"], folder
+    )
+    assert (done.returncode, done.stdout) == (0, "steps 7 same True\n"), done.stderr
+
+
+def test_without_inference_a_script_without_a_stage_is_told_to_make_one(folder: Path) -> None:
+    done = _graph_opt(["--no-infer-io-stage", "training.py"], folder)
+    assert done.returncode == 1
+    assert "InvalidArgumentError" in done.stderr and "staged" in done.stderr
+    staged = _graph_opt(["--no-infer-io-stage", "training.py", "--config", "staged"], folder)
+    assert staged.returncode == 0, staged.stderr
+    assert "b'prefetch' 1" in staged.stdout
+
+
+@pytest.mark.parametrize("script", ["training.py", "plain.py"])
+def test_a_mistake_in_the_training_loop_leaves_at_once_with_its_traceback(
+    folder: Path, script: str
+) -> None:
+    done = _graph_opt([script, "--fail"], folder)
+    assert done.stderr.splitlines()[-1] == "KeyError: 'a mistake in the script'"
+    assert done.returncode == 1
+
+
+def test_flags_and_app_run_work(folder: Path) -> None:
+    done = _graph_opt(["plain.py", "--steps", "5"], folder)
+    assert (done.returncode, done.stdout) == (0, "['plain.py'] 5 steps 2 stages\n"), done.stderr
+
+
+def test_an_estimator_trains(folder: Path) -> None:
+    done = _graph_opt(["estimator.py", str(folder / "model")], folder)
+    assert (done.returncode, done.stdout) == (0, "trained to 5\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["none.py"], "graph-opt run: cannot open script 'none.py': No such file or directory"),
+        (
+            ["--set", "threads=2", "view.py"],
+            "graph-opt run: there is no option 'threads'; did you ",
+        ),
+        (["--config", "none.pbtxt", "view.py"], "graph-opt run: none.pbtxt: there is no such conf"),
+    ],
+)
+def test_wrong_arguments_are_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: List[str], message: str
+) -> None:
+    assert main(["run", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(message) and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [["run"], ["run", "-m"], ["run", "--"], [], ["rum"]])
+def test_wrong_usage_is_exit_code_2(
+    capsys: pytest.CaptureFixture[str], arguments: List[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert "usage: graph-opt" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["no_such_module", "no.such.module", "json", "_thread", ""])
+def test_a_module_that_cannot_run_is_an_error_with_its_name(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(ProgramError, match="no module named " + name):
+        find_module([name])

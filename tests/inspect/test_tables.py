@@ -1,0 +1,89 @@
+"""Reports laid out as tables and as a picture."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+from graph_opt.inspect.picture import regions_svg
+from graph_opt.inspect.tables import bytes_text, crossing_text, report_text, shape_text, table
+from graph_opt.passes.report import LEFT, MOVED, BoundaryTensor, LookupOutcome, Report, StageReport
+
+
+def _report() -> Report:
+    refusal = {"code": "table_shared", "node": "item/read", "need": "<one>", "saw": "two & more"}
+    crossing = (
+        BoundaryTensor("user/Mean:0", "take:0", "float32", (512, 16), 32768, None),
+        BoundaryTensor("ids:0", "take:1", "int64", (None,), None, 8),
+        BoundaryTensor("names:0", "take:2", "string", None, None, None),
+    )
+    return Report(
+        lookups=(
+            LookupOutcome(
+                "user", "tf.nn.embedding_lookup_sparse", ("u_0", "u_1", "u_2"), "mean",
+                "user/Mean:0", "/job:ps/task:1", MOVED, "async_embedding",
+            ),
+            LookupOutcome(
+                "item", "tf.nn.embedding_lookup", ("i",), None, "item:0", "", LEFT, "", refusal
+            ),
+        ),
+        stages=(StageReport("async_embedding", "IteratorGetNext", "io", True, 31, crossing),),
+        regions={"io": 2, "prefetch": 31, "main": 400},
+        warnings=("be careful",),
+    )  # fmt: skip
+
+
+def test_the_text_has_all_that_the_report_has() -> None:
+    lines = report_text(_report(), "graph.pb: 433 nodes").splitlines()
+    assert lines[0] == "graph.pb: 433 nodes"
+    assert lines[2:6] == [
+        "region    nodes",
+        "io            2",
+        "prefetch     31",
+        "main        400",
+    ]
+    user = next(line for line in lines if line.startswith("user "))
+    assert "u_0 and 2 more shards" in user and "moved to async_embedding" in user
+    stage = next(line for line in lines if line.startswith("stage async_embedding"))
+    assert "an IO stage put behind IteratorGetNext, 31 nodes, 3 tensors cross" in stage
+    assert stage.endswith("32.0 KiB + 8 B a row + 1 of unknown size each step")
+    assert any(line.split() == ["ids:0", "int64", "[?]", "8", "B", "a", "row"] for line in lines)
+    assert any("table_shared" in line and "saw two & more" in line for line in lines)
+    assert lines[-1] == "warning: be careful"
+
+
+def test_an_empty_report_says_so() -> None:
+    assert report_text(Report(), "empty") == "empty\n\nno embedding lookup found"
+
+
+def test_the_picture_is_valid_xml_with_every_region() -> None:
+    picture = regions_svg(_report())
+    root = ElementTree.fromstring(picture)
+    text = " ".join(root.itertext())
+    for part in ("io: 2 nodes", "prefetch: 31 nodes", "main: 400 nodes", "user", "item (left)"):
+        assert part in text
+    assert ElementTree.fromstring(regions_svg(Report())) is not None
+
+
+def test_a_picture_of_many_lookups_stays_readable() -> None:
+    many = [
+        LookupOutcome("a&b" * 20 + str(i), "api", (), None, "", "", MOVED, "s") for i in range(500)
+    ]
+    picture = regions_svg(Report(lookups=tuple(many)))
+    assert int(ElementTree.fromstring(picture).attrib["height"]) < 1000
+    assert "and 461 more" in picture
+
+
+@pytest.mark.parametrize(
+    "count, text", [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (1 << 31, "2.0 GiB")]
+)
+def test_bytes_are_for_people(count: int, text: str) -> None:
+    assert bytes_text(count) == text
+
+
+def test_shapes_and_empty_crossings() -> None:
+    assert shape_text((None, 3)) == "[?, 3]"
+    assert shape_text(None) == "?"
+    assert crossing_text(()) == "0 B"
+    assert table(["a"], []) == "a"
