@@ -1,0 +1,75 @@
+"""What all tests share: quiet logs, seeds, a fresh graph each, the shared data, a thread check."""
+# ruff: noqa: E402 (the environment must be set before the imports that read it)
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from pathlib import Path
+from typing import Callable, Iterator, List
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(REPOSITORY / "build" / "hypothesis"))
+
+import hypothesis
+import numpy as np
+import pytest
+
+from graph_opt.compat import tf
+
+SEED = 20201
+THREAD_END_SECONDS = 5.0
+# TensorFlow keeps the writers of event files, with their threads, for the rest of the process.
+THREADS_OF_TENSORFLOW = ("EventLoggerThread",)
+
+hypothesis.settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, database=None, print_blob=True
+)
+hypothesis.settings.load_profile("repeatable")
+tf.disable_v2_behavior()
+
+
+@pytest.fixture(autouse=True)
+def fresh_graph() -> Iterator[tf.Graph]:
+    """A seeded graph of its own for each test, entered as the default graph."""
+    random.seed(SEED)
+    np.random.seed(SEED)
+    with tf.Graph().as_default() as graph:
+        tf.set_random_seed(SEED)
+        yield graph
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of data sets beside the checkout; the test is skipped where there is none."""
+    folder = REPOSITORY.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("no shared data beside the checkout")
+    return folder
+
+
+@pytest.fixture
+def threads_left_behind() -> Iterator[Callable[[], List[str]]]:
+    """A function naming the threads that the test started and did not end; none may be left.
+
+    A thread that is about to end gets `THREAD_END_SECONDS` to do so.
+    """
+    before = set(threading.enumerate())
+
+    def left_behind() -> List[str]:
+        deadline = time.monotonic() + THREAD_END_SECONDS
+        started = [
+            thread
+            for thread in threading.enumerate()
+            if thread not in before and thread.name not in THREADS_OF_TENSORFLOW
+        ]
+        for thread in started:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        return sorted(thread.name for thread in started if thread.is_alive())
+
+    yield left_behind
+    assert left_behind() == []

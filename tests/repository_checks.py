@@ -1,0 +1,302 @@
+"""What the repository's own rules look for: each check takes source text and returns its faults.
+
+Faults are lines of text that start with the line number; `module` is the file's dotted name, for
+the checks that need it. That the repository has none, and that
+each check finds a planted one, is tested in `test_repository.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import types
+from typing import Dict, FrozenSet, Iterator, List, Optional, Set, Tuple
+
+# Who may import whom: docs/architecture.md shows this table. Every room may import `compat` and
+# itself; an entry with a dot allows one module of a room and no more.
+MAY_IMPORT: Dict[str, FrozenSet[str]] = {
+    "compat": frozenset(),
+    "config": frozenset(),
+    "ops": frozenset(),
+    "graph": frozenset(),
+    "rules": frozenset({"graph"}),
+    "passes": frozenset({"rules", "graph", "config", "ops.stage_nodes", "ops.library"}),
+    "runtime": frozenset({"ops"}),
+    "embedding": frozenset({"ops"}),
+    "inspect": frozenset({"passes", "graph", "ops.library"}),
+    "session": frozenset({"passes", "runtime", "config", "graph", "inspect.dump"}),
+    "cli": frozenset({"session", "inspect", "passes", "config"}),
+    "train": frozenset({"session", "runtime"}),
+}
+PUBLIC_MODULES = frozenset({"graph_opt", "graph_opt.train"})
+FORBIDDEN_STEMS = frozenset({"util", "utils", "helper", "helpers", "manager", "managers"})
+VERSION_NAMES = frozenset({"__version__", "VERSION", "GIT_VERSION", "version_info"})
+PRIVATE_BY_NAME_ONLY = frozenset({"_asdict", "_replace", "_fields", "_make", "_exit"})
+
+# Names that Python 3.7's standard library lacks, by the module they would come from.
+NEWER_THAN_3_7: Dict[str, FrozenSet[str]] = {
+    "typing": frozenset(
+        "Annotated Concatenate Final Literal ParamSpec Protocol Self TypeAlias TypedDict TypeGuard "
+        "Unpack final get_args get_origin override runtime_checkable".split()
+    ),
+    "functools": frozenset({"cache", "cached_property", "singledispatchmethod"}),
+    "math": frozenset({"comb", "dist", "isqrt", "lcm", "perm", "prod"}),
+    "statistics": frozenset({"fmean", "geometric_mean", "quantiles"}),
+    "itertools": frozenset({"batched", "pairwise"}),
+    "contextlib": frozenset({"aclosing", "chdir"}),
+    "importlib": frozenset({"metadata", "resources"}),
+}
+NEWER_MODULES = frozenset({"graphlib", "importlib.metadata", "tomllib", "zoneinfo"})
+NEWER_METHODS = frozenset({"removeprefix", "removesuffix"})
+
+Import = Tuple[int, str, str]
+
+
+def imports_of(source: str, module: str) -> List[Import]:
+    """(line, module, name) of every import, also those inside functions; name '' for `import x`.
+
+    Args:
+      source: Text of a Python file.
+      module: Its dotted name; a package's `__init__` is named by `package.__init__`.
+    """
+    found: List[Import] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found.extend((node.lineno, alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parent = module.split(".")[: -node.level] if node.level else []
+            origin = ".".join(parent + [node.module] if node.module else parent)
+            found.extend((node.lineno, origin, alias.name) for alias in node.names)
+    return found
+
+
+def upward_imports(source: str, module: str) -> List[str]:
+    """Imports between rooms of graph_opt that `MAY_IMPORT` does not have.
+
+    Example:
+      >>> upward_imports("from graph_opt.session import live", "graph_opt.rules.sparse")
+      ['1: graph_opt.rules.sparse imports graph_opt.session.live']
+    """
+    room = module.split(".")[1]
+    if room == "__init__":
+        return []
+    faults = []
+    for line, origin, name in imports_of(source, module):
+        parts = origin.split(".") + ([name] if name else [])
+        if parts[0] == "graph_opt" and not _may_import(room, parts[1:]):
+            faults.append("{}: {} imports {}".format(line, module, ".".join(parts)))
+    return faults
+
+
+def _may_import(room: str, target: List[str]) -> bool:
+    if not target:
+        return False
+    allowed = MAY_IMPORT.get(room, frozenset()) | {room, "compat"}
+    return target[0] in allowed or ".".join(target[:2]) in allowed
+
+
+def private_imports(source: str, module: str) -> List[str]:
+    """Imports of graph_opt's rooms by code that may only use the public names."""
+    faults = []
+    for line, origin, name in imports_of(source, module):
+        inner = origin.split(".")[0] == "graph_opt" and origin not in PUBLIC_MODULES
+        if inner or (origin == "graph_opt" and name in set(MAY_IMPORT) - {"train"}):
+            faults.append("{}: {} imports {} {}".format(line, module, origin, name).rstrip())
+    return faults
+
+
+def tensorflow_imports(source: str, module: str) -> List[str]:
+    """Imports of TensorFlow, and any mention of its private package."""
+    faults = [
+        "{}: {} imports {}".format(line, module, origin)
+        for line, origin, _ in imports_of(source, module)
+        if origin.split(".")[0] in ("tensorflow", "keras", "tf_keras", "tensorflow_estimator")
+    ]
+    return faults + private_tensorflow(source, module)
+
+
+def private_tensorflow(source: str, module: str) -> List[str]:
+    """Imports of TensorFlow's private packages, and text that spells one for `import_module`."""
+    spelled = [(line, origin + "." + name) for line, origin, name in imports_of(source, module)]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            spelled.append((node.lineno, node.value))
+    return [
+        "{}: {} is private to TensorFlow".format(line, text.split()[0].rstrip("."))
+        for line, text in spelled
+        if re.match(r"tensorflow\.(python|compiler)\b", text)
+    ]
+
+
+def private_attributes(source: str, module: str = "") -> List[str]:
+    """Uses of `._name` where the file itself defines no such name: another's private parts."""
+    tree = ast.parse(source)
+    own = set(_names_defined(tree)) | PRIVATE_BY_NAME_ONLY
+    return [
+        "{}: .{} is private to another object".format(node.lineno, node.attr)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and _is_private(node.attr) and node.attr not in own
+    ]
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def _names_defined(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+                yield node.attr
+
+
+def version_readings(source: str, module: str = "") -> List[str]:
+    """Uses of a version, of TensorFlow or of Python, other than to print it in a message."""
+    tree = ast.parse(source)
+    printed: Set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _called_name(node) == "format":
+            printed.update(id(argument) for argument in node.args)
+    return [
+        "{}: reads {}".format(node.lineno, node.attr)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr in VERSION_NAMES
+        and id(node) not in printed
+    ]
+
+
+def newer_than_python_3_7(source: str, module: str) -> List[str]:
+    """Syntax and library names that Python 3.7 does not have."""
+    try:
+        tree = ast.parse(source, feature_version=(3, 7))
+    except SyntaxError as error:
+        return ["{}: {}".format(error.lineno, error.msg)]
+    faults = [
+        "{}: {} {} is newer than 3.7".format(line, origin, name).replace("  ", " ")
+        for line, origin, name in imports_of(source, module)
+        if origin in NEWER_MODULES or name in NEWER_THAN_3_7.get(origin, frozenset())
+    ]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and _is_newer_attribute(node):
+            faults.append("{}: .{} is newer than 3.7".format(node.lineno, node.attr))
+        elif isinstance(node, ast.NamedExpr):  # Python 3.9's parser lets these two pass.
+            faults.append("{}: := is newer than 3.7".format(node.lineno))
+        elif isinstance(node, ast.arguments) and node.posonlyargs:
+            faults.append("{}: positional-only".format(node.posonlyargs[0].lineno))
+    return faults
+
+
+def _is_newer_attribute(node: ast.Attribute) -> bool:
+    owner = node.value.id if isinstance(node.value, ast.Name) else ""
+    return node.attr in NEWER_METHODS or node.attr in NEWER_THAN_3_7.get(owner, frozenset())
+
+
+def refusal_codes(source: str, module: str = "") -> Set[str]:
+    """Codes that calls of `Refusal` write out, as text or as a constant of the file."""
+    return {code for _, code in _refusals(source) if code is not None}
+
+
+def nameless_refusals(source: str, module: str = "") -> List[str]:
+    """Calls of `Refusal` whose code cannot be read from the source."""
+    return [
+        "{}: the code of this Refusal is not written out".format(line)
+        for line, code in _refusals(source)
+        if code is None
+    ]
+
+
+def _refusals(source: str) -> Iterator[Tuple[int, Optional[str]]]:
+    tree = ast.parse(source)
+    constants = _text_constants(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _called_name(node) == "Refusal":
+            given = [k.value for k in node.keywords if k.arg == "code"] + list(node.args[:1])
+            yield node.lineno, _text_of(given[0], constants) if given else None
+
+
+def _called_name(call: ast.Call) -> str:
+    function = call.func
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def _text_constants(tree: ast.Module) -> Dict[str, str]:
+    return {
+        target.id: statement.value.value
+        for statement in tree.body
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant)
+        for target in statement.targets
+        if isinstance(target, ast.Name) and isinstance(statement.value.value, str)
+    }
+
+
+def _text_of(node: ast.expr, constants: Dict[str, str]) -> Optional[str]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    return constants.get(node.id) if isinstance(node, ast.Name) else None
+
+
+def documented_codes(page: str) -> List[str]:
+    """Codes of docs/refusals.md: the first cell of each row of its tables.
+
+    Example:
+      >>> documented_codes("| code | meaning |\\n|---|---|\\n| `no_lookup` | nothing found |")
+      ['no_lookup']
+    """
+    return re.findall(r"^\| `([a-z0-9_]+)` \|", page, flags=re.MULTILINE)
+
+
+def make_targets_named(text: str) -> Set[str]:
+    """Targets of the `make TARGET` commands in code spans and code blocks of a page."""
+    code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", text, flags=re.DOTALL))
+    return set(re.findall(r"(?<![\w/-])make ([a-z][a-z-]*)", code))
+
+
+def make_targets(makefile: str) -> Set[str]:
+    """Targets a Makefile has rules for; `bench-%` is given as it stands."""
+    rules = re.findall(r"^([a-z][a-z %-]*):(?!=)", makefile, flags=re.MULTILINE)
+    return {target for rule in rules for target in rule.split()}
+
+
+def relative_links(page: str) -> List[str]:
+    """Files that a Markdown page links to or shows, without anchors and outside addresses."""
+    targets = re.findall(r"\]\(([^)\s]+)\)", page)
+    paths = [target.split("#")[0] for target in targets]
+    return [path for path in paths if path and "://" not in path]
+
+
+def attributes_of_loaded_modules(package: str) -> Dict[str, Dict[str, int]]:
+    """Identity of every attribute of the package's loaded modules and of the classes in them."""
+    attributes: Dict[str, Dict[str, int]] = {}
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] != package or module is None:
+            continue
+        values = {key: value for key, value in vars(module).items() if not _is_module(value)}
+        attributes[name] = {key: id(value) for key, value in values.items()}
+        for key, value in values.items():
+            if isinstance(value, type) and value.__module__.split(".")[0] == package:
+                attributes[name + "." + key] = {k: id(v) for k, v in vars(value).items()}
+    return attributes
+
+
+def _is_module(value: object) -> bool:
+    return isinstance(value, types.ModuleType)
+
+
+def changes_between(
+    before: Dict[str, Dict[str, int]], after: Dict[str, Dict[str, int]]
+) -> List[str]:
+    """Attributes set, replaced or removed since; modules loaded since do not count."""
+    changed: List[str] = []
+    for owner in sorted(set(before) & set(after)):
+        keys = set(before[owner]) | set(after[owner])
+        differ = (key for key in keys if before[owner].get(key) != after[owner].get(key))
+        changed.extend("{}.{}".format(owner, key) for key in sorted(differ))
+    return changed

@@ -1,0 +1,269 @@
+"""The repository's own rules, and that each of them finds a planted fault."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Callable, Dict, List
+
+import pytest
+
+from graph_opt.config.schema import FIELDS
+from tests import repository_checks as checks
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+MOST_LINES = 400
+
+
+def files_under(*folders: str, suffixes: tuple = (".py",)) -> List[Path]:
+    """The sources in these folders of the repository, in order of their names."""
+    return sorted(
+        path
+        for folder in folders
+        for path in (REPOSITORY / folder).rglob("*")
+        if path.suffix in suffixes and "__pycache__" not in path.parts
+    )
+
+
+def module_name(path: Path) -> str:
+    """Dotted name of a file; a package is named by its `__init__`."""
+    return ".".join(path.relative_to(REPOSITORY).with_suffix("").parts)
+
+
+def faults_in(paths: List[Path], check: Callable[..., List[str]]) -> List[str]:
+    """`FILE:LINE: fault` of every fault the check finds in the files."""
+    return [
+        "{}:{}".format(path.relative_to(REPOSITORY), fault)
+        for path in paths
+        for fault in check(path.read_text(encoding="utf-8"), module_name(path))
+    ]
+
+
+def outside_compat() -> List[Path]:
+    """The package's sources that must not know TensorFlow's versions or private parts."""
+    return [path for path in files_under("graph_opt") if path.parent.name != "compat"]
+
+
+def every_python_file() -> List[Path]:
+    return files_under("graph_opt", "examples", "tools", "tests") + [REPOSITORY / "setup.py"]
+
+
+def test_every_room_is_in_the_table_of_imports() -> None:
+    rooms = {module_name(path).split(".")[1] for path in files_under("graph_opt")}
+    assert rooms - set(checks.MAY_IMPORT) == {"__init__"}
+
+
+def test_imports_between_rooms_point_downward() -> None:
+    assert faults_in(files_under("graph_opt"), checks.upward_imports) == []
+
+
+@pytest.mark.parametrize(
+    "source, module",
+    [
+        ("import graph_opt.session.live", "graph_opt.rules.sparse"),
+        ("from graph_opt import passes", "graph_opt.runtime.runner"),
+        ("from ..session import live", "graph_opt.passes.optimize"),
+        ("def late():\n    from graph_opt.config import options", "graph_opt.compat.sessions"),
+        ("from graph_opt.ops import tensor_buffer", "graph_opt.passes.optimize"),
+        ("import graph_opt", "graph_opt.cli.run"),
+    ],
+)
+def test_an_upward_import_is_found(source: str, module: str) -> None:
+    assert len(checks.upward_imports(source, module)) == 1
+
+
+@pytest.mark.parametrize(
+    "source, module",
+    [
+        ("from graph_opt.compat import tf", "graph_opt.graph.view"),
+        ("from graph_opt.ops import stage_nodes", "graph_opt.passes.optimize"),
+        ("from graph_opt.ops.stage_nodes import StageFacts", "graph_opt.passes.optimize"),
+        ("from .refusal import Refusal", "graph_opt.graph.view"),
+        ("import networkx", "graph_opt.graph.view"),
+    ],
+)
+def test_a_downward_import_is_allowed(source: str, module: str) -> None:
+    assert checks.upward_imports(source, module) == []
+
+
+def test_examples_and_tools_use_public_names_only() -> None:
+    assert faults_in(files_under("examples", "tools"), checks.private_imports) == []
+
+
+@pytest.mark.parametrize("source", ["import graph_opt.ops", "from graph_opt import passes"])
+def test_an_import_of_a_room_by_an_example_is_found(source: str) -> None:
+    assert len(checks.private_imports(source, "examples.dlrm.train")) == 1
+
+
+def test_only_compat_imports_tensorflow() -> None:
+    assert faults_in(outside_compat(), checks.tensorflow_imports) == []
+
+
+def test_examples_and_tools_leave_private_tensorflow_alone() -> None:
+    assert faults_in(files_under("examples", "tools"), checks.private_tensorflow) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import tensorflow as tf",
+        "from tensorflow.core.protobuf import config_pb2",
+        "import importlib\nops = importlib.import_module('tensorflow.python.framework.ops')",
+    ],
+)
+def test_an_import_of_tensorflow_is_found(source: str) -> None:
+    assert len(checks.tensorflow_imports(source, "graph_opt.graph.view")) == 1
+
+
+def test_only_compat_touches_private_attributes_of_others() -> None:
+    sources = outside_compat() + files_under("examples", "tools")
+    assert faults_in(sources, checks.private_attributes) == []
+
+
+def test_a_private_attribute_of_another_object_is_found() -> None:
+    assert checks.private_attributes("operation._update_input(0, tensor)") != []
+    assert checks.private_attributes("class A:\n    def f(self):\n        self._creator.x()") != []
+    own = "class A:\n    def __init__(self):\n        self._size = 1\n    def f(self, other):\n"
+    assert checks.private_attributes(own + "        return other._size") == []
+
+
+def test_only_compat_reads_versions() -> None:
+    assert faults_in(outside_compat(), checks.version_readings) == []
+
+
+@pytest.mark.parametrize("source", ["tf.__version__ >= '2'", "import sys\nsys.version_info[0]"])
+def test_a_reading_of_a_version_is_found(source: str) -> None:
+    assert len(checks.version_readings(source)) == 1
+
+
+def test_no_file_is_named_for_anything_and_nothing() -> None:
+    sources = every_python_file() + files_under("ops_src", suffixes=(".cc", ".h"))
+    assert [path.name for path in sources if path.stem in checks.FORBIDDEN_STEMS] == []
+
+
+def test_sources_are_python_3_7() -> None:
+    assert faults_in(every_python_file(), checks.newer_than_python_3_7) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "(x := 1)",
+        "def f(a, /): pass",
+        "match x:\n    case 1: pass",
+        "from typing import Protocol",
+        "import functools\n@functools.cache\ndef f(): pass",
+        "'ab'.removeprefix('a')",
+    ],
+)
+def test_newer_python_is_found(source: str) -> None:
+    assert len(checks.newer_than_python_3_7(source, "graph_opt.x")) == 1
+
+
+def test_files_stay_short_enough_to_review() -> None:
+    sources = every_python_file() + files_under("ops_src", suffixes=(".cc", ".h", ".cu"))
+    lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in sources}
+    assert {str(path): count for path, count in lines.items() if count > MOST_LINES} == {}
+
+
+def test_refusal_codes_in_the_code_are_those_in_the_docs() -> None:
+    used = set()
+    for path in files_under("graph_opt"):
+        used.update(checks.refusal_codes(path.read_text(encoding="utf-8")))
+    documented = checks.documented_codes((REPOSITORY / "docs/refusals.md").read_text("utf-8"))
+    assert sorted(used) == sorted(documented)
+
+
+def test_every_option_is_documented_with_its_number() -> None:
+    page = (REPOSITORY / "docs/options.md").read_text("utf-8")
+    rows = ["| `{}` | {} |".format(field.name, field.number) for field in FIELDS]
+    assert [row for row in rows if row not in page] == []
+
+
+def test_every_refusal_writes_its_code_out() -> None:
+    assert faults_in(files_under("graph_opt"), checks.nameless_refusals) == []
+
+
+def test_refusal_codes_are_read_from_text_and_constants() -> None:
+    source = "CODE = 'b'\nRefusal('a', at='', need='', saw='')\nRefusal(CODE)\nRefusal(code=who())"
+    assert checks.refusal_codes(source) == {"a", "b"}
+    assert checks.nameless_refusals(source) == ["4: the code of this Refusal is not written out"]
+
+
+def test_make_commands_in_the_docs_exist() -> None:
+    targets = checks.make_targets((REPOSITORY / "Makefile").read_text("utf-8"))
+    pages = [REPOSITORY / "README.md"] + files_under("docs", suffixes=(".md",))
+    for page in pages:
+        named = checks.make_targets_named(page.read_text("utf-8"))
+        missing = {name for name in named - targets if not name.startswith("bench-")}
+        assert missing == set(), page.name
+    assert checks.make_targets_named(pages[0].read_text("utf-8")) >= {"demo", "test"}
+
+
+def test_make_commands_are_read_from_code_only() -> None:
+    assert checks.make_targets_named("make sure; `make demo`\n```\nmake test-all\n```") == {
+        "demo",
+        "test-all",
+    }
+    assert checks.make_targets("demo: built\nbench-%: x\nSAY := y\n") == {"demo", "bench-%"}
+
+
+def test_every_relative_link_in_the_docs_leads_somewhere() -> None:
+    pages = [REPOSITORY / "README.md"] + files_under("docs", suffixes=(".md",))
+    for page in pages:
+        links = checks.relative_links(page.read_text("utf-8"))
+        assert [link for link in links if not (page.parent / link).exists()] == [], page.name
+
+
+IMPORT_PROGRAM = """
+import sys
+import tensorflow.compat.v1 as tf
+from tests.repository_checks import attributes_of_loaded_modules, changes_between
+
+before = attributes_of_loaded_modules("tensorflow")
+{statement}
+changes = changes_between(before, attributes_of_loaded_modules("tensorflow"))
+with open("/proc/self/maps") as maps:
+    changes += ["loads " + line for line in maps if "libgraph_opt_ops" in line]
+sys.exit("; ".join(changes[:5]) if changes else 0)
+"""
+
+
+def import_in_new_process(statement: str) -> subprocess.CompletedProcess:
+    """Runs the statement after TensorFlow is loaded; fails where it changed TensorFlow."""
+    environment: Dict[str, str] = {"TF_CPP_MIN_LOG_LEVEL": "3", "PATH": "/usr/bin:/bin"}
+    return subprocess.run(
+        [sys.executable, "-c", IMPORT_PROGRAM.format(statement=statement)],
+        cwd=str(REPOSITORY),
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=120,
+        text=True,
+        check=False,
+    )
+
+
+def test_importing_graph_opt_patches_and_prints_and_loads_nothing() -> None:
+    done = import_in_new_process("import graph_opt, graph_opt.train")
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "statement, trace",
+    [
+        ("tf.Session = object", ".Session"),
+        ("tf.Graph.finalize = print", "Graph.finalize"),
+        ("tf.train.new_name = 1", ".train.new_name"),
+        ("print('hello')", "hello"),
+        ("from graph_opt.ops import load_library; load_library()", "loads"),
+    ],
+)
+def test_a_patch_or_print_on_import_is_found(statement: str, trace: str) -> None:
+    assert trace in import_in_new_process(statement).stdout
+
+
+def test_what_tensorflow_does_on_import_is_no_patch() -> None:
+    done = import_in_new_process("import graph_opt.compat")
+    assert (done.returncode, done.stdout) == (0, "")
