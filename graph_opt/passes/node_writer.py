@@ -104,7 +104,9 @@ class NodeWriter:
                 node.attr[key].CopyFrom(value)
         for key, value in stage_nodes.put_attributes(facts).items():
             put.attr[key].CopyFrom(value)
-        take.attr["shapes"].list.shape.extend(shape_proto(shape) for shape in record.shapes)
+        shapes = [shape_proto(shape) for shape in record.shapes]
+        take.attr["shapes"].list.shape.extend(shapes)
+        take.attr["_output_shapes"].list.shape.extend([*shapes, shape_proto(())])
         self.nodes.extend([put, take])
         self.nodes.extend(stage_nodes.control_nodes(scope, buffer, self._device))
         return take.name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import Any, Dict, Iterator, List, Sequence, Tuple
+from typing import AbstractSet, Any, Dict, Iterator, List, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import dtype_name, dtype_size
@@ -17,6 +17,7 @@ from graph_opt.ops.library import load_library
 from graph_opt.passes.boundary import Boundary, BoundaryFinder
 from graph_opt.passes.io_stages import BUFFER_PUT, BatchFlow, batch_flow, is_buffer
 from graph_opt.passes.movable import Movability
+from graph_opt.passes.pack_transfers import pack_transfers
 from graph_opt.passes.prefetch_region import PrefetchRegion, RegionFinder
 from graph_opt.passes.protect_gathers import ExposedRead, exposed_reads, protect
 from graph_opt.passes.report import (
@@ -78,25 +79,57 @@ def optimize_graph_def(graph_def: Any, config: Any) -> OptimizedGraph:
     """
     options = session_options(config)
     with collection_paused():
-        rewrite, report = plan(graph_def, options)
-        rewritten = apply_to_graph_def(graph_def, rewrite)
-        verify_stages(GraphView(rewritten))
-    return OptimizedGraph(rewritten, report.stages, report)
+        planned = plan(graph_def, options)
+    return OptimizedGraph(planned.graph_def, planned.report.stages, planned.report)
 
 
-def plan(graph_def: Any, options: SessionOptions) -> Tuple[Rewrite, Report]:
-    """What `optimize_graph_def` would do, without doing it; raises the same errors."""
+@dataclasses.dataclass(frozen=True)
+class Planned:
+    """What the passes would do to a graph.
+
+    Attributes:
+      rewrites: To be applied one after the other; none where nothing is to be done.
+      graph_def: The graph with all of them applied, verified.
+      report: What was found, moved and left alone.
+    """
+
+    rewrites: Tuple[Rewrite, ...]
+    graph_def: Any
+    report: Report
+
+
+def plan(graph_def: Any, options: SessionOptions) -> Planned:
+    """Runs the passes; raises what `optimize_graph_def` raises."""
     if options.async_embedding is None:
-        return Rewrite(), Report(warnings=tuple(options.warnings))
+        return Planned((), graph_def, Report(warnings=tuple(options.warnings)))
     started = time.perf_counter()
     load_library()  # The registry must know the buffer's ops before their dtypes are asked for.
     planner = _Planner(GraphView(graph_def), options.async_embedding)
-    rewrite, report = planner.plan()
-    return rewrite, dataclasses.replace(
-        report,
+    split, report = planner.plan()
+    planned = _pack(apply_to_graph_def(graph_def, split), split, report, planner.not_run)
+    report = dataclasses.replace(
+        planned.report,
         warnings=tuple(options.warnings) + report.warnings,
         seconds=time.perf_counter() - started,
     )
+    return dataclasses.replace(planned, report=report)
+
+
+def _pack(graph_def: Any, split: Rewrite, report: Report, not_run: AbstractSet[str]) -> Planned:
+    """The second pass, on the graph that the first one left: fewer calls between tasks."""
+    if not split:
+        return Planned((), graph_def, report)
+    view = GraphView(graph_def)
+    if not report.stages:
+        verify_stages(view)
+        return Planned((split,), graph_def, report)
+    packing = pack_transfers(view, not_run, report.stages[0].name)
+    if packing.rewrite:
+        graph_def = apply_to_graph_def(graph_def, packing.rewrite)
+        view = GraphView(graph_def)
+    verify_stages(view)
+    report = dataclasses.replace(report, packed_transfers=packing.packed)
+    return Planned((split, packing.rewrite), graph_def, report)
 
 
 class _Planner:
@@ -115,10 +148,17 @@ class _Planner:
         self._stages: List[StageReport] = []
         self._fetches: Dict[str, str] = {}
         self._hidden: Dict[str, None] = {}
+        self._broken: Set[str] = set()
         self._stage_of: Dict[str, str] = {}
         self._refused: List[Tuple[Lookup, Refusal]] = []
 
+    @property
+    def not_run(self) -> Set[str]:
+        """Nodes that no step runs any more, known once the plan is made."""
+        return self._broken.union(self._hidden)
+
     def plan(self) -> Tuple[Rewrite, Report]:
+        """The rewrite that splits the graph, and the report."""
         search = find_lookups(self._view)
         movability = Movability(self._view, self._options.threads_num)
         finder = RegionFinder(
@@ -168,6 +208,7 @@ class _Planner:
         self._inputs.extend(rewrite.inputs)
         self._controls.extend(rewrite.controls)
         self._hidden.update(boundary.hidden)
+        self._broken.update(boundary.broken)
         self._stage_of.update((lookup.output.node, name) for lookup in region.lookups)
         takes = {str(tensor): _full_name(take) for tensor, take in builder.takes.items()}
         self._fetches.update(takes)

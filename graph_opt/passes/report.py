@@ -80,6 +80,23 @@ class StageReport:
 
 
 @dataclasses.dataclass(frozen=True)
+class PackedTransfer:
+    """Tensors that travel between two tasks as one.
+
+    Attributes:
+      source: Device that sends.
+      target: Device that receives.
+      dtype: TensorFlow's dtype name.
+      tensors: How many tensors, and calls before.
+    """
+
+    source: str
+    target: str
+    dtype: str
+    tensors: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Report:
     """The outcome of all passes on one graph.
 
@@ -93,6 +110,7 @@ class Report:
       fetches: Original tensor name to the take's tensor that carries it.
       hidden: Names of nodes whose values exist in prefetch alone.
       protected_gathers: Gathers saved from being turned into whole-table reads.
+      packed_transfers: What crosses between tasks as one tensor in place of many.
     """
 
     lookups: Tuple[LookupOutcome, ...] = ()
@@ -104,6 +122,7 @@ class Report:
     fetches: Dict[str, str] = dataclasses.field(default_factory=dict)
     hidden: FrozenSet[str] = frozenset()
     protected_gathers: Tuple[str, ...] = ()
+    packed_transfers: Tuple[PackedTransfer, ...] = ()
 
     @property
     def moved(self) -> Tuple[LookupOutcome, ...]:
@@ -128,6 +147,7 @@ class Report:
         ]
         for stage in self.stages:
             lines.extend(_stage_lines(stage))
+        lines.extend(_transfer_lines(self))
         lines.extend(_left_lines(self))
         lines.extend("warning: " + warning for warning in self.warnings)
         return "\n".join(lines)
@@ -139,6 +159,15 @@ def _stage_lines(stage: StageReport) -> List[str]:
         "  stage {}: batches of {}{}, {} nodes in prefetch, {} tensors cross".format(
             stage.name, stage.io_source, source, stage.nodes, len(stage.boundary)
         )
+    ]
+
+
+def _transfer_lines(report: Report) -> List[str]:
+    return [
+        "  {} {} tensors from {} to {} travel as one".format(
+            transfer.tensors, transfer.dtype, transfer.source, transfer.target
+        )
+        for transfer in report.packed_transfers
     ]
 
 

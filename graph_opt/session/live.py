@@ -9,11 +9,9 @@ from graph_opt.compat import live_graph, tf
 from graph_opt.config.options import session_options
 from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.rewrite import Rewrite
-from graph_opt.graph.view import GraphView
 from graph_opt.inspect.dump import dump_graph, is_wanted
 from graph_opt.passes.optimize import plan
 from graph_opt.passes.report import Report
-from graph_opt.passes.verify_stages import verify_stages
 from graph_opt.session.graph_use import refuse_if_run
 
 _reports: MutableMapping[Any, Report] = weakref.WeakKeyDictionary()
@@ -48,18 +46,16 @@ def optimize_graph(graph: Any, config: Any) -> Report:
     refuse_if_run(graph)
     _refuse_finalized(graph)
     with collection_paused():
-        rewrite, report = plan(graph.as_graph_def(add_shapes=True), options)
+        planned = plan(graph.as_graph_def(add_shapes=True), options)
     if is_wanted():
         dump_graph(graph.as_graph_def(), "before")
-    apply_to_graph(graph, rewrite)
-    if rewrite:
-        with collection_paused():
-            verify_stages(GraphView(graph.as_graph_def()))
+    for rewrite in planned.rewrites:
+        apply_to_graph(graph, rewrite)
     if is_wanted():
         dump_graph(graph.as_graph_def(), "after")
-    _reports[graph] = report
-    tf.logging.info("graph_opt: %s", report)
-    return report
+    _reports[graph] = planned.report
+    tf.logging.info("graph_opt: %s", planned.report)
+    return planned.report
 
 
 def leave_alone(graph: Any, reason: str) -> Report:

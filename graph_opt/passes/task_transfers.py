@@ -1,0 +1,185 @@
+"""Finds tensors that travel between tasks together and could travel as one.
+
+TensorFlow sends each tensor between two tasks by a call of its own: a model of 26 tables on one
+parameter server makes 78 calls a step for its lookups. Tensors may share a call when
+
+- they go from the same task to the same task, with the same dtype and the same shape but for the
+  first dimension (ids, gathered rows, gradients of rows);
+- none is computed from another: they have crossed the same number of task borders before;
+- they are always computed in the same step: they end in the same buffer, or in updates that the
+  same node waits for.
+"""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Dict, FrozenSet, List, NamedTuple, Optional, Tuple
+
+from graph_opt.compat import tf
+from graph_opt.graph.view import GraphView, TensorRef, Use
+from graph_opt.passes.io_stages import BUFFER_PUT
+
+_PACKABLE = frozenset(
+    dtype.as_datatype_enum
+    for dtype in (tf.int32, tf.int64, tf.float16, tf.bfloat16, tf.float32, tf.float64)
+)
+# An update is a handful of ops from the border; a walk that finds no end by then is something else.
+_LONGEST_UPDATE = 64
+_CONDITIONALS = ("Switch", "RefSwitch", "Enter", "RefEnter")
+
+Ends = FrozenSet[str]
+
+
+class TaskTransfer(NamedTuple):
+    """One tensor that goes from one task to another.
+
+    Attributes:
+      tensor: The tensor.
+      uses: The edges that read it on the other task.
+      row: The dimensions behind the first one.
+    """
+
+    tensor: TensorRef
+    uses: Tuple[Use, ...]
+    row: Tuple[int, ...]
+
+
+class TransferKey(NamedTuple):
+    """What tensors must have in common to travel as one.
+
+    Attributes:
+      source: Device of the sender, its CPU.
+      target: Device of the receiver, its CPU.
+      dtype: DataType number.
+      row: The dimensions behind the first one.
+      level: Task borders crossed before.
+      ends: What waits for all that is computed from the tensor.
+    """
+
+    source: str
+    target: str
+    dtype: int
+    row: Tuple[int, ...]
+    level: int
+    ends: Ends
+
+
+def task_transfers(
+    view: GraphView, left_out: AbstractSet[str]
+) -> Dict[TransferKey, List[TaskTransfer]]:
+    """The transfers that can be packed, in groups of at least two.
+
+    Args:
+      view: The graph.
+      left_out: Nodes that no longer run.
+    """
+    tasks = _Tasks(view)
+    if not tasks.several:
+        return {}
+    inside = view.descendants(view.of_op(*_CONDITIONALS))
+    skipped = frozenset(left_out).union(inside)
+    groups: Dict[TransferKey, List[TaskTransfer]] = {}
+    for (tensor, task), uses in tasks.crossings(skipped).items():
+        found = _describe(view, tasks, tensor, task, uses)
+        if found is not None:
+            groups.setdefault(found[0], []).append(found[1])
+    return {key: group for key, group in groups.items() if len(group) > 1}
+
+
+class _Tasks:
+    """Which task each node is placed on, and how many borders lie before it."""
+
+    def __init__(self, view: GraphView) -> None:
+        self._view = view
+        self._task_of_device: Dict[str, Optional[str]] = {}
+        self.of: Dict[str, Optional[str]] = {
+            name: self._task(view.device(name)) for name in view.nodes
+        }
+        self.several = len(set(self.of.values()) - {None}) > 1
+        self.level: Dict[str, int] = {}
+        if self.several:
+            self._count_borders()
+
+    def _task(self, device: str) -> Optional[str]:
+        """The CPU of the device's task; None for a GPU or a device without job and task."""
+        if device not in self._task_of_device:
+            spec = tf.DeviceSpec.from_string(device) if device else tf.DeviceSpec()
+            known = spec.job is not None and spec.task is not None
+            on_host = spec.device_type in (None, "CPU")
+            self._task_of_device[device] = (
+                "/job:{}/task:{}/device:CPU:0".format(spec.job, spec.task)
+                if known and on_host
+                else None
+            )
+        return self._task_of_device[device]
+
+    def _count_borders(self) -> None:
+        view = self._view
+        for name in view.topological_order() or ():
+            task = self.of[name]
+            levels = [
+                self.level[above] + (self.of[above] != task) for above in view.predecessors(name)
+            ]
+            self.level[name] = max(levels, default=0)
+
+    def crossings(self, skipped: AbstractSet[str]) -> Dict[Tuple[TensorRef, str], List[Use]]:
+        """Edges between two known tasks, by tensor and receiving task."""
+        view = self._view
+        found: Dict[Tuple[TensorRef, str], List[Use]] = {}
+        for name in view.nodes:
+            task = self.of[name]
+            if task is None or name in skipped:
+                continue
+            for slot, tensor in enumerate(view.inputs(name)):
+                source = self.of[tensor.node]
+                if source is None or source == task or tensor.node in skipped:
+                    continue
+                found.setdefault((tensor, task), []).append(Use(name, slot))
+        return found
+
+
+def _describe(
+    view: GraphView, tasks: _Tasks, tensor: TensorRef, task: str, uses: List[Use]
+) -> Optional[Tuple[TransferKey, TaskTransfer]]:
+    dtype = view.dtype(tensor)
+    row = _row_of(view, tensor)
+    source = tasks.of[tensor.node]
+    if dtype is None or dtype not in _PACKABLE or row is None or source is None:
+        return None
+    ends = _ends(view, [use.consumer for use in uses])
+    if ends is None:
+        return None
+    key = TransferKey(source, task, dtype, row, tasks.level[tensor.node], ends)
+    return key, TaskTransfer(tensor, tuple(uses), row)
+
+
+def _row_of(view: GraphView, tensor: TensorRef) -> Optional[Tuple[int, ...]]:
+    """The inner dimensions of a tensor with as many rows as the batch has ids, else None."""
+    shape = view.shape(tensor)
+    if not shape or shape[0] is not None:
+        return None
+    row = tuple(length for length in shape[1:] if length is not None)
+    return row if len(row) == len(shape) - 1 and 0 not in row else None
+
+
+def _ends(view: GraphView, consumers: List[str]) -> Optional[Ends]:
+    """The buffer, or what waits for the updates, that all paths from the consumers end in."""
+    ends = set()
+    seen = set(consumers)
+    pending = list(consumers)
+    while pending:
+        name = pending.pop()
+        if view.op(name) == BUFFER_PUT:
+            ends.add(name)
+            continue
+        readers = [use.consumer for _, use in view.node_uses(name)]
+        if not readers:
+            waiting = view.control_uses(name)
+            if not waiting:
+                return None
+            ends.update(waiting)
+        fresh = [reader for reader in readers if reader not in seen]
+        seen.update(fresh)
+        pending.extend(fresh)
+        if len(seen) > _LONGEST_UPDATE:
+            return None
+    return frozenset(ends)
