@@ -1,0 +1,1 @@
+"""DLRM over Criteo's click logs: train it with `python -m examples.dlrm.train`."""

@@ -1,0 +1,170 @@
+"""`make demo`: DLRM trained in turns by the stock session and by graph_opt's, and a report.
+
+First everything in this process, then with the tables on a parameter server that is a millisecond
+away. Stock and optimized session train copies of the same model on the same rows, A B A B, so that
+whatever else the machine does meets both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import tempfile
+from pathlib import Path
+from typing import Dict, List, Optional, Sequence, Tuple
+
+import tensorflow.compat.v1 as tf
+import tqdm
+
+from examples import flags as shared_flags
+from examples.cluster import Cluster, start_cluster
+from examples.command import EXIT_FAILED, EXIT_INTERRUPTED, clear_message
+from examples.contenders import Contender, Setting, open_halves, open_trainer
+from examples.dlrm.demo_report import Part, report
+from examples.dlrm.workload import add_flags, workload_from_flags
+from examples.measurement import Schedule, Turns, figures, run_in_turns
+from examples.processes import ProcessEnded
+from examples.scoring import Score, evaluate
+from examples.sessions import ASYNC, STOCK, SessionOptions
+from examples.timeline import Panel, draw, optimized_lanes, stock_lanes
+from examples.workload import TrainingGraph, training_graph
+
+STEPS = 150
+BUCKETS = 20000  # of each table: four sessions' checkpoints should not fill a small disk
+TRACED_STEPS = 6
+HALVES = Schedule(rounds=3, steps=60, warm_up=20, settle=5)
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """Runs the demo as the command line says; returns the exit code."""
+    parser = argparse.ArgumentParser(description="Train DLRM with and without graph_opt, in turns.")
+    parser.add_argument("--rounds", type=shared_flags.positive, default=5, help="turns of each")
+    parser.add_argument("--warm-up", type=shared_flags.count, default=40, help="untimed steps")
+    parser.add_argument(
+        "--delay-ms", type=shared_flags.milliseconds, default=1.0, help="to the parameter server"
+    )
+    parser.add_argument(
+        "--output", type=Path, default=Path("build/demo"), help="folder of the picture"
+    )
+    add_flags(parser)
+    shared_flags.add_learning_flags(parser, steps=STEPS)
+    shared_flags.add_prefetching_flags(parser)
+    parser.set_defaults(buckets=BUCKETS)
+    flags = parser.parse_args(arguments)
+    tf.logging.set_verbosity(tf.logging.ERROR)
+    tf.disable_v2_behavior()
+    try:
+        _run(flags)
+    except (ProcessEnded, OSError, ValueError, tf.errors.OpError) as error:
+        print(f"error: {clear_message(error)}", file=sys.stderr)
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    return 0
+
+
+def _run(flags: argparse.Namespace) -> None:
+    here = Setting(
+        workload_from_flags(flags),
+        shared_flags.learning_from_flags(flags),
+        SessionOptions(prefetching=shared_flags.prefetching_from_flags(flags)),
+    )
+    schedule = Schedule(flags.rounds, flags.steps, flags.warm_up)
+    parts = [
+        _part("one process", here, schedule),
+        _part(
+            f"one parameter server, {flags.delay_ms:g} ms away",
+            here._replace(servers=1, delay_ms=flags.delay_ms),
+            schedule,
+        ),
+    ]
+    picture = flags.output / "timeline.png"
+    draw([panel for part in parts for panel in part.panels], picture)
+    print(report(parts, flags))
+    print(f"timeline of {TRACED_STEPS} steps: {picture}")
+
+
+def _part(title: str, setting: Setting, schedule: Schedule) -> Part:
+    """Trains both ways in turns, then times the halves alone, then scores both."""
+    import graph_opt
+
+    with contextlib.ExitStack() as stack:
+        clusters: Dict[str, Cluster] = {}
+        graphs: Dict[str, TrainingGraph] = {}
+        for mode in (STOCK, ASYNC):
+            clusters[mode] = stack.enter_context(start_cluster(setting.servers, setting.delay_ms))
+            graphs[mode] = training_graph(setting.workload, setting.learning, clusters[mode])
+        folders = {
+            mode: stack.enter_context(tempfile.TemporaryDirectory()) for mode in (STOCK, ASYNC)
+        }
+        turns, panels = _train(title, setting, schedule, clusters, graphs, folders)
+        with open_halves(setting, graphs[ASYNC], clusters[ASYNC]) as halves:
+            turns.update(_in_turns(f"{title}: halves", list(halves.values()), HALVES))
+        scores: Dict[str, Score] = {
+            mode: evaluate(setting.workload, folder) for mode, folder in folders.items()
+        }
+    return Part(title, turns, figures(turns), scores, graph_opt.report(graphs[ASYNC].graph), panels)
+
+
+def _train(
+    title: str,
+    setting: Setting,
+    schedule: Schedule,
+    clusters: Dict[str, Cluster],
+    graphs: Dict[str, TrainingGraph],
+    folders: Dict[str, str],
+) -> Tuple[Turns, List[Panel]]:
+    """Timed turns, then traced steps of both sessions; their checkpoints go to `folders`."""
+    import graph_opt
+
+    with contextlib.ExitStack() as stack:
+        contenders = {
+            mode: stack.enter_context(
+                open_trainer(
+                    setting,
+                    mode,
+                    graphs[mode],
+                    clusters[mode],
+                    hooks=[graph_opt.train.StepTraceHook()] if mode == ASYNC else [],
+                    directory=folders[mode],
+                )
+            )
+            for mode in (STOCK, ASYNC)
+        }
+        turns = _in_turns(title, list(contenders.values()), schedule)
+        found = graph_opt.report(graphs[ASYNC].graph)
+        moved = found.hidden if found is not None else frozenset()
+        panels = [
+            Panel(
+                f"stock, {title}",
+                stock_lanes(contenders[STOCK], graphs[STOCK].train_op, moved, TRACED_STEPS),
+            ),
+            Panel(f"graph_opt, {title}", optimized_lanes(contenders[ASYNC], TRACED_STEPS)),
+        ]
+    return turns, panels
+
+
+def _in_turns(title: str, contenders: Sequence[Contender], schedule: Schedule) -> Turns:
+    steps_each = schedule.warm_up + schedule.rounds * (schedule.settle + schedule.steps)
+    with tqdm.tqdm(total=steps_each * len(contenders), unit="step", mininterval=0.5) as bar:
+
+        def before_turn(contender: Contender, round_: int) -> None:
+            bar.set_description(f"{title}, {contender.name} {round_ + 1}/{schedule.rounds}")
+
+        bar.set_description(f"{title}, warm-up")
+        counted = [_counted(contender, bar) for contender in contenders]
+        return run_in_turns(counted, schedule, before_turn)
+
+
+def _counted(contender: Contender, bar: tqdm.tqdm) -> Contender:
+    def step() -> None:
+        contender.step()
+        bar.update()
+
+    return contender._replace(step=step)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""The demo's report: what the pass moved, how fast both were, what they learned, who waited."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from examples.contenders import LOOKUPS_ALONE, MAIN_ALONE, Turn
+from examples.measurement import Figures, Turns
+from examples.scoring import Score
+from examples.sessions import ASYNC, STOCK
+from examples.timeline import INPUT_STAGE_ENDING, Panel
+
+_COLUMN = 34
+_LABEL = 26
+_MICROS_PER_MILLI = 1000.0
+
+
+class Part(NamedTuple):
+    """One setting's outcome: timed turns, figures from them, scores, the pass's report, panels."""
+
+    title: str
+    turns: Turns
+    figures: Figures
+    scores: Dict[str, Score]
+    report: Any
+    panels: List[Panel]
+
+
+def report(parts: Sequence[Part], flags: argparse.Namespace) -> str:
+    """The whole report as text."""
+    sections = [
+        [
+            "",
+            f"DLRM: 26 tables of {flags.buckets} x {flags.dimension}, batch {flags.batch}, "
+            f"{flags.optimizer}; {parts[0].scores[STOCK].rows} held-out rows",
+            f"TensorFlow {tf.version.VERSION} on {os.cpu_count()} cores; medians of "
+            f"{flags.rounds} turns of {flags.steps} steps each, stock and graph_opt in turns",
+            "",
+            "What graph_opt found and moved",
+        ],
+        _indented(str(parts[0].report)),
+        ["", _row("", [part.title for part in parts])],
+        [_row(label, [value(part) for part in parts]) for label, value in ROWS],
+        ["", "Who waited for whom (milliseconds a step)"],
+        [_row(label, [value(part) for part in parts]) for label, value in WAIT_ROWS],
+        ["", *_explanation(), ""],
+    ]
+    return "\n".join(line for section in sections for line in section)
+
+
+def _row(label: str, values: Sequence[str]) -> str:
+    return f"  {label:<{_LABEL}}" + "".join(f"{value:>{_COLUMN}}" for value in values)
+
+
+def _indented(text: str) -> List[str]:
+    return [f"  {line}" for line in text.splitlines()]
+
+
+def _rate(part: Part, mode: str) -> str:
+    runs = sorted(1.0 / turn.seconds_per_step for turn in part.turns[mode])
+    return f"{1.0 / part.figures.seconds[mode]:.1f}  ({runs[0]:.1f} to {runs[-1]:.1f})"
+
+
+def _milliseconds(seconds: Optional[float]) -> str:
+    return "-" if seconds is None else f"{seconds * 1000:.1f} ms"
+
+
+def _efficiency(part: Part) -> str:
+    efficiency, floor = part.figures.overlap_efficiency, part.figures.floor
+    if efficiency is None or floor is None:
+        return "- (stock is at the floor)"
+    room = part.figures.seconds[STOCK] / floor - 1
+    return f"{efficiency:.2f}  (stock is {room:.0%} above)"
+
+
+def _cpu(part: Part, mode: str) -> str:
+    return _milliseconds(part.figures.cpu_seconds[mode])
+
+
+def _score(part: Part, mode: str) -> str:
+    score = part.scores[mode]
+    return f"{score.auc:.4f}, {score.log_loss:.4f}"
+
+
+def _wait(part: Part, is_input: bool, counter: str) -> str:
+    """Mean wait per batch over all timed turns, at the input's or at the lookups' buffer."""
+    total, batches = 0, 0
+    for turn in part.turns[ASYNC]:
+        for counters in _counters(turn, is_input):
+            total += counters[counter]
+            batches += counters["take_count"]
+    return f"{total / _MICROS_PER_MILLI / batches:.2f}" if batches else "-"
+
+
+def _counters(turn: Turn, is_input: bool) -> List[Dict[str, int]]:
+    return [
+        counters
+        for stage, counters in turn.buffers.items()
+        if stage.endswith(INPUT_STAGE_ENDING) == is_input
+    ]
+
+
+ROWS = (
+    ("stock steps/s", lambda part: _rate(part, STOCK)),
+    ("graph_opt steps/s", lambda part: _rate(part, ASYNC)),
+    ("ratio", lambda part: f"{part.figures.ratio_to_stock:.2f}x"),
+    ("stock step", lambda part: _milliseconds(part.figures.seconds[STOCK])),
+    ("graph_opt step", lambda part: _milliseconds(part.figures.seconds[ASYNC])),
+    ("main alone", lambda part: _milliseconds(part.figures.seconds[MAIN_ALONE])),
+    ("lookups alone", lambda part: _milliseconds(part.figures.seconds[LOOKUPS_ALONE])),
+    ("floor", lambda part: _milliseconds(part.figures.floor)),
+    ("overlap efficiency", _efficiency),
+    ("CPU a step, stock", lambda part: _cpu(part, STOCK)),
+    ("CPU a step, graph_opt", lambda part: _cpu(part, ASYNC)),
+    ("AUC, log loss: stock", lambda part: _score(part, STOCK)),
+    ("AUC, log loss: graph_opt", lambda part: _score(part, ASYNC)),
+)
+
+WAIT_ROWS = (
+    ("main, for lookups", lambda part: _wait(part, False, "take_wait_micros")),
+    ("lookups, for main", lambda part: _wait(part, False, "put_wait_micros")),
+    ("lookups, for input", lambda part: _wait(part, True, "take_wait_micros")),
+    ("input, for lookups", lambda part: _wait(part, True, "put_wait_micros")),
+)
+
+
+def _explanation() -> List[str]:
+    return [
+        "Floor: the longest of main alone, lookups alone and CPU time over cores; no schedule can",
+        "be faster. Overlap efficiency: the part of (stock - floor) that graph_opt gains.",
+    ]

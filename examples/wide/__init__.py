@@ -1,0 +1,1 @@
+"""Wide: 200 multi-hot columns over a small network, a model bound by its lookups."""

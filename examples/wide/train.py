@@ -1,0 +1,32 @@
+"""Trains the wide model, stock or with asynchronous lookups.
+
+Example:
+  $ python -m examples.wide.train --mode async --ps --delay-ms 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Optional, Sequence
+
+from examples.command import run_job
+from examples.flags import add_training_flags, job_from_flags
+from examples.wide.workload import add_flags, workload_from_flags
+
+STEPS = 200
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """Trains as the command line says; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        description="Train a small network over 200 multi-hot columns."
+    )
+    add_flags(parser)
+    add_training_flags(parser, steps=STEPS)
+    flags = parser.parse_args(arguments)
+    return run_job(lambda: job_from_flags(workload_from_flags(flags), flags))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""Runs benchmarks: `python -m tools.bench [--quick] [--output FOLDER] [NAME...]`.
+
+Without names all of them run, each in a process of its own, so that none inherits another's
+threads and memory, and one that fails leaves the others' figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Dict, Optional, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from tools.bench import records
+
+# The order is that of a whole run: what is quick comes first.
+BENCHES: Dict[str, str] = {
+    "buffer": "tools.bench.buffer",
+    "stock_trap": "tools.bench.stock_trap",
+    "pass": "tools.bench.pass_growth",
+    "async": "tools.bench.async_training",
+}
+OUTPUT = Path("build/bench")
+LIMIT_SECONDS = 3000.0  # a benchmark that hangs must not keep the others from running
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """Runs the benchmarks named; 0 if all of them came to figures, whatever these are."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.bench", description="Prints tables and writes JSON files."
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHES))
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: only tries that it works")
+    parser.add_argument("--output", type=Path, default=OUTPUT, help="folder of the JSON files")
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.names if name not in BENCHES]
+    if unknown:
+        parser.error(
+            "no benchmark is called {}; there are {}".format(
+                " or ".join(unknown), ", ".join(BENCHES)
+            )
+        )
+    tf.logging.set_verbosity(tf.logging.ERROR)  # every TF1 name is deprecated: that is known here
+    names = options.names or list(BENCHES)
+    if len(names) == 1:
+        measure(names[0], options.quick, options.output)
+        return 0
+    failed = [name for name in names if not _run_apart(name, options.quick, options.output)]
+    if failed:
+        print("failed: {}".format(", ".join(failed)), file=sys.stderr)
+    return 1 if failed else 0
+
+
+def measure(name: str, quick: bool, output: Path) -> records.Outcome:
+    """Runs one benchmark here, prints its table and writes its file.
+
+    Args:
+        name: one of `BENCHES`.
+        quick: tiny sizes; the figures mean nothing.
+        output: folder of the JSON file, made if missing.
+    """
+    print("==> {}{}".format(name, " (quick: these figures mean nothing)" if quick else ""))
+    started = time.monotonic()
+    outcome: records.Outcome = importlib.import_module(BENCHES[name]).run(quick)
+    path = output / "{}.json".format(name)
+    records.write(path, name, outcome)
+    print(records.table(outcome))
+    print("==> {}, {:.0f} s".format(path, time.monotonic() - started), flush=True)
+    return outcome
+
+
+def _run_apart(name: str, quick: bool, output: Path) -> bool:
+    command = [sys.executable, "-m", "tools.bench", name, "--output", str(output)]
+    if quick:
+        command.append("--quick")
+    try:
+        return subprocess.run(command, timeout=LIMIT_SECONDS, check=False).returncode == 0
+    except subprocess.TimeoutExpired:
+        print("{} took more than {:.0f} s".format(name, LIMIT_SECONDS), file=sys.stderr)
+        return False
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""One workload on one cluster: both sessions, main alone and lookups alone, measured in turns.
+
+    python -m tools.bench.async_scenario --workload dlrm --delay-ms 1 --output FILE
+
+Run as a process of its own, so that no scenario inherits the servers and threads of another.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+from pathlib import Path
+from typing import Dict, Iterator, List, Optional, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from examples.cluster import start_cluster
+from examples.contenders import Contender, Setting, open_halves, open_trainer
+from examples.measurement import Schedule, run_in_turns
+from examples.sessions import ASYNC, MODES, Prefetching, SessionOptions
+from examples.workload import training_graph
+from tools.bench.async_figures import CONTESTANTS, Scenario, outcome_of
+from tools.bench.workloads import WORKLOADS
+
+# A turn takes one to three seconds on four cores.
+SCHEDULES = {
+    "dlrm": Schedule(rounds=6, steps=80, warm_up=30, settle=10),
+    "wide": Schedule(rounds=6, steps=40, warm_up=15, settle=6),
+}
+QUICK_SCHEDULE = Schedule(rounds=2, steps=3, warm_up=2, settle=1)
+
+
+@contextlib.contextmanager
+def open_contestants(scenario: Scenario, quick: bool = False) -> Iterator[List[Contender]]:
+    """Opens the contestants of a scenario, each mode with servers of its own.
+
+    Args:
+        scenario: what and where.
+        quick: tiny sizes.
+
+    Yields:
+        They, in the order of `CONTESTANTS`.
+
+    Raises:
+        examples.processes.ProcessEnded: a parameter server could not be started.
+    """
+    setting = Setting(
+        WORKLOADS[scenario.workload](scenario.batch, quick),
+        session=SessionOptions(prefetching=Prefetching(scenario.threads, scenario.capacity)),
+        servers=scenario.servers,
+        delay_ms=scenario.delay_ms or 0.0,
+    )
+    opened: Dict[str, Contender] = {}
+    with contextlib.ExitStack() as stack:
+        for mode in MODES:
+            cluster = stack.enter_context(start_cluster(setting.servers, setting.delay_ms))
+            training = training_graph(setting.workload, setting.learning, cluster)
+            opened[mode] = stack.enter_context(open_trainer(setting, mode, training, cluster))
+            if mode == ASYNC:
+                opened.update(stack.enter_context(open_halves(setting, training, cluster)))
+        yield [opened[name] for name in CONTESTANTS]
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Measures the scenario that the flags describe, writes its outcome as JSON, and exits."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--workload", choices=sorted(WORKLOADS), required=True)
+    parser.add_argument("--delay-ms", type=float, help="to a parameter server; none: local")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes")
+    parser.add_argument("--output", type=Path, required=True, help="file to write")
+    options = parser.parse_args(arguments)
+    tf.logging.set_verbosity(tf.logging.ERROR)  # every TF1 name is deprecated: that is known here
+    tf.disable_v2_behavior()
+    scenario = Scenario(options.workload, options.delay_ms)
+    schedule = QUICK_SCHEDULE if options.quick else SCHEDULES[scenario.workload]
+    with open_contestants(scenario, options.quick) as contestants:
+        outcome = outcome_of(scenario, run_in_turns(contestants, schedule))
+        options.output.write_text(json.dumps(outcome.to_dict()), encoding="utf-8")
+        # Closing a session waits for tf.data's tuning thread, which may sleep for many seconds.
+        # The servers end with this process.
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
