@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Sequence
 
@@ -64,7 +63,7 @@ def open_contestants(scenario: Scenario, quick: bool = False) -> Iterator[List[C
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Measures the scenario that the flags describe, writes its outcome as JSON, and exits."""
+    """Measures the scenario that the flags describe and writes its outcome as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workload", choices=sorted(WORKLOADS), required=True)
     parser.add_argument("--delay-ms", type=float, help="to a parameter server; none: local")
@@ -77,10 +76,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     schedule = QUICK_SCHEDULE if options.quick else SCHEDULES[scenario.workload]
     with open_contestants(scenario, options.quick) as contestants:
         outcome = outcome_of(scenario, run_in_turns(contestants, schedule))
-        options.output.write_text(json.dumps(outcome.to_dict()), encoding="utf-8")
-        # Closing a session waits for tf.data's tuning thread, which may sleep for many seconds.
-        # The servers end with this process.
-        os._exit(0)
+    options.output.write_text(json.dumps(outcome.to_dict()), encoding="utf-8")
 
 
 if __name__ == "__main__":
