@@ -132,8 +132,9 @@ def _decode(
 
 def _hashed(ids: tf.Tensor, buckets: int) -> tf.Tensor:
     """Buckets [..] int64 of ids: one multiplication for all columns, no text in between."""
-    mixed = tf.cast(ids, tf.int64) * _HASH_MULTIPLIER % (1 << _HASH_BITS)
-    return mixed * buckets // (1 << _HASH_BITS)
+    product = tf.cast(ids, tf.int64) * _HASH_MULTIPLIER
+    low_bits = tf.bitwise.bitwise_and(product, (1 << _HASH_BITS) - 1)
+    return tf.bitwise.right_shift(low_bits * buckets, tf.constant(_HASH_BITS, tf.int64))
 
 
 def _rows(random: np.random.RandomState, count: int, seed: int, options: DataOptions) -> np.ndarray:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, Iterable, Tuple
+from typing import Any, Dict, FrozenSet, Iterable, Tuple
 
 from graph_opt.compat import tf
 
@@ -49,6 +49,12 @@ class Rewrite:
     inputs: Tuple[InputEdit, ...] = ()
     controls: Tuple[ControlEdit, ...] = ()
 
+    @property
+    def edited(self) -> FrozenSet[str]:
+        """Names of the nodes whose inputs change."""
+        moved = [edit.node for edit in self.inputs]
+        return frozenset(moved + [edit.node for edit in self.controls])
+
     def __bool__(self) -> bool:
         return bool(self.nodes or self.inputs or self.controls)
 
@@ -63,7 +69,7 @@ def apply_to_graph_def(graph_def: Any, rewrite: Rewrite) -> Any:
     result.CopyFrom(graph_def)
     if not rewrite:
         return result
-    edited = {edit.node for edit in rewrite.inputs} | {edit.node for edit in rewrite.controls}
+    edited = rewrite.edited
     nodes: Dict[str, Any] = {node.name: node for node in result.node if node.name in edited}
     missing = sorted(edited - set(nodes))
     if missing:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import AbstractSet, Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 import networkx
 import numpy as np
@@ -127,6 +127,55 @@ class GraphView:
                 "node '{}' reads '{}', but the graph has no node '{}': the file is truncated or "
                 "was cut out of a larger graph".format(consumer, text, source),
             )
+
+    def after(self, graph_def: Any, edited: AbstractSet[str]) -> GraphView:
+        """The view of a rewritten graph, made from this one in the time that the rewrite took.
+
+        Args:
+          graph_def: This view's graph, in which the inputs of some nodes were changed and to whose
+            end nodes were added.
+          edited: Names of the changed nodes.
+
+        Raises:
+          InvalidArgumentError: as for a new view.
+        """
+        view = GraphView(tf.GraphDef())
+        view.graph_def = graph_def
+        kept = len(self.nodes)
+        nodes = graph_def.node
+        view.nodes = dict(zip(self.nodes, nodes))
+        view._ops = dict(self._ops)
+        view._by_op = {op: list(names) for op, names in self._by_op.items()}
+        for node in nodes[kept:]:
+            view._add(node)
+        view._tensors = dict(self._tensors)
+        view._inputs, view._controls = dict(self._inputs), dict(self._controls)
+        view._uses, view._control_uses = dict(self._uses), dict(self._control_uses)
+        view._disconnect(edited)
+        connected = sorted(edited) + list(view.nodes)[kept:]
+        view._own_lists(connected)
+        for name in connected:
+            view._connect(name, view.nodes[name])
+        return view
+
+    def _disconnect(self, names: AbstractSet[str]) -> None:
+        """Forgets the edges into these nodes; the lists that held them are new ones then."""
+        sources = {tensor.node for name in names for tensor in self._inputs[name]}
+        for source in sources:
+            self._uses[source] = [use for use in self._uses[source] if use[1] not in names]
+        for source in {source for name in names for source in self._controls[name]}:
+            users = self._control_uses[source]
+            self._control_uses[source] = [user for user in users if user not in names]
+
+    def _own_lists(self, names: Iterable[str]) -> None:
+        """Copies the lists that connecting these nodes appends to: they are another view's."""
+        texts = {text for name in names for text in self.nodes[name].input}
+        for source in {TensorRef.parse(text).node for text in texts if not text.startswith("^")}:
+            if source in self._uses:
+                self._uses[source] = list(self._uses[source])
+        for source in {text[1:] for text in texts if text.startswith("^")}:
+            if source in self._control_uses:
+                self._control_uses[source] = list(self._control_uses[source])
 
     def __contains__(self, name: str) -> bool:
         return name in self.nodes

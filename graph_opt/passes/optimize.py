@@ -104,9 +104,12 @@ def plan(graph_def: Any, options: SessionOptions) -> Planned:
         return Planned((), graph_def, Report(warnings=tuple(options.warnings)))
     started = time.perf_counter()
     load_library()  # The registry must know the buffer's ops before their dtypes are asked for.
-    planner = _Planner(GraphView(graph_def), options.async_embedding)
+    view = GraphView(graph_def)
+    planner = _Planner(view, options.async_embedding)
     split, report = planner.plan()
-    planned = _pack(apply_to_graph_def(graph_def, split), split, report, planner.not_run)
+    planned = Planned((), graph_def, report)
+    if split:
+        planned = _pack(view, split, report, planner.not_run)
     report = dataclasses.replace(
         planned.report,
         warnings=tuple(options.warnings) + report.warnings,
@@ -115,21 +118,23 @@ def plan(graph_def: Any, options: SessionOptions) -> Planned:
     return dataclasses.replace(planned, report=report)
 
 
-def _pack(graph_def: Any, split: Rewrite, report: Report, not_run: AbstractSet[str]) -> Planned:
-    """The second pass, on the graph that the first one left: fewer calls between tasks."""
-    if not split:
-        return Planned((), graph_def, report)
-    view = GraphView(graph_def)
+def _pack(before: GraphView, split: Rewrite, report: Report, not_run: AbstractSet[str]) -> Planned:
+    """The second pass, on the graph that the first one leaves: fewer calls between tasks."""
+    view = _rewritten(before, split)
     if not report.stages:
-        verify_stages(view)
-        return Planned((split,), graph_def, report)
+        return Planned((split,), view.graph_def, report)
     packing = pack_transfers(view, not_run, report.stages[0].name)
     if packing.rewrite:
-        graph_def = apply_to_graph_def(graph_def, packing.rewrite)
-        view = GraphView(graph_def)
-    verify_stages(view)
+        view = _rewritten(view, packing.rewrite)
     report = dataclasses.replace(report, packed_transfers=packing.packed)
-    return Planned((split, packing.rewrite), graph_def, report)
+    return Planned((split, packing.rewrite), view.graph_def, report)
+
+
+def _rewritten(before: GraphView, rewrite: Rewrite) -> GraphView:
+    """The graph after a rewrite, verified."""
+    view = before.after(apply_to_graph_def(before.graph_def, rewrite), rewrite.edited)
+    verify_stages(view)
+    return view
 
 
 class _Planner:

@@ -72,6 +72,39 @@ def test_a_while_loop_is_no_cycle() -> None:
     assert set(view.ancestors(view.of_op("Exit"))) >= set(view.of_op("Enter"))
 
 
+_EDGES = st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=4)
+
+
+@given(st.lists(_EDGES, min_size=10, max_size=10), st.dictionaries(st.integers(0, 9), _EDGES))
+def test_the_view_after_a_rewrite_equals_a_new_view(before: list, changed: dict) -> None:
+    def inputs(edges: list) -> list:
+        data = ["n{}:{}".format(source, source % 3) for source, control in edges if not control]
+        return data + ["^n{}".format(source) for source, control in edges if control]
+
+    graph_def = tf.GraphDef()
+    for number, edges in enumerate(before):
+        graph_def.node.add(name="n{}".format(number), op="Op", input=inputs(edges))
+    view = GraphView(graph_def)
+    rewritten = tf.GraphDef()
+    rewritten.CopyFrom(graph_def)
+    for number, edges in changed.items():
+        del rewritten.node[number].input[:]
+        rewritten.node[number].input.extend(inputs(edges))
+    rewritten.node.add(name="new", op="Op", input=["n3:1", "^n4"])
+    _assert_same_edges(view.after(rewritten, {"n{}".format(n) for n in changed}), rewritten)
+    _assert_same_edges(view, graph_def)
+
+
+def _assert_same_edges(view: GraphView, graph_def: tf.GraphDef) -> None:
+    fresh = GraphView(graph_def)
+    assert list(view.nodes) == list(fresh.nodes)
+    for name in fresh.nodes:
+        assert view.inputs(name) == fresh.inputs(name)
+        assert view.controls(name) == fresh.controls(name)
+        assert sorted(view.node_uses(name)) == sorted(fresh.node_uses(name))
+        assert sorted(view.control_uses(name)) == sorted(fresh.control_uses(name))
+
+
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=60))
 def test_reachability_equals_the_transitive_closure(pairs: list) -> None:
     edges = {(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]}
