@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import statistics
 import sys
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
@@ -31,6 +30,7 @@ from examples.contenders import (
     open_trainer,
 )
 from examples.dlrm import workload as dlrm
+from examples.processes import available_cores
 from examples.sessions import ASYNC, STOCK
 from examples.wide import workload as wide
 from examples.workload import training_graph
@@ -105,12 +105,12 @@ def run_in_turns(
     return turns
 
 
-def figures(turns: Turns, cores: int = os.cpu_count() or 1) -> Figures:
+def figures(turns: Turns, cores: Optional[int] = None) -> Figures:
     """The figures that follow from the turns.
 
     Args:
       turns: as `run_in_turns` returns them; of one or two calls merged.
-      cores: CPU cores that all processes share.
+      cores: CPU cores that all processes share; None: those that this process may use.
     """
     seconds = {
         name: statistics.median(turn.seconds_per_step for turn in runs)
@@ -126,7 +126,7 @@ def figures(turns: Turns, cores: int = os.cpu_count() or 1) -> Figures:
     efficiency = None
     if MAIN_ALONE in seconds and LOOKUPS_ALONE in seconds:
         # The work that must be done, by the leaner of the two.
-        on_all_cores = min(cpu[STOCK], cpu[ASYNC]) / cores
+        on_all_cores = min(cpu[STOCK], cpu[ASYNC]) / (cores or available_cores())
         floor = max(seconds[MAIN_ALONE], seconds[LOOKUPS_ALONE], on_all_cores)
         if seconds[STOCK] > floor:
             efficiency = (seconds[STOCK] - seconds[ASYNC]) / (seconds[STOCK] - floor)

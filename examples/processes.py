@@ -109,6 +109,13 @@ class ChildProcess:
         return f"{self.label} (pid {self.pid}) ended with exit status {status}{details}"
 
 
+def available_cores() -> int:
+    """CPU cores that this process and its children may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def own_cpu_seconds() -> float:
     """CPU time of this process so far, user and system, all threads."""
     usage = resource.getrusage(resource.RUSAGE_SELF)

@@ -125,7 +125,10 @@ def draw(panels: Sequence[Panel], path: Path) -> None:
         span = max(_span(panel) for panel in panels[first : first + 2])
         for panel, axis in zip(panels[first : first + 2], axes[first : first + 2]):
             _draw_panel(panel, axis, span)
-    axes[-1].set_xlabel("milliseconds; a colour is a batch, numbered; grey: waiting at a buffer")
+    axes[-1].set_xlabel(
+        "milliseconds (tracing slows these steps down)\n"
+        "numbers and colours: batches; grey: waiting at a buffer"
+    )
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(str(path), dpi=110)

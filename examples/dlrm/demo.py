@@ -30,7 +30,7 @@ from examples.sessions import ASYNC, STOCK, SessionOptions
 from examples.timeline import Panel, draw, optimized_lanes, stock_lanes
 from examples.workload import TrainingGraph, training_graph
 
-STEPS = 150
+STEPS = 200
 BUCKETS = 20000  # of each table: four sessions' checkpoints should not fill a small disk
 TRACED_STEPS = 6
 HALVES = Schedule(rounds=3, steps=60, warm_up=20, settle=5)
@@ -39,7 +39,7 @@ HALVES = Schedule(rounds=3, steps=60, warm_up=20, settle=5)
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Runs the demo as the command line says; returns the exit code."""
     parser = argparse.ArgumentParser(description="Train DLRM with and without graph_opt, in turns.")
-    parser.add_argument("--rounds", type=shared_flags.positive, default=5, help="turns of each")
+    parser.add_argument("--rounds", type=shared_flags.positive, default=8, help="turns of each")
     parser.add_argument("--warm-up", type=shared_flags.count, default=40, help="untimed steps")
     parser.add_argument(
         "--delay-ms", type=shared_flags.milliseconds, default=1.0, help="to the parameter server"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
 from examples.contenders import LOOKUPS_ALONE, MAIN_ALONE, Turn
 from examples.measurement import Figures, Turns
+from examples.processes import available_cores
 from examples.scoring import Score
 from examples.sessions import ASYNC, STOCK
 from examples.timeline import INPUT_STAGE_ENDING, Panel
@@ -37,7 +37,7 @@ def report(parts: Sequence[Part], flags: argparse.Namespace) -> str:
             "",
             f"DLRM: 26 tables of {flags.buckets} x {flags.dimension}, batch {flags.batch}, "
             f"{flags.optimizer}; {parts[0].scores[STOCK].rows} held-out rows",
-            f"TensorFlow {tf.version.VERSION} on {os.cpu_count()} cores; medians of "
+            f"TensorFlow {tf.version.VERSION} on {available_cores()} cores; medians of "
             f"{flags.rounds} turns of {flags.steps} steps each, stock and graph_opt in turns",
             "",
             "What graph_opt found and moved",

@@ -10,7 +10,7 @@ from examples.dlrm.generated import generated_files
 from examples.flags import count, positive, sizes
 from examples.workload import Workload
 
-GENERATED_ROWS = 400000
+GENERATED_ROWS = 800000
 GENERATED_HELD_OUT_ROWS = 40000
 HELD_OUT_EVERY = 10
 
