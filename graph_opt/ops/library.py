@@ -59,4 +59,8 @@ def _load(path: str) -> ModuleType:
         ) from error
     for op_type in _OP_TYPES:
         tf.no_gradient(op_type)
+    # It wraps ops of the library, and so imports this module.
+    from graph_opt.ops.group_gradients import register_gradients
+
+    register_gradients()
     return library

@@ -1,0 +1,270 @@
+"""Group lookups: one op that pools rows of many tables, its gradients, and its fused update.
+
+L lookups in T tables, each table in one or more shards (variables); B rows in a lookup's result, K
+ids, D the width of a table. What the ids mean depends on the layout of the lookup:
+
+    layout   ids          positions             shapes
+    sparse   values [K]   indices [K, rank]     dense_shape [rank]
+    ragged   values [K]   row splits [B + 1]    not read
+    dense    [B], [B, W]  not read              not read
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+
+from graph_opt.compat import tf
+from graph_opt.ops.library import load_library
+
+SPARSE = "sparse"
+RAGGED = "ragged"
+DENSE = "dense"
+COMBINERS = ("sum", "mean", "sqrtn")
+NO_DEFAULT = -1
+
+
+class GroupIds(NamedTuple):
+    """The ids of a group's lookups.
+
+    Attributes:
+      ids: [L]. int32 or int64, as the layout says.
+      positions: [L]. int64.
+      shapes: [L]. int64.
+      weights: float32, one for each id; of the weighted lookups only, in their order.
+    """
+
+    ids: List[tf.Tensor]
+    positions: List[tf.Tensor]
+    shapes: List[tf.Tensor]
+    weights: List[tf.Tensor]
+
+    def inputs(self) -> Dict[str, List[tf.Tensor]]:
+        """The inputs by the names that all ops of a group lookup give them."""
+        return dict(self._asdict())
+
+
+class GroupAttributes(NamedTuple):
+    """What is the same for all ops of a group lookup.
+
+    Attributes:
+      lookup_tables: [L]. Number of the table each lookup reads.
+      table_shards: [T]. Shards of each table.
+      table_names: [T]. For errors.
+      combiners: [L]. sum, mean or sqrtn.
+      layouts: [L]. sparse, ragged or dense.
+      weighted: [L]. Whether the lookup has weights.
+      default_ids: [L]. The row that an empty bag gives; -1 is zeros.
+      partition_strategy: mod or div.
+      safe: Drop ids < 0 and weights not > 0 as tf.nn.safe_embedding_lookup_sparse does.
+    """
+
+    lookup_tables: Sequence[int]
+    table_shards: Sequence[int]
+    table_names: Sequence[str]
+    combiners: Sequence[str]
+    layouts: Sequence[str]
+    weighted: Sequence[bool]
+    default_ids: Sequence[int]
+    partition_strategy: str = "mod"
+    safe: bool = True
+
+    @classmethod
+    def of(cls, op: tf.Operation) -> GroupAttributes:
+        """Those of a node."""
+        texts = ("table_names", "combiners", "layouts", "partition_strategy")
+        values = {field: op.get_attr(field) for field in cls._fields}
+        for field in texts:
+            values[field] = _decoded(values[field])
+        return cls(**values)
+
+    def only(self, lookups: Sequence[int]) -> GroupAttributes:
+        """Those of some of the lookups, with the tables they read.
+
+        Args:
+          lookups: Numbers of the lookups to keep, ascending.
+        """
+        tables = self.tables_of(lookups)
+        return self._replace(
+            lookup_tables=[tables.index(self.lookup_tables[i]) for i in lookups],
+            table_shards=[self.table_shards[t] for t in tables],
+            table_names=[self.table_names[t] for t in tables],
+            combiners=[self.combiners[i] for i in lookups],
+            layouts=[self.layouts[i] for i in lookups],
+            weighted=[self.weighted[i] for i in lookups],
+            default_ids=[self.default_ids[i] for i in lookups],
+        )
+
+    def tables_of(self, lookups: Sequence[int]) -> List[int]:
+        """Numbers of the tables that these lookups read, ascending."""
+        return sorted({self.lookup_tables[i] for i in lookups})
+
+    def shards_of(self, table: int) -> range:
+        """Numbers of a table's shards among all shards."""
+        first = sum(self.table_shards[:table])
+        return range(first, first + self.table_shards[table])
+
+
+def group_embedding_lookup(
+    tables: Sequence[tf.Tensor],
+    ids: GroupIds,
+    attributes: GroupAttributes,
+    dtypes: Sequence[Any],
+    name: Optional[str] = None,
+) -> List[tf.Tensor]:
+    """Pools the rows of all lookups.
+
+    Args:
+      tables: The shards of each table, [rows, D]: resource handles, or all tensors.
+      ids: What is looked up.
+      attributes: How.
+      dtypes: [L]. The type of each lookup's table: float32, float16 or bfloat16.
+      name: Name of the node.
+
+    Returns:
+      [B, D] for each lookup. The op fails with InvalidArgumentError, naming the table, the row and
+      the id, when an id is out of range.
+
+    Example:
+      >>> pooled = group_embedding_lookup([table.handle], ids, attributes, [tf.float32])
+    """
+    arguments = {"pooled_dtypes": list(dtypes), **ids.inputs(), **attributes._asdict()}
+    library = load_library()
+    if tables[0].dtype == tf.resource:
+        pooled = library.resource_group_embedding_lookup(tables, name=name, **arguments)
+    else:
+        arguments["num_shards"] = len(tables)
+        pooled = library.group_embedding_lookup(tables, name=name, **arguments)
+    return list(pooled)
+
+
+class ShardGradient(NamedTuple):
+    """The gradient of one shard.
+
+    Attributes:
+      indices: int64, its rows that were looked up, ascending, each once.
+      values: [rows looked up, D].
+    """
+
+    indices: tf.Tensor
+    values: tf.Tensor
+
+
+def group_embedding_gradient(
+    ids: GroupIds,
+    attributes: GroupAttributes,
+    table_rows: Any,
+    gradients: Sequence[tf.Tensor],
+    table_dtypes: Sequence[Any],
+    name: Optional[str] = None,
+) -> List[ShardGradient]:
+    """Sums the gradients of pooled rows by row of the tables.
+
+    Args:
+      ids: What was looked up.
+      attributes: How.
+      table_rows: int64 vector, the rows of each shard.
+      gradients: [L]. Of the pooled rows.
+      table_dtypes: The type of each shard.
+      name: Name of the node.
+
+    Returns:
+      One for each shard. The occurrences of a row are added in the order of lookups and ids, so
+      equal inputs give equal bits, whatever the threads.
+    """
+    indices, values = load_library().group_embedding_grad(
+        table_rows=table_rows,
+        gradients=list(gradients),
+        table_dtypes=list(table_dtypes),
+        num_shards=len(table_dtypes),
+        name=name,
+        **ids.inputs(),
+        **attributes._asdict(),
+    )
+    return [ShardGradient(*pair) for pair in zip(indices, values)]
+
+
+def group_embedding_weights_gradient(
+    tables: Sequence[tf.Tensor],
+    ids: GroupIds,
+    attributes: GroupAttributes,
+    gradients: Sequence[tf.Tensor],
+    name: Optional[str] = None,
+) -> List[tf.Tensor]:
+    """Gradients of a group lookup's weights, of the shapes of the weights.
+
+    Args:
+      tables: The shards of each table.
+      ids: What was looked up.
+      attributes: How.
+      gradients: [L]. Of the pooled rows.
+      name: Name of the node.
+    """
+    arguments = {"gradients": list(gradients), **ids.inputs(), **attributes._asdict()}
+    library = load_library()
+    if tables[0].dtype == tf.resource:
+        results = library.resource_group_embedding_weights_grad(tables, name=name, **arguments)
+    else:
+        arguments["num_shards"] = len(tables)
+        results = library.group_embedding_weights_grad(tables, name=name, **arguments)
+    return list(results)
+
+
+def group_embedding_apply(
+    optimizer: str,
+    tables: Sequence[tf.Tensor],
+    slots: Sequence[tf.Tensor],
+    hyperparameters: Sequence[tf.Tensor],
+    ids: GroupIds,
+    attributes: GroupAttributes,
+    gradients: Sequence[tf.Tensor],
+    use_nesterov: bool = False,
+    update_slots: bool = True,
+    multiply_linear_by_lr: bool = False,
+    use_locking: bool = False,
+    name: Optional[str] = None,
+) -> tf.Operation:
+    """Updates the rows that were looked up, straight from the gradients of the pooled rows.
+
+    Args:
+      optimizer: GradientDescent, Momentum, Adagrad, Ftrl or Adam; Adam is the row-wise rule.
+      tables: The shards of each table, float32: resource handles, or all references.
+      slots: The optimizer's first slot of every shard, then its second one of every shard.
+      hyperparameters: float32 scalars; the order for each optimizer is in the op's documentation
+        (`GroupEmbeddingApply` in ops_src/apply/group_apply_ops.cc).
+      ids: What was looked up.
+      attributes: How.
+      gradients: [L]. Of the pooled rows.
+      use_nesterov: Of Momentum.
+      update_slots: Of Adagrad.
+      multiply_linear_by_lr: Of Ftrl.
+      use_locking: Lock the variables exclusively.
+      name: Name of the node.
+
+    Returns:
+      The operation.
+    """
+    library = load_library()
+    if tables[0].dtype == tf.resource:
+        apply = library.resource_group_embedding_apply
+    else:
+        apply = library.group_embedding_apply
+    return apply(
+        tables=list(tables),
+        slots=list(slots),
+        hyperparameters=list(hyperparameters),
+        gradients=list(gradients),
+        optimizer=optimizer,
+        use_nesterov=use_nesterov,
+        update_slots=update_slots,
+        multiply_linear_by_lr=multiply_linear_by_lr,
+        use_locking=use_locking,
+        name=name,
+        **ids.inputs(),
+        **attributes._asdict(),
+    )
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_decoded(one) for one in value]
+    return value.decode("utf-8") if isinstance(value, bytes) else value

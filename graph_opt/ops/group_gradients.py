@@ -1,0 +1,136 @@
+"""Registers the gradients of group lookups: IndexedSlices with each row once, and of weights."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Tuple
+
+from graph_opt.compat import tf
+from graph_opt.ops.group_embedding import (
+    GroupAttributes,
+    GroupIds,
+    group_embedding_gradient,
+    group_embedding_weights_gradient,
+)
+
+
+def register_gradients() -> None:
+    """Tells TensorFlow how to differentiate group lookups; called once, with the library."""
+    tf.RegisterGradient("GroupEmbeddingLookup")(_differentiate)
+    tf.RegisterGradient("ResourceGroupEmbeddingLookup")(_differentiate)
+    for op_type in (
+        "GroupEmbeddingGrad",
+        "GroupEmbeddingWeightsGrad",
+        "ResourceGroupEmbeddingWeightsGrad",
+        "GroupEmbeddingApply",
+        "ResourceGroupEmbeddingApply",
+    ):
+        tf.no_gradient(op_type)
+
+
+def _differentiate(op: tf.Operation, *gradients: Any) -> List[Any]:
+    attributes = GroupAttributes.of(op)
+    tables, ids = _inputs_of(op, attributes)
+    lookups = [i for i, g in enumerate(gradients) if not _stands_for_none(g, op.outputs[i])]
+    results: List[Any] = [None] * len(op.inputs)
+    if not lookups:
+        return results
+    kept = attributes.only(lookups)
+    kept_ids = _only(ids, attributes, lookups)
+    kept_gradients = [tf.convert_to_tensor(gradients[i]) for i in lookups]
+    kept_shards = [s for t in attributes.tables_of(lookups) for s in attributes.shards_of(t)]
+    kept_tables = [tables[s] for s in kept_shards]
+    with op.graph.colocate_with(op):
+        slices = _slices(kept_tables, kept_ids, kept, kept_gradients)
+        for shard, gradient in zip(kept_shards, slices):
+            results[shard] = gradient
+        if kept_ids.weights:
+            of_weights = group_embedding_weights_gradient(
+                kept_tables, kept_ids, kept, kept_gradients
+            )
+            places = _weight_inputs(op, attributes)
+            weighted = [i for i in lookups if attributes.weighted[i]]
+            for lookup, gradient in zip(weighted, of_weights):
+                results[places[lookup]] = gradient
+    return results
+
+
+def _slices(
+    tables: List[tf.Tensor], ids: GroupIds, attributes: GroupAttributes, gradients: List[tf.Tensor]
+) -> List[tf.IndexedSlices]:
+    rows = [_num_rows(table) for table in tables]
+    if all(isinstance(count, int) for count in rows):
+        table_rows = tf.constant(rows, tf.int64)
+    else:
+        table_rows = tf.stack([tf.cast(count, tf.int64) for count in rows])
+    dtypes: List[Any] = []
+    for table in range(len(attributes.table_shards)):
+        lookup = attributes.lookup_tables.index(table)
+        dtypes.extend([gradients[lookup].dtype] * attributes.table_shards[table])
+    shard_gradients = group_embedding_gradient(ids, attributes, table_rows, gradients, dtypes)
+    return [
+        tf.IndexedSlices(values, indices, _dense_shape(count, values))
+        for (indices, values), count in zip(shard_gradients, rows)
+    ]
+
+
+def _dense_shape(rows: Any, values: tf.Tensor) -> tf.Tensor:
+    width = tf.dimension_value(values.shape[1])
+    if isinstance(rows, int) and width is not None:
+        return tf.constant([rows, width], tf.int64)
+    return tf.stack([tf.cast(rows, tf.int64), tf.shape(values, out_type=tf.int64)[1]])
+
+
+def _num_rows(table: tf.Tensor) -> Any:
+    """The rows of a shard: a number where the graph says it, else a tensor."""
+    if table.dtype != tf.resource:
+        rows = tf.dimension_value(table.shape[0])
+        return tf.shape(table, out_type=tf.int64)[0] if rows is None else rows
+    if table.op.type == "VarHandleOp":
+        shape = tf.TensorShape(table.op.get_attr("shape"))
+        if shape.rank is not None and tf.dimension_value(shape[0]) is not None:
+            return int(tf.dimension_value(shape[0]))
+    return tf.raw_ops.VariableShape(input=table, out_type=tf.int64)[0]
+
+
+def _stands_for_none(gradient: Any, output: tf.Tensor) -> bool:
+    """Whether nothing depends on the output: TensorFlow then hands in zeros like it.
+
+    As gradients they would touch rows that no loss depends on, which moves them where an
+    optimizer has momentum.
+    """
+    if gradient is None:
+        return True
+    if isinstance(gradient, tf.IndexedSlices) or gradient.op.type != "ZerosLike":
+        return False
+    return gradient.op.inputs[0] is output
+
+
+def _inputs_of(op: tf.Operation, attributes: GroupAttributes) -> Tuple[List[tf.Tensor], GroupIds]:
+    inputs = list(op.inputs)
+    num_shards = sum(attributes.table_shards)
+    num_lookups = len(attributes.lookup_tables)
+    cuts = [num_shards + i * num_lookups for i in range(4)]
+    ids = GroupIds(
+        ids=inputs[cuts[0] : cuts[1]],
+        positions=inputs[cuts[1] : cuts[2]],
+        shapes=inputs[cuts[2] : cuts[3]],
+        weights=inputs[cuts[3] :],
+    )
+    return inputs[:num_shards], ids
+
+
+def _only(ids: GroupIds, attributes: GroupAttributes, lookups: List[int]) -> GroupIds:
+    weighted = [i for i, has_weights in enumerate(attributes.weighted) if has_weights]
+    return GroupIds(
+        ids=[ids.ids[i] for i in lookups],
+        positions=[ids.positions[i] for i in lookups],
+        shapes=[ids.shapes[i] for i in lookups],
+        weights=[ids.weights[weighted.index(i)] for i in lookups if attributes.weighted[i]],
+    )
+
+
+def _weight_inputs(op: tf.Operation, attributes: GroupAttributes) -> Dict[int, int]:
+    """Number of the input with a weighted lookup's weights, by lookup."""
+    weighted = [i for i, has_weights in enumerate(attributes.weighted) if has_weights]
+    first = len(op.inputs) - len(weighted)
+    return {lookup: first + place for place, lookup in enumerate(weighted)}

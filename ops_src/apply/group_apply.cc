@@ -1,0 +1,47 @@
+#include "apply/group_apply.h"
+
+#include <algorithm>
+
+namespace graph_opt {
+namespace {
+
+void UpdateRange(UpdateRule rule, const UpdateNumbers& numbers, const UpdatedTable& updated,
+                 const KeyRange& range, const SortedOccurrences& found, const RowKernels& kernels) {
+  const TableShards& shards = updated.table.shards;
+  for (int shard = 0; shard < shards.num_shards(); ++shard) {
+    const int64_t begin = std::max(range.begin, shards.first_key(shard));
+    const int64_t end = std::min(range.end, shards.end_key(shard));
+    if (begin >= end) continue;
+    const UpdatedTable::Shard& place = updated.shards[shard];
+    UpdateRows rows;
+    rows.rule = rule;
+    rows.numbers = numbers;
+    rows.first_key = static_cast<uint64_t>(shards.first_key(shard));
+    rows.table = place.rows;
+    rows.slots[0] = place.slots[0];
+    rows.slots[1] = place.slots[1];
+    kernels.update_runs(found.Between(begin, end), rows);
+  }
+}
+
+}  // namespace
+
+BagFault GroupApply(UpdateRule rule, const UpdateNumbers& numbers,
+                    const std::vector<UpdatedTable>& tables,
+                    const std::vector<PooledGradient>& lookups, const RowKernels& kernels,
+                    Parallel* parallel) {
+  std::vector<GradientTable> plain;
+  for (const UpdatedTable& table : tables) plain.push_back(table.table);
+  const std::vector<KeyRange> ranges = KeyRangesOf(plain, lookups, parallel->num_threads());
+  FirstFault first;
+  parallel->Run(static_cast<int64_t>(ranges.size()), [&](int64_t i) {
+    static thread_local SortedOccurrences found;
+    const UpdatedTable& updated = tables[ranges[i].table];
+    const BagFault fault = found.Collect(ranges[i], updated.table, lookups);
+    if (fault.kind != BagFault::kNone) return first.Tell(fault);
+    UpdateRange(rule, numbers, updated, ranges[i], found, kernels);
+  });
+  return first.fault();
+}
+
+}  // namespace graph_opt

@@ -1,0 +1,32 @@
+#ifndef GRAPH_OPT_APPLY_GROUP_APPLY_H_
+#define GRAPH_OPT_APPLY_GROUP_APPLY_H_
+
+#include <vector>
+
+#include "lookup/group_lookup.h"
+#include "lookup/occurrences.h"
+#include "rows/row_kernels.h"
+
+namespace graph_opt {
+
+// A table of floats with its optimizer's slots, each in the table's shards.
+struct UpdatedTable {
+  GradientTable table;
+  struct Shard {
+    float* rows;
+    float* slots[2];
+  };
+  std::vector<Shard> shards;
+};
+
+// Updates, by the rule, the rows that the lookups name, and no others: each once, with the sum of
+// its gradients in the order of lookups and ids. When a fault is returned, tables without one may
+// be updated already.
+BagFault GroupApply(UpdateRule rule, const UpdateNumbers& numbers,
+                    const std::vector<UpdatedTable>& tables,
+                    const std::vector<PooledGradient>& lookups, const RowKernels& kernels,
+                    Parallel* parallel);
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_APPLY_GROUP_APPLY_H_

@@ -1,0 +1,68 @@
+#ifndef GRAPH_OPT_LOOKUP_GROUP_INPUTS_H_
+#define GRAPH_OPT_LOOKUP_GROUP_INPUTS_H_
+
+#include <string>
+#include <vector>
+
+#include "lookup/bags.h"
+#include "lookup/group_lookup.h"
+#include "lookup/table_shards.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace graph_opt {
+
+// The attributes that all ops of a group lookup share (group_lookup_ops.cc), checked.
+struct GroupAttrs {
+  tensorflow::Status Read(tensorflow::OpKernelConstruction* ctx);
+
+  int num_lookups() const { return static_cast<int>(lookup_tables.size()); }
+  int num_tables() const { return static_cast<int>(table_shards.size()); }
+  // Input of a table's first shard, counted from the first table.
+  int first_shard(int table) const { return first_shards[table]; }
+  int num_shards() const { return first_shards.back(); }
+
+  std::vector<int> lookup_tables;
+  std::vector<int> table_shards;
+  std::vector<int> first_shards;  // one more than tables
+  std::vector<std::string> table_names;
+  std::vector<Combiner> combiners;
+  std::vector<Bags::Layout> layouts;
+  std::vector<bool> weighted;
+  std::vector<tensorflow::int64> default_ids;
+  Partition partition = Partition::kMod;
+  bool safe = true;
+};
+
+// The inputs `ids`, `positions`, `shapes` and `weights` of a kernel call, checked, as bags.
+class GroupInputs {
+ public:
+  tensorflow::Status Read(tensorflow::OpKernelContext* ctx, const GroupAttrs& attrs);
+
+  const Bags& bags(int lookup) const { return bags_[lookup]; }
+  // Shape of a lookup's result but for its last dimension.
+  const tensorflow::TensorShape& outer_shape(int lookup) const { return outer_shapes_[lookup]; }
+
+ private:
+  tensorflow::Status ReadSparse(const tensorflow::Tensor& positions,
+                                const tensorflow::Tensor& shape, int lookup);
+  tensorflow::Status FlattenRows(const tensorflow::Tensor& positions,
+                                 const tensorflow::Tensor& shape, Bags* bags);
+
+  std::vector<Bags> bags_;
+  std::vector<tensorflow::TensorShape> outer_shapes_;
+  std::vector<std::vector<int64_t>> flat_rows_;  // of sparse ids with more than two dimensions
+};
+
+// Checks the gradients of the pooled rows against the lookups' shapes.
+tensorflow::Status ReadGradients(const tensorflow::OpInputList& gradients, const GroupAttrs& attrs,
+                                 const GroupInputs& inputs, std::vector<int64_t>* dims);
+
+tensorflow::Status RowTypeOf(tensorflow::DataType dtype, RowType* type);
+
+// What a fault is to the user: the op, the table, the lookup, the row and the id.
+tensorflow::Status FaultStatus(const BagFault& fault, const GroupAttrs& attrs,
+                               const std::vector<int64_t>& table_rows, const std::string& op);
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_LOOKUP_GROUP_INPUTS_H_

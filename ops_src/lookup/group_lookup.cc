@@ -1,0 +1,193 @@
+#include "lookup/group_lookup.h"
+
+#include <algorithm>
+
+namespace graph_opt {
+namespace {
+
+// A block is worth a thread's trouble from about this many bytes of rows on: some microseconds.
+constexpr int64_t kLeastBlockBytes = 64 << 10;
+// Blocks for each thread: more even the threads out, fewer cost less.
+constexpr int kBlocksPerThread = 4;
+// Occurrences whose rows are found before they are read.
+constexpr int64_t kFoundAtOnce = 1024;
+
+// Memory for rows that are found and not yet pooled; each thread uses its own again and again.
+struct FoundRows {
+  FoundRows() : rows(2 * kFoundAtOnce), offsets(kFoundAtOnce + 1), weights(2 * kFoundAtOnce) {}
+
+  void Double() {
+    rows.resize(2 * rows.size());
+    weights.resize(rows.size());
+  }
+
+  std::vector<const void*> rows;
+  std::vector<int64_t> offsets;
+  std::vector<float> weights;
+};
+
+// Not inlined: inside a loop the compiler would look the thread's memory up at each use.
+__attribute__((noinline)) FoundRows* FoundRowsOfThread() {
+  static thread_local FoundRows found;
+  return &found;
+}
+
+// Finds the rows of one block of bags, and has them pooled some at a time.
+class BlockPooling {
+ public:
+  BlockPooling(const Table& table, const Lookup& lookup, const RowKernels& kernels)
+      : table_(table), lookup_(lookup), kernels_(kernels), memory_(FoundRowsOfThread()) {}
+
+  BagFault Run(const BagBlock& block) {
+    if (lookup_.bags.weights != nullptr) return RunAs<true>(block);
+    return RunAs<false>(block);
+  }
+
+ private:
+  // What the loop changes stands in local variables, which the compiler keeps in registers.
+  template <bool kWeighted>
+  BagFault RunAs(const BagBlock& block) {
+    BagFault fault;
+    fault.lookup = block.lookup;
+    const bool is_whole = table_.data.size() == 1;
+    const char* const data = static_cast<const char*>(table_.data[0]);
+    const uint64_t num_rows = static_cast<uint64_t>(table_.shards.num_rows());
+    const int64_t row_bytes = table_.dim * ByteSize(table_.type);
+    const void** rows = memory_->rows.data();
+    float* weights = memory_->weights.data();
+    int64_t* const offsets = memory_->offsets.data();
+    int64_t capacity = static_cast<int64_t>(memory_->rows.size());
+    int64_t count = 0;
+    int64_t bags = 0;
+    offsets[0] = 0;
+    const bool in_order = ForEachOccurrence(
+        lookup_.bags, block.begin, block.end, &fault.bag,
+        [&](int64_t bag, int64_t, int64_t id, float weight) {
+          if (count == capacity) {
+            memory_->Double();
+            rows = memory_->rows.data();
+            weights = memory_->weights.data();
+            capacity *= 2;
+          }
+          if (is_whole && static_cast<uint64_t>(id) < num_rows) {
+            rows[count] = data + id * row_bytes;
+          } else {
+            const int64_t key = table_.shards.KeyOf(id);
+            if (key < 0) {
+              fault.kind = BagFault::kIdOutOfRange;
+              fault.bag = bag;
+              fault.id = id;
+              return false;
+            }
+            rows[count] = table_.Row(key);
+          }
+          if (kWeighted) weights[count] = weight;
+          ++count;
+          return true;
+        },
+        [&](int64_t bag) {
+          offsets[++bags] = count;
+          if (count < kFoundAtOnce && bags < kFoundAtOnce) return;
+          Pool(bag + 1, bags);
+          count = 0;
+          bags = 0;
+        });
+    if (fault.kind != BagFault::kNone) return fault;
+    if (!in_order) {
+      fault.kind = BagFault::kPositionsOutOfOrder;
+      return fault;
+    }
+    if (bags > 0) Pool(block.end, bags);
+    return fault;
+  }
+
+  // Pools the rows found, which are of the `bags` bags before `end_bag`.
+  void Pool(int64_t end_bag, int64_t bags) const {
+    PoolBlock block;
+    block.rows = memory_->rows.data();
+    block.offsets = memory_->offsets.data();
+    block.num_bags = bags;
+    block.weights = lookup_.bags.weights == nullptr ? nullptr : memory_->weights.data();
+    block.dim = table_.dim;
+    block.type = table_.type;
+    block.combiner = lookup_.bags.combiner;
+    block.pooled = static_cast<char*>(lookup_.pooled) +
+                   (end_bag - bags) * lookup_.pooled_stride * ByteSize(table_.type);
+    block.pooled_stride = lookup_.pooled_stride;
+    kernels_.pool(block);
+  }
+
+  const Table& table_;
+  const Lookup& lookup_;
+  const RowKernels& kernels_;
+  FoundRows* const memory_;
+};
+
+// How much work the bags before `bag` are.
+int64_t WorkBefore(const Bags& bags, int64_t bag) { return bag + bags.End(bag); }
+
+// The first bag before which there is at least `work`.
+int64_t BagAtWork(const Bags& bags, int64_t work) {
+  int64_t low = 0;
+  int64_t high = bags.num_bags;
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    if (WorkBefore(bags, middle) < work) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+}  // namespace
+
+std::vector<BagBlock> BlocksOf(const std::vector<const Bags*>& lookups,
+                               const std::vector<int64_t>& row_bytes, int num_threads) {
+  int64_t total_bytes = 0;
+  for (size_t i = 0; i < lookups.size(); ++i) {
+    total_bytes += (lookups[i]->num_bags + lookups[i]->num_ids) * row_bytes[i];
+  }
+  const int64_t block_bytes =
+      std::max(kLeastBlockBytes, total_bytes / (num_threads * kBlocksPerThread) + 1);
+  std::vector<BagBlock> blocks;
+  for (size_t i = 0; i < lookups.size(); ++i) {
+    const Bags& bags = *lookups[i];
+    const int64_t work = bags.num_bags + bags.num_ids;
+    const int64_t pieces =
+        num_threads == 1 ? 1 : (work * row_bytes[i] + block_bytes - 1) / block_bytes;
+    int64_t begin = 0;
+    for (int64_t piece = 1; piece <= pieces; ++piece) {
+      const int64_t end = piece == pieces ? bags.num_bags : BagAtWork(bags, work / pieces * piece);
+      if (end > begin) blocks.push_back(BagBlock{static_cast<int64_t>(i), begin, end});
+      begin = std::max(begin, end);
+    }
+    // Ids that no bag holds are a fault, and a block must look at them.
+    if (bags.num_bags == 0 && bags.num_ids > 0) {
+      blocks.push_back(BagBlock{static_cast<int64_t>(i), 0, 0});
+    }
+  }
+  return blocks;
+}
+
+BagFault GroupLookup(const std::vector<Table>& tables, const std::vector<Lookup>& lookups,
+                     const RowKernels& kernels, Parallel* parallel) {
+  std::vector<const Bags*> bags;
+  std::vector<int64_t> row_bytes;
+  for (const Lookup& lookup : lookups) {
+    const Table& table = tables[lookup.table];
+    bags.push_back(&lookup.bags);
+    row_bytes.push_back(table.dim * ByteSize(table.type));
+  }
+  const std::vector<BagBlock> blocks = BlocksOf(bags, row_bytes, parallel->num_threads());
+  FirstFault first;
+  parallel->Run(static_cast<int64_t>(blocks.size()), [&](int64_t i) {
+    const Lookup& lookup = lookups[blocks[i].lookup];
+    const BagFault fault = BlockPooling(tables[lookup.table], lookup, kernels).Run(blocks[i]);
+    if (fault.kind != BagFault::kNone) first.Tell(fault);
+  });
+  return first.fault();
+}
+
+}  // namespace graph_opt

@@ -1,0 +1,61 @@
+#ifndef GRAPH_OPT_LOOKUP_GROUP_LOOKUP_H_
+#define GRAPH_OPT_LOOKUP_GROUP_LOOKUP_H_
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "lookup/bags.h"
+#include "lookup/parallel.h"
+#include "lookup/table_shards.h"
+#include "rows/row_kernels.h"
+
+namespace graph_opt {
+
+// An embedding table, in one or more shards, each [rows, dim] and dense.
+struct Table {
+  TableShards shards;
+  std::vector<const void*> data;  // one for each shard
+  int64_t dim = 0;
+  RowType type = RowType::kFloat;
+
+  const char* Row(int64_t key) const {
+    const int shard = data.size() == 1 ? 0 : shards.ShardOf(key);
+    const int64_t row = key - shards.first_key(shard);
+    return static_cast<const char*>(data[shard]) + row * dim * ByteSize(type);
+  }
+};
+
+// One lookup of a group: the bags, the table they name rows of, and where the pooled rows go.
+struct Lookup {
+  Bags bags;
+  int table = 0;
+  void* pooled = nullptr;  // [num_bags, dim] of the table's type, rows pooled_stride elements apart
+  int64_t pooled_stride = 0;
+};
+
+// Collects the first fault (BagFault) that any thread found.
+class FirstFault {
+ public:
+  void Tell(const BagFault& fault) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (fault.Before(fault_)) fault_ = fault;
+  }
+  const BagFault& fault() const { return fault_; }
+
+ private:
+  std::mutex mutex_;
+  BagFault fault_;
+};
+
+// Cuts the lookups into blocks that cost about the same, bags and ids counted alike.
+std::vector<BagBlock> BlocksOf(const std::vector<const Bags*>& lookups,
+                               const std::vector<int64_t>& row_bytes, int num_threads);
+
+// Pools the rows of all lookups. The pooled rows are undefined when a fault is returned.
+BagFault GroupLookup(const std::vector<Table>& tables, const std::vector<Lookup>& lookups,
+                     const RowKernels& kernels, Parallel* parallel);
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_LOOKUP_GROUP_LOOKUP_H_

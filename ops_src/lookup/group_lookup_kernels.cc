@@ -1,0 +1,279 @@
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lookup/device_threads.h"
+#include "lookup/group_gradient.h"
+#include "lookup/group_inputs.h"
+#include "lookup/group_lookup.h"
+#include "lookup/variable_tables.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace graph_opt {
+namespace {
+
+using tensorflow::OpInputList;
+using tensorflow::OpKernel;
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::OpOutputList;
+using tensorflow::Status;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+namespace errors = tensorflow::errors;
+
+// The shards' tensors as tables; each must be a matrix, those of one table equally wide.
+Status TablesOf(const VariableTables& tensors, const GroupAttrs& attrs, std::vector<Table>* tables,
+                std::vector<int64_t>* table_rows) {
+  tables->resize(attrs.num_tables());
+  for (int t = 0; t < attrs.num_tables(); ++t) {
+    Table& table = (*tables)[t];
+    std::vector<int64_t> rows;
+    for (int shard = attrs.first_shard(t); shard < attrs.first_shard(t + 1); ++shard) {
+      const Tensor& tensor = tensors[shard];
+      const Tensor& first = tensors[attrs.first_shard(t)];
+      if (tensor.dims() != 2 || tensor.dim_size(1) != first.dim_size(1) ||
+          tensor.dtype() != first.dtype()) {
+        return errors::InvalidArgument("table '", attrs.table_names[t], "' has a part of shape ",
+                                       tensor.shape().DebugString(), " and type ",
+                                       tensorflow::DataTypeString(tensor.dtype()),
+                                       "; need [rows, width], all parts alike");
+      }
+      rows.push_back(tensor.dim_size(0));
+      table.data.push_back(tensor.tensor_data().data());
+    }
+    table.dim = tensors[attrs.first_shard(t)].dim_size(1);
+    TF_RETURN_IF_ERROR(RowTypeOf(tensors[attrs.first_shard(t)].dtype(), &table.type));
+    table.shards = TableShards(attrs.partition, std::move(rows));
+    table_rows->push_back(table.shards.num_rows());
+  }
+  return Status();
+}
+
+class GroupKernel : public OpKernel {
+ public:
+  explicit GroupKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    const Status status = attrs_.Read(ctx);
+    OP_REQUIRES(
+        ctx, status.ok(),
+        errors::CreateWithUpdatedMessage(status, name() + ": " + std::string(status.message())));
+  }
+
+ protected:
+  GroupAttrs attrs_;
+};
+
+class GroupLookupKernel : public GroupKernel {
+ public:
+  using GroupKernel::GroupKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    VariableTables tensors;
+    std::vector<Table> tables;
+    std::vector<int64_t> table_rows;
+    GroupInputs inputs;
+    OP_REQUIRES_OK(ctx, tensors.Open(ctx, 0, attrs_.num_shards(), VariableTables::kRead));
+    OP_REQUIRES_OK(ctx, TablesOf(tensors, attrs_, &tables, &table_rows));
+    OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
+    std::vector<Lookup> lookups(attrs_.num_lookups());
+    for (int i = 0; i < attrs_.num_lookups(); ++i) {
+      Lookup& lookup = lookups[i];
+      lookup.bags = inputs.bags(i);
+      lookup.table = attrs_.lookup_tables[i];
+      TensorShape shape = inputs.outer_shape(i);
+      OP_REQUIRES_OK(ctx, shape.AddDimWithStatus(tables[lookup.table].dim));
+      OP_REQUIRES(
+          ctx, ctx->expected_output_dtype(i) == TypeOf(tensors, lookup.table),
+          errors::InvalidArgument(name(), ": table '", attrs_.table_names[lookup.table], "' is of ",
+                                  tensorflow::DataTypeString(TypeOf(tensors, lookup.table)),
+                                  ", pooled_dtypes says ",
+                                  tensorflow::DataTypeString(ctx->expected_output_dtype(i))));
+      Tensor* pooled = nullptr;
+      OP_REQUIRES_OK(ctx, ctx->allocate_output(i, shape, &pooled));
+      lookup.pooled = const_cast<char*>(pooled->tensor_data().data());
+      lookup.pooled_stride = tables[lookup.table].dim;
+    }
+    DeviceThreads threads(ctx);
+    const BagFault fault = GroupLookup(tables, lookups, BestRowKernels(), &threads);
+    OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, table_rows, name()));
+  }
+
+ private:
+  tensorflow::DataType TypeOf(const VariableTables& tensors, int table) const {
+    return tensors[attrs_.first_shard(table)].dtype();
+  }
+};
+
+// Buffers that kernel calls leave for the next ones. Calls may run in parallel.
+class BufferShelf {
+ public:
+  using Buffers = GroupGradient::Buffers;
+
+  std::unique_ptr<Buffers> Take() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (free_.empty()) return std::unique_ptr<Buffers>(new Buffers);
+    std::unique_ptr<Buffers> buffers = std::move(free_.back());
+    free_.pop_back();
+    return buffers;
+  }
+
+  void PutBack(std::unique_ptr<Buffers> buffers) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    free_.push_back(std::move(buffers));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Buffers>> free_;  // guarded by mutex_
+};
+
+class GroupGradKernel : public GroupKernel {
+ public:
+  using GroupKernel::GroupKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    GroupInputs inputs;
+    OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
+    std::vector<GradientTable> tables;
+    std::vector<PooledGradient> lookups;
+    std::vector<int64_t> table_rows;
+    OP_REQUIRES_OK(ctx, ReadTables(ctx, inputs, &tables, &lookups, &table_rows));
+    DeviceThreads threads(ctx);
+    std::unique_ptr<BufferShelf::Buffers> buffers = shelf_.Take();
+    GroupGradient gradient(tables, lookups, BestRowKernels(), &threads, buffers.get());
+    const BagFault fault = gradient.Sort();
+    OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, table_rows, name()));
+    std::vector<std::vector<GroupGradient::ShardSums>> sums(tables.size());
+    OP_REQUIRES_OK(ctx, Allocate(ctx, tables, gradient, &sums));
+    gradient.SumRows(sums);
+    shelf_.PutBack(std::move(buffers));
+  }
+
+ private:
+  Status ReadTables(OpKernelContext* ctx, const GroupInputs& inputs,
+                    std::vector<GradientTable>* tables, std::vector<PooledGradient>* lookups,
+                    std::vector<int64_t>* table_rows) {
+    const Tensor* rows = nullptr;
+    OpInputList gradients;
+    std::vector<int64_t> dims;
+    TF_RETURN_IF_ERROR(ctx->input("table_rows", &rows));
+    TF_RETURN_IF_ERROR(ctx->input_list("gradients", &gradients));
+    TF_RETURN_IF_ERROR(ReadGradients(gradients, attrs_, inputs, &dims));
+    if (rows->NumElements() != attrs_.num_shards()) {
+      return errors::InvalidArgument(name(), ": table_rows has ", rows->NumElements(),
+                                     " entries, need one for each of the ", attrs_.num_shards(),
+                                     " shards");
+    }
+    const auto counts = rows->flat<tensorflow::int64>();
+    tables->resize(attrs_.num_tables());
+    for (int t = 0; t < attrs_.num_tables(); ++t) {
+      std::vector<int64_t> shard_rows;
+      for (int s = attrs_.first_shard(t); s < attrs_.first_shard(t + 1); ++s) {
+        if (counts(s) < 0) return errors::InvalidArgument(name(), ": table_rows has ", counts(s));
+        shard_rows.push_back(counts(s));
+      }
+      (*tables)[t].shards = TableShards(attrs_.partition, std::move(shard_rows));
+      (*tables)[t].dim = dims[t];
+      table_rows->push_back((*tables)[t].shards.num_rows());
+    }
+    lookups->resize(attrs_.num_lookups());
+    for (int i = 0; i < attrs_.num_lookups(); ++i) {
+      PooledGradient& lookup = (*lookups)[i];
+      lookup.bags = inputs.bags(i);
+      lookup.table = attrs_.lookup_tables[i];
+      lookup.gradients = gradients[i].tensor_data().data();
+      lookup.stride = dims[lookup.table];
+      GradientTable& table = (*tables)[lookup.table];
+      TF_RETURN_IF_ERROR(RowTypeOf(gradients[i].dtype(), &table.type));
+      const int shard = attrs_.first_shard(lookup.table);
+      if (ctx->expected_output_dtype(attrs_.num_shards() + shard) != gradients[i].dtype()) {
+        return errors::InvalidArgument(name(), ": the gradient of lookup ", i,
+                                       " is not of its table's type");
+      }
+    }
+    return Status();
+  }
+
+  Status Allocate(OpKernelContext* ctx, const std::vector<GradientTable>& tables,
+                  const GroupGradient& gradient,
+                  std::vector<std::vector<GroupGradient::ShardSums>>* sums) {
+    OpOutputList indices;
+    OpOutputList values;
+    TF_RETURN_IF_ERROR(ctx->output_list("indices", &indices));
+    TF_RETURN_IF_ERROR(ctx->output_list("values", &values));
+    for (int t = 0; t < attrs_.num_tables(); ++t) {
+      for (int shard = 0; shard < tables[t].shards.num_shards(); ++shard) {
+        const int64_t rows = gradient.NumRows(t, shard);
+        const int output = attrs_.first_shard(t) + shard;
+        Tensor* index = nullptr;
+        Tensor* value = nullptr;
+        TF_RETURN_IF_ERROR(indices.allocate(output, TensorShape({rows}), &index));
+        TF_RETURN_IF_ERROR(values.allocate(output, TensorShape({rows, tables[t].dim}), &value));
+        (*sums)[t].push_back(GroupGradient::ShardSums{
+            reinterpret_cast<int64_t*>(index->flat<tensorflow::int64>().data()),
+            const_cast<char*>(value->tensor_data().data())});
+      }
+    }
+    return Status();
+  }
+
+  BufferShelf shelf_;
+};
+
+class GroupWeightsGradKernel : public GroupKernel {
+ public:
+  using GroupKernel::GroupKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    VariableTables tensors;
+    std::vector<Table> tables;
+    std::vector<int64_t> table_rows;
+    GroupInputs inputs;
+    OpInputList gradients;
+    OpInputList weights;
+    std::vector<int64_t> dims;
+    OP_REQUIRES_OK(ctx, tensors.Open(ctx, 0, attrs_.num_shards(), VariableTables::kRead));
+    OP_REQUIRES_OK(ctx, TablesOf(tensors, attrs_, &tables, &table_rows));
+    OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
+    OP_REQUIRES_OK(ctx, ctx->input_list("gradients", &gradients));
+    OP_REQUIRES_OK(ctx, ctx->input_list("weights", &weights));
+    OP_REQUIRES_OK(ctx, ReadGradients(gradients, attrs_, inputs, &dims));
+    std::vector<WeightGradient> lookups;
+    for (int i = 0; i < attrs_.num_lookups(); ++i) {
+      if (!attrs_.weighted[i]) continue;
+      const int table = attrs_.lookup_tables[i];
+      OP_REQUIRES(ctx,
+                  dims[table] == tables[table].dim &&
+                      gradients[i].dtype() == tensors[attrs_.first_shard(table)].dtype(),
+                  errors::InvalidArgument(name(), ": the gradient of lookup ", i,
+                                          " does not fit table '", attrs_.table_names[table], "'"));
+      const int output = static_cast<int>(lookups.size());
+      Tensor* weight_gradient = nullptr;
+      OP_REQUIRES_OK(ctx, ctx->allocate_output(output, weights[output].shape(), &weight_gradient));
+      WeightGradient lookup;
+      lookup.lookup.bags = inputs.bags(i);
+      lookup.lookup.table = table;
+      lookup.gradients = gradients[i].tensor_data().data();
+      lookup.stride = dims[table];
+      lookup.weight_gradients = weight_gradient->flat<float>().data();
+      lookups.push_back(lookup);
+    }
+    DeviceThreads threads(ctx);
+    const BagFault fault = GroupWeightGradient(tables, lookups, &threads);
+    OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, table_rows, name()));
+  }
+};
+
+#define CPU(op) Name(op).Device(tensorflow::DEVICE_CPU)
+REGISTER_KERNEL_BUILDER(CPU("GroupEmbeddingLookup"), GroupLookupKernel);
+REGISTER_KERNEL_BUILDER(CPU("ResourceGroupEmbeddingLookup"), GroupLookupKernel);
+REGISTER_KERNEL_BUILDER(CPU("GroupEmbeddingGrad"), GroupGradKernel);
+REGISTER_KERNEL_BUILDER(CPU("GroupEmbeddingWeightsGrad"), GroupWeightsGradKernel);
+REGISTER_KERNEL_BUILDER(CPU("ResourceGroupEmbeddingWeightsGrad"), GroupWeightsGradKernel);
+#undef CPU
+
+}  // namespace
+}  // namespace graph_opt

@@ -1,0 +1,271 @@
+#include "lookup/occurrences.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lookup/radix_sort.h"
+
+namespace graph_opt {
+namespace {
+
+// Ranges for each thread: more even the threads out, fewer read the ids less often.
+constexpr int kRangesPerThread = 3;
+// Fewer ids than this are not worth cutting: some ten microseconds.
+constexpr int64_t kLeastRangeIds = 2048;
+constexpr int64_t kSamples = 512;
+
+int64_t IdAt(const Bags& bags, int64_t k) {
+  if (bags.wide_ids) return static_cast<const int64_t*>(bags.ids)[k];
+  return static_cast<const int32_t*>(bags.ids)[k];
+}
+
+// Some keys of a table's ids, sorted.
+std::vector<int64_t> SampleKeys(int table, const GradientTable& of,
+                                const std::vector<PooledGradient>& lookups, int64_t num_ids) {
+  const int64_t step = std::max<int64_t>(num_ids / kSamples, 1);
+  std::vector<int64_t> keys;
+  for (const PooledGradient& lookup : lookups) {
+    if (lookup.table != table) continue;
+    for (int64_t k = 0; k < lookup.bags.num_ids; k += step) {
+      const int64_t key = of.shards.KeyOf(IdAt(lookup.bags, k));
+      if (key >= 0) keys.push_back(key);
+    }
+  }
+  std::sort(keys.begin(), keys.end());
+  return keys;
+}
+
+}  // namespace
+
+std::vector<KeyRange> KeyRangesOf(const std::vector<GradientTable>& tables,
+                                  const std::vector<PooledGradient>& lookups, int num_threads) {
+  std::vector<int64_t> num_ids(tables.size(), 0);
+  int64_t total = 0;
+  for (const PooledGradient& lookup : lookups) {
+    num_ids[lookup.table] += lookup.bags.num_ids;
+    total += lookup.bags.num_ids;
+  }
+  const int64_t range_ids = std::max(kLeastRangeIds, total / (num_threads * kRangesPerThread) + 1);
+  std::vector<KeyRange> ranges;
+  for (size_t t = 0; t < tables.size(); ++t) {
+    const int64_t pieces = num_threads == 1 ? 1 : (num_ids[t] + range_ids / 2) / range_ids;
+    const int64_t end = tables[t].shards.num_rows();
+    int64_t begin = 0;
+    if (pieces > 1) {
+      const std::vector<int64_t> keys =
+          SampleKeys(static_cast<int>(t), tables[t], lookups, num_ids[t]);
+      for (int64_t piece = 1; piece < pieces && !keys.empty(); ++piece) {
+        const int64_t cut = keys[keys.size() * piece / pieces];
+        if (cut <= begin) continue;
+        ranges.push_back(KeyRange{static_cast<int>(t), begin, cut});
+        begin = cut;
+      }
+    }
+    ranges.push_back(KeyRange{static_cast<int>(t), begin, end});
+  }
+  return ranges;
+}
+
+// Reads the lookups of a table one after another.
+class SortedOccurrences::Collector {
+ public:
+  Collector(const KeyRange& range, const GradientTable& table,
+            const std::vector<PooledGradient>& lookups, SortedOccurrences* into)
+      : range_(range), table_(table), into_(into) {
+    for (size_t i = 0; i < lookups.size(); ++i) {
+      if (lookups[i].table != range.table) continue;
+      const Bags& bags = lookups[i].bags;
+      ++num_lookups_;
+      weighted_ |= bags.weights != nullptr;
+      scaled_ |= bags.combiner != Combiner::kSum && (bags.layout != Bags::kDense || bags.width > 1);
+      most_ids_ += bags.num_ids + (bags.default_id >= 0 ? bags.num_bags : 0);
+      num_bags_ += bags.num_bags;
+    }
+  }
+
+  // Gives the buffers their sizes, before the lookups are read.
+  void Prepare() {
+    SortedOccurrences& into = *into_;
+    const int64_t payloads = weighted_ ? most_ids_ : num_bags_;
+    into.count_ = 0;
+    into.payload_bits_ = BitsFor(static_cast<uint64_t>(std::max<int64_t>(payloads, 1)));
+    into.type_ = table_.type;
+    into.dim_ = table_.dim;
+    into.has_rows_ = weighted_ || num_lookups_ > 1;
+    into.has_divisors_ = weighted_;
+    into.has_scales_ = weighted_ || scaled_;
+    // One more than can be kept: a word is written before it is known to be in the range.
+    Grow(most_ids_ + 1, &into.sorted_);
+    if (into.has_rows_) Grow(payloads, &into.rows_);
+    if (into.has_divisors_) Grow(payloads, &into.divisors_);
+    if (into.has_scales_) Grow(payloads, &into.scales_);
+  }
+
+  bool Add(const PooledGradient& lookup, BagFault* fault) {
+    into_->gradients_ = lookup.gradients;
+    into_->stride_ = lookup.stride;
+    in_bag_ = 0;
+    bag_total_ = 0;
+    bag_payload_ = next_payload_;
+    const bool in_order = weighted_ ? Read<true>(lookup, fault) : Read<false>(lookup, fault);
+    if (!weighted_) next_payload_ += lookup.bags.num_bags;
+    if (fault->kind == BagFault::kNone && !in_order) fault->kind = BagFault::kPositionsOutOfOrder;
+    return fault->kind == BagFault::kNone;
+  }
+
+ private:
+  // What the loop changes stands in local variables, which the compiler keeps in registers.
+  template <bool kWeighted>
+  bool Read(const PooledGradient& lookup, BagFault* fault) {
+    const bool is_whole = table_.shards.num_shards() == 1;
+    const uint64_t num_rows = static_cast<uint64_t>(table_.shards.num_rows());
+    const uint64_t first = static_cast<uint64_t>(range_.begin);
+    const uint64_t length = static_cast<uint64_t>(range_.end - range_.begin);
+    const int bits = into_->payload_bits_;
+    const uint64_t first_payload = static_cast<uint64_t>(next_payload_);
+    const bool counts_bags = kWeighted || into_->has_scales_ || into_->has_rows_;
+    uint64_t* const words = into_->sorted_.data();
+    size_t count = into_->count_;
+    int64_t in_bag = 0;
+    const bool in_order = ForEachOccurrence(
+        lookup.bags, 0, lookup.bags.num_bags, &fault->bag,
+        [&](int64_t bag, int64_t, int64_t id, float weight) {
+          uint64_t key = static_cast<uint64_t>(id);
+          if (!is_whole || key >= num_rows) {
+            const int64_t found = table_.shards.KeyOf(id);
+            if (found < 0) {
+              fault->kind = BagFault::kIdOutOfRange;
+              fault->bag = bag;
+              fault->id = id;
+              return false;
+            }
+            key = static_cast<uint64_t>(found);
+          }
+          const uint64_t payload = kWeighted ? static_cast<uint64_t>(next_payload_)
+                                             : first_payload + static_cast<uint64_t>(bag);
+          if (kWeighted) AddWeighted(lookup, bag, weight);
+          ++in_bag;
+          words[count] = key << bits | payload;  // kept if it is in the range
+          count += key - first < length;
+          return true;
+        },
+        [&](int64_t bag) {
+          if (!counts_bags) return;
+          in_bag_ = in_bag;
+          EndBag(lookup, bag);
+          in_bag = 0;
+        });
+    into_->count_ = count;
+    return in_order;
+  }
+
+  template <typename T>
+  static void Grow(int64_t size, std::vector<T>* buffer) {
+    if (static_cast<int64_t>(buffer->size()) < size) buffer->resize(size);
+  }
+
+  static const void* GradientRow(const PooledGradient& lookup, int64_t bag, RowType type) {
+    return static_cast<const char*>(lookup.gradients) + bag * lookup.stride * ByteSize(type);
+  }
+
+  void AddWeighted(const PooledGradient& lookup, int64_t bag, float weight) {
+    into_->rows_[next_payload_] = GradientRow(lookup, bag, table_.type);
+    into_->scales_[next_payload_] = weight;
+    const Combiner combiner = lookup.bags.combiner;
+    bag_total_ += combiner == Combiner::kSqrtN ? weight * weight : weight;
+    ++next_payload_;
+  }
+
+  static float ScaleOf(Combiner combiner, int64_t count) {
+    if (combiner == Combiner::kSum || count == 0) return 1.0f;
+    const double n = static_cast<double>(count);
+    return static_cast<float>(1.0 / (combiner == Combiner::kMean ? n : std::sqrt(n)));
+  }
+
+  void EndBag(const PooledGradient& lookup, int64_t bag) {
+    const Combiner combiner = lookup.bags.combiner;
+    if (!weighted_) {
+      if (into_->has_scales_) into_->scales_[next_payload_ + bag] = ScaleOf(combiner, in_bag_);
+      if (into_->has_rows_) {
+        into_->rows_[next_payload_ + bag] = GradientRow(lookup, bag, table_.type);
+      }
+    } else if (lookup.bags.weights == nullptr) {
+      std::fill(&into_->scales_[bag_payload_], &into_->scales_[next_payload_],
+                ScaleOf(combiner, in_bag_));
+      std::fill(&into_->divisors_[bag_payload_], &into_->divisors_[next_payload_], 1.0f);
+    } else {
+      const float divisor = combiner == Combiner::kSum    ? 1.0f
+                            : combiner == Combiner::kMean ? bag_total_
+                                                          : std::sqrt(bag_total_);
+      std::fill(&into_->divisors_[bag_payload_], &into_->divisors_[next_payload_], divisor);
+    }
+    in_bag_ = 0;
+    bag_total_ = 0;
+    bag_payload_ = next_payload_;
+  }
+
+  const KeyRange& range_;
+  const GradientTable& table_;
+  SortedOccurrences* const into_;
+  int num_lookups_ = 0;
+  bool weighted_ = false;
+  bool scaled_ = false;
+  int64_t most_ids_ = 0;
+  int64_t num_bags_ = 0;
+  int64_t next_payload_ = 0;  // weighted: of the next occurrence; else of the lookup's first bag
+  int64_t bag_payload_ = 0;
+  int64_t in_bag_ = 0;
+  float bag_total_ = 0;
+};
+
+BagFault SortedOccurrences::Collect(const KeyRange& range, const GradientTable& table,
+                                    const std::vector<PooledGradient>& lookups) {
+  Collector collector(range, table, lookups, this);
+  collector.Prepare();
+  BagFault fault;
+  const int key_bits = BitsFor(static_cast<uint64_t>(table.shards.num_rows()));
+  if (key_bits + payload_bits_ > 64 || sorted_.size() > UINT32_MAX) {
+    fault.kind = BagFault::kTooMany;
+    return fault;
+  }
+  for (size_t i = 0; i < lookups.size(); ++i) {
+    if (lookups[i].table != range.table) continue;
+    fault.lookup = static_cast<int64_t>(i);
+    if (!collector.Add(lookups[i], &fault)) return fault;
+  }
+  RadixSort(payload_bits_, payload_bits_ + key_bits, &sorted_, &scratch_, count_);
+  return fault;
+}
+
+Occurrences SortedOccurrences::Between(int64_t begin, int64_t end) const {
+  const auto below = [this](uint64_t word, int64_t key) {
+    return static_cast<int64_t>(word >> payload_bits_) < key;
+  };
+  const auto all_end = sorted_.begin() + count_;
+  const auto first = std::lower_bound(sorted_.begin(), all_end, begin, below);
+  const auto last = std::lower_bound(first, all_end, end, below);
+  Occurrences found;
+  found.sorted = sorted_.data() + (first - sorted_.begin());
+  found.count = last - first;
+  found.payload_bits = payload_bits_;
+  found.type = type_;
+  found.dim = dim_;
+  found.gradients = gradients_;
+  found.stride = stride_;
+  found.gradient_rows = has_rows_ ? rows_.data() : nullptr;
+  found.divisors = has_divisors_ ? divisors_.data() : nullptr;
+  found.scales = has_scales_ ? scales_.data() : nullptr;
+  return found;
+}
+
+int64_t SortedOccurrences::CountKeys(int64_t begin, int64_t end) const {
+  const Occurrences found = Between(begin, end);
+  int64_t keys = 0;
+  for (int64_t i = 0; i < found.count; ++i) {
+    const uint64_t key = found.sorted[i] >> payload_bits_;
+    keys += i == 0 || found.sorted[i - 1] >> payload_bits_ != key;
+  }
+  return keys;
+}
+
+}  // namespace graph_opt

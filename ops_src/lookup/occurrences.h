@@ -1,0 +1,77 @@
+#ifndef GRAPH_OPT_LOOKUP_OCCURRENCES_H_
+#define GRAPH_OPT_LOOKUP_OCCURRENCES_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "lookup/bags.h"
+#include "lookup/parallel.h"
+#include "lookup/table_shards.h"
+#include "rows/row_kernels.h"
+
+namespace graph_opt {
+
+// A table whose lookups' gradients are summed by row.
+struct GradientTable {
+  TableShards shards;
+  int64_t dim = 0;
+  RowType type = RowType::kFloat;
+};
+
+// The gradients of one lookup's pooled rows.
+struct PooledGradient {
+  Bags bags;
+  int table = 0;
+  const void* gradients = nullptr;  // [num_bags, dim], rows `stride` elements apart
+  int64_t stride = 0;
+};
+
+// Keys [begin, end) of one table: what one thread does at a time.
+struct KeyRange {
+  int table;
+  int64_t begin;
+  int64_t end;
+};
+
+// Cuts the tables into ranges with about the same number of ids each. Where the cuts are changes
+// nothing in the results.
+std::vector<KeyRange> KeyRangesOf(const std::vector<GradientTable>& tables,
+                                  const std::vector<PooledGradient>& lookups, int num_threads);
+
+// The occurrences of the rows of one key range, sorted by key, those of one row in the order of
+// lookups and ids.
+class SortedOccurrences {
+ public:
+  // Reads the ids of all lookups of the range's table. Buffers of an earlier call are used again.
+  BagFault Collect(const KeyRange& range, const GradientTable& table,
+                   const std::vector<PooledGradient>& lookups);
+
+  // Those with keys in [begin, end), as the row kernels take them.
+  Occurrences Between(int64_t begin, int64_t end) const;
+
+  // How many different keys there are in [begin, end).
+  int64_t CountKeys(int64_t begin, int64_t end) const;
+
+ private:
+  class Collector;
+
+  std::vector<uint64_t> sorted_;
+  std::vector<uint64_t> scratch_;
+  size_t count_ = 0;
+  int payload_bits_ = 0;
+  RowType type_ = RowType::kFloat;
+  int64_t dim_ = 0;
+  const void* gradients_ = nullptr;
+  int64_t stride_ = 0;
+  bool has_rows_ = false;
+  bool has_divisors_ = false;
+  bool has_scales_ = false;
+  std::vector<const void*> rows_;
+  std::vector<float> divisors_;
+  std::vector<float> scales_;
+};
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_LOOKUP_OCCURRENCES_H_

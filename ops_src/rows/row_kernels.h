@@ -1,0 +1,92 @@
+#ifndef GRAPH_OPT_ROWS_ROW_KERNELS_H_
+#define GRAPH_OPT_ROWS_ROW_KERNELS_H_
+
+#include <stdint.h>
+
+#include "rows/row_types.h"
+
+namespace graph_opt {
+
+// Bags whose rows are found already: bag i has rows[offsets[i]] ... rows[offsets[i + 1] - 1].
+struct PoolBlock {
+  const void* const* rows;
+  const int64_t* offsets;  // num_bags + 1, from 0
+  int64_t num_bags;
+  const float* weights;  // beside rows, or null
+  int64_t dim;
+  RowType type;
+  Combiner combiner;
+  void* pooled;  // of the same type as the rows; bag i at element i * pooled_stride
+  int64_t pooled_stride;
+};
+
+// Occurrences of rows, sorted: each is key << payload_bits | payload. Those of one key are a run;
+// the key is the number of a table's row, and the payload says where its gradient comes from:
+//
+//   gradient of an occurrence = pooled_gradient / divisors[payload] * scales[payload]
+//
+// with pooled_gradient at gradient_rows[payload], or at gradients + payload * stride.
+struct Occurrences {
+  const uint64_t* sorted;
+  int64_t count;
+  int payload_bits;
+  RowType type;  // of the pooled gradients
+  int64_t dim;
+  const void* gradients;
+  int64_t stride;
+  const void* const* gradient_rows;  // or null
+  const float* divisors;             // or null; x / 0 is 0
+  const float* scales;               // or null
+};
+
+// Sums of the runs, in order: keys - first_key to indices, one row of `type` each to values.
+struct RunSums {
+  uint64_t first_key;
+  int64_t* indices;
+  void* values;
+};
+
+enum class UpdateRule { kGradientDescent, kMomentum, kNesterov, kAdagrad, kFtrl, kAdam };
+
+// The numbers of an optimizer; each rule reads its own.
+struct UpdateNumbers {
+  float learning_rate;
+  float momentum;  // kMomentum, kNesterov
+  float l1;        // kFtrl, as those below
+  float l2;
+  float l2_shrinkage;
+  float learning_rate_power;
+  float beta1;  // kAdam, as those below; its learning_rate is bias-corrected already
+  float beta2;
+  float epsilon;      // kAdam; kAdagrad adds it to the root (0 there: TensorFlow's first form)
+  bool update_slots;  // kAdagrad
+  bool multiply_linear_by_lr;  // kFtrl
+};
+
+// A table, or one shard, with the optimizer's slots, all [rows, dim]: row 0 is first_key.
+struct UpdateRows {
+  UpdateRule rule;
+  UpdateNumbers numbers;
+  uint64_t first_key;
+  float* table;
+  float* slots[2];  // those the rule has: momentum; accumulator; accumulator, linear; m, v
+};
+
+// What is compiled once for each instruction set.
+struct RowKernels {
+  const char* name;
+  void (*pool)(const PoolBlock& block);
+  // Returns how many runs there were.
+  int64_t (*sum_runs)(const Occurrences& occurrences, const RunSums& sums);
+  void (*update_runs)(const Occurrences& occurrences, const UpdateRows& rows);
+};
+
+// The fastest that this machine runs.
+const RowKernels& BestRowKernels();
+
+// For tests: all that this machine runs, the slowest first, null at the end.
+const RowKernels* const* RunnableRowKernels();
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_ROWS_ROW_KERNELS_H_

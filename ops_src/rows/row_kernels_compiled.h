@@ -1,0 +1,178 @@
+// The functions of row_kernels.h, compiled once for each instruction set (vector_lanes.h).
+#ifndef GRAPH_OPT_ROWS_ROW_KERNELS_COMPILED_H_
+#define GRAPH_OPT_ROWS_ROW_KERNELS_COMPILED_H_
+
+#include "rows/row_kernels.h"
+#include "rows/run_sums.h"
+#include "rows/update_rules.h"
+#include "rows/vector_lanes.h"
+
+namespace graph_opt {
+namespace GRAPH_OPT_SET {
+
+// TensorFlow's SparseSegment ops add the first `n % 8` rows (8 for 0, 9 for 1), then eight by
+// eight, each eight summed on its own. The same order gives the same bits.
+inline int64_t RowsBeforeEights(int64_t n) {
+  if (n <= 9) return n;
+  const int64_t rest = n % 8;
+  return rest < 2 ? rest + 8 : rest;
+}
+
+// Columns [at, at + kParts * kLanes) of a bag's rows, summed. `some` is the number of columns when
+// they are fewer than one vector, else 0.
+template <typename T, int kParts>
+struct Columns {
+  static inline Floats Read(const void* row, int64_t at, int part, int some) {
+    const T* from = static_cast<const T*>(row) + at + part * kLanes;
+    return some == 0 ? Load(from) : LoadSome(from, some);
+  }
+
+  static inline void Write(const Floats* lanes, T* to, int some) {
+    for (int p = 0; p < kParts; ++p) {
+      if (some == 0) {
+        Store(lanes[p], to + p * kLanes);
+      } else {
+        StoreSome(lanes[p], to, some);
+      }
+    }
+  }
+
+  static inline void Sum(const void* const* rows, int64_t n, int64_t at, int some, Floats* total) {
+    for (int p = 0; p < kParts; ++p) total[p] = Read(rows[0], at, p, some);
+    const int64_t first = RowsBeforeEights(n);
+    for (int64_t j = 1; j < first; ++j) {
+      for (int p = 0; p < kParts; ++p) total[p] += Read(rows[j], at, p, some);
+    }
+    for (int64_t j = first; j < n; j += 8) {
+      Floats eight[kParts];
+      for (int p = 0; p < kParts; ++p) eight[p] = Read(rows[j], at, p, some);
+      for (int64_t i = j + 1; i < j + 8; ++i) {
+        for (int p = 0; p < kParts; ++p) eight[p] += Read(rows[i], at, p, some);
+      }
+      for (int p = 0; p < kParts; ++p) total[p] += eight[p];
+    }
+  }
+
+  static inline void WeightedSum(const void* const* rows, const float* weights, int64_t n,
+                                 int64_t at, int some, Floats* total) {
+    for (int p = 0; p < kParts; ++p) total[p] = Read(rows[0], at, p, some) * Broadcast(weights[0]);
+    for (int64_t j = 1; j < n; ++j) {
+      const Floats weight = Broadcast(weights[j]);
+      for (int p = 0; p < kParts; ++p) total[p] += Read(rows[j], at, p, some) * weight;
+    }
+  }
+};
+
+// What a bag's sum is divided by; 0 where it is not divided, or by nothing.
+inline float DivisorOf(const PoolBlock& block, int64_t begin, int64_t end) {
+  const int64_t n = end - begin;
+  if (block.combiner == Combiner::kSum) return 0;
+  if (block.weights == nullptr) {
+    return block.combiner == Combiner::kMean ? static_cast<float>(n)
+                                             : static_cast<float>(sqrt(static_cast<double>(n)));
+  }
+  float total = 0;
+  for (int64_t j = begin; j < end; ++j) {
+    const float weight = block.weights[j];
+    total += block.combiner == Combiner::kMean ? weight : weight * weight;
+  }
+  return block.combiner == Combiner::kMean ? total : sqrtf(total);
+}
+
+template <typename T, int kParts>
+inline void PoolColumns(const PoolBlock& block, int64_t begin, int64_t end, float divisor,
+                        int64_t at, int some, T* pooled) {
+  typedef Columns<T, kParts> Part;
+  Floats total[kParts];
+  const void* const* rows = block.rows + begin;
+  const int64_t n = end - begin;
+  if (block.weights == nullptr) {
+    Part::Sum(rows, n, at, some, total);
+  } else {
+    Part::WeightedSum(rows, block.weights + begin, n, at, some, total);
+  }
+  if (block.combiner != Combiner::kSum) {
+    // TensorFlow multiplies short bags without weights by the inverse, and divides all others.
+    const bool multiplies = block.weights == nullptr && n < 10;
+    const Floats by = Broadcast(multiplies ? 1.0f / divisor : divisor);
+    for (int p = 0; p < kParts; ++p) {
+      total[p] = multiplies ? total[p] * by : divisor == 0 ? Floats{} : total[p] / by;
+    }
+  }
+  Part::Write(total, pooled + at, some);
+}
+
+template <typename T>
+inline void PoolBag(const PoolBlock& block, int64_t begin, int64_t end, T* pooled) {
+  const int64_t dim = block.dim;
+  if (begin == end) {
+    memset(pooled, 0, dim * sizeof(T));
+    return;
+  }
+  const float divisor = DivisorOf(block, begin, end);
+  int64_t at = 0;
+  for (; at + 4 * kLanes <= dim; at += 4 * kLanes) {
+    PoolColumns<T, 4>(block, begin, end, divisor, at, 0, pooled);
+  }
+  for (; at + kLanes <= dim; at += kLanes) {
+    PoolColumns<T, 1>(block, begin, end, divisor, at, 0, pooled);
+  }
+  if (at < dim) {
+    PoolColumns<T, 1>(block, begin, end, divisor, at, static_cast<int>(dim - at), pooled);
+  }
+}
+
+template <typename T>
+inline void CopyRow(const void* row, int64_t dim, T* to) {
+  const T* from = static_cast<const T*>(row);
+  constexpr int64_t kStep = kLanes * 4 / static_cast<int64_t>(sizeof(T));
+  int64_t at = 0;
+  for (; at + kStep <= dim; at += kStep) {
+    const Floats bits = Load(reinterpret_cast<const float*>(from + at));
+    Store(bits, reinterpret_cast<float*>(to + at));
+  }
+  for (; at < dim; ++at) to[at] = from[at];
+}
+
+template <typename T>
+inline void PoolTyped(const PoolBlock& block) {
+  const int64_t count = block.offsets[block.num_bags];
+  const int64_t row_bytes = block.dim * static_cast<int64_t>(sizeof(T));
+  const int64_t ahead = RowsAhead(row_bytes);
+  int64_t fetched = 0;
+  for (int64_t i = 0; i < block.num_bags; ++i) {
+    const int64_t begin = block.offsets[i];
+    const int64_t end = block.offsets[i + 1];
+    const int64_t fetch_end = end + ahead < count ? end + ahead : count;
+    for (; fetched < fetch_end; ++fetched) FetchRow(block.rows[fetched], row_bytes);
+    T* pooled = static_cast<T*>(block.pooled) + i * block.pooled_stride;
+    if (end - begin == 1 && block.weights == nullptr) {
+      CopyRow(block.rows[begin], block.dim, pooled);
+    } else {
+      PoolBag(block, begin, end, pooled);
+    }
+  }
+}
+
+void Pool(const PoolBlock& block) {
+  switch (block.type) {
+    case RowType::kFloat:
+      return PoolTyped<float>(block);
+    case RowType::kHalf:
+      return PoolTyped<Half>(block);
+    case RowType::kBfloat16:
+      return PoolTyped<Bfloat16>(block);
+  }
+}
+
+extern const RowKernels kRowKernels;
+#define GRAPH_OPT_TEXT_OF(set) #set
+#define GRAPH_OPT_NAME_OF(set) GRAPH_OPT_TEXT_OF(set)
+const RowKernels kRowKernels = {GRAPH_OPT_NAME_OF(GRAPH_OPT_SET), Pool, SumRuns, UpdateRuns};
+#undef GRAPH_OPT_NAME_OF
+#undef GRAPH_OPT_TEXT_OF
+
+}  // namespace GRAPH_OPT_SET
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_ROWS_ROW_KERNELS_COMPILED_H_

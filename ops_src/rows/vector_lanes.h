@@ -1,0 +1,160 @@
+// Vectors of float, as wide as the instruction set this file is compiled for.
+//
+// No include guard beyond one translation unit: row_kernels_<set>.cc each compile it with flags of
+// their own, into the namespace GRAPH_OPT_SET, so that no function compiled for one set can be
+// linked where another was meant. For the same reason nothing of the standard library's templates
+// may be used here.
+#ifndef GRAPH_OPT_ROWS_VECTOR_LANES_H_
+#define GRAPH_OPT_ROWS_VECTOR_LANES_H_
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#include "rows/row_types.h"
+
+#ifndef GRAPH_OPT_SET
+#error "GRAPH_OPT_SET must name the namespace of this instruction set"
+#endif
+
+namespace graph_opt {
+namespace GRAPH_OPT_SET {
+
+#if defined(__AVX512F__)
+constexpr int kLanes = 16;
+#elif defined(__AVX2__)
+constexpr int kLanes = 8;
+#else
+constexpr int kLanes = 4;
+#endif
+
+typedef float Floats __attribute__((vector_size(4 * kLanes)));
+typedef uint32_t Words __attribute__((vector_size(4 * kLanes)));
+typedef uint16_t Halves __attribute__((vector_size(2 * kLanes)));
+
+inline Floats Broadcast(float value) { return Floats{} + value; }
+
+inline Floats Load(const float* from) {
+  Floats lanes;
+  memcpy(&lanes, from, sizeof(lanes));
+  return lanes;
+}
+
+inline void Store(Floats lanes, float* to) { memcpy(to, &lanes, sizeof(lanes)); }
+
+// The first `count` lanes, 1 to kLanes - 1; the others are 0.
+inline Floats LoadSome(const float* from, int count) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), from);
+#elif defined(__AVX2__)
+  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return _mm256_maskload_ps(from, _mm256_cmpgt_epi32(_mm256_set1_epi32(count), lane));
+#else
+  Floats lanes{};
+  for (int i = 0; i < count; ++i) lanes[i] = from[i];
+  return lanes;
+#endif
+}
+
+inline void StoreSome(Floats lanes, float* to, int count) {
+#if defined(__AVX512F__)
+  _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << count) - 1), lanes);
+#elif defined(__AVX2__)
+  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  _mm256_maskstore_ps(to, _mm256_cmpgt_epi32(_mm256_set1_epi32(count), lane), lanes);
+#else
+  for (int i = 0; i < count; ++i) to[i] = lanes[i];
+#endif
+}
+
+inline Floats SquareRoot(Floats x) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_sqrt_ps(0xffff, x);
+#elif defined(__AVX2__)
+  return _mm256_sqrt_ps(x);
+#elif defined(__SSE2__)
+  return _mm_sqrt_ps(x);
+#else
+  for (int i = 0; i < kLanes; ++i) x[i] = sqrtf(x[i]);
+  return x;
+#endif
+}
+
+// Lanes of `yes` where `mask` is all ones, else of `no`.
+inline Floats Choose(Words mask, Floats yes, Floats no) {
+  return (Floats)((mask & (Words)yes) | (~mask & (Words)no));
+}
+
+inline Floats Least(Floats a, Floats b) { return Choose((Words)(b < a), b, a); }
+inline Floats Greatest(Floats a, Floats b) { return Choose((Words)(a < b), b, a); }
+
+// bfloat16 is the upper half of a float; rounding is to nearest, ties to even.
+inline Floats Load(const Bfloat16* from) {
+  Halves bits;
+  memcpy(&bits, from, sizeof(bits));
+  return (Floats)(__builtin_convertvector(bits, Words) << 16);
+}
+
+inline void Store(Floats lanes, Bfloat16* to) {
+  const Words bits = (Words)lanes;
+  const Words rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  const Words quiet = ((bits >> 16) & 0x8000) | 0x7fc0;
+  const Words is_nan = (Words)(lanes != lanes);
+  const Words chosen = (is_nan & quiet) | (~is_nan & rounded);
+  const Halves halves = __builtin_convertvector(chosen, Halves);
+  memcpy(to, &halves, sizeof(halves));
+}
+
+#if defined(__AVX512F__)
+inline Floats Load(const Half* from) {
+  // The masked forms do the same, and spare GCC 12's warning of an uninitialized operand.
+  return _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+}
+inline void Store(Floats lanes, Half* to) {
+  _mm256_storeu_si256(
+      reinterpret_cast<__m256i*>(to),
+      _mm512_maskz_cvtps_ph(0xffff, lanes, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+#elif defined(__AVX2__)
+inline Floats Load(const Half* from) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+inline void Store(Floats lanes, Half* to) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
+                   _mm256_cvtps_ph(lanes, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+#else
+inline Floats Load(const Half* from) {
+  Floats lanes;
+  for (int i = 0; i < kLanes; ++i) lanes[i] = HalfToFloat(from[i]);
+  return lanes;
+}
+inline void Store(Floats lanes, Half* to) {
+  for (int i = 0; i < kLanes; ++i) to[i] = FloatToHalf(lanes[i]);
+}
+#endif
+
+template <typename Short>
+inline Floats LoadSome(const Short* from, int count) {
+  Short padded[kLanes] = {};
+  for (int i = 0; i < count; ++i) padded[i] = from[i];
+  return Load(padded);
+}
+
+template <typename Short>
+inline void StoreSome(Floats lanes, Short* to, int count) {
+  Short padded[kLanes];
+  Store(lanes, padded);
+  for (int i = 0; i < count; ++i) to[i] = padded[i];
+}
+
+}  // namespace GRAPH_OPT_SET
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_ROWS_VECTOR_LANES_H_

@@ -1,0 +1,202 @@
+// The functors of group lookups without TensorFlow, on random groups, against loops in double.
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "group_functors_testing.h"
+#include "lookup/radix_sort.h"
+
+namespace graph_opt {
+namespace {
+
+void PoolsAsTheLoopDoes(const RowKernels& kernels, int seed) {
+  Random random(seed);
+  Group group(&random, 3, 5, seed % 2 == 1, seed % 10 == 4 || seed % 10 == 7);
+  Threads threads(1 + seed % 3);
+  CHECK(GroupLookup(group.Tables(), group.Lookups(), kernels, &threads).kind == BagFault::kNone);
+  for (size_t i = 0; i < group.bags.size(); ++i) {
+    const OwnedTable& table = group.tables[group.lookup_tables[i]];
+    const auto lists = Lists(*group.bags[i]);
+    for (size_t bag = 0; bag < lists.size(); ++bag) {
+      const double norm = NormOf(lists[bag], group.bags[i]->bags.combiner);
+      for (int64_t d = 0; d < table.dim; ++d) {
+        double sum = 0;
+        for (const Occurrence& one : lists[bag]) sum += table.Row(one.id)[d] * one.weight;
+        CHECK(Near(lists[bag].empty() ? 0 : sum / norm, group.pooled[i][bag * table.dim + d]));
+      }
+    }
+  }
+}
+
+void SumsGradientsByRow(const RowKernels& kernels, int seed) {
+  Random random(seed);
+  const Group group(&random, 2, 4, seed % 2 == 1, seed % 10 == 4 || seed % 10 == 7);
+  std::vector<GradientTable> tables(group.tables.size());
+  for (size_t t = 0; t < tables.size(); ++t) {
+    tables[t].shards = group.tables[t].map;
+    tables[t].dim = group.tables[t].dim;
+  }
+  Threads threads(1 + seed % 3);
+  GroupGradient::Buffers buffers;
+  GroupGradient gradient(tables, group.Gradients(), kernels, &threads, &buffers);
+  CHECK(gradient.Sort().kind == BagFault::kNone);
+  std::vector<std::vector<std::vector<int64_t>>> indices(tables.size());
+  std::vector<std::vector<std::vector<float>>> values(tables.size());
+  std::vector<std::vector<GroupGradient::ShardSums>> sums(tables.size());
+  for (size_t t = 0; t < tables.size(); ++t) {
+    for (int shard = 0; shard < tables[t].shards.num_shards(); ++shard) {
+      const int64_t rows = gradient.NumRows(static_cast<int>(t), shard);
+      indices[t].emplace_back(rows);
+      values[t].emplace_back(rows * tables[t].dim);
+      sums[t].push_back({indices[t].back().data(), values[t].back().data()});
+    }
+  }
+  gradient.SumRows(sums);
+  for (size_t t = 0; t < tables.size(); ++t) {
+    const auto expected = group.Expected(static_cast<int>(t));
+    auto next = expected.begin();
+    for (int shard = 0; shard < tables[t].shards.num_shards(); ++shard) {
+      for (size_t j = 0; j < indices[t][shard].size(); ++j, ++next) {
+        CHECK(next != expected.end());
+        CHECK(next->first == tables[t].shards.first_key(shard) + indices[t][shard][j]);
+        for (int64_t d = 0; d < tables[t].dim; ++d) {
+          CHECK(Near(next->second[d], values[t][shard][j * tables[t].dim + d]));
+        }
+      }
+    }
+    CHECK(next == expected.end());
+  }
+}
+
+void UpdatesOnlyRowsLookedUp(const RowKernels& kernels, int seed) {
+  Random random(seed);
+  Group group(&random, 2, 3, false, seed % 10 == 4 || seed % 10 == 7);
+  const std::vector<OwnedTable> before = group.tables;
+  std::vector<UpdatedTable> updated(group.tables.size());
+  for (size_t t = 0; t < updated.size(); ++t) {
+    updated[t].table.shards = group.tables[t].map;
+    updated[t].table.dim = group.tables[t].dim;
+    for (auto& part : group.tables[t].parts) {
+      updated[t].shards.push_back({part.data(), {nullptr, nullptr}});
+    }
+  }
+  UpdateNumbers numbers{};
+  numbers.learning_rate = 0.5f;
+  Threads threads(1 + seed % 3);
+  CHECK(GroupApply(UpdateRule::kGradientDescent, numbers, updated, group.Gradients(), kernels,
+                   &threads)
+            .kind == BagFault::kNone);
+  for (size_t t = 0; t < updated.size(); ++t) {
+    auto expected = group.Expected(static_cast<int>(t));
+    for (int64_t id = 0; id < before[t].map.num_rows(); ++id) {
+      std::vector<double>& sum = expected[before[t].map.KeyOf(id)];
+      const bool looked_up = !sum.empty();
+      sum.resize(before[t].dim);
+      for (int64_t d = 0; d < before[t].dim; ++d) {
+        const float was = before[t].Row(id)[d];
+        const float is = group.tables[t].Row(id)[d];
+        CHECK(looked_up ? Near(was - 0.5 * sum[d], is) : is == was);
+      }
+    }
+  }
+}
+
+void SixteenBitRowsAreRoundedOnce(const RowKernels& kernels) {
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    const Half half = {static_cast<uint16_t>(bits)};
+    const bool is_nan = (bits & 0x7c00) == 0x7c00 && (bits & 0x3ff) != 0;
+    CHECK(is_nan || FloatToHalf(HalfToFloat(half)).bits == bits);
+  }
+  CHECK(FloatToHalf(65519.0f).bits == 0x7bff && FloatToHalf(65520.0f).bits == 0x7c00);
+  CHECK(FloatToHalf(2049.0f).bits == FloatToHalf(2048.0f).bits);
+  for (RowType type : {RowType::kHalf, RowType::kBfloat16}) {
+    const int64_t dim = 19;
+    const uint16_t one = type == RowType::kHalf ? 0x3c00 : 0x3f80;
+    std::vector<uint16_t> row(dim, one);
+    std::vector<uint16_t> pooled(dim);
+    std::vector<const void*> rows(3, row.data());
+    const int64_t offsets[] = {0, 3};
+    PoolBlock block{rows.data(),    offsets,       1,  nullptr, dim, type,
+                    Combiner::kSum, pooled.data(), dim};
+    kernels.pool(block);
+    for (uint16_t value : pooled) CHECK(value == (type == RowType::kHalf ? 0x4200 : 0x4040));
+  }
+}
+
+void FaultsAreFound(const RowKernels& kernels) {
+  Random random(1);
+  const OwnedTable table(&random, 10, 4, 1, Partition::kMod);
+  std::vector<int64_t> ids = {1, 2, 10, 3};
+  std::vector<int64_t> rows = {0, 1, 1, 2};
+  std::vector<float> pooled(3 * 4);
+  Lookup lookup;
+  lookup.bags.layout = Bags::kSparse;
+  lookup.bags.ids = ids.data();
+  lookup.bags.num_ids = 4;
+  lookup.bags.positions = rows.data();
+  lookup.bags.num_bags = 3;
+  lookup.pooled = pooled.data();
+  lookup.pooled_stride = 4;
+  Threads threads(2);
+  const auto fault = [&] { return GroupLookup({table.AsTable()}, {lookup}, kernels, &threads); };
+  CHECK(fault().kind == BagFault::kIdOutOfRange && fault().bag == 1 && fault().id == 10);
+  ids[2] = std::numeric_limits<int64_t>::max();
+  CHECK(fault().kind == BagFault::kIdOutOfRange);
+  ids[2] = 9;
+  CHECK(fault().kind == BagFault::kNone);
+  for (const std::vector<int64_t>& bad :
+       std::vector<std::vector<int64_t>>{{0, 1, 0, 2}, {0, 1, 1, 3}, {-1, 0, 0, 0}, {2, 1, 1, 0}}) {
+    rows = bad;
+    lookup.bags.positions = rows.data();
+    CHECK(fault().kind == BagFault::kPositionsOutOfOrder);
+  }
+  lookup.bags.layout = Bags::kRagged;
+  for (const std::vector<int64_t>& bad : std::vector<std::vector<int64_t>>{
+           {1, 2, 3, 4}, {0, 3, 2, 4}, {0, 1, 2, 3}, {0, 1, 2, 5}, {0, -1, 2, 4}}) {
+    rows = bad;
+    lookup.bags.positions = rows.data();
+    CHECK(fault().kind == BagFault::kPositionsOutOfOrder);
+  }
+  lookup.bags.num_bags = 0;
+  CHECK(fault().kind == BagFault::kPositionsOutOfOrder);
+}
+
+void SortsAndKeepsTheOrderOfEqualKeys() {
+  for (const auto& shape : std::vector<std::pair<size_t, int>>{
+           {0, 5}, {5, 3}, {191, 9}, {192, 1}, {1000, 0}, {5000, 13}, {3000, 40}}) {
+    Random random(static_cast<uint32_t>(shape.first));
+    const int low = 20;
+    std::vector<uint64_t> words;
+    for (size_t i = 0; i < shape.first; ++i) {
+      const uint64_t wide = uint64_t{random()} << 32 | random();
+      const uint64_t key = wide & ((uint64_t{1} << shape.second) - 1);
+      words.push_back(key << low | i);
+    }
+    std::vector<uint64_t> expected = words;
+    std::sort(expected.begin(), expected.end());
+    std::vector<uint64_t> scratch;
+    RadixSort(low, low + shape.second, &words, &scratch, shape.first);
+    CHECK(words == expected);
+  }
+}
+
+}  // namespace
+}  // namespace graph_opt
+
+int main() {
+  using namespace graph_opt;
+  SortsAndKeepsTheOrderOfEqualKeys();
+  int sets = 0;
+  for (const RowKernels* const* set = RunnableRowKernels(); *set != nullptr; ++set, ++sets) {
+    std::printf("%s\n", (*set)->name);
+    SixteenBitRowsAreRoundedOnce(**set);
+    FaultsAreFound(**set);
+    for (int seed = 0; seed < 60; ++seed) {
+      PoolsAsTheLoopDoes(**set, seed);
+      SumsGradientsByRow(**set, seed);
+      UpdatesOnlyRowsLookedUp(**set, seed);
+    }
+  }
+  CHECK(sets >= 1);
+  return 0;
+}
