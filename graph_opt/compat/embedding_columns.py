@@ -1,0 +1,151 @@
+"""TensorFlow's embedding columns, with a lookup that is chosen by whoever made the column.
+
+`tf.feature_column.embedding_column` makes an `EmbeddingColumn`, a private method of which does the
+lookup when a model is built from it. A subclass replaces that one method; everything else of the
+column, its variable and the variable's name above all, is TensorFlow's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import Any, Callable, Iterator, List, NamedTuple, Optional
+
+from tensorflow.python.feature_column import feature_column_v2
+
+from graph_opt.compat import tf
+
+_Stock: Any = feature_column_v2.EmbeddingColumn
+
+
+class ColumnLookup(NamedTuple):
+    """What a column is to look up.
+
+    Attributes:
+      column: The embedding column.
+      inputs: TensorFlow's cache of the features of one model input: the same object for all
+        columns of a call of `input_layer`, `linear_model` or a layer.
+      table: The variable, perhaps partitioned.
+      ids: SparseTensor.
+      weights: SparseTensor or None.
+      stock: Looks up as TensorFlow does.
+    """
+
+    column: Any
+    inputs: Any
+    table: Any
+    ids: Any
+    weights: Any
+    stock: Callable[[], Any]
+
+
+Lookup = Callable[[ColumnLookup], Any]
+
+
+class _Scopes(threading.local):
+    def __init__(self) -> None:
+        self.made: List[Callable[[Any], Lookup]] = []
+        self.inputs: List[Any] = []
+
+
+_scopes = _Scopes()
+_patch_lock = threading.Lock()
+_patch_users = 0
+
+
+class _ColumnWithLookup(feature_column_v2.EmbeddingColumn):
+    """An EmbeddingColumn that hands its lookup over."""
+
+    graph_opt_lookup: Optional[Lookup] = None  # lost by copies, which are stock columns again
+
+    def get_dense_tensor(self, transformation_cache: Any, state_manager: Any) -> Any:
+        """As TensorFlow's; remembers the features that it is for."""
+        with _for_inputs(transformation_cache):
+            return super().get_dense_tensor(transformation_cache, state_manager)
+
+    def _get_dense_tensor(
+        self, inputs: Any, weight_collections: Any = None, trainable: Any = None
+    ) -> Any:
+        with _for_inputs(inputs):
+            return super()._get_dense_tensor(inputs, weight_collections, trainable)
+
+    def _get_dense_tensor_internal_helper(self, sparse_tensors: Any, embedding_weights: Any) -> Any:
+        def stock() -> Any:
+            return _Stock._get_dense_tensor_internal_helper(self, sparse_tensors, embedding_weights)
+
+        if self.graph_opt_lookup is None or not _scopes.inputs:
+            return stock()
+        return self.graph_opt_lookup(
+            ColumnLookup(
+                self,
+                _scopes.inputs[-1],
+                embedding_weights,
+                sparse_tensors.id_tensor,
+                sparse_tensors.weight_tensor,
+                stock,
+            )
+        )
+
+
+# A saved model names the class; it is to be found where graph_opt is not.
+_ColumnWithLookup.__name__ = _Stock.__name__
+
+
+@contextlib.contextmanager
+def embedding_columns_with(made: Callable[[Any], Lookup]) -> Iterator[None]:
+    """Calls `made` with each embedding column that this thread makes; it returns its lookup.
+
+    For the time of the scope, and no longer, `EmbeddingColumn.__new__` is another function.
+
+    Args:
+      made: Called once for each column, right after it is made.
+    """
+    _scopes.made.append(made)
+    _patch()
+    try:
+        yield
+    finally:
+        _scopes.made.pop()
+        _restore()
+
+
+@contextlib.contextmanager
+def _for_inputs(inputs: Any) -> Iterator[None]:
+    _scopes.inputs.append(inputs)
+    try:
+        yield
+    finally:
+        _scopes.inputs.pop()
+
+
+def _new_column(cls: Any, *arguments: Any, **named: Any) -> Any:
+    new = _stock_new.__func__
+    if cls is not _Stock or not _scopes.made:
+        return new(cls, *arguments, **named)
+    column = new(_ColumnWithLookup, *arguments, **named)
+    column.graph_opt_lookup = _scopes.made[-1](column)
+    return column
+
+
+_stock_new = vars(_Stock)["__new__"]  # as it stands there: a static method
+
+
+def _patch() -> None:
+    global _patch_users
+    with _patch_lock:
+        _patch_users += 1
+        _Stock.__new__ = _new_column
+
+
+def _restore() -> None:
+    global _patch_users
+    with _patch_lock:
+        _patch_users -= 1
+        if _patch_users == 0:
+            _Stock.__new__ = _stock_new
+
+
+def restore_from_checkpoint(column: Any, table: Any) -> None:
+    """Has the table initialized from the checkpoint that the column names, if it names one."""
+    if column.ckpt_to_load_from is not None:
+        tf.train.init_from_checkpoint(column.ckpt_to_load_from, {column.tensor_name_in_ckpt: table})
