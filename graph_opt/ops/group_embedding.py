@@ -56,6 +56,12 @@ class GroupAttributes(NamedTuple):
       default_ids: [L]. The row that an empty bag gives; -1 is zeros.
       partition_strategy: mod or div.
       safe: Drop ids < 0 and weights not > 0 as tf.nn.safe_embedding_lookup_sparse does.
+      columns: Empty, or [L]: the results of all lookups are one tensor [B, columns_width], as are
+        their gradients; lookup i has the D columns from columns[i] on, together they have all.
+        The lookups then have the same B and type.
+      columns_width: With columns only.
+      filled_ids: Empty, or [L], of gradients and updates: the row that gets a gradient of zero from
+        an empty bag, as with tf.nn.safe_embedding_lookup_sparse; -1 is none.
     """
 
     lookup_tables: Sequence[int]
@@ -67,6 +73,9 @@ class GroupAttributes(NamedTuple):
     default_ids: Sequence[int]
     partition_strategy: str = "mod"
     safe: bool = True
+    columns: Sequence[int] = ()
+    columns_width: int = 0
+    filled_ids: Sequence[int] = ()
 
     @classmethod
     def of(cls, op: tf.Operation) -> GroupAttributes:
@@ -81,7 +90,7 @@ class GroupAttributes(NamedTuple):
         """Those of some of the lookups, with the tables they read.
 
         Args:
-          lookups: Numbers of the lookups to keep, ascending.
+          lookups: Numbers of the lookups to keep, ascending; with columns, all of them.
         """
         tables = self.tables_of(lookups)
         return self._replace(
@@ -117,12 +126,13 @@ def group_embedding_lookup(
       tables: The shards of each table, [rows, D]: resource handles, or all tensors.
       ids: What is looked up.
       attributes: How.
-      dtypes: [L]. The type of each lookup's table: float32, float16 or bfloat16.
+      dtypes: [L], or [1] with columns. The type of each lookup's table: float32, float16 or
+        bfloat16.
       name: Name of the node.
 
     Returns:
-      [B, D] for each lookup. The op fails with InvalidArgumentError, naming the table, the row and
-      the id, when an id is out of range.
+      [B, D] for each lookup, or with columns one [B, columns_width]. The op fails with
+      InvalidArgumentError, naming the table, the row and the id, when an id is out of range.
 
     Example:
       >>> pooled = group_embedding_lookup([table.handle], ids, attributes, [tf.float32])
@@ -163,7 +173,7 @@ def group_embedding_gradient(
       ids: What was looked up.
       attributes: How.
       table_rows: int64 vector, the rows of each shard.
-      gradients: [L]. Of the pooled rows.
+      gradients: [L], or [1] with columns. Of the pooled rows.
       table_dtypes: The type of each shard.
       name: Name of the node.
 
@@ -196,7 +206,7 @@ def group_embedding_weights_gradient(
       tables: The shards of each table.
       ids: What was looked up.
       attributes: How.
-      gradients: [L]. Of the pooled rows.
+      gradients: [L], or [1] with columns. Of the pooled rows.
       name: Name of the node.
     """
     arguments = {"gradients": list(gradients), **ids.inputs(), **attributes._asdict()}
@@ -233,7 +243,7 @@ def group_embedding_apply(
         (`GroupEmbeddingApply` in ops_src/apply/group_apply_ops.cc).
       ids: What was looked up.
       attributes: How.
-      gradients: [L]. Of the pooled rows.
+      gradients: [L], or [1] with columns. Of the pooled rows.
       use_nesterov: Of Momentum.
       update_slots: Of Adagrad.
       multiply_linear_by_lr: Of Ftrl.

@@ -30,13 +30,15 @@ def register_gradients() -> None:
 def _differentiate(op: tf.Operation, *gradients: Any) -> List[Any]:
     attributes = GroupAttributes.of(op)
     tables, ids = _inputs_of(op, attributes)
-    lookups = [i for i, g in enumerate(gradients) if not _stands_for_none(g, op.outputs[i])]
+    pooled = [i for i, g in enumerate(gradients) if not _stands_for_none(g, op.outputs[i])]
     results: List[Any] = [None] * len(op.inputs)
-    if not lookups:
+    if not pooled:
         return results
+    # The one tensor of columns has all lookups.
+    lookups = list(range(len(attributes.lookup_tables))) if attributes.columns else pooled
     kept = attributes.only(lookups)
     kept_ids = _only(ids, attributes, lookups)
-    kept_gradients = [tf.convert_to_tensor(gradients[i]) for i in lookups]
+    kept_gradients = [tf.convert_to_tensor(gradients[i]) for i in pooled]
     kept_shards = [s for t in attributes.tables_of(lookups) for s in attributes.shards_of(t)]
     kept_tables = [tables[s] for s in kept_shards]
     with op.graph.colocate_with(op):
@@ -64,7 +66,7 @@ def _slices(
         table_rows = tf.stack([tf.cast(count, tf.int64) for count in rows])
     dtypes: List[Any] = []
     for table in range(len(attributes.table_shards)):
-        lookup = attributes.lookup_tables.index(table)
+        lookup = 0 if attributes.columns else attributes.lookup_tables.index(table)
         dtypes.extend([gradients[lookup].dtype] * attributes.table_shards[table])
     shard_gradients = group_embedding_gradient(ids, attributes, table_rows, gradients, dtypes)
     return [

@@ -6,6 +6,7 @@
 #include "apply/group_apply.h"
 #include "lookup/device_threads.h"
 #include "lookup/group_inputs.h"
+#include "lookup/pooled_rows.h"
 #include "lookup/variable_tables.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/lib/core/errors.h"
@@ -53,24 +54,16 @@ class GroupApplyKernel : public OpKernel {
     const int num_variables = attrs_.num_shards() * (1 + inputs_.slots);
     VariableTables variables;
     GroupInputs inputs;
-    OpInputList gradients;
+    std::vector<PooledGradient> lookups;
     std::vector<int64_t> dims;
     std::vector<UpdatedTable> tables;
     std::vector<int64_t> table_rows;
     UpdateNumbers numbers;
     OP_REQUIRES_OK(ctx, variables.Open(ctx, 0, num_variables, purpose_));
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
-    OP_REQUIRES_OK(ctx, ctx->input_list("gradients", &gradients));
-    OP_REQUIRES_OK(ctx, ReadGradients(gradients, attrs_, inputs, &dims));
+    OP_REQUIRES_OK(ctx, ReadGradients(ctx, attrs_, inputs, &lookups, &dims));
     OP_REQUIRES_OK(ctx, ReadTables(&variables, dims, &tables, &table_rows));
     OP_REQUIRES_OK(ctx, ReadNumbers(ctx, &numbers));
-    std::vector<PooledGradient> lookups(attrs_.num_lookups());
-    for (int i = 0; i < attrs_.num_lookups(); ++i) {
-      lookups[i].bags = inputs.bags(i);
-      lookups[i].table = attrs_.lookup_tables[i];
-      lookups[i].gradients = gradients[i].tensor_data().data();
-      lookups[i].stride = dims[lookups[i].table];
-    }
     DeviceThreads threads(ctx);
     const BagFault fault = GroupApply(rule_, numbers, tables, lookups, BestRowKernels(), &threads);
     OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, table_rows, name()));

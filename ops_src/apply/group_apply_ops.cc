@@ -12,6 +12,7 @@ namespace {
   Attr("optimizer: {'GradientDescent', 'Momentum', 'Adagrad', 'Ftrl', 'Adam'}") \
       .Attr("num_slots: int >= 0")                                              \
       .Attr("num_hyperparameters: int >= 1")                                    \
+      .Attr("num_gradients: int >= 1")                                          \
       .Attr("use_nesterov: bool = false")                                       \
       .Attr("update_slots: bool = true")                                        \
       .Attr("multiply_linear_by_lr: bool = false")                              \
@@ -35,6 +36,7 @@ gradients: Of the pooled rows.
 optimizer: The rule.
 num_slots: Shards times the optimizer's slots.
 num_hyperparameters: As listed above.
+num_gradients: L, or 1 with columns.
 use_nesterov: Momentum only.
 update_slots: Adagrad only.
 multiply_linear_by_lr: Ftrl only.
@@ -44,7 +46,7 @@ REGISTER_OP("GroupEmbeddingApply")
     .Input("tables: Ref(num_shards * float)")
     .Input("slots: Ref(num_slots * float)")
     .Input("hyperparameters: num_hyperparameters * float")
-    .GRAPH_OPT_GROUP_INPUTS.Input("gradients: num_lookups * float")
+    .GRAPH_OPT_GROUP_INPUTS.Input("gradients: num_gradients * float")
     .APPLY_ATTRS.GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc(GroupDoc(kDoc));
@@ -53,7 +55,7 @@ REGISTER_OP("ResourceGroupEmbeddingApply")
     .Input("tables: num_shards * resource")
     .Input("slots: num_slots * resource")
     .Input("hyperparameters: num_hyperparameters * float")
-    .GRAPH_OPT_GROUP_INPUTS.Input("gradients: num_lookups * float")
+    .GRAPH_OPT_GROUP_INPUTS.Input("gradients: num_gradients * float")
     .APPLY_ATTRS.GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc(GroupDoc(kDoc));

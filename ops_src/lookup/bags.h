@@ -32,6 +32,7 @@ struct Bags {
   const float* weights = nullptr;
   bool safe = true;
   int64_t default_id = -1;
+  int64_t filled_id = -1;  // of gradients only, see kFilled
   Combiner combiner = Combiner::kMean;
 
   bool drops_weights() const { return safe && weights != nullptr && combiner != Combiner::kSum; }
@@ -81,9 +82,14 @@ struct BagBlock {
   int64_t end;
 };
 
+// The place of an occurrence that is none: tf.nn.safe_embedding_lookup_sparse reads row `filled_id`
+// for an empty bag and then drops it, so that row has a gradient, which is zero. Optimizers with
+// momentum move it.
+constexpr int64_t kFilled = -2;
+
 // Calls occurrence(bag, k, id, weight) for each id of the block that counts, in order, k being its
-// place among the ids or -1 for `default_id`, and bag_end(bag) after each bag. False, with the bag,
-// when the positions are not in order.
+// place among the ids, -1 for `default_id` or kFilled, and bag_end(bag) after each bag. False, with
+// the bag, when the positions are not in order.
 template <typename Id, typename Occurrence, typename BagEnd>
 bool ForEachTyped(const Bags& bags, int64_t begin, int64_t end, int64_t* bad_bag,
                   const Occurrence& occurrence, const BagEnd& bag_end) {
@@ -111,8 +117,10 @@ bool ForEachTyped(const Bags& bags, int64_t begin, int64_t end, int64_t* bad_bag
       empty = false;
       if (!occurrence(bag, k, id, weight)) return true;
     }
-    if (empty && bags.default_id >= 0 && !occurrence(bag, int64_t{-1}, bags.default_id, 1.0f)) {
-      return true;
+    if (empty && bags.default_id >= 0) {
+      if (!occurrence(bag, int64_t{-1}, bags.default_id, 1.0f)) return true;
+    } else if (empty && bags.filled_id >= 0) {
+      if (!occurrence(bag, kFilled, bags.filled_id, 0.0f)) return true;
     }
     bag_end(bag);
   }

@@ -23,8 +23,11 @@
       .Attr("layouts: list(string) >= 1")                 \
       .Attr("weighted: list(bool) >= 1")                  \
       .Attr("default_ids: list(int) >= 1")                \
+      .Attr("filled_ids: list(int) = []")                 \
       .Attr("partition_strategy: {'mod', 'div'} = 'mod'") \
-      .Attr("safe: bool = true")
+      .Attr("safe: bool = true")                          \
+      .Attr("columns: list(int) = []")                    \
+      .Attr("columns_width: int = 0")
 
 namespace graph_opt {
 
@@ -47,9 +50,15 @@ combiners: [L]. sum, mean or sqrtn.
 layouts: [L]. sparse, ragged or dense.
 weighted: [L].
 default_ids: [L]. The row that an empty bag gives, or -1: zeros.
+filled_ids: Empty, or [L], of gradients and updates: the row that an empty bag gives a gradient of
+  zero, as tf.nn.safe_embedding_lookup_sparse does, or -1: none.
 partition_strategy: How ids are spread over shards, as in tf.nn.embedding_lookup.
 safe: Drop ids < 0, and weights not > 0 unless the combiner is sum, as
   tf.nn.safe_embedding_lookup_sparse does; else ids < 0 are errors.
+columns: Empty, or [L]: the pooled rows of all lookups are one tensor [B, columns_width], of which
+  lookup i has the columns from columns[i] on, as many as its table has; together all of them. So
+  are their gradients. The lookups then have equal B and type.
+columns_width: With columns only.
 )doc";
 }
 

@@ -1,5 +1,6 @@
 #include "lookup/group_inputs.h"
 
+#include "lookup/columns.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace graph_opt {
@@ -63,6 +64,7 @@ Status GroupAttrs::Read(OpKernelConstruction* ctx) {
   TF_RETURN_IF_ERROR(ctx->GetAttr("layouts", &layout_names));
   TF_RETURN_IF_ERROR(ctx->GetAttr("weighted", &weighted));
   TF_RETURN_IF_ERROR(ctx->GetAttr("default_ids", &default_ids));
+  TF_RETURN_IF_ERROR(ctx->GetAttr("filled_ids", &filled_ids));
   TF_RETURN_IF_ERROR(ctx->GetAttr("partition_strategy", &strategy));
   TF_RETURN_IF_ERROR(ctx->GetAttr("safe", &safe));
   int num_lookup_inputs;
@@ -77,6 +79,9 @@ Status GroupAttrs::Read(OpKernelConstruction* ctx) {
   TF_RETURN_IF_ERROR(LengthIs("layouts", layout_names.size(), lookups, "lookups"));
   TF_RETURN_IF_ERROR(LengthIs("weighted", weighted.size(), lookups, "lookups"));
   TF_RETURN_IF_ERROR(LengthIs("default_ids", default_ids.size(), lookups, "lookups"));
+  if (!filled_ids.empty()) {
+    TF_RETURN_IF_ERROR(LengthIs("filled_ids", filled_ids.size(), lookups, "lookups"));
+  }
   TF_RETURN_IF_ERROR(LengthIs("table_names", table_names.size(), table_shards.size(), "tables"));
   int with_weights = 0;
   for (bool is_weighted : weighted) with_weights += is_weighted;
@@ -108,7 +113,23 @@ Status GroupAttrs::Read(OpKernelConstruction* ctx) {
     TF_RETURN_IF_ERROR(ReadLayout(layout_names[i], &layouts[i]));
   }
   partition = strategy == "div" ? Partition::kDiv : Partition::kMod;
-  return Status();
+  return ReadColumns(ctx);
+}
+
+Status GroupAttrs::ReadColumns(OpKernelConstruction* ctx) {
+  tensorflow::int64 width;
+  TF_RETURN_IF_ERROR(ctx->GetAttr("columns", &columns));
+  TF_RETURN_IF_ERROR(ctx->GetAttr("columns_width", &width));
+  columns_width = width;
+  if (ctx->HasAttr("pooled_dtypes")) {
+    tensorflow::DataTypeVector dtypes;
+    TF_RETURN_IF_ERROR(ctx->GetAttr("pooled_dtypes", &dtypes));
+    TF_RETURN_IF_ERROR(LengthIs("pooled_dtypes", dtypes.size(), joined() ? 1 : num_lookups(),
+                                joined() ? "tensors of columns" : "lookups"));
+  }
+  if (!joined()) return Status();
+  TF_RETURN_IF_ERROR(LengthIs("columns", columns.size(), num_lookups(), "lookups"));
+  return WidthsOfColumns(columns, columns_width, &widths);
 }
 
 Status GroupInputs::Read(OpKernelContext* ctx, const GroupAttrs& attrs) {
@@ -130,6 +151,7 @@ Status GroupInputs::Read(OpKernelContext* ctx, const GroupAttrs& attrs) {
     bags.layout = attrs.layouts[i];
     bags.combiner = attrs.combiners[i];
     bags.default_id = attrs.default_ids[i];
+    if (!attrs.filled_ids.empty()) bags.filled_id = attrs.filled_ids[i];
     bags.safe = attrs.safe;
     bags.wide_ids = id.dtype() == tensorflow::DT_INT64;
     bags.ids = id.tensor_data().data();
@@ -231,30 +253,6 @@ Status GroupInputs::FlattenRows(const Tensor& positions, const Tensor& shape, Ba
   }
   bags->positions = rows.data();
   bags->stride = 1;
-  return Status();
-}
-
-Status ReadGradients(const OpInputList& gradients, const GroupAttrs& attrs,
-                     const GroupInputs& inputs, std::vector<int64_t>* dims) {
-  dims->assign(attrs.num_tables(), -1);
-  for (int i = 0; i < attrs.num_lookups(); ++i) {
-    const TensorShape& shape = gradients[i].shape();
-    TensorShape outer = shape;
-    if (shape.dims() > 0) outer.RemoveLastDims(1);
-    if (shape.dims() == 0 || outer != inputs.outer_shape(i)) {
-      return errors::InvalidArgument("gradient of lookup ", i, " has shape ", shape.DebugString(),
-                                     "; need ", inputs.outer_shape(i).DebugString(),
-                                     " and the table's width");
-    }
-    int64_t& dim = (*dims)[attrs.lookup_tables[i]];
-    const int64_t width = shape.dim_size(shape.dims() - 1);
-    if (dim >= 0 && dim != width) {
-      return errors::InvalidArgument("gradients of table ",
-                                     attrs.table_names[attrs.lookup_tables[i]], " have widths ",
-                                     dim, " and ", width);
-    }
-    dim = width;
-  }
   return Status();
 }
 

@@ -20,6 +20,10 @@ struct GroupAttrs {
   // Input of a table's first shard, counted from the first table.
   int first_shard(int table) const { return first_shards[table]; }
   int num_shards() const { return first_shards.back(); }
+  // Whether the pooled rows of all lookups are columns of one tensor.
+  bool joined() const { return !columns.empty(); }
+  // Which of the tensors of pooled rows, or of their gradients, has those of a lookup.
+  int pooled_of(int lookup) const { return joined() ? 0 : lookup; }
 
   std::vector<int> lookup_tables;
   std::vector<int> table_shards;
@@ -29,8 +33,15 @@ struct GroupAttrs {
   std::vector<Bags::Layout> layouts;
   std::vector<bool> weighted;
   std::vector<tensorflow::int64> default_ids;
+  std::vector<tensorflow::int64> filled_ids;  // empty: none
   Partition partition = Partition::kMod;
   bool safe = true;
+  std::vector<tensorflow::int64> columns;  // where joined(): the first one of each lookup
+  std::vector<int64_t> widths;             // and how many it has
+  int64_t columns_width = 0;
+
+ private:
+  tensorflow::Status ReadColumns(tensorflow::OpKernelConstruction* ctx);
 };
 
 // The inputs `ids`, `positions`, `shapes` and `weights` of a kernel call, checked, as bags.
@@ -52,10 +63,6 @@ class GroupInputs {
   std::vector<tensorflow::TensorShape> outer_shapes_;
   std::vector<std::vector<int64_t>> flat_rows_;  // of sparse ids with more than two dimensions
 };
-
-// Checks the gradients of the pooled rows against the lookups' shapes.
-tensorflow::Status ReadGradients(const tensorflow::OpInputList& gradients, const GroupAttrs& attrs,
-                                 const GroupInputs& inputs, std::vector<int64_t>* dims);
 
 tensorflow::Status RowTypeOf(tensorflow::DataType dtype, RowType* type);
 

@@ -8,6 +8,7 @@
 #include "lookup/group_gradient.h"
 #include "lookup/group_inputs.h"
 #include "lookup/group_lookup.h"
+#include "lookup/pooled_rows.h"
 #include "lookup/variable_tables.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/lib/core/errors.h"
@@ -15,6 +16,7 @@
 namespace graph_opt {
 namespace {
 
+using tensorflow::DataType;
 using tensorflow::OpInputList;
 using tensorflow::OpKernel;
 using tensorflow::OpKernelConstruction;
@@ -78,32 +80,17 @@ class GroupLookupKernel : public GroupKernel {
     OP_REQUIRES_OK(ctx, tensors.Open(ctx, 0, attrs_.num_shards(), VariableTables::kRead));
     OP_REQUIRES_OK(ctx, TablesOf(tensors, attrs_, &tables, &table_rows));
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
-    std::vector<Lookup> lookups(attrs_.num_lookups());
-    for (int i = 0; i < attrs_.num_lookups(); ++i) {
-      Lookup& lookup = lookups[i];
-      lookup.bags = inputs.bags(i);
-      lookup.table = attrs_.lookup_tables[i];
-      TensorShape shape = inputs.outer_shape(i);
-      OP_REQUIRES_OK(ctx, shape.AddDimWithStatus(tables[lookup.table].dim));
-      OP_REQUIRES(
-          ctx, ctx->expected_output_dtype(i) == TypeOf(tensors, lookup.table),
-          errors::InvalidArgument(name(), ": table '", attrs_.table_names[lookup.table], "' is of ",
-                                  tensorflow::DataTypeString(TypeOf(tensors, lookup.table)),
-                                  ", pooled_dtypes says ",
-                                  tensorflow::DataTypeString(ctx->expected_output_dtype(i))));
-      Tensor* pooled = nullptr;
-      OP_REQUIRES_OK(ctx, ctx->allocate_output(i, shape, &pooled));
-      lookup.pooled = const_cast<char*>(pooled->tensor_data().data());
-      lookup.pooled_stride = tables[lookup.table].dim;
+    std::vector<int64_t> dims;
+    std::vector<DataType> dtypes;
+    for (int t = 0; t < attrs_.num_tables(); ++t) {
+      dims.push_back(tables[t].dim);
+      dtypes.push_back(tensors[attrs_.first_shard(t)].dtype());
     }
+    std::vector<Lookup> lookups;
+    OP_REQUIRES_OK(ctx, AllocatePooled(ctx, attrs_, inputs, dims, dtypes, &lookups));
     DeviceThreads threads(ctx);
     const BagFault fault = GroupLookup(tables, lookups, BestRowKernels(), &threads);
     OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, table_rows, name()));
-  }
-
- private:
-  tensorflow::DataType TypeOf(const VariableTables& tensors, int table) const {
-    return tensors[attrs_.first_shard(table)].dtype();
   }
 };
 
@@ -157,11 +144,9 @@ class GroupGradKernel : public GroupKernel {
                     std::vector<GradientTable>* tables, std::vector<PooledGradient>* lookups,
                     std::vector<int64_t>* table_rows) {
     const Tensor* rows = nullptr;
-    OpInputList gradients;
     std::vector<int64_t> dims;
     TF_RETURN_IF_ERROR(ctx->input("table_rows", &rows));
-    TF_RETURN_IF_ERROR(ctx->input_list("gradients", &gradients));
-    TF_RETURN_IF_ERROR(ReadGradients(gradients, attrs_, inputs, &dims));
+    TF_RETURN_IF_ERROR(ReadGradients(ctx, attrs_, inputs, lookups, &dims));
     if (rows->NumElements() != attrs_.num_shards()) {
       return errors::InvalidArgument(name(), ": table_rows has ", rows->NumElements(),
                                      " entries, need one for each of the ", attrs_.num_shards(),
@@ -179,17 +164,14 @@ class GroupGradKernel : public GroupKernel {
       (*tables)[t].dim = dims[t];
       table_rows->push_back((*tables)[t].shards.num_rows());
     }
-    lookups->resize(attrs_.num_lookups());
+    OpInputList gradients;
+    TF_RETURN_IF_ERROR(ctx->input_list("gradients", &gradients));
     for (int i = 0; i < attrs_.num_lookups(); ++i) {
-      PooledGradient& lookup = (*lookups)[i];
-      lookup.bags = inputs.bags(i);
-      lookup.table = attrs_.lookup_tables[i];
-      lookup.gradients = gradients[i].tensor_data().data();
-      lookup.stride = dims[lookup.table];
-      GradientTable& table = (*tables)[lookup.table];
-      TF_RETURN_IF_ERROR(RowTypeOf(gradients[i].dtype(), &table.type));
-      const int shard = attrs_.first_shard(lookup.table);
-      if (ctx->expected_output_dtype(attrs_.num_shards() + shard) != gradients[i].dtype()) {
+      const int table = attrs_.lookup_tables[i];
+      const DataType dtype = gradients[attrs_.pooled_of(i)].dtype();
+      TF_RETURN_IF_ERROR(RowTypeOf(dtype, &(*tables)[table].type));
+      const int first_values = attrs_.num_shards() + attrs_.first_shard(table);
+      if (ctx->expected_output_dtype(first_values) != dtype) {
         return errors::InvalidArgument(name(), ": the gradient of lookup ", i,
                                        " is not of its table's type");
       }
@@ -234,30 +216,32 @@ class GroupWeightsGradKernel : public GroupKernel {
     GroupInputs inputs;
     OpInputList gradients;
     OpInputList weights;
+    std::vector<PooledGradient> pooled;
     std::vector<int64_t> dims;
     OP_REQUIRES_OK(ctx, tensors.Open(ctx, 0, attrs_.num_shards(), VariableTables::kRead));
     OP_REQUIRES_OK(ctx, TablesOf(tensors, attrs_, &tables, &table_rows));
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
     OP_REQUIRES_OK(ctx, ctx->input_list("gradients", &gradients));
     OP_REQUIRES_OK(ctx, ctx->input_list("weights", &weights));
-    OP_REQUIRES_OK(ctx, ReadGradients(gradients, attrs_, inputs, &dims));
+    OP_REQUIRES_OK(ctx, ReadGradients(ctx, attrs_, inputs, &pooled, &dims));
     std::vector<WeightGradient> lookups;
     for (int i = 0; i < attrs_.num_lookups(); ++i) {
       if (!attrs_.weighted[i]) continue;
       const int table = attrs_.lookup_tables[i];
-      OP_REQUIRES(ctx,
-                  dims[table] == tables[table].dim &&
-                      gradients[i].dtype() == tensors[attrs_.first_shard(table)].dtype(),
-                  errors::InvalidArgument(name(), ": the gradient of lookup ", i,
-                                          " does not fit table '", attrs_.table_names[table], "'"));
+      OP_REQUIRES(
+          ctx,
+          dims[table] == tables[table].dim &&
+              gradients[attrs_.pooled_of(i)].dtype() == tensors[attrs_.first_shard(table)].dtype(),
+          errors::InvalidArgument(name(), ": the gradient of lookup ", i, " does not fit table '",
+                                  attrs_.table_names[table], "'"));
       const int output = static_cast<int>(lookups.size());
       Tensor* weight_gradient = nullptr;
       OP_REQUIRES_OK(ctx, ctx->allocate_output(output, weights[output].shape(), &weight_gradient));
       WeightGradient lookup;
       lookup.lookup.bags = inputs.bags(i);
       lookup.lookup.table = table;
-      lookup.gradients = gradients[i].tensor_data().data();
-      lookup.stride = dims[table];
+      lookup.gradients = pooled[i].gradients;
+      lookup.stride = pooled[i].stride;
       lookup.weight_gradients = weight_gradient->flat<float>().data();
       lookups.push_back(lookup);
     }

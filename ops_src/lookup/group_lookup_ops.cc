@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "lookup/columns.h"
 #include "lookup/group_attributes.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -68,6 +70,22 @@ Status OuterShape(InferenceContext* c, const std::string& layout, int lookup, in
   return c->Subshape(dense_shape, 0, -1, outer);
 }
 
+// The columns of the lookups; empty where each lookup has its own tensor.
+Status ReadColumns(InferenceContext* c, std::vector<int64_t>* widths,
+                   tensorflow::int64* columns_width) {
+  std::vector<tensorflow::int64> columns;
+  TF_RETURN_IF_ERROR(c->GetAttr("columns", &columns));
+  TF_RETURN_IF_ERROR(c->GetAttr("columns_width", columns_width));
+  if (columns.empty()) return Status();
+  int num_lookups;
+  TF_RETURN_IF_ERROR(c->GetAttr("num_lookups", &num_lookups));
+  if (static_cast<int>(columns.size()) != num_lookups) {
+    return errors::InvalidArgument("columns has ", columns.size(),
+                                   " entries, need one for each of the ", num_lookups, " lookups");
+  }
+  return WidthsOfColumns(columns, *columns_width, widths);
+}
+
 Status LookupShape(InferenceContext* c) {
   std::vector<int> lookup_tables;
   std::vector<int> table_shards;
@@ -77,7 +95,16 @@ Status LookupShape(InferenceContext* c) {
   TF_RETURN_IF_ERROR(c->GetAttr("table_shards", &table_shards));
   TF_RETURN_IF_ERROR(c->GetAttr("layouts", &layouts));
   TF_RETURN_IF_ERROR(c->GetAttr("table_names", &names));
-  const int num_lookups = c->num_outputs();
+  std::vector<int64_t> widths;
+  tensorflow::int64 columns_width;
+  TF_RETURN_IF_ERROR(ReadColumns(c, &widths, &columns_width));
+  const bool joined = !widths.empty();
+  int num_lookups;
+  TF_RETURN_IF_ERROR(c->GetAttr("num_lookups", &num_lookups));
+  if (c->num_outputs() != (joined ? 1 : num_lookups)) {
+    return errors::InvalidArgument("pooled_dtypes has ", c->num_outputs(), " entries, need ",
+                                   joined ? 1 : num_lookups);
+  }
   const int num_shards = FirstIds(c);
   std::vector<DimensionHandle> dims;
   int shard = 0;
@@ -98,16 +125,33 @@ Status LookupShape(InferenceContext* c) {
       static_cast<int>(layouts.size()) != num_lookups) {
     return errors::InvalidArgument("need lookup_tables and layouts for ", num_lookups, " lookups");
   }
+  ShapeHandle joined_rows = c->UnknownShape();
   for (int i = 0; i < num_lookups; ++i) {
     ShapeHandle outer;
     TF_RETURN_IF_ERROR(OuterShape(c, layouts[i], i, num_lookups, num_shards, &outer));
-    ShapeHandle pooled = c->UnknownShape();
-    if (c->RankKnown(outer) && lookup_tables[i] < static_cast<int>(dims.size()) &&
-        lookup_tables[i] >= 0) {
-      TF_RETURN_IF_ERROR(c->Concatenate(outer, c->Vector(dims[lookup_tables[i]]), &pooled));
+    const int table = lookup_tables[i];
+    if (table < 0 || table >= static_cast<int>(std::min(dims.size(), names.size()))) {
+      return errors::InvalidArgument("lookup_tables names table ", table, " of ", dims.size());
     }
+    const DimensionHandle dim = dims[table];
+    if (joined) {
+      if (c->ValueKnown(dim) && c->Value(dim) != widths[i]) {
+        return errors::InvalidArgument("lookup ", i, " has ", widths[i], " columns, and table '",
+                                       names[table], "' is ", c->Value(dim), " wide");
+      }
+      TF_RETURN_IF_ERROR(c->Merge(joined_rows, outer, &joined_rows));
+      continue;
+    }
+    ShapeHandle pooled = c->UnknownShape();
+    if (c->RankKnown(outer)) TF_RETURN_IF_ERROR(c->Concatenate(outer, c->Vector(dim), &pooled));
     c->set_output(i, pooled);
   }
+  if (!joined) return Status();
+  ShapeHandle pooled = c->UnknownShape();
+  if (c->RankKnown(joined_rows)) {
+    TF_RETURN_IF_ERROR(c->Concatenate(joined_rows, c->Vector(columns_width), &pooled));
+  }
+  c->set_output(0, pooled);
   return Status();
 }
 
@@ -118,15 +162,26 @@ Status GradShape(InferenceContext* c) {
   TF_RETURN_IF_ERROR(c->GetAttr("lookup_tables", &lookup_tables));
   TF_RETURN_IF_ERROR(c->GetAttr("table_shards", &table_shards));
   TF_RETURN_IF_ERROR(c->GetAttr("num_lookups", &num_lookups));
-  const int first_gradient = c->num_inputs() - num_lookups;
+  std::vector<int64_t> widths;
+  tensorflow::int64 columns_width;
+  TF_RETURN_IF_ERROR(ReadColumns(c, &widths, &columns_width));
+  const bool joined = !widths.empty();
+  const int first_gradient = c->num_inputs() - (joined ? 1 : num_lookups);
   const int num_shards = c->num_outputs() / 2;
   std::vector<DimensionHandle> dims(table_shards.size(), c->UnknownDim());
   for (int i = 0; i < num_lookups && i < static_cast<int>(lookup_tables.size()); ++i) {
+    const int table = lookup_tables[i];
+    if (table < 0 || table >= static_cast<int>(dims.size())) {
+      return errors::InvalidArgument("lookup_tables names table ", table, " of ", dims.size());
+    }
+    DimensionHandle& dim = dims[table];
+    if (joined) {
+      TF_RETURN_IF_ERROR(c->WithValue(dim, widths[i], &dim));
+      continue;
+    }
     ShapeHandle gradient;
     TF_RETURN_IF_ERROR(c->WithRankAtLeast(c->input(first_gradient + i), 1, &gradient));
-    if (!c->RankKnown(gradient)) continue;
-    DimensionHandle& dim = dims.at(lookup_tables[i]);
-    TF_RETURN_IF_ERROR(c->Merge(dim, c->Dim(gradient, -1), &dim));
+    if (c->RankKnown(gradient)) TF_RETURN_IF_ERROR(c->Merge(dim, c->Dim(gradient, -1), &dim));
   }
   int shard = 0;
   for (size_t t = 0; t < table_shards.size(); ++t) {
@@ -152,7 +207,9 @@ Looks the rows of many tables up and pools them: one embedding_lookup_sparse for
 
 tables: The shards of each table, [rows, width].
 pooled: [B, width] for each lookup; for sparse ids, the dense_shape but its last entry, and width.
-pooled_dtypes: [L]. The type of each lookup's table; sums are kept in float32.)doc";
+  Of all lookups in one, with columns.
+pooled_dtypes: [L], or [1] with columns. The type of each lookup's table; sums are kept in
+  float32.)doc";
 
 const char kWeightsGradDoc[] = R"doc(
 Gradients of a group lookup's weights.
@@ -160,7 +217,7 @@ Gradients of a group lookup's weights.
 tables: The shards of each table.
 gradients: Of the pooled rows.
 weight_gradients: For each weighted lookup, of the shape of its weights.
-pooled_dtypes: [L].)doc";
+pooled_dtypes: [L], or [1] with columns.)doc";
 
 REGISTER_OP("GroupEmbeddingLookup")
     .Input("tables: table_dtypes")
@@ -194,7 +251,7 @@ gradients: Of the pooled rows.
 indices: Rows of the shard that were looked up, ascending.
 values: The sum of the row's gradients, in the order of lookups and ids.
 table_dtypes: One for each shard.
-pooled_dtypes: [L].)doc"));
+pooled_dtypes: [L], or [1] with columns.)doc"));
 
 REGISTER_OP("GroupEmbeddingWeightsGrad")
     .Input("tables: table_dtypes")
