@@ -10,6 +10,7 @@ from graph_opt.graph.view import GraphView
 from graph_opt.rules import (
     clip_by_norm,
     gather,
+    group_lookup,
     partitioned_gather,
     safe_lookup,
     scattered_lookup,
@@ -18,7 +19,7 @@ from graph_opt.rules import (
 )
 from graph_opt.rules.forward import ForwardPart
 from graph_opt.rules.function_body import refuse_lookups_in_functions
-from graph_opt.rules.lookup import Lookup, LookupSearch
+from graph_opt.rules.lookup import GROUP_EMBEDDING_LOOKUP_SPARSE, Lookup, LookupSearch
 from graph_opt.rules.marked import find_marked
 
 
@@ -75,15 +76,15 @@ def find_lookups(view: GraphView) -> LookupSearch:
         if name in claimed:
             continue
         try:
-            lookup = _start(view, name)
+            started = _start(view, forward, name)
         except Refusal as refusal:
             if forward.feeds_model(name):
                 refusals.append(refusal)
             continue
-        if lookup is not None and forward.feeds_model(name):
-            lookup = _grow(view, forward, lookup)
-            claimed.update(lookup.gathers)
-            lookups.append(lookup)
+        if started and forward.feeds_model(name):
+            grown = [_grow(view, forward, lookup) for lookup in started]
+            claimed.update(gather for lookup in grown for gather in lookup.gathers)
+            lookups.extend(grown)
     marked = find_marked(view, {lookup.output for lookup in lookups})
     refusals.extend(refuse_lookups_in_functions(view, forward))
     refusals.extend(marked.refusals)
@@ -92,29 +93,36 @@ def find_lookups(view: GraphView) -> LookupSearch:
 
 def _starts(view: GraphView) -> List[str]:
     """Every node that may read rows of a table, in graph order."""
-    ops = gather.STARTS | frozenset(sparse_segment.COMBINERS)
+    ops = gather.STARTS | group_lookup.STARTS | frozenset(sparse_segment.COMBINERS)
     found: Dict[str, None] = dict.fromkeys(view.of_op(*sorted(ops)))
     return [name for name in view.nodes if name in found]
 
 
-def _start(view: GraphView, name: str) -> Optional[Lookup]:
-    if view.op(name) in gather.STARTS:
-        return gather.start(view, name)
-    return sparse_segment.start(view, name)
+def _start(view: GraphView, forward: ForwardPart, name: str) -> List[Lookup]:
+    if view.op(name) in group_lookup.STARTS:
+        return group_lookup.start(view, forward, name)
+    start = gather.start if view.op(name) in gather.STARTS else sparse_segment.start
+    lookup = start(view, name)
+    return [] if lookup is None else [lookup]
 
 
 def _grow(view: GraphView, forward: ForwardPart, lookup: Lookup) -> Lookup:
-    for pattern in PATTERNS:
-        lookup = pattern.grow(view, forward, lookup) or lookup
+    if lookup.api != GROUP_EMBEDDING_LOOKUP_SPARSE:  # it is whole as it is
+        for pattern in PATTERNS:
+            lookup = pattern.grow(view, forward, lookup) or lookup
     return dataclasses.replace(lookup, name=_label(lookup))
 
 
 def _label(lookup: Lookup) -> str:
-    """The scope that all nodes of the lookup share, or the output's name where they share none."""
+    """The scope that all nodes of the lookup share, or the output's name where they share none.
+
+    Several lookups of one node are told apart by their outputs' numbers.
+    """
     paths = [name.split("/") for name in lookup.nodes]
     shared: Tuple[str, ...] = ()
     for parts in zip(*paths):
         if len(set(parts)) > 1:
             break
         shared += (parts[0],)
-    return "/".join(shared) or lookup.output.node
+    label = "/".join(shared) or lookup.output.node
+    return "{}:{}".format(label, lookup.output.index) if lookup.output.index else label

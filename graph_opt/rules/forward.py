@@ -11,12 +11,12 @@ import re
 from typing import Container, Dict, Iterable, List, Optional
 
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.rules.table import PASS_ON, VARIABLES
+from graph_opt.rules.table import PASS_ON, VARIABLES, count_tables
 
 SHAPE_READERS = frozenset(["Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike"])
 _WRITER = re.compile(
     r"Assign|^(Resource)?(Sparse)?Apply|^(Resource)?Scatter(Nd)?(Update|Add|Sub|Mul|Div|Min|Max)$"
-    r"|AccumulatorApply"
+    r"|AccumulatorApply|^(Resource)?GroupEmbeddingApply"
 )
 # Running totals: metrics, moving averages of the loss. What they add up belongs to the model.
 _ACCUMULATE = re.compile(r"^Assign(Add|Sub)(VariableOp)?$")
@@ -26,12 +26,6 @@ _GRADIENT = re.compile(r"Grad")
 _NO_GRADIENT = frozenset(["StopGradient", "PreventGradient"])
 
 _WHOLE_READS = PASS_ON | frozenset(["ReadVariableOp"])
-_ROW_READERS = frozenset(
-    [
-        "Gather", "GatherV2", "ResourceGather", "GatherNd", "ResourceGatherNd", "SparseSegmentSum",
-        "SparseSegmentMean", "SparseSegmentSqrtN", "VariableShape",
-    ]
-)  # fmt: skip
 
 _Nodes = Dict[str, None]  # a dict keeps order, so that runs repeat exactly
 
@@ -95,7 +89,7 @@ class ForwardPart:
             name = stack.pop()
             for _, use in view.node_uses(name):
                 op = view.op(use.consumer)
-                reads_rows = name in whole and use.slot == 0 and op in _ROW_READERS
+                reads_rows = name in whole and use.slot < count_tables(view, use.consumer)
                 if use.consumer in seen or reads_rows or op in SHAPE_READERS:
                     continue
                 if name in whole and op in _WHOLE_READS:

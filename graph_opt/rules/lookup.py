@@ -16,6 +16,7 @@ EMBEDDING_LOOKUP = "tf.nn.embedding_lookup"
 EMBEDDING_LOOKUP_SPARSE = "tf.nn.embedding_lookup_sparse"
 SAFE_EMBEDDING_LOOKUP_SPARSE = "tf.nn.safe_embedding_lookup_sparse"
 SCATTERED_EMBEDDING_LOOKUP_SPARSE = "tf.contrib.layers.scattered_embedding_lookup_sparse"
+GROUP_EMBEDDING_LOOKUP_SPARSE = "graph_opt.group_embedding_lookup_sparse"
 GATHER = "tf.gather"
 GATHER_ND = "tf.gather_nd"
 MARKED = "marked"
@@ -58,7 +59,7 @@ class Lookup:
       nodes: All nodes recognised as the lookup's own, the gathers among them, the tables' reads
         not; in no particular order but always the same.
       name: Label for people: the scope that the nodes share.
-      combiner: `sum`, `mean`, `sqrtn`, or None where rows are not combined.
+      combiner: `sum`, `mean`, `sqrtn`, or None where rows are not combined, or not alike.
       weighted: Whether rows are multiplied by weights before they are combined.
       partition_strategy: `mod` or `div`; None for a table in one piece.
       max_norm: Whether rows are clipped to a norm.

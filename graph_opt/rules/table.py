@@ -24,6 +24,16 @@ _READS = PASS_ON | _CONTROL_FLOW | frozenset(["ReadVariableOp"])
 _LONGEST_READ = 64
 
 
+_GROUP_LOOKUPS = frozenset(["GroupEmbeddingLookup", "ResourceGroupEmbeddingLookup"])
+_GROUP_GATHERS = frozenset(["GroupEmbeddingGather", "ResourceGroupEmbeddingGather"])
+_ROW_READERS = frozenset(
+    [
+        "Gather", "GatherV2", "ResourceGather", "GatherNd", "ResourceGatherNd", "SparseSegmentSum",
+        "SparseSegmentMean", "SparseSegmentSqrtN", "VariableShape",
+    ]
+)  # fmt: skip
+
+
 class TableRead(NamedTuple):
     """How a tensor reads a whole variable, or its handle.
 
@@ -34,6 +44,17 @@ class TableRead(NamedTuple):
 
     variable: str
     control_flow: Optional[str]
+
+
+def count_tables(view: GraphView, name: str) -> int:
+    """How many of a node's inputs, from the first on, it reads as tables: not whole, but by row."""
+    op = view.op(name)
+    if op in _GROUP_LOOKUPS:
+        shards = view.attribute(name, "num_shards")
+        return 0 if shards is None else int(shards.i)
+    if op in _GROUP_GATHERS:
+        return len(view.inputs(name)) - 1  # the last one is the request
+    return 1 if op in _ROW_READERS else 0
 
 
 def find_read(view: GraphView, tensor: TensorRef) -> Optional[TableRead]:

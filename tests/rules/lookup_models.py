@@ -150,8 +150,12 @@ class Model:
             )
         )
 
-    def train(self) -> None:
-        """Adds a dense layer, a loss and an optimizer with its backward part."""
+    def train(self, optimizer: Any = None) -> None:
+        """Adds a dense layer, a loss and an optimizer with its backward part.
+
+        Args:
+          optimizer: Adagrad if None.
+        """
         tf = self.tf
         flat = [
             tf.reshape(tensor, [tf.shape(self.features()["ids"])[0], -1])[:, :1]
@@ -159,7 +163,7 @@ class Model:
         ]
         layer = tf.get_variable("layer", [len(flat), 4], use_resource=self.resource)
         loss = tf.reduce_mean(tf.nn.relu(tf.matmul(tf.concat(flat, 1), layer)))
-        tf.train.AdagradOptimizer(0.1).minimize(loss)
+        (optimizer or tf.train.AdagradOptimizer(0.1)).minimize(loss)
 
 
 def embedding_lookup(model: Model) -> None:

@@ -137,6 +137,18 @@ def identity_without_default(model: Model) -> None:
     model.expect(layer, SAFE, table=table, before=("Identity", "Reshape"), combiner="mean")
 
 
+def _adam() -> Any:
+    return tf.train.AdamOptimizer(0.1)
+
+
+def _descent() -> Any:
+    return tf.train.GradientDescentOptimizer(0.1)
+
+
+def _ftrl() -> Any:
+    return tf.train.FtrlOptimizer(0.1, l2_shrinkage_regularization_strength=0.2)
+
+
 def variants() -> List[Variant]:
     """File name, model and how to build it."""
     resource: Dict[str, Any] = {"resource": True}
@@ -168,6 +180,9 @@ def variants() -> List[Variant]:
         ("layer_keras_embedding", layers["keras_embedding"], {}),
         ("layer_linear_model", layers["linear_model"], {}),
         ("layer_sequence_features", layers["sequence_features"], {}),
+        ("train_adam_resource", core["sparse_mean"], {**resource, "optimizer": _adam}),
+        ("train_descent_resource", core["sparse_mean"], {**resource, "optimizer": _descent}),
+        ("train_ftrl", core["embedding_lookup"], {"optimizer": _ftrl}),
     ]
 
 
@@ -175,9 +190,10 @@ def make(build: Callable[[Model], None], options: Dict[str, Any]) -> Tuple[Any, 
     """One training graph and the model that says what is in it."""
     with tensorflow_1.Graph().as_default() as graph:
         tf.set_random_seed(1)
-        model = Model(tf, **options)
+        optimizer = options.get("optimizer", lambda: None)()
+        model = Model(tf, **{key: options[key] for key in options if key != "optimizer"})
         build(model)
-        model.train()
+        model.train(optimizer)
         return without_defaults(graph), model
 
 

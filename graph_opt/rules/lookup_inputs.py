@@ -1,0 +1,265 @@
+"""What a lookup was given: the inputs of the one op that can stand in its place.
+
+    layout     positions                dense_shape    written by
+    sparse     indices [K, rank]        [rank]         safe_embedding_lookup_sparse
+    segments   rows [K], ascending                     embedding_lookup_sparse
+    dense                                              embedding_lookup, gather
+
+The one op must give the same numbers, so every node between these inputs and the lookup's output is
+looked at; what is not as TensorFlow's own functions write it is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import List, Optional, Tuple
+
+from graph_opt.compat import tf
+from graph_opt.compat.op_definitions import dtype_name
+from graph_opt.graph.refusal import Refusal
+from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.rules import lookup as words
+from graph_opt.rules.combined_ids import combined_ids
+from graph_opt.rules.lookup import Lookup, Table
+from graph_opt.rules.row_ids import ids_of_rows
+from graph_opt.rules.safe_ids import safe_ids
+from graph_opt.rules.structure import Structure
+from graph_opt.rules.surroundings import enclosing_control_flow
+
+SPARSE = "sparse"
+SEGMENTS = "segments"
+DENSE = "dense"
+TABLE_DTYPES = (
+    tf.float32.as_datatype_enum,
+    tf.float16.as_datatype_enum,
+    tf.bfloat16.as_datatype_enum,
+)
+_FLOAT = tf.float32.as_datatype_enum
+_INTEGERS = (tf.int32.as_datatype_enum, tf.int64.as_datatype_enum)
+_NOT_BY_IDS = (words.GATHER_ND, words.SCATTERED_EMBEDDING_LOOKUP_SPARSE, words.MARKED)
+
+
+@dataclasses.dataclass(frozen=True)
+class LookupInputs:
+    """The inputs of one op that looks up, combines and fills as the lookup does.
+
+    Attributes:
+      layout: `sparse`, `segments` or `dense`.
+      ids: [K]; dense: any static rank from 1 on, each id gives one row of the result.
+      positions: sparse: the SparseTensor's indices [K, rank], int64; segments: the row of each id
+        [K], int32 or int64; dense: None.
+      dense_shape: Of sparse ids, int64 [rank]; else None.
+      weights: [K] of float32, or None.
+      combiner: `sum`, `mean` or `sqrtn`; `sum` where rows are not combined.
+      safe: Whether ids < 0 are dropped, and weights that are not > 0 unless the combiner is `sum`.
+      default_id: The row that a row without ids gives; -1 is zeros.
+      partition_strategy: `mod` or `div`, of a table in several shards.
+    """
+
+    layout: str
+    ids: TensorRef
+    positions: Optional[TensorRef]
+    dense_shape: Optional[TensorRef]
+    weights: Optional[TensorRef]
+    combiner: str
+    safe: bool
+    default_id: int = -1
+    partition_strategy: str = "mod"
+
+    def tensors(self) -> Tuple[TensorRef, ...]:
+        """All inputs that there are."""
+        inputs = (self.ids, self.positions, self.dense_shape, self.weights)
+        return tuple(tensor for tensor in inputs if tensor is not None)
+
+
+def lookup_inputs(view: GraphView, lookup: Lookup) -> LookupInputs:
+    """What the function was given whose graph the lookup is.
+
+    Args:
+      view: A graph with static shapes, as `as_graph_def(add_shapes=True)` writes them.
+      lookup: One of its lookups.
+
+    Raises:
+      Refusal: rows_not_by_ids, rows_clipped, table_not_supported, shards_uneven,
+        pooled_dtype_differs, lookup_differs, lookup_waits, lookup_in_control_flow,
+        division_by_zero, ids_not_supported.
+
+    Example:
+      >>> lookup_inputs(view, find_lookups(view).lookups[0]).layout
+      'sparse'
+    """
+    _require_rows_by_ids(lookup)
+    for table in lookup.tables:
+        _require_table(table)
+    _require_shards(lookup)
+    _require_same_dtype(view, lookup)
+    structure = Structure(view)
+    inputs = _read(structure, lookup)
+    _require_ids(view, inputs)
+    _require_rank(view, lookup, inputs)
+    _require_no_waiting(view, lookup, structure)
+    _require_every_step(view, lookup, inputs)
+    return inputs
+
+
+def _read(structure: Structure, lookup: Lookup) -> LookupInputs:
+    strategy = lookup.partition_strategy or "mod"
+    if lookup.combiner is None:
+        ids = ids_of_rows(structure, lookup, lookup.output)
+        return LookupInputs(DENSE, ids, None, None, None, "sum", False, partition_strategy=strategy)
+    if lookup.api == words.SAFE_EMBEDDING_LOOKUP_SPARSE:
+        safe = safe_ids(structure, lookup)
+        return LookupInputs(
+            layout=SPARSE,
+            ids=safe.ids,
+            positions=safe.indices,
+            dense_shape=safe.dense_shape,
+            weights=safe.weights,
+            combiner=safe.combined.combiner,
+            safe=True,
+            default_id=safe.default_id,
+            partition_strategy=strategy,
+        )
+    combined = combined_ids(structure, lookup, lookup.output)
+    if combined.division is not None:
+        raise Refusal(
+            "division_by_zero",
+            at=combined.division,
+            need="DivNoNan, as TensorFlow 2 writes it, or safe_embedding_lookup_sparse",
+            saw=structure.view.op(combined.division) + ", which gives nan where weights sum to 0",
+        )
+    return LookupInputs(
+        layout=SEGMENTS,
+        ids=combined.ids,
+        positions=combined.segments,
+        dense_shape=None,
+        weights=combined.weights,
+        combiner=combined.combiner,
+        safe=False,
+        partition_strategy=strategy,
+    )
+
+
+def _require_rows_by_ids(lookup: Lookup) -> None:
+    if lookup.api in _NOT_BY_IDS:
+        need = "a lookup of whole rows by their ids"
+        raise Refusal("rows_not_by_ids", at=lookup.output.node, need=need, saw=lookup.api)
+    if lookup.max_norm:
+        need = "rows as they are in the table"
+        raise Refusal("rows_clipped", at=lookup.output.node, need=need, saw="max_norm")
+
+
+def _require_table(table: Table) -> None:
+    shape = table.shape
+    if shape is None or len(shape) != 2 or None in shape or table.dtype not in TABLE_DTYPES:
+        raise Refusal(
+            "table_not_supported",
+            at=table.name,
+            need="a table of static shape [rows, width] of float32, float16 or bfloat16",
+            saw="shape {} of {}".format(shape, dtype_name(table.dtype)),
+        )
+
+
+def _require_shards(lookup: Lookup) -> None:
+    """Refuses shards of which the first, `V % P` of them, are not one row longer than the others.
+
+    tf.nn.embedding_lookup asks for nothing else, whichever the strategy.
+    """
+    first, count = lookup.tables[0], len(lookup.tables)
+    rows = [table.shape[0] or 0 for table in lookup.tables if table.shape]
+    piece, longer = divmod(sum(rows), count)
+    wanted = [piece + 1] * longer + [piece] * (count - longer)
+    alike = all(
+        table.shape is not None
+        and first.shape is not None
+        and (table.shape[1], table.dtype, table.is_resource)
+        == (first.shape[1], first.dtype, first.is_resource)
+        for table in lookup.tables
+    )
+    if rows != wanted or not alike:
+        raise Refusal(
+            "shards_uneven",
+            at=first.name,
+            need="shards of {} rows, equal in all else".format(wanted),
+            saw="rows {}{}".format(rows, "" if alike else ", of several widths or types"),
+        )
+
+
+def _require_same_dtype(view: GraphView, lookup: Lookup) -> None:
+    dtype = view.dtype(lookup.output)
+    if dtype != lookup.tables[0].dtype:
+        raise Refusal(
+            "pooled_dtype_differs",
+            at=lookup.output.node,
+            need="rows of {}, as the table's".format(dtype_name(lookup.tables[0].dtype)),
+            saw="an unknown type" if dtype is None else dtype_name(dtype),
+        )
+
+
+def _require_ids(view: GraphView, inputs: LookupInputs) -> None:
+    """Refuses types and ranks that the op does not take."""
+    _require_dtype(view, inputs.ids, _INTEGERS, "ids of int32 or int64")
+    if inputs.positions is not None:
+        _require_dtype(view, inputs.positions, _INTEGERS, "row numbers of int32 or int64")
+    if inputs.weights is not None:
+        _require_dtype(view, inputs.weights, (_FLOAT,), "weights of float32")
+        if inputs.layout == SEGMENTS:  # SparseFillEmptyRows takes vectors only
+            _require_known_rank(view, inputs.weights, "weights of rank 1", (1,))
+    if inputs.layout == DENSE:
+        _require_known_rank(view, inputs.ids, "ids of a static rank, at least 1", None)
+
+
+def _require_dtype(view: GraphView, tensor: TensorRef, allowed: Tuple[int, ...], need: str) -> None:
+    dtype = view.dtype(tensor)
+    if dtype not in allowed:
+        saw = "an unknown type" if dtype is None else dtype_name(dtype)
+        raise Refusal("ids_not_supported", at=tensor.node, need=need, saw=saw)
+
+
+def _require_known_rank(
+    view: GraphView, tensor: TensorRef, need: str, ranks: Optional[Tuple[int, ...]]
+) -> None:
+    shape = view.shape(tensor)
+    if not shape or (ranks is not None and len(shape) not in ranks):
+        saw = "an unknown one" if shape is None else "shape {}".format(shape)
+        raise Refusal("ids_not_supported", at=tensor.node, need=need, saw=saw)
+
+
+def _require_rank(view: GraphView, lookup: Lookup, inputs: LookupInputs) -> None:
+    """Refuses an output that has, by its static shape, another rank or width than the op's."""
+    shape = view.shape(lookup.output)
+    if shape is None:
+        return
+    rank: Optional[int] = 2
+    if inputs.layout == DENSE:
+        rank = len(view.shape(inputs.ids) or ()) + 1
+    elif inputs.dense_shape is not None:
+        entries = view.shape(inputs.dense_shape)
+        rank = entries[0] if entries else None
+    table = lookup.tables[0].shape or (None, None)
+    if rank not in (None, len(shape)) or shape[-1] not in (None, table[1]):
+        need = "a result of {} dimensions, the last of {}".format(rank, table[1])
+        raise Refusal("lookup_differs", at=lookup.output.node, need=need, saw=str(shape))
+
+
+def _require_no_waiting(view: GraphView, lookup: Lookup, structure: Structure) -> None:
+    waiting: List[str] = [name for name in structure.seen if view.controls(name)]
+    if waiting:
+        raise Refusal(
+            "lookup_waits",
+            at=waiting[0],
+            need="a lookup that waits for nothing but its inputs",
+            saw="a control input from {}".format(view.controls(waiting[0])[0]),
+        )
+
+
+def _require_every_step(view: GraphView, lookup: Lookup, inputs: LookupInputs) -> None:
+    sources = dict.fromkeys(tensor.node for tensor in inputs.tensors())
+    found = enclosing_control_flow(view, sources)
+    if found is not None:
+        raise Refusal(
+            "lookup_in_control_flow",
+            at=lookup.output.node,
+            need="a lookup outside of tf.cond and tf.while_loop",
+            saw="ids through {} '{}'".format(view.op(found), found),
+        )

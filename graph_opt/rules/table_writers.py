@@ -1,0 +1,114 @@
+"""What changes a table: initializers and checkpoints aside, it must be one update.
+
+sparse update      one that may be recognised
+Apply*             a dense one: TensorFlow made the gradient as large as the table
+Assign             of a value that depends on a variable, such as an average; initializers and
+                   restored checkpoints do not
+all else           an optimizer or a function that nobody knows
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Iterator, List, NamedTuple, Optional
+
+from graph_opt.graph.refusal import Refusal
+from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.rules.forward import ForwardPart
+
+_INTO_CONTROL_FLOW = frozenset(["Switch", "RefSwitch", "Enter", "RefEnter"])
+_PASS_ON = frozenset(["Identity", "RefIdentity"])
+_ASSIGNS = frozenset(["Assign", "AssignVariableOp", "AssignVariableXlaConcatND"])
+_DENSE = re.compile(r"^(Resource)?Apply")
+_APPLY = re.compile(r"Apply")
+_WRITES = re.compile(r"^(Resource)?(Assign|Scatter|StridedSliceAssign|CountUpTo)")
+_KNOWN = re.compile(
+    r"^(Resource)?(SparseApply(Adagrad|AdagradV2|Momentum|Ftrl|FtrlV2)|ScatterSub|ScatterAdd)$"
+    r"|^AssignSub(VariableOp)?$"
+)
+
+
+class _Writer(NamedTuple):
+    node: str
+    in_control_flow: bool
+
+
+def table_writer(view: GraphView, forward: ForwardPart, table: str) -> Optional[str]:
+    """The node that updates a table, of an op that may belong to a sparse update; None for none.
+
+    Raises:
+      Refusal: table_updated_twice, update_is_dense, table_assigned, optimizer_unknown,
+        update_in_control_flow.
+    """
+    writers = [writer for writer in _writers(view, table) if _trains(view, forward, writer.node)]
+    for writer in writers:
+        _require_known(view, writer)
+    if len(writers) > 1:
+        raise Refusal(
+            "table_updated_twice",
+            at=writers[1].node,
+            need="one update of {}".format(table),
+            saw="another one: {}".format(writers[0].node),
+        )
+    return writers[0].node if writers else None
+
+
+def _writers(view: GraphView, table: str) -> Iterator[_Writer]:
+    """Nodes that may change the variable; of functions, nobody looks into them."""
+    is_resource = view.op(table) == "VarHandleOp"
+    stack: List[_Writer] = [_Writer(table, False)]
+    seen = {table}
+    while stack:
+        holder = stack.pop()
+        for _, use in view.node_uses(holder.node):
+            name, op = use.consumer, view.op(use.consumer)
+            if name in seen:
+                continue
+            if op in _INTO_CONTROL_FLOW or (op in _PASS_ON and _passes_on(op, is_resource)):
+                seen.add(name)
+                stack.append(_Writer(name, holder.in_control_flow or op in _INTO_CONTROL_FLOW))
+            elif _may_write(view, name, use.slot, is_resource):
+                seen.add(name)
+                yield _Writer(name, holder.in_control_flow)
+
+
+def _passes_on(op: str, is_resource: bool) -> bool:
+    """Whether the variable itself is passed on: an Identity of a reference is its value."""
+    return is_resource or op == "RefIdentity"
+
+
+def _may_write(view: GraphView, name: str, slot: int, is_resource: bool) -> bool:
+    op = view.op(name)
+    if _APPLY.search(op):
+        return True
+    if _WRITES.search(op):
+        return slot == 0
+    return is_resource and _calls_function(view.nodes[name])
+
+
+def _calls_function(node: Any) -> bool:
+    return any(value.WhichOneof("value") == "func" for value in node.attr.values())
+
+
+def _trains(view: GraphView, forward: ForwardPart, name: str) -> bool:
+    """Whether this changes the variable in training; an Assign may initialize or restore it."""
+    if view.op(name) not in _ASSIGNS:
+        return True
+    value: TensorRef = view.inputs(name)[1]
+    return forward.depends_on_dense_variable(value.node)
+
+
+def _require_known(view: GraphView, writer: _Writer) -> None:
+    name, op = writer.node, view.op(writer.node)
+    if _DENSE.search(op):
+        need = "an update by the rows that were looked up"
+        raise Refusal("update_is_dense", at=name, need=need, saw=op)
+    if op in _ASSIGNS:
+        need = "a table that one optimizer alone changes"
+        raise Refusal("table_assigned", at=name, need=need, saw=op)
+    if not _KNOWN.search(op):
+        need = "gradient descent, Momentum, Adagrad, Ftrl or Adam of TensorFlow 1"
+        raise Refusal("optimizer_unknown", at=name, need=need, saw=op)
+    if writer.in_control_flow:
+        need = "an update in each step"
+        raise Refusal("update_in_control_flow", at=name, need=need, saw="one in a tf.cond")
