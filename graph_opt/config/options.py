@@ -6,6 +6,7 @@ config, and which accepted options do nothing in this version.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any, List, Optional, Tuple
 
@@ -14,6 +15,7 @@ from graph_opt.config.convert import extend
 
 _MAX_THREADS = 1024
 _ASYNC = "graph_options.optimizer_options.async_embedding_options"
+_GROUP = "graph_options.optimizer_options.group_embedding_options"
 _OPTIMIZER = "graph_options.optimizer_options"
 _POOLS = "session_stage_subgraph_thread_pool"
 
@@ -63,19 +65,41 @@ class AsyncEmbeddingOptions:
 
 
 @dataclass(frozen=True)
+class GroupEmbeddingOptions:
+    """Which lookups are fused, and how much of them.
+
+    Attributes:
+      minimum_lookups: Groups of fewer lookups stay as they are, at least 1.
+      lookups: Regular expressions; a lookup is fused if one is found in its name or in that of one
+        of its variables. None: all lookups.
+      fuse_update: Substitute the optimizers' updates, too.
+      lazy_adam: Fuse Adam's update by the row-wise rule: moments of rows that were not looked up
+        do not decay. Off: Adam's update stays TensorFlow's.
+      require_server_ops: A parameter server without graph_opt's ops is an error; else its tables
+        are looked up by TensorFlow's.
+    """
+
+    minimum_lookups: int = 1
+    lookups: Tuple[str, ...] = ()
+    fuse_update: bool = True
+    lazy_adam: bool = False
+    require_server_ops: bool = False
+
+
+@dataclass(frozen=True)
 class SessionOptions:
     """All options of a session that are graph_opt's business.
 
     Attributes:
       async_embedding: None when `do_async_embedding` is off.
       thread_pools: The stages' pools; `AsyncEmbeddingOptions.thread_pool` counts in them.
-      group_embedding: Whether the config asks for fused group lookups.
+      group_embedding: None when `do_group_embedding` is off.
       warnings: Sentences for the log, one for each accepted option that has no effect.
     """
 
     async_embedding: Optional[AsyncEmbeddingOptions] = None
     thread_pools: Tuple[ThreadPool, ...] = ()
-    group_embedding: bool = False
+    group_embedding: Optional[GroupEmbeddingOptions] = None
     warnings: Tuple[str, ...] = ()
 
 
@@ -104,6 +128,9 @@ def session_options(config: Any, target: str = "") -> SessionOptions:
     asynchronous: Optional[AsyncEmbeddingOptions] = None
     if optimizer.do_async_embedding:
         asynchronous = _async_embedding(optimizer.async_embedding_options, len(pools))
+    grouped: Optional[GroupEmbeddingOptions] = None
+    if optimizer.do_group_embedding:
+        grouped = _group_embedding(optimizer.group_embedding_options)
     warnings = _warnings(optimizer, pools)
     if target:
         pools = ()
@@ -111,7 +138,7 @@ def session_options(config: Any, target: str = "") -> SessionOptions:
     return SessionOptions(
         async_embedding=asynchronous,
         thread_pools=pools,
-        group_embedding=optimizer.do_group_embedding,
+        group_embedding=grouped,
         warnings=tuple(warnings),
     )
 
@@ -146,6 +173,32 @@ def _async_embedding(options: Any, num_pools: int) -> AsyncEmbeddingOptions:
         timeout_millis=options.timeout_millis,
         infer_io_stage=options.infer_io_stage,
     )
+
+
+def _group_embedding(options: Any) -> GroupEmbeddingOptions:
+    if options.minimum_lookups < 0:
+        _fail(_GROUP + ".minimum_lookups", options.minimum_lookups, 1, None)
+    for pattern in options.lookups:
+        _check_pattern(pattern)
+    return GroupEmbeddingOptions(
+        minimum_lookups=max(options.minimum_lookups, 1),
+        lookups=tuple(options.lookups),
+        fuse_update=options.fuse_update or not options.HasField("fuse_update"),
+        lazy_adam=options.lazy_adam,
+        require_server_ops=options.require_server_ops,
+    )
+
+
+def _check_pattern(pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise _invalid(
+            "{}.lookups has '{}', which is no regular expression ({}): write a name of a lookup "
+            "or of a variable, or a part of one, and quote special characters".format(
+                _GROUP, pattern, error
+            )
+        ) from error
 
 
 def _pool_number(options: Any, num_pools: int) -> int:
@@ -199,12 +252,7 @@ def _warnings(optimizer: Any, pools: Tuple[ThreadPool, ...]) -> List[str]:
             warnings.append(
                 "{}.{} has no effect in this version: {}".format(_OPTIMIZER, name, instead)
             )
-    if optimizer.do_group_embedding:
-        warnings.append(
-            "{}.do_group_embedding is not available in this version: "
-            "lookups stay separate ops".format(_OPTIMIZER)
-        )
-    elif optimizer.HasField("group_embedding_options"):
+    if optimizer.HasField("group_embedding_options") and not optimizer.do_group_embedding:
         warnings.append(
             "{}.group_embedding_options has no effect without do_group_embedding".format(_OPTIMIZER)
         )

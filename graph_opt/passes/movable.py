@@ -31,7 +31,8 @@ _READS = frozenset(
     [
         "ResourceGather", "ResourceGatherNd", "ReadVariableOp", "LookupTableFind",
         "LookupTableFindV2", "LookupTableSize", "LookupTableSizeV2", "VariableShape",
-        "IsVariableInitialized", "VarIsInitializedOp",
+        "IsVariableInitialized", "VarIsInitializedOp", "ResourceGroupEmbeddingLookup",
+        "ResourceGroupEmbeddingGather",
     ]
 )  # fmt: skip
 # Run once a batch in either place: what they do outside the graph happens earlier, not twice.

@@ -4,37 +4,37 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import AbstractSet, Any, Dict, Iterator, List, Sequence, Set, Tuple
+from typing import Any, Callable, NamedTuple, Tuple
 
-from graph_opt.compat import tf
-from graph_opt.compat.op_definitions import dtype_name, dtype_size
-from graph_opt.config.options import AsyncEmbeddingOptions, SessionOptions, session_options
+from graph_opt.config.options import SessionOptions, session_options
 from graph_opt.graph.collection import collection_paused
-from graph_opt.graph.refusal import Refusal
-from graph_opt.graph.rewrite import Rewrite, apply_to_graph_def
-from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.graph.rewrite import Rewrite
 from graph_opt.ops.library import load_library
-from graph_opt.passes.boundary import Boundary, BoundaryFinder
-from graph_opt.passes.io_stages import BUFFER_PUT, BatchFlow, batch_flow, is_buffer
-from graph_opt.passes.movable import Movability
-from graph_opt.passes.pack_transfers import pack_transfers
-from graph_opt.passes.prefetch_region import PrefetchRegion, RegionFinder
-from graph_opt.passes.protect_gathers import ExposedRead, exposed_reads, protect
-from graph_opt.passes.report import (
-    LEFT,
-    MOVED,
-    BoundaryTensor,
-    LookupOutcome,
-    Report,
-    StageReport,
-)
-from graph_opt.passes.stage_rewrite import StageRequest, StageRewrite
-from graph_opt.passes.unused_gradients import UnusedGradients, unused_gradients
-from graph_opt.passes.verify_stages import verify_stages
-from graph_opt.rules import find_lookups
-from graph_opt.rules.lookup import Lookup
+from graph_opt.passes.async_embedding import async_embedding
+from graph_opt.passes.fuse_group_embedding import fuse_group_embedding
+from graph_opt.passes.pass_state import PassState
+from graph_opt.passes.protect_gathers import protect_gathers
+from graph_opt.passes.report import Report, StageReport
 
-_STAGE_NAME = "async_embedding"
+
+class Pass(NamedTuple):
+    """One pass.
+
+    Attributes:
+      run: State and options in, state out; pure, and the same state where the options do not ask
+        for it.
+      reason: Why it stands at this place.
+    """
+
+    run: Callable[[PassState, SessionOptions], PassState]
+    reason: str
+
+
+PASSES = (
+    Pass(fuse_group_embedding, "first: it needs forward, backward and update in one region"),
+    Pass(async_embedding, "moves lookups, fused or not; packs what crosses between tasks"),
+    Pass(protect_gathers, "last: lookups that are still TensorFlow's own and stay in main"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +53,7 @@ class OptimizedGraph:
 
 
 def optimize_graph_def(graph_def: Any, config: Any) -> OptimizedGraph:
-    """Splits the embedding lookups of a GraphDef into asynchronously prefetched stages.
+    """Fuses and prefetches the embedding lookups of a GraphDef, as the config asks.
 
     Args:
       graph_def: A GraphDef; shapes written by `as_graph_def(add_shapes=True)` are used. It is not
@@ -100,253 +100,16 @@ class Planned:
 
 def plan(graph_def: Any, options: SessionOptions) -> Planned:
     """Runs the passes; raises what `optimize_graph_def` raises."""
-    if options.async_embedding is None:
+    if options.async_embedding is None and options.group_embedding is None:
         return Planned((), graph_def, Report(warnings=tuple(options.warnings)))
     started = time.perf_counter()
-    load_library()  # The registry must know the buffer's ops before their dtypes are asked for.
-    view = GraphView(graph_def)
-    planner = _Planner(view, options.async_embedding)
-    split, report = planner.plan()
-    planned = Planned((), graph_def, report)
-    if split:
-        planned = _pack(view, split, report, planner.not_run)
+    load_library()  # The registry must know our ops before their dtypes are asked for.
+    state = PassState.of(graph_def)
+    for one in PASSES:
+        state = one.run(state, options)
     report = dataclasses.replace(
-        planned.report,
-        warnings=tuple(options.warnings) + report.warnings,
+        state.report,
+        warnings=tuple(options.warnings) + state.report.warnings,
         seconds=time.perf_counter() - started,
     )
-    return dataclasses.replace(planned, report=report)
-
-
-def _pack(before: GraphView, split: Rewrite, report: Report, not_run: AbstractSet[str]) -> Planned:
-    """The second pass, on the graph that the first one leaves: fewer calls between tasks."""
-    view = _rewritten(before, split)
-    if not report.stages:
-        return Planned((split,), view.graph_def, report)
-    packing = pack_transfers(view, not_run, report.stages[0].name)
-    if packing.rewrite:
-        view = _rewritten(view, packing.rewrite)
-    report = dataclasses.replace(report, packed_transfers=packing.packed)
-    return Planned((split, packing.rewrite), view.graph_def, report)
-
-
-def _rewritten(before: GraphView, rewrite: Rewrite) -> GraphView:
-    """The graph after a rewrite, verified."""
-    view = before.after(apply_to_graph_def(before.graph_def, rewrite), rewrite.edited)
-    verify_stages(view)
-    return view
-
-
-class _Planner:
-    """One run of the passes over one graph."""
-
-    def __init__(self, view: GraphView, options: AsyncEmbeddingOptions) -> None:
-        _refuse_rewritten(view)
-        self._view = view
-        self._options = options
-        self._flow: BatchFlow = batch_flow(view)
-        self._exposed: List[ExposedRead] = exposed_reads(view)
-        self._unused: UnusedGradients = unused_gradients(view)
-        self._nodes: List[Any] = []
-        self._inputs: List[Any] = []
-        self._controls: List[Any] = []
-        self._stages: List[StageReport] = []
-        self._fetches: Dict[str, str] = {}
-        self._hidden: Dict[str, None] = {}
-        self._broken: Set[str] = set()
-        self._stage_of: Dict[str, str] = {}
-        self._refused: List[Tuple[Lookup, Refusal]] = []
-
-    @property
-    def not_run(self) -> Set[str]:
-        """Nodes that no step runs any more, known once the plan is made."""
-        return self._broken.union(self._hidden)
-
-    def plan(self) -> Tuple[Rewrite, Report]:
-        """The rewrite that splits the graph, and the report."""
-        search = find_lookups(self._view)
-        movability = Movability(self._view, self._options.threads_num)
-        finder = RegionFinder(
-            self._view, self._flow, search.lookups, movability, self._options.infer_io_stage
-        )
-        found = finder.find()
-        self._refused.extend(found.refused)
-        _require_io_stage(self._refused, found.regions)
-        names = _stage_names(self._view)
-        order = {name: i for i, name in enumerate(self._flow.order)}
-        for region in found.regions:
-            self._add_stage(region, order, next(names))
-        protected = self._protect_main()
-        rewrite = Rewrite(tuple(self._nodes), tuple(self._inputs), tuple(self._controls))
-        warnings = () if search.lookups else (_NO_LOOKUP,)
-        report = Report(
-            lookups=tuple(self._outcome(lookup) for lookup in search.lookups),
-            refusals=tuple(refusal.to_dict() for refusal in search.refusals),
-            stages=tuple(self._stages),
-            regions=self._regions(),
-            warnings=warnings,
-            fetches=self._fetches,
-            hidden=frozenset(self._hidden),
-            protected_gathers=protected,
-        )
-        return rewrite, report
-
-    def _add_stage(self, region: PrefetchRegion, order: Dict[str, int], name: str) -> None:
-        boundary = BoundaryFinder(self._view, region, self._flow.masks, order, self._unused).find()
-        options = self._options
-        request = StageRequest(
-            name,
-            options.threads_num,
-            options.capacity,
-            options.thread_pool,
-            options.unordered,
-            options.timeout_millis,
-        )
-        protected = {(read.reduction, 0) for read in self._exposed}
-        builder = StageRewrite(self._view, region, boundary, self._unused, request, protected)
-        try:
-            rewrite = builder.build()
-        except Refusal as refusal:
-            self._refused.extend((lookup, refusal) for lookup in region.lookups)
-            return
-        self._nodes.extend(rewrite.nodes)
-        self._inputs.extend(rewrite.inputs)
-        self._controls.extend(rewrite.controls)
-        self._hidden.update(boundary.hidden)
-        self._broken.update(boundary.broken)
-        self._stage_of.update((lookup.output.node, name) for lookup in region.lookups)
-        takes = {str(tensor): _full_name(take) for tensor, take in builder.takes.items()}
-        self._fetches.update(takes)
-        self._stages.append(self._stage_report(region, boundary, builder, name))
-
-    def _stage_report(
-        self, region: PrefetchRegion, boundary: Boundary, builder: StageRewrite, name: str
-    ) -> StageReport:
-        tensors = [
-            _boundary_tensor(self._view, tensor, _full_name(take))
-            for tensor, take in builder.takes.items()
-        ]
-        return StageReport(
-            name=name,
-            io_source=region.source,
-            io_stage=builder.io_stage,
-            inferred=not is_buffer(self._view, region.source),
-            nodes=len(region.nodes) + len(boundary.absorbed),
-            boundary=tuple(tensors),
-        )
-
-    def _protect_main(self) -> Tuple[str, ...]:
-        staying = [read for read in self._exposed if read.reduction not in self._hidden]
-        nodes, edits = protect(self._view, staying)
-        edited = {(edit.node, edit.slot) for edit in self._inputs}
-        kept = [i for i, edit in enumerate(edits) if (edit.node, edit.slot) not in edited]
-        self._nodes.extend(nodes[i] for i in kept)
-        self._inputs.extend(edits[i] for i in kept)
-        return tuple(read.gather for read in self._exposed)
-
-    def _outcome(self, lookup: Lookup) -> LookupOutcome:
-        refusals = {id(refused): refusal for refused, refusal in self._refused}
-        refusal = refusals.get(id(lookup))
-        return LookupOutcome(
-            name=lookup.name,
-            api=lookup.api,
-            tables=tuple(table.name for table in lookup.tables),
-            combiner=lookup.combiner,
-            output=str(lookup.output),
-            device=lookup.tables[0].device if lookup.tables else "",
-            outcome=MOVED if refusal is None else LEFT,
-            stage=self._stage_of.get(lookup.output.node, "") if refusal is None else "",
-            refusal=None if refusal is None else refusal.to_dict(),
-        )
-
-    def _regions(self) -> Dict[str, int]:
-        sources = [source for source in self._flow.sources]
-        upstream = self._view.ancestors(_io_sinks(self._view) + sources)
-        io = [name for name in upstream if name not in self._flow.masks or name in sources]
-        prefetch = sum(stage.nodes for stage in self._stages)
-        return {
-            "io": len(io),
-            "prefetch": prefetch,
-            "main": len(self._view) - len(io) - prefetch,
-        }
-
-
-_NO_LOOKUP = (
-    "no embedding lookup was found, nothing was moved: the graph has no gather of variable rows "
-    "that graph_opt recognises (mark one with graph_opt.async_embedding_mark_node)"
-)
-
-
-def _refuse_rewritten(view: GraphView) -> None:
-    for put in view.of_op(BUFFER_PUT):
-        kind = view.attribute(put, "_stage_kind")
-        if kind is not None and kind.s == b"prefetch":
-            raise tf.errors.FailedPreconditionError(
-                None,
-                None,
-                "the graph was rewritten before (node '{}'): async embedding is applied once, to "
-                "the graph as the model made it".format(put),
-            )
-
-
-def _require_io_stage(
-    refused: Sequence[Tuple[Lookup, Refusal]], regions: Sequence[PrefetchRegion]
-) -> None:
-    if regions:
-        return
-    for lookup, refusal in refused:
-        if refusal.code == "no_io_stage":
-            raise tf.errors.InvalidArgumentError(
-                None,
-                None,
-                "do_async_embedding needs an IO stage, and the graph has none: lookup '{}' takes "
-                "its batches from '{}' ({}). Wrap the features with graph_opt.staged(features), or "
-                "set async_embedding_options.infer_io_stage to have one put there.".format(
-                    lookup.name, refusal.node, refusal.saw
-                ),
-            )
-
-
-def _stage_names(view: GraphView) -> Iterator[str]:
-    taken = {name.partition("/")[0] for name in view.nodes}
-    number = 0
-    while True:
-        name = _STAGE_NAME if number == 0 else "{}_{}".format(_STAGE_NAME, number)
-        number += 1
-        if name not in taken and name + "_io" not in taken:
-            yield name
-
-
-def _full_name(text: str) -> str:
-    return str(TensorRef.parse(text))
-
-
-def _boundary_tensor(view: GraphView, tensor: TensorRef, take: str) -> BoundaryTensor:
-    number = view.dtype(tensor) or 0
-    shape = view.shape(tensor)
-    size = dtype_size(number)
-    return BoundaryTensor(
-        name=str(tensor),
-        take=take,
-        dtype=dtype_name(number),
-        shape=shape,
-        bytes=_product(shape, size),
-        bytes_per_row=None if not shape or shape[0] is not None else _product(shape[1:], size),
-    )
-
-
-def _product(shape: Any, size: Any) -> Any:
-    if shape is None or size is None or any(length is None for length in shape):
-        return None
-    product = size
-    for length in shape:
-        product *= length
-    return product
-
-
-def _io_sinks(view: GraphView) -> List[str]:
-    return [
-        put
-        for put in view.of_op(BUFFER_PUT)
-        if getattr(view.attribute(put, "_stage_kind"), "s", b"") == b"io"
-    ]
+    return Planned(state.rewrites, state.graph_def, report)

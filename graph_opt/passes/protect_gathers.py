@@ -8,11 +8,14 @@ pattern and costs nothing (measured: docs/benchmarks.md, stock_trap).
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, List, NamedTuple, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.graph.rewrite import InputEdit
+from graph_opt.config.options import SessionOptions
+from graph_opt.graph.rewrite import InputEdit, Rewrite
 from graph_opt.graph.view import GraphView, TensorRef, shape_proto
+from graph_opt.passes.pass_state import PassState
 
 _REDUCTIONS = (
     "SparseSegmentMean",
@@ -62,6 +65,17 @@ def ensure_shape(view: GraphView, rows: TensorRef, source: str, scope: str) -> A
     node.attr["T"].type = view.dtype(rows) or tf.float32.as_datatype_enum
     node.attr["shape"].shape.CopyFrom(shape_proto(shape))
     return node
+
+
+def protect_gathers(state: PassState, options: SessionOptions) -> PassState:
+    """The graph with all exposed reads protected that some step still runs."""
+    reads = exposed_reads(state.view)
+    staying = [read for read in reads if read.reduction not in state.report.hidden]
+    nodes, edits = protect(state.view, staying)
+    report = dataclasses.replace(
+        state.report, protected_gathers=tuple(read.gather for read in reads)
+    )
+    return state.rewritten(Rewrite(tuple(nodes), tuple(edits)), report)
 
 
 def protect(view: GraphView, reads: List[ExposedRead]) -> Tuple[List[Any], List[InputEdit]]:

@@ -8,6 +8,9 @@ from typing import Any, Dict, FrozenSet, List, Optional, Tuple
 
 MOVED = "moved"
 LEFT = "left in main"
+FUSED_PART = "fused"
+STOCK_PART = "stock"
+NO_PART = "none"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +38,33 @@ class LookupOutcome:
     outcome: str
     stage: str = ""
     refusal: Optional[Dict[str, str]] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class FusedLookup:
+    """One lookup of the model and which of its parts became part of an op for many.
+
+    Attributes:
+      name: Label for people.
+      api: The TensorFlow call it stems from.
+      tables: Names of the variables it reads.
+      combiner: `sum`, `mean`, `sqrtn`, or None where nothing is combined.
+      output: Name of the tensor with the result in the model.
+      group: Node that looks it up now, '' where the lookup stays as it is.
+      gradient: `fused`, `stock`, or `none` where nothing trains it.
+      update: The same for the optimizer's update of its tables.
+      refusals: Why parts stay: code, node, need and saw.
+    """
+
+    name: str
+    api: str
+    tables: Tuple[str, ...]
+    combiner: Optional[str]
+    output: str
+    group: str = ""
+    gradient: str = NO_PART
+    update: str = NO_PART
+    refusals: Tuple[Dict[str, str], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,6 +141,10 @@ class Report:
       hidden: Names of nodes whose values exist in prefetch alone.
       protected_gathers: Gathers saved from being turned into whole-table reads.
       packed_transfers: What crosses between tasks as one tensor in place of many.
+      fused_lookups: Every lookup that the model has, where lookups were to be fused.
+      replaced: Output of a fused lookup to the tensor that stands for it.
+      whole_table_reads_removed: Gathers that TensorFlow would have turned into reads of whole
+        tables, and that are fused now.
     """
 
     lookups: Tuple[LookupOutcome, ...] = ()
@@ -123,6 +157,14 @@ class Report:
     hidden: FrozenSet[str] = frozenset()
     protected_gathers: Tuple[str, ...] = ()
     packed_transfers: Tuple[PackedTransfer, ...] = ()
+    fused_lookups: Tuple[FusedLookup, ...] = ()
+    replaced: Dict[str, str] = dataclasses.field(default_factory=dict)
+    whole_table_reads_removed: Tuple[str, ...] = ()
+
+    @property
+    def fused(self) -> Tuple[FusedLookup, ...]:
+        """The lookups that are part of a fused op."""
+        return tuple(lookup for lookup in self.fused_lookups if lookup.group)
 
     @property
     def moved(self) -> Tuple[LookupOutcome, ...]:
@@ -140,17 +182,47 @@ class Report:
         return json.dumps(self.to_dict(), indent=2, sort_keys=True)
 
     def __str__(self) -> str:
-        lines = [
-            "async embedding: {} of {} lookups moved, {} stages, {:.2f} s".format(
-                len(self.moved), len(self.lookups), len(self.stages), self.seconds
+        lines = []
+        if self.fused_lookups:
+            lines.extend(_fusion_lines(self))
+        if self.lookups or not self.fused_lookups:
+            lines.append(
+                "async embedding: {} of {} lookups moved, {} stages".format(
+                    len(self.moved), len(self.lookups), len(self.stages)
+                )
             )
-        ]
+        lines[0] = "{}, {:.2f} s".format(lines[0], self.seconds)
         for stage in self.stages:
             lines.extend(_stage_lines(stage))
         lines.extend(_transfer_lines(self))
         lines.extend(_left_lines(self))
         lines.extend("warning: " + warning for warning in self.warnings)
         return "\n".join(lines)
+
+
+def _fusion_lines(report: Report) -> List[str]:
+    groups = {lookup.group for lookup in report.fused}
+    lines = [
+        "group embedding: {} of {} lookups fused into {} ops".format(
+            len(report.fused), len(report.fused_lookups), len(groups)
+        )
+    ]
+    trained = [lookup for lookup in report.fused if lookup.gradient != NO_PART]
+    for part in ("gradient", "update"):
+        fused = sum(getattr(lookup, part) == FUSED_PART for lookup in trained)
+        if trained:
+            lines.append("  {}s fused: {} of {}".format(part, fused, len(trained)))
+    if report.whole_table_reads_removed:
+        lines.append(
+            "  {} lookups freed from reads of whole tables".format(
+                len(report.whole_table_reads_removed)
+            )
+        )
+    for lookup in report.fused_lookups:
+        for refusal in lookup.refusals:
+            reason = "{code} at {node}: need {need}, saw {saw}".format(**refusal)
+            lines.append("  not fused: {} ({}): {}".format(lookup.name, lookup.api, reason))
+    return lines
 
 
 def _stage_lines(stage: StageReport) -> List[str]:

@@ -17,6 +17,7 @@ from typing import AbstractSet, Dict, FrozenSet, List, NamedTuple, Optional, Tup
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.passes.io_stages import BUFFER_PUT
+from graph_opt.passes.tasks import task_of
 
 _PACKABLE = frozenset(
     dtype.as_datatype_enum
@@ -102,14 +103,7 @@ class _Tasks:
     def _task(self, device: str) -> Optional[str]:
         """The CPU of the device's task; None for a GPU or a device without job and task."""
         if device not in self._task_of_device:
-            spec = tf.DeviceSpec.from_string(device) if device else tf.DeviceSpec()
-            known = spec.job is not None and spec.task is not None
-            on_host = spec.device_type in (None, "CPU")
-            self._task_of_device[device] = (
-                "/job:{}/task:{}/device:CPU:0".format(spec.job, spec.task)
-                if known and on_host
-                else None
-            )
+            self._task_of_device[device] = task_of(device)
         return self._task_of_device[device]
 
     def _count_borders(self) -> None:

@@ -1,5 +1,6 @@
 """What a fetch by an original name means in an optimized graph.
 
+- The result of a fused lookup: that of the op that does its work, and then the next line.
 - A boundary tensor: the stage's take, so the value of the batch that main is consuming.
 - Another tensor of the prefetch region: refused, it belongs to a batch main has not seen yet.
 - Anything else: itself.
@@ -28,6 +29,7 @@ class FetchMap:
         self._graph = graph
         self._fetches = {} if report is None else report.fetches
         self._hidden = frozenset() if report is None else report.hidden
+        self._replaced = {} if report is None else report.replaced
         self._boundary_operations = {name.rpartition(":")[0] for name in self._fetches}
 
     def fetched(self, tensor: Any) -> Any:
@@ -36,6 +38,8 @@ class FetchMap:
         Raises:
           tf.errors.InvalidArgumentError: its value exists in prefetch alone.
         """
+        if tensor.name in self._replaced:
+            tensor = self._graph.get_tensor_by_name(self._replaced[tensor.name])
         if not self._fetches and not self._hidden:
             return tensor
         take = self._fetches.get(tensor.name)
@@ -51,6 +55,9 @@ class FetchMap:
         Raises:
           tf.errors.InvalidArgumentError: it runs in prefetch alone.
         """
+        replaced = [tensor.name for tensor in operation.outputs if tensor.name in self._replaced]
+        if replaced:
+            operation = self._graph.get_tensor_by_name(self._replaced[replaced[0]]).op
         for tensor in operation.outputs:
             take = self._fetches.get(tensor.name)
             if take is not None:
@@ -63,8 +70,19 @@ class FetchMap:
         """Refuses a feed that the prefetch threads would never see.
 
         Raises:
-          tf.errors.InvalidArgumentError: the tensor lives in prefetch.
+          tf.errors.InvalidArgumentError: the tensor lives in prefetch, or is the result of a fused
+            lookup.
         """
+        if tensor.name in self._replaced:
+            raise tf.errors.InvalidArgumentError(
+                None,
+                tensor.op,
+                "cannot feed '{}': it is the result of a lookup that is fused with others now, and "
+                "the model reads '{}' in its place. Feed that tensor, or keep the lookup as it is "
+                "by group_embedding_options.lookups".format(
+                    tensor.name, self._replaced[tensor.name]
+                ),
+            )
         if tensor.name not in self._fetches and not self._is_hidden(tensor.name):
             return
         raise tf.errors.InvalidArgumentError(

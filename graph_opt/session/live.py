@@ -6,7 +6,7 @@ import weakref
 from typing import Any, MutableMapping, Optional
 
 from graph_opt.compat import live_graph, tf
-from graph_opt.config.options import session_options
+from graph_opt.config.options import SessionOptions, session_options
 from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.rewrite import Rewrite
 from graph_opt.inspect.dump import dump_graph, is_wanted
@@ -18,7 +18,7 @@ _reports: MutableMapping[Any, Report] = weakref.WeakKeyDictionary()
 
 
 def optimize_graph(graph: Any, config: Any) -> Report:
-    """Moves the embedding lookups of a live graph into asynchronously prefetched stages, in place.
+    """Fuses and prefetches the embedding lookups of a live graph, as the config asks, in place.
 
     The same plan as `optimize_graph_def`, applied by adding nodes and moving edges. Call it once,
     when the model is complete (with backward and optimizer) and before a session has run it.
@@ -40,8 +40,12 @@ def optimize_graph(graph: Any, config: Any) -> Report:
       >>> report = graph_opt.optimize_graph(tf.get_default_graph(), config)
       >>> print(report)
     """
-    options = session_options(config)
-    if options.async_embedding is None:
+    return optimize_with(graph, session_options(config))
+
+
+def optimize_with(graph: Any, options: SessionOptions) -> Report:
+    """`optimize_graph` with options that were read already."""
+    if options.async_embedding is None and options.group_embedding is None:
         return Report(warnings=tuple(options.warnings))
     refuse_if_run(graph)
     _refuse_finalized(graph)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import Any
 
 from graph_opt.compat import tf
-from graph_opt.config.options import session_options
+from graph_opt.config.options import SessionOptions, session_options
 from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_TAKE
 from graph_opt.runtime.stages import stages_of
 from graph_opt.session import graph_use
-from graph_opt.session.live import leave_alone, optimize_graph, report_of
+from graph_opt.session.live import leave_alone, optimize_with, report_of
 
 _TRAINS_NOTHING = (
-    "the graph trains nothing and is left as it is: call graph_opt.optimize_graph(graph, config) "
-    "before the session is made to prefetch its lookups all the same"
+    "the graph trains nothing, so its lookups are not prefetched: call "
+    "graph_opt.optimize_graph(graph, config) before the session is made to prefetch them all the "
+    "same"
 )
 _UPDATE_OP = re.compile(r"^(Resource)?(Sparse)?Apply[A-Z]")
 _KIND_PREFETCH = "prefetch"
@@ -23,7 +25,7 @@ _KIND_PREFETCH = "prefetch"
 def optimize_before_first_run(graph: Any, config: Any) -> None:
     """What a session does at its first run.
 
-    A graph without any batch source (an exported model, a few constants) is left alone: there is
+    A graph without any batch source (an exported model, a few constants) is not split: there is
     nothing to run ahead.
 
     Args:
@@ -34,15 +36,21 @@ def optimize_before_first_run(graph: Any, config: Any) -> None:
       tf.errors.FailedPreconditionError: the graph is finalized, or another session ran it.
       tf.errors.InvalidArgumentError: the pass refuses the graph.
     """
-    if _wants_optimization(graph, config) and _has_batch_source(graph):
-        _optimize(graph, config)
+    if not _wants_optimization(graph, config):
+        return
+    options = session_options(config)
+    if not _has_batch_source(graph):
+        options = dataclasses.replace(options, async_embedding=None)
+    if options.async_embedding is not None or options.group_embedding is not None:
+        _optimize(graph, options)
 
 
 def optimize_training_graph(graph: Any, config: Any) -> None:
     """What hooks and session creators do before the graph is finalized.
 
-    A graph that trains nothing (evaluation, prediction) is left alone, and its report says so:
-    call `graph_opt.optimize_graph` first to have it optimized all the same.
+    The lookups of a graph that trains nothing (evaluation, prediction) are fused, but not
+    prefetched, and its report says so: call `graph_opt.optimize_graph` first to have them
+    prefetched all the same.
 
     Args:
       graph: The graph about to be finalized, or finalized before when a session is recovered.
@@ -54,10 +62,18 @@ def optimize_training_graph(graph: Any, config: Any) -> None:
     """
     if not _wants_optimization(graph, config):
         return
+    options = session_options(config)
     if is_training_graph(graph):
-        _optimize(graph, config)
+        _optimize(graph, options)
+        return
+    if options.async_embedding is not None:
+        tf.logging.info("graph_opt: %s", _TRAINS_NOTHING)
+        warnings = (*options.warnings, _TRAINS_NOTHING)
+        options = dataclasses.replace(options, async_embedding=None, warnings=warnings)
+    if options.group_embedding is None:
+        leave_alone(graph, _TRAINS_NOTHING)
     else:
-        tf.logging.info("graph_opt: %s", leave_alone(graph, _TRAINS_NOTHING).warnings[0])
+        _optimize(graph, options)
 
 
 def is_training_graph(graph: Any) -> bool:
@@ -73,7 +89,10 @@ def is_training_graph(graph: Any) -> bool:
 
 
 def _wants_optimization(graph: Any, config: Any) -> bool:
-    if config is None or session_options(config).async_embedding is None:
+    if config is None:
+        return False
+    options = session_options(config)
+    if options.async_embedding is None and options.group_embedding is None:
         return False
     if report_of(graph) is not None:
         return False  # Once is enough: sessions are recovered, graphs used by several.
@@ -85,14 +104,14 @@ def _has_batch_source(graph: Any) -> bool:
     return any(operation.type in kinds for operation in graph.get_operations())
 
 
-def _optimize(graph: Any, config: Any) -> None:
+def _optimize(graph: Any, options: SessionOptions) -> None:
     if graph.finalized:
         raise tf.errors.FailedPreconditionError(
             None,
             None,
-            "do_async_embedding needs to edit the graph, but the graph is finalized: create the "
+            "the config asks for edits of the graph, but the graph is finalized: create the "
             "session before graph.finalize(), or call graph_opt.optimize_graph(graph, config) "
             "before it",
         )
     graph_use.refuse_if_run(graph)
-    optimize_graph(graph, config)
+    optimize_with(graph, options)

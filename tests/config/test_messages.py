@@ -133,7 +133,9 @@ def test_deeprec_syntax_sets_every_added_field() -> None:
         }[field.message](ConfigProto())
         number = type(holder).DESCRIPTOR.fields_by_name[field.name].number
         assert number == field.number, field
-        if field.kind in ("bool", "int32", "string"):
+        if field.repeated:
+            assert len(getattr(holder, field.name)) == 0
+        elif field.kind in ("bool", "int32", "string"):
             value = {"bool": True, "int32": 3, "string": "pool"}[field.kind]
             assert not holder.HasField(field.name)
             setattr(holder, field.name, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from graph_opt.compat import tf
 from graph_opt.config import ConfigProto, to_stock
 from graph_opt.config.options import (
     AsyncEmbeddingOptions,
+    GroupEmbeddingOptions,
     SessionOptions,
     ThreadPool,
     session_options,
@@ -119,7 +121,6 @@ def test_options_of_a_feature_that_is_off_are_not_validated() -> None:
         ),
         ("stage_multi_stream: true", "", "stage_multi_stream has no effect"),
         ("do_op_fusion: true", "", "do_op_fusion has no effect"),
-        ("do_group_embedding: true", "", "do_group_embedding is not available in this version"),
         ("group_embedding_options { lazy_adam: true }", "", "no effect without do_group_embedding"),
         ("do_smart_stage: true", "", "do_smart_stage has no effect"),
         ("do_smart_stage_gpu: true", "", "do_smart_stage_gpu has no effect"),
@@ -162,3 +163,43 @@ def test_a_session_on_a_server_leaves_the_pools_out() -> None:
     assert options.thread_pools == ()
     assert options.async_embedding == AsyncEmbeddingOptions(threads_num=1, capacity=2)
     assert options.warnings == ()
+
+
+GROUP = "graph_options { optimizer_options { do_group_embedding: true group_embedding_options { "
+
+
+def group_options(text: str) -> GroupEmbeddingOptions:
+    """The validated options of a config with this text in `group_embedding_options`."""
+    config = text_format.Parse(GROUP + text + " } } }", ConfigProto())
+    options = session_options(config).group_embedding
+    assert options is not None
+    return options
+
+
+def test_group_embedding_is_off_unless_asked_for() -> None:
+    assert session_options(ConfigProto()).group_embedding is None
+
+
+def test_group_embedding_options_have_defaults_that_fuse_everything() -> None:
+    assert group_options("") == GroupEmbeddingOptions(
+        minimum_lookups=1, lookups=(), fuse_update=True, lazy_adam=False, require_server_ops=False
+    )
+
+
+def test_group_embedding_options_are_read() -> None:
+    text = "lazy_adam: true minimum_lookups: 3 lookups: 'a' lookups: 'b$' fuse_update: false"
+    assert group_options(text) == GroupEmbeddingOptions(
+        minimum_lookups=3, lookups=("a", "b$"), fuse_update=False, lazy_adam=True
+    )
+
+
+@pytest.mark.parametrize(
+    "text, named",
+    [
+        ("minimum_lookups: -1", "minimum_lookups is -1"),
+        ("lookups: 'emb('", "no regular expression"),
+    ],
+)
+def test_bad_group_embedding_options_are_named(text: str, named: str) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(named)):
+        group_options(text)

@@ -1,0 +1,110 @@
+"""Lookups that one op for many could stand for, with all that is known of each."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from graph_opt.config.options import GroupEmbeddingOptions
+from graph_opt.graph.refusal import Refusal
+from graph_opt.graph.view import GraphView
+from graph_opt.rules import find_lookups
+from graph_opt.rules.lookup import GROUP_EMBEDDING_LOOKUP_SPARSE, Lookup
+from graph_opt.rules.lookup_inputs import LookupInputs, lookup_inputs
+from graph_opt.rules.row_gradient import RowGradient, row_gradients
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """A lookup whose forward part can be fused.
+
+    Attributes:
+      lookup: The lookup.
+      inputs: What it was given.
+      gradients: Its gradients as `tf.gradients` wrote them; none where nothing trains it.
+      backward_refusal: Why its backward part stays as it is.
+    """
+
+    lookup: Lookup
+    inputs: LookupInputs
+    gradients: Tuple[RowGradient, ...] = ()
+    backward_refusal: Optional[Refusal] = None
+
+    @property
+    def name(self) -> str:
+        """Name of the tensor with the result: no other lookup has it."""
+        return str(self.lookup.output)
+
+    @property
+    def tables(self) -> Tuple[str, ...]:
+        """Names of the variables, shards in order."""
+        return tuple(table.name for table in self.lookup.tables)
+
+
+class Member(NamedTuple):
+    """One lookup of an op, with the gradient that the op takes where it takes one."""
+
+    candidate: Candidate
+    gradient: Optional[RowGradient] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class CandidateSearch:
+    """All lookups of a graph: those that can be fused, and the others with the reason.
+
+    Attributes:
+      candidates: In graph order.
+      refused: By the name of the lookup's output.
+      lookups: All, in graph order.
+    """
+
+    candidates: Tuple[Candidate, ...]
+    refused: Dict[str, Refusal]
+    lookups: Tuple[Lookup, ...]
+
+
+def find_candidates(view: GraphView, options: GroupEmbeddingOptions) -> CandidateSearch:
+    """Finds the lookups of a graph and tells which can be fused."""
+    candidates: List[Candidate] = []
+    refused: Dict[str, Refusal] = {}
+    lookups = [
+        lookup
+        for lookup in find_lookups(view).lookups
+        if lookup.api != GROUP_EMBEDDING_LOOKUP_SPARSE
+    ]
+    for lookup in lookups:
+        try:
+            _require_wanted(lookup, options.lookups)
+            candidates.append(_candidate(view, lookup))
+        except Refusal as refusal:
+            refused[str(lookup.output)] = refusal
+    return CandidateSearch(tuple(candidates), refused, tuple(lookups))
+
+
+def is_flattened(view: GraphView, candidate: Candidate) -> bool:
+    """Whether ids that are not combined have more than one dimension."""
+    if candidate.inputs.layout != "dense":
+        return False
+    shape = view.shape(candidate.inputs.ids)
+    assert shape is not None
+    return len(shape) > 1
+
+
+def _candidate(view: GraphView, lookup: Lookup) -> Candidate:
+    inputs = lookup_inputs(view, lookup)
+    try:
+        return Candidate(lookup, inputs, row_gradients(view, lookup))
+    except Refusal as refusal:
+        return Candidate(lookup, inputs, (), refusal)
+
+
+def _require_wanted(lookup: Lookup, patterns: Sequence[str]) -> None:
+    names = [lookup.name] + [table.name for table in lookup.tables]
+    if patterns and not any(re.search(pattern, name) for pattern in patterns for name in names):
+        raise Refusal(
+            "lookup_not_chosen",
+            at=lookup.output.node,
+            need="a name that group_embedding_options.lookups matches",
+            saw=lookup.name,
+        )

@@ -1,0 +1,72 @@
+"""What became of each lookup of a graph whose lookups were to be fused, for the report."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Dict, Optional, Sequence, Set, Tuple
+
+from graph_opt.graph.refusal import Refusal
+from graph_opt.passes.fusion_candidates import Candidate, CandidateSearch
+from graph_opt.passes.report import FUSED_PART, NO_PART, STOCK_PART, FusedLookup
+from graph_opt.rules.lookup import Lookup
+
+
+@dataclasses.dataclass
+class Outcome:
+    """Notes of a run of the pass, by the names of the lookups' results.
+
+    Attributes:
+      refused: Why a lookup is not fused at all.
+      update_refused: Why the update of its tables is not.
+      groups: Node that looks it up now.
+      gradients: Lookups whose gradient is fused.
+      updates: Lookups whose tables' update is fused.
+    """
+
+    refused: Dict[str, Refusal]
+    update_refused: Dict[str, Refusal] = dataclasses.field(default_factory=dict)
+    groups: Dict[str, str] = dataclasses.field(default_factory=dict)
+    gradients: Set[str] = dataclasses.field(default_factory=set)
+    updates: Set[str] = dataclasses.field(default_factory=set)
+
+
+def fused_lookups(search: CandidateSearch, outcome: Outcome) -> Tuple[FusedLookup, ...]:
+    """One entry for each lookup of the graph, in its order."""
+    candidates = {candidate.name: candidate for candidate in search.candidates}
+    return tuple(
+        _described(lookup, candidates.get(str(lookup.output)), outcome) for lookup in search.lookups
+    )
+
+
+def left_lookups(search: CandidateSearch, refusal: Refusal) -> Tuple[FusedLookup, ...]:
+    """The same where nothing could be fused: each lookup's own reason, or this one."""
+    reasons = {str(lookup.output): refusal for lookup in search.lookups}
+    reasons.update(search.refused)
+    return fused_lookups(dataclasses.replace(search, candidates=()), Outcome(reasons))
+
+
+def _described(lookup: Lookup, candidate: Optional[Candidate], outcome: Outcome) -> FusedLookup:
+    name = str(lookup.output)
+    reasons: Sequence[Optional[Refusal]] = (
+        outcome.refused.get(name),
+        candidate.backward_refusal if candidate else None,
+        outcome.update_refused.get(name),
+    )
+    trained = candidate is not None and bool(candidate.gradients or candidate.backward_refusal)
+    return FusedLookup(
+        name=lookup.name,
+        api=lookup.api,
+        tables=tuple(table.name for table in lookup.tables),
+        combiner=lookup.combiner,
+        output=name,
+        group=outcome.groups.get(name, ""),
+        gradient=_part(trained, name in outcome.gradients),
+        update=_part(trained, name in outcome.updates),
+        refusals=tuple(reason.to_dict() for reason in reasons if reason is not None),
+    )
+
+
+def _part(exists: bool, fused: bool) -> str:
+    if not exists:
+        return NO_PART
+    return FUSED_PART if fused else STOCK_PART

@@ -1,0 +1,366 @@
+"""Writes the ops of fused lookups: what they have in common and where each part stands."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from graph_opt.compat import tf
+from graph_opt.graph.view import GraphView, Shape, TensorRef
+from graph_opt.passes import attribute_values as values
+from graph_opt.passes.concatenated_lookups import Concatenation
+from graph_opt.passes.fusion_candidates import Candidate, Member, is_flattened
+from graph_opt.passes.node_writer import NodeWriter
+from graph_opt.rules.lookup import Lookup
+
+_FLOAT = tf.float32.as_datatype_enum
+_INT32 = tf.int32.as_datatype_enum
+_INT64 = tf.int64.as_datatype_enum
+# On every op of a fused group: told from one that a model called for itself.
+FUSED = "_fused_by_graph_opt"
+
+
+class Columns(NamedTuple):
+    """Results of all lookups of an op side by side in one tensor [B, width].
+
+    Attributes:
+      starts: First column of each member.
+      width: Columns of all together.
+      gradient: The gradient of that tensor, for ops that take one.
+    """
+
+    starts: Tuple[int, ...]
+    width: int
+    gradient: str = ""
+
+
+class GroupOp(NamedTuple):
+    """The part that all ops of a group share.
+
+    Attributes:
+      inputs: ids, positions, shapes and weights, as NodeDefs spell them.
+      attributes: By name.
+      shards: Names of the variables, those of one table one after another.
+      shard_dtypes: Their DataType numbers.
+      shard_rows: Their rows.
+      shard_widths: Their widths.
+    """
+
+    inputs: List[str]
+    attributes: Dict[str, Any]
+    shards: List[str]
+    shard_dtypes: List[int]
+    shard_rows: List[int]
+    shard_widths: List[int]
+
+
+class GroupNodes:
+    """Collects the nodes of one rewrite.
+
+    Args:
+      view: The graph.
+      scope: Name scope of all new nodes.
+    """
+
+    def __init__(self, view: GraphView, scope: str) -> None:
+        self._view = view
+        self._scope = scope
+        self._made: Dict[Tuple[str, str, str], str] = {}
+        self._numbers: Dict[str, int] = {}
+        self.nodes: List[Any] = []
+
+    def writer(self, kind: str, device: str) -> NodeWriter:
+        """A writer with a scope of its own, `SCOPE/KIND_0` and so on."""
+        number = self._numbers.setdefault(kind, 0)
+        self._numbers[kind] = number + 1
+        writer = NodeWriter("{}/{}_{}".format(self._scope, kind, number), device)
+        writer.nodes = self.nodes
+        return writer
+
+    def group_op(
+        self,
+        members: Sequence[Member],
+        device: str,
+        columns: Optional[Columns] = None,
+        shared_tables: bool = True,
+        of_gradients: bool = False,
+    ) -> GroupOp:
+        """What the ops of these lookups share; writes the conversions that they need.
+
+        Args:
+          members: The lookups, in the op's order.
+          device: Where the op stands.
+          columns: Where the results stand in one tensor; None where each has its own.
+          shared_tables: Whether lookups of one table name it once; else each has its own.
+          of_gradients: Whether the op takes gradients.
+        """
+        candidates = [member.candidate for member in members]
+        numbers, tables = _tables_of(candidates, shared_tables)
+        shards = [table for lookup in tables for table in lookup.tables]
+        inputs = candidates[0].inputs
+        attributes = dict(
+            num_shards=values.integer(len(shards)),
+            num_lookups=values.integer(len(members)),
+            num_weights=values.integer(sum(c.inputs.weights is not None for c in candidates)),
+            id_dtypes=values.types([self._dtype(c.inputs.ids) for c in candidates]),
+            lookup_tables=values.integers(numbers),
+            table_shards=values.integers([len(lookup.tables) for lookup in tables]),
+            table_names=values.texts([_table_name(lookup) for lookup in tables]),
+            combiners=values.texts([c.inputs.combiner for c in candidates]),
+            layouts=values.texts([_op_layout(c) for c in candidates]),
+            weighted=values.booleans([c.inputs.weights is not None for c in candidates]),
+            default_ids=values.integers([c.inputs.default_id for c in candidates]),
+            partition_strategy=tf.AttrValue(s=strategy_of(candidates).encode()),
+            safe=tf.AttrValue(b=inputs.safe),
+        )
+        if columns is not None:
+            attributes["columns"] = values.integers(columns.starts)
+            attributes["columns_width"] = values.integer(columns.width)
+        if of_gradients and any(_fills(candidate) for candidate in candidates):
+            filled = [0 if _fills(candidate) else -1 for candidate in candidates]
+            attributes["filled_ids"] = values.integers(filled)
+        attributes[FUSED] = tf.AttrValue(b=True)
+        return GroupOp(
+            inputs=self._inputs(candidates, device),
+            attributes=attributes,
+            shards=[shard.name for shard in shards],
+            shard_dtypes=[shard.dtype for shard in shards],
+            shard_rows=[_static(shard.shape, 0) for shard in shards],
+            shard_widths=[_static(shard.shape, 1) for shard in shards],
+        )
+
+    def pooled_shapes(self, members: Sequence[Member], columns: Optional[Columns]) -> Any:
+        """The value of `_output_shapes` for an op that gives the results."""
+        shapes = [self._pooled_shape(member.candidate) for member in members]
+        if columns is not None:
+            rows = shapes[0][0] if shapes[0] else None
+            shapes = [(rows, columns.width)]
+        return values.shapes(shapes)
+
+    def _pooled_shape(self, candidate: Candidate) -> Shape:
+        if is_flattened(self._view, candidate):
+            return (None, _static(candidate.lookup.tables[0].shape, 1))
+        return self._view.shape(candidate.lookup.output)
+
+    def pooled_gradients(
+        self, members: Sequence[Member], device: str, columns: Optional[Columns]
+    ) -> List[str]:
+        """The gradients that an op takes: one for each member, or one for all."""
+        if columns is not None:
+            return [columns.gradient]
+        return [self._pooled_gradient(member, device) for member in members]
+
+    def pooled_dtypes(self, members: Sequence[Member], columns: Optional[Columns]) -> Any:
+        """The attribute `pooled_dtypes`."""
+        dtypes = [member.candidate.lookup.tables[0].dtype for member in members]
+        return values.types(dtypes if columns is None else dtypes[:1])
+
+    def _pooled_gradient(self, member: Member, device: str) -> str:
+        """The gradient of the op's result: [B, D]."""
+        assert member.gradient is not None
+        if not is_flattened(self._view, member.candidate):
+            return member.gradient.pooled.input_name
+        width = _static(member.candidate.lookup.tables[0].shape, 1)
+        dtype = self._dtype(member.gradient.pooled)
+        return self._reshaped(member.gradient.pooled, [-1, width], dtype, device)
+
+    def joined(
+        self, writer: NodeWriter, node: str, concatenation: Concatenation
+    ) -> Tuple[TensorRef, str]:
+        """(the ConcatV2's result, what stands for it now)."""
+        view = self._view
+        before = TensorRef(concatenation.node, 0)
+        inputs = [tensor.input_name for tensor in view.inputs(concatenation.node)]
+        first, end = concatenation.first, concatenation.first + concatenation.inputs
+        if concatenation.inputs == len(inputs) - 1:
+            return before, node
+        kept = inputs[:first] + [node] + inputs[end:-1]
+        axis = writer.constant("axis", np.int32(1))
+        shorter = writer.node(
+            "concat",
+            "ConcatV2",
+            [*kept, axis],
+            N=values.integer(len(kept)),
+            T=tf.AttrValue(type=self._dtype(before)),
+            Tidx=tf.AttrValue(type=_INT32),
+            _output_shapes=values.shapes([view.shape(before)]),
+        )
+        return before, str(shorter.name)
+
+    def column(self, writer: NodeWriter, member: Member, node: str, start: int) -> str:
+        """One lookup's part of the joined result, for those who read it alone."""
+        table = member.candidate.lookup.tables[0]
+        shape = self._view.shape(member.candidate.lookup.output)
+        return self._columns(writer, node, start, _static(table.shape, 1), table.dtype, shape)
+
+    def columns_of_gradient(self, joined: TensorRef, concatenation: Concatenation) -> str:
+        """The lookups' part of the gradient of a ConcatV2's result."""
+        shape = self._view.shape(joined)
+        if shape is not None and shape[1] == concatenation.width:
+            return joined.input_name
+        writer = self.writer("gradient_columns", self._view.device(joined.node))
+        first, width = concatenation.offset, concatenation.width
+        rows = shape[0] if shape else None
+        dtype = self._dtype(joined)
+        return self._columns(writer, joined.input_name, first, width, dtype, (rows, width))
+
+    def _columns(
+        self, writer: NodeWriter, tensor: str, first: int, width: int, dtype: int, shape: Shape
+    ) -> str:
+        number = len(self.nodes)
+        begin = writer.constant("begin_{}".format(number), np.array([0, first], np.int32))
+        size = writer.constant("size_{}".format(number), np.array([-1, width], np.int32))
+        node = writer.node(
+            "columns_{}".format(number),
+            "Slice",
+            [tensor, begin, size],
+            T=tf.AttrValue(type=dtype),
+            Index=tf.AttrValue(type=_INT32),
+            _output_shapes=values.shapes([shape]),
+        )
+        return str(node.name)
+
+    def restored(self, writer: NodeWriter, member: Member, pooled: str) -> str:
+        """The op's result in the shape of the lookup's: ids.shape + [D]."""
+        candidate = member.candidate
+        if not is_flattened(self._view, candidate):
+            return pooled
+        number = len(self.nodes)
+        width = _static(candidate.lookup.tables[0].shape, 1)
+        shape = writer.node(
+            "ids_shape_{}".format(number),
+            "Shape",
+            [candidate.inputs.ids.input_name],
+            T=tf.AttrValue(type=self._dtype(candidate.inputs.ids)),
+            out_type=tf.AttrValue(type=_INT32),
+        )
+        last = writer.constant("width_{}".format(number), np.array([width], np.int32))
+        axis = writer.constant("axis_{}".format(number), np.int32(0))
+        whole = writer.node(
+            "shape_{}".format(number),
+            "ConcatV2",
+            [shape.name, last, axis],
+            N=values.integer(2),
+            T=tf.AttrValue(type=_INT32),
+            Tidx=tf.AttrValue(type=_INT32),
+        )
+        restored = writer.node(
+            "restored_{}".format(number),
+            "Reshape",
+            [pooled, whole.name],
+            T=tf.AttrValue(type=candidate.lookup.tables[0].dtype),
+            Tshape=tf.AttrValue(type=_INT32),
+            _output_shapes=values.shapes([self._view.shape(candidate.lookup.output)]),
+        )
+        return str(restored.name)
+
+    def _inputs(self, candidates: Sequence[Candidate], device: str) -> List[str]:
+        ids = [self._ids(candidate, device) for candidate in candidates]
+        positions = [self._positions(candidate, device) for candidate in candidates]
+        shapes = [self._shape(candidate, device) for candidate in candidates]
+        weights = [c.inputs.weights.input_name for c in candidates if c.inputs.weights is not None]
+        return ids + positions + shapes + weights
+
+    def _ids(self, candidate: Candidate, device: str) -> str:
+        ids = candidate.inputs.ids
+        if not is_flattened(self._view, candidate):
+            return ids.input_name
+        return self._reshaped(ids, [-1], self._dtype(ids), device)
+
+    def _positions(self, candidate: Candidate, device: str) -> str:
+        positions = candidate.inputs.positions
+        if positions is None:
+            return self._nothing(device)
+        if self._dtype(positions) == _INT64:
+            return positions.input_name
+        key = ("cast", str(positions), device)
+        if key not in self._made:
+            cast = self.writer("cast", device).node(
+                "int64",
+                "Cast",
+                [positions.input_name],
+                SrcT=tf.AttrValue(type=self._dtype(positions)),
+                DstT=tf.AttrValue(type=_INT64),
+                _output_shapes=values.shapes([self._view.shape(positions)]),
+            )
+            self._made[key] = cast.name
+        return self._made[key]
+
+    def _shape(self, candidate: Candidate, device: str) -> str:
+        shape = candidate.inputs.dense_shape
+        return self._nothing(device) if shape is None else shape.input_name
+
+    def _nothing(self, device: str) -> str:
+        key = ("nothing", "", device)
+        if key not in self._made:
+            writer = self.writer("nothing", device)
+            self._made[key] = writer.constant("empty", np.zeros([0], np.int64))
+        return self._made[key]
+
+    def _reshaped(self, tensor: TensorRef, shape: List[int], dtype: int, device: str) -> str:
+        key = ("reshape", str(tensor), device)
+        if key not in self._made:
+            writer = self.writer("reshape", device)
+            to = writer.constant("shape", np.array(shape, np.int32))
+            static: Shape = tuple(None if size < 0 else size for size in shape)
+            reshape = writer.node(
+                "flat",
+                "Reshape",
+                [tensor.input_name, to],
+                T=tf.AttrValue(type=dtype),
+                Tshape=tf.AttrValue(type=_INT32),
+                _output_shapes=values.shapes([static]),
+            )
+            self._made[key] = reshape.name
+        return self._made[key]
+
+    def _dtype(self, tensor: TensorRef) -> int:
+        number = self._view.dtype(tensor)
+        assert number is not None, tensor
+        return number
+
+
+def strategy_of(candidates: Sequence[Candidate]) -> str:
+    """The partition strategy of lookups that may be one op."""
+    parted = [c.inputs.partition_strategy for c in candidates if len(c.tables) > 1]
+    return parted[0] if parted else "mod"
+
+
+def number_input(writer: NodeWriter, name: str, value: Union[TensorRef, float]) -> str:
+    """A hyperparameter as an input."""
+    if isinstance(value, TensorRef):
+        return value.input_name
+    return writer.constant(name, np.float32(value))
+
+
+def _fills(candidate: Candidate) -> bool:
+    """Whether TensorFlow's lookup reads row 0 for an empty bag and zeroes what it gives."""
+    return candidate.inputs.safe and candidate.inputs.default_id < 0
+
+
+def _op_layout(candidate: Candidate) -> str:
+    return "dense" if candidate.inputs.layout == "dense" else "sparse"
+
+
+def _tables_of(
+    candidates: Sequence[Candidate], shared_tables: bool
+) -> Tuple[List[int], List[Lookup]]:
+    """For each lookup the number of its table, and for each table a lookup that reads it."""
+    if not shared_tables:
+        return list(range(len(candidates))), [candidate.lookup for candidate in candidates]
+    keys = list(dict.fromkeys(candidate.tables for candidate in candidates))
+    lookups = {candidate.tables: candidate.lookup for candidate in candidates}
+    return [keys.index(c.tables) for c in candidates], [lookups[key] for key in keys]
+
+
+def _table_name(lookup: Lookup) -> str:
+    """Name of a table for errors: of its variable, or what the shards' names share."""
+    name = lookup.tables[0].name
+    head, _, tail = name.rpartition("/")
+    return head if head and tail.startswith("part_") else name
+
+
+def _static(shape: Shape, axis: int) -> int:
+    assert shape is not None and shape[axis] is not None
+    return int(shape[axis] or 0)

@@ -1,0 +1,51 @@
+"""Which nodes may become one without a cycle."""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Dict, FrozenSet, List, Sequence, Set
+
+from graph_opt.graph.view import GraphView
+
+
+def merge_depths(view: GraphView, order: Sequence[str], merged: AbstractSet[str]) -> Dict[str, int]:
+    """For each of `merged`, how many of them lie on the longest path that ends in it.
+
+    Nodes of the same depth do not depend on each other, so they may become one node.
+
+    Args:
+      view: The graph.
+      order: All nodes, each after its inputs.
+      merged: The nodes in question.
+    """
+    depths: Dict[str, int] = {}
+    for name in order:
+        above = [depths[source] for source in view.predecessors(name) if source in depths]
+        depth = max(above, default=0) + (name in merged)
+        if depth:
+            depths[name] = depth
+    return {name: depths[name] for name in merged if name in depths}
+
+
+def waiting_for(view: GraphView, end: str) -> FrozenSet[str]:
+    """What waits, in the end, for a node by control edges; the node itself where nothing does.
+
+    NoOps that only hand the wait on (`tf.group` of several devices) are walked through. Updates
+    with the same result run in the same steps.
+    """
+    found: Set[str] = set()
+    seen: Set[str] = {end}
+    pending: List[str] = [end]
+    while pending:
+        name = pending.pop()
+        waiting = view.control_uses(name)
+        if not waiting:
+            found.add(name)
+        for user in waiting:
+            if user in seen:
+                continue
+            seen.add(user)
+            if view.op(user) == "NoOp":
+                pending.append(user)
+            else:
+                found.add(user)
+    return frozenset(found)

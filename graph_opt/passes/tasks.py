@@ -1,0 +1,21 @@
+"""Which process a device string stands for."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from graph_opt.compat import tf
+
+
+def task_of(device: str) -> Optional[str]:
+    """The CPU of the device's task; None for a GPU, or a device without job and task.
+
+    Example:
+      >>> task_of("/job:ps/task:1")
+      '/job:ps/task:1/device:CPU:0'
+    """
+    spec = tf.DeviceSpec.from_string(device) if device else tf.DeviceSpec()
+    known = spec.job is not None and spec.task is not None
+    if not known or spec.device_type not in (None, "CPU"):
+        return None
+    return "/job:{}/task:{}/device:CPU:0".format(spec.job, spec.task)

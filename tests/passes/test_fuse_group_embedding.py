@@ -1,0 +1,297 @@
+"""Fused lookups train as TensorFlow's own do, and what cannot be fused is left with a reason."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Set
+
+import numpy as np
+import pytest
+
+from graph_opt.compat import tf
+from graph_opt.passes.optimize import optimize_graph_def
+from graph_opt.session.live import optimize_graph
+from graph_opt.session.session import Session
+from tests.passes import fused_models as models
+
+Inputs = Dict[str, Any]
+STOCK_PARTS = ("Unique", "SparseFillEmptyRows", "ResourceGather", "UnsortedSegmentSum")
+
+
+def two_safe(resource: bool = False, shards: int = 1, combiner: str = "mean") -> Any:
+    """Two safe lookups of unequal width, joined with dense features."""
+
+    def lookups(inputs: Inputs) -> List[Any]:
+        one = models.table("one", 4, resource, shards)
+        other = models.table("other", 6, resource, shards)
+        sparse = [tf.sparse.from_dense(inputs[name]) for name in ("ids", "more")]
+        return [
+            tf.nn.safe_embedding_lookup_sparse(one, sparse[0], combiner=combiner),
+            tf.nn.safe_embedding_lookup_sparse(other, sparse[1], combiner="sum"),
+        ]
+
+    return lookups
+
+
+def every_api(resource: bool = False, strategy: str = "mod", shards: int = 1) -> Any:
+    """One lookup of each kind, weighted ones among them."""
+
+    def lookups(inputs: Inputs) -> List[Any]:
+        ids = tf.sparse.from_dense(inputs["ids"])
+        more = tf.sparse.from_dense(inputs["more"] + 1)
+        more = tf.SparseTensor(more.indices, more.values - 1, more.dense_shape)
+        tables = [models.table("t{}".format(i), 3 + i, resource, shards) for i in range(6)]
+        weights = [models.weights_of(sparse, inputs["weight"]) for sparse in (ids, more)]
+        safe = tf.nn.safe_embedding_lookup_sparse
+        plain = tf.nn.embedding_lookup_sparse
+        how = dict(partition_strategy=strategy)
+        return [
+            safe(tables[0], ids, combiner="sqrtn", **how),
+            safe(tables[1], ids, weights[0], combiner="mean", default_id=2, **how),
+            plain(tables[2], more, None, combiner="mean", **how),
+            plain(tables[3], more, weights[1], combiner="sum", **how),
+            tf.nn.embedding_lookup(tables[4], inputs["one"], **how),
+            tf.reduce_sum(tf.nn.embedding_lookup(tables[5], inputs["more"], **how), axis=1),
+        ]
+
+    return lookups
+
+
+def shared(inputs: Inputs) -> List[Any]:
+    """Two lookups of one table."""
+    table = models.table("shared")
+    return [
+        tf.nn.safe_embedding_lookup_sparse(table, tf.sparse.from_dense(inputs[name]))
+        for name in ("ids", "more")
+    ]
+
+
+def feature_columns(inputs: Inputs) -> List[Any]:
+    """Embedding columns, one of them shared, as `input_layer` joins them."""
+    column = tf.feature_column
+    names = ("ids", "more", "one")
+    categories = [
+        column.categorical_column_with_identity(name, models.VOCABULARY, default_value=0)
+        for name in names
+    ]
+    alone = column.embedding_column(categories[2], 3, combiner="sum")
+    both = column.shared_embedding_columns(categories[:2], 5)
+    return [column.input_layer(inputs, [alone, *both])]
+
+
+def assert_equal(fused: models.Trained, stock: models.Trained, tolerance: float = 1e-5) -> None:
+    losses, values = models.difference(fused, stock)
+    assert losses < tolerance and values < tolerance
+
+
+def ops_run(trained: models.Trained) -> Set[str]:
+    """Types of the ops of one training step."""
+    with tf.Session(graph=trained.graph) as session:
+        session.run([op for op in trained.graph.get_operations() if op.name == "init"])
+        step = [op for op in trained.graph.get_operations() if op.type == "NoOp"]
+        train_op = next(op for op in reversed(step) if op.name in models.OPTIMIZER_NAMES)
+        return set(models.ran(trained.graph, [train_op], session))
+
+
+@pytest.mark.parametrize("optimizer", [name for name in models.OPTIMIZERS if name != "adam"])
+@pytest.mark.parametrize("resource", [False, True])
+def test_training_is_the_same_with_every_optimizer(optimizer: str, resource: bool) -> None:
+    lookups = two_safe(resource, shards=2)
+    fused = models.train(lookups, optimizer, models.config())
+    assert_equal(fused, models.train(lookups, optimizer))
+    assert [lookup.update for lookup in fused.report.fused] == ["fused", "fused"]
+
+
+@pytest.mark.parametrize("strategy, shards", [("mod", 1), ("mod", 3), ("div", 3)])
+@pytest.mark.parametrize("resource", [False, True])
+def test_training_is_the_same_with_every_api(resource: bool, strategy: str, shards: int) -> None:
+    lookups = every_api(resource, strategy, shards)
+    fused = models.train(lookups, options=models.config())
+    assert_equal(fused, models.train(lookups))
+    assert len(fused.report.fused) == 6
+    assert [lookup.update for lookup in fused.report.fused_lookups] == ["fused"] * 6
+
+
+@pytest.mark.parametrize("lookups", [shared, feature_columns])
+def test_shared_tables_and_feature_columns_train_the_same(
+    lookups: Callable[[Inputs], List[Any]],
+) -> None:
+    fused = models.train(lookups, options=models.config())
+    assert_equal(fused, models.train(lookups))
+    assert all(lookup.update == "fused" for lookup in fused.report.fused_lookups)
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_a_step_runs_one_op_for_lookups_and_one_for_updates(resource: bool) -> None:
+    fused = models.train(two_safe(resource), options=models.config())
+    ran = ops_run(fused)
+    kind = "Resource" if resource else ""
+    assert {kind + "GroupEmbeddingLookup", kind + "GroupEmbeddingApply"} <= ran
+    assert not ran.intersection(STOCK_PARTS)
+
+
+def test_clipped_gradients_keep_their_update_and_get_a_fused_gradient() -> None:
+    def clipped(optimizer: Any, loss: Any) -> Any:
+        gradients, variables = zip(*optimizer.compute_gradients(loss))
+        gradients, _ = tf.clip_by_global_norm(gradients, 0.05)
+        return optimizer.apply_gradients(zip(gradients, variables))
+
+    fused = models.train(two_safe(), options=models.config(), minimize=clipped)
+    assert_equal(fused, models.train(two_safe(), minimize=clipped))
+    assert [lookup.gradient for lookup in fused.report.fused] == ["fused", "fused"]
+    assert [lookup.update for lookup in fused.report.fused] == ["stock", "stock"]
+    codes = {refusal["code"] for lookup in fused.report.fused for refusal in lookup.refusals}
+    assert codes == {"gradient_changed_before_update"}
+
+
+def test_adam_keeps_its_update_of_whole_tables_unless_asked() -> None:
+    stock = models.train(two_safe(), "adam")
+    fused = models.train(two_safe(), "adam", models.config())
+    assert_equal(fused, stock)
+    assert [lookup.gradient for lookup in fused.report.fused] == ["fused", "fused"]
+    codes = [lookup.refusals[0]["code"] for lookup in fused.report.fused]
+    assert codes == ["adam_updates_whole_table"] * 2
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_lazy_adam_moves_only_the_rows_that_were_looked_up(resource: bool) -> None:
+    fused = models.train(two_safe(resource), "adam", models.config(lazy_adam=True), steps=1)
+    stock = models.train(two_safe(resource), "adam", steps=1)
+    # The first step is TensorFlow's: all moments are zero before it.
+    assert_equal(fused, stock)
+    lazy = models.train(two_safe(resource), "adam", models.config(lazy_adam=True))
+    assert [lookup.update for lookup in lazy.report.fused] == ["fused", "fused"]
+    assert models.difference(lazy, models.train(two_safe(resource), "adam"))[0] < 0.05
+
+
+def test_no_update_is_fused_when_the_options_say_so() -> None:
+    fused = models.train(two_safe(), options=models.config(fuse_update=False))
+    assert_equal(fused, models.train(two_safe()))
+    assert [lookup.update for lookup in fused.report.fused] == ["stock", "stock"]
+
+
+def test_only_chosen_lookups_are_fused() -> None:
+    fused = models.train(two_safe(), options=models.config(lookups=["^one$"]))
+    assert_equal(fused, models.train(two_safe()))
+    outcomes = [(bool(lookup.group), lookup.tables) for lookup in fused.report.fused_lookups]
+    assert outcomes == [(True, ("one",)), (False, ("other",))]
+    assert fused.report.fused_lookups[1].refusals[0]["code"] == "lookup_not_chosen"
+
+
+def test_a_group_that_is_too_small_is_left() -> None:
+    fused = models.train(two_safe(), options=models.config(minimum_lookups=3))
+    assert {lookup.refusals[0]["code"] for lookup in fused.report.fused_lookups} == {
+        "group_too_small"
+    }
+
+
+def test_train_ops_that_run_apart_stay_apart() -> None:
+    """Two train ops, each of its own tables: one step must not update the other's."""
+    with tf.Graph().as_default() as graph:
+        inputs = models.batches()
+        steps = []
+        for name in ("ids", "more"):
+            table = models.table(name + "_table")
+            pooled = tf.nn.safe_embedding_lookup_sparse(table, tf.sparse.from_dense(inputs[name]))
+            loss = tf.reduce_mean(tf.square(pooled))
+            steps.append(tf.train.AdagradOptimizer(0.1).minimize(loss))
+        variables = tf.trainable_variables()
+        initialize = tf.global_variables_initializer()
+        report = optimize_graph(graph, models.config())
+        with tf.Session() as session:
+            session.run(initialize)
+            before = session.run(variables)
+            session.run(steps[0])
+            after = session.run(variables)
+    assert [lookup.update for lookup in report.fused] == ["fused", "fused"]
+    assert not np.array_equal(before[0], after[0])
+    assert np.array_equal(before[1], after[1])
+
+
+def test_an_update_waits_for_what_the_stock_update_waits_for() -> None:
+    with tf.Graph().as_default() as graph:
+        inputs = models.batches()
+        counter = tf.get_variable("counter", [], initializer=tf.zeros_initializer())
+        pooled = two_safe()(inputs)
+        loss = models.loss_of(pooled, inputs)
+        optimizer = tf.train.AdagradOptimizer(0.1)
+        gradients = optimizer.compute_gradients(loss)
+        with tf.control_dependencies([tf.assign_add(counter, 1.0)]):
+            step = optimizer.apply_gradients(gradients)
+        initialize = tf.global_variables_initializer()
+        optimize_graph(graph, models.config())
+        with tf.Session() as session:
+            session.run(initialize)
+            session.run(step)
+            session.run(step)
+            assert session.run(counter) == 2
+
+
+def test_a_fetch_by_the_original_name_gives_the_value_that_main_uses() -> None:
+    with tf.Graph().as_default() as graph:
+        inputs = models.batches()
+        pooled = two_safe()(inputs)
+        loss = models.loss_of(pooled, inputs)
+        tf.train.AdagradOptimizer(0.1).minimize(loss)
+        initialize = tf.global_variables_initializer()
+        stock = tf.Session(graph=graph)
+        stock.run(initialize)
+        expected = stock.run(pooled)
+        tables = stock.run(tf.trainable_variables())
+    with tf.Graph().as_default() as graph:
+        inputs = models.batches()
+        pooled = two_safe()(inputs)
+        loss = models.loss_of(pooled, inputs)
+        step = tf.train.AdagradOptimizer(0.1).minimize(loss)
+        initialize = tf.global_variables_initializer()
+        variables = tf.trainable_variables()
+        with Session(graph=graph, config=models.config()) as session:
+            session.run(initialize)
+            for variable, value in zip(variables, tables):
+                variable.load(value, session)
+            fetched = session.run([*pooled, step])[:2]
+            with pytest.raises(tf.errors.InvalidArgumentError, match="fused with others"):
+                session.run(loss, feed_dict={pooled[0]: expected[0]})
+    for one, other in zip(fetched, expected):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_live_graph_becomes_what_the_graph_def_becomes() -> None:
+    with tf.Graph().as_default() as graph:
+        inputs = models.batches()
+        loss = models.loss_of(two_safe(True)(inputs), inputs)
+        tf.train.AdagradOptimizer(0.1).minimize(loss)
+        config = models.config(prefetch=True)
+        offline = optimize_graph_def(graph.as_graph_def(add_shapes=True), config)
+        optimize_graph(graph, config)
+        live = {node.name: list(node.input) for node in graph.as_graph_def().node}
+    assert live == {node.name: list(node.input) for node in offline.graph_def.node}
+
+
+def test_fusing_twice_is_refused() -> None:
+    with tf.Graph().as_default() as graph:
+        inputs = models.batches()
+        models.loss_of(two_safe()(inputs), inputs)
+        graph_def = graph.as_graph_def(add_shapes=True)
+    once = optimize_graph_def(graph_def, models.config())
+    with pytest.raises(tf.errors.FailedPreconditionError, match="fused before"):
+        optimize_graph_def(once.graph_def, models.config())
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_fused_lookups_are_prefetched_as_one_tensor(resource: bool) -> None:
+    """With prefetch a batch's loss uses tables that miss at most two updates; frozen, none."""
+    losses = []
+    for config in (None, models.config(prefetch=True)):
+        with tf.Graph().as_default() as graph:
+            inputs = models.batches()
+            pooled = two_safe(resource)(inputs)
+            loss = models.loss_of(pooled, inputs)
+            initialize = tf.global_variables_initializer()
+            report = None if config is None else optimize_graph(graph, config)
+            with Session(graph=graph, config=config) as session:
+                session.run(initialize)
+                losses.append([session.run(loss) for _ in range(models.STEPS)])
+    np.testing.assert_array_equal(losses[0], losses[1])
+    assert report is not None and len(report.moved) == len(report.lookups) == 1
+    floats = [tensor for tensor in report.stages[0].boundary if tensor.shape == (None, 10)]
+    assert len(floats) == 1
