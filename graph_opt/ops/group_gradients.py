@@ -23,6 +23,11 @@ def register_gradients() -> None:
         "ResourceGroupEmbeddingWeightsGrad",
         "GroupEmbeddingApply",
         "ResourceGroupEmbeddingApply",
+        "GroupEmbeddingPrepare",
+        "GroupEmbeddingPackGradients",
+        "GroupEmbeddingApplyPacked",
+        "ResourceGroupEmbeddingApplyPacked",
+        "GraphOptLoaded",
     ):
         tf.no_gradient(op_type)
 

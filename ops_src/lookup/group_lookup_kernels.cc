@@ -1,9 +1,9 @@
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "lookup/buffer_shelf.h"
 #include "lookup/device_threads.h"
 #include "lookup/group_gradient.h"
 #include "lookup/group_inputs.h"
@@ -94,29 +94,6 @@ class GroupLookupKernel : public GroupKernel {
   }
 };
 
-// Buffers that kernel calls leave for the next ones. Calls may run in parallel.
-class BufferShelf {
- public:
-  using Buffers = GroupGradient::Buffers;
-
-  std::unique_ptr<Buffers> Take() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (free_.empty()) return std::unique_ptr<Buffers>(new Buffers);
-    std::unique_ptr<Buffers> buffers = std::move(free_.back());
-    free_.pop_back();
-    return buffers;
-  }
-
-  void PutBack(std::unique_ptr<Buffers> buffers) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    free_.push_back(std::move(buffers));
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Buffers>> free_;  // guarded by mutex_
-};
-
 class GroupGradKernel : public GroupKernel {
  public:
   using GroupKernel::GroupKernel;
@@ -129,7 +106,7 @@ class GroupGradKernel : public GroupKernel {
     std::vector<int64_t> table_rows;
     OP_REQUIRES_OK(ctx, ReadTables(ctx, inputs, &tables, &lookups, &table_rows));
     DeviceThreads threads(ctx);
-    std::unique_ptr<BufferShelf::Buffers> buffers = shelf_.Take();
+    std::unique_ptr<GroupGradient::Buffers> buffers = shelf_.Take();
     GroupGradient gradient(tables, lookups, BestRowKernels(), &threads, buffers.get());
     const BagFault fault = gradient.Sort();
     OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, table_rows, name()));
@@ -202,7 +179,7 @@ class GroupGradKernel : public GroupKernel {
     return Status();
   }
 
-  BufferShelf shelf_;
+  BufferShelf<GroupGradient::Buffers> shelf_;
 };
 
 class GroupWeightsGradKernel : public GroupKernel {

@@ -8,12 +8,13 @@
 
 namespace graph_opt {
 
-enum class Partition { kMod, kDiv };
+enum class Partition { kMod, kDiv, kKeys };
 
 // Which shard of a partitioned table has which id, as tf.nn.embedding_lookup counts.
 //
 //   mod   id i is row i / P of shard i % P
 //   div   shards are consecutive pieces of the ids; the first V % P have one row more
+//   keys  ids are keys (not in TensorFlow: rows that were packed from shards)
 //
 // A row of the table is also known by its key: shards are numbered through one after another.
 class TableShards {
@@ -35,7 +36,7 @@ class TableShards {
   // The key of `id`, or -1 when the table has no such row.
   int64_t KeyOf(int64_t id) const {
     if (id < 0) return -1;
-    if (pieces_ == 1) return id < rows_[0] ? id : -1;
+    if (pieces_ == 1 || partition_ == Partition::kKeys) return id < num_rows() ? id : -1;
     int64_t shard = id % pieces_;
     int64_t row = id / pieces_;
     if (partition_ == Partition::kDiv) DivPlace(id, &shard, &row);

@@ -26,10 +26,15 @@ FUNCTORS = [
 ]
 
 
-def build(folder: Path, flags: Sequence[str]) -> Path:
+def build(
+    folder: Path,
+    flags: Sequence[str],
+    test: str = "group_functors_test.cc",
+    functors: Sequence[str] = FUNCTORS,
+) -> Path:
     """Compiles the test with the functors, each instruction set with its own flags."""
     own = SETS if platform.machine() == "x86_64" else {}
-    sources = [OPS_SRC / source for source in [*FUNCTORS, *own]] + [HERE / "group_functors_test.cc"]
+    sources = [OPS_SRC / source for source in [*functors, *own]] + [HERE / test]
     running = []
     objects: List[str] = []
     for source in sources:
@@ -38,7 +43,7 @@ def build(folder: Path, flags: Sequence[str]) -> Path:
         command = ["c++", *FLAGS, *flags, *special, "-I", str(OPS_SRC), "-I", str(HERE)]
         running.append(subprocess.Popen([*command, "-c", str(source), "-o", objects[-1]]))
     assert [one.wait(timeout=300) for one in running] == [0] * len(running)
-    program = folder / "group_functors_test"
+    program = folder / Path(test).stem
     subprocess.run(["c++", *flags, "-pthread", *objects, "-o", str(program)], check=True)
     return program
 

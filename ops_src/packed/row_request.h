@@ -1,0 +1,63 @@
+#ifndef GRAPH_OPT_PACKED_ROW_REQUEST_H_
+#define GRAPH_OPT_PACKED_ROW_REQUEST_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lookup/group_lookup.h"
+#include "lookup/parallel.h"
+#include "rows/row_kernels.h"
+
+namespace graph_opt {
+
+// What is asked of a server, and what it sends: one tensor each.
+//
+//   request   for each of the server's shards: the number of rows, then the rows
+//   rows      the rows asked for, one after another, shard by shard
+
+// A shard on its server.
+struct ServedShard {
+  std::string table;  // its name, for errors
+  const void* data;   // [num_rows, dim]
+  int64_t num_rows;
+  int64_t dim;
+};
+
+// The rows of one shard in a request.
+struct RequestedRows {
+  const int64_t* rows;
+  int64_t count;
+};
+
+// Takes a request of `size` numbers apart. Returns what is wrong with it, or nothing.
+std::string ReadRequest(const int64_t* request, int64_t size,
+                        const std::vector<ServedShard>& shards, std::vector<RequestedRows>* rows);
+
+// Copies the rows asked for to `packed`. Returns what is wrong, or nothing.
+std::string GatherRows(const std::vector<ServedShard>& shards,
+                       const std::vector<RequestedRows>& requested, RowType type,
+                       const RowKernels& kernels, Parallel* parallel, char* packed);
+
+// What a server sent.
+struct SentRows {
+  const char* data;
+  int64_t size;  // in elements
+};
+
+// Where the shards of a group's tables are, and how many of their rows were asked for.
+struct PackedShards {
+  std::vector<int> first_shards;  // of each table, and the end
+  std::vector<int64_t> widths;    // of each table
+  std::vector<int> servers;       // of each shard
+  const int64_t* counts;          // of each shard
+};
+
+// The rows that servers sent as tables whose ids are packed numbers (unique_rows.h). Returns what
+// is wrong, or nothing.
+std::string PackedTables(const PackedShards& shards, const std::vector<SentRows>& sent,
+                         RowType type, std::vector<Table>* tables);
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_PACKED_ROW_REQUEST_H_

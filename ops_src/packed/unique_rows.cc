@@ -1,0 +1,162 @@
+#include "packed/unique_rows.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "lookup/radix_sort.h"
+
+namespace graph_opt {
+
+UniqueRows::UniqueRows(const std::vector<GradientTable>& tables,
+                       const std::vector<PooledGradient>& lookups, Parallel* parallel,
+                       Buffers* buffers)
+    : tables_(tables), lookups_(lookups), parallel_(parallel), buffers_(buffers) {
+  for (const PooledGradient& lookup : lookups_) {
+    first_places_.push_back(num_ids_);
+    num_ids_ += lookup.bags.num_ids;
+  }
+  place_bits_ = BitsFor(static_cast<uint64_t>(inverse_size()));
+}
+
+BagFault UniqueRows::Find() {
+  num_rows_.clear();
+  for (const GradientTable& table : tables_) num_rows_.emplace_back(table.shards.num_shards(), 0);
+  if (inverse_size() > std::numeric_limits<int32_t>::max()) {
+    BagFault fault;
+    fault.kind = BagFault::kTooMany;
+    return fault;
+  }
+  ranges_.clear();
+  for (const KeyRange& keys : KeyRangesOf(tables_, lookups_, parallel_->num_threads())) {
+    ranges_.push_back(Range{keys, 0, {}});
+  }
+  if (buffers_->size() < ranges_.size()) buffers_->resize(ranges_.size());
+  FirstFault first;
+  parallel_->Run(static_cast<int64_t>(ranges_.size()), [&](int64_t i) {
+    const BagFault fault = Collect(&ranges_[i], &(*buffers_)[i]);
+    if (fault.kind != BagFault::kNone) return first.Tell(fault);
+    CutAtShards(&ranges_[i], (*buffers_)[i]);
+  });
+  for (Range& range : ranges_) {
+    for (Piece& piece : range.pieces) {
+      int64_t& rows = num_rows_[range.keys.table][piece.shard];
+      piece.first_row = rows;
+      rows += piece.num_rows;
+    }
+  }
+  return first.fault();
+}
+
+// Words of the range's occurrences, (key - first key) << place_bits | place, sorted by key.
+BagFault UniqueRows::Collect(Range* range, Sorted* sorted) const {
+  const TableShards& shards = tables_[range->keys.table].shards;
+  const bool is_whole = shards.num_shards() == 1;
+  const uint64_t num_rows = static_cast<uint64_t>(shards.num_rows());
+  const uint64_t first = static_cast<uint64_t>(range->keys.begin);
+  const uint64_t length = static_cast<uint64_t>(range->keys.end - range->keys.begin);
+  const int key_bits = BitsFor(length);
+  const int place_bits = place_bits_;
+  BagFault fault;
+  int64_t most = 1;  // one more than can be kept: a word is written before its range is known
+  for (size_t i = 0; i < lookups_.size(); ++i) {
+    if (lookups_[i].table == range->keys.table) most += lookups_[i].bags.num_ids + 1;
+  }
+  if (key_bits + place_bits > 64) {
+    fault.kind = BagFault::kTooMany;
+    return fault;
+  }
+  if (static_cast<int64_t>(sorted->words.size()) < most) sorted->words.resize(most);
+  uint64_t* const words = sorted->words.data();
+  size_t count = 0;
+  for (size_t i = 0; i < lookups_.size(); ++i) {
+    if (lookups_[i].table != range->keys.table) continue;
+    fault.lookup = static_cast<int64_t>(i);
+    const uint64_t first_place = static_cast<uint64_t>(first_places_[i]);
+    const uint64_t default_place = static_cast<uint64_t>(num_ids_) + i;
+    bool has_default = false;
+    const Bags& bags = lookups_[i].bags;
+    const bool in_order = ForEachOccurrence(
+        bags, 0, bags.num_bags, &fault.bag,
+        [&](int64_t bag, int64_t k, int64_t id, float) {
+          uint64_t key = static_cast<uint64_t>(id);
+          if (!is_whole || key >= num_rows) {
+            const int64_t found = shards.KeyOf(id);
+            if (found < 0) {
+              fault.kind = BagFault::kIdOutOfRange;
+              fault.bag = bag;
+              fault.id = id;
+              return false;
+            }
+            key = static_cast<uint64_t>(found);
+          }
+          uint64_t place = first_place + static_cast<uint64_t>(k);
+          if (k < 0) {
+            if (has_default) return true;
+            has_default = true;
+            place = default_place;
+          }
+          words[count] = (key - first) << place_bits | place;  // kept if it is in the range
+          count += key - first < length;
+          return true;
+        },
+        [](int64_t) {});
+    if (fault.kind == BagFault::kNone && !in_order) fault.kind = BagFault::kPositionsOutOfOrder;
+    if (fault.kind != BagFault::kNone) return fault;
+  }
+  range->count = count;
+  RadixSort(place_bits, place_bits + key_bits, &sorted->words, &sorted->scratch, count);
+  return fault;
+}
+
+void UniqueRows::CutAtShards(Range* range, const Sorted& sorted) const {
+  const TableShards& shards = tables_[range->keys.table].shards;
+  const uint64_t* const words = sorted.words.data();
+  range->pieces.clear();
+  size_t at = 0;
+  for (int shard = 0; shard < shards.num_shards() && at < range->count; ++shard) {
+    const int64_t end_key = shards.end_key(shard) - range->keys.begin;
+    if (end_key <= 0) continue;
+    Piece piece = {shard, at, at, 0, 0};
+    uint64_t last = ~uint64_t{0};
+    for (; at < range->count; ++at) {
+      const uint64_t key = words[at] >> place_bits_;
+      if (key >= static_cast<uint64_t>(end_key)) break;
+      piece.num_rows += key != last;
+      last = key;
+    }
+    piece.end = at;
+    if (piece.num_rows > 0) range->pieces.push_back(piece);
+  }
+}
+
+void UniqueRows::Write(const std::vector<std::vector<int64_t*>>& rows, int32_t* inverse) {
+  std::fill_n(inverse, inverse_size(), -1);
+  std::vector<std::vector<int64_t>> first_packed;
+  for (const std::vector<int64_t>& counts : num_rows_) {
+    first_packed.emplace_back(1, 0);
+    for (int64_t count : counts) first_packed.back().push_back(first_packed.back().back() + count);
+  }
+  const uint64_t place_mask = (uint64_t{1} << place_bits_) - 1;
+  parallel_->Run(static_cast<int64_t>(ranges_.size()), [&](int64_t i) {
+    const KeyRange& keys = ranges_[i].keys;
+    const uint64_t* const words = (*buffers_)[i].words.data();
+    for (const Piece& piece : ranges_[i].pieces) {
+      // Words count from the range's first key, rows from the shard's.
+      const int64_t shift = keys.begin - tables_[keys.table].shards.first_key(piece.shard);
+      int64_t* row = rows[keys.table][piece.shard] + piece.first_row;
+      int64_t packed = first_packed[keys.table][piece.shard] + piece.first_row - 1;
+      uint64_t last = ~uint64_t{0};
+      for (size_t at = piece.begin; at < piece.end; ++at) {
+        const uint64_t key = words[at] >> place_bits_;
+        if (key != last) {
+          *row++ = static_cast<int64_t>(key) + shift;
+          ++packed;
+          last = key;
+        }
+        inverse[words[at] & place_mask] = static_cast<int32_t>(packed);
+      }
+    }
+  });
+}
+
+}  // namespace graph_opt

@@ -1,0 +1,73 @@
+#ifndef GRAPH_OPT_PACKED_UNIQUE_ROWS_H_
+#define GRAPH_OPT_PACKED_UNIQUE_ROWS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "lookup/group_lookup.h"
+#include "lookup/occurrences.h"
+
+namespace graph_opt {
+
+// Finds the rows that lookups name, each once, so that each is asked for and sent once.
+//
+//   Find()     ids -> rows of each shard           then NumRows() is known
+//   Write()    rows of each shard, ascending, and for each id the packed number of its row
+//
+// The packed number of a row counts the found rows of its table, shard after shard. So packed rows
+// are a table again, with the packed numbers as keys (Partition::kKeys).
+class UniqueRows {
+ public:
+  // Memory that is used again by the next call.
+  struct Sorted {
+    std::vector<uint64_t> words;
+    std::vector<uint64_t> scratch;
+  };
+  using Buffers = std::vector<Sorted>;
+
+  // Of the lookups' gradients nothing is read.
+  UniqueRows(const std::vector<GradientTable>& tables, const std::vector<PooledGradient>& lookups,
+             Parallel* parallel, Buffers* buffers);
+
+  BagFault Find();
+
+  int64_t NumRows(int table, int shard) const { return num_rows_[table][shard]; }
+
+  // How many numbers `inverse` takes: one for each id of each lookup, then one for the default row
+  // of each lookup.
+  int64_t inverse_size() const { return num_ids_ + static_cast<int64_t>(lookups_.size()); }
+
+  // `rows[table][shard]` takes NumRows() rows. The number of an id that is dropped, and of a
+  // default row that no bag needs, is -1.
+  void Write(const std::vector<std::vector<int64_t*>>& rows, int32_t* inverse);
+
+ private:
+  struct Piece {  // the part of a range that lies in one shard
+    int shard;
+    size_t begin, end;  // among the range's words
+    int64_t num_rows;
+    int64_t first_row;  // rows of the shard in earlier pieces
+  };
+  struct Range {
+    KeyRange keys;
+    size_t count;  // of words
+    std::vector<Piece> pieces;
+  };
+
+  BagFault Collect(Range* range, Sorted* sorted) const;
+  void CutAtShards(Range* range, const Sorted& sorted) const;
+
+  const std::vector<GradientTable>& tables_;
+  const std::vector<PooledGradient>& lookups_;
+  Parallel* const parallel_;
+  Buffers* const buffers_;
+  int64_t num_ids_ = 0;
+  int place_bits_ = 0;                 // of a word: place in `inverse`, below the key
+  std::vector<int64_t> first_places_;  // of each lookup
+  std::vector<Range> ranges_;
+  std::vector<std::vector<int64_t>> num_rows_;
+};
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_PACKED_UNIQUE_ROWS_H_

@@ -1,0 +1,364 @@
+// The functors of packed lookups without TensorFlow, on random groups: bit-equal to those of local
+// tables, and safe whatever a request or an update says.
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "group_functors_testing.h"
+#include "packed/row_request.h"
+#include "packed/row_update.h"
+#include "packed/unique_rows.h"
+
+namespace graph_opt {
+namespace {
+
+// The shards of a group's tables, spread over servers.
+struct Servers {
+  Servers(Random* random, const Group& group) {
+    shards.first_shards.push_back(0);
+    for (const OwnedTable& table : group.tables) {
+      shards.first_shards.push_back(shards.first_shards.back() + table.map.num_shards());
+      shards.widths.push_back(table.dim);
+    }
+    const int num_shards = shards.first_shards.back();
+    count = static_cast<int>(1 + Below(random, std::min(num_shards, 3)));
+    for (int i = 0; i < num_shards; ++i) {
+      shards.servers.push_back(i < count ? i : static_cast<int>(Below(random, count)));
+    }
+    std::shuffle(shards.servers.begin(), shards.servers.end(), *random);
+  }
+
+  PackedShards shards;
+  int count;
+};
+
+std::vector<GradientTable> GradientTables(const Group& group) {
+  std::vector<GradientTable> tables(group.tables.size());
+  for (size_t t = 0; t < tables.size(); ++t) {
+    tables[t].shards = group.tables[t].map;
+    tables[t].dim = group.tables[t].dim;
+  }
+  return tables;
+}
+
+// What is sent for a lookup: as the ops do it, in memory of exactly the right size.
+struct PackedLookup {
+  PackedLookup(Random* random, const Group& group, const RowKernels& kernels, Parallel* threads)
+      : servers(random, group), requests(servers.count), rows(servers.count) {
+    const std::vector<GradientTable> tables = GradientTables(group);
+    const std::vector<PooledGradient> lookups = group.Gradients();
+    UniqueRows::Buffers buffers;
+    UniqueRows unique(tables, lookups, threads, &buffers);
+    CHECK(unique.Find().kind == BagFault::kNone);
+    std::vector<std::vector<std::vector<int64_t>>> found(tables.size());
+    std::vector<std::vector<int64_t*>> to(tables.size());
+    for (size_t t = 0; t < tables.size(); ++t) {
+      for (int s = 0; s < tables[t].shards.num_shards(); ++s) {
+        found[t].emplace_back(unique.NumRows(static_cast<int>(t), s));
+        to[t].push_back(found[t].back().data());
+        counts.push_back(unique.NumRows(static_cast<int>(t), s));
+      }
+    }
+    inverse.resize(unique.inverse_size());
+    unique.Write(to, inverse.data());
+    CheckRows(group, tables, found);
+    std::vector<std::vector<ServedShard>> served(servers.count);
+    size_t shard = 0;
+    for (size_t t = 0; t < tables.size(); ++t) {
+      for (size_t s = 0; s < found[t].size(); ++s, ++shard) {
+        const std::vector<float>& part = group.tables[t].parts[s];
+        const int64_t num_rows = tables[t].shards.end_key(s) - tables[t].shards.first_key(s);
+        std::vector<int64_t>& request = requests[servers.shards.servers[shard]];
+        request.push_back(static_cast<int64_t>(found[t][s].size()));
+        request.insert(request.end(), found[t][s].begin(), found[t][s].end());
+        served[servers.shards.servers[shard]].push_back(
+            ServedShard{"t" + std::to_string(t), part.data(), num_rows, tables[t].dim});
+      }
+    }
+    for (int server = 0; server < servers.count; ++server) {
+      std::vector<int64_t>& request = requests[server];
+      request.shrink_to_fit();
+      std::vector<RequestedRows> asked;
+      CHECK(ReadRequest(request.data(), request.size(), served[server], &asked).empty());
+      int64_t size = 0;
+      for (size_t i = 0; i < asked.size(); ++i) size += asked[i].count * served[server][i].dim;
+      rows[server].resize(size);
+      char* const packed = reinterpret_cast<char*>(rows[server].data());
+      CHECK(GatherRows(served[server], asked, RowType::kFloat, kernels, threads, packed).empty());
+    }
+  }
+
+  // Each row that an id names is there, once, and no other; ascending.
+  static void CheckRows(const Group& group, const std::vector<GradientTable>& tables,
+                        const std::vector<std::vector<std::vector<int64_t>>>& found) {
+    for (size_t t = 0; t < tables.size(); ++t) {
+      std::set<int64_t> expected;
+      for (size_t i = 0; i < group.bags.size(); ++i) {
+        if (group.lookup_tables[i] != static_cast<int>(t)) continue;
+        for (const auto& list : Lists(*group.bags[i])) {
+          for (const Occurrence& one : list) expected.insert(tables[t].shards.KeyOf(one.id));
+        }
+      }
+      auto next = expected.begin();
+      for (size_t s = 0; s < found[t].size(); ++s) {
+        for (int64_t row : found[t][s]) {
+          CHECK(next != expected.end() && *next == tables[t].shards.first_key(s) + row);
+          ++next;
+        }
+      }
+      CHECK(next == expected.end());
+    }
+  }
+
+  std::vector<Table> Tables() {
+    std::vector<SentRows> sent;
+    for (const std::vector<float>& one : rows) {
+      sent.push_back(
+          SentRows{reinterpret_cast<const char*>(one.data()), static_cast<int64_t>(one.size())});
+    }
+    servers.shards.counts = counts.data();
+    std::vector<Table> tables;
+    CHECK(PackedTables(servers.shards, sent, RowType::kFloat, &tables).empty());
+    return tables;
+  }
+
+  Servers servers;
+  std::vector<std::vector<int64_t>> requests;
+  std::vector<std::vector<float>> rows;
+  std::vector<int64_t> counts;
+  std::vector<int32_t> inverse;
+};
+
+void LooksUpAsLocalTablesDo(const RowKernels& kernels, int seed) {
+  Random random(seed);
+  Group group(&random, 3, 5, seed % 2 == 1, seed % 10 == 4 || seed % 10 == 7);
+  Threads threads(1 + seed % 3);
+  CHECK(GroupLookup(group.Tables(), group.Lookups(), kernels, &threads).kind == BagFault::kNone);
+  const std::vector<std::vector<float>> expected = group.pooled;
+  PackedLookup packed(&random, group, kernels, &threads);
+  for (auto& pooled : group.pooled) std::fill(pooled.begin(), pooled.end(), 55.0f);
+  std::vector<Lookup> lookups = group.Lookups();
+  const int32_t* numbers = packed.inverse.data();
+  const int32_t* defaults = packed.inverse.data() + packed.inverse.size() - lookups.size();
+  for (Lookup& lookup : lookups) {
+    lookup.bags.ids = numbers;
+    lookup.bags.wide_ids = false;
+    lookup.bags.default_id = lookup.bags.default_id < 0 ? -1 : *defaults;
+    numbers += lookup.bags.num_ids;
+    ++defaults;
+  }
+  CHECK(GroupLookup(packed.Tables(), lookups, kernels, &threads).kind == BagFault::kNone);
+  CHECK(group.pooled == expected);
+}
+
+// An update for each server, in memory of exactly the right size, aligned for int64.
+struct PackedUpdates {
+  PackedUpdates(const Group& group, const Servers& servers, const RowKernels& kernels,
+                Parallel* threads)
+      : bytes(servers.count), sizes(servers.count) {
+    const std::vector<GradientTable> tables = GradientTables(group);
+    GroupGradient::Buffers buffers;
+    GroupGradient gradient(tables, group.Gradients(), kernels, threads, &buffers);
+    CHECK(gradient.Sort().kind == BagFault::kNone);
+    std::vector<std::vector<UpdateBlock>> blocks(servers.count);
+    std::vector<std::pair<int, size_t>> places;  // of each shard: server and block
+    for (size_t t = 0; t < tables.size(); ++t) {
+      for (int s = 0; s < tables[t].shards.num_shards(); ++s) {
+        const int server = servers.shards.servers[places.size()];
+        places.emplace_back(server, blocks[server].size());
+        blocks[server].push_back(
+            UpdateBlock{gradient.NumRows(static_cast<int>(t), s), tables[t].dim, nullptr, nullptr});
+      }
+    }
+    for (int server = 0; server < servers.count; ++server) {
+      sizes[server] = UpdateBytes(blocks[server]);
+      bytes[server].reset(new char[sizes[server]]);
+      LayOutUpdate(bytes[server].get(), &blocks[server]);
+    }
+    std::vector<std::vector<GroupGradient::ShardSums>> sums(tables.size());
+    size_t shard = 0;
+    for (size_t t = 0; t < tables.size(); ++t) {
+      for (int s = 0; s < tables[t].shards.num_shards(); ++s, ++shard) {
+        const UpdateBlock& block = blocks[places[shard].first][places[shard].second];
+        sums[t].push_back({block.rows, block.values});
+      }
+    }
+    gradient.SumRows(sums);
+  }
+
+  std::vector<std::unique_ptr<char[]>> bytes;
+  std::vector<int64_t> sizes;
+};
+
+// Tables with two slots.
+struct Trained {
+  Trained(Random* random, const std::vector<OwnedTable>& start) : tables(start) {
+    for (const OwnedTable& table : tables) {
+      for (const auto& part : table.parts) {
+        for (int slot = 0; slot < 2; ++slot) {
+          slots.emplace_back(part.size());
+          for (float& value : slots.back()) value = 0.1f + std::abs(Number(random));
+        }
+      }
+    }
+  }
+
+  std::vector<OwnedTable> tables;
+  std::vector<std::vector<float>> slots;  // two for each shard
+};
+
+std::vector<std::vector<UpdatedShard>> ShardsOf(const Servers& servers, Trained* trained) {
+  std::vector<std::vector<UpdatedShard>> shards(servers.count);
+  size_t shard = 0;
+  for (OwnedTable& table : trained->tables) {
+    for (int s = 0; s < table.map.num_shards(); ++s, ++shard) {
+      UpdatedShard one = {};
+      one.table = "t";
+      one.rows = table.parts[s].data();
+      one.slots[0] = trained->slots[2 * shard].data();
+      one.slots[1] = trained->slots[2 * shard + 1].data();
+      one.num_rows = table.map.end_key(s) - table.map.first_key(s);
+      one.dim = table.dim;
+      shards[servers.shards.servers[shard]].push_back(one);
+    }
+  }
+  return shards;
+}
+
+void UpdatesAsLocalTablesAre(const RowKernels& kernels, int seed) {
+  constexpr UpdateRule kRules[] = {
+      UpdateRule::kGradientDescent, UpdateRule::kMomentum, UpdateRule::kNesterov,
+      UpdateRule::kAdagrad,         UpdateRule::kFtrl,     UpdateRule::kAdam};
+  Random random(seed);
+  const Group group(&random, 2, 4, seed % 2 == 1, seed % 10 == 4 || seed % 10 == 7);
+  const Servers servers(&random, group);
+  Threads threads(1 + seed % 3);
+  UpdateNumbers numbers{};
+  numbers.learning_rate = 0.1f;
+  numbers.momentum = 0.9f;
+  numbers.l1 = 0.01f;
+  numbers.learning_rate_power = -0.5f;
+  numbers.beta1 = 0.9f;
+  numbers.beta2 = 0.99f;
+  numbers.epsilon = 1e-6f;
+  numbers.update_slots = true;
+  const UpdateRule rule = kRules[seed % 6];
+  Trained local(&random, group.tables);
+  Trained served = local;
+  std::vector<UpdatedTable> updated(local.tables.size());
+  size_t shard = 0;
+  for (size_t t = 0; t < updated.size(); ++t) {
+    updated[t].table = GradientTables(group)[t];
+    for (auto& part : local.tables[t].parts) {
+      updated[t].shards.push_back(
+          {part.data(), {local.slots[2 * shard].data(), local.slots[2 * shard + 1].data()}});
+      ++shard;
+    }
+  }
+  CHECK(GroupApply(rule, numbers, updated, group.Gradients(), kernels, &threads).kind ==
+        BagFault::kNone);
+  PackedUpdates updates(group, servers, kernels, &threads);
+  const auto shards = ShardsOf(servers, &served);
+  for (int server = 0; server < servers.count; ++server) {
+    std::vector<UpdateBlock> blocks;
+    CHECK(ReadUpdate(updates.bytes[server].get(), updates.sizes[server], shards[server], &threads,
+                     &blocks)
+              .empty());
+    ApplyUpdate(rule, numbers, shards[server], blocks, kernels, &threads);
+  }
+  for (size_t t = 0; t < updated.size(); ++t) {
+    CHECK(local.tables[t].parts == served.tables[t].parts);
+  }
+  CHECK(local.slots == served.slots);
+}
+
+// Any bytes are taken or refused; a sanitizer sees a step beside the memory.
+void MalformedMessagesAreRefused(const RowKernels& kernels, int seed) {
+  Random random(seed);
+  const Group group(&random, 2, 3, false, false);
+  Threads threads(2);
+  PackedLookup packed(&random, group, kernels, &threads);
+  PackedUpdates updates(group, packed.servers, kernels, &threads);
+  Trained trained(&random, group.tables);
+  const auto shards = ShardsOf(packed.servers, &trained);
+  const int64_t strange[] = {-1, 0, 1, 7, int64_t{1} << 32, INT64_MAX, INT64_MIN, INT64_MAX / 8};
+  for (int round = 0; round < 30; ++round) {
+    const int server = static_cast<int>(Below(&random, packed.servers.count));
+    std::vector<ServedShard> served;
+    for (const UpdatedShard& one : shards[server]) {
+      served.push_back(ServedShard{one.table, one.rows, one.num_rows, one.dim});
+    }
+    std::vector<int64_t> request = packed.requests[server];
+    if (!request.empty()) request[Below(&random, request.size())] = strange[Below(&random, 8)];
+    request.resize(Below(&random, 3) ? request.size() : Below(&random, request.size() + 3));
+    request.shrink_to_fit();
+    std::vector<RequestedRows> asked;
+    if (ReadRequest(request.data(), request.size(), served, &asked).empty()) {
+      int64_t size = 0;
+      for (size_t i = 0; i < asked.size(); ++i) size += asked[i].count * served[i].dim;
+      std::vector<float> rows(size);
+      GatherRows(served, asked, RowType::kFloat, kernels, &threads,
+                 reinterpret_cast<char*>(rows.data()));
+    }
+    int64_t size = updates.sizes[server];
+    if (Below(&random, 3) == 0) size = Below(&random, size + 9);
+    std::unique_ptr<char[]> bytes(new char[size]());
+    std::memcpy(bytes.get(), updates.bytes[server].get(), std::min(size, updates.sizes[server]));
+    if (size >= 8) {
+      const int64_t word = Below(&random, 2) ? Below(&random, size / 8)
+                                             : Below(&random, std::min<int64_t>(size / 8, 4));
+      std::memcpy(bytes.get() + 8 * word, &strange[Below(&random, 8)], 8);
+    }
+    std::vector<UpdateBlock> blocks;
+    if (ReadUpdate(bytes.get(), size, shards[server], &threads, &blocks).empty()) {
+      ApplyUpdate(UpdateRule::kGradientDescent, UpdateNumbers{}, shards[server], blocks, kernels,
+                  &threads);
+    }
+    std::vector<int64_t> counts = packed.counts;
+    counts[Below(&random, counts.size())] += strange[Below(&random, 4)];
+    PackedShards placed = packed.servers.shards;
+    placed.counts = counts.data();
+    std::vector<SentRows> sent;
+    for (const std::vector<float>& one : packed.rows) {
+      sent.push_back(
+          SentRows{reinterpret_cast<const char*>(one.data()), static_cast<int64_t>(one.size())});
+    }
+    std::vector<Table> tables;
+    CHECK(PackedTables(placed, sent, RowType::kFloat, &tables).empty() ==
+          (counts == packed.counts));
+  }
+}
+
+void FaultsAreFound() {
+  Random random(1);
+  const OwnedTable table(&random, 10, 4, 2, Partition::kMod);
+  const std::vector<GradientTable> tables = {{table.map, 4, RowType::kFloat}};
+  const std::vector<int32_t> ids = {1, 2, 10, 3};
+  std::vector<PooledGradient> lookups(1);
+  lookups[0].bags.ids = ids.data();
+  lookups[0].bags.wide_ids = false;
+  lookups[0].bags.num_ids = 4;
+  lookups[0].bags.num_bags = 4;
+  Sequential sequential;
+  UniqueRows::Buffers buffers;
+  const BagFault fault = UniqueRows(tables, lookups, &sequential, &buffers).Find();
+  CHECK(fault.kind == BagFault::kIdOutOfRange && fault.bag == 2 && fault.id == 10);
+}
+
+void RunAll() {
+  FaultsAreFound();
+  for (const RowKernels* const* kernels = RunnableRowKernels(); *kernels != nullptr; ++kernels) {
+    for (int seed = 0; seed < 60; ++seed) {
+      LooksUpAsLocalTablesDo(**kernels, seed);
+      UpdatesAsLocalTablesAre(**kernels, seed);
+      MalformedMessagesAreRefused(**kernels, seed);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace graph_opt
+
+int main() { graph_opt::RunAll(); }

@@ -1,0 +1,133 @@
+"""Packed lookups for tests: the ops of a group lookup put onto servers, here or elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
+
+import numpy as np
+
+from graph_opt.compat import tf
+from graph_opt.ops.group_embedding import GroupAttributes, GroupIds
+from graph_opt.ops.packed_embedding import (
+    ShardPlacement,
+    group_embedding_apply_packed,
+    group_embedding_combine,
+    group_embedding_gather,
+    group_embedding_pack_gradients,
+    group_embedding_prepare,
+)
+
+OnServer = Callable[[int], Any]  # a context in which the ops of a server are placed
+
+
+def here(server: int) -> Any:
+    """All servers in this process."""
+    return tf.device("/cpu:0")
+
+
+class PackedGroup(NamedTuple):
+    """A group whose shards are on servers.
+
+    Attributes:
+      shards: Handles, values or references of all shards.
+      names: For errors, one for each shard.
+      ids: What is looked up.
+      attributes: How.
+      placement: Where the shards are.
+      widths: Width of each table.
+      dtype: Type of the tables.
+      on_server: Places the ops of a server.
+    """
+
+    shards: Sequence[Any]
+    names: Sequence[str]
+    ids: GroupIds
+    attributes: GroupAttributes
+    placement: ShardPlacement
+    widths: Sequence[int]
+    dtype: Any
+    on_server: OnServer = here
+
+    def look_up(self) -> List[tf.Tensor]:
+        """The pooled rows."""
+        prepared = group_embedding_prepare(self.ids, self.attributes, self.placement)
+        rows = []
+        for server in range(self.placement.num_servers):
+            places = self.placement.shards_of(server)
+            with self.on_server(server):
+                rows.append(
+                    group_embedding_gather(
+                        [self.shards[place] for place in places],
+                        prepared.requests[server],
+                        [self.names[place] for place in places],
+                        self.dtype,
+                    )
+                )
+        return group_embedding_combine(
+            rows, prepared, self.ids, self.attributes, self.placement, self.widths
+        )
+
+    def apply(
+        self,
+        optimizer: str,
+        references: Sequence[tf.Tensor],
+        slots: Sequence[Sequence[tf.Tensor]],
+        hyperparameters: Sequence[tf.Tensor],
+        gradients: Sequence[tf.Tensor],
+        **options: Any,
+    ) -> tf.Operation:
+        """The updates of all servers; `slots` has a list of each slot's shards."""
+        updates = group_embedding_pack_gradients(
+            self.ids, self.attributes, self.placement, gradients
+        )
+        applied = []
+        for server, update in enumerate(updates):
+            places = self.placement.shards_of(server)
+            with self.on_server(server):
+                applied.append(
+                    group_embedding_apply_packed(
+                        optimizer,
+                        [references[place] for place in places],
+                        [slot[place] for slot in slots for place in places],
+                        hyperparameters,
+                        update,
+                        [self.names[place] for place in places],
+                        **options,
+                    )
+                )
+        return tf.group(*applied)
+
+
+def inputs_of(op: tf.Operation) -> Tuple[List[tf.Tensor], GroupIds, GroupAttributes]:
+    """Shards, ids and attributes of a group lookup's node."""
+    attributes = GroupAttributes.of(op)
+    num = len(attributes.lookup_tables)
+    shards = sum(attributes.table_shards)
+    lists = [list(op.inputs[shards + i * num : shards + (i + 1) * num]) for i in range(3)]
+    ids = GroupIds(lists[0], lists[1], lists[2], weights=list(op.inputs[shards + 3 * num :]))
+    return list(op.inputs[:shards]), ids, attributes
+
+
+def random_servers(random: np.random.RandomState, shards: int, num_servers: int) -> List[int]:
+    """A server for each shard, and a shard for each server."""
+    servers = [*range(num_servers), *random.randint(0, num_servers, shards - num_servers)]
+    return [int(server) for server in random.permutation(servers)]
+
+
+def packed(
+    op: tf.Operation,
+    parts: Sequence[Any],
+    servers: Sequence[int],
+    on_server: OnServer = here,
+) -> PackedGroup:
+    """The packed form of a group lookup's node, whose shards are these variables."""
+    shards, ids, attributes = inputs_of(op)
+    names: List[str] = []
+    widths: List[int] = []
+    for table, count in enumerate(attributes.table_shards):
+        widths.append(int(parts[len(names)].shape[1]))
+        names.extend([attributes.table_names[table]] * count)
+    rows = [int(part.shape[0]) for part in parts]
+    placement = ShardPlacement(rows, list(servers), max(servers) + 1)
+    dtype = tf.as_dtype(parts[0].dtype).base_dtype
+    return PackedGroup(shards, names, ids, attributes, placement, widths, dtype, on_server)

@@ -1,0 +1,144 @@
+"""Packed lookups and updates with the tables on a parameter server process, against stock."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, List, Tuple
+
+import numpy as np
+import pytest
+
+from graph_opt.compat import tf
+from graph_opt.compat.variables import parts_of
+from graph_opt.embedding.group_lookup import LookupRequest, lookup_group
+from tests.embedding.lookup_groups import IdBags, random_bags, table
+from tests.ops.packed_groups import packed
+from tests.session.parameter_servers import free_addresses, parameter_servers
+
+SERVER = "/job:ps/replica:0/task:0"
+WORKER = "/job:worker/replica:0/task:0"
+STEPS = 5
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Any]:
+    """A worker in this process; its parameter server has loaded the ops."""
+    ps, address = free_addresses(2)
+    cluster = {"ps": [ps], "worker": [address]}
+    with parameter_servers(cluster, has_ops=[True]):
+        yield tf.train.Server(tf.train.ClusterSpec(cluster), job_name="worker", task_index=0)
+
+
+def tables_on_server(use_resource: bool) -> List[Any]:
+    with tf.device(SERVER):
+        return [
+            table("t{}".format(i), 23 + i, 5 + 8 * i, use_resource, partitions=1 + i)
+            for i in range(3)
+        ]
+
+
+def loss_of(pooled: List[tf.Tensor]) -> tf.Tensor:
+    return tf.reduce_mean(tf.square(tf.concat([tf.tanh(rows) for rows in pooled], 1) - 0.3))
+
+
+def stock_step(tables: List[Any], bags: List[IdBags]) -> Tuple[tf.Tensor, Any]:
+    pooled = [
+        tf.nn.safe_embedding_lookup_sparse(
+            one, bag.sparse(), None, "mean", partition_strategy="mod"
+        )
+        for one, bag in zip(tables, bags)
+    ]
+    loss = loss_of(pooled)
+    return loss, tf.train.AdagradOptimizer(0.1).minimize(loss)
+
+
+def packed_step(tables: List[Any], bags: List[IdBags], use_resource: bool) -> Tuple[Any, Any]:
+    parts = [part for one in tables for part in parts_of(one)]
+    pattern = lookup_group(
+        [LookupRequest(one, bag.sparse(), "mean") for one, bag in zip(tables, bags)]
+    )
+    group = packed(pattern[0].op, parts, [0] * len(parts), lambda server: tf.device(SERVER))
+    pooled = group.look_up()
+    loss = loss_of(pooled)
+    with tf.device(SERVER):
+        accumulators = [
+            tf.get_variable(
+                "accumulator{}".format(i),
+                part.shape.as_list(),
+                initializer=tf.constant_initializer(0.1),
+                use_resource=use_resource,
+            )
+            for i, part in enumerate(parts)
+        ]
+        numbers = [tf.constant(0.1), tf.constant(0.0)]
+    variables = [[part.handle if use_resource else part.op.outputs[0] for part in several]
+                 for several in (parts, accumulators)]  # fmt: skip
+    train = group.apply(
+        "Adagrad", variables[0], [variables[1]], numbers, tf.gradients(loss, pooled)
+    )
+    return loss, train
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_training_on_a_server_equals_stock(worker: Any, use_resource: bool) -> None:
+    results = []
+    for is_packed in (False, True):
+        random = np.random.RandomState(4)
+        with tf.Graph().as_default(), tf.device(WORKER):
+            tables = tables_on_server(use_resource)
+            bags = [random_bags(random, 30, 23) for _ in tables]
+            if is_packed:
+                loss, train = packed_step(tables, bags, use_resource)
+            else:
+                loss, train = stock_step(tables, bags)
+            parts = [part for one in tables for part in parts_of(one)]
+            starts = [
+                tf.assign(part, random.randn(*part.shape.as_list()).astype(np.float32))
+                for part in parts
+            ]
+            with tf.Session(worker.target) as session:
+                session.run(tf.global_variables_initializer())
+                session.run([start.op for start in starts])
+                losses = [session.run([loss, train])[0] for _ in range(STEPS)]
+                results.append((losses, session.run(parts)))
+    (expected_losses, expected), (losses, got) = results
+    assert len(set(expected_losses)) == STEPS
+    np.testing.assert_allclose(losses, expected_losses, rtol=1e-6)
+    for one, other in zip(got, expected):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_three_tensors_cross_in_a_step(worker: Any, use_resource: bool) -> None:
+    random = np.random.RandomState(4)
+    with tf.device(WORKER):
+        tables = tables_on_server(use_resource)
+        bags = [random_bags(random, 30, 23) for _ in tables]
+        loss, train = packed_step(tables, bags, use_resource)
+    options = tf.RunOptions(output_partition_graphs=True)
+    metadata = tf.RunMetadata()
+    with tf.Session(worker.target) as session:
+        session.run(tf.global_variables_initializer())
+        session.run([loss, train], options=options, run_metadata=metadata)
+    received = [
+        node.attr["tensor_name"].s.decode()
+        for graph in metadata.partition_graphs
+        for node in graph.node
+        if node.op in ("_Recv", "_HostRecv")
+        and node.attr["send_device"].s != node.attr["recv_device"].s
+        and node.attr["tensor_type"].type != tf.bool.as_datatype_enum
+    ]
+    assert len(received) == 3, received
+
+
+def test_a_malformed_request_names_the_server_s_table(worker: Any) -> None:
+    with tf.device(WORKER):
+        tables = tables_on_server(use_resource=True)[:1]
+        pattern = lookup_group([LookupRequest(tables[0], tf.constant([22]), "mean")])
+        group = packed(pattern[0].op, tables, [0], lambda server: tf.device(SERVER))
+        placement = group.placement._replace(rows=[99])
+        ids = group.ids._replace(ids=[tf.constant([98])])
+        pooled = group._replace(placement=placement, ids=ids).look_up()
+    with tf.Session(worker.target) as session:
+        session.run(tf.global_variables_initializer())
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"row 98 is asked of .*'t0'"):
+            session.run(pooled)
