@@ -20,6 +20,9 @@ from typing import TYPE_CHECKING, Any, List
 if TYPE_CHECKING:
     from graph_opt import train
     from graph_opt.config import ConfigProto, GraphOptions, OptimizerOptions, load_config
+    from graph_opt.embedding.column_scope import group_embedding_column_scope
+    from graph_opt.embedding.group_lookup import group_embedding_lookup_sparse
+    from graph_opt.ops.library import load_library as load_op_library
     from graph_opt.passes.optimize import OptimizedGraph, optimize_graph_def
     from graph_opt.passes.report import Report
     from graph_opt.runtime.mark import async_embedding_mark_node
@@ -41,8 +44,11 @@ __all__ = [
     "Report",
     "Session",
     "async_embedding_mark_node",
+    "group_embedding_column_scope",
+    "group_embedding_lookup_sparse",
     "install",
     "load_config",
+    "load_op_library",
     "make_prefetch_hook",
     "metrics",
     "optimize_graph",
@@ -66,8 +72,11 @@ _MODULES = {
     "Report": "graph_opt.passes.report",
     "Session": "graph_opt.session.session",
     "async_embedding_mark_node": "graph_opt.runtime.mark",
+    "group_embedding_column_scope": "graph_opt.embedding.column_scope",
+    "group_embedding_lookup_sparse": "graph_opt.embedding.group_lookup",
     "install": "graph_opt.session.installation",
     "load_config": "graph_opt.config",
+    "load_op_library": "graph_opt.ops.library:load_library",
     "make_prefetch_hook": "graph_opt.session.prefetch_hook",
     "metrics": "graph_opt.runtime.metrics:buffer_metrics",
     "optimize_graph": "graph_opt.session.live",

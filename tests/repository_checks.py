@@ -25,7 +25,10 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "runtime": frozenset({"ops"}),
     "embedding": frozenset({"ops"}),
     "inspect": frozenset({"passes", "graph", "ops.library"}),
-    "session": frozenset({"passes", "runtime", "config", "graph", "inspect.dump"}),
+    "session": frozenset(
+        {"passes", "runtime", "config", "graph", "inspect.dump", "embedding"}
+        | {"ops.packed_embedding", "ops.library"}
+    ),
     "cli": frozenset({"session", "inspect", "passes", "config"}),
     "train": frozenset({"session", "runtime"}),
 }

@@ -38,9 +38,9 @@ def v1_modules() -> List[Any]:
     return _each_once(modules)
 
 
-def v1_train_modules() -> List[Any]:
-    """Every module that is `tf.train` of the v1 API."""
-    return _each_once([module.train for module in v1_modules() if hasattr(module, "train")])
+def v1_submodules(name: str) -> List[Any]:
+    """Every module that is `tf.train`, `tf.nn` or another of the v1 API."""
+    return _each_once([getattr(module, name) for module in v1_modules() if hasattr(module, name)])
 
 
 def estimator_training(training_session: Any) -> List[Replacement]:

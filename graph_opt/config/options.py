@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any, List, Optional, Tuple
+from typing import Any, FrozenSet, List, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.config.convert import extend
@@ -94,6 +94,8 @@ class SessionOptions:
       async_embedding: None when `do_async_embedding` is off.
       thread_pools: The stages' pools; `AsyncEmbeddingOptions.thread_pool` counts in them.
       group_embedding: None when `do_group_embedding` is off.
+      servers_with_ops: Tasks, other than the session's own, that are known to have graph_opt's
+        ops; no config says this, a session asks them.
       warnings: Sentences for the log, one for each accepted option that has no effect.
     """
 
@@ -101,6 +103,7 @@ class SessionOptions:
     thread_pools: Tuple[ThreadPool, ...] = ()
     group_embedding: Optional[GroupEmbeddingOptions] = None
     warnings: Tuple[str, ...] = ()
+    servers_with_ops: FrozenSet[str] = frozenset()
 
 
 def session_options(config: Any, target: str = "") -> SessionOptions:

@@ -20,7 +20,7 @@ from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
 from graph_opt.graph.verify import GraphError
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes import local_group
+from graph_opt.passes import local_group, packed_group
 from graph_opt.passes.concatenated_lookups import Concatenation, joined_gradient
 from graph_opt.passes.dead_nodes import dead_nodes
 from graph_opt.passes.fusion_candidates import (
@@ -67,7 +67,7 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
     search = find_candidates(state.view, wanted)
     # Merging can close a circle through nodes that nobody merged; then less is merged.
     for parts in (_Parts(True, True), _Parts(True, False), _Parts(False, False)):
-        fusion = _Fusion(state.view, search, wanted, parts)
+        fusion = _Fusion(state.view, search, options, parts)
         rewrite = fusion.rewrite()
         try:
             fused = state.rewritten(rewrite, state.report)
@@ -95,12 +95,14 @@ class _Fusion:
         self,
         view: GraphView,
         search: CandidateSearch,
-        options: GroupEmbeddingOptions,
+        options: SessionOptions,
         parts: _Parts,
     ) -> None:
+        assert options.group_embedding is not None
         self._view = view
         self._search = search
-        self._options = options
+        self._options: GroupEmbeddingOptions = options.group_embedding
+        self._servers_with_ops = options.servers_with_ops
         self._parts = parts
         self._flow = batch_flow(view)
         self._nodes = GroupNodes(view, _free_scope(view))
@@ -148,18 +150,24 @@ class _Fusion:
         for candidate in candidates:
             try:
                 place = place_of(self._view, candidate)
-                if place.servers:
-                    raise Refusal(
-                        "server_without_ops",
-                        at=candidate.tables[0],
-                        need="a parameter server that has loaded graph_opt's ops",
-                        saw=place.servers[0],
-                    )
+                self._require_server_ops(candidate, place)
                 self._places[candidate.name] = place
                 placed.append(candidate)
             except Refusal as refusal:
                 self._outcome.refused[candidate.name] = refusal
         return placed
+
+    def _require_server_ops(self, candidate: Candidate, place: Place) -> None:
+        if self._options.require_server_ops:
+            return
+        for server in place.servers:
+            if server not in self._servers_with_ops:
+                raise Refusal(
+                    "server_without_ops",
+                    at=candidate.tables[0],
+                    need="a parameter server that is known to have loaded graph_opt's ops",
+                    saw=server,
+                )
 
     def _is_large_enough(self, group: LookupGroup) -> bool:
         least = self._options.minimum_lookups
@@ -181,7 +189,8 @@ class _Fusion:
             columns = Columns(concatenation.columns, concatenation.width)
             self._joined_by.update((name, concatenation) for name in concatenation.lookups)
             self._concatenated.add(concatenation.node)
-        node = local_group.write_lookup(self._nodes, group, columns)
+        kind = packed_group if group.place.servers else local_group
+        node = kind.write_lookup(self._nodes, group, columns)
         output = group.members[0].candidate.lookup.output
         writer = self._nodes.writer("result", self._view.device(output.node))
         if concatenation is not None:
@@ -241,9 +250,10 @@ class _Fusion:
             if source not in inside
         )
         columns = self._gradient_columns(group.members)
-        node = local_group.write_update(self._nodes, group, list(controls), columns)
-        for update in group.updates.values():
-            self._redirect_waits(update.end, node)
+        kind = packed_group if group.place.servers else local_group
+        made = kind.write_update(self._nodes, group, list(controls), columns)
+        for shard, update in group.updates.items():
+            self._redirect_waits(update.end, made[shard])
             self.replaced.update(update.nodes)
             self.replaced.add(update.end)
         for member in group.members:

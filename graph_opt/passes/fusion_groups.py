@@ -35,7 +35,7 @@ class Place(NamedTuple):
 
     Attributes:
       worker: Device that ids come from and pooled rows go to.
-      servers: Devices of the tables, in order, where they are other tasks; else empty.
+      servers: Tasks of the tables, in order, where they are other tasks; else empty.
       tables: Device of the tables where `servers` is empty.
     """
 
@@ -71,7 +71,7 @@ def place_of(view: GraphView, candidate: Candidate) -> Place:
     tasks = [task_of(device) for device in devices]
     home = task_of(worker)
     if home is not None and None not in tasks and home not in tasks:
-        return Place(worker, tuple(devices), "")
+        return Place(worker, tuple(task for task in tasks if task is not None), "")
     if len(devices) > 1:
         raise Refusal(
             "tables_on_several_devices",

@@ -13,6 +13,7 @@ from graph_opt.passes.concatenated_lookups import Concatenation
 from graph_opt.passes.fusion_candidates import Candidate, Member, is_flattened
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.rules.lookup import Lookup
+from graph_opt.rules.sparse_update import SparseUpdate
 
 _FLOAT = tf.float32.as_datatype_enum
 _INT32 = tf.int32.as_datatype_enum
@@ -45,6 +46,8 @@ class GroupOp(NamedTuple):
       shard_dtypes: Their DataType numbers.
       shard_rows: Their rows.
       shard_widths: Their widths.
+      shard_devices: Their devices.
+      table_widths: Of each table.
     """
 
     inputs: List[str]
@@ -53,6 +56,8 @@ class GroupOp(NamedTuple):
     shard_dtypes: List[int]
     shard_rows: List[int]
     shard_widths: List[int]
+    shard_devices: List[str]
+    table_widths: List[int]
 
 
 class GroupNodes:
@@ -128,6 +133,8 @@ class GroupNodes:
             shard_dtypes=[shard.dtype for shard in shards],
             shard_rows=[_static(shard.shape, 0) for shard in shards],
             shard_widths=[_static(shard.shape, 1) for shard in shards],
+            shard_devices=[shard.device for shard in shards],
+            table_widths=[_static(lookup.tables[0].shape, 1) for lookup in tables],
         )
 
     def pooled_shapes(self, members: Sequence[Member], columns: Optional[Columns]) -> Any:
@@ -325,6 +332,21 @@ def strategy_of(candidates: Sequence[Candidate]) -> str:
     """The partition strategy of lookups that may be one op."""
     parted = [c.inputs.partition_strategy for c in candidates if len(c.tables) > 1]
     return parted[0] if parted else "mod"
+
+
+def update_slots(shards: Sequence[str], updates: Dict[str, SparseUpdate]) -> List[str]:
+    """The optimizer's first slot of every shard, then its second one of every shard."""
+    count = len(updates[shards[0]].slots)
+    return [updates[shard].slots[slot].input_name for slot in range(count) for shard in shards]
+
+
+def update_attributes(update: SparseUpdate, num_slots: int, num_numbers: int) -> Dict[str, Any]:
+    """What an op that updates says of the optimizer."""
+    attributes = {name: tf.AttrValue(b=flag) for name, flag in sorted(update.attributes.items())}
+    attributes["optimizer"] = tf.AttrValue(s=update.optimizer.encode())
+    attributes["num_slots"] = values.integer(num_slots)
+    attributes["num_hyperparameters"] = values.integer(num_numbers)
+    return attributes
 
 
 def number_input(writer: NodeWriter, name: str, value: Union[TensorRef, float]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Dict, Optional, Sequence
 
 import numpy as np
 
@@ -14,8 +14,9 @@ from graph_opt.passes.fusion_groups import LookupGroup, UpdateGroup
 from graph_opt.passes.group_nodes import (
     Columns,
     GroupNodes,
-    GroupOp,
     number_input,
+    update_attributes,
+    update_slots,
 )
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.rules.row_gradient import Slices
@@ -88,14 +89,18 @@ def write_gradient(
 
 
 def write_update(
-    nodes: GroupNodes, group: UpdateGroup, controls: List[str], columns: Optional[Columns]
-) -> str:
-    """Writes the update of a group of tables and returns the node's name."""
+    nodes: GroupNodes, group: UpdateGroup, controls: Sequence[str], columns: Optional[Columns]
+) -> Dict[str, str]:
+    """Writes the update of a group of tables.
+
+    Returns:
+      For each shard's variable the node that updates it.
+    """
     shared = nodes.group_op(group.members, group.place.tables, columns, of_gradients=True)
     first = group.updates[shared.shards[0]]
     is_resource = group.members[0].candidate.lookup.tables[0].is_resource
     writer = nodes.writer("update", group.place.tables)
-    slots = update_slots(shared, group)
+    slots = update_slots(shared.shards, group.updates)
     numbers = [
         number_input(writer, "hyperparameter_{}".format(number), value)
         for number, value in enumerate(first.hyperparameters)
@@ -107,36 +112,13 @@ def write_update(
     node = writer.node(
         "apply",
         "ResourceGroupEmbeddingApply" if is_resource else "GroupEmbeddingApply",
-        shared.shards
-        + slots
-        + numbers
-        + shared.inputs
-        + gradients
+        [*shared.shards, *slots, *numbers, *shared.inputs, *gradients]
         + ["^" + source for source in controls],
-        optimizer=tf.AttrValue(s=first.optimizer.encode()),
-        num_slots=values.integer(len(slots)),
-        num_hyperparameters=values.integer(len(numbers)),
         num_gradients=values.integer(len(gradients)),
         **attributes,
-        **update_attributes(group),
+        **update_attributes(first, len(slots), len(numbers)),
     )
-    return str(node.name)
-
-
-def update_slots(shared: GroupOp, group: UpdateGroup) -> List[str]:
-    """The optimizer's first slot of every shard, then its second one of every shard."""
-    count = len(group.updates[shared.shards[0]].slots)
-    return [
-        group.updates[shard].slots[slot].input_name
-        for slot in range(count)
-        for shard in shared.shards
-    ]
-
-
-def update_attributes(group: UpdateGroup) -> Dict[str, Any]:
-    """The optimizer's flags."""
-    first = next(iter(group.updates.values()))
-    return {name: tf.AttrValue(b=value) for name, value in sorted(first.attributes.items())}
+    return {shard: str(node.name) for shard in shared.shards}
 
 
 def _as_int32(writer: NodeWriter, indices: str, number: int) -> str:

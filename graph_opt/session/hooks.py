@@ -23,6 +23,8 @@ class AsyncEmbeddingHook(tf.train.SessionRunHook):
 
     Args:
       config: The session's config: a `graph_opt.ConfigProto`, a `tf.ConfigProto` or None.
+      target: The session's target, by which parameter servers are asked whether they have
+        graph_opt's ops; None or "" for a session in this process.
 
     Raises:
       tf.errors.InvalidArgumentError: an option of the config is missing or out of range.
@@ -33,15 +35,16 @@ class AsyncEmbeddingHook(tf.train.SessionRunHook):
       >>> estimator.train(input_fn, hooks=[graph_opt.train.AsyncEmbeddingHook(config)])
     """
 
-    def __init__(self, config: Any = None) -> None:
+    def __init__(self, config: Any = None, target: Optional[str] = None) -> None:
         self._config = effective_config(config)
+        self._target = target or ""
         if self._config is not None:
             checked_options(self._config, "")
         self._fallback = make_prefetch_hook()
 
     def begin(self) -> None:
         """Optimizes the default graph, if it trains and the config asks for it."""
-        optimize_training_graph(tf.get_default_graph(), self._config)
+        optimize_training_graph(tf.get_default_graph(), self._config, self._target)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Takes over the session; called again for each session made on recovery.
@@ -58,7 +61,9 @@ class AsyncEmbeddingHook(tf.train.SessionRunHook):
         end_threads(session)
 
 
-def with_async_hook(hooks: Optional[Sequence[Any]], config: Any) -> List[Any]:
+def with_async_hook(
+    hooks: Optional[Sequence[Any]], config: Any, target: Optional[str] = None
+) -> List[Any]:
     """`hooks` with an `AsyncEmbeddingHook` behind them, unless there is one.
 
     Prefetch hooks that the script added stay last, so that the session is ours before they start
@@ -67,10 +72,11 @@ def with_async_hook(hooks: Optional[Sequence[Any]], config: Any) -> List[Any]:
     Args:
       hooks: A script's hooks, None for none.
       config: The session's config.
+      target: The session's target, where it is known.
     """
     given = list(hooks or ())
     if any(isinstance(hook, AsyncEmbeddingHook) for hook in given):
         return given
     prefetching = [hook for hook in given if isinstance(hook, PrefetchHook)]
     others = [hook for hook in given if not isinstance(hook, PrefetchHook)]
-    return others + [AsyncEmbeddingHook(config)] + prefetching
+    return others + [AsyncEmbeddingHook(config, target)] + prefetching

@@ -14,9 +14,12 @@ from graph_opt.compat.legacy_names import (
     configs_converted,
     estimator_training,
     v1_modules,
-    v1_train_modules,
+    v1_submodules,
 )
 from graph_opt.config import to_stock
+from graph_opt.embedding.column_scope import group_embedding_column_scope
+from graph_opt.embedding.group_lookup import group_embedding_lookup_sparse
+from graph_opt.ops.library import load_library
 from graph_opt.runtime.mark import async_embedding_mark_node
 from graph_opt.runtime.staged import prefetch_join, staged
 from graph_opt.session import config_names, monitored
@@ -50,6 +53,8 @@ _TRAIN_NAMES = {
     "SingularMonitoredSession": monitored.SingularMonitoredSession,
     "Supervisor": Supervisor,
 }
+_NN_NAMES = {"group_embedding_lookup_sparse": group_embedding_lookup_sparse}
+_COLUMN_NAMES = {"group_embedding_column_scope": group_embedding_column_scope}
 
 
 class Installation:
@@ -85,8 +90,10 @@ def install(
 
     `tf.ConfigProto`, `tf.Session`, `tf.InteractiveSession`, `tf.train.MonitoredTrainingSession`
     and the session creators become graph_opt's, DeepRec's `tf.staged`, `tf.prefetch_join`,
-    `tf.make_prefetch_hook` and `tf.async_embedding_mark_node` appear, `tf.estimator` trains with
-    prefetched lookups, and all of TensorFlow takes extended configs. Modules that took a name
+    `tf.make_prefetch_hook`, `tf.async_embedding_mark_node`, `tf.nn.group_embedding_lookup_sparse`
+    and `tf.feature_column.group_embedding_column_scope` appear, `tf.estimator` trains with
+    prefetched lookups, and all of TensorFlow takes extended configs. graph_opt's ops are loaded, so
+    that a parameter server which is started by the script has them. Modules that took a name
     over before (`from tensorflow.compat.v1 import Session`) keep what they have.
 
     A second call with the same arguments does nothing, so blocks may be nested.
@@ -144,6 +151,7 @@ def is_installed() -> bool:
 
 
 def _put_names(wanted: InstalledConfig) -> None:
+    load_library()
     replacements = _replacements()
     # All values are noted before the first is replaced: some modules pass a new value on.
     _installed.before = [
@@ -161,11 +169,16 @@ def _replacements() -> List[Replacement]:
         for module in v1_modules()
         for name, value in _V1_NAMES.items()
     ]
-    found += [
-        Replacement(module, name, value)
-        for module in v1_train_modules()
-        for name, value in _TRAIN_NAMES.items()
-    ]
+    for submodule, names in (
+        ("train", _TRAIN_NAMES),
+        ("nn", _NN_NAMES),
+        ("feature_column", _COLUMN_NAMES),
+    ):
+        found += [
+            Replacement(module, name, value)
+            for module in v1_submodules(submodule)
+            for name, value in names.items()
+        ]
     found += estimator_training(monitored.MonitoredTrainingSession)
     return found + configs_converted(_stock_or_none)
 

@@ -13,11 +13,12 @@ from graph_opt.inspect.dump import dump_graph, is_wanted
 from graph_opt.passes.optimize import plan
 from graph_opt.passes.report import Report
 from graph_opt.session.graph_use import refuse_if_run
+from graph_opt.session.server_options import with_server_ops
 
 _reports: MutableMapping[Any, Report] = weakref.WeakKeyDictionary()
 
 
-def optimize_graph(graph: Any, config: Any) -> Report:
+def optimize_graph(graph: Any, config: Any, target: str = "") -> Report:
     """Fuses and prefetches the embedding lookups of a live graph, as the config asks, in place.
 
     The same plan as `optimize_graph_def`, applied by adding nodes and moving edges. Call it once,
@@ -28,27 +29,33 @@ def optimize_graph(graph: Any, config: Any) -> Report:
     Args:
       graph: A `tf.Graph`.
       config: A graph_opt or stock ConfigProto, or None.
+      target: The target of the session that will run the graph. Parameter servers are asked
+        through it whether they have graph_opt's ops; without it their tables' lookups are not
+        fused, unless the option `require_server_ops` says that they have them.
 
     Returns:
       What was found, moved and left alone.
 
     Raises:
       InvalidArgumentError: options that make no sense, or lookups without an IO stage.
-      FailedPreconditionError: the graph is finalized, was rewritten before, or has been run.
+      FailedPreconditionError: the graph is finalized, was rewritten before, or has been run; or
+        a parameter server lacks graph_opt's ops although `require_server_ops` is set.
+      UnavailableError: a parameter server does not answer.
 
     Example:
       >>> report = graph_opt.optimize_graph(tf.get_default_graph(), config)
       >>> print(report)
     """
-    return optimize_with(graph, session_options(config))
+    return optimize_with(graph, session_options(config), target)
 
 
-def optimize_with(graph: Any, options: SessionOptions) -> Report:
+def optimize_with(graph: Any, options: SessionOptions, target: str = "") -> Report:
     """`optimize_graph` with options that were read already."""
     if options.async_embedding is None and options.group_embedding is None:
         return Report(warnings=tuple(options.warnings))
     refuse_if_run(graph)
     _refuse_finalized(graph)
+    options = with_server_ops(graph, options, target)
     with collection_paused():
         planned = plan(graph.as_graph_def(add_shapes=True), options)
     if is_wanted():

@@ -42,6 +42,7 @@ class ChiefSessionCreator(tf.train.ChiefSessionCreator):
         checkpoint_filename_with_path: Optional[str] = None,
     ) -> None:
         self._wanted = _checked_config(config, master)
+        self._wanted_target = master or ""
         super().__init__(
             scaffold=scaffold,
             master=master,
@@ -52,7 +53,7 @@ class ChiefSessionCreator(tf.train.ChiefSessionCreator):
 
     def create_session(self) -> Any:
         """Optimizes the graph at the first call, finalizes it, and opens the session."""
-        optimize_training_graph(tf.get_default_graph(), self._wanted)
+        optimize_training_graph(tf.get_default_graph(), self._wanted, self._wanted_target)
         session = super().create_session()
         adopt_session(session, self._wanted)
         return session
@@ -77,6 +78,7 @@ class WorkerSessionCreator(tf.train.WorkerSessionCreator):
         max_wait_secs: int = 30 * 60,
     ) -> None:
         self._wanted = _checked_config(config, master)
+        self._wanted_target = master or ""
         super().__init__(
             scaffold=scaffold,
             master=master,
@@ -86,7 +88,7 @@ class WorkerSessionCreator(tf.train.WorkerSessionCreator):
 
     def create_session(self) -> Any:
         """Optimizes the graph at the first call, finalizes it, and waits for the chief."""
-        optimize_training_graph(tf.get_default_graph(), self._wanted)
+        optimize_training_graph(tf.get_default_graph(), self._wanted, self._wanted_target)
         session = super().create_session()
         adopt_session(session, self._wanted)
         return session
@@ -135,7 +137,7 @@ class SingularMonitoredSession(tf.train.SingularMonitoredSession):
     ) -> None:
         wanted = _checked_config(config, master)
         super().__init__(
-            hooks=with_async_hook(hooks, wanted),
+            hooks=with_async_hook(hooks, wanted, master),
             scaffold=scaffold,
             master=master,
             config=_stock_config(wanted, master),
@@ -202,7 +204,7 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
         is_chief=is_chief,
         checkpoint_dir=checkpoint_dir,
         scaffold=scaffold,
-        hooks=with_async_hook(hooks, wanted),
+        hooks=with_async_hook(hooks, wanted, master),
         chief_only_hooks=chief_only_hooks,
         save_checkpoint_secs=save_checkpoint_secs,
         save_summaries_steps=save_summaries_steps,

@@ -22,7 +22,7 @@ _UPDATE_OP = re.compile(r"^(Resource)?(Sparse)?Apply[A-Z]")
 _KIND_PREFETCH = "prefetch"
 
 
-def optimize_before_first_run(graph: Any, config: Any) -> None:
+def optimize_before_first_run(graph: Any, config: Any, target: str) -> None:
     """What a session does at its first run.
 
     A graph without any batch source (an exported model, a few constants) is not split: there is
@@ -31,6 +31,7 @@ def optimize_before_first_run(graph: Any, config: Any) -> None:
     Args:
       graph: The session's graph.
       config: The session's extended config, None for none.
+      target: The session's target, where it is known.
 
     Raises:
       tf.errors.FailedPreconditionError: the graph is finalized, or another session ran it.
@@ -42,10 +43,10 @@ def optimize_before_first_run(graph: Any, config: Any) -> None:
     if not _has_batch_source(graph):
         options = dataclasses.replace(options, async_embedding=None)
     if options.async_embedding is not None or options.group_embedding is not None:
-        _optimize(graph, options)
+        _optimize(graph, options, target)
 
 
-def optimize_training_graph(graph: Any, config: Any) -> None:
+def optimize_training_graph(graph: Any, config: Any, target: str = "") -> None:
     """What hooks and session creators do before the graph is finalized.
 
     The lookups of a graph that trains nothing (evaluation, prediction) are fused, but not
@@ -55,6 +56,7 @@ def optimize_training_graph(graph: Any, config: Any) -> None:
     Args:
       graph: The graph about to be finalized, or finalized before when a session is recovered.
       config: The session's extended config, None for none.
+      target: The session's target, where it is known.
 
     Raises:
       tf.errors.FailedPreconditionError: the graph is finalized, or a session ran it.
@@ -64,7 +66,7 @@ def optimize_training_graph(graph: Any, config: Any) -> None:
         return
     options = session_options(config)
     if is_training_graph(graph):
-        _optimize(graph, options)
+        _optimize(graph, options, target)
         return
     if options.async_embedding is not None:
         tf.logging.info("graph_opt: %s", _TRAINS_NOTHING)
@@ -73,7 +75,7 @@ def optimize_training_graph(graph: Any, config: Any) -> None:
     if options.group_embedding is None:
         leave_alone(graph, _TRAINS_NOTHING)
     else:
-        _optimize(graph, options)
+        _optimize(graph, options, target)
 
 
 def is_training_graph(graph: Any) -> bool:
@@ -104,7 +106,7 @@ def _has_batch_source(graph: Any) -> bool:
     return any(operation.type in kinds for operation in graph.get_operations())
 
 
-def _optimize(graph: Any, options: SessionOptions) -> None:
+def _optimize(graph: Any, options: SessionOptions, target: str) -> None:
     if graph.finalized:
         raise tf.errors.FailedPreconditionError(
             None,
@@ -114,4 +116,4 @@ def _optimize(graph: Any, options: SessionOptions) -> None:
             "before it",
         )
     graph_use.refuse_if_run(graph)
-    optimize_with(graph, options)
+    optimize_with(graph, options, target)

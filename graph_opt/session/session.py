@@ -109,7 +109,7 @@ class _StagedSteps(SteppedSession):
             if self._ran:
                 return
             graph = self._graph_of_session()
-            optimize_before_first_run(graph, self._wanted_config)
+            optimize_before_first_run(graph, self._wanted_config, self._target_of_session())
             self._start_to_map(graph)
 
     def _start_to_map(self, graph: Any) -> None:
@@ -164,6 +164,11 @@ class _StagedSteps(SteppedSession):
     def _graph_of_session(self) -> Any:
         session: Any = self
         return session.graph
+
+    def _target_of_session(self) -> str:
+        session: Any = self
+        target = session.sess_str
+        return target.decode("utf-8") if isinstance(target, bytes) else target
 
 
 class Session(_StagedSteps, tf.Session):

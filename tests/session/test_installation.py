@@ -31,6 +31,8 @@ TRAIN_NAMES = (
     "MonitoredTrainingSession ChiefSessionCreator WorkerSessionCreator MonitoredSession "
     "SingularMonitoredSession Supervisor"
 ).split()
+OTHER_NAMES = ["group_embedding_lookup_sparse", "group_embedding_column_scope"]
+SUBMODULES = ("train", "nn", "feature_column")
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +44,8 @@ def nothing_installed(threads_left_behind: Callable[[], List[str]]) -> Iterator[
 def state_of_tensorflow() -> Dict[str, Dict[str, int]]:
     """Identities of all attributes, and what `from tensorflow.compat.v1 import *` gives."""
     state = attributes_of_loaded_modules("tensorflow")
-    for module in legacy_names.v1_modules() + legacy_names.v1_train_modules():
+    submodules = [m for name in SUBMODULES for m in legacy_names.v1_submodules(name)]
+    for module in legacy_names.v1_modules() + submodules:
         state[module.__name__ + "/names"] = dict.fromkeys(module.__all__, len(module.__all__))
     return state
 
@@ -51,7 +54,9 @@ def test_uninstall_restores_every_attribute() -> None:
     before = state_of_tensorflow()
     graph_opt.install(async_config())
     changed = changes_between(before, state_of_tensorflow())
-    assert {name.rpartition(".")[2] for name in changed} >= set(V1_NAMES + TRAIN_NAMES)
+    assert {name.rpartition(".")[2] for name in changed} >= set(
+        V1_NAMES + TRAIN_NAMES + OTHER_NAMES
+    )
     graph_opt.uninstall()
     assert changes_between(before, state_of_tensorflow()) == []
     graph_opt.uninstall()
@@ -73,6 +78,10 @@ def test_names_stand_in_every_spelling_of_the_v1_api() -> None:
             assert module.make_prefetch_hook is graph_opt.make_prefetch_hook
             assert module.async_embedding_mark_node is graph_opt.async_embedding_mark_node
             assert module.train.ChiefSessionCreator is graph_opt.train.ChiefSessionCreator
+            lookup = module.nn.group_embedding_lookup_sparse
+            assert lookup is graph_opt.group_embedding_lookup_sparse
+            scope = module.feature_column.group_embedding_column_scope
+            assert scope is graph_opt.group_embedding_column_scope
     assert not hasattr(tf, "staged")
 
 
@@ -212,3 +221,28 @@ def test_an_exported_model_is_no_training_and_keeps_its_graph(tmp_path: Any) -> 
                 session, str(tmp_path / "model"), {"ids": ids}, {"rows": rows}
             )
     assert report_of(rows.graph) is None
+
+
+def test_legacy_group_lookups_run_as_they_are() -> None:
+    """Both orders of the arguments, and a column scope, by TensorFlow's names alone."""
+    with graph_opt.install(), tf.Graph().as_default():
+        tables = [tf.get_variable("t{}".format(i), [7, 3]) for i in range(2)]
+        ids = [tf.sparse.from_dense([[1, 2], [3, 0]]), tf.sparse.from_dense([[4, 0], [5, 6]])]
+        grouped = tf.nn.group_embedding_lookup_sparse(tables, ids, "mean", "mod", None, "g")
+        older = tf.nn.group_embedding_lookup_sparse(tables, ids, ["mean", "mean"], None, "mod")
+        alone = [
+            tf.nn.safe_embedding_lookup_sparse(table, sparse, combiner="mean")
+            for table, sparse in zip(tables, ids)
+        ]
+        with tf.feature_column.group_embedding_column_scope(name="columns"):
+            column = tf.feature_column.embedding_column(
+                tf.feature_column.categorical_column_with_identity("x", 9), 4
+            )
+        joined = tf.feature_column.input_layer({"x": ids[0]}, [column])
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            results = session.run([grouped, older, alone, joined])
+    for one, two, three in zip(*results[:3]):
+        np.testing.assert_array_equal(one, three)
+        np.testing.assert_array_equal(two, three)
+    assert results[3].shape == (2, 4)

@@ -1,0 +1,155 @@
+"""Tables on parameter servers: same numbers, and one tensor a server and direction."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from typing import Any, Dict, Iterator, List, NamedTuple
+
+import numpy as np
+import pytest
+
+from graph_opt.compat import tf
+from graph_opt.session.live import optimize_graph
+from graph_opt.session.session import Session
+from tests.passes import fused_models as models
+from tests.passes.test_fuse_group_embedding import every_api, two_safe
+
+SERVERS = 2
+
+
+class Ran(NamedTuple):
+    """A training on servers, and the tensors that its last step received from other tasks."""
+
+    trained: models.Trained
+    received: List[str]
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[str]:
+    """A worker with two parameter servers, on real sockets, all in this process."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(SERVERS + 1)]
+        for each in sockets:
+            each.bind(("localhost", 0))
+        addresses = ["localhost:{}".format(each.getsockname()[1]) for each in sockets]
+    cluster = tf.train.ClusterSpec({"ps": addresses[:SERVERS], "worker": addresses[SERVERS:]})
+    servers = [tf.train.Server(cluster, job_name="ps", task_index=i) for i in range(SERVERS)]
+    worker = tf.train.Server(cluster, job_name="worker", task_index=0)
+    yield worker.target
+    del servers, worker
+
+
+def train(
+    target: str,
+    lookups: Any,
+    optimizer: str = "adagrad",
+    config: Any = None,
+    servers: int = SERVERS,
+) -> Ran:
+    setter = tf.train.replica_device_setter(servers, worker_device="/job:worker/task:0")
+    with tf.Graph().as_default() as graph, tf.device(setter):
+        tf.set_random_seed(1)
+        inputs = models.batches()
+        loss = models.loss_of(lookups(inputs), inputs)
+        step = models.OPTIMIZERS[optimizer]().minimize(loss)
+        variables = {variable.op.name: variable for variable in tf.global_variables()}
+        initialize = tf.global_variables_initializer()
+        report = None if config is None else optimize_graph(graph, config, target)
+        tf.Session.reset(target)
+        opened = tf.Session(target) if config is None else Session(target, config=config)
+        with opened as session:
+            session.run(initialize)
+            losses = [float(session.run([loss, step])[0]) for _ in range(models.STEPS)]
+            values = session.run(variables)
+            received = received_by(session, [loss, step])
+    return Ran(models.Trained(losses, values, report, graph), received)
+
+
+def received_by(session: Any, fetches: List[Any]) -> List[str]:
+    """Names of the tensors that cross between tasks in one step."""
+    metadata = tf.RunMetadata()
+    session.run(fetches, options=tf.RunOptions(output_partition_graphs=True), run_metadata=metadata)
+    return [
+        node.attr["tensor_name"].s.decode()
+        for part in metadata.partition_graphs
+        for node in part.node
+        if node.op == "_Recv"
+    ]
+
+
+@pytest.mark.parametrize("optimizer", ["adagrad", "momentum", "ftrl"])
+@pytest.mark.parametrize("resource, shards", [(False, 1), (True, 3)])
+def test_training_on_servers_is_the_same(
+    target: str, optimizer: str, resource: bool, shards: int
+) -> None:
+    lookups = two_safe(resource, shards)
+    fused = train(target, lookups, optimizer, models.config()).trained
+    losses, values = models.difference(fused, train(target, lookups, optimizer).trained)
+    assert losses < 1e-5 and values < 1e-5
+    assert fused.report is not None
+    assert [lookup.update for lookup in fused.report.fused] == ["fused", "fused"]
+
+
+@pytest.mark.parametrize("strategy", ["mod", "div"])
+def test_every_api_trains_the_same_on_servers(target: str, strategy: str) -> None:
+    lookups = every_api(True, strategy, 2)
+    fused = train(target, lookups, config=models.config()).trained
+    losses, values = models.difference(fused, train(target, lookups).trained)
+    assert losses < 1e-5 and values < 1e-5
+    assert fused.report is not None and len(fused.report.fused) == 6
+
+
+def many_tables(inputs: Dict[str, Any]) -> List[Any]:
+    """26 lookups of 26 tables, each with ids of its own."""
+    ids = [tf.math.floormod(inputs["more"] * (i + 1), models.VOCABULARY) for i in range(26)]
+    return [
+        tf.nn.safe_embedding_lookup_sparse(
+            models.table("t{:02}".format(i)), tf.sparse.from_dense(each)
+        )
+        for i, each in enumerate(ids)
+    ]
+
+
+def of_lookups(received: List[str]) -> List[str]:
+    return [name for name in received if "embedding" in name and "Adagrad" not in name]
+
+
+def test_26_tables_on_one_server_take_three_transfers(target: str) -> None:
+    stock = train(target, many_tables, servers=1)
+    fused = train(target, many_tables, config=models.config(), servers=1)
+    losses, values = models.difference(fused.trained, stock.trained)
+    assert losses < 1e-5 and values < 1e-5
+    assert len(of_lookups(stock.received)) == 3 * 26
+    assert len(of_lookups(fused.received)) == 3
+
+
+def test_prefetched_lookups_on_servers_read_the_same_frozen_tables(target: str) -> None:
+    losses = []
+    for config in (None, models.config(prefetch=True)):
+        setter = tf.train.replica_device_setter(SERVERS, worker_device="/job:worker/task:0")
+        with tf.Graph().as_default() as graph, tf.device(setter):
+            tf.set_random_seed(1)
+            inputs = models.batches()
+            loss = models.loss_of(two_safe(True)(inputs), inputs)
+            initialize = tf.global_variables_initializer()
+            if config is not None:
+                report = optimize_graph(graph, config, target)
+            tf.Session.reset(target)
+            opened = tf.Session(target) if config is None else Session(target, config=config)
+            with opened as session:
+                session.run(initialize)
+                losses.append([session.run(loss) for _ in range(models.STEPS)])
+    np.testing.assert_array_equal(losses[0], losses[1])
+    assert len(report.moved) == 1
+
+
+def test_servers_that_were_not_asked_keep_their_lookups() -> None:
+    setter = tf.train.replica_device_setter(1, worker_device="/job:worker/task:0")
+    with tf.Graph().as_default() as graph, tf.device(setter):
+        inputs = models.batches()
+        loss = models.loss_of(two_safe()(inputs), inputs)
+        tf.train.AdagradOptimizer(0.1).minimize(loss)
+        report = optimize_graph(graph, models.config())
+    codes = {lookup.refusals[0]["code"] for lookup in report.fused_lookups}
+    assert codes == {"server_without_ops"}
