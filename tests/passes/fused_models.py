@@ -8,7 +8,6 @@ import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.config import ConfigProto
-from graph_opt.passes.report import Report
 from graph_opt.session.live import optimize_graph
 
 # Names of the train ops that optimizers make.
@@ -36,7 +35,7 @@ class Trained(NamedTuple):
 
     losses: List[float]
     variables: Dict[str, np.ndarray]
-    report: Optional[Report]
+    report: Any
     graph: Any
 
 

@@ -62,7 +62,8 @@ def lookups_of(model: Model, inputs: Dict[str, Any]) -> List[Any]:
         models.table("t{}".format(i), 3 + i, model.resource[i], model.shards[i]) for i in range(3)
     ]
     how = {"partition_strategy": model.strategy}
-    alone, joined = [], []
+    alone: List[Any] = []
+    joined: List[Any] = []
     for choice in model.lookups:
         table = tables[choice.table]
         shifted = inputs[choice.feature] if choice.api == "safe" else inputs["more"]
