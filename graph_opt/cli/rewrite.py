@@ -20,7 +20,7 @@ def handle(options: argparse.Namespace) -> int:
       tf.errors.OpError: A file or an option is wrong.
     """
     optimized = optimize_file(options)
-    if not optimized.report.stages:
+    if not optimized.report.stages and not optimized.report.fused:
         return _refused(options.input, optimized.report)
     write_graph(optimized.graph_def, options.output, like=optimized.source)
     print(optimized.report)
@@ -28,7 +28,10 @@ def handle(options: argparse.Namespace) -> int:
 
 
 def _refused(name: str, report: Report) -> int:
-    print("graph-opt: {}: no lookup moves, nothing was written".format(name), file=sys.stderr)
+    print(
+        "graph-opt: {}: no lookup is moved or fused, nothing was written".format(name),
+        file=sys.stderr,
+    )
     for text in (refusals_text(report), *report.warnings):
         if text:
             print(text, file=sys.stderr)

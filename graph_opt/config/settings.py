@@ -20,7 +20,8 @@ def settings_config(settings: Iterable[str]) -> Any:
 
     Args:
       settings: Texts like `do_async_embedding=true`, `threads_num=2`, or with the full path
-        `graph_options.optimizer_options.opt_level=L0`. A later one wins.
+        `graph_options.optimizer_options.opt_level=L0`. A later one wins; of an option that is a
+        list, each adds one value.
 
     Returns:
       A `graph_opt.ConfigProto`.
@@ -60,7 +61,8 @@ def without_effect(settings: Iterable[str]) -> List[str]:
         parsed = _parse(names, value.strip(), setting)
         for name in names:
             parsed = getattr(parsed, name)
-        if field.containing_oneof is None and parsed == field.default_value:
+        is_default = not _is_list(field) and parsed == field.default_value
+        if field.containing_oneof is None and is_default:
             found.append(setting)
     return found
 
@@ -95,7 +97,11 @@ def _set(config: Any, path: str, value: str, setting: str) -> None:
     parsed = _parse(names, value, setting)
     for name in names[:-1]:
         config, parsed = getattr(config, name), getattr(parsed, name)
-    setattr(config, names[-1], getattr(parsed, names[-1]))
+    value_of_option = getattr(parsed, names[-1])
+    if _is_list(_field(names)):
+        getattr(config, names[-1]).extend(value_of_option)
+    else:
+        setattr(config, names[-1], value_of_option)
 
 
 def _parse(names: List[str], value: str, setting: str) -> Any:
@@ -118,6 +124,10 @@ def _field(names: List[str]) -> Any:
     for name in names[:-1]:
         descriptor = descriptor.fields_by_name[name].message_type
     return descriptor.fields_by_name[names[-1]]
+
+
+def _is_list(field: Any) -> bool:
+    return bool(field.label == field.LABEL_REPEATED)
 
 
 def _expected(field: Any) -> str:

@@ -60,7 +60,7 @@ def near_matches(name: str, candidates: List[str]) -> List[str]:
 
 
 def option_paths(descriptor: Any = None, prefix: str = "") -> Dict[str, Tuple[str, ...]]:
-    """Dotted paths of all single (not repeated) scalar options, by their last name.
+    """Dotted paths of all scalar options and lists of scalars, by their last name.
 
     Example:
       >>> option_paths()["threads_num"]
@@ -79,10 +79,12 @@ def _scalar_paths(descriptor: Any, prefix: str, above: Tuple[str, ...]) -> Itera
     for field in descriptor.fields:
         path = prefix + field.name
         nested = field.message_type
-        if is_map(field) or field.label == field.LABEL_REPEATED:
+        if is_map(field):
             continue
         if nested is None:
             yield path
+        elif field.label == field.LABEL_REPEATED:
+            continue
         elif nested.full_name not in above:  # A message may contain itself.
             yield from _scalar_paths(nested, path + ".", above + (nested.full_name,))
 

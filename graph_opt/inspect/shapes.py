@@ -8,7 +8,7 @@ from graph_opt.compat import tf
 from graph_opt.ops.library import load_library
 
 ATTRIBUTE = "_output_shapes"
-_OUR_OPS = "TensorBuffer"
+_OUR_OPS = ("TensorBuffer", "GroupEmbedding", "ResourceGroupEmbedding")
 
 
 def with_shapes(graph_def: Any) -> Any:

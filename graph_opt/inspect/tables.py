@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any, List, Optional, Sequence
 
-from graph_opt.passes.report import BoundaryTensor, LookupOutcome, Report, StageReport
+from graph_opt.passes.report import (
+    BoundaryTensor,
+    FusedLookup,
+    LookupOutcome,
+    Report,
+    StageReport,
+)
 
 REGIONS = ("io", "prefetch", "main")
 
@@ -23,7 +29,7 @@ def report_text(report: Report, title: str) -> str:
       region    nodes
       io            2
     """
-    blocks = [title, _regions(report), _lookups(report)]
+    blocks = [title, _regions(report), _fused_lookups(report), _lookups(report)]
     blocks.extend(_stage(stage) for stage in report.stages)
     blocks.append(refusals_text(report))
     blocks.append("\n".join("warning: " + warning for warning in report.warnings))
@@ -36,6 +42,11 @@ def refusals_text(report: Report) -> str:
         [lookup.name, lookup.refusal["code"], _reason(lookup.refusal)]
         for lookup in report.lookups
         if lookup.refusal is not None
+    ]
+    rows += [
+        [lookup.name, refusal["code"], _reason(refusal)]
+        for lookup in report.fused_lookups
+        for refusal in lookup.refusals
     ]
     rows += [[refusal["node"], refusal["code"], _reason(refusal)] for refusal in report.refusals]
     return table(["left alone", "code", "reason"], rows) if rows else ""
@@ -87,7 +98,28 @@ def _regions(report: Report) -> str:
     return table(["region", "nodes"], [[name, report.regions.get(name, 0)] for name in REGIONS])
 
 
+def _fused_lookups(report: Report) -> str:
+    if not report.fused_lookups:
+        return ""
+    header = ["lookup", "api", "combiner", "tables", "looked up by", "gradient", "update"]
+    return table(header, [_fused_row(lookup) for lookup in report.fused_lookups])
+
+
+def _fused_row(lookup: FusedLookup) -> List[str]:
+    return [
+        lookup.name,
+        lookup.api,
+        lookup.combiner or "-",
+        _tables(lookup.tables),
+        lookup.group or "itself",
+        lookup.gradient,
+        lookup.update,
+    ]
+
+
 def _lookups(report: Report) -> str:
+    if not report.lookups and report.fused_lookups:
+        return ""
     if not report.lookups:
         return "no embedding lookup found"
     header = ["lookup", "api", "combiner", "tables", "device", "outcome"]

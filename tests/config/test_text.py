@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Dict
+from typing import Dict, Optional
 
 import pytest
 
@@ -14,7 +14,11 @@ from graph_opt.config.text import option_paths
 
 READY_FILES = Path(__file__).resolve().parents[2] / "configs"
 
-EXPECTED: Dict[str, AsyncEmbeddingOptions] = {
+EXPECTED: Dict[str, Optional[AsyncEmbeddingOptions]] = {
+    "group_embedding.pbtxt": None,
+    "async_and_group_embedding.pbtxt": AsyncEmbeddingOptions(
+        threads_num=1, capacity=2, infer_io_stage=True
+    ),
     "async_embedding.pbtxt": AsyncEmbeddingOptions(threads_num=1, capacity=2, infer_io_stage=True),
     "async_embedding_thread_pool.pbtxt": AsyncEmbeddingOptions(
         threads_num=2, capacity=2, infer_io_stage=True, thread_pool=0
@@ -27,6 +31,7 @@ def test_every_ready_file_loads_and_warns_of_nothing(path: Path) -> None:
     options = session_options(load_config(path))
     assert options.warnings == ()
     assert options.async_embedding == EXPECTED[path.name]
+    assert (options.group_embedding is not None) == ("group" in path.name)
 
 
 def test_the_thread_pool_file_makes_its_pool() -> None:

@@ -8,7 +8,17 @@ import pytest
 
 from graph_opt.inspect.picture import regions_svg
 from graph_opt.inspect.tables import bytes_text, crossing_text, report_text, shape_text, table
-from graph_opt.passes.report import LEFT, MOVED, BoundaryTensor, LookupOutcome, Report, StageReport
+from graph_opt.passes.report import (
+    FUSED_PART,
+    LEFT,
+    MOVED,
+    STOCK_PART,
+    BoundaryTensor,
+    FusedLookup,
+    LookupOutcome,
+    Report,
+    StageReport,
+)
 
 
 def _report() -> Report:
@@ -51,6 +61,26 @@ def test_the_text_has_all_that_the_report_has() -> None:
     assert any(line.split() == ["ids:0", "int64", "[?]", "8", "B", "a", "row"] for line in lines)
     assert any("table_shared" in line and "saw two & more" in line for line in lines)
     assert lines[-1] == "warning: be careful"
+
+
+def test_fused_lookups_have_a_table_of_their_own() -> None:
+    refusal = {"code": "optimizer_unknown", "node": "t/update", "need": "one known", "saw": "other"}
+    report = Report(
+        fused_lookups=(
+            FusedLookup("user", "tf.nn.embedding_lookup", ("u",), None, "user:0", "group/node",
+                        FUSED_PART, FUSED_PART),
+            FusedLookup("item", "tf.nn.embedding_lookup", ("t",), "mean", "item:0", "group/node",
+                        FUSED_PART, STOCK_PART, (refusal,)),
+            FusedLookup("left", "tf.gather", ("x",), None, "left:0"),
+        )
+    )  # fmt: skip
+    lines = report_text(report, "graph.pb").splitlines()
+    user, item, left = (next(x for x in lines if x.startswith(n)) for n in ("user", "item", "left"))
+    assert user.split()[-3:] == ["group/node", "fused", "fused"]
+    assert item.split()[-3:] == ["group/node", "fused", "stock"]
+    assert left.split()[-3:] == ["itself", "none", "none"]
+    assert any("optimizer_unknown" in line and "saw other" in line for line in lines)
+    assert "no embedding lookup found" not in lines
 
 
 def test_an_empty_report_says_so() -> None:
