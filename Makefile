@@ -29,9 +29,9 @@ PIP := tools/setup/quietly.sh $(VENV)/setup.log $(RUN) -m pip
 INSTALL := $(PIP) install --constraint constraints.txt
 PYTEST := $(RUN) -m pytest -q -ra
 NATIVE_SOURCES := $(shell find ops_src -type f -not -path '*/__pycache__/*')
-CLANG_FORMATTED := $(shell find ops_src tests -name '*.cc' -o -name '*.h' -o -name '*.cu')
+CLANG_FORMATTED := $(shell find ops_src tests tools -name '*.cc' -o -name '*.h' -o -name '*.cu')
 
-.PHONY: help demo test test-all lint format bench docs horovod wheel lock clean
+.PHONY: help demo test test-all lint format bench peers gpu-check docs horovod wheel lock clean
 help: ## Show this list
 	@sed -n 's/^\([a-z%-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
@@ -55,11 +55,18 @@ format: $(VENV)/.with-lint ## Format the sources as `make lint` wants them
 	@$(RUN) -m ruff format .
 	@$(VENV)/bin/clang-format -i $(CLANG_FORMATTED)
 
-bench: $(VENV)/.built $(VENV)/.with-bench ## Run all benchmarks; the figures go to build/bench/
+bench: $(VENV)/.built $(VENV)/.with-bench peers ## Run all benchmarks; the figures go to build/bench/
 	@$(RUN) -m tools.bench
 
+peers: $(VENV)/.created ## Install what group_lookup is compared with, as far as that is possible
+	@tools/setup/peers.sh build/peers $(RUN)
+
+bench-group_lookup: peers
 bench-%: $(VENV)/.built $(VENV)/.with-bench ## Run one benchmark
 	@$(RUN) -m tools.bench $*
+
+gpu-check: $(VENV)/.installed ## Build the kernels for GPUs; check and time them on one
+	@$(RUN) -m tools.gpu_check
 
 docs: $(VENV)/.built $(VENV)/.with-docs ## Build the reference into build/docs/
 	@$(RUN) -m pdoc --docformat google --output-directory build/docs graph_opt

@@ -50,7 +50,8 @@ class BuildOps(build_ext):
     def _configure(self, build: str, output: str) -> None:
         stamp = os.path.join(build, "configured_for")
         compiler = os.environ.get("CXX", "")
-        wanted = "\n".join([sys.executable, _tensorflow_identity(), output, compiler])
+        gpu_compiler = shutil.which("nvcc") or ""
+        wanted = "\n".join([sys.executable, _tensorflow_identity(), output, compiler, gpu_compiler])
         if _content(stamp) == wanted:
             return
         _require_compiler()
@@ -94,7 +95,7 @@ def _source_files() -> List[str]:
         os.path.join(directory, name)
         for directory, _, names in os.walk(SOURCES)
         for name in names
-        if name.endswith((".cc", ".h", ".py", ".txt"))
+        if name.endswith((".cc", ".cmake", ".cu", ".h", ".py", ".txt"))
     )
 
 

@@ -30,17 +30,29 @@ class DeviceThreads : public Parallel {
         static_cast<int>(std::min<int64_t>(num_threads(), num_tasks)) - 1;  // the caller works, too
     if (others <= 0) return take();
     tensorflow::BlockingCounter running(others);
+    std::atomic<int> busy(others);
     for (int i = 0; i < others; ++i) {
       workers_->workers->Schedule([&] {
         take();
+        --busy;
         running.DecrementCount();
       });
     }
     take();
+    // The others end some microseconds later, sooner than this thread would be woken up.
+    for (int i = 0; i < kSpins && busy > 0; ++i) Pause();
     running.Wait();
   }
 
  private:
+  static constexpr int kSpins = 1000;  // some ten microseconds
+
+  static void Pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+
   const tensorflow::DeviceBase::CpuWorkerThreads* const workers_;
 };
 

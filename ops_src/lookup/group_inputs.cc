@@ -205,7 +205,9 @@ Status GroupInputs::ReadSparse(const Tensor& positions, const Tensor& shape, int
   bags->positions = Int64s(positions);
   bags->stride = is_matrix ? positions.dim_size(1) : 1;
   if (!is_matrix && shape.NumElements() == 0) {  // segment ids: as many rows as the last one says
-    bags->num_bags = bags->num_ids == 0 ? 0 : bags->positions[bags->num_ids - 1] + 1;
+    int64_t last = -1;
+    if (bags->num_ids > 0) TF_RETURN_IF_ERROR(LastSegment(positions, &last));
+    bags->num_bags = last + 1;
     if (bags->num_bags < 0) {
       return errors::InvalidArgument("segment ids of lookup ", lookup, " are not >= 0");
     }
@@ -228,15 +230,19 @@ Status GroupInputs::ReadSparse(const Tensor& positions, const Tensor& shape, int
   }
   bags->num_bags = outer.num_elements();
   outer_shapes_[lookup] = outer;
-  if (rank > 2) {
-    flat_rows_[lookup].resize(bags->num_ids);
-    return FlattenRows(positions, shape, bags);
-  }
+  if (is_matrix && rank > 2) return FlattenRows(positions, shape, lookup);
   return Status();
 }
 
-Status GroupInputs::FlattenRows(const Tensor& positions, const Tensor& shape, Bags* bags) {
-  std::vector<int64_t>& rows = flat_rows_[bags - bags_.data()];
+Status GroupInputs::LastSegment(const Tensor& segments, int64_t* last) {
+  *last = Int64s(segments)[segments.NumElements() - 1];
+  return Status();
+}
+
+Status GroupInputs::FlattenRows(const Tensor& positions, const Tensor& shape, int lookup) {
+  Bags* const bags = &bags_[lookup];
+  std::vector<int64_t>& rows = flat_rows_[lookup];
+  rows.resize(bags->num_ids);
   const int64_t* sizes = Int64s(shape);
   const int64_t* indices = Int64s(positions);
   for (int64_t k = 0; k < bags->num_ids; ++k) {

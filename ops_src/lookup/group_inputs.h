@@ -47,17 +47,23 @@ struct GroupAttrs {
 // The inputs `ids`, `positions`, `shapes` and `weights` of a kernel call, checked, as bags.
 class GroupInputs {
  public:
+  virtual ~GroupInputs() = default;
+
   tensorflow::Status Read(tensorflow::OpKernelContext* ctx, const GroupAttrs& attrs);
 
   const Bags& bags(int lookup) const { return bags_[lookup]; }
   // Shape of a lookup's result but for its last dimension.
   const tensorflow::TensorShape& outer_shape(int lookup) const { return outer_shapes_[lookup]; }
 
+ protected:
+  // What reads positions, and not only where they are: of another device's memory it is done there.
+  virtual tensorflow::Status LastSegment(const tensorflow::Tensor& segments, int64_t* last);
+  virtual tensorflow::Status FlattenRows(const tensorflow::Tensor& positions,
+                                         const tensorflow::Tensor& shape, int lookup);
+
  private:
   tensorflow::Status ReadSparse(const tensorflow::Tensor& positions,
                                 const tensorflow::Tensor& shape, int lookup);
-  tensorflow::Status FlattenRows(const tensorflow::Tensor& positions,
-                                 const tensorflow::Tensor& shape, Bags* bags);
 
   std::vector<Bags> bags_;
   std::vector<tensorflow::TensorShape> outer_shapes_;

@@ -12,6 +12,10 @@ constexpr int kBlocksPerThread = 4;
 // Occurrences whose rows are found before they are read.
 constexpr int64_t kFoundAtOnce = 1024;
 
+// Pooled rows of more bytes than this are written past the caches, which would not hold them until
+// they are read anyway, and need not read what is overwritten.
+constexpr int64_t kMostCachedBytes = 24 << 20;
+
 // Memory for rows that are found and not yet pooled; each thread uses its own again and again.
 struct FoundRows {
   FoundRows() : rows(2 * kFoundAtOnce), offsets(kFoundAtOnce + 1), weights(2 * kFoundAtOnce) {}
@@ -35,15 +39,54 @@ __attribute__((noinline)) FoundRows* FoundRowsOfThread() {
 // Finds the rows of one block of bags, and has them pooled some at a time.
 class BlockPooling {
  public:
-  BlockPooling(const Table& table, const Lookup& lookup, const RowKernels& kernels)
-      : table_(table), lookup_(lookup), kernels_(kernels), memory_(FoundRowsOfThread()) {}
+  BlockPooling(const Table& table, const Lookup& lookup, const RowKernels& kernels,
+               bool past_caches)
+      : table_(table),
+        lookup_(lookup),
+        kernels_(kernels),
+        past_caches_(past_caches),
+        memory_(FoundRowsOfThread()) {}
 
   BagFault Run(const BagBlock& block) {
     if (lookup_.bags.weights != nullptr) return RunAs<true>(block);
-    return RunAs<false>(block);
+    BagBlock rest = block;
+    rest.begin = AfterSingles(block);
+    return rest.begin == rest.end && rest.end > block.begin ? BagFault() : RunAs<false>(rest);
   }
 
  private:
+  // Copies the rows of the bags of one id that the block begins with. Returns the bag after them.
+  int64_t AfterSingles(const BagBlock& block) const {
+    const Bags& bags = lookup_.bags;
+    const bool is_sparse = bags.layout == Bags::kSparse;
+    if (table_.data.size() != 1 || block.begin == block.end) return block.begin;
+    if (!is_sparse && (bags.layout != Bags::kDense || bags.width != 1)) return block.begin;
+    const int64_t k = bags.Begin(block.begin);
+    const int64_t k_end = bags.End(block.end);
+    const int64_t id_bytes = bags.wide_ids ? 8 : 4;
+    SingleRows rows;
+    rows.ids = static_cast<const char*>(bags.ids) + k * id_bytes;
+    rows.wide_ids = bags.wide_ids;
+    rows.positions = is_sparse ? bags.positions + k * bags.stride : nullptr;
+    rows.stride = bags.stride;
+    rows.first_bag = block.begin;
+    rows.count = std::min(k_end - k, block.end - block.begin);
+    rows.rows = table_.data[0];
+    rows.num_rows = static_cast<uint64_t>(table_.shards.num_rows());
+    rows.row_bytes = table_.dim * ByteSize(table_.type);
+    rows.pooled_bytes = lookup_.pooled_stride * ByteSize(table_.type);
+    rows.pooled = static_cast<char*>(lookup_.pooled) + block.begin * rows.pooled_bytes;
+    rows.past_caches = past_caches_;
+    const int64_t done = kernels_.copy_rows(rows);
+    // All of the block's ids are read, each for a bag: no bag has a second one.
+    if (done == k_end - k && done == block.end - block.begin) return block.end;
+    // The id that stopped it may be the last bag's second one. Where positions are not in order,
+    // the rest would not be found where the singles end.
+    const int64_t singles = std::max<int64_t>(done - 1, 0);
+    const int64_t rest = block.begin + singles;
+    return bags.Begin(rest) == k + singles ? rest : block.begin;
+  }
+
   // What the loop changes stands in local variables, which the compiler keeps in registers.
   template <bool kWeighted>
   BagFault RunAs(const BagBlock& block) {
@@ -120,6 +163,7 @@ class BlockPooling {
   const Table& table_;
   const Lookup& lookup_;
   const RowKernels& kernels_;
+  const bool past_caches_;
   FoundRows* const memory_;
 };
 
@@ -175,16 +219,20 @@ BagFault GroupLookup(const std::vector<Table>& tables, const std::vector<Lookup>
                      const RowKernels& kernels, Parallel* parallel) {
   std::vector<const Bags*> bags;
   std::vector<int64_t> row_bytes;
+  int64_t pooled_bytes = 0;
   for (const Lookup& lookup : lookups) {
     const Table& table = tables[lookup.table];
     bags.push_back(&lookup.bags);
     row_bytes.push_back(table.dim * ByteSize(table.type));
+    pooled_bytes += lookup.bags.num_bags * row_bytes.back();
   }
+  const bool past_caches = pooled_bytes > kMostCachedBytes;
   const std::vector<BagBlock> blocks = BlocksOf(bags, row_bytes, parallel->num_threads());
   FirstFault first;
   parallel->Run(static_cast<int64_t>(blocks.size()), [&](int64_t i) {
     const Lookup& lookup = lookups[blocks[i].lookup];
-    const BagFault fault = BlockPooling(tables[lookup.table], lookup, kernels).Run(blocks[i]);
+    const BagFault fault =
+        BlockPooling(tables[lookup.table], lookup, kernels, past_caches).Run(blocks[i]);
     if (fault.kind != BagFault::kNone) first.Tell(fault);
   });
   return first.fault();

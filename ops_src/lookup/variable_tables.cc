@@ -4,8 +4,10 @@
 #include <functional>
 #include <utility>
 
+#include "tensorflow/core/common_runtime/device.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/lib/core/errors.h"
+#include "tensorflow/core/lib/core/notification.h"
 
 namespace graph_opt {
 namespace {
@@ -17,6 +19,25 @@ using tensorflow::Tensor;
 using tensorflow::Var;
 namespace errors = tensorflow::errors;
 
+// Copies a tensor in the memory of the kernel's device, in the order of its stream if it has one.
+Status CopyOnDevice(OpKernelContext* ctx, const Tensor& from, Tensor* to) {
+  tensorflow::DeviceContext* const device = ctx->op_device_context();
+  if (device == nullptr) {
+    const tensorflow::StringPiece bytes = from.tensor_data();
+    std::copy(bytes.begin(), bytes.end(), const_cast<char*>(to->tensor_data().data()));
+    return Status();
+  }
+  Status copied;
+  tensorflow::Notification done;
+  device->CopyTensorInSameDevice(&from, static_cast<tensorflow::Device*>(ctx->device()), to,
+                                 [&](const Status& status) {
+                                   copied = status;
+                                   done.Notify();
+                                 });
+  done.WaitForNotification();
+  return copied;
+}
+
 // From here on no other tensor shares the variable's memory: it may be written under a shared lock,
 // and reads of the whole variable make copies (`copy_on_read_mode`).
 Status OwnMemory(OpKernelContext* ctx, Var* variable) {
@@ -27,8 +48,7 @@ Status OwnMemory(OpKernelContext* ctx, Var* variable) {
   if (!tensor->RefCountIsOne()) {
     Tensor copy;
     TF_RETURN_IF_ERROR(ctx->allocate_temp(tensor->dtype(), tensor->shape(), &copy));
-    const tensorflow::StringPiece from = tensor->tensor_data();
-    std::copy(from.begin(), from.end(), const_cast<char*>(copy.tensor_data().data()));
+    TF_RETURN_IF_ERROR(CopyOnDevice(ctx, *tensor, &copy));
     *tensor = copy;
   }
   variable->copy_on_read_mode.store(true);

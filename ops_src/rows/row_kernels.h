@@ -20,6 +20,22 @@ struct PoolBlock {
   int64_t pooled_stride;
 };
 
+// Bags of one id each: row ids[i] of a table becomes pooled row i.
+struct SingleRows {
+  const void* ids;
+  bool wide_ids;             // int64, else int32
+  const int64_t* positions;  // null, or ids[i] belongs to bag positions[i * stride] - first_bag
+  int64_t stride;
+  int64_t first_bag;
+  int64_t count;
+  const void* rows;  // [num_rows] of row_bytes each
+  uint64_t num_rows;
+  int64_t row_bytes;
+  void* pooled;  // rows pooled_bytes apart
+  int64_t pooled_bytes;
+  bool past_caches;  // what is written is more than caches hold
+};
+
 // Occurrences of rows, sorted: each is key << payload_bits | payload. Those of one key are a run;
 // the key is the number of a table's row, and the payload says where its gradient comes from:
 //
@@ -76,6 +92,9 @@ struct UpdateRows {
 struct RowKernels {
   const char* name;
   void (*pool)(const PoolBlock& block);
+  // Stops before the first id that is not a row, or not the only one of bag i as far as can be told
+  // from those before it. Returns how many there were.
+  int64_t (*copy_rows)(const SingleRows& block);
   // Returns how many runs there were.
   int64_t (*sum_runs)(const Occurrences& occurrences, const RunSums& sums);
   void (*update_runs)(const Occurrences& occurrences, const UpdateRows& rows);

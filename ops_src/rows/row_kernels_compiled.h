@@ -4,6 +4,7 @@
 
 #include "rows/row_kernels.h"
 #include "rows/run_sums.h"
+#include "rows/single_rows.h"
 #include "rows/update_rules.h"
 #include "rows/vector_lanes.h"
 
@@ -123,18 +124,6 @@ inline void PoolBag(const PoolBlock& block, int64_t begin, int64_t end, T* poole
 }
 
 template <typename T>
-inline void CopyRow(const void* row, int64_t dim, T* to) {
-  const T* from = static_cast<const T*>(row);
-  constexpr int64_t kStep = kLanes * 4 / static_cast<int64_t>(sizeof(T));
-  int64_t at = 0;
-  for (; at + kStep <= dim; at += kStep) {
-    const Floats bits = Load(reinterpret_cast<const float*>(from + at));
-    Store(bits, reinterpret_cast<float*>(to + at));
-  }
-  for (; at < dim; ++at) to[at] = from[at];
-}
-
-template <typename T>
 inline void PoolTyped(const PoolBlock& block) {
   const int64_t count = block.offsets[block.num_bags];
   const int64_t row_bytes = block.dim * static_cast<int64_t>(sizeof(T));
@@ -147,7 +136,7 @@ inline void PoolTyped(const PoolBlock& block) {
     for (; fetched < fetch_end; ++fetched) FetchRow(block.rows[fetched], row_bytes);
     T* pooled = static_cast<T*>(block.pooled) + i * block.pooled_stride;
     if (end - begin == 1 && block.weights == nullptr) {
-      CopyRow(block.rows[begin], block.dim, pooled);
+      CopyRow(block.rows[begin], row_bytes, pooled);
     } else {
       PoolBag(block, begin, end, pooled);
     }
@@ -168,7 +157,8 @@ void Pool(const PoolBlock& block) {
 extern const RowKernels kRowKernels;
 #define GRAPH_OPT_TEXT_OF(set) #set
 #define GRAPH_OPT_NAME_OF(set) GRAPH_OPT_TEXT_OF(set)
-const RowKernels kRowKernels = {GRAPH_OPT_NAME_OF(GRAPH_OPT_SET), Pool, SumRuns, UpdateRuns};
+const RowKernels kRowKernels = {GRAPH_OPT_NAME_OF(GRAPH_OPT_SET), Pool, CopyRows, SumRuns,
+                                UpdateRuns};
 #undef GRAPH_OPT_NAME_OF
 #undef GRAPH_OPT_TEXT_OF
 

@@ -48,6 +48,26 @@ inline Floats Load(const float* from) {
 
 inline void Store(Floats lanes, float* to) { memcpy(to, &lanes, sizeof(lanes)); }
 
+// Does not bring what it overwrites into the caches. `to` is aligned. FinishStores() before another
+// thread may read.
+inline void StorePastCaches(Floats lanes, float* to) {
+#if defined(__AVX512F__)
+  _mm512_stream_ps(to, lanes);
+#elif defined(__AVX2__)
+  _mm256_stream_ps(to, lanes);
+#elif defined(__SSE2__)
+  _mm_stream_ps(to, lanes);
+#else
+  Store(lanes, to);
+#endif
+}
+
+inline void FinishStores() {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
+}
+
 // The first `count` lanes, 1 to kLanes - 1; the others are 0.
 inline Floats LoadSome(const float* from, int count) {
 #if defined(__AVX512F__)

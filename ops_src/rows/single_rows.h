@@ -1,0 +1,88 @@
+// Bags of one id, whose rows are copied; part of row_kernels_compiled.h.
+#ifndef GRAPH_OPT_ROWS_SINGLE_ROWS_H_
+#define GRAPH_OPT_ROWS_SINGLE_ROWS_H_
+
+#include "rows/row_kernels.h"
+#include "rows/run_sums.h"
+#include "rows/vector_lanes.h"
+
+namespace graph_opt {
+namespace GRAPH_OPT_SET {
+
+constexpr int64_t kVectorBytes = 4 * kLanes;
+
+inline void CopyRow(const void* row, int64_t row_bytes, void* to) {
+  const char* const from = static_cast<const char*>(row);
+  char* const at_to = static_cast<char*>(to);
+  int64_t at = 0;
+  for (; at + kVectorBytes <= row_bytes; at += kVectorBytes) {
+    const Floats bits = Load(reinterpret_cast<const float*>(from + at));
+    Store(bits, reinterpret_cast<float*>(at_to + at));
+  }
+  for (; at < row_bytes; at += 2) memcpy(at_to + at, from + at, 2);  // elements have 2 or 4 bytes
+}
+
+// The same past the caches; `to` and the row are whole vectors.
+inline void StreamRow(const void* row, int64_t row_bytes, void* to) {
+  const char* const from = static_cast<const char*>(row);
+  char* const at_to = static_cast<char*>(to);
+  for (int64_t at = 0; at < row_bytes; at += kVectorBytes) {
+    StorePastCaches(Load(reinterpret_cast<const float*>(from + at)),
+                    reinterpret_cast<float*>(at_to + at));
+  }
+}
+
+// One loop looks an id up, asks for its row, and copies the row of an earlier id, so that memory is
+// never idle.
+template <typename Id, bool kPastCaches>
+inline int64_t CopyTyped(const SingleRows& block) {
+  const Id* const ids = static_cast<const Id*>(block.ids);
+  const char* const rows = static_cast<const char*>(block.rows);
+  const int64_t row_bytes = block.row_bytes;
+  const int64_t ahead = RowsAhead(row_bytes);
+  const int64_t count = block.count;
+  const int64_t* position = block.positions;
+  char* pooled = static_cast<char*>(block.pooled);
+  const auto fetch = [&](int64_t i) {
+    const uint64_t id = static_cast<uint64_t>(ids[i]);
+    if (id < block.num_rows) FetchRow(rows + id * row_bytes, row_bytes);
+  };
+  for (int64_t i = 0; i < ahead && i < count; ++i) fetch(i);
+  for (int64_t i = 0; i < count; ++i) {
+    if (i + ahead < count) fetch(i + ahead);
+    const int64_t id = ids[i];
+    if (static_cast<uint64_t>(id) >= block.num_rows) return i;
+    if (position != nullptr) {
+      if (*position != block.first_bag + i) return i;
+      position += block.stride;
+    }
+    if (kPastCaches) {
+      StreamRow(rows + id * row_bytes, row_bytes, pooled);
+    } else {
+      CopyRow(rows + id * row_bytes, row_bytes, pooled);
+    }
+    pooled += block.pooled_bytes;
+  }
+  return count;
+}
+
+inline bool FitsVectors(const SingleRows& block) {
+  const uintptr_t all = reinterpret_cast<uintptr_t>(block.pooled) |
+                        static_cast<uintptr_t>(block.pooled_bytes | block.row_bytes);
+  return all % kVectorBytes == 0;
+}
+
+int64_t CopyRows(const SingleRows& block) {
+  if (!block.past_caches || !FitsVectors(block)) {
+    return block.wide_ids ? CopyTyped<int64_t, false>(block) : CopyTyped<int32_t, false>(block);
+  }
+  const int64_t count =
+      block.wide_ids ? CopyTyped<int64_t, true>(block) : CopyTyped<int32_t, true>(block);
+  FinishStores();
+  return count;
+}
+
+}  // namespace GRAPH_OPT_SET
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_ROWS_SINGLE_ROWS_H_
