@@ -77,8 +77,10 @@ class SortedOccurrences::Collector {
       const Bags& bags = lookups[i].bags;
       ++num_lookups_;
       weighted_ |= bags.weights != nullptr;
-      scaled_ |= bags.combiner != Combiner::kSum && (bags.layout != Bags::kDense || bags.width > 1);
-      most_ids_ += bags.num_ids + (bags.default_id >= 0 ? bags.num_bags : 0);
+      const bool averages = bags.layout != Bags::kDense || bags.width > 1;
+      scaled_ |= (bags.combiner != Combiner::kSum && averages) || bags.filled_id >= 0;
+      most_ids_ += bags.num_ids;
+      if (bags.default_id >= 0 || bags.filled_id >= 0) most_ids_ += bags.num_bags;
       num_bags_ += bags.num_bags;
     }
   }
@@ -129,7 +131,7 @@ class SortedOccurrences::Collector {
     int64_t in_bag = 0;
     const bool in_order = ForEachOccurrence(
         lookup.bags, 0, lookup.bags.num_bags, &fault->bag,
-        [&](int64_t bag, int64_t, int64_t id, float weight) {
+        [&](int64_t bag, int64_t k, int64_t id, float weight) {
           uint64_t key = static_cast<uint64_t>(id);
           if (!is_whole || key >= num_rows) {
             const int64_t found = table_.shards.KeyOf(id);
@@ -144,7 +146,7 @@ class SortedOccurrences::Collector {
           const uint64_t payload = kWeighted ? static_cast<uint64_t>(next_payload_)
                                              : first_payload + static_cast<uint64_t>(bag);
           if (kWeighted) AddWeighted(lookup, bag, weight);
-          ++in_bag;
+          in_bag = k == kFilled ? kFilled : in_bag + 1;
           words[count] = key << bits | payload;  // kept if it is in the range
           count += key - first < length;
           return true;
@@ -177,6 +179,7 @@ class SortedOccurrences::Collector {
   }
 
   static float ScaleOf(Combiner combiner, int64_t count) {
+    if (count == kFilled) return 0.0f;
     if (combiner == Combiner::kSum || count <= 1) return 1.0f;
     const double n = static_cast<double>(count);
     return static_cast<float>(1.0 / (combiner == Combiner::kMean ? n : std::sqrt(n)));

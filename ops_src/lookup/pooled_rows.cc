@@ -53,6 +53,7 @@ Status AllocatePooled(OpKernelContext* ctx, const GroupAttrs& attrs, const Group
   for (int i = 0; i < attrs.num_lookups(); ++i) {
     Lookup& lookup = (*lookups)[i];
     lookup.bags = inputs.bags(i);
+    lookup.bags.filled_id = -1;  // of gradients only
     lookup.table = attrs.lookup_tables[i];
     const DataType dtype = dtypes[lookup.table];
     const DataType wanted = ctx->expected_output_dtype(attrs.pooled_of(i));

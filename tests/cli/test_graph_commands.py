@@ -138,7 +138,10 @@ def test_a_graph_without_a_lookup_is_refused_and_nothing_is_written(
     write_graph(tf.get_default_graph().as_graph_def(), tmp_path / "in.pb")
     output = tmp_path / "out.pb"
     assert main(["rewrite", str(tmp_path / "in.pb"), "-o", str(output)]) == 1
-    assert "in.pb: no lookup is moved or fused, nothing was written\nno embedding l" in capsys.readouterr().err
+    assert (
+        "in.pb: no lookup is moved or fused, nothing was written\nno embedding l"
+        in capsys.readouterr().err
+    )
     assert not output.exists()
     assert main(["inspect", str(tmp_path / "in.pb")]) == 0
     assert "no embedding lookup found" in capsys.readouterr().out

@@ -161,6 +161,51 @@ void FaultsAreFound(const RowKernels& kernels) {
   CHECK(fault().kind == BagFault::kPositionsOutOfOrder);
 }
 
+// What is written past the caches is the same, and a copy stops where its bags are no single ones.
+void CopiesSingleRowsUntilOneIsNone(const RowKernels& kernels) {
+  constexpr int64_t kCount = 200;
+  constexpr int64_t kRows = 50;
+  for (int64_t dim : {1, 3, 16, 20, 64}) {
+    const std::vector<float> table = [dim] {
+      std::vector<float> rows(kRows * dim);
+      for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<float>(i);
+      return rows;
+    }();
+    for (int64_t stop : {int64_t{0}, int64_t{1}, int64_t{150}, kCount}) {
+      for (int kind = 0; kind < 6; ++kind) {  // bad position, id too large, negative; cached or not
+        std::vector<int64_t> ids(kCount);
+        std::vector<int64_t> positions(2 * kCount);
+        for (int64_t i = 0; i < kCount; ++i) ids[i] = i * 7 % kRows;
+        for (int64_t i = 0; i < kCount; ++i) positions[2 * i] = 5 + i;
+        if (stop < kCount && kind % 3 == 0) positions[2 * stop] -= 1;
+        if (stop < kCount && kind % 3 == 1) ids[stop] = std::numeric_limits<int64_t>::max();
+        if (stop < kCount && kind % 3 == 2) ids[stop] = -1;
+        std::vector<float> memory(kCount * dim + 16, -1.0f);
+        float* pooled = memory.data();
+        while (reinterpret_cast<uintptr_t>(pooled) % 64 != 0) ++pooled;
+        SingleRows block;
+        block.ids = ids.data();
+        block.wide_ids = true;
+        block.positions = positions.data();
+        block.stride = 2;
+        block.first_bag = 5;
+        block.count = kCount;
+        block.rows = table.data();
+        block.num_rows = kRows;
+        block.row_bytes = dim * 4;
+        block.pooled = pooled;
+        block.pooled_bytes = dim * 4;
+        block.past_caches = kind >= 3;
+        CHECK(kernels.copy_rows(block) == stop);
+        for (int64_t i = 0; i < kCount * dim; ++i) {
+          const int64_t bag = i / dim;
+          CHECK(pooled[i] == (bag < stop ? table[ids[bag] * dim + i % dim] : -1.0f));
+        }
+      }
+    }
+  }
+}
+
 void SortsAndKeepsTheOrderOfEqualKeys() {
   for (const auto& shape : std::vector<std::pair<size_t, int>>{
            {0, 5}, {5, 3}, {191, 9}, {192, 1}, {1000, 0}, {5000, 13}, {3000, 40}}) {
@@ -191,6 +236,7 @@ int main() {
     std::printf("%s\n", (*set)->name);
     SixteenBitRowsAreRoundedOnce(**set);
     FaultsAreFound(**set);
+    CopiesSingleRowsUntilOneIsNone(**set);
     for (int seed = 0; seed < 60; ++seed) {
       PoolsAsTheLoopDoes(**set, seed);
       SumsGradientsByRow(**set, seed);

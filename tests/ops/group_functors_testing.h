@@ -88,6 +88,7 @@ struct OwnedBags {
     bags.layout = static_cast<Bags::Layout>(Below(random, 3));
     bags.combiner = static_cast<Combiner>(Below(random, 3));
     bags.default_id = rows > 0 && Below(random, 2) ? Below(random, rows) : -1;
+    filled_id = rows > 0 && bags.default_id < 0 && Below(random, 2) ? Below(random, rows) : -1;
     bags.wide_ids = Below(random, 2);
     bags.num_bags = bags_wanted;
     bags.width = Below(random, 4);
@@ -112,6 +113,7 @@ struct OwnedBags {
   OwnedBags(const OwnedBags&) = delete;
 
   Bags bags;
+  int64_t filled_id = -1;  // of gradients
   std::vector<int64_t> ids;
   std::vector<int32_t> narrow_ids;
   std::vector<int64_t> positions;
@@ -197,6 +199,7 @@ struct Group {
     std::vector<PooledGradient> all(bags.size());
     for (size_t i = 0; i < bags.size(); ++i) {
       all[i].bags = bags[i]->bags;
+      all[i].bags.filled_id = bags[i]->filled_id;
       all[i].table = lookup_tables[i];
       all[i].gradients = gradients[i].data();
       all[i].stride = tables[lookup_tables[i]].dim;
@@ -213,6 +216,9 @@ struct Group {
       const auto lists = Lists(*bags[i]);
       for (size_t bag = 0; bag < lists.size(); ++bag) {
         const double norm = NormOf(lists[bag], bags[i]->bags.combiner);
+        if (lists[bag].empty() && bags[i]->filled_id >= 0) {
+          sums[tables[table].map.KeyOf(bags[i]->filled_id)].resize(dim);
+        }
         for (const Occurrence& one : lists[bag]) {
           std::vector<double>& sum = sums[tables[table].map.KeyOf(one.id)];
           sum.resize(dim);

@@ -97,7 +97,11 @@ struct PackedLookup {
       std::set<int64_t> expected;
       for (size_t i = 0; i < group.bags.size(); ++i) {
         if (group.lookup_tables[i] != static_cast<int>(t)) continue;
-        for (const auto& list : Lists(*group.bags[i])) {
+        const OwnedBags& bags = *group.bags[i];
+        for (const auto& list : Lists(bags)) {
+          if (list.empty() && bags.filled_id >= 0) {
+            expected.insert(tables[t].shards.KeyOf(bags.filled_id));
+          }
           for (const Occurrence& one : list) expected.insert(tables[t].shards.KeyOf(one.id));
         }
       }
