@@ -14,7 +14,7 @@ from graph_opt.compat.embedding_columns import (
     restore_from_checkpoint,
 )
 from graph_opt.compat.live_graph import set_input
-from graph_opt.embedding.group_lookup import LookupRequest, lookup_group
+from graph_opt.embedding.group_lookup import LookupRequest, devices_of, lookup_group
 
 # That of TensorFlow's embedding columns.
 PARTITION_STRATEGY = "div"
@@ -26,8 +26,8 @@ def group_embedding_column_scope(name: Optional[str] = None) -> Iterator[None]:
 
     `tf.feature_column.embedding_column` is called as ever, and so are `input_layer`,
     `linear_model` and `DenseFeatures`; variables and results keep their names. Columns with a
-    `max_norm`, with `use_safe_embedding_lookup=False`, or of a sequence are looked up as TensorFlow
-    does.
+    `max_norm`, with `use_safe_embedding_lookup=False`, of a sequence, or with a table in parts on
+    several devices are looked up as TensorFlow does.
 
     Args:
       name: Name scope of the lookups, `group_embedding` by default.
@@ -110,6 +110,8 @@ class _ColumnGroup:
         return self._look_up
 
     def _look_up(self, lookup: ColumnLookup) -> tf.Tensor:
+        if len(devices_of(lookup.table)) > 1:
+            return lookup.stock()
         restore_from_checkpoint(lookup.column, lookup.table)
         request = LookupRequest(lookup.table, lookup.ids, lookup.column.combiner, lookup.weights)
         layer = self._layer(lookup.inputs)

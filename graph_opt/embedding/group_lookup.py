@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.variables import parts_of
@@ -32,7 +32,8 @@ def group_embedding_lookup_sparse(
 
     Ids < 0 are dropped, and weights that are not > 0 unless the combiner is `sum`; a row left
     without ids gives zeros. The tables of one device are read by one op. Gradients are
-    IndexedSlices with each row once, which every optimizer takes.
+    IndexedSlices with each row once, which every optimizer takes; as TensorFlow's, they have row 0
+    with zeros when a row of the result had no ids.
 
     Args:
       params: The tables, one for each of `sp_ids`: variables (ref or resource) or tensors of
@@ -66,7 +67,7 @@ def group_embedding_lookup_sparse(
     all_ids = _as_list(sp_ids)
     num = len(tables)
     _check_length("sp_ids", len(all_ids), num)
-    all_combiners = [combiners] * num if _is_text(combiners) else list(combiners)
+    all_combiners = [combiners] * num if _is_text(combiners) else _as_list(combiners)
     _check_length("combiners", len(all_combiners), num)
     all_weights = [None] * num if weights is None else _as_list(weights)
     _check_length("sp_weights", len(all_weights), num)
@@ -192,14 +193,12 @@ def _look_up(lookups: List[_Prepared], partition_strategy: str) -> List[tf.Tenso
 
 @contextlib.contextmanager
 def _beside(shards: Sequence[tf.Tensor]) -> Any:
-    """Places ops on the tables' device: a table itself must never travel.
-
-    Handles need no word: TensorFlow places an op where the resources are that it takes.
-    """
+    """Places ops on the tables' device: a table itself must never travel."""
+    graph = tf.get_default_graph()
     with contextlib.ExitStack() as stack:
-        if shards[0].dtype != tf.resource:
-            for shard in shards:
-                stack.enter_context(shard.graph.colocate_with(shard.op))
+        for shard in shards:
+            if shard.graph is graph:  # else a function is being built; it takes tables as arguments
+                stack.enter_context(graph.colocate_with(shard.op))
         yield
 
 
@@ -210,7 +209,7 @@ def _read_table(place: int, table: Any) -> _Table:
     handles = [_handle_or_value(part) for part in parts]
     resources = {handle.dtype == tf.resource for handle in handles}
     dtypes = {_dtype_of(part) for part in parts}
-    devices = {handle.device for handle in handles}
+    devices = devices_of(table)
     name = _name_of(table, handles[0])
     if len(dtypes) > 1 or len(resources) > 1:
         raise TypeError(
@@ -239,6 +238,11 @@ def _read_table(place: int, table: Any) -> _Table:
     return _Table(name, dtype, handles, devices.pop())
 
 
+def devices_of(table: Any) -> Set[str]:
+    """The devices that a table's parts are on; one lookup reads tables of one device."""
+    return {_handle_or_value(part).device for part in _parts_of(table)}
+
+
 def _parts_of(table: Any) -> List[Any]:
     if isinstance(table, (list, tuple)):
         return [part for one in table for part in _parts_of(one)]
@@ -265,7 +269,15 @@ def _told_apart(fourth: Any, fifth: Any) -> Tuple[str, Any]:
     """Partition strategy and weights: two orders of these arguments were in use."""
     if _is_text(fourth):
         return fourth, fifth
-    return (fifth, fourth) if _is_text(fifth) else ("mod", fourth)
+    if fifth is None or _is_text(fifth):
+        return fifth or "mod", fourth
+    if fourth is None:
+        return "mod", fifth
+    raise TypeError(
+        "group_embedding_lookup_sparse: partition_strategy is a {}; need one of {}".format(
+            type(fourth).__name__, ", ".join(PARTITION_STRATEGIES)
+        )
+    )
 
 
 def _is_text(value: Any) -> bool:
@@ -273,7 +285,8 @@ def _is_text(value: Any) -> bool:
 
 
 def _as_list(value: Any) -> List[Any]:
-    return list(value) if isinstance(value, (list, tuple)) else [value]
+    is_list = isinstance(value, (list, tuple)) and not isinstance(value, tf.SparseTensorValue)
+    return list(value) if is_list else [value]
 
 
 def _check_length(argument: str, length: int, tables: int) -> None:

@@ -101,6 +101,7 @@ class GroupAttributes(NamedTuple):
             layouts=[self.layouts[i] for i in lookups],
             weighted=[self.weighted[i] for i in lookups],
             default_ids=[self.default_ids[i] for i in lookups],
+            filled_ids=[self.filled_ids[i] for i in lookups] if self.filled_ids else [],
         )
 
     def tables_of(self, lookups: Sequence[int]) -> List[int]:

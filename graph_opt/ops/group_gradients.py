@@ -6,11 +6,16 @@ from typing import Any, Dict, List, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.ops.group_embedding import (
+    NO_DEFAULT,
     GroupAttributes,
     GroupIds,
     group_embedding_gradient,
     group_embedding_weights_gradient,
 )
+
+# The row that tf.nn.safe_embedding_lookup_sparse reads for an empty bag and drops again: it gets a
+# gradient of zero, which optimizers with momentum heed.
+_FILLED_ID = 0
 
 
 def register_gradients() -> None:
@@ -47,7 +52,7 @@ def _differentiate(op: tf.Operation, *gradients: Any) -> List[Any]:
     kept_shards = [s for t in attributes.tables_of(lookups) for s in attributes.shards_of(t)]
     kept_tables = [tables[s] for s in kept_shards]
     with op.graph.colocate_with(op):
-        slices = _slices(kept_tables, kept_ids, kept, kept_gradients)
+        slices = _slices(kept_tables, kept_ids, _with_filled_ids(kept), kept_gradients)
         for shard, gradient in zip(kept_shards, slices):
             results[shard] = gradient
         if kept_ids.weights:
@@ -59,6 +64,13 @@ def _differentiate(op: tf.Operation, *gradients: Any) -> List[Any]:
             for lookup, gradient in zip(weighted, of_weights):
                 results[places[lookup]] = gradient
     return results
+
+
+def _with_filled_ids(attributes: GroupAttributes) -> GroupAttributes:
+    if not attributes.safe:
+        return attributes
+    filled = [_FILLED_ID if row == NO_DEFAULT else NO_DEFAULT for row in attributes.default_ids]
+    return attributes._replace(filled_ids=filled)
 
 
 def _slices(
@@ -81,10 +93,11 @@ def _slices(
 
 
 def _dense_shape(rows: Any, values: tf.Tensor) -> tf.Tensor:
+    """int32, as that of TensorFlow's own gathers: branches of a condition must agree."""
     width = tf.dimension_value(values.shape[1])
     if isinstance(rows, int) and width is not None:
-        return tf.constant([rows, width], tf.int64)
-    return tf.stack([tf.cast(rows, tf.int64), tf.shape(values, out_type=tf.int64)[1]])
+        return tf.constant([rows, width], tf.int32)
+    return tf.stack([tf.cast(rows, tf.int32), tf.shape(values)[1]])
 
 
 def _num_rows(table: tf.Tensor) -> Any:
