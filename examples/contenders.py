@@ -11,7 +11,13 @@ import tensorflow.compat.v1 as tf
 
 from examples.cluster import Cluster
 from examples.floor import Half, lookups_alone, main_alone
-from examples.sessions import ASYNC, SessionOptions, open_training_session, prefetching_config
+from examples.sessions import (
+    ASYNC,
+    PREFETCHING_MODES,
+    SessionOptions,
+    open_training_session,
+    session_config,
+)
 from examples.workload import Learning, TrainingGraph, Workload
 
 MAIN_ALONE = "main_alone"
@@ -41,7 +47,8 @@ class Turn(NamedTuple):
       seconds: wall time of all of them.
       cpu_seconds: CPU time used meanwhile, by role: worker, ps, proxy.
       step_seconds: wall time of each step; empty where several threads ran them.
-      buffers: what graph_opt's counters grew by meanwhile, by stage; empty unless "async".
+      buffers: what graph_opt's counters grew by meanwhile, by stage; empty where no
+        lookup runs ahead.
     """
 
     steps: int
@@ -65,7 +72,7 @@ class Contender(NamedTuple):
     """Something that runs steps.
 
     Attributes:
-      name: "stock", "async", "main_alone" or "lookups_alone".
+      name: one of `sessions.MODES`, "main_alone" or "lookups_alone".
       cluster: the processes it uses.
       session: what it runs in.
       step: runs one step.
@@ -148,8 +155,8 @@ def open_trainer(
 
     Args:
       setting: what is measured.
-      mode: "stock" or "async".
-      training: the graph, built for `cluster`; mode "async" rewrites it.
+      mode: one of `sessions.MODES`.
+      training: the graph, built for `cluster`; all modes but "stock" rewrite it.
       cluster: where the variables live. Two trainers must not share parameter servers: variables
         of one name are one variable there.
       hooks: session hooks.
@@ -160,7 +167,7 @@ def open_trainer(
         session = open_training_session(options, cluster, hooks)
     # Entered only now: sessions that are open side by side must not nest as defaults.
     with _closing(session, training.graph):
-        counters = _counters_of(session) if mode == ASYNC else dict
+        counters = _counters_of(session) if mode in PREFETCHING_MODES else dict
 
         def step() -> None:
             session.run(training.train_op)
@@ -172,7 +179,7 @@ def open_trainer(
 def open_halves(
     setting: Setting, training: TrainingGraph, cluster: Cluster
 ) -> Iterator[Dict[str, Contender]]:
-    """Opens main alone and lookups alone of a training graph that mode "async" has rewritten.
+    """Opens main alone and lookups alone of a training graph whose lookups were made to run ahead.
 
     With parameter servers they work on the variables there, which main alone goes on training (on
     one batch again and again); otherwise on copies of their own.
@@ -194,7 +201,7 @@ def open_halves(
 
 
 def _prefetch_threads(setting: Setting) -> int:
-    config = prefetching_config(setting.session.prefetching)
+    config = session_config(ASYNC, setting.session.prefetching)
     return int(config.graph_options.optimizer_options.async_embedding_options.threads_num)
 
 

@@ -25,7 +25,8 @@ def add_training_flags(parser: argparse.ArgumentParser, steps: int) -> None:
         "--mode",
         choices=MODES,
         default=STOCK,
-        help="stock: TensorFlow alone; async: graph_opt runs the lookups ahead (%(default)s)",
+        help="stock: TensorFlow alone; async: graph_opt runs the lookups ahead; fused: it makes "
+        "them one op; both (%(default)s)",
     )
     add_learning_flags(parser, steps)
     add_prefetching_flags(parser)

@@ -31,7 +31,7 @@ from examples.contenders import (
 )
 from examples.dlrm import workload as dlrm
 from examples.processes import available_cores
-from examples.sessions import ASYNC, STOCK
+from examples.sessions import ASYNC, MODES, STOCK
 from examples.wide import workload as wide
 from examples.workload import training_graph
 
@@ -65,14 +65,14 @@ class Figures(NamedTuple):
     Attributes:
       seconds: wall seconds per step, by contender.
       cpu_seconds: CPU seconds per step of all processes, by contender.
-      ratio_to_stock: stock seconds over async seconds.
-      floor: the longest of main alone, lookups alone and CPU seconds over cores.
+      ratios_to_stock: stock seconds over those of the other modes, by mode.
+      floor: of mode "async": the longest of main alone, lookups alone and CPU seconds over cores.
       overlap_efficiency: (stock - async) / (stock - floor); None where stock is at the floor.
     """
 
     seconds: Dict[str, float]
     cpu_seconds: Dict[str, float]
-    ratio_to_stock: Optional[float]
+    ratios_to_stock: Dict[str, float]
     floor: Optional[float]
     overlap_efficiency: Optional[float]
 
@@ -120,17 +120,20 @@ def figures(turns: Turns, cores: Optional[int] = None) -> Figures:
         name: statistics.median(turn.cpu_seconds_per_step for turn in runs)
         for name, runs in turns.items()
     }
-    if STOCK not in seconds or ASYNC not in seconds:
-        return Figures(seconds, cpu, None, None, None)
+    ratios = {
+        mode: seconds[STOCK] / seconds[mode]
+        for mode in MODES
+        if STOCK in seconds and mode != STOCK and mode in seconds
+    }
     floor = None
     efficiency = None
-    if MAIN_ALONE in seconds and LOOKUPS_ALONE in seconds:
+    if ASYNC in ratios and MAIN_ALONE in seconds and LOOKUPS_ALONE in seconds:
         # The work that must be done, by the leaner of the two.
         on_all_cores = min(cpu[STOCK], cpu[ASYNC]) / (cores or available_cores())
         floor = max(seconds[MAIN_ALONE], seconds[LOOKUPS_ALONE], on_all_cores)
         if seconds[STOCK] > floor:
             efficiency = (seconds[STOCK] - seconds[ASYNC]) / (seconds[STOCK] - floor)
-    return Figures(seconds, cpu, seconds[STOCK] / seconds[ASYNC], floor, efficiency)
+    return Figures(seconds, cpu, ratios, floor, efficiency)
 
 
 def measure(
@@ -148,7 +151,7 @@ def measure(
 
     Example:
       >>> turns = measure(Setting(workload, servers=1, delay_ms=1.0), Schedule())
-      >>> figures(turns).ratio_to_stock
+      >>> figures(turns).ratios_to_stock["async"]
       1.21
     """
     if ASYNC not in modes and any(mode in FLOORS for mode in modes):
@@ -189,10 +192,17 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     first.add_argument("--workload", choices=sorted(WORKLOADS), default="dlrm")
     chosen, _ = first.parse_known_args(arguments)
     parser = argparse.ArgumentParser(
-        description="Time stock and asynchronous training in turns.", parents=[first]
+        description="Time stock and optimized training in turns.", parents=[first]
     )
     defaults = Schedule()
-    parser.add_argument("--modes", nargs="+", default=[STOCK, ASYNC, *FLOORS])
+    parser.add_argument(
+        "--modes",
+        nargs="+",
+        choices=MODES + FLOORS,
+        default=[STOCK, ASYNC, *FLOORS],
+        metavar="MODE",
+        help=", ".join(MODES + FLOORS),
+    )
     parser.add_argument("--rounds", type=shared_flags.positive, default=defaults.rounds)
     parser.add_argument("--warm-up", type=shared_flags.count, default=defaults.warm_up)
     parser.add_argument("--settle", type=shared_flags.count, default=defaults.settle)

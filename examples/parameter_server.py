@@ -17,6 +17,7 @@ from typing import Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
+import graph_opt
 from examples.processes import wait_for_owner
 
 
@@ -26,6 +27,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--cluster", type=json.loads, required=True, help="job -> addresses, JSON")
     parser.add_argument("--task", type=int, default=0, help="index of this server in job ps")
     options = parser.parse_args(arguments)
+    graph_opt.load_op_library()  # lets workers ask for the rows of all tables at once
     server = tf.train.Server(
         tf.train.ClusterSpec(options.cluster), job_name="ps", task_index=options.task
     )

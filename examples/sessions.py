@@ -1,4 +1,9 @@
-"""Opening a training session: TensorFlow's own, or graph_opt's with one option switched on.
+"""Opening a training session: TensorFlow's own, or graph_opt's with its options switched on.
+
+    stock   TensorFlow alone
+    async   the lookups run ahead of the main graph
+    fused   all lookups are one op, and so are their updates
+    both    the fused lookups run ahead
 
 This is all that differs between a stock run and an optimized run.
 """
@@ -13,7 +18,11 @@ from examples.cluster import Cluster, GuardedScaffold
 
 STOCK = "stock"
 ASYNC = "async"
-MODES = (STOCK, ASYNC)
+FUSED = "fused"
+BOTH = "both"
+MODES = (STOCK, ASYNC, FUSED, BOTH)
+PREFETCHING_MODES = (ASYNC, BOTH)
+FUSING_MODES = (FUSED, BOTH)
 
 ONLY_AT_THE_END = 1 << 40  # steps between two checkpoints
 
@@ -40,12 +49,15 @@ class Prefetching(NamedTuple):
     config: Optional[str] = None
 
 
+DEFAULT_PREFETCHING = Prefetching()
+
+
 class SessionOptions(NamedTuple):
     """How the session is opened.
 
     Attributes:
-      mode: "stock" or "async".
-      prefetching: used by mode "async".
+      mode: one of `MODES`.
+      prefetching: used by the modes whose lookups run ahead.
       checkpoint_directory: where checkpoints and summaries go; None: neither is written.
       checkpoint_steps: steps between two checkpoints (one more is written at the end).
       summary_steps: steps between two summaries; 0: none.
@@ -54,7 +66,7 @@ class SessionOptions(NamedTuple):
     """
 
     mode: str = STOCK
-    prefetching: Prefetching = Prefetching()
+    prefetching: Prefetching = DEFAULT_PREFETCHING
     checkpoint_directory: Optional[str] = None
     checkpoint_steps: int = ONLY_AT_THE_END
     summary_steps: int = 0
@@ -73,7 +85,7 @@ def open_training_session(
       hooks: session hooks.
 
     Returns:
-      A `tf.train.MonitoredSession` (mode "stock") or graph_opt's (mode "async").
+      A `tf.train.MonitoredSession` (mode "stock") or graph_opt's (the others).
     """
     arguments: Dict[str, Any] = {
         "master": cluster.master,
@@ -92,8 +104,9 @@ def open_training_session(
 
     import graph_opt  # here, so that a stock run has nothing of it in its process
 
-    config = _with_threads(prefetching_config(options.prefetching), options)
-    if options.checkpoint_directory and options.summary_steps:
+    config = _with_threads(session_config(options.mode, options.prefetching), options)
+    is_prefetched = options.mode in PREFETCHING_MODES
+    if is_prefetched and options.checkpoint_directory and options.summary_steps:
         arguments["hooks"].append(
             graph_opt.train.PrefetchSummaryHook(
                 options.checkpoint_directory, every_n_steps=options.summary_steps
@@ -102,16 +115,27 @@ def open_training_session(
     return graph_opt.train.MonitoredTrainingSession(config=config, **arguments)
 
 
-def prefetching_config(prefetching: Prefetching) -> Any:
-    """A `graph_opt.ConfigProto` that asks for asynchronous lookups."""
+def session_config(mode: str, prefetching: Prefetching = DEFAULT_PREFETCHING) -> Any:
+    """A `graph_opt.ConfigProto` that asks for what the mode is named after.
+
+    Args:
+      mode: any of `MODES` but "stock".
+      prefetching: how lookups run ahead, where they do; and the config file.
+    """
     import graph_opt
 
     config = (
         graph_opt.load_config(prefetching.config) if prefetching.config else graph_opt.ConfigProto()
     )
     optimizer_options = config.graph_options.optimizer_options
-    optimizer_options.do_async_embedding = True
-    async_options = optimizer_options.async_embedding_options
+    optimizer_options.do_group_embedding = mode in FUSING_MODES
+    optimizer_options.do_async_embedding = mode in PREFETCHING_MODES
+    if optimizer_options.do_async_embedding:
+        _set_prefetching(optimizer_options.async_embedding_options, prefetching)
+    return config
+
+
+def _set_prefetching(async_options: Any, prefetching: Prefetching) -> None:
     async_options.threads_num = (
         prefetching.threads_num or async_options.threads_num or DEFAULT_THREADS_NUM
     )
@@ -119,7 +143,6 @@ def prefetching_config(prefetching: Prefetching) -> Any:
     async_options.unordered = prefetching.unordered or async_options.unordered
     # The models know nothing of stages: let the pass put one behind their input.
     async_options.infer_io_stage = True
-    return config
 
 
 def _with_threads(config: Any, options: SessionOptions) -> Any:

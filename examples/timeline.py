@@ -54,10 +54,10 @@ class Panel(NamedTuple):
 def stock_lanes(
     stock: Contender, train_op: tf.Operation, lookups: Collection[str], steps: int
 ) -> List[Lane]:
-    """Traces steps of a stock session: the lookups within each step, and the whole step.
+    """Traces steps of a session without prefetch: the lookups within each step, and all of it.
 
     Args:
-      stock: the open session.
+      stock: the open session, of mode "stock" or "fused".
       train_op: what a step runs.
       lookups: names of the operations that graph_opt would move, which are shown as lookups.
       steps: how many to trace.
@@ -77,7 +77,7 @@ def stock_lanes(
 
 
 def optimized_lanes(optimized: Contender, steps: int) -> List[Lane]:
-    """Traces steps of an "async" session: a lane for each prefetch thread, and the main step.
+    """Traces steps of a session with prefetch: a lane for each prefetch thread, and the main step.
 
     Args:
       optimized: opened with a `graph_opt.train.StepTraceHook` among its hooks.
@@ -105,11 +105,11 @@ def optimized_lanes(optimized: Contender, steps: int) -> List[Lane]:
     return [Lane(lane.title, [bar for bar in lane.bars if bar.start < end]) for lane in lanes]
 
 
-def draw(panels: Sequence[Panel], path: Path) -> None:
-    """Writes the panels as a PNG, one below the other; pairs of them share a time scale.
+def draw(groups: Sequence[Sequence[Panel]], path: Path) -> None:
+    """Writes the panels as a PNG, one below the other; those of a group share a time scale.
 
     Args:
-      panels: an even number, stock and async in turn.
+      groups: panels that compare with each other.
       path: the file; its folder is made if missing.
     """
     import matplotlib
@@ -117,14 +117,14 @@ def draw(panels: Sequence[Panel], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
+    panels = [panel for group in groups for panel in group]
     heights = [len(panel.lanes) + 0.9 for panel in panels]
     figure, axes = pyplot.subplots(
         len(panels), 1, figsize=(12, 0.52 * sum(heights) + 0.6), height_ratios=heights
     )
-    for first in range(0, len(panels), 2):
-        span = max(_span(panel) for panel in panels[first : first + 2])
-        for panel, axis in zip(panels[first : first + 2], axes[first : first + 2]):
-            _draw_panel(panel, axis, span)
+    spans = [max(map(_span, group)) for group in groups for _ in group]
+    for panel, axis, span in zip(panels, axes, spans):
+        _draw_panel(panel, axis, span)
     axes[-1].set_xlabel(
         "milliseconds (tracing slows these steps down)\n"
         "numbers and colours: batches; grey: waiting at a buffer"

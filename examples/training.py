@@ -12,7 +12,13 @@ import tensorflow.compat.v1 as tf
 from examples.cluster import Cluster, start_cluster
 from examples.progress import ProgressHook
 from examples.scoring import Score, evaluate
-from examples.sessions import ASYNC, ONLY_AT_THE_END, SessionOptions, open_training_session
+from examples.sessions import (
+    ONLY_AT_THE_END,
+    PREFETCHING_MODES,
+    STOCK,
+    SessionOptions,
+    open_training_session,
+)
 from examples.workload import Learning, TrainingGraph, Workload, training_graph
 
 
@@ -43,8 +49,8 @@ class Outcome(NamedTuple):
       steps: steps trained.
       seconds: wall time of these steps.
       score: on the held-out rows.
-      report: what graph_opt's pass found and moved; None in stock mode.
-      metrics: who waited for whom, by stage; empty in stock mode.
+      report: what graph_opt's passes found and did; None in stock mode.
+      metrics: who waited for whom, by stage; empty where no lookup runs ahead.
     """
 
     steps: int
@@ -73,7 +79,7 @@ def train(job: Job) -> Outcome:
         training = training_graph(job.workload, job.learning, cluster)
         run = _run(job, session_options, cluster, training)
         score = evaluate(job.workload, str(session_options.checkpoint_directory))
-    report = _report(training.graph) if job.session.mode == ASYNC else None
+    report = _report(training.graph) if job.session.mode != STOCK else None
     return Outcome(run.steps, run.seconds, score, report, run.metrics)
 
 
@@ -91,7 +97,7 @@ def _run(job: Job, options: SessionOptions, cluster: Cluster, training: Training
             start = time.perf_counter()
             steps = _run_to_end(session, training.train_op)
             seconds = time.perf_counter() - start
-            metrics = _metrics(session) if options.mode == ASYNC else {}
+            metrics = _metrics(session) if options.mode in PREFETCHING_MODES else {}
     return _Run(steps, seconds, metrics)
 
 

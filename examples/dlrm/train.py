@@ -1,7 +1,7 @@
-"""Trains DLRM, stock or with asynchronous lookups.
+"""Trains DLRM, stock or with lookups that are fused, run ahead, or both.
 
 Example:
-  $ python -m examples.dlrm.train --mode async --data day_0.tsv day_1.tsv --checkpoint-dir run
+  $ python -m examples.dlrm.train --mode both --data day_0.tsv day_1.tsv --checkpoint-dir run
 """
 
 from __future__ import annotations

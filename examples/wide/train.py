@@ -1,7 +1,7 @@
-"""Trains the wide model, stock or with asynchronous lookups.
+"""Trains the wide model, stock or with lookups that are fused, run ahead, or both.
 
 Example:
-  $ python -m examples.wide.train --mode async --ps --delay-ms 1
+  $ python -m examples.wide.train --mode both --ps --delay-ms 1
 """
 
 from __future__ import annotations

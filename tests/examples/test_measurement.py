@@ -24,7 +24,7 @@ from examples.contenders import (
 )
 from examples.floor import lookups_alone
 from examples.measurement import Schedule, figures, measure, run_in_turns
-from examples.sessions import ASYNC, STOCK, Prefetching, SessionOptions
+from examples.sessions import ASYNC, BOTH, FUSED, MODES, STOCK, Prefetching, SessionOptions
 from examples.wide import model
 from examples.wide.data import DataOptions
 from examples.wide.workload import wide_workload
@@ -56,7 +56,7 @@ def test_figures_are_medians_and_the_gain_over_what_could_be_gained() -> None:
     turns[ASYNC] = turns.pop("async_")
     found = figures(turns, cores=2)
     assert (found.seconds[STOCK], found.seconds[ASYNC], found.floor) == (10.0, 7.0, 6.0)
-    assert found.ratio_to_stock == pytest.approx(10 / 7)
+    assert found.ratios_to_stock == pytest.approx({ASYNC: 10 / 7})
     assert found.overlap_efficiency == pytest.approx(3 / 4)
 
 
@@ -73,11 +73,16 @@ def test_the_floor_counts_cpu_time_over_cores_of_the_leaner_session() -> None:
 
 def test_what_was_not_measured_is_absent() -> None:
     found = figures(timed(stock=[1.0]))
-    assert (found.ratio_to_stock, found.floor, found.overlap_efficiency) == (None, None, None)
+    assert (found.ratios_to_stock, found.floor, found.overlap_efficiency) == ({}, None, None)
     at_the_floor = figures(
         {**timed(stock=[1.0], main_alone=[1.0], lookups_alone=[0.5]), ASYNC: [turn(1.0)]}
     )
     assert at_the_floor.overlap_efficiency is None
+
+
+def test_each_mode_has_its_ratio() -> None:
+    found = figures(timed(stock=[6.0], fused=[4.0], both=[3.0]))
+    assert found.ratios_to_stock == {FUSED: 1.5, BOTH: 2.0}
 
 
 def test_turns_alternate_after_a_warm_up_of_each() -> None:
@@ -100,14 +105,17 @@ def test_several_threads_share_the_steps() -> None:
 
 
 def test_all_contenders_run_in_turns(setting: Setting) -> None:
-    turns = measure(setting, Schedule(rounds=2, steps=5, warm_up=2, settle=2))
-    assert set(turns) == {STOCK, ASYNC, *FLOORS}
+    modes = (*MODES, *FLOORS)
+    turns = measure(setting, Schedule(rounds=2, steps=5, warm_up=2, settle=2), modes)
+    assert set(turns) == set(modes)
     for name, runs in turns.items():
         assert [run.steps for run in runs] == [5, 5]
         assert all(run.seconds > 0 for run in runs), name
-    stages = turns[ASYNC][0].buffers
-    assert [counters["take_count"] for counters in stages.values()] == [5, 5]
-    assert turns[STOCK][0].buffers == {}
+    for mode in (ASYNC, BOTH):
+        # Main took a batch in each step; how far its lookups' threads got in the turn is open.
+        lookups = list(turns[mode][0].buffers.values())[-1]
+        assert lookups["take_count"] == 5
+    assert turns[STOCK][0].buffers == turns[FUSED][0].buffers == {}
 
 
 def test_halves_need_an_optimized_graph(setting: Setting) -> None:
@@ -117,10 +125,11 @@ def test_halves_need_an_optimized_graph(setting: Setting) -> None:
         lookups_alone(training_graph(setting.workload, Learning(), Cluster()))
 
 
-def test_main_alone_trains_and_lookups_alone_does_not(setting: Setting) -> None:
+@pytest.mark.parametrize("mode", [ASYNC, BOTH])
+def test_main_alone_trains_and_lookups_alone_does_not(mode: str, setting: Setting) -> None:
     cluster = Cluster()
     training = training_graph(setting.workload, Learning(), cluster)
-    with open_trainer(setting, ASYNC, training, cluster):
+    with open_trainer(setting, mode, training, cluster):
         with open_halves(setting, training, cluster) as halves:
             for name, steps in ((MAIN_ALONE, 7), (LOOKUPS_ALONE, 0)):
                 session = halves[name].session
@@ -133,10 +142,10 @@ def test_main_alone_trains_and_lookups_alone_does_not(setting: Setting) -> None:
 
 def test_the_command_line_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     sizes = "--columns 3 --buckets 20 --layers 4 --rows 100 --batch 16".split()
-    schedule = "--rounds 1 --steps 2 --warm-up 0 --settle 0 --modes stock async".split()
+    schedule = "--rounds 1 --steps 2 --warm-up 0 --settle 0 --modes stock both".split()
     flags = ["--workload", "wide", "--data-dir", str(tmp_path), *sizes, *schedule]
     assert measurement.main(flags) == 0
     printed = json.loads(capsys.readouterr().out)
-    assert printed["figures"]["ratio_to_stock"] > 0
-    assert len(printed["turns"]["async"]) == 1
+    assert printed["figures"]["ratios_to_stock"]["both"] > 0
+    assert len(printed["turns"]["both"]) == 1
     assert tf.get_default_graph().version == 0

@@ -49,5 +49,5 @@ def test_lanes_show_every_step_with_its_batch(tmp_path: Path) -> None:
 def test_the_picture_is_a_png(tmp_path: Path) -> None:
     lanes = [Lane("lookups", [Bar(1, 0.0, 0.004, [(0.002, 0.004)])]), Lane("step", [Bar(0, 0, 1)])]
     path = tmp_path / "made" / "timeline.png"
-    draw([Panel("stock", lanes), Panel("graph_opt", lanes)], path)
+    draw([[Panel("stock", lanes), Panel("async", lanes)], [Panel("both", lanes)]], path)
     assert path.read_bytes().startswith(b"\x89PNG")

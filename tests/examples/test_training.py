@@ -1,4 +1,4 @@
-"""The examples' command lines: both modes train and score, and failures are one clear line."""
+"""The examples' command lines: all modes train and score, and failures are one clear line."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from examples.dlrm import train as dlrm
+from examples.sessions import MODES
 from examples.wide import train as wide
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -38,13 +39,13 @@ def outcome(capsys: pytest.CaptureFixture) -> List[int]:
     return [int(group) for group in match.groups()]
 
 
-@pytest.mark.parametrize("mode", ["stock", "async"])
+@pytest.mark.parametrize("mode", MODES)
 def test_dlrm_trains(mode: str, data: List[str], capsys: pytest.CaptureFixture) -> None:
     assert dlrm.main([*SMALL_DLRM, *FIVE_STEPS, *data, "--mode", mode]) == 0
     assert outcome(capsys) == [5, 200]
 
 
-@pytest.mark.parametrize("mode", ["stock", "async"])
+@pytest.mark.parametrize("mode", MODES)
 def test_wide_trains(mode: str, data: List[str], capsys: pytest.CaptureFixture) -> None:
     assert wide.main([*SMALL_WIDE, *FIVE_STEPS, *data, "--mode", mode]) == 0
     assert outcome(capsys) == [5, 200]
@@ -71,14 +72,25 @@ def test_dlrm_trains_with_a_parameter_server_and_resource_variables_in_shards(
     assert {"loss", "mean_prediction", "prefetch/async_embedding/starved_ms"} <= tags
 
 
-def test_training_goes_on_from_the_checkpoint_in_the_other_mode(
+def test_dlrm_trains_with_fused_lookups_on_a_parameter_server(
+    data: List[str], capsys: pytest.CaptureFixture
+) -> None:
+    cluster = "--ps --delay-ms 1 --mode both --threads-num 2".split()
+    assert dlrm.main([*SMALL_DLRM, *FIVE_STEPS, *data, *cluster]) == 0
+    printed = capsys.readouterr().out
+    assert OUTCOME.search(printed)
+    assert "26 of 26 lookups fused" in printed
+    assert "the taker waited" in printed
+
+
+def test_training_goes_on_from_the_checkpoint_in_another_mode(
     data: List[str], tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     run = str(tmp_path / "run")
-    for mode in ("stock", "async", "stock"):
+    for mode in ("stock", "async", "fused", "both", "stock"):
         flags = ["--mode", mode, "--checkpoint-dir", run]
         assert dlrm.main([*SMALL_DLRM, *FIVE_STEPS, *data, *flags]) == 0
-    assert tf.train.latest_checkpoint(run) == f"{run}/model.ckpt-15"
+    assert tf.train.latest_checkpoint(run) == f"{run}/model.ckpt-25"
 
 
 def test_the_real_rows_train_to_their_end(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
 import subprocess
@@ -16,7 +17,7 @@ from tools.bench import __main__ as command
 REPOSITORY = Path(__file__).resolve().parents[2]
 NEEDED = {"figure", "workload", "mode", "params", "value", "runs"}
 OPTIONAL = {"unit", "goal", "floor"}
-MODES = {"stock", "async"}
+MODES = {"stock", "async", "fused", "both", "fbgemm", "tfra"}
 
 
 def quick(name: str, output: Path) -> Dict[str, Any]:
@@ -84,6 +85,22 @@ def test_pass(tmp_path: Path) -> None:
     assert with_goals(content) == [("growth_exponent", "<=", 1.15)]
 
 
+def test_group_lookup(tmp_path: Path) -> None:
+    content = quick("group_lookup", tmp_path)
+    check_form("group_lookup", content)
+    cases = {
+        tuple(r["params"][name] for name in ("ids_per_row", "distribution", "pass"))
+        for r in content["records"]
+    }
+    assert cases == set(itertools.product((1, 3), ("zipf", "uniform"), ("forward", "train")))
+    measured = {r["params"].get("implementation") for r in content["records"]}
+    assert {"tf_ref", "tf_resource", "tf_safe_ref", "graph_opt"} <= measured
+    # Peers that are not installed are absent, each with its reason.
+    absent = {a["params"]["implementation"] for a in content.get("absent", [])}
+    assert {"fbgemm", "tfra"} <= measured | absent
+    assert {"ratio_to_tf", "ratio_to_tf_safe"} <= {r["figure"] for r in content["records"]}
+
+
 def test_async(tmp_path: Path) -> None:
     content = quick("async", tmp_path)
     check_form("async", content)
@@ -105,8 +122,23 @@ def test_async(tmp_path: Path) -> None:
     }
 
 
+def test_train(tmp_path: Path) -> None:
+    content = quick("train", tmp_path)
+    check_form("train", content)
+    scenarios = {(r["workload"], r["params"].get("delay_ms")) for r in content["records"]}
+    assert scenarios == {("dlrm", None), ("wide", 1.0)}
+    modes = {mode for figure, mode in figures(content) if figure == "steps_per_s"}
+    assert modes == {"stock", "async", "fused", "both"}
+    assert {mode for figure, mode in figures(content) if figure == "ratio_to_stock"} == (
+        modes - {"stock"}
+    )
+    assert ("floor_s_per_step", "both") in figures(content)
+    assert ("ratio_to_stock", ">=", 3.0) in with_goals(content)
+
+
 def test_an_unknown_name_is_told_the_names_there_are(capsys: pytest.CaptureFixture) -> None:
     with pytest.raises(SystemExit):
         command.main(["bufer"])
     said = capsys.readouterr().err
-    assert "no benchmark is called bufer; there are buffer, stock_trap, pass, async" in said
+    names = "buffer, stock_trap, pass, group_lookup, async, train"
+    assert "no benchmark is called bufer; there are {}".format(names) in said

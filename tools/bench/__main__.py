@@ -23,7 +23,9 @@ BENCHES: Dict[str, str] = {
     "buffer": "tools.bench.buffer",
     "stock_trap": "tools.bench.stock_trap",
     "pass": "tools.bench.pass_growth",
+    "group_lookup": "tools.bench.group_lookup",
     "async": "tools.bench.async_training",
+    "train": "tools.bench.train",
 }
 OUTPUT = Path("build/bench")
 LIMIT_SECONDS = 3000.0  # a benchmark that hangs must not keep the others from running

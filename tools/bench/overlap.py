@@ -1,32 +1,33 @@
 """What prefetching could gain at most, and how much of that it gains.
 
     floor              = the longest of: main alone, lookups alone, CPU seconds / cores
-    overlap_efficiency = (stock - async) / (stock - floor)
+    overlap_efficiency = (in line - ahead) / (in line - floor)
 
-All of them are seconds a step. Main and lookups that run side by side cannot be faster than the
-slower of them, nor than the cores that compute them.
+All of them are seconds a step: of the mode whose lookups run ahead, and of the one that does the
+same work in line (async and stock; with fused lookups both and fused). Main and lookups that run
+side by side cannot be faster than the slower of them, nor than the cores that compute them.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-NOTHING_TO_GAIN = 1.05  # stock over floor: nearer than this, the quotient is noise over noise
+NOTHING_TO_GAIN = 1.05  # in line over floor: nearer than this, the quotient is noise over noise
 
 
 class Seconds(NamedTuple):
     """Seconds a step of one round.
 
     Attributes:
-        stock: the stock session.
-        ours: the optimized session.
+        in_line: the session that looks up and computes in one step.
+        ahead: the session whose lookups run ahead.
         main_alone: the main graph with its lookups' results at hand.
         lookups_alone: the prefetch stage with nobody to compute on what it brings.
         cpu: CPU seconds of a step over cores.
     """
 
-    stock: float
-    ours: float
+    in_line: float
+    ahead: float
     main_alone: float
     lookups_alone: float
     cpu: float
@@ -39,9 +40,9 @@ class Seconds(NamedTuple):
     @property
     def efficiency(self) -> float:
         """Share of the possible gain that was gained: 1 is all of it, below 0 is a loss."""
-        return (self.stock - self.ours) / (self.stock - self.floor)
+        return (self.in_line - self.ahead) / (self.in_line - self.floor)
 
     @property
     def has_room(self) -> bool:
-        """Whether stock is far enough above the floor for the efficiency to mean anything."""
-        return self.stock > NOTHING_TO_GAIN * self.floor
+        """Whether the session in line is far enough above the floor for an efficiency."""
+        return self.in_line > NOTHING_TO_GAIN * self.floor

@@ -52,7 +52,7 @@ class Record:
     Attributes:
         figure: what was measured, such as `steps_per_s`.
         workload: what ran.
-        mode: how it ran: `stock` or `async`.
+        mode: how it ran: `stock`, `async`, `fused`, `both`, or the name of a peer.
         params: sizes and settings.
         value: the median of the runs.
         unit: unit of value and runs, '' for a plain number.

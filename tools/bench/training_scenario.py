@@ -1,6 +1,7 @@
-"""One workload on one cluster: both sessions, main alone and lookups alone, measured in turns.
+"""One workload on one cluster: all modes of a contest and the halves of one, measured in turns.
 
-    python -m tools.bench.async_scenario --workload dlrm --delay-ms 1 --output FILE
+    python -m tools.bench.training_scenario --contest train --workload dlrm --delay-ms 1 \
+      --output FILE
 
 Run as a process of its own, so that no scenario inherits the servers and threads of another.
 """
@@ -18,29 +19,33 @@ import tensorflow.compat.v1 as tf
 from examples.cluster import start_cluster
 from examples.contenders import Contender, Setting, open_halves, open_trainer
 from examples.measurement import Schedule, run_in_turns
-from examples.sessions import ASYNC, MODES, Prefetching, SessionOptions
+from examples.sessions import Prefetching, SessionOptions
 from examples.workload import training_graph
-from tools.bench.async_figures import CONTESTANTS, Scenario, outcome_of
+from tools.bench.training_contests import CONTESTS, Contest, Scenario
+from tools.bench.training_figures import outcome_of
 from tools.bench.workloads import WORKLOADS
 
 # A turn takes one to three seconds on four cores.
 SCHEDULES = {
-    "dlrm": Schedule(rounds=6, steps=80, warm_up=30, settle=10),
-    "wide": Schedule(rounds=6, steps=40, warm_up=15, settle=6),
+    "dlrm": Schedule(steps=80, warm_up=30, settle=10),
+    "wide": Schedule(steps=40, warm_up=15, settle=6),
 }
 QUICK_SCHEDULE = Schedule(rounds=2, steps=3, warm_up=2, settle=1)
 
 
 @contextlib.contextmanager
-def open_contestants(scenario: Scenario, quick: bool = False) -> Iterator[List[Contender]]:
+def open_contestants(
+    contest: Contest, scenario: Scenario, quick: bool = False
+) -> Iterator[List[Contender]]:
     """Opens the contestants of a scenario, each mode with servers of its own.
 
     Args:
+        contest: the modes.
         scenario: what and where.
         quick: tiny sizes.
 
     Yields:
-        They, in the order of `CONTESTANTS`.
+        They, in the order of `contest.contestants`.
 
     Raises:
         examples.processes.ProcessEnded: a parameter server could not be started.
@@ -53,18 +58,19 @@ def open_contestants(scenario: Scenario, quick: bool = False) -> Iterator[List[C
     )
     opened: Dict[str, Contender] = {}
     with contextlib.ExitStack() as stack:
-        for mode in MODES:
+        for mode in contest.modes:
             cluster = stack.enter_context(start_cluster(setting.servers, setting.delay_ms))
             training = training_graph(setting.workload, setting.learning, cluster)
             opened[mode] = stack.enter_context(open_trainer(setting, mode, training, cluster))
-            if mode == ASYNC:
+            if mode == contest.ahead:
                 opened.update(stack.enter_context(open_halves(setting, training, cluster)))
-        yield [opened[name] for name in CONTESTANTS]
+        yield [opened[name] for name in contest.contestants]
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Measures the scenario that the flags describe and writes its outcome as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--contest", choices=sorted(CONTESTS), required=True)
     parser.add_argument("--workload", choices=sorted(WORKLOADS), required=True)
     parser.add_argument("--delay-ms", type=float, help="to a parameter server; none: local")
     parser.add_argument("--quick", action="store_true", help="tiny sizes")
@@ -72,10 +78,12 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     options = parser.parse_args(arguments)
     tf.logging.set_verbosity(tf.logging.ERROR)  # every TF1 name is deprecated: that is known here
     tf.disable_v2_behavior()
+    contest = CONTESTS[options.contest]
     scenario = Scenario(options.workload, options.delay_ms)
-    schedule = QUICK_SCHEDULE if options.quick else SCHEDULES[scenario.workload]
-    with open_contestants(scenario, options.quick) as contestants:
-        outcome = outcome_of(scenario, run_in_turns(contestants, schedule))
+    schedule = SCHEDULES[scenario.workload]._replace(rounds=contest.rounds)
+    with open_contestants(contest, scenario, options.quick) as contestants:
+        turns = run_in_turns(contestants, QUICK_SCHEDULE if options.quick else schedule)
+    outcome = outcome_of(contest, scenario, turns)
     options.output.write_text(json.dumps(outcome.to_dict()), encoding="utf-8")
 
 

@@ -1,0 +1,45 @@
+"""Stock TensorFlow's lookups, for `group_lookup`."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Dict, Iterator, List, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from tools.bench.group_lookup_batches import Batches, runs_of, tables_of
+from tools.bench.group_lookup_cases import COMBINER, FORWARD, TRAIN, Size
+from tools.bench.group_lookup_server import Prepared, Run
+
+
+@contextlib.contextmanager
+def prepared(size: Size) -> Iterator[Prepared]:
+    """Ref and resource variables; the plain lookup, and the safe one (forward only)."""
+    with tf.Graph().as_default():
+        batches = Batches(size)
+        forward: Dict[str, tf.Operation] = {}
+        train: Dict[str, tf.Operation] = {}
+        for kind, use_resource in (("ref", False), ("resource", True)):
+            tables = tables_of(size, use_resource, kind)
+            forward["tf_{} {}".format(kind, FORWARD)] = batches.forward(_plain, tables)
+            forward["tf_safe_{} {}".format(kind, FORWARD)] = batches.forward(_safe, tables)
+            train["tf_{} {}".format(kind, TRAIN)] = batches.train(_plain, tables)
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            runs: Dict[str, Run] = runs_of(session, batches, forward, size.replicas)
+            runs.update(runs_of(session, batches, train, 1))
+            yield Prepared(lambda ids: batches.load(session, ids), runs, {})
+
+
+def _plain(tables: Sequence[Any], ids: Sequence[tf.SparseTensor]) -> List[tf.Tensor]:
+    return [
+        tf.nn.embedding_lookup_sparse(table, one, None, combiner=COMBINER)
+        for table, one in zip(tables, ids)
+    ]
+
+
+def _safe(tables: Sequence[Any], ids: Sequence[tf.SparseTensor]) -> List[tf.Tensor]:
+    return [
+        tf.nn.safe_embedding_lookup_sparse(table, one, combiner=COMBINER)
+        for table, one in zip(tables, ids)
+    ]

@@ -1,0 +1,17 @@
+"""Training with fused lookups, prefetched or not, against the stock session: `dlrm` and `wide`.
+
+The scenarios and figures of async_training.py, with modes stock, async, fused and both in turns.
+`overlap_efficiency` and the floor are those of mode both, whose lookups are fused and run ahead,
+against mode fused.
+"""
+
+from __future__ import annotations
+
+from tools.bench.records import Outcome
+from tools.bench.training import run_contest
+from tools.bench.training_contests import TRAIN_CONTEST
+
+
+def run(quick: bool = False) -> Outcome:
+    """Measures every scenario in a process of its own; `quick` tries two of them."""
+    return run_contest(TRAIN_CONTEST, quick)
