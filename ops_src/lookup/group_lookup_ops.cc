@@ -69,7 +69,8 @@ Status GradShape(InferenceContext* c) {
   const bool joined = !widths.empty();
   const int first_gradient = c->num_inputs() - (joined ? 1 : num_lookups);
   const int num_shards = c->num_outputs() / 2;
-  std::vector<DimensionHandle> dims(table_shards.size(), c->UnknownDim());
+  std::vector<DimensionHandle> dims;
+  for (size_t t = 0; t < table_shards.size(); ++t) dims.push_back(c->UnknownDim());
   for (int i = 0; i < num_lookups && i < static_cast<int>(lookup_tables.size()); ++i) {
     const int table = lookup_tables[i];
     if (table < 0 || table >= static_cast<int>(dims.size())) {

@@ -6,7 +6,7 @@ from typing import Any, List, NamedTuple, Tuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graph_opt.compat import tf
@@ -137,8 +137,11 @@ def check(
             np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
         else:
             np.testing.assert_array_equal(got, expected)
-    for got, expected in zip(ours[1], theirs[1]):
-        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+    tables_parts = len(theirs[2])
+    for i, (got, expected) in enumerate(zip(ours[1], theirs[1])):
+        # A mean's gradient of a weight is a small difference of large numbers.
+        atol = 1e-5 if i < tables_parts else 1e-3
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=atol)
     assert [list(one) for one in ours[2]] == [list(one) for one in theirs[2]]
 
 
@@ -151,7 +154,18 @@ ANY_GROUP = given(
 )
 
 
+# Tables of different widths, which TensorFlow's optimizer has to keep apart in the gradient op.
+DIFFERENT_WIDTHS = [
+    Choice(0, "sparse", "sum", True, tf.int32, -1),
+    Choice(0, "sparse", "mean", True, tf.int32, -1),
+    Choice(2, "sparse", "sum", False, tf.int32, -1),
+    Choice(0, "sparse", "sum", False, tf.int32, -1),
+    Choice(2, "ragged", "sum", True, tf.int32, -1),
+]
+
+
 @settings(max_examples=20)
+@example(seed=0, choices=DIFFERENT_WIDTHS, use_resource=False, partitions=1, strategy="mod")
 @ANY_GROUP
 def test_a_group_equals_separate_lookups(
     seed: int, choices: List[Choice], use_resource: bool, partitions: int, strategy: str
