@@ -91,6 +91,7 @@ struct UpdateRows {
 // What is compiled once for each instruction set.
 struct RowKernels {
   const char* name;
+  int lanes;  // floats in a vector
   void (*pool)(const PoolBlock& block);
   // Stops before the first id that is not a row, or not the only one of bag i as far as can be told
   // from those before it. Returns how many there were.
@@ -100,10 +101,10 @@ struct RowKernels {
   void (*update_runs)(const Occurrences& occurrences, const UpdateRows& rows);
 };
 
-// The fastest that this machine runs.
+// For each call the fastest that this machine runs, which depends on how wide the rows are.
 const RowKernels& BestRowKernels();
 
-// For tests: all that this machine runs, the slowest first, null at the end.
+// For tests: all that this machine runs, the best ones last, null at the end.
 const RowKernels* const* RunnableRowKernels();
 
 }  // namespace graph_opt

@@ -157,8 +157,8 @@ void Pool(const PoolBlock& block) {
 extern const RowKernels kRowKernels;
 #define GRAPH_OPT_TEXT_OF(set) #set
 #define GRAPH_OPT_NAME_OF(set) GRAPH_OPT_TEXT_OF(set)
-const RowKernels kRowKernels = {GRAPH_OPT_NAME_OF(GRAPH_OPT_SET), Pool, CopyRows, SumRuns,
-                                UpdateRuns};
+const RowKernels kRowKernels = {
+    GRAPH_OPT_NAME_OF(GRAPH_OPT_SET), kLanes, Pool, CopyRows, SumRuns, UpdateRuns};
 #undef GRAPH_OPT_NAME_OF
 #undef GRAPH_OPT_TEXT_OF
 
