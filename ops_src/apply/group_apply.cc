@@ -37,7 +37,7 @@ BagFault GroupApply(UpdateRule rule, const UpdateNumbers& numbers,
   parallel->Run(static_cast<int64_t>(ranges.size()), [&](int64_t i) {
     static thread_local SortedOccurrences found;
     const UpdatedTable& updated = tables[ranges[i].table];
-    const BagFault fault = found.Collect(ranges[i], updated.table, lookups);
+    const BagFault fault = found.Collect(ranges[i], updated.table, lookups, kernels);
     if (fault.kind != BagFault::kNone) return first.Tell(fault);
     UpdateRange(rule, numbers, updated, ranges[i], found, kernels);
   });

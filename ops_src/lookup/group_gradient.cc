@@ -25,7 +25,8 @@ BagFault GroupGradient::Sort() {
   FirstFault first;
   parallel_->Run(static_cast<int64_t>(ranges_.size()), [&](int64_t i) {
     SortedOccurrences* const found = (*buffers_)[i].get();
-    const BagFault fault = found->Collect(ranges_[i], tables_[ranges_[i].table], lookups_);
+    const BagFault fault =
+        found->Collect(ranges_[i], tables_[ranges_[i].table], lookups_, kernels_);
     if (fault.kind != BagFault::kNone) return first.Tell(fault);
     for (size_t p = first_pieces_[i]; p < first_pieces_[i + 1]; ++p) {
       pieces_[p].num_rows = found->CountKeys(pieces_[p].begin, pieces_[p].end);

@@ -14,6 +14,14 @@ constexpr int kRangesPerThread = 3;
 constexpr int64_t kLeastRangeIds = 2048;
 constexpr int64_t kSamples = 512;
 
+// Of a second-level cache, where gradients pass as well.
+constexpr int64_t kMostSumBytes = 256 << 10;
+
+template <typename T>
+void Grow(int64_t size, std::vector<T>* buffer) {
+  if (static_cast<int64_t>(buffer->size()) < size) buffer->resize(size);
+}
+
 int64_t IdAt(const Bags& bags, int64_t k) {
   if (bags.wide_ids) return static_cast<const int64_t*>(bags.ids)[k];
   return static_cast<const int32_t*>(bags.ids)[k];
@@ -161,11 +169,6 @@ class SortedOccurrences::Collector {
     return in_order;
   }
 
-  template <typename T>
-  static void Grow(int64_t size, std::vector<T>* buffer) {
-    if (static_cast<int64_t>(buffer->size()) < size) buffer->resize(size);
-  }
-
   static const void* GradientRow(const PooledGradient& lookup, int64_t bag, RowType type) {
     return static_cast<const char*>(lookup.gradients) + bag * lookup.stride * ByteSize(type);
   }
@@ -222,7 +225,8 @@ class SortedOccurrences::Collector {
 };
 
 BagFault SortedOccurrences::Collect(const KeyRange& range, const GradientTable& table,
-                                    const std::vector<PooledGradient>& lookups) {
+                                    const std::vector<PooledGradient>& lookups,
+                                    const RowKernels& kernels) {
   Collector collector(range, table, lookups, this);
   collector.Prepare();
   BagFault fault;
@@ -236,8 +240,46 @@ BagFault SortedOccurrences::Collect(const KeyRange& range, const GradientTable& 
     fault.lookup = static_cast<int64_t>(i);
     if (!collector.Add(lookups[i], &fault)) return fault;
   }
-  RadixSort(payload_bits_, payload_bits_ + key_bits, &sorted_, &scratch_, count_);
+  if (!SumByKey(range, kernels)) {
+    RadixSort(payload_bits_, payload_bits_ + key_bits, &sorted_, &scratch_, count_);
+  }
   return fault;
+}
+
+// Replaces the occurrences by one for each key, with their sum. False, with nothing changed, where
+// sorting is cheaper: the keys are too far apart for a set of bits, or the sums too many for the
+// second-level cache.
+bool SortedOccurrences::SumByKey(const KeyRange& range, const RowKernels& kernels) {
+  if (type_ != RowType::kFloat || !DenseKeys::Pay(range.begin, range.end, count_)) return false;
+  keys_.Begin(range.begin, range.end);
+  for (size_t i = 0; i < count_; ++i) keys_.Add(sorted_[i] >> payload_bits_);
+  const int64_t num_keys = keys_.Rank();
+  if (num_keys * dim_ * static_cast<int64_t>(sizeof(float)) > kMostSumBytes) return false;
+  sums_.assign(num_keys * dim_, 0.0f);
+  kernels.add_to_rows(All(), keys_.set(), sums_.data());
+  const int bits = BitsFor(num_keys);
+  keys_.ForEach([&](uint64_t key, int64_t rank) { sorted_[rank] = key << bits | rank; });
+  count_ = num_keys;
+  payload_bits_ = bits;
+  gradients_ = sums_.data();
+  stride_ = dim_;
+  has_rows_ = has_divisors_ = has_scales_ = false;
+  return true;
+}
+
+Occurrences SortedOccurrences::All() const {
+  Occurrences all;
+  all.sorted = sorted_.data();
+  all.count = static_cast<int64_t>(count_);
+  all.payload_bits = payload_bits_;
+  all.type = type_;
+  all.dim = dim_;
+  all.gradients = gradients_;
+  all.stride = stride_;
+  all.gradient_rows = has_rows_ ? rows_.data() : nullptr;
+  all.divisors = has_divisors_ ? divisors_.data() : nullptr;
+  all.scales = has_scales_ ? scales_.data() : nullptr;
+  return all;
 }
 
 Occurrences SortedOccurrences::Between(int64_t begin, int64_t end) const {
@@ -247,17 +289,9 @@ Occurrences SortedOccurrences::Between(int64_t begin, int64_t end) const {
   const auto all_end = sorted_.begin() + count_;
   const auto first = std::lower_bound(sorted_.begin(), all_end, begin, below);
   const auto last = std::lower_bound(first, all_end, end, below);
-  Occurrences found;
-  found.sorted = sorted_.data() + (first - sorted_.begin());
+  Occurrences found = All();
+  found.sorted += first - sorted_.begin();
   found.count = last - first;
-  found.payload_bits = payload_bits_;
-  found.type = type_;
-  found.dim = dim_;
-  found.gradients = gradients_;
-  found.stride = stride_;
-  found.gradient_rows = has_rows_ ? rows_.data() : nullptr;
-  found.divisors = has_divisors_ ? divisors_.data() : nullptr;
-  found.scales = has_scales_ ? scales_.data() : nullptr;
   return found;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lookup/bags.h"
+#include "lookup/dense_keys.h"
 #include "lookup/parallel.h"
 #include "lookup/table_shards.h"
 #include "rows/row_kernels.h"
@@ -40,12 +41,12 @@ std::vector<KeyRange> KeyRangesOf(const std::vector<GradientTable>& tables,
                                   const std::vector<PooledGradient>& lookups, int num_threads);
 
 // The occurrences of the rows of one key range, sorted by key, those of one row in the order of
-// lookups and ids.
+// lookups and ids. Where it is cheaper, those of one row are summed already, in the same order.
 class SortedOccurrences {
  public:
   // Reads the ids of all lookups of the range's table. Buffers of an earlier call are used again.
   BagFault Collect(const KeyRange& range, const GradientTable& table,
-                   const std::vector<PooledGradient>& lookups);
+                   const std::vector<PooledGradient>& lookups, const RowKernels& kernels);
 
   // Those with keys in [begin, end), as the row kernels take them.
   Occurrences Between(int64_t begin, int64_t end) const;
@@ -55,6 +56,9 @@ class SortedOccurrences {
 
  private:
   class Collector;
+
+  Occurrences All() const;
+  bool SumByKey(const KeyRange& range, const RowKernels& kernels);
 
   std::vector<uint64_t> sorted_;
   std::vector<uint64_t> scratch_;
@@ -70,6 +74,8 @@ class SortedOccurrences {
   std::vector<const void*> rows_;
   std::vector<float> divisors_;
   std::vector<float> scales_;
+  DenseKeys keys_;
+  std::vector<float> sums_;
 };
 
 }  // namespace graph_opt

@@ -28,14 +28,14 @@ BagFault UniqueRows::Find() {
   }
   ranges_.clear();
   for (const KeyRange& keys : KeyRangesOf(tables_, lookups_, parallel_->num_threads())) {
-    ranges_.push_back(Range{keys, 0, {}});
+    ranges_.push_back(Range{keys, 0, true, {}});
   }
   if (buffers_->size() < ranges_.size()) buffers_->resize(ranges_.size());
   FirstFault first;
   parallel_->Run(static_cast<int64_t>(ranges_.size()), [&](int64_t i) {
     const BagFault fault = Collect(&ranges_[i], &(*buffers_)[i]);
     if (fault.kind != BagFault::kNone) return first.Tell(fault);
-    CutAtShards(&ranges_[i], (*buffers_)[i]);
+    Order(&ranges_[i], &(*buffers_)[i]);
   });
   for (Range& range : ranges_) {
     for (Piece& piece : range.pieces) {
@@ -47,7 +47,7 @@ BagFault UniqueRows::Find() {
   return first.fault();
 }
 
-// Words of the range's occurrences, (key - first key) << place_bits | place, sorted by key.
+// Words of the range's occurrences, (key - first key) << place_bits | place.
 BagFault UniqueRows::Collect(Range* range, Sorted* sorted) const {
   const TableShards& shards = tables_[range->keys.table].shards;
   const bool is_whole = shards.num_shards() == 1;
@@ -104,8 +104,22 @@ BagFault UniqueRows::Collect(Range* range, Sorted* sorted) const {
     if (fault.kind != BagFault::kNone) return fault;
   }
   range->count = count;
-  RadixSort(place_bits, place_bits + key_bits, &sorted->words, &sorted->scratch, count);
   return fault;
+}
+
+void UniqueRows::Order(Range* range, Sorted* sorted) const {
+  const int64_t length = range->keys.end - range->keys.begin;
+  const bool is_whole = tables_[range->keys.table].shards.num_shards() == 1;
+  range->is_sorted = !is_whole || !DenseKeys::Pay(0, length, range->count);
+  if (range->is_sorted) {
+    const int key_bits = BitsFor(static_cast<uint64_t>(length));
+    RadixSort(place_bits_, place_bits_ + key_bits, &sorted->words, &sorted->scratch, range->count);
+    return CutAtShards(range, *sorted);
+  }
+  DenseKeys& keys = sorted->keys;
+  keys.Begin(0, length);
+  for (size_t at = 0; at < range->count; ++at) keys.Add(sorted->words[at] >> place_bits_);
+  range->pieces.assign(1, Piece{0, 0, range->count, keys.Rank(), 0});
 }
 
 void UniqueRows::CutAtShards(Range* range, const Sorted& sorted) const {
@@ -136,27 +150,55 @@ void UniqueRows::Write(const std::vector<std::vector<int64_t*>>& rows, int32_t* 
     first_packed.emplace_back(1, 0);
     for (int64_t count : counts) first_packed.back().push_back(first_packed.back().back() + count);
   }
-  const uint64_t place_mask = (uint64_t{1} << place_bits_) - 1;
   parallel_->Run(static_cast<int64_t>(ranges_.size()), [&](int64_t i) {
-    const KeyRange& keys = ranges_[i].keys;
-    const uint64_t* const words = (*buffers_)[i].words.data();
-    for (const Piece& piece : ranges_[i].pieces) {
-      // Words count from the range's first key, rows from the shard's.
-      const int64_t shift = keys.begin - tables_[keys.table].shards.first_key(piece.shard);
-      int64_t* row = rows[keys.table][piece.shard] + piece.first_row;
-      int64_t packed = first_packed[keys.table][piece.shard] + piece.first_row - 1;
-      uint64_t last = ~uint64_t{0};
-      for (size_t at = piece.begin; at < piece.end; ++at) {
-        const uint64_t key = words[at] >> place_bits_;
-        if (key != last) {
-          *row++ = static_cast<int64_t>(key) + shift;
-          ++packed;
-          last = key;
-        }
-        inverse[words[at] & place_mask] = static_cast<int32_t>(packed);
-      }
-    }
+    const Range& range = ranges_[i];
+    Sorted& sorted = (*buffers_)[i];
+    if (range.is_sorted) return WriteSorted(range, sorted, first_packed, rows, inverse);
+    WriteRanked(range, &sorted, rows[range.keys.table][0], inverse);
   });
+}
+
+void UniqueRows::WriteSorted(const Range& range, const Sorted& sorted,
+                             const std::vector<std::vector<int64_t>>& first_packed,
+                             const std::vector<std::vector<int64_t*>>& rows,
+                             int32_t* inverse) const {
+  const uint64_t place_mask = (uint64_t{1} << place_bits_) - 1;
+  const KeyRange& keys = range.keys;
+  const uint64_t* const words = sorted.words.data();
+  for (const Piece& piece : range.pieces) {
+    // Words count from the range's first key, rows from the shard's.
+    const int64_t shift = keys.begin - tables_[keys.table].shards.first_key(piece.shard);
+    int64_t* row = rows[keys.table][piece.shard] + piece.first_row;
+    int64_t packed = first_packed[keys.table][piece.shard] + piece.first_row - 1;
+    uint64_t last = ~uint64_t{0};
+    for (size_t at = piece.begin; at < piece.end; ++at) {
+      const uint64_t key = words[at] >> place_bits_;
+      if (key != last) {
+        *row++ = static_cast<int64_t>(key) + shift;
+        ++packed;
+        last = key;
+      }
+      inverse[words[at] & place_mask] = static_cast<int32_t>(packed);
+    }
+  }
+}
+
+// Of a table in one shard.
+void UniqueRows::WriteRanked(const Range& range, Sorted* sorted, int64_t* rows,
+                             int32_t* inverse) const {
+  const uint64_t place_mask = (uint64_t{1} << place_bits_) - 1;
+  const int64_t length = range.keys.end - range.keys.begin;
+  const int64_t first_row = range.pieces[0].first_row;
+  if (static_cast<int64_t>(sorted->ranks.size()) < length) sorted->ranks.resize(length);
+  int32_t* const ranks = sorted->ranks.data();
+  sorted->keys.ForEach([&](uint64_t key, int64_t rank) {
+    ranks[key] = static_cast<int32_t>(first_row + rank);
+    rows[first_row + rank] = static_cast<int64_t>(key) + range.keys.begin;
+  });
+  const uint64_t* const words = sorted->words.data();
+  for (size_t at = 0; at < range.count; ++at) {
+    inverse[words[at] & place_mask] = ranks[words[at] >> place_bits_];
+  }
 }
 
 }  // namespace graph_opt

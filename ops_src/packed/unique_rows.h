@@ -22,6 +22,8 @@ class UniqueRows {
   struct Sorted {
     std::vector<uint64_t> words;
     std::vector<uint64_t> scratch;
+    DenseKeys keys;
+    std::vector<int32_t> ranks;  // by key
   };
   using Buffers = std::vector<Sorted>;
 
@@ -50,12 +52,18 @@ class UniqueRows {
   };
   struct Range {
     KeyRange keys;
-    size_t count;  // of words
+    size_t count;    // of words
+    bool is_sorted;  // else the words are in the order of the ids, and `keys` has their keys
     std::vector<Piece> pieces;
   };
 
   BagFault Collect(Range* range, Sorted* sorted) const;
+  void Order(Range* range, Sorted* sorted) const;
   void CutAtShards(Range* range, const Sorted& sorted) const;
+  void WriteSorted(const Range& range, const Sorted& sorted,
+                   const std::vector<std::vector<int64_t>>& first_packed,
+                   const std::vector<std::vector<int64_t*>>& rows, int32_t* inverse) const;
+  void WriteRanked(const Range& range, Sorted* sorted, int64_t* rows, int32_t* inverse) const;
 
   const std::vector<GradientTable>& tables_;
   const std::vector<PooledGradient>& lookups_;

@@ -60,6 +60,10 @@ int64_t CopyRows(const SingleRows& block) {
   return SetFor(block.row_bytes / 4, RowType::kFloat).copy_rows(block);
 }
 
+void AddToRows(const Occurrences& all, const KeySet& keys, float* sums) {
+  SetFor(all.dim, all.type).add_to_rows(all, keys, sums);
+}
+
 int64_t SumRuns(const Occurrences& all, const RunSums& sums) {
   return SetFor(all.dim, all.type).sum_runs(all, sums);
 }
@@ -68,7 +72,7 @@ void UpdateRuns(const Occurrences& all, const UpdateRows& rows) {
   SetFor(all.dim, all.type).update_runs(all, rows);
 }
 
-const RowKernels kBest = {"best", 1, Pool, CopyRows, SumRuns, UpdateRuns};
+const RowKernels kBest = {"best", 1, Pool, CopyRows, AddToRows, SumRuns, UpdateRuns};
 
 }  // namespace
 

@@ -55,6 +55,14 @@ struct Occurrences {
   const float* scales;               // or null
 };
 
+// Some keys, as bits: bit i of word w is key first_key + 64 * w + i. ranks[w] counts the keys of
+// the words before w.
+struct KeySet {
+  uint64_t first_key;
+  const uint64_t* bits;
+  const uint32_t* ranks;
+};
+
 // Sums of the runs, in order: keys - first_key to indices, one row of `type` each to values.
 struct RunSums {
   uint64_t first_key;
@@ -96,6 +104,9 @@ struct RowKernels {
   // Stops before the first id that is not a row, or not the only one of bag i as far as can be told
   // from those before it. Returns how many there were.
   int64_t (*copy_rows)(const SingleRows& block);
+  // Adds float gradients to row `rank of its key` of sums, in the order of the occurrences, which
+  // need not be sorted.
+  void (*add_to_rows)(const Occurrences& occurrences, const KeySet& keys, float* sums);
   // Returns how many runs there were.
   int64_t (*sum_runs)(const Occurrences& occurrences, const RunSums& sums);
   void (*update_runs)(const Occurrences& occurrences, const UpdateRows& rows);

@@ -158,7 +158,7 @@ extern const RowKernels kRowKernels;
 #define GRAPH_OPT_TEXT_OF(set) #set
 #define GRAPH_OPT_NAME_OF(set) GRAPH_OPT_TEXT_OF(set)
 const RowKernels kRowKernels = {
-    GRAPH_OPT_NAME_OF(GRAPH_OPT_SET), kLanes, Pool, CopyRows, SumRuns, UpdateRuns};
+    GRAPH_OPT_NAME_OF(GRAPH_OPT_SET), kLanes, Pool, CopyRows, AddToRows, SumRuns, UpdateRuns};
 #undef GRAPH_OPT_NAME_OF
 #undef GRAPH_OPT_TEXT_OF
 

@@ -72,6 +72,39 @@ struct Run {
   }
 };
 
+inline int64_t RankOf(const KeySet& keys, uint64_t key) {
+  const uint64_t place = key - keys.first_key;
+  const uint64_t before = keys.bits[place / 64] & ((uint64_t{1} << (place % 64)) - 1);
+  return keys.ranks[place / 64] + __builtin_popcountll(before);
+}
+
+template <int kMask>
+inline void AddToRowsMasked(const Occurrences& all, const KeySet& keys, float* sums) {
+  const int bits = all.payload_bits;
+  const uint64_t payload_mask = (uint64_t{1} << bits) - 1;
+  const int64_t dim = all.dim;
+  const int64_t row_bytes = dim * 4;
+  const int64_t ahead = RowsAhead(row_bytes);
+  for (int64_t j = 0; j < all.count; ++j) {
+    if (j + ahead < all.count) {
+      FetchRow(GradientOf(all, all.sorted[j + ahead] & payload_mask, 4), row_bytes);
+    }
+    float* const sum = sums + RankOf(keys, all.sorted[j] >> bits) * dim;
+    const Run<float, kMask> one{all, j, j + 1, payload_mask};
+    int64_t at = 0;
+    for (; at + kLanes <= dim; at += kLanes) Store(Load(sum + at) + one.Of(j, at, 0), sum + at);
+    if (at == dim) continue;
+    const int some = static_cast<int>(dim - at);
+    StoreSome(LoadSome(sum + at, some) + one.Of(j, at, some), sum + at, some);
+  }
+}
+
+void AddToRows(const Occurrences& all, const KeySet& keys, float* sums) {
+  if (all.divisors != nullptr) return AddToRowsMasked<3>(all, keys, sums);
+  if (all.scales != nullptr) return AddToRowsMasked<2>(all, keys, sums);
+  AddToRowsMasked<0>(all, keys, sums);
+}
+
 // Calls take(run, key) for each run, in order, and fetch(key) some runs before. Returns how many.
 template <typename T, int kMask, typename Take, typename Fetch>
 inline int64_t ForEachRunMasked(const Occurrences& all, Take take, Fetch fetch) {

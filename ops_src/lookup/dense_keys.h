@@ -1,0 +1,69 @@
+#ifndef GRAPH_OPT_LOOKUP_DENSE_KEYS_H_
+#define GRAPH_OPT_LOOKUP_DENSE_KEYS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "rows/row_kernels.h"
+
+namespace graph_opt {
+
+// The different keys of a range as a set of bits, which puts them in order without sorting them.
+class DenseKeys {
+ public:
+  // Whether the range has few keys for so many ids. Bits are cleared and counted by the word, which
+  // is cheap next to an id.
+  static bool Pay(int64_t begin, int64_t end, size_t num_ids) {
+    constexpr size_t kWordsPerId = 4;
+    return NumWords(begin, end) <= kWordsPerId * num_ids;
+  }
+
+  // Empties the set for keys in [begin, end).
+  void Begin(int64_t begin, int64_t end) {
+    first_key_ = static_cast<uint64_t>(begin);
+    bits_.assign(NumWords(begin, end), 0);
+  }
+
+  void Add(uint64_t key) {
+    const uint64_t place = key - first_key_;
+    bits_[place / 64] |= uint64_t{1} << (place % 64);
+  }
+
+  // Numbers the keys, ascending. Returns how many there are.
+  int64_t Rank() {
+    if (ranks_.size() < bits_.size()) ranks_.resize(bits_.size());
+    uint32_t count = 0;
+    for (size_t word = 0; word < bits_.size(); ++word) {
+      ranks_[word] = count;
+      count += static_cast<uint32_t>(__builtin_popcountll(bits_[word]));
+    }
+    return count;
+  }
+
+  // Calls take(key, rank) for each key, ascending.
+  template <typename Take>
+  void ForEach(const Take& take) const {
+    int64_t rank = 0;
+    for (size_t word = 0; word < bits_.size(); ++word) {
+      for (uint64_t left = bits_[word]; left != 0; left &= left - 1) {
+        take(first_key_ + 64 * word + static_cast<uint64_t>(__builtin_ctzll(left)), rank++);
+      }
+    }
+  }
+
+  // What is ranked, for row kernels.
+  KeySet set() const { return KeySet{first_key_, bits_.data(), ranks_.data()}; }
+
+ private:
+  static size_t NumWords(int64_t begin, int64_t end) {
+    return static_cast<size_t>((end - begin + 63) / 64);
+  }
+
+  uint64_t first_key_ = 0;
+  std::vector<uint64_t> bits_;
+  std::vector<uint32_t> ranks_;
+};
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_LOOKUP_DENSE_KEYS_H_
