@@ -15,6 +15,7 @@ from graph_opt.compat.embedding_columns import (
 )
 from graph_opt.compat.live_graph import set_input
 from graph_opt.embedding.group_lookup import LookupRequest, devices_of, lookup_group
+from graph_opt.embedding.separate_lookups import is_elsewhere
 
 # That of TensorFlow's embedding columns.
 PARTITION_STRATEGY = "div"
@@ -26,8 +27,8 @@ def group_embedding_column_scope(name: Optional[str] = None) -> Iterator[None]:
 
     `tf.feature_column.embedding_column` is called as ever, and so are `input_layer`,
     `linear_model` and `DenseFeatures`; variables and results keep their names. Columns with a
-    `max_norm`, with `use_safe_embedding_lookup=False`, of a sequence, or with a table in parts on
-    several devices are looked up as TensorFlow does.
+    `max_norm`, with `use_safe_embedding_lookup=False`, of a sequence, or with a table on parameter
+    servers are looked up as TensorFlow does; `do_group_embedding` packs the last of these.
 
     Args:
       name: Name scope of the lookups, `group_embedding` by default.
@@ -110,7 +111,7 @@ class _ColumnGroup:
         return self._look_up
 
     def _look_up(self, lookup: ColumnLookup) -> tf.Tensor:
-        if len(devices_of(lookup.table)) > 1:
+        if is_elsewhere(devices_of(lookup.table), lookup.ids.values.device):
             return lookup.stock()
         restore_from_checkpoint(lookup.column, lookup.table)
         request = LookupRequest(lookup.table, lookup.ids, lookup.column.combiner, lookup.weights)

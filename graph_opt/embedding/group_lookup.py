@@ -8,6 +8,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 from graph_opt.compat import tf
 from graph_opt.compat.variables import parts_of
 from graph_opt.embedding.lookup_ids import LookupIds, read_ids
+from graph_opt.embedding.separate_lookups import is_elsewhere, lookup_separately
 from graph_opt.ops.group_embedding import (
     COMBINERS,
     NO_DEFAULT,
@@ -34,6 +35,10 @@ def group_embedding_lookup_sparse(
     without ids gives zeros. The tables of one device are read by one op. Gradients are
     IndexedSlices with each row once, which every optimizer takes; as TensorFlow's, they have row 0
     with zeros when a row of the result had no ids.
+
+    Tables on parameter servers, and those with parts on several devices, are looked up one by one
+    with TensorFlow's ops, which a session with `do_group_embedding` packs into one transfer for
+    each server.
 
     Args:
       params: The tables, one for each of `sp_ids`: variables (ref or resource) or tensors of
@@ -115,10 +120,13 @@ def lookup_group(
         )
     with tf.name_scope(name, "group_embedding_lookup_sparse"):
         groups: Dict[Tuple[str, bool], List[_Prepared]] = {}
+        pooled: Dict[int, tf.Tensor] = {}
         for place, request in enumerate(requests):
             prepared = _prepare(place, request)
-            groups.setdefault(prepared.table.group, []).append(prepared)
-        pooled: Dict[int, tf.Tensor] = {}
+            if is_elsewhere(prepared.table.devices, prepared.ids.ids.device):
+                pooled[place] = _look_up_separately(prepared, request, partition_strategy)
+            else:
+                groups.setdefault(prepared.table.group, []).append(prepared)
         for lookups in groups.values():
             results = _look_up(lookups, partition_strategy)
             pooled.update(zip((lookup.place for lookup in lookups), results))
@@ -131,12 +139,12 @@ class _Table(NamedTuple):
     name: str
     dtype: Any
     shards: List[tf.Tensor]  # handles or values
-    device: str
+    devices: Set[str]
 
     @property
     def group(self) -> Tuple[str, bool]:
         """Tables with the same are read by one op."""
-        return self.device, self.shards[0].dtype == tf.resource
+        return next(iter(self.devices)), self.shards[0].dtype == tf.resource
 
     @property
     def key(self) -> Tuple[str, ...]:
@@ -162,6 +170,18 @@ def _prepare(place: int, request: LookupRequest) -> _Prepared:
     ids = read_ids(place, request.ids, request.weights)
     default_id = NO_DEFAULT if request.default_id is None else request.default_id
     return _Prepared(place, _read_table(place, request.table), ids, request.combiner, default_id)
+
+
+def _look_up_separately(
+    lookup: _Prepared, request: LookupRequest, partition_strategy: str
+) -> tf.Tensor:
+    return lookup_separately(
+        _parts_of(request.table),
+        lookup.ids,
+        lookup.combiner,
+        request.default_id,
+        partition_strategy,
+    )
 
 
 def _look_up(lookups: List[_Prepared], partition_strategy: str) -> List[tf.Tensor]:
@@ -209,7 +229,6 @@ def _read_table(place: int, table: Any) -> _Table:
     handles = [_handle_or_value(part) for part in parts]
     resources = {handle.dtype == tf.resource for handle in handles}
     dtypes = {_dtype_of(part) for part in parts}
-    devices = devices_of(table)
     name = _name_of(table, handles[0])
     if len(dtypes) > 1 or len(resources) > 1:
         raise TypeError(
@@ -224,22 +243,15 @@ def _read_table(place: int, table: Any) -> _Table:
                 name, dtype.name, ", ".join(one.name for one in TABLE_DTYPES)
             )
         )
-    if len(devices) > 1:
-        raise ValueError(
-            "parts of table {!r} are on different devices ({}); place them on one, or look this "
-            "table up with tf.nn.safe_embedding_lookup_sparse".format(
-                name, ", ".join(sorted(devices))
-            )
-        )
     for part in parts:
         rank = tf.TensorShape(part.shape).ndims
         if rank not in (None, 2):
             raise ValueError("table {!r} has rank {}; need [rows, width]".format(name, rank))
-    return _Table(name, dtype, handles, devices.pop())
+    return _Table(name, dtype, handles, devices_of(table))
 
 
 def devices_of(table: Any) -> Set[str]:
-    """The devices that a table's parts are on; one lookup reads tables of one device."""
+    """The devices that a table's parts are on."""
     return {_handle_or_value(part).device for part in _parts_of(table)}
 
 

@@ -251,7 +251,3 @@ def test_bad_arguments_are_told_apart() -> None:
         lookup(tf.zeros([2, 2, 2]), ids, "sum")
     with pytest.raises(TypeError, match="int32; need one of float32, float16, bfloat16"):
         lookup(tf.zeros([2, 2], tf.int32), ids, "sum")
-    with pytest.raises(ValueError, match="on different devices"):
-        with tf.device("/cpu:0"):
-            part = tf.get_variable("a", [3, 4])
-        lookup([[params, part]], [ids], "sum")
