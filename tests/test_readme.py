@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Callable, List
 
@@ -10,9 +12,17 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from tests.session.parameter_servers import free_addresses
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 BATCHES = 7
+
+
+def script_with(word: str) -> Any:
+    """The one script of the README that has this word, compiled."""
+    scripts = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), flags=re.DOTALL)
+    (script,) = [script for script in scripts if word in script]
+    return compile(script, str(README), "exec")
 
 
 def small_model() -> Any:
@@ -31,14 +41,62 @@ def test_the_script_in_the_readme_trains_with_prefetched_lookups(
     threads_left_behind: Callable[[], List[str]],
     capsys: pytest.CaptureFixture,
 ) -> None:
-    (script,) = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), flags=re.DOTALL)
     monkeypatch.chdir(tmp_path)
-    exec(compile(script, str(README), "exec"), {"train_op": small_model()})
+    exec(script_with("MonitoredTrainingSession"), {"train_op": small_model()})
     report = graph_opt.report()
     assert report is not None
-    assert [lookup.api for lookup in report.lookups] == ["tf.nn.embedding_lookup"]
     assert [lookup.outcome for lookup in report.lookups] == ["moved"]
+    assert [lookup.api for lookup in report.fused_lookups] == ["tf.nn.embedding_lookup"]
+    assert [lookup.update for lookup in report.fused_lookups] == ["fused"]
     assert str(report).strip() in capsys.readouterr().out
     checkpoint = tf.train.latest_checkpoint(str(tmp_path / "model"))
     assert tf.train.load_variable(checkpoint, "global_step") == BATCHES
     assert threads_left_behind() == []
+
+
+def test_the_server_in_the_readme_has_the_ops() -> None:
+    (address,) = free_addresses(1)
+    program = "from tests.test_readme import serve; serve({!r})".format(address)
+    server = subprocess.Popen([sys.executable, "-c", program], cwd=str(README.parent))
+    try:
+        with tf.device("/job:ps/task:0"):
+            table = tf.get_variable("table", [3, 2], initializer=tf.ones_initializer())
+            (pooled,) = graph_opt.group_embedding_lookup_sparse(table, tf.constant([2]), "sum")
+        assert pooled.op.type == "GroupEmbeddingLookup"
+        with tf.Session("grpc://" + address) as session:
+            session.run(tf.global_variables_initializer())
+            assert session.run(pooled).tolist() == [[1.0, 1.0]]
+    finally:
+        server.kill()
+        server.communicate()
+
+
+def serve(address: str) -> None:
+    """Runs the server of the README; never returns."""
+    names = {"graph_opt": graph_opt, "tf": tf, "cluster": {"ps": [address]}}
+    exec(script_with("tf.train.Server"), names)
+
+
+def test_the_group_lookups_in_the_readme_are_one_op_each() -> None:
+    names = {
+        "graph_opt": graph_opt,
+        "tf": tf,
+        "user_table": tf.get_variable("user", [5, 2], initializer=tf.ones_initializer()),
+        "item_table": tf.get_variable("item", [7, 4], initializer=tf.ones_initializer()),
+        "user_ids": tf.constant([1, 4]),
+        "item_ids": tf.constant([6, 0]),
+        "categories": [
+            tf.feature_column.categorical_column_with_identity(name, 9) for name in ("a", "b")
+        ],
+    }
+    exec(script_with("group_embedding_column_scope"), names)
+    features = {"a": tf.constant([[1]]), "b": tf.constant([[8]])}
+    layer = tf.feature_column.input_layer(features, names["columns"])
+    results = [tensor.op.name for tensor in (names["user"], names["item"], layer)]
+    run = tf.graph_util.extract_sub_graph(tf.get_default_graph().as_graph_def(), results)
+    assert [node.op for node in run.node].count("GroupEmbeddingLookup") == 2
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(names["user"]).tolist() == [[1.0] * 2] * 2
+        assert session.run(names["item"]).tolist() == [[1.0] * 4] * 2
+        assert session.run(layer).shape == (1, 32)

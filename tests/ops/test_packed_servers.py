@@ -11,7 +11,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.variables import parts_of
 from graph_opt.embedding.group_lookup import LookupRequest, lookup_group
 from tests.embedding.lookup_groups import IdBags, random_bags, table
-from tests.ops.packed_groups import packed
+from tests.ops.packed_groups import PackedGroup, packed
 from tests.session.parameter_servers import free_addresses, parameter_servers
 
 SERVER = "/job:ps/replica:0/task:0"
@@ -51,12 +51,26 @@ def stock_step(tables: List[Any], bags: List[IdBags]) -> Tuple[tf.Tensor, Any]:
     return loss, tf.train.AdagradOptimizer(0.1).minimize(loss)
 
 
-def packed_step(tables: List[Any], bags: List[IdBags], use_resource: bool) -> Tuple[Any, Any]:
+def reference(part: Any) -> tf.Tensor:
+    return part.handle if hasattr(part, "handle") else part.op.outputs[0]
+
+
+def group_on_server(tables: List[Any], ids: List[Any]) -> PackedGroup:
+    """A lookup of these tables, packed; the pattern is that of tables like them beside the ids."""
     parts = [part for one in tables for part in parts_of(one)]
+    likenesses = [[tf.zeros(part.shape) for part in parts_of(one)] for one in tables]
     pattern = lookup_group(
-        [LookupRequest(one, bag.sparse(), "mean") for one, bag in zip(tables, bags)]
+        [LookupRequest(table, bags, "mean") for table, bags in zip(likenesses, ids)]
     )
     group = packed(pattern[0].op, parts, [0] * len(parts), lambda server: tf.device(SERVER))
+    return group._replace(
+        shards=[reference(part) for part in parts], names=[part.op.name for part in parts]
+    )
+
+
+def packed_step(tables: List[Any], bags: List[IdBags], use_resource: bool) -> Tuple[Any, Any]:
+    parts = [part for one in tables for part in parts_of(one)]
+    group = group_on_server(tables, [bag.sparse() for bag in bags])
     pooled = group.look_up()
     loss = loss_of(pooled)
     with tf.device(SERVER):
@@ -70,10 +84,12 @@ def packed_step(tables: List[Any], bags: List[IdBags], use_resource: bool) -> Tu
             for i, part in enumerate(parts)
         ]
         numbers = [tf.constant(0.1), tf.constant(0.0)]
-    variables = [[part.handle if use_resource else part.op.outputs[0] for part in several]
-                 for several in (parts, accumulators)]  # fmt: skip
     train = group.apply(
-        "Adagrad", variables[0], [variables[1]], numbers, tf.gradients(loss, pooled)
+        "Adagrad",
+        [reference(part) for part in parts],
+        [[reference(part) for part in accumulators]],
+        numbers,
+        tf.gradients(loss, pooled),
     )
     return loss, train
 
@@ -133,8 +149,7 @@ def test_three_tensors_cross_in_a_step(worker: Any, use_resource: bool) -> None:
 def test_a_malformed_request_names_the_server_s_table(worker: Any) -> None:
     with tf.device(WORKER):
         tables = tables_on_server(use_resource=True)[:1]
-        pattern = lookup_group([LookupRequest(tables[0], tf.constant([22]), "mean")])
-        group = packed(pattern[0].op, tables, [0], lambda server: tf.device(SERVER))
+        group = group_on_server(tables, [tf.constant([22])])
         placement = group.placement._replace(rows=[99])
         ids = group.ids._replace(ids=[tf.constant([98])])
         pooled = group._replace(placement=placement, ids=ids).look_up()

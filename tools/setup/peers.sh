@@ -18,9 +18,10 @@ is_complete() { [ -e "$folder/$1/.complete" ] && [ "$(cat "$folder/$1/.complete"
 install_fbgemm() {
   "$python" -m venv --clear "$folder/fbgemm"
   local pip="$folder/fbgemm/bin/python -m pip install --quiet"
-  # FBGEMM asks for packages that its operators do not need.
+  # FBGEMM asks for packages that its operators do not need. Of PyTorch any build will do: where
+  # pip's index has one for CPUs, it is taken; PyPI's own for CUDA is larger.
   $pip --no-deps fbgemm-gpu-cpu==1.8.0
-  $pip torch==2.13.0 numpy --retries 1 --extra-index-url https://download.pytorch.org/whl/cpu
+  $pip torch==2.13.0 numpy
   "$folder/fbgemm/bin/python" -c 'import fbgemm_gpu'
 }
 
