@@ -255,7 +255,7 @@ bool SortedOccurrences::SumByKey(const KeyRange& range, const RowKernels& kernel
   for (size_t i = 0; i < count_; ++i) keys_.Add(sorted_[i] >> payload_bits_);
   const int64_t num_keys = keys_.Rank();
   if (num_keys * dim_ * static_cast<int64_t>(sizeof(float)) > kMostSumBytes) return false;
-  sums_.assign(num_keys * dim_, 0.0f);
+  sums_.assign(num_keys * dim_, -0.0f);  // the one number to which adding changes no bit
   kernels.add_to_rows(All(), keys_.set(), sums_.data());
   const int bits = BitsFor(num_keys);
   keys_.ForEach([&](uint64_t key, int64_t rank) { sorted_[rank] = key << bits | rank; });

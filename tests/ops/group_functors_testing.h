@@ -163,7 +163,10 @@ struct Group {
     const int64_t dims[] = {1, 3, 4, 7, 8, 10, 16, 17, 33, 64, 67, 130};
     for (int t = 0; t < num_tables; ++t) {
       const Partition partition = Below(random, 2) ? Partition::kMod : Partition::kDiv;
-      tables.emplace_back(random, Below(random, 60), dims[Below(random, 12)],
+      const int64_t dim = dims[Below(random, 12)];
+      // Rows of a table with few ids for so many are sorted, others put in order by bits.
+      const bool is_long = dim <= 17 && Below(random, 4) == 0;
+      tables.emplace_back(random, Below(random, is_long ? 30000 : 60), dim,
                           static_cast<int>(1 + Below(random, 3)), partition);
     }
     for (int i = 0; i < num_lookups; ++i) {
