@@ -61,7 +61,8 @@ def group_embedding_lookup_sparse(
       ValueError: Lists differ in length, shapes do not fit, or a name is unknown.
       TypeError: Ids, weights or a table are of a kind or type that is not supported.
       tf.errors.InvalidArgumentError: At run time, an id that the table does not have (the error
-        names table, row and id), ids out of row order, or weights of another number than ids.
+        names table, row and id), ids outside the rows, or weights of another number than ids. On
+        a GPU, SparseTensors whose ids are not in the order of their rows, too.
 
     Example:
       >>> user, item = group_embedding_lookup_sparse(

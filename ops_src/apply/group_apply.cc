@@ -33,11 +33,12 @@ BagFault GroupApply(UpdateRule rule, const UpdateNumbers& numbers,
   std::vector<GradientTable> plain;
   for (const UpdatedTable& table : tables) plain.push_back(table.table);
   const std::vector<KeyRange> ranges = KeyRangesOf(plain, lookups, parallel->num_threads());
+  InBagOrder<PooledGradient> in_bag_order(lookups);
   FirstFault first;
   parallel->Run(static_cast<int64_t>(ranges.size()), [&](int64_t i) {
     static thread_local SortedOccurrences found;
     const UpdatedTable& updated = tables[ranges[i].table];
-    const BagFault fault = found.Collect(ranges[i], updated.table, lookups, kernels);
+    const BagFault fault = found.Collect(ranges[i], updated.table, &in_bag_order, kernels);
     if (fault.kind != BagFault::kNone) return first.Tell(fault);
     UpdateRange(rule, numbers, updated, ranges[i], found, kernels);
   });

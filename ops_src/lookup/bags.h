@@ -15,6 +15,9 @@ namespace graph_opt {
 //   kRagged   ids [K], positions [B + 1]         bag b has ids[positions[b] : positions[b + 1]]
 //   kSparse   ids [K], positions [K, stride]     ids[k] belongs to bag positions[k, 0], ascending
 //
+// Sparse ids in another order come with `places` (bag_order.h): the k-th occurrence in the order of
+// the bags is ids[places[k]].
+//
 // Ids dropped and bags left empty are those of tf.nn.safe_embedding_lookup_sparse where `safe`:
 // ids < 0, and weights that are not > 0 unless the combiner is a sum. An empty bag gives zeros, or
 // the row `default_id` with weight 1 if that is >= 0. Where not `safe`, nothing is dropped.
@@ -27,6 +30,7 @@ struct Bags {
   int64_t num_ids = 0;
   const int64_t* positions = nullptr;
   int64_t stride = 1;
+  const int64_t* places = nullptr;
   int64_t width = 1;
   int64_t num_bags = 0;
   const float* weights = nullptr;
@@ -37,6 +41,9 @@ struct Bags {
 
   bool drops_weights() const { return safe && weights != nullptr && combiner != Combiner::kSum; }
 
+  // Where the k-th occurrence stands among the ids.
+  int64_t Place(int64_t k) const { return places == nullptr ? k : places[k]; }
+
   // First occurrence of the bags from `bag` on. Between 0 and num_ids whatever `positions` hold.
   int64_t Begin(int64_t bag) const {
     if (bag == 0) return 0;
@@ -46,7 +53,7 @@ struct Bags {
     int64_t high = num_ids;
     while (low < high) {
       const int64_t middle = low + (high - low) / 2;
-      if (positions[middle * stride] < bag) {
+      if (positions[Place(middle) * stride] < bag) {
         low = middle + 1;
       } else {
         high = middle;
@@ -87,7 +94,7 @@ struct BagBlock {
 // momentum move it.
 constexpr int64_t kFilled = -2;
 
-// Calls occurrence(bag, k, id, weight) for each id of the block that counts, in order, k being its
+// Calls occurrence(bag, place, id, weight) for each id of the block that counts, in order, with its
 // place among the ids, -1 for `default_id` or kFilled, and bag_end(bag) after each bag. False, with
 // the bag, when the positions are not in order.
 template <typename Id, typename Occurrence, typename BagEnd>
@@ -101,7 +108,9 @@ bool ForEachTyped(const Bags& bags, int64_t begin, int64_t end, int64_t* bad_bag
     *bad_bag = bag;
     int64_t bag_stop = k;
     if (bags.layout == Bags::kSparse) {
-      while (bag_stop < block_end && bags.positions[bag_stop * bags.stride] == bag) ++bag_stop;
+      while (bag_stop < block_end && bags.positions[bags.Place(bag_stop) * bags.stride] == bag) {
+        ++bag_stop;
+      }
     } else if (bags.layout == Bags::kRagged) {
       bag_stop = bags.positions[bag + 1];
       if (bags.positions[bag] != k || bag_stop < k || bag_stop > bags.num_ids) return false;
@@ -110,12 +119,13 @@ bool ForEachTyped(const Bags& bags, int64_t begin, int64_t end, int64_t* bad_bag
     }
     bool empty = true;
     for (; k < bag_stop; ++k) {
-      const int64_t id = ids[k];
+      const int64_t place = bags.Place(k);
+      const int64_t id = ids[place];
       if (bags.safe && id < 0) continue;
-      const float weight = bags.weights == nullptr ? 1.0f : bags.weights[k];
+      const float weight = bags.weights == nullptr ? 1.0f : bags.weights[place];
       if (drops_weights && !(weight > 0)) continue;
       empty = false;
-      if (!occurrence(bag, k, id, weight)) return true;
+      if (!occurrence(bag, place, id, weight)) return true;
     }
     if (empty && bags.default_id >= 0) {
       if (!occurrence(bag, int64_t{-1}, bags.default_id, 1.0f)) return true;

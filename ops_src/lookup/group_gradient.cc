@@ -22,11 +22,12 @@ BagFault GroupGradient::Sort() {
   first_pieces_.clear();
   for (size_t i = 0; i < ranges_.size(); ++i) AddPieces(static_cast<int>(i));
   first_pieces_.push_back(pieces_.size());
+  InBagOrder<PooledGradient> lookups(lookups_);
   FirstFault first;
   parallel_->Run(static_cast<int64_t>(ranges_.size()), [&](int64_t i) {
     SortedOccurrences* const found = (*buffers_)[i].get();
     const BagFault fault =
-        found->Collect(ranges_[i], tables_[ranges_[i].table], lookups_, kernels_);
+        found->Collect(ranges_[i], tables_[ranges_[i].table], &lookups, kernels_);
     if (fault.kind != BagFault::kNone) return first.Tell(fault);
     for (size_t p = first_pieces_[i]; p < first_pieces_[i + 1]; ++p) {
       pieces_[p].num_rows = found->CountKeys(pieces_[p].begin, pieces_[p].end);

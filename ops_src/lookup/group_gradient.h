@@ -60,7 +60,8 @@ class GroupGradient {
 
 // Gradients of the weights of one lookup.
 struct WeightGradient {
-  Lookup lookup;          // `pooled` is not used
+  Bags bags;
+  int table;
   const void* gradients;  // of the pooled rows
   int64_t stride;
   float* weight_gradients;  // one for each id; 0 for those dropped

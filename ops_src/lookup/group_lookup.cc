@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lookup/bag_order.h"
+
 namespace graph_opt {
 namespace {
 
@@ -60,6 +62,7 @@ class BlockPooling {
     const Bags& bags = lookup_.bags;
     const bool is_sparse = bags.layout == Bags::kSparse;
     if (table_.data.size() != 1 || block.begin == block.end) return block.begin;
+    if (bags.places != nullptr) return block.begin;
     if (!is_sparse && (bags.layout != Bags::kDense || bags.width != 1)) return block.begin;
     const int64_t k = bags.Begin(block.begin);
     const int64_t k_end = bags.End(block.end);
@@ -185,6 +188,29 @@ int64_t BagAtWork(const Bags& bags, int64_t work) {
   return low;
 }
 
+BagFault PoolAll(const std::vector<Table>& tables, const std::vector<Lookup>& lookups,
+                 const RowKernels& kernels, Parallel* parallel) {
+  std::vector<const Bags*> bags;
+  std::vector<int64_t> row_bytes;
+  int64_t pooled_bytes = 0;
+  for (const Lookup& lookup : lookups) {
+    const Table& table = tables[lookup.table];
+    bags.push_back(&lookup.bags);
+    row_bytes.push_back(table.dim * ByteSize(table.type));
+    pooled_bytes += lookup.bags.num_bags * row_bytes.back();
+  }
+  const bool past_caches = pooled_bytes > kMostCachedBytes;
+  const std::vector<BagBlock> blocks = BlocksOf(bags, row_bytes, parallel->num_threads());
+  FirstFault first;
+  parallel->Run(static_cast<int64_t>(blocks.size()), [&](int64_t i) {
+    const Lookup& lookup = lookups[blocks[i].lookup];
+    const BagFault fault =
+        BlockPooling(tables[lookup.table], lookup, kernels, past_caches).Run(blocks[i]);
+    if (fault.kind != BagFault::kNone) first.Tell(fault);
+  });
+  return first.fault();
+}
+
 }  // namespace
 
 std::vector<BagBlock> BlocksOf(const std::vector<const Bags*>& lookups,
@@ -217,25 +243,9 @@ std::vector<BagBlock> BlocksOf(const std::vector<const Bags*>& lookups,
 
 BagFault GroupLookup(const std::vector<Table>& tables, const std::vector<Lookup>& lookups,
                      const RowKernels& kernels, Parallel* parallel) {
-  std::vector<const Bags*> bags;
-  std::vector<int64_t> row_bytes;
-  int64_t pooled_bytes = 0;
-  for (const Lookup& lookup : lookups) {
-    const Table& table = tables[lookup.table];
-    bags.push_back(&lookup.bags);
-    row_bytes.push_back(table.dim * ByteSize(table.type));
-    pooled_bytes += lookup.bags.num_bags * row_bytes.back();
-  }
-  const bool past_caches = pooled_bytes > kMostCachedBytes;
-  const std::vector<BagBlock> blocks = BlocksOf(bags, row_bytes, parallel->num_threads());
-  FirstFault first;
-  parallel->Run(static_cast<int64_t>(blocks.size()), [&](int64_t i) {
-    const Lookup& lookup = lookups[blocks[i].lookup];
-    const BagFault fault =
-        BlockPooling(tables[lookup.table], lookup, kernels, past_caches).Run(blocks[i]);
-    if (fault.kind != BagFault::kNone) first.Tell(fault);
-  });
-  return first.fault();
+  const BagFault fault = PoolAll(tables, lookups, kernels, parallel);
+  if (fault.kind != BagFault::kPositionsOutOfOrder) return fault;
+  return PoolAll(tables, InBagOrder<Lookup>(lookups).in_order(), kernels, parallel);
 }
 
 }  // namespace graph_opt

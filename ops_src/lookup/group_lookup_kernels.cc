@@ -215,8 +215,8 @@ class GroupWeightsGradKernel : public GroupKernel {
       Tensor* weight_gradient = nullptr;
       OP_REQUIRES_OK(ctx, ctx->allocate_output(output, weights[output].shape(), &weight_gradient));
       WeightGradient lookup;
-      lookup.lookup.bags = inputs.bags(i);
-      lookup.lookup.table = table;
+      lookup.bags = inputs.bags(i);
+      lookup.table = table;
       lookup.gradients = pooled[i].gradients;
       lookup.stride = pooled[i].stride;
       lookup.weight_gradients = weight_gradient->flat<float>().data();

@@ -225,8 +225,16 @@ class SortedOccurrences::Collector {
 };
 
 BagFault SortedOccurrences::Collect(const KeyRange& range, const GradientTable& table,
-                                    const std::vector<PooledGradient>& lookups,
+                                    InBagOrder<PooledGradient>* lookups,
                                     const RowKernels& kernels) {
+  const BagFault fault = CollectFrom(lookups->given(), range, table, kernels);
+  if (fault.kind != BagFault::kPositionsOutOfOrder) return fault;
+  return CollectFrom(lookups->in_order(), range, table, kernels);
+}
+
+BagFault SortedOccurrences::CollectFrom(const std::vector<PooledGradient>& lookups,
+                                        const KeyRange& range, const GradientTable& table,
+                                        const RowKernels& kernels) {
   Collector collector(range, table, lookups, this);
   collector.Prepare();
   BagFault fault;

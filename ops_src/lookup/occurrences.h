@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "lookup/bag_order.h"
 #include "lookup/bags.h"
 #include "lookup/dense_keys.h"
 #include "lookup/parallel.h"
@@ -46,7 +47,7 @@ class SortedOccurrences {
  public:
   // Reads the ids of all lookups of the range's table. Buffers of an earlier call are used again.
   BagFault Collect(const KeyRange& range, const GradientTable& table,
-                   const std::vector<PooledGradient>& lookups, const RowKernels& kernels);
+                   InBagOrder<PooledGradient>* lookups, const RowKernels& kernels);
 
   // Those with keys in [begin, end), as the row kernels take them.
   Occurrences Between(int64_t begin, int64_t end) const;
@@ -57,6 +58,8 @@ class SortedOccurrences {
  private:
   class Collector;
 
+  BagFault CollectFrom(const std::vector<PooledGradient>& lookups, const KeyRange& range,
+                       const GradientTable& table, const RowKernels& kernels);
   Occurrences All() const;
   bool SumByKey(const KeyRange& range, const RowKernels& kernels);
 

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "lookup/bag_order.h"
 #include "lookup/group_gradient.h"
 
 namespace graph_opt {
@@ -41,7 +42,7 @@ class WeightedBag {
 
  private:
   void Differentiate(int64_t bag) {
-    const Combiner combiner = of_.lookup.bags.combiner;
+    const Combiner combiner = of_.bags.combiner;
     const char* gradient =
         static_cast<const char*>(of_.gradients) + bag * of_.stride * ByteSize(table_.type);
     double weight_sum = 0;
@@ -83,7 +84,7 @@ BagFault DifferentiateBags(const Table& table, const WeightGradient& of, const B
   fault.lookup = block.lookup;
   WeightedBag found(table, of);
   const bool in_order = ForEachOccurrence(
-      of.lookup.bags, block.begin, block.end, &fault.bag,
+      of.bags, block.begin, block.end, &fault.bag,
       [&](int64_t bag, int64_t k, int64_t id, float weight) {
         const int64_t key = table.shards.KeyOf(id);
         if (key < 0) {
@@ -100,25 +101,32 @@ BagFault DifferentiateBags(const Table& table, const WeightGradient& of, const B
   return fault;
 }
 
-}  // namespace
-
-BagFault GroupWeightGradient(const std::vector<Table>& tables,
-                             const std::vector<WeightGradient>& lookups, Parallel* parallel) {
+BagFault DifferentiateAll(const std::vector<Table>& tables,
+                          const std::vector<WeightGradient>& lookups, Parallel* parallel) {
   std::vector<const Bags*> bags;
   std::vector<int64_t> row_bytes;
   for (const WeightGradient& of : lookups) {
-    bags.push_back(&of.lookup.bags);
-    row_bytes.push_back(tables[of.lookup.table].dim * 8);
-    std::fill_n(of.weight_gradients, of.lookup.bags.num_ids, 0.0f);
+    bags.push_back(&of.bags);
+    row_bytes.push_back(tables[of.table].dim * 8);
+    std::fill_n(of.weight_gradients, of.bags.num_ids, 0.0f);
   }
   const std::vector<BagBlock> blocks = BlocksOf(bags, row_bytes, parallel->num_threads());
   FirstFault first;
   parallel->Run(static_cast<int64_t>(blocks.size()), [&](int64_t i) {
     const WeightGradient& of = lookups[blocks[i].lookup];
-    const BagFault fault = DifferentiateBags(tables[of.lookup.table], of, blocks[i]);
+    const BagFault fault = DifferentiateBags(tables[of.table], of, blocks[i]);
     if (fault.kind != BagFault::kNone) first.Tell(fault);
   });
   return first.fault();
+}
+
+}  // namespace
+
+BagFault GroupWeightGradient(const std::vector<Table>& tables,
+                             const std::vector<WeightGradient>& lookups, Parallel* parallel) {
+  const BagFault fault = DifferentiateAll(tables, lookups, parallel);
+  if (fault.kind != BagFault::kPositionsOutOfOrder) return fault;
+  return DifferentiateAll(tables, InBagOrder<WeightGradient>(lookups).in_order(), parallel);
 }
 
 }  // namespace graph_opt

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "lookup/bag_order.h"
 #include "lookup/radix_sort.h"
 
 namespace graph_opt {
@@ -31,9 +32,13 @@ BagFault UniqueRows::Find() {
     ranges_.push_back(Range{keys, 0, true, {}});
   }
   if (buffers_->size() < ranges_.size()) buffers_->resize(ranges_.size());
+  InBagOrder<PooledGradient> lookups(lookups_);
   FirstFault first;
   parallel_->Run(static_cast<int64_t>(ranges_.size()), [&](int64_t i) {
-    const BagFault fault = Collect(&ranges_[i], &(*buffers_)[i]);
+    BagFault fault = Collect(lookups.given(), &ranges_[i], &(*buffers_)[i]);
+    if (fault.kind == BagFault::kPositionsOutOfOrder) {
+      fault = Collect(lookups.in_order(), &ranges_[i], &(*buffers_)[i]);
+    }
     if (fault.kind != BagFault::kNone) return first.Tell(fault);
     Order(&ranges_[i], &(*buffers_)[i]);
   });
@@ -48,7 +53,8 @@ BagFault UniqueRows::Find() {
 }
 
 // Words of the range's occurrences, (key - first key) << place_bits | place.
-BagFault UniqueRows::Collect(Range* range, Sorted* sorted) const {
+BagFault UniqueRows::Collect(const std::vector<PooledGradient>& lookups, Range* range,
+                             Sorted* sorted) const {
   const TableShards& shards = tables_[range->keys.table].shards;
   const bool is_whole = shards.num_shards() == 1;
   const uint64_t num_rows = static_cast<uint64_t>(shards.num_rows());
@@ -58,8 +64,8 @@ BagFault UniqueRows::Collect(Range* range, Sorted* sorted) const {
   const int place_bits = place_bits_;
   BagFault fault;
   int64_t most = 1;  // one more than can be kept: a word is written before its range is known
-  for (size_t i = 0; i < lookups_.size(); ++i) {
-    if (lookups_[i].table == range->keys.table) most += lookups_[i].bags.num_ids + 1;
+  for (size_t i = 0; i < lookups.size(); ++i) {
+    if (lookups[i].table == range->keys.table) most += lookups[i].bags.num_ids + 1;
   }
   if (key_bits + place_bits > 64) {
     fault.kind = BagFault::kTooMany;
@@ -68,13 +74,13 @@ BagFault UniqueRows::Collect(Range* range, Sorted* sorted) const {
   if (static_cast<int64_t>(sorted->words.size()) < most) sorted->words.resize(most);
   uint64_t* const words = sorted->words.data();
   size_t count = 0;
-  for (size_t i = 0; i < lookups_.size(); ++i) {
-    if (lookups_[i].table != range->keys.table) continue;
+  for (size_t i = 0; i < lookups.size(); ++i) {
+    if (lookups[i].table != range->keys.table) continue;
     fault.lookup = static_cast<int64_t>(i);
     const uint64_t first_place = static_cast<uint64_t>(first_places_[i]);
     const uint64_t default_place = static_cast<uint64_t>(num_ids_) + i;
     bool has_default = false;
-    const Bags& bags = lookups_[i].bags;
+    const Bags& bags = lookups[i].bags;
     const bool in_order = ForEachOccurrence(
         bags, 0, bags.num_bags, &fault.bag,
         [&](int64_t bag, int64_t k, int64_t id, float) {

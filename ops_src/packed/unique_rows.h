@@ -57,7 +57,7 @@ class UniqueRows {
     std::vector<Piece> pieces;
   };
 
-  BagFault Collect(Range* range, Sorted* sorted) const;
+  BagFault Collect(const std::vector<PooledGradient>& lookups, Range* range, Sorted* sorted) const;
   void Order(Range* range, Sorted* sorted) const;
   void CutAtShards(Range* range, const Sorted& sorted) const;
   void WriteSorted(const Range& range, const Sorted& sorted,

@@ -23,6 +23,14 @@ class IdBags(NamedTuple):
         """The weights as a SparseTensor [rows, longest row]."""
         return self._sparse([w for row in self.weights for w in row], tf.float32)
 
+    def shuffled(self, dtype: Any = tf.int64) -> tf.SparseTensor:
+        """As `sparse`, in an order that is not that of the rows."""
+        return self._shuffled(self.sparse(dtype))
+
+    def shuffled_weights(self) -> tf.SparseTensor:
+        """The weights in the order of `shuffled`."""
+        return self._shuffled(self.sparse_weights())
+
     def ragged(self, dtype: Any = tf.int64) -> tf.RaggedTensor:
         """The ids as a RaggedTensor [rows, (ids)]."""
         values = tf.constant([i for row in self.ids for i in row], dtype)
@@ -40,6 +48,11 @@ class IdBags(NamedTuple):
         width = max([len(row) for row in self.ids] + [0])
         filled = [row + [-1] * (width - len(row)) for row in self.ids]
         return tf.constant(np.array(filled, np.int64).reshape(len(self.ids), width), dtype)
+
+    def _shuffled(self, sparse: tf.SparseTensor) -> tf.SparseTensor:
+        order = np.random.RandomState(5).permutation(sum(len(row) for row in self.ids))
+        indices = tf.gather(sparse.indices, order)
+        return tf.SparseTensor(indices, tf.gather(sparse.values, order), sparse.dense_shape)
 
     def _sparse(self, values: List[Any], dtype: Any) -> tf.SparseTensor:
         indices = [[row, at] for row, ids in enumerate(self.ids) for at in range(len(ids))]

@@ -14,7 +14,7 @@ from graph_opt.embedding.group_lookup import LookupRequest, lookup_group
 from tests.embedding.lookup_groups import in_session, random_bags, table
 
 COMBINERS = ("sum", "mean", "sqrtn")
-KINDS = ("sparse", "cube", "ragged", "dense")
+KINDS = ("sparse", "shuffled", "cube", "ragged", "dense")
 ROWS = 11  # of the smallest table
 
 
@@ -49,6 +49,7 @@ class Bags:
         self._indices = np.array(flat, np.int64).reshape(-1, 2)
         self._lengths = [len(ids) for ids in made.ids]
         self._shape = [bags, max([*self._lengths, 1])]
+        self._order = random.permutation(len(flat))
         self._ids = np.array([i for row in made.ids for i in row], np.int64)
         values = tf.constant([w for row in made.weights for w in row], tf.float32, [len(flat)])
         self.weights = values if weighted else None
@@ -61,6 +62,11 @@ class Bags:
 
     def _sparse(self, values: tf.Tensor, _: int) -> tf.SparseTensor:
         return tf.SparseTensor(self._indices, values, self._shape)
+
+    def _shuffled(self, values: tf.Tensor, _: int) -> tf.SparseTensor:
+        """Not in the order of the rows."""
+        indices = self._indices[self._order]
+        return tf.SparseTensor(indices, tf.gather(values, self._order), self._shape)
 
     def _cube(self, values: tf.Tensor, _: int) -> tf.SparseTensor:
         """As two rows each of half the outer ones; their number is even."""
@@ -77,7 +83,7 @@ class Bags:
 
 
 def stock(params: Any, bags: Bags, choice: Choice, strategy: str) -> tf.Tensor:
-    kind = choice.kind if choice.kind == "cube" else "sparse"
+    kind = choice.kind if choice.kind in ("cube", "shuffled") else "sparse"
     ids, weights = bags.of(choice._replace(kind=kind))
     return tf.nn.safe_embedding_lookup_sparse(
         params,

@@ -144,11 +144,20 @@ void FaultsAreFound(const RowKernels& kernels) {
   CHECK(fault().kind == BagFault::kIdOutOfRange);
   ids[2] = 9;
   CHECK(fault().kind == BagFault::kNone);
-  for (const std::vector<int64_t>& bad :
-       std::vector<std::vector<int64_t>>{{0, 1, 0, 2}, {0, 1, 1, 3}, {-1, 0, 0, 0}, {2, 1, 1, 0}}) {
-    rows = bad;
-    lookup.bags.positions = rows.data();
-    CHECK(fault().kind == BagFault::kPositionsOutOfOrder);
+  for (bool safe : {false, true}) {
+    lookup.bags.safe = safe;
+    for (const std::vector<int64_t>& bad :
+         std::vector<std::vector<int64_t>>{{0, 1, 1, 3}, {-1, 0, 0, 0}, {2, 3, 1, 0}}) {
+      rows = bad;
+      lookup.bags.positions = rows.data();
+      CHECK(fault().kind == BagFault::kPositionsOutOfOrder);
+    }
+    for (const std::vector<int64_t>& other :
+         std::vector<std::vector<int64_t>>{{0, 1, 0, 2}, {2, 1, 1, 0}}) {
+      rows = other;
+      lookup.bags.positions = rows.data();
+      CHECK(fault().kind == (safe ? BagFault::kNone : BagFault::kPositionsOutOfOrder));
+    }
   }
   lookup.bags.layout = Bags::kRagged;
   for (const std::vector<int64_t>& bad : std::vector<std::vector<int64_t>>{

@@ -103,6 +103,7 @@ struct OwnedBags {
       }
       if (bags.layout == Bags::kRagged) positions.push_back(static_cast<int64_t>(ids.size()));
     }
+    if (bags.layout == Bags::kSparse && Below(random, 4) == 0) Shuffle(random);
     narrow_ids.assign(ids.begin(), ids.end());
     bags.num_ids = static_cast<int64_t>(ids.size());
     bags.ids = bags.wide_ids ? static_cast<const void*>(ids.data()) : narrow_ids.data();
@@ -111,6 +112,15 @@ struct OwnedBags {
     if (weighted) bags.weights = weights.data();
   }
   OwnedBags(const OwnedBags&) = delete;
+
+  void Shuffle(Random* random) {
+    for (int64_t k = static_cast<int64_t>(ids.size()) - 1; k > 0; --k) {
+      const int64_t other = Below(random, k + 1);
+      std::swap(ids[k], ids[other]);
+      std::swap(weights[k], weights[other]);
+      std::swap(positions[2 * k], positions[2 * other]);
+    }
+  }
 
   Bags bags;
   int64_t filled_id = -1;  // of gradients

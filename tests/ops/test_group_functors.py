@@ -17,6 +17,7 @@ AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"]
 SETS = {"rows/row_kernels_avx2.cc": AVX2, "rows/row_kernels_avx512.cc": AVX512}
 FUNCTORS = [
     "apply/group_apply.cc",
+    "lookup/bag_order.cc",
     "lookup/group_gradient.cc",
     "lookup/group_lookup.cc",
     "lookup/occurrences.cc",

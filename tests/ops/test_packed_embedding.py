@@ -76,7 +76,7 @@ def joined(group: PackedGroup) -> PackedGroup:
     use_resource=st.booleans(),
     weighted=st.booleans(),
     strategy=st.sampled_from(["mod", "div"]),
-    layout=st.sampled_from(["sparse", "ragged", "dense"]),
+    layout=st.sampled_from(["sparse", "shuffled", "ragged", "dense"]),
     dtype=st.sampled_from([tf.float32, tf.float16, tf.bfloat16]),
     num_servers=st.integers(1, 3),
     has_columns=st.booleans(),

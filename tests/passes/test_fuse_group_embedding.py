@@ -65,6 +65,21 @@ def shared(inputs: Inputs) -> List[Any]:
     ]
 
 
+def backwards(inputs: Inputs) -> List[Any]:
+    """Lookups of SparseTensors whose last rows come first; one has weights."""
+    ids = tf.sparse.from_dense(inputs["ids"])
+    weights = models.weights_of(ids, inputs["weight"])
+    ids, weights = (
+        tf.SparseTensor(
+            tf.reverse(sparse.indices, [0]), tf.reverse(sparse.values, [0]), sparse.dense_shape
+        )
+        for sparse in (ids, weights)
+    )
+    tables = [models.table("t{}".format(i), 3 + i) for i in range(2)]
+    safe = tf.nn.safe_embedding_lookup_sparse
+    return [safe(tables[0], ids), safe(tables[1], ids, weights)]
+
+
 def feature_columns(inputs: Inputs) -> List[Any]:
     """Embedding columns, one of them shared, as `input_layer` joins them."""
     column = tf.feature_column
@@ -111,10 +126,8 @@ def test_training_is_the_same_with_every_api(resource: bool, strategy: str, shar
     assert [lookup.update for lookup in fused.report.fused_lookups] == ["fused"] * 6
 
 
-@pytest.mark.parametrize("lookups", [shared, feature_columns])
-def test_shared_tables_and_feature_columns_train_the_same(
-    lookups: Callable[[Inputs], List[Any]],
-) -> None:
+@pytest.mark.parametrize("lookups", [shared, backwards, feature_columns])
+def test_models_of_all_kinds_train_the_same(lookups: Callable[[Inputs], List[Any]]) -> None:
     fused = models.train(lookups, options=models.config())
     assert_equal(fused, models.train(lookups))
     assert all(lookup.update == "fused" for lookup in fused.report.fused_lookups)
