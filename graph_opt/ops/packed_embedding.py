@@ -1,7 +1,7 @@
 """Group lookups of tables on parameter servers: one tensor goes to a server, one comes back.
 
     worker                          server
-    prepare   ids -> requests  -->  gather        request -> rows
+    prepare   ids -> requests  -->  gather        request -> rows, or pooled rows
     combine   rows -> pooled   <--
     pack_gradients -> updates  -->  apply_packed  update -> its tables
 
@@ -40,10 +40,10 @@ class PreparedRows(NamedTuple):
     """What a group lookup needs.
 
     Attributes:
-      requests: For each server int64: the number of rows and the rows, shard by shard.
+      requests: For each server int64: the rows, or the bags to pool, shard by shard.
       inverse: int32, for each id and each default row the number of its row among those of its
-        table.
-      counts: int64, the rows asked for of each shard.
+        table; without the lookups that servers pool.
+      counts: int64, the rows asked for of each shard, or -1 where its server pools.
     """
 
     requests: List[tf.Tensor]
@@ -55,14 +55,19 @@ def group_embedding_prepare(
     ids: GroupIds,
     attributes: GroupAttributes,
     placement: ShardPlacement,
+    table_widths: Sequence[int],
+    pool_on_server: str = "auto",
     name: Optional[str] = None,
 ) -> PreparedRows:
-    """Finds the rows that a lookup needs, each once.
+    """Finds the rows that a lookup needs, each once, or the bags that servers pool.
 
     Args:
       ids: What is looked up.
       attributes: How.
       placement: Where the shards are.
+      table_widths: Width of each table.
+      pool_on_server: Whether servers pool the bags of tables in one shard: `always`, `never`, or
+        `auto`, where that is less to send. Results are the same to the bit.
       name: Name of the node.
 
     Returns:
@@ -74,6 +79,8 @@ def group_embedding_prepare(
         shard_rows=list(placement.rows),
         shard_servers=list(placement.servers),
         num_servers=placement.num_servers,
+        table_widths=list(table_widths),
+        pool_on_server=pool_on_server,
         name=name,
         **ids.inputs(),
         **attributes._asdict(),
@@ -154,15 +161,17 @@ def group_embedding_pack_gradients(
     attributes: GroupAttributes,
     placement: ShardPlacement,
     gradients: Sequence[tf.Tensor],
+    pool_on_server: str = "auto",
     name: Optional[str] = None,
 ) -> List[tf.Tensor]:
-    """Sums the gradients of pooled rows by row, for each server.
+    """Sums the gradients of pooled rows by row, for each server, or packs them for it to sum.
 
     Args:
       ids: What was looked up.
       attributes: How.
       placement: Where the shards are.
       gradients: float32, [L], or [1] with columns. Of the pooled rows.
+      pool_on_server: As in `group_embedding_prepare`: there servers sum the gradients of bags.
       name: Name of the node.
 
     Returns:
@@ -175,6 +184,7 @@ def group_embedding_pack_gradients(
         shard_rows=list(placement.rows),
         shard_servers=list(placement.servers),
         num_servers=placement.num_servers,
+        pool_on_server=pool_on_server,
         name=name,
         **ids.inputs(),
         **attributes._asdict(),

@@ -43,6 +43,7 @@ def write_lookup(nodes: GroupNodes, group: LookupGroup, columns: Optional[Column
         "prepare",
         "GroupEmbeddingPrepare",
         shared.inputs,
+        table_widths=values.integers(shared.table_widths),
         shard_rows=values.integers(shared.shard_rows),
         _output_shapes=values.shapes([(None,)] * (len(servers) + 1) + [(len(shared.shards),)]),
         **placement,

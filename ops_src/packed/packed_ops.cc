@@ -76,6 +76,12 @@ const char kPlacementDoc[] = R"doc(
 shard_servers: [shards]. The number of the server that each is on; each server has one at least.
 num_servers: Servers.)doc";
 
+#define POOL_ON_SERVER "pool_on_server: {'auto', 'never', 'always'} = 'auto'"
+
+const char kPoolOnServerDoc[] = R"doc(
+pool_on_server: Whether servers pool bags and sum their gradients, for tables in one shard; auto does
+  what makes for fewer bytes, by a count of rows now and then. Results are the same to the bit.)doc";
+
 const char kShardRowsDoc[] = R"doc(
 shard_rows: [shards]. Rows of each shard.)doc";
 
@@ -83,16 +89,22 @@ REGISTER_OP("GroupEmbeddingPrepare")
     .GRAPH_OPT_GROUP_INPUTS.Output("requests: num_servers * int64")
     .Output("inverse: int32")
     .Output("counts: int64")
+    .Attr("table_widths: list(int) >= 1")
     .Attr("shard_rows: list(int) >= 1")
+    .Attr(POOL_ON_SERVER)
     .PLACEMENT_ATTRS.GRAPH_OPT_GROUP_ATTRS.SetShapeFn(PrepareShape)
     .Doc(GroupDoc(std::string(R"doc(
-Finds the rows that a group lookup needs, each once, and what to ask of each server.
+Finds the rows that a group lookup needs, each once, and what to ask of each server. Where it is less
+to send, the server is asked to pool bags.
 
-requests: For each of the server's shards, in order: the number of rows, then the rows, ascending.
+requests: For each of the server's shards, in order: 0, the number of rows, and the rows, ascending;
+  or the number of lookups, that of words, and the bags of the lookups, for the server to pool.
 inverse: For each id of each lookup the number of its row among the rows of its table, shard after
-  shard, or -1 when the id is dropped; then for each lookup that of its default row, or -1.
-counts: [shards]. Rows asked for.)doc") +
-                  kShardRowsDoc + kPlacementDoc));
+  shard, or -1 when the id is dropped; then for each lookup that of its default row, or -1. Without
+  the lookups that servers pool.
+counts: [shards]. Rows asked for, or -1 where the server pools.
+table_widths: [T].)doc") +
+                  kShardRowsDoc + kPoolOnServerDoc + kPlacementDoc));
 
 REGISTER_OP("GroupEmbeddingCombine")
     .Input("rows: num_servers * T")
@@ -120,15 +132,18 @@ REGISTER_OP("GroupEmbeddingPackGradients")
     .Output("updates: num_servers * uint8")
     .Attr("num_gradients: int >= 1")
     .Attr("shard_rows: list(int) >= 1")
+    .Attr(POOL_ON_SERVER)
     .PLACEMENT_ATTRS.GRAPH_OPT_GROUP_ATTRS.SetShapeFn(VectorsShape)
     .Doc(GroupDoc(std::string(R"doc(
-Sums the gradients of a group lookup by row, and packs them for each server.
+Sums the gradients of a group lookup by row, and packs them for each server, or packs those of bags
+where that is less to send, for the server to sum.
 
 gradients: Of the pooled rows.
-updates: For each of the server's shards, in order, int64 count and width; then the int64 rows of
-  each, ascending; then their float gradients.
+updates: For each of the server's shards, in order, int64 count, width, number of lookups and of
+  words; then for each the int64 rows, ascending, or the bags of the lookups; then the float
+  gradients of the rows, or of the bags.
 num_gradients: L, or 1 with columns.)doc") +
-                  kShardRowsDoc + kPlacementDoc));
+                  kShardRowsDoc + kPoolOnServerDoc + kPlacementDoc));
 
 const char kGatherDoc[] = R"doc(
 Reads the rows that a worker asks for.

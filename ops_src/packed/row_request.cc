@@ -1,6 +1,7 @@
 #include "packed/row_request.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <utility>
 
@@ -12,6 +13,11 @@ namespace {
 std::string ShardText(const std::vector<ServedShard>& shards, size_t shard) {
   return "shard " + std::to_string(shard) + " of " + std::to_string(shards.size()) + " (table '" +
          shards[shard].table + "')";
+}
+
+std::string RowText(int64_t row, const std::vector<ServedShard>& shards, size_t shard) {
+  return "row " + std::to_string(row) + " is asked of " + ShardText(shards, shard) +
+         ", which has " + std::to_string(shards[shard].num_rows) + " rows";
 }
 
 // Copies rows through the row kernels, which fetch ahead: bags of one row each.
@@ -56,37 +62,28 @@ class RowCopies {
 
 constexpr int64_t RowCopies::kRowsAtOnce;
 
-}  // namespace
-
-std::string ReadRequest(const int64_t* request, int64_t size,
-                        const std::vector<ServedShard>& shards, std::vector<RequestedRows>* rows) {
-  rows->clear();
-  int64_t at = 0;
-  for (size_t i = 0; i < shards.size(); ++i) {
-    const int64_t left = size - at - 1;
-    if (left < 0 || request[at] < 0 || request[at] > left) {
-      return "the request has " + std::to_string(size) + " numbers and ends within " +
-             ShardText(shards, i) + "; need a number of rows and the rows for each shard";
-    }
-    rows->push_back(RequestedRows{request + at + 1, request[at]});
-    at += 1 + request[at];
+// Finds the bags of `lookups` lookups, which fill the words.
+bool FindAllPackedBags(int64_t lookups, const int64_t* words, const int64_t* end,
+                       RequestedRows* requested) {
+  requested->count = 0;
+  for (int64_t i = 0; i < lookups; ++i) {
+    PackedBags packed;
+    if (!FindPackedBags(&words, end, &packed)) return false;
+    requested->bags.push_back(packed);
+    requested->count += packed.num_bags;
   }
-  if (at == size) return std::string();
-  return "the request has " + std::to_string(size) + " numbers, " + std::to_string(size - at) +
-         " more than its " + std::to_string(shards.size()) + " shards need";
+  return words == end;
 }
 
-std::string GatherRows(const std::vector<ServedShard>& shards,
-                       const std::vector<RequestedRows>& requested, RowType type,
-                       const RowKernels& kernels, Parallel* parallel, char* packed) {
+std::string CopyRows(const std::vector<ServedShard>& shards,
+                     const std::vector<RequestedRows>& requested, RowType type,
+                     const RowKernels& kernels, Parallel* parallel,
+                     const std::vector<char*>& packed_shards) {
   std::vector<int64_t> counts;
   std::vector<int64_t> row_bytes;
-  std::vector<char*> packed_shards;
   for (size_t i = 0; i < shards.size(); ++i) {
-    counts.push_back(requested[i].count);
+    counts.push_back(requested[i].rows == nullptr ? 0 : requested[i].count);
     row_bytes.push_back(shards[i].dim * ByteSize(type));
-    packed_shards.push_back(packed);
-    packed += counts[i] * row_bytes[i];
   }
   const std::vector<ShardBlock> blocks = BlocksOfShards(counts, row_bytes, parallel->num_threads());
   std::mutex mutex;
@@ -101,9 +98,82 @@ std::string GatherRows(const std::vector<ServedShard>& shards,
     bad = std::min(bad, std::make_pair(block.shard, stop));
   });
   if (bad.first == static_cast<int64_t>(shards.size())) return std::string();
-  return "row " + std::to_string(requested[bad.first].rows[bad.second]) + " is asked of " +
-         ShardText(shards, bad.first) + ", which has " +
-         std::to_string(shards[bad.first].num_rows) + " rows";
+  return RowText(requested[bad.first].rows[bad.second], shards, bad.first);
+}
+
+std::string PoolBags(const std::vector<ServedShard>& shards,
+                     const std::vector<RequestedRows>& requested, RowType type,
+                     const RowKernels& kernels, Parallel* parallel,
+                     const std::vector<char*>& packed_shards) {
+  std::vector<Table> tables(shards.size());
+  std::vector<Lookup> lookups;
+  std::vector<const PackedBags*> packed;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    tables[i].shards = TableShards(Partition::kMod, {shards[i].num_rows});
+    tables[i].data.push_back(shards[i].data);
+    tables[i].dim = shards[i].dim;
+    tables[i].type = type;
+    char* pooled = packed_shards[i];
+    for (const PackedBags& bags : requested[i].bags) {
+      packed.push_back(&bags);
+      Lookup lookup;
+      lookup.table = static_cast<int>(i);
+      lookup.pooled = pooled;
+      lookup.pooled_stride = shards[i].dim;
+      lookups.push_back(lookup);
+      pooled += bags.num_bags * shards[i].dim * ByteSize(type);
+    }
+  }
+  std::vector<UnpackedBags> unpacked(packed.size());
+  std::atomic<bool> malformed(false);
+  parallel->Run(static_cast<int64_t>(packed.size()), [&](int64_t i) {
+    if (!Unpack(*packed[i], &unpacked[i])) malformed = true;
+    lookups[i].bags = unpacked[i].bags;
+    lookups[i].bags.filled_id = -1;  // of gradients only
+  });
+  if (malformed) return "the request has bags of other numbers of ids than it says";
+  const BagFault fault = GroupLookup(tables, lookups, kernels, parallel);
+  if (fault.kind == BagFault::kNone) return std::string();
+  return RowText(fault.id, shards, lookups[fault.lookup].table);
+}
+
+}  // namespace
+
+std::string ReadRequest(const int64_t* request, int64_t size,
+                        const std::vector<ServedShard>& shards, std::vector<RequestedRows>* rows) {
+  rows->clear();
+  const int64_t* at = request;
+  const int64_t* const end = request + size;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const int64_t left = end - at - kRequestHeaderWords;
+    if (left < 0 || at[0] < 0 || at[1] < 0 || at[1] > left) {
+      return "the request has " + std::to_string(size) + " numbers and ends within " +
+             ShardText(shards, i) + "; need a number of rows and the rows for each shard";
+    }
+    const int64_t lookups = at[0];
+    const int64_t* words = at + kRequestHeaderWords;
+    at = words + at[1];
+    rows->push_back(RequestedRows{lookups == 0 ? words : nullptr, at - words, {}});
+    if (lookups > 0 && !FindAllPackedBags(lookups, words, at, &rows->back())) {
+      return "the request has malformed bags of " + ShardText(shards, i);
+    }
+  }
+  if (at == end) return std::string();
+  return "the request has " + std::to_string(size) + " numbers, " + std::to_string(end - at) +
+         " more than its " + std::to_string(shards.size()) + " shards need";
+}
+
+std::string GatherRows(const std::vector<ServedShard>& shards,
+                       const std::vector<RequestedRows>& requested, RowType type,
+                       const RowKernels& kernels, Parallel* parallel, char* packed) {
+  std::vector<char*> packed_shards;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    packed_shards.push_back(packed);
+    packed += requested[i].count * shards[i].dim * ByteSize(type);
+  }
+  const std::string wrong = CopyRows(shards, requested, type, kernels, parallel, packed_shards);
+  if (!wrong.empty()) return wrong;
+  return PoolBags(shards, requested, type, kernels, parallel, packed_shards);
 }
 
 std::string PackedTables(const PackedShards& shards, const std::vector<SentRows>& sent,
@@ -117,7 +187,8 @@ std::string PackedTables(const PackedShards& shards, const std::vector<SentRows>
     std::vector<int64_t> rows;
     for (int shard = shards.first_shards[t]; shard < shards.first_shards[t + 1]; ++shard) {
       const int server = shards.servers[shard];
-      const int64_t count = shards.counts[shard];
+      const bool pooled = shards.counts[shard] == kPooledByServer;
+      const int64_t count = pooled ? shards.num_bags[t] : shards.counts[shard];
       const int64_t left = sent[server].size - taken[server];
       if (count < 0 || (table.dim > 0 && count > left / table.dim)) {
         return "server " + std::to_string(server) + " sent " + std::to_string(sent[server].size) +

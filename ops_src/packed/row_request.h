@@ -7,14 +7,17 @@
 
 #include "lookup/group_lookup.h"
 #include "lookup/parallel.h"
+#include "packed/packed_bags.h"
 #include "rows/row_kernels.h"
 
 namespace graph_opt {
 
 // What is asked of a server, and what it sends: one tensor each.
 //
-//   request   for each of the server's shards: the number of rows, then the rows
-//   rows      the rows asked for, one after another, shard by shard
+//   request   for each of the server's shards: 0, the number of rows, and the rows
+//             or: the number of lookups, that of words, and the lookups' bags (packed_bags.h)
+//   rows      the rows asked for, or pooled by bag, one after another, shard by shard
+constexpr int64_t kRequestHeaderWords = 2;  // of one shard
 
 // A shard on its server.
 struct ServedShard {
@@ -24,17 +27,18 @@ struct ServedShard {
   int64_t dim;
 };
 
-// The rows of one shard in a request.
+// What is asked of one shard.
 struct RequestedRows {
-  const int64_t* rows;
-  int64_t count;
+  const int64_t* rows;  // null: `bags`
+  int64_t count;        // rows to send
+  std::vector<PackedBags> bags;
 };
 
 // Takes a request of `size` numbers apart. Returns what is wrong with it, or nothing.
 std::string ReadRequest(const int64_t* request, int64_t size,
                         const std::vector<ServedShard>& shards, std::vector<RequestedRows>* rows);
 
-// Copies the rows asked for to `packed`. Returns what is wrong, or nothing.
+// Copies the rows asked for to `packed`, or pools them. Returns what is wrong, or nothing.
 std::string GatherRows(const std::vector<ServedShard>& shards,
                        const std::vector<RequestedRows>& requested, RowType type,
                        const RowKernels& kernels, Parallel* parallel, char* packed);
@@ -50,11 +54,13 @@ struct PackedShards {
   std::vector<int> first_shards;  // of each table, and the end
   std::vector<int64_t> widths;    // of each table
   std::vector<int> servers;       // of each shard
-  const int64_t* counts;          // of each shard
+  const int64_t* counts;          // of each shard; kPooledByServer
+  std::vector<int64_t> num_bags;  // of all lookups of each table
 };
+constexpr int64_t kPooledByServer = -1;
 
-// The rows that servers sent as tables whose ids are packed numbers (unique_rows.h). Returns what
-// is wrong, or nothing.
+// The rows that servers sent as tables whose ids are packed numbers (unique_rows.h), or the numbers
+// of bags where the server pooled. Returns what is wrong, or nothing.
 std::string PackedTables(const PackedShards& shards, const std::vector<SentRows>& sent,
                          RowType type, std::vector<Table>* tables);
 

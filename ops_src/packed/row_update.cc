@@ -4,13 +4,15 @@
 #include <mutex>
 #include <utility>
 
+#include "apply/group_apply.h"
 #include "packed/shard_blocks.h"
 
 namespace graph_opt {
 namespace {
 
-constexpr int64_t kHeaderBytes = 2 * sizeof(int64_t);  // of one shard
-constexpr int kPlaceBits = 10;                         // rows updated by one call of a kernel
+constexpr int64_t kHeaderWords = 4;  // of one shard
+constexpr int64_t kHeaderBytes = kHeaderWords * sizeof(int64_t);
+constexpr int kPlaceBits = 10;  // rows updated by one call of a kernel
 
 std::string ShardText(const std::vector<UpdatedShard>& shards, size_t shard) {
   return "shard " + std::to_string(shard) + " of " + std::to_string(shards.size()) + " (table '" +
@@ -21,7 +23,7 @@ std::vector<ShardBlock> BlocksOf(const std::vector<UpdateBlock>& blocks, int num
   std::vector<int64_t> counts;
   std::vector<int64_t> row_bytes;
   for (const UpdateBlock& block : blocks) {
-    counts.push_back(block.count);
+    counts.push_back(block.lookups > 0 ? 0 : block.count);
     row_bytes.push_back(block.width * static_cast<int64_t>(sizeof(float)));
   }
   return BlocksOfShards(counts, row_bytes, num_threads);
@@ -31,7 +33,7 @@ void Place(char* bytes, std::vector<UpdateBlock>* blocks) {
   bytes += kHeaderBytes * static_cast<int64_t>(blocks->size());
   for (UpdateBlock& block : *blocks) {
     block.rows = reinterpret_cast<int64_t*>(bytes);
-    bytes += block.count * sizeof(int64_t);
+    bytes += block.words * sizeof(int64_t);
   }
   for (UpdateBlock& block : *blocks) {
     block.values = reinterpret_cast<float*>(bytes);
@@ -51,27 +53,9 @@ int64_t FirstBadRow(const UpdateBlock& update, const ShardBlock& block, int64_t 
   return block.end;
 }
 
-}  // namespace
-
-int64_t UpdateBytes(const std::vector<UpdateBlock>& blocks) {
-  int64_t bytes = kHeaderBytes * static_cast<int64_t>(blocks.size());
-  for (const UpdateBlock& block : blocks) {
-    bytes += block.count * static_cast<int64_t>(sizeof(int64_t) + block.width * sizeof(float));
-  }
-  return bytes;
-}
-
-void LayOutUpdate(char* bytes, std::vector<UpdateBlock>* blocks) {
-  int64_t* header = reinterpret_cast<int64_t*>(bytes);
-  for (const UpdateBlock& block : *blocks) {
-    *header++ = block.count;
-    *header++ = block.width;
-  }
-  Place(bytes, blocks);
-}
-
-std::string ReadUpdate(char* bytes, int64_t size, const std::vector<UpdatedShard>& shards,
-                       Parallel* parallel, std::vector<UpdateBlock>* blocks) {
+// Reads the numbers before the rows.
+std::string ReadBlocks(const char* bytes, int64_t size, const std::vector<UpdatedShard>& shards,
+                       std::vector<UpdateBlock>* blocks) {
   const int64_t header_bytes = kHeaderBytes * static_cast<int64_t>(shards.size());
   if (size < header_bytes) {
     return "the update has " + std::to_string(size) + " bytes, fewer than the counts of its " +
@@ -80,45 +64,116 @@ std::string ReadUpdate(char* bytes, int64_t size, const std::vector<UpdatedShard
   const int64_t* header = reinterpret_cast<const int64_t*>(bytes);
   int64_t left = size - header_bytes;
   blocks->clear();
-  for (size_t i = 0; i < shards.size(); ++i) {
-    const UpdateBlock block = {header[2 * i], header[2 * i + 1], nullptr, nullptr};
+  for (size_t i = 0; i < shards.size(); ++i, header += kHeaderWords) {
+    const UpdateBlock block = {header[0], header[1], header[2], header[3], nullptr, nullptr};
     if (block.width != shards[i].dim) {
       return ShardText(shards, i) + " is " + std::to_string(shards[i].dim) +
              " wide, the update has rows of " + std::to_string(block.width);
     }
-    const int64_t row_bytes = sizeof(int64_t) + block.width * sizeof(float);
-    if (block.count < 0 || block.count > left / row_bytes) {
+    const int64_t word_bytes = sizeof(int64_t);
+    const int64_t row_bytes = std::max<int64_t>(block.width * sizeof(float), 1);
+    const bool is_short = block.words < 0 || block.words > left / word_bytes || block.count < 0 ||
+                          block.count > (left - block.words * word_bytes) / row_bytes;
+    if (is_short || block.lookups < 0 || (block.lookups == 0 && block.words != block.count)) {
       return "the update has " + std::to_string(size) + " bytes, which can not be " +
              std::to_string(block.count) + " rows of " + ShardText(shards, i);
     }
-    left -= block.count * row_bytes;
+    left -= block.words * word_bytes + block.count * block.width * sizeof(float);
     blocks->push_back(block);
   }
-  if (left != 0) {
-    return "the update has " + std::to_string(size) + " bytes, " + std::to_string(left) +
-           " more than its rows need";
-  }
-  Place(bytes, blocks);
-  const std::vector<ShardBlock> pieces = BlocksOf(*blocks, parallel->num_threads());
+  if (left == 0) return std::string();
+  return "the update has " + std::to_string(size) + " bytes, " + std::to_string(left) +
+         " more than its rows need";
+}
+
+std::string CheckRows(const std::vector<UpdatedShard>& shards,
+                      const std::vector<UpdateBlock>& blocks, Parallel* parallel) {
+  const std::vector<ShardBlock> pieces = BlocksOf(blocks, parallel->num_threads());
   std::mutex mutex;
   std::pair<int64_t, int64_t> bad(static_cast<int64_t>(shards.size()), 0);  // shard and place
   parallel->Run(static_cast<int64_t>(pieces.size()), [&](int64_t i) {
     const int64_t shard = pieces[i].shard;
-    const int64_t stop = FirstBadRow((*blocks)[shard], pieces[i], shards[shard].num_rows);
+    const int64_t stop = FirstBadRow(blocks[shard], pieces[i], shards[shard].num_rows);
     if (stop == pieces[i].end) return;
     std::lock_guard<std::mutex> lock(mutex);
     bad = std::min(bad, std::make_pair(shard, stop));
   });
   if (bad.first == static_cast<int64_t>(shards.size())) return std::string();
   return "the update of " + ShardText(shards, bad.first) + " names row " +
-         std::to_string((*blocks)[bad.first].rows[bad.second]) + " at " +
-         std::to_string(bad.second) + "; need ascending rows, each once, below " +
-         std::to_string(shards[bad.first].num_rows);
+         std::to_string(blocks[bad.first].rows[bad.second]) + " at " + std::to_string(bad.second) +
+         "; need ascending rows, each once, below " + std::to_string(shards[bad.first].num_rows);
 }
 
-void ApplyUpdate(UpdateRule rule, const UpdateNumbers& numbers,
-                 const std::vector<UpdatedShard>& shards, const std::vector<UpdateBlock>& blocks,
-                 const RowKernels& kernels, Parallel* parallel) {
+// The bags of one shard. Returns what is wrong, or nothing.
+std::string ReadBagsOf(const UpdateBlock& block, int64_t num_rows,
+                       std::vector<UnpackedBags>* lookups) {
+  const int64_t* words = block.rows;
+  const int64_t* const end = words + block.words;
+  int64_t num_bags = 0;
+  for (int64_t i = 0; i < block.lookups; ++i) {
+    PackedBags packed;
+    lookups->emplace_back();
+    if (!FindPackedBags(&words, end, &packed) || !Unpack(packed, &lookups->back())) {
+      return "malformed bags";
+    }
+    const int64_t row = RowOutside(lookups->back(), num_rows);
+    if (row >= 0) return "row " + std::to_string(row) + " of " + std::to_string(num_rows);
+    num_bags += packed.num_bags;
+  }
+  if (words != end) return "more bags than lookups";
+  return num_bags == block.count ? std::string() : "gradients of another number of bags";
+}
+
+std::string ReadBags(const std::vector<UpdatedShard>& shards,
+                     const std::vector<UpdateBlock>& blocks, Parallel* parallel,
+                     std::vector<std::vector<UnpackedBags>>* bags) {
+  bags->clear();
+  bags->resize(shards.size());
+  std::vector<std::string> wrong(shards.size());
+  parallel->Run(static_cast<int64_t>(shards.size()), [&](int64_t i) {
+    if (blocks[i].lookups == 0) return;
+    wrong[i] = ReadBagsOf(blocks[i], shards[i].num_rows, &(*bags)[i]);
+  });
+  for (size_t i = 0; i < shards.size(); ++i) {
+    if (!wrong[i].empty()) return "the update of " + ShardText(shards, i) + " has " + wrong[i];
+  }
+  return std::string();
+}
+
+UpdatedTable TableOf(const UpdatedShard& shard) {
+  UpdatedTable table;
+  table.table.shards = TableShards(Partition::kMod, {shard.num_rows});
+  table.table.dim = shard.dim;
+  table.shards.push_back(UpdatedTable::Shard{shard.rows, {shard.slots[0], shard.slots[1]}});
+  return table;
+}
+
+// Nothing can be wrong with the bags: ReadUpdate looked at them.
+void ApplyBags(UpdateRule rule, const UpdateNumbers& numbers,
+               const std::vector<UpdatedShard>& shards, const RowUpdate& update,
+               const RowKernels& kernels, Parallel* parallel) {
+  std::vector<UpdatedTable> tables;
+  std::vector<PooledGradient> lookups;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    if (update.bags[i].empty()) continue;
+    const float* gradients = update.blocks[i].values;
+    for (const UnpackedBags& unpacked : update.bags[i]) {
+      PooledGradient lookup;
+      lookup.bags = unpacked.bags;
+      lookup.table = static_cast<int>(tables.size());
+      lookup.gradients = gradients;
+      lookup.stride = shards[i].dim;
+      lookups.push_back(lookup);
+      gradients += unpacked.bags.num_bags * shards[i].dim;
+    }
+    tables.push_back(TableOf(shards[i]));
+  }
+  GroupApply(rule, numbers, tables, lookups, kernels, parallel);
+}
+
+void ApplyRows(UpdateRule rule, const UpdateNumbers& numbers,
+               const std::vector<UpdatedShard>& shards, const std::vector<UpdateBlock>& blocks,
+               const RowKernels& kernels, Parallel* parallel) {
   const std::vector<ShardBlock> pieces = BlocksOf(blocks, parallel->num_threads());
   parallel->Run(static_cast<int64_t>(pieces.size()), [&](int64_t i) {
     const UpdatedShard& shard = shards[pieces[i].shard];
@@ -146,6 +201,45 @@ void ApplyUpdate(UpdateRule rule, const UpdateNumbers& numbers,
       kernels.update_runs(found, rows);
     }
   });
+}
+
+}  // namespace
+
+int64_t UpdateBytes(const std::vector<UpdateBlock>& blocks) {
+  int64_t bytes = kHeaderBytes * static_cast<int64_t>(blocks.size());
+  for (const UpdateBlock& block : blocks) {
+    bytes += block.words * static_cast<int64_t>(sizeof(int64_t));
+    bytes += block.count * block.width * static_cast<int64_t>(sizeof(float));
+  }
+  return bytes;
+}
+
+void LayOutUpdate(char* bytes, std::vector<UpdateBlock>* blocks) {
+  int64_t* header = reinterpret_cast<int64_t*>(bytes);
+  for (const UpdateBlock& block : *blocks) {
+    *header++ = block.count;
+    *header++ = block.width;
+    *header++ = block.lookups;
+    *header++ = block.words;
+  }
+  Place(bytes, blocks);
+}
+
+std::string ReadUpdate(char* bytes, int64_t size, const std::vector<UpdatedShard>& shards,
+                       Parallel* parallel, RowUpdate* update) {
+  std::string wrong = ReadBlocks(bytes, size, shards, &update->blocks);
+  if (!wrong.empty()) return wrong;
+  Place(bytes, &update->blocks);
+  wrong = CheckRows(shards, update->blocks, parallel);
+  if (!wrong.empty()) return wrong;
+  return ReadBags(shards, update->blocks, parallel, &update->bags);
+}
+
+void ApplyUpdate(UpdateRule rule, const UpdateNumbers& numbers,
+                 const std::vector<UpdatedShard>& shards, const RowUpdate& update,
+                 const RowKernels& kernels, Parallel* parallel) {
+  ApplyRows(rule, numbers, shards, update.blocks, kernels, parallel);
+  ApplyBags(rule, numbers, shards, update, kernels, parallel);
 }
 
 }  // namespace graph_opt

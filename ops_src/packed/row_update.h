@@ -6,26 +6,36 @@
 #include <vector>
 
 #include "lookup/parallel.h"
+#include "packed/packed_bags.h"
 #include "rows/row_kernels.h"
 
 namespace graph_opt {
 
 // The gradients that a server gets, in one tensor of bytes:
 //
-//   for each of the server's shards   int64 count, int64 width
-//   for each of them                  int64 rows[count], ascending, each once
-//   for each of them                  float values[count, width]
+//   for each of the server's shards   int64 count, width, lookups, words
+//   for each of them                  int64 rows[count], ascending, each once, where lookups is 0
+//                                     else the bags of that many lookups, int64[words]
+//   for each of them                  float values[count, width], of the rows or of the bags
 struct UpdateBlock {  // the part of one shard
   int64_t count;
   int64_t width;
-  int64_t* rows;
+  int64_t lookups;  // 0: rows
+  int64_t words;    // of rows or bags
+  int64_t* rows;    // or bags
   float* values;
 };
 
-// Bytes of an update; reads `count` and `width`.
+// An update taken apart.
+struct RowUpdate {
+  std::vector<UpdateBlock> blocks;              // of each shard
+  std::vector<std::vector<UnpackedBags>> bags;  // of each shard: of its lookups
+};
+
+// Bytes of an update; reads `count`, `width` and `words`.
 int64_t UpdateBytes(const std::vector<UpdateBlock>& blocks);
 
-// Writes the counts and widths, and says where rows and values go.
+// Writes what goes before the rows, and says where rows and values go.
 void LayOutUpdate(char* bytes, std::vector<UpdateBlock>* blocks);
 
 // A shard of floats on its server, with the optimizer's slots.
@@ -40,11 +50,11 @@ struct UpdatedShard {
 // Takes an update apart, and checks it wholly. `bytes` must be aligned for int64. Returns what is
 // wrong, or nothing.
 std::string ReadUpdate(char* bytes, int64_t size, const std::vector<UpdatedShard>& shards,
-                       Parallel* parallel, std::vector<UpdateBlock>* blocks);
+                       Parallel* parallel, RowUpdate* update);
 
 // Updates the rows, by the rule, and no others.
 void ApplyUpdate(UpdateRule rule, const UpdateNumbers& numbers,
-                 const std::vector<UpdatedShard>& shards, const std::vector<UpdateBlock>& blocks,
+                 const std::vector<UpdatedShard>& shards, const RowUpdate& update,
                  const RowKernels& kernels, Parallel* parallel);
 
 }  // namespace graph_opt

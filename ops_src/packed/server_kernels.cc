@@ -127,10 +127,10 @@ class GroupApplyPackedKernel : public ServedShardsKernel {
     std::vector<int64_t> aligned;
     char* const bytes = AlignedBytes(update, &aligned);
     DeviceThreads threads(ctx);
-    std::vector<UpdateBlock> blocks;
+    RowUpdate rows;
     OP_REQUIRES_OK(ctx,
-                   WhatIsWrong(ReadUpdate(bytes, update.NumElements(), shards, &threads, &blocks)));
-    ApplyUpdate(optimizer_.rule(), numbers, shards, blocks, BestRowKernels(), &threads);
+                   WhatIsWrong(ReadUpdate(bytes, update.NumElements(), shards, &threads, &rows)));
+    ApplyUpdate(optimizer_.rule(), numbers, shards, rows, BestRowKernels(), &threads);
   }
 
  private:

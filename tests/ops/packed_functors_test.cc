@@ -2,6 +2,7 @@
 // tables, and safe whatever a request or an update says.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <set>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "group_functors_testing.h"
 #include "packed/row_request.h"
 #include "packed/row_update.h"
+#include "packed/server_pooling.h"
 #include "packed/unique_rows.h"
 
 namespace graph_opt {
@@ -43,12 +45,53 @@ std::vector<GradientTable> GradientTables(const Group& group) {
   return tables;
 }
 
+// Which tables' servers pool: some of those in one shard.
+std::vector<bool> RandomPooling(Random* random, const Group& group) {
+  std::vector<bool> pools;
+  for (const OwnedTable& table : group.tables) {
+    pools.push_back(table.map.num_shards() == 1 && Below(random, 3) > 0);
+  }
+  return pools;
+}
+
+// The lookups of tables whose servers do not pool.
+std::vector<PooledGradient> ByRows(const Group& group, const std::vector<bool>& pools) {
+  std::vector<PooledGradient> lookups;
+  for (const PooledGradient& lookup : group.Gradients()) {
+    if (!pools[lookup.table]) lookups.push_back(lookup);
+  }
+  return lookups;
+}
+
+// The packed bags of a table's lookups, and how many lookups and bags they are.
+struct BagsOfTable {
+  BagsOfTable(const Group& group, int table) {
+    for (const PooledGradient& lookup : group.Gradients()) {
+      if (lookup.table != table) continue;
+      BagPacking packing;
+      CHECK(packing.Read(lookup.bags, group.tables[table].map.num_rows()).kind == BagFault::kNone);
+      std::vector<int64_t> packed(packing.num_words(), -1);
+      CHECK(packing.Write(packed.data()) == packed.data() + packed.size());
+      words.insert(words.end(), packed.begin(), packed.end());
+      lookups += 1;
+      bags += lookup.bags.num_bags;
+    }
+  }
+
+  std::vector<int64_t> words;
+  int64_t lookups = 0;
+  int64_t bags = 0;
+};
+
 // What is sent for a lookup: as the ops do it, in memory of exactly the right size.
 struct PackedLookup {
   PackedLookup(Random* random, const Group& group, const RowKernels& kernels, Parallel* threads)
-      : servers(random, group), requests(servers.count), rows(servers.count) {
+      : servers(random, group),
+        pools(RandomPooling(random, group)),
+        requests(servers.count),
+        rows(servers.count) {
     const std::vector<GradientTable> tables = GradientTables(group);
-    const std::vector<PooledGradient> lookups = group.Gradients();
+    const std::vector<PooledGradient> lookups = ByRows(group, pools);
     UniqueRows::Buffers buffers;
     UniqueRows unique(tables, lookups, threads, &buffers);
     CHECK(unique.Find().kind == BagFault::kNone);
@@ -58,7 +101,7 @@ struct PackedLookup {
       for (int s = 0; s < tables[t].shards.num_shards(); ++s) {
         found[t].emplace_back(unique.NumRows(static_cast<int>(t), s));
         to[t].push_back(found[t].back().data());
-        counts.push_back(unique.NumRows(static_cast<int>(t), s));
+        counts.push_back(pools[t] ? kPooledByServer : unique.NumRows(static_cast<int>(t), s));
       }
     }
     inverse.resize(unique.inverse_size());
@@ -67,12 +110,16 @@ struct PackedLookup {
     std::vector<std::vector<ServedShard>> served(servers.count);
     size_t shard = 0;
     for (size_t t = 0; t < tables.size(); ++t) {
+      const BagsOfTable bags(group, static_cast<int>(t));
+      servers.shards.num_bags.push_back(bags.bags);
       for (size_t s = 0; s < found[t].size(); ++s, ++shard) {
         const std::vector<float>& part = group.tables[t].parts[s];
         const int64_t num_rows = tables[t].shards.end_key(s) - tables[t].shards.first_key(s);
+        const std::vector<int64_t>& words = pools[t] ? bags.words : found[t][s];
         std::vector<int64_t>& request = requests[servers.shards.servers[shard]];
-        request.push_back(static_cast<int64_t>(found[t][s].size()));
-        request.insert(request.end(), found[t][s].begin(), found[t][s].end());
+        request.push_back(pools[t] ? bags.lookups : 0);
+        request.push_back(static_cast<int64_t>(words.size()));
+        request.insert(request.end(), words.begin(), words.end());
         served[servers.shards.servers[shard]].push_back(
             ServedShard{"t" + std::to_string(t), part.data(), num_rows, tables[t].dim});
       }
@@ -91,9 +138,10 @@ struct PackedLookup {
   }
 
   // Each row that an id names is there, once, and no other; ascending.
-  static void CheckRows(const Group& group, const std::vector<GradientTable>& tables,
-                        const std::vector<std::vector<std::vector<int64_t>>>& found) {
+  void CheckRows(const Group& group, const std::vector<GradientTable>& tables,
+                 const std::vector<std::vector<std::vector<int64_t>>>& found) const {
     for (size_t t = 0; t < tables.size(); ++t) {
+      if (pools[t]) continue;
       std::set<int64_t> expected;
       for (size_t i = 0; i < group.bags.size(); ++i) {
         if (group.lookup_tables[i] != static_cast<int>(t)) continue;
@@ -129,6 +177,7 @@ struct PackedLookup {
   }
 
   Servers servers;
+  std::vector<bool> pools;
   std::vector<std::vector<int64_t>> requests;
   std::vector<std::vector<float>> rows;
   std::vector<int64_t> counts;
@@ -145,8 +194,22 @@ void LooksUpAsLocalTablesDo(const RowKernels& kernels, int seed) {
   for (auto& pooled : group.pooled) std::fill(pooled.begin(), pooled.end(), 55.0f);
   std::vector<Lookup> lookups = group.Lookups();
   const int32_t* numbers = packed.inverse.data();
-  const int32_t* defaults = packed.inverse.data() + packed.inverse.size() - lookups.size();
+  const int32_t* defaults =
+      packed.inverse.data() + packed.inverse.size() - ByRows(group, packed.pools).size();
+  std::vector<int32_t> bag_numbers(100000);
+  std::iota(bag_numbers.begin(), bag_numbers.end(), 0);
+  std::vector<int64_t> next(group.tables.size(), 0);
   for (Lookup& lookup : lookups) {
+    if (packed.pools[lookup.table]) {
+      Bags bags;
+      bags.layout = Bags::kDense;
+      bags.wide_ids = false;
+      bags.ids = bag_numbers.data() + next[lookup.table];
+      bags.num_ids = bags.num_bags = lookup.bags.num_bags;
+      next[lookup.table] += bags.num_bags;
+      lookup.bags = bags;
+      continue;
+    }
     lookup.bags.ids = numbers;
     lookup.bags.wide_ids = false;
     lookup.bags.default_id = lookup.bags.default_id < 0 ? -1 : *defaults;
@@ -159,21 +222,29 @@ void LooksUpAsLocalTablesDo(const RowKernels& kernels, int seed) {
 
 // An update for each server, in memory of exactly the right size, aligned for int64.
 struct PackedUpdates {
-  PackedUpdates(const Group& group, const Servers& servers, const RowKernels& kernels,
-                Parallel* threads)
+  PackedUpdates(const Group& group, const Servers& servers, const std::vector<bool>& pools,
+                const RowKernels& kernels, Parallel* threads)
       : bytes(servers.count), sizes(servers.count) {
     const std::vector<GradientTable> tables = GradientTables(group);
     GroupGradient::Buffers buffers;
-    GroupGradient gradient(tables, group.Gradients(), kernels, threads, &buffers);
+    GroupGradient gradient(tables, ByRows(group, pools), kernels, threads, &buffers);
     CHECK(gradient.Sort().kind == BagFault::kNone);
     std::vector<std::vector<UpdateBlock>> blocks(servers.count);
     std::vector<std::pair<int, size_t>> places;  // of each shard: server and block
+    std::vector<BagsOfTable> bags;
     for (size_t t = 0; t < tables.size(); ++t) {
+      bags.emplace_back(group, static_cast<int>(t));
       for (int s = 0; s < tables[t].shards.num_shards(); ++s) {
         const int server = servers.shards.servers[places.size()];
+        const int64_t rows = gradient.NumRows(static_cast<int>(t), s);
+        UpdateBlock block = {rows, tables[t].dim, 0, rows, nullptr, nullptr};
+        if (pools[t]) {
+          block.count = bags[t].bags;
+          block.lookups = bags[t].lookups;
+          block.words = static_cast<int64_t>(bags[t].words.size());
+        }
         places.emplace_back(server, blocks[server].size());
-        blocks[server].push_back(
-            UpdateBlock{gradient.NumRows(static_cast<int>(t), s), tables[t].dim, nullptr, nullptr});
+        blocks[server].push_back(block);
       }
     }
     for (int server = 0; server < servers.count; ++server) {
@@ -187,6 +258,13 @@ struct PackedUpdates {
       for (int s = 0; s < tables[t].shards.num_shards(); ++s, ++shard) {
         const UpdateBlock& block = blocks[places[shard].first][places[shard].second];
         sums[t].push_back({block.rows, block.values});
+        if (!pools[t]) continue;
+        std::copy(bags[t].words.begin(), bags[t].words.end(), block.rows);
+        float* values = block.values;
+        for (size_t i = 0; i < group.bags.size(); ++i) {
+          if (group.lookup_tables[i] != static_cast<int>(t)) continue;
+          values = std::copy(group.gradients[i].begin(), group.gradients[i].end(), values);
+        }
       }
     }
     gradient.SumRows(sums);
@@ -263,19 +341,30 @@ void UpdatesAsLocalTablesAre(const RowKernels& kernels, int seed) {
   }
   CHECK(GroupApply(rule, numbers, updated, group.Gradients(), kernels, &threads).kind ==
         BagFault::kNone);
-  PackedUpdates updates(group, servers, kernels, &threads);
+  PackedUpdates updates(group, servers, RandomPooling(&random, group), kernels, &threads);
   const auto shards = ShardsOf(servers, &served);
   for (int server = 0; server < servers.count; ++server) {
-    std::vector<UpdateBlock> blocks;
+    RowUpdate update;
     CHECK(ReadUpdate(updates.bytes[server].get(), updates.sizes[server], shards[server], &threads,
-                     &blocks)
+                     &update)
               .empty());
-    ApplyUpdate(rule, numbers, shards[server], blocks, kernels, &threads);
+    ApplyUpdate(rule, numbers, shards[server], update, kernels, &threads);
   }
   for (size_t t = 0; t < updated.size(); ++t) {
     CHECK(local.tables[t].parts == served.tables[t].parts);
   }
   CHECK(local.slots == served.slots);
+}
+
+// Of each shard.
+std::vector<int64_t> RowsSent(const PackedShards& shards) {
+  std::vector<int64_t> rows;
+  for (size_t t = 0; t + 1 < shards.first_shards.size(); ++t) {
+    for (int s = shards.first_shards[t]; s < shards.first_shards[t + 1]; ++s) {
+      rows.push_back(shards.counts[s] == kPooledByServer ? shards.num_bags[t] : shards.counts[s]);
+    }
+  }
+  return rows;
 }
 
 // Any bytes are taken or refused; a sanitizer sees a step beside the memory.
@@ -284,7 +373,7 @@ void MalformedMessagesAreRefused(const RowKernels& kernels, int seed) {
   const Group group(&random, 2, 3, false, false);
   Threads threads(2);
   PackedLookup packed(&random, group, kernels, &threads);
-  PackedUpdates updates(group, packed.servers, kernels, &threads);
+  PackedUpdates updates(group, packed.servers, packed.pools, kernels, &threads);
   Trained trained(&random, group.tables);
   const auto shards = ShardsOf(packed.servers, &trained);
   const int64_t strange[] = {-1, 0, 1, 7, int64_t{1} << 32, INT64_MAX, INT64_MIN, INT64_MAX / 8};
@@ -295,7 +384,11 @@ void MalformedMessagesAreRefused(const RowKernels& kernels, int seed) {
       served.push_back(ServedShard{one.table, one.rows, one.num_rows, one.dim});
     }
     std::vector<int64_t> request = packed.requests[server];
-    if (!request.empty()) request[Below(&random, request.size())] = strange[Below(&random, 8)];
+    if (!request.empty()) {
+      int64_t& word = request[Below(&random, request.size())];
+      word =
+          Below(&random, 2) ? strange[Below(&random, 8)] : word ^ int64_t{1} << Below(&random, 64);
+    }
     request.resize(Below(&random, 3) ? request.size() : Below(&random, request.size() + 3));
     request.shrink_to_fit();
     std::vector<RequestedRows> asked;
@@ -315,15 +408,16 @@ void MalformedMessagesAreRefused(const RowKernels& kernels, int seed) {
                                              : Below(&random, std::min<int64_t>(size / 8, 4));
       std::memcpy(bytes.get() + 8 * word, &strange[Below(&random, 8)], 8);
     }
-    std::vector<UpdateBlock> blocks;
-    if (ReadUpdate(bytes.get(), size, shards[server], &threads, &blocks).empty()) {
-      ApplyUpdate(UpdateRule::kGradientDescent, UpdateNumbers{}, shards[server], blocks, kernels,
+    RowUpdate update;
+    if (ReadUpdate(bytes.get(), size, shards[server], &threads, &update).empty()) {
+      ApplyUpdate(UpdateRule::kGradientDescent, UpdateNumbers{}, shards[server], update, kernels,
                   &threads);
     }
     std::vector<int64_t> counts = packed.counts;
     counts[Below(&random, counts.size())] += strange[Below(&random, 4)];
     PackedShards placed = packed.servers.shards;
     placed.counts = counts.data();
+    packed.servers.shards.counts = packed.counts.data();
     std::vector<SentRows> sent;
     for (const std::vector<float>& one : packed.rows) {
       sent.push_back(
@@ -331,7 +425,7 @@ void MalformedMessagesAreRefused(const RowKernels& kernels, int seed) {
     }
     std::vector<Table> tables;
     CHECK(PackedTables(placed, sent, RowType::kFloat, &tables).empty() ==
-          (counts == packed.counts));
+          (RowsSent(placed) == RowsSent(packed.servers.shards)));
   }
 }
 
@@ -349,10 +443,39 @@ void FaultsAreFound() {
   UniqueRows::Buffers buffers;
   const BagFault fault = UniqueRows(tables, lookups, &sequential, &buffers).Find();
   CHECK(fault.kind == BagFault::kIdOutOfRange && fault.bag == 2 && fault.id == 10);
+  const BagFault same = BagPacking().Read(lookups[0].bags, 10);
+  CHECK(same.kind == BagFault::kIdOutOfRange && same.bag == 2 && same.id == 10);
+}
+
+// Servers pool what takes less so, once rows were counted, and never rows that they do not have.
+void ServersPoolWhereThatIsLess() {
+  TableTraffic many_in_a_bag;
+  many_in_a_bag.can_pool = true;
+  many_in_a_bag.num_ids = 1000;
+  many_in_a_bag.num_bags = 100;
+  many_in_a_bag.row_bytes = 32;
+  many_in_a_bag.bytes_per_id = 2;
+  TableTraffic one_in_a_bag = many_in_a_bag;
+  one_in_a_bag.num_bags = 1000;
+  TableTraffic spread = many_in_a_bag;
+  spread.can_pool = false;
+  const std::vector<TableTraffic> tables = {many_in_a_bag, one_in_a_bag, spread, many_in_a_bag};
+  ServerPooling pooling;
+  CHECK(pooling.Choose(tables) == std::vector<bool>(4, false));
+  for (int t = 0; t < 3; ++t) pooling.Learn(t, tables[t], 600);
+  pooling.Learn(3, tables[3], 50);  // the same few rows in all bags
+  CHECK(pooling.Choose(tables) == (std::vector<bool>{true, false, false, false}));
+  int counts = 0;
+  for (int call = 0; call < 640; ++call) counts += !pooling.Choose(tables)[0];
+  CHECK(counts == 10);
+  ServerPooling always(ServerPooling::Mode::kAlways);
+  CHECK(always.Choose(tables) == (std::vector<bool>{true, true, false, true}));
+  CHECK(ServerPooling(ServerPooling::Mode::kNever).Choose(tables) == std::vector<bool>(4, false));
 }
 
 void RunAll() {
   FaultsAreFound();
+  ServersPoolWhereThatIsLess();
   for (const RowKernels* const* kernels = RunnableRowKernels(); *kernels != nullptr; ++kernels) {
     for (int seed = 0; seed < 60; ++seed) {
       LooksUpAsLocalTablesDo(**kernels, seed);

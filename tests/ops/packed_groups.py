@@ -37,6 +37,7 @@ class PackedGroup(NamedTuple):
       widths: Width of each table.
       dtype: Type of the tables.
       on_server: Places the ops of a server.
+      pool_on_server: Of the ops that send.
     """
 
     shards: Sequence[Any]
@@ -47,10 +48,13 @@ class PackedGroup(NamedTuple):
     widths: Sequence[int]
     dtype: Any
     on_server: OnServer = here
+    pool_on_server: str = "auto"
 
     def look_up(self) -> List[tf.Tensor]:
         """The pooled rows."""
-        prepared = group_embedding_prepare(self.ids, self.attributes, self.placement)
+        prepared = group_embedding_prepare(
+            self.ids, self.attributes, self.placement, self.widths, self.pool_on_server
+        )
         rows = []
         for server in range(self.placement.num_servers):
             places = self.placement.shards_of(server)
@@ -78,7 +82,7 @@ class PackedGroup(NamedTuple):
     ) -> tf.Operation:
         """The updates of all servers; `slots` has a list of each slot's shards."""
         updates = group_embedding_pack_gradients(
-            self.ids, self.attributes, self.placement, gradients
+            self.ids, self.attributes, self.placement, gradients, self.pool_on_server
         )
         applied = []
         for server, update in enumerate(updates):

@@ -15,7 +15,6 @@ from graph_opt.embedding.group_lookup import LookupRequest, lookup_group
 from graph_opt.ops.group_embedding import group_embedding_apply, group_embedding_lookup
 from graph_opt.ops.packed_embedding import (
     PreparedRows,
-    group_embedding_apply_packed,
     group_embedding_combine,
     group_embedding_gather,
     group_embedding_pack_gradients,
@@ -81,6 +80,7 @@ def joined(group: PackedGroup) -> PackedGroup:
     num_servers=st.integers(1, 3),
     has_columns=st.booleans(),
     rows=st.sampled_from([0, 1, 6]),
+    pool_on_server=st.sampled_from(["never", "always"]),
 )
 def test_a_packed_lookup_equals_a_local_one(
     seed: int,
@@ -92,12 +92,14 @@ def test_a_packed_lookup_equals_a_local_one(
     num_servers: int,
     has_columns: bool,
     rows: int,
+    pool_on_server: str,
 ) -> None:
     random = np.random.RandomState(seed)
     with tf.Graph().as_default():
         tables, local = random_group(random, use_resource, weighted, strategy, layout, dtype, rows)
         parts = shards_of(tables)
         group = packed(local[0].op, parts, random_servers(random, len(parts), num_servers))
+        group = group._replace(pool_on_server=pool_on_server)
         if has_columns:
             group = joined(group)
             local = group_embedding_lookup(group.shards, group.ids, group.attributes, [dtype])
@@ -124,7 +126,11 @@ def reference(part: Any, use_resource: bool) -> tf.Tensor:
 
 
 def values_after(
-    update: str, use_resource: bool, num_servers: int, has_columns: bool
+    update: str,
+    use_resource: bool,
+    num_servers: int,
+    has_columns: bool,
+    pool_on_server: str = "never",
 ) -> List[np.ndarray]:
     """Tables and slots after three updates; by the local op when there is no server."""
     optimizer, num_slots, numbers, options = UPDATES[update]
@@ -145,7 +151,7 @@ def values_after(
             for slot in range(num_slots)
         ]
         servers = random_servers(np.random.RandomState(3), len(parts), max(num_servers, 1))
-        group = packed(local[0].op, parts, servers)
+        group = packed(local[0].op, parts, servers)._replace(pool_on_server=pool_on_server)
         if has_columns:
             group = joined(group)
         sizes = [one.shape.as_list() for one in local]
@@ -177,20 +183,43 @@ def values_after(
             return session.run([*parts, *(one for slot in slots for one in slot)])
 
 
+@pytest.mark.parametrize("pool_on_server", ["never", "always"])
 @pytest.mark.parametrize("use_resource", [False, True])
 @pytest.mark.parametrize("update", sorted(UPDATES))
-def test_a_packed_update_equals_a_local_one(update: str, use_resource: bool) -> None:
+def test_a_packed_update_equals_a_local_one(
+    update: str, use_resource: bool, pool_on_server: str
+) -> None:
     expected = values_after(update, use_resource, num_servers=0, has_columns=False)
     for num_servers in (1, 3):
-        got = values_after(update, use_resource, num_servers, has_columns=False)
+        got = values_after(update, use_resource, num_servers, False, pool_on_server)
         for one, other in zip(got, expected):
             np.testing.assert_array_equal(one, other)
 
 
-def test_a_packed_update_with_columns_equals_a_local_one() -> None:
+@pytest.mark.parametrize("pool_on_server", ["never", "always"])
+def test_a_packed_update_with_columns_equals_a_local_one(pool_on_server: str) -> None:
     expected = values_after("adagrad", True, num_servers=0, has_columns=True)
-    for one, other in zip(values_after("adagrad", True, 2, has_columns=True), expected):
+    got = values_after("adagrad", True, 2, True, pool_on_server)
+    for one, other in zip(got, expected):
         np.testing.assert_array_equal(one, other)
+
+
+def test_bags_travel_once_rows_turned_out_to_be_more() -> None:
+    params = table("t", 900, 4, use_resource=False)
+    ids = tf.random.uniform([50, 20], 0, 900, tf.int64, seed=3)
+    pooled = lookup_group([LookupRequest(params, ids, "mean")])
+    group = packed(pooled[0].op, [params], [0])
+    prepared = group_embedding_prepare(group.ids, group.attributes, group.placement, [4])
+    looked_up = group.look_up()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        sent = [session.run([prepared.requests[0], prepared.counts]) for _ in range(3)]
+        rows, *others = [int(counts[0]) for _, counts in sent]
+        assert 500 < rows < 900 and others == [-1, -1]
+        sizes = [request.nbytes for request, _ in sent]
+        assert sizes[1] == sizes[2] < sizes[0]
+        for _ in range(3):
+            np.testing.assert_array_equal(*session.run([looked_up[0], pooled[0]]))
 
 
 def test_a_request_has_each_row_once() -> None:
@@ -198,10 +227,10 @@ def test_a_request_has_each_row_once() -> None:
     bags = IdBags([[1, 8, 1], [-1], [3, 8, 0]], [])
     pooled = lookup_group([LookupRequest(params, bags.sparse(), "sum")])
     group = packed(pooled[0].op, shards_of([params]), [1, 0])
-    prepared = group_embedding_prepare(group.ids, group.attributes, group.placement)
+    prepared = group_embedding_prepare(group.ids, group.attributes, group.placement, [4])
     (second, first), inverse, counts = in_session(prepared)
-    np.testing.assert_array_equal(first, [2, 0, 4])  # ids 0 and 8
-    np.testing.assert_array_equal(second, [2, 0, 1])  # ids 1 and 3
+    np.testing.assert_array_equal(first, [0, 2, 0, 4])  # ids 0 and 8
+    np.testing.assert_array_equal(second, [0, 2, 0, 1])  # ids 1 and 3
     np.testing.assert_array_equal(inverse, [2, 1, 2, -1, 3, 1, 0, -1])
     np.testing.assert_array_equal(counts, [2, 2])
 
@@ -221,90 +250,13 @@ def test_an_id_out_of_range_is_found_before_anything_is_asked() -> None:
         in_session(update)
 
 
-@pytest.mark.parametrize("use_resource", [False, True])
-@pytest.mark.parametrize(
-    "request_, message",
-    [
-        ([], r"the request has 0 numbers and ends within shard 0 of 2 \(table 'a'\)"),
-        ([1, 2], r"ends within shard 1 of 2 \(table 'b'\)"),
-        ([-1, 0], "ends within shard 0 of 2"),
-        ([2**62, 0], "ends within shard 0 of 2"),
-        ([1, 2, 0, 5], "the request has 4 numbers, 1 more than its 2 shards need"),
-        ([1, 2, 1, 9], r"row 9 is asked of shard 1 of 2 \(table 'b'\), which has 9 rows"),
-        ([1, -1, 0], r"row -1 is asked of shard 0 of 2 \(table 'a'\)"),
-    ],
-)
-def test_a_malformed_request_is_an_error(
-    request_: List[int], message: str, use_resource: bool
-) -> None:
-    tables = [table(name, 9, 4, use_resource) for name in "ab"]
-    inputs = [one.handle if use_resource else one.value() for one in tables]
-    request = tf.constant(request_, tf.int64)
-    rows = group_embedding_gather(inputs, request, ["a", "b"], tf.float32, name="reads")
-    with pytest.raises(tf.errors.InvalidArgumentError, match="reads: .*" + message):
-        in_session(rows)
-
-
-def update_of(*parts: Any) -> np.ndarray:
-    return np.concatenate([np.frombuffer(np.asarray(p).tobytes(), np.uint8) for p in parts])
-
-
-def longs(*numbers: int) -> np.ndarray:
-    return np.array(numbers, np.int64)
-
-
-def floats(count: int) -> np.ndarray:
-    return np.ones([count], np.float32)
-
-
-@pytest.mark.parametrize("use_resource", [False, True])
-@pytest.mark.parametrize(
-    "update, message",
-    [
-        (update_of(longs(0, 4)), "has 16 bytes, fewer than the counts of its 2 shards"),
-        (update_of(longs(0, 5, 0, 2)), r"'a'\) is 4 wide, the update has rows of 5"),
-        (update_of(longs(-1, 4, 0, 2)), r"can not be -1 rows of shard 0 of 2 \(table 'a'\)"),
-        (update_of(longs(1, 4, 0, 2), longs(3)), "which can not be 1 rows of shard 0"),
-        (update_of(longs(2**60, 4, 0, 2), longs(3)), "which can not be"),
-        (update_of(longs(0, 4, 0, 2), longs(3)), "8 more than its rows need"),
-        (
-            update_of(longs(1, 4, 1, 2), longs(3, 9), floats(6)),
-            r"shard 1 of 2 \(table 'b'\) names row 9 at 0; need .* below 9",
-        ),
-        (update_of(longs(0, 4, 2, 2), longs(3, 3), floats(4)), "names row 3 at 1; need ascending"),
-        (update_of(longs(1, 4, 0, 2), longs(-2), floats(4)), "names row -2 at 0"),
-    ],
-)
-def test_a_malformed_update_is_an_error_and_changes_nothing(
-    update: np.ndarray, message: str, use_resource: bool
-) -> None:
-    tables = [table("a", 9, 4, use_resource), table("b", 9, 2, use_resource)]
-    references = [reference(one, use_resource) for one in tables]
-    train = group_embedding_apply_packed(
-        "GradientDescent",
-        references,
-        [],
-        [tf.constant(0.1)],
-        tf.constant(update),
-        ["a", "b"],
-        name="train",
-    )
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        before = session.run(tables)
-        with pytest.raises(tf.errors.InvalidArgumentError, match="train: .*" + message):
-            session.run(train)
-        for one, other in zip(before, session.run(tables)):
-            np.testing.assert_array_equal(one, other)
-
-
 def test_rows_that_do_not_belong_to_the_ids_are_errors() -> None:
     params = table("t", 9, 4, use_resource=True)
     pooled = lookup_group([LookupRequest(params, IdBags([[1, 2], [1]], []).sparse(), "sum")])
     group = packed(pooled[0].op, [params], [0])
 
     def combine(rows: int, inverse: List[int], counts: List[int]) -> tf.Tensor:
-        prepared = PreparedRows([], tf.constant(inverse), tf.constant(counts, tf.int64))
+        prepared = PreparedRows([], tf.constant(inverse, tf.int32), tf.constant(counts, tf.int64))
         arguments = (group.ids, group.attributes, group.placement, [4])
         return group_embedding_combine([tf.zeros([rows * 4])], prepared, *arguments)[0]
 
@@ -315,7 +267,9 @@ def test_rows_that_do_not_belong_to_the_ids_are_errors() -> None:
         (2, [0, 7, 0, -1], [2], "inverse names row 7 of the 2 sent of table 't'"),
         (2, good, [2, 0], "counts has 2 entries, need one for each of the 1 shards"),
         (1, good, [2], "server 0 sent 4 numbers, fewer than the rows that were asked for"),
-        (2, good, [-1], "fewer than the rows"),
+        (2, good, [-1], "inverse has 4 entries, need 0 for the ids and 0 for the lookups"),
+        (1, [], [-1], "server 0 sent 4 numbers, fewer than the rows that were asked for"),
+        (2, good, [-2], "fewer than the rows"),
         (2, good, [2**62], "fewer than the rows"),
         (3, good, [2], "server 0 sent 12 numbers, need 8"),
     ):
@@ -334,7 +288,7 @@ def test_a_placement_that_does_not_fit_is_an_error() -> None:
         ({"rows": [-1]}, "shard_rows has -1"),
     ):
         placement = group.placement._replace(**change)
-        prepared = group_embedding_prepare(group.ids, group.attributes, placement)
+        prepared = group_embedding_prepare(group.ids, group.attributes, placement, [4])
         with pytest.raises(tf.errors.InvalidArgumentError, match=message):
             in_session(prepared)
 
@@ -366,7 +320,7 @@ def test_a_gather_and_an_update_read_no_whole_table() -> None:
 def test_an_uninitialized_table_is_named() -> None:
     params = table("item", 9, 4, use_resource=True)
     rows = group_embedding_gather(
-        [params.handle], tf.constant([1, 0], tf.int64), ["item"], tf.float32
+        [params.handle], tf.constant([0, 1, 0], tf.int64), ["item"], tf.float32
     )
     with tf.Session() as session, pytest.raises(tf.errors.FailedPreconditionError, match="item"):
         session.run(rows)

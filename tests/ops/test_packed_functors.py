@@ -9,7 +9,14 @@ import pytest
 from tests.ops.test_group_functors import FUNCTORS, build, run
 
 TEST = "packed_functors_test.cc"
-PACKED = [*FUNCTORS, "packed/row_request.cc", "packed/row_update.cc", "packed/unique_rows.cc"]
+PACKED = [
+    *FUNCTORS,
+    "packed/packed_bags.cc",
+    "packed/row_request.cc",
+    "packed/row_update.cc",
+    "packed/server_pooling.cc",
+    "packed/unique_rows.cc",
+]
 
 
 def test_packed_functors(tmp_path: Path) -> None:

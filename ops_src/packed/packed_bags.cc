@@ -1,0 +1,261 @@
+#include "packed/packed_bags.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "lookup/bag_order.h"
+
+namespace graph_opt {
+namespace {
+
+constexpr int64_t kWordBytes = sizeof(int64_t);
+
+int64_t WordsOf(int64_t count, int64_t bytes) {
+  return (count * bytes + kWordBytes - 1) / kWordBytes;
+}
+
+int BytesFor(int32_t greatest) { return greatest < 1 << 8 ? 1 : greatest < 1 << 16 ? 2 : 4; }
+
+template <typename Narrow>
+void Narrowed(const std::vector<int32_t>& numbers, int64_t* words) {
+  Narrow* const narrow = reinterpret_cast<Narrow*>(words);
+  for (size_t i = 0; i < numbers.size(); ++i) narrow[i] = static_cast<Narrow>(numbers[i]);
+}
+
+// Returns the end of what it wrote.
+int64_t* WriteNumbers(const std::vector<int32_t>& numbers, int bytes, int64_t* words) {
+  int64_t* const end = words + WordsOf(static_cast<int64_t>(numbers.size()), bytes);
+  if (end == words) return end;
+  end[-1] = 0;  // what fills up is the same for the same bags
+  if (bytes == 1) Narrowed<uint8_t>(numbers, words);
+  if (bytes == 2) Narrowed<uint16_t>(numbers, words);
+  if (bytes == 4) Narrowed<uint32_t>(numbers, words);
+  return end;
+}
+
+template <typename Narrow>
+void Widened(const int64_t* words, int64_t count, std::vector<int32_t>* numbers) {
+  const Narrow* const narrow = reinterpret_cast<const Narrow*>(words);
+  numbers->assign(narrow, narrow + count);
+}
+
+void ReadNumbers(const int64_t* words, int64_t count, int bytes, std::vector<int32_t>* numbers) {
+  if (bytes == 1) Widened<uint8_t>(words, count, numbers);
+  if (bytes == 2) Widened<uint16_t>(words, count, numbers);
+  if (bytes == 4) Widened<uint32_t>(words, count, numbers);
+}
+
+// Whether all ids are rows.
+template <typename Id>
+bool Copied(const Id* ids, int64_t num_rows, std::vector<int32_t>* copy, int32_t* greatest) {
+  uint64_t most = 0;  // a negative id is a great one
+  for (size_t k = 0; k < copy->size(); ++k) {
+    const uint64_t id = static_cast<uint64_t>(static_cast<int64_t>(ids[k]));
+    most = std::max(most, id);
+    (*copy)[k] = static_cast<int32_t>(id);
+  }
+  *greatest = static_cast<int32_t>(most);
+  return copy->empty() || most < static_cast<uint64_t>(num_rows);
+}
+
+bool IsWidth(int bytes) { return bytes == 1 || bytes == 2 || bytes == 4; }
+
+}  // namespace
+
+BagFault BagPacking::Read(const Bags& bags, int64_t num_rows) {
+  if (ReadWhole(bags, num_rows)) return BagFault();
+  const BagFault fault = ReadInOrder(bags, num_rows);
+  if (fault.kind != BagFault::kPositionsOutOfOrder) return fault;
+  Bags in_order = bags;
+  std::vector<int64_t> places;
+  return PutInBagOrder(&in_order, &places) ? ReadInOrder(in_order, num_rows) : fault;
+}
+
+// Reads bags of which nothing is dropped, in loops without a branch on the ids: bags of a few ids
+// each would be mispredicted again and again. False where it does not apply; a default row is one
+// such case.
+bool BagPacking::ReadWhole(const Bags& bags, int64_t num_rows) {
+  if (bags.layout != Bags::kSparse || bags.weights != nullptr || bags.places != nullptr) {
+    return false;
+  }
+  if (bags.default_id >= 0 || bags.filled_id >= num_rows) return false;
+  if (bags.num_ids >= std::numeric_limits<int32_t>::max()) return false;
+  ids_.resize(bags.num_ids);
+  const bool all_inside =
+      bags.wide_ids ? Copied(static_cast<const int64_t*>(bags.ids), num_rows, &ids_, &greatest_id_)
+                    : Copied(static_cast<const int32_t*>(bags.ids), num_rows, &ids_, &greatest_id_);
+  if (!all_inside || !ReadEnds(bags)) return false;
+  combiner_ = bags.combiner;
+  default_id_ = -1;
+  filled_id_ = bags.filled_id;
+  weighted_ = false;
+  lengths_.resize(bags.num_bags);
+  most_in_bag_ = 0;
+  for (int64_t bag = 0; bag < bags.num_bags; ++bag) {
+    // An empty bag ends where the one before does.
+    ends_[bag + 1] = std::max(ends_[bag + 1], ends_[bag]);
+    lengths_[bag] = ends_[bag + 1] - ends_[bag];
+    most_in_bag_ = std::max(most_in_bag_, lengths_[bag]);
+  }
+  return true;
+}
+
+// The ends of bags that are not empty. False where bags are not in order, or do not exist.
+bool BagPacking::ReadEnds(const Bags& bags) {
+  ends_.assign(bags.num_bags + 1, 0);
+  int64_t last = 0;
+  bool in_order = true;
+  for (int64_t k = 0; k < bags.num_ids; ++k) {
+    const int64_t bag = bags.positions[k * bags.stride];
+    if (static_cast<uint64_t>(bag) >= static_cast<uint64_t>(bags.num_bags)) return false;
+    in_order &= bag >= last;
+    last = bag;
+    ends_[bag + 1] = static_cast<int32_t>(k + 1);
+  }
+  return in_order;
+}
+
+BagFault BagPacking::ReadInOrder(const Bags& bags, int64_t num_rows) {
+  BagFault fault;
+  if (bags.num_ids > std::numeric_limits<int32_t>::max()) {
+    fault.kind = BagFault::kTooMany;
+    return fault;
+  }
+  combiner_ = bags.combiner;
+  default_id_ = bags.default_id;
+  filled_id_ = bags.filled_id;
+  weighted_ = bags.weights != nullptr;
+  lengths_.resize(bags.num_bags);
+  ids_.resize(bags.num_ids);
+  weights_.resize(weighted_ ? bags.num_ids : 0);
+  int32_t* const ids = ids_.data();
+  float* const weights = weights_.data();
+  const bool weighted = weighted_;
+  int64_t count = 0;
+  int64_t counted = 0;  // in the bags before
+  int32_t most_in_bag = 0;
+  int32_t greatest_id = 0;
+  bool has_empty_bag = false;
+  const bool in_order = ForEachOccurrence(
+      bags, 0, bags.num_bags, &fault.bag,
+      [&](int64_t bag, int64_t place, int64_t id, float weight) {
+        if (static_cast<uint64_t>(id) >= static_cast<uint64_t>(num_rows)) {
+          fault.kind = BagFault::kIdOutOfRange;
+          fault.bag = bag;
+          fault.id = id;
+          return false;
+        }
+        if (place < 0) {  // the server adds it
+          has_empty_bag = true;
+          return true;
+        }
+        ids[count] = static_cast<int32_t>(id);
+        greatest_id = std::max(greatest_id, ids[count]);
+        if (weighted) weights[count] = weight;
+        ++count;
+        return true;
+      },
+      [&](int64_t bag) {
+        lengths_[bag] = static_cast<int32_t>(count - counted);
+        most_in_bag = std::max(most_in_bag, lengths_[bag]);
+        counted = count;
+      });
+  if (fault.kind == BagFault::kNone && !in_order) fault.kind = BagFault::kPositionsOutOfOrder;
+  if (!has_empty_bag) default_id_ = filled_id_ = -1;
+  ids_.resize(count);
+  if (weighted_) weights_.resize(count);
+  most_in_bag_ = most_in_bag;
+  greatest_id_ = greatest_id;
+  return fault;
+}
+
+int64_t BagPacking::num_words() const {
+  const int64_t num_ids = static_cast<int64_t>(ids_.size());
+  return kBagHeaderWords + WordsOf(static_cast<int64_t>(lengths_.size()), BytesFor(most_in_bag_)) +
+         WordsOf(num_ids, BytesFor(greatest_id_)) + (weighted_ ? WordsOf(num_ids, 4) : 0);
+}
+
+int64_t* BagPacking::Write(int64_t* words) const {
+  const int64_t num_ids = static_cast<int64_t>(ids_.size());
+  const int length_bytes = BytesFor(most_in_bag_);
+  const int id_bytes = BytesFor(greatest_id_);
+  *words++ = static_cast<int64_t>(lengths_.size());
+  *words++ = num_ids;
+  *words++ = default_id_;
+  *words++ = filled_id_;
+  *words++ = static_cast<int64_t>(combiner_) << 24 | length_bytes << 16 | id_bytes << 8 | weighted_;
+  words = WriteNumbers(lengths_, length_bytes, words);
+  words = WriteNumbers(ids_, id_bytes, words);
+  if (!weighted_ || num_ids == 0) return words;
+  int64_t* const end = words + WordsOf(num_ids, 4);
+  end[-1] = 0;
+  std::memcpy(words, weights_.data(), num_ids * sizeof(float));
+  return end;
+}
+
+bool FindPackedBags(const int64_t** words, const int64_t* end, PackedBags* packed) {
+  const int64_t* at = *words;
+  if (end - at < kBagHeaderWords) return false;
+  packed->num_bags = at[0];
+  packed->num_ids = at[1];
+  packed->default_id = at[2];
+  packed->filled_id = at[3];
+  const int64_t how = at[4];
+  at += kBagHeaderWords;
+  packed->combiner = static_cast<Combiner>(how >> 24 & 0xff);
+  packed->length_bytes = static_cast<int>(how >> 16 & 0xff);
+  packed->id_bytes = static_cast<int>(how >> 8 & 0xff);
+  const bool weighted = how & 1;
+  const int64_t most = (end - at) * kWordBytes;
+  if (how >> 32 != 0 || (how & 0xfe) != 0 || (how >> 24 & 0xff) > 2) return false;
+  if (!IsWidth(packed->length_bytes) || !IsWidth(packed->id_bytes)) return false;
+  if (packed->num_bags < 0 || packed->num_bags > most) return false;
+  if (packed->num_ids < 0 || packed->num_ids > most) return false;
+  packed->lengths = at;
+  packed->ids = packed->lengths + WordsOf(packed->num_bags, packed->length_bytes);
+  packed->weights = packed->ids + WordsOf(packed->num_ids, packed->id_bytes);
+  at = packed->weights + (weighted ? WordsOf(packed->num_ids, 4) : 0);
+  if (at > end) return false;
+  if (!weighted) packed->weights = nullptr;
+  *words = at;
+  return true;
+}
+
+bool Unpack(const PackedBags& packed, UnpackedBags* unpacked) {
+  ReadNumbers(packed.lengths, packed.num_bags, packed.length_bytes, &unpacked->ids);
+  unpacked->positions.resize(packed.num_bags + 1);
+  int64_t position = 0;
+  for (int64_t bag = 0; bag < packed.num_bags; ++bag) {
+    unpacked->positions[bag] = position;
+    position += static_cast<uint32_t>(unpacked->ids[bag]);
+  }
+  unpacked->positions[packed.num_bags] = position;
+  if (position != packed.num_ids) return false;
+  ReadNumbers(packed.ids, packed.num_ids, packed.id_bytes, &unpacked->ids);
+  Bags& bags = unpacked->bags;
+  bags.layout = Bags::kRagged;
+  bags.wide_ids = false;
+  bags.ids = unpacked->ids.data();
+  bags.num_ids = packed.num_ids;
+  bags.positions = unpacked->positions.data();
+  bags.num_bags = packed.num_bags;
+  bags.weights = reinterpret_cast<const float*>(packed.weights);
+  bags.safe = false;  // what is dropped is not among them
+  bags.default_id = packed.default_id;
+  bags.filled_id = packed.filled_id;
+  bags.combiner = packed.combiner;
+  return true;
+}
+
+int64_t RowOutside(const UnpackedBags& unpacked, int64_t num_rows) {
+  const uint64_t rows = static_cast<uint64_t>(num_rows);
+  uint64_t greatest = 0;  // a negative id is a great one
+  for (int32_t id : unpacked.ids)
+    greatest = std::max<uint64_t>(greatest, static_cast<uint32_t>(id));
+  if (!unpacked.ids.empty() && greatest >= rows) return static_cast<int64_t>(greatest);
+  if (unpacked.bags.default_id >= num_rows) return unpacked.bags.default_id;
+  return unpacked.bags.filled_id >= num_rows ? unpacked.bags.filled_id : -1;
+}
+
+}  // namespace graph_opt
