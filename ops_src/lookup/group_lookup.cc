@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lookup/bag_order.h"
+#include "lookup/plain_bags.h"
 
 namespace graph_opt {
 namespace {
@@ -53,6 +54,8 @@ class BlockPooling {
     if (lookup_.bags.weights != nullptr) return RunAs<true>(block);
     BagBlock rest = block;
     rest.begin = AfterSingles(block);
+    if (rest.begin == rest.end && rest.end > block.begin) return BagFault();
+    rest.begin = AfterPlain(rest);
     return rest.begin == rest.end && rest.end > block.begin ? BagFault() : RunAs<false>(rest);
   }
 
@@ -88,6 +91,33 @@ class BlockPooling {
     const int64_t singles = std::max<int64_t>(done - 1, 0);
     const int64_t rest = block.begin + singles;
     return bags.Begin(rest) == k + singles ? rest : block.begin;
+  }
+
+  // Pools the plain bags that the block begins with. Returns the bag after them.
+  int64_t AfterPlain(const BagBlock& block) const {
+    const Bags& bags = lookup_.bags;
+    if (!MayBePlain(bags) || table_.data.size() != 1) return block.begin;
+    const char* const data = static_cast<const char*>(table_.data[0]);
+    const uint64_t num_rows = static_cast<uint64_t>(table_.shards.num_rows());
+    const int64_t row_bytes = table_.dim * ByteSize(table_.type);
+    const int64_t ids_in_bag = bags.num_ids / std::max<int64_t>(bags.num_bags, 1) + 1;
+    const int64_t bags_at_once = std::max<int64_t>(kFoundAtOnce / ids_in_bag, 1);
+    BagSpan span = {block.begin, 0, 0, bags.Begin(block.begin)};
+    for (; span.first_bag < block.end; span.first_bag += span.num_bags) {
+      span.num_bags = std::min(bags_at_once, block.end - span.first_bag);
+      span.begin = span.end;
+      span.end = bags.End(span.first_bag + span.num_bags);
+      while (static_cast<int64_t>(memory_->rows.size()) < span.end - span.begin) memory_->Double();
+      const void** const rows = memory_->rows.data();
+      const bool is_plain =
+          ForEachPlainId(bags, span, table_.shards.num_rows(), memory_->offsets.data(),
+                         [&](int64_t k, int64_t, uint64_t id) {
+                           rows[k] = data + (id < num_rows ? id : 0) * row_bytes;
+                         });
+      if (!is_plain) return span.first_bag;
+      Pool(span.first_bag + span.num_bags, span.num_bags);
+    }
+    return block.end;
   }
 
   // What the loop changes stands in local variables, which the compiler keeps in registers.

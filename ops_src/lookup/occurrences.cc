@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lookup/plain_bags.h"
 #include "lookup/radix_sort.h"
 
 namespace graph_opt {
@@ -117,13 +118,53 @@ class SortedOccurrences::Collector {
     in_bag_ = 0;
     bag_total_ = 0;
     bag_payload_ = next_payload_;
-    const bool in_order = weighted_ ? Read<true>(lookup, fault) : Read<false>(lookup, fault);
+    const bool in_order = weighted_            ? Read<true>(lookup, fault)
+                          : !ReadPlain(lookup) ? Read<false>(lookup, fault)
+                                               : true;
     if (!weighted_) next_payload_ += lookup.bags.num_bags;
     if (fault->kind == BagFault::kNone && !in_order) fault->kind = BagFault::kPositionsOutOfOrder;
     return fault->kind == BagFault::kNone;
   }
 
  private:
+  // False where bags are not plain; nothing is added then.
+  bool ReadPlain(const PooledGradient& lookup) {
+    const Bags& bags = lookup.bags;
+    if (!MayBePlain(bags) || table_.shards.num_shards() != 1) return false;
+    const uint64_t first = static_cast<uint64_t>(range_.begin);
+    const uint64_t length = static_cast<uint64_t>(range_.end - range_.begin);
+    const int bits = into_->payload_bits_;
+    const uint64_t first_payload = static_cast<uint64_t>(next_payload_);
+    uint64_t* const words = into_->sorted_.data();
+    size_t count = into_->count_;
+    Grow(bags.num_bags + 1, &into_->ends_);
+    const BagSpan all = {0, bags.num_bags, 0, bags.num_ids};
+    const bool is_plain =
+        ForEachPlainId(bags, all, table_.shards.num_rows(), into_->ends_.data(),
+                       [&](int64_t, int64_t bag, uint64_t key) {
+                         words[count] = key << bits | (first_payload + static_cast<uint64_t>(bag));
+                         count += key - first < length;
+                       });
+    if (!is_plain || !ReadLengths(lookup)) return false;
+    into_->count_ = count;
+    return true;
+  }
+
+  // False where an empty bag has a gradient.
+  bool ReadLengths(const PooledGradient& lookup) {
+    const int64_t* const ends = into_->ends_.data();
+    bool has_empty = false;
+    for (int64_t bag = 0; bag < lookup.bags.num_bags; ++bag)
+      has_empty |= ends[bag] == ends[bag + 1];
+    if (has_empty && lookup.bags.filled_id >= 0) return false;
+    if (!into_->has_scales_ && !into_->has_rows_) return true;
+    for (int64_t bag = 0; bag < lookup.bags.num_bags; ++bag) {
+      in_bag_ = ends[bag + 1] - ends[bag];
+      EndBag(lookup, bag);
+    }
+    return true;
+  }
+
   // What the loop changes stands in local variables, which the compiler keeps in registers.
   template <bool kWeighted>
   bool Read(const PooledGradient& lookup, BagFault* fault) {

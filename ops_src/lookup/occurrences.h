@@ -74,6 +74,7 @@ class SortedOccurrences {
   bool has_rows_ = false;
   bool has_divisors_ = false;
   bool has_scales_ = false;
+  std::vector<int64_t> ends_;  // of bags
   std::vector<const void*> rows_;
   std::vector<float> divisors_;
   std::vector<float> scales_;

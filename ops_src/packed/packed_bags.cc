@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "lookup/bag_order.h"
+#include "lookup/plain_bags.h"
 
 namespace graph_opt {
 namespace {
@@ -46,17 +47,20 @@ void ReadNumbers(const int64_t* words, int64_t count, int bytes, std::vector<int
   if (bytes == 4) Widened<uint32_t>(words, count, numbers);
 }
 
-// Whether all ids are rows.
-template <typename Id>
-bool Copied(const Id* ids, int64_t num_rows, std::vector<int32_t>* copy, int32_t* greatest) {
-  uint64_t most = 0;  // a negative id is a great one
-  for (size_t k = 0; k < copy->size(); ++k) {
-    const uint64_t id = static_cast<uint64_t>(static_cast<int64_t>(ids[k]));
-    most = std::max(most, id);
-    (*copy)[k] = static_cast<int32_t>(id);
+// The bag of each id, from the number of ids in each. False where they are not `num_ids`.
+bool NumberBags(const std::vector<int32_t>& lengths, int64_t num_ids,
+                std::vector<int64_t>* positions) {
+  positions->assign(num_ids + 1, 0);
+  int64_t begin = 0;
+  for (size_t bag = 0; bag + 1 < lengths.size(); ++bag) {
+    begin += static_cast<uint32_t>(lengths[bag]);
+    if (begin > num_ids) return false;
+    ++(*positions)[begin];  // the next bag begins here
   }
-  *greatest = static_cast<int32_t>(most);
-  return copy->empty() || most < static_cast<uint64_t>(num_rows);
+  if (!lengths.empty()) begin += static_cast<uint32_t>(lengths.back());
+  if (begin != num_ids) return false;
+  for (int64_t k = 0; k < num_ids; ++k) (*positions)[k + 1] += (*positions)[k];
+  return true;
 }
 
 bool IsWidth(int bytes) { return bytes == 1 || bytes == 2 || bytes == 4; }
@@ -64,68 +68,57 @@ bool IsWidth(int bytes) { return bytes == 1 || bytes == 2 || bytes == 4; }
 }  // namespace
 
 BagFault BagPacking::Read(const Bags& bags, int64_t num_rows) {
-  if (ReadWhole(bags, num_rows)) return BagFault();
-  const BagFault fault = ReadInOrder(bags, num_rows);
+  combiner_ = bags.combiner;
+  default_id_ = bags.default_id;
+  filled_id_ = bags.filled_id;
+  weighted_ = bags.weights != nullptr;
+  has_empty_bag_ = false;
+  const BagFault fault = ReadAnyOrder(bags, num_rows);
+  if (!has_empty_bag_) default_id_ = filled_id_ = -1;
+  return fault;
+}
+
+BagFault BagPacking::ReadAnyOrder(const Bags& bags, int64_t num_rows) {
+  BagFault fault;
+  if (bags.num_ids > std::numeric_limits<int32_t>::max()) {
+    fault.kind = BagFault::kTooMany;
+    return fault;
+  }
+  if (ReadPlain(bags, num_rows)) return fault;
+  fault = ReadInOrder(bags, num_rows);
   if (fault.kind != BagFault::kPositionsOutOfOrder) return fault;
   Bags in_order = bags;
   std::vector<int64_t> places;
   return PutInBagOrder(&in_order, &places) ? ReadInOrder(in_order, num_rows) : fault;
 }
 
-// Reads bags of which nothing is dropped, in loops without a branch on the ids: bags of a few ids
-// each would be mispredicted again and again. False where it does not apply; a default row is one
-// such case.
-bool BagPacking::ReadWhole(const Bags& bags, int64_t num_rows) {
-  if (bags.layout != Bags::kSparse || bags.weights != nullptr || bags.places != nullptr) {
-    return false;
-  }
-  if (bags.default_id >= 0 || bags.filled_id >= num_rows) return false;
-  if (bags.num_ids >= std::numeric_limits<int32_t>::max()) return false;
-  ids_.resize(bags.num_ids);
-  const bool all_inside =
-      bags.wide_ids ? Copied(static_cast<const int64_t*>(bags.ids), num_rows, &ids_, &greatest_id_)
-                    : Copied(static_cast<const int32_t*>(bags.ids), num_rows, &ids_, &greatest_id_);
-  if (!all_inside || !ReadEnds(bags)) return false;
-  combiner_ = bags.combiner;
-  default_id_ = -1;
-  filled_id_ = bags.filled_id;
-  weighted_ = false;
+// False where bags are not plain.
+bool BagPacking::ReadPlain(const Bags& bags, int64_t num_rows) {
+  if (!MayBePlain(bags)) return false;
   lengths_.resize(bags.num_bags);
+  ids_.resize(bags.num_ids);
+  ends_.resize(bags.num_bags + 1);
+  int32_t* const ids = ids_.data();
+  uint64_t greatest_id = 0;
+  const BagSpan all = {0, bags.num_bags, 0, bags.num_ids};
+  const bool is_plain =
+      ForEachPlainId(bags, all, num_rows, ends_.data(), [&](int64_t k, int64_t, uint64_t id) {
+        ids[k] = static_cast<int32_t>(id);
+        greatest_id = std::max(greatest_id, id);
+      });
+  if (!is_plain) return false;
+  greatest_id_ = static_cast<int32_t>(greatest_id);
   most_in_bag_ = 0;
   for (int64_t bag = 0; bag < bags.num_bags; ++bag) {
-    // An empty bag ends where the one before does.
-    ends_[bag + 1] = std::max(ends_[bag + 1], ends_[bag]);
-    lengths_[bag] = ends_[bag + 1] - ends_[bag];
+    lengths_[bag] = static_cast<int32_t>(ends_[bag + 1] - ends_[bag]);
+    has_empty_bag_ |= lengths_[bag] == 0;
     most_in_bag_ = std::max(most_in_bag_, lengths_[bag]);
   }
   return true;
 }
 
-// The ends of bags that are not empty. False where bags are not in order, or do not exist.
-bool BagPacking::ReadEnds(const Bags& bags) {
-  ends_.assign(bags.num_bags + 1, 0);
-  int64_t last = 0;
-  bool in_order = true;
-  for (int64_t k = 0; k < bags.num_ids; ++k) {
-    const int64_t bag = bags.positions[k * bags.stride];
-    if (static_cast<uint64_t>(bag) >= static_cast<uint64_t>(bags.num_bags)) return false;
-    in_order &= bag >= last;
-    last = bag;
-    ends_[bag + 1] = static_cast<int32_t>(k + 1);
-  }
-  return in_order;
-}
-
 BagFault BagPacking::ReadInOrder(const Bags& bags, int64_t num_rows) {
   BagFault fault;
-  if (bags.num_ids > std::numeric_limits<int32_t>::max()) {
-    fault.kind = BagFault::kTooMany;
-    return fault;
-  }
-  combiner_ = bags.combiner;
-  default_id_ = bags.default_id;
-  filled_id_ = bags.filled_id;
-  weighted_ = bags.weights != nullptr;
   lengths_.resize(bags.num_bags);
   ids_.resize(bags.num_ids);
   weights_.resize(weighted_ ? bags.num_ids : 0);
@@ -162,7 +155,7 @@ BagFault BagPacking::ReadInOrder(const Bags& bags, int64_t num_rows) {
         counted = count;
       });
   if (fault.kind == BagFault::kNone && !in_order) fault.kind = BagFault::kPositionsOutOfOrder;
-  if (!has_empty_bag) default_id_ = filled_id_ = -1;
+  has_empty_bag_ = has_empty_bag;
   ids_.resize(count);
   if (weighted_) weights_.resize(count);
   most_in_bag_ = most_in_bag;
@@ -224,17 +217,10 @@ bool FindPackedBags(const int64_t** words, const int64_t* end, PackedBags* packe
 
 bool Unpack(const PackedBags& packed, UnpackedBags* unpacked) {
   ReadNumbers(packed.lengths, packed.num_bags, packed.length_bytes, &unpacked->ids);
-  unpacked->positions.resize(packed.num_bags + 1);
-  int64_t position = 0;
-  for (int64_t bag = 0; bag < packed.num_bags; ++bag) {
-    unpacked->positions[bag] = position;
-    position += static_cast<uint32_t>(unpacked->ids[bag]);
-  }
-  unpacked->positions[packed.num_bags] = position;
-  if (position != packed.num_ids) return false;
+  if (!NumberBags(unpacked->ids, packed.num_ids, &unpacked->positions)) return false;
   ReadNumbers(packed.ids, packed.num_ids, packed.id_bytes, &unpacked->ids);
   Bags& bags = unpacked->bags;
-  bags.layout = Bags::kRagged;
+  bags.layout = Bags::kSparse;
   bags.wide_ids = false;
   bags.ids = unpacked->ids.data();
   bags.num_ids = packed.num_ids;

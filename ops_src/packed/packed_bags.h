@@ -30,18 +30,19 @@ class BagPacking {
   int64_t* Write(int64_t* words) const;
 
  private:
-  bool ReadWhole(const Bags& bags, int64_t num_rows);
-  bool ReadEnds(const Bags& bags);
+  BagFault ReadAnyOrder(const Bags& bags, int64_t num_rows);
+  bool ReadPlain(const Bags& bags, int64_t num_rows);
   BagFault ReadInOrder(const Bags& bags, int64_t num_rows);
 
   Combiner combiner_ = Combiner::kMean;
   int64_t default_id_ = -1;
   int64_t filled_id_ = -1;
   bool weighted_ = false;
+  bool has_empty_bag_ = false;
   int32_t most_in_bag_ = 0;
   int32_t greatest_id_ = 0;
   std::vector<int32_t> lengths_;
-  std::vector<int32_t> ends_;  // of bags, the first one being the begin of all
+  std::vector<int64_t> ends_;  // of bags
   std::vector<int32_t> ids_;
   std::vector<float> weights_;
 };
