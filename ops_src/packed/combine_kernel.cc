@@ -24,31 +24,26 @@ namespace errors = tensorflow::errors;
 class GroupCombineKernel : public PlacedGroupKernel {
  public:
   explicit GroupCombineKernel(OpKernelConstruction* ctx) : PlacedGroupKernel(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("table_widths", &widths_));
+    OP_REQUIRES_OK(ctx, ReadWidths(ctx, &widths_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("T", &dtype_));
-    OP_REQUIRES(ctx, widths_.size() == static_cast<size_t>(attrs_.num_tables()),
-                errors::InvalidArgument(name(), ": table_widths has ", widths_.size(),
-                                        " entries, need one for each of the ", attrs_.num_tables(),
-                                        " tables"));
   }
 
   void Compute(OpKernelContext* ctx) override {
     GroupInputs inputs;
     std::vector<Table> tables;
-    const std::vector<int64_t> dims(widths_.begin(), widths_.end());
     const std::vector<DataType> dtypes(attrs_.num_tables(), dtype_);
     std::vector<Lookup> lookups;
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
     std::vector<bool> pooled;
     std::vector<int32_t> numbers_of_bags;
-    OP_REQUIRES_OK(ctx, ReadTables(ctx, inputs, dims, &tables, &pooled));
-    OP_REQUIRES_OK(ctx, AllocatePooled(ctx, attrs_, inputs, dims, dtypes, &lookups));
+    OP_REQUIRES_OK(ctx, ReadTables(ctx, inputs, &tables, &pooled));
+    OP_REQUIRES_OK(ctx, AllocatePooled(ctx, attrs_, inputs, widths_, dtypes, &lookups));
     OP_REQUIRES_OK(ctx, NumberRows(ctx, pooled, &lookups));
     NumberBags(pooled, &lookups, &numbers_of_bags);
     DeviceThreads threads(ctx);
     const BagFault fault = GroupLookup(tables, lookups, BestRowKernels(), &threads);
     if (fault.kind != BagFault::kIdOutOfRange) {
-      OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, dims, name()));
+      OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, widths_, name()));
       return;
     }
     const int table = attrs_.lookup_tables[fault.lookup];
@@ -60,8 +55,7 @@ class GroupCombineKernel : public PlacedGroupKernel {
 
  private:
   // `pooled` is for each table whether its server pooled.
-  Status ReadTables(OpKernelContext* ctx, const GroupInputs& inputs,
-                    const std::vector<int64_t>& dims, std::vector<Table>* tables,
+  Status ReadTables(OpKernelContext* ctx, const GroupInputs& inputs, std::vector<Table>* tables,
                     std::vector<bool>* pooled) const {
     OpInputList rows;
     const Tensor* counts = nullptr;
@@ -76,7 +70,7 @@ class GroupCombineKernel : public PlacedGroupKernel {
     TF_RETURN_IF_ERROR(RowTypeOf(dtype_, &type));
     PackedShards shards;
     shards.first_shards = attrs_.first_shards;
-    shards.widths = dims;
+    shards.widths = widths_;
     shards.servers = servers();
     shards.counts = reinterpret_cast<const int64_t*>(counts->flat<tensorflow::int64>().data());
     for (int t = 0; t < attrs_.num_tables(); ++t) {
@@ -147,7 +141,7 @@ class GroupCombineKernel : public PlacedGroupKernel {
     }
   }
 
-  std::vector<tensorflow::int64> widths_;
+  std::vector<int64_t> widths_;
   DataType dtype_ = tensorflow::DT_FLOAT;
 };
 

@@ -34,7 +34,7 @@ std::vector<GradientTable> PlacedGroupKernel::Tables(std::vector<int64_t>* table
 Status PlacedGroupKernel::ReadPlacement(OpKernelConstruction* ctx) {
   TF_RETURN_IF_ERROR(ctx->GetAttr("shard_servers", &servers_));
   TF_RETURN_IF_ERROR(ctx->GetAttr("num_servers", &num_servers_));
-  TF_RETURN_IF_ERROR(CheckLength("shard_servers", servers_.size()));
+  TF_RETURN_IF_ERROR(CheckLength("shard_servers", servers_.size(), attrs_.num_shards(), "shards"));
   std::vector<bool> has_shard(num_servers_, false);
   for (int server : servers_) {
     if (server < 0 || server >= num_servers_) {
@@ -49,18 +49,26 @@ Status PlacedGroupKernel::ReadPlacement(OpKernelConstruction* ctx) {
   }
   if (!ctx->HasAttr("shard_rows")) return Status();
   TF_RETURN_IF_ERROR(ctx->GetAttr("shard_rows", &shard_rows_));
-  TF_RETURN_IF_ERROR(CheckLength("shard_rows", shard_rows_.size()));
+  TF_RETURN_IF_ERROR(CheckLength("shard_rows", shard_rows_.size(), attrs_.num_shards(), "shards"));
   for (tensorflow::int64 rows : shard_rows_) {
     if (rows < 0) return errors::InvalidArgument(name(), ": shard_rows has ", rows);
   }
   return Status();
 }
 
-Status PlacedGroupKernel::CheckLength(const char* attribute, size_t length) const {
-  if (length == static_cast<size_t>(attrs_.num_shards())) return Status();
+Status PlacedGroupKernel::ReadWidths(OpKernelConstruction* ctx,
+                                     std::vector<int64_t>* widths) const {
+  std::vector<tensorflow::int64> read;
+  TF_RETURN_IF_ERROR(ctx->GetAttr("table_widths", &read));
+  widths->assign(read.begin(), read.end());
+  return CheckLength("table_widths", read.size(), attrs_.num_tables(), "tables");
+}
+
+Status PlacedGroupKernel::CheckLength(const char* attribute, size_t length, int wanted,
+                                      const char* unit) const {
+  if (length == static_cast<size_t>(wanted)) return Status();
   return errors::InvalidArgument(name(), ": ", attribute, " has ", length,
-                                 " entries, need one for each of the ", attrs_.num_shards(),
-                                 " shards");
+                                 " entries, need one for each of the ", wanted, " ", unit);
 }
 
 SendingKernel::SendingKernel(OpKernelConstruction* ctx) : PlacedGroupKernel(ctx) {

@@ -23,6 +23,10 @@ class PlacedGroupKernel : public tensorflow::OpKernel {
   // The lookups of a table, ascending.
   const std::vector<int>& lookups_of(int table) const { return lookups_of_[table]; }
 
+  // Reads `table_widths`.
+  tensorflow::Status ReadWidths(tensorflow::OpKernelConstruction* ctx,
+                                std::vector<int64_t>* widths) const;
+
   // The tables but for their widths, where the op has `shard_rows`.
   std::vector<GradientTable> Tables(std::vector<int64_t>* table_rows) const;
 
@@ -30,7 +34,8 @@ class PlacedGroupKernel : public tensorflow::OpKernel {
 
  private:
   tensorflow::Status ReadPlacement(tensorflow::OpKernelConstruction* ctx);
-  tensorflow::Status CheckLength(const char* attribute, size_t length) const;
+  tensorflow::Status CheckLength(const char* attribute, size_t length, int wanted,
+                                 const char* unit) const;
 
   int num_servers_ = 0;
   std::vector<int> servers_;

@@ -7,7 +7,6 @@
 #include "packed/row_request.h"
 #include "packed/unique_rows.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#include "tensorflow/core/lib/core/errors.h"
 
 namespace graph_opt {
 namespace {
@@ -17,7 +16,6 @@ using tensorflow::OpKernelContext;
 using tensorflow::Status;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
-namespace errors = tensorflow::errors;
 
 int64_t* Int64s(Tensor* tensor) {
   return reinterpret_cast<int64_t*>(tensor->flat<tensorflow::int64>().data());
@@ -26,11 +24,7 @@ int64_t* Int64s(Tensor* tensor) {
 class GroupPrepareKernel : public SendingKernel {
  public:
   explicit GroupPrepareKernel(OpKernelConstruction* ctx) : SendingKernel(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("table_widths", &widths_));
-    OP_REQUIRES(ctx, widths_.size() == static_cast<size_t>(attrs_.num_tables()),
-                errors::InvalidArgument(name(), ": table_widths has ", widths_.size(),
-                                        " entries, need one for each of the ", attrs_.num_tables(),
-                                        " tables"));
+    OP_REQUIRES_OK(ctx, ReadWidths(ctx, &widths_));
   }
 
   void Compute(OpKernelContext* ctx) override {
@@ -111,7 +105,7 @@ class GroupPrepareKernel : public SendingKernel {
     return Status();
   }
 
-  std::vector<tensorflow::int64> widths_;
+  std::vector<int64_t> widths_;
   BufferShelf<Buffers> shelf_;
 };
 

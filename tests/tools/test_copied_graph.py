@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import graph_opt
+from examples.sessions import ASYNC, session_config
 from graph_opt.compat import tf
 from tools.bench.copied_graph import Block, copied_graph, copies_for, lookup_block
-from tools.bench.settings import async_config
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def test_tensorflow_accepts_a_generated_graph(block: Block) -> None:
 
 
 def test_every_lookup_of_every_block_moves(block: Block) -> None:
-    optimized = graph_opt.optimize_graph_def(copied_graph(block, 3000), async_config())
+    optimized = graph_opt.optimize_graph_def(copied_graph(block, 3000), session_config(ASYNC))
     assert copies_for(block, 3000) > 1
     assert len(optimized.report.lookups) == copies_for(block, 3000) * block.lookups
     assert len(optimized.report.moved) == len(optimized.report.lookups)

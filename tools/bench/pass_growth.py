@@ -14,9 +14,9 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 import numpy as np
 
 import graph_opt
+from examples.sessions import ASYNC, session_config
 from tools.bench.copied_graph import Block, copied_graph, copies_for, lookup_block
 from tools.bench.records import Goal, Outcome, Record, from_runs
-from tools.bench.settings import async_config
 from tools.bench.turns import in_turns
 
 WORKLOAD = "generated"
@@ -42,7 +42,7 @@ def run(quick: bool = False) -> Outcome:
     effort = QUICK if quick else FULL
     block = lookup_block()
     graphs = {size: copied_graph(block, size) for size in effort.sizes}
-    config = async_config()
+    config = session_config(ASYNC)
     contestants = {
         str(size): functools.partial(_seconds, graph_def, config)
         for size, graph_def in graphs.items()

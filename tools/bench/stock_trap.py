@@ -2,7 +2,7 @@
 
 TensorFlow 2.15's graph optimizer turns the lookup of a resource variable into a read of the whole
 table, which is a copy once the table has been updated: every step of a stock model copies all its
-tables. graph_opt keeps its gathers from that.
+tables. graph_opt keeps its gathers from that, and its fused lookups are none.
 
 `bytes_per_step` is what one step allocates, prefetched part included, from RunMetadata.
 """
@@ -10,14 +10,15 @@ tables. graph_opt keeps its gathers from that.
 from __future__ import annotations
 
 import contextlib
+import functools
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 import graph_opt
+from examples.sessions import MODES, STOCK, session_config
 from tools.bench.records import Goal, Outcome, Record, from_runs
-from tools.bench.settings import async_config
 from tools.bench.turns import in_turns, ratios, seconds_per_call
 
 WORKLOAD = "resource_variables"
@@ -56,29 +57,29 @@ QUICK = Effort(Size(2, 20000, 16, 32), rounds=2, seconds=0.02, traced=1)
 
 
 def run(quick: bool = False) -> Outcome:
-    """Measures both modes; `quick` only tries that it works."""
+    """Measures all modes; `quick` only tries that it works."""
     effort = QUICK if quick else FULL
     return Outcome(tuple(_times(effort) + _allocations(effort)))
 
 
 def _times(effort: Effort) -> List[Record]:
-    with _stock_step(effort.size) as stock, _async_step(effort.size) as ours:
-        runs = in_turns(
-            {
-                "stock": lambda: seconds_per_call(stock, effort.seconds, _BURN_IN),
-                "async": lambda: seconds_per_call(ours, effort.seconds, _BURN_IN),
-            },
-            effort.rounds,
-        )
+    with contextlib.ExitStack() as stack:
+        steps = {mode: stack.enter_context(_step(mode, effort.size)) for mode in MODES}
+        contestants = {
+            mode: functools.partial(seconds_per_call, step, effort.seconds, _BURN_IN)
+            for mode, step in steps.items()
+        }
+        runs = in_turns(contestants, effort.rounds)
     params = _params(effort.size)
     records = [
         from_runs("seconds_per_step", WORKLOAD, mode, params, seconds, "s")
         for mode, seconds in runs.items()
     ]
-    quotients = ratios(runs["stock"], runs["async"])
-    records.append(
-        from_runs("ratio_to_stock", WORKLOAD, "async", params, quotients, goal=GOAL_RATIO)
-    )
+    for mode in MODES[1:]:
+        quotients = ratios(runs[STOCK], runs[mode])
+        records.append(
+            from_runs("ratio_to_stock", WORKLOAD, mode, params, quotients, goal=GOAL_RATIO)
+        )
     return records
 
 
@@ -88,11 +89,15 @@ def _allocations(effort: Effort) -> List[Record]:
     goal = Goal("<=", effort.size.table_bytes)
     return [
         from_runs(
-            "bytes_per_step", WORKLOAD, "stock", params, _traced_bytes(effort, False), "bytes"
-        ),
-        from_runs(
-            "bytes_per_step", WORKLOAD, "async", params, _traced_bytes(effort, True), "bytes", goal
-        ),
+            "bytes_per_step",
+            WORKLOAD,
+            mode,
+            params,
+            _traced_bytes(effort, mode),
+            "bytes",
+            None if mode == STOCK else goal,
+        )
+        for mode in MODES
     ]
 
 
@@ -101,25 +106,19 @@ def _params(size: Size) -> Dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _stock_step(size: Size) -> Iterator[Callable[[], object]]:
-    with tf.Graph().as_default():
-        train_op = _model(size)
-        with tf.Session() as session:
-            session.run(tf.global_variables_initializer())
-            yield lambda: session.run(train_op)
-
-
-@contextlib.contextmanager
-def _async_step(size: Size) -> Iterator[Callable[[], object]]:
-    with tf.Graph().as_default():
+def _step(mode: str, size: Size) -> Iterator[Callable[[], object]]:
+    with tf.Graph().as_default(), contextlib.ExitStack() as stack:
         train_op = _model(size)
         initializer = tf.global_variables_initializer()
-        with graph_opt.Session(config=async_config()) as session:
-            session.run(initializer)
-            yield lambda: session.run(train_op)
+        if mode == STOCK:
+            session = stack.enter_context(tf.Session())
+        else:
+            session = stack.enter_context(graph_opt.Session(config=session_config(mode)))
+        session.run(initializer)
+        yield lambda: session.run(train_op)
 
 
-def _traced_bytes(effort: Effort, is_optimized: bool) -> List[int]:
+def _traced_bytes(effort: Effort, mode: str) -> List[int]:
     """Bytes that each of some steps allocates, with its share of prefetching.
 
     A stock session runs the optimized graph here, and its put ops in the same step as the main
@@ -129,8 +128,8 @@ def _traced_bytes(effort: Effort, is_optimized: bool) -> List[int]:
         train_op = _model(effort.size)
         initializer = tf.global_variables_initializer()
         step = [train_op]
-        if is_optimized:
-            graph_opt.optimize_graph(graph, async_config())
+        if mode != STOCK:
+            graph_opt.optimize_graph(graph, session_config(mode))
             step += [op for op in graph.get_operations() if op.type == "TensorBufferPut"]
         with tf.Session() as session:
             session.run(initializer)
