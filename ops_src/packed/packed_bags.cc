@@ -18,6 +18,15 @@ int64_t WordsOf(int64_t count, int64_t bytes) {
 
 int BytesFor(int32_t greatest) { return greatest < 1 << 8 ? 1 : greatest < 1 << 16 ? 2 : 4; }
 
+// Fills up to a word behind `count` numbers. Returns the end. What fills up is the same for the
+// same bags, and no number lies in a word that is written as one: compilers may swap such writes.
+int64_t* FillUp(int64_t* words, int64_t count, int64_t bytes) {
+  const int64_t used = count * bytes;
+  const int64_t num_words = WordsOf(count, bytes);
+  std::memset(reinterpret_cast<char*>(words) + used, 0, num_words * kWordBytes - used);
+  return words + num_words;
+}
+
 template <typename Narrow>
 void Narrowed(const std::vector<int32_t>& numbers, int64_t* words) {
   Narrow* const narrow = reinterpret_cast<Narrow*>(words);
@@ -26,13 +35,10 @@ void Narrowed(const std::vector<int32_t>& numbers, int64_t* words) {
 
 // Returns the end of what it wrote.
 int64_t* WriteNumbers(const std::vector<int32_t>& numbers, int bytes, int64_t* words) {
-  int64_t* const end = words + WordsOf(static_cast<int64_t>(numbers.size()), bytes);
-  if (end == words) return end;
-  end[-1] = 0;  // what fills up is the same for the same bags
   if (bytes == 1) Narrowed<uint8_t>(numbers, words);
   if (bytes == 2) Narrowed<uint16_t>(numbers, words);
   if (bytes == 4) Narrowed<uint32_t>(numbers, words);
-  return end;
+  return FillUp(words, static_cast<int64_t>(numbers.size()), bytes);
 }
 
 template <typename Narrow>
@@ -181,10 +187,8 @@ int64_t* BagPacking::Write(int64_t* words) const {
   words = WriteNumbers(lengths_, length_bytes, words);
   words = WriteNumbers(ids_, id_bytes, words);
   if (!weighted_ || num_ids == 0) return words;
-  int64_t* const end = words + WordsOf(num_ids, 4);
-  end[-1] = 0;
   std::memcpy(words, weights_.data(), num_ids * sizeof(float));
-  return end;
+  return FillUp(words, num_ids, sizeof(float));
 }
 
 bool FindPackedBags(const int64_t** words, const int64_t* end, PackedBags* packed) {
