@@ -16,8 +16,8 @@ namespace graph_opt {
 bool PutInBagOrder(Bags* bags, std::vector<int64_t>* places);
 
 // Lookups as they were given, and with sparse ids in the order of their bags. They are put in order
-// when that is asked for, which is when a fault said that they are not: to look first would be to
-// read all positions twice. A LookupType has `bags`.
+// when that is asked for, which is when a fault says that they may not be: to look first would be
+// to read all positions twice. A LookupType has `bags`.
 template <typename LookupType>
 class InBagOrder {
  public:

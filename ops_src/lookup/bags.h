@@ -76,6 +76,10 @@ struct BagFault {
   int64_t bag = 0;
   int64_t id = 0;
 
+  // Whether sparse ids in another order than that of their bags can be the cause: bags that look
+  // empty then may ask for a default row that is not there.
+  bool MayBeOfOrder() const { return kind == kPositionsOutOfOrder || kind == kIdOutOfRange; }
+
   bool Before(const BagFault& other) const {
     if (kind == kNone || other.kind == kNone) return other.kind == kNone && kind != kNone;
     return lookup != other.lookup ? lookup < other.lookup : bag < other.bag;

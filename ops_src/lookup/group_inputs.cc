@@ -1,5 +1,7 @@
 #include "lookup/group_inputs.h"
 
+#include <limits>
+
 #include "lookup/columns.h"
 #include "tensorflow/core/lib/core/errors.h"
 
@@ -229,6 +231,10 @@ Status GroupInputs::ReadSparse(const Tensor& positions, const Tensor& shape, int
     TF_RETURN_IF_ERROR(outer.AddDimWithStatus(sizes[d]));
   }
   bags->num_bags = outer.num_elements();
+  if (bags->num_bags > std::numeric_limits<int32_t>::max()) {
+    return errors::InvalidArgument("dense shape of lookup ", lookup, " has ", bags->num_bags,
+                                   " rows; need fewer than 2^31");
+  }
   outer_shapes_[lookup] = outer;
   if (is_matrix && rank > 2) return FlattenRows(positions, shape, lookup);
   return Status();

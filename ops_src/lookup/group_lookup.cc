@@ -274,7 +274,7 @@ std::vector<BagBlock> BlocksOf(const std::vector<const Bags*>& lookups,
 BagFault GroupLookup(const std::vector<Table>& tables, const std::vector<Lookup>& lookups,
                      const RowKernels& kernels, Parallel* parallel) {
   const BagFault fault = PoolAll(tables, lookups, kernels, parallel);
-  if (fault.kind != BagFault::kPositionsOutOfOrder) return fault;
+  if (!fault.MayBeOfOrder()) return fault;
   return PoolAll(tables, InBagOrder<Lookup>(lookups).in_order(), kernels, parallel);
 }
 

@@ -269,7 +269,7 @@ BagFault SortedOccurrences::Collect(const KeyRange& range, const GradientTable& 
                                     InBagOrder<PooledGradient>* lookups,
                                     const RowKernels& kernels) {
   const BagFault fault = CollectFrom(lookups->given(), range, table, kernels);
-  if (fault.kind != BagFault::kPositionsOutOfOrder) return fault;
+  if (!fault.MayBeOfOrder()) return fault;
   return CollectFrom(lookups->in_order(), range, table, kernels);
 }
 

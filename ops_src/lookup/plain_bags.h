@@ -42,7 +42,8 @@ bool ForEachPlain(const Bags& bags, const BagSpan& span, int64_t num_rows, int64
   bool is_plain = true;
   for (int64_t k = span.begin; k < span.end; ++k) {
     if (k % kIdsBetweenChecks == 0 && !is_plain) return false;
-    const uint64_t bag = static_cast<uint64_t>(bags.positions[k * bags.stride] - span.first_bag);
+    const uint64_t bag = static_cast<uint64_t>(bags.positions[k * bags.stride]) -
+                         static_cast<uint64_t>(span.first_bag);
     const uint64_t id = static_cast<uint64_t>(static_cast<int64_t>(ids[k]));
     if (bag >= static_cast<uint64_t>(span.num_bags)) return false;
     is_plain &= bag >= last;

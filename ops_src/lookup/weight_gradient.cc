@@ -125,7 +125,7 @@ BagFault DifferentiateAll(const std::vector<Table>& tables,
 BagFault GroupWeightGradient(const std::vector<Table>& tables,
                              const std::vector<WeightGradient>& lookups, Parallel* parallel) {
   const BagFault fault = DifferentiateAll(tables, lookups, parallel);
-  if (fault.kind != BagFault::kPositionsOutOfOrder) return fault;
+  if (!fault.MayBeOfOrder()) return fault;
   return DifferentiateAll(tables, InBagOrder<WeightGradient>(lookups).in_order(), parallel);
 }
 

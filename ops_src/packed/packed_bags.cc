@@ -92,7 +92,7 @@ BagFault BagPacking::ReadAnyOrder(const Bags& bags, int64_t num_rows) {
   }
   if (ReadPlain(bags, num_rows)) return fault;
   fault = ReadInOrder(bags, num_rows);
-  if (fault.kind != BagFault::kPositionsOutOfOrder) return fault;
+  if (!fault.MayBeOfOrder()) return fault;
   Bags in_order = bags;
   std::vector<int64_t> places;
   return PutInBagOrder(&in_order, &places) ? ReadInOrder(in_order, num_rows) : fault;
@@ -120,7 +120,7 @@ bool BagPacking::ReadPlain(const Bags& bags, int64_t num_rows) {
     has_empty_bag_ |= lengths_[bag] == 0;
     most_in_bag_ = std::max(most_in_bag_, lengths_[bag]);
   }
-  return true;
+  return !has_empty_bag_ || filled_id_ < num_rows;
 }
 
 BagFault BagPacking::ReadInOrder(const Bags& bags, int64_t num_rows) {
@@ -241,9 +241,8 @@ bool Unpack(const PackedBags& packed, UnpackedBags* unpacked) {
 int64_t RowOutside(const UnpackedBags& unpacked, int64_t num_rows) {
   const uint64_t rows = static_cast<uint64_t>(num_rows);
   uint64_t greatest = 0;  // a negative id is a great one
-  for (int32_t id : unpacked.ids)
-    greatest = std::max<uint64_t>(greatest, static_cast<uint32_t>(id));
-  if (!unpacked.ids.empty() && greatest >= rows) return static_cast<int64_t>(greatest);
+  for (int64_t id : unpacked.ids) greatest = std::max(greatest, static_cast<uint64_t>(id));
+  if (!unpacked.ids.empty() && greatest >= rows) return static_cast<uint32_t>(greatest);
   if (unpacked.bags.default_id >= num_rows) return unpacked.bags.default_id;
   return unpacked.bags.filled_id >= num_rows ? unpacked.bags.filled_id : -1;
 }

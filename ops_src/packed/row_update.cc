@@ -1,6 +1,7 @@
 #include "packed/row_update.h"
 
 #include <algorithm>
+#include <limits>
 #include <mutex>
 #include <utility>
 
@@ -110,6 +111,7 @@ std::string ReadBagsOf(const UpdateBlock& block, int64_t num_rows,
   const int64_t* words = block.rows;
   const int64_t* const end = words + block.words;
   int64_t num_bags = 0;
+  int64_t num_ids = 0;
   for (int64_t i = 0; i < block.lookups; ++i) {
     PackedBags packed;
     lookups->emplace_back();
@@ -119,7 +121,9 @@ std::string ReadBagsOf(const UpdateBlock& block, int64_t num_rows,
     const int64_t row = RowOutside(lookups->back(), num_rows);
     if (row >= 0) return "row " + std::to_string(row) + " of " + std::to_string(num_rows);
     num_bags += packed.num_bags;
+    num_ids += packed.num_ids;
   }
+  if (num_ids > std::numeric_limits<int32_t>::max()) return "too many ids";
   if (words != end) return "more bags than lookups";
   return num_bags == block.count ? std::string() : "gradients of another number of bags";
 }

@@ -36,7 +36,7 @@ BagFault UniqueRows::Find() {
   FirstFault first;
   parallel_->Run(static_cast<int64_t>(ranges_.size()), [&](int64_t i) {
     BagFault fault = Collect(lookups.given(), &ranges_[i], &(*buffers_)[i]);
-    if (fault.kind == BagFault::kPositionsOutOfOrder) {
+    if (fault.MayBeOfOrder()) {
       fault = Collect(lookups.in_order(), &ranges_[i], &(*buffers_)[i]);
     }
     if (fault.kind != BagFault::kNone) return first.Tell(fault);

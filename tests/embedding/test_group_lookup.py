@@ -203,6 +203,24 @@ def sparse_of(indices: List[List[int]], values: List[float], dtype: Any) -> tf.S
     return tf.SparseTensor(np.array(indices, np.int64), tf.constant(values, dtype), [3, 3])
 
 
+def test_a_default_row_that_no_row_needs_may_be_missing_whatever_the_order() -> None:
+    params = table("item", 9, 4, use_resource=False)
+    backwards = sparse_of([[2, 0], [1, 0], [0, 0]], [1, 2, 3], tf.int64)
+    request = LookupRequest(params, backwards, "sum", default_id=100)
+    expected = tf.nn.safe_embedding_lookup_sparse(params, backwards, combiner="sum", default_id=100)
+    results = [*lookup_group([request]), expected]
+    gradients = [tf.gradients(tf.reduce_sum(rows), params)[0] for rows in results]
+    np.testing.assert_array_equal(*in_session(results))
+    np.testing.assert_array_equal(*in_session([tf.convert_to_tensor(g) for g in gradients]))
+
+
+def test_a_shape_of_too_many_rows_is_an_error() -> None:
+    params = table("item", 9, 4, use_resource=False)
+    huge = tf.SparseTensor(np.zeros([1, 2], np.int64), tf.constant([1]), [2**45, 4])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="has 35184372088832 rows; need fewer"):
+        in_session(group_embedding_lookup_sparse(params, huge, "sum"))
+
+
 def test_ids_outside_the_rows_and_too_few_weights_are_errors() -> None:
     params = table("item", 9, 4, use_resource=False)
     outside = sparse_of([[0, 0], [3, 0]], [1, 2], tf.int64)

@@ -11,7 +11,9 @@ from graph_opt.compat import tf
 from graph_opt.ops.packed_embedding import group_embedding_apply_packed, group_embedding_gather
 from tests.embedding.lookup_groups import in_session, table
 
-BYTES = 1 << 16 | 1 << 8  # of packed bags: lengths and ids of one byte each, sums
+# How packed bags are written: sums, lengths of one byte, ids of one byte or of four.
+BYTES = 1 << 16 | 1 << 8
+WIDE = 1 << 16 | 4 << 8
 
 
 @pytest.mark.parametrize("use_resource", [False, True])
@@ -55,9 +57,9 @@ def rows(count: int, width: int) -> np.ndarray:
     return longs(count, width, 0, count)
 
 
-def bags(row: int) -> np.ndarray:
+def bags(row: int, widths: int = BYTES) -> np.ndarray:
     """One bag of one row."""
-    return longs(1, 1, -1, -1, BYTES, 1, row)
+    return longs(1, 1, -1, -1, widths, 1, row)
 
 
 def floats(count: int) -> np.ndarray:
@@ -84,6 +86,10 @@ def floats(count: int) -> np.ndarray:
         (
             update_of(rows(1, 4), longs(1, 2, 1, 7), longs(3), bags(9), floats(6)),
             r"the update of shard 1 of 2 \(table 'b'\) has row 9 of 9",
+        ),
+        (
+            update_of(rows(1, 4), longs(1, 2, 1, 7), longs(3), bags(2**31 + 5, WIDE), floats(6)),
+            r"\(table 'b'\) has row 2147483653 of 9",
         ),
         (update_of(rows(1, 4), longs(1, 2, 1, 6), longs(3), bags(8)[:6], floats(6)), "malformed"),
         (update_of(rows(1, 4), longs(1, 2, 2, 7), longs(3), bags(8), floats(6)), "malformed bags"),
