@@ -118,9 +118,8 @@ class SortedOccurrences::Collector {
     in_bag_ = 0;
     bag_total_ = 0;
     bag_payload_ = next_payload_;
-    const bool in_order = weighted_            ? Read<true>(lookup, fault)
-                          : !ReadPlain(lookup) ? Read<false>(lookup, fault)
-                                               : true;
+    const bool in_order =
+        weighted_ ? Read<true>(lookup, fault) : ReadPlain(lookup) || Read<false>(lookup, fault);
     if (!weighted_) next_payload_ += lookup.bags.num_bags;
     if (fault->kind == BagFault::kNone && !in_order) fault->kind = BagFault::kPositionsOutOfOrder;
     return fault->kind == BagFault::kNone;
@@ -154,8 +153,9 @@ class SortedOccurrences::Collector {
   bool ReadLengths(const PooledGradient& lookup) {
     const int64_t* const ends = into_->ends_.data();
     bool has_empty = false;
-    for (int64_t bag = 0; bag < lookup.bags.num_bags; ++bag)
+    for (int64_t bag = 0; bag < lookup.bags.num_bags; ++bag) {
       has_empty |= ends[bag] == ends[bag + 1];
+    }
     if (has_empty && lookup.bags.filled_id >= 0) return false;
     if (!into_->has_scales_ && !into_->has_rows_) return true;
     for (int64_t bag = 0; bag < lookup.bags.num_bags; ++bag) {

@@ -21,6 +21,7 @@ using tensorflow::OpKernelContext;
 using tensorflow::Status;
 using tensorflow::Tensor;
 namespace errors = tensorflow::errors;
+
 class GroupCombineKernel : public PlacedGroupKernel {
  public:
   explicit GroupCombineKernel(OpKernelConstruction* ctx) : PlacedGroupKernel(ctx) {
@@ -39,7 +40,7 @@ class GroupCombineKernel : public PlacedGroupKernel {
     OP_REQUIRES_OK(ctx, ReadTables(ctx, inputs, &tables, &pooled));
     OP_REQUIRES_OK(ctx, AllocatePooled(ctx, attrs_, inputs, widths_, dtypes, &lookups));
     OP_REQUIRES_OK(ctx, NumberRows(ctx, pooled, &lookups));
-    NumberBags(pooled, &lookups, &numbers_of_bags);
+    NumberBags(tables, pooled, &lookups, &numbers_of_bags);
     DeviceThreads threads(ctx);
     const BagFault fault = GroupLookup(tables, lookups, BestRowKernels(), &threads);
     if (fault.kind != BagFault::kIdOutOfRange) {
@@ -110,7 +111,6 @@ class GroupCombineKernel : public PlacedGroupKernel {
       if (pooled[lookup.table]) continue;
       lookup.bags.ids = numbers;
       lookup.bags.wide_ids = false;
-      lookup.bags.filled_id = -1;  // of gradients only
       lookup.bags.default_id = lookup.bags.default_id < 0 ? -1 : *defaults;
       numbers += lookup.bags.num_ids;
       ++defaults;
@@ -119,13 +119,13 @@ class GroupCombineKernel : public PlacedGroupKernel {
   }
 
   // Where the server pooled, each bag has one id, the number of its row.
-  void NumberBags(const std::vector<bool>& pooled, std::vector<Lookup>* lookups,
-                  std::vector<int32_t>* numbers) const {
-    std::vector<int64_t> num_bags(attrs_.num_tables(), 0);
-    for (const Lookup& lookup : *lookups) {
-      if (pooled[lookup.table]) num_bags[lookup.table] += lookup.bags.num_bags;
+  void NumberBags(const std::vector<Table>& tables, const std::vector<bool>& pooled,
+                  std::vector<Lookup>* lookups, std::vector<int32_t>* numbers) const {
+    int64_t most_rows = 0;
+    for (int t = 0; t < attrs_.num_tables(); ++t) {
+      if (pooled[t]) most_rows = std::max(most_rows, tables[t].shards.num_rows());
     }
-    numbers->resize(*std::max_element(num_bags.begin(), num_bags.end()));
+    numbers->resize(most_rows);
     std::iota(numbers->begin(), numbers->end(), 0);
     std::vector<int64_t> next(attrs_.num_tables(), 0);
     for (Lookup& lookup : *lookups) {

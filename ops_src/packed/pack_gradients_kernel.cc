@@ -18,6 +18,7 @@ using tensorflow::OpKernelContext;
 using tensorflow::Status;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
+
 class GroupPackGradientsKernel : public SendingKernel {
  public:
   using SendingKernel::SendingKernel;
@@ -33,7 +34,7 @@ class GroupPackGradientsKernel : public SendingKernel {
     for (int t = 0; t < attrs_.num_tables(); ++t) tables[t].dim = dims[t];
     DeviceThreads threads(ctx);
     std::unique_ptr<Buffers> buffers = shelf_.Take();
-    const Parts parts = Part(tables, lookups, sizeof(float));
+    const Parts parts = Part(tables, lookups);
     GroupGradient gradient(tables, parts.by_rows, BestRowKernels(), &threads, &buffers->rows);
     const BagFault of_rows = gradient.Sort();
     const BagFault of_bags = ReadBags(tables, lookups, parts, &threads, &buffers->bags);
@@ -54,10 +55,7 @@ class GroupPackGradientsKernel : public SendingKernel {
   }
 
  private:
-  struct Buffers {
-    GroupGradient::Buffers rows;
-    std::vector<BagPacking> bags;
-  };
+  using Buffers = SendBuffers<GroupGradient::Buffers>;
 
   // `blocks[table]` are those of the table's shards.
   Status Allocate(OpKernelContext* ctx, const GroupGradient& gradient,

@@ -80,8 +80,7 @@ SendingKernel::SendingKernel(OpKernelConstruction* ctx) : PlacedGroupKernel(ctx)
 }
 
 SendingKernel::Parts SendingKernel::Part(const std::vector<GradientTable>& tables,
-                                         const std::vector<PooledGradient>& lookups,
-                                         int64_t element_bytes) {
+                                         const std::vector<PooledGradient>& lookups) {
   Parts parts;
   parts.traffic.resize(tables.size());
   for (int t = 0; t < attrs_.num_tables(); ++t) {
@@ -89,7 +88,7 @@ SendingKernel::Parts SendingKernel::Part(const std::vector<GradientTable>& table
     const int64_t rows = tables[t].shards.num_rows();
     traffic.can_pool =
         tables[t].shards.num_shards() == 1 && rows <= std::numeric_limits<int32_t>::max();
-    traffic.row_bytes = tables[t].dim * element_bytes;
+    traffic.row_bytes = tables[t].dim * ByteSize(tables[t].type);
     traffic.bytes_per_id = rows <= 1 << 8 ? 1 : rows <= 1 << 16 ? 2 : 4;
     for (int i : lookups_of(t)) {
       traffic.num_ids += lookups[i].bags.num_ids;

@@ -56,8 +56,14 @@ class SendingKernel : public PlacedGroupKernel {
     std::vector<int> row_places;          // where they are among all
   };
 
-  Parts Part(const std::vector<GradientTable>& tables, const std::vector<PooledGradient>& lookups,
-             int64_t element_bytes);
+  // Memory that is used again by the next call.
+  template <typename RowBuffers>
+  struct SendBuffers {
+    RowBuffers rows;
+    std::vector<BagPacking> bags;  // of each lookup
+  };
+
+  Parts Part(const std::vector<GradientTable>& tables, const std::vector<PooledGradient>& lookups);
 
   // The first fault of two, `of_rows` being one of `by_rows`.
   static BagFault FirstOf(BagFault of_rows, const BagFault& of_bags, const Parts& parts);

@@ -41,7 +41,7 @@ class GroupPrepareKernel : public SendingKernel {
     }
     DeviceThreads threads(ctx);
     std::unique_ptr<Buffers> buffers = shelf_.Take();
-    const Parts parts = Part(tables, lookups, sizeof(float));
+    const Parts parts = Part(tables, lookups);
     UniqueRows unique(tables, parts.by_rows, &threads, &buffers->rows);
     const BagFault of_rows = unique.Find();
     const BagFault of_bags = ReadBags(tables, lookups, parts, &threads, &buffers->bags);
@@ -58,10 +58,7 @@ class GroupPrepareKernel : public SendingKernel {
   }
 
  private:
-  struct Buffers {
-    UniqueRows::Buffers rows;
-    std::vector<BagPacking> bags;
-  };
+  using Buffers = SendBuffers<UniqueRows::Buffers>;
 
   // Where rows and bags of each table go.
   struct Requests {

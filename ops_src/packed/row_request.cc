@@ -109,6 +109,7 @@ std::string PoolBags(const std::vector<ServedShard>& shards,
   std::vector<Lookup> lookups;
   std::vector<const PackedBags*> packed;
   for (size_t i = 0; i < shards.size(); ++i) {
+    if (requested[i].bags.empty()) continue;
     tables[i].shards = TableShards(Partition::kMod, {shards[i].num_rows});
     tables[i].data.push_back(shards[i].data);
     tables[i].dim = shards[i].dim;
