@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from graph_opt.embedding.group_lookup import group_embedding_lookup_sparse
     from graph_opt.ops.library import load_library as load_op_library
     from graph_opt.passes.optimize import OptimizedGraph, optimize_graph_def
-    from graph_opt.passes.report import Report
+    from graph_opt.reporting.report import Report
     from graph_opt.runtime.mark import async_embedding_mark_node
     from graph_opt.runtime.metrics import buffer_metrics as metrics
     from graph_opt.runtime.staged import prefetch_join, staged
     from graph_opt.runtime.trace import trace_of as step_trace
     from graph_opt.session.installation import install, uninstall
     from graph_opt.session.live import optimize_graph
-    from graph_opt.session.live import report_of as report
     from graph_opt.session.prefetch_hook import make_prefetch_hook
     from graph_opt.session.session import InteractiveSession, Session
+    from graph_opt.session.treated_graphs import report_of as report
 
 __all__ = [
     "ConfigProto",
@@ -69,7 +69,7 @@ _MODULES = {
     "InteractiveSession": "graph_opt.session.session",
     "OptimizedGraph": "graph_opt.passes.optimize",
     "OptimizerOptions": "graph_opt.config",
-    "Report": "graph_opt.passes.report",
+    "Report": "graph_opt.reporting.report",
     "Session": "graph_opt.session.session",
     "async_embedding_mark_node": "graph_opt.runtime.mark",
     "group_embedding_column_scope": "graph_opt.embedding.column_scope",
@@ -82,7 +82,7 @@ _MODULES = {
     "optimize_graph": "graph_opt.session.live",
     "optimize_graph_def": "graph_opt.passes.optimize",
     "prefetch_join": "graph_opt.runtime.staged",
-    "report": "graph_opt.session.live:report_of",
+    "report": "graph_opt.session.treated_graphs:report_of",
     "staged": "graph_opt.runtime.staged",
     "step_trace": "graph_opt.runtime.trace:trace_of",
     "train": "graph_opt.train:",

@@ -21,15 +21,18 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "ops": frozenset(),
     "graph": frozenset(),
     "rules": frozenset({"graph"}),
-    "passes": frozenset({"rules", "graph", "config", "ops.stage_nodes", "ops.library"}),
+    "reporting": frozenset(),
+    "passes": frozenset(
+        {"rules", "graph", "config", "reporting", "ops.stage_nodes", "ops.library"}
+    ),
     "runtime": frozenset({"ops"}),
     "embedding": frozenset({"ops"}),
-    "inspect": frozenset({"passes", "graph", "ops.library"}),
+    "inspect": frozenset({"passes", "graph", "reporting", "ops.library"}),
     "session": frozenset(
-        {"passes", "runtime", "config", "graph", "inspect.dump", "embedding"}
+        {"passes", "runtime", "config", "graph", "reporting", "inspect.dump", "embedding"}
         | {"ops.packed_embedding", "ops.library"}
     ),
-    "cli": frozenset({"session", "inspect", "passes", "config"}),
+    "cli": frozenset({"session", "inspect", "passes", "config", "reporting"}),
     "train": frozenset({"session", "runtime"}),
 }
 PUBLIC_MODULES = frozenset({"graph_opt", "graph_opt.train"})

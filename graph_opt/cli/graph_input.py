@@ -11,7 +11,7 @@ from graph_opt.config import merge
 from graph_opt.inspect.graph_files import GraphFile, read_graph
 from graph_opt.inspect.shapes import with_shapes, without_shapes
 from graph_opt.passes.optimize import optimize_graph_def
-from graph_opt.passes.report import Report
+from graph_opt.reporting.report import Report
 
 
 class OptimizedFile(NamedTuple):

@@ -8,7 +8,7 @@ import json
 from graph_opt.cli.graph_input import optimize_file
 from graph_opt.inspect.graph_files import write_text
 from graph_opt.inspect.picture import regions_svg
-from graph_opt.inspect.tables import report_text
+from graph_opt.reporting.text import report_text
 
 
 def handle(options: argparse.Namespace) -> int:

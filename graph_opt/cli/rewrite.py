@@ -8,8 +8,8 @@ import sys
 from graph_opt.cli.exit_codes import REFUSED
 from graph_opt.cli.graph_input import optimize_file
 from graph_opt.inspect.graph_files import write_graph
-from graph_opt.inspect.tables import refusals_text
-from graph_opt.passes.report import Report
+from graph_opt.reporting.report import Report
+from graph_opt.reporting.text import refusals_text
 
 
 def handle(options: argparse.Namespace) -> int:

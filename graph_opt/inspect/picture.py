@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import List, NamedTuple, Sequence
 from xml.sax.saxutils import escape
 
-from graph_opt.inspect.tables import crossing_text
-from graph_opt.passes.report import Report, StageReport
+from graph_opt.reporting.outcomes import StageReport
+from graph_opt.reporting.report import Report
+from graph_opt.reporting.tables import crossing_text
 
 _WIDTH = 300
 _GAP = 190

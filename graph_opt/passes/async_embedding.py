@@ -18,16 +18,18 @@ from graph_opt.passes.pack_transfers import pack_transfers
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.prefetch_region import PrefetchRegion, RegionFinder
 from graph_opt.passes.protect_gathers import ExposedRead, exposed_reads
-from graph_opt.passes.report import (
+from graph_opt.passes.stage_rewrite import StageRequest, StageRewrite
+from graph_opt.passes.translation import Translation
+from graph_opt.passes.unused_gradients import UnusedGradients, unused_gradients
+from graph_opt.reporting.outcomes import (
     LEFT,
     MOVED,
     BoundaryTensor,
     LookupOutcome,
-    Report,
+    PackedTransfer,
     StageReport,
 )
-from graph_opt.passes.stage_rewrite import StageRequest, StageRewrite
-from graph_opt.passes.unused_gradients import UnusedGradients, unused_gradients
+from graph_opt.reporting.report import Report
 from graph_opt.rules import find_lookups
 from graph_opt.rules.lookup import Lookup
 
@@ -44,24 +46,24 @@ def async_embedding(state: PassState, options: SessionOptions) -> PassState:
     """
     if options.async_embedding is None:
         return state
-    planner = _Planner(state.view, options.async_embedding, state.report)
-    split, report = planner.plan()
-    state = state.rewritten(split, report)
-    if not report.stages:
-        return state
-    packing = pack_transfers(state.view, planner.not_run, report.stages[0].name)
-    report = dataclasses.replace(report, packed_transfers=packing.packed)
-    return state.rewritten(packing.rewrite, report)
+    planner = _Planner(state.view, options.async_embedding)
+    split = state.rewritten(planner.plan())
+    split = dataclasses.replace(split, translation=planner.translation(state.translation))
+    if not planner.stages:
+        return dataclasses.replace(split, report=planner.report(state.report))
+    packing = pack_transfers(split.view, split.translation.not_run, planner.stages[0].name)
+    report = planner.report(state.report, packing.packed)
+    return dataclasses.replace(split.rewritten(packing.rewrite), report=report)
 
 
 class _Planner:
     """One run of the passes over one graph."""
 
-    def __init__(self, view: GraphView, options: AsyncEmbeddingOptions, report: Report) -> None:
+    def __init__(self, view: GraphView, options: AsyncEmbeddingOptions) -> None:
         _refuse_rewritten(view)
-        self._before = report
         self._view = view
         self._options = options
+        self._search = find_lookups(view)
         self._flow: BatchFlow = batch_flow(view)
         self._exposed: List[ExposedRead] = exposed_reads(view)
         self._unused: UnusedGradients = unused_gradients(view)
@@ -69,20 +71,20 @@ class _Planner:
         self._inputs: List[Any] = []
         self._controls: List[Any] = []
         self._stages: List[StageReport] = []
-        self._fetches: Dict[str, str] = {}
-        self._hidden: Dict[str, None] = {}
+        self._taken: Dict[str, str] = {}
+        self._prefetched: Dict[str, None] = {}
         self._broken: Set[str] = set()
         self._stage_of: Dict[str, str] = {}
         self._refused: List[Tuple[Lookup, Refusal]] = []
 
     @property
-    def not_run(self) -> Set[str]:
-        """Nodes that no step runs any more, known once the plan is made."""
-        return self._broken.union(self._hidden)
+    def stages(self) -> Sequence[StageReport]:
+        """The stages made, known once the plan is made."""
+        return self._stages
 
-    def plan(self) -> Tuple[Rewrite, Report]:
-        """The rewrite that splits the graph, and the report."""
-        search = find_lookups(self._view)
+    def plan(self) -> Rewrite:
+        """The rewrite that splits the graph."""
+        search = self._search
         movability = Movability(self._view, self._options.threads_num)
         finder = RegionFinder(
             self._view, self._flow, search.lookups, movability, self._options.infer_io_stage
@@ -94,19 +96,28 @@ class _Planner:
         order = {name: i for i, name in enumerate(self._flow.order)}
         for region in found.regions:
             self._add_stage(region, order, next(names))
-        rewrite = Rewrite(tuple(self._nodes), tuple(self._inputs), tuple(self._controls))
-        warnings = () if search.lookups else (_NO_LOOKUP,)
-        report = dataclasses.replace(
-            self._before,
-            lookups=tuple(self._outcome(lookup) for lookup in search.lookups),
-            refusals=tuple(refusal.to_dict() for refusal in search.refusals),
+        return Rewrite(tuple(self._nodes), tuple(self._inputs), tuple(self._controls))
+
+    def translation(self, before: Translation) -> Translation:
+        """What names stand for once the plan is carried out."""
+        return dataclasses.replace(
+            before.with_dead(self._broken),
+            taken=dict(self._taken),
+            prefetched=frozenset(self._prefetched),
+        )
+
+    def report(self, before: Report, packed: Tuple[PackedTransfer, ...] = ()) -> Report:
+        """What became of each lookup."""
+        lookups, refusals = self._search.lookups, self._search.refusals
+        return dataclasses.replace(
+            before,
+            lookups=tuple(self._outcome(lookup) for lookup in lookups),
+            refusals=tuple(refusal.to_dict() for refusal in refusals),
             stages=tuple(self._stages),
             regions=self._regions(),
-            warnings=self._before.warnings + warnings,
-            fetches=self._fetches,
-            hidden=frozenset(self._hidden),
+            warnings=before.warnings + (() if lookups else (_NO_LOOKUP,)),
+            packed_transfers=packed,
         )
-        return rewrite, report
 
     def _add_stage(self, region: PrefetchRegion, order: Dict[str, int], name: str) -> None:
         boundary = BoundaryFinder(self._view, region, self._flow.masks, order, self._unused).find()
@@ -129,11 +140,11 @@ class _Planner:
         self._nodes.extend(rewrite.nodes)
         self._inputs.extend(rewrite.inputs)
         self._controls.extend(rewrite.controls)
-        self._hidden.update(boundary.hidden)
+        self._prefetched.update(boundary.hidden)
         self._broken.update(boundary.broken)
         self._stage_of.update((lookup.output.node, name) for lookup in region.lookups)
         takes = {str(tensor): _full_name(take) for tensor, take in builder.takes.items()}
-        self._fetches.update(takes)
+        self._taken.update(takes)
         self._stages.append(self._stage_report(region, boundary, builder, name))
 
     def _stage_report(

@@ -45,8 +45,8 @@ from graph_opt.passes.io_stages import batch_flow
 from graph_opt.passes.local_group import output_name
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.protect_gathers import exposed_reads
-from graph_opt.passes.report import Report
 from graph_opt.passes.unused_gradients import unused_gradients
+from graph_opt.reporting.report import Report
 from graph_opt.rules.row_gradient import Slices
 from graph_opt.rules.sparse_update import SparseUpdate, sparse_updates
 
@@ -70,13 +70,19 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
         fusion = _Fusion(state.view, search, options, parts)
         rewrite = fusion.rewrite()
         try:
-            fused = state.rewritten(rewrite, state.report)
+            fused = state.rewritten(rewrite)
         except GraphError:
             continue
         # tf.gradients forces gradients that nobody reads; they must not keep a lookup alive.
         forced = unused_gradients(fused.view).nodes
         dead = dead_nodes(fused.view, fusion.replaced.union(forced))
-        return dataclasses.replace(fused.without(dead), report=fusion.report(state.report, dead))
+        return dataclasses.replace(
+            fused.without(dead),
+            report=fusion.report(state.report, dead),
+            translation=dataclasses.replace(
+                fused.translation.with_dead(dead), substitutes=fusion.substitutes
+            ),
+        )
     left = left_lookups(search, _circle(search))
     return dataclasses.replace(state, report=dataclasses.replace(state.report, fused_lookups=left))
 
@@ -314,13 +320,17 @@ class _Fusion:
         for waiting in self._view.control_uses(source):
             self._controls.setdefault(waiting, {})[source] = to
 
+    @property
+    def substitutes(self) -> Dict[str, str]:
+        """Result of each fused lookup to the tensor that stands for it."""
+        return dict(self._outputs)
+
     def report(self, before: Report, dead: Set[str]) -> Report:
         """What became of each lookup."""
         freed = [read.gather for read in exposed_reads(self._view) if read.reduction in dead]
         return dataclasses.replace(
             before,
             fused_lookups=fused_lookups(self._search, self._outcome),
-            replaced=dict(self._outputs),
             whole_table_reads_removed=tuple(freed),
         )
 

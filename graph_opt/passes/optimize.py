@@ -14,7 +14,9 @@ from graph_opt.passes.async_embedding import async_embedding
 from graph_opt.passes.fuse_group_embedding import fuse_group_embedding
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.protect_gathers import protect_gathers
-from graph_opt.passes.report import Report, StageReport
+from graph_opt.passes.translation import UNCHANGED, Translation
+from graph_opt.reporting.outcomes import StageReport
+from graph_opt.reporting.report import Report
 
 
 class Pass(NamedTuple):
@@ -90,18 +92,20 @@ class Planned:
     Attributes:
       rewrites: To be applied one after the other; none where nothing is to be done.
       graph_def: The graph with all of them applied, verified.
-      report: What was found, moved and left alone.
+      translation: What the names of the given graph stand for in the rewritten one.
+      report: What was found, moved and left alone, for people.
     """
 
     rewrites: Tuple[Rewrite, ...]
     graph_def: Any
+    translation: Translation
     report: Report
 
 
 def plan(graph_def: Any, options: SessionOptions) -> Planned:
     """Runs the passes; raises what `optimize_graph_def` raises."""
     if options.async_embedding is None and options.group_embedding is None:
-        return Planned((), graph_def, Report(warnings=tuple(options.warnings)))
+        return Planned((), graph_def, UNCHANGED, Report(warnings=tuple(options.warnings)))
     started = time.perf_counter()
     load_library()  # The registry must know our ops before their dtypes are asked for.
     state = PassState.of(graph_def)
@@ -111,5 +115,8 @@ def plan(graph_def: Any, options: SessionOptions) -> Planned:
         state.report,
         warnings=tuple(options.warnings) + state.report.warnings,
         seconds=time.perf_counter() - started,
+        replaced=dict(state.translation.substitutes),
+        fetches=dict(state.translation.taken),
+        hidden=state.translation.prefetched,
     )
-    return Planned(state.rewrites, state.graph_def, report)
+    return Planned(state.rewrites, state.graph_def, state.translation, report)

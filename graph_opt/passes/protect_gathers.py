@@ -70,12 +70,13 @@ def ensure_shape(view: GraphView, rows: TensorRef, source: str, scope: str) -> A
 def protect_gathers(state: PassState, options: SessionOptions) -> PassState:
     """The graph with all exposed reads protected that some step still runs."""
     reads = exposed_reads(state.view)
-    staying = [read for read in reads if read.reduction not in state.report.hidden]
+    staying = [read for read in reads if read.reduction not in state.translation.prefetched]
     nodes, edits = protect(state.view, staying)
     report = dataclasses.replace(
         state.report, protected_gathers=tuple(read.gather for read in reads)
     )
-    return state.rewritten(Rewrite(tuple(nodes), tuple(edits)), report)
+    rewritten = state.rewritten(Rewrite(tuple(nodes), tuple(edits)))
+    return dataclasses.replace(rewritten, report=report)
 
 
 def protect(view: GraphView, reads: List[ExposedRead]) -> Tuple[List[Any], List[InputEdit]]:

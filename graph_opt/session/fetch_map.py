@@ -12,25 +12,26 @@ import collections
 from typing import Any, Deque, List, Set
 
 from graph_opt.compat import tf
+from graph_opt.passes.translation import Translation
 
 _NEIGHBOURS_NAMED = 4
 _MOST_OPERATIONS_SEARCHED = 2000
 
 
 class FetchMap:
-    """Fetches, targets and feeds of one graph, translated by its report.
+    """Fetches, targets and feeds of one graph, translated.
 
     Args:
       graph: The optimized graph.
-      report: Its report; None for a graph that was not optimized, where all stays as it is.
+      translation: What its names stand for; `UNCHANGED` for a graph that was not optimized.
     """
 
-    def __init__(self, graph: Any, report: Any) -> None:
+    def __init__(self, graph: Any, translation: Translation) -> None:
         self._graph = graph
-        self._fetches = {} if report is None else report.fetches
-        self._hidden = frozenset() if report is None else report.hidden
-        self._replaced = {} if report is None else report.replaced
-        self._boundary_operations = {name.rpartition(":")[0] for name in self._fetches}
+        self._substitutes = translation.substitutes
+        self._taken = translation.taken
+        self._prefetched = translation.prefetched
+        self._boundary_operations = {name.rpartition(":")[0] for name in self._taken}
 
     def fetched(self, tensor: Any) -> Any:
         """The tensor to fetch in place of `tensor`.
@@ -38,14 +39,14 @@ class FetchMap:
         Raises:
           tf.errors.InvalidArgumentError: its value exists in prefetch alone.
         """
-        if tensor.name in self._replaced:
-            tensor = self._graph.get_tensor_by_name(self._replaced[tensor.name])
-        if not self._fetches and not self._hidden:
+        if tensor.name in self._substitutes:
+            tensor = self._graph.get_tensor_by_name(self._substitutes[tensor.name])
+        if not self._taken and not self._prefetched:
             return tensor
-        take = self._fetches.get(tensor.name)
+        take = self._taken.get(tensor.name)
         if take is not None:
             return self._graph.get_tensor_by_name(take)
-        if self._is_hidden(tensor.name):
+        if self._is_prefetched(tensor.name):
             raise self._refusal("fetch", tensor.name, tensor.op)
         return tensor
 
@@ -55,14 +56,14 @@ class FetchMap:
         Raises:
           tf.errors.InvalidArgumentError: it runs in prefetch alone.
         """
-        replaced = [tensor.name for tensor in operation.outputs if tensor.name in self._replaced]
+        replaced = [tensor.name for tensor in operation.outputs if tensor.name in self._substitutes]
         if replaced:
-            operation = self._graph.get_tensor_by_name(self._replaced[replaced[0]]).op
+            operation = self._graph.get_tensor_by_name(self._substitutes[replaced[0]]).op
         for tensor in operation.outputs:
-            take = self._fetches.get(tensor.name)
+            take = self._taken.get(tensor.name)
             if take is not None:
                 return self._graph.get_tensor_by_name(take).op
-        if self._is_hidden(operation.name):
+        if self._is_prefetched(operation.name):
             raise self._refusal("run", operation.name, operation)
         return operation
 
@@ -73,17 +74,17 @@ class FetchMap:
           tf.errors.InvalidArgumentError: the tensor lives in prefetch, or is the result of a fused
             lookup.
         """
-        if tensor.name in self._replaced:
+        if tensor.name in self._substitutes:
             raise tf.errors.InvalidArgumentError(
                 None,
                 tensor.op,
                 "cannot feed '{}': it is the result of a lookup that is fused with others now, and "
                 "the model reads '{}' in its place. Feed that tensor, or keep the lookup as it is "
                 "by group_embedding_options.lookups".format(
-                    tensor.name, self._replaced[tensor.name]
+                    tensor.name, self._substitutes[tensor.name]
                 ),
             )
-        if tensor.name not in self._fetches and not self._is_hidden(tensor.name):
+        if tensor.name not in self._taken and not self._is_prefetched(tensor.name):
             return
         raise tf.errors.InvalidArgumentError(
             None,
@@ -94,8 +95,8 @@ class FetchMap:
             "graph_opt.staged(features, feed_dict={{...}})".format(tensor.name),
         )
 
-    def _is_hidden(self, name: str) -> bool:
-        return name in self._hidden or name.rpartition(":")[0] in self._hidden
+    def _is_prefetched(self, name: str) -> bool:
+        return name in self._prefetched or name.rpartition(":")[0] in self._prefetched
 
     def _refusal(self, verb: str, name: str, operation: Any) -> Exception:
         near = self._boundary_tensors_near(operation)
@@ -122,7 +123,7 @@ class FetchMap:
             operation = waiting.popleft()
             if operation.name in self._boundary_operations:
                 names = [output.name for output in operation.outputs]
-                found.extend(name for name in names if name in self._fetches)
+                found.extend(name for name in names if name in self._taken)
                 continue
             neighbours = [tensor.op for tensor in operation.inputs]
             neighbours += [user for output in operation.outputs for user in output.consumers()]

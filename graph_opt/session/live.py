@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import weakref
-from typing import Any, MutableMapping, Optional
+from typing import Any
 
 from graph_opt.compat import live_graph, tf
 from graph_opt.config.options import SessionOptions, session_options
@@ -11,11 +10,11 @@ from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.rewrite import Rewrite
 from graph_opt.inspect.dump import dump_graph, is_wanted
 from graph_opt.passes.optimize import plan
-from graph_opt.passes.report import Report
+from graph_opt.passes.translation import UNCHANGED
+from graph_opt.reporting.report import Report
 from graph_opt.session.graph_use import refuse_if_run
 from graph_opt.session.server_options import with_server_ops
-
-_reports: MutableMapping[Any, Report] = weakref.WeakKeyDictionary()
+from graph_opt.session.treated_graphs import note_treated
 
 
 def optimize_graph(graph: Any, config: Any, target: str = "") -> Report:
@@ -64,7 +63,7 @@ def optimize_with(graph: Any, options: SessionOptions, target: str = "") -> Repo
         apply_to_graph(graph, rewrite)
     if is_wanted():
         dump_graph(graph.as_graph_def(), "after")
-    _reports[graph] = planned.report
+    note_treated(graph, planned.translation, planned.report)
     tf.logging.info("graph_opt: %s", planned.report)
     return planned.report
 
@@ -75,7 +74,7 @@ def leave_alone(graph: Any, reason: str) -> Report:
     `optimize_graph` still does when it is asked to.
     """
     report = Report(warnings=(reason,))
-    _reports[graph] = report
+    note_treated(graph, UNCHANGED, report)
     return report
 
 
@@ -89,11 +88,6 @@ def apply_to_graph(graph: Any, rewrite: Rewrite) -> None:
         operation = graph.get_operation_by_name(control.node)
         sources = [source.name for source in operation.control_inputs]
         live_graph.set_control_inputs(graph, control.node, control.apply(sources))
-
-
-def report_of(graph: Optional[Any] = None) -> Optional[Report]:
-    """The report of the last optimization of a graph (the default graph if None), if any."""
-    return _reports.get(tf.get_default_graph() if graph is None else graph)
 
 
 def _refuse_finalized(graph: Any) -> None:

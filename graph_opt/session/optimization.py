@@ -11,7 +11,8 @@ from graph_opt.config.options import SessionOptions, session_options
 from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_TAKE
 from graph_opt.runtime.stages import stages_of
 from graph_opt.session import graph_use
-from graph_opt.session.live import leave_alone, optimize_with, report_of
+from graph_opt.session.live import leave_alone, optimize_with
+from graph_opt.session.treated_graphs import is_treated
 
 _TRAINS_NOTHING = (
     "the graph trains nothing, so its lookups are not prefetched: call "
@@ -96,7 +97,7 @@ def _wants_optimization(graph: Any, config: Any) -> bool:
     options = session_options(config)
     if options.async_embedding is None and options.group_embedding is None:
         return False
-    if report_of(graph) is not None:
+    if is_treated(graph):
         return False  # Once is enough: sessions are recovered, graphs used by several.
     return not any(stage.kind == _KIND_PREFETCH for stage in stages_of(graph))
 

@@ -19,10 +19,10 @@ from graph_opt.config import to_stock
 from graph_opt.session import graph_use
 from graph_opt.session.fetch_map import FetchMap
 from graph_opt.session.installed_config import checked_options, effective_config
-from graph_opt.session.live import report_of
 from graph_opt.session.optimization import optimize_before_first_run
 from graph_opt.session.stage_reach import StageReach, operations_behind
 from graph_opt.session.stage_threads import StageThreads
+from graph_opt.session.treated_graphs import translation_of
 
 _MOST_STEPS_KEPT = 512
 # Taken here, since `install` puts our own class under this name.
@@ -115,7 +115,7 @@ class _StagedSteps(SteppedSession):
     def _start_to_map(self, graph: Any) -> None:
         graph_use.note_run(graph)
         self._reach = StageReach(graph)
-        self._fetch_map = FetchMap(graph, report_of(graph))
+        self._fetch_map = FetchMap(graph, translation_of(graph))
         self._ran = True
 
     def _work_out(

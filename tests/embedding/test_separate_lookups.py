@@ -10,8 +10,8 @@ import pytest
 from graph_opt.compat import tf
 from graph_opt.embedding.group_lookup import LookupRequest, lookup_group
 from graph_opt.embedding.separate_lookups import is_elsewhere
-from graph_opt.session.live import report_of
 from graph_opt.session.session import Session
+from graph_opt.session.treated_graphs import report_of
 from tests.passes import fused_models as models
 from tests.session.parameter_servers import free_addresses, parameter_servers
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Dict, List, Tuple
 
 import pytest
 
 from graph_opt.compat import tf
 from graph_opt.config import ConfigProto
-from graph_opt.passes.optimize import optimize_graph_def
+from graph_opt.config.options import session_options
+from graph_opt.passes.optimize import PASSES, optimize_graph_def
+from graph_opt.passes.pass_state import PassState
+from graph_opt.reporting.report import Report
 from graph_opt.session.live import optimize_graph
 from tests.passes import models
 
@@ -119,3 +123,23 @@ def test_regions_count_every_node_once() -> None:
     models.safe_model()
     size = len(tf.get_default_graph().as_graph_def().node)
     assert sum(models.optimized().report.regions.values()) == size
+
+
+def test_no_pass_acts_on_the_report() -> None:
+    inputs = models.features()
+    wide = tf.nn.embedding_lookup(models.table("wide"), inputs["other"])
+    deep = tf.nn.safe_embedding_lookup_sparse(
+        models.table("deep", resource=True), tf.sparse.from_dense(inputs["ids"])
+    )
+    models.train([wide, deep], inputs)
+    config = models.config()
+    config.graph_options.optimizer_options.do_group_embedding = True
+    graph_def = tf.get_default_graph().as_graph_def(add_shapes=True)
+    result = optimize_graph_def(graph_def, config)
+    state = PassState.of(graph_def)
+    for one in PASSES:
+        state = one.run(dataclasses.replace(state, report=Report()), session_options(config))
+    assert result.report.fused and result.report.moved
+    assert state.graph_def == result.graph_def
+    assert state.translation.taken == result.report.fetches
+    assert set(result.report.replaced) == {wide.name, deep.name}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graph_opt.compat import tf
-from graph_opt.passes.report import Report
+from graph_opt.reporting.report import Report
 from graph_opt.session.live import optimize_graph
 from tests.passes import models
 

@@ -9,7 +9,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import legacy_names, tf
-from graph_opt.session.live import report_of
+from graph_opt.session.treated_graphs import report_of
 from tests.repository_checks import attributes_of_loaded_modules, changes_between
 from tests.session.small_model import (
     SmallModel,

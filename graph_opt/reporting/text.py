@@ -1,18 +1,28 @@
-"""Reports as text, laid out for reading."""
+"""The one renderer of reports: texts for people, and JSON."""
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence
+import json
+from typing import TYPE_CHECKING, Any, Dict, List, Sequence
 
-from graph_opt.passes.report import (
-    BoundaryTensor,
+from graph_opt.reporting.outcomes import (
+    FUSED_PART,
+    NO_PART,
     FusedLookup,
     LookupOutcome,
-    Report,
     StageReport,
 )
+from graph_opt.reporting.tables import crossing_text, shape_text, table
+
+if TYPE_CHECKING:
+    from graph_opt.reporting.report import Report
 
 REGIONS = ("io", "prefetch", "main")
+
+
+def json_text(plain: Dict[str, Any]) -> str:
+    """Plain dicts, lists, strings and numbers as indented JSON."""
+    return json.dumps(plain, indent=2, sort_keys=True)
 
 
 def report_text(report: Report, title: str) -> str:
@@ -36,6 +46,26 @@ def report_text(report: Report, title: str) -> str:
     return "\n\n".join(block for block in blocks if block)
 
 
+def brief_text(report: Report) -> str:
+    """What was fused and moved in a few lines, and a line for each refusal and warning."""
+    lines = []
+    if report.fused_lookups:
+        lines.extend(_fusion_lines(report))
+    if report.lookups or not report.fused_lookups:
+        lines.append(
+            "async embedding: {} of {} lookups moved, {} stages".format(
+                len(report.moved), len(report.lookups), len(report.stages)
+            )
+        )
+    lines[0] = "{}, {:.2f} s".format(lines[0], report.seconds)
+    for stage in report.stages:
+        lines.extend(_stage_lines(stage))
+    lines.extend(_transfer_lines(report))
+    lines.extend(_left_lines(report))
+    lines.extend("warning: " + warning for warning in report.warnings)
+    return "\n".join(lines)
+
+
 def refusals_text(report: Report) -> str:
     """What was left alone and why, one line each; "" if nothing was."""
     rows = [
@@ -50,46 +80,6 @@ def refusals_text(report: Report) -> str:
     ]
     rows += [[refusal["node"], refusal["code"], _reason(refusal)] for refusal in report.refusals]
     return table(["left alone", "code", "reason"], rows) if rows else ""
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Columns as wide as their widest cell; columns of numbers are aligned to the right."""
-    cells = [[str(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in [list(header)] + cells) for i in range(len(header))]
-    right = [
-        bool(rows) and all(isinstance(row[i], int) for row in rows) for i in range(len(header))
-    ]
-    lines = []
-    for row in [list(header)] + cells:
-        aligned = [
-            cell.rjust(width) if to_right else cell.ljust(width)
-            for cell, width, to_right in zip(row, widths, right)
-        ]
-        lines.append("  ".join(aligned).rstrip())
-    return "\n".join(lines)
-
-
-def bytes_text(count: int) -> str:
-    """A number of bytes for people: `512 B`, `1.5 KiB`, `12.2 MiB`."""
-    size = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024 or unit == "GiB":
-            return "{} B".format(count) if unit == "B" else "{:.1f} {}".format(size, unit)
-        size /= 1024
-    raise AssertionError("unreachable")
-
-
-def crossing_text(tensors: Sequence[BoundaryTensor]) -> str:
-    """Bytes that these tensors carry each step, as far as the shapes tell."""
-    known = sum(tensor.bytes for tensor in tensors if tensor.bytes is not None)
-    per_row = sum(tensor.bytes_per_row or 0 for tensor in tensors if tensor.bytes is None)
-    unknown = sum(1 for tensor in tensors if tensor.bytes is None and not tensor.bytes_per_row)
-    parts = [bytes_text(known)] if known or not (per_row or unknown) else []
-    if per_row:
-        parts.append("{} a row".format(bytes_text(per_row)))
-    if unknown:
-        parts.append("{} of unknown size".format(unknown))
-    return " + ".join(parts)
 
 
 def _regions(report: Report) -> str:
@@ -162,12 +152,65 @@ def _stage(stage: StageReport) -> str:
     return title + "\n" + table(["boundary tensor", "dtype", "shape", "each step"], rows)
 
 
-def shape_text(shape: Optional[Sequence[Optional[int]]]) -> str:
-    """`[?, 16]`, or `?` for an unknown rank."""
-    if shape is None:
-        return "?"
-    return "[{}]".format(", ".join("?" if size is None else str(size) for size in shape))
-
-
 def _reason(refusal: Any) -> str:
     return "at {node}: need {need}, saw {saw}".format(**refusal)
+
+
+def _fusion_lines(report: Report) -> List[str]:
+    groups = {lookup.group for lookup in report.fused}
+    lines = [
+        "group embedding: {} of {} lookups fused into {} ops".format(
+            len(report.fused), len(report.fused_lookups), len(groups)
+        )
+    ]
+    trained = [lookup for lookup in report.fused if lookup.gradient != NO_PART]
+    for part in ("gradient", "update"):
+        fused = sum(getattr(lookup, part) == FUSED_PART for lookup in trained)
+        if trained:
+            lines.append("  {}s fused: {} of {}".format(part, fused, len(trained)))
+    if report.whole_table_reads_removed:
+        lines.append(
+            "  {} lookups freed from reads of whole tables".format(
+                len(report.whole_table_reads_removed)
+            )
+        )
+    for lookup in report.fused_lookups:
+        for refusal in lookup.refusals:
+            reason = "{code} at {node}: need {need}, saw {saw}".format(**refusal)
+            lines.append("  not fused: {} ({}): {}".format(lookup.name, lookup.api, reason))
+    return lines
+
+
+def _stage_lines(stage: StageReport) -> List[str]:
+    source = " (IO stage put there by the pass)" if stage.inferred else ""
+    return [
+        "  stage {}: batches of {}{}, {} nodes in prefetch, {} tensors cross".format(
+            stage.name, stage.io_source, source, stage.nodes, len(stage.boundary)
+        )
+    ]
+
+
+def _transfer_lines(report: Report) -> List[str]:
+    return [
+        "  {} {} tensors from {} to {} travel as one".format(
+            transfer.tensors, transfer.dtype, transfer.source, transfer.target
+        )
+        for transfer in report.packed_transfers
+    ]
+
+
+def _left_lines(report: Report) -> List[str]:
+    lines = []
+    for lookup in report.lookups:
+        if lookup.refusal is not None:
+            reason = "{code} at {node}: need {need}, saw {saw}".format(**lookup.refusal)
+            lines.append("  left in main: {} ({}): {}".format(lookup.name, lookup.api, reason))
+    for refusal in report.refusals:
+        lines.append("  left alone: {code} at {node}: need {need}, saw {saw}".format(**refusal))
+    if report.protected_gathers:
+        lines.append(
+            "  {} gathers kept from becoming whole-table reads".format(
+                len(report.protected_gathers)
+            )
+        )
+    return lines

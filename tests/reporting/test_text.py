@@ -7,8 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from graph_opt.inspect.picture import regions_svg
-from graph_opt.inspect.tables import bytes_text, crossing_text, report_text, shape_text, table
-from graph_opt.passes.report import (
+from graph_opt.reporting.outcomes import (
     FUSED_PART,
     LEFT,
     MOVED,
@@ -16,9 +15,11 @@ from graph_opt.passes.report import (
     BoundaryTensor,
     FusedLookup,
     LookupOutcome,
-    Report,
     StageReport,
 )
+from graph_opt.reporting.report import Report
+from graph_opt.reporting.tables import bytes_text, crossing_text, shape_text, table
+from graph_opt.reporting.text import report_text
 
 
 def _report() -> Report:

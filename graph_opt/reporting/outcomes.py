@@ -1,0 +1,125 @@
+"""What became of lookups, tensors and stages, as data for people."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Dict, Optional, Tuple
+
+MOVED = "moved"
+LEFT = "left in main"
+FUSED_PART = "fused"
+STOCK_PART = "stock"
+NO_PART = "none"
+
+
+@dataclasses.dataclass(frozen=True)
+class LookupOutcome:
+    """One recognised lookup: where it is and what became of it.
+
+    Attributes:
+      name: Label for people, from the output's name.
+      api: The TensorFlow call it stems from, such as `tf.nn.embedding_lookup_sparse`.
+      tables: Names of the variables it reads.
+      combiner: `sum`, `mean`, `sqrtn`, or None where nothing is combined.
+      output: Name of the tensor with the result.
+      device: Device of the table, '' where none is asked for.
+      outcome: `moved` or `left in main`.
+      stage: Name of the stage that computes it, '' if left.
+      refusal: code, node, need and saw; None if moved.
+    """
+
+    name: str
+    api: str
+    tables: Tuple[str, ...]
+    combiner: Optional[str]
+    output: str
+    device: str
+    outcome: str
+    stage: str = ""
+    refusal: Optional[Dict[str, str]] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class FusedLookup:
+    """One lookup of the model and which of its parts became part of an op for many.
+
+    Attributes:
+      name: Label for people.
+      api: The TensorFlow call it stems from.
+      tables: Names of the variables it reads.
+      combiner: `sum`, `mean`, `sqrtn`, or None where nothing is combined.
+      output: Name of the tensor with the result in the model.
+      group: Node that looks it up now, '' where the lookup stays as it is.
+      gradient: `fused`, `stock`, or `none` where nothing trains it.
+      update: The same for the optimizer's update of its tables.
+      refusals: Why parts stay: code, node, need and saw.
+    """
+
+    name: str
+    api: str
+    tables: Tuple[str, ...]
+    combiner: Optional[str]
+    output: str
+    group: str = ""
+    gradient: str = NO_PART
+    update: str = NO_PART
+    refusals: Tuple[Dict[str, str], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class BoundaryTensor:
+    """A tensor that crosses from prefetch to main each step.
+
+    Attributes:
+      name: Its name in the user's graph.
+      take: The output of the stage's take that carries it.
+      dtype: TensorFlow's dtype name.
+      shape: Static shape, None for an unknown dimension; None for unknown rank.
+      bytes: Bytes a step; None where a dimension is unknown.
+      bytes_per_row: Bytes for each unit of the first dimension when only that one is unknown.
+    """
+
+    name: str
+    take: str
+    dtype: str
+    shape: Optional[Tuple[Optional[int], ...]]
+    bytes: Optional[int]
+    bytes_per_row: Optional[int]
+
+
+@dataclasses.dataclass(frozen=True)
+class StageReport:
+    """One prefetch stage.
+
+    Attributes:
+      name: Name of the stage and of its buffer.
+      io_source: The node that hands out its batches.
+      io_stage: Stage whose buffer it takes from, '' for a buffer that no stage of ours fills.
+      inferred: Whether the pass put that IO stage there.
+      nodes: Number of nodes in the prefetch region.
+      boundary: What crosses.
+    """
+
+    name: str
+    io_source: str
+    io_stage: str
+    inferred: bool
+    nodes: int
+    boundary: Tuple[BoundaryTensor, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class PackedTransfer:
+    """Tensors that travel between two tasks as one.
+
+    Attributes:
+      source: Device that sends.
+      target: Device that receives.
+      dtype: TensorFlow's dtype name.
+      tensors: How many tensors, and calls before.
+    """
+
+    source: str
+    target: str
+    dtype: str
+    tensors: int

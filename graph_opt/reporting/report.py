@@ -1,0 +1,74 @@
+"""What a pass saw and did, as data for people: nothing in graph_opt acts on it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, FrozenSet, Tuple
+
+from graph_opt.reporting import text
+from graph_opt.reporting.outcomes import (
+    MOVED,
+    FusedLookup,
+    LookupOutcome,
+    PackedTransfer,
+    StageReport,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """The outcome of all passes on one graph.
+
+    Attributes:
+      lookups: Every lookup found.
+      refusals: What was left alone without being a lookup of its own (functions, loops).
+      stages: The prefetch stages made.
+      regions: Number of nodes in `io`, `prefetch` and `main`.
+      warnings: For people.
+      seconds: Time the passes took.
+      fetches: Original tensor name to the take's tensor that carries it.
+      hidden: Names of nodes whose values exist in prefetch alone.
+      protected_gathers: Gathers saved from being turned into whole-table reads.
+      packed_transfers: What crosses between tasks as one tensor in place of many.
+      fused_lookups: Every lookup that the model has, where lookups were to be fused.
+      replaced: Output of a fused lookup to the tensor that stands for it.
+      whole_table_reads_removed: Gathers that TensorFlow would have turned into reads of whole
+        tables, and that are fused now.
+    """
+
+    lookups: Tuple[LookupOutcome, ...] = ()
+    refusals: Tuple[Dict[str, str], ...] = ()
+    stages: Tuple[StageReport, ...] = ()
+    regions: Dict[str, int] = dataclasses.field(default_factory=dict)
+    warnings: Tuple[str, ...] = ()
+    seconds: float = 0.0
+    fetches: Dict[str, str] = dataclasses.field(default_factory=dict)
+    hidden: FrozenSet[str] = frozenset()
+    protected_gathers: Tuple[str, ...] = ()
+    packed_transfers: Tuple[PackedTransfer, ...] = ()
+    fused_lookups: Tuple[FusedLookup, ...] = ()
+    replaced: Dict[str, str] = dataclasses.field(default_factory=dict)
+    whole_table_reads_removed: Tuple[str, ...] = ()
+
+    @property
+    def fused(self) -> Tuple[FusedLookup, ...]:
+        """The lookups that are part of a fused op."""
+        return tuple(lookup for lookup in self.fused_lookups if lookup.group)
+
+    @property
+    def moved(self) -> Tuple[LookupOutcome, ...]:
+        """The lookups that run in prefetch."""
+        return tuple(lookup for lookup in self.lookups if lookup.outcome == MOVED)
+
+    def to_dict(self) -> Dict[str, Any]:
+        """Plain dicts, lists, strings and numbers."""
+        plain = dataclasses.asdict(self)
+        plain["hidden"] = sorted(self.hidden)
+        return plain
+
+    def to_json(self) -> str:
+        """The report as indented JSON."""
+        return text.json_text(self.to_dict())
+
+    def __str__(self) -> str:
+        return text.brief_text(self)

@@ -1,0 +1,54 @@
+"""Texts laid out in columns, and the cells in them."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence
+
+from graph_opt.reporting.outcomes import BoundaryTensor
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Columns as wide as their widest cell; columns of numbers are aligned to the right."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in [list(header)] + cells) for i in range(len(header))]
+    right = [
+        bool(rows) and all(isinstance(row[i], int) for row in rows) for i in range(len(header))
+    ]
+    lines = []
+    for row in [list(header)] + cells:
+        aligned = [
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(row, widths, right)
+        ]
+        lines.append("  ".join(aligned).rstrip())
+    return "\n".join(lines)
+
+
+def bytes_text(count: int) -> str:
+    """A number of bytes for people: `512 B`, `1.5 KiB`, `12.2 MiB`."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            return "{} B".format(count) if unit == "B" else "{:.1f} {}".format(size, unit)
+        size /= 1024
+    raise AssertionError("unreachable")
+
+
+def crossing_text(tensors: Sequence[BoundaryTensor]) -> str:
+    """Bytes that these tensors carry each step, as far as the shapes tell."""
+    known = sum(tensor.bytes for tensor in tensors if tensor.bytes is not None)
+    per_row = sum(tensor.bytes_per_row or 0 for tensor in tensors if tensor.bytes is None)
+    unknown = sum(1 for tensor in tensors if tensor.bytes is None and not tensor.bytes_per_row)
+    parts = [bytes_text(known)] if known or not (per_row or unknown) else []
+    if per_row:
+        parts.append("{} a row".format(bytes_text(per_row)))
+    if unknown:
+        parts.append("{} of unknown size".format(unknown))
+    return " + ".join(parts)
+
+
+def shape_text(shape: Optional[Sequence[Optional[int]]]) -> str:
+    """`[?, 16]`, or `?` for an unknown rank."""
+    if shape is None:
+        return "?"
+    return "[{}]".format(", ".join("?" if size is None else str(size) for size in shape))
