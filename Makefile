@@ -3,6 +3,7 @@
 #
 #   PYTHON      interpreter for the virtual environment (default: the first of python3.11,
 #               python3.10, python3.9, python3 that will do)
+#   WORKERS     processes that run tests side by side (default: as many as there are cores, 8 at most)
 #   TENSORFLOW  tensorflow-cpu (default) or tensorflow, the wheel for GPUs
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -11,6 +12,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 PYTHON ?=
+WORKERS ?= auto
 TENSORFLOW ?= tensorflow-cpu
 
 # The two wheels hold the same files, so each has an environment of its own.
@@ -28,6 +30,7 @@ RUN := $(VENV)/bin/python
 PIP := tools/setup/quietly.sh $(VENV)/setup.log $(RUN) -m pip
 INSTALL := $(PIP) install --constraint constraints.txt
 PYTEST := $(RUN) -m pytest -q -ra
+SIDE_BY_SIDE := -n $(WORKERS) --maxprocesses=8 --dist worksteal
 NATIVE_SOURCES := $(shell find ops_src -type f -not -path '*/__pycache__/*')
 CLANG_FORMATTED := $(shell find ops_src tests tools -name '*.cc' -o -name '*.h' -o -name '*.cu')
 
@@ -39,10 +42,10 @@ demo: $(VENV)/.built ## Train the demo model with the stock session and with gra
 	@$(RUN) -m examples.dlrm.demo
 
 test: $(VENV)/.built ## Run the quick tests
-	@$(PYTEST) -m "not slow" tests
+	@$(PYTEST) $(SIDE_BY_SIDE) -m "not slow" tests
 
-test-all: $(VENV)/.built ## Run all tests, the slow ones too
-	@$(PYTEST) tests
+test-all: test ## Run all tests, the slow ones too, which have the machine to themselves
+	@$(PYTEST) -m slow tests
 
 lint: $(VENV)/.with-lint ## Check style, types and formatting; change nothing
 	@$(RUN) -m ruff check .

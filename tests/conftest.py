@@ -1,10 +1,12 @@
-"""What all tests share: quiet logs, seeds, a fresh graph each, the shared data, a thread check."""
+"""What all tests share: quiet logs, seeds, a fresh graph each, shared files, a thread check."""
 # ruff: noqa: E402 (the environment must be set before the imports that read it)
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -15,14 +17,27 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(REPOSITORY / "build" / "hypothesis"))
 
+
+def threads_for(cores: int, workers: int) -> int:
+    """TensorFlow's threads in each of `workers` processes; two, so that things happen at once."""
+    return min(cores, max(2, cores // workers))
+
+
+CORES = len(os.sched_getaffinity(0))
+THREADS = threads_for(CORES, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+os.environ.setdefault("TF_NUM_INTEROP_THREADS", str(THREADS))
+os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(THREADS))
+
 import hypothesis
 import numpy as np
 import pytest
 
 from graph_opt.compat import tf
 
+MakeFiles = Callable[[Path], object]
+MadeOnce = Callable[[str, MakeFiles], Path]
 SEED = 20201
-THREAD_END_SECONDS = 5.0
+THREAD_END_SECONDS = 30.0
 # TensorFlow keeps the writers of event files, with their threads, for the rest of the process.
 THREADS_OF_TENSORFLOW = ("EventLoggerThread",)
 
@@ -50,6 +65,27 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("no shared data beside the checkout")
     return folder
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
+    """A function of a name and of what fills a folder: it does so once for all worker processes."""
+    root = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent
+
+    def folder_of(name: str, make: MakeFiles) -> Path:
+        folder = root / ("made_" + name)
+        with open(str(folder) + ".lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (folder / "made").exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                make(folder)
+                (folder / "made").touch()
+        return folder
+
+    return folder_of
 
 
 @pytest.fixture

@@ -200,7 +200,7 @@ def test_a_reader_that_has_gone_is_no_error(graph_file: Path) -> None:
     process.stdout.close()
     error = process.stderr.read()
     process.stderr.close()
-    assert (process.wait(timeout=60), error) == (0, b"")
+    assert (process.wait(timeout=300), error) == (0, b"")
 
 
 def test_a_graph_with_its_own_io_stage_keeps_static_shapes(
@@ -219,7 +219,7 @@ open(sys.argv[1], "wb").write(tf.get_default_graph().as_graph_def().SerializeToS
 """
     path = str(tmp_path / "staged.pb")
     environment = dict(os.environ, PYTHONPATH=str(REPOSITORY))
-    subprocess.run([sys.executable, "-c", program, path], env=environment, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program, path], env=environment, check=True, timeout=300)
     assert main(["inspect", path]) == 0
     out = capsys.readouterr().out
     assert "batches of staged/TensorBufferTake" in out

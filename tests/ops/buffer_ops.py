@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List
 from graph_opt.compat import tf
 from graph_opt.ops import tensor_buffer
 
-MOST_SECONDS = 60.0
+MOST_SECONDS = 300.0
 
 
 class BufferOps:

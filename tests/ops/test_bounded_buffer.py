@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Dict, List, Sequence
 
 import pytest
+
+from tests.conftest import MadeOnce
 
 HERE = Path(__file__).resolve().parent
 OPS_SRC = HERE.parents[1] / "ops_src"
@@ -24,7 +27,7 @@ def build(source: Path, folder: Path, flags: Sequence[str]) -> Path:
     program = folder / source.stem
     command: List[str] = ["c++", "-std=c++14", "-Wall", "-Wextra", "-Werror", "-pthread"]
     command += list(flags) + ["-I", str(OPS_SRC), str(source), "-o", str(program)]
-    subprocess.run(command, check=True, timeout=300)
+    subprocess.run(command, check=True, timeout=900)
     return program
 
 
@@ -35,15 +38,19 @@ def run(program: Path, *arguments: str) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=300,
+        timeout=900,
     )
     assert ran.returncode == 0, ran.stdout
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Dict[Path, Path]:
-    folder = tmp_path_factory.mktemp("bounded_buffer")
-    return {source: build(source, folder, ["-O1"]) for source in SOURCES}
+def programs(made_once: MadeOnce) -> Dict[Path, Path]:
+    def make(folder: Path) -> None:
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda source: build(source, folder, ["-O1"]), SOURCES))
+
+    folder = made_once("bounded_buffer", make)
+    return {source: folder / source.stem for source in SOURCES}
 
 
 @pytest.mark.parametrize(

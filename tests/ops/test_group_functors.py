@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import platform
 import subprocess
+from functools import partial
 from pathlib import Path
-from typing import List, Sequence
+from typing import Iterable, Sequence, Tuple
 
 import pytest
+
+from tests.conftest import MadeOnce
 
 HERE = Path(__file__).resolve().parent
 OPS_SRC = HERE.parents[1] / "ops_src"
@@ -15,6 +18,7 @@ FLAGS = ["-std=c++14", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-pth
 AVX2 = ["-mavx2", "-mf16c"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"]
 SETS = {"rows/row_kernels_avx2.cc": AVX2, "rows/row_kernels_avx512.cc": AVX512}
+QUICK = ("-O1",)
 FUNCTORS = [
     "apply/group_apply.cc",
     "lookup/bag_order.cc",
@@ -27,41 +31,54 @@ FUNCTORS = [
 ]
 
 
+def compile_all(sources: Iterable[Path], flags: Sequence[str], folder: Path) -> None:
+    """Compiles sources side by side, each instruction set with its own flags."""
+    running = []
+    for source in sources:
+        own = SETS.get("rows/" + source.name, [])
+        command = ["c++", *FLAGS, *flags, *own, "-I", str(OPS_SRC), "-I", str(HERE)]
+        output = str(folder / (source.stem + ".o"))
+        running.append(subprocess.Popen([*command, "-c", str(source), "-o", output]))
+    assert [one.wait(timeout=900) for one in running] == [0] * len(running)
+
+
 def build(
-    folder: Path,
+    made_once: MadeOnce,
+    program: Path,
     flags: Sequence[str],
     test: str = "group_functors_test.cc",
-    functors: Sequence[str] = FUNCTORS,
+    others: Sequence[str] = (),
 ) -> Path:
-    """Compiles the test with the functors, each instruction set with its own flags."""
-    own = SETS if platform.machine() == "x86_64" else {}
-    sources = [OPS_SRC / source for source in [*functors, *own]] + [HERE / test]
-    running = []
-    objects: List[str] = []
-    for source in sources:
-        objects.append(str(folder / (source.stem + ".o")))
-        special = own.get("rows/" + source.name, [])
-        command = ["c++", *FLAGS, *flags, *special, "-I", str(OPS_SRC), "-I", str(HERE)]
-        running.append(subprocess.Popen([*command, "-c", str(source), "-o", objects[-1]]))
-    assert [one.wait(timeout=300) for one in running] == [0] * len(running)
-    program = folder / Path(test).stem
-    subprocess.run(["c++", *flags, "-pthread", *objects, "-o", str(program)], check=True)
+    """Links a test with the functors of group lookups, which are compiled once, and `others`."""
+    own = list(SETS) if platform.machine() == "x86_64" else []
+    shared = [OPS_SRC / source for source in [*FUNCTORS, *own]]
+    objects = made_once("functors" + "".join(flags), partial(compile_all, shared, flags))
+    compile_all([HERE / test, *(OPS_SRC / source for source in others)], flags, program.parent)
+    linked = [*objects.glob("*.o"), *program.parent.glob("*.o")]
+    command = ["c++", *flags, "-pthread", *map(str, linked), "-o", str(program)]
+    subprocess.run(command, check=True, timeout=900)
     return program
+
+
+def sanitized(sanitizer: str) -> Tuple[str, ...]:
+    return ("-O1", "-g", "-fsanitize=" + sanitizer, "-fno-sanitize-recover=all")
 
 
 def run(program: Path) -> None:
     """Runs it and shows what it says when it fails."""
     ran = subprocess.run(
-        [str(program)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600
+        [str(program)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1800
     )
     assert ran.returncode == 0, ran.stdout
 
 
-def test_group_functors(tmp_path: Path) -> None:
-    run(build(tmp_path, ["-O1"]))
+def test_group_functors(made_once: MadeOnce, tmp_path: Path) -> None:
+    run(build(made_once, tmp_path / "test", QUICK))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
-def test_group_functors_under_a_sanitizer(tmp_path: Path, sanitizer: str) -> None:
-    run(build(tmp_path, ["-O1", "-g", "-fsanitize=" + sanitizer, "-fno-sanitize-recover=all"]))
+def test_group_functors_under_a_sanitizer(
+    made_once: MadeOnce, tmp_path: Path, sanitizer: str
+) -> None:
+    run(build(made_once, tmp_path / "test", sanitized(sanitizer)))

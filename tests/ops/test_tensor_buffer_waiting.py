@@ -89,7 +89,7 @@ def test_closing_the_session_ends_waits() -> None:
         for put in puts:
             with pytest.raises(tf.errors.CancelledError):
                 result(put)
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 60
 
 
 def test_waiting_holds_no_thread() -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import sys
+import contextlib
 import time
-from typing import Any, Iterator, List
+from typing import Any
 
 import pytest
 
@@ -23,6 +21,7 @@ from tests.runtime.sources import (
     prefetching,
     runner_of,
 )
+from tests.session.parameter_servers import free_addresses, parameter_servers
 
 
 def test_kinds_of_sessions_are_told_apart(server: Any) -> None:
@@ -75,62 +74,13 @@ def test_the_hook_forgotten_is_an_error_within_seconds(server: Any) -> None:
             session.run(taken)
 
 
-PARAMETER_SERVER = """
-import sys
-import tensorflow.compat.v1 as tf
-
-cluster = tf.train.ClusterSpec({"ps": [sys.argv[1]], "worker": [sys.argv[2]]})
-server = tf.train.Server(cluster, "ps", 0)
-print("ready", flush=True)
-server.join()
-"""
-
-
-def free_port() -> str:
-    """Address of a port that the system chose."""
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        return "localhost:{}".format(probe.getsockname()[1])
-
-
-class ParameterServer:
-    """A parameter server in a process of its own, that a test may kill and start again."""
-
-    def __init__(self, address: str, worker: str) -> None:
-        self._arguments = [sys.executable, "-c", PARAMETER_SERVER, address, worker]
-        self.start()
-
-    def start(self) -> None:
-        """Starts the process and waits until it listens."""
-        self._process = subprocess.Popen(
-            self._arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == b"ready\n"
-
-    def kill(self) -> None:
-        """Ends the process as a lost machine would."""
-        self._process.kill()
-        self._process.wait()
-
-
-@pytest.fixture
-def addresses() -> List[str]:
-    return [free_port(), free_port()]
-
-
-@pytest.fixture
-def parameter_server(addresses: List[str]) -> Iterator[ParameterServer]:
-    process = ParameterServer(*addresses)
-    yield process
-    process.kill()
-
-
 @pytest.mark.slow
 def test_training_goes_on_after_the_parameter_server_was_lost(
-    parameter_server: ParameterServer, addresses: List[str], tmp_path: Any
+    tmp_path: Any,
 ) -> None:
-    cluster = tf.train.ClusterSpec({"ps": addresses[:1], "worker": addresses[1:]})
+    ps, own = free_addresses(2)
+    addresses = {"ps": [ps], "worker": [own]}
+    cluster = tf.train.ClusterSpec(addresses)
     worker = tf.train.Server(cluster, "worker", 0)
     with tf.device("/job:worker/task:0"):
         # Main touches the worker alone: of the loss it can only learn from the prefetch threads.
@@ -143,15 +93,17 @@ def test_training_goes_on_after_the_parameter_server_was_lost(
         train = tf.assign_add(step, 1)
     hooks = [make_prefetch_hook(), tf.train.StopAtStepHook(last_step=30)]
     trained = 0
-    with tf.train.MonitoredTrainingSession(
-        worker.target, hooks=hooks, checkpoint_dir=str(tmp_path), save_checkpoint_steps=10**6
-    ) as session:
-        while not session.should_stop():
-            session.run(train)
-            trained += 1
-            if trained == 10:
-                parameter_server.kill()
-                parameter_server.start()
+    with contextlib.ExitStack() as servers:
+        servers.enter_context(parameter_servers(addresses, has_ops=[False]))
+        with tf.train.MonitoredTrainingSession(
+            worker.target, hooks=hooks, checkpoint_dir=str(tmp_path), save_checkpoint_steps=10**6
+        ) as session:
+            while not session.should_stop():
+                session.run(train)
+                trained += 1
+                if trained == 10:
+                    servers.close()
+                    servers.enter_context(parameter_servers(addresses, has_ops=[False]))
     # The recovered session went back to the checkpoint of the first step.
     assert trained > 30
     assert prefetch_threads() == []

@@ -98,7 +98,7 @@ def test_a_preempted_main_recovers_and_goes_on(error: Any, tmp_path: Path) -> No
         while not session.should_stop():
             session.run(train)
     assert breaking.sessions == 2
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 60
     assert prefetch_threads() == []
 
 
@@ -172,7 +172,7 @@ def test_estimator_trains_evaluates_and_stops_early(tmp_path: Path) -> None:
     assert estimator.get_variable_value("global_step") == 40
     start = time.monotonic()
     estimator.train(input_fn, hooks=[make_prefetch_hook()], max_steps=45)
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 60
     assert estimator.get_variable_value("global_step") == 45
     assert estimator.evaluate(input_fn, steps=5)["loss"] < 0.5
     assert prefetch_threads() == []

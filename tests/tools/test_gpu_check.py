@@ -13,6 +13,7 @@ from typing import List, Sequence
 import numpy as np
 import pytest
 
+from tests.conftest import MadeOnce
 from tools.gpu_check import checks, compiled, reference, shapes, timing
 from tools.gpu_check.__main__ import main
 from tools.gpu_check.device_group import DeviceGroup, positions_of
@@ -22,23 +23,24 @@ from tools.gpu_check.shapes import Draw, Group, Lookup, Table
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
+LIBRARY = "libgroup_embedding_emulated.so"
 FORWARD, BACKWARD, SHUFFLED = range(3)  # the orders in which a block's threads can run
 
 
 def build_emulated(folder: Path, flags: Sequence[str] = ()) -> Path:
     """The library with the kernels compiled for the host."""
-    library = folder / "libgroup_embedding_emulated.so"
+    library = folder / LIBRARY
     sources = [HERE / "group_embedding_emulated.cc", REPOSITORY / "ops_src/cuda/group_on_device.cc"]
     command = ["c++", "-std=c++14", "-O1", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off"]
     command += [*flags, "-fPIC", "-shared", "-o", str(library)]
     command += ["-I", str(REPOSITORY / "ops_src"), "-I", str(REPOSITORY / "tools/gpu_check")]
-    subprocess.run([*command, *(str(source) for source in sources)], check=True, timeout=300)
+    subprocess.run([*command, *(str(source) for source in sources)], check=True, timeout=900)
     return library
 
 
 @pytest.fixture(scope="module")
-def emulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_emulated(tmp_path_factory.mktemp("emulated"))
+def emulated(made_once: MadeOnce) -> Path:
+    return made_once("emulated", build_emulated) / LIBRARY
 
 
 def faults(path: Path, order: int, seed: int) -> List[str]:
@@ -77,7 +79,7 @@ def test_kernels_under_sanitizers(tmp_path: Path) -> None:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=300,
+            timeout=900,
         )
         assert ran.returncode == 0, ran.stdout
 

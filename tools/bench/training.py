@@ -9,16 +9,16 @@ import tempfile
 from pathlib import Path
 
 from tools.bench.records import Absent, Outcome
-from tools.bench.training_contests import QUICK_SCENARIOS, SCENARIOS, Contest, Scenario
+from tools.bench.training_contests import SCENARIOS, Contest, Scenario
 
 LIMIT_SECONDS = 600.0
 _FIGURES = ("steps_per_s", "ratio_to_stock", "cpu_s_per_step", "overlap_efficiency")
 
 
 def run_contest(contest: Contest, quick: bool = False) -> Outcome:
-    """Measures every scenario; `quick` tries two of them."""
+    """Measures every scenario; `quick` tries one or two."""
     outcome = Outcome(())
-    scenarios = QUICK_SCENARIOS if quick else SCENARIOS
+    scenarios = contest.quick_scenarios if quick else SCENARIOS
     for number, scenario in enumerate(scenarios, start=1):
         print("{}/{} {}".format(number, len(scenarios), scenario), file=sys.stderr, flush=True)
         outcome += _run_apart(contest, scenario, quick)
