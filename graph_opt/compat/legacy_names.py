@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import functools
 import sys
+import types
 from typing import Any, Callable, List, NamedTuple
 
 from tensorflow.python.client import session as session_module
+from tensorflow.python.training import evaluation as evaluation_module
+from tensorflow.python.training import monitored_session as monitored_session_module
 from tensorflow.python.training import server_lib
 from tensorflow.python.training import training as training_module
 
@@ -46,6 +49,19 @@ def v1_submodules(name: str) -> List[Any]:
 def estimator_training(training_session: Any) -> List[Replacement]:
     """Puts the function where `tf.estimator` takes its MonitoredTrainingSession from."""
     return [Replacement(training_module, "MonitoredTrainingSession", training_session)]
+
+
+def estimator_evaluation(session_creator: Any, session: Any) -> List[Replacement]:
+    """Puts the classes where `Estimator.evaluate` takes its session from.
+
+    Args:
+      session_creator: In place of `ChiefSessionCreator`.
+      session: In place of `MonitoredSession`.
+    """
+    names = types.SimpleNamespace(**vars(monitored_session_module))
+    names.ChiefSessionCreator = session_creator
+    names.MonitoredSession = session
+    return [Replacement(evaluation_module, "monitored_session", names)]
 
 
 def configs_converted(convert: Callable[[Any, str], Any]) -> List[Replacement]:

@@ -77,6 +77,7 @@ class GroupEmbeddingOptions:
         do not decay. Off: Adam's update stays TensorFlow's.
       require_server_ops: A parameter server without graph_opt's ops is an error; else its tables
         are looked up by TensorFlow's.
+      fuse_inference: Sessions fuse the lookups of graphs that train nothing, too.
     """
 
     minimum_lookups: int = 1
@@ -84,6 +85,7 @@ class GroupEmbeddingOptions:
     fuse_update: bool = True
     lazy_adam: bool = False
     require_server_ops: bool = False
+    fuse_inference: bool = False
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,7 @@ def _group_embedding(options: Any) -> GroupEmbeddingOptions:
         fuse_update=options.fuse_update or not options.HasField("fuse_update"),
         lazy_adam=options.lazy_adam,
         require_server_ops=options.require_server_ops,
+        fuse_inference=options.fuse_inference,
     )
 
 

@@ -12,6 +12,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.legacy_names import (
     Replacement,
     configs_converted,
+    estimator_evaluation,
     estimator_training,
     v1_modules,
     v1_submodules,
@@ -180,6 +181,7 @@ def _replacements() -> List[Replacement]:
             for name, value in names.items()
         ]
     found += estimator_training(monitored.MonitoredTrainingSession)
+    found += estimator_evaluation(monitored.ChiefSessionCreator, monitored.MonitoredSession)
     return found + configs_converted(_stock_or_none)
 
 

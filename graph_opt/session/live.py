@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 from graph_opt.compat import live_graph, tf
 from graph_opt.config.options import SessionOptions, session_options
@@ -10,11 +10,10 @@ from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.rewrite import Rewrite
 from graph_opt.inspect.dump import dump_graph, is_wanted
 from graph_opt.passes.optimize import plan
-from graph_opt.passes.translation import UNCHANGED
 from graph_opt.reporting.report import Report
 from graph_opt.session.graph_use import refuse_if_run
 from graph_opt.session.server_options import with_server_ops
-from graph_opt.session.treated_graphs import note_treated
+from graph_opt.session.treated_graphs import note_left_alone, note_optimized
 
 
 def optimize_graph(graph: Any, config: Any, target: str = "") -> Report:
@@ -63,18 +62,19 @@ def optimize_with(graph: Any, options: SessionOptions, target: str = "") -> Repo
         apply_to_graph(graph, rewrite)
     if is_wanted():
         dump_graph(graph.as_graph_def(), "after")
-    note_treated(graph, planned.translation, planned.report)
+    note_optimized(graph, planned.translation, planned.report)
     tf.logging.info("graph_opt: %s", planned.report)
     return planned.report
 
 
-def leave_alone(graph: Any, reason: str) -> Report:
+def leave_alone(graph: Any, reasons: Sequence[str]) -> Report:
     """Notes, as the graph's report, why a session did not optimize it.
 
-    `optimize_graph` still does when it is asked to.
+    A later session with another config, or `optimize_graph`, still may.
     """
-    report = Report(warnings=(reason,))
-    note_treated(graph, UNCHANGED, report)
+    report = Report(warnings=tuple(reasons))
+    note_left_alone(graph, report)
+    tf.logging.info("graph_opt: %s", report)
     return report
 
 

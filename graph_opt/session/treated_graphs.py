@@ -16,23 +16,31 @@ class TreatedGraph(NamedTuple):
     Attributes:
       translation: What its names stand for; `UNCHANGED` where it was left alone.
       report: What was found and done, for people.
+      was_optimized: Whether the passes worked on it, be it that they found nothing to do.
     """
 
     translation: Translation
     report: Report
+    was_optimized: bool
 
 
 _treated: MutableMapping[Any, TreatedGraph] = weakref.WeakKeyDictionary()
 
 
-def note_treated(graph: Any, translation: Translation, report: Report) -> None:
+def note_optimized(graph: Any, translation: Translation, report: Report) -> None:
     """Remembers it for as long as the graph lives."""
-    _treated[graph] = TreatedGraph(translation, report)
+    _treated[graph] = TreatedGraph(translation, report, was_optimized=True)
 
 
-def is_treated(graph: Any) -> bool:
-    """Whether the graph was optimized, or left alone for a reason in its report."""
-    return graph in _treated
+def note_left_alone(graph: Any, report: Report) -> None:
+    """Remembers why; a session with another config may still optimize the graph."""
+    _treated[graph] = TreatedGraph(UNCHANGED, report, was_optimized=False)
+
+
+def was_optimized(graph: Any) -> bool:
+    """Whether the graph was optimized, rather than left alone for a reason in its report."""
+    treated = _treated.get(graph)
+    return treated is not None and treated.was_optimized
 
 
 def translation_of(graph: Any) -> Translation:

@@ -9,7 +9,6 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import legacy_names, tf
-from graph_opt.session.treated_graphs import report_of
 from tests.repository_checks import attributes_of_loaded_modules, changes_between
 from tests.session.small_model import (
     SmallModel,
@@ -220,7 +219,7 @@ def test_an_exported_model_is_no_training_and_keeps_its_graph(tmp_path: Any) -> 
             tf.saved_model.simple_save(
                 session, str(tmp_path / "model"), {"ids": ids}, {"rows": rows}
             )
-    assert report_of(rows.graph) is None
+    assert report_on(rows.graph).stages == ()
 
 
 def test_legacy_group_lookups_run_as_they_are() -> None:

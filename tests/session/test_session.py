@@ -123,7 +123,7 @@ def test_a_graph_without_any_input_is_left_alone() -> None:
     with graph_opt.Session(config=async_config()) as session:
         session.run(tf.global_variables_initializer())
         assert session.run(rows, {ids: [1, 3]}).shape == (2, 2)
-        assert report_of(session.graph) is None
+        assert report_on(session.graph).stages == ()
 
 
 def test_a_hook_on_a_plain_session_of_ours_starts_the_threads_once() -> None:

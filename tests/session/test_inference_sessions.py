@@ -1,0 +1,109 @@
+"""Sessions on graphs that train nothing: evaluation, prediction, a served model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Dict, List
+
+import numpy as np
+import pytest
+
+import graph_opt
+from graph_opt.compat import tf
+from tests.session.small_model import async_config, dataset, report_on
+
+FUSED_OPS = ("GroupEmbeddingLookup", "ResourceGroupEmbeddingLookup")
+
+
+def config(fuse_inference: bool, prefetch: bool = False) -> Any:
+    made = async_config() if prefetch else graph_opt.ConfigProto()
+    made.graph_options.optimizer_options.do_group_embedding = True
+    made.graph_options.optimizer_options.group_embedding_options.fuse_inference = fuse_inference
+    return made
+
+
+def scores() -> Any:
+    """Sums of two lookups for ids that are fed."""
+    ids = tf.placeholder_with_default(np.arange(4, dtype=np.int64), [None], "ids")
+    values = np.arange(24, dtype=np.float32).reshape(12, 2)
+    tables = [tf.get_variable(name, initializer=values) for name in ("first", "second")]
+    pooled = [tf.nn.embedding_lookup(table, ids) for table in tables]
+    return tf.reduce_sum(tf.add_n(pooled), 1)
+
+
+def fused_ops(graph: Any) -> int:
+    return sum(operation.type in FUSED_OPS for operation in graph.get_operations())
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_plain_session_fuses_inference_only_where_asked(asked: bool) -> None:
+    with graph_opt.Session(config=config(asked)) as session:
+        result = scores()
+        session.run(tf.global_variables_initializer())
+        np.testing.assert_array_equal(session.run(result), [2.0, 10.0, 18.0, 26.0])
+    report = report_on(result.graph)
+    assert len(report.fused) == (2 if asked else 0)
+    assert fused_ops(result.graph) == (1 if asked else 0)
+    assert any("fuse_inference" in warning for warning in report.warnings) != asked
+
+
+def test_a_session_without_any_input_says_why_nothing_is_prefetched() -> None:
+    with graph_opt.Session(config=async_config()) as session:
+        result = scores()
+        session.run(tf.global_variables_initializer())
+        session.run(result)
+    (warning,) = report_on(result.graph).warnings
+    assert "nothing to prefetch" in warning
+
+
+def test_a_graph_left_alone_can_still_be_optimized_on_request() -> None:
+    ids = tf.data.make_one_shot_iterator(tf.data.Dataset.range(8).batch(4)).get_next()
+    table = tf.get_variable("table", [8, 2])
+    rows = tf.nn.embedding_lookup(table, ids)
+    hook = graph_opt.train.AsyncEmbeddingHook(config(False, prefetch=True))
+    hook.begin()
+    assert len(report_on(rows.graph).warnings) == 2
+    graph_opt.optimize_graph(rows.graph, config(False, prefetch=True))
+    assert len(report_on(rows.graph).fused) == 1
+
+
+class Reports(tf.train.SessionRunHook):
+    """Collects the graph's report when its session ends."""
+
+    def __init__(self) -> None:
+        self.reports: List[Any] = []
+
+    def end(self, session: Any) -> None:
+        self.reports.append(report_on(session.graph))
+
+
+def model_fn(features: Dict[str, Any], mode: str) -> Any:
+    table = tf.get_variable("table", [24, 3])
+    pooled = [tf.nn.embedding_lookup(table, features[name]) for name in ("user", "item")]
+    score = tf.reduce_sum(tf.add_n(pooled), 1)
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        return tf.estimator.EstimatorSpec(mode, predictions={"score": score})
+    loss = tf.reduce_mean(tf.square(score - features["label"]))
+    train_op = None
+    if mode == tf.estimator.ModeKeys.TRAIN:
+        step = tf.train.get_or_create_global_step()
+        train_op = tf.train.AdagradOptimizer(0.1).minimize(loss, step)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def test_each_session_of_an_estimator_has_a_report(tmp_path: Path) -> None:
+    trained, evaluated, predicted = Reports(), Reports(), Reports()
+    with graph_opt.install():
+        run_config = tf.estimator.RunConfig(session_config=config(False, prefetch=True))
+        estimator = tf.estimator.Estimator(model_fn, str(tmp_path), config=run_config)
+        estimator.train(dataset, hooks=[trained])
+        estimator.evaluate(dataset, hooks=[evaluated])
+        list(estimator.predict(dataset, hooks=[predicted]))
+    (report,) = trained.reports
+    assert len(report.fused) == 2
+    for (report,) in (evaluated.reports, predicted.reports):
+        assert report.fused == () and report.moved == ()
+        assert [text.split(":")[0] for text in report.warnings] == [
+            "the graph trains nothing, so its lookups are not fused",
+            "the graph trains nothing, so its lookups are not prefetched",
+        ]
