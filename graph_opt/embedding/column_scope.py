@@ -13,12 +13,14 @@ from graph_opt.compat.embedding_columns import (
     embedding_columns_with,
     restore_from_checkpoint,
 )
-from graph_opt.compat.live_graph import set_input
+from graph_opt.compat.live_graph import set_attribute, set_input
 from graph_opt.embedding.group_lookup import LookupRequest, devices_of, lookup_group
 from graph_opt.embedding.separate_lookups import is_elsewhere
 
 # That of TensorFlow's embedding columns.
 PARTITION_STRATEGY = "div"
+# Attribute of lookups left behind; passes know it by the same name.
+SUPERSEDED = "_superseded_by_graph_opt"
 
 
 @contextlib.contextmanager
@@ -56,10 +58,12 @@ class _InputLayer:
     Columns come one by one, and each must give its result at once. So results are Identity nodes:
     when more columns have come, one lookup for all replaces the earlier ones as their input. To
     keep that cheap, batches of equal size are joined, as in counting in binary, and all of them
-    when the last column of the group has come; the lookups left behind are read by nothing.
+    when the last column of the group has come. Nothing reads the lookups left behind.
 
         1 column   [1]         3 columns   [2][1]        the last of 26   [26]
         2 columns  [2]         4 columns   [4]           25 of 26, one never used  [16][8][1]
+
+    The lookups left behind are marked, so that passes do not take them for the model's.
     """
 
     def __init__(self, inputs: Any, graph: tf.Graph) -> None:
@@ -92,6 +96,8 @@ class _InputLayer:
         requests = [member.request for member in members]
         pooled = lookup_group(requests, PARTITION_STRATEGY, scope)
         for member, tensor in zip(members, pooled):
+            earlier = member.result.inputs[0].op
+            set_attribute(tensor.graph, earlier.name, SUPERSEDED, tf.AttrValue(b=True))
             set_input(tensor.graph, member.result.name, 0, tensor.name)
 
 

@@ -21,6 +21,7 @@ from graph_opt.passes.protect_gathers import ExposedRead, exposed_reads
 from graph_opt.passes.stage_rewrite import StageRequest, StageRewrite
 from graph_opt.passes.translation import Translation
 from graph_opt.passes.unused_gradients import UnusedGradients, unused_gradients
+from graph_opt.passes.unused_lookups import unused_lookups
 from graph_opt.reporting.outcomes import (
     LEFT,
     MOVED,
@@ -86,11 +87,17 @@ class _Planner:
         """The rewrite that splits the graph."""
         search = self._search
         movability = Movability(self._view, self._options.threads_num)
+        unused = unused_lookups(self._view, search.lookups)
+        used: List[Lookup] = []
+        left: List[Lookup] = []
+        for lookup in search.lookups:
+            (left if str(lookup.output) in unused else used).append(lookup)
         finder = RegionFinder(
-            self._view, self._flow, search.lookups, movability, self._options.infer_io_stage
+            self._view, self._flow, used, movability, self._options.infer_io_stage
         )
         found = finder.find()
         self._refused.extend(found.refused)
+        self._refused.extend((lookup, unused[str(lookup.output)]) for lookup in left)
         _require_io_stage(self._refused, found.regions)
         names = _stage_names(self._view)
         order = {name: i for i, name in enumerate(self._flow.order)}

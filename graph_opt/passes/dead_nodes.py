@@ -1,4 +1,4 @@
-"""Nodes that a rewrite left without a reader."""
+"""Nodes whose work others do, and that nothing reads any more."""
 
 from __future__ import annotations
 
@@ -8,6 +8,22 @@ from graph_opt.graph.view import GraphView
 from graph_opt.passes.movable import HANDLES, PLACEHOLDERS, VARIABLES
 
 _KEPT = VARIABLES | HANDLES | PLACEHOLDERS
+# Attribute of group lookups that a column scope replaced by larger ones while the model was built.
+_SUPERSEDED = "_superseded_by_graph_opt"
+_GROUP_LOOKUPS = ("GroupEmbeddingLookup", "ResourceGroupEmbeddingLookup")
+
+
+def superseded_lookups(view: GraphView) -> Set[str]:
+    """Group lookups that others replaced while the model was built, with all that only they need.
+
+    Those that something reads all the same are not among them.
+    """
+    marked = {
+        name
+        for name in view.of_op(*_GROUP_LOOKUPS)
+        if view.attribute(name, _SUPERSEDED) is not None
+    }
+    return dead_nodes(view, marked) if marked else set()
 
 
 def dead_nodes(view: GraphView, replaced: AbstractSet[str]) -> Set[str]:

@@ -9,6 +9,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 from graph_opt.config.options import GroupEmbeddingOptions
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
+from graph_opt.passes.unused_lookups import unused_lookups
 from graph_opt.rules import find_lookups
 from graph_opt.rules.lookup import GROUP_EMBEDDING_LOOKUP_SPARSE, Lookup
 from graph_opt.rules.lookup_inputs import LookupInputs, lookup_inputs
@@ -67,13 +68,15 @@ class CandidateSearch:
 def find_candidates(view: GraphView, options: GroupEmbeddingOptions) -> CandidateSearch:
     """Finds the lookups of a graph and tells which can be fused."""
     candidates: List[Candidate] = []
-    refused: Dict[str, Refusal] = {}
     lookups = [
         lookup
         for lookup in find_lookups(view).lookups
         if lookup.api != GROUP_EMBEDDING_LOOKUP_SPARSE
     ]
+    refused = unused_lookups(view, lookups)
     for lookup in lookups:
+        if str(lookup.output) in refused:
+            continue
         try:
             _require_wanted(lookup, options.lookups)
             candidates.append(_candidate(view, lookup))

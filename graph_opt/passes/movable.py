@@ -27,7 +27,7 @@ HANDLES = frozenset(
     ]
 )  # fmt: skip
 SHAPE_OPERATIONS = frozenset(["Shape", "ShapeN", "Size", "Rank", "VariableShape"])
-_READS = frozenset(
+READS = frozenset(
     [
         "ResourceGather", "ResourceGatherNd", "ReadVariableOp", "LookupTableFind",
         "LookupTableFindV2", "LookupTableSize", "LookupTableSizeV2", "VariableShape",
@@ -37,7 +37,7 @@ _READS = frozenset(
 )  # fmt: skip
 # Run once a batch in either place: what they do outside the graph happens earlier, not twice.
 _ONCE_A_BATCH = frozenset(["Assert", "Print", "PrintV2", "PyFunc", "EagerPyFunc"])
-_RANDOM = frozenset(
+RANDOM = frozenset(
     [
         "RandomUniform", "RandomUniformInt", "RandomStandardNormal", "RandomShuffle",
         "TruncatedNormal", "Multinomial", "ParameterizedTruncatedNormal", "RandomGamma",
@@ -53,7 +53,7 @@ _FUNCTION_CALLS = frozenset(
         "PartitionedCall", "StatefulPartitionedCall", "For", "RemoteCall",
     ]
 )  # fmt: skip
-_MOVABLE_IN_FUNCTIONS = _READS | _ONCE_A_BATCH | _FUNCTION_CALLS
+_MOVABLE_IN_FUNCTIONS = READS | _ONCE_A_BATCH | _FUNCTION_CALLS
 _COLLECTIVE_PREFIXES = ("Horovod", "Collective", "NcclAllReduce", "NcclReduce", "NcclBroadcast")
 
 
@@ -97,11 +97,11 @@ class Movability:
         if op.startswith(_COLLECTIVE_PREFIXES):
             need = "the same order of collectives on all ranks"
             return Refusal("collective_upstream", at=name, need=need, saw=op)
-        if op in _RANDOM:
+        if op in RANDOM:
             return self._refuse_random(name)
         if op in _FUNCTION_CALLS:
             return self._refuse_function(name)
-        if not is_stateful(op) or op in _READS or op in _ONCE_A_BATCH or op in HANDLES:
+        if not is_stateful(op) or op in READS or op in _ONCE_A_BATCH or op in HANDLES:
             return None
         return Refusal(
             "stateful_upstream", at=name, need="operations that only read state", saw="op " + op
@@ -208,7 +208,7 @@ class Movability:
             return Outside(None, name)
         if op in HANDLES:
             return _NOTHING
-        if op not in _READS and is_stateful(op):
+        if op not in READS and is_stateful(op):
             return Outside(name, None)
         blockers = [self._outside[node].blocker for node in above]
         variables = [self._outside[node].variable for node in above]

@@ -8,6 +8,7 @@ from typing import AbstractSet, Any, Tuple
 from graph_opt.compat import tf
 from graph_opt.graph.rewrite import Rewrite, apply_to_graph_def
 from graph_opt.graph.view import GraphView
+from graph_opt.passes.dead_nodes import superseded_lookups
 from graph_opt.passes.translation import UNCHANGED, Translation
 from graph_opt.passes.verify_stages import verify_stages
 from graph_opt.reporting.report import Report
@@ -35,7 +36,7 @@ class PassState:
     def of(cls, graph_def: Any) -> PassState:
         """The state before the first pass."""
         view = GraphView(graph_def)
-        return cls(view, graph_def)
+        return cls(view, graph_def).without(superseded_lookups(view))
 
     def rewritten(self, rewrite: Rewrite) -> PassState:
         """The state after a rewrite, verified.

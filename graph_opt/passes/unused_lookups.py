@@ -1,0 +1,53 @@
+"""Lookups that training does not need: TensorFlow runs them when they are fetched, and only then.
+
+Fused with others or moved ahead they would run in every step. So they stay as they are in a graph
+that trains; in other graphs every lookup is there to be fetched.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, List, Sequence
+
+from graph_opt.compat.op_definitions import is_stateful
+from graph_opt.graph.refusal import Refusal
+from graph_opt.graph.view import GraphView
+from graph_opt.passes.movable import HANDLES, PLACEHOLDERS, RANDOM, READS, VARIABLES
+from graph_opt.rules.lookup import MARKED, Lookup
+from graph_opt.rules.marked import MARK
+
+_UPDATE = re.compile(
+    r"^(Resource)?(Sparse)?Apply[A-Z]|^(Resource)?Scatter(Sub|Add)$|^(Resource)?GroupEmbeddingApply"
+)
+_NO_ACTS = VARIABLES | HANDLES | PLACEHOLDERS | RANDOM | READS
+
+
+def unused_lookups(view: GraphView, lookups: Sequence[Lookup]) -> Dict[str, Refusal]:
+    """The lookups that no op acts upon which changes state, by name of their output.
+
+    Args:
+      view: The graph.
+      lookups: All its lookups; marked tensors, and what they are made of, count as used.
+
+    Returns:
+      The reason for each; none where the graph trains nothing.
+    """
+    if not any(_UPDATE.match(op) for op in view.ops()):
+        return {}
+    ends: List[str] = [lookup.output.node for lookup in lookups if _is_marked(view, lookup)]
+    ends += view.of_op(*sorted(op for op in view.ops() if op not in _NO_ACTS and is_stateful(op)))
+    used = view.ancestors(ends)
+    return {
+        str(lookup.output): Refusal(
+            "not_used_in_training",
+            at=lookup.output.node,
+            need="a result that some update depends on, or a mark (async_embedding_mark_node)",
+            saw="a result that is only there to be fetched",
+        )
+        for lookup in lookups
+        if lookup.output.node not in used
+    }
+
+
+def _is_marked(view: GraphView, lookup: Lookup) -> bool:
+    return lookup.api == MARKED or view.attribute(lookup.output.node, MARK) is not None
