@@ -47,7 +47,7 @@ from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.protect_gathers import exposed_reads
 from graph_opt.passes.unused_gradients import unused_gradients
 from graph_opt.reporting.report import Report
-from graph_opt.rules.row_gradient import Slices
+from graph_opt.rules.gradients.rows import Slices
 from graph_opt.rules.sparse_update import SparseUpdate, sparse_updates
 
 _SCOPE = "group_embedding"

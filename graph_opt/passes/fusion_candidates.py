@@ -11,9 +11,9 @@ from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.unused_lookups import unused_lookups
 from graph_opt.rules import find_lookups
+from graph_opt.rules.gradients.rows import RowGradient, row_gradients
 from graph_opt.rules.lookup import GROUP_EMBEDDING_LOOKUP_SPARSE, Lookup
 from graph_opt.rules.lookup_inputs import LookupInputs, lookup_inputs
-from graph_opt.rules.row_gradient import RowGradient, row_gradients
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,7 +24,7 @@ from graph_opt.passes.io_stages import BatchFlow
 from graph_opt.passes.merge_order import merge_depths, waiting_for
 from graph_opt.passes.movable import PLACEHOLDERS
 from graph_opt.passes.tasks import task_of
-from graph_opt.rules.row_gradient import Slices
+from graph_opt.rules.gradients.rows import Slices
 from graph_opt.rules.sparse_update import SparseUpdate, SparseUpdates
 
 _FLOAT32 = 1

@@ -48,6 +48,7 @@ def left_lookups(search: CandidateSearch, refusal: Refusal) -> Tuple[FusedLookup
 def _described(lookup: Lookup, candidate: Optional[Candidate], outcome: Outcome) -> FusedLookup:
     name = str(lookup.output)
     reasons: Sequence[Optional[Refusal]] = (
+        lookup.larger,
         outcome.refused.get(name),
         candidate.backward_refusal if candidate else None,
         outcome.update_refused.get(name),

@@ -19,7 +19,7 @@ from graph_opt.passes.group_nodes import (
     update_slots,
 )
 from graph_opt.passes.node_writer import NodeWriter
-from graph_opt.rules.row_gradient import Slices
+from graph_opt.rules.gradients.rows import Slices
 
 _INT32 = tf.int32.as_datatype_enum
 _INT64 = tf.int64.as_datatype_enum

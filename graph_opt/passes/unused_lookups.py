@@ -14,7 +14,7 @@ from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.movable import HANDLES, PLACEHOLDERS, RANDOM, READS, VARIABLES
 from graph_opt.rules.lookup import MARKED, Lookup
-from graph_opt.rules.marked import MARK
+from graph_opt.rules.lookups.marked import MARK
 
 _UPDATE = re.compile(
     r"^(Resource)?(Sparse)?Apply[A-Z]|^(Resource)?Scatter(Sub|Add)$|^(Resource)?GroupEmbeddingApply"

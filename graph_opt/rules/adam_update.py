@@ -18,9 +18,9 @@ from __future__ import annotations
 from typing import Dict, Iterator, NamedTuple, Tuple
 
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.rules.gather_gradient import Slices
-from graph_opt.rules.structure import Structure
-from graph_opt.rules.table import find_read
+from graph_opt.rules.gradients.gather import Slices
+from graph_opt.rules.match.structure import Structure
+from graph_opt.rules.match.table import find_read
 from graph_opt.rules.update_inputs import Number, is_scalar, number, parts_of, summed_by_row
 
 ADAM_ENDS = frozenset(["AssignSub", "AssignSubVariableOp"])

@@ -7,7 +7,7 @@ batch, U unique ids among them.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Optional, Tuple
+from typing import Any, Mapping, Optional, Tuple
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import Shape, TensorRef
@@ -63,6 +63,14 @@ class Lookup:
       weighted: Whether rows are multiplied by weights before they are combined.
       partition_strategy: `mod` or `div`; None for a table in one piece.
       max_norm: Whether rows are clipped to a norm.
+      given: What the function was given, by the names that its pattern has for it: `ids`,
+        `segments`, `indices`, `dense_shape`, `weights`.
+      default_id: The row of bags without ids, where they are filled; -1 is zeros.
+      division: The node that divides by a sum of weights and gives nan or inf for 0; None where
+        there is no division, or one that gives 0.
+      is_counted: Whether the number of bags is given.
+      unknown: What the pattern needs and only static shapes could tell, which are not known.
+      larger: Why the lookup is no part of a larger one, where most of such a one is there.
     """
 
     api: str
@@ -76,6 +84,12 @@ class Lookup:
     weighted: bool = False
     partition_strategy: Optional[str] = None
     max_norm: bool = False
+    given: Mapping[str, TensorRef] = dataclasses.field(default_factory=dict)
+    default_id: int = -1
+    division: Optional[str] = None
+    is_counted: bool = False
+    unknown: Tuple[Refusal, ...] = ()
+    larger: Optional[Refusal] = None
 
     def grown(self, output: str, nodes: Tuple[str, ...], **changes: Any) -> Lookup:
         """The lookup with one more piece of a pattern around it, ending in output 0 of a node."""

@@ -5,26 +5,23 @@
     segments   rows [K], ascending                     embedding_lookup_sparse
     dense                                              embedding_lookup, gather
 
-The one op must give the same numbers, so every node between these inputs and the lookup's output is
-looked at; what is not as TensorFlow's own functions write it is refused.
+The one op must give the same numbers. The patterns of `rules/lookups` have looked at every node
+between these inputs and the lookup's output; here it is told whether the op can do what they found.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import List, Optional, Tuple
+from typing import Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import dtype_name
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules import lookup as words
-from graph_opt.rules.combined_ids import combined_ids
 from graph_opt.rules.lookup import Lookup, Table
-from graph_opt.rules.row_ids import ids_of_rows
-from graph_opt.rules.safe_ids import safe_ids
-from graph_opt.rules.structure import Structure
-from graph_opt.rules.surroundings import enclosing_control_flow
+from graph_opt.rules.match.surroundings import enclosing_control_flow
+from graph_opt.rules.match.table import read_nodes
 
 SPARSE = "sparse"
 SEGMENTS = "segments"
@@ -93,51 +90,49 @@ def lookup_inputs(view: GraphView, lookup: Lookup) -> LookupInputs:
         _require_table(table)
     _require_shards(lookup)
     _require_same_dtype(view, lookup)
-    structure = Structure(view)
-    inputs = _read(structure, lookup)
+    _require_pattern(lookup)
+    inputs = _read(lookup)
     _require_ids(view, inputs)
     _require_rank(view, lookup, inputs)
-    _require_no_waiting(view, lookup, structure)
+    _require_no_waiting(view, lookup)
     _require_every_step(view, lookup, inputs)
     return inputs
 
 
-def _read(structure: Structure, lookup: Lookup) -> LookupInputs:
+def _read(lookup: Lookup) -> LookupInputs:
     strategy = lookup.partition_strategy or "mod"
+    given = lookup.given
     if lookup.combiner is None:
-        ids = ids_of_rows(structure, lookup, lookup.output)
+        ids = given["ids"]
         return LookupInputs(DENSE, ids, None, None, None, "sum", False, partition_strategy=strategy)
-    if lookup.api == words.SAFE_EMBEDDING_LOOKUP_SPARSE:
-        safe = safe_ids(structure, lookup)
-        return LookupInputs(
-            layout=SPARSE,
-            ids=safe.ids,
-            positions=safe.indices,
-            dense_shape=safe.dense_shape,
-            weights=safe.weights,
-            combiner=safe.combined.combiner,
-            safe=True,
-            default_id=safe.default_id,
-            partition_strategy=strategy,
-        )
-    combined = combined_ids(structure, lookup, lookup.output)
-    if combined.division is not None:
-        raise Refusal(
-            "division_by_zero",
-            at=combined.division,
-            need="DivNoNan, as TensorFlow 2 writes it, or safe_embedding_lookup_sparse",
-            saw=structure.view.op(combined.division) + ", which gives nan where weights sum to 0",
-        )
+    is_safe = lookup.api == words.SAFE_EMBEDDING_LOOKUP_SPARSE
     return LookupInputs(
-        layout=SEGMENTS,
-        ids=combined.ids,
-        positions=combined.segments,
-        dense_shape=None,
-        weights=combined.weights,
-        combiner=combined.combiner,
-        safe=False,
+        layout=SPARSE if is_safe else SEGMENTS,
+        ids=given["ids"],
+        positions=given["indices" if is_safe else "segments"],
+        dense_shape=given.get("dense_shape"),
+        weights=given.get("weights"),
+        combiner=lookup.combiner,
+        safe=is_safe,
+        default_id=lookup.default_id,
         partition_strategy=strategy,
     )
+
+
+def _require_pattern(lookup: Lookup) -> None:
+    """Refuses what the search lets pass: it only has to know where a lookup ends."""
+    if lookup.unknown:
+        raise lookup.unknown[0]
+    if lookup.is_counted:
+        need = "as many bags as segment ids tell"
+        raise Refusal("lookup_differs", at=lookup.output.node, need=need, saw="a number of bags")
+    if lookup.division is not None and lookup.api != words.SAFE_EMBEDDING_LOOKUP_SPARSE:
+        raise Refusal(
+            "division_by_zero",
+            at=lookup.division,
+            need="DivNoNan, as TensorFlow 2 writes it, or safe_embedding_lookup_sparse",
+            saw="a division which gives nan where weights sum to 0",
+        )
 
 
 def _require_rows_by_ids(lookup: Lookup) -> None:
@@ -242,8 +237,9 @@ def _require_rank(view: GraphView, lookup: Lookup, inputs: LookupInputs) -> None
         raise Refusal("lookup_differs", at=lookup.output.node, need=need, saw=str(shape))
 
 
-def _require_no_waiting(view: GraphView, lookup: Lookup, structure: Structure) -> None:
-    waiting: List[str] = [name for name in structure.seen if view.controls(name)]
+def _require_no_waiting(view: GraphView, lookup: Lookup) -> None:
+    reads = [name for gather in lookup.gathers for name in read_nodes(view, gather)]
+    waiting = [name for name in [*lookup.nodes, *reads] if view.controls(name)]
     if waiting:
         raise Refusal(
             "lookup_waits",

@@ -19,11 +19,11 @@ from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, Shape, TensorRef
 from graph_opt.rules.adam_update import ADAM_ENDS, read_adam
-from graph_opt.rules.forward import ForwardPart
-from graph_opt.rules.gather_gradient import Slices
+from graph_opt.rules.gradients.gather import Slices
 from graph_opt.rules.lookup import Table
-from graph_opt.rules.structure import Structure
-from graph_opt.rules.table import describe, find_read
+from graph_opt.rules.match.forward import ForwardPart
+from graph_opt.rules.match.structure import Structure
+from graph_opt.rules.match.table import describe, find_read
 from graph_opt.rules.table_writers import table_writer
 from graph_opt.rules.update_inputs import Number, is_scalar, number, parts_of, summed_by_row
 

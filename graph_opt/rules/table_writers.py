@@ -14,9 +14,9 @@ from typing import Any, Iterator, List, NamedTuple, Optional
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.rules.forward import ForwardPart
+from graph_opt.rules.match.forward import ForwardPart
+from graph_opt.rules.op_names import INTO_CONTROL_FLOW
 
-_INTO_CONTROL_FLOW = frozenset(["Switch", "RefSwitch", "Enter", "RefEnter"])
 _PASS_ON = frozenset(["Identity", "RefIdentity"])
 _ASSIGNS = frozenset(["Assign", "AssignVariableOp", "AssignVariableXlaConcatND"])
 _DENSE = re.compile(r"^(Resource)?Apply")
@@ -64,9 +64,9 @@ def _writers(view: GraphView, table: str) -> Iterator[_Writer]:
             name, op = use.consumer, view.op(use.consumer)
             if name in seen:
                 continue
-            if op in _INTO_CONTROL_FLOW or (op in _PASS_ON and _passes_on(op, is_resource)):
+            if op in INTO_CONTROL_FLOW or (op in _PASS_ON and _passes_on(op, is_resource)):
                 seen.add(name)
-                stack.append(_Writer(name, holder.in_control_flow or op in _INTO_CONTROL_FLOW))
+                stack.append(_Writer(name, holder.in_control_flow or op in INTO_CONTROL_FLOW))
             elif _may_write(view, name, use.slot, is_resource):
                 seen.add(name)
                 yield _Writer(name, holder.in_control_flow)

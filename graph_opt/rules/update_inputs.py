@@ -6,9 +6,9 @@ from typing import Tuple, Union
 
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.rules.gather_gradient import Slices, shape_source
-from graph_opt.rules.structure import Structure
-from graph_opt.rules.table import VARIABLES
+from graph_opt.rules.gradients.gather import Slices, shape_source
+from graph_opt.rules.match.structure import Structure
+from graph_opt.rules.op_names import VARIABLES
 
 Number = Union[TensorRef, float]
 

@@ -10,9 +10,9 @@ from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.group_embedding import GroupAttributes, group_embedding_gradient
 from graph_opt.rules import Lookup, find_lookups
+from graph_opt.rules.gradients.rows import RowGradient, row_gradients
 from graph_opt.rules.lookup import Table
 from graph_opt.rules.lookup_inputs import DENSE, LookupInputs, lookup_inputs
-from graph_opt.rules.row_gradient import RowGradient, row_gradients
 from tests.rules.lookup_models import ROWS, Model
 from tests.rules.lookup_values import (
     FEATURES,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.rules import Lookup, find_lookups
-from graph_opt.rules.find import PATTERNS
+from graph_opt.rules.find import DECLARED
 from tests.rules import layer_models, lookup_models
 from tests.rules.lookup_models import Expected, Model
 from tests.rules.search import said, search
@@ -70,7 +70,7 @@ def test_finds_the_lookups_of_layers(name: str, resource: bool) -> None:
 
 
 def test_every_pattern_says_why_it_stands_where_it_does() -> None:
-    assert all(pattern.reason for pattern in PATTERNS)
+    assert all(pattern.reason for pattern in DECLARED)
 
 
 @pytest.mark.parametrize("partitions", [1, 2])

@@ -10,7 +10,7 @@ import pytest
 from graph_opt.compat import tf
 from graph_opt.graph.view import TensorRef
 from graph_opt.rules import find_lookups
-from graph_opt.rules.row_gradient import row_gradients
+from graph_opt.rules.gradients.rows import row_gradients
 from graph_opt.rules.sparse_update import SparseUpdate, SparseUpdates, sparse_updates
 from tests.rules.gradient_values import loss_of
 from tests.rules.lookup_models import CORE_MODELS, ROWS, Model

@@ -1,0 +1,1 @@
+"""How `tf.gradients` writes the gradients of lookups."""

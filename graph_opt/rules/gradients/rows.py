@@ -1,0 +1,131 @@
+"""The gradient of a lookup's tables, as `tf.gradients` writes it.
+
+    gradient of the lookup's output = pooled
+        -> the gradient of each op between the gathers and the output     gradients/pooling
+        -> the IndexedSlices of each gather                               gradients/gather
+
+It is read from the IndexedSlices upwards: each op on the way must be the gradient of the forward op
+at the same place, and read its forward tensors. So one op that is given `pooled` and the lookup's
+inputs gives the same IndexedSlices.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Dict, Iterator, List, NamedTuple, Tuple
+
+from graph_opt.graph.refusal import Refusal
+from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.rules.gradients.gather import Slices, find_slices
+from graph_opt.rules.gradients.pooling import Pooling, gradient_of_output, pooling
+from graph_opt.rules.lookup import Lookup
+from graph_opt.rules.match.structure import Structure
+
+__all__ = ["RowGradient", "Slices", "row_gradients"]
+
+_CODE = "gradient_not_recognised"
+
+
+@dataclasses.dataclass(frozen=True)
+class RowGradient:
+    """One gradient of the tables of one lookup.
+
+    Attributes:
+      pooled: The gradient of the lookup's output, and of its shape: all that enters the pattern
+        besides tensors of the forward part.
+      slices: One for each of the lookup's tables, in order.
+      unique: Whether each shard's indices have each row once.
+      nodes: The pattern, from the first reader of `pooled` to the makers of the slices; with the
+        `group_deps` that tie its gradients to others, and what these alone keep running.
+    """
+
+    pooled: TensorRef
+    slices: Tuple[Slices, ...]
+    unique: bool
+    nodes: Tuple[str, ...]
+
+
+class _Piece(NamedTuple):
+    """The gradient of one shard, up to what is the same for all shards."""
+
+    shard: int
+    slices: Slices
+    joined: TensorRef
+    nodes: Tuple[str, ...]
+
+
+def row_gradients(view: GraphView, lookup: Lookup) -> Tuple[RowGradient, ...]:
+    """The gradients of a lookup's tables, in graph order; none where nothing trains them.
+
+    Args:
+      view: A graph as Python wrote it, not yet optimized by TensorFlow.
+      lookup: One of its lookups.
+
+    Raises:
+      Refusal: gradient_not_recognised.
+
+    Example:
+      >>> gradient = row_gradients(view, lookup)[0]
+      >>> print(gradient.pooled, gradient.slices[0].values)
+      gradients/Reshape_grad/Reshape:0 gradients/lookup_grad/SparseSegmentMeanGradV2:0
+    """
+    try:
+        return tuple(_gradients(view, lookup))
+    except Refusal as refusal:
+        # Whatever the reader of the pattern called it.
+        raise Refusal(_CODE, at=refusal.node, need=refusal.need, saw=refusal.saw) from refusal
+
+
+def _gradients(view: GraphView, lookup: Lookup) -> Iterator[RowGradient]:
+    found = [find_slices(view, lookup, shard) for shard in range(len(lookup.tables))]
+    if not any(found):
+        return
+    way = pooling(view, lookup)
+    pieces: Dict[TensorRef, List[_Piece]] = {}
+    for shard, slices_of_shard in enumerate(found):
+        for gathered in slices_of_shard:
+            structure = Structure(view)
+            structure.seen.update(dict.fromkeys(gathered.nodes))
+            steps = way.shards[shard]
+            joined = gradient_of_output(structure, steps, gathered.gradient)
+            piece = _Piece(shard, gathered.slices, joined, tuple(structure.seen))
+            # Without shards, each slices are a gradient of their own.
+            key = joined if len(lookup.tables) > 1 else gathered.slices.values
+            pieces.setdefault(key, []).append(piece)
+    for group in pieces.values():
+        yield _joined(view, lookup, way, group)
+
+
+def _joined(view: GraphView, lookup: Lookup, way: Pooling, pieces: List[_Piece]) -> RowGradient:
+    shards = [piece.shard for piece in pieces]
+    if shards != list(range(len(lookup.tables))):
+        raise Refusal(
+            _CODE,
+            at=pieces[0].slices.values.node,
+            need="a gradient of each of {} shards".format(len(lookup.tables)),
+            saw="gradients of shards {}".format(shards),
+        )
+    structure = Structure(view)
+    for piece in pieces:
+        structure.seen.update(dict.fromkeys(piece.nodes))
+    pooled = gradient_of_output(structure, way.common, pieces[0].joined)
+    return RowGradient(
+        pooled=pooled,
+        slices=tuple(piece.slices for piece in pieces),
+        unique=way.unique,
+        nodes=tuple(dict.fromkeys([*structure.seen, *_tied(view, structure.seen)])),
+    )
+
+
+def _tied(view: GraphView, nodes: Dict[str, None]) -> Iterator[str]:
+    """What `tuple` of TensorFlow's gradients adds: a NoOp, and Identities that nothing reads."""
+    for name in nodes:
+        if view.op(name) != "Identity":
+            continue
+        for group in view.controls(name):
+            if view.op(group) != "NoOp":
+                continue
+            yield group
+            for waiting in view.control_uses(group):
+                if view.op(waiting) == "Identity" and not view.successors(waiting):
+                    yield waiting

@@ -1,0 +1,229 @@
+"""`tf.nn.embedding_lookup`: a row for each id, of a table in one piece or in shards.
+
+    ids -> gather(table) [-> Identity ..]                                        one piece
+
+    flat = Reshape(ids, [-1])                                                    P shards
+    mod    shard = flat % P                row = flat // P
+    div    shard = max(flat // (Q + 1), (flat - E) // Q)          Q = V // P, E = V % P
+           row = shard < E ? flat % (Q + 1) : (flat - E) % Q
+    DynamicStitch(DynamicPartition(range, shard), gather k of DynamicPartition(row, shard):k)
+        -> Reshape to ids.shape + [D]
+
+Sharding of a user's own (by a hash, say) is no such pattern: each shard is then a lookup. With
+`max_norm`, rows are clipped: of one piece before the last Identity, of shards once stitched.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, List, Optional, Tuple
+
+from graph_opt.graph.refusal import Refusal
+from graph_opt.graph.view import TensorRef
+from graph_opt.rules.lookup import Table
+from graph_opt.rules.lookups import gather
+from graph_opt.rules.match.computed import computed_from
+from graph_opt.rules.match.matcher import Reading
+from graph_opt.rules.match.pattern import (
+    ANY,
+    Condition,
+    Op,
+    Pattern,
+    constant,
+    constant_of,
+    integer,
+    one_of,
+    op,
+    optional,
+    tensor,
+    through,
+)
+from graph_opt.rules.op_names import IDENTITIES, ROW_GATHERS, SELECTS, STITCHES
+
+# Between rows and the norm they are clipped to; Range and Rank where ranks are unknown.
+_CLIPPING = frozenset(
+    [
+        "Add", "AddV2", "Cast", "Const", "Fill", "Greater", "Maximum", "Mul", "OnesLike", "Range",
+        "Rank", "RealDiv", "Select", "SelectV2", "Shape", "Sqrt", "Square", "Sub", "Sum",
+    ]
+)  # fmt: skip
+
+
+def rows_of(ids: Pattern) -> Pattern:
+    """The rows, [K, D] or ids.shape + [D], that ids have in a table."""
+    rows = through(IDENTITIES, one_of(_Stitched(ids), _Gathered(ids)))
+    return through(IDENTITIES, one_of(clipped(rows), rows))
+
+
+def clipped(rows: Pattern) -> Pattern:
+    """`tf.clip_by_norm` of rows to a constant norm, less its last Identity."""
+    quotient = op("RealDiv", op("Mul", rows, ANY), op("Maximum", ANY, ANY))
+    need = "rows clipped to a constant norm"
+    return quotient.where(_is_clipping(rows), need).gives(max_norm=True)
+
+
+def _is_clipping(rows: Pattern) -> Condition:
+    def holds(reading: Reading, tensor: TensorRef) -> bool:
+        nodes = computed_from(reading.view, tensor, reading.places[rows], _CLIPPING)
+        for node in nodes or ():
+            reading.note(reading.nodes, node, None)
+        return nodes is not None
+
+    return holds
+
+
+class _Gathered(Pattern):
+    """Rows that a gather reads from a variable, which the reading notes."""
+
+    def __init__(self, ids: Pattern) -> None:
+        self._ids = ids
+
+    @property
+    def ops(self) -> Any:
+        return ROW_GATHERS
+
+    def fits(self, reading: Reading, tensor: TensorRef) -> bool:
+        view = reading.view
+        if tensor.index != 0 or view.op(tensor.node) not in ROW_GATHERS:
+            return reading.differs(tensor, "rows of a table")
+        try:
+            started = gather.start(view, tensor.node)
+        except Refusal as refusal:
+            return reading.differs(tensor, refusal.need, refusal.saw)
+        if started is None:
+            return reading.differs(tensor, "rows of a table")
+        reading.note(reading.tables, tensor.node, started.tables[0])
+        reading.note(reading.nodes, tensor.node, None)
+        return self._ids.match(reading, view.inputs(tensor.node)[1])
+
+
+class _Stitched(Pattern):
+    """Rows of P shards: the pattern, once the graph says what P is."""
+
+    def __init__(self, ids: Pattern) -> None:
+        self._ids = ids
+
+    @property
+    def ops(self) -> Any:
+        return frozenset(["Reshape"])
+
+    def fits(self, reading: Reading, tensor: TensorRef) -> bool:
+        view = reading.view
+        stitch = view.inputs(tensor.node)[0].node if view.op(tensor.node) == "Reshape" else ""
+        if not stitch or view.op(stitch) not in STITCHES:
+            return reading.differs(tensor, "a Reshape of stitched rows")
+        rows = view.inputs(stitch)[len(view.inputs(stitch)) // 2 :]
+        tables = [_table_behind(reading, part) for part in rows]
+        found = tuple(table for table in tables if table is not None)
+        if len(found) != len(rows):
+            return reading.differs(tensor, "stitched rows of tables alone")
+        counts = tuple(table.shape[0] if table.shape else None for table in found)
+        width = found[0].shape[1:] if found[0].shape else None
+        return _sharded(self._ids, counts, width).match(reading, tensor)
+
+
+def _table_behind(reading: Reading, rows: TensorRef) -> Optional[Table]:
+    """The variable of which a shard's rows are."""
+    shard = Reading(reading.view)
+    through(IDENTITIES, _Gathered(ANY)).match(shard, rows)
+    return next(iter(shard.tables.values()), None)
+
+
+@functools.lru_cache(maxsize=256)
+def _sharded(
+    ids: Pattern, counts: Tuple[Optional[int], ...], width: Optional[Tuple[Optional[int], ...]]
+) -> Pattern:
+    """Rows of shards with so many rows each, of this width."""
+    return one_of(
+        _of_strategy(ids, counts, width, "mod").gives(strategy="mod"),
+        _of_strategy(ids, counts, width, "div").gives(strategy="div"),
+    )
+
+
+def _of_strategy(
+    ids: Pattern,
+    counts: Tuple[Optional[int], ...],
+    width: Optional[Tuple[Optional[int], ...]],
+    strategy: str,
+) -> Pattern:
+    number = len(counts)
+    flat = op("Reshape", ids, constant([-1]))
+    shard, row = _mod(flat, number) if strategy == "mod" else _div(flat, counts)
+    shard = optional("Cast", shard)
+    parts = op("DynamicPartition", row, shard, num_partitions=number)
+    # A constant size must fit, or partitioning fails.
+    size = one_of(op("Size", flat), constant_of(lambda value: True, "a number of ids"))
+    every = op("Range", constant(0), size, constant(1))
+    places = op("DynamicPartition", every, shard, num_partitions=number)
+    gathers: List[Pattern] = [
+        through(IDENTITIES, _Gathered(parts[index])) for index in range(number)
+    ]
+    stitch = op(STITCHES, *[places[index] for index in range(number)], *gathers)
+    return op("Reshape", stitch, _outer_shape_and_width(ids, width))
+
+
+def _mod(flat: Pattern, number: int) -> Tuple[Pattern, Pattern]:
+    return op("FloorMod", flat, integer(number)), op("FloorDiv", flat, integer(number))
+
+
+def _div(flat: Pattern, counts: Tuple[Optional[int], ...]) -> Tuple[Pattern, Pattern]:
+    """(shard, row) of each id."""
+    known = [count for count in counts if count is not None]
+    piece, longer, long_piece = ANY, ANY, ANY
+    if len(known) == len(counts):
+        smaller, extra = divmod(sum(known), len(counts))
+        piece, longer, long_piece = integer(smaller), integer(extra), integer(smaller + 1)
+    shard = op(
+        "Maximum",
+        op("FloorDiv", flat, long_piece),
+        op("FloorDiv", op("Sub", flat, longer), piece),
+    )
+    row = op(
+        SELECTS,
+        op("Less", shard, longer),
+        op("FloorMod", flat, long_piece),
+        op("FloorMod", op("Sub", flat, longer), piece),
+    )
+    return shard, row
+
+
+def _outer_shape_and_width(ids: Pattern, width: Optional[Tuple[Optional[int], ...]]) -> Op:
+    """The vector ids.shape + [D]."""
+    table_width = ANY if width is None or None in width else constant(list(width))
+    return op("ConcatV2", shape_of(ids), table_width, constant(0))
+
+
+def shape_of(source: Pattern) -> Pattern:
+    """The shape of a tensor that was met before, as a Shape or a Const."""
+    static = constant_of(lambda value: value.ndim == 1, "a shape").where(
+        _is_shape_of(source), "the shape of what it is made for"
+    )
+    return one_of(op("Shape", source), static)
+
+
+def _is_shape_of(source: Pattern) -> Condition:
+    def holds(reading: Reading, tensor: TensorRef) -> Optional[bool]:
+        place = reading.places.get(source)
+        shape = None if place is None else reading.view.shape(place)
+        value = reading.view.constant(tensor)
+        if shape is None or value is None:
+            return None
+        return list(value) == list(shape)
+
+    return holds
+
+
+def _waits_for_nothing(reading: Reading, tensor: TensorRef) -> bool:
+    return not reading.view.controls(tensor.node)
+
+
+def _named(rows: Pattern) -> Pattern:
+    """Clipped rows with the Identity that gives them their name."""
+    quotient = clipped(rows)
+    named = op("Identity", quotient).where(_waits_for_nothing, "an Identity that waits for nothing")
+    return one_of(named, quotient)
+
+
+_IDS = tensor("ids")
+SHARDED: Pattern = one_of(_named(_Stitched(_IDS)), _Stitched(_IDS))
+CLIPPED: Pattern = _named(through(IDENTITIES, _Gathered(_IDS)))

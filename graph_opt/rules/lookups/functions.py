@@ -1,0 +1,148 @@
+"""Tables passed into functions that read rows of them: tf.function, v2 control flow.
+
+    VarHandleOp -> StatefulPartitionedCall(f) | If(f, g) | While(f, g)
+    in f: argument -> [ReadVariableOp] -> gather | another call
+
+Such lookups stay where they are; this rule only says so.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
+
+from graph_opt.graph.refusal import Refusal
+from graph_opt.graph.view import GraphView
+from graph_opt.rules.match.forward import ForwardPart
+from graph_opt.rules.match.table import find_read
+from graph_opt.rules.op_names import INTO_CONTROL_FLOW, PASS_ON, ROW_READERS
+
+# Call ops whose first inputs are no arguments of their functions.
+_ARGUMENTS_START = {
+    "If": 1,
+    "StatelessIf": 1,
+    "Case": 1,
+    "StatelessCase": 1,
+    "RemoteCall": 1,
+    "For": 3,
+}
+_LOCAL_READS = PASS_ON | INTO_CONTROL_FLOW | {"ReadVariableOp"}
+_LONGEST_READ = 64
+
+_Argument = Tuple[str, int]  # function and argument number
+
+
+class _Call(NamedTuple):
+    functions: Tuple[str, ...]
+    start: int  # input of the calling node that is argument 0
+
+
+def refuse_lookups_in_functions(view: GraphView, forward: ForwardPart) -> List[Refusal]:
+    """lookup_in_function for every table whose rows a called function reads."""
+    library = {function.signature.name: function for function in view.graph_def.library.function}
+    if not library:
+        return []
+    calls: Dict[str, _Call] = {}
+    for name, node in view.nodes.items():
+        call = _call_of(node, library)
+        if call is not None:
+            calls[name] = call
+    if not calls:
+        return []
+    gathered = _gathered_arguments(library)
+    refusals: List[Refusal] = []
+    for name, call in calls.items():
+        if forward.feeds_model(name):
+            refusals.extend(_refuse_call(view, name, call, gathered))
+    return refusals
+
+
+def _refuse_call(
+    view: GraphView, name: str, call: _Call, gathered: Set[_Argument]
+) -> List[Refusal]:
+    refusals: List[Refusal] = []
+    for slot, tensor in enumerate(view.inputs(name)):
+        readers = [f for f in call.functions if (f, slot - call.start) in gathered]
+        read = find_read(view, tensor) if readers else None
+        if read is not None:
+            refusals.append(
+                Refusal(
+                    "lookup_in_function",
+                    at=name,
+                    need="a lookup outside of tf.function, tf.cond and tf.while_loop",
+                    saw="rows of table {} read in function {} of this {}".format(
+                        read.variable, readers[0], view.op(name)
+                    ),
+                )
+            )
+    return refusals
+
+
+def _call_of(node: Any, library: Dict[str, Any]) -> Optional[_Call]:
+    """The functions a node calls with its own inputs, or None. Datasets' functions are no calls."""
+    if node.op in library:
+        return _Call((node.op,), 0)
+    if not node.attr or node.op.endswith(("Dataset", "DatasetV2", "DatasetV3", "Iterator")):
+        return None
+    functions: List[str] = []
+    for key in sorted(node.attr):
+        value = node.attr[key]
+        kind = value.WhichOneof("value")
+        if kind == "func":
+            functions.append(value.func.name)
+        if kind == "list" and value.list.func:
+            functions.extend(function.name for function in value.list.func)
+    known = tuple(function for function in functions if function in library)
+    return _Call(known, _ARGUMENTS_START.get(node.op, 0)) if known else None
+
+
+def _gathered_arguments(library: Dict[str, Any]) -> Set[_Argument]:
+    """Arguments of which the function, or one that it calls, reads rows."""
+    gathered: Dict[_Argument, None] = {}
+    passed_by: Dict[_Argument, List[_Argument]] = {}  # argument -> those it is passed on from
+    for function in library.values():
+        _read_body(function, library, gathered, passed_by)
+    pending = list(gathered)
+    while pending:
+        for outer in passed_by.get(pending.pop(), ()):
+            if outer not in gathered:
+                gathered[outer] = None
+                pending.append(outer)
+    return set(gathered)
+
+
+def _read_body(
+    function: Any,
+    library: Dict[str, Any],
+    gathered: Dict[_Argument, None],
+    passed_by: Dict[_Argument, List[_Argument]],
+) -> None:
+    owner = function.signature.name
+    arguments = {arg.name: number for number, arg in enumerate(function.signature.input_arg)}
+    nodes = {node.name: node for node in function.node_def}
+    for node in function.node_def:
+        if node.op in ROW_READERS and node.input:
+            number = _argument_behind(node.input[0], nodes, arguments)
+            if number is not None:
+                gathered[(owner, number)] = None
+        call = _call_of(node, library)
+        if call is None:
+            continue
+        for slot, text in enumerate(node.input):
+            number = None if text.startswith("^") else _argument_behind(text, nodes, arguments)
+            if number is None:
+                continue
+            for called in call.functions:
+                passed_by.setdefault((called, slot - call.start), []).append((owner, number))
+
+
+def _argument_behind(text: str, nodes: Dict[str, Any], arguments: Dict[str, int]) -> Optional[int]:
+    """The argument that a body's input `name` or `node:output:number` passes on whole."""
+    for _ in range(_LONGEST_READ):
+        name = text.partition(":")[0]
+        if name in arguments:
+            return arguments[name]
+        node = nodes.get(name)
+        if node is None or node.op not in _LOCAL_READS or not node.input:
+            return None
+        text = node.input[0]
+    return None

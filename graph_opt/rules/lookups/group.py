@@ -1,0 +1,205 @@
+"""Rows that graph_opt's own ops look up, whoever wrote them: a model, or the fusing pass.
+
+    tables, ids .. -> (Resource)GroupEmbeddingLookup:i                        one output a lookup
+
+    ids .. -> GroupEmbeddingPrepare -> (Resource)GroupEmbeddingGather(tables) one for each server
+           -> GroupEmbeddingCombine(rows of all servers, what Prepare left):i
+
+Where the node has `columns`, all lookups share its one output.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import List, NamedTuple, Optional, Sequence, Tuple
+
+from graph_opt.graph.refusal import Refusal
+from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.rules import lookup as words
+from graph_opt.rules.lookup import Lookup, Table
+from graph_opt.rules.match.forward import ForwardPart
+from graph_opt.rules.match.table import count_tables, require_table
+from graph_opt.rules.op_names import (
+    GROUP_COMBINE,
+    GROUP_GATHERS,
+    GROUP_LOOKUPS,
+    GROUP_PREPARE,
+)
+
+STARTS = GROUP_LOOKUPS | {GROUP_COMBINE}
+
+
+class _Attributes(NamedTuple):
+    """Those of a node that tell of the lookups: L of them in T tables.
+
+    Attributes:
+      lookup_tables: [L].
+      table_shards: [T].
+      combiners: [L].
+      weighted: [L].
+      strategy: `mod` or `div`.
+      has_columns: Whether all lookups share one output.
+    """
+
+    lookup_tables: List[int]
+    table_shards: List[int]
+    combiners: List[str]
+    weighted: List[bool]
+    strategy: str
+    has_columns: bool
+
+
+class _Group(NamedTuple):
+    """What all lookups of a node share.
+
+    Attributes:
+      output: The node with the results.
+      nodes: All nodes.
+      gathers: Those that read the tables.
+      shards: What they read, the shards of one table one after another.
+      ids: Inputs of the group, those of the lookups' ids first.
+      attributes: What is looked up how.
+    """
+
+    output: str
+    nodes: Tuple[str, ...]
+    gathers: Tuple[str, ...]
+    shards: Tuple[Table, ...]
+    ids: Tuple[TensorRef, ...]
+    attributes: _Attributes
+
+
+def start(view: GraphView, forward: ForwardPart, name: str) -> List[Lookup]:
+    """The lookups that node `name`, of an op in `STARTS`, gives the results of.
+
+    Raises:
+      Refusal: dense_variable_upstream, and those of `table.require_table`.
+    """
+    group = _packed(view, name) if view.op(name) == GROUP_COMBINE else _whole(view, name)
+    if group is None or not _is_consistent(group):
+        return []
+    _require_no_variable(forward, group)
+    places = range(len(group.attributes.lookup_tables))
+    if group.attributes.has_columns:
+        return [_lookup(group, 0, places)]
+    return [_lookup(group, place, [place]) for place in places]
+
+
+def _whole(view: GraphView, name: str) -> Optional[_Group]:
+    """The group of one node that does it all."""
+    inputs = view.inputs(name)
+    count = count_tables(view, name)
+    shards = _tables(view, name, inputs[:count])
+    if shards is None:
+        return None
+    return _Group(name, (name,), (name,), shards, inputs[count:], _attributes(view, name))
+
+
+def _packed(view: GraphView, name: str) -> Optional[_Group]:
+    """The group whose rows servers gather for it."""
+    sources = [view.through_identity(tensor).node for tensor in view.inputs(name)]
+    gathers = tuple(dict.fromkeys(s for s in sources if view.op(s) in GROUP_GATHERS))
+    prepares = list(dict.fromkeys(s for s in sources if view.op(s) == GROUP_PREPARE))
+    requested = {view.through_identity(view.inputs(gather)[-1]).node for gather in gathers}
+    if len(prepares) != 1 or requested != set(prepares):
+        return None
+    prepare = prepares[0]
+    by_server = [_tables(view, gather, view.inputs(gather)[:-1]) for gather in gathers]
+    shards = _in_order(_integers(view, prepare, "shard_servers"), by_server)
+    if shards is None:
+        return None
+    nodes = (prepare, *gathers, name)
+    attributes = _attributes(view, prepare)
+    return _Group(name, nodes, gathers, shards, view.inputs(prepare), attributes)
+
+
+def _in_order(
+    servers: Sequence[int], tables: Sequence[Optional[Sequence[Table]]]
+) -> Optional[Tuple[Table, ...]]:
+    """The shards of a group, of which each server has its own in the group's order."""
+    counts = [servers.count(number) for number in range(len(tables))]
+    if counts != [len(own or ()) for own in tables] or sum(counts) != len(servers):
+        return None
+    left = [iter(own or ()) for own in tables]
+    return tuple(next(left[server]) for server in servers)
+
+
+def _tables(
+    view: GraphView, reader: str, tensors: Sequence[TensorRef]
+) -> Optional[Tuple[Table, ...]]:
+    """The variables that these inputs read, or None where one is no variable."""
+    tables = [require_table(view, reader, tensor) for tensor in tensors]
+    found = tuple(table for table in tables if table is not None)
+    return found if found and len(found) == len(tables) else None
+
+
+def _is_consistent(group: _Group) -> bool:
+    attributes = group.attributes
+    lookups, tables = len(attributes.lookup_tables), len(attributes.table_shards)
+    lengths = {len(attributes.combiners), len(attributes.weighted)}
+    return (
+        lengths == {lookups}
+        and len(group.ids) >= lookups
+        and sum(attributes.table_shards) == len(group.shards)
+        and all(0 <= table < tables for table in attributes.lookup_tables)
+    )
+
+
+def _require_no_variable(forward: ForwardPart, group: _Group) -> None:
+    for tensor in group.ids:
+        if forward.depends_on_dense_variable(tensor.node):
+            raise Refusal(
+                "dense_variable_upstream",
+                at=group.output,
+                need="ids and weights that come from the input alone",
+                saw="{}, computed from a whole variable".format(tensor),
+            )
+
+
+def _lookup(group: _Group, output: int, places: Sequence[int]) -> Lookup:
+    """The lookup, or the lookups, numbers `places` of a group, which have one output."""
+    attributes = group.attributes
+    tables = _tables_of(group, sorted({attributes.lookup_tables[place] for place in places}))
+    combiners = {attributes.combiners[place] for place in places}
+    is_partitioned = any(table.partitions > 1 for table in tables)
+    return Lookup(
+        api=words.GROUP_EMBEDDING_LOOKUP_SPARSE,
+        tables=tables,
+        ids=tuple(group.ids[place] for place in places),
+        output=TensorRef(group.output, output),
+        gathers=group.gathers,
+        nodes=group.nodes,
+        combiner=combiners.pop() if len(combiners) == 1 else None,
+        weighted=any(attributes.weighted[place] for place in places),
+        partition_strategy=attributes.strategy if is_partitioned else None,
+    )
+
+
+def _tables_of(group: _Group, numbers: Sequence[int]) -> Tuple[Table, ...]:
+    """The shards of these tables, each with how many it is one of."""
+    counts = group.attributes.table_shards
+    tables: List[Table] = []
+    for number in numbers:
+        first = sum(counts[:number])
+        for shard in group.shards[first : first + counts[number]]:
+            tables.append(dataclasses.replace(shard, partitions=counts[number]))
+    return tuple(tables)
+
+
+def _attributes(view: GraphView, name: str) -> _Attributes:
+    strategy = view.attribute(name, "partition_strategy")
+    weighted = view.attribute(name, "weighted")
+    combiners = view.attribute(name, "combiners")
+    return _Attributes(
+        lookup_tables=_integers(view, name, "lookup_tables"),
+        table_shards=_integers(view, name, "table_shards"),
+        combiners=[] if combiners is None else [text.decode() for text in combiners.list.s],
+        weighted=[] if weighted is None else list(weighted.list.b),
+        strategy="mod" if strategy is None else strategy.s.decode(),
+        has_columns=bool(_integers(view, name, "columns")),
+    )
+
+
+def _integers(view: GraphView, name: str, key: str) -> List[int]:
+    value = view.attribute(name, key)
+    return [] if value is None else [int(number) for number in value.list.i]

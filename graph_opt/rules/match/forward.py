@@ -1,0 +1,185 @@
+"""Which nodes compute the model, as against gradients, updates, summaries and checkpoints.
+
+GraphDefs carry no such mark, so it is read off the ends: a tensor that nobody reads is a result
+(loss, prediction), a write to a variable is not. What depends on a gradient is told by gradient
+ops (`ReluGrad`) and by the scalar one that `tf.gradients` starts from.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Container, Dict, Iterable, List, Optional
+
+from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.rules.match.table import count_tables
+from graph_opt.rules.op_names import PASS_ON, SHAPE_READERS, VARIABLES
+
+_WRITER = re.compile(
+    r"Assign|^(Resource)?(Sparse)?Apply|^(Resource)?Scatter(Nd)?(Update|Add|Sub|Mul|Div|Min|Max)$"
+    r"|AccumulatorApply|^(Resource)?GroupEmbeddingApply"
+)
+# Running totals: metrics, moving averages of the loss. What they add up belongs to the model.
+_ACCUMULATE = re.compile(r"^Assign(Add|Sub)(VariableOp)?$")
+_NO_RESULT = re.compile(r"Summary|^Save|^MergeV2Checkpoints$|^Assert$|^Print|^NoOp$")
+_SUMMARY = re.compile(r"Summary")
+_GRADIENT = re.compile(r"Grad")
+_NO_GRADIENT = frozenset(["StopGradient", "PreventGradient"])
+
+_WHOLE_READS = PASS_ON | frozenset(["ReadVariableOp"])
+
+_Nodes = Dict[str, None]  # a dict keeps order, so that runs repeat exactly
+
+
+class ForwardPart:
+    """Answers for single nodes of one graph; each question costs one walk of the graph at most.
+
+    Args:
+      view: The graph.
+    """
+
+    def __init__(self, view: GraphView) -> None:
+        self._view = view
+        self._gradient_ops = [
+            op for op in view.ops() if _GRADIENT.search(op) and op not in _NO_GRADIENT
+        ]
+        self._writer_ops = [op for op in view.ops() if _WRITER.search(op)]
+        self._writers = frozenset(view.of_op(*self._writer_ops))
+        self._gradients: Optional[_Nodes] = None
+        self._results: Optional[List[str]] = None
+        self._needed: Optional[_Nodes] = None
+        self._summarised: Optional[_Nodes] = None
+        self._trained: Optional[_Nodes] = None
+        self._forward: Optional[_Nodes] = None
+        self._dense: Optional[_Nodes] = None
+
+    def feeds_model(self, name: str) -> bool:
+        """Whether the node's value reaches a result; an optimizer's read of its slots does not."""
+        if self._needed is None:
+            self._needed = self._upstream(self._model_ends())
+        if name in self._needed:
+            return True
+        # The only reader of a loss may be its summary. A row that is summarised, but trains
+        # nothing, is a summary's own.
+        return name in self._find_summarised() and name in self._find_trained()
+
+    def stays_inside(self, tensor: TensorRef, nodes: Container[str]) -> bool:
+        """Whether the forward part reads the tensor's values within `nodes` alone.
+
+        Readers of its shape and those in backward or update code do not count.
+        """
+        for use in self._view.uses(tensor):
+            if use.consumer in nodes or self._view.op(use.consumer) in SHAPE_READERS:
+                continue
+            if use.consumer in self._find_forward():
+                return False
+        return True
+
+    def depends_on_dense_variable(self, name: str) -> bool:
+        """Whether the node's value comes from a variable otherwise than by reading single rows."""
+        if self._dense is None:
+            self._dense = self._downstream_of_variables()
+        return name in self._dense
+
+    def _downstream_of_variables(self) -> _Nodes:
+        view = self._view
+        seen: _Nodes = dict.fromkeys(view.of_op(*sorted(VARIABLES)))
+        whole = dict(seen)  # variables themselves and tensors that pass them on whole
+        stack = list(seen)
+        while stack:
+            name = stack.pop()
+            for _, use in view.node_uses(name):
+                op = view.op(use.consumer)
+                reads_rows = name in whole and use.slot < count_tables(view, use.consumer)
+                if use.consumer in seen or reads_rows or op in SHAPE_READERS:
+                    continue
+                if name in whole and op in _WHOLE_READS:
+                    whole[use.consumer] = None
+                seen[use.consumer] = None
+                stack.append(use.consumer)
+        return seen
+
+    def _find_gradients(self) -> _Nodes:
+        """All that depends on a gradient."""
+        if self._gradients is None:
+            seeds = self._view.of_op(*self._gradient_ops)
+            seeds += [name for name in self._view.of_op("Fill") if self._is_gradient_of_loss(name)]
+            self._gradients = self._downstream(seeds)
+        return self._gradients
+
+    def _is_gradient_of_loss(self, name: str) -> bool:
+        """Whether a Fill makes a scalar one: d(loss) / d(loss)."""
+        dims, value = self._view.inputs(name)[:2]
+        shape = self._view.attribute(dims.node, "value")
+        if self._view.op(dims.node) != "Const" or shape is None:
+            return False
+        if [size.size for size in shape.tensor.tensor_shape.dim] != [0]:
+            return False
+        one = self._view.constant(value)
+        return one is not None and one.dtype.kind == "f" and float(one) == 1.0
+
+    def _find_results(self) -> List[str]:
+        """Nodes whose outputs nothing reads and that neither write, save nor summarise."""
+        if self._results is None:
+            silent_ops = [op for op in self._view.ops() if _NO_RESULT.search(op)]
+            silent = self._writers.union(self._view.of_op(*silent_ops))
+            self._results = [
+                name
+                for name in self._view.nodes
+                if not self._view.is_read(name) and name not in silent
+            ]
+        return self._results
+
+    def _model_ends(self) -> List[str]:
+        gradients = self._find_gradients()
+        ends = list(self._find_results())
+        # A graph cut down to its train op has no result left, but backward reads the model.
+        for name in self._view.of_op(*self._gradient_ops):
+            ends.extend(t.node for t in self._view.inputs(name) if t.node not in gradients)
+        totals = [op for op in self._writer_ops if _ACCUMULATE.search(op)]
+        for name in self._view.of_op(*totals):
+            if name not in gradients:
+                ends.extend(tensor.node for tensor in self._view.inputs(name)[1:])
+        return ends
+
+    def _find_summarised(self) -> _Nodes:
+        if self._summarised is None:
+            ops = [op for op in self._view.ops() if _SUMMARY.search(op)]
+            self._summarised = self._upstream(self._view.of_op(*ops))
+        return self._summarised
+
+    def _find_trained(self) -> _Nodes:
+        if self._trained is None:
+            self._trained = self._upstream(self._find_gradients())
+        return self._trained
+
+    def _find_forward(self) -> _Nodes:
+        """What leads to a result without touching a gradient."""
+        if self._forward is None:
+            gradients = self._find_gradients()
+            ends = [name for name in self._find_results() if name not in gradients]
+            self._forward = self._upstream(ends)
+        return self._forward
+
+    def _downstream(self, starts: Iterable[str]) -> _Nodes:
+        seen: _Nodes = dict.fromkeys(starts)
+        stack = list(seen)
+        while stack:
+            for name in self._view.readers(stack.pop()):
+                if name not in seen:
+                    seen[name] = None
+                    stack.append(name)
+        return seen
+
+    def _upstream(self, ends: Iterable[str]) -> _Nodes:
+        """Over data edges, not across writes: what a variable is set to is not what it is."""
+        inputs, writers = self._view.inputs, self._writers
+        seen: _Nodes = dict.fromkeys(ends)
+        stack = [name for name in seen if name not in writers]
+        while stack:
+            for tensor in inputs(stack.pop()):
+                source = tensor.node
+                if source not in seen:
+                    seen[source] = None
+                    if source not in writers:
+                        stack.append(source)
+        return seen

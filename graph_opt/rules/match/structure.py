@@ -1,0 +1,159 @@
+"""Reads a pattern node by node, and refuses at the first one that is not as it must be.
+
+A pass that puts one op in place of many has to know that the many do what the one does. The search
+for lookups asks less: what it only moves, it need not understand.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Tuple
+
+import numpy as np
+
+from graph_opt.compat.op_definitions import dtype_name
+from graph_opt.graph.refusal import Refusal
+from graph_opt.graph.view import GraphView, TensorRef
+
+_DIFFERS = "lookup_differs"
+_DEEPEST_EXPRESSION = 8
+# Ops that pass one number on, and what else they may be given.
+_SAME_NUMBER: Dict[str, List[Any]] = {
+    "Cast": [],
+    "ExpandDims": [0],
+    "Pack": [],
+    "Reshape": [[], [1], [-1]],
+}
+
+
+class Structure:
+    """One reading of one pattern.
+
+    Args:
+      view: The graph.
+
+    Attributes:
+      view: The graph.
+      seen: The nodes looked at that compute the pattern: constants are not among them.
+    """
+
+    def __init__(self, view: GraphView) -> None:
+        self.view = view
+        self.seen: Dict[str, None] = {}
+
+    def inputs(self, tensor: TensorRef, *ops: str, index: int = 0) -> Tuple[TensorRef, ...]:
+        """Data inputs of what makes `tensor`, which must be output `index` of one of these ops.
+
+        Raises:
+          Refusal: lookup_differs.
+        """
+        op = self.view.op(tensor.node)
+        need = "output {} of {}".format(index, " or ".join(ops))
+        self.require(op in ops and tensor.index == index, tensor, need)
+        self.seen[tensor.node] = None
+        return self.view.inputs(tensor.node)
+
+    def is_made_by(self, tensor: TensorRef, *ops: str) -> bool:
+        """Whether one of these ops makes the tensor, as its first output."""
+        return tensor.index == 0 and self.view.op(tensor.node) in ops
+
+    def through(self, tensor: TensorRef, *ops: str) -> TensorRef:
+        """Walks up as long as one of these ops makes the tensor, by its first input."""
+        while self.is_made_by(tensor, *ops):
+            tensor = self.inputs(tensor, *ops)[0]
+        return tensor
+
+    def operation(self, tensor: TensorRef, op: str, right: int) -> TensorRef:
+        """The left operand of an operation whose right one is this constant integer."""
+        left, found = self.inputs(tensor, op)
+        number = self.integer(found)
+        need = "{} by the constant {}".format(op, right)
+        self.require(number == right, tensor, need, "a tensor" if number is None else str(number))
+        return left
+
+    def require(self, holds: bool, at: TensorRef, need: str, saw: Optional[str] = None) -> None:
+        """Refuses unless `holds`.
+
+        Args:
+          holds: Whether the pattern is as it must be here.
+          at: Where.
+          need: What must hold.
+          saw: What was there instead; the op and the output's number where left out.
+
+        Raises:
+          Refusal: lookup_differs.
+        """
+        if not holds:
+            saw = saw or "output {} of {}".format(at.index, self.view.op(at.node))
+            raise Refusal(_DIFFERS, at=at.node, need=need, saw=saw)
+
+    def require_same(self, tensor: TensorRef, wanted: TensorRef, reader: str) -> None:
+        """Refuses unless `reader` takes the tensor that it must."""
+        at = TensorRef(reader, 0)
+        self.require(tensor == wanted, at, "input {}".format(wanted), str(tensor))
+
+    def require_constant(self, tensor: TensorRef, wanted: Any) -> None:
+        """Refuses unless the tensor is a constant with these entries."""
+        value = self.view.constant(tensor)
+        holds = value is not None and np.array_equal(value, np.asarray(wanted))
+        need = "a constant {}".format(wanted)
+        self.require(holds, tensor, need, None if value is None else str(value))
+
+    def require_attributes(self, name: str, **wanted: int) -> None:
+        """Refuses unless the node's integer attributes are these; 0 where left out."""
+        for key, number in wanted.items():
+            value = self.view.attribute(name, key)
+            found = 0 if value is None else value.i
+            need = "{} {}".format(key, number)
+            self.require(found == number, TensorRef(name, 0), need, str(found))
+
+    def require_cast(self, tensor: TensorRef, source: int, target: int) -> TensorRef:
+        """What a Cast between these types (DataType numbers) reads; refuses anything else."""
+        origin = self.inputs(tensor, "Cast")[0]
+        types = (self.view.dtype(origin), self.view.dtype(tensor))
+        need = "a Cast of {} to {}".format(dtype_name(source), dtype_name(target))
+        self.require(types == (source, target), tensor, need, "another Cast")
+        return origin
+
+    def integer(self, tensor: TensorRef) -> Optional[int]:
+        """Value of an expression of constant integers of one element each, or None."""
+        return integer_of(self.view, tensor)
+
+
+def integer_of(
+    view: GraphView, tensor: TensorRef, deepest: int = _DEEPEST_EXPRESSION
+) -> Optional[int]:
+    """Value of an expression of constant integers of one element each, or None.
+
+    Args:
+      view: The graph.
+      tensor: Its result.
+      deepest: How many operations it may have one within another.
+    """
+    value = view.constant(tensor)
+    if value is not None:
+        return int(value.reshape(-1)[0]) if value.size == 1 and value.dtype.kind == "i" else None
+    op = view.op(tensor.node)
+    if deepest == 0:
+        return None
+    if op in _SAME_NUMBER:
+        number, *rest = view.inputs(tensor.node)
+        dims = [view.constant(dim) for dim in rest]
+        if all(dim is not None and dim.tolist() in _SAME_NUMBER[op] for dim in dims):
+            return integer_of(view, number, deepest - 1)
+        return None
+    if op == "Rank":
+        shape = view.shape(view.inputs(tensor.node)[0])
+        return None if shape is None else len(shape)
+    if op not in _ARITHMETIC:
+        return None
+    left, right = (integer_of(view, source, deepest - 1) for source in view.inputs(tensor.node)[:2])
+    return None if left is None or right is None else _ARITHMETIC[op](left, right)
+
+
+_ARITHMETIC: Dict[str, Any] = {
+    "Add": lambda left, right: left + right,
+    "AddV2": lambda left, right: left + right,
+    "Sub": lambda left, right: left - right,
+    "FloorDiv": lambda left, right: left // right if right else None,
+    "FloorMod": lambda left, right: left % right if right else None,
+}

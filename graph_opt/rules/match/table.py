@@ -1,0 +1,158 @@
+"""What a table is and what counts as reading it.
+
+    ref       VariableV2 | Variable -> Identity                    -> gather
+    resource  VarHandleOp                                          -> ResourceGather
+              VarHandleOp -> ReadVariableOp                        -> gather   (tf.contrib of 1.15)
+    either    ... -> Switch | Enter | Merge                        -> gather   (control flow)
+
+A read through control flow is one that no pass may touch: it may not run at all, or many times.
+"""
+
+from __future__ import annotations
+
+from typing import Any, List, NamedTuple, Optional
+
+from graph_opt.graph.refusal import Refusal
+from graph_opt.graph.view import GraphView, Shape, TensorRef
+from graph_opt.rules.lookup import Table
+from graph_opt.rules.op_names import (
+    CONTROL_FLOW,
+    GROUP_GATHERS,
+    GROUP_LOOKUPS,
+    PASS_ON,
+    ROW_READERS,
+    VARIABLES,
+)
+
+_READS = PASS_ON | CONTROL_FLOW | frozenset(["ReadVariableOp"])
+# A read is one or two nodes; one for each enclosing tf.cond or tf.while_loop is added.
+_LONGEST_READ = 64
+
+
+class TableRead(NamedTuple):
+    """How a tensor reads a whole variable, or its handle.
+
+    Attributes:
+      variable: The variable op.
+      control_flow: The Switch, Merge or Enter nearest to the reader; None outside of control flow.
+    """
+
+    variable: str
+    control_flow: Optional[str]
+
+
+def count_tables(view: GraphView, name: str) -> int:
+    """How many of a node's inputs, from the first on, it reads as tables: not whole, but by row."""
+    op = view.op(name)
+    if op in GROUP_LOOKUPS:
+        shards = view.attribute(name, "num_shards")
+        return 0 if shards is None else int(shards.i)
+    if op in GROUP_GATHERS:
+        return len(view.inputs(name)) - 1  # the last one is the request
+    return 1 if op in ROW_READERS or op == "VariableShape" else 0
+
+
+def find_read(view: GraphView, tensor: TensorRef) -> Optional[TableRead]:
+    """The variable that `tensor` is, or None where it is anything else."""
+    control_flow = None
+    for _ in range(_LONGEST_READ):
+        op = view.op(tensor.node)
+        if op in VARIABLES:
+            return TableRead(tensor.node, control_flow)
+        source = view.input(tensor.node, 0)
+        if op not in _READS or source is None:
+            return None
+        if op in CONTROL_FLOW and control_flow is None:
+            control_flow = tensor.node
+        tensor = source
+    return None
+
+
+def read_nodes(view: GraphView, reader: str) -> List[str]:
+    """The nodes between a variable and a node that reads it as its first input."""
+    nodes: List[str] = []
+    tensor = view.inputs(reader)[0]
+    while view.op(tensor.node) not in VARIABLES:
+        nodes.append(tensor.node)
+        tensor = view.inputs(tensor.node)[0]
+    return nodes
+
+
+def find_concatenated_reads(view: GraphView, tensor: TensorRef) -> List[str]:
+    """The variables that `tensor` joins to one, as a partitioned variable taken whole does."""
+    source = view.through_identity(tensor)
+    if view.op(source.node) not in ("ConcatV2", "Concat"):
+        return []
+    count = view.nodes[source.node].attr["N"].i
+    first = 0 if view.op(source.node) == "ConcatV2" else 1
+    reads = [find_read(view, part) for part in view.inputs(source.node)[first : first + count]]
+    variables = [read.variable for read in reads if read is not None]
+    return variables if len(variables) == len(reads) else []
+
+
+def require_table(view: GraphView, reader: str, tensor: TensorRef) -> Optional[Table]:
+    """The table that node `reader` reads through `tensor`, or None where it reads no variable.
+
+    Raises:
+      Refusal: lookup_in_control_flow, partitions_concatenated, table_facts_missing.
+    """
+    read = find_read(view, tensor)
+    if read is None:
+        _refuse_concatenated(view, reader, tensor)
+        return None
+    if read.control_flow is not None:
+        raise Refusal(
+            "lookup_in_control_flow",
+            at=reader,
+            need="a lookup outside of tf.cond and tf.while_loop",
+            saw="table {} through {} '{}'".format(
+                read.variable, view.op(read.control_flow), read.control_flow
+            ),
+        )
+    return describe(view, read.variable)
+
+
+def describe(view: GraphView, variable: str) -> Table:
+    """The static facts of a variable op.
+
+    Raises:
+      Refusal: table_facts_missing.
+    """
+    dtype = view.attribute(variable, "dtype")
+    shape = view.attribute(variable, "shape")
+    if dtype is None or shape is None:
+        raise Refusal(
+            "table_facts_missing",
+            at=variable,
+            need="attributes dtype and shape",
+            saw="no " + ("dtype" if dtype is None else "shape"),
+        )
+    op = view.op(variable)
+    return Table(
+        name=variable,
+        op=op,
+        dtype=dtype.type,
+        shape=_static_shape(shape.shape),
+        device=view.device(variable),
+        is_resource=op == "VarHandleOp",
+    )
+
+
+def _static_shape(proto: Any) -> Shape:
+    if proto.unknown_rank:
+        return None
+    sizes = (dimension.size for dimension in proto.dim)
+    return tuple(None if size < 0 else int(size) for size in sizes)
+
+
+def _refuse_concatenated(view: GraphView, reader: str, tensor: TensorRef) -> None:
+    variables = find_concatenated_reads(view, tensor)
+    if variables:
+        raise Refusal(
+            "partitions_concatenated",
+            at=reader,
+            need="tf.nn.embedding_lookup, which reads a partitioned variable shard by shard",
+            saw="a read of {} whole variables joined to one, the first {}".format(
+                len(variables), variables[0]
+            ),
+        )
