@@ -16,6 +16,11 @@ def op_definition(op: str) -> Optional[Any]:
     return op_def_registry.get(op)
 
 
+def is_registered(op: str) -> bool:
+    """Whether this process knows the op."""
+    return op_definition(op) is not None
+
+
 def is_stateful(op: str) -> bool:
     """Whether `op` has state, its own or a variable it takes by reference (Assign, ScatterAdd).
 

@@ -65,6 +65,8 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
         return state
     _refuse_fused(state.view)
     search = find_candidates(state.view, wanted)
+    refusals = tuple(refusal.to_dict() for refusal in search.refusals)
+    state = dataclasses.replace(state, report=dataclasses.replace(state.report, refusals=refusals))
     # Merging can close a circle through nodes that nobody merged; then less is merged.
     for parts in (_Parts(True, True), _Parts(True, False), _Parts(False, False)):
         fusion = _Fusion(state.view, search, options, parts)

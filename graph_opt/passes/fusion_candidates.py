@@ -58,21 +58,20 @@ class CandidateSearch:
       candidates: In graph order.
       refused: By the name of the lookup's output.
       lookups: All, in graph order.
+      refusals: What looks like a lookup and is not treated as one.
     """
 
     candidates: Tuple[Candidate, ...]
     refused: Dict[str, Refusal]
     lookups: Tuple[Lookup, ...]
+    refusals: Tuple[Refusal, ...] = ()
 
 
 def find_candidates(view: GraphView, options: GroupEmbeddingOptions) -> CandidateSearch:
     """Finds the lookups of a graph and tells which can be fused."""
     candidates: List[Candidate] = []
-    lookups = [
-        lookup
-        for lookup in find_lookups(view).lookups
-        if lookup.api != GROUP_EMBEDDING_LOOKUP_SPARSE
-    ]
+    search = find_lookups(view)
+    lookups = [lookup for lookup in search.lookups if lookup.api != GROUP_EMBEDDING_LOOKUP_SPARSE]
     refused = unused_lookups(view, lookups)
     for lookup in lookups:
         if str(lookup.output) in refused:
@@ -82,7 +81,7 @@ def find_candidates(view: GraphView, options: GroupEmbeddingOptions) -> Candidat
             candidates.append(_candidate(view, lookup))
         except Refusal as refusal:
             refused[str(lookup.output)] = refusal
-    return CandidateSearch(tuple(candidates), refused, tuple(lookups))
+    return CandidateSearch(tuple(candidates), refused, tuple(lookups), search.refusals)
 
 
 def is_flattened(view: GraphView, candidate: Candidate) -> bool:

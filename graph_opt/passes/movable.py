@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional
 
-from graph_opt.compat.op_definitions import is_stateful
+from graph_opt.compat.op_definitions import is_registered, is_stateful
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
 
@@ -92,6 +92,8 @@ class Movability:
     def refuse_operation(self, name: str) -> Optional[Refusal]:
         """Why the operation itself cannot move; its inputs are not looked at."""
         op = self._view.op(name)
+        if not is_registered(op):
+            return self._refuse_unknown(name)
         if op in _LOOPS:
             return Refusal("loop_upstream", at=name, need="no tf.while_loop before it", saw=op)
         if op.startswith(_COLLECTIVE_PREFIXES):
@@ -117,6 +119,10 @@ class Movability:
             need="threads_num 1, so that each batch gets its own draw",
             saw="threads_num {}".format(self._threads_num),
         )
+
+    def _refuse_unknown(self, name: str) -> Refusal:
+        need = "an op that this process has registered, to tell whether it has state"
+        return Refusal("unknown_op", at=name, need=need, saw="op " + self._view.op(name))
 
     def _refuse_function(self, name: str) -> Optional[Refusal]:
         pending = _called_functions([self._view.nodes[name]])

@@ -121,17 +121,21 @@ class RegionFinder:
         return None
 
     def _own(self, name: str) -> Optional[Refusal]:
-        mask = self._flow.masks[name]
-        if mask & (mask - 1):
-            return Refusal(
-                "several_io_stages",
-                at=name,
-                need="ids of one IO stage",
-                saw=", ".join(sources_of(self._flow, mask)),
-            )
-        refusal = self._refuse_source(sources_of(self._flow, mask)[0])
+        sources = sources_of(self._flow, self._flow.masks[name])
+        if len(sources) > 1:
+            return self._refuse_several(name, sources)
+        refusal = self._refuse_source(sources[0])
         refusal = refusal or self._movability.refuse_operation(name)
         return refusal or self._refuse_outside_inputs(name)
+
+    def _refuse_several(self, name: str, sources: Sequence[str]) -> Refusal:
+        for source in sources:
+            above = [node for node in self._view.predecessors(source) if node in self._flow.masks]
+            if above:
+                need = "a source that depends on no batch"
+                return Refusal("batch_source_in_main", at=source, need=need, saw=above[0])
+        saw = ", ".join(sources)
+        return Refusal("several_io_stages", at=name, need="ids of one IO stage", saw=saw)
 
     def _refuse_source(self, source: str) -> Optional[Refusal]:
         if is_buffer(self._view, source):
@@ -145,9 +149,6 @@ class RegionFinder:
             )
         handles = [tensor.node for tensor in self._view.inputs(source)]
         for node in handles + list(self._view.controls(source)):
-            if node in self._flow.masks:
-                return Refusal("batch_source_in_main", at=source, need="a source that depends "
-                               "on no batch", saw=node)  # fmt: skip
             refusal = self._movability.refuse_outside(source, node, reads_table=True)
             if refusal is not None:
                 return refusal

@@ -1,0 +1,122 @@
+"""For each refusal code of gradients and updates a small model whose report has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graph_opt.compat import tf
+from tests.passes import fused_models, models
+from tests.passes.refused_models import Inputs, changed, left_unfused, looked_up, trained
+
+
+def pooled(inputs: Inputs, table: Any, name: str = "ids") -> Any:
+    """Rows of a table, one for each row of the batch."""
+    return tf.nn.safe_embedding_lookup_sparse(table, tf.sparse.from_dense(inputs[name]))
+
+
+@left_unfused("gradient_not_recognised")
+def of_one_shard_alone(inputs: Inputs) -> None:
+    rows = tf.nn.embedding_lookup(models.table(partitions=2), inputs["one"])
+    optimizer = tf.train.AdagradOptimizer(0.1)
+    optimizer.minimize(tf.reduce_sum(rows), var_list=tf.trainable_variables()[:1])
+
+
+@left_unfused("gradient_changed_before_update")
+def clipped_gradients(inputs: Inputs) -> None:
+    optimizer = tf.train.AdagradOptimizer(0.1)
+    rows = pooled(inputs, models.table())
+    gradients, variables = zip(*optimizer.compute_gradients(tf.reduce_sum(rows)))
+    clipped, _ = tf.clip_by_global_norm(gradients, 1.0)
+    optimizer.apply_gradients(zip(clipped, variables))
+
+
+@left_unfused("adam_updates_whole_table")
+def adam(inputs: Inputs) -> None:
+    trained(pooled(inputs, models.table()), tf.train.AdamOptimizer())
+
+
+@left_unfused("optimizer_unknown")
+def rmsprop(inputs: Inputs) -> None:
+    trained(pooled(inputs, models.table()), tf.train.RMSPropOptimizer(0.1))
+
+
+@left_unfused("update_is_dense")
+def a_penalty_on_the_whole_table(inputs: Inputs) -> None:
+    table = models.table()
+    rows = pooled(inputs, table)
+    loss = tf.reduce_sum(rows) + tf.nn.l2_loss(table)
+    tf.train.AdagradOptimizer(0.1).minimize(loss)
+
+
+@left_unfused("table_assigned")
+def values_kept_in_bounds(inputs: Inputs) -> None:
+    table = models.table()
+    trained(pooled(inputs, table))
+    tf.assign(table, tf.clip_by_value(table, -1.0, 1.0))
+
+
+@left_unfused("table_updated_twice")
+def two_optimizers(inputs: Inputs) -> None:
+    rows = pooled(inputs, models.table())
+    trained(rows)
+    trained(rows, tf.train.GradientDescentOptimizer(0.1))
+
+
+@left_unfused("table_updated_unevenly")
+def safe_and_plain_lookups_of_one_table(inputs: Inputs) -> None:
+    table = models.table()
+    rows = [pooled(inputs, table), tf.nn.embedding_lookup(table, inputs["one"])]
+    trained(tf.concat(rows, 0))
+
+
+@left_unfused("update_in_control_flow")
+def updated_every_other_step(inputs: Inputs) -> None:
+    table = models.table()
+    rows = pooled(inputs, table)
+    (slices,) = tf.gradients(tf.reduce_sum(rows), [table])
+    optimizer = tf.train.AdagradOptimizer(0.1)
+    enabled = tf.control_flow_v2_enabled()
+    tf.disable_control_flow_v2()
+    tf.cond(
+        tf.reduce_sum(inputs["one"]) > 0,
+        lambda: optimizer.apply_gradients([(slices, table)]),
+        tf.no_op,
+    )
+    if enabled:
+        tf.enable_control_flow_v2()
+
+
+@left_unfused("update_dtype")
+def a_table_of_half_floats(inputs: Inputs) -> None:
+    table = tf.get_variable("table", [models.VOCABULARY, 4], tf.float16)
+    rows = tf.nn.embedding_lookup(table, inputs["one"])
+    trained(rows, tf.train.GradientDescentOptimizer(0.1))
+
+
+@left_unfused("update_output_read")
+def a_norm_of_the_table_after_its_update(inputs: Inputs) -> None:
+    looked_up(inputs["one"])
+    updates = [op for op in tf.get_default_graph().get_operations() if "SparseApply" in op.type]
+    tf.nn.l2_loss(updates[0].outputs[0])
+
+
+@left_unfused("update_not_recognised")
+def duplicates_applied_one_after_the_other(inputs: Inputs) -> None:
+    table = models.table()
+    rows = tf.nn.embedding_lookup(table, inputs["one"])
+    slot = tf.get_variable("slot", table.shape, use_resource=False, trainable=False)
+    (slices,) = tf.gradients(tf.reduce_sum(rows), [table])
+    tf.raw_ops.SparseApplyAdagrad(
+        var=table._ref(), accum=slot._ref(), lr=0.1, grad=slices.values, indices=slices.indices
+    )
+
+
+@left_unfused("slots_differ")
+def a_slot_of_another_shape(inputs: Inputs) -> Any:
+    looked_up(inputs["one"])
+
+    def change(node: Any) -> None:
+        if node.name == "table/Adagrad":
+            node.attr["shape"].shape.dim[1].size = fused_models.BATCH
+
+    return changed(change)

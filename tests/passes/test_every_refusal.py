@@ -1,0 +1,56 @@
+"""Every refusal code is met by a model, and the report tells of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Dict, Iterator, List
+
+import pytest
+
+from graph_opt.compat import tf
+from graph_opt.passes.optimize import optimize_graph_def
+from tests import repository_checks as checks
+from tests.passes import fused_models, refused_updates
+from tests.passes.refused_models import MODELS
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+NEVER_MET = {"fusion_makes_a_circle"}
+assert refused_updates  # registers its models
+
+
+def refusals_in(value: Any) -> Iterator[Dict[str, str]]:
+    """Every refusal anywhere in a report."""
+    if isinstance(value, dict) and set(value) == {"code", "node", "need", "saw"}:
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from refusals_in(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from refusals_in(inner)
+
+
+def test_there_is_a_model_for_every_code() -> None:
+    codes = set()
+    for path in (REPOSITORY / "graph_opt").rglob("*.py"):
+        codes.update(checks.refusal_codes(path.read_text("utf-8")))
+    assert sorted(codes - NEVER_MET) == sorted(MODELS)
+
+
+@pytest.mark.parametrize("code", sorted(MODELS))
+def test_the_report_says_what_was_left_alone(code: str) -> None:
+    model = MODELS[code]
+    built = model.build(fused_models.batches())
+    graph_def = built or tf.get_default_graph().as_graph_def(add_shapes=True)
+    report = optimize_graph_def(graph_def, model.config).report
+    found = [refusal for refusal in refusals_in(report.to_dict()) if refusal["code"] == code]
+    names = {node.name for node in graph_def.node}
+    assert found, sorted(refusal["code"] for refusal in refusals_in(report.to_dict()))
+    assert all(one["node"] in names and one["need"] and one["saw"] for one in found)
+    assert code in str(report)
+
+
+def test_refusals_are_found_wherever_they_stand_in_a_report() -> None:
+    refusal = {"code": "a", "node": "b", "need": "c", "saw": "d"}
+    found: List[Dict[str, str]] = list(refusals_in({"lookups": [{"refusals": (refusal,)}]}))
+    assert found == [refusal]
