@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from graph_opt.session.live import optimize_graph
     from graph_opt.session.prefetch_hook import make_prefetch_hook
     from graph_opt.session.session import InteractiveSession, Session
+    from graph_opt.session.session_log import session_reports
     from graph_opt.session.treated_graphs import report_of as report
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "optimize_graph_def",
     "prefetch_join",
     "report",
+    "session_reports",
     "staged",
     "step_trace",
     "train",
@@ -83,6 +85,7 @@ _MODULES = {
     "optimize_graph_def": "graph_opt.passes.optimize",
     "prefetch_join": "graph_opt.runtime.staged",
     "report": "graph_opt.session.treated_graphs:report_of",
+    "session_reports": "graph_opt.session.session_log",
     "staged": "graph_opt.runtime.staged",
     "step_trace": "graph_opt.runtime.trace:trace_of",
     "train": "graph_opt.train:",

@@ -25,7 +25,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "passes": frozenset(
         {"rules", "graph", "config", "reporting", "ops.stage_nodes", "ops.library"}
     ),
-    "runtime": frozenset({"ops"}),
+    "runtime": frozenset({"ops", "reporting"}),
     "embedding": frozenset({"ops"}),
     "inspect": frozenset({"passes", "graph", "reporting", "ops.library"}),
     "session": frozenset(
@@ -257,6 +257,17 @@ def documented_codes(page: str) -> List[str]:
       ['no_lookup']
     """
     return re.findall(r"^\| `([a-z0-9_]+)` \|", page, flags=re.MULTILINE)
+
+
+def documented_remedies(page: str) -> Dict[str, str]:
+    """Code to the last cell of its row in docs/refusals.md, as plain text.
+
+    Example:
+      >>> documented_remedies("| `no_lookup` | nothing found | Mark it with `mark` |")
+      {'no_lookup': 'Mark it with mark'}
+    """
+    rows = re.findall(r"^\| `([a-z0-9_]+)` \| .*? \| (.*?) \|$", page, flags=re.MULTILINE)
+    return {code: remedy.replace("`", "") for code, remedy in rows}
 
 
 def make_targets_named(text: str) -> Set[str]:

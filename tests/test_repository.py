@@ -11,6 +11,7 @@ from typing import Callable, Dict, List
 import pytest
 
 from graph_opt.config.schema import FIELDS
+from graph_opt.reporting.remedies import REMEDIES
 from tests import repository_checks as checks
 from tests.conftest import MadeOnce
 
@@ -175,6 +176,11 @@ def test_refusal_codes_in_the_code_are_those_in_the_docs() -> None:
         used.update(checks.refusal_codes(path.read_text(encoding="utf-8")))
     documented = checks.documented_codes((REPOSITORY / "docs/refusals.md").read_text("utf-8"))
     assert sorted(used) == sorted(documented)
+
+
+def test_reports_say_what_the_page_of_refusals_says() -> None:
+    page = (REPOSITORY / "docs/refusals.md").read_text("utf-8")
+    assert checks.documented_remedies(page) == REMEDIES
 
 
 def test_every_option_is_documented_with_its_number() -> None:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import functools
 import sys
-import types
 from typing import Any, Callable, List, NamedTuple
 
 from tensorflow.python.client import session as session_module
-from tensorflow.python.training import evaluation as evaluation_module
-from tensorflow.python.training import monitored_session as monitored_session_module
-from tensorflow.python.training import server_lib
+from tensorflow.python.training import monitored_session, server_lib
 from tensorflow.python.training import training as training_module
 
 # Any non-empty target: the config of a server must have no thread pools of its own.
@@ -51,33 +48,52 @@ def estimator_training(training_session: Any) -> List[Replacement]:
     return [Replacement(training_module, "MonitoredTrainingSession", training_session)]
 
 
-def estimator_evaluation(session_creator: Any, session: Any) -> List[Replacement]:
-    """Puts the classes where `Estimator.evaluate` takes its session from.
+def every_session(
+    convert: Callable[[Any, str], Any], opened: Callable[[Any, Any], None]
+) -> List[Replacement]:
+    """Makes every session of the process take any config and be shown when it is open.
+
+    Whatever class it is of and wherever that was imported from: all of them are a `BaseSession`.
 
     Args:
-      session_creator: In place of `ChiefSessionCreator`.
-      session: In place of `MonitoredSession`.
+      convert: From a config and a target to a stock ConfigProto or None.
+      opened: Called with the new session and the config that it was given.
     """
-    names = types.SimpleNamespace(**vars(monitored_session_module))
-    names.ChiefSessionCreator = session_creator
-    names.MonitoredSession = session
-    return [Replacement(evaluation_module, "monitored_session", names)]
+    init_session = session_module.BaseSession.__init__
+
+    @functools.wraps(init_session)
+    def init_and_show(self: Any, target: Any = "", graph: Any = None, config: Any = None) -> None:
+        init_session(self, target, graph, convert(config, target or ""))
+        opened(self, config)
+
+    return [Replacement(session_module.BaseSession, "__init__", init_and_show)]
 
 
-def configs_converted(convert: Callable[[Any, str], Any]) -> List[Replacement]:
-    """Makes TensorFlow's own sessions and servers take every config that `convert` takes.
+def every_monitored_session(hooks_for: Callable[[Any, Any], Any]) -> List[Replacement]:
+    """Gives every monitored session of the process the hooks that it is to have.
+
+    Args:
+      hooks_for: From a session's hooks and its session creator, either perhaps None, to its hooks.
+    """
+    init_session = monitored_session._MonitoredSession.__init__
+
+    @functools.wraps(init_session)
+    def init_with_hooks(
+        self: Any, session_creator: Any, hooks: Any, *arguments: Any, **named: Any
+    ) -> None:
+        hooked = hooks_for(hooks, session_creator)
+        init_session(self, session_creator, hooked, *arguments, **named)
+
+    return [Replacement(monitored_session._MonitoredSession, "__init__", init_with_hooks)]
+
+
+def every_server(convert: Callable[[Any, str], Any]) -> List[Replacement]:
+    """Makes TensorFlow's servers take every config that `convert` takes.
 
     Args:
       convert: From a config and a target to a stock ConfigProto or None.
     """
-    init_session = session_module.BaseSession.__init__
     make_server_def = server_lib._make_server_def
-
-    @functools.wraps(init_session)
-    def init_with_any_config(
-        self: Any, target: Any = "", graph: Any = None, config: Any = None
-    ) -> None:
-        init_session(self, target, graph, convert(config, target or ""))
 
     @functools.wraps(make_server_def)
     def server_def_of_any_config(
@@ -86,10 +102,7 @@ def configs_converted(convert: Callable[[Any, str], Any]) -> List[Replacement]:
         stock = convert(config, _SERVER_TARGET)
         return make_server_def(server_or_cluster_def, job_name, task_index, protocol, stock)
 
-    return [
-        Replacement(session_module.BaseSession, "__init__", init_with_any_config),
-        Replacement(server_lib, "_make_server_def", server_def_of_any_config),
-    ]
+    return [Replacement(server_lib, "_make_server_def", server_def_of_any_config)]
 
 
 def _each_once(modules: List[Any]) -> List[Any]:

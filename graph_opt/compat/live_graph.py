@@ -6,12 +6,26 @@ saying so (design facts: TensorFlow 1.15.5, 2.15.1, 2.18.1).
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, List, Sequence
+import contextlib
+from typing import AbstractSet, Any, Iterator, List, Sequence
 
 from graph_opt.compat import tf
 
 _CLASS = "_class"
 _SHAPES = "_output_shapes"
+
+
+@contextlib.contextmanager
+def unfinalized(graph: Any) -> Iterator[None]:
+    """Lets nodes be added to a graph that is finalized, which it is again at the end."""
+    finalized = graph.finalized
+    if finalized:
+        graph._unsafe_unfinalize()
+    try:
+        yield
+    finally:
+        if finalized:
+            graph.finalize()
 
 
 def add_nodes(graph: Any, node_defs: Sequence[Any]) -> List[Any]:

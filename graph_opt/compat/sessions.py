@@ -7,8 +7,10 @@ not keep it alive (`share_session`).
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+import threading
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
 from tensorflow.python.client import pywrap_tf_session
 from tensorflow.python.client import session as session_module
@@ -217,6 +219,29 @@ def share_session(owner: Any) -> Any:
         owner._handle_holder = _SessionHandle(owner)
         owner._shared = _SharedSession(owner)
     return owner._shared
+
+
+class _Unwatched(threading.local):
+    def __init__(self) -> None:
+        self.depth = 0
+
+
+_unwatched = _Unwatched()
+
+
+@contextlib.contextmanager
+def unwatched_sessions() -> Iterator[type]:
+    """Gives TensorFlow's own `tf.Session`; those opened within are the library's own business."""
+    _unwatched.depth += 1
+    try:
+        yield session_module.Session
+    finally:
+        _unwatched.depth -= 1
+
+
+def is_watched(session: Any) -> bool:
+    """Whether a session is a `BaseSession` that a script, or TensorFlow for it, has opened."""
+    return isinstance(session, session_module.BaseSession) and not _unwatched.depth
 
 
 def adopt(instance: Any, new_class: type) -> Any:

@@ -107,6 +107,11 @@ class SessionOptions:
     warnings: Tuple[str, ...] = ()
     servers_with_ops: FrozenSet[str] = frozenset()
 
+    @property
+    def ask_for_anything(self) -> bool:
+        """Whether any optimization is asked for."""
+        return self.async_embedding is not None or self.group_embedding is not None
+
 
 def session_options(config: Any, target: str = "") -> SessionOptions:
     """Reads and validates the options of a session.

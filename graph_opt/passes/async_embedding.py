@@ -32,7 +32,7 @@ from graph_opt.reporting.outcomes import (
 )
 from graph_opt.reporting.report import Report
 from graph_opt.rules import find_lookups
-from graph_opt.rules.lookup import Lookup
+from graph_opt.rules.lookup import GROUP_EMBEDDING_LOOKUP_SPARSE, Lookup
 
 _STAGE_NAME = "async_embedding"
 
@@ -183,6 +183,7 @@ class _Planner:
             outcome=MOVED if refusal is None else LEFT,
             stage=self._stage_of.get(lookup.output.node, "") if refusal is None else "",
             refusal=None if refusal is None else refusal.to_dict(),
+            count=len(lookup.ids) if lookup.api == GROUP_EMBEDDING_LOOKUP_SPARSE else 1,
         )
 
     def _regions(self) -> Dict[str, int]:

@@ -163,6 +163,13 @@ class Movability:
             saw="variable " + outside.variable,
         )
 
+    def refuse_placeholder(self, name: str) -> Optional[Refusal]:
+        """Why node `name`, which no batch reaches, is fed by `session.run`, if it is."""
+        blocker = self.outside(name).blocker
+        if blocker is None or self._view.op(blocker) not in PLACEHOLDERS:
+            return None
+        return self._refuse_blocker(blocker)
+
     def _refuse_blocker(self, blocker: str) -> Refusal:
         op = self._view.op(blocker)
         if op in PLACEHOLDERS:

@@ -197,7 +197,7 @@ class RegionFinder:
     def _refuse_lookup(self, lookup: Lookup) -> Optional[Refusal]:
         node = lookup.output.node
         if node not in self._flow.masks:
-            return Refusal(
+            return self._movability.refuse_placeholder(node) or Refusal(
                 "no_io_dependence", at=node, need="ids that come from a batch", saw="none upstream"
             )
         if node in self._sources:

@@ -26,6 +26,7 @@ class LookupOutcome:
       outcome: `moved` or `left in main`.
       stage: Name of the stage that computes it, '' if left.
       refusal: code, node, need and saw; None if moved.
+      count: How many lookups of the model it is: an op of the model's own may make several.
     """
 
     name: str
@@ -37,6 +38,7 @@ class LookupOutcome:
     outcome: str
     stage: str = ""
     refusal: Optional[Dict[str, str]] = None
+    count: int = 1
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,7 +24,8 @@ class Report:
       refusals: What was left alone without being a lookup of its own (functions, loops).
       stages: The prefetch stages made.
       regions: Number of nodes in `io`, `prefetch` and `main`.
-      warnings: For people.
+      left_alone: Why nothing was tried, or not all that was asked for.
+      warnings: What else people should know.
       seconds: Time the passes took.
       fetches: Original tensor name to the take's tensor that carries it.
       hidden: Names of nodes whose values exist in prefetch alone.
@@ -40,6 +41,7 @@ class Report:
     refusals: Tuple[Dict[str, str], ...] = ()
     stages: Tuple[StageReport, ...] = ()
     regions: Dict[str, int] = dataclasses.field(default_factory=dict)
+    left_alone: Tuple[str, ...] = ()
     warnings: Tuple[str, ...] = ()
     seconds: float = 0.0
     fetches: Dict[str, str] = dataclasses.field(default_factory=dict)

@@ -5,14 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Dict, List, Sequence
 
-from graph_opt.reporting.outcomes import (
-    FUSED_PART,
-    NO_PART,
-    FusedLookup,
-    LookupOutcome,
-    StageReport,
-)
+from graph_opt.reporting.outcomes import FUSED_PART, NO_PART, StageReport
+from graph_opt.reporting.remedies import REMEDIES
 from graph_opt.reporting.tables import crossing_text, shape_text, table
+from graph_opt.reporting.user_lookups import UserLookup, refusals_by_code, user_lookups
 
 if TYPE_CHECKING:
     from graph_opt.reporting.report import Report
@@ -39,47 +35,46 @@ def report_text(report: Report, title: str) -> str:
       region    nodes
       io            2
     """
-    blocks = [title, _regions(report), _fused_lookups(report), _lookups(report)]
+    blocks = [title, _regions(report), _lookups(report)]
     blocks.extend(_stage(stage) for stage in report.stages)
     blocks.append(refusals_text(report))
-    blocks.append("\n".join("warning: " + warning for warning in report.warnings))
+    blocks.append("\n".join(_remarks(report)))
     return "\n\n".join(block for block in blocks if block)
 
 
 def brief_text(report: Report) -> str:
-    """What was fused and moved in a few lines, and a line for each refusal and warning."""
+    """What was fused and moved in a few lines, what was left as it is, and warnings."""
     lines = []
     if report.fused_lookups:
         lines.extend(_fusion_lines(report))
     if report.lookups or not report.fused_lookups:
-        lines.append(
-            "async embedding: {} of {} lookups moved, {} stages".format(
-                len(report.moved), len(report.lookups), len(report.stages)
-            )
-        )
+        lines.append(_moved_line(report))
     lines[0] = "{}, {:.2f} s".format(lines[0], report.seconds)
     for stage in report.stages:
         lines.extend(_stage_lines(stage))
     lines.extend(_transfer_lines(report))
-    lines.extend(_left_lines(report))
-    lines.extend("warning: " + warning for warning in report.warnings)
-    return "\n".join(lines)
+    if report.protected_gathers:
+        lines.append(
+            "  {} gathers kept from becoming whole-table reads".format(
+                len(report.protected_gathers)
+            )
+        )
+    lines.extend("  " + line for line in refusals_text(report).splitlines())
+    return "\n".join(lines + _remarks(report))
 
 
 def refusals_text(report: Report) -> str:
-    """What was left alone and why, one line each; "" if nothing was."""
+    """What was left as it is and why: a line for each code; "" if nothing was."""
     rows = [
-        [lookup.name, lookup.refusal["code"], _reason(lookup.refusal)]
-        for lookup in report.lookups
-        if lookup.refusal is not None
+        [code, len(refused), "{}: {}".format(refused[0][0], _reason(refused[0][1])), remedy(code)]
+        for code, refused in refusals_by_code(report).items()
     ]
-    rows += [
-        [lookup.name, refusal["code"], _reason(refusal)]
-        for lookup in report.fused_lookups
-        for refusal in lookup.refusals
-    ]
-    rows += [[refusal["node"], refusal["code"], _reason(refusal)] for refusal in report.refusals]
-    return table(["left alone", "code", "reason"], rows) if rows else ""
+    return table(["left as it is", "count", "example", "what to do"], rows) if rows else ""
+
+
+def remedy(code: str) -> str:
+    """What a user can do about a refusal."""
+    return REMEDIES.get(code, "")
 
 
 def _regions(report: Report) -> str:
@@ -88,52 +83,36 @@ def _regions(report: Report) -> str:
     return table(["region", "nodes"], [[name, report.regions.get(name, 0)] for name in REGIONS])
 
 
-def _fused_lookups(report: Report) -> str:
-    if not report.fused_lookups:
-        return ""
-    header = ["lookup", "api", "combiner", "tables", "looked up by", "gradient", "update"]
-    return table(header, [_fused_row(lookup) for lookup in report.fused_lookups])
-
-
-def _fused_row(lookup: FusedLookup) -> List[str]:
-    return [
-        lookup.name,
-        lookup.api,
-        lookup.combiner or "-",
-        _tables(lookup.tables),
-        lookup.group or "itself",
-        lookup.gradient,
-        lookup.update,
-    ]
-
-
 def _lookups(report: Report) -> str:
-    if not report.lookups and report.fused_lookups:
-        return ""
-    if not report.lookups:
-        return "no embedding lookup found"
-    header = ["lookup", "api", "combiner", "tables", "device", "outcome"]
-    return table(header, [_lookup_row(lookup) for lookup in report.lookups])
+    lookups = user_lookups(report)
+    if not lookups:
+        return "" if report.left_alone else "no embedding lookup found"
+    header, rows = ["lookup", "api", "combiner", "tables"], [_lookup_row(one) for one in lookups]
+    if report.fused_lookups:
+        header += ["looked up by", "gradient", "update"]
+        for row, one in zip(rows, lookups):
+            row += [one.group or "itself", one.gradient, one.update]
+    if report.lookups:
+        header.append("runs in")
+        for row, one in zip(rows, lookups):
+            row.append(one.stage or "main")
+    if any(one.refusals for one in lookups):
+        header.append("left as it is")
+        for row, one in zip(rows, lookups):
+            row.append(", ".join(refusal["code"] for refusal in one.refusals) or "-")
+    return table(header, rows)
 
 
-def _lookup_row(lookup: LookupOutcome) -> List[str]:
-    outcome = (
-        lookup.outcome if not lookup.stage else "{} to {}".format(lookup.outcome, lookup.stage)
-    )
-    return [
-        lookup.name,
-        lookup.api,
-        lookup.combiner or "-",
-        _tables(lookup.tables),
-        lookup.device or "-",
-        outcome,
-    ]
+def _lookup_row(lookup: UserLookup) -> List[str]:
+    name = lookup.name if lookup.count == 1 else "{} ({})".format(lookup.name, lookup.count)
+    return [name, lookup.api, lookup.combiner or "-", _tables(lookup.tables)]
 
 
 def _tables(names: Sequence[str]) -> str:
     if len(names) < 2:
         return "".join(names)
-    return "{} and {} more shards".format(names[0], len(names) - 1)
+    more = len(names) - 1
+    return "{} and {} more {}".format(names[0], more, "shard" if more == 1 else "shards")
 
 
 def _stage(stage: StageReport) -> str:
@@ -156,6 +135,22 @@ def _reason(refusal: Any) -> str:
     return "at {node}: need {need}, saw {saw}".format(**refusal)
 
 
+def _remarks(report: Report) -> List[str]:
+    return [
+        *("not done: " + reason for reason in report.left_alone),
+        *("warning: " + warning for warning in report.warnings),
+    ]
+
+
+def _moved_line(report: Report) -> str:
+    lookups = user_lookups(report)
+    return "async embedding: {} of {} lookups moved, {} stages".format(
+        sum(lookup.count for lookup in lookups if lookup.stage),
+        sum(lookup.count for lookup in lookups),
+        len(report.stages),
+    )
+
+
 def _fusion_lines(report: Report) -> List[str]:
     groups = {lookup.group for lookup in report.fused}
     lines = [
@@ -174,10 +169,6 @@ def _fusion_lines(report: Report) -> List[str]:
                 len(report.whole_table_reads_removed)
             )
         )
-    for lookup in report.fused_lookups:
-        for refusal in lookup.refusals:
-            reason = "{code} at {node}: need {need}, saw {saw}".format(**refusal)
-            lines.append("  not fused: {} ({}): {}".format(lookup.name, lookup.api, reason))
     return lines
 
 
@@ -197,20 +188,3 @@ def _transfer_lines(report: Report) -> List[str]:
         )
         for transfer in report.packed_transfers
     ]
-
-
-def _left_lines(report: Report) -> List[str]:
-    lines = []
-    for lookup in report.lookups:
-        if lookup.refusal is not None:
-            reason = "{code} at {node}: need {need}, saw {saw}".format(**lookup.refusal)
-            lines.append("  left in main: {} ({}): {}".format(lookup.name, lookup.api, reason))
-    for refusal in report.refusals:
-        lines.append("  left alone: {code} at {node}: need {need}, saw {saw}".format(**refusal))
-    if report.protected_gathers:
-        lines.append(
-            "  {} gathers kept from becoming whole-table reads".format(
-                len(report.protected_gathers)
-            )
-        )
-    return lines

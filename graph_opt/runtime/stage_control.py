@@ -110,7 +110,8 @@ def _thread_pool(session: Any, stage: Stage) -> int:
     if not callables.is_direct_session(session):
         warn_once(
             "use_stage_subgraph_thread_pool has no effect in a distributed session, which has no "
-            "pools of its own: the kernels of the stages share the worker's threads with main"
+            "pools of its own: the kernels of the stages share the worker's threads with main",
+            session.graph,
         )
         return callables.DEFAULT_POOL
     # Pool 0 is the session's default one, so that pool p of the config is number p + 1.

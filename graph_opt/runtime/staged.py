@@ -170,7 +170,10 @@ def _build_stage(
     _check_options(options, default_name)
     _check_structures(features, default_name)
     if options.stage_subgraph_stream_id:
-        warn_once("stage_subgraph_stream_id has no effect: the ops of a stage run on a CPU")
+        warn_once(
+            "stage_subgraph_stream_id has no effect: the ops of a stage run on a CPU",
+            tf.get_default_graph(),
+        )
     load_library()
     graph = tf.get_default_graph()
     with tf.name_scope(name, default_name) as scope:

@@ -5,18 +5,21 @@ This is the only place where graph_opt changes TensorFlow, and every change is u
 
 from __future__ import annotations
 
+import atexit
 import threading
 from typing import Any, List, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.legacy_names import (
     Replacement,
-    configs_converted,
-    estimator_evaluation,
     estimator_training,
+    every_monitored_session,
+    every_server,
+    every_session,
     v1_modules,
     v1_submodules,
 )
+from graph_opt.compat.sessions import creator_config, creator_master
 from graph_opt.config import to_stock
 from graph_opt.embedding.column_scope import group_embedding_column_scope
 from graph_opt.embedding.group_lookup import group_embedding_lookup_sparse
@@ -24,14 +27,18 @@ from graph_opt.ops.library import load_library
 from graph_opt.runtime.mark import async_embedding_mark_node
 from graph_opt.runtime.staged import prefetch_join, staged
 from graph_opt.session import config_names, monitored
+from graph_opt.session.hooks import with_async_hook
 from graph_opt.session.installed_config import (
     NOTHING_INSTALLED,
     InstalledConfig,
     checked_options,
+    effective_config,
     set_installed,
 )
+from graph_opt.session.optimization import asks_for_anything
 from graph_opt.session.prefetch_hook import make_prefetch_hook
-from graph_opt.session.session import InteractiveSession, Session
+from graph_opt.session.session import InteractiveSession, Session, take_over
+from graph_opt.session.session_log import say_if_none_ran
 from graph_opt.session.supervisor import Supervisor
 
 _MISSING = object()
@@ -122,6 +129,8 @@ def install(
         if _installed.config is None:
             checked_options(wanted.over(None), "")
             _put_names(wanted)
+            if _asks(wanted):
+                atexit.register(say_if_none_ran)
             return Installation(outermost=True)
         if _installed.config == wanted:
             return Installation(outermost=False)
@@ -139,6 +148,9 @@ def uninstall() -> None:
     Sessions that are open stay what they are.
     """
     with _installed.lock:
+        if _installed.config is not None and _asks(_installed.config):
+            atexit.unregister(say_if_none_ran)
+            say_if_none_ran()
         while _installed.before:
             owner, name, value = _installed.before.pop()
             _restore(owner, name, value)
@@ -149,6 +161,11 @@ def uninstall() -> None:
 def is_installed() -> bool:
     """Whether `install` is in force."""
     return _installed.config is not None
+
+
+def _asks(installed: InstalledConfig) -> bool:
+    """Whether every session is to be optimized, whatever its own config says."""
+    return asks_for_anything(installed.over(None))
 
 
 def _put_names(wanted: InstalledConfig) -> None:
@@ -181,13 +198,34 @@ def _replacements() -> List[Replacement]:
             for name, value in names.items()
         ]
     found += estimator_training(monitored.MonitoredTrainingSession)
-    found += estimator_evaluation(monitored.ChiefSessionCreator, monitored.MonitoredSession)
-    return found + configs_converted(_stock_or_none)
+    found += every_session(_session_config, _opened)
+    found += every_monitored_session(_hooks_for)
+    return found + every_server(_stock_or_none)
+
+
+def _session_config(config: Any, target: Any) -> Any:
+    """What any session is really opened with."""
+    wanted = effective_config(config)
+    if wanted is not None:
+        checked_options(wanted, _text(target))
+    return _stock_or_none(wanted, target)
+
+
+def _opened(session: Any, config: Any) -> None:
+    take_over(session, effective_config(config))
+
+
+def _hooks_for(hooks: Any, session_creator: Any) -> Any:
+    config = effective_config(creator_config(session_creator))
+    return with_async_hook(hooks, config, creator_master(session_creator))
 
 
 def _stock_or_none(config: Any, target: Any) -> Any:
-    text = target.decode("utf-8") if isinstance(target, bytes) else target
-    return None if config is None else to_stock(config, text)
+    return None if config is None else to_stock(config, _text(target))
+
+
+def _text(target: Any) -> str:
+    return target.decode("utf-8") if isinstance(target, bytes) else target
 
 
 def _restore(owner: Any, name: str, value: Any) -> None:

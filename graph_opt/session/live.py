@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+import dataclasses
+from typing import Any, Optional, Tuple
 
 from graph_opt.compat import live_graph, tf
 from graph_opt.config.options import SessionOptions, session_options
@@ -10,10 +11,11 @@ from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.rewrite import Rewrite
 from graph_opt.inspect.dump import dump_graph, is_wanted
 from graph_opt.passes.optimize import plan
+from graph_opt.passes.translation import Translation
 from graph_opt.reporting.report import Report
 from graph_opt.session.graph_use import refuse_if_run
 from graph_opt.session.server_options import with_server_ops
-from graph_opt.session.treated_graphs import note_left_alone, note_optimized
+from graph_opt.session.treated_graphs import note_rewritten, note_unchanged
 
 
 def optimize_graph(graph: Any, config: Any, target: str = "") -> Report:
@@ -36,46 +38,67 @@ def optimize_graph(graph: Any, config: Any, target: str = "") -> Report:
 
     Raises:
       InvalidArgumentError: options that make no sense, or lookups without an IO stage.
-      FailedPreconditionError: the graph is finalized, was rewritten before, or has been run; or
-        a parameter server lacks graph_opt's ops although `require_server_ops` is set.
+      FailedPreconditionError: the graph was rewritten before, or has been run; or a parameter
+        server lacks graph_opt's ops although `require_server_ops` is set.
       UnavailableError: a parameter server does not answer.
 
     Example:
       >>> report = graph_opt.optimize_graph(tf.get_default_graph(), config)
       >>> print(report)
     """
-    return optimize_with(graph, session_options(config), target)
-
-
-def optimize_with(graph: Any, options: SessionOptions, target: str = "") -> Report:
-    """`optimize_graph` with options that were read already."""
-    if options.async_embedding is None and options.group_embedding is None:
-        return Report(warnings=tuple(options.warnings))
+    options = session_options(config)
+    if not options.ask_for_anything:
+        return Report(warnings=options.warnings)
     refuse_if_run(graph)
-    _refuse_finalized(graph)
+    return treat(graph, Treatment(options, options), target)
+
+
+@dataclasses.dataclass(frozen=True)
+class Treatment:
+    """What is done to a graph.
+
+    Attributes:
+      options: What is to be fused and moved.
+      asked: What a config asked for; more, where a graph of this kind does not get all of it.
+      reasons: Why it does not.
+      final: Whether a graph that stays as it is does so also when it has grown.
+    """
+
+    options: SessionOptions
+    asked: SessionOptions
+    reasons: Tuple[str, ...] = ()
+    final: bool = False
+
+
+def treat(graph: Any, treatment: Treatment, target: str = "") -> Report:
+    """Does it to a live graph, and notes the report."""
+    report, translation = _rewritten(graph, treatment.options, target)
+    report = dataclasses.replace(report, left_alone=treatment.reasons)
+    if translation is None:
+        note_unchanged(graph, report, treatment.asked, treatment.final)
+    else:
+        note_rewritten(graph, translation, report)
+    tf.logging.info("graph_opt: %s", report)
+    return report
+
+
+def _rewritten(
+    graph: Any, options: SessionOptions, target: str
+) -> Tuple[Report, Optional[Translation]]:
+    """The report, and what names stand for now; None for a graph that stays as it is."""
+    if not options.ask_for_anything:
+        return Report(warnings=options.warnings), None
     options = with_server_ops(graph, options, target)
     with collection_paused():
         planned = plan(graph.as_graph_def(add_shapes=True), options)
     if is_wanted():
         dump_graph(graph.as_graph_def(), "before")
-    for rewrite in planned.rewrites:
-        apply_to_graph(graph, rewrite)
+    with live_graph.unfinalized(graph):
+        for rewrite in planned.rewrites:
+            apply_to_graph(graph, rewrite)
     if is_wanted():
         dump_graph(graph.as_graph_def(), "after")
-    note_optimized(graph, planned.translation, planned.report)
-    tf.logging.info("graph_opt: %s", planned.report)
-    return planned.report
-
-
-def leave_alone(graph: Any, reasons: Sequence[str]) -> Report:
-    """Notes, as the graph's report, why a session did not optimize it.
-
-    A later session with another config, or `optimize_graph`, still may.
-    """
-    report = Report(warnings=tuple(reasons))
-    note_left_alone(graph, report)
-    tf.logging.info("graph_opt: %s", report)
-    return report
+    return planned.report, planned.translation if planned.rewrites else None
 
 
 def apply_to_graph(graph: Any, rewrite: Rewrite) -> None:
@@ -88,14 +111,3 @@ def apply_to_graph(graph: Any, rewrite: Rewrite) -> None:
         operation = graph.get_operation_by_name(control.node)
         sources = [source.name for source in operation.control_inputs]
         live_graph.set_control_inputs(graph, control.node, control.apply(sources))
-
-
-def _refuse_finalized(graph: Any) -> None:
-    if graph.finalized:
-        raise tf.errors.FailedPreconditionError(
-            None,
-            None,
-            "the graph is finalized and cannot be optimized any more: call "
-            "graph_opt.optimize_graph(graph, config) before graph.finalize(), or let "
-            "graph_opt.train.MonitoredTrainingSession finalize it",
-        )

@@ -8,25 +8,18 @@ from typing import Any
 
 from graph_opt.compat import tf
 from graph_opt.config.options import SessionOptions, session_options
-from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_TAKE
 from graph_opt.runtime.stages import stages_of
-from graph_opt.session import graph_use
-from graph_opt.session.live import leave_alone, optimize_with
-from graph_opt.session.treated_graphs import was_optimized
+from graph_opt.session.live import Treatment, treat
+from graph_opt.session.treated_graphs import is_settled
 
 _NOT_PREFETCHED = (
-    "the graph trains nothing, so its lookups are not prefetched: call "
-    "graph_opt.optimize_graph(graph, config) before the session is made to prefetch them all the "
-    "same"
+    "the graph trains nothing, so its lookups do not run ahead (graph_opt.optimize_graph asks for "
+    "it)"
 )
 _NOT_FUSED = (
-    "the graph trains nothing, so its lookups are not fused: set "
-    "group_embedding_options.fuse_inference to fuse them all the same"
+    "the graph trains nothing, so its lookups are not fused (the option fuse_inference asks for it)"
 )
-_NO_INPUT = (
-    "the graph has no iterator, queue or IO stage, so there is nothing to prefetch: give the "
-    "session's lookups a batch source, or call graph_opt.staged(features)"
-)
+_REWRITTEN_BEFORE = "the graph was rewritten before: its stages run as they are"
 _UPDATE_OP = re.compile(r"^(Resource)?(Sparse)?Apply[A-Z]")
 _KIND_PREFETCH = "prefetch"
 
@@ -34,9 +27,8 @@ _KIND_PREFETCH = "prefetch"
 def optimize_before_first_run(graph: Any, config: Any, target: str) -> None:
     """What a session does at its first run.
 
-    A graph without any batch source (an exported model, a few constants) is not split: there is
-    nothing to run ahead. The lookups of a graph that trains nothing are fused only where
-    `fuse_inference` asks for it. The graph's report says so.
+    The lookups of a graph that trains nothing are fused only where `fuse_inference` asks for it.
+    The graph's report says so.
 
     Args:
       graph: The session's graph.
@@ -44,15 +36,9 @@ def optimize_before_first_run(graph: Any, config: Any, target: str) -> None:
       target: The session's target, where it is known.
 
     Raises:
-      tf.errors.FailedPreconditionError: the graph is finalized, or another session ran it.
       tf.errors.InvalidArgumentError: the pass refuses the graph.
     """
-    if not _wants_optimization(graph, config):
-        return
-    options = _fusing_where_asked(graph, session_options(config))
-    if options.async_embedding is not None and not _has_batch_source(graph):
-        options = _without(options, _NO_INPUT, async_embedding=None)
-    _optimize(graph, options, target)
+    _optimize(graph, config, target, prefetches_inference=True)
 
 
 def optimize_training_graph(graph: Any, config: Any, target: str = "") -> None:
@@ -68,15 +54,9 @@ def optimize_training_graph(graph: Any, config: Any, target: str = "") -> None:
       target: The session's target, where it is known.
 
     Raises:
-      tf.errors.FailedPreconditionError: the graph is finalized, or a session ran it.
       tf.errors.InvalidArgumentError: the pass refuses the graph.
     """
-    if not _wants_optimization(graph, config):
-        return
-    options = _fusing_where_asked(graph, session_options(config))
-    if options.async_embedding is not None and not is_training_graph(graph):
-        options = _without(options, _NOT_PREFETCHED, async_embedding=None)
-    _optimize(graph, options, target)
+    _optimize(graph, config, target, prefetches_inference=False)
 
 
 def is_training_graph(graph: Any) -> bool:
@@ -93,44 +73,34 @@ def is_training_graph(graph: Any) -> bool:
     return any(_UPDATE_OP.match(operation.type) for operation in graph.get_operations())
 
 
-def _wants_optimization(graph: Any, config: Any) -> bool:
-    if config is None:
-        return False
-    options = session_options(config)
-    if options.async_embedding is None and options.group_embedding is None:
-        return False
-    if was_optimized(graph):
-        return False  # Once is enough: sessions are recovered, graphs used by several.
-    return not any(stage.kind == _KIND_PREFETCH for stage in stages_of(graph))
+def asks_for_anything(config: Any) -> bool:
+    """Whether a session's config, None for none, asks for any optimization."""
+    return config is not None and session_options(config).ask_for_anything
 
 
-def _has_batch_source(graph: Any) -> bool:
-    kinds = set(BATCH_SOURCES) | {BUFFER_TAKE}
-    return any(operation.type in kinds for operation in graph.get_operations())
-
-
-def _fusing_where_asked(graph: Any, options: SessionOptions) -> SessionOptions:
-    grouped = options.group_embedding
-    if grouped is None or grouped.fuse_inference or is_training_graph(graph):
-        return options
-    return _without(options, _NOT_FUSED, group_embedding=None)
-
-
-def _without(options: SessionOptions, reason: str, **off: Any) -> SessionOptions:
-    return dataclasses.replace(options, warnings=(*options.warnings, reason), **off)
-
-
-def _optimize(graph: Any, options: SessionOptions, target: str) -> None:
-    if options.async_embedding is None and options.group_embedding is None:
-        leave_alone(graph, options.warnings)
+def _optimize(graph: Any, config: Any, target: str, prefetches_inference: bool) -> None:
+    if not asks_for_anything(config):
         return
-    if graph.finalized:
-        raise tf.errors.FailedPreconditionError(
-            None,
-            None,
-            "the config asks for edits of the graph, but the graph is finalized: create the "
-            "session before graph.finalize(), or call graph_opt.optimize_graph(graph, config) "
-            "before it",
-        )
-    graph_use.refuse_if_run(graph)
-    optimize_with(graph, options, target)
+    asked = session_options(config)
+    if is_settled(graph, asked):
+        return
+    if any(stage.kind == _KIND_PREFETCH for stage in stages_of(graph)):
+        nothing = dataclasses.replace(asked, async_embedding=None, group_embedding=None)
+        treat(graph, Treatment(nothing, asked, (_REWRITTEN_BEFORE,), final=True))
+    elif is_training_graph(graph):
+        treat(graph, Treatment(asked, asked), target)
+    else:
+        treat(graph, _for_inference(asked, prefetches_inference), target)
+
+
+def _for_inference(asked: SessionOptions, prefetches: bool) -> Treatment:
+    """What is done to a graph that trains nothing, and why no more."""
+    options, reasons = asked, []
+    grouped = asked.group_embedding
+    if grouped is not None and not grouped.fuse_inference:
+        options = dataclasses.replace(options, group_embedding=None)
+        reasons.append(_NOT_FUSED)
+    if asked.async_embedding is not None and not prefetches:
+        options = dataclasses.replace(options, async_embedding=None)
+        reasons.append(_NOT_PREFETCHED)
+    return Treatment(options, asked, tuple(reasons), final=not prefetches)

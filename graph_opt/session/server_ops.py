@@ -8,6 +8,7 @@ import time
 from typing import FrozenSet, Iterable, Optional, Tuple
 
 from graph_opt.compat import tf
+from graph_opt.compat.sessions import unwatched_sessions
 from graph_opt.ops.packed_embedding import ops_loaded
 
 PROBE_SECONDS = 60.0
@@ -96,5 +97,5 @@ def _run_on(target: str, task: str, timeout_millis: int) -> None:
     with tf.Graph().as_default() as graph:
         with tf.device("{}/device:CPU:0".format(task)):
             loaded = ops_loaded()
-        with tf.Session(target, graph=graph, config=config) as session:
+        with unwatched_sessions() as opened, opened(target, graph, config) as session:
             session.run(loaded, options=tf.RunOptions(timeout_in_ms=timeout_millis))

@@ -14,19 +14,26 @@ from dataclasses import dataclass
 from typing import Any, Dict, FrozenSet, List, Optional, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.compat.sessions import SteppedSession, adopt
+from graph_opt.compat.sessions import SteppedSession, adopt, is_watched
 from graph_opt.config import to_stock
+from graph_opt.reporting.report import Report
 from graph_opt.session import graph_use
 from graph_opt.session.fetch_map import FetchMap
 from graph_opt.session.installed_config import checked_options, effective_config
-from graph_opt.session.optimization import optimize_before_first_run
+from graph_opt.session.optimization import is_training_graph, optimize_before_first_run
+from graph_opt.session.session_log import note_session
 from graph_opt.session.stage_reach import StageReach, operations_behind
 from graph_opt.session.stage_threads import StageThreads
-from graph_opt.session.treated_graphs import translation_of
+from graph_opt.session.treated_graphs import is_left_alone, report_of, translation_of
 
 _MOST_STEPS_KEPT = 512
+_COMPLETED_LATE = (
+    "training was added to the graph after the session had run it, and TensorFlow ignores edits "
+    "from then on: build the model before the session's first run, or open another session"
+)
 # Taken here, since `install` puts our own class under this name.
 _STOCK_SESSION = tf.Session
+_STOCK_INTERACTIVE_SESSION = tf.InteractiveSession
 
 
 @dataclass(frozen=True)
@@ -71,6 +78,8 @@ class _StagedSteps(SteppedSession):
         self._first_run = threading.Lock()
         self._reach: Optional[StageReach] = None
         self._fetch_map: Optional[FetchMap] = None
+        self._trains_later = False
+        self._version_seen = -1
 
     @property
     def stage_threads(self) -> StageThreads:
@@ -114,14 +123,18 @@ class _StagedSteps(SteppedSession):
 
     def _start_to_map(self, graph: Any) -> None:
         graph_use.note_run(graph)
+        note_session(self, report_of(graph))
         self._reach = StageReach(graph)
         self._fetch_map = FetchMap(graph, translation_of(graph))
+        self._trains_later = is_left_alone(graph) and not is_training_graph(graph)
+        self._version_seen = graph.version
         self._ran = True
 
     def _work_out(
         self, fetches: List[Any], targets: List[Any], feeds: List[Any], given: Tuple[Any, ...]
     ) -> _Step:
         assert self._fetch_map is not None and self._reach is not None
+        self._tell_if_completed_late()
         for tensor in feeds:
             self._fetch_map.check_feed(tensor)
         fetched = [self._fetch_map.fetched(tensor) for tensor in fetches]
@@ -138,6 +151,15 @@ class _StagedSteps(SteppedSession):
             resets=self._reach.reset_by(reached),
             given=given,
         )
+
+    def _tell_if_completed_late(self) -> None:
+        graph = self._graph_of_session()
+        if not self._trains_later or graph.version == self._version_seen:
+            return
+        self._version_seen = graph.version
+        if is_training_graph(graph):
+            self._trains_later = False
+            note_session(self, Report(left_alone=(_COMPLETED_LATE,)))
 
     def _refuse_side_reading(self, reached: Any) -> None:
         assert self._reach is not None
@@ -202,6 +224,36 @@ class InteractiveSession(_StagedSteps, tf.InteractiveSession):
     """A `tf.InteractiveSession` that prefetches as `Session` does."""
 
 
+def take_over(session: Any, config: Any) -> None:
+    """Makes a session that was just opened one of ours, whatever class of session it is.
+
+    It stays the same object, and keeps its class's name and methods.
+
+    Args:
+      session: An open session that has run nothing.
+      config: Its extended config, None for none.
+    """
+    if isinstance(session, _StagedSteps) or not is_watched(session):
+        return
+    adopt(session, _staged_class(type(session)))
+    session._set_up(config)
+
+
+_staged_classes: Dict[type, type] = {
+    _STOCK_SESSION: Session,
+    _STOCK_INTERACTIVE_SESSION: InteractiveSession,
+}
+
+
+def _staged_class(opened: type) -> type:
+    """A class like `opened` whose sessions prefetch."""
+    if opened not in _staged_classes:
+        names = ("__module__", "__qualname__", "__doc__")
+        described = {name: getattr(opened, name) for name in names}
+        _staged_classes[opened] = type(opened.__name__, (_StagedSteps, opened), described)
+    return _staged_classes[opened]
+
+
 def adopt_session(session: Any, config: Any, coordinator: Any = None) -> bool:
     """Makes a stock session that has run nothing but initializers a `graph_opt.Session`.
 
@@ -209,16 +261,15 @@ def adopt_session(session: Any, config: Any, coordinator: Any = None) -> bool:
     this way, as the same object.
 
     Args:
-      session: A `tf.Session`, opened on a graph that is optimized already if it is to be.
+      session: A session, opened on a graph that is optimized already if it is to be.
       config: The session's extended config, None for none.
       coordinator: What the prefetch threads report to.
 
     Returns:
-      Whether it is ours now; a session of any other class stays as it is.
+      Whether it is ours now; what only looks like a session of TensorFlow stays as it is.
     """
-    if type(session) is _STOCK_SESSION:
-        adopt(session, Session)
-        session._set_up(config)
+    if not isinstance(session, _StagedSteps) and is_watched(session):
+        take_over(session, config)
         session._start_to_map(session.graph)
     if not isinstance(session, _StagedSteps):
         return False

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import weakref
 from typing import Any, MutableMapping, NamedTuple, Optional
 
 from graph_opt.compat import tf
+from graph_opt.config.options import SessionOptions
 from graph_opt.passes.translation import UNCHANGED, Translation
 from graph_opt.reporting.report import Report
+from graph_opt.runtime.warnings_given import warnings_about
 
 
 class TreatedGraph(NamedTuple):
@@ -16,31 +19,56 @@ class TreatedGraph(NamedTuple):
     Attributes:
       translation: What its names stand for; `UNCHANGED` where it was left alone.
       report: What was found and done, for people.
-      was_optimized: Whether the passes worked on it, be it that they found nothing to do.
+      asked: The options of who had it treated; None for a graph that was rewritten: once is enough.
+      version: The graph's version then; None where it will not be looked at again.
     """
 
     translation: Translation
     report: Report
-    was_optimized: bool
+    asked: Optional[SessionOptions] = None
+    version: Optional[int] = None
 
 
+class _Latest:
+    def __init__(self) -> None:
+        self.report: Optional[Report] = None
+
+
+_latest = _Latest()
 _treated: MutableMapping[Any, TreatedGraph] = weakref.WeakKeyDictionary()
 
 
-def note_optimized(graph: Any, translation: Translation, report: Report) -> None:
+def note_rewritten(graph: Any, translation: Translation, report: Report) -> None:
     """Remembers it for as long as the graph lives."""
-    _treated[graph] = TreatedGraph(translation, report, was_optimized=True)
+    _note(graph, TreatedGraph(translation, report))
 
 
-def note_left_alone(graph: Any, report: Report) -> None:
-    """Remembers why; a session with another config may still optimize the graph."""
-    _treated[graph] = TreatedGraph(UNCHANGED, report, was_optimized=False)
+def note_unchanged(graph: Any, report: Report, asked: SessionOptions, final: bool = False) -> None:
+    """Remembers why nothing was done; a later session may still do it.
+
+    Args:
+      graph: The graph.
+      report: Says why.
+      asked: What was asked for.
+      final: Whether nothing is done either when the graph has grown and the same is asked again.
+    """
+    version = None if final else graph.version
+    _note(graph, TreatedGraph(UNCHANGED, report, asked, version))
 
 
-def was_optimized(graph: Any) -> bool:
-    """Whether the graph was optimized, rather than left alone for a reason in its report."""
+def is_settled(graph: Any, asked: SessionOptions) -> bool:
+    """Whether there is nothing to do to the graph for a session that asks for this."""
     treated = _treated.get(graph)
-    return treated is not None and treated.was_optimized
+    if treated is None:
+        return False
+    if treated.asked is None:
+        return True
+    return treated.asked == asked and treated.version in (None, graph.version)
+
+
+def is_left_alone(graph: Any) -> bool:
+    """Whether a session asked for something, and nothing was done to the graph."""
+    return graph in _treated and _treated[graph].asked is not None
 
 
 def translation_of(graph: Any) -> Translation:
@@ -49,7 +77,25 @@ def translation_of(graph: Any) -> Translation:
     return UNCHANGED if treated is None else treated.translation
 
 
+def _note(graph: Any, treated: TreatedGraph) -> None:
+    _treated[graph] = treated
+    _latest.report = treated.report
+
+
 def report_of(graph: Optional[Any] = None) -> Optional[Report]:
-    """The report of the last optimization of a graph (the default graph if None), if any."""
-    treated = _treated.get(tf.get_default_graph() if graph is None else graph)
-    return None if treated is None else treated.report
+    """What was fused and moved in a graph, what was not, and why.
+
+    Args:
+      graph: A `tf.Graph`. None: the default graph, or where nothing was asked of that the graph
+        that was treated last; so the report is there after an Estimator, which makes graphs of its
+        own, is done.
+
+    Returns:
+      The report, None where there is none. `graph_opt.session_reports()` has those of all sessions.
+    """
+    wanted = tf.get_default_graph() if graph is None else graph
+    if wanted not in _treated:
+        return _latest.report if graph is None else None
+    report = _treated[wanted].report
+    told = [text for text in warnings_about(wanted) if text not in report.warnings]
+    return dataclasses.replace(report, warnings=(*report.warnings, *told))

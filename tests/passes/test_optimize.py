@@ -78,11 +78,11 @@ def test_a_live_graph_is_rewritten_once() -> None:
         optimize_graph(tf.get_default_graph(), models.config())
 
 
-def test_a_finalized_graph_is_refused() -> None:
+def test_a_finalized_graph_is_rewritten_and_stays_finalized() -> None:
     models.safe_model()
     tf.get_default_graph().finalize()
-    with pytest.raises(tf.errors.FailedPreconditionError, match="finalized"):
-        optimize_graph(tf.get_default_graph(), models.config())
+    assert optimize_graph(tf.get_default_graph(), models.config()).stages
+    assert tf.get_default_graph().finalized
 
 
 def test_a_graph_without_lookup_is_left_as_it_is_with_a_warning() -> None:

@@ -112,7 +112,9 @@ def test_training_is_prefetched_and_nothing_else_changes(tmp_path: Path) -> None
         assert len(optimized["trained"].moved) == 2
         for mode in ("evaluated", "predicted in"):
             report = optimized[mode]
-            assert report is None if optimized is hooked else "trains nothing" in report.warnings[0]
+            assert (
+                report is None if optimized is hooked else "trains nothing" in report.left_alone[0]
+            )
         for name in ("losses", "rows", "step", "score", "predicted"):
             assert optimized[name] == stock[name], name
 

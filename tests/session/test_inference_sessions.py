@@ -44,16 +44,16 @@ def test_a_plain_session_fuses_inference_only_where_asked(asked: bool) -> None:
     report = report_on(result.graph)
     assert len(report.fused) == (2 if asked else 0)
     assert fused_ops(result.graph) == (1 if asked else 0)
-    assert any("fuse_inference" in warning for warning in report.warnings) != asked
+    assert any("fuse_inference" in reason for reason in report.left_alone) != asked
 
 
-def test_a_session_without_any_input_says_why_nothing_is_prefetched() -> None:
+def test_a_session_on_placeholders_says_why_nothing_is_prefetched() -> None:
     with graph_opt.Session(config=async_config()) as session:
         result = scores()
         session.run(tf.global_variables_initializer())
         session.run(result)
-    (warning,) = report_on(result.graph).warnings
-    assert "nothing to prefetch" in warning
+    refusals = [lookup.refusal for lookup in report_on(result.graph).lookups]
+    assert [refusal["code"] for refusal in refusals if refusal] == ["placeholder_upstream"] * 2
 
 
 def test_a_graph_left_alone_can_still_be_optimized_on_request() -> None:
@@ -62,7 +62,7 @@ def test_a_graph_left_alone_can_still_be_optimized_on_request() -> None:
     rows = tf.nn.embedding_lookup(table, ids)
     hook = graph_opt.train.AsyncEmbeddingHook(config(False, prefetch=True))
     hook.begin()
-    assert len(report_on(rows.graph).warnings) == 2
+    assert len(report_on(rows.graph).left_alone) == 2
     graph_opt.optimize_graph(rows.graph, config(False, prefetch=True))
     assert len(report_on(rows.graph).fused) == 1
 
@@ -103,7 +103,7 @@ def test_each_session_of_an_estimator_has_a_report(tmp_path: Path) -> None:
     assert len(report.fused) == 2
     for (report,) in (evaluated.reports, predicted.reports):
         assert report.fused == () and report.moved == ()
-        assert [text.split(":")[0] for text in report.warnings] == [
+        assert [text.split(" (")[0] for text in report.left_alone] == [
             "the graph trains nothing, so its lookups are not fused",
-            "the graph trains nothing, so its lookups are not prefetched",
+            "the graph trains nothing, so its lookups do not run ahead",
         ]

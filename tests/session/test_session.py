@@ -226,12 +226,15 @@ def test_interactive_sessions_prefetch_too() -> None:
     session.close()
 
 
-def test_a_finalized_graph_is_refused_with_the_way_out() -> None:
+def test_a_finalized_graph_is_optimized_and_stays_finalized() -> None:
     model = small_model()
+    initializer = tf.global_variables_initializer()
     tf.get_default_graph().finalize()
     with graph_opt.Session(config=async_config()) as session:
-        with pytest.raises(tf.errors.FailedPreconditionError, match=r"before graph\.finalize"):
-            session.run(model.loss)
+        session.run([initializer, model.iterator.initializer])
+        losses = [loss for loss, _ in run_to_end(session, [model.loss, model.train_op])]
+        assert session.graph.finalized and len(report_on(session.graph).moved) == 2
+    np.testing.assert_array_equal(losses, stock_losses())
 
 
 def test_a_finalized_graph_that_was_optimized_before_runs() -> None:
@@ -250,9 +253,22 @@ def test_optimizing_after_a_run_is_refused() -> None:
         initialize(session, model)
         with pytest.raises(tf.errors.FailedPreconditionError, match="before the first run"):
             graph_opt.optimize_graph(session.graph, async_config())
-    with graph_opt.Session(config=async_config()) as late:
         with pytest.raises(tf.errors.FailedPreconditionError, match="a session has run it"):
-            late.run(model.loss)
+            graph_opt.optimize_graph(session.graph, async_config())
+
+
+def test_a_graph_that_ran_unoptimized_is_optimized_for_a_later_session() -> None:
+    model = small_model()
+    with graph_opt.Session() as early:
+        initialize(early, model)
+        first = early.run(model.features["row"])
+        with graph_opt.Session(config=async_config()) as late:
+            initialize(late, model)
+            losses = [loss for loss, _ in run_to_end(late, [model.loss, model.train_op])]
+            assert len(report_on(late.graph).moved) == 2
+        rest = run_to_end(early, model.features["row"])
+    assert [list(row) for row in [first, *rest]] == row_batches()
+    np.testing.assert_array_equal(losses, stock_losses())
 
 
 def test_an_optimized_graph_runs_in_a_second_session_and_with_another_config() -> None:

@@ -1,0 +1,67 @@
+"""What a session's optimization came to, in one line."""
+
+from __future__ import annotations
+
+from typing import Iterable, List
+
+from graph_opt.reporting.report import Report
+from graph_opt.reporting.user_lookups import UserLookup, refusals_by_code, user_lookups
+
+_MOST_CODES = 3
+
+
+def summary(report: Report) -> str:
+    """What was fused and moved, in lookups as the user wrote them, and what was left.
+
+    Example:
+      >>> summary(report)
+      '26 of 27 lookups fused into 2 ops, 25 of 27 run ahead, 1 left as it is (shards_uneven)'
+    """
+    lookups = user_lookups(report)
+    if not lookups:
+        return "not optimized: {}".format(
+            "; ".join(report.left_alone) or "the graph has no embedding lookup"
+        )
+    count = _count(lookups)
+    parts: List[str] = []
+    if report.fused_lookups:
+        groups = {lookup.group for lookup in lookups if lookup.group}
+        fused = _count(lookup for lookup in lookups if lookup.group)
+        parts.append("{} of {} fused".format(fused, _lookups(count)))
+        if groups:
+            parts[-1] += " into {}".format(_ops(len(groups)))
+    if report.lookups:
+        moved = _count(lookup for lookup in lookups if lookup.stage)
+        of = count if parts else _lookups(count)
+        parts.append("{} of {} run ahead of the step".format(moved, of))
+    left = _count(lookup for lookup in lookups if lookup.is_left)
+    codes = _codes(report)
+    if left:
+        parts.append("{} left as {}".format(left, "it is" if left == 1 else "they are"))
+    if codes:
+        parts[-1] += " ({})".format(codes)
+    return "; ".join([", ".join(parts), *report.left_alone])
+
+
+def details_wanted(report: Report) -> bool:
+    """Whether the summary leaves out why something was not done."""
+    return bool(refusals_by_code(report) or report.warnings)
+
+
+def _count(lookups: Iterable[UserLookup]) -> int:
+    return sum(lookup.count for lookup in lookups)
+
+
+def _lookups(count: int) -> str:
+    return "1 lookup" if count == 1 else "{} lookups".format(count)
+
+
+def _ops(count: int) -> str:
+    return "1 op" if count == 1 else "{} ops".format(count)
+
+
+def _codes(report: Report) -> str:
+    codes = list(refusals_by_code(report))
+    more = len(codes) - _MOST_CODES
+    named = codes[:_MOST_CODES] + (["{} more".format(more)] if more > 0 else [])
+    return ", ".join(named)

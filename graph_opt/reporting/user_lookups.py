@@ -1,0 +1,112 @@
+"""The lookups of a model as its author wrote them, with what became of each.
+
+Fusing makes one op of many lookups, and the pass that moves them sees that op: what it reports is
+brought back to the lookups here.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from typing import TYPE_CHECKING, Dict, Iterator, List, Optional, Tuple
+
+from graph_opt.reporting.outcomes import NO_PART, FusedLookup, LookupOutcome
+
+if TYPE_CHECKING:
+    from graph_opt.reporting.report import Report
+
+
+@dataclasses.dataclass(frozen=True)
+class UserLookup:
+    """One lookup, or several that the model's own op makes at once.
+
+    Attributes:
+      name: Label for people.
+      api: The TensorFlow call it stems from.
+      tables: Names of the variables it reads.
+      combiner: `sum`, `mean`, `sqrtn`, or None where nothing is combined.
+      group: Node that looks it up now, '' where it is not fused.
+      gradient: `fused`, `stock`, or `none` where nothing trains it or nothing was to be fused.
+      update: The same for the optimizer's update of its tables.
+      stage: Stage that runs it ahead, '' where it runs in main.
+      refusals: Why it, or a part of it, stays as it is: code, node, need and saw.
+      count: How many lookups it is.
+    """
+
+    name: str
+    api: str
+    tables: Tuple[str, ...]
+    combiner: Optional[str]
+    group: str = ""
+    gradient: str = NO_PART
+    update: str = NO_PART
+    stage: str = ""
+    refusals: Tuple[Dict[str, str], ...] = ()
+    count: int = 1
+
+    @property
+    def is_left(self) -> bool:
+        """Whether it runs as TensorFlow made it, in its place."""
+        return not self.group and not self.stage
+
+
+def user_lookups(report: Report) -> Tuple[UserLookup, ...]:
+    """All lookups of a graph, in its order."""
+    return tuple(_with_fusion(report) if report.fused_lookups else map(_moved, report.lookups))
+
+
+def refusals_by_code(report: Report) -> Dict[str, List[Tuple[str, Dict[str, str]]]]:
+    """Code to (name of what was refused, refusal), the most frequent code first."""
+    found: Dict[str, List[Tuple[str, Dict[str, str]]]] = collections.defaultdict(list)
+    for lookup in user_lookups(report):
+        for refusal in lookup.refusals:
+            found[refusal["code"]].extend([(lookup.name, refusal)] * lookup.count)
+    for refusal in report.refusals:
+        found[refusal["code"]].append((refusal["node"], refusal))
+    return dict(sorted(found.items(), key=lambda item: (-len(item[1]), item[0])))
+
+
+def _with_fusion(report: Report) -> Iterator[UserLookup]:
+    by_output = {outcome.output: outcome for outcome in report.lookups}
+    by_node = {_node(outcome): outcome for outcome in report.lookups}
+    for lookup in report.fused_lookups:
+        outcome = by_node.get(lookup.group) if lookup.group else by_output.get(lookup.output)
+        yield _fused(lookup, outcome)
+    known = {lookup.group for lookup in report.fused_lookups}
+    outputs = {lookup.output for lookup in report.fused_lookups}
+    for outcome in report.lookups:
+        if _node(outcome) not in known and outcome.output not in outputs:
+            yield _moved(outcome)  # One that the model itself makes with an op for many.
+
+
+def _fused(lookup: FusedLookup, outcome: Optional[LookupOutcome]) -> UserLookup:
+    refusals = lookup.refusals
+    if outcome is not None and outcome.refusal is not None:
+        refusals = (*refusals, outcome.refusal)
+    return UserLookup(
+        name=lookup.name,
+        api=lookup.api,
+        tables=lookup.tables,
+        combiner=lookup.combiner,
+        group=lookup.group,
+        gradient=lookup.gradient,
+        update=lookup.update,
+        stage="" if outcome is None else outcome.stage,
+        refusals=refusals,
+    )
+
+
+def _moved(outcome: LookupOutcome) -> UserLookup:
+    return UserLookup(
+        name=outcome.name,
+        api=outcome.api,
+        tables=outcome.tables,
+        combiner=outcome.combiner,
+        stage=outcome.stage,
+        refusals=() if outcome.refusal is None else (outcome.refusal,),
+        count=outcome.count,
+    )
+
+
+def _node(outcome: LookupOutcome) -> str:
+    return outcome.output.rpartition(":")[0]

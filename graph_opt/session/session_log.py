@@ -1,0 +1,122 @@
+"""Tells, once for each graph, what became of the sessions that were asked to optimize."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import os
+import threading
+import weakref
+from typing import Any, Callable, Deque, List, MutableMapping, Optional, Tuple
+
+from graph_opt.reporting.report import Report
+from graph_opt.reporting.session_report import ProcessReport, SessionReport
+from graph_opt.reporting.stderr import say
+from graph_opt.reporting.summary import details_wanted
+from graph_opt.runtime.warnings_given import warnings_given
+
+# Of a process that opens sessions without end, such as one that evaluates each checkpoint.
+_MOST_SESSIONS_KEPT = 200
+_NONE_RAN = (
+    "no session ran in this process, so nothing was optimized: graph_opt works on the graphs of "
+    "tf.compat.v1 sessions, and leaves eager code and tf.function as they are"
+)
+
+
+class _Log:
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.sessions: Deque[SessionReport] = collections.deque(maxlen=_MOST_SESSIONS_KEPT)
+        self.ran = False
+        self.count = 0
+        self.graphs: MutableMapping[Any, int] = weakref.WeakKeyDictionary()
+        self.graph_count = 0
+        self.read_more = "graph_opt.report() says why"
+        self.listeners: List[Callable[[], None]] = []
+
+
+_log = _Log()
+
+
+def _start_anew() -> None:
+    """What a forked process does: it has sessions of its own, and no other threads."""
+    _log.lock = threading.RLock()
+    _log.sessions.clear()
+    _log.count = 0
+
+
+if hasattr(os, "register_at_fork"):  # Not on every system.
+    os.register_at_fork(after_in_child=_start_anew)
+
+
+def note_session(session: Any, report: Optional[Report]) -> None:
+    """Notes what became of a session that is about to run, and says it if it is news.
+
+    Args:
+      session: The session.
+      report: Its graph's, None where nothing was asked of it.
+    """
+    with _log.lock:
+        _log.ran = True
+        if report is None or _is_known(session.graph, report):
+            return
+        _log.count += 1
+        opened_as = type(session).__name__
+        noted = SessionReport(_log.count, opened_as, _number_of(session.graph), report)
+        _log.sessions.append(noted)
+        more = "; " + _log.read_more if details_wanted(report) else ""
+        say(noted.title + more)
+        listeners = list(_log.listeners)
+    for listener in listeners:
+        listener()
+
+
+def session_reports() -> Tuple[SessionReport, ...]:
+    """What became of the sessions of this process that were asked to optimize, the last 200.
+
+    Returns:
+      One entry for each graph, or more where later sessions on it came to something else, in the
+      order in which they began to run.
+
+    Example:
+      >>> for session in graph_opt.session_reports():
+      ...   print(session)
+      session 1: 26 of 26 lookups fused into 2 ops
+      ...
+    """
+    with _log.lock:
+        return tuple(_log.sessions)
+
+
+def say_if_none_ran() -> None:
+    """Tells who asked for optimized sessions that there was none."""
+    if not _log.ran:
+        say(_NONE_RAN)
+
+
+def process_report() -> ProcessReport:
+    """All that is known of this process."""
+    return ProcessReport(os.getpid(), session_reports(), warnings_given())
+
+
+def on_news(listener: Callable[[], None], read_more: str) -> None:
+    """Calls `listener` after each session noted; `read_more` says where the report will be."""
+    with _log.lock:
+        _log.listeners.append(listener)
+        _log.read_more = read_more
+
+
+def _is_known(graph: Any, report: Report) -> bool:
+    number = _log.graphs.get(graph)
+    for place, known in enumerate(_log.sessions):
+        if known.graph == number and known.report == report:
+            _log.sessions[place] = dataclasses.replace(known, sessions=known.sessions + 1)
+            return True
+    return False
+
+
+def _number_of(graph: Any) -> int:
+    if graph not in _log.graphs:
+        _log.graph_count += 1
+        _log.graphs[graph] = _log.graph_count
+    return _log.graphs[graph]
