@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import List
+from typing import FrozenSet, List, Sequence, Tuple
 
 import networkx
 
@@ -13,19 +13,37 @@ class GraphError(Exception):
     """A rewritten graph is not legal: a defect of a pass, never of the user's graph."""
 
 
+class CycleError(GraphError):
+    """A rewritten graph has nodes that wait for themselves.
+
+    Attributes:
+      cycles: Sets of nodes each of which waits for all others of its set, and for itself.
+    """
+
+    def __init__(self, message: str, cycles: Sequence[FrozenSet[str]]) -> None:
+        super().__init__(message)
+        self.cycles: Tuple[FrozenSet[str], ...] = tuple(cycles)
+
+
 def verify(view: GraphView) -> None:
     """Checks that the graph has no cycle (names and inputs were checked by `GraphView`).
 
     Raises:
-      GraphError: with the neighbourhood of the fault.
+      CycleError: with the neighbourhood of the fault.
     """
     if view.topological_order() is not None:
         return
-    cycle = [source for source, _ in networkx.find_cycle(view.digraph())]
-    raise GraphError(
+    digraph = view.digraph()
+    cycle = [source for source, _ in networkx.find_cycle(digraph)]
+    raise CycleError(
         "the graph has a cycle: {}\n{}".format(
             " -> ".join(cycle[:12] + cycle[:1]), around(view, cycle[0])
-        )
+        ),
+        [
+            frozenset(nodes)
+            for nodes in networkx.strongly_connected_components(digraph)
+            if len(nodes) > 1 or digraph.has_edge(*(2 * list(nodes)))
+        ],
     )
 
 

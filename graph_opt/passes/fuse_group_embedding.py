@@ -12,16 +12,15 @@ keeps its own backward part. The stock nodes stay in the graph under their names
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.config.options import GroupEmbeddingOptions, SessionOptions
-from graph_opt.graph.refusal import Refusal
+from graph_opt.config.options import SessionOptions
 from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
-from graph_opt.graph.verify import GraphError
+from graph_opt.graph.verify import CycleError
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes import local_group, packed_group
-from graph_opt.passes.concatenated_lookups import Concatenation, joined_gradient
+from graph_opt.passes.concatenated_lookups import joined_gradient
 from graph_opt.passes.dead_nodes import dead_nodes
 from graph_opt.passes.fusion_candidates import (
     Candidate,
@@ -29,26 +28,24 @@ from graph_opt.passes.fusion_candidates import (
     Member,
     find_candidates,
 )
-from graph_opt.passes.fusion_groups import (
-    LookupGroup,
-    Place,
-    UpdateGroup,
-    cut_by_concatenation,
-    gradient_groups,
-    lookup_groups,
-    place_of,
-    update_groups,
+from graph_opt.passes.fusion_cycles import (
+    GRADIENT,
+    LOOKUP,
+    UPDATE,
+    MergedOp,
+    MergedPart,
+    parts_on_cycles,
 )
-from graph_opt.passes.fusion_outcome import Outcome, fused_lookups, left_lookups
+from graph_opt.passes.fusion_groups import LookupGroup, UpdateGroup
+from graph_opt.passes.fusion_outcome import fused_lookups
+from graph_opt.passes.fusion_plan import FusionPlan, FusionPlanner, LeftOut
 from graph_opt.passes.group_nodes import FUSED, Columns, GroupNodes
-from graph_opt.passes.io_stages import batch_flow
 from graph_opt.passes.local_group import output_name
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.protect_gathers import exposed_reads
 from graph_opt.passes.unused_gradients import unused_gradients
 from graph_opt.reporting.report import Report
 from graph_opt.rules.gradients.rows import Slices
-from graph_opt.rules.sparse_update import SparseUpdate, sparse_updates
 
 _SCOPE = "group_embedding"
 _OURS = ("GroupEmbeddingLookup", "ResourceGroupEmbeddingLookup", "GroupEmbeddingCombine")
@@ -67,13 +64,18 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
     search = find_candidates(state.view, wanted)
     refusals = tuple(refusal.to_dict() for refusal in search.refusals)
     state = dataclasses.replace(state, report=dataclasses.replace(state.report, refusals=refusals))
-    # Merging can close a circle through nodes that nobody merged; then less is merged.
-    for parts in (_Parts(True, True), _Parts(True, False), _Parts(False, False)):
-        fusion = _Fusion(state.view, search, options, parts)
+    planner = FusionPlanner(state.view, search, options)
+    left_out = LeftOut()
+    while True:
+        fusion = _Fusion(state.view, search, planner.plan(left_out))
         rewrite = fusion.rewrite()
         try:
             fused = state.rewritten(rewrite)
-        except GraphError:
+        except CycleError as error:
+            more = parts_on_cycles(state.view, fusion.merged, fusion.replaced, error.cycles)
+            if more == LeftOut():
+                raise
+            left_out = left_out.and_also(more)
             continue
         # tf.gradients forces gradients that nobody reads; they must not keep a lookup alive.
         forced = unused_gradients(fused.view).nodes
@@ -85,64 +87,32 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
                 fused.translation.with_dead(dead), substitutes=fusion.substitutes
             ),
         )
-    left = left_lookups(search, _circle(search))
-    return dataclasses.replace(state, report=dataclasses.replace(state.report, fused_lookups=left))
-
-
-class _Parts(NamedTuple):
-    """Which parts are fused besides forward."""
-
-    gradients: bool
-    updates: bool
 
 
 class _Fusion:
     """One run of the pass over one graph."""
 
-    def __init__(
-        self,
-        view: GraphView,
-        search: CandidateSearch,
-        options: SessionOptions,
-        parts: _Parts,
-    ) -> None:
-        assert options.group_embedding is not None
+    def __init__(self, view: GraphView, search: CandidateSearch, plan: FusionPlan) -> None:
         self._view = view
         self._search = search
-        self._options: GroupEmbeddingOptions = options.group_embedding
-        self._servers_with_ops = options.servers_with_ops
-        self._parts = parts
-        self._flow = batch_flow(view)
+        self._plan = plan
+        self._outcome = plan.outcome
         self._nodes = GroupNodes(view, _free_scope(view))
         self._inputs: Dict[Tuple[str, int], str] = {}
         self._controls: Dict[str, Dict[str, str]] = {}
         self._moved: Dict[str, str] = {}
-        self._outcome = Outcome(dict(search.refused))
-        self._places: Dict[str, Place] = {}
         self._outputs: Dict[str, str] = {}
-        self._joined_by: Dict[str, Concatenation] = {}
-        self._concatenated: Set[str] = set()
         self.replaced: Set[str] = set()
+        self.merged: List[MergedOp] = []
 
     def rewrite(self) -> Rewrite:
         """The rewrite; empty where nothing can be fused."""
-        candidates = self._placed(self._search.candidates)
-        groups = [
-            group
-            for group in lookup_groups(self._view, self._flow, candidates, self._places)
-            if self._is_large_enough(group)
-        ]
-        fused = [member.candidate for group in groups for member in group.members]
-        for group in groups:
-            for part in cut_by_concatenation(self._view, group, self._concatenated):
-                self._fuse_forward(part)
-        done: Set[Slices] = set()
-        if self._parts.updates and self._options.fuse_update:
-            for updates in self._update_groups(fused):
-                self._fuse_update(updates)
-                done.update(s for m in updates.members for s in _slices(m))
-        if self._parts.gradients:
-            self._fuse_gradients(fused, done)
+        for group in self._plan.lookups:
+            self._fuse_forward(group)
+        for updates in self._plan.updates:
+            self._fuse_update(updates)
+        for members in self._plan.gradients:
+            self._fuse_gradients(members)
         self._redirect_new_nodes()
         return Rewrite(
             tuple(self._nodes.nodes),
@@ -153,50 +123,11 @@ class _Fusion:
             ),
         )
 
-    def _placed(self, candidates: Sequence[Candidate]) -> List[Candidate]:
-        placed = []
-        for candidate in candidates:
-            try:
-                place = place_of(self._view, candidate)
-                self._require_server_ops(candidate, place)
-                self._places[candidate.name] = place
-                placed.append(candidate)
-            except Refusal as refusal:
-                self._outcome.refused[candidate.name] = refusal
-        return placed
-
-    def _require_server_ops(self, candidate: Candidate, place: Place) -> None:
-        if self._options.require_server_ops:
-            return
-        for server in place.servers:
-            if server not in self._servers_with_ops:
-                raise Refusal(
-                    "server_without_ops",
-                    at=candidate.tables[0],
-                    need="a parameter server that is known to have loaded graph_opt's ops",
-                    saw=server,
-                )
-
-    def _is_large_enough(self, group: LookupGroup) -> bool:
-        least = self._options.minimum_lookups
-        if len(group.members) >= least:
-            return True
-        for member in group.members:
-            self._outcome.refused[member.candidate.name] = Refusal(
-                "group_too_small",
-                at=member.candidate.lookup.output.node,
-                need="{} lookups that can be one op (minimum_lookups)".format(least),
-                saw=str(len(group.members)),
-            )
-        return False
-
     def _fuse_forward(self, group: LookupGroup) -> None:
         concatenation = group.concatenation
         columns = None
         if concatenation is not None:
             columns = Columns(concatenation.columns, concatenation.width)
-            self._joined_by.update((name, concatenation) for name in concatenation.lookups)
-            self._concatenated.add(concatenation.node)
         kind = packed_group if group.place.servers else local_group
         node = kind.write_lookup(self._nodes, group, columns)
         output = group.members[0].candidate.lookup.output
@@ -210,6 +141,15 @@ class _Fusion:
             else:
                 result = self._nodes.column(writer, member, node, columns.starts[number])
             self._replace_result(member, node, result)
+        self.merged.append(
+            MergedOp(
+                LOOKUP,
+                tuple(
+                    MergedPart((m.candidate,), {m.candidate.lookup.output.node: node})
+                    for m in group.members
+                ),
+            )
+        )
 
     def _replace_result(self, member: Member, node: str, result: str) -> None:
         lookup = member.candidate.lookup
@@ -218,34 +158,6 @@ class _Fusion:
         self._redirect(lookup.output, result)
         self._redirect_waits(lookup.output.node, node)
         self.replaced.update(lookup.nodes)
-
-    def _update_groups(self, candidates: Sequence[Candidate]) -> List[UpdateGroup]:
-        trained = [candidate for candidate in candidates if candidate.gradients]
-        tables = dict.fromkeys(name for candidate in trained for name in candidate.tables)
-        updates = sparse_updates(self._view, list(tables))
-
-        def refuse(candidate: Candidate, refusal: Refusal) -> None:
-            self._outcome.update_refused[candidate.name] = refusal
-
-        allowed = self._allowed_optimizers(trained, updates.found, refuse)
-        return update_groups(
-            self._view, self._flow, allowed, self._places, self._joined_by, updates, refuse
-        )
-
-    def _allowed_optimizers(
-        self,
-        trained: Sequence[Candidate],
-        found: Dict[str, SparseUpdate],
-        refuse: Callable[[Candidate, Refusal], None],
-    ) -> List[Candidate]:
-        allowed = []
-        for candidate in trained:
-            rules = {found[name].optimizer for name in candidate.tables if name in found}
-            if "Adam" in rules and not self._options.lazy_adam:
-                refuse(candidate, _adam_refusal(candidate))
-            else:
-                allowed.append(candidate)
-        return allowed
 
     def _fuse_update(self, group: UpdateGroup) -> None:
         inside = {name for update in group.updates.values() for name in update.nodes}
@@ -268,30 +180,37 @@ class _Fusion:
             self._outcome.gradients.add(member.candidate.name)
             self._outcome.updates.add(member.candidate.name)
             self.replaced.update(_gradient_nodes(member))
+        self._note_update(group, made)
 
-    def _fuse_gradients(self, candidates: Sequence[Candidate], done: Set[Slices]) -> None:
-        members = [
-            Member(candidate, gradient)
-            for candidate in candidates
-            for gradient in candidate.gradients
-            if gradient.unique and not done.intersection(gradient.slices)
+    def _note_update(self, group: UpdateGroup, made: Dict[str, str]) -> None:
+        lookups: Dict[Tuple[str, ...], Dict[str, Candidate]] = {}
+        for member in group.members:
+            candidate = member.candidate
+            lookups.setdefault(candidate.tables, {})[candidate.name] = candidate
+        parts = [
+            MergedPart(
+                tuple(found.values()), {group.updates[shard].end: made[shard] for shard in tables}
+            )
+            for tables, found in lookups.items()
         ]
-        for group in gradient_groups(
-            self._view, self._flow, members, self._places, self._joined_by
-        ):
-            device = self._places[group[0].candidate.name].worker
-            columns = self._gradient_columns(group)
-            made = local_group.write_gradient(self._view, self._nodes, group, device, columns)
-            for slices, fused in made.items():
-                self._redirect(slices.values, fused.values.input_name)
-                self._redirect(slices.indices, fused.indices.input_name)
-            for member in group:
-                self._outcome.gradients.add(member.candidate.name)
-                self.replaced.update(_gradient_nodes(member))
+        self.merged.append(MergedOp(UPDATE, tuple(parts)))
+
+    def _fuse_gradients(self, group: Sequence[Member]) -> None:
+        device = self._plan.places[group[0].candidate.name].worker
+        columns = self._gradient_columns(group)
+        made = local_group.write_gradient(self._view, self._nodes, group, device, columns)
+        for slices, fused in made.items():
+            self._redirect(slices.values, fused.values.input_name)
+            self._redirect(slices.indices, fused.indices.input_name)
+        for member in group:
+            self._outcome.gradients.add(member.candidate.name)
+            self.replaced.update(_gradient_nodes(member))
+        parts = [_part_of_gradient(member, made) for member in group]
+        self.merged.append(MergedOp(GRADIENT, tuple(parts)))
 
     def _gradient_columns(self, members: Sequence[Member]) -> Optional[Columns]:
         """The gradient of the ConcatV2's result, where it is all that these lookups need."""
-        concatenation = self._joined_by.get(members[0].candidate.name)
+        concatenation = self._plan.joined_by.get(members[0].candidate.name)
         if concatenation is None or len(members) != concatenation.inputs:
             return None
         by_name = {member.candidate.name: member for member in members}
@@ -337,31 +256,17 @@ class _Fusion:
         )
 
 
-def _slices(member: Member) -> Tuple[Slices, ...]:
-    return member.gradient.slices if member.gradient else ()
-
-
 def _gradient_nodes(member: Member) -> Tuple[str, ...]:
     return member.gradient.nodes if member.gradient else ()
 
 
-def _adam_refusal(candidate: Candidate) -> Refusal:
-    return Refusal(
-        "adam_updates_whole_table",
-        at=candidate.tables[0],
-        need="group_embedding_options.lazy_adam, since TensorFlow's Adam updates every row and "
-        "a fused update only those looked up",
-        saw="Adam",
-    )
-
-
-def _circle(search: CandidateSearch) -> Refusal:
-    return Refusal(
-        "fusion_makes_a_circle",
-        at=search.lookups[0].output.node,
-        need="lookups that do not depend on each other",
-        saw="a circle once they are one op",
-    )
+def _part_of_gradient(member: Member, made: Dict[Slices, Slices]) -> MergedPart:
+    assert member.gradient is not None
+    stand_ins: Dict[str, str] = {}
+    for slices in member.gradient.slices:
+        for tensor in (slices.values, slices.indices):
+            stand_ins[tensor.node] = made[slices].values.node
+    return MergedPart((member.candidate,), stand_ins)
 
 
 def _free_scope(view: GraphView) -> str:

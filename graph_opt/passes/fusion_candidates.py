@@ -72,15 +72,21 @@ def find_candidates(view: GraphView, options: GroupEmbeddingOptions) -> Candidat
     candidates: List[Candidate] = []
     search = find_lookups(view)
     lookups = [lookup for lookup in search.lookups if lookup.api != GROUP_EMBEDDING_LOOKUP_SPARSE]
-    refused = unused_lookups(view, lookups)
+    refused: Dict[str, Refusal] = {}
+    unused = unused_lookups(view, lookups)
     for lookup in lookups:
-        if str(lookup.output) in refused:
-            continue
+        name = str(lookup.output)
         try:
             _require_wanted(lookup, options.lookups)
-            candidates.append(_candidate(view, lookup))
+            candidate = _candidate(view, lookup)
         except Refusal as refusal:
-            refused[str(lookup.output)] = refusal
+            refused[name] = refusal
+            continue
+        # Where the loss is linear in the rows, the update needs their gradient and not the rows.
+        if name in unused and not candidate.gradients:
+            refused[name] = unused[name]
+        else:
+            candidates.append(candidate)
     return CandidateSearch(tuple(candidates), refused, tuple(lookups), search.refusals)
 
 

@@ -17,6 +17,7 @@ class Outcome:
 
     Attributes:
       refused: Why a lookup is not fused at all.
+      gradient_refused: Why its gradient is not.
       update_refused: Why the update of its tables is not.
       groups: Node that looks it up now.
       gradients: Lookups whose gradient is fused.
@@ -24,6 +25,7 @@ class Outcome:
     """
 
     refused: Dict[str, Refusal]
+    gradient_refused: Dict[str, Refusal] = dataclasses.field(default_factory=dict)
     update_refused: Dict[str, Refusal] = dataclasses.field(default_factory=dict)
     groups: Dict[str, str] = dataclasses.field(default_factory=dict)
     gradients: Set[str] = dataclasses.field(default_factory=set)
@@ -38,19 +40,13 @@ def fused_lookups(search: CandidateSearch, outcome: Outcome) -> Tuple[FusedLooku
     )
 
 
-def left_lookups(search: CandidateSearch, refusal: Refusal) -> Tuple[FusedLookup, ...]:
-    """The same where nothing could be fused: each lookup's own reason, or this one."""
-    reasons = {str(lookup.output): refusal for lookup in search.lookups}
-    reasons.update(search.refused)
-    return fused_lookups(dataclasses.replace(search, candidates=()), Outcome(reasons))
-
-
 def _described(lookup: Lookup, candidate: Optional[Candidate], outcome: Outcome) -> FusedLookup:
     name = str(lookup.output)
     reasons: Sequence[Optional[Refusal]] = (
         lookup.larger,
         outcome.refused.get(name),
         candidate.backward_refusal if candidate else None,
+        outcome.gradient_refused.get(name),
         outcome.update_refused.get(name),
     )
     trained = candidate is not None and bool(candidate.gradients or candidate.backward_refusal)

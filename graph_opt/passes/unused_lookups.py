@@ -23,7 +23,7 @@ _NO_ACTS = VARIABLES | HANDLES | PLACEHOLDERS | RANDOM | READS
 
 
 def unused_lookups(view: GraphView, lookups: Sequence[Lookup]) -> Dict[str, Refusal]:
-    """The lookups that no op acts upon which changes state, by name of their output.
+    """The lookups that no op depends on which changes state, by name of their output.
 
     Args:
       view: The graph.

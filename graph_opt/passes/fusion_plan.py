@@ -1,0 +1,220 @@
+"""Decides what becomes one op each: lookups, their gradients, and the updates of their tables."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Callable, Dict, List, NamedTuple, Sequence, Set, Tuple
+
+from graph_opt.config.options import GroupEmbeddingOptions, SessionOptions
+from graph_opt.graph.refusal import Refusal
+from graph_opt.graph.view import GraphView
+from graph_opt.passes.concatenated_lookups import Concatenation
+from graph_opt.passes.fusion_candidates import Candidate, CandidateSearch, Member
+from graph_opt.passes.fusion_groups import (
+    LookupGroup,
+    Place,
+    UpdateGroup,
+    cut_by_concatenation,
+    gradient_groups,
+    lookup_groups,
+    place_of,
+    update_groups,
+)
+from graph_opt.passes.fusion_outcome import Outcome
+from graph_opt.passes.io_stages import batch_flow
+from graph_opt.rules.gradients.rows import Slices
+from graph_opt.rules.sparse_update import SparseUpdate, sparse_updates
+
+_Refuse = Callable[[Candidate, Refusal], None]
+
+
+class FusionPlan(NamedTuple):
+    """What is to be fused.
+
+    Attributes:
+      lookups: One op each; where a ConcatV2 joins results, its lookups have an op of their own.
+      updates: One op each, with the gradients that they take.
+      gradients: Of lookups whose update is not among them; one op each.
+      places: Where lookups run, by name.
+      joined_by: The ConcatV2 that joins a lookup's result with others, by name.
+      outcome: Why the rest is left.
+    """
+
+    lookups: Tuple[LookupGroup, ...]
+    updates: Tuple[UpdateGroup, ...]
+    gradients: Tuple[Tuple[Member, ...], ...]
+    places: Dict[str, Place]
+    joined_by: Dict[str, Concatenation]
+    outcome: Outcome
+
+
+@dataclasses.dataclass(frozen=True)
+class LeftOut:
+    """Parts that must stay as they are though they could be fused each for itself.
+
+    Attributes:
+      lookups: By name of the lookup: it stays with its gradient and update.
+      gradients: By name of the lookup.
+      updates: By name of the lookup, one entry for each lookup of the table.
+    """
+
+    lookups: Dict[str, Refusal] = dataclasses.field(default_factory=dict)
+    gradients: Dict[str, Refusal] = dataclasses.field(default_factory=dict)
+    updates: Dict[str, Refusal] = dataclasses.field(default_factory=dict)
+
+    def and_also(self, more: LeftOut) -> LeftOut:
+        """Both together; of two reasons the first stays."""
+        return LeftOut(
+            {**more.lookups, **self.lookups},
+            {**more.gradients, **self.gradients},
+            {**more.updates, **self.updates},
+        )
+
+
+class FusionPlanner:
+    """Plans for one graph.
+
+    Args:
+      view: The graph.
+      search: Its lookups.
+      options: The session's, with group embedding on.
+    """
+
+    def __init__(self, view: GraphView, search: CandidateSearch, options: SessionOptions) -> None:
+        assert options.group_embedding is not None
+        self._view = view
+        self._search = search
+        self._options: GroupEmbeddingOptions = options.group_embedding
+        self._servers_with_ops = options.servers_with_ops
+        self._flow = batch_flow(view)
+
+    def plan(self, left_out: LeftOut) -> FusionPlan:
+        """All that can be fused, less what is left out."""
+        outcome = Outcome(
+            {**self._search.refused, **left_out.lookups},
+            dict(left_out.gradients),
+            dict(left_out.updates),
+        )
+        places = self._places(outcome)
+        placed = [c for c in self._search.candidates if c.name in places]
+        groups = [
+            group
+            for group in lookup_groups(self._view, self._flow, placed, places)
+            if self._is_large_enough(group, outcome)
+        ]
+        fused = [member.candidate for group in groups for member in group.members]
+        parts, joined_by = self._cut(groups)
+        updates = self._update_groups(fused, places, joined_by, outcome)
+        taken = {slices for group in updates for m in group.members for slices in _slices(m)}
+        members = [
+            Member(candidate, gradient)
+            for candidate in fused
+            for gradient in candidate.gradients
+            if gradient.unique
+            and candidate.name not in left_out.gradients
+            and not taken.intersection(gradient.slices)
+        ]
+        gradients = gradient_groups(self._view, self._flow, members, places, joined_by)
+        return FusionPlan(
+            tuple(parts), tuple(updates), tuple(gradients), places, joined_by, outcome
+        )
+
+    def _places(self, outcome: Outcome) -> Dict[str, Place]:
+        """Where the lookups run that can be fused."""
+        places: Dict[str, Place] = {}
+        for candidate in self._search.candidates:
+            if candidate.name in outcome.refused:
+                continue
+            try:
+                place = place_of(self._view, candidate)
+                self._require_server_ops(candidate, place)
+                places[candidate.name] = place
+            except Refusal as refusal:
+                outcome.refused[candidate.name] = refusal
+        return places
+
+    def _require_server_ops(self, candidate: Candidate, place: Place) -> None:
+        if self._options.require_server_ops:
+            return
+        for server in place.servers:
+            if server not in self._servers_with_ops:
+                raise Refusal(
+                    "server_without_ops",
+                    at=candidate.tables[0],
+                    need="a parameter server that is known to have loaded graph_opt's ops",
+                    saw=server,
+                )
+
+    def _is_large_enough(self, group: LookupGroup, outcome: Outcome) -> bool:
+        least = self._options.minimum_lookups
+        if len(group.members) >= least:
+            return True
+        for member in group.members:
+            outcome.refused[member.candidate.name] = Refusal(
+                "group_too_small",
+                at=member.candidate.lookup.output.node,
+                need="{} lookups that can be one op (minimum_lookups)".format(least),
+                saw=str(len(group.members)),
+            )
+        return False
+
+    def _cut(
+        self, groups: Sequence[LookupGroup]
+    ) -> Tuple[List[LookupGroup], Dict[str, Concatenation]]:
+        parts: List[LookupGroup] = []
+        joined_by: Dict[str, Concatenation] = {}
+        taken: Set[str] = set()
+        for group in groups:
+            for part in cut_by_concatenation(self._view, group, taken):
+                parts.append(part)
+                concatenation = part.concatenation
+                if concatenation is not None:
+                    joined_by.update((name, concatenation) for name in concatenation.lookups)
+                    taken.add(concatenation.node)
+        return parts, joined_by
+
+    def _update_groups(
+        self,
+        fused: Sequence[Candidate],
+        places: Dict[str, Place],
+        joined_by: Dict[str, Concatenation],
+        outcome: Outcome,
+    ) -> List[UpdateGroup]:
+        if not self._options.fuse_update:
+            return []
+        left = {c.tables for c in self._search.candidates if c.name in outcome.update_refused}
+        trained = [c for c in fused if c.gradients and c.tables not in left]
+        tables = dict.fromkeys(name for candidate in trained for name in candidate.tables)
+        updates = sparse_updates(self._view, list(tables))
+
+        def refuse(candidate: Candidate, refusal: Refusal) -> None:
+            outcome.update_refused[candidate.name] = refusal
+
+        allowed = self._allowed_optimizers(trained, updates.found, refuse)
+        return update_groups(self._view, self._flow, allowed, places, joined_by, updates, refuse)
+
+    def _allowed_optimizers(
+        self, trained: Sequence[Candidate], found: Dict[str, SparseUpdate], refuse: _Refuse
+    ) -> List[Candidate]:
+        allowed = []
+        for candidate in trained:
+            rules = {found[name].optimizer for name in candidate.tables if name in found}
+            if "Adam" in rules and not self._options.lazy_adam:
+                refuse(candidate, _adam_refusal(candidate))
+            else:
+                allowed.append(candidate)
+        return allowed
+
+
+def _slices(member: Member) -> Tuple[Slices, ...]:
+    return member.gradient.slices if member.gradient else ()
+
+
+def _adam_refusal(candidate: Candidate) -> Refusal:
+    return Refusal(
+        "adam_updates_whole_table",
+        at=candidate.tables[0],
+        need="group_embedding_options.lazy_adam, since TensorFlow's Adam updates every row and "
+        "a fused update only those looked up",
+        saw="Adam",
+    )
