@@ -98,6 +98,7 @@ class SessionOptions:
       group_embedding: None when `do_group_embedding` is off.
       servers_with_ops: Tasks, other than the session's own, that are known to have graph_opt's
         ops; no config says this, a session asks them.
+      fetched: Names of tensors that the session is known to fetch; no config says this either.
       warnings: Sentences for the log, one for each accepted option that has no effect.
     """
 
@@ -106,6 +107,7 @@ class SessionOptions:
     group_embedding: Optional[GroupEmbeddingOptions] = None
     warnings: Tuple[str, ...] = ()
     servers_with_ops: FrozenSet[str] = frozenset()
+    fetched: FrozenSet[str] = frozenset()
 
     @property
     def ask_for_anything(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, Iterator, List, Sequence, Set, Tuple
+from typing import AbstractSet, Any, Dict, Iterator, List, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import dtype_name, dtype_size
@@ -47,7 +47,7 @@ def async_embedding(state: PassState, options: SessionOptions) -> PassState:
     """
     if options.async_embedding is None:
         return state
-    planner = _Planner(state.view, options.async_embedding)
+    planner = _Planner(state.view, options.async_embedding, options.fetched)
     split = state.rewritten(planner.plan())
     split = dataclasses.replace(split, translation=planner.translation(state.translation))
     if not planner.stages:
@@ -60,10 +60,13 @@ def async_embedding(state: PassState, options: SessionOptions) -> PassState:
 class _Planner:
     """One run of the passes over one graph."""
 
-    def __init__(self, view: GraphView, options: AsyncEmbeddingOptions) -> None:
+    def __init__(
+        self, view: GraphView, options: AsyncEmbeddingOptions, fetched: AbstractSet[str]
+    ) -> None:
         _refuse_rewritten(view)
         self._view = view
         self._options = options
+        self._fetched = frozenset(TensorRef.parse(name) for name in fetched)
         self._search = find_lookups(view)
         self._flow: BatchFlow = batch_flow(view)
         self._exposed: List[ExposedRead] = exposed_reads(view)
@@ -87,7 +90,7 @@ class _Planner:
         """The rewrite that splits the graph."""
         search = self._search
         movability = Movability(self._view, self._options.threads_num)
-        unused = unused_lookups(self._view, search.lookups)
+        unused = unused_lookups(self._view, search.lookups, self._fetched)
         used: List[Lookup] = []
         left: List[Lookup] = []
         for lookup in search.lookups:
@@ -127,7 +130,9 @@ class _Planner:
         )
 
     def _add_stage(self, region: PrefetchRegion, order: Dict[str, int], name: str) -> None:
-        boundary = BoundaryFinder(self._view, region, self._flow.masks, order, self._unused).find()
+        boundary = BoundaryFinder(
+            self._view, region, self._flow.masks, order, self._unused, self._fetched
+        ).find()
         options = self._options
         request = StageRequest(
             name,

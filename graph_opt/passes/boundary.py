@@ -9,18 +9,24 @@ Three rules keep the boundary small, in this order. A tensor that main reads onl
 never crosses: the shape op moves and a few integers cross. A tensor that an op blew up (Tile) does
 not cross: its small input does. A tensor that is another view of one that crosses (Reshape, Cast,
 StridedSlice) is computed from that one.
+
+The source's outputs cross whether main reads them or not: a script fetches row numbers or keys with
+the step, and elements hold references, so that it costs nothing.
 """
 
 from __future__ import annotations
 
-from typing import Dict, FrozenSet, Iterable, List, NamedTuple, Sequence, Set, Tuple
+from typing import AbstractSet, Dict, FrozenSet, Iterable, List, NamedTuple, Sequence, Set, Tuple
 
+from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import is_stateful
 from graph_opt.graph.view import GraphView, TensorRef, Use
+from graph_opt.passes.io_stages import is_buffer
 from graph_opt.passes.prefetch_region import PrefetchRegion
 from graph_opt.passes.unused_gradients import UnusedGradients
 from graph_opt.rules.lookup import MARKED
 
+_REF_OFFSET = 100
 _SHAPE_READERS = frozenset(["Shape", "Size", "Rank"])
 _ZEROS_READERS = frozenset(["ZerosLike", "OnesLike"])
 _EXPANDERS = frozenset(["Tile", "BroadcastTo", "Fill"])
@@ -61,6 +67,7 @@ class BoundaryFinder:
       batch_nodes: Nodes that any batch reaches; others keep being read from both sides.
       order: Position of each of these nodes in topological order.
       unused: Gradients whose reads do not count.
+      fetched: Tensors that the session fetches, as main reads others.
     """
 
     def __init__(
@@ -70,9 +77,11 @@ class BoundaryFinder:
         batch_nodes: Iterable[str],
         order: Dict[str, int],
         unused: UnusedGradients,
+        fetched: AbstractSet[TensorRef] = frozenset(),
     ) -> None:
         self._view = view
         self._region = region
+        self._fetched = fetched
         self._batch_nodes = batch_nodes
         self._order = order
         self._unused = unused.nodes
@@ -86,6 +95,7 @@ class BoundaryFinder:
         needed = self._needed()
         needed = self._shrink_expanded(needed)
         needed = self._drop_views(needed)
+        needed.update(dict.fromkeys(self._source_outputs()))
         tensors = tuple(sorted(needed, key=self._position))
         hidden = {
             name: None
@@ -106,7 +116,13 @@ class BoundaryFinder:
 
     def _needed(self) -> Dict[TensorRef, None]:
         """Tensors whose values main reads, and results that are there to be fetched."""
-        needed: Dict[TensorRef, None] = {}
+        needed = dict.fromkeys(
+            tensor
+            for name in self._region.nodes
+            if name not in self._region.conditional
+            for tensor in self._outputs(name)
+            if tensor in self._fetched
+        )
         for lookup in self._region.lookups:
             if lookup.api == MARKED or not self._view.uses(lookup.output):
                 needed[lookup.output] = None
@@ -117,6 +133,22 @@ class BoundaryFinder:
                     continue
                 self._ship_shape(tensor, uses, needed)
         return needed
+
+    def _source_outputs(self) -> List[TensorRef]:
+        source = self._region.source
+        outputs = self._outputs(source)
+        if is_buffer(self._view, source):  # its last output is no part of the batch
+            outputs = outputs[: len(self._view.nodes[source].attr["dtypes"].list.type)]
+        return outputs
+
+    def _outputs(self, name: str) -> List[TensorRef]:
+        """The outputs of a node that are values."""
+        dtypes = self._view.dtypes(name) or []
+        return [
+            TensorRef(name, index)
+            for index, number in enumerate(dtypes)
+            if number < _REF_OFFSET and number != tf.resource.as_datatype_enum
+        ]
 
     def _uses_in_main(self, name: str) -> List[Tuple[TensorRef, List[Use]]]:
         found: Dict[TensorRef, List[Use]] = {}

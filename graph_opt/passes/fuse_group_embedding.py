@@ -12,7 +12,7 @@ keeps its own backward part. The stock nodes stay in the graph under their names
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, List, Optional, Sequence, Set, Tuple
+from typing import AbstractSet, Dict, List, Optional, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.config.options import SessionOptions
@@ -61,7 +61,8 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
     if wanted is None:
         return state
     _refuse_fused(state.view)
-    search = find_candidates(state.view, wanted)
+    fetched = frozenset(TensorRef.parse(name) for name in options.fetched)
+    search = find_candidates(state.view, wanted, fetched)
     refusals = tuple(refusal.to_dict() for refusal in search.refusals)
     state = dataclasses.replace(state, report=dataclasses.replace(state.report, refusals=refusals))
     planner = FusionPlanner(state.view, search, options)
@@ -80,6 +81,7 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
         # tf.gradients forces gradients that nobody reads; they must not keep a lookup alive.
         forced = unused_gradients(fused.view).nodes
         dead = dead_nodes(fused.view, fusion.replaced.union(forced))
+        dead.difference_update(_kept_for_fetches(fused.view, fetched, fusion.substitutes))
         return dataclasses.replace(
             fused.without(dead),
             report=fusion.report(state.report, dead),
@@ -254,6 +256,15 @@ class _Fusion:
             fused_lookups=fused_lookups(self._search, self._outcome),
             whole_table_reads_removed=tuple(freed),
         )
+
+
+def _kept_for_fetches(
+    view: GraphView, fetched: AbstractSet[TensorRef], substitutes: Dict[str, str]
+) -> Dict[str, None]:
+    """What is fetched though no step needs it any more, such as the unique ids of a lookup."""
+    return view.ancestors(
+        tensor.node for tensor in fetched if str(tensor) not in substitutes and tensor.node in view
+    )
 
 
 def _gradient_nodes(member: Member) -> Tuple[str, ...]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import AbstractSet, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from graph_opt.config.options import GroupEmbeddingOptions
 from graph_opt.graph.refusal import Refusal
-from graph_opt.graph.view import GraphView
+from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.unused_lookups import unused_lookups
 from graph_opt.rules import find_lookups
 from graph_opt.rules.gradients.rows import RowGradient, row_gradients
@@ -67,13 +67,21 @@ class CandidateSearch:
     refusals: Tuple[Refusal, ...] = ()
 
 
-def find_candidates(view: GraphView, options: GroupEmbeddingOptions) -> CandidateSearch:
-    """Finds the lookups of a graph and tells which can be fused."""
+def find_candidates(
+    view: GraphView, options: GroupEmbeddingOptions, fetched: AbstractSet[TensorRef] = frozenset()
+) -> CandidateSearch:
+    """Finds the lookups of a graph and tells which can be fused.
+
+    Args:
+      view: The graph.
+      options: Which to choose.
+      fetched: Tensors that the session fetches.
+    """
     candidates: List[Candidate] = []
     search = find_lookups(view)
     lookups = [lookup for lookup in search.lookups if lookup.api != GROUP_EMBEDDING_LOOKUP_SPARSE]
     refused: Dict[str, Refusal] = {}
-    unused = unused_lookups(view, lookups)
+    unused = unused_lookups(view, lookups, fetched)
     for lookup in lookups:
         name = str(lookup.output)
         try:

@@ -23,11 +23,13 @@ class PrefetchRegion(NamedTuple):
       source: The node that hands out batches.
       nodes: Every node that moves, in topological order; the source is not among them.
       lookups: The lookups whose outputs the region computes.
+      conditional: Those of `nodes` that a tf.cond may not run.
     """
 
     source: str
     nodes: Tuple[str, ...]
     lookups: Tuple[Lookup, ...]
+    conditional: FrozenSet[str] = frozenset()
 
 
 class RegionSearch(NamedTuple):
@@ -188,7 +190,12 @@ class RegionFinder:
             if source in needed and name in needed[source]:
                 ordered[source].append(name)
         regions = tuple(
-            PrefetchRegion(source, tuple(ordered[source]), tuple(moved[source]))
+            PrefetchRegion(
+                source,
+                tuple(ordered[source]),
+                tuple(moved[source]),
+                frozenset(name for name in ordered[source] if self._is_conditional(name)),
+            )
             for source in self._flow.sources
             if source in moved
         )
@@ -231,6 +238,9 @@ class RegionFinder:
         above += [known.get(source, _NO_BRANCH) for source in view.controls(name)]
         return _NO_BRANCH.union(*above)
 
+    def _is_conditional(self, name: str) -> bool:
+        return name in self._branches or self._view.op(name) in _SWITCHES
+
     def _unsafe_boundaries(
         self, regions: Sequence[PrefetchRegion], pinned: Dict[str, Refusal]
     ) -> Dict[str, Refusal]:
@@ -241,8 +251,7 @@ class RegionFinder:
         for region in regions:
             moved: Set[str] = set(region.nodes)
             for name in region.nodes:
-                inside = name in self._branches or self._view.op(name) in _SWITCHES
-                if not inside or name in pinned:
+                if name not in region.conditional or name in pinned:
                     continue
                 reader = self._reader_outside(name, moved)
                 if reader is not None:

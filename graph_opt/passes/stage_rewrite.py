@@ -170,6 +170,7 @@ class StageRewrite:
 
     def _used_outputs(self, source: str) -> List[TensorRef]:
         used = {tensor for tensor, _ in self._view.node_uses(source)}
+        used.update(tensor for tensor in self._boundary.tensors if tensor.node == source)
         return sorted(used) or [TensorRef(source, 0)]
 
     def _clone(self, name: str) -> Any:

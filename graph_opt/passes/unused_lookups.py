@@ -7,11 +7,11 @@ that trains; in other graphs every lookup is there to be fetched.
 from __future__ import annotations
 
 import re
-from typing import Dict, List, Sequence
+from typing import AbstractSet, Dict, List, Sequence
 
 from graph_opt.compat.op_definitions import is_stateful
 from graph_opt.graph.refusal import Refusal
-from graph_opt.graph.view import GraphView
+from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.movable import HANDLES, PLACEHOLDERS, RANDOM, READS, VARIABLES
 from graph_opt.rules.lookup import MARKED, Lookup
 from graph_opt.rules.lookups.marked import MARK
@@ -22,12 +22,15 @@ _UPDATE = re.compile(
 _NO_ACTS = VARIABLES | HANDLES | PLACEHOLDERS | RANDOM | READS
 
 
-def unused_lookups(view: GraphView, lookups: Sequence[Lookup]) -> Dict[str, Refusal]:
+def unused_lookups(
+    view: GraphView, lookups: Sequence[Lookup], fetched: AbstractSet[TensorRef] = frozenset()
+) -> Dict[str, Refusal]:
     """The lookups that no op depends on which changes state, by name of their output.
 
     Args:
       view: The graph.
       lookups: All its lookups; marked tensors, and what they are made of, count as used.
+      fetched: Tensors that the session fetches: these count as used, too.
 
     Returns:
       The reason for each; none where the graph trains nothing.
@@ -36,6 +39,7 @@ def unused_lookups(view: GraphView, lookups: Sequence[Lookup]) -> Dict[str, Refu
         return {}
     ends: List[str] = [lookup.output.node for lookup in lookups if _is_marked(view, lookup)]
     ends += view.of_op(*sorted(op for op in view.ops() if op not in _NO_ACTS and is_stateful(op)))
+    ends += [tensor.node for tensor in fetched if tensor.node in view]
     used = view.ancestors(ends)
     return {
         str(lookup.output): Refusal(

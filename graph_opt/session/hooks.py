@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, List, Optional, Sequence
 
 from graph_opt.compat import tf
+from graph_opt.session.hook_fetches import fetched_by
 from graph_opt.session.installed_config import checked_options, effective_config
 from graph_opt.session.optimization import optimize_training_graph
 from graph_opt.session.prefetch_hook import PrefetchHook, make_prefetch_hook
@@ -41,10 +42,17 @@ class AsyncEmbeddingHook(tf.train.SessionRunHook):
         if self._config is not None:
             checked_options(self._config, "")
         self._fallback = make_prefetch_hook()
+        self._others: Sequence[Any] = ()
+
+    def stand_beside(self, hooks: Sequence[Any]) -> None:
+        """Tells the hook which others the session has: what these fetch can be fetched."""
+        self._others = [hook for hook in hooks if hook is not self]
 
     def begin(self) -> None:
         """Optimizes the default graph, if it trains and the config asks for it."""
-        optimize_training_graph(tf.get_default_graph(), self._config, self._target)
+        optimize_training_graph(
+            tf.get_default_graph(), self._config, self._target, fetched_by(self._others)
+        )
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Takes over the session; called again for each session made on recovery.
@@ -62,7 +70,10 @@ class AsyncEmbeddingHook(tf.train.SessionRunHook):
 
 
 def with_async_hook(
-    hooks: Optional[Sequence[Any]], config: Any, target: Optional[str] = None
+    hooks: Optional[Sequence[Any]],
+    config: Any,
+    target: Optional[str] = None,
+    chief_only_hooks: Optional[Sequence[Any]] = None,
 ) -> List[Any]:
     """`hooks` with an `AsyncEmbeddingHook` behind them, unless there is one.
 
@@ -73,10 +84,17 @@ def with_async_hook(
       hooks: A script's hooks, None for none.
       config: The session's config.
       target: The session's target, where it is known.
+      chief_only_hooks: Hooks that the session will have besides; they begin before these.
     """
     given = list(hooks or ())
-    if any(isinstance(hook, AsyncEmbeddingHook) for hook in given):
+    everyone = [*given, *(chief_only_hooks or ())]
+    ours = [hook for hook in given if isinstance(hook, AsyncEmbeddingHook)]
+    for hook in ours:
+        hook.stand_beside(everyone)
+    if ours:
         return given
+    hook = AsyncEmbeddingHook(config, target)
+    hook.stand_beside(everyone)
     prefetching = [hook for hook in given if isinstance(hook, PrefetchHook)]
     others = [hook for hook in given if not isinstance(hook, PrefetchHook)]
-    return others + [AsyncEmbeddingHook(config, target)] + prefetching
+    return others + [hook] + prefetching

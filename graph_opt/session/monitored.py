@@ -204,7 +204,7 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
         is_chief=is_chief,
         checkpoint_dir=checkpoint_dir,
         scaffold=scaffold,
-        hooks=with_async_hook(hooks, wanted, master),
+        hooks=with_async_hook(hooks, wanted, master, chief_only_hooks),
         chief_only_hooks=chief_only_hooks,
         save_checkpoint_secs=save_checkpoint_secs,
         save_summaries_steps=save_summaries_steps,

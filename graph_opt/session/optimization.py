@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any
+from typing import Any, Iterable, Iterator
 
 from graph_opt.compat import tf
 from graph_opt.config.options import SessionOptions, session_options
@@ -24,7 +24,9 @@ _UPDATE_OP = re.compile(r"^(Resource)?(Sparse)?Apply[A-Z]")
 _KIND_PREFETCH = "prefetch"
 
 
-def optimize_before_first_run(graph: Any, config: Any, target: str) -> None:
+def optimize_before_first_run(
+    graph: Any, config: Any, target: str, fetched: Iterable[Any] = ()
+) -> None:
     """What a session does at its first run.
 
     The lookups of a graph that trains nothing are fused only where `fuse_inference` asks for it.
@@ -34,14 +36,17 @@ def optimize_before_first_run(graph: Any, config: Any, target: str) -> None:
       graph: The session's graph.
       config: The session's extended config, None for none.
       target: The session's target, where it is known.
+      fetched: Tensors and operations of this run; what of them is prefetched can be fetched later.
 
     Raises:
       tf.errors.InvalidArgumentError: the pass refuses the graph.
     """
-    _optimize(graph, config, target, prefetches_inference=True)
+    _optimize(graph, config, target, fetched, prefetches_inference=True)
 
 
-def optimize_training_graph(graph: Any, config: Any, target: str = "") -> None:
+def optimize_training_graph(
+    graph: Any, config: Any, target: str = "", fetched: Iterable[Any] = ()
+) -> None:
     """What hooks and session creators do before the graph is finalized.
 
     The lookups of a graph that trains nothing (evaluation, prediction) are not prefetched, and
@@ -52,11 +57,12 @@ def optimize_training_graph(graph: Any, config: Any, target: str = "") -> None:
       graph: The graph about to be finalized, or finalized before when a session is recovered.
       config: The session's extended config, None for none.
       target: The session's target, where it is known.
+      fetched: Tensors and operations that steps are known to fetch.
 
     Raises:
       tf.errors.InvalidArgumentError: the pass refuses the graph.
     """
-    _optimize(graph, config, target, prefetches_inference=False)
+    _optimize(graph, config, target, fetched, prefetches_inference=False)
 
 
 def is_training_graph(graph: Any) -> bool:
@@ -78,7 +84,9 @@ def asks_for_anything(config: Any) -> bool:
     return config is not None and session_options(config).ask_for_anything
 
 
-def _optimize(graph: Any, config: Any, target: str, prefetches_inference: bool) -> None:
+def _optimize(
+    graph: Any, config: Any, target: str, fetched: Iterable[Any], prefetches_inference: bool
+) -> None:
     if not asks_for_anything(config):
         return
     asked = session_options(config)
@@ -87,10 +95,13 @@ def _optimize(graph: Any, config: Any, target: str, prefetches_inference: bool) 
     if any(stage.kind == _KIND_PREFETCH for stage in stages_of(graph)):
         nothing = dataclasses.replace(asked, async_embedding=None, group_embedding=None)
         treat(graph, Treatment(nothing, asked, (_REWRITTEN_BEFORE,), final=True))
-    elif is_training_graph(graph):
-        treat(graph, Treatment(asked, asked), target)
-    else:
-        treat(graph, _for_inference(asked, prefetches_inference), target)
+        return
+    treatment = Treatment(asked, asked)
+    if not is_training_graph(graph):
+        treatment = _for_inference(asked, prefetches_inference)
+    names = frozenset(_tensor_names(graph, fetched))
+    options = dataclasses.replace(treatment.options, fetched=names)
+    treat(graph, dataclasses.replace(treatment, options=options), target)
 
 
 def _for_inference(asked: SessionOptions, prefetches: bool) -> Treatment:
@@ -104,3 +115,10 @@ def _for_inference(asked: SessionOptions, prefetches: bool) -> Treatment:
         options = dataclasses.replace(options, async_embedding=None)
         reasons.append(_NOT_PREFETCHED)
     return Treatment(options, asked, tuple(reasons), final=not prefetches)
+
+
+def _tensor_names(graph: Any, fetched: Iterable[Any]) -> Iterator[str]:
+    for element in fetched:
+        if element.graph is graph:
+            tensors = element.outputs[:1] if isinstance(element, tf.Operation) else [element]
+            yield from (tensor.name for tensor in tensors)

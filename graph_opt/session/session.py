@@ -91,7 +91,7 @@ class _StagedSteps(SteppedSession):
     ) -> Tuple[List[Any], List[Any]]:
         """Maps the fetches, and starts or ends threads as the step needs it."""
         if not self._ran:
-            self._prepare_graph()
+            self._prepare_graph([*fetches, *targets])
         given = (*fetches, None, *targets, None, *feeds)
         key = tuple(map(id, given))
         step = self._steps.get(key)
@@ -113,12 +113,13 @@ class _StagedSteps(SteppedSession):
         self._threads.stop_all(self)
         super().close()
 
-    def _prepare_graph(self) -> None:
+    def _prepare_graph(self, fetched: List[Any]) -> None:
         with self._first_run:
             if self._ran:
                 return
             graph = self._graph_of_session()
-            optimize_before_first_run(graph, self._wanted_config, self._target_of_session())
+            target = self._target_of_session()
+            optimize_before_first_run(graph, self._wanted_config, target, fetched)
             self._start_to_map(graph)
 
     def _start_to_map(self, graph: Any) -> None:
