@@ -18,7 +18,7 @@ REMEDIES: Dict[str, str] = {
     "division_by_zero": (
         "Build the graph with TensorFlow 2, or look up with safe_embedding_lookup_sparse"
     ),
-    "fusion_makes_a_circle": "Choose some of them with group_embedding_options.lookups",
+    "fusion_makes_a_circle": "Nothing, or choose lookups with group_embedding_options.lookups",
     "gather_not_by_row": "Look rows up along axis 0",
     "gradient_changed_before_update": "Nothing, unless the change can be done to the loss",
     "gradient_not_recognised": "Nothing, or take the gradient of the lookup's result",

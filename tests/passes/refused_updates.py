@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graph_opt.compat import tf
-from tests.passes import fused_models, models
+from tests.passes import cyclic_models, fused_models, models
 from tests.passes.refused_models import Inputs, changed, left_unfused, looked_up, trained
 
 
@@ -120,3 +120,8 @@ def a_slot_of_another_shape(inputs: Inputs) -> Any:
             node.attr["shape"].shape.dim[1].size = fused_models.BATCH
 
     return changed(change)
+
+
+@left_unfused("fusion_makes_a_circle")
+def an_update_between_two_lookups(inputs: Inputs) -> None:
+    cyclic_models.build(inputs["more"], cyclic_models.CLOSING)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 import pytest
@@ -15,62 +15,13 @@ from graph_opt.passes import pass_state
 from graph_opt.passes.verify_stages import verify_stages
 from graph_opt.session.live import optimize_graph
 from tests.passes import fused_models as models
-
-WIDTH = 4
-
-
-class Piece(NamedTuple):
-    """One table with its lookup.
-
-    Attributes:
-      late: Whether its ids wait for the update of the linear tables that are not late.
-      linear: Whether its gradient is the same whatever its rows are.
-      clipped: Whether its gradient is changed, so that the optimizer's own update stays.
-    """
-
-    late: bool = False
-    linear: bool = False
-    clipped: bool = True
-
-
-def pooled(name: str, ids: Any) -> Tuple[Any, Any]:
-    table = models.table("table_of_" + name, WIDTH)
-    indices = [[row, place] for row in range(models.BATCH) for place in range(3)]
-    bags = tf.SparseTensor(indices, tf.reshape(ids, [-1]), [models.BATCH, 3])
-    return tf.nn.embedding_lookup_sparse(table, bags, None, combiner="sum", name=name), table
-
-
-def gradient(piece: Piece, result: Any, table: Any, loss: Any) -> Any:
-    if piece.linear:
-        slices = tf.gradients([result], [table], grad_ys=[tf.ones([models.BATCH, WIDTH])])[0]
-    else:
-        slices = tf.gradients(loss, [table])[0]
-    if not piece.clipped:
-        return slices
-    clipped = tf.clip_by_value(slices.values, -0.05, 0.05)
-    return tf.IndexedSlices(clipped, slices.indices, slices.dense_shape)
+from tests.passes.cyclic_models import CLOSING, Piece, build
 
 
 def train(pieces: Sequence[Piece], fused: bool) -> Tuple[List[float], Dict[str, Any], Any]:
-    """Trains all tables in each step; late ids wait for the update of early linear ones."""
+    """Losses, variables at the end, and the report."""
     with tf.Graph().as_default() as graph:
-        ids = models.batches()["more"]
-        optimizer = tf.train.GradientDescentOptimizer(0.1)
-        total = tf.constant(0.0)
-        updates: Dict[Tuple[bool, bool], Any] = {}
-        for late, linear in ((False, True), (False, False), (True, False), (True, True)):
-            chosen = [i for i, one in enumerate(pieces) if (one.late, one.linear) == (late, linear)]
-            if chosen:
-                before = [updates[False, True]] if late and (False, True) in updates else []
-                with tf.control_dependencies(before):
-                    fresh = tf.identity(ids)
-                found = [(pieces[i], *pooled("t{}".format(i), fresh)) for i in chosen]
-                loss = tf.add_n([tf.reduce_mean(tf.tanh(result)) for _, result, _ in found])
-                pairs = [(gradient(p, result, table, loss), table) for p, result, table in found]
-                updates[late, linear] = optimizer.apply_gradients(pairs)
-                total += loss if not linear else 0.0
-        with tf.control_dependencies(list(updates.values())):
-            result = tf.identity(total, name="result")
+        result = build(models.batches()["more"], pieces)
         variables = {variable.op.name: variable for variable in tf.global_variables()}
         initialize = tf.global_variables_initializer()
         report = optimize_graph(graph, models.config()) if fused else None
@@ -78,9 +29,6 @@ def train(pieces: Sequence[Piece], fused: bool) -> Tuple[List[float], Dict[str, 
             session.run(initialize)
             losses = [float(session.run(result)) for _ in range(3)]
             return losses, session.run(variables), report
-
-
-CLOSING = (Piece(), Piece(linear=True), Piece(), Piece(late=True), Piece(late=True))
 
 
 def test_what_closes_a_cycle_is_left_and_named_and_the_rest_is_fused() -> None:

@@ -63,8 +63,8 @@ def test_columns_of_a_scope_are_looked_up_once_a_batch() -> None:
         )
         ops = fused_models.ran(loss.graph, [put], session)
     assert sum("GroupEmbeddingLookup" in op for op in ops) == 1
-    # For each column pooled rows, the ids as they came, and ids, indices and shape for the gradient;
-    # labels; the ticket.
+    # For each column pooled rows, the ids as they came, and ids, indices and shape for the
+    # gradient; labels; the ticket.
     assert len(put.inputs) == 5 * COLUMNS + 2
     assert len(report.stages[0].boundary) == len(put.inputs) - 1
 
