@@ -270,6 +270,19 @@ def documented_remedies(page: str) -> Dict[str, str]:
     return {code: remedy.replace("`", "") for code, remedy in rows}
 
 
+def documented_imports(page: str) -> Dict[str, Set[str]]:
+    """Room to what it may import, by the table of docs/architecture.md.
+
+    Example:
+      >>> documented_imports("| `graph_opt/cli/` | the command | passes, `ops.library` |")
+      {'cli': {'passes', 'ops.library'}}
+    """
+    rows = re.findall(
+        r"^\| `graph_opt/(\w+)(?:/|\.py)` \|[^|]*\|([^|]*)\|$", page, flags=re.MULTILINE
+    )
+    return {room: set(re.findall(r"[\w.]+", cell)) for room, cell in rows}
+
+
 def make_targets_named(text: str) -> Set[str]:
     """Targets of the `make TARGET` commands in code spans and code blocks of a page."""
     code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", text, flags=re.DOTALL))

@@ -57,6 +57,15 @@ def test_every_room_is_in_the_table_of_imports() -> None:
     assert rooms - set(checks.MAY_IMPORT) == {"__init__"}
 
 
+def test_the_docs_show_the_table_of_imports() -> None:
+    page = (REPOSITORY / "docs/architecture.md").read_text("utf-8")
+    documented = checks.documented_imports(page)
+    documented.pop("__init__")  # all below
+    assert documented.pop("compat") == set()
+    allowed = {room: set(rooms) for room, rooms in checks.MAY_IMPORT.items() if room != "compat"}
+    assert documented == allowed
+
+
 def test_imports_between_rooms_point_downward() -> None:
     assert faults_in(files_under("graph_opt"), checks.upward_imports) == []
 

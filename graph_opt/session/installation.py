@@ -1,6 +1,6 @@
 """`install` and `uninstall`: graph_opt's names where TF1 code looks for them.
 
-This is the only place where graph_opt changes TensorFlow, and every change is undone.
+This is the only place that puts names into TensorFlow, and every change is undone.
 """
 
 from __future__ import annotations

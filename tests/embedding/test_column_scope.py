@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Dict, List
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from graph_opt.compat import tf
 from graph_opt.embedding.column_scope import group_embedding_column_scope
 from tests.embedding.lookup_groups import IdBags, in_session
+from tests.repository_checks import attributes_of_loaded_modules, changes_between
 
 NAMES = ["c{}".format(i) for i in range(5)]
 BAGS = {name: IdBags([[i, 3], [], [2 * i]], []) for i, name in enumerate(NAMES)}
@@ -132,6 +134,20 @@ def test_columns_made_outside_stay_as_they_are() -> None:
     assert lookups_run(input_layer(outside)) == []
     assert type(outside[0]) is not type(inside)
     assert type(inside).__name__ == "EmbeddingColumn"
+
+
+def test_other_threads_make_stock_columns_meanwhile() -> None:
+    with ThreadPoolExecutor(1) as other, group_embedding_column_scope():
+        (column, *_) = other.submit(embedding_columns).result()
+        assert type(column) is not type(embedding_columns()[0])
+    assert type(column) is type(embedding_columns()[0])
+
+
+def test_the_scope_leaves_tensorflow_as_it_was() -> None:
+    before = attributes_of_loaded_modules("tensorflow")
+    with group_embedding_column_scope(), group_embedding_column_scope("inner"):
+        assert changes_between(before, attributes_of_loaded_modules("tensorflow")) != []
+    assert changes_between(before, attributes_of_loaded_modules("tensorflow")) == []
 
 
 def test_the_scope_ends_with_an_error_in_it() -> None:
