@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import FrozenSet, List, Sequence, Tuple
 
-import networkx
-
 from graph_opt.graph.view import GraphView
 
 
@@ -33,6 +31,8 @@ def verify(view: GraphView) -> None:
     """
     if view.topological_order() is not None:
         return
+    import networkx  # as in GraphView.digraph
+
     digraph = view.digraph()
     cycle = [source for source, _ in networkx.find_cycle(digraph)]
     raise CycleError(
@@ -49,6 +49,8 @@ def verify(view: GraphView) -> None:
 
 def around(view: GraphView, name: str, hops: int = 2) -> str:
     """The nodes within `hops` edges of a node, as text, for error messages."""
+    import networkx  # as in GraphView.digraph
+
     near = networkx.ego_graph(view.digraph().to_undirected(as_view=True), name, radius=hops)
     lines: List[str] = []
     for node in sorted(near)[:40]:

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import (
+    TYPE_CHECKING,
+    AbstractSet,
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    List,
+    NamedTuple,
+    Optional,
+    Tuple,
+)
 
-import networkx
 import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import output_dtypes
+
+if TYPE_CHECKING:
+    import networkx
 
 # A while loop's back edge, the only legal cycle of a GraphDef.
 _BACK_EDGE_SOURCES = frozenset(["NextIteration", "RefNextIteration"])
@@ -311,6 +324,8 @@ class GraphView:
 
     def digraph(self) -> networkx.DiGraph:
         """A networkx graph of all edges but loops' back edges, for algorithms off the hot path."""
+        import networkx  # a fifth of a second, and most sessions never need it
+
         digraph = networkx.DiGraph()
         digraph.add_nodes_from(self.nodes)
         for name in self.nodes:
