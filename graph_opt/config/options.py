@@ -14,6 +14,10 @@ from graph_opt.compat import tf
 from graph_opt.config.convert import extend
 
 _MAX_THREADS = 1024
+# As graph_opt.ops.stage_nodes has them, which this room does not import.
+_MAINS_THREADS = -1
+_IDLE_PRIORITY = 20
+_DEFAULT_PRIORITY = 20
 _ASYNC = "graph_options.optimizer_options.async_embedding_options"
 _GROUP = "graph_options.optimizer_options.group_embedding_options"
 _OPTIMIZER = "graph_options.optimizer_options"
@@ -54,6 +58,9 @@ class AsyncEmbeddingOptions:
       unordered: Batches may overtake each other on the way to the main graph.
       timeout_millis: Longest wait of one step for a batch, milliseconds; 0: no limit.
       infer_io_stage: Put a stage behind the graph's iterator or queue when it has none.
+      prefetch_priority: -1 to 20. How far the stages' threads step back while their buffer holds a
+        batch: 0 not at all, 1 to 19 by a nice value, 20 behind all others. -1: they have the ops
+        run on the main graph's threads.
     """
 
     threads_num: int
@@ -62,6 +69,7 @@ class AsyncEmbeddingOptions:
     unordered: bool = False
     timeout_millis: int = 0
     infer_io_stage: bool = False
+    prefetch_priority: int = _DEFAULT_PRIORITY
 
 
 @dataclass(frozen=True)
@@ -145,6 +153,7 @@ def session_options(config: Any, target: str = "") -> SessionOptions:
         grouped = _group_embedding(optimizer.group_embedding_options)
     warnings = _warnings(optimizer, pools)
     if target:
+        warnings.extend(_server_warnings(optimizer))
         pools = ()
         asynchronous = asynchronous and replace(asynchronous, thread_pool=-1)
     return SessionOptions(
@@ -177,6 +186,9 @@ def _async_embedding(options: Any, num_pools: int) -> AsyncEmbeddingOptions:
         _fail(_ASYNC + ".capacity", options.capacity, 1, None)
     if options.timeout_millis < 0:
         _fail(_ASYNC + ".timeout_millis", options.timeout_millis, 0, None)
+    priority = options.prefetch_priority
+    if not _MAINS_THREADS <= priority <= _IDLE_PRIORITY:
+        _fail(_ASYNC + ".prefetch_priority", priority, _MAINS_THREADS, _IDLE_PRIORITY)
     return AsyncEmbeddingOptions(
         threads_num=options.threads_num,
         capacity=options.capacity,
@@ -184,6 +196,7 @@ def _async_embedding(options: Any, num_pools: int) -> AsyncEmbeddingOptions:
         unordered=options.unordered,
         timeout_millis=options.timeout_millis,
         infer_io_stage=options.infer_io_stage,
+        prefetch_priority=priority if options.HasField("prefetch_priority") else _DEFAULT_PRIORITY,
     )
 
 
@@ -292,12 +305,27 @@ def _pool_warnings(optimizer: Any, pools: Tuple[ThreadPool, ...]) -> List[str]:
             "{}.stage_subgraph_thread_pool_id has no effect without "
             "use_stage_subgraph_thread_pool".format(_ASYNC)
         )
+    if options.use_stage_subgraph_thread_pool and options.HasField("prefetch_priority"):
+        warnings.append(
+            "{}.prefetch_priority has no effect with use_stage_subgraph_thread_pool: it is about "
+            "the stages' own threads".format(_ASYNC)
+        )
     if any(pool.intra_op_threads_num for pool in pools):
         warnings.append(
             "{}.intra_op_threads_num has no effect in this version: TensorFlow's kernels use "
             "the session's intra_op_parallelism_threads".format(_POOLS)
         )
     return warnings
+
+
+def _server_warnings(optimizer: Any) -> List[str]:
+    priority = optimizer.async_embedding_options.prefetch_priority
+    if not optimizer.do_async_embedding or priority <= 0:
+        return []
+    return [
+        "{}.prefetch_priority has no effect in a session on a server: TensorFlow runs the kernels "
+        "of the stages on the worker's threads".format(_ASYNC)
+    ]
 
 
 def _fail(option: str, value: int, low: int, high: Optional[int]) -> None:

@@ -19,6 +19,7 @@ FIELDS: Tuple[NewField, ...] = (
     NewField("AsyncEmbeddingOptions", "unordered", 1001, "bool"),
     NewField("AsyncEmbeddingOptions", "timeout_millis", 1002, "int32"),
     NewField("AsyncEmbeddingOptions", "infer_io_stage", 1003, "bool"),
+    NewField("AsyncEmbeddingOptions", "prefetch_priority", 1004, "int32"),
     NewField("GroupEmbeddingOptions", "lazy_adam", 1, "bool"),
     NewField("GroupEmbeddingOptions", "minimum_lookups", 2, "int32"),
     NewField("GroupEmbeddingOptions", "lookups", 3, "string", repeated=True),

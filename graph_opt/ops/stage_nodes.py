@@ -13,6 +13,10 @@ from graph_opt.compat import tf
 KIND_IO = "io"
 KIND_PREFETCH = "prefetch"
 NO_THREAD_POOL = -1
+# Priorities of a stage's threads; between them are nice values.
+MAINS_THREADS = -1
+IDLE_PRIORITY = 20
+DEFAULT_PRIORITY = IDLE_PRIORITY
 
 
 class StageFacts(NamedTuple):
@@ -27,6 +31,8 @@ class StageFacts(NamedTuple):
       ignored_codes: Error codes that skip a batch.
       upstream: The stage it takes from, '' if none.
       stream: DeepRec's stream id; no effect on a CPU.
+      priority: How far its threads step back while the buffer holds a batch: 0 not at all, 1 to
+        19 by a nice value, 20 behind all others; -1 runs its ops on the main graph's threads.
     """
 
     name: str
@@ -37,6 +43,7 @@ class StageFacts(NamedTuple):
     ignored_codes: Sequence[int] = ()
     upstream: str = ""
     stream: int = 0
+    priority: int = DEFAULT_PRIORITY
 
 
 class BufferFacts(NamedTuple):
@@ -66,6 +73,7 @@ def put_attributes(facts: StageFacts) -> Dict[str, Any]:
         "_stage_ignored_codes": _integers(facts.ignored_codes),
         "_stage_upstream": _string(facts.upstream),
         "_stage_stream": tf.AttrValue(i=facts.stream),
+        "_stage_priority": tf.AttrValue(i=facts.priority),
     }
 
 

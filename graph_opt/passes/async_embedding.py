@@ -139,6 +139,7 @@ class _Planner:
             options.threads_num,
             options.capacity,
             options.thread_pool,
+            options.prefetch_priority,
             options.unordered,
             options.timeout_millis,
         )

@@ -37,6 +37,8 @@ class StageRequest:
       threads_num: Prefetch threads.
       capacity: Looked-up batches held ready.
       thread_pool: Index of the session's stage thread pool, -1 for none.
+      priority: Of the threads of the stage and of the IO stage that is put before it; see
+        `stage_nodes.StageFacts`.
       unordered: Whether batches may leave in any order.
       timeout_millis: Longest wait of put and take; 0 is no limit.
     """
@@ -45,6 +47,7 @@ class StageRequest:
     threads_num: int
     capacity: int
     thread_pool: int
+    priority: int
     unordered: bool
     timeout_millis: int
 
@@ -159,7 +162,9 @@ class StageRewrite:
         buffer = stage_nodes.BufferFacts(
             self.io_stage, request.capacity, request.timeout_millis, unordered=False
         )
-        facts = stage_nodes.StageFacts(self.io_stage, stage_nodes.KIND_IO)
+        facts = stage_nodes.StageFacts(
+            self.io_stage, stage_nodes.KIND_IO, priority=self._request.priority
+        )
         inputs = [TensorRef(clone.name, tensor.index).input_name for tensor in used]
         shapes = [self._view.shape(tensor) for tensor in used]
         record = Record(inputs, dtypes, shapes)
@@ -246,6 +251,7 @@ class StageRewrite:
             request.threads_num,
             request.thread_pool,
             upstream=self.io_stage,
+            priority=request.priority,
         )
         unknown: List[Shape] = [None] * (len(dtypes) - len(tensors))
         shapes = [self._view.shape(tensor) for tensor in tensors] + unknown

@@ -1,22 +1,25 @@
-"""The threads of one stage in one session.
+"""The workers of one stage in one session.
 
-What a thread does:
+What a worker does:
 
-    step, step, step ... ──> closed error: this thread ends; the last one closes the buffer
+    step, step, step ... ──> closed error: this worker ends; the last one closes the buffer
        │        └─ ignored error: batch skipped, next step
-       └─ any other error: this buffer and all downstream get it, all their threads end
+       └─ any other error: this buffer and all downstream get it, all their workers end
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from graph_opt.compat import callables, tf
+from graph_opt.ops.stage_nodes import KIND_PREFETCH
 from graph_opt.runtime import python_facts
 from graph_opt.runtime.outcome import CLOSED, IGNORED, Status, outcome_of, status_of
+from graph_opt.runtime.payoff import MeasuredStep
 from graph_opt.runtime.stage_control import BufferControl, StageSteps, Step
+from graph_opt.runtime.stage_worker import StageWorker, Yielding
 from graph_opt.runtime.stages import Put, Stage
 from graph_opt.runtime.trace import StepRecord, StepTrace, Wait
 from graph_opt.runtime.trace_waits import run_traced
@@ -28,7 +31,7 @@ Fail = Callable[[Stage, Status], None]
 
 
 class Crew:
-    """Threads that fill the buffer of one stage. Made by `StageRunner`."""
+    """Workers that fill the buffer of one stage. Made by `StageRunner`."""
 
     def __init__(
         self, session: Any, stage: Stage, control: BufferControl, trace: StepTrace, daemon: bool
@@ -44,56 +47,76 @@ class Crew:
         self._lock = threading.Lock()
         self._fail: Optional[Fail] = None
         self._all_ended: Optional[Callable[[], None]] = None
+        self._begun: Optional[Callable[[], None]] = None
         self._traced: Dict[str, Step] = {}
-        self.threads: List[threading.Thread] = []
+        self._workers: List[StageWorker] = []
         for put in stage.puts:
             step = self._compiler.step(put)
             for _ in range(put.threads_num):
-                self._add_thread(put, step, daemon)
-        self._working = len(self.threads)
-        self._steps = [0] * len(self.threads)
-        self._ignored = [0] * len(self.threads)
+                self._add_worker(put, step, daemon)
+        self._working = len(self._workers)
+        self._steps = [0] * len(self._workers)
+        self._ignored = [0] * len(self._workers)
 
-    def start(self, fail: Fail, all_ended: Callable[[], None]) -> None:
-        """Starts the threads.
+    @property
+    def threads(self) -> List[threading.Thread]:
+        """All threads that its workers have by now."""
+        return [thread for worker in self._workers for thread in worker.threads]
+
+    def start(
+        self,
+        fail: Fail,
+        all_ended: Callable[[], None],
+        holds_batch: Callable[[], bool],
+        begun: Callable[[], None],
+    ) -> None:
+        """Starts the workers.
 
         Args:
           fail: Called, from a thread of the stage, with an error that is no end of input.
           all_ended: Called from the last thread that ends.
+          holds_batch: Whether the buffer holds a batch for its consumers.
+          begun: Called once, from a thread of the stage, when the first batch is put.
         """
         self._fail = fail
         self._all_ended = all_ended
-        for thread in self.threads:
-            thread.start()
+        self._begun = begun
+        yielding = None
+        if self._compiler.own_thread and self.stage.priority > 0:
+            yielding = Yielding(self.stage.priority, holds_batch)
+        for worker in self._workers:
+            worker.start(yielding)
 
     def counters(self) -> Dict[str, int]:
-        """Steps done, batches ignored and threads alive."""
+        """Steps done, batches ignored and workers that have not ended."""
         return {
             "steps": sum(self._steps),
             "ignored": sum(self._ignored),
-            "threads": sum(thread.is_alive() for thread in self.threads),
+            "threads": sum(worker.at_work for worker in self._workers),
         }
 
-    def _add_thread(self, put: Put, step: Step, daemon: bool) -> None:
-        index = len(self.threads)
+    def _add_worker(self, put: Put, step: Step, daemon: bool) -> None:
+        index = len(self._workers)
         name = "graph_opt/{}/{}".format(self.stage.name, index)
-        thread = threading.Thread(
-            target=self._work, args=(put, step, index), name=name, daemon=daemon
-        )
-        self.threads.append(thread)
+        if index == 0 and self._compiler.own_thread and self.stage.kind == KIND_PREFETCH:
+            step = self._measured(step)
+        loop = self._loop(put, step, index, name)
+        own_thread = self._compiler.own_thread
+        self._workers.append(StageWorker(name, loop, self._worker_ended, own_thread, daemon))
 
-    def _work(self, put: Put, step: Step, index: int) -> None:
-        try:
-            self._loop(put, step, index)
-        finally:
-            self._thread_ended()
+    def _measured(self, step: Step) -> Step:
+        workers = sum(put.threads_num for put in self.stage.puts)
+        stages = 1 + len(self.stage.upstream)
+        empty_step = lambda: self._control.empty_step(self.stage)  # noqa: E731
+        return MeasuredStep(step, workers, stages, empty_step, self._session.graph)
 
-    def _loop(self, put: Put, step: Step, index: int) -> None:
+    def _loop(self, put: Put, step: Step, index: int, thread: str) -> Iterator[None]:
+        """Runs the steps of one worker; yields before each."""
         trace, stage, steps = self._trace, self.stage.name, self._steps
-        thread = threading.current_thread().name
         clock = time.perf_counter
         ignored_before = 0
         while not self.stopping:
+            yield
             start = clock()
             waits: Tuple[Wait, ...] = ()
             try:
@@ -109,6 +132,14 @@ class Crew:
             trace.append(StepRecord(stage, thread, steps[index], start, clock(), waits))
             steps[index] += 1
             ignored_before = self._ignored[index]
+            if self._begun is not None:
+                self._have_begun()
+
+    def _have_begun(self) -> None:
+        with self._lock:
+            begun, self._begun = self._begun, None
+        if begun is not None:
+            begun()
 
     def _traced_step(self, put: Put) -> Step:
         with self._lock:
@@ -133,7 +164,7 @@ class Crew:
         if self._fail is not None:
             self._fail(self.stage, status)
 
-    def _thread_ended(self) -> None:
+    def _worker_ended(self) -> None:
         with self._lock:
             self._working -= 1
             last = self._working == 0

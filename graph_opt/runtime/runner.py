@@ -15,6 +15,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.compat.callables import is_closed, raw_session
+from graph_opt.ops.stage_thread import BufferWatch, watching
 from graph_opt.runtime import claims, metrics
 from graph_opt.runtime.crew import Crew
 from graph_opt.runtime.outcome import Status
@@ -94,14 +95,15 @@ class StageRunner:
         if not self._stages:
             return
         try:
-            self._open()
+            watch = self._open()
         except BaseException:
             claims.release(self._session, self)
             raise
         self._crews_at_work = len(self._crews)
         _stop_at_exit(self)
         for crew in self._crews.values():
-            crew.start(self._fail, self._crew_ended)
+            holds_batch = watch.readiness(crew.stage.buffer)
+            crew.start(self._fail, self._crew_ended, holds_batch, self._prepare_cancel)
         if self._coordinator is not None:
             self._start_supervisor(self._coordinator)
 
@@ -124,12 +126,20 @@ class StageRunner:
         """Steps done, batches ignored and threads alive, by stage."""
         return {name: crew.counters() for name, crew in self._crews.items()}
 
-    def _open(self) -> None:
+    def _open(self) -> BufferWatch:
         trace = trace_of(self._session)
         for stage in self._stages:
             self._crews[stage.name] = Crew(self._session, stage, self._control, trace, self._daemon)
-        self._control.prepare_cancel(self._stages)
-        self._control.resume(self._stages)
+        with watching() as watch:
+            self._control.resume(self._stages)
+        return watch
+
+    def _prepare_cancel(self) -> None:
+        # In a prefetch thread that has just put a batch: main has what it needs and need not wait.
+        try:
+            self._control.prepare_cancel(self._stages)
+        except (tf.errors.OpError, RuntimeError) as error:
+            tf.logging.info("graph_opt: the session is ending: %s", error)
 
     def _start_supervisor(self, coordinator: Any) -> None:
         # Only this thread is registered: it ends in time even if a step of another does not.
@@ -163,7 +173,7 @@ class StageRunner:
         for thread in self._threads():
             if thread is not threading.current_thread():
                 thread.join(max(0.0, self._join_deadline - time.monotonic()))
-        late = [thread.name for thread in self._threads() if thread.is_alive()]
+        late = sorted({thread.name for thread in self._threads() if thread.is_alive()})
         if late and not is_closed(self._session):
             warn_once(
                 "{} still in a step that waits for its source; it ends when the session is "

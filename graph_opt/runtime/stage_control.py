@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Sequence, Tuple
 import numpy as np
 
 from graph_opt.compat import callables, tf
+from graph_opt.ops.stage_nodes import MAINS_THREADS
 from graph_opt.runtime import python_facts
 from graph_opt.runtime.feeds import FeedReader
 from graph_opt.runtime.outcome import Status
@@ -47,6 +48,14 @@ class BufferControl:
         """Compiles what `cancel` will run, so that stopping does not wait for it."""
         self._compiled_cancel(stages)
 
+    def empty_step(self, stage: Stage) -> Step:
+        """A step of the session that does next to nothing, in the thread that calls."""
+        return callables.compile_call(
+            self._session,
+            fetches=[stage.metrics],
+            inter_op_thread_pool=callables.CALLER_THREAD,
+        )
+
     def cancel(self, stages: Sequence[Stage], status: Status) -> None:
         """Makes pending and later puts and takes of the stages fail with this status."""
         message = status.message[:_MESSAGE_CHARACTERS].encode("utf-8", "replace")
@@ -72,12 +81,17 @@ class BufferControl:
 
 
 class StageSteps:
-    """Compiles what the threads of one stage call for each batch, feeds included."""
+    """Compiles what the threads of one stage call for each batch, feeds included.
+
+    Attributes:
+      own_thread: Whether the kernels of a step run in the thread that calls it.
+    """
 
     def __init__(self, session: Any, stage: Stage) -> None:
         """Raises tf.errors.InvalidArgumentError where the session lacks the stage's pool."""
         self._session = session
         self._pool = _thread_pool(session, stage)
+        self.own_thread = self._pool == callables.CALLER_THREAD
         self._feeds = python_facts.recall(session.graph, stage.name).feeds
         fetched = self._feeds.fetched
         fetch = self._compile(fetches=fetched) if fetched else None
@@ -105,9 +119,11 @@ class StageSteps:
 
 
 def _thread_pool(session: Any, stage: Stage) -> int:
+    direct = callables.is_direct_session(session)
     if stage.thread_pool < 0:
-        return callables.DEFAULT_POOL
-    if not callables.is_direct_session(session):
+        own_thread = direct and stage.priority != MAINS_THREADS
+        return callables.CALLER_THREAD if own_thread else callables.DEFAULT_POOL
+    if not direct:
         warn_once(
             "use_stage_subgraph_thread_pool has no effect in a distributed session, which has no "
             "pools of its own: the kernels of the stages share the worker's threads with main",

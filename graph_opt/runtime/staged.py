@@ -29,6 +29,7 @@ class StageOptions(NamedTuple):
     use_stage_subgraph_thread_pool: bool
     stage_subgraph_thread_pool_id: int
     stage_subgraph_stream_id: int
+    prefetch_priority: int
 
 
 def staged(
@@ -44,6 +45,7 @@ def staged(
     stage_subgraph_thread_pool_id: int = 0,
     stage_subgraph_stream_id: int = 0,
     name: Optional[str] = None,
+    prefetch_priority: int = stage_nodes.DEFAULT_PRIORITY,
 ) -> Any:
     """Computes `features` ahead of the graph that consumes them.
 
@@ -81,6 +83,9 @@ def staged(
         `session_stage_subgraph_thread_pool`.
       stage_subgraph_stream_id: DeepRec's GPU stream of the stage; has no effect on a CPU.
       name: Name of the stage and scope of its nodes; 'staged' if None.
+      prefetch_priority: How far the stage's threads step back while its buffer holds an element: 0
+        not at all, 1 to 19 by that nice value, 20 behind all other threads. -1 runs its kernels on
+        the main graph's threads, as a pool of its own does on that pool's.
 
     Returns:
       The structure of `features`, with the dtypes and static shapes it had.
@@ -103,6 +108,7 @@ def staged(
         use_stage_subgraph_thread_pool=use_stage_subgraph_thread_pool,
         stage_subgraph_thread_pool_id=stage_subgraph_thread_pool_id,
         stage_subgraph_stream_id=stage_subgraph_stream_id,
+        prefetch_priority=prefetch_priority,
     )
     return _build_stage([features], options, name, "staged")
 
@@ -119,6 +125,7 @@ def prefetch_join(
     stage_subgraph_thread_pool_id: int = 0,
     stage_subgraph_stream_id: int = 0,
     name: Optional[str] = None,
+    prefetch_priority: int = stage_nodes.DEFAULT_PRIORITY,
 ) -> Any:
     """Fills one buffer from several threads that each compute features of their own.
 
@@ -137,6 +144,7 @@ def prefetch_join(
       stage_subgraph_thread_pool_id: See `staged`.
       stage_subgraph_stream_id: See `staged`.
       name: Name of the stage and scope of its nodes; 'prefetch_join' if None.
+      prefetch_priority: See `staged`.
 
     Returns:
       The structure of one thread's features, with the static shapes that all threads share.
@@ -160,6 +168,7 @@ def prefetch_join(
         use_stage_subgraph_thread_pool=use_stage_subgraph_thread_pool,
         stage_subgraph_thread_pool_id=stage_subgraph_thread_pool_id,
         stage_subgraph_stream_id=stage_subgraph_stream_id,
+        prefetch_priority=prefetch_priority,
     )
     return _build_stage(list(thread_to_features), options, name, "prefetch_join")
 
@@ -251,6 +260,7 @@ def _stage_facts(
         ignored_codes=ignored,
         upstream=_names(_takes_upstream(fetched)),
         stream=options.stage_subgraph_stream_id,
+        priority=options.prefetch_priority,
     )
 
 
@@ -292,11 +302,15 @@ def _check_options(options: StageOptions, caller: str) -> None:
         "timeout_millis": 0,
         "stage_subgraph_thread_pool_id": 0,
         "stage_subgraph_stream_id": 0,
+        "prefetch_priority": stage_nodes.MAINS_THREADS,
     }
     for option, bound in least.items():
         value = getattr(options, option)
         if isinstance(value, bool) or not isinstance(value, Integral) or value < bound:
             _refuse(caller, "{}={!r}: need an integer >= {}".format(option, value, bound))
+    priority, most = options.prefetch_priority, stage_nodes.IDLE_PRIORITY
+    if priority > most:
+        _refuse(caller, "prefetch_priority={}: need at most {}".format(priority, most))
 
 
 def _check_structures(features: List[Any], caller: str) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, FrozenSet, Iterable, List, MutableMapping, NoReturn, Tuple
 
 from graph_opt.compat import tf
+from graph_opt.ops.stage_nodes import DEFAULT_PRIORITY
 
 _CONTROL_OPS = (
     "TensorBufferCancel",
@@ -15,6 +16,7 @@ _CONTROL_OPS = (
     "TensorBufferSize",
     "TensorBufferMetrics",
 )
+_PRIORITY = "_stage_priority"
 _Buffer = Tuple[str, str]
 
 
@@ -40,6 +42,8 @@ class Stage:
       ignored_codes: Error codes that skip a batch.
       upstream: Names of the stages it takes from.
       stream: DeepRec's stream id.
+      priority: See `stage_nodes.StageFacts`.
+      buffer: Shared name of its buffer.
       cancel, resume, close: Operations that steer the buffer.
       metrics: Tensor of the buffer's metrics.
       status_code, status_message: Tensors fed to `cancel`.
@@ -54,6 +58,8 @@ class Stage:
     ignored_codes: FrozenSet[int]
     upstream: Tuple[str, ...]
     stream: int
+    priority: int
+    buffer: str
     cancel: str
     resume: str
     close: str
@@ -150,6 +156,8 @@ def _stage(puts: List[Any], found: _Found) -> Stage:
         ignored_codes=frozenset(first.get_attr("_stage_ignored_codes")),
         upstream=_upstream(puts),
         stream=first.get_attr("_stage_stream"),
+        priority=_priority(first),
+        buffer=_buffer(first)[1],
         cancel=cancel.name,
         resume=controls["resume"].name,
         close=controls["TensorBufferClose"].name,
@@ -157,6 +165,12 @@ def _stage(puts: List[Any], found: _Found) -> Stage:
         status_code=cancel.inputs[0].name,
         status_message=cancel.inputs[1].name,
     )
+
+
+def _priority(put: Any) -> int:
+    # Rewritten graphs that were saved before stages had one do not say.
+    attributes = put.node_def.attr
+    return int(attributes[_PRIORITY].i) if _PRIORITY in attributes else DEFAULT_PRIORITY
 
 
 def _upstream(puts: List[Any]) -> Tuple[str, ...]:

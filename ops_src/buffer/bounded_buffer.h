@@ -123,6 +123,12 @@ class BoundedBuffer : public TicketLine::Listener,
     return held_.size();
   }
 
+  // Whether a take would find an element, and none waits.
+  bool IsReady() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return pending_takes_.empty() && held_.FrontMayLeave();
+  }
+
   BufferMetrics Metrics() const {
     std::lock_guard<std::mutex> lock(mutex_);
     BufferMetrics metrics = metrics_;

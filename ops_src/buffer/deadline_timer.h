@@ -32,6 +32,12 @@ class DeadlineTimer {
     return *timer;
   }
 
+  // Starts the thread with the priority of the calling one; else the first to schedule does.
+  void Start() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    StartThread();
+  }
+
   Token Schedule(Clock::time_point when, std::function<void()> callback) {
     Token token;
     bool earlier = false;
@@ -40,10 +46,7 @@ class DeadlineTimer {
       token.when = when;
       token.id = ++last_id_;
       callbacks_.emplace(Key(when, token.id), std::move(callback));
-      if (!started_) {
-        started_ = true;
-        std::thread([this] { Run(); }).detach();
-      }
+      StartThread();
       earlier = when < wakes_at_;
     }
     // The thread sleeps on until the time it last chose, even when that callback was cancelled:
@@ -68,6 +71,13 @@ class DeadlineTimer {
   using Key = std::pair<Clock::time_point, uint64_t>;
 
   DeadlineTimer() = default;
+
+  // With the lock held.
+  void StartThread() {
+    if (started_) return;
+    started_ = true;
+    std::thread([this] { Run(); }).detach();
+  }
 
   void Run() {
     std::unique_lock<std::mutex> lock(mutex_);

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "buffer/buffer_watch.h"
 #include "buffer/tensor_buffer_resource.h"
 #include "buffer/ticket_variant.h"
 #include "tensorflow/core/framework/cancellation.h"
@@ -14,6 +15,7 @@
 #include "tensorflow/core/framework/variant_encode_decode.h"
 #include "tensorflow/core/lib/core/errors.h"
 #include "tensorflow_compat.h"
+#include "threads/stage_thread.h"
 
 namespace graph_opt {
 namespace {
@@ -129,6 +131,18 @@ class WaitingOp : public AsyncOpKernel {
 
   const DataTypeVector& dtypes() const { return attrs_.dtypes(); }
 
+  // Begins a call by `begin(ended)`, which has `ended` called when the kernel's outputs and status
+  // are set. A stage's own thread waits for that and goes on with its step; elsewhere the step goes
+  // on in the thread that ended the call.
+  template <typename Begin>
+  static void Call(Begin begin, DoneCallback done) {
+    if (!OnStageThread()) return begin(std::move(done));
+    CallEnd end;
+    begin([&end] { end.Notify(); });
+    end.Wait();
+    done();
+  }
+
   CallOptions Options(OpKernelContext* ctx) const {
     CallOptions options;
     options.caller = &name();
@@ -165,11 +179,14 @@ class TensorBufferPutOp : public WaitingOp {
     OP_REQUIRES_OK_ASYNC(ctx, ctx->input_list("record", &inputs), done);
     TensorRecord record;
     record.tensors.assign(inputs.begin(), inputs.end());
-    buffer->Put(std::move(record), std::move(ticket), Options(ctx),
-                [ctx, done](const BufferStatus& status) {
-                  ctx->SetStatus(ToStatus(status));
-                  done();
-                });
+    const auto begin = [&](DoneCallback ended) {
+      buffer->Put(std::move(record), std::move(ticket), Options(ctx),
+                  [ctx, ended](const BufferStatus& status) {
+                    ctx->SetStatus(ToStatus(status));
+                    ended();
+                  });
+    };
+    Call(begin, std::move(done));
   }
 
  private:
@@ -205,11 +222,14 @@ class TensorBufferTakeOp : public WaitingOp {
     OP_REQUIRES_OK_ASYNC(ctx, Find(ctx, &buffer), done);
     CallOptions options = Options(ctx);
     options.runner_grace_millis = runner_grace_millis_;
-    buffer->Take(std::move(options),
-                 [this, ctx, done](const BufferStatus& status, TensorBuffer::Taken taken) {
-                   ctx->SetStatus(status.ok() ? Emit(ctx, std::move(taken)) : ToStatus(status));
-                   done();
-                 });
+    const auto begin = [&](DoneCallback ended) {
+      buffer->Take(std::move(options),
+                   [this, ctx, ended](const BufferStatus& status, TensorBuffer::Taken taken) {
+                     ctx->SetStatus(status.ok() ? Emit(ctx, std::move(taken)) : ToStatus(status));
+                     ended();
+                   });
+    };
+    Call(begin, std::move(done));
   }
 
  private:
@@ -280,7 +300,10 @@ class TensorBufferCancelOp : public ControlOp {
 
  private:
   void Control(OpKernelContext* ctx, TensorBufferResource* resource) override {
-    if (!is_cancelled_) return resource->Resume(capacity());
+    if (!is_cancelled_) {
+      resource->Resume(capacity());
+      return BufferWatch::Note(resource->shared_buffer());
+    }
     TensorBuffer* buffer = resource->buffer();
     BufferStatus status(BufferStatus::kCancelled, "buffer '" + buffer->name() + "' was cancelled");
     if (has_status_) OP_REQUIRES_OK(ctx, StatusOf(ctx, &status));

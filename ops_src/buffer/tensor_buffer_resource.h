@@ -31,6 +31,7 @@ class TensorBufferResource : public tensorflow::ResourceBase {
       : buffer_(std::make_shared<TensorBuffer>(name, capacity)) {}
 
   TensorBuffer* buffer() const { return buffer_.get(); }
+  const std::shared_ptr<TensorBuffer>& shared_buffer() const { return buffer_; }
 
   // Opens the buffer anew, for records of any types: on a server, the next session's graph may
   // give a buffer of the same name another capacity and other records.

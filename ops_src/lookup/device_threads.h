@@ -10,18 +10,22 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/lib/core/notification.h"
 #include "tensorflow/core/lib/core/threadpool.h"
+#include "threads/stage_thread.h"
 
 namespace graph_opt {
 
 // The intra-op threads of a kernel's device. Threads take the next task when they are done with
 // one, so tasks need not cost the same; and the caller takes those for which no thread is free, so
-// that it never waits for what other ops have the threads do.
+// that it never waits for what other ops have the threads do. A thread that steps back for the
+// others takes them all: they need the intra-op threads.
 class DeviceThreads : public Parallel {
  public:
   explicit DeviceThreads(tensorflow::OpKernelContext* ctx)
       : workers_(ctx->device()->tensorflow_cpu_worker_threads()) {}
 
-  int num_threads() const override { return std::max(workers_->num_threads, 1); }
+  int num_threads() const override {
+    return OnYieldingThread() ? 1 : std::max(workers_->num_threads, 1);
+  }
 
   void Run(int64_t num_tasks, const std::function<void(int64_t)>& work) override {
     const int64_t others =

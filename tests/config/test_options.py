@@ -17,6 +17,7 @@ from graph_opt.config.options import (
     ThreadPool,
     session_options,
 )
+from graph_opt.ops.stage_nodes import DEFAULT_PRIORITY
 
 GOOD = "threads_num: 1 capacity: 2"
 POOL = "session_stage_subgraph_thread_pool { inter_op_threads_num: 2 }"
@@ -63,6 +64,20 @@ def test_defaults() -> None:
     options = session_options(_async_config(GOOD)).async_embedding
     assert options == AsyncEmbeddingOptions(threads_num=1, capacity=2)
     assert options.thread_pool == -1 and not options.infer_io_stage
+    assert options.prefetch_priority == DEFAULT_PRIORITY
+
+
+@pytest.mark.parametrize("priority", [-1, 0, 20])
+def test_a_priority_of_zero_is_not_the_default(priority: int) -> None:
+    text = "{} prefetch_priority: {}".format(GOOD, priority)
+    options = session_options(_async_config(text)).async_embedding
+    assert options == AsyncEmbeddingOptions(1, 2, prefetch_priority=priority)
+
+
+@pytest.mark.parametrize("target, warned", [("", False), ("grpc://localhost:1", True)])
+def test_a_priority_has_no_effect_in_a_session_on_a_server(target: str, warned: bool) -> None:
+    options = session_options(_async_config(GOOD + " prefetch_priority: 5"), target)
+    assert any("prefetch_priority has no effect" in line for line in options.warnings) == warned
 
 
 BAD = [
@@ -73,6 +88,8 @@ BAD = [
     ("threads_num: 1025 capacity: 2", "", "threads_num is 1025, must be 1 to 1024"),
     ("threads_num: 1 capacity: -2", "", "capacity is -2, must be at least 1"),
     (GOOD + " timeout_millis: -1", "", "timeout_millis is -1, must be at least 0"),
+    (GOOD + " prefetch_priority: 21", "", "prefetch_priority is 21, must be -1 to 20"),
+    (GOOD + " prefetch_priority: -2", "", "prefetch_priority is -2, must be -1 to 20"),
     (GOOD + " use_stage_subgraph_thread_pool: true", "", "no such pool: add one with config"),
     (
         GOOD + " use_stage_subgraph_thread_pool: true stage_subgraph_thread_pool_id: 1",
@@ -136,6 +153,12 @@ def test_options_of_a_feature_that_is_off_are_not_validated() -> None:
             "stage_subgraph_thread_pool_id: 1 }}".format(GOOD),
             "",
             "without use_stage_subgraph_thread_pool",
+        ),
+        (
+            "do_async_embedding: true async_embedding_options {{ {} prefetch_priority: 5 "
+            "use_stage_subgraph_thread_pool: true }}".format(GOOD),
+            POOL,
+            "prefetch_priority has no effect with use_stage",
         ),
         (
             "",

@@ -1,0 +1,146 @@
+"""Whether running ahead pays: what it saves against what it costs, measured while it runs.
+
+Lookups that run ahead save main at most the time they take. Running them ahead costs, for each
+stage, a step of the session in another thread, which must be woken. Where that is more, and no
+trifle beside a step of main, the user is told once, and the graph's report says so from then on.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+import weakref
+from typing import Any, Callable, List, NamedTuple
+
+from graph_opt.compat import tf
+from graph_opt.runtime.warnings_given import warn_once, warnings_about
+
+_WARM_UP_STEPS = 100
+_MEASURED_STEPS = 400
+_EMPTY_STEPS = 50
+# Longer steps of main hide what running ahead costs: no need to know it.
+_LONGEST_STEP_SECONDS = 0.005
+_LEAST_SHARE = 0.1
+
+_DOES_NOT_PAY = "running lookups ahead does not pay here"
+
+Step = Callable[..., Any]
+
+
+class Payoff(NamedTuple):
+    """What was measured, in seconds for each batch.
+
+    Attributes:
+      step: From one batch of main to the next.
+      lookups: CPU time of the thread that looks up.
+      cost: What running them apart costs.
+    """
+
+    step: float
+    lookups: float
+    cost: float
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether more is lost than can be gained, and enough of it to matter."""
+        return self.lookups < self.cost and self.cost > _LEAST_SHARE * self.step
+
+    def __str__(self) -> str:
+        return (
+            "{}: a step takes {:.2f} ms, the lookups {:.2f} "
+            "ms of it, and running them ahead costs about {:.2f} ms; leave do_async_embedding out "
+            "(docs/when-it-does-not-pay.md)".format(
+                _DOES_NOT_PAY, 1e3 * self.step, 1e3 * self.lookups, 1e3 * self.cost
+            )
+        )
+
+
+class MeasuredStep:
+    """A step of a stage that finds out, over some hundred batches, whether running ahead pays."""
+
+    def __init__(
+        self, step: Step, workers: int, stages: int, compile_empty: Callable[[], Step], graph: Any
+    ) -> None:
+        """Measures from the first call on; called by one thread at a time.
+
+        Args:
+          step: Runs one batch, its kernels in the thread that calls.
+          workers: How many run steps of this stage.
+          stages: How many stages each batch passes.
+          compile_empty: Makes a step of the session that does nothing.
+          graph: Whose report is to tell.
+        """
+        self._step = step
+        self._workers = workers
+        self._stages = stages
+        self._compile_empty = compile_empty
+        self._graph = weakref.ref(graph)
+        self._calls = 0
+        self._cpu_seconds = 0.0
+        self._since = 0.0
+
+    def __call__(self, **metadata: Any) -> None:
+        """Runs the step."""
+        if self._calls > _WARM_UP_STEPS + _MEASURED_STEPS:
+            self._step(**metadata)
+            return
+        before = time.thread_time()
+        self._step(**metadata)
+        self._note(time.thread_time() - before)
+
+    def _note(self, cpu_seconds: float) -> None:
+        self._calls += 1
+        if self._calls == _WARM_UP_STEPS:
+            self._since = time.perf_counter()
+        elif self._calls > _WARM_UP_STEPS:
+            self._cpu_seconds += cpu_seconds
+        if self._calls == _WARM_UP_STEPS + _MEASURED_STEPS:
+            self._calls += 1
+            self._conclude((time.perf_counter() - self._since) / _MEASURED_STEPS / self._workers)
+
+    def _conclude(self, step_seconds: float) -> None:
+        if step_seconds > _LONGEST_STEP_SECONDS:
+            return
+        try:
+            apart = _seconds_apart(self._compile_empty())
+        except tf.errors.OpError:  # the session is ending
+            return
+        lookups = self._cpu_seconds / _MEASURED_STEPS
+        payoff = Payoff(step_seconds, lookups, self._stages * apart)
+        graph = self._graph()
+        if payoff.is_loss and graph is not None:
+            _tell(graph, str(payoff))
+
+
+def _tell(graph: Any, loss: str) -> None:
+    told = any(warning.startswith(_DOES_NOT_PAY) for warning in warnings_about(graph))
+    if not told:
+        warn_once(loss, graph)
+
+
+def _seconds_apart(step: Step) -> float:
+    """How long it takes to have another thread run a step, typically."""
+    begin, end = threading.Semaphore(0), threading.Semaphore(0)
+    errors: List[tf.errors.OpError] = []
+
+    def run_steps() -> None:
+        for _ in range(_EMPTY_STEPS):
+            begin.acquire()
+            try:
+                step()
+            except tf.errors.OpError as error:
+                errors.append(error)
+            finally:
+                end.release()
+
+    threading.Thread(target=run_steps, name="graph_opt/payoff", daemon=True).start()
+    times = []
+    for _ in range(_EMPTY_STEPS):
+        start = time.perf_counter()
+        begin.release()
+        end.acquire()
+        times.append(time.perf_counter() - start)
+    if errors:
+        raise errors[0]
+    return statistics.median(times)

@@ -1,0 +1,154 @@
+"""One worker of a stage: two threads of different priority that take turns.
+
+    normal:   step, step ──┐            ┌── step ...      main waits for the stage
+    low:                   └ step, step ┘                 the buffer holds a batch
+
+Few processes may raise a priority that they have lowered, so that one thread cannot do both. Only
+one of the two is at work at any time; a worker that never yields has no second one, nor has one
+whose steps are short.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Callable, Iterator, List, NamedTuple, Optional
+
+from graph_opt.ops.stage_thread import ThreadKind, be_stage_thread
+from graph_opt.runtime import thread_priority
+from graph_opt.runtime.warnings_given import warn_once
+
+# A shorter step delays main by less than handing it to another thread costs; and one that was long
+# by chance tells nothing of the next.
+_WORTH_YIELDING_SECONDS = 0.00025
+_WORTH_YIELDING_STEPS = 2
+
+
+class Yielding(NamedTuple):
+    """When a worker steps back for the other threads of the machine, and how far.
+
+    Attributes:
+      priority: As `thread_priority.lower` takes it.
+      is_due: Whether a step that begins now has time.
+    """
+
+    priority: int
+    is_due: Callable[[], bool]
+
+
+class StageWorker:
+    """Runs a loop of steps, each in the thread whose priority is due.
+
+    Args:
+      name: Name of its threads.
+      loop: Yields before each step.
+      ended: Called when the loop has ended, from the thread that ran it last.
+      own_thread: Whether the kernels of a step run in the thread that runs the step.
+      daemon: Whether its threads let the process end without being stopped.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        loop: Iterator[None],
+        ended: Callable[[], None],
+        own_thread: bool,
+        daemon: bool,
+    ) -> None:
+        self._name = name
+        self._loop = loop
+        self._ended = ended
+        self._own_thread = own_thread
+        self._daemon = daemon
+        self._yielding: Optional[Yielding] = None
+        self._turns = {low: threading.Semaphore(0) for low in (False, True)}
+        self._over = False
+        self._long_steps = 0
+        self._threads: List[threading.Thread] = []
+
+    @property
+    def threads(self) -> List[threading.Thread]:
+        """Its threads, as far as they were needed yet."""
+        return list(self._threads)
+
+    @property
+    def at_work(self) -> bool:
+        """Whether it was started and has not ended."""
+        return any(thread.is_alive() for thread in self._threads)
+
+    def start(self, yielding: Optional[Yielding]) -> None:
+        """Begins the loop, at normal priority.
+
+        Args:
+          yielding: None: it never steps back.
+        """
+        self._yielding = yielding
+        self._hand_over(low=False)
+
+    def _hand_over(self, low: bool) -> None:
+        if len(self._threads) <= low:
+            target = self._work_low if low else self._work
+            thread = threading.Thread(target=target, name=self._name, daemon=self._daemon)
+            self._threads.append(thread)
+            thread.start()
+        self._turns[low].release()
+
+    def _work(self) -> None:
+        self._be(ThreadKind.RUNS_STEPS)
+        self._take_turns(low=False)
+
+    def _work_low(self) -> None:
+        assert self._yielding is not None
+        refused = thread_priority.lower(self._yielding.priority)
+        if refused:
+            warn_once(
+                "prefetch_priority has no effect, the threads that prefetch keep the priority of "
+                "the others: " + refused
+            )
+            self._yielding = None
+            self._turns[False].release()
+            return
+        self._be(ThreadKind.YIELDS)
+        self._take_turns(low=True)
+
+    def _be(self, kind: ThreadKind) -> None:
+        if self._own_thread:
+            be_stage_thread(kind)
+
+    def _take_turns(self, low: bool) -> None:
+        while True:
+            self._turns[low].acquire()
+            if self._over:
+                return
+            ended = True
+            try:
+                ended = self._run_steps(low)
+            finally:
+                if ended:
+                    self._end(low)
+            if ended:
+                return
+            self._hand_over(not low)
+
+    def _end(self, low: bool) -> None:
+        self._over = True
+        self._turns[not low].release()
+        self._ended()
+
+    def _run_steps(self, low: bool) -> bool:
+        """Runs steps while this priority is due; whether the loop has ended."""
+        yielding = self._yielding
+        before = time.thread_time()
+        for _ in self._loop:
+            if yielding is None:
+                continue
+            after = time.thread_time()
+            self._note_length(after - before)
+            before = after
+            if (self._long_steps >= _WORTH_YIELDING_STEPS and yielding.is_due()) != low:
+                return False
+        return True
+
+    def _note_length(self, cpu_seconds: float) -> None:
+        is_long = cpu_seconds > _WORTH_YIELDING_SECONDS
+        self._long_steps = self._long_steps + 1 if is_long else 0
