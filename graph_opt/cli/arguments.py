@@ -28,11 +28,11 @@ def parser() -> argparse.ArgumentParser:
 def _add_run(commands: Any) -> None:
     command = commands.add_parser(
         "run",
-        help="run a TensorFlow 1 script with its lookups prefetched",
-        description="Runs an unmodified TensorFlow 1 script; the config is laid over that of "
-        "every session the script makes.",
+        help="run a script with its lookups prefetched",
+        description="Runs an unmodified script, for TensorFlow 1 or for TensorFlow 2 in graph "
+        "mode; the config is laid over that of every session the script makes.",
         usage="graph-opt run [--config FILE] [--set KEY=VALUE]... [--no-infer-io-stage] "
-        "{SCRIPT | -m MODULE} [ARGUMENT]...",
+        "[--tf1 | --no-tf1] {SCRIPT | -m MODULE} [ARGUMENT]...",
         allow_abbrev=False,
     )
     _add_config(command)
@@ -43,6 +43,7 @@ def _add_run(commands: Any) -> None:
         help="fail where the script has no staged(...), instead of putting a stage behind its "
         "iterator or queue",
     )
+    _add_version(command)
     command.add_argument(
         "-m",
         dest="module",
@@ -54,7 +55,24 @@ def _add_run(commands: Any) -> None:
         "script",
         nargs=argparse.REMAINDER,
         metavar="SCRIPT ARGUMENT...",
-        help="the script and its own arguments",
+        help="the script and its own arguments; - is standard input",
+    )
+
+
+def _add_version(command: argparse.ArgumentParser) -> None:
+    version = command.add_mutually_exclusive_group()
+    version.add_argument(
+        "--tf1",
+        action="store_true",
+        default=None,
+        help="show the script TensorFlow 1: import tensorflow is tensorflow.compat.v1, with TF2 "
+        "behaviour off. By default the names that the script uses decide",
+    )
+    version.add_argument(
+        "--no-tf1",
+        dest="tf1",
+        action="store_false",
+        help="leave TensorFlow as it is",
     )
 
 

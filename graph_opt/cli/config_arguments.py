@@ -6,8 +6,9 @@ import argparse
 from typing import Any
 
 from graph_opt.cli.arguments import DEFAULTS
-from graph_opt.config import load_config, merge
+from graph_opt.config import merge
 from graph_opt.config.settings import settings_config
+from graph_opt.config.text import parse_config
 
 
 def given_config(options: argparse.Namespace) -> Any:
@@ -17,9 +18,11 @@ def given_config(options: argparse.Namespace) -> Any:
       A `graph_opt.ConfigProto`.
 
     Raises:
-      tf.errors.OpError: The file cannot be read, or a setting is wrong.
+      tf.errors.InvalidArgumentError: The file or a setting is wrong.
     """
-    base = None if options.config is None else load_config(options.config)
+    base = None
+    if options.config_text is not None:
+        base = parse_config(options.config_text, source=options.config)
     return merge(base, settings_config(options.settings))
 
 

@@ -12,7 +12,8 @@ import sys
 from typing import Optional, Sequence
 
 from graph_opt.cli.arguments import parser
-from graph_opt.cli.exit_codes import REFUSED, WRONG_INPUT
+from graph_opt.cli.config_file import read_config
+from graph_opt.cli.exit_codes import REFUSED, WRONG_INPUT, WrongInput
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -52,7 +53,10 @@ def _graph_command(options: argparse.Namespace) -> int:
 
     command = {"inspect": inspect.handle, "rewrite": rewrite.handle}[options.command]
     try:
+        read_config(options)
         return command(options)
+    except WrongInput as error:
+        return _complain(str(error), WRONG_INPUT)
     except tf.errors.FailedPreconditionError as error:
         return _complain(error.message, REFUSED)
     except tf.errors.OpError as error:

@@ -5,15 +5,33 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import os
+import pkgutil
 import sys
+import zipfile
 from types import CodeType, ModuleType
-from typing import Any, Optional, Sequence
+from typing import Any, NamedTuple, Optional, Sequence
+
+from graph_opt.cli.exit_codes import WrongInput
 
 _MAIN = "__main__"
 
 
-class ProgramError(Exception):
+class ProgramError(WrongInput):
     """The program cannot be found or read."""
+
+
+class Source(NamedTuple):
+    """The main file of a program.
+
+    Attributes:
+      path: Its path; "<stdin>" where it is none.
+      text: Its content; empty where it cannot be read.
+      package: The package of a module run with `-m`, "" for a script.
+    """
+
+    path: str
+    text: bytes
+    package: str = ""
 
 
 class Program:
@@ -57,6 +75,18 @@ class Program:
             code = compile(code, self._path, "exec", dont_inherit=True)
         exec(code, module.__dict__)
 
+    @property
+    def path(self) -> str:
+        """Absolute path of the main file."""
+        return self._path
+
+    def main_file(self) -> Source:
+        """The main file, for reading."""
+        package = self._spec.parent if self._spec is not None else ""
+        if isinstance(self._source, bytes):
+            return Source(self._path, self._source, package or "")
+        return main_file_at(self._path, package or "")
+
     def owns(self, code: CodeType) -> bool:
         """Whether `code` is of the program's main file."""
         return code.co_filename == self._path
@@ -64,6 +94,7 @@ class Program:
     def _new_main(self) -> ModuleType:
         module = ModuleType(_MAIN)
         module.__file__ = self._path
+        module.__annotations__ = {}
         module.__builtins__ = sys.modules["builtins"]  # type: ignore[attr-defined]
         if self._spec is None:
             module.__loader__ = importlib.machinery.SourceFileLoader(_MAIN, self._path)
@@ -79,18 +110,64 @@ class Program:
 def find_script(command: Sequence[str]) -> Program:
     """The script `command[0]` with the arguments after it.
 
+    As for Python, it may also be a folder or a zip file with a `__main__.py`, compiled (.pyc), or
+    `-` for standard input.
+
     Raises:
       ProgramError: There is no such file, or it cannot be read.
     """
     given = command[0]
+    if given == "-":
+        return Program(sys.stdin.buffer.read(), "<stdin>", command, "")
     path = os.path.abspath(given)
+    if os.path.isdir(path) or zipfile.is_zipfile(path):
+        return _main_within(path, command)
+    folder = os.path.dirname(os.path.realpath(path))
+    try:
+        if path.endswith(".pyc"):
+            code = importlib.machinery.SourcelessFileLoader(_MAIN, path).get_code(_MAIN)
+            return Program(code, path, command, folder)
+        with open(path, "rb") as file:
+            return Program(file.read(), path, command, folder)
+    except (OSError, ImportError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ProgramError("cannot open script '{}': {}".format(given, reason)) from error
+
+
+def _main_within(path: str, command: Sequence[str]) -> Program:
+    importer: Any = pkgutil.get_importer(path)
+    spec = None if importer is None else importer.find_spec(_MAIN)
+    if spec is None:
+        raise ProgramError("can't find '{}' module in '{}'".format(_MAIN, command[0]))
+    code = spec.loader.get_code(_MAIN)
+    return Program(code, spec.origin, command, path, spec)
+
+
+def main_file_at(path: str, package: str = "") -> Source:
+    """The main file at a path; without text where it cannot be read."""
     try:
         with open(path, "rb") as file:
-            source = file.read()
-    except OSError as error:
-        raise ProgramError("cannot open script '{}': {}".format(given, error.strerror)) from error
-    folder = os.path.dirname(os.path.realpath(path))
-    return Program(source, path, command, folder)
+            return Source(path, file.read(), package)
+    except OSError:
+        return Source(path, b"", package)
+
+
+def main_file_of_module(name: str) -> Source:
+    """The main file of `-m name`, found without importing the packages around it."""
+    folders: Optional[Sequence[str]] = None
+    names = name.split(".")
+    spec: Optional[importlib.machinery.ModuleSpec] = None
+    for depth in range(len(names)):
+        spec = importlib.machinery.PathFinder.find_spec(".".join(names[: depth + 1]), folders)
+        if spec is None:
+            return Source(name, b"")
+        folders = spec.submodule_search_locations
+    if spec is not None and folders is not None:
+        names.append(_MAIN)
+        spec = importlib.machinery.PathFinder.find_spec(".".join(names), folders)
+    if spec is None or spec.origin is None:
+        return Source(name, b"")
+    return main_file_at(spec.origin, ".".join(names[:-1]))
 
 
 def find_module(command: Sequence[str]) -> Program:

@@ -1,78 +1,175 @@
-"""`graph-opt run`: an unmodified TensorFlow 1 script, with its lookups prefetched.
+"""`graph-opt run`: an unmodified script, with its lookups prefetched.
 
 The script sees what `python script.py` would show it: its own `sys.argv`, `sys.path[0]`,
-`__main__`, `__file__`, tracebacks and exit code.
+`__main__`, `__file__`, tracebacks and exit code. Nothing else is loaded until it imports
+TensorFlow; then graph_opt is installed, and TensorFlow shown as the script was written for it.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from types import TracebackType
-from typing import Optional
+from types import ModuleType, TracebackType
+from typing import Any, NoReturn, Optional
 
-from graph_opt.cli.config_arguments import default_config, given_config
-from graph_opt.cli.exit_codes import INTERRUPTED, WRONG_INPUT
-from graph_opt.cli.programs import Program, ProgramError, find_module, find_script
-from graph_opt.compat import tf
-from graph_opt.compat.legacy_imports import present_version_1
-from graph_opt.config.settings import without_effect
-from graph_opt.session.installation import install
-
-_NO_OVERRIDE = (
-    "graph-opt run: {} is TensorFlow's default already; it does not override what the script sets"
+from graph_opt.cli import spawned_children
+from graph_opt.cli.config_file import read_config
+from graph_opt.cli.exit_codes import WRONG_INPUT, WrongInput
+from graph_opt.cli.programs import (
+    Program,
+    Source,
+    find_module,
+    find_script,
+    main_file_at,
+    main_file_of_module,
 )
+from graph_opt.cli.tensorflow_import import TensorFlowImport
+
+_NO_OVERRIDE = "{} is TensorFlow's default already; it does not override what the script sets"
 
 
 def handle(options: argparse.Namespace) -> int:
     """Runs the script; returns the exit code that Python would give it.
 
     Raises:
-      SystemExit: The script's own.
+      SystemExit: The script's own, or 2 for a wrong option, which may be seen only once the
+        script imports TensorFlow.
+      KeyboardInterrupt: The script's own, reported already.
     """
     try:
-        config = given_config(options)
-        ineffective = without_effect(options.settings)
-        program = _program(options)
-    except (ProgramError, tf.errors.OpError) as error:
-        message = getattr(error, "message", str(error))
-        print("graph-opt run: " + " ".join(message.split()), file=sys.stderr)
+        read_config(options)
+        program = Run(options).program()
+    except WrongInput as error:
+        _complain(str(error))
         return WRONG_INPUT
-    for setting in ineffective:
-        print(_NO_OVERRIDE.format(setting), file=sys.stderr)
-    install(
-        config=config,
-        infer_io_stage=options.infer_io_stage,
-        defaults=default_config(options),
-    )
-    return _run(program)
+    return _execute(program)
 
 
-def _program(options: argparse.Namespace) -> Program:
-    if options.module:
-        # Before the search: it imports the packages around the module.
-        present_version_1(own_package=options.module[0].partition(".")[0])
-        return find_module(options.module)
-    program = find_script(options.script)
-    present_version_1()
-    return program
+class Run:
+    """One program and the TensorFlow that it is to see.
+
+    Args:
+      options: Arguments of `graph-opt run`.
+      is_child: Whether this is a process that the program spawned: its parent has said already
+        what there was to say.
+    """
+
+    def __init__(self, options: argparse.Namespace, is_child: bool = False) -> None:
+        self._options = options
+        self._is_child = is_child
+        self._main: Optional[Source] = None
+
+    def program(self) -> Program:
+        """The program to run, with everything in place for its first import of TensorFlow.
+
+        Raises:
+          WrongInput: It cannot be found or read.
+        """
+        spawned_children.hand_on(self._options)
+        if not self._options.module:
+            program = find_script(self._options.script)
+            self._main = program.main_file()
+            self._options.main_path = program.path
+            self.watch()
+            return program
+        self.watch()  # Before the search, which imports the packages around the module.
+        return find_module(self._options.module)
+
+    def watch(self) -> None:
+        """Waits for the program's first import of TensorFlow."""
+        module = self._options.module
+        own_package = module[0].partition(".")[0] if module else ""
+        TensorFlowImport(self._on_tensorflow, own_package).watch()
+
+    def _on_tensorflow(self) -> Optional[ModuleType]:
+        from graph_opt.compat import tf
+
+        try:
+            self._install()
+        except (ImportError, tf.errors.OpError) as error:
+            _give_up(getattr(error, "message", str(error)))
+        if not self._shows_version_1():
+            return None
+        from graph_opt.compat.legacy_imports import version_1
+
+        return version_1()
+
+    def _install(self) -> None:
+        # All of these load TensorFlow.
+        from graph_opt.cli.config_arguments import default_config, given_config
+        from graph_opt.config.settings import without_effect
+        from graph_opt.session.installation import install
+
+        install(
+            config=given_config(self._options),
+            infer_io_stage=self._options.infer_io_stage,
+            defaults=default_config(self._options),
+        )
+        for setting in without_effect(self._options.settings):
+            self._say(_NO_OVERRIDE.format(setting))
+
+    def _shows_version_1(self) -> bool:
+        if self._options.tf1 is not None:
+            return bool(self._options.tf1)
+        from graph_opt.cli.script_version import verdict_of
+
+        verdict = verdict_of(self._main_file(), sys.path)
+        self._options.tf1 = verdict.version_1  # Processes that it spawns see the same.
+        if verdict.version_1:
+            told = "{}: it is shown TensorFlow 1 (--no-tf1: TensorFlow as it is)"
+        else:
+            told = "{}: TensorFlow stays as it is (--tf1: it is shown TensorFlow 1)"
+        self._say(told.format(verdict.reason))
+        return verdict.version_1
+
+    def _main_file(self) -> Source:
+        if self._options.module:
+            return main_file_of_module(self._options.module[0])
+        return self._main or main_file_at(self._options.main_path)
+
+    def _say(self, text: str) -> None:
+        if not self._is_child:
+            _complain(text)
 
 
-def _run(program: Program) -> int:
+def _complain(text: str) -> None:
+    print("graph-opt run: " + " ".join(text.split()), file=sys.stderr)
+
+
+def _give_up(text: str) -> NoReturn:
+    _complain(text)
+    raise SystemExit(WRONG_INPUT)
+
+
+def _execute(program: Program) -> int:
     try:
         program.execute()
     except SystemExit:
         raise
+    except KeyboardInterrupt as error:
+        _report(program, error)
+        _leave_out_of_reports(error)
+        raise  # The interpreter ends by the signal, as a shell expects of what it interrupts.
     except BaseException as error:
-        return _uncaught(program, error)
+        _report(program, error)
+        return 1
     return 0
 
 
-def _uncaught(program: Program, error: BaseException) -> int:
+def _report(program: Program, error: BaseException) -> None:
     """What the interpreter does with an uncaught exception, without our frames in between."""
     traceback = _frames_of(program, error.__traceback__)
     sys.excepthook(type(error), error.with_traceback(traceback), traceback)
-    return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
+
+
+def _leave_out_of_reports(reported: BaseException) -> None:
+    hook = sys.excepthook
+
+    def report_others(kind: Any, error: Any, traceback: Any) -> None:
+        if error is not reported:
+            hook(kind, error, traceback)
+
+    sys.excepthook = report_others
 
 
 def _frames_of(program: Program, traceback: Optional[TracebackType]) -> Optional[TracebackType]:

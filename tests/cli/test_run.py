@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import py_compile
 import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 from typing import Dict, List
 
@@ -20,14 +22,12 @@ SCRIPTS = Path(__file__).resolve().parent / "scripts"
 REPOSITORY = SCRIPTS.parents[2]
 READY = str(REPOSITORY / "configs" / "async_embedding.pbtxt")
 
-Done = subprocess.CompletedProcess
-
 
 def _environment() -> Dict[str, str]:
     return dict(os.environ, TF_CPP_MIN_LOG_LEVEL="2", PYTHONPATH=str(REPOSITORY))
 
 
-def _run(arguments: List[str], folder: Path, **environment: str) -> Done:
+def _run(arguments: List[str], folder: Path, **environment: str) -> subprocess.CompletedProcess:
     return subprocess.run(
         [sys.executable] + arguments,
         cwd=str(folder),
@@ -39,7 +39,9 @@ def _run(arguments: List[str], folder: Path, **environment: str) -> Done:
     )
 
 
-def _graph_opt(arguments: List[str], folder: Path, **environment: str) -> Done:
+def _graph_opt(
+    arguments: List[str], folder: Path, **environment: str
+) -> subprocess.CompletedProcess:
     return _run(["-m", "graph_opt.cli", "run"] + arguments, folder, **environment)
 
 
@@ -58,6 +60,10 @@ def folder(tmp_path: Path) -> Path:
         ["broken.py"],
         ["failing.py", "exit text"],
         ["failing.py", "anything else"],
+        ["failing.py", "interrupt"],
+        ["folder", "x"],
+        ["packed.zip", "x"],
+        ["view.pyc"],
     ],
     ids=" ".join,
 )
@@ -65,21 +71,35 @@ def test_a_script_sees_and_shows_what_it_does_under_python(
     folder: Path, command: List[str]
 ) -> None:
     (folder / "broken.py").write_text("import os\n\nif os:\nprint('not indented')\n")
+    (folder / "folder").mkdir()
+    (folder / "folder" / "__main__.py").write_bytes((folder / "view.py").read_bytes())
+    with zipfile.ZipFile(str(folder / "packed.zip"), "w") as packed:
+        packed.write(str(folder / "view.py"), "__main__.py")
+    py_compile.compile(str(folder / "view.py"), str(folder / "view.pyc"))
     plain = _run(command, folder)
     ours = _graph_opt(command, folder)
     assert ours.stdout == plain.stdout
     assert ours.stderr == plain.stderr
     assert ours.returncode == plain.returncode
-    if "view" in " ".join(command):
+    if not {"broken.py", "failing.py"} & set(command):
         assert ours.returncode == 7 and "at exit Thing" in ours.stdout
-        assert json.loads(ours.stdout.splitlines()[0])["main"]
+        seen = json.loads(ours.stdout.splitlines()[0])
+        assert seen["main"] and not seen["tensorflow"]
 
 
-def test_an_interrupt_is_130_with_the_scripts_traceback_only(folder: Path) -> None:
-    done = _graph_opt(["failing.py", "interrupt"], folder)
-    assert done.returncode == 130
-    assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
-    assert "graph_opt" not in done.stderr
+def test_a_script_may_come_from_standard_input(folder: Path) -> None:
+    command = [sys.executable, "-m", "graph_opt.cli", "run", "-", "x"]
+    done = subprocess.run(
+        command,
+        input="import sys; print(sys.argv, __name__, repr(sys.path[0]))",
+        cwd=str(folder),
+        env=_environment(),
+        stdout=subprocess.PIPE,
+        timeout=300,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "['-', 'x'] __main__ ''\n"
 
 
 def test_ctrl_c_in_a_training_ends_it_within_seconds(folder: Path) -> None:
@@ -97,12 +117,13 @@ def test_ctrl_c_in_a_training_ends_it_within_seconds(folder: Path) -> None:
     sent = time.monotonic()
     error = process.communicate(timeout=300)[1]
     assert time.monotonic() - sent < 60.0  # Alone on the machine it takes about one.
-    assert process.returncode == 130
+    assert process.returncode == -signal.SIGINT
     assert error.splitlines()[-1] == "KeyboardInterrupt"
 
 
 def test_every_way_of_importing_tensorflow_gives_version_1(folder: Path) -> None:
-    done = _graph_opt(["imports.py"], folder)
+    done = _graph_opt(["--tf1", "imports.py"], folder)
+    assert "graph-opt run:" not in done.stderr  # Who asks for it need not be told.
     assert (done.returncode, done.stdout) == (0, "all imports work\n"), done.stderr
 
 
@@ -161,6 +182,14 @@ def test_flags_and_app_run_work(folder: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "['plain.py'] 5 steps 2 stages\n"), done.stderr
 
 
+def test_a_spawned_child_sees_what_its_parent_sees(folder: Path) -> None:
+    done = _graph_opt(["spawning.py"], folder, TF_CPP_MIN_LOG_LEVEL="0")
+    expected = "before 2.15.1\nin child 2 stages\nin parent 2 stages\n"
+    assert (done.returncode, done.stdout) == (0, expected), done.stderr
+    assert done.stderr.count("graph-opt run: spawning.py:") == 1
+    assert "oneDNN" not in done.stderr  # The script's own environment counts.
+
+
 def test_an_estimator_trains(folder: Path) -> None:
     done = _graph_opt(["estimator.py", str(folder / "model")], folder)
     assert (done.returncode, done.stdout) == (0, "trained to 5\n"), done.stderr
@@ -170,19 +199,39 @@ def test_an_estimator_trains(folder: Path) -> None:
     "arguments, message",
     [
         (["none.py"], "graph-opt run: cannot open script 'none.py': No such file or directory"),
-        (
-            ["--set", "threads=2", "view.py"],
-            "graph-opt run: there is no option 'threads'; did you ",
-        ),
+        (["tests"], "graph-opt run: can't find '__main__' module in 'tests'"),
         (["--config", "none.pbtxt", "view.py"], "graph-opt run: none.pbtxt: there is no such conf"),
+        (["--config", "tests", "view.py"], "graph-opt run: tests: cannot be read: Is a directory"),
     ],
 )
 def test_wrong_arguments_are_one_line(
-    capsys: pytest.CaptureFixture[str], arguments: List[str], message: str
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: List[str],
+    message: str,
 ) -> None:
+    monkeypatch.chdir(REPOSITORY)
     assert main(["run", *arguments]) == 2
     error = capsys.readouterr().err
     assert error.startswith(message) and error.count("\n") == 1
+
+
+def test_wrong_options_are_one_line_when_tensorflow_is_imported(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    (folder / "wrong.pbtxt").write_text("graph_options { optimizer_options { capacitee: 1 } }")
+    cases = {
+        "there is no option 'threads'; did you mean threads_num?": ["--set", "threads=2"],
+        "'capacity' is no setting: write key=value": ["--set", "capacity"],
+        "wrong.pbtxt:1:37: OptimizerOptions has no": ["--config", str(folder / "wrong.pbtxt")],
+    }
+    for message, options in cases.items():
+        with pytest.raises(SystemExit) as caught:
+            main(["run", *options, str(folder / "view.py")])
+        error = capsys.readouterr().err
+        assert caught.value.code == 2
+        assert error.startswith("graph-opt run: ") and error.count("\n") == 1
+        assert message in error
 
 
 @pytest.mark.parametrize("arguments", [["run"], ["run", "-m"], ["run", "--"], [], ["rum"]])

@@ -26,6 +26,7 @@ print(
             "path": sys.path[0],
             "package": __package__,
             "doc": __doc__,
+            "tensorflow": "tensorflow" in sys.modules,
             "main": __main__.__dict__ is globals(),
             "pickled": type(pickle.loads(pickle.dumps(Thing()))) is Thing,
         }

@@ -1,0 +1,31 @@
+"""The text of `--config`, read before a script runs and parsed once TensorFlow is loaded."""
+
+from __future__ import annotations
+
+import argparse
+
+from graph_opt.cli.exit_codes import WrongInput
+
+
+def read_config(options: argparse.Namespace) -> None:
+    """Puts the text of the config file into `options.config_text`; None where there is no file.
+
+    The file is read at the start: a script may go to another folder.
+
+    Raises:
+      WrongInput: It cannot be read, or is no text.
+    """
+    options.config_text = None
+    if options.config is None:
+        return
+    try:
+        with open(options.config, encoding="utf-8") as file:
+            options.config_text = file.read()
+    except FileNotFoundError as error:
+        raise WrongInput("{}: there is no such config file".format(options.config)) from error
+    except OSError as error:
+        message = "{}: cannot be read: {}".format(options.config, error.strerror)
+        raise WrongInput(message) from error
+    except UnicodeDecodeError as error:
+        message = "{}: not a text proto (byte {} is not UTF-8)".format(options.config, error.start)
+        raise WrongInput(message) from error

@@ -1,0 +1,47 @@
+"""Processes that a script spawns by `multiprocessing`: they import the script anew.
+
+A forked child has what its parent has. A spawned one starts an interpreter of its own, which would
+run the script's imports with the stock TensorFlow; so what was asked of `graph-opt run` is handed
+on with the data that prepares the child.
+"""
+
+from __future__ import annotations
+
+import argparse
+from multiprocessing import spawn
+from typing import Any, Callable, Dict, Tuple
+
+
+def hand_on(options: argparse.Namespace) -> None:
+    """Makes children spawned from now on see what this process sees.
+
+    Args:
+      options: Arguments of `graph-opt run`; read when a child is spawned.
+    """
+    prepared = spawn.get_preparation_data
+
+    def prepared_with_options(name: str) -> Dict[str, Any]:
+        data = dict(prepared(name))
+        data["graph_opt"] = _Inheritance(options)
+        return data
+
+    spawn.get_preparation_data = prepared_with_options
+
+
+class _Inheritance:
+    """Continues `graph-opt run` in the process that unpickles it."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+
+    def __reduce__(self) -> Tuple[Callable[..., None], Tuple[Dict[str, Any]]]:
+        return continue_in_child, (dict(vars(self._options)),)
+
+
+def continue_in_child(options: Dict[str, Any]) -> None:
+    """Does in a spawned process what `graph-opt run` did in its parent before the script ran."""
+    from graph_opt.cli.run import Run
+
+    inherited = argparse.Namespace(**options)
+    hand_on(inherited)
+    Run(inherited, is_child=True).watch()

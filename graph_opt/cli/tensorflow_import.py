@@ -1,0 +1,107 @@
+"""What happens when a program first imports TensorFlow.
+
+TensorFlow is not loaded before: environment variables that a program sets at its start, such as
+`TF_ENABLE_ONEDNN_OPTS`, count as they do under Python.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import os
+import sys
+from types import ModuleType
+from typing import Any, Callable, Optional, Sequence
+
+NAME = "tensorflow"
+
+
+class TensorFlowImport(importlib.abc.MetaPathFinder):
+    """Calls back once TensorFlow is loaded, and shows the program what comes back from there.
+
+    Libraries installed beside TensorFlow were written for the version that is installed: while one
+    of their modules is imported, `tensorflow` is what it was.
+
+    Args:
+      on_loaded: Called when TensorFlow has been loaded, once; returns the module that
+        `import tensorflow` is to give from then on, None for TensorFlow itself.
+      own_package: Top-level package of the program, if it is installed beside TensorFlow; "" for
+        none.
+    """
+
+    def __init__(
+        self, on_loaded: Callable[[], Optional[ModuleType]], own_package: str = ""
+    ) -> None:
+        self._on_loaded = on_loaded
+        self._own = own_package
+        self._stock: Optional[ModuleType] = None
+        self._shown: Optional[ModuleType] = None
+        self._libraries = 0
+        self._folder = ""
+
+    def watch(self) -> None:
+        """Starts waiting for the import; where it has been, calls back at once."""
+        if NAME in sys.modules:
+            self._loaded(sys.modules[NAME])
+        spec = importlib.machinery.PathFinder.find_spec(NAME)
+        if spec is None or spec.origin is None or self._is_done():
+            return  # Without TensorFlow the program is told so by its own import.
+        self._folder = os.path.join(os.path.dirname(os.path.dirname(spec.origin)), "")
+        sys.meta_path.insert(0, self)
+
+    def find_spec(
+        self, fullname: str, path: Optional[Sequence[str]] = None, target: Any = None
+    ) -> Optional[importlib.machinery.ModuleSpec]:
+        """As `importlib.machinery.PathFinder`, for TensorFlow and the libraries beside it."""
+        top = fullname.partition(".")[0]
+        if top == self._own or (top == NAME and (fullname != NAME or self._stock is not None)):
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is None or spec.loader is None or not spec.origin:
+            return None
+        if not spec.origin.startswith(self._folder):
+            return None
+        spec.loader = _Loader(spec.loader, self)
+        return spec
+
+    def load(self, loader: Any, module: ModuleType) -> None:
+        """Runs a module of a library, or TensorFlow itself, with the stock TensorFlow."""
+        self._libraries += 1
+        if self._stock is not None:
+            sys.modules[NAME] = self._stock
+        try:
+            loader.exec_module(module)
+            if module.__name__ == NAME:
+                self._loaded(module)
+        finally:
+            self._libraries -= 1
+            if self._shown is not None and not self._libraries:
+                sys.modules[NAME] = self._shown
+
+    def _loaded(self, stock: ModuleType) -> None:
+        self._stock = stock
+        self._shown = self._on_loaded()
+        if self._shown is None and self in sys.meta_path:
+            sys.meta_path.remove(self)
+        if self._shown is not None and not self._libraries:
+            sys.modules[NAME] = self._shown
+
+    def _is_done(self) -> bool:
+        return self._stock is not None and self._shown is None
+
+
+class _Loader(importlib.abc.Loader):
+    def __init__(self, loader: Any, imports: TensorFlowImport) -> None:
+        self._loader = loader
+        self._imports = imports
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> Optional[ModuleType]:
+        created: Optional[ModuleType] = self._loader.create_module(spec)
+        return created
+
+    def exec_module(self, module: ModuleType) -> None:
+        # From here on the module is as if its own loader had found it.
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        self._imports.load(self._loader, module)

@@ -1,0 +1,109 @@
+"""Scripts for TensorFlow 1 and for TensorFlow 2 compute what they compute without graph_opt."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Dict, List
+
+import pytest
+
+SCRIPTS = Path(__file__).resolve().parent / "scripts"
+REPOSITORY = SCRIPTS.parents[2]
+
+VERSION_1 = "import tensorflow as tf\nSession = tf.Session\n"
+VERSION_1_UNDER_PYTHON = (
+    "import tensorflow.compat.v1 as tf\ntf.disable_v2_behavior()\nSession = tf.Session\n"
+)
+# Trains with Keras in eager mode, and then opens a graph.
+VERSION_2 = """
+import tensorflow as tf
+tf.random.set_seed(1)
+tf.keras.utils.set_random_seed(1)
+model = tf.keras.Sequential([tf.keras.layers.Embedding(9, 4), tf.keras.layers.Dense(1)])
+model.compile("adam", "mse")
+ids = np.arange(8).reshape(8, 1)
+history = model.fit(ids, np.ones([8, 1, 1]), epochs=2, batch_size=4, shuffle=False, verbose=0)
+print(history.history["loss"], float(tf.reduce_mean(tf.nn.dropout(tf.ones([999]), 0.1, seed=1))))
+Session = tf.compat.v1.Session
+"""
+
+
+def _run(folder: Path, name: str, header: str, command: List[str]) -> subprocess.CompletedProcess:
+    source = (SCRIPTS / "differing.txt").read_text()
+    (folder / name).write_text(source.replace("# HEADER", header))
+    environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="2", PYTHONPATH=str(REPOSITORY))
+    return subprocess.run(
+        [sys.executable, *command, name],
+        cwd=str(folder),
+        env=environment,
+        capture_output=True,
+        timeout=300,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> Dict[str, Any]:
+    """Both scripts under Python and under graph-opt."""
+    folder = tmp_path_factory.mktemp("versions")
+    ours = ["-m", "graph_opt.cli", "run"]
+    runs = {
+        "1 python": (VERSION_1_UNDER_PYTHON, []),
+        "1 graph-opt": (VERSION_1, ours),
+        "2 python": (VERSION_2, []),
+        "2 graph-opt": (VERSION_2, ours),
+    }
+    with ThreadPoolExecutor(2) as pool:
+        done = {
+            key: pool.submit(_run, folder, key.replace(" ", "_") + ".py", header, command)
+            for key, (header, command) in runs.items()
+        }
+        return {key: run.result() for key, run in done.items()}
+
+
+def _results(done: subprocess.CompletedProcess) -> Dict[str, Any]:
+    assert done.returncode == 0, done.stderr
+    results: Dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return results
+
+
+def test_every_name_of_the_list_differs_between_the_versions(outputs: Dict[str, Any]) -> None:
+    old, new = _results(outputs["1 python"]), _results(outputs["2 python"])
+    assert old.keys() == new.keys() and len(old) >= 40
+    assert [name for name in old if old[name] == new[name]] == []
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_a_script_computes_what_it_does_under_python(outputs: Dict[str, Any], version: str) -> None:
+    ours, plain = outputs[version + " graph-opt"], outputs[version + " python"]
+    expected = _results(plain)
+    results = _results(ours)
+    assert {name: value for name, value in results.items() if value != expected[name]} == {}
+    assert ours.stdout == plain.stdout
+
+
+def test_one_line_says_how_tensorflow_is_shown_and_why(outputs: Dict[str, Any]) -> None:
+    said = {
+        version: [
+            line
+            for line in outputs[version + " graph-opt"].stderr.splitlines()
+            if line.startswith("graph-opt run: ")
+        ]
+        for version in "12"
+    }
+    assert said == {
+        "1": [
+            "graph-opt run: 1_graph-opt.py:12 uses tf.Session: it is shown TensorFlow 1 "
+            "(--no-tf1: TensorFlow as it is)"
+        ],
+        "2": [
+            "graph-opt run: 2_graph-opt.py:13 uses tf.random.set_seed: TensorFlow stays as it is "
+            "(--tf1: it is shown TensorFlow 1)"
+        ],
+    }
