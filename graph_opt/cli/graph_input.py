@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any, NamedTuple
 
-from graph_opt.cli.config_arguments import default_config, given_config
+from graph_opt.cli.config_arguments import checked_config
 from graph_opt.compat import tf
-from graph_opt.config import merge
 from graph_opt.inspect.graph_files import GraphFile, read_graph
 from graph_opt.inspect.shapes import with_shapes, without_shapes
 from graph_opt.passes.optimize import optimize_graph_def
@@ -35,7 +34,7 @@ def optimize_file(options: argparse.Namespace) -> OptimizedFile:
       tf.errors.FailedPreconditionError: The graph was rewritten before.
       tf.errors.OpError: The file, the config or an option is wrong.
     """
-    config = merge(default_config(options), given_config(options))
+    config = checked_config(options)
     source = read_graph(options.input)
     shaped = with_shapes(source.graph_def)
     try:

@@ -96,10 +96,11 @@ class Run:
 
     def _install(self) -> None:
         # All of these load TensorFlow.
-        from graph_opt.cli.config_arguments import default_config, given_config
+        from graph_opt.cli.config_arguments import checked_config, default_config, given_config
         from graph_opt.config.settings import without_effect
         from graph_opt.session.installation import install
 
+        checked_config(self._options)
         install(
             config=given_config(self._options),
             infer_io_stage=self._options.infer_io_stage,

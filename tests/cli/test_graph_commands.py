@@ -167,6 +167,11 @@ def test_wrong_files_and_options_are_one_line(
     half = tf.GraphDef()
     half.node.extend(list(read_graph(graph_file).graph_def.node)[30:])
     write_graph(half, tmp_path / "half.pb")
+    bad = tmp_path / "bad.pbtxt"
+    bad.write_text(
+        "graph_options { optimizer_options { do_async_embedding: true "
+        "async_embedding_options { threads_num: 0 capacity: 2 } } }"
+    )
     cases = [
         (["inspect", str(tmp_path / "none.pb")], "none.pb: no such file"),
         (["inspect", str(cut)], "cut.pb: truncated, or neither a GraphDef nor a MetaGraphDef"),
@@ -176,7 +181,16 @@ def test_wrong_files_and_options_are_one_line(
             ["rewrite", graph, "-o", str(tmp_path / "no" / "x.pb")],
             "x.pb: cannot be written: No such",
         ),
-        (["rewrite", graph, "-o", out, "--set", "capacity=0"], "capacity is not set"),
+        (
+            ["rewrite", graph, "-o", out, "--set", "capacity=0"],
+            "graph-opt: --set capacity=0: graph_options.optimizer_options.async_embedding_options."
+            "capacity is 0, must be at least 1",
+        ),
+        (
+            ["rewrite", graph, "-o", out, "--config", str(bad), "--set", "capacity=3"],
+            "graph-opt: {}: graph_options.optimizer_options.async_embedding_options."
+            "threads_num is 0, must be 1 to 1024".format(bad),
+        ),
         (["rewrite", graph, "-o", out, "--set", "capacitee=1"], "did you mean capacity?"),
         (["rewrite", graph, "-o", out, "--config", "none"], "none: there is no such config file"),
         (["inspect", graph, "--picture", str(tmp_path)], "cannot be written"),

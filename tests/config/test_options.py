@@ -82,7 +82,8 @@ def test_a_priority_has_no_effect_in_a_session_on_a_server(target: str, warned: 
 
 BAD = [
     ("capacity: 2", "", r"async_embedding_options.threads_num is not set.*1 to start with"),
-    ("threads_num: 0 capacity: 2", "", "threads_num is not set"),
+    ("threads_num: 0 capacity: 2", "", "threads_num is 0, must be 1 to 1024"),
+    ("threads_num: 1 capacity: 0", "", "capacity is 0, must be at least 1"),
     ("threads_num: 1", "", r"async_embedding_options.capacity is not set"),
     ("threads_num: -1 capacity: 2", "", "threads_num is -1, must be 1 to 1024"),
     ("threads_num: 1025 capacity: 2", "", "threads_num is 1025, must be 1 to 1024"),
@@ -176,8 +177,26 @@ def test_accepted_options_without_effect_give_one_warning_each(
 
 
 def test_options_switched_off_warn_of_nothing() -> None:
-    config = _config("do_smart_stage: false micro_batch_num: 0 do_op_fusion: false")
+    config = _config(
+        "do_smart_stage: false micro_batch_num: 0 do_op_fusion: false do_async_embedding: false "
+        "do_group_embedding: false group_embedding_options { lazy_adam: true } "
+        "async_embedding_options { threads_num: 1 capacity: 1000 }"
+    )
     assert session_options(config).warnings == ()
+
+
+@pytest.mark.parametrize(
+    "capacity, threads, warned", [(31, 1, False), (32, 1, True), (2, 31, True)]
+)
+def test_rows_that_may_miss_many_updates_are_warned_of(
+    capacity: int, threads: int, warned: bool
+) -> None:
+    config = _async_config("capacity: {} threads_num: {}".format(capacity, threads))
+    warnings = session_options(config).warnings
+    assert len(warnings) == int(warned)
+    if warned:
+        assert "may miss the last {} updates".format(capacity + threads) in warnings[0]
+        assert "set capacity to 2 to 8" in warnings[0]
 
 
 def test_a_session_on_a_server_leaves_the_pools_out() -> None:

@@ -71,7 +71,7 @@ def test_a_stock_config_that_carries_our_options_counts() -> None:
 def test_options_are_checked_when_the_session_is_made() -> None:
     config = async_config()
     config.graph_options.optimizer_options.async_embedding_options.capacity = 0
-    with pytest.raises(tf.errors.InvalidArgumentError, match="capacity is not set"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="capacity is 0, must be at least 1"):
         graph_opt.Session(config=config)
 
 
