@@ -66,6 +66,7 @@ __all__ = [
 # TensorFlow takes seconds to import: a name is loaded from its module when it is first asked for,
 # so that the command line can print its help at once.
 _MODULES = {
+    "__version__": "graph_opt.cli.release:RELEASE",
     "ConfigProto": "graph_opt.config",
     "GraphOptions": "graph_opt.config",
     "InteractiveSession": "graph_opt.session.session",

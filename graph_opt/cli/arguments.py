@@ -5,9 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from graph_opt.cli.release import RELEASE
+
 DEFAULTS = ("do_async_embedding=true", "threads_num=1", "capacity=2", "infer_io_stage=true")
 
-_GRAPH_FILE = "graph file: a GraphDef or MetaGraphDef, binary or text (.pb, .pbtxt, .meta)"
+_GRAPH_FILE = (
+    "graph: a GraphDef, MetaGraphDef or SavedModel, binary or text (.pb, .pbtxt, .meta), a "
+    "SavedModel's folder, or a checkpoint's folder or prefix"
+)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -17,6 +22,7 @@ def parser() -> argparse.ArgumentParser:
         description="Runs embedding lookups of TensorFlow graphs ahead of the main graph.",
         allow_abbrev=False,
     )
+    top.add_argument("--version", action="version", version="graph-opt " + RELEASE)
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
     commands.required = True
     _add_run(commands)
@@ -84,7 +90,7 @@ def _add_rewrite(commands: Any) -> None:
         "writes the result.",
         allow_abbrev=False,
     )
-    command.add_argument("input", metavar="IN", help=_GRAPH_FILE)
+    _add_input(command)
     _add_config(command)
     command.add_argument(
         "-o",
@@ -99,19 +105,38 @@ def _add_inspect(commands: Any) -> None:
     command = commands.add_parser(
         "inspect",
         help="show lookups, regions, boundary tensors and refusals of a graph file",
-        description="Reads a graph file and shows what rewrite would do with it. Nothing is "
-        "changed.",
+        description="Reads a graph file and shows what rewrite would do with it, or of what "
+        "stages and fused ops a rewritten one consists. Nothing is changed.",
         allow_abbrev=False,
     )
-    command.add_argument("input", metavar="IN", help=_GRAPH_FILE)
+    _add_input(command)
     _add_config(command)
     command.add_argument("--json", action="store_true", help="print JSON instead of tables")
     command.add_argument("--picture", metavar="FILE.svg", help="also draw the three regions")
 
 
+def _add_input(command: argparse.ArgumentParser) -> None:
+    command.add_argument("input", metavar="IN", help=_GRAPH_FILE)
+    command.add_argument(
+        "--tags",
+        metavar="TAG[,TAG]...",
+        help="of a SavedModel with several graphs, the one with these tags",
+    )
+
+
+class _Once(argparse.Action):
+    """An option of which a second one would silently replace the first."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
+        if getattr(namespace, self.dest) is not None:
+            parser.error("{} is given twice; lay options over one file with --set".format(option))
+        setattr(namespace, self.dest, values)
+
+
 def _add_config(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--config",
+        action=_Once,
         metavar="FILE",
         help="session options as a text proto, such as configs/async_embedding.pbtxt",
     )

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, NamedTuple
+import contextlib
+from typing import Any, Iterator, NamedTuple
 
 from graph_opt.cli.config_arguments import checked_config
+from graph_opt.cli.progress import Progress
 from graph_opt.compat import tf
+from graph_opt.config.options import session_options
 from graph_opt.inspect.graph_files import GraphFile, read_graph
 from graph_opt.inspect.shapes import with_shapes, without_shapes
+from graph_opt.passes.graph_as_it_is import (
+    is_rewritten,
+    report_of_lookups,
+    report_of_rewritten,
+)
 from graph_opt.passes.optimize import optimize_graph_def
 from graph_opt.reporting.report import Report
 
@@ -20,11 +28,13 @@ class OptimizedFile(NamedTuple):
       source: The file as it was read.
       graph_def: The rewritten graph; the file's own where nothing was to be done.
       report: What the passes saw and did.
+      rewritten: Whether the file holds a graph that was rewritten before.
     """
 
     source: GraphFile
     graph_def: Any
     report: Report
+    rewritten: bool = False
 
 
 def optimize_file(options: argparse.Namespace) -> OptimizedFile:
@@ -35,13 +45,51 @@ def optimize_file(options: argparse.Namespace) -> OptimizedFile:
       tf.errors.OpError: The file, the config or an option is wrong.
     """
     config = checked_config(options)
-    source = read_graph(options.input)
+    progress = Progress(options.input)
+    return _optimized(options.input, _read(options, progress), config, progress)
+
+
+def inspect_file(options: argparse.Namespace) -> OptimizedFile:
+    """As `optimize_file`, but a graph that was rewritten before is shown as it is."""
+    config = checked_config(options)
+    progress = Progress(options.input)
+    source = _read(options, progress)
+    if not is_rewritten(source.graph_def):
+        return _optimized(options.input, source, config, progress)
+    with _named(options.input):
+        report = report_of_rewritten(_shaped(source, progress))
+    return OptimizedFile(source, source.graph_def, report, rewritten=True)
+
+
+def _read(options: argparse.Namespace, progress: Progress) -> GraphFile:
+    tags = None if options.tags is None else [tag for tag in options.tags.split(",") if tag]
+    return read_graph(options.input, tags, progress.reading)
+
+
+def _shaped(source: GraphFile, progress: Progress) -> Any:
+    nodes = len(source.graph_def.node)
+    progress.begins("inferring shapes", nodes)
     shaped = with_shapes(source.graph_def)
+    progress.begins("looking for lookups", nodes)
+    return shaped
+
+
+@contextlib.contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Errors that concern the graph start with its name."""
     try:
-        optimized = optimize_graph_def(shaped, config)
+        yield
     except tf.errors.OpError as error:
-        message = "{}: {}".format(options.input, error.message)
-        raise type(error)(None, None, message) from error
+        raise type(error)(None, None, "{}: {}".format(name, error.message)) from error
+
+
+def _optimized(name: str, source: GraphFile, config: Any, progress: Progress) -> OptimizedFile:
+    shaped = _shaped(source, progress)
+    session = session_options(config)
+    with _named(name):
+        if session.async_embedding is None and session.group_embedding is None:
+            return OptimizedFile(source, source.graph_def, report_of_lookups(shaped, session))
+        optimized = optimize_graph_def(shaped, config)
     inferred = shaped is not source.graph_def
     graph_def = without_shapes(optimized.graph_def) if inferred else optimized.graph_def
     return OptimizedFile(source, graph_def, optimized.report)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from graph_opt.cli.graph_input import optimize_file
+from graph_opt.cli.graph_input import inspect_file
 from graph_opt.inspect.graph_files import write_text
 from graph_opt.inspect.picture import regions_svg
 from graph_opt.reporting.text import report_text
@@ -15,16 +15,19 @@ def handle(options: argparse.Namespace) -> int:
     """Prints the report; returns the exit code.
 
     Raises:
-      tf.errors.FailedPreconditionError: The graph was rewritten before.
       tf.errors.OpError: A file or an option is wrong.
     """
-    optimized = optimize_file(options)
+    optimized = inspect_file(options)
     nodes = len(optimized.source.graph_def.node)
     if options.picture is not None:
         write_text(regions_svg(optimized.report), options.picture)
     if options.json:
-        plain = dict(optimized.report.to_dict(), file=options.input, nodes=nodes)
+        plain = optimized.report.to_dict()
+        plain.update(file=options.input, nodes=nodes, rewritten=optimized.rewritten)
         print(json.dumps(plain, indent=2, sort_keys=True))
         return 0
-    print(report_text(optimized.report, "{}: {} nodes".format(options.input, nodes)))
+    title = "{}: {} nodes".format(options.input, nodes)
+    if optimized.rewritten:
+        title += ", rewritten before: this is what it consists of"
+    print(report_text(optimized.report, title))
     return 0

@@ -1,19 +1,20 @@
 """How `graph-opt` starts a command, and how its errors leave the process.
 
 Exit codes: 0 done; 1 the graph was refused, with the reason (`run`: whatever the script's is);
-2 a file, option or argument is wrong, in one line on stderr.
+2 a file, option or argument is wrong, in one line on stderr; 130 interrupted.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from typing import Optional, Sequence
 
 from graph_opt.cli.arguments import parser
 from graph_opt.cli.config_file import read_config
-from graph_opt.cli.exit_codes import REFUSED, WRONG_INPUT, WrongInput
+from graph_opt.cli.exit_codes import INTERRUPTED, REFUSED, WRONG_INPUT, WrongInput
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -48,25 +49,43 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _graph_command(options: argparse.Namespace) -> int:
-    from graph_opt.cli import inspect, rewrite
-    from graph_opt.compat import tf
-
-    command = {"inspect": inspect.handle, "rewrite": rewrite.handle}[options.command]
     try:
-        read_config(options)
-        return command(options)
-    except WrongInput as error:
+        return _run_graph_command(options)
+    except (WrongInput, ImportError) as error:  # TensorFlow or the compiled ops may be missing.
         return _complain(str(error), WRONG_INPUT)
-    except tf.errors.FailedPreconditionError as error:
-        return _complain(error.message, REFUSED)
-    except tf.errors.OpError as error:
-        return _complain(error.message, WRONG_INPUT)
+    except KeyboardInterrupt:
+        return _complain("interrupted", INTERRUPTED)
     except BrokenPipeError:
         # The reader has gone (`| head`); the interpreter must not try to flush once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _complain("the output cannot be written: {}".format(error.strerror), WRONG_INPUT)
+
+
+def _run_graph_command(options: argparse.Namespace) -> int:
+    read_config(options)
+    from graph_opt.cli import inspect, rewrite
+    from graph_opt.compat import tf
+
+    command = {"inspect": inspect.handle, "rewrite": rewrite.handle}[options.command]
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # Names may be in any script.
+    try:
+        code = command(options)
+    except tf.errors.FailedPreconditionError as error:
+        return _complain(error.message, REFUSED)
+    except tf.errors.OpError as error:
+        return _complain(error.message, WRONG_INPUT)
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    return code
 
 
 def _complain(message: str, code: int) -> int:
-    print("graph-opt: " + " ".join(message.split()), file=sys.stderr)
+    # No name in a file may break the line, or steer the terminal.
+    one_line = " ".join(message.split())
+    printed = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in one_line)
+    print("graph-opt: " + printed, file=sys.stderr)
     return code

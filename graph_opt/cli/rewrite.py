@@ -32,7 +32,7 @@ def _refused(name: str, report: Report) -> int:
         "graph-opt: {}: no lookup is moved or fused, nothing was written".format(name),
         file=sys.stderr,
     )
-    for text in (refusals_text(report), *report.warnings):
+    for text in (refusals_text(report), *report.left_alone, *report.warnings):
         if text:
             print(text, file=sys.stderr)
     return REFUSED

@@ -14,13 +14,15 @@ from types import ModuleType
 from typing import Any, Callable, Optional, Sequence
 
 NAME = "tensorflow"
+_OURS = "graph_opt"
 
 
 class TensorFlowImport(importlib.abc.MetaPathFinder):
     """Calls back once TensorFlow is loaded, and shows the program what comes back from there.
 
     Libraries installed beside TensorFlow were written for the version that is installed: while one
-    of their modules is imported, `tensorflow` is what it was.
+    of their modules is imported, `tensorflow` is what it was. Where graph_opt's own modules load
+    TensorFlow, for a program that uses graph_opt too, the call waits until they are complete.
 
     Args:
       on_loaded: Called when TensorFlow has been loaded, once; returns the module that
@@ -37,14 +39,17 @@ class TensorFlowImport(importlib.abc.MetaPathFinder):
         self._stock: Optional[ModuleType] = None
         self._shown: Optional[ModuleType] = None
         self._libraries = 0
+        self._ours = 0
+        self._is_told = False
         self._folder = ""
 
     def watch(self) -> None:
         """Starts waiting for the import; where it has been, calls back at once."""
         if NAME in sys.modules:
-            self._loaded(sys.modules[NAME])
+            self._stock = sys.modules[NAME]
+            self._tell()
         spec = importlib.machinery.PathFinder.find_spec(NAME)
-        if spec is None or spec.origin is None or self._is_done():
+        if spec is None or spec.origin is None or (self._is_told and self._shown is None):
             return  # Without TensorFlow the program is told so by its own import.
         self._folder = os.path.join(os.path.dirname(os.path.dirname(spec.origin)), "")
         sys.meta_path.insert(0, self)
@@ -59,35 +64,37 @@ class TensorFlowImport(importlib.abc.MetaPathFinder):
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is None or spec.loader is None or not spec.origin:
             return None
-        if not spec.origin.startswith(self._folder):
+        if top != _OURS and not spec.origin.startswith(self._folder):
             return None
         spec.loader = _Loader(spec.loader, self)
         return spec
 
     def load(self, loader: Any, module: ModuleType) -> None:
         """Runs a module of a library, or TensorFlow itself, with the stock TensorFlow."""
+        is_ours = module.__name__.partition(".")[0] == _OURS
         self._libraries += 1
+        self._ours += is_ours
         if self._stock is not None:
             sys.modules[NAME] = self._stock
         try:
             loader.exec_module(module)
             if module.__name__ == NAME:
-                self._loaded(module)
+                self._stock = module
+            if self._stock is not None and not self._is_told and self._ours == is_ours:
+                self._tell()
         finally:
             self._libraries -= 1
+            self._ours -= is_ours
             if self._shown is not None and not self._libraries:
                 sys.modules[NAME] = self._shown
 
-    def _loaded(self, stock: ModuleType) -> None:
-        self._stock = stock
+    def _tell(self) -> None:
+        self._is_told = True
         self._shown = self._on_loaded()
         if self._shown is None and self in sys.meta_path:
             sys.meta_path.remove(self)
         if self._shown is not None and not self._libraries:
             sys.modules[NAME] = self._shown
-
-    def _is_done(self) -> bool:
-        return self._stock is not None and self._shown is None
 
 
 class _Loader(importlib.abc.Loader):

@@ -1,21 +1,29 @@
-"""GraphDefs in files: binary or text, bare or within a MetaGraphDef."""
+"""GraphDefs in files: binary or text, bare or within a MetaGraphDef or SavedModel."""
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from dataclasses import dataclass
-from typing import Any, Optional, Union
+from typing import Any, BinaryIO, List, Optional, Sequence, Union
 
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from graph_opt.compat import tf
+from graph_opt.compat.saved_models import SavedModel
+from graph_opt.inspect.graph_paths import graph_path
+from graph_opt.inspect.text_messages import Progress, TextError, parse_text
 
 Path = Union[str, "os.PathLike[str]"]
 
 _TEXT_ENDINGS = (".pbtxt", ".txt", ".prototxt")
-_META_TEXT = re.compile(r"^\s*(meta_info_def|graph_def|saver_def|collection_def)\s*[:{]", re.M)
+_META_TEXT = re.compile(rb"^\s*(meta_info_def|graph_def|saver_def|collection_def)\s*[:{]", re.M)
+_SAVED_MODEL_TEXT = re.compile(rb"^\s*(saved_model_schema_version|meta_graphs)\s*[:{]", re.M)
+_HEAD_BYTES = 1 << 16
+# A SavedModel starts with its version, a number; a GraphDef or MetaGraphDef with a message.
+_SAVED_MODEL_START = b"\x08"
 _POSITION = re.compile(r"^(\d+):(\d+) : ")
 
 
@@ -32,30 +40,40 @@ class GraphFile:
     meta_graph_def: Optional[Any] = None
 
 
-def read_graph(path: Path) -> GraphFile:
-    """Reads a GraphDef or MetaGraphDef, binary or text; the content decides which.
+def read_graph(
+    path: Path, tags: Optional[Sequence[str]] = None, progress: Optional[Progress] = None
+) -> GraphFile:
+    """Reads a graph; the content decides in which form it is.
 
     Args:
-      path: For example `graph.pb`, `graph.pbtxt` or a checkpoint's `model.ckpt-0.meta`.
+      path: A GraphDef, MetaGraphDef or SavedModel, binary or text: `graph.pb`, `graph.pbtxt`,
+        `model.ckpt-0.meta`. A SavedModel's folder, a folder of checkpoints or a checkpoint's
+        prefix will do as well.
+      tags: Of a SavedModel with several graphs, the tags of the one to read.
+      progress: Called now and then with the bytes read so far and those there are.
 
     Returns:
       The graph, and the MetaGraphDef around it if there was one.
 
     Raises:
-      tf.errors.NotFoundError: There is no such file.
+      tf.errors.NotFoundError: There is no such file, or no graph in the folder.
       tf.errors.PermissionDeniedError: It may not be read.
-      tf.errors.InvalidArgumentError: It is empty, truncated or no graph.
+      tf.errors.InvalidArgumentError: It is empty, truncated or no graph, or `tags` are needed.
 
     Example:
       >>> read_graph("graph.pbtxt").graph_def.node[0].op
       'Placeholder'
     """
-    name = os.fspath(path)
-    data = _read_bytes(name)
-    if not data:
-        raise _invalid("{}: the file is empty".format(name))
-    text = _as_text(data)
-    graph = _parse_binary(name, data) if text is None else _parse_text(name, text)
+    name = graph_path(os.fspath(path))
+    message = _read_message(name, progress)
+    if isinstance(message, SavedModel):
+        message = _with_tags(name, list(message.meta_graphs), tags)
+    elif tags is not None:
+        raise _invalid("{}: only a SavedModel has tags".format(name))
+    if isinstance(message, tf.GraphDef):
+        graph = GraphFile(message)
+    else:
+        graph = GraphFile(message.graph_def, message)
     if not graph.graph_def.node:
         raise _invalid("{}: the graph has no nodes".format(name))
     return graph
@@ -106,10 +124,18 @@ def _meta_graph(name: str, graph_def: Any, like: Optional[GraphFile]) -> Any:
     return meta
 
 
-def _read_bytes(name: str) -> bytes:
+def _read_message(name: str, progress: Optional[Progress]) -> Any:
     try:
         with open(name, "rb") as file:
-            return file.read()
+            head = file.read(_HEAD_BYTES)
+            if not head:
+                raise _invalid("{}: the file is empty".format(name))
+            if not _is_text(head):
+                return _parse_binary(name, head + file.read())
+            text: BinaryIO = file if file.seekable() else io.BytesIO(head + file.read())
+            return parse_text(text, _empty_message(head), progress)
+    except TextError as error:
+        raise _invalid(_no_text_proto(name, error)) from error
     except FileNotFoundError as error:
         raise tf.errors.NotFoundError(None, None, "{}: no such file".format(name)) from error
     except PermissionError as error:
@@ -118,6 +144,24 @@ def _read_bytes(name: str) -> bytes:
         ) from error
     except OSError as error:
         raise _invalid("{}: cannot be read: {}".format(name, error.strerror)) from error
+
+
+def _with_tags(name: str, graphs: List[Any], tags: Optional[Sequence[str]]) -> Any:
+    found = [sorted(graph.meta_info_def.tags) for graph in graphs]
+    if tags is not None:
+        wanted = [i for i, has in enumerate(found) if has == sorted(tags)]
+    else:
+        wanted = list(range(len(graphs)))
+    if len(wanted) == 1:
+        return graphs[wanted[0]]
+    raise _invalid(
+        "{}: the SavedModel has {}: choose one by its tags (--tags)".format(
+            name,
+            "graphs tagged " + " / ".join(",".join(has) or "(none)" for has in found)
+            if graphs
+            else "no graph",
+        )
+    )
 
 
 def _write_whole(name: str, data: bytes) -> None:
@@ -134,44 +178,43 @@ def _write_whole(name: str, data: bytes) -> None:
         ) from error
 
 
-def _as_text(data: bytes) -> Optional[str]:
-    """The file's text, None where it cannot be one: binary protos hold control characters."""
+def _is_text(head: bytes) -> bool:
+    """Whether a file starts as text does: binary protos hold control characters."""
     try:
-        text = data.decode("utf-8")
+        # The last character may be cut in two.
+        text = head[:4096].decode("utf-8", errors="strict" if len(head) < 4096 else "ignore")
     except UnicodeDecodeError:
-        return None
-    start = text[:4096]
-    if all(character.isprintable() or character in "\t\n\r" for character in start):
-        return text
-    return None
+        return False
+    return all(character.isprintable() or character in "\t\n\r" for character in text)
 
 
-def _parse_text(name: str, text: str) -> GraphFile:
-    is_meta = _META_TEXT.search(text) is not None
-    message = tf.MetaGraphDef() if is_meta else tf.GraphDef()
-    try:
-        text_format.Parse(text, message)
-    except text_format.ParseError as error:
-        # The parser's own text may repeat a whole line of the file: one bounded line is enough.
-        detail = str(error).replace("\n", " ")
-        position = _POSITION.match(detail)
-        where = ":{}:{}".format(*position.groups()) if position else ""
-        raise _invalid(
-            "{}{}: truncated, or no text proto of a GraphDef: {}".format(
-                name, where, _POSITION.sub("", detail)[:200]
-            )
-        ) from error
-    return GraphFile(message.graph_def, message) if is_meta else GraphFile(message)
+def _empty_message(head: bytes) -> Any:
+    if _SAVED_MODEL_TEXT.search(head) is not None:
+        return SavedModel()
+    return tf.MetaGraphDef() if _META_TEXT.search(head) is not None else tf.GraphDef()
 
 
-def _parse_binary(name: str, data: bytes) -> GraphFile:
+def _no_text_proto(name: str, error: TextError) -> str:
+    # The parser's own text may repeat a whole line of the file: one bounded line is enough.
+    detail = _POSITION.sub("", str(error).replace("\n", " "))[:200]
+    where = "".join(":{}".format(part) for part in (error.line, error.column) if part is not None)
+    return "{}{}: truncated, or no text proto of a GraphDef: {}".format(name, where, detail)
+
+
+def _parse_binary(name: str, data: bytes) -> Any:
+    if data.startswith(_SAVED_MODEL_START):
+        saved_model = _decoded(SavedModel(), data)
+        if saved_model is not None and saved_model.meta_graphs:
+            return saved_model
     graph_def = _decoded(tf.GraphDef(), data)
     if graph_def is not None and _is_plausible(graph_def):
-        return GraphFile(graph_def)
+        return graph_def
     meta = _decoded(tf.MetaGraphDef(), data)
     if meta is not None and _is_plausible(meta.graph_def):
-        return GraphFile(meta.graph_def, meta)
-    raise _invalid("{}: truncated, or neither a GraphDef nor a MetaGraphDef".format(name))
+        return meta
+    raise _invalid(
+        "{}: truncated, or neither a GraphDef nor a MetaGraphDef nor a SavedModel".format(name)
+    )
 
 
 def _decoded(message: Any, data: bytes) -> Optional[Any]:

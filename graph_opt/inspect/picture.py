@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 
 from graph_opt.reporting.outcomes import StageReport
 from graph_opt.reporting.report import Report
-from graph_opt.reporting.tables import crossing_text
+from graph_opt.reporting.tables import crossing_text, printable
 
 _WIDTH = 300
 _GAP = 190
@@ -77,13 +77,18 @@ def _box(box: _Box, column: int, height: int, nodes: int) -> List[str]:
         ),
     ]
     for number, line in enumerate(_shown(box.lines)):
+        line = printable(line)
         short = line if len(line) <= 42 else "..." + line[-39:]
         parts.append(
             '<text x="{}" y="{}"><title>{}</title>{}</text>'.format(
-                left + 12, 68 + number * _LINE, escape(line), escape(short)
+                left + 12, 68 + number * _LINE, _xml(line), _xml(short)
             )
         )
     return parts
+
+
+def _xml(text: str) -> str:
+    return escape(printable(text))
 
 
 def _arrow(column: int, height: int, labels: Sequence[str]) -> List[str]:
@@ -98,7 +103,7 @@ def _arrow(column: int, height: int, labels: Sequence[str]) -> List[str]:
     for number, label in enumerate(reversed(labels)):
         parts.append(
             '<text x="{}" y="{}" text-anchor="middle" font-size="11">{}</text>'.format(
-                (start + end) // 2, middle - 8 - number * _LINE, escape(label)
+                (start + end) // 2, middle - 8 - number * _LINE, _xml(label)
             )
         )
     return parts

@@ -164,7 +164,7 @@ class _Planner:
         self, region: PrefetchRegion, boundary: Boundary, builder: StageRewrite, name: str
     ) -> StageReport:
         tensors = [
-            _boundary_tensor(self._view, tensor, _full_name(take))
+            boundary_tensor(self._view, tensor, _full_name(take))
             for tensor, take in builder.takes.items()
         ]
         return StageReport(
@@ -189,7 +189,7 @@ class _Planner:
             outcome=MOVED if refusal is None else LEFT,
             stage=self._stage_of.get(lookup.output.node, "") if refusal is None else "",
             refusal=None if refusal is None else refusal.to_dict(),
-            count=len(lookup.ids) if lookup.api == GROUP_EMBEDDING_LOOKUP_SPARSE else 1,
+            count=lookup_count(lookup),
         )
 
     def _regions(self) -> Dict[str, int]:
@@ -254,7 +254,13 @@ def _full_name(text: str) -> str:
     return str(TensorRef.parse(text))
 
 
-def _boundary_tensor(view: GraphView, tensor: TensorRef, take: str) -> BoundaryTensor:
+def lookup_count(lookup: Lookup) -> int:
+    """How many lookups of the model this is: an op of the model's own may make several."""
+    return len(lookup.ids) if lookup.api == GROUP_EMBEDDING_LOOKUP_SPARSE else 1
+
+
+def boundary_tensor(view: GraphView, tensor: TensorRef, take: str) -> BoundaryTensor:
+    """A tensor that crosses, with the bytes it carries as far as its shape is known."""
     number = view.dtype(tensor) or 0
     shape = view.shape(tensor)
     size = dtype_size(number)

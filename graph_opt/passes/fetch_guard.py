@@ -40,6 +40,11 @@ def guard_source(writer: NodeWriter, view: GraphView, source: str) -> Tuple[str,
     return str(guard.name), _cut_handles(writer, view, source, guard.name)
 
 
+def is_guard(view: GraphView, name: str) -> bool:
+    """Whether the node is the `Assert` that keeps a stage's original source from running."""
+    return view.op(name) == "Assert" and name.rpartition("/")[2] == _GUARD
+
+
 def _cut_handles(writer: NodeWriter, view: GraphView, source: str, guard: str) -> List[InputEdit]:
     """Placeholders in place of the source's handles.
 

@@ -7,9 +7,22 @@ from typing import Any, Optional, Sequence
 from graph_opt.reporting.outcomes import BoundaryTensor
 
 
+def printable(text: str) -> str:
+    r"""The text with everything that is no character to print spelled out, as in `\x1b`.
+
+    Names in a graph file may hold anything: line breaks would break tables, and other control
+    characters steer terminals and are not allowed in XML.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text
+    )
+
+
 def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Columns as wide as their widest cell; columns of numbers are aligned to the right."""
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [[printable(str(cell)) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [list(header)] + cells) for i in range(len(header))]
     right = [
         bool(rows) and all(isinstance(row[i], int) for row in rows) for i in range(len(header))

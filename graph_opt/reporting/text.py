@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Sequence
 
 from graph_opt.reporting.outcomes import FUSED_PART, NO_PART, StageReport
 from graph_opt.reporting.remedies import REMEDIES
-from graph_opt.reporting.tables import crossing_text, shape_text, table
+from graph_opt.reporting.tables import crossing_text, printable, shape_text, table
 from graph_opt.reporting.user_lookups import UserLookup, refusals_by_code, user_lookups
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _stage(stage: StageReport) -> str:
         [tensor.name, tensor.dtype, shape_text(tensor.shape), crossing_text([tensor])]
         for tensor in stage.boundary
     ]
-    return title + "\n" + table(["boundary tensor", "dtype", "shape", "each step"], rows)
+    return printable(title) + "\n" + table(["boundary tensor", "dtype", "shape", "each step"], rows)
 
 
 def _reason(refusal: Any) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Dict, List
 from xml.etree import ElementTree
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 from graph_opt.cli.main import main
 from graph_opt.compat import tf
 from graph_opt.inspect.graph_files import read_graph, write_graph
+from graph_opt.ops import library
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 READY = str(REPOSITORY / "configs" / "async_embedding_thread_pool.pbtxt")
@@ -55,8 +57,8 @@ def test_inspect_shows_lookups_regions_boundary_and_refusals(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(str(graph_file)) and lines[0].endswith(" nodes")
     assert any(line.split() == ["region", "nodes"] for line in lines)
-    assert any(line.startswith("user ") and "moved to async_embedding" in line for line in lines)
-    assert any(line.startswith("item ") and "left in main" in line for line in lines)
+    assert any(line.startswith("user ") and " async_embedding " in line for line in lines)
+    assert any(line.startswith("item ") and " main " in line for line in lines)
     assert any(
         line.split() == ["user/Identity:0", "float32", "[8,", "4]", "128", "B"] for line in lines
     )
@@ -120,15 +122,114 @@ def test_the_same_file_gives_the_same_bytes(graph_file: Path, tmp_path: Path) ->
     assert (tmp_path / "one.pb").read_bytes() == (tmp_path / "two.pb").read_bytes()
 
 
-def test_a_rewritten_graph_is_refused(
+def test_a_rewritten_graph_is_not_rewritten_again(
     graph_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "out.pb"
     assert main(["rewrite", str(graph_file), "-o", str(output)]) == 0
-    for command in (["inspect", str(output)], ["rewrite", str(output), "-o", str(output)]):
-        assert main(command) == 1
-        error = capsys.readouterr().err
-        assert "out.pb: the graph was rewritten before" in error and error.count("\n") == 1
+    assert main(["rewrite", str(output), "-o", str(output)]) == 1
+    error = capsys.readouterr().err
+    assert "out.pb: the graph was rewritten before" in error and error.count("\n") == 1
+
+
+BOTH = ["--set", "do_group_embedding=true"]
+FUSED_ONLY = [*BOTH, "--set", "do_async_embedding=false"]
+
+
+@pytest.mark.parametrize("options", [[], BOTH, FUSED_ONLY], ids=["async", "both", "fused"])
+def test_inspect_shows_of_what_a_rewritten_graph_consists(
+    graph_file: Path, tmp_path: Path, options: List[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = str(tmp_path / "out.pb")
+    assert main(["inspect", str(graph_file), "--json", *options]) == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert main(["rewrite", str(graph_file), "-o", output, *options]) == 0
+    capsys.readouterr()
+    assert main(["inspect", output, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (planned["rewritten"], found["rewritten"]) == (False, True)
+    for key in ("lookups", "fused_lookups"):
+        described = {(tuple(one["tables"]), one.get("outcome")) for one in planned[key]}
+        assert {(tuple(one["tables"]), one.get("outcome")) for one in found[key]} == described
+    for part in ("gradient", "update"):
+        assert [one[part] for one in found["fused_lookups"]] == [
+            one[part] for one in planned["fused_lookups"]
+        ]
+    boundaries = [
+        [
+            sorted((tensor["dtype"], tensor["bytes"] or -1) for tensor in stage["boundary"])
+            for stage in report["stages"]
+        ]
+        for report in (planned, found)
+    ]
+    assert boundaries[0] == boundaries[1]
+    if options != FUSED_ONLY:
+        (before,), (after,) = planned["stages"], found["stages"]
+        assert after["name"] == before["name"]
+        assert after["io_stage"] == before["io_stage"]
+        assert 0 <= after["nodes"] - before["nodes"] <= 1  # The put is one of them.
+    picture = tmp_path / "regions.svg"
+    assert main(["inspect", output, "--picture", str(picture)]) == 0
+    assert ", rewritten before" in capsys.readouterr().out.splitlines()[0]
+    ElementTree.parse(str(picture))
+
+
+def test_inspect_lists_the_lookups_where_no_option_asks_for_anything(
+    graph_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["inspect", str(graph_file), "--set", "do_async_embedding=false"]) == 0
+    out = capsys.readouterr().out
+    lines = [line.split() for line in out.splitlines()]
+    assert ["user", "tf.nn.embedding_lookup", "-", "table", "main"] in lines
+    assert ["item", "tf.nn.embedding_lookup", "-", "table", "main"] in lines
+    assert "no embedding lookup found" not in out
+    assert "not done: neither do_async_embedding nor do_group_embedding is set" in out
+
+
+@pytest.mark.parametrize("command", ["inspect", "rewrite"])
+def test_saved_models_and_checkpoints_are_graphs(
+    graph_file: Path, tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, checkpoints = tmp_path / "saved", tmp_path / "checkpoints"
+    checkpoints.mkdir()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        tf.train.Saver().save(session, str(checkpoints / "model.ckpt"), global_step=3)
+        builder = tf.saved_model.Builder(str(folder))
+        builder.add_meta_graph_and_variables(session, ["train"])
+        builder.add_meta_graph(["serve"])
+        builder.save()
+    output = ["-o", str(tmp_path / "out.meta")] if command == "rewrite" else []
+    for path in (checkpoints, checkpoints / "model.ckpt-3"):
+        assert main([command, str(path), *output]) == 0
+        assert "1 of 2 lookups moved" in capsys.readouterr().out or command == "inspect"
+    assert main([command, str(folder), *output, "--tags", "train"]) == 0
+    capsys.readouterr()
+    assert main([command, str(folder), *output]) == 2
+    error = capsys.readouterr().err
+    assert "saved_model.pb: the SavedModel has graphs tagged train / serve: choose" in error
+    assert main([command, str(tmp_path), *output]) == 2
+    assert "neither a SavedModel (saved_model.pb) nor a checkpoint" in capsys.readouterr().err
+
+
+def test_names_with_control_characters_are_spelled_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph_def = tf.GraphDef()
+    _build()
+    for node in tf.get_default_graph().as_graph_def().node:
+        copy = graph_def.node.add()
+        copy.CopyFrom(node)
+        copy.name = copy.name.replace("item", "i\x1b[31m\nt\u00e9m")
+        for slot, name in enumerate(copy.input):
+            copy.input[slot] = name.replace("item", "i\x1b[31m\nt\u00e9m")
+    write_graph(graph_def, tmp_path / "odd.pb")
+    picture = tmp_path / "odd.svg"
+    assert main(["inspect", str(tmp_path / "odd.pb"), "--picture", str(picture)]) == 0
+    out = capsys.readouterr().out
+    assert "i\\x1b[31m\\nt\u00e9m" in out and "\x1b" not in out
+    texts = " ".join(ElementTree.parse(str(picture)).getroot().itertext())
+    assert "i\\x1b[31m\\nt\u00e9m (left)" in texts
 
 
 def test_a_graph_without_a_lookup_is_refused_and_nothing_is_written(
@@ -155,7 +256,8 @@ def test_lookups_that_stay_are_a_refusal_with_reasons(
     error = capsys.readouterr().err
     assert "model.meta: do_async_embedding needs an IO stage" in error and error.count("\n") == 1
     assert main([*arguments, "--set", "do_async_embedding=false"]) == 1
-    assert "nothing was written" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "nothing was written" in error and "neither do_async_embedding nor do_group" in error
 
 
 def test_wrong_files_and_options_are_one_line(
@@ -174,8 +276,13 @@ def test_wrong_files_and_options_are_one_line(
     )
     cases = [
         (["inspect", str(tmp_path / "none.pb")], "none.pb: no such file"),
-        (["inspect", str(cut)], "cut.pb: truncated, or neither a GraphDef nor a MetaGraphDef"),
+        (
+            ["inspect", str(cut)],
+            "cut.pb: truncated, or neither a GraphDef nor a MetaGraphDef nor a ",
+        ),
         (["inspect", str(tmp_path / "half.pb")], "half.pb: node "),
+        (["inspect", "/dev/null"], "/dev/null: the file is empty"),
+        (["inspect", graph, "--tags", "serve"], "model.meta: only a SavedModel has tags"),
         (["inspect", __file__], "test_graph_commands.py:1:1: truncated, or no text proto"),
         (
             ["rewrite", graph, "-o", str(tmp_path / "no" / "x.pb")],
@@ -204,17 +311,54 @@ def test_wrong_files_and_options_are_one_line(
     assert not os.path.exists(out)
 
 
-def test_a_reader_that_has_gone_is_no_error(graph_file: Path) -> None:
+def _command(arguments: List[str], **files: Any) -> subprocess.Popen:
     environment = dict(os.environ, PYTHONPATH=str(REPOSITORY), TF_CPP_MIN_LOG_LEVEL="2")
-    command = [sys.executable, "-m", "graph_opt.cli", "inspect", "--json", str(graph_file)]
-    process = subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    assert process.stdout is not None and process.stderr is not None
-    process.stdout.close()
-    error = process.stderr.read()
-    process.stderr.close()
-    assert (process.wait(timeout=300), error) == (0, b"")
+    environment["PYTHONIOENCODING"] = "ascii"
+    command = [sys.executable, "-m", "graph_opt.cli", *arguments]
+    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, **files)
+
+
+@pytest.mark.parametrize("ending", [".pb", ".pbtxt"])
+def test_a_graph_may_come_through_a_pipe(
+    graph_file: Path, tmp_path: Path, ending: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored, pipe = tmp_path / ("stored" + ending), tmp_path / "pipe"
+    write_graph(read_graph(graph_file).graph_def, stored)
+    os.mkfifo(str(pipe))
+    with subprocess.Popen(["cp", str(stored), str(pipe)]):
+        assert main(["inspect", str(pipe)]) == 0
+    assert "user" in capsys.readouterr().out
+
+
+def test_output_that_nobody_can_take(graph_file: Path) -> None:
+    gone = _command(["inspect", str(graph_file)], stdout=subprocess.PIPE)
+    assert gone.stdout is not None
+    gone.stdout.close()
+    with open("/dev/full", "wb") as full:
+        unwritable = _command(["inspect", "--json", str(graph_file)], stdout=full)
+    assert (gone.communicate(timeout=300)[1], gone.returncode) == (b"", 0)
+    message = b"graph-opt: the output cannot be written: No space left on device\n"
+    assert (unwritable.communicate(timeout=300)[1], unwritable.returncode) == (message, 2)
+
+
+def test_missing_compiled_ops_are_one_line(
+    graph_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(library, "LIBRARY_PATH", "/no/such/library.so")
+    monkeypatch.setattr(library, "_library", None)
+    assert main(["inspect", str(graph_file)]) == 2
+    error = capsys.readouterr().err
+    assert "compiled ops are missing (/no/such/library.so)" in error and error.count("\n") == 1
+
+
+def test_an_interrupt_is_one_line(tmp_path: Path) -> None:
+    fifo = str(tmp_path / "graph.pb")
+    os.mkfifo(fifo)
+    process = _command(["inspect", fifo], stdout=subprocess.PIPE)
+    with open(fifo, "wb"):  # Opens once the command does, which then waits for a graph.
+        process.send_signal(signal.SIGINT)
+        out, error = process.communicate(timeout=300)
+    assert (out, error, process.returncode) == (b"", b"graph-opt: interrupted\n", 130)
 
 
 def test_a_graph_with_its_own_io_stage_keeps_static_shapes(
@@ -228,7 +372,7 @@ tf.disable_v2_behavior()
 dataset = tf.data.Dataset.from_tensors(np.arange(6)).repeat()
 ids = staged(tf.data.make_one_shot_iterator(dataset).get_next())
 rows = tf.nn.embedding_lookup(tf.get_variable("table", [10, 4]), ids)
-tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(rows))
+tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(tf.square(rows)))
 open(sys.argv[1], "wb").write(tf.get_default_graph().as_graph_def().SerializeToString())
 """
     path = str(tmp_path / "staged.pb")

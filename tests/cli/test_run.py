@@ -234,7 +234,19 @@ def test_wrong_options_are_one_line_when_tensorflow_is_imported(
         assert message in error
 
 
-@pytest.mark.parametrize("arguments", [["run"], ["run", "-m"], ["run", "--"], [], ["rum"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run"],
+        ["run", "-m"],
+        ["run", "--"],
+        [],
+        ["rum"],
+        ["run", "--tf1", "--no-tf1", "x.py"],
+        ["run", "--config", "a", "--config", "b", "x.py"],
+        ["inspect", "--config", "a", "--config", "b", "x.pb"],
+    ],
+)
 def test_wrong_usage_is_exit_code_2(
     capsys: pytest.CaptureFixture[str], arguments: List[str]
 ) -> None:
@@ -242,6 +254,15 @@ def test_wrong_usage_is_exit_code_2(
         main(arguments)
     assert caught.value.code == 2
     assert "usage: graph-opt" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [[], ["run"], ["inspect"], ["rewrite"]])
+def test_help_and_version_need_no_tensorflow(command: List[str]) -> None:
+    program = "import sys; sys.modules['tensorflow'] = None; from graph_opt.cli.main import main; "
+    for option in ["--help"] if command else ["--help", "--version"]:
+        done = _run(["-c", program + "main({!r})".format([*command, option])], REPOSITORY)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("usage: graph-opt " if option == "--help" else "graph-opt 0")
 
 
 @pytest.mark.parametrize("name", ["no_such_module", "no.such.module", "json", "_thread", ""])

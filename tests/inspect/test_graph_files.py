@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, List
 
 import numpy as np
 import pytest
@@ -56,6 +56,101 @@ def test_a_meta_graph_keeps_what_stands_beside_the_graph(tmp_path: Path, graph_d
     assert read_graph(text).meta_graph_def == source.meta_graph_def
 
 
+def _export(folder: Path, tag_sets: List[List[str]]) -> None:
+    builder = tf.saved_model.Builder(str(folder))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        builder.add_meta_graph_and_variables(session, tag_sets[0])
+        for tags in tag_sets[1:]:
+            builder.add_meta_graph(tags)
+    builder.save()
+    builder.save(as_text=True)
+
+
+def test_a_saved_model_is_read_by_its_folder_or_its_file(tmp_path: Path, graph_def: Any) -> None:
+    folder = tmp_path / "model"
+    _export(folder, [["serve"]])
+    names = {node.name for node in graph_def.node}
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    (folder / "saved_model.pbtxt").rename(texts / "saved_model.pbtxt")
+    for path in (folder, folder / "saved_model.pb", texts, texts / "saved_model.pbtxt"):
+        source = read_graph(path)
+        assert names <= {node.name for node in source.graph_def.node}
+        assert source.meta_graph_def is not None
+        assert list(source.meta_graph_def.meta_info_def.tags) == ["serve"]
+    write_graph(source.graph_def, tmp_path / "out.meta", like=source)
+    assert read_graph(tmp_path / "out.meta").graph_def == source.graph_def
+
+
+def test_of_several_graphs_in_a_saved_model_one_is_chosen_by_its_tags(
+    tmp_path: Path, graph_def: Any
+) -> None:
+    _export(tmp_path / "model", [["train"], ["serve", "gpu"]])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"tagged train / gpu,serve: .*--tags"):
+        read_graph(tmp_path / "model")
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"tagged train / gpu,serve: .*--tags"):
+        read_graph(tmp_path / "model", tags=["serve"])
+    meta_graph_def = read_graph(tmp_path / "model", tags=["serve", "gpu"]).meta_graph_def
+    assert meta_graph_def is not None
+    assert sorted(meta_graph_def.meta_info_def.tags) == ["gpu", "serve"]
+    write_graph(graph_def, tmp_path / "graph.pb")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="only a SavedModel has tags"):
+        read_graph(tmp_path / "graph.pb", tags=["serve"])
+
+
+def test_a_checkpoint_is_read_by_its_folder_its_prefix_or_any_of_its_files(
+    tmp_path: Path, graph_def: Any
+) -> None:
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        prefix = tf.train.Saver().save(session, str(tmp_path / "model.ckpt"), global_step=7)
+    expected = read_graph(prefix + ".meta")
+    for path in [str(tmp_path), prefix, *map(str, tmp_path.glob("model.ckpt*"))]:
+        assert read_graph(path) == expected
+    Path(prefix + ".meta").unlink()
+    for path in (str(tmp_path), prefix, prefix + ".index"):
+        with pytest.raises(tf.errors.NotFoundError, match=r"7: the checkpoint has no graph"):
+            read_graph(path)
+
+
+def test_large_texts_are_read_as_small_ones_are(tmp_path: Path, graph_def: Any) -> None:
+    for number in range(30):
+        node = graph_def.node.add(name="c{}".format(number), op="Const")
+        values = tf.make_tensor_proto(np.full([50_000], number + 0.5))
+        node.attr["value"].tensor.CopyFrom(values)
+        node.attr["note"].s = "}\n\u00e4".encode()
+    meta = tf.MetaGraphDef(graph_def=graph_def)
+    meta.collection_def["c"].node_list.value.append("}")
+    text = text_format.MessageToString(graph_def)
+    assert len(text) > 8 << 20  # Several pieces.
+    path, read = tmp_path / "large.pbtxt", []
+    path.write_text(text)
+    assert read_graph(path, progress=lambda *part: read.append(part)).graph_def == graph_def
+    assert len(read) > 1 and read[-1] == (len(text), len(text))
+    path.write_text("\n".join(line.strip() for line in text.splitlines()))
+    assert read_graph(path).graph_def == graph_def  # No layout to cut by.
+    path.write_text(text_format.MessageToString(meta))
+    assert read_graph(path).meta_graph_def == meta
+
+
+def test_a_fault_in_a_large_text_is_one_line_with_its_place(
+    tmp_path: Path, graph_def: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(30):
+        node = graph_def.node.add(name="c{}".format(number), op="Const")
+        node.attr["value"].s = b"\1" * 100_000
+    lines = text_format.MessageToString(graph_def).splitlines()
+    lines.insert(len(lines) - 2, "  no_such_field: 1")
+    path = tmp_path / "large.pbtxt"
+    path.write_text("\n".join(lines))
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        read_graph(path)
+    assert "large.pbtxt:{}:3: truncated, or no text".format(len(lines) - 2) in caught.value.message
+    assert "no_such_field" in caught.value.message
+    assert capfd.readouterr().err == ""
+
+
 def test_a_meta_file_needs_one_to_start_from(tmp_path: Path, graph_def: Any) -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"out.meta: a .meta file needs"):
         write_graph(graph_def, tmp_path / "out.meta", like=GraphFile(graph_def))
@@ -64,11 +159,17 @@ def test_a_meta_file_needs_one_to_start_from(tmp_path: Path, graph_def: Any) -> 
 def test_missing_empty_and_foreign_files(tmp_path: Path) -> None:
     with pytest.raises(tf.errors.NotFoundError, match=r"none.pb: no such file"):
         read_graph(tmp_path / "none.pb")
-    with pytest.raises(tf.errors.InvalidArgumentError, match="cannot be read: Is a directory"):
+    with pytest.raises(tf.errors.NotFoundError, match=r"has neither a SavedModel .* nor a check"):
         read_graph(tmp_path)
+    (tmp_path / "x.pb").mkdir()
+    with pytest.raises(tf.errors.NotFoundError, match=r"x.pb: the folder has neither"):
+        read_graph(tmp_path / "x.pb")
     contents = {
         "empty.pb": (b"", "the file is empty"),
-        "noise.pb": (bytes(range(256)) * 9, "neither a GraphDef nor a MetaGraphDef"),
+        "noise.pb": (
+            bytes(range(256)) * 9,
+            "neither a GraphDef nor a MetaGraphDef nor a SavedModel",
+        ),
         "code.py": (b"import os\nprint(os)\n", "code.py:1:1: truncated, or no text proto"),
         "blank.pbtxt": (b"\n\n", "the graph has no nodes"),
         "versions.pb": (tf.GraphDef(versions={"producer": 3}).SerializeToString(), "truncated, or"),

@@ -1,0 +1,172 @@
+"""Text protos of any size, parsed by TensorFlow's C++ parser a piece at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any, BinaryIO, Callable, Iterator, List, NamedTuple, Optional, Tuple
+
+from google.protobuf import text_format
+
+from graph_opt.compat import tf
+
+Progress = Callable[[int, int], None]
+
+_PIECE_BYTES = 4 << 20
+# Below this the parser in Python takes less than a session does to start.
+_SMALL_BYTES = 100_000
+
+
+class TextError(ValueError):
+    """The text is no such message.
+
+    Attributes:
+      line: Line of the fault, from 1; None where it is unknown.
+      column: Column of the fault.
+    """
+
+    def __init__(self, message: str, line: Optional[int] = None, column: Optional[int] = None):
+        super().__init__(message)
+        self.line = line
+        self.column = column
+
+
+class _Piece(NamedTuple):
+    text: bytes
+    first_line: int
+    end: int
+
+
+def parse_text(file: BinaryIO, message: Any, progress: Optional[Progress] = None) -> Any:
+    """Fills `message` from a text proto.
+
+    Args:
+      file: The text, from its start; must be seekable.
+      message: An empty message of TensorFlow's; is filled and returned.
+      progress: Called now and then with the bytes read so far and those there are.
+
+    Raises:
+      TextError: The file is no text proto of such a message.
+      OSError: It cannot be read.
+    """
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    if size <= _SMALL_BYTES:
+        _parse_small(file.read(), message)
+        return message
+    with _Parser(message) as parser:
+        for piece in _pieces(file):
+            if not parser.merge(piece.text):
+                return _parse_whole(file, message, parser, piece)
+            if progress is not None:
+                progress(piece.end, size)
+    return message
+
+
+def _pieces(file: BinaryIO) -> Iterator[_Piece]:
+    """Cuts behind lines that close a field of the top level, as far as their layout tells."""
+    lines: List[bytes] = []
+    size = end = count = 0
+    first_line = 1
+    for line in file:
+        lines.append(line)
+        size += len(line)
+        if size >= _PIECE_BYTES and line.rstrip() == b"}" and line.startswith(b"}"):
+            end += size
+            yield _Piece(b"".join(lines), first_line, end)
+            count += len(lines)
+            first_line = count + 1
+            lines, size = [], 0
+    if lines:
+        yield _Piece(b"".join(lines), first_line, end + size)
+
+
+def _parse_whole(file: BinaryIO, message: Any, parser: _Parser, piece: _Piece) -> Any:
+    """Where a piece alone is no message: the layout misled the cuts, or the text is wrong."""
+    file.seek(0)
+    message.Clear()
+    if parser.merge(file.read()):
+        return message
+    message.Clear()
+    _parse_small(piece.text, message, piece.first_line)
+    raise TextError("line {} or one after it is wrong".format(piece.first_line), piece.first_line)
+
+
+def _parse_small(text: bytes, message: Any, first_line: int = 1) -> None:
+    try:
+        text_format.Parse(text.decode("utf-8"), message)
+    except UnicodeDecodeError as error:
+        raise TextError("byte {} is not UTF-8".format(error.start)) from error
+    except text_format.ParseError as error:
+        line = error.GetLine()
+        position = None if line is None else line + first_line - 1
+        raise TextError(str(error), position, error.GetColumn()) from error
+
+
+class _Parser:
+    """TensorFlow's op that takes a text proto apart, and the wire format to put it together."""
+
+    def __init__(self, message: Any) -> None:
+        self._message = message
+        self._fields = list(message.DESCRIPTOR.fields)
+        graph = tf.Graph()
+        with graph.as_default():
+            self._text = tf.placeholder(tf.string, [])
+            dtypes = [
+                tf.string if field.message_type is not None else tf.int64 for field in self._fields
+            ]
+            decoded = tf.io.decode_proto(
+                self._text,
+                message.DESCRIPTOR.full_name,
+                [field.name for field in self._fields],
+                dtypes,
+                message_format="text",
+            )
+        self._decoded = (decoded.sizes, decoded.values)
+        # The text alone is large: no copy of it as a constant, and no other device.
+        self._session = tf.Session(graph=graph, config=tf.ConfigProto(device_count={"GPU": 0}))
+
+    def __enter__(self) -> _Parser:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._session.close()
+
+    def merge(self, text: bytes) -> bool:
+        """Merges a text into the message; False where it is no such message."""
+        try:
+            with _standard_error_closed():
+                sizes, values = self._session.run(self._decoded, {self._text: text})
+        except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
+            return False
+        for field, size, column in zip(self._fields, sizes, values):
+            if field.message_type is None:
+                if size:
+                    setattr(self._message, field.name, int(column[0]))
+                continue
+            wire = bytearray()
+            for value in column[:size]:
+                wire += _varint(field.number << 3 | 2) + _varint(len(value)) + value
+            self._message.MergeFromString(bytes(wire))
+        return True
+
+
+def _varint(number: int) -> bytes:
+    parts = []
+    while number > 127:
+        parts.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*parts, number])
+
+
+@contextlib.contextmanager
+def _standard_error_closed() -> Iterator[None]:
+    """Keeps the C++ parser's own complaints from the user, who is told in one line."""
+    kept: Tuple[int, int] = (os.dup(2), os.open(os.devnull, os.O_WRONLY))
+    os.dup2(kept[1], 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept[0], 2)
+        for descriptor in kept:
+            os.close(descriptor)

@@ -1,0 +1,262 @@
+"""Reports on graphs that no pass touches: nothing is asked for, or they were rewritten before."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Set, Tuple
+
+from graph_opt.compat import tf
+from graph_opt.config.options import SessionOptions
+from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.ops.library import load_library
+from graph_opt.passes.async_embedding import boundary_tensor, lookup_count
+from graph_opt.passes.dead_nodes import dead_nodes
+from graph_opt.passes.fetch_guard import is_guard
+from graph_opt.passes.group_nodes import FUSED
+from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_PUT, BUFFER_TAKE
+from graph_opt.reporting.outcomes import (
+    FUSED_PART,
+    LEFT,
+    MOVED,
+    NO_PART,
+    STOCK_PART,
+    FusedLookup,
+    LookupOutcome,
+    StageReport,
+)
+from graph_opt.reporting.report import Report
+from graph_opt.rules import find_lookups
+from graph_opt.rules.lookup import Lookup
+
+_LOOKUPS = ("GroupEmbeddingLookup", "ResourceGroupEmbeddingLookup", "GroupEmbeddingCombine")
+_GRADIENTS = ("GroupEmbeddingGrad",)
+_UPDATES = ("GroupEmbeddingApply", "ResourceGroupEmbeddingApply")
+_PACKED_UPDATES = ("GroupEmbeddingApplyPacked", "ResourceGroupEmbeddingApplyPacked")
+_NOTHING_ASKED = "neither do_async_embedding nor do_group_embedding is set"
+
+
+def is_rewritten(graph_def: Any) -> bool:
+    """Whether the passes have moved or fused lookups of this graph."""
+    return any(
+        FUSED in node.attr if node.op in _LOOKUPS else _is_prefetch(node) for node in graph_def.node
+    )
+
+
+def _is_prefetch(node: Any) -> bool:
+    if node.op != BUFFER_PUT or "_stage_kind" not in node.attr:
+        return False
+    return bool(node.attr["_stage_kind"].s == b"prefetch")
+
+
+def report_of_lookups(graph_def: Any, options: SessionOptions) -> Report:
+    """Every lookup of a graph where no option asks for anything to be done with them."""
+    started = time.perf_counter()
+    load_library()
+    search = find_lookups(GraphView(graph_def))
+    return Report(
+        lookups=tuple(_outcome(lookup, LEFT) for lookup in search.lookups),
+        refusals=tuple(refusal.to_dict() for refusal in search.refusals),
+        left_alone=(_NOTHING_ASKED,) if search.lookups else (),
+        warnings=options.warnings,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def report_of_rewritten(graph_def: Any) -> Report:
+    """What a rewritten graph consists of: its stages, fused ops, regions and other lookups.
+
+    Nothing beside the graph is needed: all stands in its nodes. Lookups that one op stands for have
+    lost their names; they are called by the op's name and their number within.
+    """
+    started = time.perf_counter()
+    load_library()
+    view = GraphView(graph_def)
+    search = find_lookups(view)
+    idle = _idle(view, search.lookups)
+    stages = [_stage(view, put) for put in _puts(view, b"prefetch")]
+    lookups = [lookup for lookup in search.lookups if lookup.output.node not in idle]
+    if not stages:
+        lookups = [one for one in lookups if view.attribute(one.output.node, FUSED) is None]
+    io = _io_nodes(view, idle)
+    prefetch = {name for stage in stages for name in stage.nodes}
+    return Report(
+        lookups=tuple(_placed(lookup, stages) for lookup in lookups),
+        refusals=tuple(refusal.to_dict() for refusal in search.refusals),
+        stages=tuple(stage.report for stage in stages),
+        regions={
+            "io": len(io),
+            "prefetch": len(prefetch),
+            "main": len(set(view.nodes) - io - prefetch - idle),
+        },
+        warnings=("{} nodes are kept for their names: others do their work".format(len(idle)),),
+        seconds=time.perf_counter() - started,
+        fused_lookups=tuple(_fused(view, idle)),
+    )
+
+
+class _Stage(NamedTuple):
+    report: StageReport
+    nodes: FrozenSet[str]
+
+
+def _puts(view: GraphView, kind: bytes) -> List[str]:
+    return [
+        put
+        for put in view.of_op(BUFFER_PUT)
+        if getattr(view.attribute(put, "_stage_kind"), "s", b"") == kind
+    ]
+
+
+def _text(view: GraphView, name: str, key: str) -> str:
+    value = view.attribute(name, key)
+    return "" if value is None else str(value.s.decode("utf-8", "replace"))
+
+
+def _idle(view: GraphView, lookups: Tuple[Lookup, ...]) -> Set[str]:
+    """Nodes that are there for their names alone: clones or fused ops do their work."""
+    guards = [name for name in view.of_op("Assert") if is_guard(view, name)]
+    idle = set(view.descendants(guards))
+    updated = _tables_updated(view)
+    read = {table for tables in _tables_of_ops(view).values() for table in tables}
+    replaced = {
+        reader
+        for table in updated
+        for reader in view.readers(table)
+        if _is_update(view.op(reader)) and view.attribute(reader, FUSED) is None
+    }
+    replaced -= set(view.of_op(*_UPDATES, *_PACKED_UPDATES))
+    replaced |= {
+        lookup.output.node
+        for lookup in lookups
+        if any(table.name in read for table in lookup.tables)
+        and view.attribute(lookup.output.node, FUSED) is None
+    }
+    return idle | dead_nodes(view, replaced)
+
+
+def _is_update(op: str) -> bool:
+    return "Apply" in op or "Scatter" in op
+
+
+def _tables_updated(view: GraphView) -> Set[str]:
+    updated = set()
+    for name in view.of_op(*_UPDATES, *_PACKED_UPDATES):
+        shards = view.attribute(name, "num_shards")
+        for tensor in view.inputs(name)[: shards.i if shards is not None else 0]:
+            updated.add(tensor.node)
+    return updated
+
+
+def _tables_of_ops(view: GraphView) -> Dict[str, List[str]]:
+    """Tables that each fused lookup reads, by the op's name."""
+    tables = {}
+    for name in view.of_op(*_LOOKUPS):
+        shards = view.attribute(name, "num_shards")
+        packed = view.op(name) == "GroupEmbeddingCombine"
+        if view.attribute(name, FUSED) is None or shards is None:
+            continue
+        names = [tensor.node for tensor in view.inputs(name)[: 0 if packed else shards.i]]
+        tables[name] = names or list(_texts(view, name, "table_names"))
+    return tables
+
+
+def _texts(view: GraphView, name: str, key: str) -> List[str]:
+    value = view.attribute(name, key)
+    return [] if value is None else [text.decode("utf-8", "replace") for text in value.list.s]
+
+
+def _numbers(view: GraphView, name: str, key: str) -> List[int]:
+    value = view.attribute(name, key)
+    return [] if value is None else list(value.list.i)
+
+
+def _fused(view: GraphView, idle: Set[str]) -> Iterator[FusedLookup]:
+    packed = _named_by(view, ("GroupEmbeddingPackGradients",))
+    trained = _named_by(view, _GRADIENTS) | packed
+    updated = _tables_updated(view) | packed
+    for name in view.of_op(*_LOOKUPS):
+        if view.attribute(name, FUSED) is None or name in idle:
+            continue
+        tables = _texts(view, name, "table_names")
+        combiners = _texts(view, name, "combiners")
+        joined = view.attribute(name, "columns_width")
+        for number, table in enumerate(_numbers(view, name, "lookup_tables")):
+            is_updated = _is_among(tables[table], updated)
+            is_trained = is_updated or _is_among(tables[table], trained)
+            yield FusedLookup(
+                name="{}[{}]".format(name, number),
+                api="fused",
+                tables=(tables[table],),
+                combiner=combiners[number],
+                output="{}:{}".format(name, 0 if joined is not None and joined.i else number),
+                group=name,
+                gradient=FUSED_PART if is_trained else NO_PART,
+                update=FUSED_PART if is_updated else STOCK_PART if is_trained else NO_PART,
+            )
+
+
+def _is_among(table: str, names: Set[str]) -> bool:
+    """Whether a table, whole or in shards, is one of those named."""
+    return table in names or any(name.startswith(table + "/part_") for name in names)
+
+
+def _named_by(view: GraphView, ops: Tuple[str, ...]) -> Set[str]:
+    return {table for name in view.of_op(*ops) for table in _texts(view, name, "table_names")}
+
+
+def _io_nodes(view: GraphView, idle: Set[str]) -> Set[str]:
+    puts = _puts(view, b"io")
+    sources = [name for name in view.of_op(*BATCH_SOURCES) if name not in idle]
+    return set(view.ancestors(puts)) | set(view.ancestors(sources)) - idle
+
+
+def _stage(view: GraphView, put: str) -> _Stage:
+    name = _text(view, put, "_stage_name")
+    scope = put.rpartition("/")[0] + "/"
+    inside = frozenset(
+        node for node in view.ancestors([put]) if node.startswith(scope) or node == put
+    )
+    buffer = _text(view, put, "shared_name")
+    takes = [take for take in view.of_op(BUFFER_TAKE) if _text(view, take, "shared_name") == buffer]
+    upstream = _text(view, put, "_stage_upstream")
+    sources = [node for node in view.ancestors([put]) if view.op(node) == BUFFER_TAKE]
+    crossing = [tensor for tensor in view.inputs(put) if not _is_ticket(view, tensor)]
+    return _Stage(
+        StageReport(
+            name=name,
+            io_source=sources[0] if sources else upstream,
+            io_stage=upstream,
+            inferred=False,
+            nodes=len(inside),
+            boundary=tuple(
+                boundary_tensor(view, tensor, "{}:{}".format(takes[0] if takes else "", slot))
+                for slot, tensor in enumerate(crossing)
+            ),
+        ),
+        inside,
+    )
+
+
+def _is_ticket(view: GraphView, tensor: TensorRef) -> bool:
+    return view.dtype(tensor) == tf.variant.as_datatype_enum
+
+
+def _placed(lookup: Lookup, stages: List[_Stage]) -> LookupOutcome:
+    for stage in stages:
+        if lookup.output.node in stage.nodes:
+            return dataclasses.replace(_outcome(lookup, MOVED), stage=stage.report.name)
+    return _outcome(lookup, LEFT)
+
+
+def _outcome(lookup: Lookup, outcome: str) -> LookupOutcome:
+    return LookupOutcome(
+        name=lookup.name,
+        api=lookup.api,
+        tables=tuple(table.name for table in lookup.tables),
+        combiner=lookup.combiner,
+        output=str(lookup.output),
+        device=lookup.tables[0].device if lookup.tables else "",
+        outcome=outcome,
+        count=lookup_count(lookup),
+    )
