@@ -32,6 +32,14 @@ def is_stateful(op: str) -> bool:
     return bool(definition.is_stateful) or any(arg.is_ref for arg in definition.input_arg)
 
 
+def may_call_functions(op: str) -> bool:
+    """Whether nodes of this op name functions in their attributes; yes for an unknown op."""
+    definition = op_definition(op)
+    if definition is None:
+        return True
+    return any(attribute.type in ("func", "list(func)") for attribute in definition.attr)
+
+
 def output_dtypes(node: Any) -> Optional[List[int]]:
     """DataType numbers of the node's outputs in flat order, or None for an unknown op.
 

@@ -12,6 +12,7 @@ from typing import (
     List,
     NamedTuple,
     Optional,
+    Sequence,
     Tuple,
 )
 
@@ -101,6 +102,7 @@ class GraphView:
         for name, node in self.nodes.items():
             self._connect(name, node)
         self._dtypes: Dict[str, Optional[List[int]]] = {}
+        self._order: Optional[Tuple[str, ...]] = None
 
     def _add(self, node: Any) -> None:
         name = node.name
@@ -311,16 +313,32 @@ class GraphView:
             data = [node for node in data if self._ops[node] not in _MERGES]
         return data + self._control_uses.get(name, [])
 
-    def topological_order(self) -> Optional[List[str]]:
+    def topological_order(self) -> Optional[Sequence[str]]:
         """All nodes, each after its inputs (Kahn's algorithm); None where there is a cycle."""
-        missing = {name: len(self.predecessors(name)) for name in self.nodes}
+        if self._order is None:
+            self._order = self._sorted()
+        return self._order if len(self._order) == len(self.nodes) else None
+
+    def _sorted(self) -> Tuple[str, ...]:
+        """The nodes that no cycle precedes, each after its inputs."""
+        missing = {
+            name: len(inputs) + len(self._controls[name]) for name, inputs in self._inputs.items()
+        }
+        for name in self.of_op(*_MERGES):
+            missing[name] = len(self.predecessors(name))
+        back_edges = frozenset(self.of_op(*_BACK_EDGE_SOURCES))
+        uses, control_uses = self._uses, self._control_uses
         order = [name for name, count in missing.items() if count == 0]
         for name in order:
-            for following in self.successors(name):
-                missing[following] -= 1
-                if missing[following] == 0:
-                    order.append(following)
-        return order if len(order) == len(self.nodes) else None
+            if name in back_edges:
+                following = self.successors(name)
+            else:
+                following = [use[1] for use in uses.get(name, ())] + control_uses.get(name, [])
+            for user in following:
+                missing[user] -= 1
+                if missing[user] == 0:
+                    order.append(user)
+        return tuple(order)
 
     def digraph(self) -> networkx.DiGraph:
         """A networkx graph of all edges but loops' back edges, for algorithms off the hot path."""

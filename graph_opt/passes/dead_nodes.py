@@ -37,7 +37,7 @@ def dead_nodes(view: GraphView, replaced: AbstractSet[str]) -> Set[str]:
       replaced: Nodes whose work other nodes do now.
     """
     dead: Set[str] = set()
-    for name in reversed(view.topological_order() or []):
+    for name in reversed(view.topological_order() or ()):
         followers = view.successors(name)
         if not followers and name not in replaced:
             continue

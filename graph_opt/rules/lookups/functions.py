@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
+from graph_opt.compat.op_definitions import may_call_functions
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
 from graph_opt.rules.match.forward import ForwardPart
@@ -42,8 +43,8 @@ def refuse_lookups_in_functions(view: GraphView, forward: ForwardPart) -> List[R
     if not library:
         return []
     calls: Dict[str, _Call] = {}
-    for name, node in view.nodes.items():
-        call = _call_of(node, library)
+    for name in view.of_op(*[op for op in view.ops() if op in library or may_call_functions(op)]):
+        call = _call_of(view.nodes[name], library)
         if call is not None:
             calls[name] = call
     if not calls:
