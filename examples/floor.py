@@ -14,6 +14,7 @@ from typing import Any, Dict, List, NamedTuple, Sequence
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+import graph_opt
 from examples.workload import TrainingGraph
 
 PUT = "TensorBufferPut"
@@ -44,7 +45,7 @@ def lookups_alone(training: TrainingGraph) -> Half:
     Raises:
       ValueError: the graph has not exactly one prefetch stage.
     """
-    graph_def = training.graph.as_graph_def()
+    graph_def = graph_opt.running_graph_def(training.graph)
     put = _prefetch_put(graph_def)
     record = list(put.input[: len(put.attr["dtypes"].list.type)])
     sources = _put_inputs_by_take(graph_def, put)
@@ -64,7 +65,7 @@ def main_alone(training: TrainingGraph, record: Sequence[np.ndarray]) -> Half:
     Raises:
       ValueError: the graph has not exactly one prefetch stage.
     """
-    graph_def = training.graph.as_graph_def()
+    graph_def = graph_opt.running_graph_def(training.graph)
     put = _prefetch_put(graph_def)
     take = _take_of(graph_def, put)
     remembered = {

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, List
 
 if TYPE_CHECKING:
     from graph_opt import train
+    from graph_opt.compat.exported_graph import running_graph_def
     from graph_opt.config import ConfigProto, GraphOptions, OptimizerOptions, load_config
     from graph_opt.embedding.column_scope import group_embedding_column_scope
     from graph_opt.embedding.group_lookup import group_embedding_lookup_sparse
@@ -56,6 +57,7 @@ __all__ = [
     "optimize_graph_def",
     "prefetch_join",
     "report",
+    "running_graph_def",
     "session_reports",
     "staged",
     "step_trace",
@@ -86,6 +88,7 @@ _MODULES = {
     "optimize_graph_def": "graph_opt.passes.optimize",
     "prefetch_join": "graph_opt.runtime.staged",
     "report": "graph_opt.session.treated_graphs:report_of",
+    "running_graph_def": "graph_opt.compat.exported_graph",
     "session_reports": "graph_opt.session.session_log",
     "staged": "graph_opt.runtime.staged",
     "step_trace": "graph_opt.runtime.trace:trace_of",

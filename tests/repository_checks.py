@@ -25,12 +25,13 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "passes": frozenset(
         {"rules", "graph", "config", "reporting", "ops.stage_nodes", "ops.library"}
     ),
-    "runtime": frozenset({"ops", "reporting"}),
-    "embedding": frozenset({"ops"}),
+    "export": frozenset({"graph", "ops", "reporting"}),
+    "runtime": frozenset({"ops", "export", "reporting"}),
+    "embedding": frozenset({"ops", "export"}),
     "inspect": frozenset({"passes", "graph", "reporting", "ops.library"}),
     "session": frozenset(
         {"passes", "runtime", "config", "graph", "reporting", "inspect.dump", "embedding"}
-        | {"ops.packed_embedding", "ops.library"}
+        | {"export", "ops.packed_embedding", "ops.library"}
     ),
     "cli": frozenset({"session", "inspect", "passes", "config", "reporting"}),
     "train": frozenset({"session", "runtime"}),

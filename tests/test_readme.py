@@ -93,7 +93,7 @@ def test_the_group_lookups_in_the_readme_are_one_op_each() -> None:
     features = {"a": tf.constant([[1]]), "b": tf.constant([[8]])}
     layer = tf.feature_column.input_layer(features, names["columns"])
     results = [tensor.op.name for tensor in (names["user"], names["item"], layer)]
-    run = tf.graph_util.extract_sub_graph(tf.get_default_graph().as_graph_def(), results)
+    run = tf.graph_util.extract_sub_graph(graph_opt.running_graph_def(), results)
     assert [node.op for node in run.node].count("GroupEmbeddingLookup") == 2
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())

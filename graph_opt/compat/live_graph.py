@@ -44,7 +44,7 @@ def add_nodes(graph: Any, node_defs: Sequence[Any]) -> List[Any]:
     """
     names = {node.name for node in node_defs}
     graph_def = tf.GraphDef()
-    graph_def.versions.CopyFrom(graph.as_graph_def(from_version=graph.version).versions)
+    graph_def.versions.CopyFrom(graph.graph_def_versions)
     graph_def.node.extend(_importable(node, names) for node in node_defs)
     outside = {
         text: _tensor(graph, text)

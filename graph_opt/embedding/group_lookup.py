@@ -7,8 +7,9 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.variables import parts_of
-from graph_opt.embedding.lookup_ids import LookupIds, read_ids
-from graph_opt.embedding.separate_lookups import is_elsewhere, lookup_separately
+from graph_opt.embedding.lookup_ids import read_ids
+from graph_opt.embedding.separate_lookups import is_elsewhere
+from graph_opt.export.users_graph import export_users_graph
 from graph_opt.ops.group_embedding import (
     COMBINERS,
     NO_DEFAULT,
@@ -16,6 +17,7 @@ from graph_opt.ops.group_embedding import (
     GroupIds,
     group_embedding_lookup,
 )
+from graph_opt.ops.stock_lookup import LookupIds, lookup_separately
 
 TABLE_DTYPES = (tf.float32, tf.float16, tf.bfloat16)
 PARTITION_STRATEGIES = ("mod", "div")
@@ -207,6 +209,7 @@ def _look_up(lookups: List[_Prepared], partition_strategy: str) -> List[tf.Tenso
         weights=[lookup.ids.weights for lookup in lookups if lookup.ids.weights is not None],
     )
     shards = [shard for table in tables.values() for shard in table.shards]
+    export_users_graph(tf.get_default_graph())
     with _beside(shards):
         dtypes = [lookup.table.dtype for lookup in lookups]
         return group_embedding_lookup(shards, ids, attributes, dtypes)

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional
+from typing import Any
 
 from graph_opt.compat import tf
 from graph_opt.ops.group_embedding import DENSE, RAGGED, SPARSE
+from graph_opt.ops.stock_lookup import LookupIds
 
 ID_DTYPES = (tf.int32, tf.int64)
-
-
-class LookupIds(NamedTuple):
-    """Ids and weights; graph_opt.ops.group_embedding tells what the layouts mean.
-
-    Attributes:
-      layout: sparse, ragged or dense.
-      ids: int32 or int64.
-      positions: int64.
-      shape: int64.
-      weights: float32 of the shape of `ids`, or None.
-    """
-
-    layout: str
-    ids: tf.Tensor
-    positions: tf.Tensor
-    shape: tf.Tensor
-    weights: Optional[tf.Tensor]
 
 
 def read_ids(place: int, ids: Any, weights: Any) -> LookupIds:

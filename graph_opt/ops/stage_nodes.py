@@ -6,10 +6,11 @@ file can be run without anything beside it.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Sequence
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 from graph_opt.compat import tf
 
+STAND_IN = "IdentityN"
 KIND_IO = "io"
 KIND_PREFETCH = "prefetch"
 NO_THREAD_POOL = -1
@@ -17,6 +18,10 @@ NO_THREAD_POOL = -1
 MAINS_THREADS = -1
 IDLE_PRIORITY = 20
 DEFAULT_PRIORITY = IDLE_PRIORITY
+
+_FACTS = "_stage_"
+_CAPACITY = "_stage_capacity"
+_TIMEOUT = "_stage_timeout_millis"
 
 
 class StageFacts(NamedTuple):
@@ -75,6 +80,40 @@ def put_attributes(facts: StageFacts) -> Dict[str, Any]:
         "_stage_stream": tf.AttrValue(i=facts.stream),
         "_stage_priority": tf.AttrValue(i=facts.priority),
     }
+
+
+def stand_in_attributes(put: Any) -> Dict[str, Any]:
+    """AttrValues that a node in place of a stage carries: what the stage was.
+
+    Args:
+      put: A NodeDef with `put_attributes`.
+    """
+    attributes = {name: put.attr[name] for name in put.attr if name.startswith(_FACTS)}
+    attributes[_CAPACITY] = put.attr["shared_capacity"]
+    attributes[_TIMEOUT] = put.attr["timeout_millis"]
+    return attributes
+
+
+def is_stand_in(node: Any) -> bool:
+    """Whether a NodeDef stands in the place of a stage."""
+    return node.op == STAND_IN and _CAPACITY in node.attr
+
+
+def stage_of_stand_in(node: Any) -> Tuple[StageFacts, BufferFacts]:
+    """What the stage was that a NodeDef stands for; without what it took from."""
+    attributes = node.attr
+    name = attributes["_stage_name"].s.decode("utf-8")
+    facts = StageFacts(
+        name,
+        attributes["_stage_kind"].s.decode("utf-8"),
+        attributes["_stage_threads"].i,
+        attributes["_stage_thread_pool"].i,
+        tuple(attributes["_stage_closed_codes"].list.i),
+        tuple(attributes["_stage_ignored_codes"].list.i),
+        stream=attributes["_stage_stream"].i,
+        priority=attributes["_stage_priority"].i,
+    )
+    return facts, BufferFacts(name, attributes[_CAPACITY].i, attributes[_TIMEOUT].i)
 
 
 def buffer_attributes(buffer: BufferFacts) -> Dict[str, Any]:

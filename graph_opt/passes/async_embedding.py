@@ -12,7 +12,7 @@ from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.boundary import Boundary, BoundaryFinder
-from graph_opt.passes.io_stages import BUFFER_PUT, BatchFlow, batch_flow, is_buffer
+from graph_opt.passes.io_stages import BUFFER_PUT, BatchFlow, batch_flow, is_stage
 from graph_opt.passes.movable import Movability
 from graph_opt.passes.pack_transfers import pack_transfers
 from graph_opt.passes.pass_state import PassState
@@ -171,7 +171,7 @@ class _Planner:
             name=name,
             io_source=region.source,
             io_stage=builder.io_stage,
-            inferred=not is_buffer(self._view, region.source),
+            inferred=not is_stage(self._view, region.source),
             nodes=len(region.nodes) + len(boundary.absorbed),
             boundary=tuple(tensors),
         )

@@ -6,6 +6,7 @@ from typing import Dict, List, NamedTuple, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView
+from graph_opt.ops.stage_nodes import STAND_IN, is_stand_in
 
 BUFFER_TAKE = "TensorBufferTake"
 BUFFER_PUT = "TensorBufferPut"
@@ -41,6 +42,11 @@ def is_buffer(view: GraphView, source: str) -> bool:
     return view.op(source) == BUFFER_TAKE
 
 
+def is_stage(view: GraphView, source: str) -> bool:
+    """Whether the user called a stage here: its buffer, or in an exported graph its stand-in."""
+    return is_buffer(view, source) or is_stand_in(view.nodes[source])
+
+
 def batch_flow(view: GraphView) -> BatchFlow:
     """Follows every batch source down the graph, over data and control edges.
 
@@ -52,14 +58,16 @@ def batch_flow(view: GraphView) -> BatchFlow:
         raise tf.errors.InvalidArgumentError(
             None, None, "the graph has a cycle that is no while loop: it is no valid GraphDef"
         )
-    sources = tuple(view.of_op(BUFFER_TAKE, *BATCH_SOURCES))
+    stand_ins = [name for name in view.of_op(STAND_IN) if is_stand_in(view.nodes[name])]
+    sources = tuple([*view.of_op(BUFFER_TAKE, *BATCH_SOURCES), *stand_ins])
+    stages = {source for source in sources if is_stage(view, source)}
     masks: Dict[str, int] = {source: 1 << i for i, source in enumerate(sources)}
     for name in order:
         mask = masks.get(name, 0)
         if not mask:
             continue
         for following in view.successors(name):
-            if view.op(following) != BUFFER_TAKE:
+            if following not in stages:
                 masks[following] = masks.get(following, 0) | mask
     return BatchFlow(tuple(order), sources, masks)
 

@@ -6,7 +6,7 @@ from typing import Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequen
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes.io_stages import BatchFlow, is_buffer, sources_of
+from graph_opt.passes.io_stages import BatchFlow, is_stage, sources_of
 from graph_opt.passes.movable import Movability
 from graph_opt.rules.lookup import MARKED, Lookup
 
@@ -140,7 +140,7 @@ class RegionFinder:
         return Refusal("several_io_stages", at=name, need="ids of one IO stage", saw=saw)
 
     def _refuse_source(self, source: str) -> Optional[Refusal]:
-        if is_buffer(self._view, source):
+        if is_stage(self._view, source):
             return None
         if not self._infer_io_stage:
             return Refusal(

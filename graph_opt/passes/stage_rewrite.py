@@ -152,19 +152,13 @@ class StageRewrite:
         return TensorRef(clone.name, count).input_name
 
     def _add_inferred_stage(self) -> str:
-        """Puts an IO stage behind an iterator or a queue: clone, put, take."""
+        """Puts an IO stage behind an iterator, a queue or a stand-in: clone, put, take."""
         source = self._region.source
-        request = self._request
-        self.io_stage = request.name + "_io"
+        self.io_stage = self._request.name + "_io"
         clone = self._clone(source)
         used = self._used_outputs(source)
         dtypes = [self._dtype(tensor) for tensor in used]
-        buffer = stage_nodes.BufferFacts(
-            self.io_stage, request.capacity, request.timeout_millis, unordered=False
-        )
-        facts = stage_nodes.StageFacts(
-            self.io_stage, stage_nodes.KIND_IO, priority=self._request.priority
-        )
+        facts, buffer = self._io_facts()
         inputs = [TensorRef(clone.name, tensor.index).input_name for tensor in used]
         shapes = [self._view.shape(tensor) for tensor in used]
         record = Record(inputs, dtypes, shapes)
@@ -172,6 +166,18 @@ class StageRewrite:
         for index, tensor in enumerate(used):
             self._source_tensors[tensor] = TensorRef(take, index).input_name
         return TensorRef(take, len(used)).input_name
+
+    def _io_facts(self) -> Tuple[stage_nodes.StageFacts, stage_nodes.BufferFacts]:
+        """How the IO stage is to run: as the one that an exported graph had there."""
+        request = self._request
+        source = self._view.nodes[self._region.source]
+        if stage_nodes.is_stand_in(source):
+            facts, buffer = stage_nodes.stage_of_stand_in(source)
+            return facts._replace(name=self.io_stage), buffer._replace(shared_name=self.io_stage)
+        return (
+            stage_nodes.StageFacts(self.io_stage, stage_nodes.KIND_IO, priority=request.priority),
+            stage_nodes.BufferFacts(self.io_stage, request.capacity, request.timeout_millis),
+        )
 
     def _used_outputs(self, source: str) -> List[TensorRef]:
         used = {tensor for tensor, _ in self._view.node_uses(source)}

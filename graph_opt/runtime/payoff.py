@@ -14,7 +14,7 @@ import weakref
 from typing import Any, Callable, List, NamedTuple
 
 from graph_opt.compat import tf
-from graph_opt.runtime.warnings_given import warn_once, warnings_about
+from graph_opt.reporting.warnings_given import warn_once, warnings_about
 
 _WARM_UP_STEPS = 100
 _MEASURED_STEPS = 400

@@ -16,13 +16,13 @@ from typing import Any, Dict, List, Optional, Sequence
 from graph_opt.compat import tf
 from graph_opt.compat.callables import is_closed, raw_session
 from graph_opt.ops.stage_thread import BufferWatch, watching
+from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime import claims, metrics
 from graph_opt.runtime.crew import Crew
 from graph_opt.runtime.outcome import Status
 from graph_opt.runtime.stage_control import BufferControl
 from graph_opt.runtime.stages import Stage, downstream_of
 from graph_opt.runtime.trace import trace_of
-from graph_opt.runtime.warnings_given import warn_once
 
 # A step that waits for its source (not for a buffer) cannot be interrupted: it ends when the
 # session closes, which must not wait for it.

@@ -9,11 +9,11 @@ import numpy as np
 
 from graph_opt.compat import callables, tf
 from graph_opt.ops.stage_nodes import MAINS_THREADS
+from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime import python_facts
 from graph_opt.runtime.feeds import FeedReader
 from graph_opt.runtime.outcome import Status
 from graph_opt.runtime.stages import Put, Stage
-from graph_opt.runtime.warnings_given import warn_once
 
 # Steering must not hang on a lost master.
 _CONTROL_TIMEOUT_MILLIS = 5000

@@ -15,8 +15,8 @@ import time
 from typing import Callable, Iterator, List, NamedTuple, Optional
 
 from graph_opt.ops.stage_thread import ThreadKind, be_stage_thread
+from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime import thread_priority
-from graph_opt.runtime.warnings_given import warn_once
 
 # A shorter step delays main by less than handing it to another thread costs; and one that was long
 # by chance tells nothing of the next.

@@ -6,11 +6,12 @@ from numbers import Integral
 from typing import Any, Dict, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Set
 
 from graph_opt.compat import live_graph, tf
+from graph_opt.export.users_graph import export_users_graph
 from graph_opt.ops import load_library, stage_nodes
+from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime import python_facts, record
 from graph_opt.runtime.exception_types import split_exception_types
 from graph_opt.runtime.feeds import plan_feeds
-from graph_opt.runtime.warnings_given import warn_once
 
 DEFAULT_TIMEOUT_MILLIS = 300000
 _CPU = "/device:CPU:0"
@@ -199,6 +200,7 @@ def _build_stage(
             taken = _take(graph, dtypes, shapes, buffer)
         control_nodes = stage_nodes.control_nodes(stage, buffer, taken.device)
     live_graph.add_nodes(graph, control_nodes)
+    export_users_graph(graph)
     python_facts.remember(graph, stage, python_side)
     return record.pack_features(features[0], taken.outputs[: len(dtypes)])
 

@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 from graph_opt.config import extend, merge
 from graph_opt.config.options import SessionOptions, session_options
-from graph_opt.runtime.warnings_given import warn_once
+from graph_opt.reporting.warnings_given import warn_once
 
 
 class InstalledConfig:

@@ -6,9 +6,12 @@ import dataclasses
 from typing import Any, Optional, Tuple
 
 from graph_opt.compat import live_graph, tf
+from graph_opt.compat.exported_graph import running_graph_def
 from graph_opt.config.options import SessionOptions, session_options
+from graph_opt.export.users_graph import export_users_graph
 from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.rewrite import Rewrite
+from graph_opt.graph.undo import undo_of
 from graph_opt.inspect.dump import dump_graph, is_wanted
 from graph_opt.passes.optimize import plan
 from graph_opt.passes.translation import Translation
@@ -90,14 +93,17 @@ def _rewritten(
         return Report(warnings=options.warnings), None
     options = with_server_ops(graph, options, target)
     with collection_paused():
-        planned = plan(graph.as_graph_def(add_shapes=True), options)
+        before = running_graph_def(graph, add_shapes=True)
+        planned = plan(before, options)
     if is_wanted():
-        dump_graph(graph.as_graph_def(), "before")
+        dump_graph(running_graph_def(graph), "before")
+    if planned.rewrites:
+        export_users_graph(graph, undo_of(before, planned.rewrites))
     with live_graph.unfinalized(graph):
         for rewrite in planned.rewrites:
             apply_to_graph(graph, rewrite)
     if is_wanted():
-        dump_graph(graph.as_graph_def(), "after")
+        dump_graph(running_graph_def(graph), "after")
     return planned.report, planned.translation if planned.rewrites else None
 
 

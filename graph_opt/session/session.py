@@ -16,6 +16,7 @@ from typing import Any, Dict, FrozenSet, List, Optional, Tuple
 from graph_opt.compat import tf
 from graph_opt.compat.sessions import SteppedSession, adopt, is_watched
 from graph_opt.config import to_stock
+from graph_opt.export.users_graph import export_users_graph, has_our_ops
 from graph_opt.reporting.report import Report
 from graph_opt.session import graph_use
 from graph_opt.session.fetch_map import FetchMap
@@ -125,6 +126,8 @@ class _StagedSteps(SteppedSession):
     def _start_to_map(self, graph: Any) -> None:
         graph_use.note_run(graph)
         note_session(self, report_of(graph))
+        if has_our_ops(graph):  # As in a graph that was imported, perhaps rewritten.
+            export_users_graph(graph)
         self._reach = StageReach(graph)
         self._fetch_map = FetchMap(graph, translation_of(graph))
         self._trains_later = is_left_alone(graph) and not is_training_graph(graph)

@@ -13,7 +13,7 @@ from graph_opt.reporting.report import Report
 from graph_opt.reporting.session_report import ProcessReport, SessionReport
 from graph_opt.reporting.stderr import say
 from graph_opt.reporting.summary import details_wanted
-from graph_opt.runtime.warnings_given import warnings_given
+from graph_opt.reporting.warnings_given import warnings_given
 
 # Of a process that opens sessions without end, such as one that evaluates each checkpoint.
 _MOST_SESSIONS_KEPT = 200

@@ -10,7 +10,7 @@ from graph_opt.compat import tf
 from graph_opt.config.options import SessionOptions
 from graph_opt.passes.translation import UNCHANGED, Translation
 from graph_opt.reporting.report import Report
-from graph_opt.runtime.warnings_given import warnings_about
+from graph_opt.reporting.warnings_given import warnings_about
 
 
 class TreatedGraph(NamedTuple):

@@ -6,6 +6,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
+import graph_opt
 from graph_opt.compat import tf
 from graph_opt.config import ConfigProto
 from graph_opt.passes.optimize import OptimizedGraph, optimize_graph_def
@@ -78,7 +79,7 @@ def safe_model(resource: bool = False, combiner: str = "mean", partitions: int =
 
 def optimized(**options: Any) -> OptimizedGraph:
     """The default graph through the passes."""
-    graph_def = tf.get_default_graph().as_graph_def(add_shapes=True)
+    graph_def = graph_opt.running_graph_def(add_shapes=True)
     return optimize_graph_def(graph_def, config(**options))
 
 

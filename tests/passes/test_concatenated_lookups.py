@@ -6,6 +6,7 @@ from typing import Any, Dict, List
 
 import pytest
 
+import graph_opt
 from graph_opt.compat import tf
 from graph_opt.passes.optimize import optimize_graph_def
 from tests.passes import fused_models as models
@@ -81,7 +82,7 @@ def test_joined_lookups_train_the_same(lookups: Any, joined: int) -> None:
 
 
 def ops(trained: models.Trained, op: str) -> List[Any]:
-    return [node for node in trained.graph.as_graph_def().node if node.op == op]
+    return [node for node in graph_opt.running_graph_def(trained.graph).node if node.op == op]
 
 
 def test_a_group_joined_elsewhere_crosses_nothing_else() -> None:

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, Set
 import numpy as np
 import pytest
 
+import graph_opt
 from graph_opt.compat import tf
 from graph_opt.passes.optimize import optimize_graph_def
 from graph_opt.session.live import optimize_graph
@@ -276,7 +277,7 @@ def test_the_live_graph_becomes_what_the_graph_def_becomes() -> None:
         config = models.config(prefetch=True)
         offline = optimize_graph_def(graph.as_graph_def(add_shapes=True), config)
         optimize_graph(graph, config)
-        live = {node.name: list(node.input) for node in graph.as_graph_def().node}
+        live = {node.name: list(node.input) for node in graph_opt.running_graph_def(graph).node}
     assert live == {node.name: list(node.input) for node in offline.graph_def.node}
 
 

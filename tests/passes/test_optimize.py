@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Tuple
 
 import pytest
 
+import graph_opt
 from graph_opt.compat import tf
 from graph_opt.config import ConfigProto
 from graph_opt.config.options import session_options
@@ -36,7 +37,7 @@ def test_the_live_graph_becomes_what_the_graph_def_becomes(resource: bool, parti
     models.safe_model(resource=resource, partitions=partitions)
     offline = models.optimized()
     report = optimize_graph(tf.get_default_graph(), models.config())
-    live = tf.get_default_graph().as_graph_def()
+    live = graph_opt.running_graph_def()
     assert _described(live) == _described(offline.graph_def)
     assert report.stages == offline.stages
 

@@ -7,7 +7,7 @@ from typing import Any, Iterator, List
 import pytest
 
 from graph_opt.compat import tf
-from graph_opt.runtime.warnings_given import forget_warnings
+from graph_opt.reporting.warnings_given import forget_warnings
 from tests.runtime.sources import prefetch_threads, wait_until
 
 

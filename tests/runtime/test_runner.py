@@ -10,6 +10,7 @@ from typing import Any, List
 
 import pytest
 
+import graph_opt
 from graph_opt.compat import tf
 from graph_opt.runtime import crew
 from graph_opt.runtime.runner import StageRunner
@@ -214,7 +215,7 @@ def test_a_graph_without_stages_needs_no_threads() -> None:
 
 def test_the_stages_run_from_a_graph_def_alone() -> None:
     two_stages(numbers(6))
-    graph_def = tf.get_default_graph().as_graph_def()
+    graph_def = graph_opt.running_graph_def()
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(graph_def, name="imported")
         taken = graph.get_tensor_by_name("imported/lookup/TensorBufferTake:0")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import graph_opt
 from graph_opt.compat import live_graph, tf
 from graph_opt.ops.tensor_buffer import tensor_buffer_put
 from graph_opt.runtime.staged import prefetch_join, staged
@@ -73,7 +74,7 @@ def test_a_buffer_of_the_users_own_is_no_stage() -> None:
 def graph_without(lost: str) -> Any:
     """A graph with one stage "a" that lacks one of its nodes."""
     staged(tf.constant(1), name="a")
-    graph_def = tf.get_default_graph().as_graph_def()
+    graph_def = graph_opt.running_graph_def()
     kept = [node for node in graph_def.node if node.name != "a/" + lost]
     del graph_def.node[:]
     graph_def.node.extend(kept)

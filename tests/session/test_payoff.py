@@ -7,8 +7,8 @@ from typing import Any
 
 import graph_opt
 from graph_opt.compat import tf
+from graph_opt.reporting.warnings_given import forget_warnings, warnings_about, warnings_given
 from graph_opt.runtime.payoff import MeasuredStep, Payoff
-from graph_opt.runtime.warnings_given import forget_warnings, warnings_about, warnings_given
 
 STEPS = 700
 

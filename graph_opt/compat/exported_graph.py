@@ -1,0 +1,123 @@
+"""Graphs that are another graph where they are exported: a private part of TensorFlow, kept here.
+
+Whatever leaves a process as a GraphDef or MetaGraphDef (SavedModels, checkpoints' `.meta`,
+`graph.pbtxt`, event files, frozen graphs, `session.graph_def`) is made by two methods of the
+`tf.Graph`. A graph given to `export_through` gets a class in which these two pass their result
+through a function; all other graphs, and all else of this graph, stay TensorFlow's. Sessions read
+the graph in C++, as it is.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
+
+from graph_opt.compat import tf
+
+_OUTPUT_SHAPES = "_output_shapes"
+
+Conversion = Callable[[Any, Any], Any]
+"""From a GraphDef, which may be changed, and its live graph to the GraphDef to export."""
+
+
+def export_through(graph: Any, convert: Conversion) -> None:
+    """From now on, what is exported of this graph is what `convert` makes of it.
+
+    Args:
+      graph: A `tf.Graph`, finalized or not.
+      convert: The function; it must not hold the graph itself. It takes the place of an earlier
+        one.
+    """
+    graph._graph_opt_conversion = convert
+    if not isinstance(graph, _Converted):
+        stock: Any = type(graph)
+        graph.__class__ = _converted_class(stock)
+
+
+def conversion_of(graph: Any) -> Optional[Conversion]:
+    """What `export_through` was given for this graph, None where it is exported as it is."""
+    return graph._graph_opt_conversion if isinstance(graph, _Converted) else None
+
+
+def running_graph_def(graph: Optional[Any] = None, add_shapes: bool = False) -> Any:
+    """The graph as sessions run it, with graph_opt's nodes.
+
+    `graph.as_graph_def()`, and so everything that leaves the process, is the user's own graph.
+
+    Args:
+      graph: A `tf.Graph`; the default graph if None.
+      add_shapes: As for `tf.Graph.as_graph_def`.
+
+    Returns:
+      A GraphDef.
+
+    Example:
+      >>> graph_opt.optimize_graph(graph, config)
+      >>> tf.io.write_graph(graph_opt.running_graph_def(graph), "/tmp", "rewritten.pbtxt")
+    """
+    if graph is None:
+        graph = tf.get_default_graph()
+    if not isinstance(graph, _Converted):
+        return graph.as_graph_def(add_shapes=add_shapes)
+    base: Any = super(_Converted, graph)
+    return base._as_graph_def(None, add_shapes)[0]
+
+
+class _Converted:
+    """Put before the class of a graph."""
+
+    _graph_opt_conversion: Conversion
+    _graph_opt_nodes: Optional[_ExportedNodes] = None
+
+    def _as_graph_def(self, *arguments: Any, **named: Any) -> Any:
+        base: Any = super()
+        graph_def, version = base._as_graph_def(*arguments, **named)
+        return self._graph_opt_conversion(graph_def, self), version
+
+    @property
+    def _nodes_by_id(self) -> Dict[int, _ExportedNode]:
+        """Read by `tf.train.export_meta_graph` with a scope or without devices, and nowhere else.
+
+        It asks for the whole once for each node.
+        """
+        graph: Any = self
+        cached = self._graph_opt_nodes
+        if cached is None or cached.version != graph.version:
+            nodes = [_exported(node) for node in graph.as_graph_def(add_shapes=True).node]
+            cached = _ExportedNodes(graph.version, dict(enumerate(nodes)))
+            self._graph_opt_nodes = cached
+        return cached.nodes
+
+
+class _ExportedTensor(NamedTuple):
+    shape: Any
+
+    def get_shape(self) -> Any:
+        return self.shape
+
+
+class _ExportedNode(NamedTuple):
+    """What `tf.train.export_meta_graph` reads of an operation."""
+
+    name: str
+    node_def: Any
+    outputs: List[_ExportedTensor]
+
+
+class _ExportedNodes(NamedTuple):
+    version: int
+    nodes: Dict[int, _ExportedNode]
+
+
+def _exported(node: Any) -> _ExportedNode:
+    copy = tf.NodeDef()
+    copy.CopyFrom(node)
+    shapes = [tf.TensorShape(shape) for shape in node.attr[_OUTPUT_SHAPES].list.shape]
+    copy.attr.pop(_OUTPUT_SHAPES, None)
+    return _ExportedNode(node.name, copy, [_ExportedTensor(shape) for shape in shapes])
+
+
+@functools.lru_cache(maxsize=None)
+def _converted_class(base: Any) -> Any:
+    names = {"__module__": base.__module__, "__qualname__": base.__qualname__}
+    return type(base.__name__, (_Converted, base), names)

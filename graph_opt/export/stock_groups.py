@@ -1,0 +1,127 @@
+"""Group lookups that the user called, and their gradients, in TensorFlow's ops.
+
+Forward it is `tf.nn.safe_embedding_lookup_sparse` for each lookup, which a graph_opt session fuses
+again. What only a rewrite makes (unsafe lookups, joined columns, fused updates) is no business of
+this file: rewrites are undone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Optional
+
+from graph_opt.compat import tf
+from graph_opt.export.stock_gradients import row_gradients, weight_gradients
+from graph_opt.export.stock_nodes import nodes_in_place_of
+from graph_opt.ops.group_embedding import NO_DEFAULT, GroupAttributes, GroupIds
+from graph_opt.ops.stock_lookup import LookupIds, lookup_separately
+
+
+def stock_groups(graph_def: Any, graph: Any) -> List[str]:
+    """Replaces group lookups of a GraphDef and their gradients, in place.
+
+    Args:
+      graph_def: The GraphDef.
+      graph: Its live graph.
+
+    Returns:
+      Lines for the user about nodes that could not be replaced.
+    """
+    if not any(node.op in _BUILDERS for node in graph_def.node):
+        return []
+    lines: List[str] = []
+    nodes: List[Any] = []
+    for node in graph_def.node:
+        if node.op not in _BUILDERS:
+            nodes.append(node)
+            continue
+        try:
+            nodes.extend(_replaced(node, graph))
+        except (tf.errors.OpError, TypeError, ValueError) as error:
+            nodes.append(node)
+            lines.append("no ops of TensorFlow stand for '{}': {}".format(node.name, error))
+    made = tf.GraphDef()
+    made.node.extend(nodes)
+    del graph_def.node[:]
+    graph_def.node.extend(made.node)
+    return lines
+
+
+def _replaced(node: Any, graph: Any) -> List[Any]:
+    attributes = GroupAttributes.of(graph.get_operation_by_name(node.name))
+    if not attributes.safe or attributes.columns:
+        raise tf.errors.UnimplementedError(
+            None, None, "it is part of a rewritten graph that was imported as it was"
+        )
+    build = _BUILDERS[node.op]
+    return nodes_in_place_of(node, graph, lambda inputs: build(attributes, inputs))
+
+
+def _build_lookup(attributes: GroupAttributes, inputs: List[Any]) -> List[Any]:
+    count = sum(attributes.table_shards)
+    return _pooled(attributes, inputs[:count], _ids_of(attributes, inputs[count:]))
+
+
+def _build_row_gradients(attributes: GroupAttributes, inputs: List[Any]) -> List[Any]:
+    lookups = len(attributes.lookup_tables)
+    ids = _ids_of(attributes, inputs[: -lookups - 1])
+    table_rows, gradients = inputs[-lookups - 1], inputs[-lookups:]
+    return row_gradients(attributes, _lookup_ids(attributes, ids), table_rows, gradients)
+
+
+def _build_weight_gradients(attributes: GroupAttributes, inputs: List[Any]) -> List[Any]:
+    shards, lookups = sum(attributes.table_shards), len(attributes.lookup_tables)
+    ids = _ids_of(attributes, inputs[shards:-lookups])
+    pooled = _pooled(attributes, inputs[:shards], ids)
+    return weight_gradients(pooled, ids.weights, inputs[-lookups:])
+
+
+_Builder = Callable[[GroupAttributes, List[Any]], List[Any]]
+_BUILDERS: Dict[str, _Builder] = {
+    "GroupEmbeddingLookup": _build_lookup,
+    "ResourceGroupEmbeddingLookup": _build_lookup,
+    "GroupEmbeddingGrad": _build_row_gradients,
+    "GroupEmbeddingWeightsGrad": _build_weight_gradients,
+    "ResourceGroupEmbeddingWeightsGrad": _build_weight_gradients,
+}
+
+
+def _ids_of(attributes: GroupAttributes, inputs: List[Any]) -> GroupIds:
+    lookups = len(attributes.lookup_tables)
+    cuts = [i * lookups for i in range(4)]
+    return GroupIds(
+        ids=inputs[cuts[0] : cuts[1]],
+        positions=inputs[cuts[1] : cuts[2]],
+        shapes=inputs[cuts[2] : cuts[3]],
+        weights=inputs[cuts[3] :],
+    )
+
+
+def _lookup_ids(attributes: GroupAttributes, ids: GroupIds) -> List[LookupIds]:
+    weights = iter(ids.weights)
+    return [
+        LookupIds(
+            attributes.layouts[i],
+            ids.ids[i],
+            ids.positions[i],
+            ids.shapes[i],
+            next(weights) if attributes.weighted[i] else None,
+        )
+        for i in range(len(attributes.lookup_tables))
+    ]
+
+
+def _pooled(attributes: GroupAttributes, shards: List[Any], ids: GroupIds) -> List[Any]:
+    pooled = []
+    for lookup, lookup_ids in enumerate(_lookup_ids(attributes, ids)):
+        table = attributes.lookup_tables[lookup]
+        default: Optional[int] = attributes.default_ids[lookup]
+        pooled.append(
+            lookup_separately(
+                [shards[shard] for shard in attributes.shards_of(table)],
+                lookup_ids,
+                attributes.combiners[lookup],
+                None if default == NO_DEFAULT else default,
+                attributes.partition_strategy,
+            )
+        )
+    return pooled

@@ -1,0 +1,139 @@
+"""TensorFlow's nodes in place of one node of ours: built in a graph of their own, then moved in.
+
+node of ours     inputs -> X -> readers
+in its place     inputs -> X/... (TensorFlow's) -> X, an IdentityN -> readers
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Sequence
+
+from graph_opt.compat import tf
+from graph_opt.graph.view import TensorRef
+
+_CLASS = "_class"
+_SHAPES = "_output_shapes"
+_SCOPE = "tensorflow"
+
+Builder = Callable[[List[Any]], List[Any]]
+"""From inputs to outputs, by TensorFlow's functions."""
+
+
+def nodes_in_place_of(node: Any, graph: Any, build: Builder) -> List[Any]:
+    """NodeDefs that do what `node` does, the last of them under its name.
+
+    Args:
+      node: A NodeDef.
+      graph: Its live graph, which knows dtypes and shapes of the inputs.
+      build: Called in an empty graph, with a placeholder for each data input and a variable of the
+        same shape for each handle of one.
+    """
+    texts = [text for text in node.input if not text.startswith("^")]
+    with tf.Graph().as_default() as scratch:
+        inputs = [_stand_in(graph, text, number) for number, text in enumerate(texts)]
+        outputs = build(inputs)
+    return _Graft(node, scratch, dict(zip(map(_name, inputs), texts))).nodes(outputs)
+
+
+def _stand_in(graph: Any, text: str, number: int) -> Any:
+    tensor = graph.get_tensor_by_name(str(TensorRef.parse(text)))
+    if tensor.dtype == tf.resource:
+        return _variable_like(tensor, number)
+    return tf.placeholder(tensor.dtype.base_dtype, tensor.shape, "input_{}".format(number))
+
+
+def _variable_like(handle: Any, number: int) -> Any:
+    """A variable of the dtype and shape of the one behind a handle."""
+    operation = handle.op
+    while operation.type != "VarHandleOp":
+        if not operation.inputs:
+            raise tf.errors.UnimplementedError(
+                None, None, "'{}' does not come from a variable of the graph".format(handle.name)
+            )
+        operation = operation.inputs[0].op
+    return tf.get_variable(
+        "input_{}".format(number),
+        tf.TensorShape(operation.get_attr("shape")),
+        operation.get_attr("dtype"),
+        tf.zeros_initializer(),
+        use_resource=True,
+    )
+
+
+def _name(given: Any) -> str:
+    """The node that stands for an input."""
+    return str(given.op.name if isinstance(given, tf.Tensor) else given.handle.op.name)
+
+
+class _Graft:
+    """The nodes of a scratch graph, renamed to stand in another graph."""
+
+    def __init__(self, node: Any, scratch: Any, inputs: Dict[str, str]) -> None:
+        self._node = node
+        self._scratch = scratch
+        self._inputs = inputs
+        self._waits = [text for text in node.input if text.startswith("^")]
+
+    def nodes(self, outputs: Sequence[Any]) -> List[Any]:
+        needed = self._behind(outputs)
+        graph_def = self._scratch.as_graph_def(add_shapes=_SHAPES in self._node.attr)
+        made = [self._moved(node) for node in graph_def.node if node.name in needed]
+        return [*made, self._last(outputs)]
+
+    def _behind(self, outputs: Sequence[Any]) -> Dict[str, None]:
+        needed: Dict[str, None] = {}
+        waiting = [tensor.op for tensor in outputs]
+        while waiting:
+            operation = waiting.pop()
+            if operation.name not in needed and operation.name not in self._inputs:
+                needed[operation.name] = None
+                waiting.extend(tensor.op for tensor in operation.inputs)
+                waiting.extend(operation.control_inputs)
+        return needed
+
+    def _moved(self, node: Any) -> Any:
+        moved = tf.NodeDef()
+        moved.CopyFrom(node)
+        moved.name = self._renamed(node.name)
+        moved.device = self._node.device
+        reads_input = not node.input
+        del moved.input[:]
+        for text in node.input:
+            if text.startswith("^"):
+                moved.input.append("^" + self._renamed(text[1:]))
+                continue
+            tensor = TensorRef.parse(text)
+            reads_input = reads_input or tensor.node in self._inputs
+            moved.input.append(self._text(tensor))
+        if reads_input:
+            moved.input.extend(self._waits)
+        if _CLASS in moved.attr:
+            groups = moved.attr[_CLASS].list.s
+            groups[:] = [self._beside(group.decode("utf-8")) for group in groups]
+        return moved
+
+    def _last(self, outputs: Sequence[Any]) -> Any:
+        node = tf.NodeDef(name=self._node.name, op="IdentityN", device=self._node.device)
+        for tensor in outputs:
+            node.input.append(self._text(TensorRef.parse(tensor.name)))
+            node.attr["T"].list.type.append(tensor.dtype.as_datatype_enum)
+        node.input.extend(self._waits)
+        if _SHAPES in self._node.attr:
+            node.attr[_SHAPES].CopyFrom(self._node.attr[_SHAPES])
+        return node
+
+    def _text(self, tensor: TensorRef) -> str:
+        if tensor.node in self._inputs:
+            return self._inputs[tensor.node]
+        return TensorRef(self._renamed(tensor.node), tensor.index).input_name
+
+    def _renamed(self, name: str) -> str:
+        return "{}/{}/{}".format(self._node.name, _SCOPE, name)
+
+    def _beside(self, group: str) -> bytes:
+        head, at, name = group.partition("@")
+        if at and name in self._inputs:
+            name = TensorRef.parse(self._inputs[name]).node
+        elif at:
+            name = self._renamed(name)
+        return (head + at + name).encode("utf-8")

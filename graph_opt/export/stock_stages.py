@@ -1,0 +1,128 @@
+"""Stages that the user called, spliced out: what is taken is what is put.
+
+    runs      features -> TensorBufferPut      TensorBufferTake -> model
+    leaves    features -> IdentityN -> model                       named as the take
+
+The IdentityN carries the stage's facts as attributes, which TensorFlow ignores: a graph_opt
+session that trains an imported graph puts the stage back there (`passes/io_stages.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Set, Tuple
+
+from graph_opt.graph.undo import remove_nodes
+from graph_opt.graph.view import TensorRef
+from graph_opt.ops.stage_nodes import KIND_IO, stand_in_attributes
+
+_TAKE = "TensorBufferTake"
+_PUT = "TensorBufferPut"
+_STEERING = (
+    "TensorBufferCancel",
+    "TensorBufferClose",
+    "TensorBufferSize",
+    "TensorBufferMetrics",
+)
+_SHAPES = "_output_shapes"
+_Buffer = Tuple[bytes, bytes]
+
+
+class _Buffers(NamedTuple):
+    """The nodes of all buffers of a graph, by buffer."""
+
+    takes: Dict[_Buffer, List[Any]]
+    puts: Dict[_Buffer, List[Any]]
+    steering: Dict[_Buffer, List[Any]]
+
+
+def stock_stages(graph_def: Any) -> List[str]:
+    """Replaces the stages of a GraphDef, in place.
+
+    Returns:
+      Lines for the user about what the replacement does not do.
+    """
+    buffers = _buffers_of(graph_def)
+    lines: List[str] = []
+    gone: Set[str] = set()
+    for buffer, takes in buffers.takes.items():
+        puts = buffers.puts.get(buffer)
+        if not puts:
+            continue  # Filled by another graph: nothing here has the values.
+        for take in takes:
+            _become_identity(take, puts[0])
+        gone.update(node.name for node in puts + buffers.steering.get(buffer, []))
+        if len(puts) > 1:
+            lines.append(_one_of_many(buffer, puts))
+    if gone:
+        gone |= _status_of(graph_def, gone)
+        remove_nodes(graph_def, gone - _still_read(graph_def, gone))
+    return lines
+
+
+def _buffers_of(graph_def: Any) -> _Buffers:
+    found = _Buffers({}, {}, {})
+    for node in graph_def.node:
+        if node.op == _TAKE:
+            found.takes.setdefault(_buffer(node), []).append(node)
+        elif node.op == _PUT:
+            found.puts.setdefault(_buffer(node), []).append(node)
+        elif node.op in _STEERING:
+            found.steering.setdefault(_buffer(node), []).append(node)
+    return found
+
+
+def _buffer(node: Any) -> _Buffer:
+    return node.attr["container"].s, node.attr["shared_name"].s
+
+
+def _become_identity(take: Any, put: Any) -> None:
+    dtypes = list(put.attr["dtypes"].list.type)
+    controls = sorted({text for node in (take, put) for text in node.input if text[0] == "^"})
+    shapes = list(take.attr[_SHAPES].list.shape)[: len(dtypes)] if _SHAPES in take.attr else None
+    marks = {}
+    if put.attr["_stage_kind"].s.decode("utf-8") == KIND_IO:
+        marks = stand_in_attributes(put)
+    take.op = "IdentityN"
+    del take.input[:]
+    take.input.extend(list(put.input[: len(dtypes)]) + controls)
+    take.attr.clear()
+    take.attr["T"].list.type.extend(dtypes)
+    if shapes is not None:
+        take.attr[_SHAPES].list.shape.extend(shapes)
+    for key, value in marks.items():
+        take.attr[key].CopyFrom(value)
+
+
+def _status_of(graph_def: Any, gone: Set[str]) -> Set[str]:
+    """The placeholders of the buffers' cancel nodes."""
+    inputs = {
+        TensorRef.parse(text).node
+        for node in graph_def.node
+        if node.op == "TensorBufferCancel" and node.name in gone
+        for text in node.input
+    }
+    return {node.name for node in graph_def.node if node.name in inputs and not node.input}
+
+
+def _still_read(graph_def: Any, gone: Set[str]) -> Set[str]:
+    """Those of the nodes to go that nodes of the user's read (a summary of a buffer's size)."""
+    inputs = {node.name: [_node_of(text) for text in node.input] for node in graph_def.node}
+    waiting = [name for reader in inputs if reader not in gone for name in inputs[reader]]
+    read: Set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in gone and name not in read:
+            read.add(name)
+            waiting.extend(inputs[name])
+    return read
+
+
+def _node_of(text: str) -> str:
+    return text[1:] if text.startswith("^") else TensorRef.parse(text).node
+
+
+def _one_of_many(buffer: _Buffer, puts: List[Any]) -> str:
+    return (
+        "stage '{}' joins the inputs of {} threads; the exported graph reads the first thread's "
+        "alone".format(buffer[1].decode("utf-8"), len(puts))
+    )

@@ -1,0 +1,87 @@
+"""The graph that leaves a process where another one runs.
+
+    runs      the user's nodes, our nodes, moved edges
+    leaves    the user's nodes and edges; ops of ours that the user called, as TensorFlow's
+
+Checkpoints' `.meta`, SavedModels, `graph.pbtxt`, event files, frozen graphs and
+`session.graph_def` all leave through `tf.Graph.as_graph_def`, which is where this stands.
+"""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional
+
+from graph_opt.compat.exported_graph import conversion_of, export_through
+from graph_opt.export.stock_groups import stock_groups
+from graph_opt.export.stock_stages import stock_stages
+from graph_opt.graph.undo import Undo
+from graph_opt.reporting.warnings_given import warn_once
+
+_MOST_NAMED = 3
+_OURS = ("TensorBuffer", "GroupEmbedding", "ResourceGroupEmbedding", "GraphOptLoaded")
+
+
+def export_users_graph(graph: Any, undo: Optional[Undo] = None) -> None:
+    """From now on, what leaves this graph is what its user built, in TensorFlow's own ops.
+
+    Args:
+      graph: A live graph, with ops of ours or about to get some.
+      undo: What takes a rewrite back that was applied to the graph.
+
+    Example:
+      >>> export_users_graph(graph, undo_of(graph_def, rewrites))
+    """
+    conversion = conversion_of(graph)
+    if not isinstance(conversion, _UsersGraph):
+        conversion = _UsersGraph()
+        export_through(graph, conversion)
+    if undo is not None:
+        conversion.undos.append(undo)
+
+
+def has_our_ops(graph: Any) -> bool:
+    """Whether the graph has ops that TensorFlow does not know."""
+    return any(is_ours(operation.type) for operation in graph.get_operations())
+
+
+def is_ours(op_type: str) -> bool:
+    """Whether an op is registered by graph_opt's library.
+
+    Example:
+      >>> is_ours("TensorBufferTake")
+      True
+    """
+    return op_type.startswith(_OURS)
+
+
+class _UsersGraph:
+    """The conversion of one graph."""
+
+    def __init__(self) -> None:
+        self.undos: List[Undo] = []
+
+    def __call__(self, graph_def: Any, graph: Any) -> Any:
+        for undo in reversed(self.undos):
+            undo.apply(graph_def)
+        for line in stock_stages(graph_def) + stock_groups(graph_def, graph) + _left(graph_def):
+            # Once: an export asks for the graph several times, and a checkpoint each time.
+            warn_once(line, graph)
+        return graph_def
+
+
+def _left(graph_def: Any) -> List[str]:
+    """A line about the ops that only graph_opt knows, where the exported graph has some."""
+    left = ["'{}' ({})".format(node.name, node.op) for node in graph_def.node if is_ours(node.op)]
+    for function in graph_def.library.function:
+        for node in function.node_def:
+            if is_ours(node.op):
+                where = "'{}' in function '{}' ({})"
+                left.append(where.format(node.name, function.signature.name, node.op))
+    if not left:
+        return []
+    named = ", ".join(left[:_MOST_NAMED]) + (", ..." if len(left) > _MOST_NAMED else "")
+    return [
+        "the exported graph keeps {} ops that TensorFlow alone cannot load: {}. Call "
+        "graph_opt.load_op_library() before it is loaded, or export a graph built without "
+        "them (docs/serving.md)".format(len(left), named)
+    ]

@@ -1,0 +1,212 @@
+"""What takes rewrites back: the way from the graph that runs to the graph that the user built.
+
+Nodes may have been added in the meantime (savers, summaries, an export): they stay, and read what
+the rewrites' nodes stand for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import AbstractSet, Any, Dict, FrozenSet, Iterable, List, NamedTuple, Set, Tuple
+
+from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
+from graph_opt.graph.view import TensorRef
+
+_CLASS = "_class"
+
+
+class MovedInput(NamedTuple):
+    """Data input `slot` of node `node`, which read `before` and reads `after`."""
+
+    node: str
+    slot: int
+    before: str
+    after: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Undo:
+    """Rewrites, seen from their end.
+
+    Attributes:
+      added: Names of the nodes that they added.
+      inputs: Data edges that they moved, in order.
+      controls: Control edges that they moved, in order: what was really there, and really came.
+    """
+
+    added: FrozenSet[str]
+    inputs: Tuple[MovedInput, ...]
+    controls: Tuple[ControlEdit, ...]
+
+    def apply(self, graph_def: Any) -> FrozenSet[str]:
+        """Changes a rewritten GraphDef, perhaps with nodes added since, into the user's.
+
+        Args:
+          graph_def: The GraphDef; it is changed in place.
+
+        Returns:
+          Names of nodes of the rewrites that had to stay: other nodes read them, and nothing of
+          the user's graph has their values.
+        """
+        nodes = {node.name: node for node in graph_def.node}
+        self._restore_inputs(nodes)
+        self._restore_controls(nodes)
+        self._lead_readers_back(nodes)
+        needed = _needed(nodes, self.added)
+        remove_nodes(graph_def, self.added - needed)
+        return needed
+
+    def _restore_inputs(self, nodes: Dict[str, Any]) -> None:
+        for edit in reversed(self.inputs):
+            node = nodes.get(edit.node)
+            if node is None or edit.slot >= len(node.input):
+                continue
+            if _canonical(node.input[edit.slot]) == edit.after:
+                node.input[edit.slot] = edit.before
+
+    def _restore_controls(self, nodes: Dict[str, Any]) -> None:
+        for edit in reversed(self.controls):
+            if edit.node in nodes:
+                back = ControlEdit(edit.node, removed=edit.added, added=edit.removed)
+                set_controls(nodes[edit.node], back)
+
+    def _lead_readers_back(self, nodes: Dict[str, Any]) -> None:
+        """Nodes added since read the tensors that stood there before."""
+        tensors = self._originals()
+        waits = self._original_waits(tensors)
+        for name, node in nodes.items():
+            if name in self.added:
+                continue
+            _stand_free(node, self.added)
+            if not any(_node_of(text) in self.added for text in node.input):
+                continue
+            data = [t for t in node.input if not t.startswith("^")]
+            controls = [t[1:] for t in node.input if t.startswith("^")]
+            data = [tensors.get(_canonical(text), text) for text in data]
+            led = [waits.get(source, (source,)) for source in controls]
+            _set_inputs(node, data, [source for sources in led for source in sources])
+
+    def _originals(self) -> Dict[str, str]:
+        """Tensor of a rewrite to the user's tensor that it stands for."""
+        before = {edit.after: edit.before for edit in self.inputs}
+        found: Dict[str, str] = {}
+        for after in before:
+            text = after
+            while text in before and _node_of(text) in self.added:
+                text = before[text]
+            if _node_of(text) not in self.added:
+                found[after] = text
+        return found
+
+    def _original_waits(self, tensors: Dict[str, str]) -> Dict[str, Tuple[str, ...]]:
+        """Node of a rewrite to the user's nodes that those waited for which wait for it."""
+        waits: Dict[str, Tuple[str, ...]] = {}
+        waits.update({_node_of(after): (_node_of(before),) for after, before in tensors.items()})
+        for edit in self.controls:
+            removed = tuple(name for name in edit.removed if name not in self.added)
+            if removed:
+                waits.update((name, removed) for name in edit.added if name in self.added)
+        return waits
+
+
+def undo_of(graph_def: Any, rewrites: Iterable[Rewrite]) -> Undo:
+    """What takes these rewrites of a graph back.
+
+    Args:
+      graph_def: The graph before them; it is not changed.
+      rewrites: As they are applied, one after the other.
+    """
+    rewrites = tuple(rewrites)
+    edited = {name for rewrite in rewrites for name in rewrite.edited}
+    nodes = {node.name: node for node in graph_def.node if node.name in edited}
+    data = {name: _data_inputs(node) for name, node in nodes.items()}
+    waits = {name: _control_inputs(node) for name, node in nodes.items()}
+    added: Set[str] = set()
+    inputs: List[MovedInput] = []
+    controls: List[ControlEdit] = []
+    for rewrite in rewrites:
+        for node in rewrite.nodes:
+            added.add(node.name)
+            if node.name in edited:
+                data[node.name], waits[node.name] = _data_inputs(node), _control_inputs(node)
+        inputs.extend(_moved(edit, data[edit.node]) for edit in rewrite.inputs)
+        controls.extend(_really(edit, waits) for edit in rewrite.controls)
+    return Undo(frozenset(added), tuple(inputs), tuple(controls))
+
+
+def set_controls(node: Any, edit: ControlEdit) -> None:
+    """Changes a NodeDef's control inputs, in the order in which TensorFlow writes them."""
+    _set_inputs(node, _data_inputs(node), edit.apply(_control_inputs(node)))
+
+
+def _moved(edit: InputEdit, inputs: List[str]) -> MovedInput:
+    before, inputs[edit.slot] = inputs[edit.slot], _canonical(edit.tensor)
+    return MovedInput(edit.node, edit.slot, _canonical(before), inputs[edit.slot])
+
+
+def _really(edit: ControlEdit, waits: Dict[str, List[str]]) -> ControlEdit:
+    before = waits[edit.node]
+    after = list(edit.apply(before))
+    waits[edit.node] = after
+    return ControlEdit(
+        edit.node,
+        removed=tuple(name for name in before if name not in after),
+        added=tuple(name for name in after if name not in before),
+    )
+
+
+def _needed(nodes: Dict[str, Any], added: AbstractSet[str]) -> FrozenSet[str]:
+    """Added nodes that other nodes read, with all that they read themselves."""
+    others = (node for name, node in nodes.items() if name not in added)
+    waiting = [_node_of(text) for node in others for text in node.input]
+    needed: Set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in added and name not in needed and name in nodes:
+            needed.add(name)
+            waiting.extend(_node_of(text) for text in nodes[name].input)
+    return frozenset(needed)
+
+
+def remove_nodes(graph_def: Any, names: AbstractSet[str]) -> None:
+    """Deletes nodes of a GraphDef, run by run: those of a rewrite stand side by side."""
+    stop = None
+    for place in range(len(graph_def.node) - 1, -2, -1):
+        gone = place >= 0 and graph_def.node[place].name in names
+        if gone and stop is None:
+            stop = place + 1
+        elif not gone and stop is not None:
+            del graph_def.node[place + 1 : stop]
+            stop = None
+
+
+def _set_inputs(node: Any, data: Iterable[str], controls: Iterable[str]) -> None:
+    texts = list(data) + sorted("^" + source for source in set(controls))
+    del node.input[:]
+    node.input.extend(texts)
+
+
+def _stand_free(node: Any, gone: AbstractSet[str]) -> None:
+    """Takes a node from beside those that leave."""
+    if _CLASS not in node.attr:
+        return
+    groups = node.attr[_CLASS].list.s
+    kept = [group for group in groups if group.decode("utf-8").partition("@")[2] not in gone]
+    if len(kept) < len(groups):
+        groups[:] = kept
+
+
+def _data_inputs(node: Any) -> List[str]:
+    return [text for text in node.input if not text.startswith("^")]
+
+
+def _control_inputs(node: Any) -> List[str]:
+    return [text[1:] for text in node.input if text.startswith("^")]
+
+
+def _canonical(text: str) -> str:
+    return TensorRef.parse(text).input_name
+
+
+def _node_of(text: str) -> str:
+    return text[1:] if text.startswith("^") else TensorRef.parse(text).node

@@ -1,0 +1,152 @@
+"""What scripts export while they train with both flags is loaded by a process without graph_opt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, List, Tuple
+
+import numpy as np
+import pytest
+
+import graph_opt
+from graph_opt.compat import tf
+from tests.export.served_model import (
+    SERVED,
+    ServedModel,
+    batches,
+    config,
+    load_without_graph_opt,
+    served_model,
+    stock_scores,
+)
+from tests.session.small_model import report_on
+
+Request = Dict[str, Any]
+Expected = Tuple[int, Request]  # steps trained until then, and what to load
+
+
+def train_monitored(folder: Path) -> Iterator[Expected]:
+    """Checkpoints, `graph.pbtxt` and the event file of a monitored session."""
+    model = served_model()
+    directory = str(folder / "monitored")
+    with graph_opt.train.MonitoredTrainingSession(
+        config=config(), checkpoint_dir=directory, save_checkpoint_steps=2
+    ) as session:
+        for _ in range(4):
+            session.run(model.train_op)
+    report = report_on(model.scores.graph)
+    assert len(report.fused) == 2 and report.moved
+    feed = {"fetch": model.scores.name, "feed": model.feeds()}
+    for step in (2, 4):
+        path = "{}/model.ckpt-{}".format(directory, step)
+        yield step, {"kind": "checkpoint", "path": path, **feed}
+        graph = {"kind": "graph", "path": directory + "/graph.pbtxt", "checkpoint": path}
+        yield step, {**graph, **feed}
+    events = {"kind": "events", "path": directory + "/events.out.tfevents.*", "checkpoint": path}
+    yield 4, {**events, **feed}
+    start = {"kind": "checkpoint", "path": directory + "/model.ckpt-2", **feed}
+    yield 4, {**start, "path": directory + "/model.ckpt-0", "train_steps": 4,
+              "train_op": model.train_op.name}  # fmt: skip
+
+
+def train_and_export(
+    folder: Path, kind: str, made: Callable[[], ServedModel]
+) -> Iterator[Expected]:
+    """Everything that a script can export from an open session, in the middle and at the end."""
+    model = made()
+    here = folder / kind
+    with graph_opt.Session(config=config(infer_io_stage=kind != "staged")) as session:
+        session.run(tf.global_variables_initializer())
+        for step in (1, 3):
+            while session.run(tf.train.get_global_step()) < step:
+                session.run(model.train_op)
+            yield from exported(session, model, here / str(step), step)
+
+
+def exported(session: Any, model: ServedModel, folder: Path, step: int) -> Iterator[Expected]:
+    inputs, outputs = {"user": model.user, "item": model.item}, {"scores": model.scores}
+    served = {"feed": SERVED, "fetch": "scores", "tags": ["serve"], "kind": "saved_model"}
+    tf.saved_model.simple_save(session, str(folder / "simple"), inputs, outputs)
+    yield step, {**served, "path": str(folder / "simple")}
+
+    builder = tf.saved_model.Builder(str(folder / "stripped"))
+    signature = tf.saved_model.predict_signature_def(inputs, outputs)
+    builder.add_meta_graph_and_variables(
+        session, ["serve"], {"serving_default": signature}, clear_devices=True,
+        strip_default_attrs=True,
+    )  # fmt: skip
+    builder.save()
+    yield step, {**served, "path": str(folder / "stripped")}
+
+    feed = {"fetch": model.scores.name, "feed": model.feeds()}
+    path = tf.train.Saver().save(session, str(folder / "model.ckpt"))
+    yield step, {"kind": "checkpoint", "path": path, **feed}
+    tf.train.export_meta_graph(path + "-bare.meta", clear_devices=True)
+    for suffix in ("index", "data-00000-of-00001"):
+        Path("{}-bare.{}".format(path, suffix)).write_bytes(
+            Path("{}.{}".format(path, suffix)).read_bytes()
+        )
+    yield step, {"kind": "checkpoint", "path": path + "-bare", **feed}
+
+    tf.io.write_graph(session.graph, str(folder), "graph.pbtxt")
+    graph = {"kind": "graph", "path": str(folder / "graph.pbtxt"), "checkpoint": path}
+    yield step, {**graph, **feed}
+
+    with tf.summary.FileWriter(str(folder / "events"), session.graph):
+        pass
+    events = {"kind": "events", "path": str(folder / "events" / "*"), "checkpoint": path}
+    yield step, {**events, **feed}
+
+    for name, graph_def in (
+        ("frozen", session.graph_def),
+        ("extracted", tf.graph_util.extract_sub_graph(session.graph_def, [model.scores.op.name])),
+        ("inference", tf.graph_util.remove_training_nodes(session.graph.as_graph_def())),
+    ):
+        frozen = tf.graph_util.convert_variables_to_constants(
+            session, graph_def, [model.scores.op.name]
+        )
+        (folder / name).write_bytes(frozen.SerializeToString())
+        yield step, {"kind": "frozen", "path": str(folder / name), **feed}
+
+
+def staged_model() -> ServedModel:
+    features = tf.data.make_one_shot_iterator(batches()).get_next()
+    return served_model(graph_opt.staged(features, capacity=2))
+
+
+SCRIPTS: Dict[str, Callable[[Path], Iterator[Expected]]] = {
+    "monitored": train_monitored,
+    "fused": lambda folder: train_and_export(folder, "fused", served_model),
+    "reference": lambda folder: train_and_export(
+        folder, "reference", lambda: served_model(use_resource=False)
+    ),
+    "staged": lambda folder: train_and_export(folder, "staged", staged_model),
+    "group": lambda folder: train_and_export(folder, "group", lambda: served_model(group=True)),
+}
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Dict[str, List[Tuple[Request, int, Any]]]:
+    """What the other process answered, by script."""
+    folder = tmp_path_factory.mktemp("exported")
+    asked: List[Tuple[str, int, Request]] = []
+    for script, run in SCRIPTS.items():
+        with tf.Graph().as_default():
+            asked += [(script, step, request) for step, request in run(folder)]
+    results = load_without_graph_opt([request for _, _, request in asked], folder)
+    found: Dict[str, List[Tuple[Request, int, Any]]] = {}
+    for (script, step, request), result in zip(asked, results):
+        found.setdefault(script, []).append((request, step, result))
+    return found
+
+
+@pytest.mark.parametrize("script", list(SCRIPTS))
+def test_exports_load_without_graph_opt_and_predict_as_stock_training_does(
+    loaded: Dict[str, List[Tuple[Request, int, Any]]], script: str
+) -> None:
+    expected = {step: stock_scores(step) for step in {step for _, step, _ in loaded[script]}}
+    assert len(loaded[script]) >= 6
+    for request, step, result in loaded[script]:
+        what = "{kind} {path}".format(**request)
+        assert not isinstance(result, str), "{}: {}".format(what, result)
+        np.testing.assert_allclose(result, expected[step], rtol=1e-5, err_msg=what)
