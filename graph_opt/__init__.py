@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from graph_opt.embedding.column_scope import group_embedding_column_scope
     from graph_opt.embedding.group_lookup import group_embedding_lookup_sparse
     from graph_opt.ops.library import load_library as load_op_library
+    from graph_opt.ops.scratch_memory import scratch_memory
     from graph_opt.passes.optimize import OptimizedGraph, optimize_graph_def
     from graph_opt.reporting.report import Report
     from graph_opt.runtime.mark import async_embedding_mark_node
@@ -58,6 +59,7 @@ __all__ = [
     "prefetch_join",
     "report",
     "running_graph_def",
+    "scratch_memory",
     "session_reports",
     "staged",
     "step_trace",
@@ -89,6 +91,7 @@ _MODULES = {
     "prefetch_join": "graph_opt.runtime.staged",
     "report": "graph_opt.session.treated_graphs:report_of",
     "running_graph_def": "graph_opt.compat.exported_graph",
+    "scratch_memory": "graph_opt.ops.scratch_memory",
     "session_reports": "graph_opt.session.session_log",
     "staged": "graph_opt.runtime.staged",
     "step_trace": "graph_opt.runtime.trace:trace_of",

@@ -30,13 +30,14 @@ BagFault GroupApply(UpdateRule rule, const UpdateNumbers& numbers,
                     const std::vector<UpdatedTable>& tables,
                     const std::vector<PooledGradient>& lookups, const RowKernels& kernels,
                     Parallel* parallel) {
+  ScratchPool::OfProcess()->BeginCall();
   std::vector<GradientTable> plain;
   for (const UpdatedTable& table : tables) plain.push_back(table.table);
   const std::vector<KeyRange> ranges = KeyRangesOf(plain, lookups, parallel->num_threads());
   InBagOrder<PooledGradient> in_bag_order(lookups);
   FirstFault first;
   parallel->Run(static_cast<int64_t>(ranges.size()), [&](int64_t i) {
-    static thread_local SortedOccurrences found;
+    SortedOccurrences found;
     const UpdatedTable& updated = tables[ranges[i].table];
     const BagFault fault = found.Collect(ranges[i], updated.table, &in_bag_order, kernels);
     if (fault.kind != BagFault::kNone) return first.Tell(fault);

@@ -8,6 +8,7 @@
 #include "lookup/group_inputs.h"
 #include "lookup/pooled_rows.h"
 #include "lookup/variable_tables.h"
+#include "scratch/scratch_pool.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/lib/core/errors.h"
 
@@ -79,6 +80,7 @@ class GroupApplyKernel : public OpKernel {
 
   GroupAttrs attrs_;
   OptimizerInputs optimizer_;
+  ScratchUser scratch_;
 };
 
 #define CPU(op) Name(op).Device(tensorflow::DEVICE_CPU)

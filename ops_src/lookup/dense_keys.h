@@ -1,10 +1,11 @@
 #ifndef GRAPH_OPT_LOOKUP_DENSE_KEYS_H_
 #define GRAPH_OPT_LOOKUP_DENSE_KEYS_H_
 
+#include <algorithm>
 #include <cstdint>
-#include <vector>
 
 #include "rows/row_kernels.h"
+#include "scratch/scratch_array.h"
 
 namespace graph_opt {
 
@@ -21,7 +22,9 @@ class DenseKeys {
   // Empties the set for keys in [begin, end).
   void Begin(int64_t begin, int64_t end) {
     first_key_ = static_cast<uint64_t>(begin);
-    bits_.assign(NumWords(begin, end), 0);
+    num_words_ = NumWords(begin, end);
+    bits_.Reserve(static_cast<int64_t>(num_words_));
+    std::fill_n(bits_.data(), num_words_, uint64_t{0});
   }
 
   void Add(uint64_t key) {
@@ -31,9 +34,9 @@ class DenseKeys {
 
   // Numbers the keys, ascending. Returns how many there are.
   int64_t Rank() {
-    if (ranks_.size() < bits_.size()) ranks_.resize(bits_.size());
+    ranks_.Reserve(static_cast<int64_t>(num_words_));
     uint32_t count = 0;
-    for (size_t word = 0; word < bits_.size(); ++word) {
+    for (size_t word = 0; word < num_words_; ++word) {
       ranks_[word] = count;
       count += static_cast<uint32_t>(__builtin_popcountll(bits_[word]));
     }
@@ -44,7 +47,7 @@ class DenseKeys {
   template <typename Take>
   void ForEach(const Take& take) const {
     int64_t rank = 0;
-    for (size_t word = 0; word < bits_.size(); ++word) {
+    for (size_t word = 0; word < num_words_; ++word) {
       for (uint64_t left = bits_[word]; left != 0; left &= left - 1) {
         take(first_key_ + 64 * word + static_cast<uint64_t>(__builtin_ctzll(left)), rank++);
       }
@@ -60,8 +63,9 @@ class DenseKeys {
   }
 
   uint64_t first_key_ = 0;
-  std::vector<uint64_t> bits_;
-  std::vector<uint32_t> ranks_;
+  size_t num_words_ = 0;
+  ScratchArray<uint64_t> bits_;
+  ScratchArray<uint32_t> ranks_;
 };
 
 }  // namespace graph_opt

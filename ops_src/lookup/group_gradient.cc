@@ -6,18 +6,16 @@
 namespace graph_opt {
 
 GroupGradient::GroupGradient(std::vector<GradientTable> tables, std::vector<PooledGradient> lookups,
-                             const RowKernels& kernels, Parallel* parallel, Buffers* buffers)
+                             const RowKernels& kernels, Parallel* parallel)
     : tables_(std::move(tables)),
       lookups_(std::move(lookups)),
       kernels_(kernels),
-      parallel_(parallel),
-      buffers_(buffers) {}
+      parallel_(parallel) {}
 
 BagFault GroupGradient::Sort() {
+  ScratchPool::OfProcess()->BeginCall();
   ranges_ = KeyRangesOf(tables_, lookups_, parallel_->num_threads());
-  while (buffers_->size() < ranges_.size()) {
-    buffers_->push_back(std::unique_ptr<SortedOccurrences>(new SortedOccurrences));
-  }
+  found_ = std::vector<SortedOccurrences>(ranges_.size());
   pieces_.clear();
   first_pieces_.clear();
   for (size_t i = 0; i < ranges_.size(); ++i) AddPieces(static_cast<int>(i));
@@ -25,7 +23,7 @@ BagFault GroupGradient::Sort() {
   InBagOrder<PooledGradient> lookups(lookups_);
   FirstFault first;
   parallel_->Run(static_cast<int64_t>(ranges_.size()), [&](int64_t i) {
-    SortedOccurrences* const found = (*buffers_)[i].get();
+    SortedOccurrences* const found = &found_[i];
     const BagFault fault =
         found->Collect(ranges_[i], tables_[ranges_[i].table], &lookups, kernels_);
     if (fault.kind != BagFault::kNone) return first.Tell(fault);
@@ -65,7 +63,7 @@ void GroupGradient::SumRows(const std::vector<std::vector<ShardSums>>& sums) {
     rows.first_key = static_cast<uint64_t>(tables_[table].shards.first_key(piece.shard));
     rows.indices = to.indices + piece.first_row;
     rows.values = static_cast<char*>(to.values) + piece.first_row * row_bytes;
-    kernels_.sum_runs((*buffers_)[piece.range]->Between(piece.begin, piece.end), rows);
+    kernels_.sum_runs(found_[piece.range].Between(piece.begin, piece.end), rows);
   });
 }
 

@@ -2,7 +2,6 @@
 #define GRAPH_OPT_LOOKUP_GROUP_GRADIENT_H_
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "lookup/group_lookup.h"
@@ -18,11 +17,8 @@ namespace graph_opt {
 // The sum of a row adds its occurrences in the order of lookups and ids, whatever the threads.
 class GroupGradient {
  public:
-  // Memory that is used again by the next gradient.
-  using Buffers = std::vector<std::unique_ptr<SortedOccurrences>>;
-
   GroupGradient(std::vector<GradientTable> tables, std::vector<PooledGradient> lookups,
-                const RowKernels& kernels, Parallel* parallel, Buffers* buffers);
+                const RowKernels& kernels, Parallel* parallel);
 
   BagFault Sort();
 
@@ -51,10 +47,10 @@ class GroupGradient {
   const std::vector<PooledGradient> lookups_;
   const RowKernels& kernels_;
   Parallel* const parallel_;
-  Buffers* const buffers_;
   std::vector<KeyRange> ranges_;
-  std::vector<Piece> pieces_;         // in order of their ranges
-  std::vector<size_t> first_pieces_;  // of each range, and the end
+  std::vector<SortedOccurrences> found_;  // of each range
+  std::vector<Piece> pieces_;             // in order of their ranges
+  std::vector<size_t> first_pieces_;      // of each range, and the end
   std::vector<std::vector<int64_t>> num_rows_;
 };
 

@@ -1,9 +1,11 @@
 #include "lookup/group_lookup.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lookup/bag_order.h"
 #include "lookup/plain_bags.h"
+#include "scratch/scratch_array.h"
 
 namespace graph_opt {
 namespace {
@@ -19,36 +21,44 @@ constexpr int64_t kFoundAtOnce = 1024;
 // they are read anyway, and need not read what is overwritten.
 constexpr int64_t kMostCachedBytes = 24 << 20;
 
-// Memory for rows that are found and not yet pooled; each thread uses its own again and again.
-struct FoundRows {
-  FoundRows() : rows(2 * kFoundAtOnce), offsets(kFoundAtOnce + 1), weights(2 * kFoundAtOnce) {}
+// Rows that are found and not yet pooled: 32 KiB, to stand on the stack, and more for a large bag.
+class FoundRows {
+ public:
+  const void** rows() { return rows_; }
+  float* weights() { return weights_; }
+  int64_t* offsets() { return offsets_; }
+  int64_t capacity() const { return capacity_; }
 
+  // Keeps what was found.
   void Double() {
-    rows.resize(2 * rows.size());
-    weights.resize(rows.size());
+    ScratchArray<const void*> rows(2 * capacity_);
+    ScratchArray<float> weights(2 * capacity_);
+    std::copy_n(rows_, capacity_, rows.data());
+    std::copy_n(weights_, capacity_, weights.data());
+    more_rows_ = std::move(rows);
+    more_weights_ = std::move(weights);
+    rows_ = more_rows_.data();
+    weights_ = more_weights_.data();
+    capacity_ *= 2;
   }
 
-  std::vector<const void*> rows;
-  std::vector<int64_t> offsets;
-  std::vector<float> weights;
+ private:
+  int64_t capacity_ = 2 * kFoundAtOnce;
+  const void** rows_ = first_rows_;
+  float* weights_ = first_weights_;
+  const void* first_rows_[2 * kFoundAtOnce];
+  float first_weights_[2 * kFoundAtOnce];
+  int64_t offsets_[kFoundAtOnce + 1];
+  ScratchArray<const void*> more_rows_;
+  ScratchArray<float> more_weights_;
 };
-
-// Not inlined: inside a loop the compiler would look the thread's memory up at each use.
-__attribute__((noinline)) FoundRows* FoundRowsOfThread() {
-  static thread_local FoundRows found;
-  return &found;
-}
 
 // Finds the rows of one block of bags, and has them pooled some at a time.
 class BlockPooling {
  public:
   BlockPooling(const Table& table, const Lookup& lookup, const RowKernels& kernels,
                bool past_caches)
-      : table_(table),
-        lookup_(lookup),
-        kernels_(kernels),
-        past_caches_(past_caches),
-        memory_(FoundRowsOfThread()) {}
+      : table_(table), lookup_(lookup), kernels_(kernels), past_caches_(past_caches) {}
 
   BagFault Run(const BagBlock& block) {
     if (lookup_.bags.weights != nullptr) return RunAs<true>(block);
@@ -94,7 +104,7 @@ class BlockPooling {
   }
 
   // Pools the plain bags that the block begins with. Returns the bag after them.
-  int64_t AfterPlain(const BagBlock& block) const {
+  int64_t AfterPlain(const BagBlock& block) {
     const Bags& bags = lookup_.bags;
     if (!MayBePlain(bags) || table_.data.size() != 1) return block.begin;
     const char* const data = static_cast<const char*>(table_.data[0]);
@@ -107,13 +117,12 @@ class BlockPooling {
       span.num_bags = std::min(bags_at_once, block.end - span.first_bag);
       span.begin = span.end;
       span.end = bags.End(span.first_bag + span.num_bags);
-      while (static_cast<int64_t>(memory_->rows.size()) < span.end - span.begin) memory_->Double();
-      const void** const rows = memory_->rows.data();
-      const bool is_plain =
-          ForEachPlainId(bags, span, table_.shards.num_rows(), memory_->offsets.data(),
-                         [&](int64_t k, int64_t, uint64_t id) {
-                           rows[k] = data + (id < num_rows ? id : 0) * row_bytes;
-                         });
+      while (memory_.capacity() < span.end - span.begin) memory_.Double();
+      const void** const rows = memory_.rows();
+      const bool is_plain = ForEachPlainId(bags, span, table_.shards.num_rows(), memory_.offsets(),
+                                           [&](int64_t k, int64_t, uint64_t id) {
+                                             rows[k] = data + (id < num_rows ? id : 0) * row_bytes;
+                                           });
       if (!is_plain) return span.first_bag;
       Pool(span.first_bag + span.num_bags, span.num_bags);
     }
@@ -129,10 +138,10 @@ class BlockPooling {
     const char* const data = static_cast<const char*>(table_.data[0]);
     const uint64_t num_rows = static_cast<uint64_t>(table_.shards.num_rows());
     const int64_t row_bytes = table_.dim * ByteSize(table_.type);
-    const void** rows = memory_->rows.data();
-    float* weights = memory_->weights.data();
-    int64_t* const offsets = memory_->offsets.data();
-    int64_t capacity = static_cast<int64_t>(memory_->rows.size());
+    const void** rows = memory_.rows();
+    float* weights = memory_.weights();
+    int64_t* const offsets = memory_.offsets();
+    int64_t capacity = memory_.capacity();
     int64_t count = 0;
     int64_t bags = 0;
     offsets[0] = 0;
@@ -140,9 +149,9 @@ class BlockPooling {
         lookup_.bags, block.begin, block.end, &fault.bag,
         [&](int64_t bag, int64_t, int64_t id, float weight) {
           if (count == capacity) {
-            memory_->Double();
-            rows = memory_->rows.data();
-            weights = memory_->weights.data();
+            memory_.Double();
+            rows = memory_.rows();
+            weights = memory_.weights();
             capacity *= 2;
           }
           if (is_whole && static_cast<uint64_t>(id) < num_rows) {
@@ -178,12 +187,12 @@ class BlockPooling {
   }
 
   // Pools the rows found, which are of the `bags` bags before `end_bag`.
-  void Pool(int64_t end_bag, int64_t bags) const {
+  void Pool(int64_t end_bag, int64_t bags) {
     PoolBlock block;
-    block.rows = memory_->rows.data();
-    block.offsets = memory_->offsets.data();
+    block.rows = memory_.rows();
+    block.offsets = memory_.offsets();
     block.num_bags = bags;
-    block.weights = lookup_.bags.weights == nullptr ? nullptr : memory_->weights.data();
+    block.weights = lookup_.bags.weights == nullptr ? nullptr : memory_.weights();
     block.dim = table_.dim;
     block.type = table_.type;
     block.combiner = lookup_.bags.combiner;
@@ -197,7 +206,7 @@ class BlockPooling {
   const Lookup& lookup_;
   const RowKernels& kernels_;
   const bool past_caches_;
-  FoundRows* const memory_;
+  FoundRows memory_;
 };
 
 // How much work the bags before `bag` are.
@@ -273,6 +282,7 @@ std::vector<BagBlock> BlocksOf(const std::vector<const Bags*>& lookups,
 
 BagFault GroupLookup(const std::vector<Table>& tables, const std::vector<Lookup>& lookups,
                      const RowKernels& kernels, Parallel* parallel) {
+  ScratchPool::OfProcess()->BeginCall();
   const BagFault fault = PoolAll(tables, lookups, kernels, parallel);
   if (!fault.MayBeOfOrder()) return fault;
   return PoolAll(tables, InBagOrder<Lookup>(lookups).in_order(), kernels, parallel);

@@ -1,15 +1,14 @@
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "lookup/buffer_shelf.h"
 #include "lookup/device_threads.h"
 #include "lookup/group_gradient.h"
 #include "lookup/group_inputs.h"
 #include "lookup/group_lookup.h"
 #include "lookup/pooled_rows.h"
 #include "lookup/variable_tables.h"
+#include "scratch/scratch_pool.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/lib/core/errors.h"
 
@@ -66,6 +65,9 @@ class GroupKernel : public OpKernel {
 
  protected:
   GroupAttrs attrs_;
+
+ private:
+  ScratchUser scratch_;
 };
 
 class GroupLookupKernel : public GroupKernel {
@@ -106,14 +108,12 @@ class GroupGradKernel : public GroupKernel {
     std::vector<int64_t> table_rows;
     OP_REQUIRES_OK(ctx, ReadTables(ctx, inputs, &tables, &lookups, &table_rows));
     DeviceThreads threads(ctx);
-    std::unique_ptr<GroupGradient::Buffers> buffers = shelf_.Take();
-    GroupGradient gradient(tables, lookups, BestRowKernels(), &threads, buffers.get());
+    GroupGradient gradient(tables, lookups, BestRowKernels(), &threads);
     const BagFault fault = gradient.Sort();
     OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, table_rows, name()));
     std::vector<std::vector<GroupGradient::ShardSums>> sums(tables.size());
     OP_REQUIRES_OK(ctx, Allocate(ctx, tables, gradient, &sums));
     gradient.SumRows(sums);
-    shelf_.PutBack(std::move(buffers));
   }
 
  private:
@@ -178,8 +178,6 @@ class GroupGradKernel : public GroupKernel {
     }
     return Status();
   }
-
-  BufferShelf<GroupGradient::Buffers> shelf_;
 };
 
 class GroupWeightsGradKernel : public GroupKernel {

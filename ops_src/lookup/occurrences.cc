@@ -18,11 +18,6 @@ constexpr int64_t kSamples = 512;
 // Of a second-level cache, where gradients pass as well.
 constexpr int64_t kMostSumBytes = 256 << 10;
 
-template <typename T>
-void Grow(int64_t size, std::vector<T>* buffer) {
-  if (static_cast<int64_t>(buffer->size()) < size) buffer->resize(size);
-}
-
 int64_t IdAt(const Bags& bags, int64_t k) {
   if (bags.wide_ids) return static_cast<const int64_t*>(bags.ids)[k];
   return static_cast<const int32_t*>(bags.ids)[k];
@@ -94,7 +89,10 @@ class SortedOccurrences::Collector {
     }
   }
 
-  // Gives the buffers their sizes, before the lookups are read.
+  // One more than can be kept: a word is written before it is known to be in the range.
+  int64_t most_words() const { return most_ids_ + 1; }
+
+  // Makes room, before the lookups are read.
   void Prepare() {
     SortedOccurrences& into = *into_;
     const int64_t payloads = weighted_ ? most_ids_ : num_bags_;
@@ -105,11 +103,10 @@ class SortedOccurrences::Collector {
     into.has_rows_ = weighted_ || num_lookups_ > 1;
     into.has_divisors_ = weighted_;
     into.has_scales_ = weighted_ || scaled_;
-    // One more than can be kept: a word is written before it is known to be in the range.
-    Grow(most_ids_ + 1, &into.sorted_);
-    if (into.has_rows_) Grow(payloads, &into.rows_);
-    if (into.has_divisors_) Grow(payloads, &into.divisors_);
-    if (into.has_scales_) Grow(payloads, &into.scales_);
+    into.sorted_.Reserve(most_words());
+    if (into.has_rows_) into.rows_.Reserve(payloads);
+    if (into.has_divisors_) into.divisors_.Reserve(payloads);
+    if (into.has_scales_) into.scales_.Reserve(payloads);
   }
 
   bool Add(const PooledGradient& lookup, BagFault* fault) {
@@ -136,7 +133,7 @@ class SortedOccurrences::Collector {
     const uint64_t first_payload = static_cast<uint64_t>(next_payload_);
     uint64_t* const words = into_->sorted_.data();
     size_t count = into_->count_;
-    Grow(bags.num_bags + 1, &into_->ends_);
+    into_->ends_.Reserve(bags.num_bags + 1);
     const BagSpan all = {0, bags.num_bags, 0, bags.num_ids};
     const bool is_plain =
         ForEachPlainId(bags, all, table_.shards.num_rows(), into_->ends_.data(),
@@ -280,7 +277,7 @@ BagFault SortedOccurrences::CollectFrom(const std::vector<PooledGradient>& looku
   collector.Prepare();
   BagFault fault;
   const int key_bits = BitsFor(static_cast<uint64_t>(table.shards.num_rows()));
-  if (key_bits + payload_bits_ > 64 || sorted_.size() > UINT32_MAX) {
+  if (key_bits + payload_bits_ > 64 || collector.most_words() > UINT32_MAX) {
     fault.kind = BagFault::kTooMany;
     return fault;
   }
@@ -304,7 +301,8 @@ bool SortedOccurrences::SumByKey(const KeyRange& range, const RowKernels& kernel
   for (size_t i = 0; i < count_; ++i) keys_.Add(sorted_[i] >> payload_bits_);
   const int64_t num_keys = keys_.Rank();
   if (num_keys * dim_ * static_cast<int64_t>(sizeof(float)) > kMostSumBytes) return false;
-  sums_.assign(num_keys * dim_, -0.0f);  // the one number to which adding changes no bit
+  sums_.Reserve(num_keys * dim_);
+  std::fill_n(sums_.data(), num_keys * dim_, -0.0f);  // to which adding changes no bit
   kernels.add_to_rows(All(), keys_.set(), sums_.data());
   const int bits = BitsFor(num_keys);
   keys_.ForEach([&](uint64_t key, int64_t rank) { sorted_[rank] = key << bits | rank; });
@@ -335,11 +333,11 @@ Occurrences SortedOccurrences::Between(int64_t begin, int64_t end) const {
   const auto below = [this](uint64_t word, int64_t key) {
     return static_cast<int64_t>(word >> payload_bits_) < key;
   };
-  const auto all_end = sorted_.begin() + count_;
-  const auto first = std::lower_bound(sorted_.begin(), all_end, begin, below);
-  const auto last = std::lower_bound(first, all_end, end, below);
+  const uint64_t* const all_end = sorted_.data() + count_;
+  const uint64_t* const first = std::lower_bound(sorted_.data(), all_end, begin, below);
+  const uint64_t* const last = std::lower_bound(first, all_end, end, below);
   Occurrences found = All();
-  found.sorted += first - sorted_.begin();
+  found.sorted = first;
   found.count = last - first;
   return found;
 }

@@ -2,7 +2,6 @@
 #define GRAPH_OPT_LOOKUP_OCCURRENCES_H_
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "lookup/bag_order.h"
@@ -11,6 +10,7 @@
 #include "lookup/parallel.h"
 #include "lookup/table_shards.h"
 #include "rows/row_kernels.h"
+#include "scratch/scratch_array.h"
 
 namespace graph_opt {
 
@@ -45,7 +45,7 @@ std::vector<KeyRange> KeyRangesOf(const std::vector<GradientTable>& tables,
 // lookups and ids. Where it is cheaper, those of one row are summed already, in the same order.
 class SortedOccurrences {
  public:
-  // Reads the ids of all lookups of the range's table. Buffers of an earlier call are used again.
+  // Reads the ids of all lookups of the range's table.
   BagFault Collect(const KeyRange& range, const GradientTable& table,
                    InBagOrder<PooledGradient>* lookups, const RowKernels& kernels);
 
@@ -63,8 +63,8 @@ class SortedOccurrences {
   Occurrences All() const;
   bool SumByKey(const KeyRange& range, const RowKernels& kernels);
 
-  std::vector<uint64_t> sorted_;
-  std::vector<uint64_t> scratch_;
+  ScratchArray<uint64_t> sorted_;
+  ScratchArray<uint64_t> scratch_;
   size_t count_ = 0;
   int payload_bits_ = 0;
   RowType type_ = RowType::kFloat;
@@ -74,12 +74,12 @@ class SortedOccurrences {
   bool has_rows_ = false;
   bool has_divisors_ = false;
   bool has_scales_ = false;
-  std::vector<int64_t> ends_;  // of bags
-  std::vector<const void*> rows_;
-  std::vector<float> divisors_;
-  std::vector<float> scales_;
+  ScratchArray<int64_t> ends_;  // of bags
+  ScratchArray<const void*> rows_;
+  ScratchArray<float> divisors_;
+  ScratchArray<float> scales_;
   DenseKeys keys_;
-  std::vector<float> sums_;
+  ScratchArray<float> sums_;
 };
 
 }  // namespace graph_opt

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
+
+#include "scratch/scratch_array.h"
 
 namespace graph_opt {
 
@@ -14,15 +15,15 @@ inline int BitsFor(uint64_t count) {
   return bits;
 }
 
-// Sorts `words` by bits [low, high); the order of equal ones stays. `scratch` grows to their size;
-// the two may change places.
-inline void RadixSort(int low, int high, std::vector<uint64_t>* words,
-                      std::vector<uint64_t>* scratch, size_t count) {
+// Sorts the first `count` of `words` by bits [low, high); the order of equal ones stays. `scratch`
+// gets room for as many; the two may change places.
+inline void RadixSort(int low, int high, ScratchArray<uint64_t>* words,
+                      ScratchArray<uint64_t>* scratch, size_t count) {
   constexpr size_t kFewWords = 192;   // below, clearing the histograms costs more than comparing
   constexpr int kMostDigitBits = 11;  // 2048 counters of 4 bytes, a quarter of the L1 cache
   constexpr int kMostPasses = 6;      // of 64 bits
   if (count < kFewWords) {
-    std::stable_sort(words->begin(), words->begin() + count,
+    std::stable_sort(words->data(), words->data() + count,
                      [low](uint64_t a, uint64_t b) { return (a >> low) < (b >> low); });
     return;
   }
@@ -31,7 +32,7 @@ inline void RadixSort(int low, int high, std::vector<uint64_t>* words,
   const int passes = (bits + kMostDigitBits - 1) / kMostDigitBits;
   const int digit_bits = (bits + passes - 1) / passes;
   const uint64_t mask = (uint64_t{1} << digit_bits) - 1;
-  if (scratch->size() < count) scratch->resize(words->size());
+  scratch->Reserve(static_cast<int64_t>(count));
   uint32_t counts[kMostPasses][1 << kMostDigitBits];
   for (int pass = 0; pass < passes; ++pass) std::fill_n(counts[pass], mask + 1, 0u);
   for (size_t i = 0; i < count; ++i) {
@@ -50,7 +51,7 @@ inline void RadixSort(int low, int high, std::vector<uint64_t>* words,
     const uint64_t* const from = words->data();
     uint64_t* const to = scratch->data();
     for (size_t i = 0; i < count; ++i) to[starts[(from[i] >> shift) & mask]++] = from[i];
-    words->swap(*scratch);
+    words->Swap(scratch);
   }
 }
 

@@ -1,9 +1,7 @@
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <vector>
 
-#include "lookup/buffer_shelf.h"
 #include "lookup/device_threads.h"
 #include "lookup/group_gradient.h"
 #include "lookup/pooled_rows.h"
@@ -33,15 +31,15 @@ class GroupPackGradientsKernel : public SendingKernel {
     std::vector<GradientTable> tables = Tables(&table_rows);
     for (int t = 0; t < attrs_.num_tables(); ++t) tables[t].dim = dims[t];
     DeviceThreads threads(ctx);
-    std::unique_ptr<Buffers> buffers = shelf_.Take();
     const Parts parts = Part(tables, lookups);
-    GroupGradient gradient(tables, parts.by_rows, BestRowKernels(), &threads, &buffers->rows);
+    GroupGradient gradient(tables, parts.by_rows, BestRowKernels(), &threads);
+    std::vector<BagPacking> bags;
     const BagFault of_rows = gradient.Sort();
-    const BagFault of_bags = ReadBags(tables, lookups, parts, &threads, &buffers->bags);
+    const BagFault of_bags = ReadBags(tables, lookups, parts, &threads, &bags);
     OP_REQUIRES_OK(ctx, FaultStatus(FirstOf(of_rows, of_bags, parts), attrs_, table_rows, name()));
     Learn(parts, gradient);
     std::vector<std::vector<UpdateBlock>> blocks(attrs_.num_tables());
-    OP_REQUIRES_OK(ctx, Allocate(ctx, gradient, dims, parts, buffers->bags, &blocks));
+    OP_REQUIRES_OK(ctx, Allocate(ctx, gradient, dims, parts, bags, &blocks));
     std::vector<std::vector<GroupGradient::ShardSums>> sums(tables.size());
     std::vector<int64_t*> words(tables.size());
     for (int t = 0; t < attrs_.num_tables(); ++t) {
@@ -49,14 +47,11 @@ class GroupPackGradientsKernel : public SendingKernel {
       for (const UpdateBlock& block : blocks[t]) sums[t].push_back({block.rows, block.values});
     }
     gradient.SumRows(sums);
-    WriteBags(parts, buffers->bags, words, &threads);
+    WriteBags(parts, bags, words, &threads);
     CopyGradients(lookups, parts, blocks, &threads);
-    shelf_.PutBack(std::move(buffers));
   }
 
  private:
-  using Buffers = SendBuffers<GroupGradient::Buffers>;
-
   // `blocks[table]` are those of the table's shards.
   Status Allocate(OpKernelContext* ctx, const GroupGradient& gradient,
                   const std::vector<int64_t>& dims, const Parts& parts,
@@ -120,8 +115,6 @@ class GroupPackGradientsKernel : public SendingKernel {
       }
     });
   }
-
-  BufferShelf<Buffers> shelf_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("GroupEmbeddingPackGradients").Device(tensorflow::DEVICE_CPU),

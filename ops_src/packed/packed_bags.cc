@@ -28,44 +28,50 @@ int64_t* FillUp(int64_t* words, int64_t count, int64_t bytes) {
 }
 
 template <typename Narrow>
-void Narrowed(const std::vector<int32_t>& numbers, int64_t* words) {
-  Narrow* const narrow = reinterpret_cast<Narrow*>(words);
-  for (size_t i = 0; i < numbers.size(); ++i) narrow[i] = static_cast<Narrow>(numbers[i]);
+void Narrowed(const int32_t* numbers, int64_t count, int64_t* words) {
+  char* const to = reinterpret_cast<char*>(words);
+  for (int64_t i = 0; i < count; ++i) {
+    const Narrow narrow = static_cast<Narrow>(numbers[i]);
+    std::memcpy(to + i * sizeof(narrow), &narrow, sizeof(narrow));
+  }
 }
 
 // Returns the end of what it wrote.
-int64_t* WriteNumbers(const std::vector<int32_t>& numbers, int bytes, int64_t* words) {
-  if (bytes == 1) Narrowed<uint8_t>(numbers, words);
-  if (bytes == 2) Narrowed<uint16_t>(numbers, words);
-  if (bytes == 4) Narrowed<uint32_t>(numbers, words);
-  return FillUp(words, static_cast<int64_t>(numbers.size()), bytes);
+int64_t* WriteNumbers(const int32_t* numbers, int64_t count, int bytes, int64_t* words) {
+  if (bytes == 1) Narrowed<uint8_t>(numbers, count, words);
+  if (bytes == 2) Narrowed<uint16_t>(numbers, count, words);
+  if (bytes == 4) Narrowed<uint32_t>(numbers, count, words);
+  return FillUp(words, count, bytes);
 }
 
 template <typename Narrow>
-void Widened(const int64_t* words, int64_t count, std::vector<int32_t>* numbers) {
-  const Narrow* const narrow = reinterpret_cast<const Narrow*>(words);
-  numbers->assign(narrow, narrow + count);
+void Widened(const int64_t* words, int64_t count, int32_t* numbers) {
+  const char* const from = reinterpret_cast<const char*>(words);
+  for (int64_t i = 0; i < count; ++i) {
+    Narrow narrow;
+    std::memcpy(&narrow, from + i * sizeof(narrow), sizeof(narrow));
+    numbers[i] = static_cast<int32_t>(narrow);
+  }
 }
 
-void ReadNumbers(const int64_t* words, int64_t count, int bytes, std::vector<int32_t>* numbers) {
+void ReadNumbers(const int64_t* words, int64_t count, int bytes, int32_t* numbers) {
   if (bytes == 1) Widened<uint8_t>(words, count, numbers);
   if (bytes == 2) Widened<uint16_t>(words, count, numbers);
   if (bytes == 4) Widened<uint32_t>(words, count, numbers);
 }
 
 // The bag of each id, from the number of ids in each. False where they are not `num_ids`.
-bool NumberBags(const std::vector<int32_t>& lengths, int64_t num_ids,
-                std::vector<int64_t>* positions) {
-  positions->assign(num_ids + 1, 0);
+bool NumberBags(const int32_t* lengths, int64_t num_bags, int64_t num_ids, int64_t* positions) {
+  std::fill_n(positions, num_ids + 1, int64_t{0});
   int64_t begin = 0;
-  for (size_t bag = 0; bag + 1 < lengths.size(); ++bag) {
+  for (int64_t bag = 0; bag + 1 < num_bags; ++bag) {
     begin += static_cast<uint32_t>(lengths[bag]);
     if (begin > num_ids) return false;
-    ++(*positions)[begin];  // the next bag begins here
+    ++positions[begin];  // the next bag begins here
   }
-  if (!lengths.empty()) begin += static_cast<uint32_t>(lengths.back());
+  if (num_bags > 0) begin += static_cast<uint32_t>(lengths[num_bags - 1]);
   if (begin != num_ids) return false;
-  for (int64_t k = 0; k < num_ids; ++k) (*positions)[k + 1] += (*positions)[k];
+  for (int64_t k = 0; k < num_ids; ++k) positions[k + 1] += positions[k];
   return true;
 }
 
@@ -79,6 +85,7 @@ BagFault BagPacking::Read(const Bags& bags, int64_t num_rows) {
   filled_id_ = bags.filled_id;
   weighted_ = bags.weights != nullptr;
   has_empty_bag_ = false;
+  num_bags_ = num_ids_ = 0;
   const BagFault fault = ReadAnyOrder(bags, num_rows);
   if (!has_empty_bag_) default_id_ = filled_id_ = -1;
   return fault;
@@ -101,9 +108,9 @@ BagFault BagPacking::ReadAnyOrder(const Bags& bags, int64_t num_rows) {
 // False where bags are not plain.
 bool BagPacking::ReadPlain(const Bags& bags, int64_t num_rows) {
   if (!MayBePlain(bags)) return false;
-  lengths_.resize(bags.num_bags);
-  ids_.resize(bags.num_ids);
-  ends_.resize(bags.num_bags + 1);
+  lengths_.Reserve(bags.num_bags);
+  ids_.Reserve(bags.num_ids);
+  ends_.Reserve(bags.num_bags + 1);
   int32_t* const ids = ids_.data();
   uint64_t greatest_id = 0;
   const BagSpan all = {0, bags.num_bags, 0, bags.num_ids};
@@ -113,6 +120,8 @@ bool BagPacking::ReadPlain(const Bags& bags, int64_t num_rows) {
         greatest_id = std::max(greatest_id, id);
       });
   if (!is_plain) return false;
+  num_bags_ = bags.num_bags;
+  num_ids_ = bags.num_ids;
   greatest_id_ = static_cast<int32_t>(greatest_id);
   most_in_bag_ = 0;
   for (int64_t bag = 0; bag < bags.num_bags; ++bag) {
@@ -125,9 +134,9 @@ bool BagPacking::ReadPlain(const Bags& bags, int64_t num_rows) {
 
 BagFault BagPacking::ReadInOrder(const Bags& bags, int64_t num_rows) {
   BagFault fault;
-  lengths_.resize(bags.num_bags);
-  ids_.resize(bags.num_ids);
-  weights_.resize(weighted_ ? bags.num_ids : 0);
+  lengths_.Reserve(bags.num_bags);
+  ids_.Reserve(bags.num_ids);
+  if (weighted_) weights_.Reserve(bags.num_ids);
   int32_t* const ids = ids_.data();
   float* const weights = weights_.data();
   const bool weighted = weighted_;
@@ -162,33 +171,31 @@ BagFault BagPacking::ReadInOrder(const Bags& bags, int64_t num_rows) {
       });
   if (fault.kind == BagFault::kNone && !in_order) fault.kind = BagFault::kPositionsOutOfOrder;
   has_empty_bag_ = has_empty_bag;
-  ids_.resize(count);
-  if (weighted_) weights_.resize(count);
+  num_bags_ = bags.num_bags;
+  num_ids_ = count;
   most_in_bag_ = most_in_bag;
   greatest_id_ = greatest_id;
   return fault;
 }
 
 int64_t BagPacking::num_words() const {
-  const int64_t num_ids = static_cast<int64_t>(ids_.size());
-  return kBagHeaderWords + WordsOf(static_cast<int64_t>(lengths_.size()), BytesFor(most_in_bag_)) +
-         WordsOf(num_ids, BytesFor(greatest_id_)) + (weighted_ ? WordsOf(num_ids, 4) : 0);
+  return kBagHeaderWords + WordsOf(num_bags_, BytesFor(most_in_bag_)) +
+         WordsOf(num_ids_, BytesFor(greatest_id_)) + (weighted_ ? WordsOf(num_ids_, 4) : 0);
 }
 
 int64_t* BagPacking::Write(int64_t* words) const {
-  const int64_t num_ids = static_cast<int64_t>(ids_.size());
   const int length_bytes = BytesFor(most_in_bag_);
   const int id_bytes = BytesFor(greatest_id_);
-  *words++ = static_cast<int64_t>(lengths_.size());
-  *words++ = num_ids;
+  *words++ = num_bags_;
+  *words++ = num_ids_;
   *words++ = default_id_;
   *words++ = filled_id_;
   *words++ = static_cast<int64_t>(combiner_) << 24 | length_bytes << 16 | id_bytes << 8 | weighted_;
-  words = WriteNumbers(lengths_, length_bytes, words);
-  words = WriteNumbers(ids_, id_bytes, words);
-  if (!weighted_ || num_ids == 0) return words;
-  std::memcpy(words, weights_.data(), num_ids * sizeof(float));
-  return FillUp(words, num_ids, sizeof(float));
+  words = WriteNumbers(lengths_.data(), num_bags_, length_bytes, words);
+  words = WriteNumbers(ids_.data(), num_ids_, id_bytes, words);
+  if (!weighted_ || num_ids_ == 0) return words;
+  std::memcpy(words, weights_.data(), num_ids_ * sizeof(float));
+  return FillUp(words, num_ids_, sizeof(float));
 }
 
 bool FindPackedBags(const int64_t** words, const int64_t* end, PackedBags* packed) {
@@ -220,17 +227,29 @@ bool FindPackedBags(const int64_t** words, const int64_t* end, PackedBags* packe
 }
 
 bool Unpack(const PackedBags& packed, UnpackedBags* unpacked) {
-  ReadNumbers(packed.lengths, packed.num_bags, packed.length_bytes, &unpacked->ids);
-  if (!NumberBags(unpacked->ids, packed.num_ids, &unpacked->positions)) return false;
-  ReadNumbers(packed.ids, packed.num_ids, packed.id_bytes, &unpacked->ids);
+  unpacked->ids.Reserve(std::max(packed.num_bags, packed.num_ids));
+  unpacked->positions.Reserve(packed.num_ids + 1);
+  int32_t* const numbers = unpacked->ids.data();
+  ReadNumbers(packed.lengths, packed.num_bags, packed.length_bytes, numbers);
+  if (!NumberBags(numbers, packed.num_bags, packed.num_ids, unpacked->positions.data())) {
+    return false;
+  }
+  ReadNumbers(packed.ids, packed.num_ids, packed.id_bytes, numbers);
   Bags& bags = unpacked->bags;
   bags.layout = Bags::kSparse;
   bags.wide_ids = false;
-  bags.ids = unpacked->ids.data();
+  bags.ids = numbers;
   bags.num_ids = packed.num_ids;
   bags.positions = unpacked->positions.data();
   bags.num_bags = packed.num_bags;
-  bags.weights = reinterpret_cast<const float*>(packed.weights);
+  bags.weights = nullptr;
+  if (packed.weights != nullptr) {
+    unpacked->weights.Reserve(std::max<int64_t>(packed.num_ids, 1));
+    if (packed.num_ids > 0) {
+      std::memcpy(unpacked->weights.data(), packed.weights, packed.num_ids * sizeof(float));
+    }
+    bags.weights = unpacked->weights.data();
+  }
   bags.safe = false;  // what is dropped is not among them
   bags.default_id = packed.default_id;
   bags.filled_id = packed.filled_id;
@@ -241,8 +260,10 @@ bool Unpack(const PackedBags& packed, UnpackedBags* unpacked) {
 int64_t RowOutside(const UnpackedBags& unpacked, int64_t num_rows) {
   const uint64_t rows = static_cast<uint64_t>(num_rows);
   uint64_t greatest = 0;  // a negative id is a great one
-  for (int64_t id : unpacked.ids) greatest = std::max(greatest, static_cast<uint64_t>(id));
-  if (!unpacked.ids.empty() && greatest >= rows) return static_cast<uint32_t>(greatest);
+  for (int64_t k = 0; k < unpacked.bags.num_ids; ++k) {
+    greatest = std::max(greatest, static_cast<uint64_t>(int64_t{unpacked.ids[k]}));
+  }
+  if (unpacked.bags.num_ids > 0 && greatest >= rows) return static_cast<uint32_t>(greatest);
   if (unpacked.bags.default_id >= num_rows) return unpacked.bags.default_id;
   return unpacked.bags.filled_id >= num_rows ? unpacked.bags.filled_id : -1;
 }

@@ -2,9 +2,9 @@
 #define GRAPH_OPT_PACKED_PACKED_BAGS_H_
 
 #include <cstdint>
-#include <vector>
 
 #include "lookup/bags.h"
+#include "scratch/scratch_array.h"
 
 namespace graph_opt {
 
@@ -21,7 +21,7 @@ constexpr int64_t kBagHeaderWords = 5;
 // Packs the bags of one lookup.
 class BagPacking {
  public:
-  // Reads the bags of a table of `num_rows` rows, at most 2^31 - 1. Memory is used again.
+  // Reads the bags of a table of `num_rows` rows, at most 2^31 - 1.
   BagFault Read(const Bags& bags, int64_t num_rows);
 
   int64_t num_words() const;
@@ -41,10 +41,12 @@ class BagPacking {
   bool has_empty_bag_ = false;
   int32_t most_in_bag_ = 0;
   int32_t greatest_id_ = 0;
-  std::vector<int32_t> lengths_;
-  std::vector<int64_t> ends_;  // of bags
-  std::vector<int32_t> ids_;
-  std::vector<float> weights_;
+  int64_t num_bags_ = 0;
+  int64_t num_ids_ = 0;  // that are packed
+  ScratchArray<int32_t> lengths_;
+  ScratchArray<int64_t> ends_;  // of bags
+  ScratchArray<int32_t> ids_;
+  ScratchArray<float> weights_;
 };
 
 // Where the parts of packed bags are.
@@ -68,8 +70,9 @@ bool FindPackedBags(const int64_t** words, const int64_t* end, PackedBags* packe
 // Bags as lookups take them.
 struct UnpackedBags {
   Bags bags;
-  std::vector<int64_t> positions;
-  std::vector<int32_t> ids;
+  ScratchArray<int64_t> positions;
+  ScratchArray<int32_t> ids;
+  ScratchArray<float> weights;
 };
 
 // False where the ids in bags are not as many as there are ids.

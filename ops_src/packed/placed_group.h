@@ -8,6 +8,7 @@
 #include "lookup/group_inputs.h"
 #include "packed/packed_bags.h"
 #include "packed/server_pooling.h"
+#include "scratch/scratch_pool.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace graph_opt {
@@ -56,13 +57,6 @@ class SendingKernel : public PlacedGroupKernel {
     std::vector<int> row_places;          // where they are among all
   };
 
-  // Memory that is used again by the next call.
-  template <typename RowBuffers>
-  struct SendBuffers {
-    RowBuffers rows;
-    std::vector<BagPacking> bags;  // of each lookup
-  };
-
   Parts Part(const std::vector<GradientTable>& tables, const std::vector<PooledGradient>& lookups);
 
   // The first fault of two, `of_rows` being one of `by_rows`.
@@ -93,6 +87,7 @@ class SendingKernel : public PlacedGroupKernel {
 
  private:
   std::unique_ptr<ServerPooling> pooling_;
+  ScratchUser scratch_;
 };
 
 }  // namespace graph_opt

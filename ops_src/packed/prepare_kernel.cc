@@ -1,7 +1,5 @@
-#include <memory>
 #include <vector>
 
-#include "lookup/buffer_shelf.h"
 #include "lookup/device_threads.h"
 #include "packed/placed_group.h"
 #include "packed/row_request.h"
@@ -40,26 +38,23 @@ class GroupPrepareKernel : public SendingKernel {
       lookups[i].table = attrs_.lookup_tables[i];
     }
     DeviceThreads threads(ctx);
-    std::unique_ptr<Buffers> buffers = shelf_.Take();
     const Parts parts = Part(tables, lookups);
-    UniqueRows unique(tables, parts.by_rows, &threads, &buffers->rows);
+    UniqueRows unique(tables, parts.by_rows, &threads);
+    std::vector<BagPacking> bags;
     const BagFault of_rows = unique.Find();
-    const BagFault of_bags = ReadBags(tables, lookups, parts, &threads, &buffers->bags);
+    const BagFault of_bags = ReadBags(tables, lookups, parts, &threads, &bags);
     OP_REQUIRES_OK(ctx, FaultStatus(FirstOf(of_rows, of_bags, parts), attrs_, table_rows, name()));
     Learn(parts, unique);
     Requests requests(attrs_.num_tables());
     Tensor* inverse = nullptr;
-    OP_REQUIRES_OK(ctx, AllocateRequests(ctx, unique, parts, buffers->bags, &requests));
+    OP_REQUIRES_OK(ctx, AllocateRequests(ctx, unique, parts, bags, &requests));
     OP_REQUIRES_OK(
         ctx, ctx->allocate_output(num_servers(), TensorShape({unique.inverse_size()}), &inverse));
     unique.Write(requests.rows, inverse->flat<tensorflow::int32>().data());
-    WriteBags(parts, buffers->bags, requests.bags, &threads);
-    shelf_.PutBack(std::move(buffers));
+    WriteBags(parts, bags, requests.bags, &threads);
   }
 
  private:
-  using Buffers = SendBuffers<UniqueRows::Buffers>;
-
   // Where rows and bags of each table go.
   struct Requests {
     explicit Requests(int num_tables) : rows(num_tables), bags(num_tables) {}
@@ -103,7 +98,6 @@ class GroupPrepareKernel : public SendingKernel {
   }
 
   std::vector<int64_t> widths_;
-  BufferShelf<Buffers> shelf_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("GroupEmbeddingPrepare").Device(tensorflow::DEVICE_CPU),

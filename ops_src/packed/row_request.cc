@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <numeric>
 #include <utility>
 
 #include "packed/shard_blocks.h"
@@ -20,47 +21,37 @@ std::string RowText(int64_t row, const std::vector<ServedShard>& shards, size_t 
          ", which has " + std::to_string(shards[shard].num_rows) + " rows";
 }
 
-// Copies rows through the row kernels, which fetch ahead: bags of one row each.
-class RowCopies {
- public:
-  RowCopies() : rows_(kRowsAtOnce), offsets_(kRowsAtOnce + 1) {
-    for (int64_t i = 0; i <= kRowsAtOnce; ++i) offsets_[i] = i;
-  }
+constexpr int64_t kRowsAtOnce = 1024;
 
-  // Returns the place of the first row that the shard does not have, or `end`.
-  int64_t Run(const ServedShard& shard, const int64_t* rows, int64_t begin, int64_t end,
-              RowType type, const RowKernels& kernels, char* packed) {
-    const int64_t row_bytes = shard.dim * ByteSize(type);
-    const uint64_t num_rows = static_cast<uint64_t>(shard.num_rows);
-    for (int64_t at = begin; at < end; at += kRowsAtOnce) {
-      const int64_t count = std::min(kRowsAtOnce, end - at);
-      for (int64_t i = 0; i < count; ++i) {
-        const int64_t row = rows[at + i];
-        if (static_cast<uint64_t>(row) >= num_rows) return at + i;
-        rows_[i] = static_cast<const char*>(shard.data) + row * row_bytes;
-      }
-      PoolBlock block = {};
-      block.rows = rows_.data();
-      block.offsets = offsets_.data();
-      block.num_bags = count;
-      block.dim = shard.dim;
-      block.type = type;
-      block.combiner = Combiner::kSum;
-      block.pooled = packed + at * row_bytes;
-      block.pooled_stride = shard.dim;
-      kernels.pool(block);
+// Copies the rows of a block through the row kernels, which fetch ahead: bags of one row each.
+// Returns the place of the first row that the shard does not have, or the block's end.
+int64_t CopyBlock(const ServedShard& shard, const int64_t* rows, const ShardBlock& block,
+                  RowType type, const RowKernels& kernels, char* packed) {
+  const int64_t row_bytes = shard.dim * ByteSize(type);
+  const uint64_t num_rows = static_cast<uint64_t>(shard.num_rows);
+  const void* found[kRowsAtOnce];
+  int64_t offsets[kRowsAtOnce + 1];
+  std::iota(offsets, offsets + std::min(kRowsAtOnce, block.end - block.begin) + 1, int64_t{0});
+  for (int64_t at = block.begin; at < block.end; at += kRowsAtOnce) {
+    const int64_t count = std::min(kRowsAtOnce, block.end - at);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t row = rows[at + i];
+      if (static_cast<uint64_t>(row) >= num_rows) return at + i;
+      found[i] = static_cast<const char*>(shard.data) + row * row_bytes;
     }
-    return end;
+    PoolBlock copied = {};
+    copied.rows = found;
+    copied.offsets = offsets;
+    copied.num_bags = count;
+    copied.dim = shard.dim;
+    copied.type = type;
+    copied.combiner = Combiner::kSum;
+    copied.pooled = packed + at * row_bytes;
+    copied.pooled_stride = shard.dim;
+    kernels.pool(copied);
   }
-
- private:
-  static constexpr int64_t kRowsAtOnce = 1024;
-
-  std::vector<const void*> rows_;
-  std::vector<int64_t> offsets_;
-};
-
-constexpr int64_t RowCopies::kRowsAtOnce;
+  return block.end;
+}
 
 // Finds the bags of `lookups` lookups, which fill the words.
 bool FindAllPackedBags(int64_t lookups, const int64_t* words, const int64_t* end,
@@ -89,10 +80,9 @@ std::string CopyRows(const std::vector<ServedShard>& shards,
   std::mutex mutex;
   std::pair<int64_t, int64_t> bad(static_cast<int64_t>(shards.size()), 0);  // shard and place
   parallel->Run(static_cast<int64_t>(blocks.size()), [&](int64_t i) {
-    static thread_local RowCopies copies;
     const ShardBlock& block = blocks[i];
-    const int64_t stop = copies.Run(shards[block.shard], requested[block.shard].rows, block.begin,
-                                    block.end, type, kernels, packed_shards[block.shard]);
+    const int64_t stop = CopyBlock(shards[block.shard], requested[block.shard].rows, block, type,
+                                   kernels, packed_shards[block.shard]);
     if (stop == block.end) return;
     std::lock_guard<std::mutex> lock(mutex);
     bad = std::min(bad, std::make_pair(block.shard, stop));

@@ -1,6 +1,7 @@
 #include "packed/row_update.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <mutex>
 #include <utility>
@@ -62,10 +63,11 @@ std::string ReadBlocks(const char* bytes, int64_t size, const std::vector<Update
     return "the update has " + std::to_string(size) + " bytes, fewer than the counts of its " +
            std::to_string(shards.size()) + " shards";
   }
-  const int64_t* header = reinterpret_cast<const int64_t*>(bytes);
   int64_t left = size - header_bytes;
   blocks->clear();
-  for (size_t i = 0; i < shards.size(); ++i, header += kHeaderWords) {
+  for (size_t i = 0; i < shards.size(); ++i) {
+    int64_t header[kHeaderWords];
+    std::memcpy(header, bytes + i * kHeaderBytes, kHeaderBytes);
     const UpdateBlock block = {header[0], header[1], header[2], header[3], nullptr, nullptr};
     if (block.width != shards[i].dim) {
       return ShardText(shards, i) + " is " + std::to_string(shards[i].dim) +
@@ -219,12 +221,10 @@ int64_t UpdateBytes(const std::vector<UpdateBlock>& blocks) {
 }
 
 void LayOutUpdate(char* bytes, std::vector<UpdateBlock>* blocks) {
-  int64_t* header = reinterpret_cast<int64_t*>(bytes);
-  for (const UpdateBlock& block : *blocks) {
-    *header++ = block.count;
-    *header++ = block.width;
-    *header++ = block.lookups;
-    *header++ = block.words;
+  for (size_t i = 0; i < blocks->size(); ++i) {
+    const UpdateBlock& block = (*blocks)[i];
+    const int64_t header[kHeaderWords] = {block.count, block.width, block.lookups, block.words};
+    std::memcpy(bytes + i * kHeaderBytes, header, kHeaderBytes);
   }
   Place(bytes, blocks);
 }

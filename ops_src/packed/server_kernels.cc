@@ -8,6 +8,7 @@
 #include "lookup/variable_tables.h"
 #include "packed/row_request.h"
 #include "packed/row_update.h"
+#include "scratch/scratch_array.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/lib/core/errors.h"
 
@@ -60,6 +61,7 @@ class ServedShardsKernel : public OpKernel {
  private:
   int num_shards_ = 0;
   std::vector<std::string> table_names_;
+  ScratchUser scratch_;
 };
 
 class GroupGatherKernel : public ServedShardsKernel {
@@ -124,7 +126,7 @@ class GroupApplyPackedKernel : public ServedShardsKernel {
     OP_REQUIRES_OK(ctx, optimizer_.ReadNumbers(ctx, &numbers));
     const Tensor& update = ctx->input(ctx->num_inputs() - 1);
     OP_REQUIRES_OK(ctx, CheckVector("update", update));
-    std::vector<int64_t> aligned;
+    ScratchArray<char> aligned;
     char* const bytes = AlignedBytes(update, &aligned);
     DeviceThreads threads(ctx);
     RowUpdate rows;
@@ -135,12 +137,12 @@ class GroupApplyPackedKernel : public ServedShardsKernel {
 
  private:
   // The tensor's bytes where int64s may be read: those of a part of a tensor may lie anywhere.
-  static char* AlignedBytes(const Tensor& tensor, std::vector<int64_t>* copy) {
+  static char* AlignedBytes(const Tensor& tensor, ScratchArray<char>* copy) {
     char* const bytes = const_cast<char*>(tensor.tensor_data().data());
     if (reinterpret_cast<uintptr_t>(bytes) % alignof(int64_t) == 0) return bytes;
-    copy->resize(tensor.NumElements() / sizeof(int64_t) + 1);
+    copy->Reserve(tensor.NumElements());
     std::memcpy(copy->data(), bytes, tensor.NumElements());
-    return reinterpret_cast<char*>(copy->data());
+    return copy->data();
   }
 
   OptimizerInputs optimizer_;

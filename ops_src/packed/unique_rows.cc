@@ -9,9 +9,8 @@
 namespace graph_opt {
 
 UniqueRows::UniqueRows(const std::vector<GradientTable>& tables,
-                       const std::vector<PooledGradient>& lookups, Parallel* parallel,
-                       Buffers* buffers)
-    : tables_(tables), lookups_(lookups), parallel_(parallel), buffers_(buffers) {
+                       const std::vector<PooledGradient>& lookups, Parallel* parallel)
+    : tables_(tables), lookups_(lookups), parallel_(parallel) {
   for (const PooledGradient& lookup : lookups_) {
     first_places_.push_back(num_ids_);
     num_ids_ += lookup.bags.num_ids;
@@ -20,6 +19,7 @@ UniqueRows::UniqueRows(const std::vector<GradientTable>& tables,
 }
 
 BagFault UniqueRows::Find() {
+  ScratchPool::OfProcess()->BeginCall();
   num_rows_.clear();
   for (const GradientTable& table : tables_) num_rows_.emplace_back(table.shards.num_shards(), 0);
   if (inverse_size() > std::numeric_limits<int32_t>::max()) {
@@ -31,16 +31,16 @@ BagFault UniqueRows::Find() {
   for (const KeyRange& keys : KeyRangesOf(tables_, lookups_, parallel_->num_threads())) {
     ranges_.push_back(Range{keys, 0, true, {}});
   }
-  if (buffers_->size() < ranges_.size()) buffers_->resize(ranges_.size());
+  sorted_ = std::vector<Sorted>(ranges_.size());
   InBagOrder<PooledGradient> lookups(lookups_);
   FirstFault first;
   parallel_->Run(static_cast<int64_t>(ranges_.size()), [&](int64_t i) {
-    BagFault fault = Collect(lookups.given(), &ranges_[i], &(*buffers_)[i]);
+    BagFault fault = Collect(lookups.given(), &ranges_[i], &sorted_[i]);
     if (fault.MayBeOfOrder()) {
-      fault = Collect(lookups.in_order(), &ranges_[i], &(*buffers_)[i]);
+      fault = Collect(lookups.in_order(), &ranges_[i], &sorted_[i]);
     }
     if (fault.kind != BagFault::kNone) return first.Tell(fault);
-    Order(&ranges_[i], &(*buffers_)[i]);
+    Order(&ranges_[i], &sorted_[i]);
   });
   for (Range& range : ranges_) {
     for (Piece& piece : range.pieces) {
@@ -71,7 +71,7 @@ BagFault UniqueRows::Collect(const std::vector<PooledGradient>& lookups, Range* 
     fault.kind = BagFault::kTooMany;
     return fault;
   }
-  if (static_cast<int64_t>(sorted->words.size()) < most) sorted->words.resize(most);
+  sorted->words.Reserve(most);
   uint64_t* const words = sorted->words.data();
   size_t count = 0;
   for (size_t i = 0; i < lookups.size(); ++i) {
@@ -158,7 +158,7 @@ void UniqueRows::Write(const std::vector<std::vector<int64_t*>>& rows, int32_t* 
   }
   parallel_->Run(static_cast<int64_t>(ranges_.size()), [&](int64_t i) {
     const Range& range = ranges_[i];
-    Sorted& sorted = (*buffers_)[i];
+    Sorted& sorted = sorted_[i];
     if (range.is_sorted) return WriteSorted(range, sorted, first_packed, rows, inverse);
     WriteRanked(range, &sorted, rows[range.keys.table][0], inverse);
   });
@@ -195,7 +195,7 @@ void UniqueRows::WriteRanked(const Range& range, Sorted* sorted, int64_t* rows,
   const uint64_t place_mask = (uint64_t{1} << place_bits_) - 1;
   const int64_t length = range.keys.end - range.keys.begin;
   const int64_t first_row = range.pieces[0].first_row;
-  if (static_cast<int64_t>(sorted->ranks.size()) < length) sorted->ranks.resize(length);
+  sorted->ranks.Reserve(length);
   int32_t* const ranks = sorted->ranks.data();
   sorted->keys.ForEach([&](uint64_t key, int64_t rank) {
     ranks[key] = static_cast<int32_t>(first_row + rank);

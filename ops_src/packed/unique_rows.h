@@ -6,6 +6,7 @@
 
 #include "lookup/group_lookup.h"
 #include "lookup/occurrences.h"
+#include "scratch/scratch_array.h"
 
 namespace graph_opt {
 
@@ -18,18 +19,9 @@ namespace graph_opt {
 // are a table again, with the packed numbers as keys (Partition::kKeys).
 class UniqueRows {
  public:
-  // Memory that is used again by the next call.
-  struct Sorted {
-    std::vector<uint64_t> words;
-    std::vector<uint64_t> scratch;
-    DenseKeys keys;
-    std::vector<int32_t> ranks;  // by key
-  };
-  using Buffers = std::vector<Sorted>;
-
   // Of the lookups' gradients nothing is read.
   UniqueRows(const std::vector<GradientTable>& tables, const std::vector<PooledGradient>& lookups,
-             Parallel* parallel, Buffers* buffers);
+             Parallel* parallel);
 
   BagFault Find();
 
@@ -44,6 +36,12 @@ class UniqueRows {
   void Write(const std::vector<std::vector<int64_t*>>& rows, int32_t* inverse);
 
  private:
+  struct Sorted {  // what is found of a range
+    ScratchArray<uint64_t> words;
+    ScratchArray<uint64_t> scratch;
+    DenseKeys keys;
+    ScratchArray<int32_t> ranks;  // by key
+  };
   struct Piece {  // the part of a range that lies in one shard
     int shard;
     size_t begin, end;  // among the range's words
@@ -68,11 +66,11 @@ class UniqueRows {
   const std::vector<GradientTable>& tables_;
   const std::vector<PooledGradient>& lookups_;
   Parallel* const parallel_;
-  Buffers* const buffers_;
   int64_t num_ids_ = 0;
   int place_bits_ = 0;                 // of a word: place in `inverse`, below the key
   std::vector<int64_t> first_places_;  // of each lookup
   std::vector<Range> ranges_;
+  std::vector<Sorted> sorted_;  // of each range
   std::vector<std::vector<int64_t>> num_rows_;
 };
 

@@ -16,8 +16,9 @@ inline void CopyRow(const void* row, int64_t row_bytes, void* to) {
   char* const at_to = static_cast<char*>(to);
   int64_t at = 0;
   for (; at + kVectorBytes <= row_bytes; at += kVectorBytes) {
-    const Floats bits = Load(reinterpret_cast<const float*>(from + at));
-    Store(bits, reinterpret_cast<float*>(at_to + at));
+    Floats bits;
+    memcpy(&bits, from + at, sizeof(bits));
+    memcpy(at_to + at, &bits, sizeof(bits));
   }
   for (; at < row_bytes; at += 2) memcpy(at_to + at, from + at, 2);  // elements have 2 or 4 bytes
 }
@@ -27,8 +28,9 @@ inline void StreamRow(const void* row, int64_t row_bytes, void* to) {
   const char* const from = static_cast<const char*>(row);
   char* const at_to = static_cast<char*>(to);
   for (int64_t at = 0; at < row_bytes; at += kVectorBytes) {
-    StorePastCaches(Load(reinterpret_cast<const float*>(from + at)),
-                    reinterpret_cast<float*>(at_to + at));
+    Floats bits;
+    memcpy(&bits, from + at, sizeof(bits));
+    StorePastCaches(bits, reinterpret_cast<float*>(at_to + at));  // aligned
   }
 }
 

@@ -1,10 +1,12 @@
 // The functors of group lookups without TensorFlow, on random groups, against loops in double.
 #include <algorithm>
 #include <limits>
+#include <new>
 #include <utility>
 
 #include "group_functors_testing.h"
 #include "lookup/radix_sort.h"
+#include "scratch/scratch_pool.h"
 
 namespace graph_opt {
 namespace {
@@ -37,8 +39,7 @@ void SumsGradientsByRow(const RowKernels& kernels, int seed) {
     tables[t].dim = group.tables[t].dim;
   }
   Threads threads(1 + seed % 3);
-  GroupGradient::Buffers buffers;
-  GroupGradient gradient(tables, group.Gradients(), kernels, &threads, &buffers);
+  GroupGradient gradient(tables, group.Gradients(), kernels, &threads);
   CHECK(gradient.Sort().kind == BagFault::kNone);
   std::vector<std::vector<std::vector<int64_t>>> indices(tables.size());
   std::vector<std::vector<std::vector<float>>> values(tables.size());
@@ -228,10 +229,62 @@ void SortsAndKeepsTheOrderOfEqualKeys() {
     }
     std::vector<uint64_t> expected = words;
     std::sort(expected.begin(), expected.end());
-    std::vector<uint64_t> scratch;
-    RadixSort(low, low + shape.second, &words, &scratch, shape.first);
-    CHECK(words == expected);
+    ScratchArray<uint64_t> sorted(static_cast<int64_t>(words.size()));
+    ScratchArray<uint64_t> scratch;
+    std::copy(words.begin(), words.end(), sorted.data());
+    RadixSort(low, low + shape.second, &sorted, &scratch, shape.first);
+    CHECK(std::equal(expected.begin(), expected.end(), sorted.data()));
   }
+}
+
+// What a large call took goes back to the system once enough calls have not needed it.
+void MemoryOfALargeCallIsGivenBack() {
+  constexpr int64_t kLarge = 1 << 26;
+  constexpr int64_t kSmall = 1 << 20;
+  ScratchPool pool;
+  pool.AddUser();
+  const ScratchPool::Block large = pool.Take(kLarge);
+  CHECK(large.bytes >= kLarge && reinterpret_cast<uintptr_t>(large.data) % 64 == 0);
+  large.data[0] = large.data[large.bytes - 1] = 1;
+  CHECK(pool.use().held_bytes == large.bytes && pool.use().idle_bytes == 0);
+  pool.GiveBack(large);
+  CHECK(pool.use().idle_bytes == large.bytes);
+  const auto call = [&](int64_t bytes) {
+    pool.BeginCall();
+    const ScratchPool::Block block = pool.Take(bytes);
+    pool.GiveBack(block);
+    return block;
+  };
+  const char* const kept = call(kSmall).data;
+  CHECK(kept != large.data);                  // it would keep all of it in use
+  CHECK(call(kSmall).data == kept);           // used again
+  CHECK(call(kSmall * 9 / 10).data == kept);  // large enough
+  CHECK(call(kLarge * 2 / 3).data == large.data);
+  for (int64_t i = 0; i < ScratchPool::kCallsKept / 2; ++i) call(kSmall);
+  CHECK(pool.use().idle_bytes > kLarge);
+  for (int64_t i = 0; i < ScratchPool::kCallsKept; ++i) call(kSmall);
+  CHECK(pool.use().idle_bytes < 2 * kSmall && pool.use().held_bytes == pool.use().idle_bytes);
+  CHECK(pool.use().peak_bytes >= kLarge + kSmall);
+  pool.RemoveUser();
+  CHECK(pool.use().held_bytes == 0);
+}
+
+void ScratchBlocksAreAsLargeAsAsked() {
+  ScratchPool pool;
+  for (int64_t bytes = 1; bytes < int64_t{1} << 31; bytes += bytes / 3 + 1) {
+    for (int64_t wanted : {bytes, bytes + 1}) {
+      const ScratchPool::Block block = pool.Take(wanted);
+      CHECK(block.bytes >= wanted && (wanted < 4096 || block.bytes < 2 * wanted + 1));
+      pool.GiveBack(block);
+    }
+  }
+  bool refused = false;
+  try {
+    pool.Take(int64_t{1} << 60);
+  } catch (const std::bad_alloc&) {
+    refused = true;
+  }
+  CHECK(refused);
 }
 
 }  // namespace
@@ -239,6 +292,8 @@ void SortsAndKeepsTheOrderOfEqualKeys() {
 
 int main() {
   using namespace graph_opt;
+  MemoryOfALargeCallIsGivenBack();
+  ScratchBlocksAreAsLargeAsAsked();
   SortsAndKeepsTheOrderOfEqualKeys();
   int sets = 0;
   for (const RowKernels* const* set = RunnableRowKernels(); *set != nullptr; ++set, ++sets) {

@@ -92,8 +92,7 @@ struct PackedLookup {
         rows(servers.count) {
     const std::vector<GradientTable> tables = GradientTables(group);
     const std::vector<PooledGradient> lookups = ByRows(group, pools);
-    UniqueRows::Buffers buffers;
-    UniqueRows unique(tables, lookups, threads, &buffers);
+    UniqueRows unique(tables, lookups, threads);
     CHECK(unique.Find().kind == BagFault::kNone);
     std::vector<std::vector<std::vector<int64_t>>> found(tables.size());
     std::vector<std::vector<int64_t*>> to(tables.size());
@@ -226,8 +225,7 @@ struct PackedUpdates {
                 const RowKernels& kernels, Parallel* threads)
       : bytes(servers.count), sizes(servers.count) {
     const std::vector<GradientTable> tables = GradientTables(group);
-    GroupGradient::Buffers buffers;
-    GroupGradient gradient(tables, ByRows(group, pools), kernels, threads, &buffers);
+    GroupGradient gradient(tables, ByRows(group, pools), kernels, threads);
     CHECK(gradient.Sort().kind == BagFault::kNone);
     std::vector<std::vector<UpdateBlock>> blocks(servers.count);
     std::vector<std::pair<int, size_t>> places;  // of each shard: server and block
@@ -440,8 +438,7 @@ void FaultsAreFound() {
   lookups[0].bags.num_ids = 4;
   lookups[0].bags.num_bags = 4;
   Sequential sequential;
-  UniqueRows::Buffers buffers;
-  const BagFault fault = UniqueRows(tables, lookups, &sequential, &buffers).Find();
+  const BagFault fault = UniqueRows(tables, lookups, &sequential).Find();
   CHECK(fault.kind == BagFault::kIdOutOfRange && fault.bag == 2 && fault.id == 10);
   const BagFault same = BagPacking().Read(lookups[0].bags, 10);
   CHECK(same.kind == BagFault::kIdOutOfRange && same.bag == 2 && same.id == 10);

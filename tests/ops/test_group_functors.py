@@ -18,7 +18,8 @@ FLAGS = ["-std=c++14", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-pth
 AVX2 = ["-mavx2", "-mf16c"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"]
 SETS = {"rows/row_kernels_avx2.cc": AVX2, "rows/row_kernels_avx512.cc": AVX512}
-QUICK = ("-O1",)
+# Undefined behaviour is looked for always, since that costs little.
+QUICK = ("-O1", "-fPIC", "-fsanitize=undefined", "-fno-sanitize-recover=all")
 FUNCTORS = [
     "apply/group_apply.cc",
     "lookup/bag_order.cc",
@@ -28,6 +29,7 @@ FUNCTORS = [
     "lookup/weight_gradient.cc",
     "rows/row_kernels.cc",
     "rows/row_kernels_portable.cc",
+    "scratch/scratch_pool.cc",
 ]
 
 
@@ -42,6 +44,13 @@ def compile_all(sources: Iterable[Path], flags: Sequence[str], folder: Path) -> 
     assert [one.wait(timeout=900) for one in running] == [0] * len(running)
 
 
+def functor_objects(made_once: MadeOnce, flags: Sequence[str]) -> Path:
+    """The folder with the objects of the functors, which are compiled once."""
+    own = list(SETS) if platform.machine() == "x86_64" else []
+    shared = [OPS_SRC / source for source in [*FUNCTORS, *own]]
+    return made_once("functors" + "".join(flags), partial(compile_all, shared, flags))
+
+
 def build(
     made_once: MadeOnce,
     program: Path,
@@ -49,10 +58,8 @@ def build(
     test: str = "group_functors_test.cc",
     others: Sequence[str] = (),
 ) -> Path:
-    """Links a test with the functors of group lookups, which are compiled once, and `others`."""
-    own = list(SETS) if platform.machine() == "x86_64" else []
-    shared = [OPS_SRC / source for source in [*FUNCTORS, *own]]
-    objects = made_once("functors" + "".join(flags), partial(compile_all, shared, flags))
+    """Links a test with the functors of group lookups and `others`."""
+    objects = functor_objects(made_once, flags)
     compile_all([HERE / test, *(OPS_SRC / source for source in others)], flags, program.parent)
     linked = [*objects.glob("*.o"), *program.parent.glob("*.o")]
     command = ["c++", *flags, "-pthread", *map(str, linked), "-o", str(program)]

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -28,7 +29,9 @@ uint64_t ReadRows(const char* table, int64_t row_bytes, const std::vector<int64_
     const char* const row = table + indices[i] * row_bytes;
     for (int64_t at = 0; at < row_bytes; at += kLineBytes) {
       __builtin_prefetch(next + at);
-      sum += *reinterpret_cast<const uint64_t*>(row + at);
+      uint64_t word;
+      std::memcpy(&word, row + at, sizeof(word));
+      sum += word;
     }
   }
   return sum;
