@@ -2,6 +2,8 @@
 #include <vector>
 
 #include "apply/optimizer_inputs.h"
+#include "cuda/host_group.h"
+#include "lookup/device_threads.h"
 #include "lookup/group_gpu.h"
 #include "lookup/pooled_rows.h"
 #include "lookup/variable_tables.h"
@@ -70,19 +72,29 @@ class GroupApplyGpuKernel : public OpKernel {
       const PooledGradient& lookup = lookups[i];
       group.AddLookup(lookup.bags, inputs.sizes(i), lookup.table, lookup.gradients, lookup.stride);
     }
+    const GraphOptCudaNumbers numbers = NumbersOf(optimizer_.rule(), read);
+    if (!TrustsGpuKernels(ctx)) return ApplyOnHost(ctx, numbers, &group);
     const int64_t bytes = graph_opt_cuda_sort_workspace(group.get());
     OP_REQUIRES_OK(ctx, AllocateWorkspace(ctx, bytes, &workspace));
     void* const memory = const_cast<char*>(workspace.tensor_data().data());
     OP_REQUIRES_OK(ctx, faults_.Begin(ctx, attrs_, &fault));
     int32_t status = graph_opt_cuda_sort(group.get(), memory, fault, stream);
     OP_REQUIRES_OK(ctx, GpuStatus(status, name()));
-    const GraphOptCudaNumbers numbers = NumbersOf(optimizer_.rule(), read);
     status = graph_opt_cuda_apply(group.get(), &numbers, memory, stream);
     OP_REQUIRES_OK(ctx, GpuStatus(status, name()));
     OP_REQUIRES_OK(ctx, faults_.Queue(ctx));
   }
 
  private:
+  void ApplyOnHost(OpKernelContext* ctx, const GraphOptCudaNumbers& numbers, GpuGroup* group) {
+    DeviceThreads threads(ctx);
+    HostGroup host(*group->get(), GpuStreamOf(ctx), &threads);
+    BagFault fault;
+    OP_REQUIRES_OK(ctx, GpuStatus(host.Sort(&fault), name()));
+    OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, group->TableRows(), name()));
+    OP_REQUIRES_OK(ctx, GpuStatus(host.Apply(numbers), name()));
+  }
+
   Status AddTables(VariableTables* variables, const std::vector<int64_t>& dims, GpuGroup* group) {
     for (int t = 0; t < attrs_.num_tables(); ++t) {
       const std::string& table = attrs_.table_names[t];
@@ -110,6 +122,7 @@ class GroupApplyGpuKernel : public OpKernel {
   GroupAttrs attrs_;
   OptimizerInputs optimizer_;
   GpuFaults faults_;
+  ScratchUser scratch_;
 };
 
 #define GPU(op) \

@@ -48,6 +48,18 @@ int32_t graph_opt_cuda_download(const void* from, int64_t bytes, void* to, void*
   return GRAPH_OPT_DEVICE(stream).Download(from, bytes, to);
 }
 
+int32_t graph_opt_cuda_download_rows(const void* from, int64_t stride, int64_t bytes, int64_t count,
+                                     void* to, void* stream) {
+  if (bytes == 0 || count == 0) return 0;
+  return GRAPH_OPT_DEVICE(stream).CopyRows(from, stride, to, bytes, bytes, count);
+}
+
+int32_t graph_opt_cuda_upload_rows(const void* from, int64_t bytes, int64_t count, void* to,
+                                   int64_t stride, void* stream) {
+  if (bytes == 0 || count == 0) return 0;
+  return GRAPH_OPT_DEVICE(stream).CopyRows(from, bytes, to, stride, bytes, count);
+}
+
 const char* graph_opt_cuda_message(int32_t status) {
   switch (status) {
     case 0:

@@ -59,7 +59,11 @@ if(gpu_architectures AND CMAKE_CUDA_COMPILER)
     graph_opt_ops
     PRIVATE $<TARGET_OBJECTS:graph_opt_cuda>
             apply/group_apply_kernels_gpu.cc
+            cuda/check_groups.cc
             cuda/group_on_device.cc
+            cuda/host_group.cc
+            cuda/self_check.cc
+            cuda/trusted_devices.cc
             lookup/group_gpu.cc
             lookup/group_lookup_kernels_gpu.cc)
   target_link_libraries(graph_opt_ops PRIVATE CUDA::cudart_static)

@@ -2,6 +2,8 @@
 //
 //   int32_t Upload(const std::vector<char>& from, char* to)
 //   int32_t Download(const void* from, int64_t bytes, void* to)         waits
+//   int32_t CopyRows(const void* from, int64_t from_stride, void* to, int64_t to_stride,
+//                    int64_t bytes, int64_t count)                      to or from the host; waits
 //   int32_t ClearFault(uint64_t* fault)
 //   int32_t ReadFault(const uint64_t* fault, uint64_t* copied)          to pinned memory
 //   int32_t Launch(const Kernel& kernel, int64_t blocks)                nothing for no blocks

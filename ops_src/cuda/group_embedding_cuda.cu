@@ -42,6 +42,14 @@ class CudaDevice {
     return queued != cudaSuccess ? queued : cudaStreamSynchronize(stream_);
   }
 
+  int32_t CopyRows(const void* from, int64_t from_stride, void* to, int64_t to_stride,
+                   int64_t bytes, int64_t count) const {
+    const cudaError_t queued = cudaMemcpy2DAsync(
+        to, static_cast<size_t>(to_stride), from, static_cast<size_t>(from_stride),
+        static_cast<size_t>(bytes), static_cast<size_t>(count), cudaMemcpyDefault, stream_);
+    return queued != cudaSuccess ? queued : cudaStreamSynchronize(stream_);
+  }
+
   int32_t ClearFault(uint64_t* fault) const {
     return cudaMemsetAsync(fault, 0xff, sizeof(*fault), stream_);
   }

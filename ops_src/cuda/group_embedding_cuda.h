@@ -2,8 +2,8 @@
  *
  * Pointers in the structures are to device memory. The structures themselves are on the host, and
  * free again when a call returns. All work is queued on `stream` (a cudaStream_t); only
- * graph_opt_cuda_count_rows waits for it. A call gives 0, a cudaError_t, or a negative number of
- * GraphOptCudaStatus.
+ * graph_opt_cuda_count_rows and copies to and from the host wait for it. A call gives 0, a
+ * cudaError_t, or a negative number of GraphOptCudaStatus.
  *
  * Results are those of the functors in ops_src/lookup and ops_src/apply but for the order of
  * additions, and the same in each run. An id that its table does not have counts as a row of zeros
@@ -139,6 +139,13 @@ int32_t graph_opt_cuda_read_fault(const uint64_t* fault, uint64_t* copied, void*
 
 /* Copies from device to host memory and waits for the stream. */
 int32_t graph_opt_cuda_download(const void* from, int64_t bytes, void* to, void* stream);
+
+/* Copies `count` rows of `bytes` each, which are `stride` bytes apart on the device and one after
+ * another on the host, and waits for the stream. */
+int32_t graph_opt_cuda_download_rows(const void* from, int64_t stride, int64_t bytes, int64_t count,
+                                     void* to, void* stream);
+int32_t graph_opt_cuda_upload_rows(const void* from, int64_t bytes, int64_t count, void* to,
+                                   int64_t stride, void* stream);
 
 /* What a status means; never null. */
 const char* graph_opt_cuda_message(int32_t status);

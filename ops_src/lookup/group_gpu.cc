@@ -1,7 +1,9 @@
 #include "lookup/group_gpu.h"
 
 #include <algorithm>
+#include <cstdlib>
 
+#include "cuda/self_check.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/lib/core/errors.h"
 #include "tensorflow/core/platform/stream_executor.h"
@@ -61,6 +63,18 @@ Status GpuStatus(int32_t status, const std::string& op) {
   return errors::Internal(op, ": ", message);
 }
 
+bool TrustsGpuKernels(OpKernelContext* ctx) {
+  static TrustedDevices* const devices = new TrustedDevices(std::getenv("GRAPH_OPT_GPU_KERNELS"));
+  return devices->Trusts(ctx->device()->name(), [ctx] {
+    const int64_t bytes = SelfCheckBytes();
+    if (bytes < 0) return std::string(graph_opt_cuda_message(static_cast<int32_t>(bytes)));
+    Tensor memory;
+    const Status status = AllocateWorkspace(ctx, bytes, &memory);
+    if (!status.ok()) return std::string(status.message());
+    return SelfCheck(const_cast<char*>(memory.tensor_data().data()), GpuStreamOf(ctx));
+  });
+}
+
 const std::vector<int64_t>& GpuGroupInputs::sizes(int lookup) const {
   static const std::vector<int64_t>* const none = new std::vector<int64_t>;
   return lookup < static_cast<int>(sizes_.size()) ? sizes_[lookup] : *none;
@@ -95,6 +109,16 @@ void GpuGroup::AddTable(int64_t dim, RowType type, Partition partition,
   table.partition = static_cast<int32_t>(partition);
   tables_.push_back(table);
   shards_.insert(shards_.end(), shards.begin(), shards.end());
+}
+
+std::vector<int64_t> GpuGroup::TableRows() const {
+  std::vector<int64_t> rows(tables_.size(), 0);
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    for (int32_t s = 0; s < tables_[t].num_shards; ++s) {
+      rows[t] += shards_[tables_[t].first_shard + s].num_rows;
+    }
+  }
+  return rows;
 }
 
 void GpuGroup::AddLookup(const Bags& bags, const std::vector<int64_t>& sizes, int table,

@@ -21,6 +21,10 @@ void* GpuStreamOf(tensorflow::OpKernelContext* ctx);
 // A status of group_embedding_cuda.h.
 tensorflow::Status GpuStatus(int32_t status, const std::string& op);
 
+// Whether the kernels of the call's device are used: the first call on a device checks them
+// (self_check.h). Where they are not, a HostGroup does the same.
+bool TrustsGpuKernels(tensorflow::OpKernelContext* ctx);
+
 // The inputs of a group of which ids, positions and weights are in device memory.
 class GpuGroupInputs : public GroupInputs {
  public:
@@ -52,6 +56,8 @@ class GpuGroup {
                  int64_t pooled_stride);
 
   std::vector<GraphOptCudaShard>& shards() { return shards_; }
+  // Rows of each table.
+  std::vector<int64_t> TableRows() const;
   // Valid until the group changes.
   const GraphOptCudaGroup* get();
 

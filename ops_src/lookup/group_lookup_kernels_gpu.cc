@@ -1,6 +1,8 @@
 #include <string>
 #include <vector>
 
+#include "cuda/host_group.h"
+#include "lookup/device_threads.h"
 #include "lookup/group_gpu.h"
 #include "lookup/pooled_rows.h"
 #include "lookup/variable_tables.h"
@@ -30,8 +32,15 @@ class GroupGpuKernel : public OpKernel {
   }
 
  protected:
+  Status FaultOf(const BagFault& fault, const GpuGroup& group) const {
+    return FaultStatus(fault, attrs_, group.TableRows(), name());
+  }
+
   GroupAttrs attrs_;
   GpuFaults faults_;
+
+ private:
+  ScratchUser scratch_;
 };
 
 class GroupLookupGpuKernel : public GroupGpuKernel {
@@ -56,6 +65,7 @@ class GroupLookupGpuKernel : public GroupGpuKernel {
       group.AddLookup(lookup.bags, inputs.sizes(i), lookup.table, lookup.pooled,
                       lookup.pooled_stride);
     }
+    if (!TrustsGpuKernels(ctx)) return LookUpOnHost(ctx, &group);
     const int64_t bytes = graph_opt_cuda_lookup_workspace(group.get());
     OP_REQUIRES_OK(ctx, AllocateWorkspace(ctx, bytes, &workspace));
     OP_REQUIRES_OK(ctx, faults_.Begin(ctx, attrs_, &fault));
@@ -66,6 +76,14 @@ class GroupLookupGpuKernel : public GroupGpuKernel {
   }
 
  private:
+  void LookUpOnHost(OpKernelContext* ctx, GpuGroup* group) {
+    DeviceThreads threads(ctx);
+    HostGroup host(*group->get(), GpuStreamOf(ctx), &threads);
+    BagFault fault;
+    OP_REQUIRES_OK(ctx, GpuStatus(host.Lookup(&fault), name()));
+    OP_REQUIRES_OK(ctx, FaultOf(fault, *group));
+  }
+
   Status AddTables(const VariableTables& tensors, GpuGroup* group, std::vector<int64_t>* dims,
                    std::vector<DataType>* dtypes) {
     for (int t = 0; t < attrs_.num_tables(); ++t) {
@@ -115,6 +133,7 @@ class GroupGradGpuKernel : public GroupGpuKernel {
       const PooledGradient& lookup = lookups[i];
       group.AddLookup(lookup.bags, inputs.sizes(i), lookup.table, lookup.gradients, lookup.stride);
     }
+    if (!TrustsGpuKernels(ctx)) return SumOnHost(ctx, dims, &group);
     const int64_t bytes = graph_opt_cuda_sort_workspace(group.get());
     OP_REQUIRES_OK(ctx, AllocateWorkspace(ctx, bytes, &workspace));
     OP_REQUIRES_OK(ctx, faults_.Begin(ctx, attrs_, &fault));
@@ -131,6 +150,18 @@ class GroupGradGpuKernel : public GroupGpuKernel {
   }
 
  private:
+  void SumOnHost(OpKernelContext* ctx, const std::vector<int64_t>& dims, GpuGroup* group) {
+    DeviceThreads threads(ctx);
+    HostGroup host(*group->get(), GpuStreamOf(ctx), &threads);
+    BagFault fault;
+    OP_REQUIRES_OK(ctx, GpuStatus(host.Sort(&fault), name()));
+    OP_REQUIRES_OK(ctx, FaultOf(fault, *group));
+    std::vector<int64_t> counts;
+    for (int s = 0; s < attrs_.num_shards(); ++s) counts.push_back(host.NumRows(s));
+    OP_REQUIRES_OK(ctx, Allocate(ctx, dims, counts, group));
+    OP_REQUIRES_OK(ctx, GpuStatus(host.Sum(), name()));
+  }
+
   Status AddTables(OpKernelContext* ctx, const std::vector<int64_t>& dims, GpuGroup* group) {
     const Tensor* rows = nullptr;
     OpInputList gradients;

@@ -1,0 +1,347 @@
+#include "cuda/host_group.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "packed/row_update.h"
+#include "packed/unique_rows.h"
+
+namespace graph_opt {
+namespace {
+
+#define GRAPH_OPT_RETURN_IF_FAILED(call) \
+  do {                                   \
+    const int32_t failed = (call);       \
+    if (failed != 0) return failed;      \
+  } while (false)
+
+// Calls copy(place, row, count) for each run of rows that follow each other.
+template <typename Copy>
+int32_t ForEachRun(const int64_t* rows, int64_t count, const Copy& copy) {
+  for (int64_t begin = 0; begin < count;) {
+    int64_t end = begin + 1;
+    while (end < count && rows[end] == rows[end - 1] + 1) ++end;
+    GRAPH_OPT_RETURN_IF_FAILED(copy(begin, rows[begin], end - begin));
+    begin = end;
+  }
+  return 0;
+}
+
+// The bag of a sparse id, or -1 when its positions are outside the shape.
+int64_t BagOf(const GraphOptCudaLookup& lookup, const int64_t* positions) {
+  int64_t bag = 0;
+  for (int32_t d = 0; d < lookup.num_sizes; ++d) {
+    if (positions[d] < 0 || positions[d] >= lookup.sizes[d]) return -1;
+    bag = bag * lookup.sizes[d] + positions[d];
+  }
+  return bag;
+}
+
+int64_t NumPositions(const GraphOptCudaLookup& lookup) {
+  if (lookup.layout == GRAPH_OPT_CUDA_DENSE) return 0;
+  if (lookup.layout == GRAPH_OPT_CUDA_RAGGED) return lookup.num_bags + 1;
+  return lookup.num_ids * lookup.stride;
+}
+
+}  // namespace
+
+Bags BagsOf(const GraphOptCudaLookup& lookup) {
+  Bags bags;
+  bags.layout = static_cast<Bags::Layout>(lookup.layout);
+  bags.wide_ids = lookup.wide_ids != 0;
+  bags.ids = lookup.ids;
+  bags.num_ids = lookup.num_ids;
+  bags.positions = lookup.positions;
+  bags.stride = lookup.stride;
+  bags.width = lookup.width;
+  bags.num_bags = lookup.num_bags;
+  bags.weights = lookup.weights;
+  bags.safe = lookup.safe != 0;
+  bags.default_id = lookup.default_id;
+  bags.filled_id = lookup.filled_id;
+  bags.combiner = static_cast<Combiner>(lookup.combiner);
+  return bags;
+}
+
+void FlattenPositions(const GraphOptCudaLookup& lookup, const int64_t* positions, int64_t* rows) {
+  for (int64_t k = 0; k < lookup.num_ids; ++k) {
+    rows[k] = BagOf(lookup, positions + k * lookup.stride);
+  }
+}
+
+GradientTable GradientTableOf(const GraphOptCudaGroup& group, int table) {
+  const GraphOptCudaTable& from = group.tables[table];
+  std::vector<int64_t> rows;
+  for (int32_t s = 0; s < from.num_shards; ++s) {
+    rows.push_back(group.shards[from.first_shard + s].num_rows);
+  }
+  GradientTable to;
+  to.shards = TableShards(static_cast<Partition>(from.partition), std::move(rows));
+  to.dim = from.dim;
+  to.type = static_cast<RowType>(from.type);
+  return to;
+}
+
+UpdateNumbers UpdateNumbersOf(const GraphOptCudaNumbers& from) {
+  UpdateNumbers numbers = {};
+  numbers.update_slots = from.update_slots != 0;
+  numbers.multiply_linear_by_lr = from.multiply_linear_by_lr != 0;
+  numbers.learning_rate = from.learning_rate;
+  numbers.momentum = from.momentum;
+  numbers.l1 = from.l1;
+  numbers.l2 = from.l2;
+  numbers.l2_shrinkage = from.l2_shrinkage;
+  numbers.learning_rate_power = from.learning_rate_power;
+  numbers.beta1 = from.beta1;
+  numbers.beta2 = from.beta2;
+  numbers.epsilon = from.epsilon;
+  return numbers;
+}
+
+HostGroup::HostGroup(const GraphOptCudaGroup& group, void* stream, Parallel* parallel)
+    : group_(group), stream_(stream), parallel_(parallel) {
+  for (int32_t t = 0; t < group.num_tables; ++t) tables_.push_back(GradientTableOf(group, t));
+}
+
+int32_t HostGroup::Read() {
+  lookups_ = std::vector<ReadLookup>(group_.num_lookups);
+  for (int32_t i = 0; i < group_.num_lookups; ++i) {
+    GRAPH_OPT_RETURN_IF_FAILED(ReadBags(group_.lookups[i], &lookups_[i]));
+  }
+  return 0;
+}
+
+int32_t HostGroup::ReadBags(const GraphOptCudaLookup& from, ReadLookup* to) {
+  const int64_t id_bytes = from.wide_ids ? sizeof(int64_t) : sizeof(int32_t);
+  const int64_t num_positions = NumPositions(from);
+  to->bags = BagsOf(from);
+  to->ids.Reserve(std::max<int64_t>(from.num_ids, 1) * id_bytes);
+  to->positions.Reserve(std::max<int64_t>(num_positions, 1));
+  to->bags.ids = to->ids.data();
+  to->bags.positions = to->positions.data();
+  GRAPH_OPT_RETURN_IF_FAILED(graph_opt_cuda_download_rows(from.ids, id_bytes, id_bytes,
+                                                          from.num_ids, to->ids.data(), stream_));
+  GRAPH_OPT_RETURN_IF_FAILED(graph_opt_cuda_download_rows(from.positions, sizeof(int64_t),
+                                                          sizeof(int64_t), num_positions,
+                                                          to->positions.data(), stream_));
+  if (from.layout == GRAPH_OPT_CUDA_SPARSE && from.num_sizes > 1) {
+    FlattenPositions(from, to->positions.data(), to->positions.data());
+    to->bags.stride = 1;
+  }
+  if (from.weights == nullptr) return 0;
+  to->weights.Reserve(std::max<int64_t>(from.num_ids, 1));
+  to->bags.weights = to->weights.data();
+  return graph_opt_cuda_download_rows(from.weights, sizeof(float), sizeof(float), from.num_ids,
+                                      to->weights.data(), stream_);
+}
+
+int64_t HostGroup::RowBytes(int table) const {
+  return tables_[table].dim * ByteSize(tables_[table].type);
+}
+
+int32_t HostGroup::ReadRows(const void* rows, int64_t row_bytes, const int64_t* which,
+                            int64_t count, char* to) {
+  const char* const from = static_cast<const char*>(rows);
+  return ForEachRun(which, count, [&](int64_t place, int64_t row, int64_t length) {
+    return graph_opt_cuda_download_rows(from + row * row_bytes, row_bytes, row_bytes, length,
+                                        to + place * row_bytes, stream_);
+  });
+}
+
+int32_t HostGroup::WriteRows(const char* from, int64_t row_bytes, const int64_t* which,
+                             int64_t count, void* rows) {
+  char* const to = static_cast<char*>(rows);
+  return ForEachRun(which, count, [&](int64_t place, int64_t row, int64_t length) {
+    return graph_opt_cuda_upload_rows(from + place * row_bytes, row_bytes, length,
+                                      to + row * row_bytes, row_bytes, stream_);
+  });
+}
+
+// As for tables on servers: each row that is named is fetched once, and ids become the numbers of
+// the fetched rows.
+int32_t HostGroup::Lookup(BagFault* fault) {
+  GRAPH_OPT_RETURN_IF_FAILED(Read());
+  std::vector<PooledGradient> named(lookups_.size());
+  for (size_t i = 0; i < lookups_.size(); ++i) {
+    named[i].bags = lookups_[i].bags;
+    named[i].bags.filled_id = -1;  // of gradients only
+    named[i].table = group_.lookups[i].table;
+  }
+  UniqueRows unique(tables_, named, parallel_);
+  *fault = unique.Find();
+  if (fault->kind != BagFault::kNone) return 0;
+  std::vector<ScratchArray<int64_t>> rows;  // of all shards
+  std::vector<std::vector<int64_t*>> places(tables_.size());
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    for (int s = 0; s < tables_[t].shards.num_shards(); ++s) {
+      rows.emplace_back(std::max<int64_t>(unique.NumRows(static_cast<int>(t), s), 1));
+      places[t].push_back(rows.back().data());
+    }
+  }
+  ScratchArray<int32_t> inverse(unique.inverse_size());
+  unique.Write(places, inverse.data());
+  std::vector<ScratchArray<char>> fetched(tables_.size());
+  std::vector<Table> tables(tables_.size());
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    const GraphOptCudaShard* const shards = group_.shards + group_.tables[t].first_shard;
+    const int64_t row_bytes = RowBytes(static_cast<int>(t));
+    int64_t total = 0;
+    for (size_t s = 0; s < places[t].size(); ++s) {
+      total += unique.NumRows(static_cast<int>(t), static_cast<int>(s));
+    }
+    fetched[t].Reserve(std::max<int64_t>(total * row_bytes, 1));
+    char* to = fetched[t].data();
+    for (size_t s = 0; s < places[t].size(); ++s) {
+      const int64_t count = unique.NumRows(static_cast<int>(t), static_cast<int>(s));
+      GRAPH_OPT_RETURN_IF_FAILED(ReadRows(shards[s].rows, row_bytes, places[t][s], count, to));
+      to += count * row_bytes;
+    }
+    tables[t].shards = TableShards(Partition::kKeys, {total});
+    tables[t].data.push_back(fetched[t].data());
+    tables[t].dim = tables_[t].dim;
+    tables[t].type = tables_[t].type;
+  }
+  const int32_t* numbers = inverse.data();
+  const int32_t* defaults = numbers + unique.inverse_size() - static_cast<int64_t>(lookups_.size());
+  std::vector<graph_opt::Lookup> lookups(lookups_.size());
+  std::vector<ScratchArray<char>> pooled(lookups_.size());
+  for (size_t i = 0; i < lookups_.size(); ++i) {
+    const int table = named[i].table;
+    pooled[i].Reserve(std::max<int64_t>(named[i].bags.num_bags * RowBytes(table), 1));
+    lookups[i].bags = named[i].bags;
+    lookups[i].bags.ids = numbers;
+    lookups[i].bags.wide_ids = false;
+    if (lookups[i].bags.default_id >= 0) lookups[i].bags.default_id = defaults[i];
+    lookups[i].table = table;
+    lookups[i].pooled = pooled[i].data();
+    lookups[i].pooled_stride = tables_[table].dim;
+    numbers += named[i].bags.num_ids;
+  }
+  *fault = GroupLookup(tables, lookups, BestRowKernels(), parallel_);
+  if (fault->kind != BagFault::kNone) return 0;
+  for (size_t i = 0; i < lookups_.size(); ++i) {
+    const GraphOptCudaLookup& to = group_.lookups[i];
+    GRAPH_OPT_RETURN_IF_FAILED(
+        graph_opt_cuda_upload_rows(pooled[i].data(), RowBytes(to.table), to.num_bags, to.pooled,
+                                   to.pooled_stride * ByteSize(tables_[to.table].type), stream_));
+  }
+  return 0;
+}
+
+int32_t HostGroup::ReadGradients() {
+  for (size_t i = 0; i < lookups_.size(); ++i) {
+    const GraphOptCudaLookup& from = group_.lookups[i];
+    const int64_t row_bytes = RowBytes(from.table);
+    lookups_[i].gradients.Reserve(std::max<int64_t>(from.num_bags * row_bytes, 1));
+    GRAPH_OPT_RETURN_IF_FAILED(graph_opt_cuda_download_rows(
+        from.pooled, from.pooled_stride * ByteSize(tables_[from.table].type), row_bytes,
+        from.num_bags, lookups_[i].gradients.data(), stream_));
+  }
+  return 0;
+}
+
+int32_t HostGroup::Sort(BagFault* fault) {
+  GRAPH_OPT_RETURN_IF_FAILED(Read());
+  GRAPH_OPT_RETURN_IF_FAILED(ReadGradients());
+  std::vector<PooledGradient> gradients(lookups_.size());
+  for (size_t i = 0; i < lookups_.size(); ++i) {
+    gradients[i].bags = lookups_[i].bags;
+    gradients[i].table = group_.lookups[i].table;
+    gradients[i].gradients = lookups_[i].gradients.data();
+    gradients[i].stride = tables_[gradients[i].table].dim;
+  }
+  gradient_.reset(new GroupGradient(tables_, gradients, BestRowKernels(), parallel_));
+  *fault = gradient_->Sort();
+  return 0;
+}
+
+int64_t HostGroup::NumRows(int shard) const {
+  int table = 0;
+  while (shard >= group_.tables[table].first_shard + group_.tables[table].num_shards) ++table;
+  return gradient_->NumRows(table, shard - group_.tables[table].first_shard);
+}
+
+std::vector<HostGroup::ShardSums> HostGroup::SumOnHost() {
+  std::vector<ShardSums> all(group_.num_shards);
+  std::vector<std::vector<GroupGradient::ShardSums>> to(tables_.size());
+  for (int32_t t = 0; t < group_.num_tables; ++t) {
+    const GraphOptCudaTable& table = group_.tables[t];
+    for (int32_t s = table.first_shard; s < table.first_shard + table.num_shards; ++s) {
+      const int64_t count = std::max<int64_t>(NumRows(s), 1);
+      all[s].rows.Reserve(count);
+      all[s].sums.Reserve(std::max<int64_t>(count * RowBytes(t), 1));
+      to[t].push_back({all[s].rows.data(), all[s].sums.data()});
+    }
+  }
+  gradient_->SumRows(to);
+  return all;
+}
+
+int32_t HostGroup::Sum() {
+  const std::vector<ShardSums> all = SumOnHost();
+  for (int32_t t = 0; t < group_.num_tables; ++t) {
+    const GraphOptCudaTable& table = group_.tables[t];
+    for (int32_t s = table.first_shard; s < table.first_shard + table.num_shards; ++s) {
+      const GraphOptCudaShard& shard = group_.shards[s];
+      GRAPH_OPT_RETURN_IF_FAILED(graph_opt_cuda_upload_rows(all[s].rows.data(), sizeof(int64_t),
+                                                            NumRows(s), shard.indices,
+                                                            sizeof(int64_t), stream_));
+      GRAPH_OPT_RETURN_IF_FAILED(graph_opt_cuda_upload_rows(
+          all[s].sums.data(), RowBytes(t), NumRows(s), shard.sums, RowBytes(t), stream_));
+    }
+  }
+  return 0;
+}
+
+// The rows that have a gradient are a small shard of their own for the time of the update.
+int32_t HostGroup::Apply(const GraphOptCudaNumbers& numbers) {
+  std::vector<ShardSums> all = SumOnHost();
+  std::vector<ScratchArray<float>> memory(3 * all.size());
+  std::vector<ScratchArray<int64_t>> counted(all.size());
+  std::vector<UpdatedShard> shards(all.size());
+  RowUpdate update;
+  update.blocks.resize(all.size());
+  update.bags.resize(all.size());
+  for (int32_t t = 0; t < group_.num_tables; ++t) {
+    const GraphOptCudaTable& table = group_.tables[t];
+    for (int32_t s = table.first_shard; s < table.first_shard + table.num_shards; ++s) {
+      const GraphOptCudaShard& from = group_.shards[s];
+      const void* const parts[] = {from.rows, from.slots[0], from.slots[1]};
+      float* copies[3] = {nullptr, nullptr, nullptr};
+      const int64_t count = NumRows(s);
+      for (int part = 0; part < 3; ++part) {
+        if (parts[part] == nullptr) continue;
+        ScratchArray<float>& copy = memory[3 * s + part];
+        copy.Reserve(std::max<int64_t>(count * table.dim, 1));
+        copies[part] = copy.data();
+        GRAPH_OPT_RETURN_IF_FAILED(ReadRows(parts[part], RowBytes(t), all[s].rows.data(), count,
+                                            reinterpret_cast<char*>(copy.data())));
+      }
+      counted[s].Reserve(std::max<int64_t>(count, 1));
+      std::iota(counted[s].data(), counted[s].data() + count, int64_t{0});
+      shards[s] = UpdatedShard{"", copies[0], {copies[1], copies[2]}, count, table.dim};
+      update.blocks[s] =
+          UpdateBlock{count, table.dim,         0,
+                      count, counted[s].data(), reinterpret_cast<float*>(all[s].sums.data())};
+    }
+  }
+  ApplyUpdate(static_cast<UpdateRule>(numbers.rule), UpdateNumbersOf(numbers), shards, update,
+              BestRowKernels(), parallel_);
+  for (int32_t t = 0; t < group_.num_tables; ++t) {
+    const GraphOptCudaTable& table = group_.tables[t];
+    for (int32_t s = table.first_shard; s < table.first_shard + table.num_shards; ++s) {
+      const GraphOptCudaShard& to = group_.shards[s];
+      void* const parts[] = {to.rows, to.slots[0], to.slots[1]};
+      for (int part = 0; part < 3; ++part) {
+        if (parts[part] == nullptr) continue;
+        GRAPH_OPT_RETURN_IF_FAILED(
+            WriteRows(reinterpret_cast<const char*>(memory[3 * s + part].data()), RowBytes(t),
+                      all[s].rows.data(), NumRows(s), parts[part]));
+      }
+    }
+  }
+  return 0;
+}
+
+}  // namespace graph_opt

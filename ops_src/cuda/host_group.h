@@ -1,0 +1,73 @@
+#ifndef GRAPH_OPT_CUDA_HOST_GROUP_H_
+#define GRAPH_OPT_CUDA_HOST_GROUP_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "cuda/group_embedding_cuda.h"
+#include "lookup/group_gradient.h"
+#include "scratch/scratch_array.h"
+
+namespace graph_opt {
+
+// The bags of a lookup whose pointers are to host memory, but for positions that sizes make rows.
+Bags BagsOf(const GraphOptCudaLookup& lookup);
+// The rows of sparse ids whose positions `sizes` make rows; may be written over the positions.
+void FlattenPositions(const GraphOptCudaLookup& lookup, const int64_t* positions, int64_t* rows);
+// A table of a group without its rows.
+GradientTable GradientTableOf(const GraphOptCudaGroup& group, int table);
+UpdateNumbers UpdateNumbersOf(const GraphOptCudaNumbers& numbers);
+
+// A group in device memory, done by the CPU's functors: for a GPU whose kernels are not to be
+// trusted. Ids, gradients and the rows that they name are copied to the host, and results back.
+// Each call waits for the stream; the result is a status of the copies.
+//
+//   Lookup()                     pools the rows of all lookups
+//   Sort(), NumRows(), Sum()     sums of gradients
+//   Sort(), Apply()              updates
+class HostGroup {
+ public:
+  HostGroup(const GraphOptCudaGroup& group, void* stream, Parallel* parallel);
+
+  // With a fault nothing is written.
+  int32_t Lookup(BagFault* fault);
+  int32_t Sort(BagFault* fault);
+  int64_t NumRows(int shard) const;  // of all shards of the group
+  int32_t Sum();
+  int32_t Apply(const GraphOptCudaNumbers& numbers);
+
+ private:
+  struct ReadLookup {
+    Bags bags;
+    ScratchArray<char> ids;
+    ScratchArray<int64_t> positions;
+    ScratchArray<float> weights;
+    ScratchArray<char> gradients;
+  };
+  struct ShardSums {
+    ScratchArray<int64_t> rows;
+    ScratchArray<char> sums;
+  };
+
+  int32_t Read();
+  int32_t ReadBags(const GraphOptCudaLookup& from, ReadLookup* to);
+  int32_t ReadGradients();
+  int32_t ReadRows(const void* rows, int64_t row_bytes, const int64_t* which, int64_t count,
+                   char* to);
+  int32_t WriteRows(const char* from, int64_t row_bytes, const int64_t* which, int64_t count,
+                    void* rows);
+  std::vector<ShardSums> SumOnHost();
+  int64_t RowBytes(int table) const;
+
+  const GraphOptCudaGroup& group_;
+  void* const stream_;
+  Parallel* const parallel_;
+  std::vector<GradientTable> tables_;
+  std::vector<ReadLookup> lookups_;
+  std::unique_ptr<GroupGradient> gradient_;
+};
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_CUDA_HOST_GROUP_H_

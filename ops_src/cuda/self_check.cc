@@ -1,0 +1,339 @@
+#include "cuda/self_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "apply/group_apply.h"
+#include "cuda/check_groups.h"
+#include "cuda/host_group.h"
+
+namespace graph_opt {
+namespace {
+
+const char* const kRuleTexts[] = {"gradient descent", "momentum", "nesterov",
+                                  "adagrad",          "ftrl",     "adam"};
+constexpr int kRules = GRAPH_OPT_CUDA_ADAM + 1;
+// Relative errors that are allowed, where results are of order 1: roots, powers and quotients may
+// be rounded otherwise; 16-bit results may be rounded the other way.
+constexpr float kAllowed = 2e-5f;
+constexpr float kAllowedOf[] = {kAllowed, 1.1f / 1024, 1.1f / 128};
+
+GraphOptCudaNumbers NumbersOf(int rule) {
+  GraphOptCudaNumbers numbers = {};
+  numbers.rule = rule;
+  numbers.update_slots = 1;
+  numbers.learning_rate = 0.125f;
+  numbers.momentum = 0.875f;
+  numbers.l1 = 0.015625f;
+  numbers.l2 = 0.03125f;
+  numbers.l2_shrinkage = 0.0625f;
+  numbers.learning_rate_power = -0.5f;
+  numbers.beta1 = 0.875f;
+  numbers.beta2 = 0.9375f;
+  numbers.epsilon = 0.0078125f;
+  return numbers;
+}
+
+float ElementAt(const void* values, int64_t at, int32_t type) {
+  if (type == GRAPH_OPT_CUDA_FLOAT) {
+    float value;
+    std::memcpy(&value, static_cast<const char*>(values) + at * 4, 4);
+    return value;
+  }
+  uint16_t narrow;
+  std::memcpy(&narrow, static_cast<const char*>(values) + at * 2, 2);
+  if (type == GRAPH_OPT_CUDA_HALF) return HalfToFloat(Half{narrow});
+  const uint32_t bits = static_cast<uint32_t>(narrow) << 16;
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+// Where the first difference of two matrices is, or nothing. A matrix' rows are `stride` apart.
+std::string Difference(const void* got, const void* wanted, int64_t rows, int64_t columns,
+                       int64_t stride, int32_t type) {
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t column = 0; column < columns; ++column) {
+      const float is = ElementAt(got, row * stride + column, type);
+      const float need = ElementAt(wanted, row * stride + column, type);
+      const bool near = std::fabs(is - need) <= kAllowedOf[type] * (1 + std::fabs(need));
+      if (near) continue;  // never where one is a NaN
+      return "row " + std::to_string(row) + ", column " + std::to_string(column) + " is " +
+             std::to_string(is) + ", need " + std::to_string(need);
+    }
+  }
+  return std::string();
+}
+
+std::string Failed(const char* kernel, int32_t status) {
+  return std::string("the ") + kernel + " kernel fails: " + graph_opt_cuda_message(status);
+}
+
+std::vector<PooledGradient> GradientsOf(const GraphOptCudaGroup& group) {
+  std::vector<PooledGradient> gradients(group.num_lookups);
+  for (int32_t i = 0; i < group.num_lookups; ++i) {
+    gradients[i].table = group.lookups[i].table;
+    gradients[i].gradients = group.lookups[i].pooled;
+    gradients[i].stride = group.lookups[i].pooled_stride;
+  }
+  return gradients;
+}
+
+// The groups, what the CPU makes of them, and what the GPU does.
+class Check {
+ public:
+  Check() : plain_(false, &cpu_), updated_(true, &cpu_) {
+    fault_ = cpu_.Reserve(sizeof(uint64_t));
+    images_bytes_ = cpu_.size();
+    for (CheckGroup* group : {&plain_, &updated_}) {
+      const GivenGroup sizes = group->At(nullptr, CheckGroup::kPooled, 0);
+      const int64_t lookup = graph_opt_cuda_lookup_workspace(&sizes.group);
+      const int64_t sort = graph_opt_cuda_sort_workspace(&sizes.group);
+      if (status_ == 0) status_ = std::min<int64_t>({lookup, sort, 0});
+      workspace_bytes_ = std::max({workspace_bytes_, lookup, sort});
+    }
+  }
+
+  int64_t bytes() const { return status_ < 0 ? status_ : images_bytes_ + workspace_bytes_; }
+
+  // What later steps read is right by then: a wrong place could end the process.
+  std::string Run(void* memory, void* stream) {
+    if (status_ < 0) return Failed("sort", static_cast<int32_t>(status_));
+    device_ = static_cast<char*>(memory);
+    workspace_ = device_ + images_bytes_;
+    stream_ = stream;
+    std::string wrong = Upload(cpu_.data(), images_bytes_, device_);
+    if (wrong.empty()) wrong = RunLookupAndGradient();
+    if (wrong.empty()) wrong = Download();
+    if (wrong.empty()) wrong = CompareLookup();
+    if (wrong.empty()) wrong = CompareGradient();
+    if (wrong.empty()) wrong = RunUpdates();
+    if (wrong.empty()) wrong = Download();
+    for (int rule = 0; rule < kRules && wrong.empty(); ++rule) wrong = CompareUpdate(rule);
+    return wrong.empty() ? CompareFault() : wrong;
+  }
+
+ private:
+  std::string Upload(const char* from, int64_t bytes, char* to) {
+    const int32_t status = graph_opt_cuda_upload_rows(from, bytes, 1, to, bytes, stream_);
+    return status == 0 ? std::string() : Failed("first", status);
+  }
+
+  // All that the kernels wrote.
+  std::string Download() {
+    got_.resize(images_bytes_);
+    const int32_t status = graph_opt_cuda_download(device_, images_bytes_, got_.data(), stream_);
+    return status == 0 ? std::string() : Failed("last", status);
+  }
+
+  // With zeros in the workspace, what a kernel fails to write leads others to no wrong place.
+  std::string ClearWorkspace() {
+    const std::vector<char> zeros(workspace_bytes_, 0);
+    return Upload(zeros.data(), workspace_bytes_, workspace_);
+  }
+
+  uint64_t* FaultWord() { return reinterpret_cast<uint64_t*>(device_ + fault_); }
+
+  std::string RunLookupAndGradient() {
+    const GivenGroup pooled = plain_.At(device_, CheckGroup::kPooled, 0);
+    const GivenGroup summed = plain_.At(device_, CheckGroup::kGradients, 0);
+    std::string wrong = ClearWorkspace();
+    if (!wrong.empty()) return wrong;
+    int32_t status = graph_opt_cuda_lookup(&pooled.group, workspace_, FaultWord(), stream_);
+    if (status != 0) return Failed("lookup", status);
+    status = graph_opt_cuda_sort(&summed.group, workspace_, FaultWord(), stream_);
+    if (status != 0) return Failed("sort", status);
+    counts_.resize(summed.group.num_shards);
+    status = graph_opt_cuda_count_rows(&summed.group, workspace_, counts_.data(), stream_);
+    if (status != 0) return Failed("sort", status);
+    wrong = CompareCounts();
+    if (!wrong.empty()) return wrong;
+    status = graph_opt_cuda_sum(&summed.group, workspace_, stream_);
+    return status == 0 ? std::string() : Failed("gradient", status);
+  }
+
+  std::string RunUpdates() {
+    const GivenGroup sorted = updated_.At(device_, CheckGroup::kGradients, 0);
+    const std::string wrong = ClearWorkspace();
+    if (!wrong.empty()) return wrong;
+    int32_t status = graph_opt_cuda_sort(&sorted.group, workspace_, FaultWord(), stream_);
+    if (status != 0) return Failed("sort", status);
+    for (int rule = 0; rule < kRules; ++rule) {
+      const GraphOptCudaNumbers numbers = NumbersOf(rule);
+      const GivenGroup updated = updated_.At(device_, CheckGroup::kGradients, rule);
+      status = graph_opt_cuda_apply(&updated.group, &numbers, workspace_, stream_);
+      if (status != 0) return Failed("update", status);
+    }
+    return std::string();
+  }
+
+  std::string CompareCounts() {
+    const GivenGroup given = plain_.At(cpu_.data(), CheckGroup::kGradients, 0);
+    const GraphOptCudaGroup& group = given.group;
+    for (int32_t t = 0; t < group.num_tables; ++t) tables_.push_back(GradientTableOf(group, t));
+    std::vector<PooledGradient> gradients = GradientsOf(group);
+    TakeBags(group, &gradients);
+    gradient_.reset(new GroupGradient(tables_, gradients, BestRowKernels(), &sequential_));
+    gradient_->Sort();
+    for (int32_t t = 0; t < group.num_tables; ++t) {
+      for (int32_t s = 0; s < group.tables[t].num_shards; ++s) {
+        const int64_t count = counts_[group.tables[t].first_shard + s];
+        const int64_t wanted = gradient_->NumRows(t, s);
+        if (count == wanted) continue;
+        return "the sort kernels find " + std::to_string(count) + " rows in part " +
+               std::to_string(s) + " of a table (" + plain_.TableText(t) + "), need " +
+               std::to_string(wanted);
+      }
+    }
+    return std::string();
+  }
+
+  // Bags as functors take them: positions that sizes make rows become rows.
+  void TakeBags(const GraphOptCudaGroup& group, std::vector<PooledGradient>* gradients) {
+    for (int32_t i = 0; i < group.num_lookups; ++i) {
+      (*gradients)[i].bags = RowsOf(group.lookups[i], &positions_);
+    }
+  }
+
+  static Bags RowsOf(const GraphOptCudaLookup& lookup,
+                     std::vector<std::unique_ptr<std::vector<int64_t>>>* memory) {
+    Bags bags = BagsOf(lookup);
+    if (bags.layout != Bags::kSparse || lookup.num_sizes == 1) return bags;
+    memory->emplace_back(new std::vector<int64_t>);
+    memory->back()->resize(lookup.num_ids);
+    FlattenPositions(lookup, lookup.positions, memory->back()->data());
+    bags.positions = memory->back()->data();
+    bags.stride = 1;
+    return bags;
+  }
+
+  std::string CompareFault() {
+    uint64_t fault;
+    std::memcpy(&fault, got_.data() + fault_, sizeof(fault));
+    if (fault == GRAPH_OPT_CUDA_NO_FAULT) return std::string();
+    return "the lookup and sort kernels find bad ids where there are none";
+  }
+
+  std::string CompareLookup() {
+    const GivenGroup given = plain_.At(cpu_.data(), CheckGroup::kPooled, 0);
+    const GraphOptCudaGroup& group = given.group;
+    std::vector<Table> tables(group.num_tables);
+    std::vector<Lookup> lookups(group.num_lookups);
+    for (int32_t t = 0; t < group.num_tables; ++t) {
+      tables[t].shards = tables_[t].shards;
+      tables[t].dim = tables_[t].dim;
+      tables[t].type = tables_[t].type;
+      for (int32_t s = 0; s < group.tables[t].num_shards; ++s) {
+        tables[t].data.push_back(group.shards[group.tables[t].first_shard + s].rows);
+      }
+    }
+    for (int32_t i = 0; i < group.num_lookups; ++i) {
+      lookups[i].bags = RowsOf(group.lookups[i], &positions_);
+      lookups[i].table = group.lookups[i].table;
+      lookups[i].pooled = group.lookups[i].pooled;
+      lookups[i].pooled_stride = group.lookups[i].pooled_stride;
+    }
+    GroupLookup(tables, lookups, BestRowKernels(), &sequential_);
+    for (int32_t i = 0; i < group.num_lookups; ++i) {
+      const GraphOptCudaLookup& lookup = group.lookups[i];
+      const std::string wrong =
+          Difference(Got(lookup.pooled), lookup.pooled, lookup.num_bags, tables_[lookup.table].dim,
+                     lookup.pooled_stride, group.tables[lookup.table].type);
+      if (!wrong.empty()) return "the lookup kernel (" + plain_.LookupText(i) + "): " + wrong;
+    }
+    return std::string();
+  }
+
+  std::string CompareGradient() {
+    const GivenGroup given = plain_.At(cpu_.data(), CheckGroup::kGradients, 0);
+    const GraphOptCudaGroup& group = given.group;
+    std::vector<std::vector<GroupGradient::ShardSums>> sums(group.num_tables);
+    for (int32_t t = 0; t < group.num_tables; ++t) {
+      for (int32_t s = 0; s < group.tables[t].num_shards; ++s) {
+        const GraphOptCudaShard& shard = group.shards[group.tables[t].first_shard + s];
+        sums[t].push_back({shard.indices, shard.sums});
+      }
+    }
+    gradient_->SumRows(sums);
+    for (int32_t t = 0; t < group.num_tables; ++t) {
+      for (int32_t s = 0; s < group.tables[t].num_shards; ++s) {
+        const GraphOptCudaShard& shard = group.shards[group.tables[t].first_shard + s];
+        const int64_t count = gradient_->NumRows(t, s);
+        if (std::memcmp(Got(shard.indices), shard.indices, count * sizeof(int64_t)) != 0) {
+          return "the gradient kernel (" + plain_.TableText(t) + "): other rows of the table";
+        }
+        const std::string wrong = Difference(Got(shard.sums), shard.sums, count, tables_[t].dim,
+                                             tables_[t].dim, group.tables[t].type);
+        if (!wrong.empty()) return "the gradient kernel (" + plain_.TableText(t) + "): " + wrong;
+      }
+    }
+    return std::string();
+  }
+
+  std::string CompareUpdate(int rule) {
+    const GivenGroup given = updated_.At(cpu_.data(), CheckGroup::kGradients, rule);
+    const GraphOptCudaGroup& group = given.group;
+    std::vector<UpdatedTable> tables(group.num_tables);
+    std::vector<PooledGradient> gradients = GradientsOf(group);
+    TakeBags(group, &gradients);
+    for (int32_t t = 0; t < group.num_tables; ++t) {
+      tables[t].table = GradientTableOf(group, t);
+      for (int32_t s = 0; s < group.tables[t].num_shards; ++s) {
+        const GraphOptCudaShard& shard = group.shards[group.tables[t].first_shard + s];
+        tables[t].shards.push_back(
+            {static_cast<float*>(shard.rows), {shard.slots[0], shard.slots[1]}});
+      }
+    }
+    GroupApply(static_cast<UpdateRule>(rule), UpdateNumbersOf(NumbersOf(rule)), tables, gradients,
+               BestRowKernels(), &sequential_);
+    for (int32_t t = 0; t < group.num_tables; ++t) {
+      for (int32_t s = 0; s < group.tables[t].num_shards; ++s) {
+        const GraphOptCudaShard& shard = group.shards[group.tables[t].first_shard + s];
+        const int64_t dim = group.tables[t].dim;
+        for (const void* part :
+             {static_cast<const void*>(shard.rows), static_cast<const void*>(shard.slots[0]),
+              static_cast<const void*>(shard.slots[1])}) {
+          const std::string wrong =
+              Difference(Got(part), part, shard.num_rows, dim, dim, GRAPH_OPT_CUDA_FLOAT);
+          if (wrong.empty()) continue;
+          return std::string("the update kernel (") + kRuleTexts[rule] + ", " +
+                 updated_.TableText(t) + "): " + wrong;
+        }
+      }
+    }
+    return std::string();
+  }
+
+  // What the GPU made of a part of the CPU's memory.
+  const void* Got(const void* of_cpu) {
+    return got_.data() + (static_cast<const char*>(of_cpu) - cpu_.data());
+  }
+
+  CheckMemory cpu_;
+  CheckGroup plain_;
+  CheckGroup updated_;
+  int64_t fault_ = 0;
+  int64_t images_bytes_ = 0;
+  int64_t workspace_bytes_ = 0;
+  int64_t status_ = 0;
+  char* device_ = nullptr;
+  char* workspace_ = nullptr;
+  void* stream_ = nullptr;
+  Sequential sequential_;
+  std::vector<int64_t> counts_;
+  std::vector<GradientTable> tables_;
+  std::unique_ptr<GroupGradient> gradient_;
+  std::vector<std::unique_ptr<std::vector<int64_t>>> positions_;
+  std::vector<char> got_;
+};
+
+}  // namespace
+
+std::string SelfCheck(void* memory, void* stream) { return Check().Run(memory, stream); }
+
+int64_t SelfCheckBytes() { return Check().bytes(); }
+
+}  // namespace graph_opt

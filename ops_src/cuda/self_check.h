@@ -1,0 +1,44 @@
+#ifndef GRAPH_OPT_CUDA_SELF_CHECK_H_
+#define GRAPH_OPT_CUDA_SELF_CHECK_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace graph_opt {
+
+// Runs all kernels of group_embedding_cuda.h on small groups of every kind, and the CPU's functors
+// on the same: some 30 launches. `memory` is SelfCheckBytes() of device memory, aligned to 256.
+// Returns what differs or fails, by the kernel that it is of, or nothing.
+std::string SelfCheck(void* memory, void* stream);
+
+// A negative number is a status of group_embedding_cuda.h.
+int64_t SelfCheckBytes();
+
+// Which devices' kernels are used: those that passed their check, which is made when a device is
+// first asked for. Any thread may ask.
+class TrustedDevices {
+ public:
+  // `mode`, or null, is a value of the environment variable GRAPH_OPT_GPU_KERNELS:
+  //
+  //   check   (default) a device is checked
+  //   trust   the kernels are used unchecked
+  //   off     they are not used
+  explicit TrustedDevices(const char* mode);
+
+  // `check` says what is wrong. That is told once, on standard error.
+  bool Trusts(const std::string& device, const std::function<std::string()>& check);
+
+ private:
+  enum Mode { kCheck, kTrust, kOff };
+
+  Mode mode_ = kCheck;
+  std::mutex mutex_;
+  std::map<std::string, bool> found_;  // guarded by mutex_
+};
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_CUDA_SELF_CHECK_H_
