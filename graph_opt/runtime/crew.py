@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 from graph_opt.compat import callables, tf
 from graph_opt.ops.stage_nodes import KIND_PREFETCH
 from graph_opt.runtime import python_facts
+from graph_opt.runtime.adaptive_step import AdaptiveStep
 from graph_opt.runtime.outcome import CLOSED, IGNORED, Status, outcome_of, status_of
 from graph_opt.runtime.payoff import MeasuredStep
 from graph_opt.runtime.stage_control import BufferControl, StageSteps, Step
@@ -48,6 +49,7 @@ class Crew:
         self._fail: Optional[Fail] = None
         self._all_ended: Optional[Callable[[], None]] = None
         self._begun: Optional[Callable[[], None]] = None
+        self._holds_batch: Optional[Callable[[], bool]] = None
         self._traced: Dict[str, Step] = {}
         self._workers: List[StageWorker] = []
         for put in stage.puts:
@@ -81,6 +83,7 @@ class Crew:
         self._fail = fail
         self._all_ended = all_ended
         self._begun = begun
+        self._holds_batch = holds_batch
         yielding = None
         if self._compiler.own_thread and self.stage.priority > 0:
             yielding = Yielding(self.stage.priority, holds_batch)
@@ -98,11 +101,16 @@ class Crew:
     def _add_worker(self, put: Put, step: Step, daemon: bool) -> None:
         index = len(self._workers)
         name = "graph_opt/{}/{}".format(self.stage.name, index)
-        if index == 0 and self._compiler.own_thread and self.stage.kind == KIND_PREFETCH:
-            step = self._measured(step)
+        if self._compiler.own_thread:
+            step = AdaptiveStep(step, lambda: self._compiler.shared_step(put), self._is_awaited)
+            if index == 0 and self.stage.kind == KIND_PREFETCH:
+                step = self._measured(step)
         loop = self._loop(put, step, index, name)
         own_thread = self._compiler.own_thread
         self._workers.append(StageWorker(name, loop, self._worker_ended, own_thread, daemon))
+
+    def _is_awaited(self) -> bool:
+        return self._holds_batch is not None and not self._holds_batch()
 
     def _measured(self, step: Step) -> Step:
         workers = sum(put.threads_num for put in self.stage.puts)

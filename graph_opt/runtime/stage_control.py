@@ -104,7 +104,14 @@ class StageSteps:
           put: A put operation of the stage.
           traced: Whether each op's times are collected; the function then takes `run_metadata`.
         """
-        run_put = self._compile(targets=[put.name], feeds=self._feeds.fed, traced=traced)
+        return self._fed(self._compile(targets=[put.name], feeds=self._feeds.fed, traced=traced))
+
+    def shared_step(self, put: Put) -> Step:
+        """As `step`, its kernels on the session's threads wherever the others run."""
+        run_put = callables.compile_call(self._session, targets=[put.name], feeds=self._feeds.fed)
+        return self._fed(run_put)
+
+    def _fed(self, run_put: Step) -> Step:
         if not self._feeds.feeds:
             return run_put
         read = self._reader.read

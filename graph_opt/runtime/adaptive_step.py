@@ -1,0 +1,76 @@
+"""Whose threads run a step that main waits for: the stage's own, or all of the session's.
+
+One thread runs a step's kernels one after the other. That keeps them out of main's way, but where
+main waits anyway and there are cores to spare, a stage of many lookups is done sooner on many.
+Which it is depends on the graph and the machine, so both are tried.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Any, Callable, List, Optional
+
+from graph_opt.compat import tf
+
+_TRIED_STEPS = 16
+# Shorter steps are not worth the session's threads, nor compiling them again.
+_LEAST_SECONDS = 0.001
+# Sooner by this much, or the order in one thread is kept.
+_WORTH = 0.8
+
+Step = Callable[..., Any]
+
+
+class AdaptiveStep:
+    """A step that runs in the calling thread, or on the session's threads where that is faster.
+
+    Args:
+      own: Runs the step's kernels in the thread that calls.
+      compile_shared: Makes the step that runs them on the session's threads.
+      is_awaited: Whether somebody waits for the step that begins now.
+    """
+
+    def __init__(
+        self, own: Step, compile_shared: Callable[[], Step], is_awaited: Callable[[], bool]
+    ) -> None:
+        self._own = own
+        self._compile_shared = compile_shared
+        self._is_awaited = is_awaited
+        self._shared: Optional[Step] = None
+        self._own_seconds: List[float] = []
+        self._shared_seconds: List[float] = []
+        self._decided = False
+
+    def __call__(self) -> None:
+        """Runs the step; called by one thread at a time."""
+        if self._decided and self._shared is None:
+            self._own()
+        elif not self._is_awaited():
+            self._own()
+        elif self._decided and self._shared is not None:
+            self._shared()
+        else:
+            self._try()
+
+    def _try(self) -> None:
+        step, seconds = self._own, self._own_seconds
+        if self._shared is not None:
+            step, seconds = self._shared, self._shared_seconds
+        start = time.perf_counter()
+        step()
+        seconds.append(time.perf_counter() - start)
+        if len(seconds) == _TRIED_STEPS:
+            self._conclude()
+
+    def _conclude(self) -> None:
+        own = statistics.median(self._own_seconds)
+        if self._shared is None and own >= _LEAST_SECONDS:
+            try:
+                self._shared = self._compile_shared()
+                return
+            except tf.errors.OpError:  # the session is ending
+                pass
+        self._decided = True
+        if self._shared is None or statistics.median(self._shared_seconds) > _WORTH * own:
+            self._shared = None

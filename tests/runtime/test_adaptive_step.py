@@ -1,0 +1,71 @@
+"""Where main waits, a step runs on whichever threads are faster; else in the stage's own."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, List
+
+import pytest
+
+from graph_opt.compat import tf
+from graph_opt.runtime.adaptive_step import AdaptiveStep
+from graph_opt.runtime.staged import staged
+from tests.runtime.sources import drain, numbers, prefetching
+
+
+class Steps:
+    """Two ways to run a step, which take so many seconds of work."""
+
+    def __init__(self, own: float, shared: float, awaited: bool = True) -> None:
+        self.ran: List[str] = []
+        self.awaited = awaited
+        self.compiled = 0
+        self._shared = shared
+        self.step = AdaptiveStep(lambda: self._run("own", own), self._compile, lambda: self.awaited)
+
+    def _compile(self) -> Any:
+        self.compiled += 1
+        return lambda: self._run("shared", self._shared)
+
+    def _run(self, name: str, seconds: float) -> None:
+        self.ran.append(name)
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            pass
+
+    def last_of(self, calls: int) -> str:
+        for _ in range(calls):
+            self.step()
+        return self.ran[-1]
+
+
+@pytest.mark.parametrize(
+    "own, shared, kept, compiled",
+    [(0.004, 0.001, "shared", 1), (0.002, 0.002, "own", 1), (0.0001, 0.0, "own", 0)],
+)
+def test_the_faster_way_is_kept(own: float, shared: float, kept: str, compiled: int) -> None:
+    steps = Steps(own, shared)
+    assert steps.last_of(60) == kept
+    assert steps.compiled == compiled
+
+
+def test_a_step_that_nobody_waits_for_stays_in_its_thread() -> None:
+    steps = Steps(0.002, 0.0005)
+    assert steps.last_of(40) == "shared"
+    steps.awaited = False
+    assert steps.last_of(1) == "own"
+    steps.awaited = True
+    assert steps.last_of(1) == "shared"
+    assert Steps(0.002, 0.0005, awaited=False).last_of(60) == "own"
+
+
+def test_batches_keep_their_order_when_the_threads_change() -> None:
+    def slow(value: Any) -> Any:
+        time.sleep(0.003)  # work of the stage that main waits for
+        return value
+
+    values = numbers(120)
+    parts = [tf.py_func(slow, [values], tf.int64) for _ in range(2)]
+    taken = staged(tf.add_n(parts) // 2, capacity=2)
+    with tf.Session() as session, prefetching(session):
+        assert drain(session, taken) == list(range(120))
