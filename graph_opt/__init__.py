@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from graph_opt.compat.exported_graph import running_graph_def
     from graph_opt.config import ConfigProto, GraphOptions, OptimizerOptions, load_config
     from graph_opt.embedding.column_scope import group_embedding_column_scope
+    from graph_opt.embedding.fused_lookup import (
+        fused_embedding_lookup_sparse,
+        fused_safe_embedding_lookup_sparse,
+    )
     from graph_opt.embedding.group_lookup import group_embedding_lookup_sparse
+    from graph_opt.embedding.group_rows import group_embedding_lookup
     from graph_opt.ops.library import load_library as load_op_library
     from graph_opt.ops.scratch_memory import scratch_memory
     from graph_opt.passes.optimize import OptimizedGraph, optimize_graph_def
@@ -47,7 +52,10 @@ __all__ = [
     "Report",
     "Session",
     "async_embedding_mark_node",
+    "fused_embedding_lookup_sparse",
+    "fused_safe_embedding_lookup_sparse",
     "group_embedding_column_scope",
+    "group_embedding_lookup",
     "group_embedding_lookup_sparse",
     "install",
     "load_config",
@@ -79,7 +87,10 @@ _MODULES = {
     "Report": "graph_opt.reporting.report",
     "Session": "graph_opt.session.session",
     "async_embedding_mark_node": "graph_opt.runtime.mark",
+    "fused_embedding_lookup_sparse": "graph_opt.embedding.fused_lookup",
+    "fused_safe_embedding_lookup_sparse": "graph_opt.embedding.fused_lookup",
     "group_embedding_column_scope": "graph_opt.embedding.column_scope",
+    "group_embedding_lookup": "graph_opt.embedding.group_rows",
     "group_embedding_lookup_sparse": "graph_opt.embedding.group_lookup",
     "install": "graph_opt.session.installation",
     "load_config": "graph_opt.config",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import Any, Callable, List, NamedTuple
+from typing import Any, Callable, List, Mapping, NamedTuple
 
 from tensorflow.python.client import session as session_module
+from tensorflow.python.ops import embedding_ops
 from tensorflow.python.training import monitored_session, server_lib
 from tensorflow.python.training import training as training_module
 
@@ -41,6 +42,11 @@ def v1_modules() -> List[Any]:
 def v1_submodules(name: str) -> List[Any]:
     """Every module that is `tf.train`, `tf.nn` or another of the v1 API."""
     return _each_once([getattr(module, name) for module in v1_modules() if hasattr(module, name)])
+
+
+def lookup_functions(functions: Mapping[str, Any]) -> List[Replacement]:
+    """Puts functions where scripts import DeepRec's from that are in no public module."""
+    return [Replacement(embedding_ops, name, value) for name, value in functions.items()]
 
 
 def estimator_training(training_session: Any) -> List[Replacement]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
 from typing import Any, Iterator, List, NamedTuple, Optional
 
@@ -43,6 +44,21 @@ def group_embedding_column_scope(name: Optional[str] = None) -> Iterator[None]:
     group = _ColumnGroup(name or "group_embedding")
     with embedding_columns_with(group.add):
         yield
+
+
+# Taken here, since `install` puts our own function under this name.
+_stock_embedding_column = tf.feature_column.embedding_column
+
+
+@functools.wraps(_stock_embedding_column)
+def embedding_column(*arguments: Any, **named: Any) -> Any:
+    """`tf.feature_column.embedding_column` with DeepRec's `do_fusion`, which changes no value.
+
+    There it makes one column's lookup one op; here `do_group_embedding` and
+    `group_embedding_column_scope` decide that, for all columns.
+    """
+    named.pop("do_fusion", None)
+    return _stock_embedding_column(*arguments, **named)
 
 
 class _Member(NamedTuple):

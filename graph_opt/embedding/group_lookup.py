@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.variables import parts_of
 from graph_opt.embedding.lookup_ids import read_ids
 from graph_opt.embedding.separate_lookups import is_elsewhere
+from graph_opt.embedding.sequences import steps_as_bags
 from graph_opt.export.users_graph import export_users_graph
 from graph_opt.ops.group_embedding import (
     COMBINERS,
@@ -21,6 +23,7 @@ from graph_opt.ops.stock_lookup import LookupIds, lookup_separately
 
 TABLE_DTYPES = (tf.float32, tf.float16, tf.bfloat16)
 PARTITION_STRATEGIES = ("mod", "div")
+_NAME = "group_embedding_lookup_sparse"
 
 
 def group_embedding_lookup_sparse(
@@ -29,6 +32,8 @@ def group_embedding_lookup_sparse(
     combiners: Any,
     partition_strategy: Any = "mod",
     sp_weights: Any = None,
+    is_sequence: Any = False,
+    params_num_per_group: Any = sys.maxsize,
     name: Optional[str] = None,
 ) -> List[tf.Tensor]:
     """Looks ids up in many tables, as many calls of `tf.nn.safe_embedding_lookup_sparse` would.
@@ -53,11 +58,17 @@ def group_embedding_lookup_sparse(
       partition_strategy: `mod` or `div`: how ids are spread over the parts of a table.
       sp_weights: None, or for each table None or weights of the kind and shape of its ids. Older
         code has this argument before `partition_strategy`; that order is taken, too.
-      name: Name scope of the ops.
+      is_sequence: Whether each id is a step of a sequence of its own: ids [B, T] give [B, T, D],
+        with zeros where there is no id. SparseTensors of more than two dimensions are sequences
+        of bags whichever it is.
+      params_num_per_group: Most tables that one op reads; > 0.
+      name: Name scope of the ops. Older code has it right behind `partition_strategy` and
+        `sp_weights`, or behind `is_sequence`; that is taken, too.
 
     Returns:
       For each of `sp_ids` a Tensor [B, D] of its table's type; for a SparseTensor of more than two
-      dimensions the last one is replaced by D.
+      dimensions the last one is replaced by D. With `is_sequence` a Tensor [B, T, D]; T of a
+      RaggedTensor is the length of its longest row.
 
     Raises:
       ValueError: Lists differ in length, shapes do not fit, or a name is unknown.
@@ -71,18 +82,35 @@ def group_embedding_lookup_sparse(
       ...     [user_table, item_table], [user_ids, item_ids], combiners="mean")
     """
     strategy, weights = _told_apart(partition_strategy, sp_weights)
-    tables = _as_list(params)
-    all_ids = _as_list(sp_ids)
+    if _is_text(is_sequence):
+        is_sequence, name = False, is_sequence
+    if _is_text(params_num_per_group):
+        params_num_per_group, name = sys.maxsize, params_num_per_group
+    tables = as_list(params)
+    all_ids = as_list(sp_ids)
     num = len(tables)
-    _check_length("sp_ids", len(all_ids), num)
-    all_combiners = [combiners] * num if _is_text(combiners) else _as_list(combiners)
-    _check_length("combiners", len(all_combiners), num)
-    all_weights = [None] * num if weights is None else _as_list(weights)
-    _check_length("sp_weights", len(all_weights), num)
+    check_length(_NAME, "sp_ids", len(all_ids), num)
+    all_combiners = [combiners] * num if _is_text(combiners) else as_list(combiners)
+    check_length(_NAME, "combiners", len(all_combiners), num)
+    all_weights = [None] * num if weights is None else as_list(weights)
+    check_length(_NAME, "sp_weights", len(all_weights), num)
     requests = [
         LookupRequest(*request) for request in zip(tables, all_ids, all_combiners, all_weights)
     ]
-    return lookup_group(requests, strategy, name)
+    if is_sequence:
+        requests = [_of_sequence(place, request) for place, request in enumerate(requests)]
+    if params_num_per_group < 1:
+        raise ValueError(
+            "group_embedding_lookup_sparse: params_num_per_group is {}; need 1 or more".format(
+                params_num_per_group
+            )
+        )
+    return lookup_group(requests, strategy, name, params_num_per_group)
+
+
+def _of_sequence(place: int, request: LookupRequest) -> LookupRequest:
+    ids, weights = steps_as_bags(place, request.ids, request.weights)
+    return request._replace(ids=ids, weights=weights)
 
 
 class LookupRequest(NamedTuple):
@@ -104,7 +132,11 @@ class LookupRequest(NamedTuple):
 
 
 def lookup_group(
-    requests: Sequence[LookupRequest], partition_strategy: str = "mod", name: Optional[str] = None
+    requests: Sequence[LookupRequest],
+    partition_strategy: str = "mod",
+    name: Optional[str] = None,
+    most_per_op: int = sys.maxsize,
+    safe: bool = True,
 ) -> List[tf.Tensor]:
     """As `group_embedding_lookup_sparse`, for lookups that are told one by one.
 
@@ -112,27 +144,27 @@ def lookup_group(
       requests: The lookups.
       partition_strategy: `mod` or `div`.
       name: Name scope of the ops.
+      most_per_op: Most lookups of one op.
+      safe: Whether ids < 0 are dropped, and weights that are not > 0 unless the combiner is `sum`;
+        else such ids are errors.
     """
     if not requests:
         raise ValueError("group_embedding_lookup_sparse: params is empty; give at least one table")
-    if partition_strategy not in PARTITION_STRATEGIES:
-        raise ValueError(
-            "group_embedding_lookup_sparse: unknown partition_strategy {!r}; need one of {}".format(
-                partition_strategy, ", ".join(PARTITION_STRATEGIES)
-            )
-        )
+    check_strategy(_NAME, partition_strategy)
     with tf.name_scope(name, "group_embedding_lookup_sparse"):
         groups: Dict[Tuple[str, bool], List[_Prepared]] = {}
         pooled: Dict[int, tf.Tensor] = {}
         for place, request in enumerate(requests):
             prepared = _prepare(place, request)
             if is_elsewhere(prepared.table.devices, prepared.ids.ids.device):
-                pooled[place] = _look_up_separately(prepared, request, partition_strategy)
+                pooled[place] = _look_up_separately(prepared, request, partition_strategy, safe)
             else:
                 groups.setdefault(prepared.table.group, []).append(prepared)
-        for lookups in groups.values():
-            results = _look_up(lookups, partition_strategy)
-            pooled.update(zip((lookup.place for lookup in lookups), results))
+        for group in groups.values():
+            for first in range(0, len(group), most_per_op):
+                lookups = group[first : first + most_per_op]
+                results = _look_up(lookups, partition_strategy, safe)
+                pooled.update(zip((lookup.place for lookup in lookups), results))
         return [pooled[place] for place in range(len(requests))]
 
 
@@ -176,18 +208,19 @@ def _prepare(place: int, request: LookupRequest) -> _Prepared:
 
 
 def _look_up_separately(
-    lookup: _Prepared, request: LookupRequest, partition_strategy: str
+    lookup: _Prepared, request: LookupRequest, partition_strategy: str, safe: bool
 ) -> tf.Tensor:
     return lookup_separately(
-        _parts_of(request.table),
+        table_parts(request.table),
         lookup.ids,
         lookup.combiner,
         request.default_id,
         partition_strategy,
+        prune=safe,
     )
 
 
-def _look_up(lookups: List[_Prepared], partition_strategy: str) -> List[tf.Tensor]:
+def _look_up(lookups: List[_Prepared], partition_strategy: str, safe: bool) -> List[tf.Tensor]:
     tables: Dict[Tuple[str, ...], _Table] = {}
     for lookup in lookups:
         tables.setdefault(lookup.table.key, lookup.table)
@@ -201,6 +234,7 @@ def _look_up(lookups: List[_Prepared], partition_strategy: str) -> List[tf.Tenso
         weighted=[lookup.ids.weights is not None for lookup in lookups],
         default_ids=[lookup.default_id for lookup in lookups],
         partition_strategy=partition_strategy,
+        safe=safe,
     )
     ids = GroupIds(
         ids=[lookup.ids.ids for lookup in lookups],
@@ -227,7 +261,7 @@ def _beside(shards: Sequence[tf.Tensor]) -> Any:
 
 
 def _read_table(place: int, table: Any) -> _Table:
-    parts = _parts_of(table)
+    parts = table_parts(table)
     if not parts:
         raise ValueError("table {} is an empty list; give its parts".format(place))
     handles = [_handle_or_value(part) for part in parts]
@@ -256,12 +290,13 @@ def _read_table(place: int, table: Any) -> _Table:
 
 def devices_of(table: Any) -> Set[str]:
     """The devices that a table's parts are on."""
-    return {_handle_or_value(part).device for part in _parts_of(table)}
+    return {_handle_or_value(part).device for part in table_parts(table)}
 
 
-def _parts_of(table: Any) -> List[Any]:
+def table_parts(table: Any) -> List[Any]:
+    """The parts of a table, of which one in one piece is the only one."""
     if isinstance(table, (list, tuple)):
-        return [part for one in table for part in _parts_of(one)]
+        return [part for one in table for part in table_parts(one)]
     return parts_of(table)
 
 
@@ -300,14 +335,27 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _as_list(value: Any) -> List[Any]:
+def as_list(value: Any) -> List[Any]:
+    """The entries of an argument that may be one alone."""
     is_list = isinstance(value, (list, tuple)) and not isinstance(value, tf.SparseTensorValue)
     return list(value) if is_list else [value]
 
 
-def _check_length(argument: str, length: int, tables: int) -> None:
+def check_length(function: str, argument: str, length: int, tables: int) -> None:
+    """Raises ValueError where a list has not one entry for each table."""
     if length != tables:
         raise ValueError(
-            "group_embedding_lookup_sparse: {} has {} entries, params has {} tables; give one for "
-            "each table".format(argument, length, tables)
+            "{}: {} has {} entries, params has {} tables; give one for each table".format(
+                function, argument, length, tables
+            )
+        )
+
+
+def check_strategy(function: str, partition_strategy: Any) -> None:
+    """Raises ValueError where there is no such strategy."""
+    if partition_strategy not in PARTITION_STRATEGIES:
+        raise ValueError(
+            "{}: unknown partition_strategy {!r}; need one of {}".format(
+                function, partition_strategy, ", ".join(PARTITION_STRATEGIES)
+            )
         )

@@ -73,8 +73,8 @@ def _occurrences(
     sparse = _by_bag(sparse_ids(ids, tf.cast(ids.ids, tf.int64)))
     weights = None if ids.weights is None else _by_bag(sparse_ids(ids, ids.weights))
     factors = tf.ones_like(sparse.values, tf.float32) if weights is None else weights.values
-    keep = sparse.values >= 0
-    if weights is not None and combiner != "sum":
+    keep = sparse.values >= 0  # others are errors where the lookup is not safe
+    if weights is not None and combiner != "sum" and attributes.safe:
         keep = tf.logical_and(keep, factors > 0)
     kept, factors = tf.sparse.retain(sparse, keep), tf.boolean_mask(factors, keep)
     bags, values = kept.indices[:, 0], kept.values

@@ -1,8 +1,9 @@
 """Group lookups that the user called, and their gradients, in TensorFlow's ops.
 
-Forward it is `tf.nn.safe_embedding_lookup_sparse` for each lookup, which a graph_opt session fuses
-again. What only a rewrite makes (unsafe lookups, joined columns, fused updates) is no business of
-this file: rewrites are undone.
+Forward it is `tf.nn.safe_embedding_lookup_sparse` or `tf.nn.embedding_lookup` for each lookup,
+which a graph_opt session fuses again. What only a rewrite makes (joined columns, fused updates) is
+no business of this file: rewrites are undone. Lookups that a column scope replaced by larger ones
+while the model was built, and that nothing reads, stay behind.
 """
 
 from __future__ import annotations
@@ -14,6 +15,11 @@ from graph_opt.export.stock_gradients import row_gradients, weight_gradients
 from graph_opt.export.stock_nodes import nodes_in_place_of
 from graph_opt.ops.group_embedding import NO_DEFAULT, GroupAttributes, GroupIds
 from graph_opt.ops.stock_lookup import LookupIds, lookup_separately
+
+# Attributes of nodes that a rewrite made, and of those that a column scope left behind; passes and
+# the scope know them by the same names.
+_FUSED = "_fused_by_graph_opt"
+_SUPERSEDED = "_superseded_by_graph_opt"
 
 
 def stock_groups(graph_def: Any, graph: Any) -> List[str]:
@@ -30,7 +36,10 @@ def stock_groups(graph_def: Any, graph: Any) -> List[str]:
         return []
     lines: List[str] = []
     nodes: List[Any] = []
+    read = {text.lstrip("^").partition(":")[0] for node in graph_def.node for text in node.input}
     for node in graph_def.node:
+        if _SUPERSEDED in node.attr and node.name not in read:
+            continue
         if node.op not in _BUILDERS:
             nodes.append(node)
             continue
@@ -48,7 +57,7 @@ def stock_groups(graph_def: Any, graph: Any) -> List[str]:
 
 def _replaced(node: Any, graph: Any) -> List[Any]:
     attributes = GroupAttributes.of(graph.get_operation_by_name(node.name))
-    if not attributes.safe or attributes.columns:
+    if _FUSED in node.attr:
         raise tf.errors.UnimplementedError(
             None, None, "it is part of a rewritten graph that was imported as it was"
         )
@@ -122,6 +131,7 @@ def _pooled(attributes: GroupAttributes, shards: List[Any], ids: GroupIds) -> Li
                 attributes.combiners[lookup],
                 None if default == NO_DEFAULT else default,
                 attributes.partition_strategy,
+                prune=attributes.safe,
             )
         )
     return pooled

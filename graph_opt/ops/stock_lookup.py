@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Optional
+from typing import Any, List, NamedTuple, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.ops.group_embedding import DENSE, RAGGED
@@ -32,6 +32,10 @@ def lookup_separately(
     combiner: str,
     default_id: Optional[int],
     partition_strategy: str,
+    *,
+    prune: bool = True,
+    fill: bool = True,
+    max_norm: Optional[float] = None,
 ) -> tf.Tensor:
     """`tf.nn.safe_embedding_lookup_sparse` for ids and weights of any kind.
 
@@ -41,16 +45,39 @@ def lookup_separately(
       combiner: `sum`, `mean` or `sqrtn`.
       default_id: The row that a row without ids gives; None is zeros.
       partition_strategy: `mod` or `div`.
+      prune: Whether ids < 0 are dropped, and weights that are not > 0 unless the combiner is `sum`.
+      fill: Whether rows without ids have a result wherever they stand.
+      max_norm: None, or the norm that rows are clipped to.
     """
+    if not prune and ids.layout == DENSE and ids.weights is None and ids.ids.shape.ndims == 1:
+        return tf.nn.embedding_lookup(parts, ids.ids, partition_strategy, max_norm=max_norm)
+    values = sparse_ids(ids, ids.ids)
     weights = None if ids.weights is None else sparse_ids(ids, ids.weights)
-    return tf.nn.safe_embedding_lookup_sparse(
-        parts,
-        sparse_ids(ids, ids.ids),
-        weights,
-        combiner=combiner,
-        default_id=default_id,
-        partition_strategy=partition_strategy,
-    )
+    how = dict(combiner=combiner, partition_strategy=partition_strategy, max_norm=max_norm)
+    if prune and fill:
+        return tf.nn.safe_embedding_lookup_sparse(
+            parts, values, weights, default_id=default_id, **how
+        )
+    if prune:
+        values, weights = _pruned(values, weights, combiner)
+    if not fill:
+        return tf.nn.embedding_lookup_sparse(parts, values, weights, **how)
+    values, is_empty = tf.sparse.fill_empty_rows(values, default_id or 0)
+    if weights is not None:
+        weights, _ = tf.sparse.fill_empty_rows(weights, 1.0)
+    pooled = tf.nn.embedding_lookup_sparse(parts, values, weights, **how)
+    if default_id is not None:
+        return pooled
+    return tf.where_v2(tf.expand_dims(is_empty, 1), tf.zeros_like(pooled), pooled)
+
+
+def _pruned(values: Any, weights: Any, combiner: str) -> Tuple[Any, Any]:
+    kept = tf.greater_equal(values.values, 0)
+    if weights is None:
+        return tf.sparse.retain(values, kept), None
+    if combiner != "sum":
+        kept = tf.logical_and(kept, tf.greater(weights.values, 0))
+    return tf.sparse.retain(values, kept), tf.sparse.retain(weights, kept)
 
 
 def sparse_ids(ids: LookupIds, values: tf.Tensor) -> tf.SparseTensor:

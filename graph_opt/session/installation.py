@@ -16,13 +16,19 @@ from graph_opt.compat.legacy_names import (
     every_monitored_session,
     every_server,
     every_session,
+    lookup_functions,
     v1_modules,
     v1_submodules,
 )
 from graph_opt.compat.sessions import creator_config, creator_master
 from graph_opt.config import to_stock
-from graph_opt.embedding.column_scope import group_embedding_column_scope
+from graph_opt.embedding.column_scope import embedding_column, group_embedding_column_scope
+from graph_opt.embedding.fused_lookup import (
+    fused_embedding_lookup_sparse,
+    fused_safe_embedding_lookup_sparse,
+)
 from graph_opt.embedding.group_lookup import group_embedding_lookup_sparse
+from graph_opt.embedding.group_rows import group_embedding_lookup
 from graph_opt.ops.library import load_library
 from graph_opt.runtime.mark import async_embedding_mark_node
 from graph_opt.runtime.staged import prefetch_join, staged
@@ -61,8 +67,16 @@ _TRAIN_NAMES = {
     "SingularMonitoredSession": monitored.SingularMonitoredSession,
     "Supervisor": Supervisor,
 }
-_NN_NAMES = {"group_embedding_lookup_sparse": group_embedding_lookup_sparse}
-_COLUMN_NAMES = {"group_embedding_column_scope": group_embedding_column_scope}
+_NN_NAMES = {
+    "group_embedding_lookup": group_embedding_lookup,
+    "group_embedding_lookup_sparse": group_embedding_lookup_sparse,
+    "fused_embedding_lookup_sparse": fused_embedding_lookup_sparse,
+    "fused_safe_embedding_lookup_sparse": fused_safe_embedding_lookup_sparse,
+}
+_COLUMN_NAMES = {
+    "embedding_column": embedding_column,
+    "group_embedding_column_scope": group_embedding_column_scope,
+}
 
 
 class Installation:
@@ -98,8 +112,10 @@ def install(
 
     `tf.ConfigProto`, `tf.Session`, `tf.InteractiveSession`, `tf.train.MonitoredTrainingSession`
     and the session creators become graph_opt's, DeepRec's `tf.staged`, `tf.prefetch_join`,
-    `tf.make_prefetch_hook`, `tf.async_embedding_mark_node`, `tf.nn.group_embedding_lookup_sparse`
-    and `tf.feature_column.group_embedding_column_scope` appear, `tf.estimator` trains with
+    `tf.make_prefetch_hook`, `tf.async_embedding_mark_node`, `tf.nn.group_embedding_lookup_sparse`,
+    `tf.nn.group_embedding_lookup`, `tf.nn.fused_embedding_lookup_sparse`,
+    `tf.nn.fused_safe_embedding_lookup_sparse` and `tf.feature_column.group_embedding_column_scope`
+    appear, `tf.feature_column.embedding_column` takes `do_fusion`, `tf.estimator` trains with
     prefetched lookups, and all of TensorFlow takes extended configs. graph_opt's ops are loaded, so
     that a parameter server which is started by the script has them. Modules that took a name
     over before (`from tensorflow.compat.v1 import Session`) keep what they have.
@@ -197,6 +213,7 @@ def _replacements() -> List[Replacement]:
             for module in v1_submodules(submodule)
             for name, value in names.items()
         ]
+    found += lookup_functions(_NN_NAMES)
     found += estimator_training(monitored.MonitoredTrainingSession)
     found += every_session(_session_config, _opened)
     found += every_monitored_session(_hooks_for)

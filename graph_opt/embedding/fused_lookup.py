@@ -1,0 +1,134 @@
+"""Lookups in one table that are one op from the start: DeepRec's names for them."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+
+from graph_opt.compat import tf
+from graph_opt.embedding.group_lookup import (
+    LookupRequest,
+    check_strategy,
+    lookup_group,
+    table_parts,
+)
+from graph_opt.embedding.lookup_ids import read_ids
+from graph_opt.ops.stock_lookup import lookup_separately
+
+_FUSED = "fused_embedding_lookup_sparse"
+_FUSED_SAFE = "fused_safe_embedding_lookup_sparse"
+
+
+def fused_embedding_lookup_sparse(
+    params: Any,
+    sp_ids: Any,
+    sparse_weights: Any = None,
+    partition_strategy: Optional[str] = None,
+    name: Optional[str] = None,
+    combiner: Optional[str] = None,
+    max_norm: Optional[float] = None,
+    default_id: Optional[int] = None,
+    prune_invalid_ids: bool = False,
+    fill_empty_row: bool = True,
+    blocknums: Any = None,
+) -> tf.Tensor:
+    """`tf.nn.embedding_lookup_sparse` in one op, with what surrounds it as options.
+
+    Where rows are clipped to `max_norm`, or rows without ids are not filled, TensorFlow's own ops
+    do it. `sparse_weights` and `partition_strategy=None`, which DeepRec has and refuses, work.
+
+    Args:
+      params: A table: a variable or tensor of [rows, D], or its parts.
+      sp_ids: A SparseTensor [B, T] of int32 or int64; a RaggedTensor or a Tensor will do, too.
+      sparse_weights: None, or weights of the kind and shape of the ids.
+      partition_strategy: `mod` or `div`; None is `mod`.
+      name: Name scope of the ops.
+      combiner: `sum`, `mean` or `sqrtn`; None is `mean`.
+      max_norm: None, or the norm that rows are clipped to.
+      default_id: The row that a row without ids gives; None is zeros.
+      prune_invalid_ids: Whether ids < 0 are dropped, and weights that are not > 0 unless the
+        combiner is `sum`; else such ids are errors.
+      fill_empty_row: Whether each row has a result; else the last rows without ids have none, as
+        with `tf.nn.embedding_lookup_sparse`.
+      blocknums: Must be None: there are no tables of dynamic dimension.
+
+    Returns:
+      [B, D].
+
+    Raises:
+      ValueError: an option that is not supported, or unknown.
+      TypeError: ids, weights or the table are of a kind that is not supported.
+      tf.errors.InvalidArgumentError: at run time, an id that the table does not have.
+
+    Example:
+      >>> pooled = fused_embedding_lookup_sparse(table, ids, combiner="sum")
+    """
+    strategy = "mod" if partition_strategy is None else partition_strategy
+    combiner = "mean" if combiner is None else combiner
+    if blocknums is not None:
+        raise ValueError(_FUSED + ": blocknums are of DeepRec's tables of dynamic dimension; none "
+                         "can be made here, so leave it None")  # fmt: skip
+    if default_id is not None and not isinstance(default_id, (int, np.integer)):
+        raise ValueError("{}: default_id is {!r}; need an integer".format(_FUSED, default_id))
+    check_strategy(_FUSED, strategy)
+    with tf.name_scope(name, _FUSED):
+        if max_norm is None and fill_empty_row:
+            request = LookupRequest(params, sp_ids, combiner, sparse_weights, default_id)
+            return lookup_group([request], strategy, "pooled", safe=prune_invalid_ids)[0]
+        return lookup_separately(
+            table_parts(params),
+            read_ids(0, sp_ids, sparse_weights),
+            combiner,
+            default_id,
+            strategy,
+            prune=prune_invalid_ids,
+            fill=fill_empty_row,
+            max_norm=max_norm,
+        )
+
+
+def fused_safe_embedding_lookup_sparse(
+    embedding_weights: Any,
+    sparse_ids: Any,
+    sparse_weights: Any = None,
+    combiner: str = "mean",
+    default_id: Optional[int] = None,
+    name: Optional[str] = None,
+    partition_strategy: str = "div",
+    max_norm: Optional[float] = None,
+    prune: bool = True,
+) -> tf.Tensor:
+    """`tf.nn.safe_embedding_lookup_sparse` in one op; the arguments are its own.
+
+    Args:
+      embedding_weights: A table: a variable or tensor of [rows, D], or its parts.
+      sparse_ids: A SparseTensor [B, T] of int32 or int64.
+      sparse_weights: None, or weights of the shape of the ids.
+      combiner: `sum`, `mean` or `sqrtn`.
+      default_id: The row that a row without ids gives; None is zeros.
+      name: Name scope of the ops.
+      partition_strategy: `mod` or `div`.
+      max_norm: None, or the norm that rows are clipped to.
+      prune: Whether ids < 0 are dropped; else they are errors.
+
+    Returns:
+      [B, D].
+
+    Raises:
+      ValueError, TypeError, tf.errors.InvalidArgumentError: as `fused_embedding_lookup_sparse`.
+
+    Example:
+      >>> pooled = fused_safe_embedding_lookup_sparse(table, ids)
+    """
+    return fused_embedding_lookup_sparse(
+        embedding_weights,
+        sparse_ids,
+        sparse_weights,
+        partition_strategy=partition_strategy,
+        name=name or _FUSED_SAFE,
+        combiner=combiner,
+        max_norm=max_norm,
+        default_id=default_id,
+        prune_invalid_ids=prune,
+    )

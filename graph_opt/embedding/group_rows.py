@@ -1,0 +1,75 @@
+"""One op for the rows of many embedding tables, not combined."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional
+
+from graph_opt.compat import tf
+from graph_opt.embedding.group_lookup import (
+    LookupRequest,
+    as_list,
+    check_length,
+    devices_of,
+    lookup_group,
+)
+from graph_opt.embedding.separate_lookups import is_elsewhere
+
+_NAME = "group_embedding_lookup"
+
+
+def group_embedding_lookup(
+    params: Any, ids: Any, partition_strategy: str = "mod", name: Optional[str] = None
+) -> List[tf.Tensor]:
+    """Reads rows of many tables, as many calls of `tf.nn.embedding_lookup` would.
+
+    The tables of one device are read by one op. Tables on parameter servers are looked up one by
+    one with TensorFlow's ops, which a session with `do_group_embedding` packs. A table may stand
+    there several times.
+
+    Args:
+      params: The tables, one for each of `ids`, as in `group_embedding_lookup_sparse`.
+      ids: For each table a Tensor of int32 or int64, of any shape.
+      partition_strategy: `mod` or `div`: how ids are spread over the parts of a table.
+      name: Name scope of the ops.
+
+    Returns:
+      For each of `ids` a Tensor of shape ids.shape + [D].
+
+    Raises:
+      ValueError: The lists differ in length, or the strategy is unknown.
+      TypeError: Ids or a table are of a type that is not supported.
+      tf.errors.InvalidArgumentError: At run time, an id that the table does not have.
+
+    Example:
+      >>> user, items = group_embedding_lookup([user_table, item_table], [user_ids, item_ids])
+    """
+    tables, all_ids = as_list(params), as_list(ids)
+    check_length(_NAME, "ids", len(all_ids), len(tables))
+    rows: List[Any] = [None] * len(tables)
+    together: List[int] = []
+    with tf.name_scope(name, _NAME):
+        tensors = [tf.convert_to_tensor(one) for one in all_ids]
+        for place, table in enumerate(tables):
+            if is_elsewhere(devices_of(table), tensors[place].device):
+                rows[place] = tf.nn.embedding_lookup(
+                    table, tensors[place], partition_strategy=partition_strategy
+                )
+            else:
+                together.append(place)
+        if together:
+            requests = [
+                LookupRequest(tables[place], tf.reshape(tensors[place], [-1]), "sum")
+                for place in together
+            ]
+            found = lookup_group(requests, partition_strategy, "rows", safe=False)
+            for place, flat in zip(together, found):
+                rows[place] = _as_ids_are(flat, tensors[place])
+    return rows
+
+
+def _as_ids_are(rows: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+    width = rows.shape[-1:]
+    shape = tf.concat([tf.shape(ids), tf.shape(rows)[1:]], axis=0)
+    reshaped = tf.reshape(rows, shape)
+    reshaped.set_shape(ids.shape.concatenate(width))
+    return reshaped
