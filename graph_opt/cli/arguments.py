@@ -38,7 +38,7 @@ def _add_run(commands: Any) -> None:
         description="Runs an unmodified script, for TensorFlow 1 or for TensorFlow 2 in graph "
         "mode; the config is laid over that of every session the script makes.",
         usage="graph-opt run [--config FILE] [--set KEY=VALUE]... [--no-infer-io-stage] "
-        "[--tf1 | --no-tf1] {SCRIPT | -m MODULE} [ARGUMENT]...",
+        "[--tf1 | --no-tf1] [--report FILE] {SCRIPT | -m MODULE} [ARGUMENT]...",
         allow_abbrev=False,
     )
     _add_config(command)
@@ -50,6 +50,12 @@ def _add_run(commands: Any) -> None:
         "iterator or queue",
     )
     _add_version(command)
+    command.add_argument(
+        "--report",
+        metavar="FILE",
+        help="write what was fused and moved in each session, what was not and why: as JSON where "
+        "FILE ends in .json, as text elsewhere",
+    )
     command.add_argument(
         "-m",
         dest="module",

@@ -15,6 +15,7 @@ from typing import Optional, Sequence
 from graph_opt.cli.arguments import parser
 from graph_opt.cli.config_file import read_config
 from graph_opt.cli.exit_codes import INTERRUPTED, REFUSED, WRONG_INPUT, WrongInput
+from graph_opt.cli.tensorflow_import import stop_watching
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -31,6 +32,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
       0
     """
     options = parser().parse_args(arguments)
+    stop_watching()  # This process may have been started by a script under another `run`.
     if options.command == "run":
         return _run(options)
     # TensorFlow's start-up lines would bury the one line that an error is.

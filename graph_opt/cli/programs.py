@@ -152,6 +152,13 @@ def main_file_at(path: str, package: str = "") -> Source:
         return Source(path, b"", package)
 
 
+def main_file_running() -> Source:
+    """The main file of the program that runs in this process, whoever has started it."""
+    main = sys.modules[_MAIN]
+    spec = getattr(main, "__spec__", None)
+    return main_file_at(getattr(main, "__file__", None) or "", spec.parent if spec else "")
+
+
 def main_file_of_module(name: str) -> Source:
     """The main file of `-m name`, found without importing the packages around it."""
     folders: Optional[Sequence[str]] = None

@@ -8,11 +8,12 @@ TensorFlow; then graph_opt is installed, and TensorFlow shown as the script was 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from types import ModuleType, TracebackType
 from typing import Any, NoReturn, Optional
 
-from graph_opt.cli import spawned_children
+from graph_opt.cli import spawned_children, started_processes
 from graph_opt.cli.config_file import read_config
 from graph_opt.cli.exit_codes import WRONG_INPUT, WrongInput
 from graph_opt.cli.programs import (
@@ -22,9 +23,12 @@ from graph_opt.cli.programs import (
     find_script,
     main_file_at,
     main_file_of_module,
+    main_file_running,
 )
+from graph_opt.cli.report_file import ReportFile
 from graph_opt.cli.tensorflow_import import TensorFlowImport
 
+_NO_TENSORFLOW = "the script did not import TensorFlow, so there was nothing to optimize"
 _NO_OVERRIDE = "{} is TensorFlow's default already; it does not override what the script sets"
 
 
@@ -38,11 +42,12 @@ def handle(options: argparse.Namespace) -> int:
     """
     try:
         read_config(options)
-        program = Run(options).program()
+        run = Run(options)
+        program = run.program()
     except WrongInput as error:
         _complain(str(error))
         return WRONG_INPUT
-    return _execute(program)
+    return _execute(program, run)
 
 
 class Run:
@@ -57,7 +62,10 @@ class Run:
     def __init__(self, options: argparse.Namespace, is_child: bool = False) -> None:
         self._options = options
         self._is_child = is_child
+        self._is_loaded = False
+        self._process = os.getpid()
         self._main: Optional[Source] = None
+        self._report: Optional[ReportFile] = None
 
     def program(self) -> Program:
         """The program to run, with everything in place for its first import of TensorFlow.
@@ -65,6 +73,9 @@ class Run:
         Raises:
           WrongInput: It cannot be found or read.
         """
+        self._options.report_folder = ""
+        self._open_report()
+        started_processes.hand_on(self._options)
         spawned_children.hand_on(self._options)
         if not self._options.module:
             program = find_script(self._options.script)
@@ -77,12 +88,25 @@ class Run:
 
     def watch(self) -> None:
         """Waits for the program's first import of TensorFlow."""
+        self._open_report()
         module = self._options.module
         own_package = module[0].partition(".")[0] if module else ""
         TensorFlowImport(self._on_tensorflow, own_package).watch()
 
+    def _open_report(self) -> None:
+        if self._options.report and self._report is None:
+            self._report = ReportFile(self._options.report, self._options.report_folder)
+            self._options.report_folder = self._report.folder  # Children leave their parts there.
+
+    def say_if_unused(self) -> None:
+        """Tells that a program which came to its end never imported TensorFlow."""
+        if not self._is_loaded and self._process == os.getpid():
+            self._say(_NO_TENSORFLOW)
+
     def _on_tensorflow(self) -> Optional[ModuleType]:
         from graph_opt.compat import tf
+
+        self._is_loaded = True
 
         try:
             self._install()
@@ -99,6 +123,7 @@ class Run:
         from graph_opt.cli.config_arguments import checked_config, default_config, given_config
         from graph_opt.config.settings import without_effect
         from graph_opt.session.installation import install
+        from graph_opt.session.session_log import tell_more_by
 
         checked_config(self._options)
         install(
@@ -106,6 +131,10 @@ class Run:
             infer_io_stage=self._options.infer_io_stage,
             defaults=default_config(self._options),
         )
+        if self._report is None:
+            tell_more_by("graph-opt run --report FILE says why")
+        else:
+            self._report.follow_sessions()
         for setting in without_effect(self._options.settings):
             self._say(_NO_OVERRIDE.format(setting))
 
@@ -126,6 +155,8 @@ class Run:
     def _main_file(self) -> Source:
         if self._options.module:
             return main_file_of_module(self._options.module[0])
+        if not self._options.main_path:
+            return main_file_running()
         return self._main or main_file_at(self._options.main_path)
 
     def _say(self, text: str) -> None:
@@ -142,9 +173,10 @@ def _give_up(text: str) -> NoReturn:
     raise SystemExit(WRONG_INPUT)
 
 
-def _execute(program: Program) -> int:
+def _execute(program: Program, run: Run) -> int:
     try:
         program.execute()
+        run.say_if_unused()
     except SystemExit:
         raise
     except KeyboardInterrupt as error:

@@ -40,16 +40,21 @@ class TensorFlowImport(importlib.abc.MetaPathFinder):
         self._shown: Optional[ModuleType] = None
         self._libraries = 0
         self._ours = 0
-        self._is_told = False
+        self.is_told = False
         self._folder = ""
 
     def watch(self) -> None:
-        """Starts waiting for the import; where it has been, calls back at once."""
+        """Starts waiting for the import; where it has been, calls back at once.
+
+        Who waited before no longer does: a process may begin as its parent tells it, and then be
+        told otherwise.
+        """
+        stop_watching()
         if NAME in sys.modules:
             self._stock = sys.modules[NAME]
             self._tell()
         spec = importlib.machinery.PathFinder.find_spec(NAME)
-        if spec is None or spec.origin is None or (self._is_told and self._shown is None):
+        if spec is None or spec.origin is None or (self.is_told and self._shown is None):
             return  # Without TensorFlow the program is told so by its own import.
         self._folder = os.path.join(os.path.dirname(os.path.dirname(spec.origin)), "")
         sys.meta_path.insert(0, self)
@@ -80,7 +85,7 @@ class TensorFlowImport(importlib.abc.MetaPathFinder):
             loader.exec_module(module)
             if module.__name__ == NAME:
                 self._stock = module
-            if self._stock is not None and not self._is_told and self._ours == is_ours:
+            if self._stock is not None and not self.is_told and self._ours == is_ours:
                 self._tell()
         finally:
             self._libraries -= 1
@@ -89,12 +94,19 @@ class TensorFlowImport(importlib.abc.MetaPathFinder):
                 sys.modules[NAME] = self._shown
 
     def _tell(self) -> None:
-        self._is_told = True
+        self.is_told = True
         self._shown = self._on_loaded()
         if self._shown is None and self in sys.meta_path:
             sys.meta_path.remove(self)
         if self._shown is not None and not self._libraries:
             sys.modules[NAME] = self._shown
+
+
+def stop_watching() -> None:
+    """Ends all waiting for an import that has not been yet."""
+    for finder in list(sys.meta_path):
+        if isinstance(finder, TensorFlowImport) and not finder.is_told:
+            sys.meta_path.remove(finder)
 
 
 class _Loader(importlib.abc.Loader):

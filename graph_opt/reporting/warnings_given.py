@@ -10,21 +10,25 @@ from graph_opt.compat import tf
 from graph_opt.reporting.stderr import say
 
 _given: Dict[str, None] = {}
+_about_all: Dict[str, None] = {}
 _about: MutableMapping[Any, Dict[str, None]] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def warn_once(message: str, graph: Optional[Any] = None) -> None:
+def warn_once(message: str, graph: Optional[Any] = None, in_reports: bool = True) -> None:
     """Logs the message with level WARNING unless this process logged it before.
 
     A user who asked for what has no effect is told, even if the script has silenced the log.
 
     Args:
       message: One sentence.
-      graph: The `tf.Graph` that it concerns, whose report will have it.
+      graph: The `tf.Graph` that it concerns; None for what concerns all of the process.
+      in_reports: Whether the reports of the graphs that it concerns are to have it.
     """
     with _lock:
-        if graph is not None:
+        if in_reports and graph is None:
+            _about_all[message] = None
+        elif in_reports:
             _about.setdefault(graph, {})[message] = None
         if message in _given:
             return
@@ -42,9 +46,9 @@ def warnings_given() -> Tuple[str, ...]:
 
 
 def warnings_about(graph: Any) -> Tuple[str, ...]:
-    """The warnings that concern this graph, in order."""
+    """The warnings that concern this graph, in order; those that concern all graphs last."""
     with _lock:
-        return tuple(_about.get(graph, ()))
+        return (*_about.get(graph, ()), *_about_all)
 
 
 def forget_warnings() -> None:
@@ -52,3 +56,4 @@ def forget_warnings() -> None:
     with _lock:
         _given.clear()
         _about.clear()
+        _about_all.clear()

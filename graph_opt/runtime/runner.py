@@ -177,7 +177,8 @@ class StageRunner:
         if late and not is_closed(self._session):
             warn_once(
                 "{} still in a step that waits for its source; it ends when the session is "
-                "closed".format(", ".join(late))
+                "closed".format(", ".join(late)),
+                self._session.graph,
             )
 
     def _fail(self, stage: Stage, status: Status) -> None:

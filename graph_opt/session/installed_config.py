@@ -71,5 +71,5 @@ def checked_options(config: Any, target: str) -> SessionOptions:
     """
     options = session_options(config, target)
     for warning in options.warnings:
-        warn_once(warning)
+        warn_once(warning, in_reports=False)  # The report of the graph has it anyway.
     return options

@@ -21,7 +21,11 @@ from graph_opt.reporting.report import Report
 from graph_opt.session import graph_use
 from graph_opt.session.fetch_map import FetchMap
 from graph_opt.session.installed_config import checked_options, effective_config
-from graph_opt.session.optimization import is_training_graph, optimize_before_first_run
+from graph_opt.session.optimization import (
+    asks_for_anything,
+    is_training_graph,
+    optimize_before_first_run,
+)
 from graph_opt.session.session_log import note_session
 from graph_opt.session.stage_reach import StageReach, operations_behind
 from graph_opt.session.stage_threads import StageThreads
@@ -239,7 +243,12 @@ def take_over(session: Any, config: Any) -> None:
     """
     if isinstance(session, _StagedSteps) or not is_watched(session):
         return
-    adopt(session, _staged_class(type(session)))
+    try:
+        adopt(session, _staged_class(type(session)))
+    except TypeError as error:
+        if asks_for_anything(config):
+            note_session(session, Report(left_alone=("the session's class: {}".format(error),)))
+        return
     session._set_up(config)
 
 

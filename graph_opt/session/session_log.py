@@ -99,11 +99,17 @@ def process_report() -> ProcessReport:
     return ProcessReport(os.getpid(), session_reports(), warnings_given())
 
 
-def on_news(listener: Callable[[], None], read_more: str) -> None:
-    """Calls `listener` after each session noted; `read_more` says where the report will be."""
+def tell_more_by(read_more: str, listener: Optional[Callable[[], None]] = None) -> None:
+    """Changes where the lines say that the reasons are.
+
+    Args:
+      read_more: The end of a line.
+      listener: Called after each session noted.
+    """
     with _log.lock:
-        _log.listeners.append(listener)
         _log.read_more = read_more
+        if listener is not None:
+            _log.listeners.append(listener)
 
 
 def _is_known(graph: Any, report: Report) -> bool:

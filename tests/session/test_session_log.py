@@ -227,6 +227,21 @@ def test_the_report_of_the_last_graph_is_there_when_the_default_graph_is_another
     assert graph_opt.report(tf.get_default_graph()) is None
 
 
+class FinalSession(StockSession):
+    """A class that nothing can be derived from."""
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        raise TypeError("FinalSession is final")
+
+
+def test_a_session_that_cannot_be_taken_over_runs_stock_and_says_so(capsys: Any) -> None:
+    model = small_model()
+    with graph_opt.install(async_config()), FinalSession() as session:
+        losses = initialized(session, model)
+    np.testing.assert_array_equal(losses, stock_losses())
+    assert lines(capsys) == ["not optimized: the session's class: FinalSession is final"]
+
+
 def test_a_process_without_stderr_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     model = small_model()
     monkeypatch.setattr("sys.stderr", None)

@@ -1,0 +1,102 @@
+"""`graph-opt run --report FILE`: what became of all sessions of a script and of its children.
+
+Each process leaves its part in a folder whenever one of its sessions has news, so that a process
+which is killed has left what was known; the first process joins the parts to the file.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import tempfile
+from typing import Any, Dict, List
+
+from graph_opt.cli.exit_codes import WrongInput
+
+_JSON = ".json"
+_NO_TENSORFLOW = "process {}: TensorFlow was not imported"
+
+
+class ReportFile:
+    """The file, written as JSON where its name ends in `.json` and as text elsewhere.
+
+    Args:
+      path: The file; made at once, so that a path that cannot be written is an error before the
+        script runs.
+      folder: Where the processes leave their parts; "" in the first one, which makes it.
+
+    Attributes:
+      folder: The same.
+
+    Raises:
+      WrongInput: The file cannot be written.
+    """
+
+    def __init__(self, path: str, folder: str = "") -> None:
+        self.path = os.path.abspath(path)
+        self.folder = folder
+        self._first = 0
+        if not folder:
+            _write(self.path, "")
+            self._first = os.getpid()
+            self.folder = tempfile.mkdtemp(prefix="graph_opt_report_")
+            atexit.register(self._finish)
+
+    def follow_sessions(self) -> None:
+        """Writes whenever a session has news and when the process ends; loads TensorFlow."""
+        from graph_opt.session.session_log import tell_more_by
+
+        tell_more_by("{} says why".format(os.path.basename(self.path)), self._update)
+        atexit.register(self._update)
+
+    def _update(self) -> None:
+        from graph_opt.session.session_log import process_report
+
+        report = process_report()
+        part = {"text": str(report), "report": report.to_dict()}
+        target = os.path.join(self.folder, "{}{}".format(os.getpid(), _JSON))
+        try:
+            _write(target + ".new", json.dumps(part))
+            os.replace(target + ".new", target)
+            if os.getpid() == self._first:
+                self._join()
+        except (OSError, WrongInput):
+            pass  # A full disk ends no training; the script's last line says what is missing.
+
+    def _join(self) -> None:
+        parts = self._parts()
+        if self.path.endswith(_JSON):
+            text = json.dumps({"processes": [part["report"] for part in parts]}, indent=2)
+        else:
+            texts = [part["text"] for part in parts] or [_NO_TENSORFLOW.format(self._first)]
+            text = "\n\n".join(texts)
+        _write(self.path, text + "\n")
+
+    def _parts(self) -> List[Dict[str, Any]]:
+        """Those of all processes, the first one's first, the others in order of their numbers."""
+        numbers = [int(name[: -len(_JSON)]) for name in os.listdir(self.folder) if _is_part(name)]
+        parts = []
+        for number in sorted(numbers, key=lambda number: (number != self._first, number)):
+            with open(os.path.join(self.folder, "{}{}".format(number, _JSON))) as file:
+                parts.append(json.load(file))
+        return parts
+
+    def _finish(self) -> None:
+        if os.getpid() != self._first:
+            return
+        self._join()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _is_part(name: str) -> bool:
+    return name.endswith(_JSON) and name[: -len(_JSON)].isdigit()
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise WrongInput("cannot write the report '{}': {}".format(path, error.strerror)) from error

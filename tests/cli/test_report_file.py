@@ -1,0 +1,92 @@
+"""`graph-opt run --report`: the whole report of a script and of the processes it starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import List
+
+import pytest
+
+from graph_opt.cli.main import main
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SCRIPT = Path(__file__).resolve().parent / "scripts" / "reported.py"
+SETTINGS = ["--set", "do_group_embedding=true"]
+MOVED = "2 of 2 lookups run ahead of the step"
+FED = "0 of 2 lookups run ahead of the step, 2 left as they are (placeholder_upstream)"
+
+
+def run(arguments: List[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", PYTHONPATH=str(REPOSITORY))
+    environment.update(variables)
+    command = [sys.executable, "-m", "graph_opt.cli", "run", *arguments]
+    return subprocess.run(
+        command, cwd=str(folder), env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_lines_and_a_report_of_all_processes_as_json(tmp_path: Path) -> None:
+    done = run(["--report", "all.json", str(SCRIPT), "spawn", "start"], tmp_path)
+    assert done.returncode == 3, done.stderr
+    said = [line for line in done.stderr.splitlines() if line.startswith("graph_opt: ")]
+    assert said == [
+        "graph_opt: session 1: " + MOVED,
+        "graph_opt: session 2: {}; all.json says why".format(FED),
+        "graph_opt: session 1: " + MOVED,
+        "graph_opt: session 1: " + MOVED,
+        "graph_opt: session 2: {}; all.json says why".format(FED),
+    ]
+    processes = json.loads((tmp_path / "all.json").read_text())["processes"]
+    summaries = [[one["summary"] for one in process["sessions"]] for process in processes]
+    assert summaries[0] == [MOVED, FED]
+    assert sorted(summaries[1:]) == [[MOVED], [MOVED, FED]]
+    (stage,) = processes[1]["sessions"][0]["report"]["stages"]
+    assert stage["name"] == "async_embedding"
+
+
+def test_a_script_that_is_killed_leaves_a_text(tmp_path: Path) -> None:
+    done = run(["--report", "all.txt", str(SCRIPT), "kill"], tmp_path)
+    assert done.returncode < 0
+    text = (tmp_path / "all.txt").read_text()
+    rows = [line for line in text.splitlines() if line.startswith("placeholder_upstream")]
+    assert len(rows) == 1 and rows[0].split()[1] == "2"
+    assert rows[0].endswith("or read the ids from a dataset")
+
+
+def test_a_script_that_opens_no_session_is_told(tmp_path: Path) -> None:
+    (tmp_path / "eager.py").write_text("import tensorflow as tf\nprint(tf.function(lambda: 2)())\n")
+    done = run(["eager.py"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "graph_opt: no session ran in this process" in done.stderr
+    (tmp_path / "none.py").write_text("print('nothing')\n")
+    done = run(["none.py"], tmp_path)
+    assert "graph-opt run: the script did not import TensorFlow" in done.stderr
+
+
+def test_processes_that_a_script_starts_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "hidden").mkdir()
+    (tmp_path / "hidden" / "sitecustomize.py").write_text("print('hidden')\n")
+    (tmp_path / "plain.py").write_text(
+        "import os, sys\n"
+        "print([folder for folder in sys.path if 'on_path' in folder])\n"
+        "print('graph_opt.cli.run' in sys.modules, 'tensorflow' in sys.modules)\n"
+    )
+    start = "import subprocess, sys\nsubprocess.check_call([sys.executable, {!r}{}])\n"
+    (tmp_path / "starts.py").write_text(start.format("plain.py", ""))
+    (tmp_path / "alone.py").write_text(start.format("-I", ", 'plain.py'"))
+    done = run(["starts.py"], tmp_path, PYTHONPATH="{}:{}".format(tmp_path / "hidden", REPOSITORY))
+    assert done.stdout.splitlines() == ["hidden", "hidden", "[]", "True False"], done.stderr
+    assert run(["alone.py"], tmp_path).stdout.splitlines() == ["[]", "False False"]
+
+
+def test_a_report_that_cannot_be_written_is_an_error_before_the_script_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "missing" / "report.txt"
+    assert main(["run", "--report", str(target), str(tmp_path / "none.py")]) == 2
+    error = capsys.readouterr().err
+    assert "cannot write the report" in error and error.count("\n") == 1
