@@ -10,7 +10,7 @@ import numpy as np
 from graph_opt.compat import callables, tf
 from graph_opt.ops.stage_nodes import MAINS_THREADS
 from graph_opt.reporting.warnings_given import warn_once
-from graph_opt.runtime import python_facts
+from graph_opt.runtime import python_facts, thread_priority
 from graph_opt.runtime.feeds import FeedReader
 from graph_opt.runtime.outcome import Status
 from graph_opt.runtime.stages import Put, Stage
@@ -128,7 +128,9 @@ class StageSteps:
 def _thread_pool(session: Any, stage: Stage) -> int:
     direct = callables.is_direct_session(session)
     if stage.thread_pool < 0:
-        own_thread = direct and stage.priority != MAINS_THREADS
+        # On one core there is nobody to keep out of the way of.
+        several_cores = thread_priority.cores() > 1
+        own_thread = direct and several_cores and stage.priority != MAINS_THREADS
         return callables.CALLER_THREAD if own_thread else callables.DEFAULT_POOL
     if not direct:
         warn_once(

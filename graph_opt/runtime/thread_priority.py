@@ -8,6 +8,13 @@ import sys
 from graph_opt.ops.stage_nodes import IDLE_PRIORITY
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def lower(priority: int) -> str:
     """Lowers the priority of the calling thread: for good, as few processes may raise one again.
 

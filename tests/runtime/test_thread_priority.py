@@ -11,11 +11,15 @@ from typing import Any, Dict, List, NamedTuple, Optional
 import pytest
 
 from graph_opt.compat import tf
+from graph_opt.runtime import thread_priority
 from graph_opt.runtime.metrics import buffer_metrics
 from graph_opt.runtime.staged import staged
 from tests.runtime.sources import prefetching, wait_until
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority there")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or thread_priority.cores() == 1,
+    reason="threads have no priority there, or nothing to step back for",
+)
 
 NORMAL = (os.SCHED_OTHER, 0)
 
@@ -180,3 +184,14 @@ def test_a_process_without_privileges(case: str, expected: str, warnings: int) -
     )
     assert expected in ran.stdout, ran.stdout + ran.stderr
     assert ran.stderr.count("prefetch_priority has no effect") == warnings, ran.stderr
+
+
+def test_on_one_core_a_stage_is_left_to_mains_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thread_priority, "cores", lambda: 1)
+    recorder = Recorder()
+    taken = staged(recorder.tensor(), capacity=3)
+    with tf.Session() as session, prefetching(session):
+        recorder.wait_for(4)
+        assert session.run(taken) == 0
+    assert set(priorities(recorder)) == {NORMAL}
+    assert not any(ran.thread.startswith("graph_opt/") for ran in recorder.ran)
