@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Callable, List
 
@@ -12,7 +10,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
-from tests.session.parameter_servers import free_addresses
+from tests.session.parameter_servers import free_addresses, start_process
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 BATCHES = 7
@@ -56,8 +54,7 @@ def test_the_script_in_the_readme_trains_with_prefetched_lookups(
 
 def test_the_server_in_the_readme_has_the_ops() -> None:
     (address,) = free_addresses(1)
-    program = "from tests.test_readme import serve; serve({!r})".format(address)
-    server = subprocess.Popen([sys.executable, "-c", program], cwd=str(README.parent))
+    server = start_process(serve, address)
     try:
         with tf.device("/job:ps/task:0"):
             table = tf.get_variable("table", [3, 2], initializer=tf.ones_initializer())
@@ -68,7 +65,7 @@ def test_the_server_in_the_readme_has_the_ops() -> None:
             assert session.run(pooled).tolist() == [[1.0, 1.0]]
     finally:
         server.kill()
-        server.communicate()
+        server.join()
 
 
 def serve(address: str) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import socket
-from typing import Any, Dict, Iterator, List
+from typing import Any, Callable, Dict, Iterator, List
 
 import graph_opt
 from graph_opt.compat import tf
@@ -33,6 +33,21 @@ def free_addresses(count: int) -> List[str]:
     return ["localhost:{}".format(each.getsockname()[1]) for each in sockets]
 
 
+def start_process(target: Callable[..., object], *arguments: Any) -> Any:
+    """Calls a function in a process that has imported TensorFlow and done nothing else with it.
+
+    Args:
+      target: A function of a module, which is imported there.
+      *arguments: What can be pickled.
+
+    Returns:
+      The `multiprocessing.Process`, which is killed when this one ends.
+    """
+    process = _processes.Process(target=target, args=arguments, daemon=True)
+    process.start()
+    return process
+
+
 class ParameterServer:
     """A task of job ps in a process of its own, which a test may kill.
 
@@ -44,10 +59,7 @@ class ParameterServer:
 
     def __init__(self, cluster: Dict[str, List[str]], task: int = 0, has_ops: bool = False) -> None:
         self._messages, theirs = _processes.Pipe()
-        self._process = _processes.Process(
-            target=_serve, args=(cluster, task, has_ops, theirs), daemon=True
-        )
-        self._process.start()
+        self._process = start_process(_serve, cluster, task, has_ops, theirs)
         theirs.close()
 
     def wait_until_ready(self) -> None:

@@ -37,7 +37,7 @@ def quick(name: str, output: Path) -> Dict[str, Any]:
 
 @pytest.fixture
 def quick_here() -> Iterator[Quick]:
-    """`quick` for benchmarks that run each scenario in a process of its own anyway."""
+    """`quick` in this process, which has TensorFlow imported already."""
     verbosity = tf.logging.get_verbosity()
 
     def run(name: str, output: Path) -> Dict[str, Any]:
@@ -82,8 +82,8 @@ def test_buffer(tmp_path: Path) -> None:
     assert set(with_goals(content)) == {("ratio_to_fifo_queue", ">=", 1.0)}
 
 
-def test_stock_trap(tmp_path: Path) -> None:
-    content = quick("stock_trap", tmp_path)
+def test_stock_trap(quick_here: Quick, tmp_path: Path) -> None:
+    content = quick_here("stock_trap", tmp_path)
     check_form("stock_trap", content)
     assert ("ratio_to_stock", ">=", 5.0) in with_goals(content)
     size = {r["mode"]: r for r in content["records"] if r["figure"] == "bytes_per_step"}
@@ -92,8 +92,8 @@ def test_stock_trap(tmp_path: Path) -> None:
     assert size["stock"]["value"] > table > size["async"]["value"]
 
 
-def test_pass(tmp_path: Path) -> None:
-    content = quick("pass", tmp_path)
+def test_pass(quick_here: Quick, tmp_path: Path) -> None:
+    content = quick_here("pass", tmp_path)
     check_form("pass", content)
     assert figures(content) == {("seconds", "async"), ("growth_exponent", "async")}
     nodes = [r["params"]["nodes"] for r in content["records"] if r["figure"] == "seconds"]
@@ -101,8 +101,8 @@ def test_pass(tmp_path: Path) -> None:
     assert with_goals(content) == [("growth_exponent", "<=", 1.15)]
 
 
-def test_group_lookup(tmp_path: Path) -> None:
-    content = quick("group_lookup", tmp_path)
+def test_group_lookup(quick_here: Quick, tmp_path: Path) -> None:
+    content = quick_here("group_lookup", tmp_path)
     check_form("group_lookup", content)
     cases = {
         tuple(r["params"][name] for name in ("ids_per_row", "distribution", "pass"))
