@@ -60,7 +60,7 @@ def from_events(session: Any, request: Request) -> None:
 
 def from_saved_model(session: Any, request: Request) -> None:
     meta = tf.saved_model.loader.load(session, request["tags"], request["path"])
-    signature = meta.signature_def["serving_default"]
+    signature = meta.signature_def[request.get("signature", "serving_default")]
     request["feed"] = {signature.inputs[k].name: v for k, v in request["feed"].items()}
     request["fetch"] = signature.outputs[request["fetch"]].name
 
