@@ -17,11 +17,10 @@ from graph_opt.compat.embedding_columns import (
 from graph_opt.compat.live_graph import set_attribute, set_input
 from graph_opt.embedding.group_lookup import LookupRequest, devices_of, lookup_group
 from graph_opt.embedding.separate_lookups import is_elsewhere
+from graph_opt.ops.group_embedding import SUPERSEDED
 
 # That of TensorFlow's embedding columns.
 PARTITION_STRATEGY = "div"
-# Attribute of lookups left behind; passes know it by the same name.
-SUPERSEDED = "_superseded_by_graph_opt"
 
 
 @contextlib.contextmanager

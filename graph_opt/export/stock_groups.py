@@ -8,26 +8,27 @@ while the model was built, and that nothing reads, stay behind.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Set
 
 from graph_opt.compat import tf
 from graph_opt.export.stock_gradients import row_gradients, weight_gradients
 from graph_opt.export.stock_nodes import nodes_in_place_of
-from graph_opt.ops.group_embedding import NO_DEFAULT, GroupAttributes, GroupIds
+from graph_opt.graph.undo import node_of_input
+from graph_opt.ops.group_embedding import NO_DEFAULT, SUPERSEDED, GroupAttributes, GroupIds
 from graph_opt.ops.stock_lookup import LookupIds, lookup_separately
 
-# Attributes of nodes that a rewrite made, and of those that a column scope left behind; passes and
-# the scope know them by the same names.
+# Attribute of nodes that a rewrite made; passes know it by the same name.
 _FUSED = "_fused_by_graph_opt"
-_SUPERSEDED = "_superseded_by_graph_opt"
+_FRAMES = ("Enter", "RefEnter")
 
 
-def stock_groups(graph_def: Any, graph: Any) -> List[str]:
+def stock_groups(graph_def: Any, graph: Any, made: Dict[bytes, List[Any]]) -> List[str]:
     """Replaces group lookups of a GraphDef and their gradients, in place.
 
     Args:
       graph_def: The GraphDef.
       graph: Its live graph.
+      made: Nodes made before, by the node they stand for; a checkpoint is written many times.
 
     Returns:
       Lines for the user about nodes that could not be replaced.
@@ -36,33 +37,46 @@ def stock_groups(graph_def: Any, graph: Any) -> List[str]:
         return []
     lines: List[str] = []
     nodes: List[Any] = []
-    read = {text.lstrip("^").partition(":")[0] for node in graph_def.node for text in node.input}
+    left_behind = _left_behind(graph_def)
+    in_frame = any(node.op in _FRAMES for node in graph_def.node)
     for node in graph_def.node:
-        if _SUPERSEDED in node.attr and node.name not in read:
-            continue
         if node.op not in _BUILDERS:
             nodes.append(node)
             continue
+        if node.name in left_behind:
+            continue
+        key = node.SerializeToString(deterministic=True)
         try:
-            nodes.extend(_replaced(node, graph))
+            if key not in made:
+                made[key] = _replaced(node, graph, in_frame)
+            nodes.extend(made[key])
         except (tf.errors.OpError, TypeError, ValueError) as error:
             nodes.append(node)
             lines.append("no ops of TensorFlow stand for '{}': {}".format(node.name, error))
-    made = tf.GraphDef()
-    made.node.extend(nodes)
+    replaced = tf.GraphDef()
+    replaced.node.extend(nodes)
     del graph_def.node[:]
-    graph_def.node.extend(made.node)
+    graph_def.node.extend(replaced.node)
     return lines
 
 
-def _replaced(node: Any, graph: Any) -> List[Any]:
+def _left_behind(graph_def: Any) -> Set[str]:
+    """Lookups that a column scope replaced by larger ones while the model was built."""
+    found = {node.name for node in graph_def.node if SUPERSEDED in node.attr}
+    if found:
+        for node in graph_def.node:
+            found.difference_update(node_of_input(text) for text in node.input)
+    return found
+
+
+def _replaced(node: Any, graph: Any, in_frame: bool) -> List[Any]:
     attributes = GroupAttributes.of(graph.get_operation_by_name(node.name))
     if _FUSED in node.attr:
         raise tf.errors.UnimplementedError(
             None, None, "it is part of a rewritten graph that was imported as it was"
         )
     build = _BUILDERS[node.op]
-    return nodes_in_place_of(node, graph, lambda inputs: build(attributes, inputs))
+    return nodes_in_place_of(node, graph, lambda inputs: build(attributes, inputs), in_frame)
 
 
 def _build_lookup(attributes: GroupAttributes, inputs: List[Any]) -> List[Any]:

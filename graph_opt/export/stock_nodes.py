@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Sequence
 
 from graph_opt.compat import tf
+from graph_opt.graph.undo import node_of_input
 from graph_opt.graph.view import TensorRef
 
 _CLASS = "_class"
@@ -19,7 +20,7 @@ Builder = Callable[[List[Any]], List[Any]]
 """From inputs to outputs, by TensorFlow's functions."""
 
 
-def nodes_in_place_of(node: Any, graph: Any, build: Builder) -> List[Any]:
+def nodes_in_place_of(node: Any, graph: Any, build: Builder, in_frame: bool) -> List[Any]:
     """NodeDefs that do what `node` does, the last of them under its name.
 
     Args:
@@ -27,12 +28,16 @@ def nodes_in_place_of(node: Any, graph: Any, build: Builder) -> List[Any]:
       graph: Its live graph, which knows dtypes and shapes of the inputs.
       build: Called in an empty graph, with a placeholder for each data input and a variable of the
         same shape for each handle of one.
+      in_frame: Whether the node may stand in a loop: then nothing may run outside of it.
     """
     texts = [text for text in node.input if not text.startswith("^")]
     with tf.Graph().as_default() as scratch:
         inputs = [_stand_in(graph, text, number) for number, text in enumerate(texts)]
         outputs = build(inputs)
-    return _Graft(node, scratch, dict(zip(map(_name, inputs), texts))).nodes(outputs)
+    graft = _Graft(node, scratch, dict(zip(map(_name, inputs), texts)))
+    if in_frame:
+        graft.constants_wait_for(node_of_input(texts[0]))
+    return graft.nodes(outputs)
 
 
 def _stand_in(graph: Any, text: str, number: int) -> Any:
@@ -73,6 +78,11 @@ class _Graft:
         self._scratch = scratch
         self._inputs = inputs
         self._waits = [text for text in node.input if text.startswith("^")]
+        self._constants_wait: List[str] = []
+
+    def constants_wait_for(self, name: str) -> None:
+        """Puts nodes without inputs into the loop of a node."""
+        self._constants_wait = ["^" + name]
 
     def nodes(self, outputs: Sequence[Any]) -> List[Any]:
         needed = self._behind(outputs)
@@ -97,6 +107,7 @@ class _Graft:
         moved.name = self._renamed(node.name)
         moved.device = self._node.device
         reads_input = not node.input
+        waits = self._constants_wait if reads_input else []
         del moved.input[:]
         for text in node.input:
             if text.startswith("^"):
@@ -106,7 +117,7 @@ class _Graft:
             reads_input = reads_input or tensor.node in self._inputs
             moved.input.append(self._text(tensor))
         if reads_input:
-            moved.input.extend(self._waits)
+            moved.input.extend(sorted({*self._waits, *waits}))
         if _CLASS in moved.attr:
             groups = moved.attr[_CLASS].list.s
             groups[:] = [self._beside(group.decode("utf-8")) for group in groups]

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple, Set, Tuple
 
-from graph_opt.graph.undo import remove_nodes
-from graph_opt.graph.view import TensorRef
+from graph_opt.graph.undo import node_of_input, remove_nodes
 from graph_opt.ops.stage_nodes import KIND_IO, stand_in_attributes
 
 _TAKE = "TensorBufferTake"
@@ -96,7 +95,7 @@ def _become_identity(take: Any, put: Any) -> None:
 def _status_of(graph_def: Any, gone: Set[str]) -> Set[str]:
     """The placeholders of the buffers' cancel nodes."""
     inputs = {
-        TensorRef.parse(text).node
+        node_of_input(text)
         for node in graph_def.node
         if node.op == "TensorBufferCancel" and node.name in gone
         for text in node.input
@@ -106,7 +105,7 @@ def _status_of(graph_def: Any, gone: Set[str]) -> Set[str]:
 
 def _still_read(graph_def: Any, gone: Set[str]) -> Set[str]:
     """Those of the nodes to go that nodes of the user's read (a summary of a buffer's size)."""
-    inputs = {node.name: [_node_of(text) for text in node.input] for node in graph_def.node}
+    inputs = {node.name: [node_of_input(text) for text in node.input] for node in graph_def.node}
     waiting = [name for reader in inputs if reader not in gone for name in inputs[reader]]
     read: Set[str] = set()
     while waiting:
@@ -115,10 +114,6 @@ def _still_read(graph_def: Any, gone: Set[str]) -> Set[str]:
             read.add(name)
             waiting.extend(inputs[name])
     return read
-
-
-def _node_of(text: str) -> str:
-    return text[1:] if text.startswith("^") else TensorRef.parse(text).node
 
 
 def _one_of_many(buffer: _Buffer, puts: List[Any]) -> str:

@@ -9,11 +9,12 @@ Checkpoints' `.meta`, SavedModels, `graph.pbtxt`, event files, frozen graphs and
 
 from __future__ import annotations
 
-from typing import Any, List, Optional
+from typing import Any, Dict, List, Optional
 
 from graph_opt.compat.exported_graph import conversion_of, export_through
 from graph_opt.export.stock_groups import stock_groups
 from graph_opt.export.stock_stages import stock_stages
+from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.undo import Undo
 from graph_opt.reporting.warnings_given import warn_once
 
@@ -59,11 +60,15 @@ class _UsersGraph:
 
     def __init__(self) -> None:
         self.undos: List[Undo] = []
+        self._made: Dict[bytes, List[Any]] = {}
 
     def __call__(self, graph_def: Any, graph: Any) -> Any:
-        for undo in reversed(self.undos):
-            undo.apply(graph_def)
-        for line in stock_stages(graph_def) + stock_groups(graph_def, graph) + _left(graph_def):
+        with collection_paused():
+            for undo in reversed(self.undos):
+                undo.apply(graph_def)
+            lines = stock_stages(graph_def) + stock_groups(graph_def, graph, self._made)
+            lines += _left(graph_def)
+        for line in lines:
             # Once: an export asks for the graph several times, and a checkpoint each time.
             warn_once(line, graph)
         return graph_def

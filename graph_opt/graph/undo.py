@@ -7,6 +7,7 @@ the rewrites' nodes stand for.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import AbstractSet, Any, Dict, FrozenSet, Iterable, List, NamedTuple, Set, Tuple
 
 from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
@@ -51,8 +52,9 @@ class Undo:
         nodes = {node.name: node for node in graph_def.node}
         self._restore_inputs(nodes)
         self._restore_controls(nodes)
-        self._lead_readers_back(nodes)
-        needed = _needed(nodes, self.added)
+        readers = self._possible_readers(nodes)
+        self._lead_back(readers)
+        needed = _needed(nodes, readers, self.added)
         remove_nodes(graph_def, self.added - needed)
         return needed
 
@@ -70,15 +72,20 @@ class Undo:
                 back = ControlEdit(edit.node, removed=edit.added, added=edit.removed)
                 set_controls(nodes[edit.node], back)
 
-    def _lead_readers_back(self, nodes: Dict[str, Any]) -> None:
-        """Nodes added since read the tensors that stood there before."""
+    def _possible_readers(self, nodes: Dict[str, Any]) -> List[Any]:
+        """The user's nodes that may read one of a rewrite: edited ones, and those added since."""
+        edited = [edit.node for edit in self.inputs] + [edit.node for edit in self.controls]
+        since = itertools.dropwhile(lambda name: name not in self.added, nodes)
+        names = dict.fromkeys([*edited, *since])
+        return [nodes[name] for name in names if name in nodes and name not in self.added]
+
+    def _lead_back(self, readers: Iterable[Any]) -> None:
+        """Has nodes read the tensors that stood there before."""
         tensors = self._originals()
         waits = self._original_waits(tensors)
-        for name, node in nodes.items():
-            if name in self.added:
-                continue
+        for node in readers:
             _stand_free(node, self.added)
-            if not any(_node_of(text) in self.added for text in node.input):
+            if not any(node_of_input(text) in self.added for text in node.input):
                 continue
             data = [t for t in node.input if not t.startswith("^")]
             controls = [t[1:] for t in node.input if t.startswith("^")]
@@ -92,16 +99,18 @@ class Undo:
         found: Dict[str, str] = {}
         for after in before:
             text = after
-            while text in before and _node_of(text) in self.added:
+            while text in before and node_of_input(text) in self.added:
                 text = before[text]
-            if _node_of(text) not in self.added:
+            if node_of_input(text) not in self.added:
                 found[after] = text
         return found
 
     def _original_waits(self, tensors: Dict[str, str]) -> Dict[str, Tuple[str, ...]]:
         """Node of a rewrite to the user's nodes that those waited for which wait for it."""
         waits: Dict[str, Tuple[str, ...]] = {}
-        waits.update({_node_of(after): (_node_of(before),) for after, before in tensors.items()})
+        waits.update(
+            {node_of_input(after): (node_of_input(before),) for after, before in tensors.items()}
+        )
         for edit in self.controls:
             removed = tuple(name for name in edit.removed if name not in self.added)
             if removed:
@@ -155,17 +164,28 @@ def _really(edit: ControlEdit, waits: Dict[str, List[str]]) -> ControlEdit:
     )
 
 
-def _needed(nodes: Dict[str, Any], added: AbstractSet[str]) -> FrozenSet[str]:
-    """Added nodes that other nodes read, with all that they read themselves."""
-    others = (node for name, node in nodes.items() if name not in added)
-    waiting = [_node_of(text) for node in others for text in node.input]
+def _needed(
+    nodes: Dict[str, Any], readers: Iterable[Any], added: AbstractSet[str]
+) -> FrozenSet[str]:
+    """Added nodes that others read, with all that they read themselves."""
+    waiting = [node_of_input(text) for node in readers for text in node.input]
     needed: Set[str] = set()
     while waiting:
         name = waiting.pop()
         if name in added and name not in needed and name in nodes:
             needed.add(name)
-            waiting.extend(_node_of(text) for text in nodes[name].input)
+            waiting.extend(node_of_input(text) for text in nodes[name].input)
     return frozenset(needed)
+
+
+def node_of_input(text: str) -> str:
+    """The node that an input of a NodeDef names: `node`, `node:index` or `^node`.
+
+    Example:
+      >>> node_of_input("^a/b")
+      'a/b'
+    """
+    return text[1:] if text[0] == "^" else text.partition(":")[0]
 
 
 def remove_nodes(graph_def: Any, names: AbstractSet[str]) -> None:
@@ -206,7 +226,3 @@ def _control_inputs(node: Any) -> List[str]:
 
 def _canonical(text: str) -> str:
     return TensorRef.parse(text).input_name
-
-
-def _node_of(text: str) -> str:
-    return text[1:] if text.startswith("^") else TensorRef.parse(text).node

@@ -21,6 +21,8 @@ RAGGED = "ragged"
 DENSE = "dense"
 COMBINERS = ("sum", "mean", "sqrtn")
 NO_DEFAULT = -1
+# Attribute of lookups that a larger one replaced; passes know it by the same name.
+SUPERSEDED = "_superseded_by_graph_opt"
 
 
 class GroupIds(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any, Callable, Dict, List
 
@@ -194,10 +195,35 @@ def test_what_joined_stages_lose_is_said_once() -> None:
     assert "stage 'prefetch_join'" in warning and "2 threads" in warning
 
 
+def test_a_rewritten_graph_that_was_imported_leaves_unsplit() -> None:
+    with tf.Graph().as_default() as built:
+        model = served_model()
+    asked = config(fuse=False)
+    rewritten = graph_opt.optimize_graph_def(built.as_graph_def(add_shapes=True), asked)
+    tf.import_graph_def(rewritten.graph_def, name="")
+    graph = tf.get_default_graph()
+    initializers = [op.name for op in graph.get_operations() if op.name.endswith("/Assign")]
+    with graph_opt.Session(config=asked) as session:
+        session.run(initializers)
+        exported = session.graph_def
+    assert our_ops(rewritten.graph_def) and not our_ops(exported)
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.import_graph_def(exported, name="")
+        session.run(initializers)
+        for _ in range(4):
+            session.run(model.train_op.name)
+        users = session.run("users/Read/ReadVariableOp:0")
+    with tf.Session(graph=built) as session:
+        session.run(initializers)
+        for _ in range(4):
+            session.run(model.train_op.name)
+        np.testing.assert_allclose(users, session.run("users/Read/ReadVariableOp:0"), rtol=1e-6)
+
+
 def test_ops_of_ours_in_functions_are_named() -> None:
     table = tf.get_variable("table", [8, 2])
 
-    @tf.function
+    @functools.partial(tf.function, autograph=False)
     def look_up(ids: Any) -> Any:
         return graph_opt.group_embedding_lookup_sparse([table], [ids], "sum")[0]
 
@@ -206,3 +232,29 @@ def test_ops_of_ours_in_functions_are_named() -> None:
     rows.graph.as_graph_def()
     (warning,) = warnings_given()
     assert "in function" in warning and "look_up" in warning
+
+
+def test_an_embedding_column_is_looked_up_once_in_what_leaves() -> None:
+    ids = {name: tf.placeholder(tf.int64, [None], name) for name in "abc"}
+    with graph_opt.group_embedding_column_scope():
+        columns = [
+            tf.feature_column.embedding_column(
+                tf.feature_column.categorical_column_with_identity(name, 8, default_value=0), 2
+            )
+            for name in ids
+        ]
+    layer = tf.feature_column.input_layer(ids, columns)
+    exported = layer.graph.as_graph_def()
+    assert not our_ops(exported)
+    lookups = [node.name for node in exported.node if node.op == "SparseFillEmptyRows"]
+    assert len(lookups) == 3
+    feed = {placeholder.name: [1, 5] for placeholder in ids.values()}
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        expected = session.run(layer, feed)
+        frozen = tf.graph_util.convert_variables_to_constants(
+            session, session.graph_def, [layer.op.name]
+        )
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.import_graph_def(frozen, name="")
+        np.testing.assert_array_equal(session.run(layer.name, feed), expected)
