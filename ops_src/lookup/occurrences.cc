@@ -234,14 +234,16 @@ class SortedOccurrences::Collector {
         into_->rows_[next_payload_ + bag] = GradientRow(lookup, bag, table_.type);
       }
     } else if (lookup.bags.weights == nullptr) {
-      std::fill(&into_->scales_[bag_payload_], &into_->scales_[next_payload_],
+      std::fill(into_->scales_.data() + bag_payload_, into_->scales_.data() + next_payload_,
                 ScaleOf(combiner, in_bag_));
-      std::fill(&into_->divisors_[bag_payload_], &into_->divisors_[next_payload_], 1.0f);
+      std::fill(into_->divisors_.data() + bag_payload_, into_->divisors_.data() + next_payload_,
+                1.0f);
     } else {
       const float divisor = combiner == Combiner::kSum    ? 1.0f
                             : combiner == Combiner::kMean ? bag_total_
                                                           : std::sqrt(bag_total_);
-      std::fill(&into_->divisors_[bag_payload_], &into_->divisors_[next_payload_], divisor);
+      std::fill(into_->divisors_.data() + bag_payload_, into_->divisors_.data() + next_payload_,
+                divisor);
     }
     in_bag_ = 0;
     bag_total_ = 0;
