@@ -14,6 +14,8 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from graph_opt.compat import tf
 
+# Between the name of an operation and those of nodes that leave in its place.
+STAND_IN_SCOPE = "/tensorflow/"
 _OUTPUT_SHAPES = "_output_shapes"
 
 Conversion = Callable[[Any, Any], Any]
@@ -73,6 +75,21 @@ class _Converted:
         base: Any = super()
         graph_def, version = base._as_graph_def(*arguments, **named)
         return self._graph_opt_conversion(graph_def, self), version
+
+    def get_operation_by_name(self, name: str) -> Any:
+        """As `tf.Graph.get_operation_by_name`.
+
+        For a node that stands in the exported graph alone it is the operation that the node stands
+        for: TensorFlow asks for it when it exports where each node was made.
+        """
+        base: Any = super()
+        try:
+            return base.get_operation_by_name(name)
+        except KeyError:
+            operation, stand_in, _ = str(name).partition(STAND_IN_SCOPE)
+            if not stand_in:
+                raise
+            return base.get_operation_by_name(operation)
 
     @property
     def _nodes_by_id(self) -> Dict[int, _ExportedNode]:

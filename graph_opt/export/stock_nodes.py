@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Sequence
 
 from graph_opt.compat import tf
+from graph_opt.compat.exported_graph import STAND_IN_SCOPE
 from graph_opt.graph.undo import node_of_input
 from graph_opt.graph.view import TensorRef
 
 _CLASS = "_class"
 _SHAPES = "_output_shapes"
-_SCOPE = "tensorflow"
 
 Builder = Callable[[List[Any]], List[Any]]
 """From inputs to outputs, by TensorFlow's functions."""
@@ -139,7 +139,7 @@ class _Graft:
         return TensorRef(self._renamed(tensor.node), tensor.index).input_name
 
     def _renamed(self, name: str) -> str:
-        return "{}/{}/{}".format(self._node.name, _SCOPE, name)
+        return str(self._node.name) + STAND_IN_SCOPE + name
 
     def _beside(self, group: str) -> bytes:
         head, at, name = group.partition("@")

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
+from graph_opt.compat import tf
 from graph_opt.compat.exported_graph import conversion_of, export_through
 from graph_opt.export.stock_groups import stock_groups
 from graph_opt.export.stock_stages import stock_stages
 from graph_opt.graph.collection import collection_paused
-from graph_opt.graph.undo import Undo
+from graph_opt.graph.undo import Undo, node_of_input
 from graph_opt.reporting.warnings_given import warn_once
 
 _MOST_NAMED = 3
@@ -67,11 +68,29 @@ class _UsersGraph:
             for undo in reversed(self.undos):
                 undo.apply(graph_def)
             lines = stock_stages(graph_def) + stock_groups(graph_def, graph, self._made)
-            lines += _left(graph_def)
+            lines += _left(graph_def) + self._in_collections(graph_def, graph)
         for line in lines:
             # Once: an export asks for the graph several times, and a checkpoint each time.
             warn_once(line, graph)
         return graph_def
+
+    def _in_collections(self, graph_def: Any, graph: Any) -> List[str]:
+        """Lines about what the script put into collections of nodes that do not leave."""
+        held = [
+            (key, item.name)
+            for key in graph.get_all_collection_keys()
+            for item in graph.get_collection_ref(key)
+            if isinstance(item, (tf.Tensor, tf.Operation))
+            and any(node_of_input(item.name) in undo.added for undo in self.undos)
+        ]
+        if not held:
+            return []
+        leaving = {node.name for node in graph_def.node}
+        line = (
+            "collection '{}' holds '{}', a node of graph_opt that is not exported, so the exported "
+            "collection cannot be imported: put the tensor of the model there"
+        )
+        return [line.format(*each) for each in held if node_of_input(each[1]) not in leaving]
 
 
 def _left(graph_def: Any) -> List[str]:

@@ -119,6 +119,24 @@ def test_a_scope_leaves_as_it_was_built() -> None:
     assert exported.collection_def == built.collection_def
 
 
+def test_a_node_of_ours_in_a_collection_is_named() -> None:
+    model = optimized()
+    takes = [op for op in model.scores.graph.get_operations() if op.type == "TensorBufferTake"]
+    tf.add_to_collection("inputs", takes[0].outputs[0])
+    tf.add_to_collection("inputs", model.user)
+    tf.train.export_meta_graph()
+    (warning,) = warnings_given()
+    assert "collection 'inputs' holds '{}'".format(takes[0].outputs[0].name) in warning
+
+
+def test_where_nodes_were_made_is_exported_too(tmp_path: Path) -> None:
+    served_model(group=True)
+    path = str(tmp_path / "model.meta")
+    meta = tf.train.export_meta_graph(path, save_debug_info=True)
+    assert not our_ops(meta.graph_def)
+    assert b"served_model.py" in Path(path[: -len("meta")] + "debug").read_bytes()
+
+
 def test_other_graphs_and_their_class_are_tensorflows() -> None:
     model = optimized()
     other = tf.Graph()
