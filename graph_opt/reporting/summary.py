@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Iterable, List
 
 from graph_opt.reporting.report import Report
+from graph_opt.reporting.tables import counted
 from graph_opt.reporting.user_lookups import UserLookup, refusals_by_code, user_lookups
 
 _MOST_CODES = 3
@@ -27,12 +28,12 @@ def summary(report: Report) -> str:
     if report.fused_lookups:
         groups = {lookup.group for lookup in lookups if lookup.group}
         fused = _count(lookup for lookup in lookups if lookup.group)
-        parts.append("{} of {} fused".format(fused, _lookups(count)))
+        parts.append("{} of {} fused".format(fused, counted(count, "lookup")))
         if groups:
-            parts[-1] += " into {}".format(_ops(len(groups)))
+            parts[-1] += " into {}".format(counted(len(groups), "op"))
     if report.lookups:
         moved = _count(lookup for lookup in lookups if lookup.stage)
-        of = count if parts else _lookups(count)
+        of = count if parts else counted(count, "lookup")
         parts.append("{} of {} run ahead of the step".format(moved, of))
     left = _count(lookup for lookup in lookups if lookup.is_left)
     codes = _codes(report)
@@ -50,14 +51,6 @@ def details_wanted(report: Report) -> bool:
 
 def _count(lookups: Iterable[UserLookup]) -> int:
     return sum(lookup.count for lookup in lookups)
-
-
-def _lookups(count: int) -> str:
-    return "1 lookup" if count == 1 else "{} lookups".format(count)
-
-
-def _ops(count: int) -> str:
-    return "1 op" if count == 1 else "{} ops".format(count)
 
 
 def _codes(report: Report) -> str:

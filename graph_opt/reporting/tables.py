@@ -37,6 +37,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     return "\n".join(lines)
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things: `1 op`, `2 ops`."""
+    return "1 {}".format(noun) if count == 1 else "{} {}s".format(count, noun)
+
+
 def bytes_text(count: int) -> str:
     """A number of bytes for people: `512 B`, `1.5 KiB`, `12.2 MiB`."""
     size = float(count)

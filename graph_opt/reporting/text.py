@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Sequence
 
 from graph_opt.reporting.outcomes import FUSED_PART, NO_PART, StageReport
 from graph_opt.reporting.remedies import REMEDIES
-from graph_opt.reporting.tables import crossing_text, printable, shape_text, table
+from graph_opt.reporting.tables import counted, crossing_text, printable, shape_text, table
 from graph_opt.reporting.user_lookups import UserLookup, refusals_by_code, user_lookups
 
 if TYPE_CHECKING:
@@ -117,11 +117,11 @@ def _tables(names: Sequence[str]) -> str:
 
 def _stage(stage: StageReport) -> str:
     source = "an IO stage put behind {}" if stage.inferred else "{}"
-    title = "stage {}: batches of {}, {} nodes, {} tensors cross: {} each step".format(
+    title = "stage {}: batches of {}, {}, {} cross: {} each step".format(
         stage.name,
         source.format(stage.io_source),
-        stage.nodes,
-        len(stage.boundary),
+        counted(stage.nodes, "node"),
+        counted(len(stage.boundary), "tensor"),
         crossing_text(stage.boundary),
     )
     rows = [
@@ -144,18 +144,18 @@ def _remarks(report: Report) -> List[str]:
 
 def _moved_line(report: Report) -> str:
     lookups = user_lookups(report)
-    return "async embedding: {} of {} lookups moved, {} stages".format(
+    return "async embedding: {} of {} lookups moved, {}".format(
         sum(lookup.count for lookup in lookups if lookup.stage),
         sum(lookup.count for lookup in lookups),
-        len(report.stages),
+        counted(len(report.stages), "stage"),
     )
 
 
 def _fusion_lines(report: Report) -> List[str]:
     groups = {lookup.group for lookup in report.fused}
     lines = [
-        "group embedding: {} of {} lookups fused into {} ops".format(
-            len(report.fused), len(report.fused_lookups), len(groups)
+        "group embedding: {} of {} lookups fused into {}".format(
+            len(report.fused), len(report.fused_lookups), counted(len(groups), "op")
         )
     ]
     trained = [lookup for lookup in report.fused if lookup.gradient != NO_PART]
@@ -175,8 +175,12 @@ def _fusion_lines(report: Report) -> List[str]:
 def _stage_lines(stage: StageReport) -> List[str]:
     source = " (IO stage put there by the pass)" if stage.inferred else ""
     return [
-        "  stage {}: batches of {}{}, {} nodes in prefetch, {} tensors cross".format(
-            stage.name, stage.io_source, source, stage.nodes, len(stage.boundary)
+        "  stage {}: batches of {}{}, {} in prefetch, {} cross".format(
+            stage.name,
+            stage.io_source,
+            source,
+            counted(stage.nodes, "node"),
+            counted(len(stage.boundary), "tensor"),
         )
     ]
 

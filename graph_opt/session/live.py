@@ -80,7 +80,7 @@ def treat(graph: Any, treatment: Treatment, target: str = "") -> Report:
     if translation is None:
         note_unchanged(graph, report, treatment.asked, treatment.final)
     else:
-        note_rewritten(graph, translation, report)
+        note_rewritten(graph, translation, report, treatment.asked)
     tf.logging.info("graph_opt: %s", report)
     return report
 

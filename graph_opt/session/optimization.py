@@ -8,9 +8,10 @@ from typing import Any, Iterable, Iterator
 
 from graph_opt.compat import tf
 from graph_opt.config.options import SessionOptions, session_options
+from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime.stages import stages_of
 from graph_opt.session.live import Treatment, treat
-from graph_opt.session.treated_graphs import is_settled
+from graph_opt.session.treated_graphs import is_settled, was_rewritten_otherwise
 
 _NOT_PREFETCHED = (
     "the graph trains nothing, so its lookups do not run ahead (graph_opt.optimize_graph asks for "
@@ -20,6 +21,10 @@ _NOT_FUSED = (
     "the graph trains nothing, so its lookups are not fused (the option fuse_inference asks for it)"
 )
 _REWRITTEN_BEFORE = "the graph was rewritten before: its stages run as they are"
+_OTHER_OPTIONS = (
+    "a later session asks for other options than its graph was rewritten with; they have no "
+    "effect: a graph is rewritten once, so build the model in a new tf.Graph to have it otherwise"
+)
 _UPDATE_OP = re.compile(r"^(Resource)?(Sparse)?Apply[A-Z]")
 _KIND_PREFETCH = "prefetch"
 
@@ -91,6 +96,8 @@ def _optimize(
         return
     asked = session_options(config)
     if is_settled(graph, asked):
+        if was_rewritten_otherwise(graph, asked):
+            warn_once(_OTHER_OPTIONS, graph)
         return
     if any(stage.kind == _KIND_PREFETCH for stage in stages_of(graph)):
         nothing = dataclasses.replace(asked, async_embedding=None, group_embedding=None)

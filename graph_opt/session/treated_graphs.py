@@ -19,13 +19,15 @@ class TreatedGraph(NamedTuple):
     Attributes:
       translation: What its names stand for; `UNCHANGED` where it was left alone.
       report: What was found and done, for people.
-      asked: The options of who had it treated; None for a graph that was rewritten: once is enough.
+      asked: The options of who had it treated.
+      rewritten: Whether it was rewritten: once is enough.
       version: The graph's version then; None where it will not be looked at again.
     """
 
     translation: Translation
     report: Report
-    asked: Optional[SessionOptions] = None
+    asked: SessionOptions
+    rewritten: bool
     version: Optional[int] = None
 
 
@@ -38,9 +40,11 @@ _latest = _Latest()
 _treated: MutableMapping[Any, TreatedGraph] = weakref.WeakKeyDictionary()
 
 
-def note_rewritten(graph: Any, translation: Translation, report: Report) -> None:
+def note_rewritten(
+    graph: Any, translation: Translation, report: Report, asked: SessionOptions
+) -> None:
     """Remembers it for as long as the graph lives."""
-    _note(graph, TreatedGraph(translation, report))
+    _note(graph, TreatedGraph(translation, report, asked, rewritten=True))
 
 
 def note_unchanged(graph: Any, report: Report, asked: SessionOptions, final: bool = False) -> None:
@@ -53,7 +57,7 @@ def note_unchanged(graph: Any, report: Report, asked: SessionOptions, final: boo
       final: Whether nothing is done either when the graph has grown and the same is asked again.
     """
     version = None if final else graph.version
-    _note(graph, TreatedGraph(UNCHANGED, report, asked, version))
+    _note(graph, TreatedGraph(UNCHANGED, report, asked, False, version))
 
 
 def is_settled(graph: Any, asked: SessionOptions) -> bool:
@@ -61,14 +65,24 @@ def is_settled(graph: Any, asked: SessionOptions) -> bool:
     treated = _treated.get(graph)
     if treated is None:
         return False
-    if treated.asked is None:
+    if treated.rewritten:
         return True
     return treated.asked == asked and treated.version in (None, graph.version)
 
 
+def was_rewritten_otherwise(graph: Any, asked: SessionOptions) -> bool:
+    """Whether the graph was rewritten with other options than these."""
+    treated = _treated.get(graph)
+    return treated is not None and treated.rewritten and _edits(treated.asked) != _edits(asked)
+
+
+def _edits(options: SessionOptions) -> Any:
+    return options.async_embedding, options.group_embedding
+
+
 def is_left_alone(graph: Any) -> bool:
     """Whether a session asked for something, and nothing was done to the graph."""
-    return graph in _treated and _treated[graph].asked is not None
+    return graph in _treated and not _treated[graph].rewritten
 
 
 def translation_of(graph: Any) -> Translation:

@@ -11,6 +11,7 @@ from tensorflow.python.training import monitored_session, supervisor
 
 import graph_opt
 from graph_opt.compat import tf
+from graph_opt.reporting.warnings_given import forget_warnings
 from tests.session.small_model import (
     SmallModel,
     async_config,
@@ -225,6 +226,19 @@ def test_the_report_of_the_last_graph_is_there_when_the_default_graph_is_another
             initialized(session, model)
     assert graph_opt.report() == graph_opt.report(graph)
     assert graph_opt.report(tf.get_default_graph()) is None
+
+
+def test_other_options_for_a_graph_that_was_rewritten_are_said_to_have_no_effect(
+    capsys: Any,
+) -> None:
+    forget_warnings()
+    model = small_model()
+    for config in (async_config(), async_config(threads=2), async_config(threads=2)):
+        with graph_opt.Session(config=config) as session:
+            initialized(session, model)
+    said = capsys.readouterr().err
+    assert said.count("asks for other options than its graph was rewritten with") == 1
+    assert "other options" in str(graph_opt.report(model.loss.graph))
 
 
 class FinalSession(StockSession):
