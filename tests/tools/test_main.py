@@ -142,7 +142,7 @@ def test_train(quick_here: Quick, tmp_path: Path) -> None:
     content = quick_here("train", tmp_path)
     check_form("train", content)
     scenarios = {(r["workload"], r["params"].get("delay_ms")) for r in content["records"]}
-    assert scenarios == {("dlrm", None), ("wide", 1.0)}
+    assert scenarios == {("wide", 1.0)}
     modes = {mode for figure, mode in figures(content) if figure == "steps_per_s"}
     assert modes == {"stock", "async", "fused", "both"}
     assert {mode for figure, mode in figures(content) if figure == "ratio_to_stock"} == (

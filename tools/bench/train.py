@@ -13,5 +13,5 @@ from tools.bench.training_contests import TRAIN_CONTEST
 
 
 def run(quick: bool = False) -> Outcome:
-    """Measures every scenario in a process of its own; `quick` tries two of them."""
+    """Measures every scenario in a process of its own; `quick` tries one of them."""
     return run_contest(TRAIN_CONTEST, quick)

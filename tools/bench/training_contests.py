@@ -73,7 +73,7 @@ class Contest(NamedTuple):
         ratio_goals: of `ratio_to_stock` by mode, workload and delay; elsewhere `NEVER_BELOW`.
         efficiency_goal: of `overlap_efficiency`, if there is one.
         rounds: turns of each contestant.
-        quick_scenarios: what a quick run tries.
+        quick_scenario: what a quick run tries.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Contest(NamedTuple):
     ratio_goals: Dict[Tuple[str, str, Optional[float]], Goal]
     efficiency_goal: Optional[Goal] = None
     rounds: int = 6
-    quick_scenarios: Tuple[Scenario, ...] = (Scenario("dlrm"),)
+    quick_scenario: Scenario = Scenario("dlrm")
 
     @property
     def contestants(self) -> Tuple[str, ...]:
@@ -118,7 +118,7 @@ TRAIN_CONTEST = Contest(
         **{(BOTH, "wide", delay_ms): _THREE_TIMES for delay_ms in DELAYS_MS},
     },
     rounds=5,
-    quick_scenarios=(Scenario("dlrm"), Scenario("wide", 1.0)),
+    quick_scenario=Scenario("wide", 1.0),
 )
 
 CONTESTS = {contest.name: contest for contest in (ASYNC_CONTEST, TRAIN_CONTEST)}
