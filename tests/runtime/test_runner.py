@@ -19,6 +19,7 @@ from graph_opt.runtime.stages import stages_of
 from graph_opt.session.prefetch_hook import make_prefetch_hook
 from tests.runtime.sources import (
     STOP_SECONDS,
+    WAIT_SECONDS,
     drain,
     failing_at,
     numbers,
@@ -141,10 +142,13 @@ def test_a_step_that_waits_for_its_source_does_not_hold_up_the_stop(
     warnings_logged: List[str],
 ) -> None:
     never = tf.FIFOQueue(1, tf.int64, [])
-    two_stages(never.dequeue())
+    begun = threading.Event()
+    with tf.control_dependencies([tf.py_func(begun.set, [], [])]):
+        two_stages(never.dequeue())
     with tf.Session() as session:
         coordinator = tf.train.Coordinator()
         with prefetching(session, coordinator) as hook:
+            assert begun.wait(WAIT_SECONDS)
             start = time.monotonic()
             coordinator.request_stop()
             coordinator.join(stop_grace_period_secs=20)
