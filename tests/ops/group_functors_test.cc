@@ -21,10 +21,14 @@ void PoolsAsTheLoopDoes(const RowKernels& kernels, int seed) {
     const auto lists = Lists(*group.bags[i]);
     for (size_t bag = 0; bag < lists.size(); ++bag) {
       const double norm = NormOf(lists[bag], group.bags[i]->bags.combiner);
+      std::vector<double> sums(table.dim);
+      for (const Occurrence& one : lists[bag]) {
+        const float* row = table.Row(one.id);
+        for (int64_t d = 0; d < table.dim; ++d) sums[d] += row[d] * one.weight;
+      }
       for (int64_t d = 0; d < table.dim; ++d) {
-        double sum = 0;
-        for (const Occurrence& one : lists[bag]) sum += table.Row(one.id)[d] * one.weight;
-        CHECK(Near(lists[bag].empty() ? 0 : sum / norm, group.pooled[i][bag * table.dim + d]));
+        const double expected = lists[bag].empty() ? 0 : sums[d] / norm;
+        CHECK(Near(expected, group.pooled[i][bag * table.dim + d]));
       }
     }
   }
@@ -93,10 +97,10 @@ void UpdatesOnlyRowsLookedUp(const RowKernels& kernels, int seed) {
       std::vector<double>& sum = expected[before[t].map.KeyOf(id)];
       const bool looked_up = !sum.empty();
       sum.resize(before[t].dim);
+      const float* was = before[t].Row(id);
+      const float* is = group.tables[t].Row(id);
       for (int64_t d = 0; d < before[t].dim; ++d) {
-        const float was = before[t].Row(id)[d];
-        const float is = group.tables[t].Row(id)[d];
-        CHECK(looked_up ? Near(was - 0.5 * sum[d], is) : is == was);
+        CHECK(looked_up ? Near(was[d] - 0.5 * sum[d], is[d]) : is[d] == was[d]);
       }
     }
   }

@@ -139,8 +139,8 @@ struct Occurrence {
 inline std::vector<std::vector<Occurrence>> Lists(const OwnedBags& owned) {
   const Bags& bags = owned.bags;
   std::vector<std::vector<Occurrence>> lists(bags.num_bags);
+  int64_t bag = 0;
   for (int64_t k = 0; k < bags.num_ids; ++k) {
-    int64_t bag = 0;
     if (bags.layout == Bags::kDense) bag = k / bags.width;
     if (bags.layout == Bags::kSparse) bag = bags.positions[2 * k];
     if (bags.layout == Bags::kRagged) {
