@@ -15,6 +15,9 @@ from graph_opt.compat import tf
 # RunOptions.inter_op_thread_pool: the kernels run in the thread that calls (direct sessions).
 CALLER_THREAD = -1
 DEFAULT_POOL = 0
+# A step that waits as long as it must, also where the session's config limits its steps.
+NO_TIMEOUT = -1
+_TEN_YEARS_MILLIS = 10 * 365 * 24 * 3600 * 1000
 
 
 def compile_call(
@@ -35,7 +38,8 @@ def compile_call(
       feeds: Names of tensors fed; the call takes one numpy value for each, in this order.
       inter_op_thread_pool: Index into the session's `session_inter_op_thread_pool`, 0 the
         default pool, `CALLER_THREAD` none. Ignored by a gRPC session, which has no such choice.
-      timeout_millis: Longest time the step may take; 0 is no limit.
+      timeout_millis: Longest time the step may take; 0 is the session's own limit
+        (`operation_timeout_in_ms`), `NO_TIMEOUT` none; a gRPC session's own limit always holds.
       traced: Whether the times of each op are collected; the call then takes the keyword
         argument `run_metadata`.
 
@@ -43,7 +47,7 @@ def compile_call(
       A function that several threads may call at once. It raises `tf.errors.OpError` with the
       message as the runtime wrote it (`CancelledError` once the session is closed).
     """
-    options = tf.RunOptions(timeout_in_ms=timeout_millis)
+    options = tf.RunOptions(timeout_in_ms=_timeout_option(session, timeout_millis))
     if traced:
         options.trace_level = trace_level(session)
     if traced and not is_direct_session(session):
@@ -55,6 +59,14 @@ def compile_call(
     callable_options.fetch.extend(fetches)
     callable_options.target.extend(targets)
     return session._make_callable_from_options(callable_options)
+
+
+def _timeout_option(session: Any, timeout_millis: int) -> int:
+    if timeout_millis != NO_TIMEOUT:
+        return timeout_millis
+    # A step with a limit costs more than one without.
+    limited = session._config is not None and session._config.operation_timeout_in_ms > 0
+    return _TEN_YEARS_MILLIS if limited else 0
 
 
 def _traced_run(

@@ -7,7 +7,7 @@ saying so (design facts: TensorFlow 1.15.5, 2.15.1, 2.18.1).
 from __future__ import annotations
 
 import contextlib
-from typing import AbstractSet, Any, Iterator, List, Sequence
+from typing import AbstractSet, Any, Dict, Iterator, List, Sequence
 
 from graph_opt.compat import tf
 
@@ -112,6 +112,16 @@ def add_control_inputs(graph: Any, name: str, sources: Sequence[str]) -> None:
 def set_attribute(graph: Any, name: str, key: str, value: Any) -> None:
     """Sets one attribute (an AttrValue) of a node."""
     graph.get_operation_by_name(name)._set_attr(key, value)
+
+
+def functions_of(graph: Any) -> Dict[str, Any]:
+    """The FunctionDefs of a graph by name."""
+    return {each.signature.name: each for each in graph.as_graph_def().library.function}
+
+
+def is_in_control_flow(operation: Any) -> bool:
+    """Whether an operation stands inside a `tf.cond` or `tf.while_loop` of version 1's kind."""
+    return operation._get_control_flow_context() is not None
 
 
 def _node_of(text: str) -> str:

@@ -51,6 +51,22 @@ class SteppedSession:
         """
         raise NotImplementedError
 
+    def error_message(self, message: str) -> str:
+        """The message to raise an error of a step with; the message as it is, unless overridden."""
+        return message
+
+    def _do_call(self, step: Callable[..., Any], *arguments: Any) -> Any:
+        base: Any = super()
+
+        def run(*given: Any) -> Any:
+            try:
+                return step(*given)
+            except tf.errors.OpError as error:
+                message = self.error_message(str(error.message))
+                raise type(error)(None, None, message) from None
+
+        return base._do_call(run, *arguments)
+
     def _do_run(
         self,
         handle: Any,

@@ -12,11 +12,15 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple, Set, Tuple
 
 from graph_opt.graph.undo import node_of_input, remove_nodes
-from graph_opt.ops.stage_nodes import KIND_IO, stand_in_attributes
+from graph_opt.ops.stage_nodes import KIND_IO, TURN, TURN_END, stand_in_attributes
 
 _TAKE = "TensorBufferTake"
 _PUT = "TensorBufferPut"
+# The user's nodes wait for these, where several threads of a stage draw from them in turn.
+_TURNS = (TURN, TURN_END)
 _STEERING = (
+    *_TURNS,
+    "TensorBufferPutStatus",
     "TensorBufferCancel",
     "TensorBufferClose",
     "TensorBufferSize",
@@ -40,6 +44,7 @@ def stock_stages(graph_def: Any) -> List[str]:
     Returns:
       Lines for the user about what the replacement does not do.
     """
+    _end_turns(graph_def)
     buffers = _buffers_of(graph_def)
     lines: List[str] = []
     gone: Set[str] = set()
@@ -56,6 +61,18 @@ def stock_stages(graph_def: Any) -> List[str]:
         gone |= _status_of(graph_def, gone)
         remove_nodes(graph_def, gone - _still_read(graph_def, gone))
     return lines
+
+
+def _end_turns(graph_def: Any) -> None:
+    """Lets no node of the user's wait for a turn."""
+    turns = {"^" + node.name for node in graph_def.node if node.op in _TURNS}
+    if not turns:
+        return
+    for node in graph_def.node:
+        kept = [text for text in node.input if text not in turns]
+        if len(kept) < len(node.input):
+            del node.input[:]
+            node.input.extend(kept)
 
 
 def _buffers_of(graph_def: Any) -> _Buffers:
@@ -93,14 +110,15 @@ def _become_identity(take: Any, put: Any) -> None:
 
 
 def _status_of(graph_def: Any, gone: Set[str]) -> Set[str]:
-    """The placeholders of the buffers' cancel nodes."""
-    inputs = {
-        node_of_input(text)
+    """What the nodes that steer the buffers are fed with: code, message and place."""
+    inputs = {node.name: [node_of_input(text) for text in node.input] for node in graph_def.node}
+    fed = {
+        name
         for node in graph_def.node
-        if node.op == "TensorBufferCancel" and node.name in gone
-        for text in node.input
+        if node.op == "TensorBufferPutStatus" and node.name in gone
+        for name in inputs[node.name]
     }
-    return {node.name for node in graph_def.node if node.name in inputs and not node.input}
+    return fed | {name for reader in fed for name in inputs[reader]}
 
 
 def _still_read(graph_def: Any, gone: Set[str]) -> Set[str]:

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
+import numpy as np
+
 from graph_opt.compat import tf
 
 STAND_IN = "IdentityN"
+TURN = "TensorBufferTurn"
+TURN_END = "TensorBufferTurnEnd"
 KIND_IO = "io"
 KIND_PREFETCH = "prefetch"
 NO_THREAD_POOL = -1
@@ -58,13 +62,11 @@ class BufferFacts(NamedTuple):
       shared_name: Name under which the device's resource manager keeps the buffer.
       capacity: Elements it holds at most.
       timeout_millis: Longest wait of a put or take in milliseconds; 0 is no limit.
-      unordered: Whether elements leave in the order of arrival.
     """
 
     shared_name: str
     capacity: int
     timeout_millis: int = 0
-    unordered: bool = False
 
 
 def put_attributes(facts: StageFacts) -> Dict[str, Any]:
@@ -89,6 +91,9 @@ def stand_in_attributes(put: Any) -> Dict[str, Any]:
       put: A NodeDef with `put_attributes`.
     """
     attributes = {name: put.attr[name] for name in put.attr if name.startswith(_FACTS)}
+    if put.attr["num_places"].i:
+        # Its sources take no turns in the exported graph: one thread keeps their order.
+        attributes["_stage_threads"] = tf.AttrValue(i=1)
     attributes[_CAPACITY] = put.attr["shared_capacity"]
     attributes[_TIMEOUT] = put.attr["timeout_millis"]
     return attributes
@@ -129,12 +134,33 @@ def waiting_attributes(buffer: BufferFacts) -> Dict[str, Any]:
     """AttrValues of the two ops that wait, put and take."""
     attributes = buffer_attributes(buffer)
     attributes["timeout_millis"] = tf.AttrValue(i=buffer.timeout_millis)
-    attributes["unordered"] = tf.AttrValue(b=buffer.unordered)
     return attributes
 
 
+def place_name(scope: str) -> str:
+    """Name of the node that is fed the place of a step, for the buffer whose nodes stand there."""
+    return scope + "/place"
+
+
+def turn_nodes(scope: str, buffer: BufferFacts, device: str) -> List[Any]:
+    """NodeDefs of the turns of a stage whose threads draw one at a time: begin and end.
+
+    The caller lets the sources wait for the first, the second for the sources, and the put for the
+    second, by control edges.
+
+    Args:
+      scope: Name scope of the nodes, without a trailing slash.
+      buffer: The buffer that the stage fills.
+      device: Where the buffer lives.
+    """
+    turns = [_control(scope, op, op, buffer, device) for op in (TURN, TURN_END)]
+    for node in turns:
+        node.input.append(place_name(scope))
+    return turns
+
+
 def control_nodes(scope: str, buffer: BufferFacts, device: str) -> List[Any]:
-    """NodeDefs that steer a buffer: cancel, resume, close, size, metrics, in graph order.
+    """NodeDefs that steer a buffer: status, cancel, resume, close, size, metrics, in graph order.
 
     Args:
       scope: Name scope of the nodes, without a trailing slash.
@@ -146,6 +172,11 @@ def control_nodes(scope: str, buffer: BufferFacts, device: str) -> List[Any]:
     """
     code = _node(scope + "/status_code", "Placeholder", device, _placeholder(tf.int32))
     message = _node(scope + "/status_message", "Placeholder", device, _placeholder(tf.string))
+    no_place = _node(scope + "/no_place", "Const", device, _constant(np.int64(-1)))
+    place = _node(place_name(scope), "PlaceholderWithDefault", device, _placeholder(tf.int64))
+    place.input.append(no_place.name)
+    put_status = _control(scope, "TensorBufferPutStatus", "TensorBufferPutStatus", buffer, device)
+    put_status.input.extend([place.name, code.name, message.name])
     cancel = _control(scope, "TensorBufferCancel", "TensorBufferCancel", buffer, device)
     cancel.input.extend([code.name, message.name])
     cancel.attr["is_cancelled"].b = True
@@ -153,11 +184,13 @@ def control_nodes(scope: str, buffer: BufferFacts, device: str) -> List[Any]:
     resume = _control(scope, "TensorBufferResume", "TensorBufferCancel", buffer, device)
     resume.attr["is_cancelled"].b = False
     resume.attr["num_status"].i = 0
+    resume.input.append(place.name)
+    resume.attr["num_places"].i = 1
     rest = [
         _control(scope, op, op, buffer, device)
         for op in ("TensorBufferClose", "TensorBufferSize", "TensorBufferMetrics")
     ]
-    return [code, message, cancel, resume] + rest
+    return [code, message, no_place, place, put_status, cancel, resume] + rest
 
 
 def _control(scope: str, name: str, op: str, buffer: BufferFacts, device: str) -> Any:
@@ -174,6 +207,11 @@ def _node(name: str, op: str, device: str, attributes: Dict[str, Any]) -> Any:
 def _placeholder(dtype: Any) -> Dict[str, Any]:
     shape = tf.TensorShape([]).as_proto()
     return {"dtype": tf.AttrValue(type=dtype.as_datatype_enum), "shape": tf.AttrValue(shape=shape)}
+
+
+def _constant(value: np.generic) -> Dict[str, Any]:
+    proto = tf.make_tensor_proto(value)
+    return {"dtype": tf.AttrValue(type=proto.dtype), "value": tf.AttrValue(tensor=proto)}
 
 
 def _string(text: str) -> Any:

@@ -3,21 +3,23 @@
 All ops with the same `shared_name` on a device work on one buffer. It holds at most
 `shared_capacity` records; a record is the tensors of one batch, held by reference.
 
-    put ──► [ record n+2 | record n+1 ] ──► take        one take hands out record n and its ticket
+    put ──► [ record n+2 | error n+1 ] ──► take     one take hands out record n, the next fails
 
-A ticket is the place of a record in the order of takes. Given to the put of the buffer behind, it
-makes records leave that buffer in the order in which this one handed them out, whatever the number
-of threads in between.
+Several threads may fill a buffer. Each of their steps has a place, its number: it waits for its
+turn to draw from the sources, and records leave in the order of places, whatever thread is faster.
+What failed gets a status in its place.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.ops.library import load_library
 
 DEFAULT_RUNNER_GRACE_MILLIS = 5000
+NO_PLACE = -1
+"""The place of a record that keeps the order of arrival."""
 
 METRIC_NAMES = (
     "capacity",
@@ -34,37 +36,26 @@ METRIC_NAMES = (
     "pending_puts",
     "closed",
     "cancelled",
+    "errors",
 )
 """What `tensor_buffer_metrics` yields, in order.
 
 capacity, size: records it may hold, and holds now. put_count, take_count: records let in and handed
-out. dropped: tickets that died on the way to this buffer (batches skipped). taken_bytes: bytes of
-the records handed out. put_wait_micros, take_wait_micros: microseconds spent waiting because it was
+out, errors among them. dropped: places left empty (batches skipped). taken_bytes: bytes of the
+records handed out. put_wait_micros, take_wait_micros: microseconds spent waiting because it was
 full, or empty, summed over all calls, those that still wait included; put_waits, take_waits: calls
 that had to wait. pending_takes, pending_puts: calls that wait now. closed, cancelled: 0 or 1.
+errors: errors let in, in place of records.
 """
-
-
-class TakenRecord(NamedTuple):
-    """What a take yields.
-
-    Attributes:
-      record: The tensors as they were put.
-      ticket: Variant scalar: the place of this record in the order of takes.
-    """
-
-    record: List[tf.Tensor]
-    ticket: tf.Tensor
 
 
 def tensor_buffer_put(
     record: Sequence[tf.Tensor],
-    ticket: Optional[tf.Tensor] = None,
+    place: Optional[tf.Tensor] = None,
     *,
     shared_name: str,
     shared_capacity: int = 1,
     timeout_millis: int = 0,
-    unordered: bool = False,
     container: str = "",
     name: Optional[str] = None,
 ) -> tf.Operation:
@@ -72,12 +63,11 @@ def tensor_buffer_put(
 
     Args:
       record: The tensors of one batch, at least one, of any shapes. They are not copied.
-      ticket: Ticket of the take that the batch came from: records leave in the order of those
-        takes. None: in the order of arrival.
+      place: int64 scalar, the number of the step among those that fill the buffer: records leave in
+        the order of places. None or `NO_PLACE`: in the order of arrival.
       shared_name: Name of the buffer.
       shared_capacity: Records it holds at most, the same for all ops of a buffer.
       timeout_millis: Longest wait in milliseconds; 0 is no limit.
-      unordered: Ignore the ticket.
       container: Resource container, '' is the default one.
       name: Name of the node.
 
@@ -86,16 +76,15 @@ def tensor_buffer_put(
       when it is closed or the step is cancelled, with DeadlineExceededError after the timeout.
 
     Example:
-      >>> put = tensor_buffer_put([ids, rows], ticket, shared_name="batches", shared_capacity=2)
+      >>> put = tensor_buffer_put([ids, rows], shared_name="batches", shared_capacity=2)
     """
     return load_library().tensor_buffer_put(
         record=record,
-        ticket=[] if ticket is None else [ticket],
+        place=[] if place is None else [place],
         container=container,
         shared_name=shared_name,
         shared_capacity=shared_capacity,
         timeout_millis=timeout_millis,
-        unordered=unordered,
         name=name,
     )
 
@@ -107,11 +96,10 @@ def tensor_buffer_take(
     shared_name: str,
     shared_capacity: int = 1,
     timeout_millis: int = 0,
-    unordered: bool = False,
     runner_grace_millis: int = DEFAULT_RUNNER_GRACE_MILLIS,
     container: str = "",
     name: Optional[str] = None,
-) -> TakenRecord:
+) -> List[tf.Tensor]:
     """Takes the next record out of a buffer; waits, without holding a thread, while there is none.
 
     Args:
@@ -120,32 +108,130 @@ def tensor_buffer_take(
       shared_name: Name of the buffer.
       shared_capacity: Records it holds at most, the same for all ops of a buffer.
       timeout_millis: Longest wait in milliseconds; 0 is no limit.
-      unordered: Issue no ticket: a put given the empty one keeps the order of arrival.
       runner_grace_millis: Longest wait in milliseconds for a buffer that nothing was ever put into
         and no runner resumed; 0 is no limit.
       container: Resource container, '' is the default one.
       name: Name of the node.
 
     Returns:
-      The record and its ticket. The op fails with the buffer's error when that is cancelled, with
-      OutOfRangeError when it is closed and empty, with CancelledError when the step is cancelled,
-      with DeadlineExceededError after the timeout, with FailedPreconditionError after the grace.
+      The record. The op fails with an error that was put in a record's place, with the buffer's
+      error when that is cancelled, with OutOfRangeError when it is closed and empty, with
+      CancelledError when the step is cancelled, with DeadlineExceededError after the timeout, with
+      FailedPreconditionError after the grace.
 
     Example:
-      >>> (ids, rows), ticket = tensor_buffer_take([tf.int64, tf.float32], shared_name="batches")
+      >>> ids, rows = tensor_buffer_take([tf.int64, tf.float32], shared_name="batches")
     """
-    outputs = load_library().tensor_buffer_take(
+    record = load_library().tensor_buffer_take(
         dtypes=dtypes,
         shapes=[] if shapes is None else shapes,
         container=container,
         shared_name=shared_name,
         shared_capacity=shared_capacity,
         timeout_millis=timeout_millis,
-        unordered=unordered,
         runner_grace_millis=runner_grace_millis,
         name=name,
     )
-    return TakenRecord(list(outputs.record), outputs.ticket)
+    return list(record)
+
+
+def tensor_buffer_put_status(
+    place: Any,
+    code: Any,
+    message: Any,
+    *,
+    shared_name: str,
+    shared_capacity: int = 1,
+    container: str = "",
+    name: Optional[str] = None,
+) -> tf.Operation:
+    """Puts an error in the place of a record; waits, without holding a thread, for room.
+
+    The take that gets it fails with it; the next take gets the record behind.
+
+    Args:
+      place: int64 scalar, as `tensor_buffer_put`'s; `NO_PLACE` is the order of arrival.
+      code: int32 scalar, error code (`tf.errors.*`); 0 leaves the place empty, so that nobody waits
+        for it.
+      message: string scalar.
+      shared_name: Name of the buffer.
+      shared_capacity: Records it holds at most, the same for all ops of a buffer.
+      container: Resource container, '' is the default one.
+      name: Name of the node.
+
+    Returns:
+      The operation. It fails as a put does.
+
+    Example:
+      >>> tensor_buffer_put_status(7, tf.errors.DATA_LOSS, "row 17 is torn", shared_name="batches")
+    """
+    return load_library().tensor_buffer_put_status(
+        place=place,
+        code=code,
+        message=message,
+        container=container,
+        shared_name=shared_name,
+        shared_capacity=shared_capacity,
+        name=name,
+    )
+
+
+def tensor_buffer_turn(
+    place: Any,
+    *,
+    shared_name: str,
+    shared_capacity: int = 1,
+    container: str = "",
+    name: Optional[str] = None,
+) -> tf.Operation:
+    """Waits until the steps of all earlier places are done with the sources.
+
+    Args:
+      place: int64 scalar, the number of the step; `NO_PLACE` waits for nobody.
+      shared_name: Name of the buffer that the steps fill.
+      shared_capacity: Records it holds at most, the same for all ops of a buffer.
+      container: Resource container, '' is the default one.
+      name: Name of the node.
+
+    Returns:
+      The operation: the sources must wait for it, and `tensor_buffer_turn_end` for the sources.
+    """
+    return load_library().tensor_buffer_turn(
+        place=place,
+        container=container,
+        shared_name=shared_name,
+        shared_capacity=shared_capacity,
+        name=name,
+    )
+
+
+def tensor_buffer_turn_end(
+    place: Any,
+    *,
+    shared_name: str,
+    shared_capacity: int = 1,
+    container: str = "",
+    name: Optional[str] = None,
+) -> tf.Operation:
+    """Ends the turn of a step; the put of its place, or its status, ends it as well.
+
+    Args:
+      place: int64 scalar, the number of the step.
+      shared_name: Name of the buffer that the steps fill.
+      shared_capacity: Records it holds at most, the same for all ops of a buffer.
+      container: Resource container, '' is the default one.
+      name: Name of the node.
+
+    Returns:
+      The operation.
+    """
+    return load_library().tensor_buffer_turn_end(
+        place=place,
+        container=container,
+        shared_name=shared_name,
+        shared_capacity=shared_capacity,
+        name=name,
+    )
 
 
 def tensor_buffer_cancel(
@@ -175,6 +261,7 @@ def tensor_buffer_cancel(
     return load_library().tensor_buffer_cancel(
         code=[] if status is None else [status[0]],
         message=[] if status is None else [status[1]],
+        first_place=[],
         is_cancelled=True,
         container=container,
         shared_name=shared_name,
@@ -184,13 +271,19 @@ def tensor_buffer_cancel(
 
 
 def tensor_buffer_resume(
-    *, shared_name: str, shared_capacity: int = 1, container: str = "", name: Optional[str] = None
+    first_place: Optional[Any] = None,
+    *,
+    shared_name: str,
+    shared_capacity: int = 1,
+    container: str = "",
+    name: Optional[str] = None,
 ) -> tf.Operation:
-    """Opens a buffer anew: records, error, close and tickets are forgotten, a runner is attached.
+    """Opens a buffer anew: records, error, close and places are forgotten, a runner is attached.
 
     Waiting takes go on waiting; waiting puts fail with CancelledError.
 
     Args:
+      first_place: int64 scalar, where places are counted from; puts of earlier ones fail. None: 0.
       shared_name: Name of the buffer.
       shared_capacity: Records it holds at most from now on: on a server, an earlier session's graph
         may have used another capacity, and other types of records.
@@ -203,6 +296,7 @@ def tensor_buffer_resume(
     return load_library().tensor_buffer_cancel(
         code=[],
         message=[],
+        first_place=[] if first_place is None else [first_place],
         is_cancelled=False,
         container=container,
         shared_name=shared_name,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import AbstractSet, Set
 
+from graph_opt.compat.stateful_ops import HANDLES, PLACEHOLDERS, VARIABLES
 from graph_opt.graph.view import GraphView
-from graph_opt.passes.movable import HANDLES, PLACEHOLDERS, VARIABLES
 
 _KEPT = VARIABLES | HANDLES | PLACEHOLDERS
 # Attribute of group lookups that a column scope replaced by larger ones while the model was built.

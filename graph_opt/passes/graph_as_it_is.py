@@ -6,9 +6,8 @@ import dataclasses
 import time
 from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Set, Tuple
 
-from graph_opt.compat import tf
 from graph_opt.config.options import SessionOptions
-from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.graph.view import GraphView
 from graph_opt.ops.library import load_library
 from graph_opt.passes.async_embedding import boundary_tensor, lookup_count
 from graph_opt.passes.dead_nodes import dead_nodes
@@ -221,7 +220,7 @@ def _stage(view: GraphView, put: str) -> _Stage:
     takes = [take for take in view.of_op(BUFFER_TAKE) if _text(view, take, "shared_name") == buffer]
     upstream = _text(view, put, "_stage_upstream")
     sources = [node for node in view.ancestors([put]) if view.op(node) == BUFFER_TAKE]
-    crossing = [tensor for tensor in view.inputs(put) if not _is_ticket(view, tensor)]
+    crossing = view.inputs(put)[: len(view.nodes[put].attr["dtypes"].list.type)]
     return _Stage(
         StageReport(
             name=name,
@@ -236,10 +235,6 @@ def _stage(view: GraphView, put: str) -> _Stage:
         ),
         inside,
     )
-
-
-def _is_ticket(view: GraphView, tensor: TensorRef) -> bool:
-    return view.dtype(tensor) == tf.variant.as_datatype_enum
 
 
 def _placed(lookup: Lookup, stages: List[_Stage]) -> LookupOutcome:

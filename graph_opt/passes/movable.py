@@ -10,50 +10,24 @@ import itertools
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional
 
 from graph_opt.compat.op_definitions import is_registered, is_stateful
+from graph_opt.compat.stateful_ops import (
+    FUNCTION_CALLS,
+    HANDLES,
+    ONCE_A_BATCH,
+    PLACEHOLDERS,
+    RANDOM,
+    READS,
+    VARIABLES,
+    called_functions,
+)
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
 
-VARIABLES = frozenset(["VariableV2", "Variable", "VarHandleOp", "TemporaryVariable"])
-PLACEHOLDERS = frozenset(["Placeholder", "PlaceholderV2", "PlaceholderWithDefault"])
-# Handles of state: prefetch and main read the same object through them.
-HANDLES = frozenset(
-    [
-        "HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2",
-        "MutableHashTableOfTensors", "MutableHashTableOfTensorsV2", "MutableDenseHashTable",
-        "MutableDenseHashTableV2", "AnonymousHashTable", "Iterator", "IteratorV2",
-        "OneShotIterator", "AnonymousIteratorV3", "FIFOQueue", "FIFOQueueV2",
-        "RandomShuffleQueue", "RandomShuffleQueueV2", "PaddingFIFOQueue", "PaddingFIFOQueueV2",
-        "PriorityQueueV2",
-    ]
-)  # fmt: skip
 SHAPE_OPERATIONS = frozenset(["Shape", "ShapeN", "Size", "Rank", "VariableShape"])
-READS = frozenset(
-    [
-        "ResourceGather", "ResourceGatherNd", "ReadVariableOp", "LookupTableFind",
-        "LookupTableFindV2", "LookupTableSize", "LookupTableSizeV2", "VariableShape",
-        "IsVariableInitialized", "VarIsInitializedOp", "ResourceGroupEmbeddingLookup",
-        "ResourceGroupEmbeddingGather",
-    ]
-)  # fmt: skip
-# Run once a batch in either place: what they do outside the graph happens earlier, not twice.
-_ONCE_A_BATCH = frozenset(["Assert", "Print", "PrintV2", "PyFunc", "EagerPyFunc"])
-RANDOM = frozenset(
-    [
-        "RandomUniform", "RandomUniformInt", "RandomStandardNormal", "RandomShuffle",
-        "TruncatedNormal", "Multinomial", "ParameterizedTruncatedNormal", "RandomGamma",
-        "RandomPoisson", "RandomPoissonV2",
-    ]
-)  # fmt: skip
 _LOOPS = frozenset(
     ["Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond"]
 )  # fmt: skip
-_FUNCTION_CALLS = frozenset(
-    [
-        "If", "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCase",
-        "PartitionedCall", "StatefulPartitionedCall", "For", "RemoteCall",
-    ]
-)  # fmt: skip
-_MOVABLE_IN_FUNCTIONS = READS | _ONCE_A_BATCH | _FUNCTION_CALLS
+_MOVABLE_IN_FUNCTIONS = READS | ONCE_A_BATCH | FUNCTION_CALLS
 _COLLECTIVE_PREFIXES = ("Horovod", "Collective", "NcclAllReduce", "NcclReduce", "NcclBroadcast")
 
 
@@ -101,9 +75,9 @@ class Movability:
             return Refusal("collective_upstream", at=name, need=need, saw=op)
         if op in RANDOM:
             return self._refuse_random(name)
-        if op in _FUNCTION_CALLS:
+        if op in FUNCTION_CALLS:
             return self._refuse_function(name)
-        if not is_stateful(op) or op in READS or op in _ONCE_A_BATCH or op in HANDLES:
+        if not is_stateful(op) or op in READS or op in ONCE_A_BATCH or op in HANDLES:
             return None
         return Refusal(
             "stateful_upstream", at=name, need="operations that only read state", saw="op " + op
@@ -125,7 +99,7 @@ class Movability:
         return Refusal("unknown_op", at=name, need=need, saw="op " + self._view.op(name))
 
     def _refuse_function(self, name: str) -> Optional[Refusal]:
-        pending = _called_functions([self._view.nodes[name]])
+        pending = called_functions([self._view.nodes[name]])
         seen = set(pending)
         while pending:
             called = pending.pop()
@@ -138,7 +112,7 @@ class Movability:
                         need="functions that only read state",
                         saw="op {} in function {}".format(node.op, called),
                     )
-                fresh = [other for other in _called_functions([node]) if other not in seen]
+                fresh = [other for other in called_functions([node]) if other not in seen]
                 seen.update(fresh)
                 pending.extend(fresh)
         return None
@@ -230,17 +204,3 @@ class Movability:
         blocker = next((found for found in blockers if found is not None), None)
         variable = next((found for found in variables if found is not None), None)
         return Outside(blocker, variable) if blocker or variable else _NOTHING
-
-
-def _called_functions(nodes: Iterable[Any]) -> List[str]:
-    """Names of the functions in the nodes' attributes."""
-    names: List[str] = []
-    for node in nodes:
-        for key in node.attr:
-            value = node.attr[key]
-            kind = value.WhichOneof("value")
-            if kind == "func":
-                names.append(value.func.name)
-            if kind == "list":
-                names.extend(function.name for function in value.list.func)
-    return names

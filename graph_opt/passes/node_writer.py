@@ -19,13 +19,13 @@ class Record(NamedTuple):
       inputs: The tensors that are put, as NodeDefs spell them.
       dtypes: Their DataType numbers.
       shapes: Their static shapes.
-      ticket: The ticket of the take that the batch comes from, '' for none.
+      ordered: Whether several threads put it, and records leave in the order of their steps.
     """
 
     inputs: Sequence[str]
     dtypes: Sequence[int]
     shapes: Sequence[Shape]
-    ticket: str = ""
+    ordered: bool = False
 
 
 class NodeWriter:
@@ -69,6 +69,10 @@ class NodeWriter:
         self.nodes.append(node)
         return node
 
+    def named(self, name: str) -> Any:
+        """The NodeDef of that name among those written."""
+        return next(node for node in self.nodes if node.name == name)
+
     def constant(self, suffix: str, value: Any, device: Optional[str] = None) -> str:
         """Writes a Const (text becomes a string scalar) and returns its name."""
         array = np.asarray(value)
@@ -89,14 +93,17 @@ class NodeWriter:
         buffer: stage_nodes.BufferFacts,
         facts: stage_nodes.StageFacts,
         record: Record,
-    ) -> str:
-        """Writes a buffer's ops under `scope` and returns the name of the take."""
+    ) -> Any:
+        """Writes a buffer's ops under `scope` and returns the take, which may still be changed."""
         types = tf.AttrValue(list=tf.AttrValue.ListValue(type=list(record.dtypes)))
         waiting = stage_nodes.waiting_attributes(buffer)
         put = tf.NodeDef(name=scope + "/" + BUFFER_PUT, op=BUFFER_PUT, device=self._device)
         put.input.extend(record.inputs)
-        put.input.extend([record.ticket] if record.ticket else [])
-        put.attr["num_tickets"].i = 1 if record.ticket else 0
+        if record.ordered:
+            put.input.extend(
+                [stage_nodes.place_name(scope), "^{}/{}".format(scope, stage_nodes.TURN_END)]
+            )
+        put.attr["num_places"].i = 1 if record.ordered else 0
         take = tf.NodeDef(name=scope + "/" + BUFFER_TAKE, op=BUFFER_TAKE, device=self._device)
         for node in (put, take):
             node.attr["dtypes"].CopyFrom(types)
@@ -106,7 +113,9 @@ class NodeWriter:
             put.attr[key].CopyFrom(value)
         shapes = [shape_proto(shape) for shape in record.shapes]
         take.attr["shapes"].list.shape.extend(shapes)
-        take.attr["_output_shapes"].list.shape.extend([*shapes, shape_proto(())])
+        take.attr["_output_shapes"].list.shape.extend(shapes)
         self.nodes.extend([put, take])
         self.nodes.extend(stage_nodes.control_nodes(scope, buffer, self._device))
-        return take.name
+        if record.ordered:
+            self.nodes.extend(stage_nodes.turn_nodes(scope, buffer, self._device))
+        return take

@@ -90,14 +90,14 @@ class StageRewrite:
     def build(self) -> Rewrite:
         """All nodes and edits of the stage."""
         dtypes = [self._dtype(tensor) for tensor in self._boundary.tensors]
-        ticket = self._add_source()
+        source = self._add_source()
         for name in self._cloned:
             self._clone(name)
         shapes = self._add_zero_shapes()
         tensors = list(self._boundary.tensors)
         inputs = [self._cloned_input(tensor) for tensor in tensors] + list(shapes.values())
         dtypes += [tf.int32.as_datatype_enum] * len(shapes)
-        take = self._add_buffer(tensors, inputs, dtypes, ticket)
+        take = self._add_buffer(tensors, inputs, dtypes, source)
         self.takes = {t: TensorRef(take, i).input_name for i, t in enumerate(tensors)}
         zeros = self._add_zeros(shapes, take, len(tensors))
         guard, cut_handles = guard_source(self._writer, self._view, self._region.source)
@@ -135,13 +135,13 @@ class StageRewrite:
             )
         return number
 
-    def _add_source(self) -> str:
-        """Clones the batch source; returns the tensor that carries its ticket."""
+    def _add_source(self) -> Any:
+        """Clones the batch source; returns the node that hands out the batches."""
         if is_buffer(self._view, self._region.source):
             return self._add_buffer_source()
         return self._add_inferred_stage()
 
-    def _add_buffer_source(self) -> str:
+    def _add_buffer_source(self) -> Any:
         source = self._region.source
         clone = self._clone(source)
         count = len(self._view.nodes[source].attr["dtypes"].list.type)
@@ -149,9 +149,9 @@ class StageRewrite:
             tensor = TensorRef(source, index)
             self._source_tensors[tensor] = TensorRef(clone.name, index).input_name
         self.io_stage = _stage_that_fills(self._view, source)
-        return TensorRef(clone.name, count).input_name
+        return clone
 
-    def _add_inferred_stage(self) -> str:
+    def _add_inferred_stage(self) -> Any:
         """Puts an IO stage behind an iterator, a queue or a stand-in: clone, put, take."""
         source = self._region.source
         self.io_stage = self._request.name + "_io"
@@ -164,8 +164,8 @@ class StageRewrite:
         record = Record(inputs, dtypes, shapes)
         take = self._writer.put_and_take(self.io_stage, buffer, facts, record)
         for index, tensor in enumerate(used):
-            self._source_tensors[tensor] = TensorRef(take, index).input_name
-        return TensorRef(take, len(used)).input_name
+            self._source_tensors[tensor] = TensorRef(take.name, index).input_name
+        return take
 
     def _io_facts(self) -> Tuple[stage_nodes.StageFacts, stage_nodes.BufferFacts]:
         """How the IO stage is to run: as the one that an exported graph had there."""
@@ -245,12 +245,10 @@ class StageRewrite:
         return shapes
 
     def _add_buffer(
-        self, tensors: Sequence[TensorRef], inputs: List[str], dtypes: List[int], ticket: str
+        self, tensors: Sequence[TensorRef], inputs: List[str], dtypes: List[int], source: Any
     ) -> str:
         request = self._request
-        buffer = stage_nodes.BufferFacts(
-            request.name, request.capacity, request.timeout_millis, request.unordered
-        )
+        buffer = stage_nodes.BufferFacts(request.name, request.capacity, request.timeout_millis)
         facts = stage_nodes.StageFacts(
             request.name,
             stage_nodes.KIND_PREFETCH,
@@ -261,8 +259,27 @@ class StageRewrite:
         )
         unknown: List[Shape] = [None] * (len(dtypes) - len(tensors))
         shapes = [self._view.shape(tensor) for tensor in tensors] + unknown
-        record = Record(inputs, dtypes, shapes, ticket)
-        return self._writer.put_and_take(request.name, buffer, facts, record)
+        ordered = request.threads_num > 1 and not request.unordered
+        take = self._writer.put_and_take(
+            request.name, buffer, facts, Record(inputs, dtypes, shapes, ordered)
+        )
+        if ordered:
+            self._take_turns(source)
+        return str(take.name)
+
+    def _take_turns(self, source: Any) -> None:
+        """One thread at a time takes a batch: that is the order in which batches leave.
+
+        What reads the batch waits for the end of the turn: else a thread that runs all kernels of
+        its step might run them before it.
+        """
+        begin, end = (self._writer.name(op) for op in (stage_nodes.TURN, stage_nodes.TURN_END))
+        for node in self._writer.nodes:
+            reads = any(TensorRef.parse(text).node == source.name for text in node.input)
+            if reads and "^" + end not in node.input:
+                node.input.append("^" + end)
+        source.input.append("^" + begin)
+        self._writer.named(end).input.append("^" + source.name)
 
     def _add_zeros(self, shapes: Dict[TensorRef, str], take: str, first: int) -> Dict[str, str]:
         """Fill nodes in main that stand in for ZerosLike and OnesLike: reader to new node."""

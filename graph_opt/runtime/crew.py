@@ -3,8 +3,9 @@
 What a worker does:
 
     step, step, step ... ──> closed error: this worker ends; the last one closes the buffer
-       │        └─ ignored error: batch skipped, next step
-       └─ any other error: this buffer and all downstream get it, all their workers end
+       │        ├─ ignored error: batch skipped, next step
+       │        └─ any other error: put into the buffer in place of the batch, next step
+       └─ the buffer or the session is lost: all downstream are told, all their workers end
 """
 
 from __future__ import annotations
@@ -15,17 +16,20 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from graph_opt.compat import callables, tf
 from graph_opt.ops.stage_nodes import KIND_PREFETCH
+from graph_opt.ops.tensor_buffer import NO_PLACE
 from graph_opt.runtime import python_facts
 from graph_opt.runtime.adaptive_step import AdaptiveStep
+from graph_opt.runtime.error_text import as_in_graph
 from graph_opt.runtime.outcome import CLOSED, IGNORED, Status, outcome_of, status_of
 from graph_opt.runtime.payoff import MeasuredStep
-from graph_opt.runtime.stage_control import BufferControl, StageSteps, Step
+from graph_opt.runtime.stage_control import BufferControl, LastPlace, StageSteps, Step
 from graph_opt.runtime.stage_worker import StageWorker, Yielding
 from graph_opt.runtime.stages import Put, Stage
 from graph_opt.runtime.trace import StepRecord, StepTrace, Wait
 from graph_opt.runtime.trace_waits import run_traced
 
-# A stage that skips every batch would spin for ever without a word.
+TOO_MANY_IGNORED = "too many ignored"
+# A stage that skips every batch would spin for ever without a word: then one error is told.
 IGNORED_IN_A_ROW_LIMIT = 1000
 
 Fail = Callable[[Stage, Status], None]
@@ -35,27 +39,31 @@ class Crew:
     """Workers that fill the buffer of one stage. Made by `StageRunner`."""
 
     def __init__(
-        self, session: Any, stage: Stage, control: BufferControl, trace: StepTrace, daemon: bool
+        self,
+        session: Any,
+        stage: Stage,
+        control: BufferControl,
+        trace: StepTrace,
+        daemon: bool,
+        first_place: int,
     ) -> None:
-        """Compiles the stage's steps; starts nothing."""
+        """Compiles the stage's steps, whose places begin with `first_place`; starts nothing."""
         self.stage = stage
         self.stopping = False
         self._session = session
         self._control = control
         self._trace = trace
         self._facts = python_facts.recall(session.graph, stage.name)
-        self._compiler = StageSteps(session, stage)
+        self._compiler = StageSteps(session, stage, first_place)
         self._lock = threading.Lock()
         self._fail: Optional[Fail] = None
         self._all_ended: Optional[Callable[[], None]] = None
         self._begun: Optional[Callable[[], None]] = None
         self._holds_batch: Optional[Callable[[], bool]] = None
-        self._traced: Dict[str, Step] = {}
         self._workers: List[StageWorker] = []
         for put in stage.puts:
-            step = self._compiler.step(put)
             for _ in range(put.threads_num):
-                self._add_worker(put, step, daemon)
+                self._add_worker(put, daemon)
         self._working = len(self._workers)
         self._steps = [0] * len(self._workers)
         self._ignored = [0] * len(self._workers)
@@ -98,14 +106,17 @@ class Crew:
             "threads": sum(worker.at_work for worker in self._workers),
         }
 
-    def _add_worker(self, put: Put, step: Step, daemon: bool) -> None:
+    def _add_worker(self, put: Put, daemon: bool) -> None:
         index = len(self._workers)
         name = "graph_opt/{}/{}".format(self.stage.name, index)
+        last = LastPlace()
+        step = self._compiler.step(put, last)
         if self._compiler.own_thread:
-            step = AdaptiveStep(step, lambda: self._compiler.shared_step(put), self._is_awaited)
+            shared_step = lambda: self._compiler.shared_step(put, last)  # noqa: E731
+            step = AdaptiveStep(step, shared_step, self._is_awaited)
             if index == 0 and self.stage.kind == KIND_PREFETCH:
                 step = self._measured(step)
-        loop = self._loop(put, step, index, name)
+        loop = self._loop(put, step, last, index, name)
         own_thread = self._compiler.own_thread
         self._workers.append(StageWorker(name, loop, self._worker_ended, own_thread, daemon))
 
@@ -118,28 +129,34 @@ class Crew:
         empty_step = lambda: self._control.empty_step(self.stage)  # noqa: E731
         return MeasuredStep(step, workers, stages, empty_step, self._session.graph)
 
-    def _loop(self, put: Put, step: Step, index: int, thread: str) -> Iterator[None]:
+    def _loop(
+        self, put: Put, step: Step, last: LastPlace, index: int, thread: str
+    ) -> Iterator[None]:
         """Runs the steps of one worker; yields before each."""
         trace, stage, steps = self._trace, self.stage.name, self._steps
         clock = time.perf_counter
-        ignored_before = 0
+        traced: Optional[Step] = None
+        ignored_in_a_row = 0
         while not self.stopping:
             yield
             start = clock()
             waits: Tuple[Wait, ...] = ()
             try:
                 if trace.detailed:
-                    waits = run_traced(self._traced_step(put))
+                    traced = traced or self._compiler.step(put, last, traced=True)
+                    waits = run_traced(traced)
                 else:
                     step()
             except BaseException as error:  # also SystemExit: a thread must not die unnoticed
-                if not self._goes_on_after(error, self._ignored[index] - ignored_before):
+                outcome = self._outcome_of(error, ignored_in_a_row)
+                if not self._goes_on_after(error, outcome, last.place):
                     return
-                self._ignored[index] += 1
+                ignored_in_a_row = ignored_in_a_row + 1 if outcome == IGNORED else 0
+                self._ignored[index] += outcome == IGNORED
                 continue
             trace.append(StepRecord(stage, thread, steps[index], start, clock(), waits))
             steps[index] += 1
-            ignored_before = self._ignored[index]
+            ignored_in_a_row = 0
             if self._begun is not None:
                 self._have_begun()
 
@@ -149,24 +166,37 @@ class Crew:
         if begun is not None:
             begun()
 
-    def _traced_step(self, put: Put) -> Step:
-        with self._lock:
-            if put.name not in self._traced:
-                self._traced[put.name] = self._compiler.step(put, traced=True)
-            return self._traced[put.name]
+    def _outcome_of(self, error: BaseException, ignored_in_a_row: int) -> str:
+        outcome = outcome_of(error, self.stage, self._facts)
+        if outcome == IGNORED and ignored_in_a_row >= IGNORED_IN_A_ROW_LIMIT:
+            return TOO_MANY_IGNORED
+        return outcome
 
-    def _goes_on_after(self, error: BaseException, ignored_in_a_row: int) -> bool:
+    def _goes_on_after(self, error: BaseException, outcome: str, place: int) -> bool:
         if self.stopping or callables.is_closed(self._session):
             return False
-        outcome = outcome_of(error, self.stage, self._facts)
-        if outcome == IGNORED and ignored_in_a_row < IGNORED_IN_A_ROW_LIMIT:
-            return True
-        if outcome != CLOSED:
-            status = status_of(error)
-            if outcome == IGNORED:
-                status = _too_many_ignored(self.stage, status)
+        if outcome in (CLOSED, IGNORED):
+            return self._put_status(place, None) and outcome == IGNORED
+        status = status_of(error)
+        status = status._replace(message=as_in_graph(status.message, self._session.graph))
+        if outcome == TOO_MANY_IGNORED:
+            status = _too_many_ignored(self.stage, status)
+        if not isinstance(error, Exception):
             self._report(status)
-        return False
+            return False
+        return self._put_status(place, status)
+
+    def _put_status(self, place: int, status: Optional[Status]) -> bool:
+        """Puts an error, or None for nothing, in the place of a batch. False: it cannot be put."""
+        if status is None and place == NO_PLACE:
+            return True
+        try:
+            self._control.put_status(self.stage, place, status)
+        except tf.errors.OpError as lost:
+            if not self.stopping and not callables.is_closed(self._session):
+                self._report(status or status_of(lost))
+            return False
+        return True
 
     def _report(self, status: Status) -> None:
         if self._fail is not None:

@@ -13,9 +13,19 @@ The forms of `feed_dict`:
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
-from typing import Any, Callable, Iterator, List, Mapping, NoReturn, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Callable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    NoReturn,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
@@ -78,8 +88,13 @@ class FeedPlan:
 
     @property
     def fed(self) -> Tuple[str, ...]:
-        """Names of all fed tensors, in the order of the values `FeedReader.read` returns."""
+        """Names of all fed tensors, in the order of the values `FeedReader.convert` returns."""
         return tuple(slot.name for feed in self.feeds for slot in feed.slots)
+
+    @property
+    def draws(self) -> bool:
+        """Whether the steps are fed something else each time: the order of reading matters."""
+        return any(feed.draw is not None or feed.fetched for feed in self.feeds)
 
     @property
     def fetched(self) -> Tuple[str, ...]:
@@ -104,31 +119,43 @@ def plan_feeds(graph: Any, feed_dict: Optional[Mapping[Any, Any]]) -> FeedPlan:
     return plan
 
 
-class FeedReader:
-    """Draws one step's values; several threads may read at once.
+class Drawn(NamedTuple):
+    """What one step has drawn: a value or None for each feed, and the values of all fetched."""
 
-    All Python sources of one step are drawn under one lock, so that a batch's images and labels
-    stay together when they come from two generators and the stage has several threads.
-    """
+    values: List[Any]
+    fetched: Sequence[Any]
+
+
+class FeedReader:
+    """Draws the values of each step."""
 
     def __init__(self, plan: FeedPlan, fetch: Optional[Fetch]) -> None:
         """`fetch` returns the values of `plan.fetched`; None where nothing is fetched."""
         self._plan = plan
         self._fetch = fetch
-        self._lock = threading.Lock()
 
-    def read(self) -> List[np.ndarray]:
-        """Values in the order of `plan.fed`.
+    def draw(self) -> Drawn:
+        """Draws from all sources of one step.
+
+        The caller holds a lock: so a batch's images and labels stay together when they come from
+        two generators.
 
         Raises:
           StopIteration: an iterator is at its end.
           Exception: whatever a callable raises.
         """
-        fetched = iter(self._fetch() if self._fetch else ())
-        with self._lock:
-            drawn = [feed.draw() if feed.draw else None for feed in self._plan.feeds]
+        fetched = self._fetch() if self._fetch else ()
+        return Drawn([feed.draw() if feed.draw else None for feed in self._plan.feeds], fetched)
+
+    def convert(self, drawn: Drawn) -> List[np.ndarray]:
+        """Values in the order of `plan.fed`; safe for threads.
+
+        Raises:
+          tf.errors.InvalidArgumentError: a value does not fit its placeholder.
+        """
+        fetched = iter(drawn.fetched)
         values: List[np.ndarray] = []
-        for feed, value in zip(self._plan.feeds, drawn):
+        for feed, value in zip(self._plan.feeds, drawn.values):
             values.extend(_values_of(feed, value, fetched))
         return values
 

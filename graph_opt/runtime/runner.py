@@ -128,10 +128,14 @@ class StageRunner:
 
     def _open(self) -> BufferWatch:
         trace = trace_of(self._session)
+        # Higher than any place of a runner before: on a server, one of its steps may still run.
+        first_place = time.time_ns()
         for stage in self._stages:
-            self._crews[stage.name] = Crew(self._session, stage, self._control, trace, self._daemon)
+            self._crews[stage.name] = Crew(
+                self._session, stage, self._control, trace, self._daemon, first_place
+            )
         with watching() as watch:
-            self._control.resume(self._stages)
+            self._control.resume(self._stages, first_place)
         return watch
 
     def _prepare_cancel(self) -> None:
@@ -182,7 +186,7 @@ class StageRunner:
             )
 
     def _fail(self, stage: Stage, status: Status) -> None:
-        """Passes the first error of a stage on to its consumers; called from its threads."""
+        """Passes an error that ends a stage on to its consumers; called from its threads."""
         affected = [stage] + downstream_of(stage, self._stages)
         with self._lock:
             if self._stopped.is_set() or self._crews[stage.name].stopping:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from typing import Any, Callable, Dict, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from graph_opt.compat import callables, tf
 from graph_opt.ops.stage_nodes import MAINS_THREADS
+from graph_opt.ops.tensor_buffer import NO_PLACE
 from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime import python_facts, thread_priority
 from graph_opt.runtime.feeds import FeedReader
@@ -36,9 +38,31 @@ class BufferControl:
         self._lock = threading.Lock()
         self._steps: Dict[Tuple[str, ...], Step] = {}
 
-    def resume(self, stages: Sequence[Stage]) -> None:
-        """Empties and opens the buffers; waiting takes go on waiting for the first element."""
-        self._compiled([stage.resume for stage in stages])()
+    def resume(self, stages: Sequence[Stage], first_place: int) -> None:
+        """Empties and opens the buffers; waiting takes go on waiting for the first element.
+
+        Args:
+          stages: The stages of the buffers.
+          first_place: The place of the first step of each stage.
+        """
+        resume = self._compiled(
+            [stage.resume for stage in stages], [stage.place for stage in stages]
+        )
+        resume(*([np.int64(first_place)] * len(stages)))
+
+    def put_status(self, stage: Stage, place: int, status: Optional[Status]) -> None:
+        """Puts an error in the place of a batch; waits while the buffer is full.
+
+        Args:
+          stage: The stage whose step failed.
+          place: The place of that step, or `NO_PLACE`.
+          status: The error; None leaves the place empty.
+        """
+        code, message = (tf.errors.OK, "") if status is None else status
+        put = self._compiled(
+            [stage.put_status], [stage.place, stage.status_code, stage.status_message], waits=True
+        )
+        put(np.int64(place), *_as_values(code, message))
 
     def close(self, stage: Stage) -> None:
         """Ends the input: takes drain the buffer and then fail with OutOfRangeError."""
@@ -58,15 +82,15 @@ class BufferControl:
 
     def cancel(self, stages: Sequence[Stage], status: Status) -> None:
         """Makes pending and later puts and takes of the stages fail with this status."""
-        message = status.message[:_MESSAGE_CHARACTERS].encode("utf-8", "replace")
-        values = [np.int32(status.code), np.array(message, dtype=object)]
-        self._compiled_cancel(stages)(*(values * len(stages)))
+        self._compiled_cancel(stages)(*(_as_values(*status) * len(stages)))
 
     def _compiled_cancel(self, stages: Sequence[Stage]) -> Step:
         feeds = [name for stage in stages for name in (stage.status_code, stage.status_message)]
         return self._compiled([stage.cancel for stage in stages], feeds)
 
-    def _compiled(self, targets: Sequence[str], feeds: Sequence[str] = ()) -> Step:
+    def _compiled(
+        self, targets: Sequence[str], feeds: Sequence[str] = (), waits: bool = False
+    ) -> Step:
         key = tuple(targets)
         with self._lock:
             if key not in self._steps:
@@ -75,9 +99,24 @@ class BufferControl:
                     targets=targets,
                     feeds=feeds,
                     inter_op_thread_pool=callables.CALLER_THREAD,
-                    timeout_millis=_CONTROL_TIMEOUT_MILLIS,
+                    timeout_millis=callables.NO_TIMEOUT if waits else _CONTROL_TIMEOUT_MILLIS,
                 )
             return self._steps[key]
+
+
+def _as_values(code: int, message: str) -> List[Any]:
+    text = message[:_MESSAGE_CHARACTERS].encode("utf-8", "replace")
+    return [np.int32(code), np.array(text, dtype=object)]
+
+
+class LastPlace:
+    """Place of the step that a worker ran last; `NO_PLACE` where the order of arrival is kept."""
+
+    __slots__ = ("place",)
+
+    def __init__(self) -> None:
+        """No step has run."""
+        self.place = NO_PLACE
 
 
 class StageSteps:
@@ -87,42 +126,67 @@ class StageSteps:
       own_thread: Whether the kernels of a step run in the thread that calls it.
     """
 
-    def __init__(self, session: Any, stage: Stage) -> None:
+    def __init__(self, session: Any, stage: Stage, first_place: int) -> None:
         """Raises tf.errors.InvalidArgumentError where the session lacks the stage's pool."""
         self._session = session
+        self._stage = stage
         self._pool = _thread_pool(session, stage)
         self.own_thread = self._pool == callables.CALLER_THREAD
         self._feeds = python_facts.recall(session.graph, stage.name).feeds
         fetched = self._feeds.fetched
-        fetch = self._compile(fetches=fetched) if fetched else None
+        fetch = self._compile(self._pool, fetches=fetched) if fetched else None
         self._reader = FeedReader(self._feeds, fetch)
+        self._places = itertools.count(first_place)
+        self._drawing = threading.Lock()
+        self._puts: Dict[Tuple[str, int, bool], Step] = {}
 
-    def step(self, put: Put, traced: bool = False) -> Step:
-        """A function that draws the feeds and runs the put.
+    def step(self, put: Put, last: LastPlace, traced: bool = False) -> Step:
+        """A function that draws the feeds and runs the put; each worker has its own.
 
         Args:
           put: A put operation of the stage.
+          last: Is told the place of each step.
           traced: Whether each op's times are collected; the function then takes `run_metadata`.
         """
-        return self._fed(self._compile(targets=[put.name], feeds=self._feeds.fed, traced=traced))
+        return self._fed(put, last, self._put(put, self._pool, traced))
 
-    def shared_step(self, put: Put) -> Step:
+    def shared_step(self, put: Put, last: LastPlace) -> Step:
         """As `step`, its kernels on the session's threads wherever the others run."""
-        run_put = callables.compile_call(self._session, targets=[put.name], feeds=self._feeds.fed)
-        return self._fed(run_put)
+        return self._fed(put, last, self._put(put, callables.DEFAULT_POOL, traced=False))
 
-    def _fed(self, run_put: Step) -> Step:
-        if not self._feeds.feeds:
+    def _fed(self, put: Put, last: LastPlace, run_put: Step) -> Step:
+        if not self._feeds.feeds and not put.ordered:
             return run_put
-        read = self._reader.read
+        reader, places = self._reader, self._places
 
         def feed_and_put(**metadata: Any) -> None:
-            run_put(*read(), **metadata)
+            with self._drawing:
+                if put.ordered:
+                    last.place = next(places)
+                drawn = reader.draw()
+            values = reader.convert(drawn)
+            if put.ordered:
+                values.append(np.int64(last.place))
+            run_put(*values, **metadata)
 
         return feed_and_put
 
-    def _compile(self, **what: Any) -> Step:
-        return callables.compile_call(self._session, inter_op_thread_pool=self._pool, **what)
+    def _put(self, put: Put, pool: int, traced: bool) -> Step:
+        key = (put.name, pool, traced)
+        with self._drawing:
+            if key not in self._puts:
+                fed = list(self._feeds.fed) + ([self._stage.place] if put.ordered else [])
+                self._puts[key] = self._compile(pool, targets=[put.name], feeds=fed, traced=traced)
+            return self._puts[key]
+
+    def _compile(self, pool: int, **what: Any) -> Step:
+        # The session's own limit of a step is for main's: a stage may wait long for room.
+        return callables.compile_call(
+            self._session,
+            inter_op_thread_pool=pool,
+            timeout_millis=callables.NO_TIMEOUT,
+            **what,
+        )
 
 
 def _thread_pool(session: Any, stage: Stage) -> int:

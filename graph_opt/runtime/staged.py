@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, Dict, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Set
+from typing import Any, List, Mapping, NamedTuple, NoReturn, Optional, Sequence
 
 from graph_opt.compat import live_graph, tf
 from graph_opt.export.users_graph import export_users_graph
 from graph_opt.ops import load_library, stage_nodes
 from graph_opt.reporting.warnings_given import warn_once
-from graph_opt.runtime import python_facts, record
+from graph_opt.runtime import draws, python_facts, record
 from graph_opt.runtime.exception_types import split_exception_types
-from graph_opt.runtime.feeds import plan_feeds
+from graph_opt.runtime.feeds import FeedPlan, plan_feeds
 
 DEFAULT_TIMEOUT_MILLIS = 300000
 _CPU = "/device:CPU:0"
@@ -31,6 +31,21 @@ class StageOptions(NamedTuple):
     stage_subgraph_thread_pool_id: int
     stage_subgraph_stream_id: int
     prefetch_priority: int
+    unordered: bool
+
+
+class _Order(NamedTuple):
+    """How the records of a stage keep their order.
+
+    Attributes:
+      threads_num: Threads that fill the buffer.
+      place: The tensor that is fed the place of each step; none where the order of arrival will do.
+      waits_for: Operations that the put waits for.
+    """
+
+    threads_num: int
+    place: List[Any]
+    waits_for: List[Any]
 
 
 def staged(
@@ -47,13 +62,16 @@ def staged(
     stage_subgraph_stream_id: int = 0,
     name: Optional[str] = None,
     prefetch_priority: int = stage_nodes.DEFAULT_PRIORITY,
+    unordered: bool = False,
 ) -> Any:
     """Computes `features` ahead of the graph that consumes them.
 
     What `features` depends on runs in threads of its own, which put each result into a buffer;
-    what is returned reads the buffer, in the order in which upstream stages handed the batches
-    out. The threads start with the session: add `graph_opt.make_prefetch_hook()` to its hooks, or
-    open it with graph_opt's own session classes.
+    what is returned reads the buffer, in the order in which the batches were drawn from iterators,
+    queues, `feed_dict` and the stages before, whatever the number of threads. An error of a step
+    takes the place of its batch: it is raised once, and the next step goes on with the batch
+    behind. The threads start with the session: add `graph_opt.make_prefetch_hook()` to its hooks,
+    or open it with graph_opt's own session classes.
 
     ```
     thread:  [read n+1][put]  [read n+2][put waits: full ......]
@@ -69,11 +87,12 @@ def staged(
         of placeholders takes tuples of values, so that one generator feeds several. Threads draw
         from Python sources one at a time.
       capacity: Elements that the buffer holds for each client.
-      num_threads: Threads that fill the buffer.
+      num_threads: Threads that fill the buffer. They draw batches one at a time, and do the rest,
+        such as parsing, at the same time.
       num_clients: How many consumers take from the buffer at once; it holds
         `capacity * num_clients` elements.
       timeout_millis: Longest time in milliseconds that a thread waits for room in the buffer;
-        then the consumers get DeadlineExceededError. 0 is no limit.
+        then DeadlineExceededError takes the place of its batch. 0 is no limit.
       closed_exception_types: Errors that mean the end of input: classes of `tf.errors`, their
         codes, or other exception classes (raised by `feed_dict` or inside `tf.py_func`). Once
         every thread has met one, and the buffer is empty, consumers get OutOfRangeError.
@@ -87,6 +106,7 @@ def staged(
       prefetch_priority: How far the stage's threads step back while its buffer holds an element: 0
         not at all, 1 to 19 by that nice value, 20 behind all other threads. -1 runs its kernels on
         the main graph's threads, as a pool of its own does on that pool's.
+      unordered: Whether several threads may draw at the same time, and batches overtake each other.
 
     Returns:
       The structure of `features`, with the dtypes and static shapes it had.
@@ -110,6 +130,7 @@ def staged(
         stage_subgraph_thread_pool_id=stage_subgraph_thread_pool_id,
         stage_subgraph_stream_id=stage_subgraph_stream_id,
         prefetch_priority=prefetch_priority,
+        unordered=unordered,
     )
     return _build_stage([features], options, name, "staged")
 
@@ -131,7 +152,8 @@ def prefetch_join(
     """Fills one buffer from several threads that each compute features of their own.
 
     As `tf.train.batch_join` is to `tf.train.batch`: thread i runs what `thread_to_features[i]`
-    depends on. A thread that meets the end of its input ends; the buffer closes with the last.
+    depends on. The batches of one thread keep their order; those of different threads come as they
+    are ready. A thread that meets the end of its input ends; the buffer closes with the last.
 
     Args:
       thread_to_features: Features of each thread, all of one structure and of the same dtypes.
@@ -170,6 +192,7 @@ def prefetch_join(
         stage_subgraph_thread_pool_id=stage_subgraph_thread_pool_id,
         stage_subgraph_stream_id=stage_subgraph_stream_id,
         prefetch_priority=prefetch_priority,
+        unordered=False,
     )
     return _build_stage(list(thread_to_features), options, name, "prefetch_join")
 
@@ -191,18 +214,46 @@ def _build_stage(
         records = [record.flatten_features(each) for each in features]
         dtypes, shapes = record.common_signature(records)
         python_side = _python_facts(graph, options)
-        facts = _stage_facts(graph, stage, options, python_side)
         capacity = options.capacity * options.num_clients
         buffer = stage_nodes.BufferFacts(stage, capacity, options.timeout_millis)
         with tf.device(_CPU):
-            for each in records:
-                _put(graph, each, dtypes, buffer, facts)
             taken = _take(graph, dtypes, shapes, buffer)
-        control_nodes = stage_nodes.control_nodes(stage, buffer, taken.device)
-    live_graph.add_nodes(graph, control_nodes)
+            live_graph.add_nodes(graph, stage_nodes.control_nodes(stage, buffer, taken.device))
+            order = _order(records[0], buffer, options, python_side.feeds, taken)
+            facts = _stage_facts(graph, stage, options, python_side, order)
+            for each in records:
+                _put(graph, each, dtypes, buffer, facts, order)
     export_users_graph(graph)
     python_facts.remember(graph, stage, python_side)
-    return record.pack_features(features[0], taken.outputs[: len(dtypes)])
+    return record.pack_features(features[0], taken.outputs)
+
+
+def _order(
+    tensors: List[Any],
+    buffer: stage_nodes.BufferFacts,
+    options: StageOptions,
+    feeds: FeedPlan,
+    taken: Any,
+) -> _Order:
+    arrival = _Order(options.num_threads, [], [])
+    if options.num_threads == 1 or options.unordered:
+        return arrival
+    sources = draws.sources_upstream(tensors, feeds.fed)
+    if not sources and not feeds.draws:
+        return arrival
+    inside = [source.name for source in sources if live_graph.is_in_control_flow(source)]
+    if inside:
+        warn_once(
+            "stage '{}' has one thread, not num_threads={}: '{}' draws a batch inside a tf.cond or "
+            "tf.while_loop, where threads cannot take turns; unordered=True gives it all its "
+            "threads".format(buffer.shared_name, options.num_threads, inside[0])
+        )
+        return arrival._replace(threads_num=1)
+    place = taken.graph.get_tensor_by_name(stage_nodes.place_name(buffer.shared_name) + ":0")
+    if not sources:
+        return _Order(options.num_threads, [place], [])
+    turn_end = draws.take_turns(buffer, taken.device, tensors, sources)
+    return _Order(options.num_threads, [place], [turn_end])
 
 
 def _put(
@@ -211,18 +262,18 @@ def _put(
     dtypes: List[Any],
     buffer: stage_nodes.BufferFacts,
     facts: stage_nodes.StageFacts,
+    order: _Order,
 ) -> None:
-    takes = _takes_upstream(tensors)
-    # One ticket orders this buffer like the one it is filled from; two lines have no common order.
-    tickets = [takes[0].outputs[-1]] if len(takes) == 1 else []
+    takes = draws.takes_upstream(tensors)
     upstream = ",".join(text for text in (_names(takes), facts.upstream) if text)
     attributes = stage_nodes.waiting_attributes(buffer)
     attributes.update(stage_nodes.put_attributes(facts._replace(upstream=upstream)))
     attributes["dtypes"] = _type_list(dtypes)
-    attributes["num_tickets"] = tf.AttrValue(i=len(tickets))
-    graph.create_op(
-        "TensorBufferPut", tensors + tickets, [], name="TensorBufferPut", attrs=attributes
-    )
+    attributes["num_places"] = tf.AttrValue(i=len(order.place))
+    with tf.control_dependencies(order.waits_for):
+        graph.create_op(
+            "TensorBufferPut", tensors + order.place, [], name="TensorBufferPut", attrs=attributes
+        )
 
 
 def _take(graph: Any, dtypes: List[Any], shapes: List[Any], buffer: stage_nodes.BufferFacts) -> Any:
@@ -233,7 +284,7 @@ def _take(graph: Any, dtypes: List[Any], shapes: List[Any], buffer: stage_nodes.
     attributes["shapes"] = tf.AttrValue(list=listed)
     with tf.control_dependencies(None):
         return graph.create_op(
-            "TensorBufferTake", [], dtypes + [tf.variant], name="TensorBufferTake", attrs=attributes
+            "TensorBufferTake", [], dtypes, name="TensorBufferTake", attrs=attributes
         )
 
 
@@ -245,7 +296,11 @@ def _python_facts(graph: Any, options: StageOptions) -> python_facts.PythonFacts
 
 
 def _stage_facts(
-    graph: Any, stage: str, options: StageOptions, python_side: python_facts.PythonFacts
+    graph: Any,
+    stage: str,
+    options: StageOptions,
+    python_side: python_facts.PythonFacts,
+    order: _Order,
 ) -> stage_nodes.StageFacts:
     closed, _ = split_exception_types(options.closed_exception_types, "closed_exception_types")
     ignored, _ = split_exception_types(options.ignored_exception_types, "ignored_exception_types")
@@ -256,32 +311,14 @@ def _stage_facts(
     return stage_nodes.StageFacts(
         name=stage,
         kind=stage_nodes.KIND_IO,
-        threads_num=options.num_threads,
+        threads_num=order.threads_num,
         thread_pool=pool,
         closed_codes=closed,
         ignored_codes=ignored,
-        upstream=_names(_takes_upstream(fetched)),
+        upstream=_names(draws.takes_upstream(fetched)),
         stream=options.stage_subgraph_stream_id,
         priority=options.prefetch_priority,
     )
-
-
-def _takes_upstream(tensors: Sequence[Any]) -> List[Any]:
-    """The takes that these tensors depend on, without those behind another take."""
-    takes: Dict[str, Any] = {}
-    seen: Set[Any] = set()
-    waiting = [tensor.op for tensor in tensors]
-    while waiting:
-        operation = waiting.pop()
-        if operation in seen:
-            continue
-        seen.add(operation)
-        if operation.type == "TensorBufferTake":
-            takes[operation.name] = operation
-            continue
-        waiting.extend(tensor.op for tensor in operation.inputs)
-        waiting.extend(operation.control_inputs)
-    return [takes[name] for name in sorted(takes)]
 
 
 def _names(takes: Sequence[Any]) -> str:

@@ -12,20 +12,29 @@ from graph_opt.ops.stage_nodes import DEFAULT_PRIORITY
 
 _CONTROL_OPS = (
     "TensorBufferCancel",
+    "TensorBufferPutStatus",
     "TensorBufferClose",
     "TensorBufferSize",
     "TensorBufferMetrics",
 )
 _PRIORITY = "_stage_priority"
+_STEERING = ("TensorBufferPutStatus", "TensorBufferClose", "TensorBufferMetrics")
 _Buffer = Tuple[str, str]
 
 
 @dataclass(frozen=True)
 class Put:
-    """One put operation: its name and how many threads run it."""
+    """One put operation.
+
+    Attributes:
+      name: Its name.
+      threads_num: How many threads run it.
+      ordered: Whether each step feeds its place, by which batches leave in the order of steps.
+    """
 
     name: str
     threads_num: int
+    ordered: bool
 
 
 @dataclass(frozen=True)
@@ -45,8 +54,10 @@ class Stage:
       priority: See `stage_nodes.StageFacts`.
       buffer: Shared name of its buffer.
       cancel, resume, close: Operations that steer the buffer.
+      put_status: Operation that puts an error in the place of a batch.
       metrics: Tensor of the buffer's metrics.
-      status_code, status_message: Tensors fed to `cancel`.
+      status_code, status_message: Tensors fed to `cancel` and `put_status`.
+      place: Tensor fed to `put_status`, `resume` and ordered puts.
     """
 
     name: str
@@ -63,9 +74,11 @@ class Stage:
     cancel: str
     resume: str
     close: str
+    put_status: str
     metrics: str
     status_code: str
     status_message: str
+    place: str
 
 
 @dataclass
@@ -142,14 +155,17 @@ def _stage(puts: List[Any], found: _Found) -> Stage:
     first = puts[0]
     name = _text(first, "_stage_name")
     controls = found.controls.get(_buffer(first), {})
-    for role in ("cancel", "resume", "TensorBufferClose", "TensorBufferMetrics"):
+    for role in (*_STEERING, "cancel", "resume"):
         if role not in controls:
             _refuse("stage '{}' has no {} node for its buffer".format(name, role))
-    cancel = controls["cancel"]
+    put_status = controls["TensorBufferPutStatus"]
     return Stage(
         name=name,
         kind=_text(first, "_stage_kind"),
-        puts=tuple(Put(put.name, put.get_attr("_stage_threads")) for put in puts),
+        puts=tuple(
+            Put(put.name, put.get_attr("_stage_threads"), put.get_attr("num_places") > 0)
+            for put in puts
+        ),
         capacity=first.get_attr("shared_capacity"),
         thread_pool=first.get_attr("_stage_thread_pool"),
         closed_codes=frozenset(first.get_attr("_stage_closed_codes")),
@@ -158,12 +174,14 @@ def _stage(puts: List[Any], found: _Found) -> Stage:
         stream=first.get_attr("_stage_stream"),
         priority=_priority(first),
         buffer=_buffer(first)[1],
-        cancel=cancel.name,
+        cancel=controls["cancel"].name,
         resume=controls["resume"].name,
         close=controls["TensorBufferClose"].name,
+        put_status=put_status.name,
         metrics=controls["TensorBufferMetrics"].outputs[0].name,
-        status_code=cancel.inputs[0].name,
-        status_message=cancel.inputs[1].name,
+        place=put_status.inputs[0].name,
+        status_code=put_status.inputs[1].name,
+        status_message=put_status.inputs[2].name,
     )
 
 

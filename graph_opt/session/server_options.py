@@ -6,8 +6,8 @@ import dataclasses
 from typing import Any, FrozenSet
 
 from graph_opt.compat import tf
+from graph_opt.compat.stateful_ops import VARIABLES
 from graph_opt.config.options import SessionOptions
-from graph_opt.passes.movable import VARIABLES
 from graph_opt.passes.tasks import task_of
 from graph_opt.session.server_ops import tasks_without_ops
 

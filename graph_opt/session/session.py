@@ -18,6 +18,7 @@ from graph_opt.compat.sessions import SteppedSession, adopt, is_watched
 from graph_opt.config import to_stock
 from graph_opt.export.users_graph import export_users_graph, has_our_ops
 from graph_opt.reporting.report import Report
+from graph_opt.runtime.error_text import without_takes
 from graph_opt.session import graph_use
 from graph_opt.session.fetch_map import FetchMap
 from graph_opt.session.installed_config import checked_options, effective_config
@@ -108,6 +109,10 @@ class _StagedSteps(SteppedSession):
         if runs_now:
             self._start_and_end_threads(step)
         return step.fetches, step.targets
+
+    def error_message(self, message: str) -> str:
+        """Leaves out the buffers through which an error came."""
+        return without_takes(message)
 
     def close(self) -> None:
         """Ends the prefetch threads and closes the session.

@@ -14,9 +14,9 @@
 #include "buffer/buffer_metrics.h"
 #include "buffer/buffer_status.h"
 #include "buffer/deadline_timer.h"
+#include "buffer/open_places.h"
 #include "buffer/ordered_elements.h"
 #include "buffer/pending_call.h"
-#include "buffer/ticket_line.h"
 
 namespace graph_opt {
 
@@ -26,21 +26,18 @@ namespace graph_opt {
 // at once and ends by its callback, exactly once: in the calling thread if it need not wait, else
 // in the thread that ends the wait. Callbacks run, and elements die, without any lock held.
 //
-// Order. A put may carry the ticket of the take its batch came from (ticket_line.h): elements leave
-// in the order of those takes (ordered_elements.h). Puts without a ticket, with a spent one or with
-// one of an abandoned line keep the order of arrival, and so do waiting takes.
+// Order. A put may say the place of its step among those of the stage: elements leave in the order
+// of places (ordered_elements.h), each place once. Puts without a place keep the order of arrival,
+// and so do waiting takes.
+//
+// Errors wait for room and leave like elements; the take that gets one ends with it.
 //
 // Must be held by a shared_ptr.
 template <typename Element>
-class BoundedBuffer : public TicketLine::Listener,
-                      public std::enable_shared_from_this<BoundedBuffer<Element>> {
+class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>> {
  public:
-  struct Taken {
-    Element element;
-    std::shared_ptr<Ticket> ticket;  // null: the take was unordered
-  };
-  using PutCallback = std::function<void(const BufferStatus&)>;
-  using TakeCallback = std::function<void(const BufferStatus&, Taken)>;
+  using Callback = std::function<void(const BufferStatus&)>;
+  using TakeCallback = std::function<void(const BufferStatus&, Element)>;
 
   // Capacities are at least 1.
   BoundedBuffer(std::string name, int64_t capacity) : name_(std::move(name)), capacity_(capacity) {}
@@ -52,19 +49,21 @@ class BoundedBuffer : public TicketLine::Listener,
     return capacity_;
   }
 
-  // Hands `element` in; waits while there is no room for it. `ticket` may be null.
-  void Put(Element element, std::shared_ptr<Ticket> ticket, CallOptions options, PutCallback done) {
-    if (options.unordered) ticket = nullptr;
-    auto call = std::make_shared<PendingPut>(std::move(options), std::move(element),
-                                             std::move(ticket), std::move(done));
+  // Hands `element` in; waits while there is no room for it. `place` may be kNoPlace.
+  void Put(Element element, int64_t place, CallOptions options, Callback done) {
+    PutEntry(Entry{std::move(element), BufferStatus()}, place, std::move(options), std::move(done));
+  }
+
+  // Hands an error in, which must not be OK, as Put does an element.
+  void PutError(BufferStatus error, int64_t place, CallOptions options, Callback done) {
+    PutEntry(Entry{Element(), std::move(error)}, place, std::move(options), std::move(done));
+  }
+
+  // Nothing comes for this place: later ones need not wait for it.
+  void Skip(int64_t place) {
     Locked([&](Aftermath* after) {
-      fed_ = true;
-      if (!cancel_status_.ok()) return End(call, cancel_status_, after);
-      if (closed_) return End(call, ClosedToPuts(*call), after);
-      if (call->HasOpenTicket()) Listen(call->ticket->line());
-      pending_puts_.push_back(call);
+      if (held_.Skip(place)) ++metrics_.dropped;
       Flush(after);
-      if (!call->ended) Await(call, &metrics_.put_waits, after);
     });
   }
 
@@ -94,28 +93,25 @@ class BoundedBuffer : public TicketLine::Listener,
   void Cancel(const BufferStatus& status) {
     Locked([&](Aftermath* after) {
       if (cancel_status_.ok()) cancel_status_ = status;
-      after->elements = held_.Clear();
+      after->entries = held_.Clear();
       EndAllPuts(cancel_status_, after);
       EndAllTakes(cancel_status_, after);
     });
   }
 
   // Opens the buffer anew for a runner, with this capacity: drops elements and waiting puts,
-  // forgets the status and the close, and abandons the tickets it has issued. Waiting takes go on
-  // waiting.
-  void Resume(int64_t capacity) {
-    std::shared_ptr<TicketLine> old_line = std::make_shared<TicketLine>();
+  // forgets the status and the close, and counts places from `first_place` on. Takes wait on.
+  void Resume(int64_t capacity, int64_t first_place) {
     Locked([&](Aftermath* after) {
       fed_ = true;
       closed_ = false;
       capacity_ = capacity;
       cancel_status_ = BufferStatus();
-      old_line.swap(line_);
-      after->elements = held_.Clear();
+      after->entries = held_.Clear();
+      held_.Restart(first_place);
       EndAllPuts(BufferStatus(BufferStatus::kCancelled, "buffer '" + name_ + "' was resumed"),
                  after);
     });
-    old_line->Abandon();
   }
 
   int64_t Size() const {
@@ -138,34 +134,32 @@ class BoundedBuffer : public TicketLine::Listener,
     metrics.pending_takes = pending_takes_.size();
     metrics.closed = closed_;
     metrics.cancelled = !cancel_status_.ok();
-    metrics.dropped = held_.dropped();
     for (const auto& call : pending_puts_) metrics.put_wait_micros += call->WaitedMicros();
     for (const auto& call : pending_takes_) metrics.take_wait_micros += call->WaitedMicros();
     return metrics;
   }
 
-  void OnTicketsResolved() override {
-    Locked([&](Aftermath* after) { Flush(after); });
-  }
-
  private:
+  // What a slot of the buffer holds.
+  struct Entry {
+    Element element;
+    BufferStatus error;  // OK: there is an element
+  };
+
   class PendingPut : public PendingCall {
    public:
-    PendingPut(CallOptions options, Element element, std::shared_ptr<Ticket> ticket,
-               PutCallback done)
+    PendingPut(CallOptions options, Entry entry, int64_t place, Callback done)
         : PendingCall(std::move(options)),
-          element(std::move(element)),
-          ticket(std::move(ticket)),
+          entry(std::move(entry)),
+          place(place),
           done_(std::move(done)) {}
 
-    bool HasOpenTicket() const { return ticket != nullptr && ticket->IsOpen(); }
-
-    Element element;
-    const std::shared_ptr<Ticket> ticket;  // may be null
+    Entry entry;
+    const int64_t place;
 
    private:
     void RunCallback() override { done_(this->status); }
-    PutCallback done_;
+    Callback done_;
   };
 
   class PendingTake : public PendingCall {
@@ -173,7 +167,7 @@ class BoundedBuffer : public TicketLine::Listener,
     PendingTake(CallOptions options, TakeCallback done)
         : PendingCall(std::move(options)), done_(std::move(done)) {}
 
-    Taken taken;
+    Element taken;
 
    private:
     void RunCallback() override { done_(this->status, std::move(taken)); }
@@ -183,8 +177,7 @@ class BoundedBuffer : public TicketLine::Listener,
   // What is left to do, or to destroy, when the lock is free again.
   struct Aftermath {
     std::vector<std::shared_ptr<PendingCall>> ended;
-    std::vector<std::shared_ptr<TicketLine>> advanced;  // lines that others listen to as well
-    std::vector<Element> elements;
+    std::vector<Entry> entries;
   };
 
   template <typename Action>
@@ -194,7 +187,6 @@ class BoundedBuffer : public TicketLine::Listener,
       std::lock_guard<std::mutex> lock(mutex_);
       action(&after);
     }
-    for (const auto& line : after.advanced) line->NotifyExcept(this);
     for (const auto& call : after.ended) call->Finish();
   }
 
@@ -214,20 +206,39 @@ class BoundedBuffer : public TicketLine::Listener,
     }
   }
 
+  void PutEntry(Entry entry, int64_t place, CallOptions options, Callback done) {
+    auto call =
+        std::make_shared<PendingPut>(std::move(options), std::move(entry), place, std::move(done));
+    Locked([&](Aftermath* after) {
+      fed_ = true;
+      if (!cancel_status_.ok()) return End(call, cancel_status_, after);
+      if (closed_) return End(call, ClosedToPuts(*call), after);
+      pending_puts_.push_back(call);
+      Flush(after);
+      if (!call->ended) Await(call, &metrics_.put_waits, after);
+    });
+  }
+
   bool AdmitPuts(Aftermath* after) {
     bool admitted = false;
     bool arrivals_wait = false;
     for (auto it = pending_puts_.begin(); it != pending_puts_.end();) {
       const std::shared_ptr<PendingPut> put = *it;
-      const Ticket* ticket = put->HasOpenTicket() ? put->ticket.get() : nullptr;
-      if ((ticket == nullptr && arrivals_wait) || !held_.HasRoom(ticket, capacity_)) {
-        arrivals_wait = arrivals_wait || ticket == nullptr;
+      const bool ordered = put->place != kNoPlace;
+      if (ordered && !held_.places().IsOpen(put->place)) {
+        it = pending_puts_.erase(it);
+        EndPut(put, NotOpen(*put), after);
+        continue;
+      }
+      if ((!ordered && arrivals_wait) || !held_.HasRoom(put->place, capacity_)) {
+        arrivals_wait = arrivals_wait || !ordered;
         ++it;
         continue;
       }
       it = pending_puts_.erase(it);
       ++metrics_.put_count;
-      if (held_.Insert(std::move(put->element), ticket)) after->advanced.push_back(ticket->line());
+      if (!put->entry.error.ok()) ++metrics_.errors;
+      held_.Insert(std::move(put->entry), put->place);
       EndPut(put, BufferStatus(), after);
       admitted = true;
     }
@@ -239,11 +250,11 @@ class BoundedBuffer : public TicketLine::Listener,
     while (!pending_takes_.empty() && held_.FrontMayLeave()) {
       const std::shared_ptr<PendingTake> take = pending_takes_.front();
       pending_takes_.pop_front();
-      take->taken.element = held_.PopFront();
-      if (!take->options.unordered) take->taken.ticket = line_->Issue();
+      Entry entry = held_.PopFront();
+      take->taken = std::move(entry.element);
       ++metrics_.take_count;
-      metrics_.taken_bytes += take->taken.element.ByteSize();
-      EndTake(take, BufferStatus(), after);
+      metrics_.taken_bytes += take->taken.ByteSize();
+      EndTake(take, entry.error, after);
       served = true;
     }
     return served;
@@ -275,10 +286,6 @@ class BoundedBuffer : public TicketLine::Listener,
   void EndAllTakes(const BufferStatus& status, Aftermath* after) {
     for (const auto& take : pending_takes_) EndTake(take, status, after);
     pending_takes_.clear();
-  }
-
-  void Listen(const std::shared_ptr<TicketLine>& line) {
-    if (held_.AddLine(line)) line->AddListener(this->shared_from_this());
   }
 
   // Lets a call that cannot end now wait: until something else ends it, its deadline passes or its
@@ -339,6 +346,12 @@ class BoundedBuffer : public TicketLine::Listener,
     EndTake(take, status, after);
   }
 
+  BufferStatus NotOpen(const PendingPut& put) const {
+    return BufferStatus(BufferStatus::kCancelled, *put.options.caller + ": place " +
+                                                      std::to_string(put.place) + " of buffer '" +
+                                                      name_ + "' is settled, or it was resumed");
+  }
+
   BufferStatus ClosedToPuts(const PendingCall& call) const {
     return BufferStatus(BufferStatus::kCancelled,
                         *call.options.caller + ": buffer '" + name_ + "' is closed");
@@ -373,10 +386,9 @@ class BoundedBuffer : public TicketLine::Listener,
 
   mutable std::mutex mutex_;  // guards all below
   int64_t capacity_;
-  OrderedElements<Element> held_;
+  OrderedElements<Entry> held_;
   std::list<std::shared_ptr<PendingPut>> pending_puts_;
   std::list<std::shared_ptr<PendingTake>> pending_takes_;
-  std::shared_ptr<TicketLine> line_ = std::make_shared<TicketLine>();  // issues the takes' tickets
   BufferStatus cancel_status_;
   bool closed_ = false;
   bool fed_ = false;       // a runner resumed it, or something was put

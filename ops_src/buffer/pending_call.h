@@ -34,8 +34,6 @@ struct CallOptions {
   const std::string* caller = nullptr;
   // Longest wait; 0 is no limit.
   int64_t timeout_millis = 0;
-  // A put: its ticket is ignored, the element keeps the order of arrival. A take: issues no ticket.
-  bool unordered = false;
   // A take: longest wait for a buffer that nothing ever fed; 0 is no limit.
   int64_t runner_grace_millis = 0;
   // May be null.

@@ -1,18 +1,14 @@
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "buffer/buffer_watch.h"
+#include "buffer/tensor_buffer_inputs.h"
 #include "buffer/tensor_buffer_resource.h"
-#include "buffer/ticket_variant.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/partial_tensor_shape.h"
-#include "tensorflow/core/framework/resource_mgr.h"
-#include "tensorflow/core/framework/variant.h"
-#include "tensorflow/core/framework/variant_encode_decode.h"
 #include "tensorflow/core/lib/core/errors.h"
 #include "tensorflow_compat.h"
 #include "threads/stage_thread.h"
@@ -56,77 +52,22 @@ Status ToStatus(const BufferStatus& status) {
   return status.ok() ? Status() : ErrorStatus(status.code, status.message);
 }
 
-// Finds the buffer that an op's attributes name, and remembers it.
-class BufferAttrs {
- public:
-  Status Read(OpKernelConstruction* ctx) {
-    std::string shared_name;
-    TF_RETURN_IF_ERROR(ctx->GetAttr("shared_name", &shared_name));
-    TF_RETURN_IF_ERROR(ctx->GetAttr("shared_capacity", &capacity_));
-    if (shared_name.empty()) {
-      return errors::InvalidArgument(ctx->def().name(),
-                                     ": shared_name is empty; it must name the buffer");
-    }
-    if (ctx->HasAttr("dtypes")) TF_RETURN_IF_ERROR(ctx->GetAttr("dtypes", &dtypes_));
-    if (ctx->HasAttr("is_cancelled")) {
-      TF_RETURN_IF_ERROR(ctx->GetAttr("is_cancelled", &must_agree_));
-    }
-    return Status();
-  }
-
-  int64_t capacity() const { return capacity_; }
-  const DataTypeVector& dtypes() const { return dtypes_; }
-
-  Status Find(OpKernelContext* ctx, TensorBufferResource** resource) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (resource_ == nullptr) TF_RETURN_IF_ERROR(Bind(ctx));
-    *resource = resource_.get();
-    return Status();
-  }
-
- private:
-  Status Bind(OpKernelContext* ctx) {
-    const OpKernel& kernel = ctx->op_kernel();
-    tensorflow::ContainerInfo container;
-    TF_RETURN_IF_ERROR(container.Init(ctx->resource_manager(), kernel.def()));
-    TensorBufferResource* found = nullptr;
-    TF_RETURN_IF_ERROR(ctx->resource_manager()->LookupOrCreate<TensorBufferResource>(
-        container.container(), container.name(), &found, [&](TensorBufferResource** created) {
-          *created = new TensorBufferResource(container.name(), capacity_);
-          return Status();
-        }));
-    tensorflow::core::RefCountPtr<TensorBufferResource> resource(found);
-    if (must_agree_) TF_RETURN_IF_ERROR(resource->CheckCapacity(kernel.name(), capacity_));
-    if (!dtypes_.empty()) TF_RETURN_IF_ERROR(resource->CheckDtypes(kernel.name(), dtypes_));
-    resource_ = std::move(resource);
-    return Status();
-  }
-
-  tensorflow::int64 capacity_ = 0;
-  bool must_agree_ = true;  // a resume sets the capacity, the others must have the same
-  DataTypeVector dtypes_;
-  std::mutex mutex_;
-  tensorflow::core::RefCountPtr<TensorBufferResource> resource_;  // guarded by mutex_
-};
-
 // What put and take share: attributes, and calls that hold no thread while they wait.
 class WaitingOp : public AsyncOpKernel {
  public:
   explicit WaitingOp(OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
     OP_REQUIRES_OK(ctx, attrs_.Read(ctx));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("timeout_millis", &timeout_millis_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("unordered", &unordered_));
+    if (ctx->HasAttr("timeout_millis")) {
+      OP_REQUIRES_OK(ctx, ctx->GetAttr("timeout_millis", &timeout_millis_));
+    }
   }
 
   // A call returns within a microsecond, so it is not worth another thread.
   bool IsExpensive() override { return false; }
 
  protected:
-  Status Find(OpKernelContext* ctx, TensorBuffer** buffer) {
-    TensorBufferResource* resource = nullptr;
-    TF_RETURN_IF_ERROR(attrs_.Find(ctx, &resource));
-    *buffer = resource->buffer();
-    return Status();
+  Status Find(OpKernelContext* ctx, TensorBufferResource** resource) {
+    return attrs_.Find(ctx, resource);
   }
 
   const DataTypeVector& dtypes() const { return attrs_.dtypes(); }
@@ -147,7 +88,6 @@ class WaitingOp : public AsyncOpKernel {
     CallOptions options;
     options.caller = &name();
     options.timeout_millis = timeout_millis_;
-    options.unordered = unordered_;
     if (CancellationManager* manager = ctx->cancellation_manager()) {
       options.interruption.reset(new StepCancellation(manager));
     }
@@ -157,53 +97,86 @@ class WaitingOp : public AsyncOpKernel {
  private:
   BufferAttrs attrs_;
   tensorflow::int64 timeout_millis_ = 0;
-  bool unordered_ = false;
 };
+
+// Ends an op with the outcome of its call.
+BoundedBuffer<TensorRecord>::Callback EndOp(OpKernelContext* ctx,
+                                            AsyncOpKernel::DoneCallback done) {
+  return [ctx, done](const BufferStatus& status) {
+    ctx->SetStatus(ToStatus(status));
+    done();
+  };
+}
 
 class TensorBufferPutOp : public WaitingOp {
  public:
   explicit TensorBufferPutOp(OpKernelConstruction* ctx) : WaitingOp(ctx) {
-    int num_tickets;
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_tickets", &num_tickets));
-    OP_REQUIRES(ctx, num_tickets <= 1,
-                errors::InvalidArgument(name(), ": num_tickets is ", num_tickets,
-                                        "; a record has one ticket or none"));
+    int num_places;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_places", &num_places));
+    OP_REQUIRES(ctx, num_places <= 1,
+                errors::InvalidArgument(name(), ": num_places is ", num_places,
+                                        "; a record has one place or none"));
   }
 
   void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
-    TensorBuffer* buffer = nullptr;
-    OP_REQUIRES_OK_ASYNC(ctx, Find(ctx, &buffer), done);
-    std::shared_ptr<Ticket> ticket;
-    OP_REQUIRES_OK_ASYNC(ctx, TicketOf(ctx, &ticket), done);
+    TensorBufferResource* resource = nullptr;
+    OP_REQUIRES_OK_ASYNC(ctx, Find(ctx, &resource), done);
     OpInputList inputs;
     OP_REQUIRES_OK_ASYNC(ctx, ctx->input_list("record", &inputs), done);
+    int64_t place = kNoPlace;
+    const int place_index = inputs.size();
+    if (ctx->num_inputs() > place_index) {
+      OP_REQUIRES_OK_ASYNC(ctx, PlaceOf(*this, ctx->input(place_index), &place), done);
+      if (place != kNoPlace) resource->turns()->End(place);
+    }
     TensorRecord record;
     record.tensors.assign(inputs.begin(), inputs.end());
     const auto begin = [&](DoneCallback ended) {
-      buffer->Put(std::move(record), std::move(ticket), Options(ctx),
-                  [ctx, ended](const BufferStatus& status) {
-                    ctx->SetStatus(ToStatus(status));
-                    ended();
-                  });
+      resource->buffer()->Put(std::move(record), place, Options(ctx), EndOp(ctx, std::move(ended)));
     };
     Call(begin, std::move(done));
   }
+};
 
- private:
-  Status TicketOf(OpKernelContext* ctx, std::shared_ptr<Ticket>* ticket) const {
-    OpInputList tickets;
-    TF_RETURN_IF_ERROR(ctx->input_list("ticket", &tickets));
-    if (tickets.size() == 0) return Status();
-    const TicketVariant* variant = nullptr;
-    if (tickets[0].dims() == 0) {
-      variant = tickets[0].scalar<tensorflow::Variant>()().get<TicketVariant>();
+class TensorBufferPutStatusOp : public WaitingOp {
+ public:
+  using WaitingOp::WaitingOp;
+
+  void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
+    TensorBufferResource* resource = nullptr;
+    OP_REQUIRES_OK_ASYNC(ctx, Find(ctx, &resource), done);
+    int64_t place = kNoPlace;
+    OP_REQUIRES_OK_ASYNC(ctx, PlaceOf(*this, ctx->input(0), &place), done);
+    BufferStatus status;
+    OP_REQUIRES_OK_ASYNC(
+        ctx, StatusOf(*this, ctx->input(1), ctx->input(2), BufferStatus::kOk, &status), done);
+    if (place != kNoPlace) resource->turns()->End(place);
+    if (!status.ok()) {
+      const auto begin = [&](DoneCallback ended) {
+        resource->buffer()->PutError(std::move(status), place, Options(ctx),
+                                     EndOp(ctx, std::move(ended)));
+      };
+      return Call(begin, std::move(done));
     }
-    if (variant == nullptr) {
-      return errors::InvalidArgument(name(), ": ticket is ", tickets[0].DebugString(),
-                                     "; it must be the ticket output of a TensorBufferTake");
-    }
-    *ticket = variant->ticket;
-    return Status();
+    if (place != kNoPlace) resource->buffer()->Skip(place);
+    done();
+  }
+};
+
+class TensorBufferTurnOp : public WaitingOp {
+ public:
+  using WaitingOp::WaitingOp;
+
+  void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
+    TensorBufferResource* resource = nullptr;
+    OP_REQUIRES_OK_ASYNC(ctx, Find(ctx, &resource), done);
+    int64_t place = kNoPlace;
+    OP_REQUIRES_OK_ASYNC(ctx, PlaceOf(*this, ctx->input(0), &place), done);
+    if (place == kNoPlace) return done();
+    const auto begin = [&](DoneCallback ended) {
+      resource->turns()->Await(place, Options(ctx), EndOp(ctx, std::move(ended)));
+    };
+    Call(begin, std::move(done));
   }
 };
 
@@ -218,29 +191,25 @@ class TensorBufferTakeOp : public WaitingOp {
   }
 
   void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
-    TensorBuffer* buffer = nullptr;
-    OP_REQUIRES_OK_ASYNC(ctx, Find(ctx, &buffer), done);
+    TensorBufferResource* resource = nullptr;
+    OP_REQUIRES_OK_ASYNC(ctx, Find(ctx, &resource), done);
     CallOptions options = Options(ctx);
     options.runner_grace_millis = runner_grace_millis_;
     const auto begin = [&](DoneCallback ended) {
-      buffer->Take(std::move(options),
-                   [this, ctx, ended](const BufferStatus& status, TensorBuffer::Taken taken) {
-                     ctx->SetStatus(status.ok() ? Emit(ctx, std::move(taken)) : ToStatus(status));
-                     ended();
-                   });
+      resource->buffer()->Take(
+          std::move(options), [this, ctx, ended](const BufferStatus& status, TensorRecord record) {
+            ctx->SetStatus(status.ok() ? Emit(ctx, std::move(record)) : ToStatus(status));
+            ended();
+          });
     };
     Call(begin, std::move(done));
   }
 
  private:
-  Status Emit(OpKernelContext* ctx, TensorBuffer::Taken taken) const {
-    std::vector<Tensor>& tensors = taken.element.tensors;
-    TF_RETURN_IF_ERROR(CheckRecord(tensors));
-    const int ticket_index = static_cast<int>(dtypes().size());
-    for (int i = 0; i < ticket_index; ++i) ctx->set_output(i, std::move(tensors[i]));
-    Tensor* ticket = nullptr;
-    TF_RETURN_IF_ERROR(ctx->allocate_output(ticket_index, TensorShape({}), &ticket));
-    ticket->scalar<tensorflow::Variant>()() = TicketVariant{std::move(taken.ticket)};
+  Status Emit(OpKernelContext* ctx, TensorRecord record) const {
+    TF_RETURN_IF_ERROR(CheckRecord(record.tensors));
+    const int count = static_cast<int>(dtypes().size());
+    for (int i = 0; i < count; ++i) ctx->set_output(i, std::move(record.tensors[i]));
     return Status();
   }
 
@@ -262,130 +231,13 @@ class TensorBufferTakeOp : public WaitingOp {
   std::vector<PartialTensorShape> shapes_;
 };
 
-// What the ops that steer or watch a buffer share.
-class ControlOp : public OpKernel {
- public:
-  explicit ControlOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, attrs_.Read(ctx));
-  }
-
-  bool IsExpensive() override { return false; }
-
-  void Compute(OpKernelContext* ctx) override {
-    TensorBufferResource* resource = nullptr;
-    OP_REQUIRES_OK(ctx, attrs_.Find(ctx, &resource));
-    Control(ctx, resource);
-  }
-
- protected:
-  int64_t capacity() const { return attrs_.capacity(); }
-
- private:
-  virtual void Control(OpKernelContext* ctx, TensorBufferResource* resource) = 0;
-
-  BufferAttrs attrs_;
-};
-
-class TensorBufferCancelOp : public ControlOp {
- public:
-  explicit TensorBufferCancelOp(OpKernelConstruction* ctx) : ControlOp(ctx) {
-    int num_status;
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("is_cancelled", &is_cancelled_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_status", &num_status));
-    OP_REQUIRES(ctx, num_status <= (is_cancelled_ ? 1 : 0),
-                errors::InvalidArgument(name(), ": num_status is ", num_status,
-                                        "; a cancel has one status or none, a resume has none"));
-    has_status_ = num_status == 1;
-  }
-
- private:
-  void Control(OpKernelContext* ctx, TensorBufferResource* resource) override {
-    if (!is_cancelled_) {
-      resource->Resume(capacity());
-      return BufferWatch::Note(resource->shared_buffer());
-    }
-    TensorBuffer* buffer = resource->buffer();
-    BufferStatus status(BufferStatus::kCancelled, "buffer '" + buffer->name() + "' was cancelled");
-    if (has_status_) OP_REQUIRES_OK(ctx, StatusOf(ctx, &status));
-    buffer->Cancel(status);
-  }
-
-  Status StatusOf(OpKernelContext* ctx, BufferStatus* status) const {
-    const Tensor& code = ctx->input(0);
-    const Tensor& message = ctx->input(1);
-    if (code.dims() != 0 || message.dims() != 0) {
-      return errors::InvalidArgument(name(), ": code has shape ", code.shape().DebugString(),
-                                     " and message ", message.shape().DebugString(),
-                                     "; both must be scalars");
-    }
-    status->code = code.scalar<tensorflow::int32>()();
-    status->message = std::string(message.scalar<tensorflow::tstring>()());
-    if (status->code < 1 || status->code > kLastErrorCode) {
-      return errors::InvalidArgument(name(), ": code is ", status->code, "; an error is 1 to ",
-                                     kLastErrorCode, " (tf.errors.*)");
-    }
-    return Status();
-  }
-
-  static constexpr int kLastErrorCode = 16;  // UNAUTHENTICATED
-
-  bool is_cancelled_ = true;
-  bool has_status_ = false;
-};
-
-class TensorBufferCloseOp : public ControlOp {
- public:
-  using ControlOp::ControlOp;
-
- private:
-  void Control(OpKernelContext*, TensorBufferResource* resource) override {
-    resource->buffer()->Close();
-  }
-};
-
-class TensorBufferSizeOp : public ControlOp {
- public:
-  using ControlOp::ControlOp;
-
- private:
-  void Control(OpKernelContext* ctx, TensorBufferResource* resource) override {
-    Tensor* size = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({}), &size));
-    size->scalar<tensorflow::int32>()() =
-        static_cast<tensorflow::int32>(resource->buffer()->Size());
-  }
-};
-
-class TensorBufferMetricsOp : public ControlOp {
- public:
-  using ControlOp::ControlOp;
-
- private:
-  void Control(OpKernelContext* ctx, TensorBufferResource* resource) override {
-    const BufferMetrics m = resource->buffer()->Metrics();
-    // The order of graph_opt.ops.tensor_buffer.METRIC_NAMES.
-    const std::vector<int64_t> values = {
-        m.capacity,  m.size,        m.put_count,       m.take_count,
-        m.dropped,   m.taken_bytes, m.put_wait_micros, m.take_wait_micros,
-        m.put_waits, m.take_waits,  m.pending_takes,   m.pending_puts,
-        m.closed,    m.cancelled};
-    Tensor* metrics = nullptr;
-    const TensorShape shape({static_cast<tensorflow::int64>(values.size())});
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, shape, &metrics));
-    auto out = metrics->vec<tensorflow::int64>();
-    for (size_t i = 0; i < values.size(); ++i) out(i) = values[i];
-  }
-};
-
 #define REGISTER_CPU_KERNEL(op) \
   REGISTER_KERNEL_BUILDER(Name(#op).Device(tensorflow::DEVICE_CPU), op##Op)
 
 REGISTER_CPU_KERNEL(TensorBufferPut);
+REGISTER_CPU_KERNEL(TensorBufferPutStatus);
 REGISTER_CPU_KERNEL(TensorBufferTake);
-REGISTER_CPU_KERNEL(TensorBufferCancel);
-REGISTER_CPU_KERNEL(TensorBufferClose);
-REGISTER_CPU_KERNEL(TensorBufferSize);
-REGISTER_CPU_KERNEL(TensorBufferMetrics);
+REGISTER_CPU_KERNEL(TensorBufferTurn);
 
 #undef REGISTER_CPU_KERNEL
 

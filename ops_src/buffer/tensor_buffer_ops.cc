@@ -25,9 +25,9 @@ Status AllInputsAreScalars(InferenceContext* c) {
 }
 
 Status PutShape(InferenceContext* c) {
-  int num_tickets;
-  TF_RETURN_IF_ERROR(c->GetAttr("num_tickets", &num_tickets));
-  for (int i = c->num_inputs() - num_tickets; i < c->num_inputs(); ++i) {
+  int num_places;
+  TF_RETURN_IF_ERROR(c->GetAttr("num_places", &num_places));
+  for (int i = c->num_inputs() - num_places; i < c->num_inputs(); ++i) {
     ShapeHandle scalar;
     TF_RETURN_IF_ERROR(c->WithRank(c->input(i), 0, &scalar));
   }
@@ -37,7 +37,7 @@ Status PutShape(InferenceContext* c) {
 Status TakeShape(InferenceContext* c) {
   std::vector<PartialTensorShape> shapes;
   TF_RETURN_IF_ERROR(c->GetAttr("shapes", &shapes));
-  const int num_tensors = c->num_outputs() - 1;
+  const int num_tensors = c->num_outputs();
   if (!shapes.empty() && static_cast<int>(shapes.size()) != num_tensors) {
     return tensorflow::errors::InvalidArgument("TensorBufferTake: shapes has ", shapes.size(),
                                                " entries, dtypes has ", num_tensors,
@@ -50,7 +50,6 @@ Status TakeShape(InferenceContext* c) {
     }
     c->set_output(i, shape);
   }
-  c->set_output(num_tensors, c->Scalar());
   return Status();
 }
 
@@ -80,11 +79,10 @@ shared_capacity: Records the buffer holds at most; the same for all ops of a buf
 
 REGISTER_OP("TensorBufferPut")
     .Input("record: dtypes")
-    .Input("ticket: num_tickets * variant")
+    .Input("place: num_places * int64")
     .Attr("dtypes: list(type) >= 1")
     .BUFFER_ATTRS.Attr("timeout_millis: int >= 0 = 0")
-    .Attr("unordered: bool = false")
-    .Attr("num_tickets: int >= 0 = 0")
+    .Attr("num_places: int >= 0 = 0")
     .SetIsStateful()
     .SetShapeFn(PutShape)
     .Doc(DocOf(R"doc(
@@ -94,44 +92,75 @@ Waiting holds no thread. Fails with the buffer's own error when it was cancelled
 it was closed, with DeadlineExceeded after `timeout_millis`.
 
 record: The tensors of one batch, of any shapes.
-ticket: None, or the ticket of the take that the batch came from: the record then leaves this buffer
-  in the order of that take. Other records wait for it until it is put or its step has failed.
+place: None or -1: the record leaves in the order of arrival. Else the number of the step among those
+  that fill the buffer: records leave in the order of places, so that a later one waits until all
+  earlier places are put, or got a status by TensorBufferPutStatus.
 timeout_millis: Longest wait in milliseconds; 0 is no limit.
-unordered: Ignore the ticket: records leave in the order of arrival.
-num_tickets: 0 or 1.)doc"));
+num_places: 0 or 1.)doc"));
+
+REGISTER_OP("TensorBufferPutStatus")
+    .Input("place: int64")
+    .Input("code: int32")
+    .Input("message: string")
+    .BUFFER_ATTRS.SetIsStateful()
+    .SetShapeFn(AllInputsAreScalars)
+    .Doc(DocOf(R"doc(
+Puts an error in the place of a record: the take that gets it fails with it, once. Waits for room.
+
+place: As TensorBufferPut's; -1 is the order of arrival.
+code: Scalar error code (tf.errors.*). 0, OK, leaves the place empty: nobody waits for it any more.
+message: Scalar message of the error.)doc"));
+
+REGISTER_OP("TensorBufferTurn")
+    .Input("place: int64")
+    .BUFFER_ATTRS.SetIsStateful()
+    .SetShapeFn(AllInputsAreScalars)
+    .Doc(DocOf(R"doc(
+Waits until the steps of all earlier places are done with the sources of the stage.
+
+The sources wait for this op, and TensorBufferTurnEnd for the sources: so the steps draw from them one
+at a time and in the order of places, while all else of the steps runs at the same time.
+
+place: Scalar number of the step among those that fill the buffer; -1 waits for nobody.)doc"));
+
+REGISTER_OP("TensorBufferTurnEnd")
+    .Input("place: int64")
+    .BUFFER_ATTRS.SetIsStateful()
+    .SetShapeFn(AllInputsAreScalars)
+    .Doc(DocOf(R"doc(
+Ends the turn that TensorBufferTurn waited for; the put of the place, or its status, ends it as well.
+
+place: Scalar number of the step; -1 has no turn.)doc"));
 
 REGISTER_OP("TensorBufferTake")
     .Output("record: dtypes")
-    .Output("ticket: variant")
     .Attr("dtypes: list(type) >= 1")
     .Attr("shapes: list(shape) >= 0 = []")
     .BUFFER_ATTRS.Attr("timeout_millis: int >= 0 = 0")
-    .Attr("unordered: bool = false")
     .Attr("runner_grace_millis: int >= 0 = 5000")
     .SetIsStateful()
     .SetShapeFn(TakeShape)
     .Doc(DocOf(R"doc(
 Takes the next record of tensors out of a buffer, by reference; waits while there is none.
 
-Waiting holds no thread. Fails with the buffer's own error when it was cancelled, with OutOfRange when
-it is closed and empty, with DeadlineExceeded after `timeout_millis`, and with FailedPrecondition when
-nothing ever fed the buffer.
+Waiting holds no thread. Fails with an error that was put in place of a record, with the buffer's own
+error when it was cancelled, with OutOfRange when it is closed and empty, with DeadlineExceeded after
+`timeout_millis`, and with FailedPrecondition when nothing ever fed the buffer.
 
 record: The tensors as they were put.
-ticket: Scalar. The place of this record in the order of this buffer's takes: to be handed to the put
-  of the buffer behind. Dropping it skips the record there.
 shapes: Static shapes of the record, one for each dtype, or none: unknown. A record that does not fit
   is an InvalidArgument error.
 timeout_millis: Longest wait in milliseconds; 0 is no limit.
-unordered: Issue no ticket: `ticket` is empty and binds nobody.
 runner_grace_millis: Longest wait, in milliseconds, for a buffer that nothing was ever put into and
   that no runner has resumed: the hook was forgotten. 0 is no limit.)doc"));
 
 REGISTER_OP("TensorBufferCancel")
     .Input("code: num_status * int32")
     .Input("message: num_status * string")
+    .Input("first_place: num_places * int64")
     .BUFFER_ATTRS.Attr("is_cancelled: bool = true")
     .Attr("num_status: int >= 0 = 0")
+    .Attr("num_places: int >= 0 = 0")
     .SetIsStateful()
     .SetShapeFn(AllInputsAreScalars)
     .Doc(DocOf(R"doc(
@@ -139,12 +168,15 @@ Fails waiting and later puts and takes of a buffer, or opens it anew.
 
 With `is_cancelled` the records are dropped and all calls fail with the given error, until the buffer
 is resumed; of several errors the first one is kept. Without, the buffer is resumed: records, error,
-close and tickets are forgotten, it has the capacity given here, and a runner counts as attached.
+close and places are forgotten, it has the capacity given here, and a runner counts as attached.
 
 code: None, or the scalar error code (tf.errors.*), not OK; none means CANCELLED.
 message: None, or the scalar message of the error.
+first_place: None, or where a resumed buffer begins to count places: scalar, 0 if none. Puts of earlier
+  places, by steps that began before, fail.
 is_cancelled: True cancels, False resumes.
-num_status: 0 or 1.)doc"));
+num_status: 0 or 1.
+num_places: 0 or 1.)doc"));
 
 REGISTER_OP("TensorBufferClose")
     .BUFFER_ATTRS.SetIsStateful()

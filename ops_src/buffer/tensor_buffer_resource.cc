@@ -15,12 +15,18 @@ int64_t TensorRecord::ByteSize() const {
   return bytes;
 }
 
-void TensorBufferResource::Resume(int64_t capacity) {
+void TensorBufferResource::Resume(int64_t capacity, int64_t first_place) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     dtypes_.clear();
   }
-  buffer_->Resume(capacity);
+  buffer_->Resume(capacity, first_place);
+  turns_->Restart(first_place);
+}
+
+void TensorBufferResource::Cancel(const BufferStatus& status) {
+  turns_->Cancel(status);
+  buffer_->Cancel(status);
 }
 
 Status TensorBufferResource::CheckCapacity(const std::string& op_name, int64_t capacity) const {

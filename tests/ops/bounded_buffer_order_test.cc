@@ -1,34 +1,31 @@
-// Tickets, and buffers under many threads, without TensorFlow.
+// Places and turns, and buffers under many threads, without TensorFlow.
 
+#include <algorithm>
 #include <atomic>
 #include <future>
 #include <memory>
 #include <random>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "bounded_buffer_testing.h"
+#include "buffer/turn_line.h"
 
 namespace graph_opt {
 namespace {
 
-// Takes `count` elements of a buffer that are there, and returns their tickets.
-std::vector<TicketRef> TakeTickets(Buffer* buffer, int count) {
-  std::vector<TicketRef> tickets;
-  for (int i = 0; i < count; ++i) {
-    CHECK(GetNow(Put(buffer, i)).ok());
-    tickets.push_back(GetNow(Take(buffer)).ticket);
-    CHECK(tickets.back() != nullptr);
-  }
-  return tickets;
+std::future<BufferStatus> Await(TurnLine* turns, int64_t place, CallOptions options = Options()) {
+  auto promise = std::make_shared<std::promise<BufferStatus>>();
+  turns->Await(place, std::move(options),
+               [promise](const BufferStatus& status) { promise->set_value(status); });
+  return promise->get_future();
 }
 
 void CloseEndsTakesWhenTheLastWaitingPutGivesUp() {
   auto buffer = MakeBuffer(2);
-  auto upstream = MakeBuffer(9);
-  std::vector<TicketRef> tickets = TakeTickets(upstream.get(), 3);
-  std::future<BufferStatus> third = Put(buffer.get(), 2, tickets[2], Options(20));
+  std::future<BufferStatus> third = Put(buffer.get(), 2, 2, Options(20));
   std::future<Outcome> take = Take(buffer.get());
   buffer->Close();
   CHECK(!Ready(take));
@@ -36,17 +33,15 @@ void CloseEndsTakesWhenTheLastWaitingPutGivesUp() {
   CHECK(Get(std::move(take)).status.code == BufferStatus::kOutOfRange);
 }
 
-void TicketsKeepTheOrderAndTheSlotsAhead() {
-  auto upstream = MakeBuffer(9);
+void PlacesKeepTheOrderAndTheSlotsAhead() {
   auto buffer = MakeBuffer(2);
-  std::vector<TicketRef> tickets = TakeTickets(upstream.get(), 4);
-  std::future<BufferStatus> put3 = Put(buffer.get(), 3, tickets[3]);
-  std::future<BufferStatus> put2 = Put(buffer.get(), 2, tickets[2]);
+  std::future<BufferStatus> put3 = Put(buffer.get(), 3, 3);
+  std::future<BufferStatus> put2 = Put(buffer.get(), 2, 2);
   CHECK(!Ready(put3) && !Ready(put2));  // two batches are ahead of 2: their slots stay free
-  CHECK(GetNow(Put(buffer.get(), 1, tickets[1])).ok());
+  CHECK(GetNow(Put(buffer.get(), 1, 1)).ok());
   std::future<Outcome> take = Take(buffer.get());
   CHECK(!Ready(take) && buffer->Size() == 1);
-  CHECK(GetNow(Put(buffer.get(), 0, tickets[0])).ok());
+  CHECK(GetNow(Put(buffer.get(), 0, 0)).ok());
   CHECK(GetNow(std::move(take)).number == 0);
   CHECK(GetNow(std::move(put2)).ok() && !Ready(put3));
   CHECK(GetNow(Take(buffer.get())).number == 1);
@@ -55,134 +50,145 @@ void TicketsKeepTheOrderAndTheSlotsAhead() {
   CHECK(GetNow(Take(buffer.get())).number == 3);
 }
 
-void DeadTicketsAreSkipped() {
-  auto upstream = MakeBuffer(9);
+void SkippedPlacesHoldUpNobody() {
   auto buffer = MakeBuffer(2);
-  std::vector<TicketRef> tickets = TakeTickets(upstream.get(), 3);
-  CHECK(GetNow(Put(buffer.get(), 1, tickets[1])).ok());
-  std::future<BufferStatus> put2 = Put(buffer.get(), 2, tickets[2]);
+  CHECK(GetNow(Put(buffer.get(), 1, 1)).ok());
+  std::future<BufferStatus> put2 = Put(buffer.get(), 2, 2);
   std::future<Outcome> take = Take(buffer.get());
-  CHECK(!Ready(take));
-  tickets[0] = nullptr;
-  CHECK(Get(std::move(take)).number == 1);
-  CHECK(Get(std::move(put2)).ok());
-  CHECK(Get(Take(buffer.get())).number == 2);
+  CHECK(!Ready(take) && !Ready(put2));
+  buffer->Skip(0);
+  CHECK(GetNow(std::move(take)).number == 1);
+  CHECK(GetNow(std::move(put2)).ok());
+  CHECK(GetNow(Take(buffer.get())).number == 2);
+  buffer->Skip(2);  // put already: nothing happens
   CHECK(buffer->Metrics().dropped == 1);
 }
 
-void FailedPutDropsItsTicket() {
-  auto upstream = MakeBuffer(9);
+void ErrorsStandInTheirPlaces() {
+  auto buffer = MakeBuffer(3);
+  CHECK(GetNow(PutError(buffer.get(), "row 2 is torn", 2)).ok());
+  CHECK(GetNow(PutError(buffer.get(), "row 1 is torn", 1)).ok());
+  std::future<Outcome> take = Take(buffer.get());
+  std::future<BufferStatus> full = PutError(buffer.get(), "row 3 is torn", 3);
+  CHECK(!Ready(take) && !Ready(full));
+  CHECK(GetNow(Put(buffer.get(), 0, 0)).ok());
+  CHECK(GetNow(std::move(take)).number == 0);
+  CHECK(GetNow(std::move(full)).ok());
+  for (const char* row : {"row 1", "row 2", "row 3"}) {
+    CHECK(GetNow(Take(buffer.get())).status.message == std::string(row) + " is torn");
+  }
+}
+
+void PutThatGaveUpLeavesItsPlaceToAnError() {
   auto buffer = MakeBuffer(1);
-  std::vector<TicketRef> tickets = TakeTickets(upstream.get(), 2);
   CHECK(GetNow(Put(buffer.get(), -1)).ok());
   Caller caller;
-  std::future<BufferStatus> put0 = Put(buffer.get(), 0, tickets[0], caller.Options());
-  std::future<BufferStatus> put1 = Put(buffer.get(), 1, tickets[1]);
-  tickets.clear();
+  std::future<BufferStatus> put0 = Put(buffer.get(), 0, 0, caller.Options());
+  std::future<BufferStatus> put1 = Put(buffer.get(), 1, 1);
   caller.GiveUp();
   CHECK(GetNow(std::move(put0)).code == BufferStatus::kCancelled);
+  std::future<BufferStatus> error = PutError(buffer.get(), "gave up", 0);
   CHECK(GetNow(Take(buffer.get())).number == -1);
-  CHECK(Get(std::move(put1)).ok());
+  CHECK(GetNow(std::move(error)).ok() && !Ready(put1));
+  CHECK(GetNow(Take(buffer.get())).status.message == "gave up");
+  CHECK(GetNow(std::move(put1)).ok());
   CHECK(GetNow(Take(buffer.get())).number == 1);
 }
 
-void TicketsOfAResumedBufferBlockNobody() {
-  auto upstream = MakeBuffer(9);
+void PlacesOfBeforeAResumeAreRefused() {
   auto buffer = MakeBuffer(2);
-  std::vector<TicketRef> old = TakeTickets(upstream.get(), 4);
-  CHECK(GetNow(Put(buffer.get(), 1, old[1])).ok());
-  std::future<BufferStatus> put3 = Put(buffer.get(), 3, old[3]);
-  std::future<Outcome> take = Take(buffer.get());
-  CHECK(!Ready(take) && !Ready(put3));
-  upstream->Resume(9);
-  CHECK(GetNow(std::move(take)).number == 1);
-  CHECK(GetNow(std::move(put3)).ok());
-  CHECK(GetNow(Put(buffer.get(), 2, old[2])).ok());  // in order of arrival
-  CHECK(GetNow(Take(buffer.get())).number == 3);
-  CHECK(GetNow(Take(buffer.get())).number == 2);
-  std::vector<TicketRef> fresh = TakeTickets(upstream.get(), 2);
-  CHECK(GetNow(Put(buffer.get(), 1, fresh[1])).ok());
-  CHECK(GetNow(Put(buffer.get(), 0, fresh[0])).ok());
-  CHECK(GetNow(Take(buffer.get())).number == 0);
+  buffer->Resume(2, 100);
+  CHECK(GetNow(Put(buffer.get(), 101, 101)).ok());
+  std::future<BufferStatus> put103 = Put(buffer.get(), 103, 103);
+  CHECK(!Ready(put103));
+  buffer->Resume(2, 200);
+  CHECK(GetNow(std::move(put103)).code == BufferStatus::kCancelled);
+  CHECK(GetNow(Put(buffer.get(), 102, 102)).code == BufferStatus::kCancelled);
+  CHECK(GetNow(PutError(buffer.get(), "stale", 102)).code == BufferStatus::kCancelled);
+  buffer->Skip(102);
+  CHECK(GetNow(Put(buffer.get(), 201, 201)).ok());
+  CHECK(GetNow(Put(buffer.get(), 200, 200)).ok());
+  for (int number : {200, 201}) CHECK(GetNow(Take(buffer.get())).number == number);
+  CHECK(buffer->Metrics().dropped == 0);
 }
 
-void UnorderedCallsIgnoreTickets() {
-  auto upstream = MakeBuffer(9);
-  auto buffer = MakeBuffer(1);
-  std::vector<TicketRef> tickets = TakeTickets(upstream.get(), 2);
-  CallOptions unordered = Options();
-  unordered.unordered = true;
-  CHECK(GetNow(Put(buffer.get(), 1, tickets[1], std::move(unordered))).ok());
-  unordered = Options();
-  unordered.unordered = true;
-  Outcome outcome = GetNow(Take(buffer.get(), std::move(unordered)));
-  CHECK(outcome.number == 1 && outcome.ticket == nullptr);
-}
-
-void SpentTicketKeepsTheOrderOfArrival() {
-  auto upstream = MakeBuffer(9);
+void PlacesAreTakenOnce() {
   auto buffer = MakeBuffer(3);
-  std::vector<TicketRef> tickets = TakeTickets(upstream.get(), 2);
-  CHECK(GetNow(Put(buffer.get(), 0, tickets[0])).ok());
-  CHECK(GetNow(Put(buffer.get(), 7, tickets[0])).ok());
-  CHECK(GetNow(Put(buffer.get(), 1, tickets[1])).ok());
-  for (int number : {0, 7, 1}) CHECK(GetNow(Take(buffer.get())).number == number);
-}
-
-void SeveralLinesShareABuffer() {
-  auto left = MakeBuffer(9);
-  auto right = MakeBuffer(9);
-  auto buffer = MakeBuffer(3);
-  std::vector<TicketRef> lefts = TakeTickets(left.get(), 2);
-  std::vector<TicketRef> rights = TakeTickets(right.get(), 2);
-  CHECK(GetNow(Put(buffer.get(), 1, lefts[1])).ok());  // and a slot for the left 0
-  std::future<BufferStatus> right1 = Put(buffer.get(), 11, rights[1]);
-  CHECK(!Ready(right1));  // it would need two
-  std::future<BufferStatus> plain = Put(buffer.get(), 99);
-  CHECK(GetNow(std::move(plain)).ok());
-  CHECK(GetNow(Put(buffer.get(), 0, lefts[0])).ok());
-  CHECK(buffer->Size() == 3);
+  CHECK(GetNow(Put(buffer.get(), 0, 0)).ok());
+  const BufferStatus again = GetNow(Put(buffer.get(), 7, 0));
+  CHECK(again.code == BufferStatus::kCancelled);
+  CHECK(again.message.find("node: place 0 of buffer 'b' is settled") == 0);
+  CHECK(GetNow(Put(buffer.get(), 1, 1)).ok());
   for (int number : {0, 1}) CHECK(GetNow(Take(buffer.get())).number == number);
-  CHECK(GetNow(std::move(right1)).ok());
+}
+
+void PutsWithoutAPlaceLeaveTheSlotsAheadFree() {
+  auto buffer = MakeBuffer(2);
+  CHECK(GetNow(Put(buffer.get(), 1, 1)).ok());  // and a slot for 0
+  std::future<BufferStatus> plain = Put(buffer.get(), 99);
+  CHECK(!Ready(plain));
+  CHECK(GetNow(Put(buffer.get(), 0, 0)).ok());
+  for (int number : {0, 1}) CHECK(GetNow(Take(buffer.get())).number == number);
+  CHECK(GetNow(std::move(plain)).ok());
   CHECK(GetNow(Take(buffer.get())).number == 99);
-  CHECK(GetNow(Put(buffer.get(), 10, rights[0])).ok());
-  for (int number : {10, 11}) CHECK(GetNow(Take(buffer.get())).number == number);
 }
 
-void OneLineMayFeedTwoBuffers() {
-  auto upstream = MakeBuffer(9);
-  auto first = MakeBuffer(2);
-  auto second = MakeBuffer(2);
-  std::vector<TicketRef> tickets = TakeTickets(upstream.get(), 3);
-  std::future<BufferStatus> put2 = Put(second.get(), 2, tickets[2]);
-  CHECK(!Ready(put2));
-  CHECK(GetNow(Put(first.get(), 1, tickets[1])).ok());
-  CHECK(GetNow(std::move(put2)).ok());
-  std::future<Outcome> take = Take(second.get());
-  CHECK(!Ready(take));
-  CHECK(GetNow(Put(first.get(), 0, tickets[0])).ok());
-  CHECK(GetNow(std::move(take)).number == 2);
+void TurnsComeOneAfterAnother() {
+  auto turns = std::make_shared<TurnLine>("s");
+  std::future<BufferStatus> second = Await(turns.get(), 1);
+  std::future<BufferStatus> fourth = Await(turns.get(), 3);
+  CHECK(GetNow(Await(turns.get(), 0)).ok() && !Ready(second));
+  turns->End(0);
+  CHECK(GetNow(std::move(second)).ok());
+  turns->End(2);  // it never came: its step failed before
+  CHECK(!Ready(fourth));
+  turns->End(1);
+  turns->End(1);
+  CHECK(GetNow(std::move(fourth)).ok());
 }
 
-// Batches go from an upstream buffer through workers in random order to a buffer; some are dropped.
+void TurnsEndWithTheStepTheStageAndTheRunner() {
+  auto turns = std::make_shared<TurnLine>("s");
+  Caller caller;
+  std::future<BufferStatus> second = Await(turns.get(), 1, caller.Options());
+  std::future<BufferStatus> third = Await(turns.get(), 2);
+  caller.GiveUp();
+  const BufferStatus status = GetNow(std::move(second));
+  CHECK(status.code == BufferStatus::kCancelled);
+  CHECK(status.message == "node: the step was cancelled while it waited for its turn in stage 's'");
+  CHECK(GetNow(Await(turns.get(), 1, caller.Options())).code == BufferStatus::kCancelled);
+  turns->Cancel(BufferStatus(15, "torn"));
+  turns->Cancel(BufferStatus(1, "later"));
+  CHECK(GetNow(std::move(third)).message == "torn");
+  CHECK(GetNow(Await(turns.get(), 0)).message == "torn");
+  turns->Restart(10);
+  std::future<BufferStatus> next = Await(turns.get(), 11);
+  CHECK(GetNow(Await(turns.get(), 5)).code == BufferStatus::kCancelled);
+  turns->End(5);
+  CHECK(GetNow(Await(turns.get(), 10)).ok() && !Ready(next));
+  turns->Restart(20);
+  CHECK(GetNow(std::move(next)).code == BufferStatus::kCancelled);
+}
+
+// Steps begin in the order of their places and end in random order; some fail, some are skipped.
 // Single-threaded, so that a run can be repeated from its seed.
 void AnyOrderOfEventsKeepsTheOrder() {
   for (unsigned seed = 0; seed < 300; ++seed) {
     std::mt19937 random(seed);
     const int capacity = 1 + random() % 4;
     const int workers = 1 + random() % 6;
-    auto upstream = MakeBuffer(1);
     auto buffer = MakeBuffer(capacity);
-    std::vector<std::pair<int, TicketRef>> held;
+    std::vector<int> held;
     std::vector<std::future<BufferStatus>> puts;
     std::vector<int> taken;
-    std::vector<bool> dropped(60, false);
+    std::vector<int> expected(60);
     int next = 0;
     auto take_all = [&] {
       while (buffer->Size() > 0) {
-        Outcome outcome = Get(Take(buffer.get()));
-        CHECK(outcome.status.ok());
-        taken.push_back(outcome.number);
+        std::future<Outcome> take = Take(buffer.get());
+        if (!Ready(take)) return;
+        Outcome outcome = take.get();
+        taken.push_back(outcome.status.ok() ? outcome.number : -std::stoi(outcome.status.message));
       }
     };
     while (next < 60 || !held.empty()) {
@@ -190,17 +196,19 @@ void AnyOrderOfEventsKeepsTheOrder() {
       size_t waiting = 0;
       for (const auto& put : puts) waiting += !Ready(put);
       if (choice < 4 && next < 60 && static_cast<int>(held.size() + waiting) < workers) {
-        CHECK(GetNow(Put(upstream.get(), next)).ok());
-        Outcome outcome = GetNow(Take(upstream.get()));
-        held.emplace_back(next++, std::move(outcome.ticket));
+        held.push_back(next++);
       } else if (!held.empty()) {
         std::swap(held[random() % held.size()], held.back());
-        if (choice == 7) {
-          dropped[held.back().first] = true;
-        } else {
-          puts.push_back(Put(buffer.get(), held.back().first, held.back().second));
-        }
+        const int place = held.back();
         held.pop_back();
+        expected[place] = choice == 7 ? 1000 : choice == 6 ? -place : place;
+        if (choice == 7) {
+          buffer->Skip(place);
+        } else if (choice == 6) {
+          puts.push_back(PutError(buffer.get(), std::to_string(place), place));
+        } else {
+          puts.push_back(Put(buffer.get(), place, place));
+        }
       } else {
         take_all();
       }
@@ -208,47 +216,50 @@ void AnyOrderOfEventsKeepsTheOrder() {
     }
     take_all();
     for (auto& put : puts) CHECK(Get(std::move(put)).ok());
-    buffer->Close();
-    take_all();
-    std::vector<int> expected;
-    for (int i = 0; i < 60; ++i) {
-      if (!dropped[i]) expected.push_back(i);
-    }
+    expected.erase(std::remove(expected.begin(), expected.end(), 1000), expected.end());
     CHECK(taken == expected);
   }
 }
 
-// One producer, `workers` threads in between that lose and give up some batches, one consumer.
+// `workers` threads draw in turns from one source, fail, skip and give up some batches; one
+// consumer.
 void ThreadsKeepTheOrder() {
   const int batches = 3000;
   const int workers = 4;
-  auto upstream = MakeBuffer(3);
   auto buffer = MakeBuffer(2);
+  auto turns = std::make_shared<TurnLine>("s");
+  int source = 0;  // whose turn it is may use it
+  std::atomic<int64_t> places(0);
   std::vector<std::atomic<int>> lost(batches);
   for (auto& flag : lost) flag = 0;
-  std::thread producer([&] {
-    for (int i = 0; i < batches; ++i) CHECK(Get(Put(upstream.get(), i)).ok());
-    upstream->Close();
-  });
   std::atomic<int> working(workers);
   std::vector<std::thread> threads;
   for (int worker = 0; worker < workers; ++worker) {
     threads.emplace_back([&, worker] {
       std::mt19937 random(worker);
       while (true) {
-        Outcome outcome = Get(Take(upstream.get()));
-        if (!outcome.status.ok()) break;
+        const int64_t place = places++;
+        CHECK(Get(Await(turns.get(), place)).ok());
+        const int number = source++;
+        turns->End(place);
+        if (number >= batches) {
+          buffer->Skip(place);
+          break;
+        }
+        CHECK(number == place);
         for (unsigned i = random() % 20; i > 0; --i) std::this_thread::yield();
         const unsigned choice = random() % 20;
         if (choice == 0) {
-          lost[outcome.number] = 1;
+          lost[number] = 1;
+          buffer->Skip(place);
           continue;
         }
         Caller caller;
-        std::future<BufferStatus> put =
-            Put(buffer.get(), outcome.number, std::move(outcome.ticket), caller.Options());
+        std::future<BufferStatus> put = Put(buffer.get(), number, place, caller.Options());
         if (choice == 1) caller.GiveUp();
-        if (!Get(std::move(put)).ok()) lost[outcome.number] = 1;
+        if (Get(std::move(put)).ok()) continue;
+        lost[number] = 1;
+        CHECK(Get(PutError(buffer.get(), "gave up", place)).ok());
       }
       if (--working == 0) buffer->Close();
     });
@@ -261,11 +272,9 @@ void ThreadsKeepTheOrder() {
     if (random() % 4 == 0) caller.GiveUp();
     Outcome outcome = Get(std::move(take));
     CHECK(buffer->Size() <= 2);
-    if (outcome.status.code == BufferStatus::kCancelled) continue;
-    if (!outcome.status.ok()) break;
-    taken.push_back(outcome.number);
+    if (outcome.status.code == BufferStatus::kOutOfRange) break;
+    if (outcome.status.ok()) taken.push_back(outcome.number);
   }
-  producer.join();
   for (std::thread& thread : threads) thread.join();
   std::vector<int> expected;
   for (int i = 0; i < batches; ++i) {
@@ -276,8 +285,8 @@ void ThreadsKeepTheOrder() {
 
 // Every call ends exactly once while threads put, take, give up, time out, cancel and resume.
 void EveryCallEndsOnce() {
-  auto upstream = MakeBuffer(2);
   auto buffer = MakeBuffer(2);
+  std::atomic<int64_t> places(0);
   std::atomic<int> begun(0);
   std::atomic<int> ended(0);
   std::vector<std::thread> threads;
@@ -292,25 +301,21 @@ void EveryCallEndsOnce() {
         std::future<void> finished = done->get_future();
         ++begun;
         if (kind % 2 == 0) {
-          TicketRef ticket;
-          if (Get(Put(upstream.get(), i, nullptr, Options(1))).ok()) {
-            ticket = Get(Take(upstream.get(), Options(1))).ticket;
-          }
-          buffer->Put(Batch(), std::move(ticket), std::move(options),
+          buffer->Put(Batch(), random() % 2 ? kNoPlace : places++, std::move(options),
                       [&, done](const BufferStatus&) {
                         ++ended;
                         done->set_value();
                       });
         } else {
-          buffer->Take(std::move(options), [&, done](const BufferStatus&, Buffer::Taken) {
+          buffer->Take(std::move(options), [&, done](const BufferStatus&, Batch) {
             ++ended;
             done->set_value();
           });
         }
         if (random() % 5 == 0) caller.GiveUp();
         if (random() % 50 == 0) buffer->Cancel(BufferStatus(15, "torn"));
-        if (random() % 10 == 0) buffer->Resume(2);
-        if (random() % 50 == 0) upstream->Resume(2);
+        if (random() % 10 == 0) buffer->Resume(2, places);
+        if (random() % 20 == 0) buffer->Skip(places++);
         Get(std::move(finished));
       }
     });
@@ -323,14 +328,15 @@ void EveryCallEndsOnce() {
 
 const Test kTests[] = {
     TEST(CloseEndsTakesWhenTheLastWaitingPutGivesUp),
-    TEST(TicketsKeepTheOrderAndTheSlotsAhead),
-    TEST(DeadTicketsAreSkipped),
-    TEST(FailedPutDropsItsTicket),
-    TEST(TicketsOfAResumedBufferBlockNobody),
-    TEST(UnorderedCallsIgnoreTickets),
-    TEST(SpentTicketKeepsTheOrderOfArrival),
-    TEST(SeveralLinesShareABuffer),
-    TEST(OneLineMayFeedTwoBuffers),
+    TEST(PlacesKeepTheOrderAndTheSlotsAhead),
+    TEST(SkippedPlacesHoldUpNobody),
+    TEST(ErrorsStandInTheirPlaces),
+    TEST(PutThatGaveUpLeavesItsPlaceToAnError),
+    TEST(PlacesOfBeforeAResumeAreRefused),
+    TEST(PlacesAreTakenOnce),
+    TEST(PutsWithoutAPlaceLeaveTheSlotsAheadFree),
+    TEST(TurnsComeOneAfterAnother),
+    TEST(TurnsEndWithTheStepTheStageAndTheRunner),
     TEST(AnyOrderOfEventsKeepsTheOrder),
     TEST(ThreadsKeepTheOrder),
     TEST(EveryCallEndsOnce),

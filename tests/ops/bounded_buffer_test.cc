@@ -90,18 +90,18 @@ void ResumeOpensAnew() {
   auto buffer = MakeBuffer(1);
   CHECK(GetNow(Put(buffer.get(), 0)).ok());
   std::future<BufferStatus> stale = Put(buffer.get(), 1);
-  buffer->Resume(1);
+  buffer->Resume(1, 0);
   CHECK(GetNow(std::move(stale)).code == BufferStatus::kCancelled);
   CHECK(buffer->Size() == 0);
   std::future<Outcome> take = Take(buffer.get());
-  buffer->Resume(1);
+  buffer->Resume(1, 0);
   CHECK(!Ready(take));  // it may be main's, which came before the runner
   CHECK(GetNow(Put(buffer.get(), 2)).ok());
   CHECK(GetNow(std::move(take)).number == 2);
   for (int i = 0; i < 2; ++i) {
     buffer->Close();
     buffer->Cancel(BufferStatus(15, "torn"));
-    buffer->Resume(1);
+    buffer->Resume(1, 0);
     CHECK(GetNow(Put(buffer.get(), i)).ok());
     CHECK(GetNow(Take(buffer.get())).number == i);
   }
@@ -109,7 +109,7 @@ void ResumeOpensAnew() {
 
 void ResumeSetsTheCapacity() {
   auto buffer = MakeBuffer(1);
-  buffer->Resume(2);
+  buffer->Resume(2, 0);
   CHECK(buffer->capacity() == 2);
   for (int i = 0; i < 2; ++i) CHECK(GetNow(Put(buffer.get(), i)).ok());
   CHECK(!Ready(Put(buffer.get(), 2)));
@@ -122,7 +122,7 @@ void DeadlinesFailWhatWaits() {
   CHECK(take.message.find(
             "node: waited timeout_millis = 10 ms for buffer 'b', which holds 0 of 1") == 0);
   CHECK(GetNow(Put(buffer.get(), 0)).ok());
-  CHECK(Get(Put(buffer.get(), 1, nullptr, Options(10))).code == BufferStatus::kDeadlineExceeded);
+  CHECK(Get(Put(buffer.get(), 1, kNoPlace, Options(10))).code == BufferStatus::kDeadlineExceeded);
   CHECK(GetNow(Take(buffer.get())).number == 0);
   std::future<Outcome> nothing_left = Take(buffer.get(), Options(60000));
   CHECK(!Ready(nothing_left));
@@ -155,7 +155,7 @@ void TakeOfABufferThatNothingFeedsFails() {
 void TakeOfAFedBufferWaitsOnAfterTheGrace() {
   auto buffer = MakeBuffer(1);
   std::future<Outcome> before_runner = Take(buffer.get(), Grace(10));
-  buffer->Resume(1);
+  buffer->Resume(1, 0);
   std::future<Outcome> after_runner = Take(buffer.get(), Grace(10));
   CHECK(Get(Take(buffer.get(), Options(50))).status.code == BufferStatus::kDeadlineExceeded);
   CHECK(!Ready(before_runner) && !Ready(after_runner));
@@ -177,7 +177,7 @@ void CallersGiveUp() {
   CHECK(buffer->Size() == 1);  // it was not given to a caller that had given up
 
   Caller putter;
-  std::future<BufferStatus> put = Put(buffer.get(), 1, nullptr, putter.Options());
+  std::future<BufferStatus> put = Put(buffer.get(), 1, kNoPlace, putter.Options());
   std::future<BufferStatus> behind = Put(buffer.get(), 2);
   putter.GiveUp();
   CHECK(GetNow(std::move(put)).code == BufferStatus::kCancelled);
@@ -218,16 +218,34 @@ void CallbacksAndDyingElementsMayCallTheBuffer() {
   std::future<BufferStatus> waiting = PutBatch(buffer.get(), batch());
   buffer->Cancel(BufferStatus(1, "stop"));
   CHECK(deaths == 2);
-  buffer->Resume(1);
+  buffer->Resume(1, 0);
   CHECK(GetNow(PutBatch(buffer.get(), batch())).ok());
-  buffer->Resume(1);
+  buffer->Resume(1, 0);
   CHECK(deaths == 3);
   bool called = false;
-  buffer->Take(Options(), [&](const BufferStatus&, Buffer::Taken) {
-    called = buffer->Metrics().take_count == 1;
-  });
+  buffer->Take(Options(),
+               [&](const BufferStatus&, Batch) { called = buffer->Metrics().take_count == 1; });
   CHECK(GetNow(PutBatch(buffer.get(), batch())).ok());
   CHECK(called && deaths == 4);
+}
+
+void ErrorsLeaveInOrderOnceAndWaitForRoom() {
+  auto buffer = MakeBuffer(2);
+  CHECK(GetNow(Put(buffer.get(), 0)).ok());
+  CHECK(GetNow(PutError(buffer.get(), "row 1 is torn")).ok());
+  std::future<BufferStatus> next = PutError(buffer.get(), "row 2 is torn");
+  CHECK(!Ready(next) && buffer->Size() == 2);
+  CHECK(GetNow(Take(buffer.get())).number == 0);
+  CHECK(GetNow(std::move(next)).ok());
+  CHECK(GetNow(Take(buffer.get())).status.message == "row 1 is torn");
+  const BufferStatus second = GetNow(Take(buffer.get())).status;
+  CHECK(second.code == 15 && second.message == "row 2 is torn");
+  CHECK(GetNow(Put(buffer.get(), 3)).ok());
+  CHECK(GetNow(Take(buffer.get())).number == 3);
+  const BufferMetrics metrics = buffer->Metrics();
+  CHECK(metrics.errors == 2 && metrics.put_count == 4 && metrics.take_count == 4);
+  buffer->Close();
+  CHECK(GetNow(PutError(buffer.get(), "late")).code == BufferStatus::kCancelled);
 }
 
 void MetricsCountWhatHappened() {
@@ -265,6 +283,7 @@ const Test kTests[] = {
     TEST(CallersGiveUp),
     TEST(GivingUpLateChangesNothing),
     TEST(CallbacksAndDyingElementsMayCallTheBuffer),
+    TEST(ErrorsLeaveInOrderOnceAndWaitForRoom),
     TEST(MetricsCountWhatHappened),
 };
 

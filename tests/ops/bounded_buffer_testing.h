@@ -32,12 +32,10 @@ struct Batch {
 };
 
 using Buffer = BoundedBuffer<Batch>;
-using TicketRef = std::shared_ptr<Ticket>;
 
 struct Outcome {
   BufferStatus status;
   int number = -1;
-  TicketRef ticket;
 };
 
 inline const std::string& CallerName() {
@@ -56,25 +54,34 @@ inline std::shared_ptr<Buffer> MakeBuffer(int64_t capacity) {
   return std::make_shared<Buffer>("b", capacity);
 }
 
-inline std::future<BufferStatus> PutBatch(Buffer* buffer, Batch batch, TicketRef ticket = nullptr,
+inline std::future<BufferStatus> PutBatch(Buffer* buffer, Batch batch, int64_t place = kNoPlace,
                                           CallOptions options = Options()) {
   auto promise = std::make_shared<std::promise<BufferStatus>>();
-  buffer->Put(std::move(batch), std::move(ticket), std::move(options),
+  buffer->Put(std::move(batch), place, std::move(options),
               [promise](const BufferStatus& status) { promise->set_value(status); });
   return promise->get_future();
 }
 
-inline std::future<BufferStatus> Put(Buffer* buffer, int number, TicketRef ticket = nullptr,
+inline std::future<BufferStatus> Put(Buffer* buffer, int number, int64_t place = kNoPlace,
                                      CallOptions options = Options()) {
   Batch batch;
   batch.number = number;
-  return PutBatch(buffer, std::move(batch), std::move(ticket), std::move(options));
+  return PutBatch(buffer, std::move(batch), place, std::move(options));
+}
+
+// Puts the error DATA_LOSS with this message.
+inline std::future<BufferStatus> PutError(Buffer* buffer, const std::string& message,
+                                          int64_t place = kNoPlace) {
+  auto promise = std::make_shared<std::promise<BufferStatus>>();
+  buffer->PutError(BufferStatus(15, message), place, Options(),
+                   [promise](const BufferStatus& status) { promise->set_value(status); });
+  return promise->get_future();
 }
 
 inline std::future<Outcome> Take(Buffer* buffer, CallOptions options = Options()) {
   auto promise = std::make_shared<std::promise<Outcome>>();
-  buffer->Take(std::move(options), [promise](const BufferStatus& status, Buffer::Taken taken) {
-    promise->set_value(Outcome{status, taken.element.number, std::move(taken.ticket)});
+  buffer->Take(std::move(options), [promise](const BufferStatus& status, Batch taken) {
+    promise->set_value(Outcome{status, taken.number});
   });
   return promise->get_future();
 }

@@ -23,15 +23,18 @@ class BufferOps:
         self.number = tf.placeholder(tf.int64, [])
         self.put = tensor_buffer.tensor_buffer_put([self.number], **self.names, **waiting)
         taken = tensor_buffer.tensor_buffer_take([tf.int64], [[]], **self.names, **waiting)
-        self.taken = taken.record[0]
-        self.ticket = taken.ticket
+        self.taken = taken[0]
         self.code = tf.placeholder(tf.int32, [])
         self.message = tf.placeholder(tf.string, [])
+        self.place = tf.placeholder_with_default(tf.constant(-1, tf.int64), [])
+        self.put_status = tensor_buffer.tensor_buffer_put_status(
+            self.place, self.code, self.message, **self.names
+        )
         self.cancel_with = tensor_buffer.tensor_buffer_cancel(
             (self.code, self.message), **self.names
         )
         self.cancel = tensor_buffer.tensor_buffer_cancel(**self.names)
-        self.resume = tensor_buffer.tensor_buffer_resume(**self.names)
+        self.resume = tensor_buffer.tensor_buffer_resume(self.place, **self.names)
         self.close = tensor_buffer.tensor_buffer_close(**self.names)
         self.size = tensor_buffer.tensor_buffer_size(**self.names)
         self.metrics_op = tensor_buffer.tensor_buffer_metrics(**self.names)
@@ -39,6 +42,11 @@ class BufferOps:
     def put_number(self, session: tf.Session, number: int) -> None:
         """Puts one number; waits while the buffer is full."""
         session.run(self.put, {self.number: number})
+
+    def put_error(self, session: tf.Session, code: int, message: str, place: int = -1) -> None:
+        """Puts an error, or for code 0 nothing, in a place; waits while the buffer is full."""
+        feeds: Dict[Any, Any] = {self.place: place, self.code: code, self.message: message}
+        session.run(self.put_status, feeds)
 
     def metrics(self, session: tf.Session) -> Dict[str, int]:
         """The buffer's metrics by name."""

@@ -47,7 +47,7 @@ def test_a_library_for_another_tensorflow_says_so(
 
 
 def test_gradients_end_at_a_take() -> None:
-    (row,), _ = tensor_buffer.tensor_buffer_take([tf.float32], [[3]], shared_name="rows")
+    (row,) = tensor_buffer.tensor_buffer_take([tf.float32], [[3]], shared_name="rows")
     assert tf.gradients(tf.reduce_sum(row * 2.0), [row])[0] is not None
     variable = tf.get_variable("weight", [3])
     assert tf.gradients(tf.reduce_sum(row * variable), [variable])[0] is not None

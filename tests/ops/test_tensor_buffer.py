@@ -28,19 +28,18 @@ def test_records_come_out_as_they_went_in() -> None:
         [tensor.shape for tensor in tensors],
         shared_name="b",
     )
-    assert [tensor.shape for tensor in taken.record] == [tensor.shape for tensor in tensors]
-    assert taken.ticket.dtype == tf.variant and taken.ticket.shape == []
+    assert [tensor.shape for tensor in taken] == [tensor.shape for tensor in tensors]
     with tf.Session() as session:
         session.run(put)
-        for value, expected in zip(session.run(taken.record), record):
+        for value, expected in zip(session.run(taken), record):
             np.testing.assert_array_equal(value, expected)
 
 
 def test_shapes_may_vary_and_be_unknown() -> None:
     value = tf.placeholder(tf.float32)
     put = tensor_buffer.tensor_buffer_put([value], shared_name="b")
-    (unknown,), _ = tensor_buffer.tensor_buffer_take([tf.float32], shared_name="b")
-    (partial,), _ = tensor_buffer.tensor_buffer_take([tf.float32], [[None, 2]], shared_name="b")
+    (unknown,) = tensor_buffer.tensor_buffer_take([tf.float32], shared_name="b")
+    (partial,) = tensor_buffer.tensor_buffer_take([tf.float32], [[None, 2]], shared_name="b")
     assert unknown.shape.rank is None
     assert partial.shape.as_list() == [None, 2]
     with tf.Session() as session:
@@ -209,6 +208,7 @@ def test_metrics_count_records_bytes_and_waits() -> None:
         "pending_puts": 0,
         "closed": 0,
         "cancelled": 0,
+        "errors": 0,
     }
 
 
@@ -233,14 +233,14 @@ def addresses(metadata: Any, node_name: str) -> List[int]:
 def test_records_are_passed_on_without_a_copy() -> None:
     put = tensor_buffer.tensor_buffer_put([tf.random.normal([1000, 1000])], shared_name="first")
     first = tensor_buffer.tensor_buffer_take([tf.float32], shared_name="first", name="first")
-    move = tensor_buffer.tensor_buffer_put(first.record, first.ticket, shared_name="second")
+    move = tensor_buffer.tensor_buffer_put(first, shared_name="second")
     second = tensor_buffer.tensor_buffer_take([tf.float32], shared_name="second", name="second")
     trace = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
     moved, taken = tf.RunMetadata(), tf.RunMetadata()
     with tf.Session() as session:
         session.run(put)
         session.run(move, options=trace, run_metadata=moved)
-        session.run(second.record[0].op, options=trace, run_metadata=taken)
+        session.run(second[0].op, options=trace, run_metadata=taken)
     address = addresses(moved, "first")[0]
     assert address != 0
     assert addresses(taken, "second")[0] == address
@@ -289,7 +289,7 @@ def test_capacities_of_one_buffer_must_agree() -> None:
 def test_types_of_one_buffer_must_agree() -> None:
     put = tensor_buffer.tensor_buffer_put([tf.constant(1)], shared_name="b")
     taken = tensor_buffer.tensor_buffer_take([tf.float32, tf.int32], shared_name="b", name="take")
-    message = refused(taken.record, put)
+    message = refused(taken, put)
     assert "take: dtypes are [float, int32], but buffer 'b' holds records of [int32]" in message
 
 
@@ -304,27 +304,23 @@ def test_cancel_needs_an_error_code(code: int) -> None:
     assert "cancel: code is {}".format(code) in refused(cancel)
 
 
-def test_a_put_has_one_ticket_at_most() -> None:
-    ticket = tensor_buffer.tensor_buffer_take([tf.int32], shared_name="a").ticket
-    put = load_library().tensor_buffer_put(
-        record=[1], ticket=[ticket, ticket], shared_name="b", name="put"
+def test_a_put_has_one_place_at_most() -> None:
+    put = load_library().tensor_buffer_put(record=[1], place=[0, 1], shared_name="b", name="put")
+    assert "put: num_places is 2" in refused(put)
+
+
+def test_a_cancel_has_no_place() -> None:
+    cancel = load_library().tensor_buffer_cancel(
+        code=[], message=[], first_place=[1], shared_name="b", name="cancel"
     )
-    assert "put: num_tickets is 2" in refused(put)
+    assert "cancel: num_places is 1" in refused(cancel)
 
 
 def test_a_resume_has_no_status() -> None:
     resume = load_library().tensor_buffer_cancel(
-        code=[1], message=["m"], is_cancelled=False, shared_name="b", name="resume"
+        code=[1], message=["m"], first_place=[], is_cancelled=False, shared_name="b", name="resume"
     )
     assert "resume: num_status is 1" in refused(resume)
-
-
-def test_a_ticket_must_be_a_ticket() -> None:
-    variant = tf.raw_ops.EmptyTensorList(
-        element_shape=tf.constant(-1), max_num_elements=1, element_dtype=tf.int32
-    )
-    put = tensor_buffer.tensor_buffer_put([tf.constant(1)], variant, shared_name="b", name="put")
-    assert "put: ticket is" in refused(put)
 
 
 @pytest.mark.parametrize(
@@ -343,8 +339,32 @@ def test_bad_attributes_are_refused_when_the_graph_is_built(
         tensor_buffer.tensor_buffer_take([tf.int32], shared_name="b", **arguments)
 
 
-def test_a_ticket_must_be_a_scalar() -> None:
+def test_a_place_must_be_a_scalar() -> None:
+    places = tf.placeholder(tf.int64, [2])
     with pytest.raises(ValueError, match="rank 0"):
-        tensor_buffer.tensor_buffer_put(
-            [tf.constant(1)], tf.placeholder(tf.variant, [2]), shared_name="b"
-        )
+        tensor_buffer.tensor_buffer_put([tf.constant(1)], places, shared_name="b")
+    for op in (tensor_buffer.tensor_buffer_turn, tensor_buffer.tensor_buffer_turn_end):
+        with pytest.raises(ValueError, match="rank 0"):
+            op(places, shared_name="b")
+
+
+@pytest.mark.parametrize("code", [17, -1])
+def test_a_status_needs_a_code_of_tensorflow(code: int) -> None:
+    buffer = BufferOps()
+    with tf.Session() as session:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="code is {}".format(code)):
+            buffer.put_error(session, code, "torn")
+
+
+def test_an_error_in_place_of_a_record_is_told_once() -> None:
+    buffer = BufferOps("input", shared_capacity=3)
+    with tf.Session() as session:
+        buffer.put_number(session, 0)
+        buffer.put_error(session, tf.errors.DATA_LOSS, "row 17 is torn: ü")
+        buffer.put_number(session, 2)
+        assert session.run(buffer.taken) == 0
+        with pytest.raises(tf.errors.DataLossError, match="row 17 is torn: ü"):
+            session.run(buffer.taken)
+        assert session.run(buffer.taken) == 2
+        metrics = buffer.metrics(session)
+        assert (metrics["errors"], metrics["put_count"], metrics["take_count"]) == (1, 3, 3)

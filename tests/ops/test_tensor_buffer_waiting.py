@@ -35,7 +35,7 @@ def test_a_take_without_a_runner_fails_and_names_the_hook() -> None:
     )
     with tf.Session() as session:
         with pytest.raises(tf.errors.FailedPreconditionError) as raised:
-            session.run(taken.record)
+            session.run(taken)
     message = raised.value.message
     assert "take: waited 50 ms for buffer 'input'" in message
     assert "add graph_opt.make_prefetch_hook() to the session's hooks" in message
@@ -96,7 +96,7 @@ def test_waiting_holds_no_thread() -> None:
     waiting = 64
     buffer = BufferOps()
     takes = [
-        tensor_buffer.tensor_buffer_take([tf.int64], [[]], **buffer.names).record[0]
+        tensor_buffer.tensor_buffer_take([tf.int64], [[]], **buffer.names)[0]
         for _ in range(waiting)
     ]
     product = tf.reduce_sum(tf.matmul(tf.ones([20, 20]), tf.ones([20, 20])))

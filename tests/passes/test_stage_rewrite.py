@@ -1,4 +1,4 @@
-"""The rewritten graph in a stock session: guarded fetches, control edges, devices, tickets."""
+"""The rewritten graph in a stock session: guarded fetches, control edges, devices, turns."""
 
 from __future__ import annotations
 
@@ -67,16 +67,26 @@ def test_clones_keep_device_and_colocation() -> None:
         assert _node(result, "async_embedding/" + op).device == "/job:worker/task:1/device:CPU:0"
 
 
-def test_the_ticket_of_the_batch_goes_into_the_put() -> None:
+@pytest.mark.parametrize("unordered", [False, True])
+def test_several_threads_take_batches_in_turn(unordered: bool) -> None:
     inputs = staged(models.features())
     rows = tf.nn.embedding_lookup(models.table(), inputs["other"])
     models.train([rows], inputs)
-    result = models.optimized(infer_io_stage=False)
+    result = models.optimized(infer_io_stage=False, threads_num=3, unordered=unordered)
     put = _node(result, "async_embedding/TensorBufferPut")
-    source, _, index = put.input[len(put.attr["dtypes"].list.type)].rpartition(":")
-    assert put.attr["num_tickets"].i == 1
-    assert _node(result, source).op == "TensorBufferTake"
-    assert int(index) == len(_node(result, source).attr["dtypes"].list.type)
+    take = next(
+        node for node in result.graph_def.node
+        if node.op == "TensorBufferTake" and node.name.startswith("async_embedding/staged")
+    )  # fmt: skip
+    rest = list(put.input[len(put.attr["dtypes"].list.type) :])
+    if unordered:
+        assert put.attr["num_places"].i == 0 and not rest and not take.input
+        return
+    assert put.attr["num_places"].i == 1
+    assert rest == ["async_embedding/place", "^async_embedding/TensorBufferTurnEnd"]
+    assert list(take.input) == ["^async_embedding/TensorBufferTurn"]
+    turn_end = _node(result, "async_embedding/TensorBufferTurnEnd")
+    assert list(turn_end.input) == ["async_embedding/place", "^" + take.name]
 
 
 def test_options_reach_the_buffer_and_the_threads() -> None:
@@ -86,7 +96,6 @@ def test_options_reach_the_buffer_and_the_threads() -> None:
     assert put.attr["_stage_threads"].i == 3
     for node in (put, _node(result, "async_embedding/TensorBufferTake")):
         assert node.attr["shared_capacity"].i == 5
-        assert node.attr["unordered"].b
         assert node.attr["timeout_millis"].i == 700
 
 

@@ -49,18 +49,31 @@ def test_the_threads_end_with_the_input() -> None:
 
 
 @pytest.mark.parametrize("num_threads", [1, 4])
-def test_an_error_mid_epoch_surfaces_with_type_message_and_node(num_threads: int) -> None:
+def test_an_error_mid_epoch_surfaces_once_with_type_message_and_node(num_threads: int) -> None:
     taken = two_stages(failing_at(100, 20), num_threads)
     with tf.Session() as session, prefetching(session) as hook:
+        assert [session.run(taken) for _ in range(20)] == list(range(20))
         with pytest.raises(tf.errors.InvalidArgumentError) as raised:
-            for _ in range(100):
-                session.run(taken)
-        assert "row is torn" in str(raised.value)
-        assert "{{node parse}}" in raised.value.message
-        with pytest.raises(tf.errors.InvalidArgumentError, match="row is torn"):
             session.run(taken)
+        assert "row is torn" in str(raised.value)
+        assert "{{node parse}}" in raised.value.message and raised.value.op.name == "parse"
+        assert drain(session, taken) == list(range(21, 100))
+        metrics = runner_of(hook).metrics()
+        assert [metrics[name]["errors"] for name in ("io", "lookup")] == [1, 1]
+
+
+def test_a_thread_that_is_told_to_exit_ends_the_stage() -> None:
+    fed = tf.placeholder(tf.int64, [])
+
+    def leave() -> int:
+        raise SystemExit("enough")
+
+    taken = staged(staged(fed, {fed: leave}), name="last")
+    with tf.Session() as session, prefetching(session):
+        for _ in range(2):
+            with pytest.raises(tf.errors.UnknownError, match="SystemExit: enough"):
+                session.run(taken)
         wait_until(lambda: prefetch_threads() == [], "end of threads")
-        assert runner_of(hook).metrics()["lookup"]["size"] == 0
 
 
 def test_ignored_errors_skip_the_batch_and_are_counted() -> None:
@@ -99,9 +112,11 @@ def test_ignoring_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(crew, "IGNORED_IN_A_ROW_LIMIT", 5)
     source = tf.string_to_number(tf.constant("torn"))
     taken = staged(source, ignored_exception_types=tf.errors.InvalidArgumentError, name="io")
+    message = "'io' ignored 5 batches in a row"
     with tf.Session() as session, prefetching(session):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="'io' ignored 5 batches in a row"):
-            session.run(taken)
+        for _ in range(3):
+            with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+                session.run(taken)
 
 
 @pytest.mark.parametrize("capacity", [1, 1000000])

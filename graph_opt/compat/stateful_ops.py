@@ -1,0 +1,95 @@
+"""TensorFlow's stateful ops by what their state is, and which of them use it up."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, List, Mapping, Set
+
+from graph_opt.compat.op_definitions import is_stateful
+
+VARIABLES = frozenset(["VariableV2", "Variable", "VarHandleOp", "TemporaryVariable"])
+PLACEHOLDERS = frozenset(["Placeholder", "PlaceholderV2", "PlaceholderWithDefault"])
+# Handles of state: whoever has one works on the same object.
+HANDLES = frozenset(
+    [
+        "HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2",
+        "MutableHashTableOfTensors", "MutableHashTableOfTensorsV2", "MutableDenseHashTable",
+        "MutableDenseHashTableV2", "AnonymousHashTable", "Iterator", "IteratorV2",
+        "OneShotIterator", "AnonymousIteratorV3", "FIFOQueue", "FIFOQueueV2",
+        "RandomShuffleQueue", "RandomShuffleQueueV2", "PaddingFIFOQueue", "PaddingFIFOQueueV2",
+        "PriorityQueueV2",
+    ]
+)  # fmt: skip
+READS = frozenset(
+    [
+        "ResourceGather", "ResourceGatherNd", "ReadVariableOp", "LookupTableFind",
+        "LookupTableFindV2", "LookupTableSize", "LookupTableSizeV2", "VariableShape",
+        "IsVariableInitialized", "VarIsInitializedOp", "ResourceGroupEmbeddingLookup",
+        "ResourceGroupEmbeddingGather",
+    ]
+)  # fmt: skip
+# What they do, they do outside the graph, once for each batch.
+ONCE_A_BATCH = frozenset(["Assert", "Print", "PrintV2", "PyFunc", "EagerPyFunc"])
+RANDOM = frozenset(
+    [
+        "RandomUniform", "RandomUniformInt", "RandomStandardNormal", "RandomShuffle",
+        "TruncatedNormal", "Multinomial", "ParameterizedTruncatedNormal", "RandomGamma",
+        "RandomPoisson", "RandomPoissonV2",
+    ]
+)  # fmt: skip
+FUNCTION_CALLS = frozenset(
+    [
+        "If", "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCase",
+        "PartitionedCall", "StatefulPartitionedCall", "For", "RemoteCall",
+    ]
+)  # fmt: skip
+# Made anew in each step, by tf.map_fn and loops: no step sees another's.
+_OF_ONE_STEP = frozenset(
+    ["TensorArray", "TensorArrayV2", "TensorArrayV3", "TensorArrayGradV3", "Stack", "StackV2"]
+)
+_HARMLESS = VARIABLES | PLACEHOLDERS | HANDLES | READS | ONCE_A_BATCH | _OF_ONE_STEP
+
+
+def may_draw(op: str) -> bool:
+    """Whether nodes of this op may yield something else each time; `draws` looks at a node."""
+    return op not in _HARMLESS and (op in FUNCTION_CALLS or is_stateful(op))
+
+
+def draws(node: Any, functions: Mapping[str, Any]) -> bool:
+    """Whether what a node yields depends on how often it ran: iterators, queues, seeded randomness.
+
+    Random numbers without a seed are another each time anyway, and a `py_func` works, as a rule, on
+    what something else drew: both do not count.
+
+    Args:
+      node: A NodeDef.
+      functions: The graph's FunctionDefs by name, for nodes that call functions.
+    """
+    pending: List[Any] = [node]
+    seen: Set[str] = set()
+    while pending:
+        each = pending.pop()
+        if each.op in FUNCTION_CALLS:
+            called = [name for name in called_functions([each]) if name not in seen]
+            seen.update(called)
+            for name in called:
+                pending.extend(functions[name].node_def if name in functions else ())
+        elif each.op in RANDOM:
+            if each.attr["seed"].i or each.attr["seed2"].i:
+                return True
+        elif may_draw(each.op):
+            return True
+    return False
+
+
+def called_functions(nodes: Iterable[Any]) -> List[str]:
+    """Names of the functions in the attributes of NodeDefs."""
+    names: List[str] = []
+    for node in nodes:
+        for key in node.attr:
+            value = node.attr[key]
+            kind = value.WhichOneof("value")
+            if kind == "func":
+                names.append(value.func.name)
+            if kind == "list":
+                names.extend(function.name for function in value.list.func)
+    return names

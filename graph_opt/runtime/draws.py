@@ -1,0 +1,111 @@
+"""What the steps of a stage draw from, and how its threads take turns at it.
+
+    step 0   Turn [get_next] TurnEnd  [parse ........] [put in place 0]
+    step 1   Turn waits .....[get_next] TurnEnd  [parse ........] [put in place 1]
+
+A step whose kernels all run in one thread runs them in any order that the edges allow: what reads a
+source waits for the end of the turn, or all of the step might run before it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Sequence, Set
+
+from graph_opt.compat import live_graph, stateful_ops
+from graph_opt.ops import stage_nodes
+
+_TAKE = "TensorBufferTake"
+_PYTHON_OPS = ("PyFunc", "EagerPyFunc")
+
+
+def takes_upstream(tensors: Sequence[Any]) -> List[Any]:
+    """The takes that these tensors depend on, without those behind another take, by name."""
+    takes = [each for each in _operations_behind(tensors, ()) if each.type == _TAKE]
+    return sorted(takes, key=_name)
+
+
+def sources_upstream(tensors: Sequence[Any], fed: Sequence[str] = ()) -> List[Any]:
+    """Operations that give these tensors another value at each step, by name.
+
+    Takes from the stages before, iterators, queues, seeded random numbers; and a `py_func` behind
+    none of them, which makes batches by itself.
+
+    Args:
+      tensors: What a step computes.
+      fed: Names of the tensors that each step feeds: nothing before them runs.
+    """
+    operations = _operations_behind(tensors, fed)
+    functions: Dict[str, Any] = {}
+    if any(each.type in stateful_ops.FUNCTION_CALLS for each in operations):
+        functions = live_graph.functions_of(tensors[0].graph)
+    sources = {
+        each
+        for each in operations
+        if stateful_ops.may_draw(each.type) and stateful_ops.draws(each.node_def, functions)
+    }
+    given = sources | {each for each in operations if _is_fed(each, fed)}
+    for each in operations:
+        if each.type in _PYTHON_OPS and given.isdisjoint(_operations_behind(each.outputs, fed)):
+            sources.add(each)
+    return sorted(sources, key=_name)
+
+
+def take_turns(
+    buffer: stage_nodes.BufferFacts, device: str, tensors: Sequence[Any], sources: Sequence[Any]
+) -> Any:
+    """Lets the steps of a stage run `sources` one at a time, in the order of their places.
+
+    Args:
+      buffer: What the stage fills; its nodes stand under the buffer's name, and those that steer it
+        are in the graph.
+      device: Where the buffer lives.
+      tensors: What a step computes.
+      sources: What they are drawn from, at least one operation; none inside a `tf.cond` or
+        `tf.while_loop`: what waits for a branch that is not taken never runs.
+
+    Returns:
+      The operation that the put must wait for.
+    """
+    graph = tensors[0].graph
+    nodes = stage_nodes.turn_nodes(buffer.shared_name, buffer, device)
+    turn, turn_end = live_graph.add_nodes(graph, nodes)
+    for source in sources:
+        live_graph.add_control_inputs(graph, source.name, [turn.name])
+    live_graph.add_control_inputs(graph, turn_end.name, [source.name for source in sources])
+    for reader in _readers(tensors, sources):
+        live_graph.add_control_inputs(graph, reader.name, [turn_end.name])
+    return turn_end
+
+
+def _readers(tensors: Sequence[Any], sources: Sequence[Any]) -> List[Any]:
+    """What reads a source and is read by none: it has time until all of them are drawn."""
+    drawn_from = _operations_behind([output for each in sources for output in each.outputs], ())
+    readers = {user for each in sources for output in each.outputs for user in output.consumers()}
+    of_step = _operations_behind(tensors, ())
+    return sorted((readers & of_step) - drawn_from, key=_name)
+
+
+def _operations_behind(tensors: Sequence[Any], fed: Sequence[str]) -> Set[Any]:
+    """All that a step runs to compute the tensors."""
+    seen: Set[Any] = set()
+    waiting = [tensor.op for tensor in tensors]
+    while waiting:
+        operation = waiting.pop()
+        if operation in seen:
+            continue
+        seen.add(operation)
+        if operation.type == _TAKE or _is_fed(operation, fed):
+            continue
+        waiting.extend(tensor.op for tensor in operation.inputs)
+        waiting.extend(operation.control_inputs)
+    return seen
+
+
+def _is_fed(operation: Any, fed: Sequence[str]) -> bool:
+    """Whether all that the operation yields is fed."""
+    names = [output.name for output in operation.outputs]
+    return bool(names) and all(name in fed for name in names)
+
+
+def _name(operation: Any) -> str:
+    return str(operation.name)

@@ -1,0 +1,50 @@
+"""The message of an error as a session without prefetching would give it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from graph_opt.runtime.stages import stages_of
+
+_KIND_PREFETCH = "prefetch"
+# TensorFlow names each op that an error came through: [[{{node first}}]] [[second]] [[third]].
+_THROUGH_A_TAKE = re.compile(r"\n\s*\[\[[^\]{}]*TensorBufferTake[^\]{}]*\]\]")
+# A gRPC session puts the task of the op that failed in front, and that of the take before it.
+_FROM_TAKES_TASK = re.compile(r"^From /job:[^\n]*:\n(?=From /job:)")
+
+
+def without_takes(message: str) -> str:
+    """The message without the takes that the error came through."""
+    if "TensorBufferTake" not in message:
+        return message
+    return _FROM_TAKES_TASK.sub("", _THROUGH_A_TAKE.sub("", message))
+
+
+def as_in_graph(message: str, graph: Any) -> str:
+    """The message with the user's nodes in place of their clones in a prefetch region.
+
+    Args:
+      message: As a step of a stage gave it.
+      graph: The graph of the session.
+    """
+    message = without_takes(message)
+    for stage in stages_of(graph):
+        if stage.kind == _KIND_PREFETCH:
+            message = _with_originals(message, stage.name, graph)
+    return message
+
+
+def _with_originals(message: str, scope: str, graph: Any) -> str:
+    def original(match: Any) -> str:
+        return str(match.group(1) if _has_operation(graph, match.group(1)) else match.group(0))
+
+    return re.sub(r"(?<![\w./-])" + re.escape(scope) + r"/([\w.\\/>-]*\w)", original, message)
+
+
+def _has_operation(graph: Any, name: str) -> bool:
+    try:
+        graph.get_operation_by_name(name)
+    except KeyError:
+        return False
+    return True

@@ -1,0 +1,239 @@
+"""Errors of single batches: raised once, in their place, as a stock session would raise them."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, FrozenSet, List
+
+import numpy as np
+import pytest
+
+import graph_opt
+from graph_opt.compat import tf
+from tests.session.bad_batches import (
+    BATCHES,
+    STEPS,
+    Failure,
+    kinds,
+    model_of,
+    outcome_of_step,
+    train,
+)
+from tests.session.small_model import async_config, run_to_end
+
+NONE: FrozenSet[int] = frozenset()
+
+
+@pytest.fixture(autouse=True)
+def no_threads_left(threads_left_behind: Callable[[], List[str]]) -> Callable[[], List[str]]:
+    return threads_left_behind
+
+
+def both_flags(threads: int = 1, capacity: int = 2) -> Any:
+    config = async_config(threads, capacity)
+    config.graph_options.optimizer_options.do_group_embedding = True
+    return config
+
+
+def in_session(open_session: Callable[[], Any], where: str, bad: FrozenSet[int]) -> Any:
+    """The training loop in a graph of its own, in the session that `open_session` opens."""
+    with tf.Graph().as_default():
+        model = model_of(where, bad)
+        with open_session() as session:
+            return train(session, model)
+
+
+@pytest.mark.parametrize("where", ["dataset", "graph", "py_func", "lookup"])
+@pytest.mark.parametrize("threads", [1, 4])
+def test_every_error_comes_once_and_in_its_place(where: str, threads: int) -> None:
+    bad = frozenset([0, 3, 4, BATCHES - 1])
+    expected: Any = None
+    for config in (None, async_config(threads), both_flags(threads)):
+        opened = tf.Session if config is None else graph_opt.Session
+        found = in_session(lambda: opened(config=config), where, bad)  # noqa: B023
+        if config is None:
+            expected = found
+            assert kinds(found[0]).count("ok") == found[1] == BATCHES - len(bad)
+            continue
+        assert kinds(found[0]) == kinds(expected[0])
+        assert found[1] == expected[1]
+        for ours, stock in zip(found[0], expected[0]):
+            if not isinstance(stock, Failure):
+                assert np.isclose(ours, stock, rtol=1e-6)
+            elif stock.kind == "OutOfRangeError":
+                assert "no elements left" in ours.text
+            elif where == "lookup" and config.graph_options.optimizer_options.do_group_embedding:
+                assert "id -5 in row 1" in ours.text and "'users'" in ours.text
+            else:
+                assert ours == stock
+
+
+def test_when_every_batch_is_bad_no_thread_runs_ahead_of_the_buffer() -> None:
+    every = frozenset(range(BATCHES))
+    expected = in_session(tf.Session, "graph", every)
+    config = async_config(capacity=2)
+    model = model_of("graph", every)
+    with graph_opt.Session(config=config) as session:
+        session.run([tf.global_variables_initializer(), model.iterator.initializer])
+        first = outcome_of_step(lambda: session.run(model.loss))
+        assert first == expected[0][0]
+        metrics = graph_opt.metrics(session)
+        assert metrics["async_embedding"]["errors"] <= 1 + 2
+        rest = [outcome_of_step(lambda: session.run(model.loss)) for _ in range(STEPS - 1)]
+        assert kinds([first] + rest) == kinds(expected[0])
+        assert graph_opt.metrics(session)["async_embedding"]["errors"] == BATCHES
+
+
+def test_the_initializer_starts_over_after_an_error() -> None:
+    model = model_of("graph", frozenset([2]))
+    with graph_opt.Session(config=async_config(threads=2)) as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(3):
+            session.run(model.iterator.initializer)
+            steps = [outcome_of_step(lambda: session.run(model.loss)) for _ in range(4)]
+            assert kinds(steps) == ["ok", "ok", "InvalidArgumentError", "ok"]
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_unordered_stages_tell_each_error_once(threads: int) -> None:
+    config = async_config(threads)
+    config.graph_options.optimizer_options.async_embedding_options.unordered = True
+    outcomes, step = in_session(
+        lambda: graph_opt.Session(config=config), "graph", frozenset([1, 5, 6])
+    )
+    assert kinds(outcomes).count("InvalidArgumentError") == 3
+    assert kinds(outcomes).count("ok") == step == BATCHES - 3
+
+
+def monitored(open_session: Callable[..., Any], config: Any, bad: FrozenSet[int]) -> Any:
+    with tf.Graph().as_default():
+        model = model_of("graph", bad)
+        scaffold = tf.train.Scaffold(
+            local_init_op=tf.group(tf.local_variables_initializer(), model.iterator.initializer)
+        )
+        outcomes: List[Any] = []
+        with open_session(scaffold=scaffold, config=config) as session:
+            while not session.should_stop() and len(outcomes) < STEPS:
+                step = outcome_of_step(lambda: session.run([model.loss, model.train_op])[0])
+                outcomes.append(step)
+        return outcomes
+
+
+def test_a_monitored_session_goes_on_after_an_error() -> None:
+    bad = frozenset([0, 3, 4])
+    stock = monitored(tf.train.MonitoredTrainingSession, None, bad)
+    ours = monitored(graph_opt.train.MonitoredTrainingSession, async_config(threads=2), bad)
+    assert kinds(ours) == kinds(stock)
+    assert [each for each in ours if isinstance(each, Failure)][:3] == [
+        each for each in stock if isinstance(each, Failure)
+    ][:3]
+
+
+class FailsOnce:
+    """Raises an AbortedError in one call, as a lost server would."""
+
+    def __init__(self, at: int) -> None:
+        self._calls = 0
+        self._at = at
+
+    def __call__(self) -> int:
+        self._calls += 1
+        if self._calls == self._at:
+            raise tf.errors.AbortedError(None, None, "the server is gone")
+        return self._calls
+
+
+def test_a_lost_server_makes_a_monitored_session_recover() -> None:
+    number = tf.placeholder(tf.int64, [])
+    taken = graph_opt.staged(number, feed_dict={number: FailsOnce(at=4)})
+    step = tf.assign_add(tf.train.get_or_create_global_step(), 1)
+    created: List[Any] = []
+
+    class Count(tf.train.SessionRunHook):
+        def after_create_session(self, session: Any, coord: Any) -> None:
+            created.append(session)
+
+    with graph_opt.train.MonitoredTrainingSession(hooks=[Count()]) as session:
+        taken_numbers = [int(session.run([taken, step])[0]) for _ in range(5)]
+    assert len(created) == 2
+    assert taken_numbers[:3] == [1, 2, 3] and taken_numbers[3] > 4
+
+
+def test_an_error_of_a_feed_takes_the_place_of_its_batch() -> None:
+    number = tf.placeholder(tf.int64, [])
+    calls = iter(range(1, 100))
+
+    def draw() -> Any:
+        call = next(calls)
+        if call == 3:
+            raise KeyError("row 3")
+        return call if call != 5 else "five"
+
+    taken = graph_opt.staged(number + 0, feed_dict={number: draw}, num_threads=4, capacity=3)
+    with graph_opt.Session() as session:
+        steps = [outcome_of_step(lambda: int(session.run(taken))) for _ in range(7)]
+    assert [each for each in steps if not isinstance(each, Failure)] == [1, 2, 4, 6, 7]
+    assert steps[2].kind == "UnknownError" and "KeyError: 'row 3'" in steps[2].text
+    assert steps[4].kind == "InvalidArgumentError" and "cannot be fed a str" in steps[4].text
+
+
+def test_a_generator_that_raises_is_at_its_end() -> None:
+    def numbers() -> Any:
+        yield from (1, 2)
+        raise ValueError("torn")
+
+    number = tf.placeholder(tf.int64, [])
+    taken = graph_opt.staged(number, feed_dict={number: numbers()}, capacity=5)
+    with graph_opt.Session() as session:
+        steps = [outcome_of_step(lambda: int(session.run(taken))) for _ in range(4)]
+    assert steps[:2] == [1, 2]
+    assert kinds(steps[2:]) == ["UnknownError", "OutOfRangeError"]
+
+
+def test_a_failed_queue_runner_ends_the_input_as_in_stock() -> None:
+    def run(open_session: Callable[..., Any], config: Any) -> List[str]:
+        with tf.Graph().as_default():
+            lines = tf.constant(["0", "1", "2", "torn", "4"])
+            line = tf.train.string_input_producer(lines, num_epochs=1, shuffle=False).dequeue()
+            parsed = tf.string_to_number(line, tf.int64)
+            queue = tf.FIFOQueue(10, tf.int64, [])
+            runner = tf.train.QueueRunner(queue, [queue.enqueue(parsed)])
+            tf.train.add_queue_runner(runner)
+            table = tf.get_variable("table", [9, 2])
+            row = queue.dequeue_many(1)
+            loss = tf.reduce_sum(tf.nn.embedding_lookup(table, row))
+            train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+            coordinator = tf.train.Coordinator()
+            with open_session(config=config) as session:
+                session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+                threads = tf.train.start_queue_runners(session, coordinator)
+                steps = [
+                    outcome_of_step(lambda: session.run([row, train_op])[0][0]) for _ in "12345"
+                ]
+                with pytest.raises(tf.errors.InvalidArgumentError, match="torn"):
+                    coordinator.join(threads)
+            return [each.kind if isinstance(each, Failure) else str(each) for each in steps]
+
+    assert run(graph_opt.Session, async_config()) == run(tf.Session, None)
+
+
+def test_the_sessions_own_limit_of_a_step_is_no_limit_for_the_threads() -> None:
+    model = model_of("dataset", NONE)
+    config = async_config()
+    config.operation_timeout_in_ms = 300
+    with graph_opt.Session(config=config) as session:
+        session.run([tf.global_variables_initializer(), model.iterator.initializer])
+        session.run(model.loss)
+        hold = tf.FIFOQueue(1, tf.int64).dequeue()
+        with pytest.raises(tf.errors.DeadlineExceededError):
+            session.run(hold)  # meanwhile a thread waits for room, longer than the limit
+        assert len(run_to_end(session, model.loss)) == BATCHES - 1
+
+
+def test_closing_the_session_ends_it_as_in_stock() -> None:
+    model = model_of("graph", frozenset([0]))
+    session = graph_opt.Session(config=async_config())
+    session.run([tf.global_variables_initializer(), model.iterator.initializer])
+    assert kinds([outcome_of_step(lambda: session.run(model.loss))]) == ["InvalidArgumentError"]
+    session.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        session.run(model.loss)
