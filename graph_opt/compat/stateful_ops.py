@@ -42,16 +42,16 @@ FUNCTION_CALLS = frozenset(
         "PartitionedCall", "StatefulPartitionedCall", "For", "RemoteCall",
     ]
 )  # fmt: skip
-# Made anew in each step, by tf.map_fn and loops: no step sees another's.
-_OF_ONE_STEP = frozenset(
-    ["TensorArray", "TensorArrayV2", "TensorArrayV3", "TensorArrayGradV3", "Stack", "StackV2"]
-)
-_HARMLESS = VARIABLES | PLACEHOLDERS | HANDLES | READS | ONCE_A_BATCH | _OF_ONE_STEP
+# What map_fn and loops make anew in each step: no step sees another's.
+_OF_ONE_STEP = ("TensorArray", "Stack")
+_HARMLESS = VARIABLES | PLACEHOLDERS | HANDLES | READS | ONCE_A_BATCH
 
 
 def may_draw(op: str) -> bool:
     """Whether nodes of this op may yield something else each time; `draws` looks at a node."""
-    return op not in _HARMLESS and (op in FUNCTION_CALLS or is_stateful(op))
+    if op in _HARMLESS or op.startswith(_OF_ONE_STEP):
+        return False
+    return op in FUNCTION_CALLS or is_stateful(op)
 
 
 def draws(node: Any, functions: Mapping[str, Any]) -> bool:

@@ -124,7 +124,7 @@ def graphs(session: Any, model: ServedModel, folder: Path, step: int) -> Iterato
 
 def staged_model() -> ServedModel:
     features = tf.data.make_one_shot_iterator(batches()).get_next()
-    return served_model(graph_opt.staged(features, capacity=2))
+    return served_model(graph_opt.staged(features, capacity=2, num_threads=2))
 
 
 SCRIPTS: Dict[str, Callable[[Path], Iterator[Expected]]] = {
