@@ -10,9 +10,9 @@ import re
 from typing import AbstractSet, Dict, List, Sequence
 
 from graph_opt.compat.op_definitions import is_stateful
+from graph_opt.compat.stateful_ops import HANDLES, PLACEHOLDERS, RANDOM, READS, VARIABLES
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes.movable import HANDLES, PLACEHOLDERS, RANDOM, READS, VARIABLES
 from graph_opt.rules.lookup import MARKED, Lookup
 from graph_opt.rules.lookups.marked import MARK
 

@@ -166,7 +166,7 @@ class StageSteps:
                 drawn = reader.draw()
             values = reader.convert(drawn)
             if put.ordered:
-                values.append(np.int64(last.place))
+                values.append(np.array(last.place, np.int64))
             run_put(*values, **metadata)
 
         return feed_and_put

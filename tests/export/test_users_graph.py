@@ -200,7 +200,6 @@ def test_a_stage_of_the_script_is_put_back_in_an_imported_graph(tmp_path: Path) 
     assert sorted(user for batch in users for user in batch) == list(range(32))
     # Sources of an imported graph take no turns: one thread keeps their order.
     assert {put.get_attr("_stage_threads") for put in puts} == {1}
-    assert {put.get_attr("shared_capacity") for put in puts} >= {3}
     assert {put.get_attr("shared_capacity") for put in puts} == {2, 3}
     np.testing.assert_allclose(scores, stock_scores(4), rtol=1e-5)
 
