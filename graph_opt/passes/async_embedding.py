@@ -32,7 +32,8 @@ from graph_opt.reporting.outcomes import (
 )
 from graph_opt.reporting.report import Report
 from graph_opt.rules import find_lookups
-from graph_opt.rules.lookup import GROUP_EMBEDDING_LOOKUP_SPARSE, Lookup
+from graph_opt.rules.lookup import COLUMNS, GROUP_EMBEDDING_LOOKUP_SPARSE, Lookup
+from graph_opt.rules.lookups.indicator import find_indicators
 
 _STAGE_NAME = "async_embedding"
 
@@ -68,6 +69,7 @@ class _Planner:
         self._options = options
         self._fetched = frozenset(TensorRef.parse(name) for name in fetched)
         self._search = find_lookups(view)
+        self._columns = find_indicators(view)
         self._flow: BatchFlow = batch_flow(view)
         self._exposed: List[ExposedRead] = exposed_reads(view)
         self._unused: UnusedGradients = unused_gradients(view)
@@ -88,12 +90,12 @@ class _Planner:
 
     def plan(self) -> Rewrite:
         """The rewrite that splits the graph."""
-        search = self._search
+        everything = [*self._search.lookups, *self._columns]
         movability = Movability(self._view, self._options.threads_num)
-        unused = unused_lookups(self._view, search.lookups, self._fetched)
+        unused = unused_lookups(self._view, everything, self._fetched)
         used: List[Lookup] = []
         left: List[Lookup] = []
-        for lookup in search.lookups:
+        for lookup in everything:
             (left if str(lookup.output) in unused else used).append(lookup)
         finder = RegionFinder(
             self._view, self._flow, used, movability, self._options.infer_io_stage
@@ -119,13 +121,15 @@ class _Planner:
     def report(self, before: Report, packed: Tuple[PackedTransfer, ...] = ()) -> Report:
         """What became of each lookup."""
         lookups, refusals = self._search.lookups, self._search.refusals
+        nothing = not lookups and not self._stages
         return dataclasses.replace(
             before,
             lookups=tuple(self._outcome(lookup) for lookup in lookups),
+            columns=tuple(self._outcome(column) for column in self._columns),
             refusals=tuple(refusal.to_dict() for refusal in refusals),
             stages=tuple(self._stages),
             regions=self._regions(),
-            warnings=before.warnings + (() if lookups else (_NO_LOOKUP,)),
+            warnings=before.warnings + ((_NO_LOOKUP,) if nothing else ()),
             packed_transfers=packed,
         )
 
@@ -228,7 +232,7 @@ def _require_io_stage(
     if regions:
         return
     for lookup, refusal in refused:
-        if refusal.code == "no_io_stage":
+        if refusal.code == "no_io_stage" and lookup.api not in COLUMNS:
             raise tf.errors.InvalidArgumentError(
                 None,
                 None,

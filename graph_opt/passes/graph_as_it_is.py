@@ -14,6 +14,7 @@ from graph_opt.passes.dead_nodes import dead_nodes
 from graph_opt.passes.fetch_guard import is_guard
 from graph_opt.passes.group_nodes import FUSED
 from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_PUT, BUFFER_TAKE
+from graph_opt.passes.pass_state import PassState
 from graph_opt.reporting.outcomes import (
     FUSED_PART,
     LEFT,
@@ -52,7 +53,7 @@ def report_of_lookups(graph_def: Any, options: SessionOptions) -> Report:
     """Every lookup of a graph where no option asks for anything to be done with them."""
     started = time.perf_counter()
     load_library()
-    search = find_lookups(GraphView(graph_def))
+    search = find_lookups(PassState.of(graph_def).view)
     return Report(
         lookups=tuple(_outcome(lookup, LEFT) for lookup in search.lookups),
         refusals=tuple(refusal.to_dict() for refusal in search.refusals),

@@ -21,6 +21,7 @@ class Report:
 
     Attributes:
       lookups: Every lookup found.
+      columns: Columns without a table (indicator, bucketized) that could run ahead.
       refusals: What was left alone without being a lookup of its own (functions, loops).
       stages: The prefetch stages made.
       regions: Number of nodes in `io`, `prefetch` and `main`.
@@ -38,6 +39,7 @@ class Report:
     """
 
     lookups: Tuple[LookupOutcome, ...] = ()
+    columns: Tuple[LookupOutcome, ...] = ()
     refusals: Tuple[Dict[str, str], ...] = ()
     stages: Tuple[StageReport, ...] = ()
     regions: Dict[str, int] = dataclasses.field(default_factory=dict)

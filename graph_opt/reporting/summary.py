@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Iterable, List
 
+from graph_opt.reporting.outcomes import MOVED
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.tables import counted
 from graph_opt.reporting.user_lookups import UserLookup, refusals_by_code, user_lookups
@@ -19,6 +20,10 @@ def summary(report: Report) -> str:
       '26 of 27 lookups fused into 2 ops, 25 of 27 run ahead, 1 left as it is (shards_uneven)'
     """
     lookups = user_lookups(report)
+    if not lookups and report.stages:
+        return "{} of {} columns without a table run ahead of the step".format(
+            sum(column.outcome == MOVED for column in report.columns), len(report.columns)
+        )
     if not lookups:
         return "not optimized: {}".format(
             "; ".join(report.left_alone) or "the graph has no embedding lookup"

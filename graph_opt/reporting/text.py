@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Dict, List, Sequence
 
-from graph_opt.reporting.outcomes import FUSED_PART, NO_PART, StageReport
+from graph_opt.reporting.outcomes import FUSED_PART, MOVED, NO_PART, StageReport
 from graph_opt.reporting.remedies import REMEDIES
 from graph_opt.reporting.tables import counted, crossing_text, printable, shape_text, table
 from graph_opt.reporting.user_lookups import UserLookup, refusals_by_code, user_lookups
@@ -35,7 +35,7 @@ def report_text(report: Report, title: str) -> str:
       region    nodes
       io            2
     """
-    blocks = [title, _regions(report), _lookups(report)]
+    blocks = [title, _regions(report), _lookups(report), _columns(report)]
     blocks.extend(_stage(stage) for stage in report.stages)
     blocks.append(refusals_text(report))
     blocks.append("\n".join(_remarks(report)))
@@ -50,6 +50,9 @@ def brief_text(report: Report) -> str:
     if report.lookups or not report.fused_lookups:
         lines.append(_moved_line(report))
     lines[0] = "{}, {:.2f} s".format(lines[0], report.seconds)
+    if report.columns:
+        moved = sum(column.outcome == MOVED for column in report.columns)
+        lines.append("  {} of {} columns without a table moved".format(moved, len(report.columns)))
     for stage in report.stages:
         lines.extend(_stage_lines(stage))
     lines.extend(_transfer_lines(report))
@@ -101,6 +104,13 @@ def _lookups(report: Report) -> str:
         for row, one in zip(rows, lookups):
             row.append(", ".join(refusal["code"] for refusal in one.refusals) or "-")
     return table(header, rows)
+
+
+def _columns(report: Report) -> str:
+    if not report.columns:
+        return ""
+    rows = [[column.name, column.api, column.stage or "main"] for column in report.columns]
+    return table(["column without a table", "api", "runs in"], rows)
 
 
 def _lookup_row(lookup: UserLookup) -> List[str]:

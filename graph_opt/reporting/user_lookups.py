@@ -61,6 +61,9 @@ def refusals_by_code(report: Report) -> Dict[str, List[Tuple[str, Dict[str, str]
     for lookup in user_lookups(report):
         for refusal in lookup.refusals:
             found[refusal["code"]].extend([(lookup.name, refusal)] * lookup.count)
+    for column in report.columns:
+        if column.refusal is not None:
+            found[column.refusal["code"]].append((column.name, column.refusal))
     for refusal in report.refusals:
         found[refusal["code"]].append((refusal["node"], refusal))
     return dict(sorted(found.items(), key=lambda item: (-len(item[1]), item[0])))

@@ -20,6 +20,10 @@ GROUP_EMBEDDING_LOOKUP_SPARSE = "graph_opt.group_embedding_lookup_sparse"
 GATHER = "tf.gather"
 GATHER_ND = "tf.gather_nd"
 MARKED = "marked"
+# Columns without a table, which are no lookups.
+INDICATOR_COLUMN = "tf.feature_column.indicator_column"
+BUCKETIZED_COLUMN = "tf.feature_column.bucketized_column"
+COLUMNS = (INDICATOR_COLUMN, BUCKETIZED_COLUMN)
 
 
 @dataclasses.dataclass(frozen=True)
