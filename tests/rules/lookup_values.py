@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from graph_opt.compat import tf
+from graph_opt.compat.exported_graph import running_graph_def
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.group_embedding import GroupAttributes, GroupIds, group_embedding_lookup
@@ -20,8 +21,7 @@ Pair = Tuple[Any, Any]
 
 
 def shaped_view(graph: Optional[Any] = None) -> GraphView:
-    graph = graph or tf.get_default_graph()
-    return GraphView(graph.as_graph_def(add_shapes=True))
+    return GraphView(running_graph_def(graph, add_shapes=True))
 
 
 def all_inputs(view: GraphView) -> List[Tuple[Lookup, LookupInputs]]:

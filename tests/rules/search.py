@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, List, Optional, Tuple
 
-from graph_opt.compat import tf
+from graph_opt.compat.exported_graph import running_graph_def
 from graph_opt.graph.view import GraphView
 from graph_opt.rules import Lookup, LookupSearch, find_lookups
 from tests.rules.lookup_models import Expected
@@ -12,7 +12,7 @@ from tests.rules.lookup_models import Expected
 
 def search(graph: Optional[Any] = None) -> LookupSearch:
     """The lookups of a graph, by default the one a test is building."""
-    return find_lookups(GraphView((graph or tf.get_default_graph()).as_graph_def()))
+    return find_lookups(GraphView(running_graph_def(graph)))
 
 
 def said(lookup: Lookup) -> Expected:

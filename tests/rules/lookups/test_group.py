@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Sequence
 import pytest
 
 from graph_opt.compat import tf
+from graph_opt.compat.exported_graph import running_graph_def
 from graph_opt.embedding.group_lookup import group_embedding_lookup_sparse
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.group_embedding import (
@@ -179,7 +180,7 @@ def test_other_lookups_of_the_same_table_are_found_too() -> None:
 
 def test_dtypes_of_the_ops_are_known_once_the_library_is_loaded() -> None:
     pooled = group_embedding_lookup_sparse([table("a")], [sparse_ids("x")], "mean")[0]
-    view = GraphView(tf.get_default_graph().as_graph_def())
+    view = GraphView(running_graph_def())
     assert view.dtype(TensorRef(pooled.op.name, 0)) == tf.float32.as_datatype_enum
 
 
