@@ -49,8 +49,9 @@ def lookups_alone(training: TrainingGraph) -> Half:
     put = _prefetch_put(graph_def)
     record = list(put.input[: len(put.attr["dtypes"].list.type)])
     sources = _put_inputs_by_take(graph_def, put)
+    takes = {"^" + node.name for node in graph_def.node if node.op == TAKE}
     for node in graph_def.node:
-        node.input[:] = [sources.get(name, name) for name in node.input]
+        node.input[:] = [sources.get(name, name) for name in node.input if name not in takes]
     fetches = [_tensor_name(sources.get(name, name)) for name in record]
     return Half(_imported(graph_def), fetches, _initializers(training))
 

@@ -58,6 +58,15 @@ def fresh_graph() -> Iterator[tf.Graph]:
         yield graph
 
 
+@pytest.fixture(autouse=True)
+def same_environment() -> Iterator[None]:
+    """The environment as it was: `graph-opt run` hands its options on to processes by it."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of data sets beside the checkout; the test is skipped where there is none."""

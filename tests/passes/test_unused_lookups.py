@@ -64,9 +64,9 @@ def test_columns_of_a_scope_are_looked_up_once_a_batch() -> None:
         ops = fused_models.ran(loss.graph, [put], session)
     assert sum("GroupEmbeddingLookup" in op for op in ops) == 1
     # For each column pooled rows, the ids as they came, and ids, indices and shape for the
-    # gradient; labels; the ticket.
-    assert len(put.inputs) == 5 * COLUMNS + 2
-    assert len(report.stages[0].boundary) == len(put.inputs) - 1
+    # gradient; labels.
+    assert len(put.inputs) == 5 * COLUMNS + 1
+    assert len(report.stages[0].boundary) == len(put.inputs)
 
 
 def test_columns_of_a_scope_train_as_columns_outside() -> None:
