@@ -9,6 +9,7 @@ import random
 import shutil
 import threading
 import time
+from multiprocessing import spawn
 from pathlib import Path
 from typing import Callable, Iterator, List
 
@@ -60,11 +61,12 @@ def fresh_graph() -> Iterator[tf.Graph]:
 
 @pytest.fixture(autouse=True)
 def same_environment() -> Iterator[None]:
-    """The environment as it was: `graph-opt run` hands its options on to processes by it."""
-    before = dict(os.environ)
+    """What processes started later are told, as it was: `graph-opt run` adds its options."""
+    before, prepared = dict(os.environ), spawn.get_preparation_data
     yield
     os.environ.clear()
     os.environ.update(before)
+    spawn.get_preparation_data = prepared
 
 
 @pytest.fixture(scope="session")
