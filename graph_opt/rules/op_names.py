@@ -17,8 +17,6 @@ GATHERS_ND = frozenset(["GatherNd", "ResourceGatherNd"])
 STITCHES = frozenset(["ParallelDynamicStitch", "DynamicStitch"])
 UNIQUES = frozenset(["Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2"])
 SELECTS = frozenset(["Select", "SelectV2"])
-DIVISIONS = frozenset(["DivNoNan", "RealDiv", "Div"])
-ADDITIONS = frozenset(["Add", "AddV2"])
 
 SEGMENT_REDUCTIONS = {
     "SparseSegmentSum": "sum",

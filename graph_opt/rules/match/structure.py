@@ -10,7 +10,6 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from graph_opt.compat.op_definitions import dtype_name
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 
@@ -62,14 +61,6 @@ class Structure:
             tensor = self.inputs(tensor, *ops)[0]
         return tensor
 
-    def operation(self, tensor: TensorRef, op: str, right: int) -> TensorRef:
-        """The left operand of an operation whose right one is this constant integer."""
-        left, found = self.inputs(tensor, op)
-        number = self.integer(found)
-        need = "{} by the constant {}".format(op, right)
-        self.require(number == right, tensor, need, "a tensor" if number is None else str(number))
-        return left
-
     def require(self, holds: bool, at: TensorRef, need: str, saw: Optional[str] = None) -> None:
         """Refuses unless `holds`.
 
@@ -105,14 +96,6 @@ class Structure:
             found = 0 if value is None else value.i
             need = "{} {}".format(key, number)
             self.require(found == number, TensorRef(name, 0), need, str(found))
-
-    def require_cast(self, tensor: TensorRef, source: int, target: int) -> TensorRef:
-        """What a Cast between these types (DataType numbers) reads; refuses anything else."""
-        origin = self.inputs(tensor, "Cast")[0]
-        types = (self.view.dtype(origin), self.view.dtype(tensor))
-        need = "a Cast of {} to {}".format(dtype_name(source), dtype_name(target))
-        self.require(types == (source, target), tensor, need, "another Cast")
-        return origin
 
     def integer(self, tensor: TensorRef) -> Optional[int]:
         """Value of an expression of constant integers of one element each, or None."""
