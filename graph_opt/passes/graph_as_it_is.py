@@ -9,12 +9,12 @@ from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Set, Tuple
 from graph_opt.config.options import SessionOptions
 from graph_opt.graph.view import GraphView
 from graph_opt.ops.library import load_library
-from graph_opt.passes.async_embedding import boundary_tensor, lookup_count
 from graph_opt.passes.dead_nodes import dead_nodes
-from graph_opt.passes.fetch_guard import is_guard
-from graph_opt.passes.group_nodes import FUSED
+from graph_opt.passes.fusion.group_nodes import FUSED
 from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_PUT, BUFFER_TAKE
 from graph_opt.passes.pass_state import PassState
+from graph_opt.passes.prefetch.async_embedding import boundary_tensor, lookup_count
+from graph_opt.passes.prefetch.fetch_guard import is_guard
 from graph_opt.reporting.outcomes import (
     FUSED_PART,
     LEFT,

@@ -10,9 +10,9 @@ from graph_opt.config.options import SessionOptions, session_options
 from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.rewrite import Rewrite
 from graph_opt.ops.library import load_library
-from graph_opt.passes.async_embedding import async_embedding
-from graph_opt.passes.fuse_group_embedding import fuse_group_embedding
+from graph_opt.passes.fusion.fuse_group_embedding import fuse_group_embedding
 from graph_opt.passes.pass_state import PassState
+from graph_opt.passes.prefetch.async_embedding import async_embedding
 from graph_opt.passes.protect_gathers import protect_gathers
 from graph_opt.passes.translation import UNCHANGED, Translation
 from graph_opt.reporting.outcomes import StageReport

@@ -9,8 +9,8 @@ from graph_opt.compat import tf
 from graph_opt.graph.rewrite import Rewrite, apply_to_graph_def
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.dead_nodes import superseded_lookups
+from graph_opt.passes.prefetch.verify_stages import verify_stages
 from graph_opt.passes.translation import UNCHANGED, Translation
-from graph_opt.passes.verify_stages import verify_stages
 from graph_opt.reporting.report import Report
 
 

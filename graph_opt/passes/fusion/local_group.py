@@ -9,15 +9,15 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes import attribute_values as values
-from graph_opt.passes.fusion_candidates import Member
-from graph_opt.passes.fusion_groups import LookupGroup, UpdateGroup
-from graph_opt.passes.group_nodes import (
+from graph_opt.passes.fusion.candidates import Member
+from graph_opt.passes.fusion.group_nodes import (
     Columns,
     GroupNodes,
     number_input,
     update_attributes,
     update_slots,
 )
+from graph_opt.passes.fusion.groups import LookupGroup, UpdateGroup
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.rules.gradients.rows import Slices
 

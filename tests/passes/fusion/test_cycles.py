@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from graph_opt.compat import tf
 from graph_opt.graph.verify import CycleError, GraphError
 from graph_opt.passes import pass_state
-from graph_opt.passes.verify_stages import verify_stages
+from graph_opt.passes.prefetch.verify_stages import verify_stages
 from graph_opt.session.live import optimize_graph
 from tests.passes import fused_models as models
 from tests.passes.cyclic_models import CLOSING, Piece, build

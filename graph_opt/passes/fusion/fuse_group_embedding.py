@@ -19,16 +19,16 @@ from graph_opt.config.options import SessionOptions
 from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
 from graph_opt.graph.verify import CycleError
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes import local_group, packed_group
-from graph_opt.passes.concatenated_lookups import joined_gradient
 from graph_opt.passes.dead_nodes import dead_nodes
-from graph_opt.passes.fusion_candidates import (
+from graph_opt.passes.fusion import local_group, packed_group
+from graph_opt.passes.fusion.candidates import (
     Candidate,
     CandidateSearch,
     Member,
     find_candidates,
 )
-from graph_opt.passes.fusion_cycles import (
+from graph_opt.passes.fusion.concatenated_lookups import joined_gradient
+from graph_opt.passes.fusion.cycles import (
     GRADIENT,
     LOOKUP,
     UPDATE,
@@ -36,11 +36,11 @@ from graph_opt.passes.fusion_cycles import (
     MergedPart,
     parts_on_cycles,
 )
-from graph_opt.passes.fusion_groups import LookupGroup, UpdateGroup
-from graph_opt.passes.fusion_outcome import fused_lookups
-from graph_opt.passes.fusion_plan import FusionPlan, FusionPlanner, LeftOut
-from graph_opt.passes.group_nodes import FUSED, Columns, GroupNodes
-from graph_opt.passes.local_group import output_name
+from graph_opt.passes.fusion.group_nodes import FUSED, Columns, GroupNodes
+from graph_opt.passes.fusion.groups import LookupGroup, UpdateGroup
+from graph_opt.passes.fusion.local_group import output_name
+from graph_opt.passes.fusion.outcome import fused_lookups
+from graph_opt.passes.fusion.plan import FusionPlan, FusionPlanner, LeftOut
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.protect_gathers import exposed_reads
 from graph_opt.passes.unused_gradients import unused_gradients

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Dict, Optional, Sequence, Set, Tuple
 
 from graph_opt.graph.refusal import Refusal
-from graph_opt.passes.fusion_candidates import Candidate, CandidateSearch
+from graph_opt.passes.fusion.candidates import Candidate, CandidateSearch
 from graph_opt.reporting.outcomes import FUSED_PART, NO_PART, STOCK_PART, FusedLookup
 from graph_opt.rules.lookup import Lookup
 

@@ -24,8 +24,8 @@ from typing import (
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
-from graph_opt.passes.fusion_candidates import Candidate
-from graph_opt.passes.fusion_plan import LeftOut
+from graph_opt.passes.fusion.candidates import Candidate
+from graph_opt.passes.fusion.plan import LeftOut
 
 # What is given up first: the fewest ops less.
 UPDATE, GRADIENT, LOOKUP = "update", "gradient", "lookup"

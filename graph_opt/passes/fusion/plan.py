@@ -8,9 +8,9 @@ from typing import Callable, Dict, List, NamedTuple, Sequence, Set, Tuple
 from graph_opt.config.options import GroupEmbeddingOptions, SessionOptions
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
-from graph_opt.passes.concatenated_lookups import Concatenation
-from graph_opt.passes.fusion_candidates import Candidate, CandidateSearch, Member
-from graph_opt.passes.fusion_groups import (
+from graph_opt.passes.fusion.candidates import Candidate, CandidateSearch, Member
+from graph_opt.passes.fusion.concatenated_lookups import Concatenation
+from graph_opt.passes.fusion.groups import (
     LookupGroup,
     Place,
     UpdateGroup,
@@ -20,7 +20,7 @@ from graph_opt.passes.fusion_groups import (
     place_of,
     update_groups,
 )
-from graph_opt.passes.fusion_outcome import Outcome
+from graph_opt.passes.fusion.outcome import Outcome
 from graph_opt.passes.io_stages import batch_flow
 from graph_opt.rules.gradients.rows import Slices
 from graph_opt.rules.sparse_update import SparseUpdate, sparse_updates

@@ -17,11 +17,11 @@ from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
 from graph_opt.graph.view import GraphView, Shape, TensorRef
 from graph_opt.ops import stage_nodes
-from graph_opt.passes.boundary import Boundary
-from graph_opt.passes.fetch_guard import guard_source
 from graph_opt.passes.io_stages import BUFFER_PUT, BUFFER_TAKE, is_buffer
 from graph_opt.passes.node_writer import NodeWriter, Record
-from graph_opt.passes.prefetch_region import PrefetchRegion
+from graph_opt.passes.prefetch.boundary import Boundary
+from graph_opt.passes.prefetch.fetch_guard import guard_source
+from graph_opt.passes.prefetch.region import PrefetchRegion
 from graph_opt.passes.protect_gathers import ensure_shape
 from graph_opt.passes.unused_gradients import UnusedGradients
 

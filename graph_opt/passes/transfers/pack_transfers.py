@@ -17,7 +17,7 @@ from graph_opt.compat import tf
 from graph_opt.graph.rewrite import InputEdit, Rewrite
 from graph_opt.graph.view import GraphView, TensorRef, shape_proto
 from graph_opt.passes.node_writer import NodeWriter
-from graph_opt.passes.task_transfers import TaskTransfer, TransferKey, task_transfers
+from graph_opt.passes.transfers.task_transfers import TaskTransfer, TransferKey, task_transfers
 from graph_opt.reporting.outcomes import PackedTransfer
 
 _INT32 = tf.int32.as_datatype_enum

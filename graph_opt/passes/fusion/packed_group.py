@@ -11,8 +11,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.passes import attribute_values as values
-from graph_opt.passes.fusion_groups import LookupGroup, UpdateGroup
-from graph_opt.passes.group_nodes import (
+from graph_opt.passes.fusion.group_nodes import (
     Columns,
     GroupNodes,
     GroupOp,
@@ -20,7 +19,8 @@ from graph_opt.passes.group_nodes import (
     update_attributes,
     update_slots,
 )
-from graph_opt.passes.local_group import output_name
+from graph_opt.passes.fusion.groups import LookupGroup, UpdateGroup
+from graph_opt.passes.fusion.local_group import output_name
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.tasks import task_of
 

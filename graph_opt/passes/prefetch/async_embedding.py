@@ -11,14 +11,14 @@ from graph_opt.config.options import AsyncEmbeddingOptions, SessionOptions
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes.boundary import Boundary, BoundaryFinder
 from graph_opt.passes.io_stages import BUFFER_PUT, BatchFlow, batch_flow, is_stage
-from graph_opt.passes.movable import Movability
-from graph_opt.passes.pack_transfers import pack_transfers
 from graph_opt.passes.pass_state import PassState
-from graph_opt.passes.prefetch_region import PrefetchRegion, RegionFinder
+from graph_opt.passes.prefetch.boundary import Boundary, BoundaryFinder
+from graph_opt.passes.prefetch.movable import Movability
+from graph_opt.passes.prefetch.region import PrefetchRegion, RegionFinder
+from graph_opt.passes.prefetch.stage_rewrite import StageRequest, StageRewrite
 from graph_opt.passes.protect_gathers import ExposedRead, exposed_reads
-from graph_opt.passes.stage_rewrite import StageRequest, StageRewrite
+from graph_opt.passes.transfers.pack_transfers import pack_transfers
 from graph_opt.passes.translation import Translation
 from graph_opt.passes.unused_gradients import UnusedGradients, unused_gradients
 from graph_opt.passes.unused_lookups import unused_lookups

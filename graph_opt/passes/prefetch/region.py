@@ -7,7 +7,7 @@ from typing import Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequen
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.io_stages import BatchFlow, is_stage, sources_of
-from graph_opt.passes.movable import Movability
+from graph_opt.passes.prefetch.movable import Movability
 from graph_opt.rules.lookup import MARKED, Lookup
 
 _SWITCHES = ("Switch", "RefSwitch")

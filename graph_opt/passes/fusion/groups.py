@@ -19,10 +19,10 @@ from typing import (
 from graph_opt.compat.stateful_ops import PLACEHOLDERS
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes.concatenated_lookups import Concatenation, split_by_concatenation
-from graph_opt.passes.fusion_candidates import Candidate, Member
+from graph_opt.passes.fusion.candidates import Candidate, Member
+from graph_opt.passes.fusion.concatenated_lookups import Concatenation, split_by_concatenation
+from graph_opt.passes.fusion.merge_order import merge_depths, waiting_for
 from graph_opt.passes.io_stages import BatchFlow
-from graph_opt.passes.merge_order import merge_depths, waiting_for
 from graph_opt.passes.tasks import task_of
 from graph_opt.rules.gradients.rows import Slices
 from graph_opt.rules.sparse_update import SparseUpdate, SparseUpdates

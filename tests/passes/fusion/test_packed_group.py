@@ -13,7 +13,7 @@ from graph_opt.compat import tf
 from graph_opt.session.live import optimize_graph
 from graph_opt.session.session import Session
 from tests.passes import fused_models as models
-from tests.passes.test_fuse_group_embedding import every_api, two_safe
+from tests.passes.fusion.test_fuse_group_embedding import every_api, two_safe
 
 SERVERS = 2
 

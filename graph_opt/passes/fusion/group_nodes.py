@@ -9,8 +9,8 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView, Shape, TensorRef
 from graph_opt.passes import attribute_values as values
-from graph_opt.passes.concatenated_lookups import Concatenation
-from graph_opt.passes.fusion_candidates import Candidate, Member, is_flattened
+from graph_opt.passes.fusion.candidates import Candidate, Member, is_flattened
+from graph_opt.passes.fusion.concatenated_lookups import Concatenation
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.rules.lookup import Lookup
 from graph_opt.rules.sparse_update import SparseUpdate

@@ -22,7 +22,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import is_stateful
 from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.passes.io_stages import is_buffer
-from graph_opt.passes.prefetch_region import PrefetchRegion
+from graph_opt.passes.prefetch.region import PrefetchRegion
 from graph_opt.passes.unused_gradients import UnusedGradients
 from graph_opt.rules.lookup import MARKED
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView
-from graph_opt.passes.merge_order import merge_depths, waiting_for
+from graph_opt.passes.fusion.merge_order import merge_depths, waiting_for
 
 
 def test_nodes_behind_each_other_have_different_depths() -> None:

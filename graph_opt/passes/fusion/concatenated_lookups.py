@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import AbstractSet, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes.fusion_candidates import Member, is_flattened
+from graph_opt.passes.fusion.candidates import Member, is_flattened
 
 
 class Concatenation(NamedTuple):

@@ -1,0 +1,1 @@
+"""Lookups, gradients and updates that become group ops: chosen, checked for cycles, written."""

@@ -1,0 +1,1 @@
+"""Tensors between two tasks, joined so that fewer messages are sent."""
