@@ -60,15 +60,20 @@ NEWER_METHODS = frozenset({"removeprefix", "removesuffix"})
 Import = Tuple[int, str, str]
 
 
-def imports_of(source: str, module: str) -> List[Import]:
+def imports_of(source: str, module: str, for_types: bool = True) -> List[Import]:
     """(line, module, name) of every import, also those inside functions; name '' for `import x`.
 
     Args:
       source: Text of a Python file.
       module: Its dotted name; a package's `__init__` is named by `package.__init__`.
+      for_types: Whether imports under `if TYPE_CHECKING` count.
     """
     found: List[Import] = []
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    skipped = set() if for_types else _imports_for_types(tree)
+    for node in ast.walk(tree):
+        if node in skipped:
+            continue
         if isinstance(node, ast.Import):
             found.extend((node.lineno, alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -76,6 +81,15 @@ def imports_of(source: str, module: str) -> List[Import]:
             origin = ".".join(parent + [node.module] if node.module else parent)
             found.extend((node.lineno, origin, alias.name) for alias in node.names)
     return found
+
+
+def _imports_for_types(tree: ast.AST) -> Set[ast.AST]:
+    return {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
 
 
 def upward_imports(source: str, module: str) -> List[str]:

@@ -14,6 +14,7 @@ from graph_opt.config.schema import FIELDS
 from graph_opt.reporting.remedies import REMEDIES
 from tests import repository_checks as checks
 from tests.conftest import MadeOnce
+from tests.import_cycles import import_cycles
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 MOST_LINES = 400
@@ -97,6 +98,23 @@ def test_an_upward_import_is_found(source: str, module: str) -> None:
 )
 def test_a_downward_import_is_allowed(source: str, module: str) -> None:
     assert checks.upward_imports(source, module) == []
+
+
+def test_no_modules_import_each_other() -> None:
+    paths = files_under("graph_opt")
+    assert import_cycles({module_name(path): path.read_text("utf-8") for path in paths}) == []
+
+
+def test_modules_that_import_each_other_are_found() -> None:
+    sources = {
+        "room.__init__": "from room.top import run",
+        "room.top": "from room import middle, bottom",
+        "room.types": "if TYPE_CHECKING:\n    from room import types_too",
+        "room.types_too": "import room.types",
+        "room.middle": "from room.bottom import read",
+        "room.bottom": "def read():\n    from .middle import late",
+    }
+    assert import_cycles(sources) == [["room.bottom", "room.middle"]]
 
 
 def test_examples_and_tools_use_public_names_only() -> None:

@@ -40,8 +40,8 @@ class _Inheritance:
 
 def continue_in_child(options: Dict[str, Any]) -> None:
     """Does in a spawned process what `graph-opt run` did in its parent before the script ran."""
-    from graph_opt.cli.run import Run
+    from graph_opt.cli.watched_program import WatchedProgram
 
     inherited = argparse.Namespace(**options)
     hand_on(inherited)
-    Run(inherited, is_child=True).watch()
+    WatchedProgram(inherited, is_child=True).watch()

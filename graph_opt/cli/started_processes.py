@@ -39,7 +39,7 @@ def go_on() -> None:
 
     A process of `multiprocessing` is told more by its parent (`spawned_children`).
     """
-    from graph_opt.cli.run import Run
+    from graph_opt.cli.watched_program import WatchedProgram
 
     text = os.environ.get(_VARIABLE)
     if text is None or _BY_MULTIPROCESSING in sys.argv:
@@ -47,7 +47,7 @@ def go_on() -> None:
     options = argparse.Namespace(**json.loads(text))
     options.module, options.script, options.main_path = _module_run(), [], ""
     spawned_children.hand_on(options)
-    Run(options).watch()
+    WatchedProgram(options).watch()
 
 
 def _module_run() -> List[str]:

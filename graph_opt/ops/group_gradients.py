@@ -1,4 +1,4 @@
-"""Registers the gradients of group lookups: IndexedSlices with each row once, and of weights."""
+"""The gradients of group lookups: IndexedSlices with each row once, and those of weights."""
 
 from __future__ import annotations
 
@@ -18,26 +18,16 @@ from graph_opt.ops.group_embedding import (
 _FILLED_ID = 0
 
 
-def register_gradients() -> None:
-    """Tells TensorFlow how to differentiate group lookups; called once, with the library."""
-    tf.RegisterGradient("GroupEmbeddingLookup")(_differentiate)
-    tf.RegisterGradient("ResourceGroupEmbeddingLookup")(_differentiate)
-    for op_type in (
-        "GroupEmbeddingGrad",
-        "GroupEmbeddingWeightsGrad",
-        "ResourceGroupEmbeddingWeightsGrad",
-        "GroupEmbeddingApply",
-        "ResourceGroupEmbeddingApply",
-        "GroupEmbeddingPrepare",
-        "GroupEmbeddingPackGradients",
-        "GroupEmbeddingApplyPacked",
-        "ResourceGroupEmbeddingApplyPacked",
-        "GraphOptLoaded",
-    ):
-        tf.no_gradient(op_type)
+def differentiate(op: tf.Operation, *gradients: Any) -> List[Any]:
+    """The gradient function of a group lookup, as `tf.RegisterGradient` wants it.
 
+    Args:
+      op: The lookup.
+      gradients: Of its outputs; None or zeros made for want of a gradient count as none.
 
-def _differentiate(op: tf.Operation, *gradients: Any) -> List[Any]:
+    Returns:
+      One for each input: IndexedSlices of the tables, tensors of the weights, None of the ids.
+    """
     attributes = GroupAttributes.of(op)
     tables, ids = _inputs_of(op, attributes)
     pooled = [i for i, g in enumerate(gradients) if not _stands_for_none(g, op.outputs[i])]

@@ -12,14 +12,6 @@ from graph_opt.compat import tf
 LIBRARY_PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libgraph_opt_ops.so")
 
 _REBUILD = "run 'pip install .' in the project's directory (or 'make' in a checkout)"
-_OP_TYPES = (
-    "TensorBufferPut",
-    "TensorBufferTake",
-    "TensorBufferCancel",
-    "TensorBufferClose",
-    "TensorBufferSize",
-    "TensorBufferMetrics",
-)
 
 _lock = threading.Lock()
 _library: Optional[ModuleType] = None
@@ -51,16 +43,9 @@ def _load(path: str) -> ModuleType:
     if not os.path.exists(path):
         raise ImportError("graph_opt's compiled ops are missing ({}): {}".format(path, _REBUILD))
     try:
-        library = tf.load_op_library(path)
+        return tf.load_op_library(path)
     except (tf.errors.OpError, OSError) as error:
         raise ImportError(
             "graph_opt's compiled ops ({}) do not load into TensorFlow {}, perhaps they were built "
             "for another one: {}. {}".format(path, tf.VERSION, _REBUILD, error)
         ) from error
-    for op_type in _OP_TYPES:
-        tf.no_gradient(op_type)
-    # It wraps ops of the library, and so imports this module.
-    from graph_opt.ops.group_gradients import register_gradients
-
-    register_gradients()
-    return library

@@ -74,7 +74,7 @@ def test_processes_that_a_script_starts_are_told_apart(tmp_path: Path) -> None:
     (tmp_path / "plain.py").write_text(
         "import os, sys\n"
         "print([folder for folder in sys.path if 'on_path' in folder])\n"
-        "print('graph_opt.cli.run' in sys.modules, 'tensorflow' in sys.modules)\n"
+        "print('graph_opt.cli.watched_program' in sys.modules, 'tensorflow' in sys.modules)\n"
     )
     start = "import subprocess, sys\nsubprocess.check_call([sys.executable, {!r}{}])\n"
     (tmp_path / "starts.py").write_text(start.format("plain.py", ""))
