@@ -39,7 +39,7 @@ help: ## Show this list
 	@sed -n 's/^\([a-z%-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 demo: $(VENV)/.built ## Train the demo model with the stock session and with graph_opt, and compare
-	@$(RUN) -m examples.dlrm.demo
+	@$(RUN) -m tools.demo
 
 test: $(VENV)/.built ## Run the quick tests
 	@$(PYTEST) $(SIDE_BY_SIDE) -m "not slow" tests
@@ -101,7 +101,7 @@ $(VENV)/.installed: $(VENV)/.created pyproject.toml setup.py constraints.txt
 	@tools/setup/require_compiler.sh
 	@echo "==> $(VENV): installing $(TENSORFLOW) and the other dependencies (some minutes the first time)"
 	@$(INSTALL) cmake ninja pip setuptools wheel $(TENSORFLOW)
-	@$(INSTALL) --no-build-isolation -e '.[$(DEVICE),examples,test]'
+	@$(INSTALL) --no-build-isolation -e '.[$(DEVICE),demo,test]'
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.installed $(NATIVE_SOURCES)

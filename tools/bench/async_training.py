@@ -8,8 +8,8 @@ server), `overlap_efficiency` and the parts it is computed from (see overlap.py)
 from __future__ import annotations
 
 from tools.bench.records import Outcome
-from tools.bench.training import run_contest
-from tools.bench.training_contests import ASYNC_CONTEST
+from tools.bench.training.contests import ASYNC_CONTEST
+from tools.bench.training.run_contest import run_contest
 
 
 def run(quick: bool = False) -> Outcome:

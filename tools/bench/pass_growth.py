@@ -14,9 +14,9 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 import numpy as np
 
 import graph_opt
-from examples.sessions import ASYNC, session_config
 from tools.bench.copied_graph import Block, copied_graph, copies_for, lookup_block
 from tools.bench.records import Goal, Outcome, Record, from_runs
+from tools.bench.training.sessions import ASYNC, session_config
 from tools.bench.turns import in_turns
 
 WORKLOAD = "generated"

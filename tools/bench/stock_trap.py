@@ -17,8 +17,8 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import graph_opt
-from examples.sessions import MODES, STOCK, session_config
 from tools.bench.records import Goal, Outcome, Record, from_runs
+from tools.bench.training.sessions import MODES, STOCK, session_config
 from tools.bench.turns import in_turns, ratios, seconds_per_call
 
 WORKLOAD = "resource_variables"

@@ -8,8 +8,8 @@ against mode fused.
 from __future__ import annotations
 
 from tools.bench.records import Outcome
-from tools.bench.training import run_contest
-from tools.bench.training_contests import TRAIN_CONTEST
+from tools.bench.training.contests import TRAIN_CONTEST
+from tools.bench.training.run_contest import run_contest
 
 
 def run(quick: bool = False) -> Outcome:

@@ -1,0 +1,142 @@
+"""Parameter-server processes: where variables live, how far away, and how everything ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import List
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tools.bench.cluster.loopback import Cluster, start_cluster
+from tools.bench.cluster.processes import ProcessEnded
+from tools.bench.training.sessions import ASYNC, STOCK, SessionOptions, open_training_session
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+WORKER = "/job:worker/task:0"
+OWNER = """
+from tools.bench.cluster.loopback import start_cluster
+with start_cluster(servers=1, delay_ms=1) as cluster:
+    print(*[child.pid for child in cluster.servers + cluster.proxies], flush=True)
+    input()
+"""
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process lives; one that waits for its parent to ask how it ended does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def wait_until_gone(pids: List[int], seconds: float = 120.0) -> List[int]:
+    """The processes that still run after the time."""
+    deadline = time.monotonic() + seconds
+    while any(map(is_running, pids)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return [pid for pid in pids if is_running(pid)]
+
+
+def embedding_model(cluster: Cluster) -> tf.Operation:
+    """A training step with one lookup, its table where the cluster keeps variables."""
+    with tf.device(cluster.device):
+        batch = tf.data.Dataset.from_tensors([1, 2, 3]).repeat()
+        ids = tf.data.make_one_shot_iterator(batch).get_next()
+        table = tf.get_variable("table", [10, 4])
+        loss = tf.reduce_sum(tf.nn.embedding_lookup(table, ids) ** 2)
+        step = tf.train.get_or_create_global_step()
+        return tf.train.GradientDescentOptimizer(0.1).minimize(loss, step)
+
+
+def test_without_servers_everything_is_in_this_process() -> None:
+    with start_cluster(servers=0) as cluster, tf.device(cluster.device):
+        assert (cluster.master, cluster.servers) == ("", ())
+        assert tf.get_variable("table", [2]).device == ""
+        assert set(cluster.cpu_seconds()) == {"worker", "ps", "proxy"}
+
+
+def test_a_delay_needs_a_server_to_be_between() -> None:
+    with pytest.raises(ValueError, match="pass --ps as well"):
+        with start_cluster(servers=0, delay_ms=1.0):
+            pass
+
+
+def test_variables_are_spread_over_the_servers_and_the_rest_is_on_the_worker() -> None:
+    with start_cluster(servers=2) as cluster, tf.device(cluster.device):
+        tables = [tf.get_variable(f"table_{number}", [3]) for number in range(2)]
+        total = tf.add_n([tf.reduce_sum(table) for table in tables])
+        assert [table.device for table in tables] == ["/job:ps/task:0", "/job:ps/task:1"]
+        assert total.device == WORKER
+        with tf.Session(cluster.master) as session:
+            session.run([table.initializer for table in tables])
+            session.run(total)
+        assert cluster.cpu_seconds()["ps"] > 0
+    assert all(child.has_ended() for child in cluster.servers)
+
+
+def test_both_directions_between_worker_and_server_are_delayed() -> None:
+    delay_ms = 25.0
+    with start_cluster(servers=1, delay_ms=delay_ms) as cluster:
+        with tf.device(cluster.device):
+            table = tf.get_variable("table", [10, 4])
+            ids = tf.placeholder(tf.int32, [2])
+        with tf.device("/job:ps/task:0"):
+            rows = tf.gather(table, ids)
+        with tf.device(WORKER):
+            result = tf.reduce_sum(rows)
+        with tf.Session(cluster.master) as session:
+            session.run(table.initializer)
+            times = []
+            for _ in range(7):
+                start = time.perf_counter()
+                session.run(result, {ids: [1, 2]})
+                times.append(time.perf_counter() - start)
+    # The worker asks the server for rows, the server asks the worker for ids, and both answer:
+    # four times the delay. With the worker reached directly it would be twice.
+    assert statistics.median(times) >= 3.9 * delay_ms / 1000
+    assert all(child.has_ended() for child in cluster.servers + cluster.proxies)
+
+
+def test_processes_end_when_the_block_fails() -> None:
+    with pytest.raises(KeyError):
+        with start_cluster(servers=1, delay_ms=1.0) as cluster:
+            raise KeyError("in the user's code")
+    assert all(child.has_ended() for child in cluster.servers + cluster.proxies)
+
+
+def test_processes_end_when_their_owner_is_killed() -> None:
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER],
+        cwd=str(REPOSITORY),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        universal_newlines=True,
+    )
+    assert owner.stdin is not None and owner.stdout is not None
+    with owner.stdin, owner.stdout:
+        pids = [int(text) for text in owner.stdout.readline().split()]
+        assert len(pids) == 2 and all(map(is_running, pids))
+        owner.kill()
+        owner.wait()
+        assert wait_until_gone(pids) == []
+
+
+@pytest.mark.parametrize("mode", [STOCK, ASYNC])
+def test_the_death_of_a_server_ends_training_with_its_name(mode: str) -> None:
+    with start_cluster(servers=1, delay_ms=1.0) as cluster:
+        train_op = embedding_model(cluster)
+        start = time.monotonic()
+        with pytest.raises(ProcessEnded, match=r"parameter server 0 .* ended with exit status -9"):
+            with open_training_session(SessionOptions(mode=mode), cluster) as session:
+                session.run(train_op)
+                os.kill(cluster.servers[0].pid, signal.SIGKILL)
+                while time.monotonic() < start + 300:
+                    session.run(train_op)

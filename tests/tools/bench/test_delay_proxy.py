@@ -1,0 +1,143 @@
+"""The proxy: adds its delay to each direction, changes no byte, throttles nothing, ends."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import socketserver
+import statistics
+import threading
+import time
+from typing import Iterator, List
+
+import pytest
+
+from tools.bench.cluster.processes import ChildProcess, ProcessEnded
+
+BULK_BYTES = 48 << 20
+
+
+class Echo(socketserver.BaseRequestHandler):
+    """Sends back what it receives."""
+
+    def handle(self) -> None:
+        self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while True:
+            data = self.request.recv(1 << 20)
+            if not data:
+                return
+            self.request.sendall(data)
+
+
+class EchoServer(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+
+
+@pytest.fixture(scope="module")
+def echo_port() -> Iterator[int]:
+    with EchoServer(("127.0.0.1", 0), Echo) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+        thread.join()
+
+
+@contextlib.contextmanager
+def proxy(port: int, delay_ms: float) -> Iterator[ChildProcess]:
+    flags = ["--delay-ms", str(delay_ms), "--target", f"127.0.0.1:{port}"]
+    child = ChildProcess("delay proxy", "tools.bench.cluster.delay_proxy", flags)
+    try:
+        yield child
+    finally:
+        child.close()
+
+
+def connect(port: int) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", port), timeout=300)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def receive(connection: socket.socket, size: int) -> bytes:
+    parts: List[bytes] = []
+    while size:
+        parts.append(connection.recv(min(size, 1 << 20)))
+        assert parts[-1], "the connection was closed early"
+        size -= len(parts[-1])
+    return b"".join(parts)
+
+
+def round_trip(port: int, repeats: int = 15) -> float:
+    """Median seconds from sending a byte to having it back."""
+    times = []
+    with connect(port) as connection:
+        for _ in range(repeats):
+            start = time.perf_counter()
+            connection.sendall(b"x")
+            receive(connection, 1)
+            times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def test_a_round_trip_takes_twice_the_delay_longer(echo_port: int) -> None:
+    added = {}
+    for delay_ms in (0, 10, 30):
+        with proxy(echo_port, delay_ms) as child:
+            added[delay_ms] = round_trip(int(child.ready_line()))
+    # Ratios, so that a loaded machine passes: 60 ms against 20 ms, both over the bare path.
+    assert added[10] - added[0] >= 0.019
+    assert 2.0 < (added[30] - added[0]) / (added[10] - added[0]) < 4.0
+
+
+def bulk_seconds(echo_port: int) -> float:
+    """Seconds from sending much data to having it back."""
+    data = bytes(range(256)) * (BULK_BYTES // 256)
+    with proxy(echo_port, 50) as child, connect(int(child.ready_line())) as connection:
+        start = time.perf_counter()
+        sender = threading.Thread(target=connection.sendall, args=(data,))
+        sender.start()
+        assert receive(connection, len(data)) == data
+        sender.join()
+        return time.perf_counter() - start
+
+
+def test_bulk_data_arrives_whole_and_is_not_throttled(echo_port: int) -> None:
+    # With a window of even 1 MiB per round trip, 48 MiB would take 4.8 s. A machine with much else
+    # to do may need as long for once.
+    assert any(bulk_seconds(echo_port) < 3.0 for _ in range(5))
+
+
+def test_the_end_of_one_direction_is_passed_on_and_the_other_stays_open(echo_port: int) -> None:
+    with proxy(echo_port, 1) as child, connect(int(child.ready_line())) as connection:
+        connection.sendall(b"last words")
+        connection.shutdown(socket.SHUT_WR)
+        assert receive(connection, 10) == b"last words"
+        assert connection.recv(1) == b""
+
+
+def test_a_target_that_nobody_listens_at_closes_the_connection() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        with proxy(unused.getsockname()[1], 1) as child:
+            with connect(int(child.ready_line())) as connection:
+                assert connection.recv(1) == b""
+
+
+def test_the_process_ends_when_its_owner_closes_it(echo_port: int) -> None:
+    with proxy(echo_port, 1) as child:
+        assert round_trip(int(child.ready_line()), repeats=1) > 0
+        assert not child.has_ended()
+        assert child.cpu_seconds() > 0
+    assert child.has_ended()
+
+
+def test_a_child_that_dies_at_the_start_says_why() -> None:
+    child = ChildProcess("delay proxy", "tools.bench.cluster.delay_proxy", ["--delay-ms", "fast"])
+    try:
+        with pytest.raises(
+            ProcessEnded, match=r"delay proxy .* ended with exit status 2(?s:.*)fast"
+        ):
+            child.ready_line()
+    finally:
+        child.close()

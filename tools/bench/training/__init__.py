@@ -1,0 +1,1 @@
+"""Training a workload, stock or optimized, once or alternately."""

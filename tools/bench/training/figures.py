@@ -1,0 +1,136 @@
+"""The figures of one training scenario, from the turns of its contestants."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Dict, List, Sequence
+
+from tools.bench.machine import cores
+from tools.bench.records import Absent, Outcome, Record, from_runs
+from tools.bench.training.contenders import LOOKUPS_ALONE, MAIN_ALONE, Turn
+from tools.bench.training.contests import Contest, Scenario
+from tools.bench.training.overlap import Seconds
+from tools.bench.training.sessions import STOCK
+from tools.bench.turns import ratios
+
+Turns = Dict[str, List[Turn]]
+
+
+def outcome_of(contest: Contest, scenario: Scenario, turns: Turns) -> Outcome:
+    """All figures of a scenario.
+
+    Args:
+        contest: the modes and their goals.
+        scenario: where they were measured.
+        turns: the turns of each of the contestants, as many of each.
+    """
+    rounds = _rounds(contest, turns)
+    records = _rates(contest, scenario, turns, rounds)
+    records.extend(_ratios(contest, scenario, turns))
+    records.extend(_floors(contest, scenario, rounds))
+    for mode in contest.modes:
+        records.extend(_waits(mode, scenario, turns[mode]))
+    return Outcome(tuple(records)) + _efficiency(contest, scenario, rounds)
+
+
+def _rounds(contest: Contest, turns: Turns) -> List[Seconds]:
+    names = (contest.in_line, contest.ahead, MAIN_ALONE, LOOKUPS_ALONE)
+    return [_seconds(*each) for each in zip(*(turns[name] for name in names))]
+
+
+def _seconds(in_line: Turn, ahead: Turn, main_alone: Turn, lookups_alone: Turn) -> Seconds:
+    # The CPU time of a step is the least that a step was seen to do with.
+    cpu_seconds = min(_cpu_seconds(in_line), _cpu_seconds(ahead))
+    return Seconds(
+        in_line.seconds_per_step,
+        ahead.seconds_per_step,
+        main_alone.seconds_per_step,
+        lookups_alone.seconds_per_step,
+        cpu_seconds / cores(),
+    )
+
+
+def _cpu_seconds(turn: Turn) -> float:
+    """CPU seconds a step without the proxy: it stands for a network, which takes no CPU."""
+    return (turn.cpu_seconds["worker"] + turn.cpu_seconds["ps"]) / turn.steps
+
+
+def _typical(rounds: Sequence[Seconds]) -> Seconds:
+    return Seconds(*(statistics.median(column) for column in zip(*rounds)))
+
+
+def _rates(
+    contest: Contest, scenario: Scenario, turns: Turns, rounds: Sequence[Seconds]
+) -> List[Record]:
+    best = 1.0 / _typical(rounds).floor
+    records = []
+    for mode in contest.modes:
+        rates = [1.0 / turn.seconds_per_step for turn in turns[mode]]
+        cpu_seconds = [_cpu_seconds(turn) for turn in turns[mode]]
+        of_mode = (scenario.workload, mode, scenario.params)
+        # The floor is that of the work which these two modes do.
+        floor = best if mode in (contest.in_line, contest.ahead) else None
+        records.append(from_runs("steps_per_s", *of_mode, rates, "1/s", floor=floor))
+        records.append(from_runs("cpu_s_per_step", *of_mode, cpu_seconds, "s"))
+    return records
+
+
+def _ratios(contest: Contest, scenario: Scenario, turns: Turns) -> List[Record]:
+    stock = [turn.seconds_per_step for turn in turns[STOCK]]
+    return [
+        from_runs(
+            "ratio_to_stock",
+            scenario.workload,
+            mode,
+            scenario.params,
+            ratios(stock, [turn.seconds_per_step for turn in turns[mode]]),
+            goal=contest.goal(mode, scenario),
+        )
+        for mode in contest.modes
+        if mode != STOCK
+    ]
+
+
+def _floors(contest: Contest, scenario: Scenario, rounds: Sequence[Seconds]) -> List[Record]:
+    parts = {
+        "main_alone_s_per_step": [each.main_alone for each in rounds],
+        "lookups_alone_s_per_step": [each.lookups_alone for each in rounds],
+        "floor_s_per_step": [each.floor for each in rounds],
+    }
+    return [
+        from_runs(figure, scenario.workload, contest.ahead, scenario.params, runs, "s")
+        for figure, runs in parts.items()
+    ]
+
+
+def _waits(mode: str, scenario: Scenario, turns: Sequence[Turn]) -> List[Record]:
+    """How long main waited for a batch (take), and the lookups for room (put)."""
+    if not turns[0].buffers:
+        return []
+    prefetch = list(turns[0].buffers)[-1]  # stages come upstream first
+    return [
+        from_runs(
+            side + "_wait_s_per_step",
+            scenario.workload,
+            mode,
+            scenario.params,
+            [turn.buffers[prefetch][side + "_wait_micros"] / 1e6 / turn.steps for turn in turns],
+            "s",
+        )
+        for side in ("take", "put")
+    ]
+
+
+def _efficiency(contest: Contest, scenario: Scenario, rounds: Sequence[Seconds]) -> Outcome:
+    figure = ("overlap_efficiency", scenario.workload, contest.ahead, scenario.params)
+    typical = _typical(rounds)
+    if not typical.has_room:
+        reason = "{}'s {:.2f} ms a step are {:.2f} of the floor of {:.2f} ms: no room".format(
+            contest.in_line,
+            1e3 * typical.in_line,
+            typical.in_line / typical.floor,
+            1e3 * typical.floor,
+        )
+        return Outcome((), (Absent(*figure, reason),))
+    runs = [each.efficiency for each in rounds]
+    return Outcome((from_runs(*figure, runs, goal=contest.efficiency_goal),))

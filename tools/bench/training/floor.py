@@ -1,0 +1,142 @@
+"""The two halves of an optimized training graph, each alone: how fast could the whole be at best?
+
+    main alone      the buffer's take is replaced by one batch of remembered tensors
+    lookups alone   what fills the buffer is run with no buffer and nothing behind it
+
+Both are cut from the graph that graph_opt made, so that each half does exactly the work that it
+does in the whole: main with its gradients and table updates, the lookups with their input.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Sequence
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+import graph_opt
+from tools.bench.workloads.workload import TrainingGraph
+
+PUT = "TensorBufferPut"
+TAKE = "TensorBufferTake"
+_PREFETCH = b"prefetch"
+
+
+class Half(NamedTuple):
+    """One half as a graph of its own.
+
+    Attributes:
+      graph: the graph.
+      fetches: names of what a step runs: operations, or tensors to be dropped.
+      initializers: names of the operations that set the variables.
+    """
+
+    graph: tf.Graph
+    fetches: List[str]
+    initializers: List[str]
+
+
+def lookups_alone(training: TrainingGraph) -> Half:
+    """What the prefetch threads run, with the input read in the same step.
+
+    Args:
+      training: a training graph that graph_opt has optimized.
+
+    Raises:
+      ValueError: the graph has not exactly one prefetch stage.
+    """
+    graph_def = graph_opt.running_graph_def(training.graph)
+    put = _prefetch_put(graph_def)
+    record = list(put.input[: len(put.attr["dtypes"].list.type)])
+    sources = _put_inputs_by_take(graph_def, put)
+    takes = {"^" + node.name for node in graph_def.node if node.op == TAKE}
+    for node in graph_def.node:
+        node.input[:] = [sources.get(name, name) for name in node.input if name not in takes]
+    fetches = [_tensor_name(sources.get(name, name)) for name in record]
+    return Half(_imported(graph_def), fetches, _initializers(training))
+
+
+def main_alone(training: TrainingGraph, record: Sequence[np.ndarray]) -> Half:
+    """The main graph on one batch that never changes.
+
+    Args:
+      training: a training graph that graph_opt has optimized.
+      record: values of the boundary tensors, as a step of `lookups_alone` returns them.
+
+    Raises:
+      ValueError: the graph has not exactly one prefetch stage.
+    """
+    graph_def = graph_opt.running_graph_def(training.graph)
+    put = _prefetch_put(graph_def)
+    take = _take_of(graph_def, put)
+    remembered = {
+        _input_name(take.name, index): f"remembered_{index}" for index in range(len(record))
+    }
+    for node in graph_def.node:
+        node.input[:] = [remembered.get(name, name) for name in node.input]
+    for index, value in enumerate(record):
+        graph_def.node.extend(_remembered(f"remembered_{index}", value, take.device))
+    return Half(_imported(graph_def), [training.train_op.name], _initializers(training))
+
+
+def _prefetch_put(graph_def: Any) -> Any:
+    puts = [
+        node
+        for node in graph_def.node
+        if node.op == PUT and node.attr["_stage_kind"].s == _PREFETCH
+    ]
+    if len(puts) != 1:
+        raise ValueError(f"need a graph with one prefetch stage, this one has {len(puts)}")
+    return puts[0]
+
+
+def _take_of(graph_def: Any, put: Any) -> Any:
+    name = put.attr["shared_name"].s
+    return next(
+        node for node in graph_def.node if node.op == TAKE and node.attr["shared_name"].s == name
+    )
+
+
+def _put_inputs_by_take(graph_def: Any, prefetch_put: Any) -> Dict[str, str]:
+    """What the io stage puts, by the names under which its take hands it out."""
+    sources: Dict[str, str] = {}
+    for put in (node for node in graph_def.node if node.op == PUT):
+        if put.name != prefetch_put.name:
+            take = _take_of(graph_def, put)
+            for index, source in enumerate(put.input):
+                sources[_input_name(take.name, index)] = source
+    return sources
+
+
+def _remembered(name: str, value: np.ndarray, device: str) -> List[Any]:
+    """A constant that TensorFlow does not fold: anything may be fed in place of its default."""
+    constant = tf.NodeDef(name=f"{name}_value", op="Const", device=device)
+    data_type = tf.as_dtype(value.dtype).as_datatype_enum
+    constant.attr["dtype"].type = data_type
+    constant.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value))
+    holder = tf.NodeDef(name=name, op="PlaceholderWithDefault", device=device)
+    holder.input.append(constant.name)
+    holder.attr["dtype"].type = data_type
+    holder.attr["shape"].shape.CopyFrom(tf.TensorShape(value.shape).as_proto())
+    return [constant, holder]
+
+
+def _imported(graph_def: Any) -> tf.Graph:
+    graph = tf.Graph()
+    with graph.as_default():
+        tf.import_graph_def(graph_def, name="")
+    return graph
+
+
+def _initializers(training: TrainingGraph) -> List[str]:
+    with training.graph.as_default():
+        return [variable.initializer.name for variable in tf.global_variables()]
+
+
+def _input_name(node: str, index: int) -> str:
+    """How a NodeDef names output `index` of a node among its inputs."""
+    return node if index == 0 else f"{node}:{index}"
+
+
+def _tensor_name(input_name: str) -> str:
+    return input_name if ":" in input_name else f"{input_name}:0"

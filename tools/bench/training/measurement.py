@@ -1,0 +1,216 @@
+"""Timing stock and optimized training alternately, and the floor that no schedule can go below.
+
+    python -m tools.bench.training.measurement --workload dlrm --ps --delay-ms 1 --rounds 5
+
+prints one JSON object. Each call is a process of its own, since TensorFlow's gRPC server lives as
+long as the process it is in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import statistics
+import sys
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from tools.bench.argument_types import count, positive
+from tools.bench.cluster.loopback import start_cluster
+from tools.bench.cluster.processes import available_cores
+from tools.bench.training import flags as shared_flags
+from tools.bench.training.contenders import (
+    FLOORS,
+    LOOKUPS_ALONE,
+    MAIN_ALONE,
+    Contender,
+    Setting,
+    Turn,
+    open_halves,
+    open_trainer,
+)
+from tools.bench.training.sessions import ASYNC, MODES, STOCK
+from tools.bench.workloads.workload import training_graph
+
+STEPS = 100
+MILLISECONDS = 1000.0
+
+Turns = Dict[str, List[Turn]]
+
+
+class Schedule(NamedTuple):
+    """How often and how long the contenders run.
+
+    Attributes:
+      rounds: turns of each contender.
+      steps: timed steps of a turn.
+      warm_up: untimed steps of each contender before the first round.
+      settle: untimed steps before each turn: they use up what was prefetched while the others
+        had their turns, and let the threads of the one before come to rest.
+    """
+
+    rounds: int = 5
+    steps: int = STEPS
+    warm_up: int = 30
+    settle: int = 10
+
+
+class Figures(NamedTuple):
+    """Medians over the turns; None where a contender took no part.
+
+    Attributes:
+      seconds: wall seconds per step, by contender.
+      cpu_seconds: CPU seconds per step of all processes, by contender.
+      ratios_to_stock: stock seconds over those of the other modes, by mode.
+      floor: of mode "async": the longest of main alone, lookups alone and CPU seconds over cores.
+      overlap_efficiency: (stock - async) / (stock - floor); None where stock is at the floor.
+    """
+
+    seconds: Dict[str, float]
+    cpu_seconds: Dict[str, float]
+    ratios_to_stock: Dict[str, float]
+    floor: Optional[float]
+    overlap_efficiency: Optional[float]
+
+
+def run_in_turns(
+    contenders: Sequence[Contender],
+    schedule: Schedule,
+    before_turn: Callable[[Contender, int], None] = lambda contender, round_: None,
+) -> Turns:
+    """Runs the contenders A B A B ..., after a warm-up of each.
+
+    Args:
+      contenders: open contenders.
+      schedule: how often and how long.
+      before_turn: told the contender and the round before each turn (for progress bars).
+
+    Returns:
+      The timed turns of each contender, by name.
+    """
+    turns: Turns = {contender.name: [] for contender in contenders}
+    for contender in contenders:
+        if schedule.warm_up:
+            contender.run(schedule.warm_up)
+    for round_ in range(schedule.rounds):
+        for contender in contenders:
+            before_turn(contender, round_)
+            if schedule.settle:
+                contender.run(schedule.settle)
+            turns[contender.name].append(contender.run(schedule.steps))
+    return turns
+
+
+def figures(turns: Turns, cores: Optional[int] = None) -> Figures:
+    """The figures that follow from the turns.
+
+    Args:
+      turns: as `run_in_turns` returns them; of one or two calls merged.
+      cores: CPU cores that all processes share; None: those that this process may use.
+    """
+    seconds = {
+        name: statistics.median(turn.seconds_per_step for turn in runs)
+        for name, runs in turns.items()
+    }
+    cpu = {
+        name: statistics.median(turn.cpu_seconds_per_step for turn in runs)
+        for name, runs in turns.items()
+    }
+    ratios = {
+        mode: seconds[STOCK] / seconds[mode]
+        for mode in MODES
+        if STOCK in seconds and mode != STOCK and mode in seconds
+    }
+    floor = None
+    efficiency = None
+    if ASYNC in ratios and MAIN_ALONE in seconds and LOOKUPS_ALONE in seconds:
+        # The work that must be done, by the leaner of the two.
+        on_all_cores = min(cpu[STOCK], cpu[ASYNC]) / (cores or available_cores())
+        floor = max(seconds[MAIN_ALONE], seconds[LOOKUPS_ALONE], on_all_cores)
+        if seconds[STOCK] > floor:
+            efficiency = (seconds[STOCK] - seconds[ASYNC]) / (seconds[STOCK] - floor)
+    return Figures(seconds, cpu, ratios, floor, efficiency)
+
+
+def measure(
+    setting: Setting, schedule: Schedule, modes: Sequence[str] = (STOCK, ASYNC) + FLOORS
+) -> Turns:
+    """Opens contenders and runs them in turns.
+
+    Args:
+      setting: what and where.
+      schedule: how often and how long.
+      modes: contenders to run; the halves need "async" among them.
+
+    Returns:
+      The timed turns of each, by name.
+
+    Example:
+      >>> turns = measure(Setting(workload, servers=1, delay_ms=1.0), Schedule())
+      >>> figures(turns).ratios_to_stock["async"]
+      1.21
+    """
+    if ASYNC not in modes and any(mode in FLOORS for mode in modes):
+        raise ValueError(f"modes {', '.join(FLOORS)} are cut from mode {ASYNC}: add it")
+    opened: Dict[str, Contender] = {}
+    with contextlib.ExitStack() as stack:
+        for mode in (mode for mode in modes if mode not in FLOORS):
+            cluster = stack.enter_context(start_cluster(setting.servers, setting.delay_ms))
+            training = training_graph(setting.workload, setting.learning, cluster)
+            opened[mode] = stack.enter_context(open_trainer(setting, mode, training, cluster))
+            if mode == ASYNC and any(mode in FLOORS for mode in modes):
+                opened.update(stack.enter_context(open_halves(setting, training, cluster)))
+        return run_in_turns([opened[mode] for mode in modes], schedule)
+
+
+def as_json(turns: Turns, found: Figures) -> Dict[str, Any]:
+    """Plain dicts, lists and numbers; times in seconds."""
+    runs = {
+        name: [
+            {
+                "seconds_per_step": turn.seconds_per_step,
+                "cpu_seconds_per_step": {
+                    role: used / turn.steps for role, used in turn.cpu_seconds.items()
+                },
+                "buffers": turn.buffers,
+            }
+            for turn in taken
+        ]
+        for name, taken in turns.items()
+    }
+    return {"figures": found._asdict(), "turns": runs}
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """Measures as the command line says and prints JSON; returns the exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    parser, workload = shared_flags.workload_parser(
+        arguments, "Time stock and optimized training alternately."
+    )
+    defaults = Schedule()
+    parser.add_argument(
+        "--modes",
+        nargs="+",
+        choices=MODES + FLOORS,
+        default=[STOCK, ASYNC, *FLOORS],
+        metavar="MODE",
+        help=", ".join(MODES + FLOORS),
+    )
+    parser.add_argument("--rounds", type=positive, default=defaults.rounds)
+    parser.add_argument("--warm-up", type=count, default=defaults.warm_up)
+    parser.add_argument("--settle", type=count, default=defaults.settle)
+    shared_flags.add_training_flags(parser, steps=STEPS)
+    given = parser.parse_args(arguments)
+    tf.logging.set_verbosity(tf.logging.ERROR)
+    tf.disable_v2_behavior()
+    job = shared_flags.job_from_flags(workload.workload_from_flags(given), given)
+    setting = Setting(job.workload, job.learning, job.session, job.servers, job.delay_ms)
+    schedule = Schedule(given.rounds, given.steps, given.warm_up, given.settle)
+    turns = measure(setting, schedule, given.modes)
+    print(json.dumps(as_json(turns, figures(turns)), indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""One workload on one cluster: all modes of a contest and the halves of one, measured in turns.
+
+    python -m tools.bench.training.scenario --contest train --workload dlrm --delay-ms 1 \
+      --output FILE
+
+Run as a process of its own, so that no scenario inherits the servers and threads of another.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+from pathlib import Path
+from typing import Dict, Iterator, List, Optional, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from tools.bench.cluster.loopback import start_cluster
+from tools.bench.training.contenders import Contender, Setting, open_halves, open_trainer
+from tools.bench.training.contests import CONTESTS, Contest, Scenario
+from tools.bench.training.figures import outcome_of
+from tools.bench.training.measurement import Schedule, run_in_turns
+from tools.bench.training.sessions import Prefetching, SessionOptions
+from tools.bench.workloads.measured import WORKLOADS
+from tools.bench.workloads.workload import training_graph
+
+# A turn takes one to three seconds on four cores.
+SCHEDULES = {
+    "dlrm": Schedule(steps=80, warm_up=30, settle=10),
+    "wide": Schedule(steps=40, warm_up=15, settle=6),
+}
+QUICK_SCHEDULE = Schedule(rounds=2, steps=3, warm_up=2, settle=1)
+
+
+@contextlib.contextmanager
+def open_contestants(
+    contest: Contest, scenario: Scenario, quick: bool = False
+) -> Iterator[List[Contender]]:
+    """Opens the contestants of a scenario, each mode with servers of its own.
+
+    Args:
+        contest: the modes.
+        scenario: what and where.
+        quick: tiny sizes.
+
+    Yields:
+        They, in the order of `contest.contestants`.
+
+    Raises:
+        tools.bench.cluster.processes.ProcessEnded: a parameter server could not be started.
+    """
+    setting = Setting(
+        WORKLOADS[scenario.workload](scenario.batch, quick),
+        session=SessionOptions(prefetching=Prefetching(scenario.threads, scenario.capacity)),
+        servers=scenario.servers,
+        delay_ms=scenario.delay_ms or 0.0,
+    )
+    opened: Dict[str, Contender] = {}
+    with contextlib.ExitStack() as stack:
+        for mode in contest.modes:
+            cluster = stack.enter_context(start_cluster(setting.servers, setting.delay_ms))
+            training = training_graph(setting.workload, setting.learning, cluster)
+            opened[mode] = stack.enter_context(open_trainer(setting, mode, training, cluster))
+            if mode == contest.ahead:
+                opened.update(stack.enter_context(open_halves(setting, training, cluster)))
+        yield [opened[name] for name in contest.contestants]
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Measures the scenario that the flags describe and writes its outcome as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--contest", choices=sorted(CONTESTS), required=True)
+    parser.add_argument("--workload", choices=sorted(WORKLOADS), required=True)
+    parser.add_argument("--delay-ms", type=float, help="to a parameter server; none: local")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes")
+    parser.add_argument("--output", type=Path, required=True, help="file to write")
+    options = parser.parse_args(arguments)
+    tf.logging.set_verbosity(tf.logging.ERROR)  # every TF1 name is deprecated: that is known here
+    tf.disable_v2_behavior()
+    contest = CONTESTS[options.contest]
+    scenario = Scenario(options.workload, options.delay_ms)
+    schedule = SCHEDULES[scenario.workload]._replace(rounds=contest.rounds)
+    with open_contestants(contest, scenario, options.quick) as contestants:
+        turns = run_in_turns(contestants, QUICK_SCHEDULE if options.quick else schedule)
+    outcome = outcome_of(contest, scenario, turns)
+    options.output.write_text(json.dumps(outcome.to_dict()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

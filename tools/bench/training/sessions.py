@@ -1,0 +1,151 @@
+"""Opening a training session: TensorFlow's own, or graph_opt's with its options switched on.
+
+    stock   TensorFlow alone
+    async   the lookups run ahead of the main graph
+    fused   all lookups are one op, and so are their updates
+    both    the fused lookups run ahead
+
+This is all that differs between a stock run and an optimized run.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, NamedTuple, Optional, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from tools.bench.cluster.loopback import Cluster, GuardedScaffold
+
+STOCK = "stock"
+ASYNC = "async"
+FUSED = "fused"
+BOTH = "both"
+MODES = (STOCK, ASYNC, FUSED, BOTH)
+PREFETCHING_MODES = (ASYNC, BOTH)
+FUSING_MODES = (FUSED, BOTH)
+
+ONLY_AT_THE_END = 1 << 40  # steps between two checkpoints
+
+
+DEFAULT_THREADS_NUM = 1
+DEFAULT_CAPACITY = 2
+
+
+class Prefetching(NamedTuple):
+    """Options of the asynchronous lookups, as in graph_opt's ConfigProto.
+
+    What is given here wins over the config file, which wins over the defaults above.
+
+    Attributes:
+      threads_num: threads that run lookups ahead of the main graph; None: not given.
+      capacity: batches held ready; None: not given.
+      unordered: batches may overtake each other.
+      config: a text proto with any session options (see configs/).
+    """
+
+    threads_num: Optional[int] = None
+    capacity: Optional[int] = None
+    unordered: bool = False
+    config: Optional[str] = None
+
+
+DEFAULT_PREFETCHING = Prefetching()
+
+
+class SessionOptions(NamedTuple):
+    """How the session is opened.
+
+    Attributes:
+      mode: one of `MODES`.
+      prefetching: used by the modes whose lookups run ahead.
+      checkpoint_directory: where checkpoints and summaries go; None: neither is written.
+      checkpoint_steps: steps between two checkpoints (one more is written at the end).
+      summary_steps: steps between two summaries; 0: none.
+      intra_op_threads: threads inside an operation; 0: as many as cores.
+      inter_op_threads: operations run side by side; 0: as many as cores.
+    """
+
+    mode: str = STOCK
+    prefetching: Prefetching = DEFAULT_PREFETCHING
+    checkpoint_directory: Optional[str] = None
+    checkpoint_steps: int = ONLY_AT_THE_END
+    summary_steps: int = 0
+    intra_op_threads: int = 0
+    inter_op_threads: int = 0
+
+
+def open_training_session(
+    options: SessionOptions, cluster: Cluster, hooks: Sequence[tf.train.SessionRunHook] = ()
+) -> Any:
+    """Opens a monitored session on the default graph.
+
+    Args:
+      options: mode and everything else about the session.
+      cluster: the session's target.
+      hooks: session hooks.
+
+    Returns:
+      A `tf.train.MonitoredSession` (mode "stock") or graph_opt's (the others).
+    """
+    arguments: Dict[str, Any] = {
+        "master": cluster.master,
+        "scaffold": GuardedScaffold(cluster),
+        "hooks": list(hooks),
+        "checkpoint_dir": options.checkpoint_directory,
+        "save_checkpoint_steps": options.checkpoint_steps,
+        "save_checkpoint_secs": None,
+        "save_summaries_steps": options.summary_steps or None,
+        "save_summaries_secs": None,
+        "log_step_count_steps": options.summary_steps or None,
+    }
+    if options.mode == STOCK:
+        config = _with_threads(tf.ConfigProto(), options)
+        return tf.train.MonitoredTrainingSession(config=config, **arguments)
+
+    import graph_opt  # here, so that a stock run has nothing of it in its process
+
+    config = _with_threads(session_config(options.mode, options.prefetching), options)
+    is_prefetched = options.mode in PREFETCHING_MODES
+    if is_prefetched and options.checkpoint_directory and options.summary_steps:
+        arguments["hooks"].append(
+            graph_opt.train.PrefetchSummaryHook(
+                options.checkpoint_directory, every_n_steps=options.summary_steps
+            )
+        )
+    return graph_opt.train.MonitoredTrainingSession(config=config, **arguments)
+
+
+def session_config(mode: str, prefetching: Prefetching = DEFAULT_PREFETCHING) -> Any:
+    """A `graph_opt.ConfigProto` that asks for what the mode is named after.
+
+    Args:
+      mode: any of `MODES` but "stock".
+      prefetching: how lookups run ahead, where they do; and the config file.
+    """
+    import graph_opt
+
+    config = (
+        graph_opt.load_config(prefetching.config) if prefetching.config else graph_opt.ConfigProto()
+    )
+    optimizer_options = config.graph_options.optimizer_options
+    optimizer_options.do_group_embedding = mode in FUSING_MODES
+    optimizer_options.do_async_embedding = mode in PREFETCHING_MODES
+    if optimizer_options.do_async_embedding:
+        _set_prefetching(optimizer_options.async_embedding_options, prefetching)
+    return config
+
+
+def _set_prefetching(async_options: Any, prefetching: Prefetching) -> None:
+    async_options.threads_num = (
+        prefetching.threads_num or async_options.threads_num or DEFAULT_THREADS_NUM
+    )
+    async_options.capacity = prefetching.capacity or async_options.capacity or DEFAULT_CAPACITY
+    async_options.unordered = prefetching.unordered or async_options.unordered
+    # The models know nothing of stages: let the pass put one behind their input.
+    async_options.infer_io_stage = True
+
+
+def _with_threads(config: Any, options: SessionOptions) -> Any:
+    config.intra_op_parallelism_threads = options.intra_op_threads
+    config.inter_op_parallelism_threads = options.inter_op_threads
+    return config

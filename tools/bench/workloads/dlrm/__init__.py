@@ -1,0 +1,1 @@
+"""DLRM over Criteo's click logs, a model bound by its dense layers."""

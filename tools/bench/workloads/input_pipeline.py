@@ -1,0 +1,27 @@
+"""How the workloads run tf.data: its own parallel map and prefetch, at fixed sizes."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import tensorflow.compat.v1 as tf
+
+PARALLEL_CALLS = 4
+BATCHES_READY = 4
+
+
+def decoded_ahead(blocks: tf.data.Dataset, decode: Callable[..., Any]) -> tf.data.Dataset:
+    """Decodes blocks side by side, in order, and keeps some batches ready.
+
+    The sizes are fixed, and tf.data's tuning is off: four decoders feed any of the models several
+    times over, and the thread that tunes sleeps for up to a minute, for which the end of a session
+    would have to wait.
+
+    Args:
+      blocks: undecoded batches.
+      decode: makes an element of the result from one of `blocks`.
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    decoded = blocks.map(decode, num_parallel_calls=PARALLEL_CALLS)
+    return decoded.prefetch(BATCHES_READY).with_options(options)

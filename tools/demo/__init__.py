@@ -1,0 +1,1 @@
+"""`make demo`: DLRM trained with and without graph_opt, and a report."""
