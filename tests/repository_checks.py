@@ -117,6 +117,15 @@ def _may_import(room: str, target: List[str]) -> bool:
     return target[0] in allowed or ".".join(target[:2]) in allowed
 
 
+def tensorflow_includes(source: str, module: str) -> List[str]:
+    """Includes of TensorFlow, or of what knows it, by C++ outside of the kernels."""
+    if module.startswith("ops_src.kernels."):
+        return []
+    included = re.compile(r'\s*#\s*include\s*[<"]((?:tensorflow|third_party|kernels)/[^>"]+)')
+    found = ((line, included.match(text)) for line, text in enumerate(source.splitlines(), 1))
+    return ["{}: includes {}".format(line, match[1]) for line, match in found if match]
+
+
 def private_imports(source: str, module: str) -> List[str]:
     """Imports of graph_opt's rooms by code that may only use the public names."""
     faults = []

@@ -130,6 +130,24 @@ def test_only_compat_imports_tensorflow() -> None:
     assert faults_in(outside_compat(), checks.tensorflow_imports) == []
 
 
+def test_only_kernels_include_tensorflow() -> None:
+    sources = files_under("ops_src", suffixes=(".cc", ".h", ".cu"))
+    assert faults_in(sources, checks.tensorflow_includes) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '#include "tensorflow/core/framework/types.h"',
+        "# include <third_party/eigen3/Eigen/Core>",
+        '#include "kernels/lookup/columns.h"',
+    ],
+)
+def test_an_include_of_tensorflow_is_found(source: str) -> None:
+    assert len(checks.tensorflow_includes(source, "ops_src.lookup.bags")) == 1
+    assert checks.tensorflow_includes(source, "ops_src.kernels.lookup.group_inputs") == []
+
+
 def test_examples_and_tools_leave_private_tensorflow_alone() -> None:
     assert faults_in(files_under("examples", "tools"), checks.private_tensorflow) == []
 

@@ -243,7 +243,7 @@ def group_embedding_apply(
       tables: The shards of each table, float32: resource handles, or all references.
       slots: The optimizer's first slot of every shard, then its second one of every shard.
       hyperparameters: float32 scalars; the order for each optimizer is in the op's documentation
-        (`GroupEmbeddingApply` in ops_src/apply/group_apply_ops.cc).
+        (`GroupEmbeddingApply` in ops_src/kernels/apply/group_apply_ops.cc).
       ids: What was looked up.
       attributes: How.
       gradients: [L], or [1] with columns. Of the pooled rows.

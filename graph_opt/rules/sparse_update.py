@@ -42,8 +42,8 @@ class SparseUpdate:
       optimizer: `GradientDescent`, `Momentum`, `Adagrad`, `Ftrl` or `Adam`.
       table: Name of the variable.
       slots: References or handles, in the order of the optimizer's own op; Adam: m, v.
-      hyperparameters: In the order of GroupEmbeddingApply (`ops_src/apply/group_apply_ops.cc`);
-        constants as numbers.
+      hyperparameters: In the order of GroupEmbeddingApply
+        (`ops_src/kernels/apply/group_apply_ops.cc`); constants as numbers.
       parts: The IndexedSlices whose sum is applied, in order.
       attributes: Of that op: `use_nesterov`, `update_slots`, `multiply_linear_by_lr` and
         `use_locking`, those that the optimizer has.

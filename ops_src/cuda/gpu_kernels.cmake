@@ -55,17 +55,10 @@ if(gpu_architectures AND CMAKE_CUDA_COMPILER)
                CUDA_RUNTIME_LIBRARY Static
                CUDA_VISIBILITY_PRESET hidden
                POSITION_INDEPENDENT_CODE ON)
-  target_sources(
-    graph_opt_ops
-    PRIVATE $<TARGET_OBJECTS:graph_opt_cuda>
-            apply/group_apply_kernels_gpu.cc
-            cuda/check_groups.cc
-            cuda/group_on_device.cc
-            cuda/host_group.cc
-            cuda/self_check.cc
-            cuda/trusted_devices.cc
-            lookup/group_gpu.cc
-            lookup/group_lookup_kernels_gpu.cc)
+  file(GLOB functors_on_device CONFIGURE_DEPENDS cuda/*.cc)
+  file(GLOB kernels_on_device CONFIGURE_DEPENDS kernels/*/*_gpu.cc)
+  target_sources(graph_opt_functors PRIVATE ${functors_on_device})
+  target_sources(graph_opt_ops PRIVATE ${kernels_on_device} $<TARGET_OBJECTS:graph_opt_cuda>)
   target_link_libraries(graph_opt_ops PRIVATE CUDA::cudart_static)
   message(STATUS "Kernels for GPUs: ${gpu_architectures}")
 elseif(GRAPH_OPT_CUDA STREQUAL "ON")

@@ -1,0 +1,92 @@
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apply/group_apply.h"
+#include "kernels/apply/optimizer_inputs.h"
+#include "kernels/lookup/device_threads.h"
+#include "kernels/lookup/group_inputs.h"
+#include "kernels/lookup/pooled_rows.h"
+#include "kernels/lookup/variable_tables.h"
+#include "scratch/scratch_pool.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace graph_opt {
+namespace {
+
+using tensorflow::OpKernel;
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Status;
+using tensorflow::Tensor;
+namespace errors = tensorflow::errors;
+
+class GroupApplyKernel : public OpKernel {
+ public:
+  explicit GroupApplyKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, attrs_.Read(ctx));
+    OP_REQUIRES_OK(ctx, optimizer_.Read(ctx, attrs_.num_shards()));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    const int num_variables = attrs_.num_shards() * (1 + optimizer_.num_slots());
+    VariableTables variables;
+    GroupInputs inputs;
+    std::vector<PooledGradient> lookups;
+    std::vector<int64_t> dims;
+    std::vector<UpdatedTable> tables;
+    std::vector<int64_t> table_rows;
+    UpdateNumbers numbers;
+    OP_REQUIRES_OK(ctx, variables.Open(ctx, 0, num_variables, optimizer_.purpose()));
+    OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
+    OP_REQUIRES_OK(ctx, ReadGradients(ctx, attrs_, inputs, &lookups, &dims));
+    OP_REQUIRES_OK(ctx, ReadTables(&variables, dims, &tables, &table_rows));
+    OP_REQUIRES_OK(ctx, optimizer_.ReadNumbers(ctx, &numbers));
+    DeviceThreads threads(ctx);
+    const BagFault fault =
+        GroupApply(optimizer_.rule(), numbers, tables, lookups, BestRowKernels(), &threads);
+    OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, table_rows, name()));
+  }
+
+ private:
+  Status ReadTables(VariableTables* variables, const std::vector<int64_t>& dims,
+                    std::vector<UpdatedTable>* tables, std::vector<int64_t>* table_rows) {
+    tables->resize(attrs_.num_tables());
+    for (int t = 0; t < attrs_.num_tables(); ++t) {
+      UpdatedTable& table = (*tables)[t];
+      std::vector<int64_t> rows;
+      for (int s = attrs_.first_shard(t); s < attrs_.first_shard(t + 1); ++s) {
+        const Tensor& tensor = (*variables)[s];
+        if (tensor.dims() != 2 || tensor.dim_size(1) != dims[t] ||
+            tensor.dtype() != tensorflow::DT_FLOAT) {
+          return errors::InvalidArgument(name(), ": table '", attrs_.table_names[t],
+                                         "' has a part of shape ", tensor.shape().DebugString(),
+                                         " and type ", tensorflow::DataTypeString(tensor.dtype()),
+                                         "; need [rows, ", dims[t], "] of float32");
+        }
+        UpdatedTable::Shard shard = {variables->floats(s), {nullptr, nullptr}};
+        TF_RETURN_IF_ERROR(
+            optimizer_.SlotsOf(name(), variables, s, attrs_.table_names[t], shard.slots));
+        rows.push_back(tensor.dim_size(0));
+        table.shards.push_back(shard);
+      }
+      table.table.shards = TableShards(attrs_.partition, std::move(rows));
+      table.table.dim = dims[t];
+      table_rows->push_back(table.table.shards.num_rows());
+    }
+    return Status();
+  }
+
+  GroupAttrs attrs_;
+  OptimizerInputs optimizer_;
+  ScratchUser scratch_;
+};
+
+#define CPU(op) Name(op).Device(tensorflow::DEVICE_CPU)
+REGISTER_KERNEL_BUILDER(CPU("GroupEmbeddingApply"), GroupApplyKernel);
+REGISTER_KERNEL_BUILDER(CPU("ResourceGroupEmbeddingApply"), GroupApplyKernel);
+#undef CPU
+
+}  // namespace
+}  // namespace graph_opt

@@ -1,0 +1,136 @@
+#include <string>
+#include <vector>
+
+#include "cuda/host_group.h"
+#include "kernels/apply/optimizer_inputs.h"
+#include "kernels/lookup/device_threads.h"
+#include "kernels/lookup/group_gpu.h"
+#include "kernels/lookup/pooled_rows.h"
+#include "kernels/lookup/variable_tables.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace graph_opt {
+namespace {
+
+using tensorflow::OpKernel;
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Status;
+using tensorflow::Tensor;
+namespace errors = tensorflow::errors;
+
+static_assert(static_cast<int>(UpdateRule::kGradientDescent) == GRAPH_OPT_CUDA_GRADIENT_DESCENT,
+              "");
+static_assert(static_cast<int>(UpdateRule::kMomentum) == GRAPH_OPT_CUDA_MOMENTUM, "");
+static_assert(static_cast<int>(UpdateRule::kNesterov) == GRAPH_OPT_CUDA_NESTEROV, "");
+static_assert(static_cast<int>(UpdateRule::kAdagrad) == GRAPH_OPT_CUDA_ADAGRAD, "");
+static_assert(static_cast<int>(UpdateRule::kFtrl) == GRAPH_OPT_CUDA_FTRL, "");
+static_assert(static_cast<int>(UpdateRule::kAdam) == GRAPH_OPT_CUDA_ADAM, "");
+
+GraphOptCudaNumbers NumbersOf(UpdateRule rule, const UpdateNumbers& from) {
+  GraphOptCudaNumbers numbers = {};
+  numbers.rule = static_cast<int32_t>(rule);
+  numbers.update_slots = from.update_slots;
+  numbers.multiply_linear_by_lr = from.multiply_linear_by_lr;
+  numbers.learning_rate = from.learning_rate;
+  numbers.momentum = from.momentum;
+  numbers.l1 = from.l1;
+  numbers.l2 = from.l2;
+  numbers.l2_shrinkage = from.l2_shrinkage;
+  numbers.learning_rate_power = from.learning_rate_power;
+  numbers.beta1 = from.beta1;
+  numbers.beta2 = from.beta2;
+  numbers.epsilon = from.epsilon;
+  return numbers;
+}
+
+class GroupApplyGpuKernel : public OpKernel {
+ public:
+  explicit GroupApplyGpuKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, attrs_.Read(ctx));
+    OP_REQUIRES_OK(ctx, optimizer_.Read(ctx, attrs_.num_shards()));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    const int num_variables = attrs_.num_shards() * (1 + optimizer_.num_slots());
+    VariableTables variables;
+    GpuGroupInputs inputs(ctx);
+    GpuGroup group;
+    std::vector<PooledGradient> lookups;
+    std::vector<int64_t> dims;
+    UpdateNumbers read;
+    Tensor workspace;
+    uint64_t* fault = nullptr;
+    void* const stream = GpuStreamOf(ctx);
+    OP_REQUIRES_OK(ctx, variables.Open(ctx, 0, num_variables, optimizer_.purpose()));
+    OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
+    OP_REQUIRES_OK(ctx, ReadGradients(ctx, attrs_, inputs, &lookups, &dims));
+    OP_REQUIRES_OK(ctx, AddTables(&variables, dims, &group));
+    OP_REQUIRES_OK(ctx, optimizer_.ReadNumbers(ctx, &read));
+    for (int i = 0; i < attrs_.num_lookups(); ++i) {
+      const PooledGradient& lookup = lookups[i];
+      group.AddLookup(lookup.bags, inputs.sizes(i), lookup.table, lookup.gradients, lookup.stride);
+    }
+    const GraphOptCudaNumbers numbers = NumbersOf(optimizer_.rule(), read);
+    if (!TrustsGpuKernels(ctx)) return ApplyOnHost(ctx, numbers, &group);
+    const int64_t bytes = graph_opt_cuda_sort_workspace(group.get());
+    OP_REQUIRES_OK(ctx, AllocateWorkspace(ctx, bytes, &workspace));
+    void* const memory = const_cast<char*>(workspace.tensor_data().data());
+    OP_REQUIRES_OK(ctx, faults_.Begin(ctx, attrs_, &fault));
+    int32_t status = graph_opt_cuda_sort(group.get(), memory, fault, stream);
+    OP_REQUIRES_OK(ctx, GpuStatus(status, name()));
+    status = graph_opt_cuda_apply(group.get(), &numbers, memory, stream);
+    OP_REQUIRES_OK(ctx, GpuStatus(status, name()));
+    OP_REQUIRES_OK(ctx, faults_.Queue(ctx));
+  }
+
+ private:
+  void ApplyOnHost(OpKernelContext* ctx, const GraphOptCudaNumbers& numbers, GpuGroup* group) {
+    DeviceThreads threads(ctx);
+    HostGroup host(*group->get(), GpuStreamOf(ctx), &threads);
+    BagFault fault;
+    OP_REQUIRES_OK(ctx, GpuStatus(host.Sort(&fault), name()));
+    OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, group->TableRows(), name()));
+    OP_REQUIRES_OK(ctx, GpuStatus(host.Apply(numbers), name()));
+  }
+
+  Status AddTables(VariableTables* variables, const std::vector<int64_t>& dims, GpuGroup* group) {
+    for (int t = 0; t < attrs_.num_tables(); ++t) {
+      const std::string& table = attrs_.table_names[t];
+      std::vector<GraphOptCudaShard> shards;
+      for (int s = attrs_.first_shard(t); s < attrs_.first_shard(t + 1); ++s) {
+        const Tensor& tensor = (*variables)[s];
+        if (tensor.dims() != 2 || tensor.dim_size(1) != dims[t] ||
+            tensor.dtype() != tensorflow::DT_FLOAT) {
+          return errors::InvalidArgument(name(), ": table '", table, "' has a part of shape ",
+                                         tensor.shape().DebugString(), " and type ",
+                                         tensorflow::DataTypeString(tensor.dtype()),
+                                         "; need [rows, ", dims[t], "] of float32");
+        }
+        GraphOptCudaShard shard = {};
+        shard.num_rows = tensor.dim_size(0);
+        shard.rows = variables->floats(s);
+        TF_RETURN_IF_ERROR(optimizer_.SlotsOf(name(), variables, s, table, shard.slots));
+        shards.push_back(shard);
+      }
+      group->AddTable(dims[t], RowType::kFloat, attrs_.partition, shards);
+    }
+    return Status();
+  }
+
+  GroupAttrs attrs_;
+  OptimizerInputs optimizer_;
+  GpuFaults faults_;
+  ScratchUser scratch_;
+};
+
+#define GPU(op) \
+  Name(op).Device(tensorflow::DEVICE_GPU).HostMemory("shapes").HostMemory("hyperparameters")
+REGISTER_KERNEL_BUILDER(GPU("GroupEmbeddingApply"), GroupApplyGpuKernel);
+REGISTER_KERNEL_BUILDER(GPU("ResourceGroupEmbeddingApply").HostMemory("tables").HostMemory("slots"),
+                        GroupApplyGpuKernel);
+#undef GPU
+
+}  // namespace
+}  // namespace graph_opt

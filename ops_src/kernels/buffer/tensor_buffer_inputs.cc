@@ -1,0 +1,80 @@
+#include "kernels/buffer/tensor_buffer_inputs.h"
+
+#include <string>
+#include <utility>
+
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace graph_opt {
+
+using tensorflow::OpKernel;
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Status;
+using tensorflow::Tensor;
+namespace errors = tensorflow::errors;
+
+Status BufferAttrs::Read(OpKernelConstruction* ctx) {
+  std::string shared_name;
+  TF_RETURN_IF_ERROR(ctx->GetAttr("shared_name", &shared_name));
+  TF_RETURN_IF_ERROR(ctx->GetAttr("shared_capacity", &capacity_));
+  if (shared_name.empty()) {
+    return errors::InvalidArgument(ctx->def().name(),
+                                   ": shared_name is empty; it must name the buffer");
+  }
+  if (ctx->HasAttr("dtypes")) TF_RETURN_IF_ERROR(ctx->GetAttr("dtypes", &dtypes_));
+  if (ctx->HasAttr("is_cancelled")) {
+    TF_RETURN_IF_ERROR(ctx->GetAttr("is_cancelled", &must_agree_));
+  }
+  return Status();
+}
+
+Status BufferAttrs::Find(OpKernelContext* ctx, TensorBufferResource** resource) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (resource_ == nullptr) TF_RETURN_IF_ERROR(Bind(ctx));
+  *resource = resource_.get();
+  return Status();
+}
+
+Status BufferAttrs::Bind(OpKernelContext* ctx) {
+  const OpKernel& kernel = ctx->op_kernel();
+  tensorflow::ContainerInfo container;
+  TF_RETURN_IF_ERROR(container.Init(ctx->resource_manager(), kernel.def()));
+  TensorBufferResource* found = nullptr;
+  TF_RETURN_IF_ERROR(ctx->resource_manager()->LookupOrCreate<TensorBufferResource>(
+      container.container(), container.name(), &found, [&](TensorBufferResource** created) {
+        *created = new TensorBufferResource(container.name(), capacity_);
+        return Status();
+      }));
+  tensorflow::core::RefCountPtr<TensorBufferResource> resource(found);
+  if (must_agree_) TF_RETURN_IF_ERROR(resource->CheckCapacity(kernel.name(), capacity_));
+  if (!dtypes_.empty()) TF_RETURN_IF_ERROR(resource->CheckDtypes(kernel.name(), dtypes_));
+  resource_ = std::move(resource);
+  return Status();
+}
+
+Status StatusOf(const OpKernel& kernel, const Tensor& code, const Tensor& message, int least_code,
+                BufferStatus* status) {
+  if (code.dims() != 0 || message.dims() != 0) {
+    return errors::InvalidArgument(kernel.name(), ": code has shape ", code.shape().DebugString(),
+                                   " and message ", message.shape().DebugString(),
+                                   "; both must be scalars");
+  }
+  status->code = code.scalar<tensorflow::int32>()();
+  status->message = std::string(message.scalar<tensorflow::tstring>()());
+  if (status->code < least_code || status->code > kLastErrorCode) {
+    return errors::InvalidArgument(kernel.name(), ": code is ", status->code, "; an error is 1 to ",
+                                   kLastErrorCode, " (tf.errors.*)");
+  }
+  return Status();
+}
+
+Status PlaceOf(const OpKernel& kernel, const Tensor& place, int64_t* value) {
+  if (place.dims() != 0) {
+    return errors::InvalidArgument(kernel.name(), ": place has shape ", place.shape().DebugString(),
+                                   "; it must be a scalar");
+  }
+  *value = place.scalar<tensorflow::int64>()();
+  return Status();
+}
+}  // namespace graph_opt

@@ -1,0 +1,85 @@
+#ifndef GRAPH_OPT_KERNELS_LOOKUP_DEVICE_THREADS_H_
+#define GRAPH_OPT_KERNELS_LOOKUP_DEVICE_THREADS_H_
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <memory>
+
+#include "lookup/parallel.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/lib/core/notification.h"
+#include "tensorflow/core/lib/core/threadpool.h"
+#include "threads/stage_thread.h"
+
+namespace graph_opt {
+
+// The intra-op threads of a kernel's device. Threads take the next task when they are done with
+// one, so tasks need not cost the same; and the caller takes those for which no thread is free, so
+// that it never waits for what other ops have the threads do. A thread that steps back for the
+// others takes them all: they need the intra-op threads.
+class DeviceThreads : public Parallel {
+ public:
+  explicit DeviceThreads(tensorflow::OpKernelContext* ctx)
+      : workers_(ctx->device()->tensorflow_cpu_worker_threads()) {}
+
+  int num_threads() const override {
+    return OnYieldingThread() ? 1 : std::max(workers_->num_threads, 1);
+  }
+
+  void Run(int64_t num_tasks, const std::function<void(int64_t)>& work) override {
+    const int64_t others =
+        std::min<int64_t>(num_threads(), num_tasks) - 1;  // the caller works, too
+    if (others <= 0) {
+      for (int64_t i = 0; i < num_tasks; ++i) work(i);
+      return;
+    }
+    const auto tasks = std::make_shared<Tasks>(num_tasks, &work);
+    for (int64_t i = 0; i < others; ++i) {
+      workers_->workers->Schedule([tasks] { tasks->Take(); });
+    }
+    tasks->Take();
+    tasks->Wait();
+  }
+
+ private:
+  // Shared with threads that may come when all is done and Run has returned.
+  class Tasks {
+   public:
+    Tasks(int64_t count, const std::function<void(int64_t)>* work) : count_(count), work_(work) {}
+
+    void Take() {
+      for (int64_t i = next_++; i < count_; i = next_++) {
+        (*work_)(i);
+        if (++done_ == count_) all_done_.Notify();
+      }
+    }
+
+    void Wait() {
+      // The last tasks end some microseconds later, sooner than this thread would be woken up.
+      for (int i = 0; i < kSpins && done_ < count_; ++i) Pause();
+      all_done_.WaitForNotification();
+    }
+
+   private:
+    static constexpr int kSpins = 1000;  // some ten microseconds
+
+    static void Pause() {
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
+    }
+
+    const int64_t count_;
+    const std::function<void(int64_t)>* const work_;  // of Run's caller, until all is done
+    std::atomic<int64_t> next_{0};
+    std::atomic<int64_t> done_{0};
+    tensorflow::Notification all_done_;
+  };
+
+  const tensorflow::DeviceBase::CpuWorkerThreads* const workers_;
+};
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_KERNELS_LOOKUP_DEVICE_THREADS_H_

@@ -1,0 +1,67 @@
+#ifndef GRAPH_OPT_KERNELS_LOOKUP_GROUP_ATTRIBUTES_H_
+#define GRAPH_OPT_KERNELS_LOOKUP_GROUP_ATTRIBUTES_H_
+
+#include <string>
+
+// What the registrations of all ops of a group lookup share (read by GroupAttrs).
+
+#define GRAPH_OPT_GROUP_INPUTS                 \
+  Input("ids: id_dtypes")                      \
+      .Input("positions: num_lookups * int64") \
+      .Input("shapes: num_lookups * int64")    \
+      .Input("weights: num_weights * float")
+
+#define GRAPH_OPT_GROUP_ATTRS                             \
+  Attr("num_shards: int >= 1")                            \
+      .Attr("num_lookups: int >= 1")                      \
+      .Attr("num_weights: int >= 0")                      \
+      .Attr("id_dtypes: list({int32, int64}) >= 1")       \
+      .Attr("lookup_tables: list(int) >= 1")              \
+      .Attr("table_shards: list(int) >= 1")               \
+      .Attr("table_names: list(string) >= 1")             \
+      .Attr("combiners: list(string) >= 1")               \
+      .Attr("layouts: list(string) >= 1")                 \
+      .Attr("weighted: list(bool) >= 1")                  \
+      .Attr("default_ids: list(int) >= 1")                \
+      .Attr("filled_ids: list(int) = []")                 \
+      .Attr("partition_strategy: {'mod', 'div'} = 'mod'") \
+      .Attr("safe: bool = true")                          \
+      .Attr("columns: list(int) = []")                    \
+      .Attr("columns_width: int = 0")
+
+namespace graph_opt {
+
+inline std::string GroupDoc(const std::string& doc) {
+  return doc + R"doc(
+ids: Those of each lookup: [K], or of a dense one [B] or [B, W].
+positions: Where they belong. Sparse: the SparseTensor's indices [K, rank], or segment ids [K];
+  ragged: row splits [B + 1]; dense: not read.
+shapes: Sparse: the SparseTensor's dense_shape, or empty with segment ids, when the last of them
+  tells the number of rows. Otherwise not read.
+weights: One for each id, of the weighted lookups only.
+num_shards: Of all tables together.
+num_lookups: L; T is the number of tables.
+num_weights: Weighted lookups.
+id_dtypes: [L].
+lookup_tables: [L]. The table of each lookup.
+table_shards: [T]. Into how many variables a table is partitioned; these stand one after another.
+table_names: [T]. For errors.
+combiners: [L]. sum, mean or sqrtn.
+layouts: [L]. sparse, ragged or dense.
+weighted: [L].
+default_ids: [L]. The row that an empty bag gives, or -1: zeros.
+filled_ids: Empty, or [L], of gradients and updates: the row that an empty bag gives a gradient of
+  zero, as tf.nn.safe_embedding_lookup_sparse does, or -1: none.
+partition_strategy: How ids are spread over shards, as in tf.nn.embedding_lookup.
+safe: Drop ids < 0, and weights not > 0 unless the combiner is sum, as
+  tf.nn.safe_embedding_lookup_sparse does; else ids < 0 are errors.
+columns: Empty, or [L]: the pooled rows of all lookups are one tensor [B, columns_width], of which
+  lookup i has the columns from columns[i] on, as many as its table has; together all of them. So
+  are their gradients. The lookups then have equal B and type.
+columns_width: With columns only.
+)doc";
+}
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_KERNELS_LOOKUP_GROUP_ATTRIBUTES_H_

@@ -1,0 +1,156 @@
+#include "kernels/lookup/variable_tables.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "tensorflow/core/common_runtime/device.h"
+#include "tensorflow/core/framework/resource_mgr.h"
+#include "tensorflow/core/lib/core/errors.h"
+#include "tensorflow/core/lib/core/notification.h"
+
+namespace graph_opt {
+namespace {
+
+using tensorflow::mutex;
+using tensorflow::OpKernelContext;
+using tensorflow::Status;
+using tensorflow::Tensor;
+using tensorflow::Var;
+namespace errors = tensorflow::errors;
+
+// Copies a tensor in the memory of the kernel's device, in the order of its stream if it has one.
+Status CopyOnDevice(OpKernelContext* ctx, const Tensor& from, Tensor* to) {
+  tensorflow::DeviceContext* const device = ctx->op_device_context();
+  if (device == nullptr) {
+    const tensorflow::StringPiece bytes = from.tensor_data();
+    std::copy(bytes.begin(), bytes.end(), const_cast<char*>(to->tensor_data().data()));
+    return Status();
+  }
+  Status copied;
+  tensorflow::Notification done;
+  device->CopyTensorInSameDevice(&from, static_cast<tensorflow::Device*>(ctx->device()), to,
+                                 [&](const Status& status) {
+                                   copied = status;
+                                   done.Notify();
+                                 });
+  done.WaitForNotification();
+  return copied;
+}
+
+// From here on no other tensor shares the variable's memory: it may be written under a shared lock,
+// and reads of the whole variable make copies (`copy_on_read_mode`).
+Status OwnMemory(OpKernelContext* ctx, Var* variable) {
+  if (variable->copy_on_read_mode.load()) return Status();
+  tensorflow::mutex_lock lock(*variable->mu());
+  Tensor* const tensor = variable->tensor();
+  if (!tensor->IsInitialized()) return Status();  // reported by the caller
+  if (!tensor->RefCountIsOne()) {
+    Tensor copy;
+    TF_RETURN_IF_ERROR(ctx->allocate_temp(tensor->dtype(), tensor->shape(), &copy));
+    TF_RETURN_IF_ERROR(CopyOnDevice(ctx, *tensor, &copy));
+    *tensor = copy;
+  }
+  variable->copy_on_read_mode.store(true);
+  return Status();
+}
+
+Status NotInitialized(OpKernelContext* ctx, const std::string& name) {
+  return errors::FailedPrecondition(ctx->op_kernel().name(), ": variable '", name,
+                                    "' is not initialized; run its initializer first");
+}
+
+}  // namespace
+
+VariableTables::~VariableTables() {
+  tensors_.clear();
+  Unlock();
+}
+
+Status VariableTables::Open(OpKernelContext* ctx, int first, int count, Purpose purpose) {
+  if (count == 0) return Status();
+  if (ctx->input_dtype(first) == tensorflow::DT_RESOURCE) {
+    TF_RETURN_IF_ERROR(OpenResources(ctx, first, count, purpose));
+  } else if (purpose == kRead) {
+    for (int i = first; i < first + count; ++i) tensors_.push_back(ctx->input(i));
+  } else {
+    TF_RETURN_IF_ERROR(OpenReferences(ctx, first, count, purpose));
+  }
+  for (int i = 0; i < count; ++i) {
+    if (!tensors_[i].IsInitialized()) {
+      const std::string name = variables_.empty()
+                                   ? std::string(ctx->op_kernel().requested_input(first + i))
+                                   : tensorflow::HandleFromInput(ctx, first + i).name();
+      return NotInitialized(ctx, name);
+    }
+  }
+  return Status();
+}
+
+float* VariableTables::floats(int i) { return tensors_[i].flat<float>().data(); }
+
+Status VariableTables::OpenResources(OpKernelContext* ctx, int first, int count, Purpose purpose) {
+  variables_.resize(count);
+  std::vector<mutex*> mutexes;
+  for (int i = 0; i < count; ++i) {
+    const auto& handle = tensorflow::HandleFromInput(ctx, first + i);
+    if (!LookupResource(ctx, handle, &variables_[i]).ok()) {
+      return NotInitialized(ctx, handle.name());
+    }
+    mutexes.push_back(variables_[i]->mu());
+  }
+  for (bool ready = false; !ready;) {
+    if (purpose != kRead) {
+      for (const auto& variable : variables_) TF_RETURN_IF_ERROR(OwnMemory(ctx, variable.get()));
+    }
+    Lock(mutexes, purpose == kUpdateExclusively);
+    // An assignment in between may have put shared memory into a variable.
+    ready = purpose == kRead ||
+            std::all_of(variables_.begin(), variables_.end(), [](const auto& variable) {
+              return variable->copy_on_read_mode.load() || !variable->tensor()->IsInitialized();
+            });
+    if (!ready) Unlock();
+  }
+  for (const auto& variable : variables_) tensors_.push_back(*variable->tensor());
+  return Status();
+}
+
+Status VariableTables::OpenReferences(OpKernelContext* ctx, int first, int count, Purpose purpose) {
+  const bool exclusively = purpose == kUpdateExclusively;
+  if (exclusively) {
+    std::vector<mutex*> mutexes;
+    for (int i = first; i < first + count; ++i) mutexes.push_back(ctx->input_ref_mutex(i));
+    Lock(mutexes, true);
+  }
+  for (int i = first; i < first + count; ++i) {
+    tensors_.push_back(ctx->mutable_input(i, exclusively));
+  }
+  return Status();
+}
+
+void VariableTables::Lock(std::vector<mutex*> mutexes, bool exclusively) {
+  std::sort(mutexes.begin(), mutexes.end(), std::less<mutex*>());
+  mutexes.erase(std::unique(mutexes.begin(), mutexes.end()), mutexes.end());
+  exclusively_ = exclusively;
+  for (mutex* one : mutexes) {
+    if (exclusively) {
+      one->lock();
+    } else {
+      one->lock_shared();
+    }
+  }
+  locked_ = std::move(mutexes);
+}
+
+void VariableTables::Unlock() {
+  for (mutex* one : locked_) {
+    if (exclusively_) {
+      one->unlock();
+    } else {
+      one->unlock_shared();
+    }
+  }
+  locked_.clear();
+}
+
+}  // namespace graph_opt

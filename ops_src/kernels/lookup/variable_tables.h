@@ -1,0 +1,46 @@
+#ifndef GRAPH_OPT_KERNELS_LOOKUP_VARIABLE_TABLES_H_
+#define GRAPH_OPT_KERNELS_LOOKUP_VARIABLE_TABLES_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_var.h"
+
+namespace graph_opt {
+
+// The values of a list of variables, for the time of one kernel call: without a copy, and locked
+// like TensorFlow's own sparse ops lock them (shared; exclusive for updates with use_locking), in
+// the order of the locks' addresses, so that no two calls wait for each other.
+class VariableTables {
+ public:
+  enum Purpose { kRead, kUpdate, kUpdateExclusively };
+
+  ~VariableTables();
+
+  // Inputs [first, first + count): resource handles, references or plain tensors. Fails when one is
+  // not initialized. Called once.
+  tensorflow::Status Open(tensorflow::OpKernelContext* ctx, int first, int count, Purpose purpose);
+
+  const tensorflow::Tensor& operator[](int i) const { return tensors_[i]; }
+  // For kUpdate: the memory of a variable of floats.
+  float* floats(int i);
+
+ private:
+  tensorflow::Status OpenResources(tensorflow::OpKernelContext* ctx, int first, int count,
+                                   Purpose purpose);
+  tensorflow::Status OpenReferences(tensorflow::OpKernelContext* ctx, int first, int count,
+                                    Purpose purpose);
+  void Lock(std::vector<tensorflow::mutex*> mutexes, bool exclusively);
+  void Unlock();
+
+  std::vector<tensorflow::core::RefCountPtr<tensorflow::Var>> variables_;
+  std::vector<tensorflow::Tensor> tensors_;
+  std::vector<tensorflow::mutex*> locked_;
+  bool exclusively_ = false;
+};
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_KERNELS_LOOKUP_VARIABLE_TABLES_H_

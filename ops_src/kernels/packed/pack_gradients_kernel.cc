@@ -1,0 +1,124 @@
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "kernels/lookup/device_threads.h"
+#include "kernels/lookup/pooled_rows.h"
+#include "kernels/packed/placed_group.h"
+#include "lookup/group_gradient.h"
+#include "packed/row_update.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace graph_opt {
+namespace {
+
+using tensorflow::OpKernelContext;
+using tensorflow::Status;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+
+class GroupPackGradientsKernel : public SendingKernel {
+ public:
+  using SendingKernel::SendingKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    GroupInputs inputs;
+    std::vector<PooledGradient> lookups;
+    std::vector<int64_t> dims;
+    std::vector<int64_t> table_rows;
+    OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
+    OP_REQUIRES_OK(ctx, ReadGradients(ctx, attrs_, inputs, &lookups, &dims));
+    std::vector<GradientTable> tables = Tables(&table_rows);
+    for (int t = 0; t < attrs_.num_tables(); ++t) tables[t].dim = dims[t];
+    DeviceThreads threads(ctx);
+    const Parts parts = Part(tables, lookups);
+    GroupGradient gradient(tables, parts.by_rows, BestRowKernels(), &threads);
+    std::vector<BagPacking> bags;
+    const BagFault of_rows = gradient.Sort();
+    const BagFault of_bags = ReadBags(tables, lookups, parts, &threads, &bags);
+    OP_REQUIRES_OK(ctx, FaultStatus(FirstOf(of_rows, of_bags, parts), attrs_, table_rows, name()));
+    Learn(parts, gradient);
+    std::vector<std::vector<UpdateBlock>> blocks(attrs_.num_tables());
+    OP_REQUIRES_OK(ctx, Allocate(ctx, gradient, dims, parts, bags, &blocks));
+    std::vector<std::vector<GroupGradient::ShardSums>> sums(tables.size());
+    std::vector<int64_t*> words(tables.size());
+    for (int t = 0; t < attrs_.num_tables(); ++t) {
+      words[t] = blocks[t][0].rows;
+      for (const UpdateBlock& block : blocks[t]) sums[t].push_back({block.rows, block.values});
+    }
+    gradient.SumRows(sums);
+    WriteBags(parts, bags, words, &threads);
+    CopyGradients(lookups, parts, blocks, &threads);
+  }
+
+ private:
+  // `blocks[table]` are those of the table's shards.
+  Status Allocate(OpKernelContext* ctx, const GroupGradient& gradient,
+                  const std::vector<int64_t>& dims, const Parts& parts,
+                  const std::vector<BagPacking>& bags,
+                  std::vector<std::vector<UpdateBlock>>* blocks) const {
+    std::vector<std::vector<UpdateBlock>> of_servers(num_servers());
+    for (int t = 0; t < attrs_.num_tables(); ++t) {
+      for (int s = attrs_.first_shard(t); s < attrs_.first_shard(t + 1); ++s) {
+        const int64_t rows = gradient.NumRows(t, s - attrs_.first_shard(t));
+        UpdateBlock block = {rows, dims[t], 0, rows, nullptr, nullptr};
+        if (parts.pools[t]) {
+          block.count = parts.traffic[t].num_bags;
+          block.lookups = static_cast<int64_t>(lookups_of(t).size());
+          block.words = BagWords(t, bags);
+        }
+        of_servers[servers()[s]].push_back(block);
+      }
+    }
+    for (int server = 0; server < num_servers(); ++server) {
+      Tensor* update = nullptr;
+      TF_RETURN_IF_ERROR(
+          ctx->allocate_output(server, TensorShape({UpdateBytes(of_servers[server])}), &update));
+      LayOutUpdate(const_cast<char*>(update->tensor_data().data()), &of_servers[server]);
+    }
+    std::vector<size_t> next(num_servers(), 0);
+    for (int t = 0; t < attrs_.num_tables(); ++t) {
+      for (int s = attrs_.first_shard(t); s < attrs_.first_shard(t + 1); ++s) {
+        (*blocks)[t].push_back(of_servers[servers()[s]][next[servers()[s]]++]);
+      }
+    }
+    return Status();
+  }
+
+  // Copies the gradients of bags, which stand one lookup after the other. Where they come from a
+  // row may have those of all lookups, so some rows of all are copied before the next ones.
+  void CopyGradients(const std::vector<PooledGradient>& lookups, const Parts& parts,
+                     const std::vector<std::vector<UpdateBlock>>& blocks,
+                     Parallel* parallel) const {
+    constexpr int64_t kRowsAtOnce = 16;
+    int64_t most_bags = 0;
+    std::vector<float*> to(lookups.size(), nullptr);
+    for (int t = 0; t < attrs_.num_tables(); ++t) {
+      if (!parts.pools[t]) continue;
+      float* values = blocks[t][0].values;
+      for (int i : lookups_of(t)) {
+        to[i] = values;
+        values += lookups[i].bags.num_bags * blocks[t][0].width;
+        most_bags = std::max(most_bags, lookups[i].bags.num_bags);
+      }
+    }
+    parallel->Run((most_bags + kRowsAtOnce - 1) / kRowsAtOnce, [&](int64_t piece) {
+      for (size_t i = 0; i < lookups.size(); ++i) {
+        if (to[i] == nullptr) continue;
+        const int64_t width = blocks[lookups[i].table][0].width;
+        const int64_t begin = piece * kRowsAtOnce;
+        const int64_t end = std::min(begin + kRowsAtOnce, lookups[i].bags.num_bags);
+        const float* from = static_cast<const float*>(lookups[i].gradients);
+        for (int64_t bag = begin; bag < end; ++bag) {
+          std::memcpy(to[i] + bag * width, from + bag * lookups[i].stride, width * sizeof(float));
+        }
+      }
+    });
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("GroupEmbeddingPackGradients").Device(tensorflow::DEVICE_CPU),
+                        GroupPackGradientsKernel);
+
+}  // namespace
+}  // namespace graph_opt

@@ -1,0 +1,219 @@
+#include <string>
+#include <vector>
+
+#include "kernels/apply/optimizer_attributes.h"
+#include "kernels/lookup/group_attributes.h"
+#include "kernels/lookup/group_shapes.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+// Group lookups whose tables are on parameter servers; one tensor goes to a server, and one comes
+// back, whatever the number of its tables.
+//
+//   worker   Prepare        ids -> one request for each server
+//   server   Gather         request -> rows
+//   worker   Combine        rows -> pooled rows
+//   worker   PackGradients  gradients of pooled rows -> one update for each server
+//   server   ApplyPacked    update -> its tables
+
+namespace graph_opt {
+namespace {
+
+using tensorflow::Status;
+using tensorflow::shape_inference::DimensionHandle;
+using tensorflow::shape_inference::InferenceContext;
+using tensorflow::shape_inference::ShapeHandle;
+namespace errors = tensorflow::errors;
+
+Status PrepareShape(InferenceContext* c) {
+  int num_servers;
+  int num_shards;
+  TF_RETURN_IF_ERROR(c->GetAttr("num_servers", &num_servers));
+  TF_RETURN_IF_ERROR(c->GetAttr("num_shards", &num_shards));
+  for (int i = 0; i <= num_servers; ++i) {  // the requests, and the inverse
+    c->set_output(i, c->Vector(InferenceContext::kUnknownDim));
+  }
+  c->set_output(num_servers + 1, c->Vector(num_shards));
+  return Status();
+}
+
+Status CombineShape(InferenceContext* c) {
+  std::vector<tensorflow::int64> widths;
+  int num_servers;
+  ShapeHandle vector;
+  TF_RETURN_IF_ERROR(c->GetAttr("table_widths", &widths));
+  TF_RETURN_IF_ERROR(c->GetAttr("num_servers", &num_servers));
+  for (int i = 0; i < num_servers + 2; ++i) {
+    TF_RETURN_IF_ERROR(c->WithRank(c->input(i), 1, &vector));
+  }
+  std::vector<DimensionHandle> dims;
+  for (tensorflow::int64 width : widths) {
+    if (width < 0) return errors::InvalidArgument("table_widths has ", width);
+    dims.push_back(c->MakeDim(width));
+  }
+  return SetPooledShapes(c, num_servers + 2, dims);
+}
+
+Status VectorsShape(InferenceContext* c) {
+  for (int i = 0; i < c->num_outputs(); ++i) {
+    c->set_output(i, c->Vector(InferenceContext::kUnknownDim));
+  }
+  return Status();
+}
+
+// The last input is a vector.
+Status LastIsVector(InferenceContext* c) {
+  ShapeHandle vector;
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(c->num_inputs() - 1), 1, &vector));
+  return VectorsShape(c);
+}
+
+#define PLACEMENT_ATTRS Attr("shard_servers: list(int) >= 1").Attr("num_servers: int >= 1")
+
+const char kPlacementDoc[] = R"doc(
+shard_servers: [shards]. The number of the server that each is on; each server has one at least.
+num_servers: Servers.)doc";
+
+#define POOL_ON_SERVER "pool_on_server: {'auto', 'never', 'always'} = 'auto'"
+
+const char kPoolOnServerDoc[] = R"doc(
+pool_on_server: Whether servers pool bags and sum their gradients, for tables in one shard; auto does
+  what makes for fewer bytes, by a count of rows now and then. Results are the same to the bit.)doc";
+
+const char kShardRowsDoc[] = R"doc(
+shard_rows: [shards]. Rows of each shard.)doc";
+
+REGISTER_OP("GroupEmbeddingPrepare")
+    .GRAPH_OPT_GROUP_INPUTS.Output("requests: num_servers * int64")
+    .Output("inverse: int32")
+    .Output("counts: int64")
+    .Attr("table_widths: list(int) >= 1")
+    .Attr("shard_rows: list(int) >= 1")
+    .Attr(POOL_ON_SERVER)
+    .PLACEMENT_ATTRS.GRAPH_OPT_GROUP_ATTRS.SetShapeFn(PrepareShape)
+    .Doc(GroupDoc(std::string(R"doc(
+Finds the rows that a group lookup needs, each once, and what to ask of each server. Where it is less
+to send, the server is asked to pool bags.
+
+requests: For each of the server's shards, in order: 0, the number of rows, and the rows, ascending;
+  or the number of lookups, that of words, and the bags of the lookups, for the server to pool.
+inverse: For each id of each lookup the number of its row among the rows of its table, shard after
+  shard, or -1 when the id is dropped; then for each lookup that of its default row, or -1. Without
+  the lookups that servers pool.
+counts: [shards]. Rows asked for, or -1 where the server pools.
+table_widths: [T].)doc") +
+                  kShardRowsDoc + kPoolOnServerDoc + kPlacementDoc));
+
+REGISTER_OP("GroupEmbeddingCombine")
+    .Input("rows: num_servers * T")
+    .Input("inverse: int32")
+    .Input("counts: int64")
+    .GRAPH_OPT_GROUP_INPUTS.Output("pooled: pooled_dtypes")
+    .Attr("T: {float, half, bfloat16}")
+    .Attr("pooled_dtypes: list({float, half, bfloat16}) >= 1")
+    .Attr("table_widths: list(int) >= 1")
+    .PLACEMENT_ATTRS.GRAPH_OPT_GROUP_ATTRS.SetShapeFn(CombineShape)
+    .Doc(GroupDoc(std::string(R"doc(
+Pools the rows that the servers sent: gives what GroupEmbeddingLookup gives.
+
+rows: Of each server, from GroupEmbeddingGather.
+inverse: From GroupEmbeddingPrepare, with the same group inputs.
+counts: From there, too.
+pooled: [B, width] for each lookup, or of all lookups in one, with columns.
+T: The type of all tables.
+pooled_dtypes: [L], or [1] with columns: T.
+table_widths: [T].)doc") +
+                  kPlacementDoc));
+
+REGISTER_OP("GroupEmbeddingPackGradients")
+    .GRAPH_OPT_GROUP_INPUTS.Input("gradients: num_gradients * float")
+    .Output("updates: num_servers * uint8")
+    .Attr("num_gradients: int >= 1")
+    .Attr("shard_rows: list(int) >= 1")
+    .Attr(POOL_ON_SERVER)
+    .PLACEMENT_ATTRS.GRAPH_OPT_GROUP_ATTRS.SetShapeFn(VectorsShape)
+    .Doc(GroupDoc(std::string(R"doc(
+Sums the gradients of a group lookup by row, and packs them for each server, or packs those of bags
+where that is less to send, for the server to sum.
+
+gradients: Of the pooled rows.
+updates: For each of the server's shards, in order, int64 count, width, number of lookups and of
+  words; then for each the int64 rows, ascending, or the bags of the lookups; then the float
+  gradients of the rows, or of the bags.
+num_gradients: L, or 1 with columns.)doc") +
+                  kShardRowsDoc + kPoolOnServerDoc + kPlacementDoc));
+
+const char kGatherDoc[] = R"doc(
+Reads the rows that a worker asks for.
+
+tables: Shards of this server, [rows, width].
+request: From GroupEmbeddingPrepare.
+rows: The rows asked for, one after another, shard by shard.
+num_shards: Of this server.
+T: The type of the shards.
+table_names: [shards]. For errors.)doc";
+
+REGISTER_OP("GroupEmbeddingGather")
+    .Input("tables: num_shards * T")
+    .Input("request: int64")
+    .Output("rows: T")
+    .Attr("num_shards: int >= 1")
+    .Attr("T: {float, half, bfloat16}")
+    .Attr("table_names: list(string) >= 1")
+    .SetShapeFn(LastIsVector)
+    .Doc(kGatherDoc);
+
+REGISTER_OP("ResourceGroupEmbeddingGather")
+    .Input("tables: num_shards * resource")
+    .Input("request: int64")
+    .Output("rows: T")
+    .Attr("num_shards: int >= 1")
+    .Attr("T: {float, half, bfloat16}")
+    .Attr("table_names: list(string) >= 1")
+    .SetShapeFn(LastIsVector)
+    .Doc(kGatherDoc);
+
+const char kApplyDoc[] = R"doc(
+Updates the rows of a server's shards that a worker sent gradients of, as GroupEmbeddingApply does.
+
+tables: Shards of this server, [rows, width] of float32.
+update: From GroupEmbeddingPackGradients. When it is malformed nothing is updated.
+num_shards: Of this server.
+table_names: [shards]. For errors.)doc";
+
+REGISTER_OP("GroupEmbeddingApplyPacked")
+    .Input("tables: Ref(num_shards * float)")
+    .Input("slots: Ref(num_slots * float)")
+    .Input("hyperparameters: num_hyperparameters * float")
+    .Input("update: uint8")
+    .Attr("num_shards: int >= 1")
+    .Attr("table_names: list(string) >= 1")
+    .GRAPH_OPT_OPTIMIZER_ATTRS.SetIsStateful()
+    .SetShapeFn(LastIsVector)
+    .Doc(OptimizerDoc(kApplyDoc));
+
+REGISTER_OP("ResourceGroupEmbeddingApplyPacked")
+    .Input("tables: num_shards * resource")
+    .Input("slots: num_slots * resource")
+    .Input("hyperparameters: num_hyperparameters * float")
+    .Input("update: uint8")
+    .Attr("num_shards: int >= 1")
+    .Attr("table_names: list(string) >= 1")
+    .GRAPH_OPT_OPTIMIZER_ATTRS.SetIsStateful()
+    .SetShapeFn(LastIsVector)
+    .Doc(OptimizerDoc(kApplyDoc));
+
+// Stateful, so that it runs where it is placed and not where a graph is optimized.
+REGISTER_OP("GraphOptLoaded")
+    .Output("loaded: bool")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::ScalarShape)
+    .Doc(R"doc(
+True: fails to be found in a process that has not loaded these ops.
+
+loaded: A scalar.)doc");
+
+}  // namespace
+}  // namespace graph_opt

@@ -1,0 +1,171 @@
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "kernels/apply/optimizer_inputs.h"
+#include "kernels/lookup/device_threads.h"
+#include "kernels/lookup/group_inputs.h"
+#include "kernels/lookup/variable_tables.h"
+#include "packed/row_request.h"
+#include "packed/row_update.h"
+#include "scratch/scratch_array.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace graph_opt {
+namespace {
+
+using tensorflow::DataType;
+using tensorflow::OpKernel;
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Status;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+namespace errors = tensorflow::errors;
+
+// An op over the shards of a server.
+class ServedShardsKernel : public OpKernel {
+ public:
+  explicit ServedShardsKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_shards", &num_shards_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("table_names", &table_names_));
+    OP_REQUIRES(
+        ctx, table_names_.size() == static_cast<size_t>(num_shards_),
+        errors::InvalidArgument(name(), ": table_names has ", table_names_.size(),
+                                " entries, need one for each of the ", num_shards_, " shards"));
+  }
+
+ protected:
+  int num_shards() const { return num_shards_; }
+  const std::string& table_name(int shard) const { return table_names_[shard]; }
+
+  Status CheckShard(const Tensor& tensor, int shard, DataType dtype) const {
+    if (tensor.dims() == 2 && tensor.dtype() == dtype) return Status();
+    return errors::InvalidArgument(name(), ": shard ", shard, " (table '", table_name(shard),
+                                   "') has shape ", tensor.shape().DebugString(), " and type ",
+                                   tensorflow::DataTypeString(tensor.dtype()),
+                                   "; need [rows, width] of ", tensorflow::DataTypeString(dtype));
+  }
+
+  Status CheckVector(const char* input, const Tensor& tensor) const {
+    if (tensor.dims() == 1) return Status();
+    return errors::InvalidArgument(name(), ": ", input, " has shape ", tensor.shape().DebugString(),
+                                   "; need a vector");
+  }
+
+  Status WhatIsWrong(const std::string& wrong) const {
+    return wrong.empty() ? Status() : errors::InvalidArgument(name(), ": ", wrong);
+  }
+
+ private:
+  int num_shards_ = 0;
+  std::vector<std::string> table_names_;
+  ScratchUser scratch_;
+};
+
+class GroupGatherKernel : public ServedShardsKernel {
+ public:
+  explicit GroupGatherKernel(OpKernelConstruction* ctx) : ServedShardsKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("T", &dtype_));
+    OP_REQUIRES_OK(ctx, RowTypeOf(dtype_, &type_));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    VariableTables tensors;
+    OP_REQUIRES_OK(ctx, tensors.Open(ctx, 0, num_shards(), VariableTables::kRead));
+    std::vector<ServedShard> shards;
+    for (int i = 0; i < num_shards(); ++i) {
+      const Tensor& tensor = tensors[i];
+      OP_REQUIRES_OK(ctx, CheckShard(tensor, i, dtype_));
+      shards.push_back(ServedShard{table_name(i), tensor.tensor_data().data(), tensor.dim_size(0),
+                                   tensor.dim_size(1)});
+    }
+    const Tensor& request = ctx->input(num_shards());
+    OP_REQUIRES_OK(ctx, CheckVector("request", request));
+    std::vector<RequestedRows> requested;
+    OP_REQUIRES_OK(ctx, WhatIsWrong(ReadRequest(reinterpret_cast<const int64_t*>(
+                                                    request.flat<tensorflow::int64>().data()),
+                                                request.NumElements(), shards, &requested)));
+    int64_t size = 0;
+    for (int i = 0; i < num_shards(); ++i) size += requested[i].count * shards[i].dim;
+    Tensor* rows = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({size}), &rows));
+    DeviceThreads threads(ctx);
+    OP_REQUIRES_OK(ctx, WhatIsWrong(GatherRows(shards, requested, type_, BestRowKernels(), &threads,
+                                               const_cast<char*>(rows->tensor_data().data()))));
+  }
+
+ private:
+  DataType dtype_ = tensorflow::DT_FLOAT;
+  RowType type_ = RowType::kFloat;
+};
+
+class GroupApplyPackedKernel : public ServedShardsKernel {
+ public:
+  explicit GroupApplyPackedKernel(OpKernelConstruction* ctx) : ServedShardsKernel(ctx) {
+    OP_REQUIRES_OK(ctx, optimizer_.Read(ctx, num_shards()));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    const int num_variables = num_shards() * (1 + optimizer_.num_slots());
+    VariableTables variables;
+    OP_REQUIRES_OK(ctx, variables.Open(ctx, 0, num_variables, optimizer_.purpose()));
+    std::vector<UpdatedShard> shards(num_shards());
+    for (int i = 0; i < num_shards(); ++i) {
+      const Tensor& tensor = variables[i];
+      OP_REQUIRES_OK(ctx, CheckShard(tensor, i, tensorflow::DT_FLOAT));
+      shards[i].table = table_name(i);
+      shards[i].rows = variables.floats(i);
+      shards[i].num_rows = tensor.dim_size(0);
+      shards[i].dim = tensor.dim_size(1);
+      OP_REQUIRES_OK(ctx,
+                     optimizer_.SlotsOf(name(), &variables, i, table_name(i), shards[i].slots));
+    }
+    UpdateNumbers numbers;
+    OP_REQUIRES_OK(ctx, optimizer_.ReadNumbers(ctx, &numbers));
+    const Tensor& update = ctx->input(ctx->num_inputs() - 1);
+    OP_REQUIRES_OK(ctx, CheckVector("update", update));
+    ScratchArray<char> aligned;
+    char* const bytes = AlignedBytes(update, &aligned);
+    DeviceThreads threads(ctx);
+    RowUpdate rows;
+    OP_REQUIRES_OK(ctx,
+                   WhatIsWrong(ReadUpdate(bytes, update.NumElements(), shards, &threads, &rows)));
+    ApplyUpdate(optimizer_.rule(), numbers, shards, rows, BestRowKernels(), &threads);
+  }
+
+ private:
+  // The tensor's bytes where int64s may be read: those of a part of a tensor may lie anywhere.
+  static char* AlignedBytes(const Tensor& tensor, ScratchArray<char>* copy) {
+    char* const bytes = const_cast<char*>(tensor.tensor_data().data());
+    if (reinterpret_cast<uintptr_t>(bytes) % alignof(int64_t) == 0) return bytes;
+    copy->Reserve(tensor.NumElements());
+    std::memcpy(copy->data(), bytes, tensor.NumElements());
+    return copy->data();
+  }
+
+  OptimizerInputs optimizer_;
+};
+
+class LoadedKernel : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    Tensor* loaded = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({}), &loaded));
+    loaded->scalar<bool>()() = true;
+  }
+};
+
+#define CPU(op) Name(op).Device(tensorflow::DEVICE_CPU)
+REGISTER_KERNEL_BUILDER(CPU("GroupEmbeddingGather"), GroupGatherKernel);
+REGISTER_KERNEL_BUILDER(CPU("ResourceGroupEmbeddingGather"), GroupGatherKernel);
+REGISTER_KERNEL_BUILDER(CPU("GroupEmbeddingApplyPacked"), GroupApplyPackedKernel);
+REGISTER_KERNEL_BUILDER(CPU("ResourceGroupEmbeddingApplyPacked"), GroupApplyPackedKernel);
+REGISTER_KERNEL_BUILDER(CPU("GraphOptLoaded"), LoadedKernel);
+#undef CPU
+
+}  // namespace
+}  // namespace graph_opt
