@@ -1,4 +1,4 @@
-"""graph_opt: embedding lookups of TF1-style graphs, prefetched ahead of the main graph.
+"""graph_opt: fuses the embedding lookups of TF1-style graphs and prefetches them.
 
 Example:
   >>> import graph_opt
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from graph_opt.runtime.metrics import buffer_metrics as metrics
     from graph_opt.runtime.staged import prefetch_join, staged
     from graph_opt.runtime.trace import trace_of as step_trace
+    from graph_opt.session.graph_records import report_of as report
     from graph_opt.session.installation import install, uninstall
     from graph_opt.session.live import optimize_graph
     from graph_opt.session.prefetch_hook import make_prefetch_hook
     from graph_opt.session.session import InteractiveSession, Session
     from graph_opt.session.session_log import session_reports
-    from graph_opt.session.treated_graphs import report_of as report
 
 __all__ = [
     "ConfigProto",
@@ -75,8 +75,8 @@ __all__ = [
     "uninstall",
 ]
 
-# TensorFlow takes seconds to import: a name is loaded from its module when it is first asked for,
-# so that the command line can print its help at once.
+# Importing TensorFlow takes seconds. Names are loaded on first use, so that the command line can
+# print its help at once.
 _MODULES = {
     "__version__": "graph_opt.cli.release:RELEASE",
     "ConfigProto": "graph_opt.config",
@@ -100,7 +100,7 @@ _MODULES = {
     "optimize_graph": "graph_opt.session.live",
     "optimize_graph_def": "graph_opt.passes.optimize",
     "prefetch_join": "graph_opt.runtime.staged",
-    "report": "graph_opt.session.treated_graphs:report_of",
+    "report": "graph_opt.session.graph_records:report_of",
     "running_graph_def": "graph_opt.compat.exported_graph",
     "scratch_memory": "graph_opt.ops.scratch_memory",
     "session_reports": "graph_opt.session.session_log",

@@ -1,4 +1,4 @@
-"""Training sessions: the names of `tf.train` that prefetch, with TensorFlow's signatures.
+"""Prefetching versions of `tf.train`'s sessions and creators, with TensorFlow's signatures.
 
 Example:
   >>> config = graph_opt.ConfigProto()

@@ -1,6 +1,6 @@
-"""APIs for building models: lookups in many tables at once.
+"""Model-building APIs that look up many tables at once.
 
-`group_lookup` has the lookup itself, `column_scope` groups the embedding columns of a model.
+`group_lookup` is the lookup itself; `column_scope` groups the embedding columns of a model.
 """
 
 from __future__ import annotations

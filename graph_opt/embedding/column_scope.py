@@ -16,24 +16,24 @@ from graph_opt.compat.embedding_columns import (
 )
 from graph_opt.compat.live_graph import set_attribute, set_input
 from graph_opt.embedding.group_lookup import LookupRequest, devices_of, lookup_group
-from graph_opt.embedding.separate_lookups import is_elsewhere
+from graph_opt.embedding.separate_lookups import needs_separate_lookup
 from graph_opt.ops.group_embedding import SUPERSEDED
 
-# That of TensorFlow's embedding columns.
+# The strategy that TensorFlow's embedding columns use.
 PARTITION_STRATEGY = "div"
 
 
 @contextlib.contextmanager
 def group_embedding_column_scope(name: Optional[str] = None) -> Iterator[None]:
-    """Embedding columns made in this scope are looked up together.
+    """Looks up the embedding columns created in this scope together.
 
-    `tf.feature_column.embedding_column` is called as ever, and so are `input_layer`,
-    `linear_model` and `DenseFeatures`; variables and results keep their names. Columns with a
-    `max_norm`, with `use_safe_embedding_lookup=False`, of a sequence, or with a table on parameter
-    servers are looked up as TensorFlow does; `do_group_embedding` packs the last of these.
+    `tf.feature_column.embedding_column`, `input_layer`, `linear_model` and `DenseFeatures` are
+    called as usual; variables and results keep their names. Columns that have a `max_norm`, set
+    `use_safe_embedding_lookup=False`, belong to a sequence or keep their table on parameter servers
+    are looked up by TensorFlow's own ops; `do_group_embedding` packs the last kind.
 
     Args:
-      name: Name scope of the lookups, `group_embedding` by default.
+      name: Name scope of the lookups; `group_embedding` by default.
 
     Example:
       >>> with group_embedding_column_scope():
@@ -45,40 +45,40 @@ def group_embedding_column_scope(name: Optional[str] = None) -> Iterator[None]:
         yield
 
 
-# Taken here, since `install` puts our own function under this name.
+# Saved on import, because `install` replaces this name with our own function.
 _stock_embedding_column = tf.feature_column.embedding_column
 
 
 @functools.wraps(_stock_embedding_column)
 def embedding_column(*arguments: Any, **named: Any) -> Any:
-    """`tf.feature_column.embedding_column` with DeepRec's `do_fusion`, which changes no value.
+    """`tf.feature_column.embedding_column` that accepts DeepRec's `do_fusion` and ignores it.
 
-    There it makes one column's lookup one op; here `do_group_embedding` and
-    `group_embedding_column_scope` decide that, for all columns.
+    In DeepRec it turns one column's lookup into one op; here `do_group_embedding` and
+    `group_embedding_column_scope` decide that for all columns. Values are the same either way.
     """
     named.pop("do_fusion", None)
     return _stock_embedding_column(*arguments, **named)
 
 
 class _Member(NamedTuple):
-    """A column that was looked up: its request, and the node whose input is the result."""
+    """A column that has been looked up: its request, and the Identity that carries its result."""
 
     request: LookupRequest
     result: tf.Operation
 
 
 class _InputLayer:
-    """The columns of a group that were looked up for one model input so far.
+    """The columns of a group that have been looked up so far for one model input.
 
-    Columns come one by one, and each must give its result at once. So results are Identity nodes:
-    when more columns have come, one lookup for all replaces the earlier ones as their input. To
-    keep that cheap, batches of equal size are joined, as in counting in binary, and all of them
-    when the last column of the group has come. Nothing reads the lookups left behind.
+    Columns arrive one at a time, and each must return its result immediately. So a result is an
+    Identity node: as more columns arrive, a single larger lookup replaces the earlier ones as its
+    input. To keep this cheap, batches of equal size are merged, as in binary counting, and the last
+    column of the group merges everything. Nothing reads the replaced lookups.
 
         1 column   [1]         3 columns   [2][1]        the last of 26   [26]
         2 columns  [2]         4 columns   [4]           25 of 26, one never used  [16][8][1]
 
-    The lookups left behind are marked, so that passes do not take them for the model's.
+    Replaced lookups are marked, so that the passes do not mistake them for the model's own.
     """
 
     def __init__(self, inputs: Any, graph: tf.Graph) -> None:
@@ -89,7 +89,7 @@ class _InputLayer:
     def is_for(self, inputs: Any, graph: tf.Graph) -> bool:
         return self._inputs() is inputs and self._graph() is graph
 
-    def is_over(self) -> bool:
+    def is_gone(self) -> bool:
         return self._inputs() is None or self._graph() is None
 
     def look_up(self, request: LookupRequest, scope: str, name: str, columns: int) -> tf.Tensor:
@@ -97,12 +97,12 @@ class _InputLayer:
         result = tf.identity(pooled, name=name)
         self._batches.append([_Member(request, result.op)])
         if sum(len(batch) for batch in self._batches) == columns:
-            self._join(0, scope)
+            self._merge(0, scope)
         while len(self._batches) > 1 and len(self._batches[-1]) == len(self._batches[-2]):
-            self._join(len(self._batches) - 2, scope)
+            self._merge(len(self._batches) - 2, scope)
         return result
 
-    def _join(self, first: int, scope: str) -> None:
+    def _merge(self, first: int, scope: str) -> None:
         members = [member for batch in self._batches[first:] for member in batch]
         del self._batches[first:]
         self._batches.append(members)
@@ -125,14 +125,14 @@ class _ColumnGroup:
         self._layers: List[_InputLayer] = []
 
     def add(self, column: Any) -> Lookup:
-        """Counts a column, and gives its lookup."""
+        """Adds a column to the group; returns the function that looks it up."""
         if _is_stock(column):
             return lambda lookup: lookup.stock()
         self._columns += 1
         return self._look_up
 
     def _look_up(self, lookup: ColumnLookup) -> tf.Tensor:
-        if is_elsewhere(devices_of(lookup.table), lookup.ids.values.device):
+        if needs_separate_lookup(devices_of(lookup.table), lookup.ids.values.device):
             return lookup.stock()
         restore_from_checkpoint(lookup.column, lookup.table)
         request = LookupRequest(lookup.table, lookup.ids, lookup.column.combiner, lookup.weights)
@@ -141,7 +141,7 @@ class _ColumnGroup:
         return layer.look_up(request, self._name, name, self._columns)
 
     def _layer(self, inputs: Any) -> _InputLayer:
-        self._layers = [layer for layer in self._layers if not layer.is_over()]
+        self._layers = [layer for layer in self._layers if not layer.is_gone()]
         graph = tf.get_default_graph()
         for layer in self._layers:
             if layer.is_for(inputs, graph):

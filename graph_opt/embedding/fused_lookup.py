@@ -1,4 +1,4 @@
-"""Lookups in one table that are one op from the start: DeepRec's names for them."""
+"""DeepRec's lookups in a single table, which are built as one op."""
 
 from __future__ import annotations
 
@@ -33,33 +33,34 @@ def fused_embedding_lookup_sparse(
     fill_empty_row: bool = True,
     blocknums: Any = None,
 ) -> tf.Tensor:
-    """`tf.nn.embedding_lookup_sparse` in one op, with what surrounds it as options.
+    """`tf.nn.embedding_lookup_sparse` as one op, with pruning and filling as options.
 
-    Where rows are clipped to `max_norm`, or rows without ids are not filled, TensorFlow's own ops
-    do it. `sparse_weights` and `partition_strategy=None`, which DeepRec has and refuses, work.
+    TensorFlow's own ops are used where rows are clipped to `max_norm` or rows without ids are not
+    filled. `sparse_weights` and `partition_strategy=None`, which DeepRec declares but rejects, are
+    supported.
 
     Args:
-      params: A table: a variable or tensor of [rows, D], or its parts.
-      sp_ids: A SparseTensor [B, T] of int32 or int64; a RaggedTensor or a Tensor will do, too.
-      sparse_weights: None, or weights of the kind and shape of the ids.
+      params: A table: a variable or tensor [rows, D], or a list of its parts.
+      sp_ids: A SparseTensor [B, T] of int32 or int64; a RaggedTensor or a Tensor works, too.
+      sparse_weights: None, or weights of the same kind and shape as the ids.
       partition_strategy: `mod` or `div`; None is `mod`.
       name: Name scope of the ops.
       combiner: `sum`, `mean` or `sqrtn`; None is `mean`.
       max_norm: None, or the norm that rows are clipped to.
-      default_id: The row that a row without ids gives; None is zeros.
-      prune_invalid_ids: Whether ids < 0 are dropped, and weights that are not > 0 unless the
-        combiner is `sum`; else such ids are errors.
-      fill_empty_row: Whether each row has a result; else the last rows without ids have none, as
-        with `tf.nn.embedding_lookup_sparse`.
-      blocknums: Must be None: there are no tables of dynamic dimension.
+      default_id: The table row that stands in where a row of the input has no ids; None for zeros.
+      prune_invalid_ids: Whether to drop ids < 0 and, unless the combiner is `sum`, weights that are
+        not > 0; otherwise such ids are errors.
+      fill_empty_row: Whether every row has a result; otherwise trailing rows without ids have none,
+        as with `tf.nn.embedding_lookup_sparse`.
+      blocknums: Must be None: tables of dynamic dimension are not supported.
 
     Returns:
       [B, D].
 
     Raises:
-      ValueError: an option that is not supported, or unknown.
-      TypeError: ids, weights or the table are of a kind that is not supported.
-      tf.errors.InvalidArgumentError: at run time, an id that the table does not have.
+      ValueError: An option is unknown or not supported.
+      TypeError: The ids, weights or table are of an unsupported kind.
+      tf.errors.InvalidArgumentError: At run time, an id that the table does not have.
 
     Example:
       >>> pooled = fused_embedding_lookup_sparse(table, ids, combiner="sum")
@@ -67,8 +68,10 @@ def fused_embedding_lookup_sparse(
     strategy = "mod" if partition_strategy is None else partition_strategy
     combiner = "mean" if combiner is None else combiner
     if blocknums is not None:
-        raise ValueError(_FUSED + ": blocknums are of DeepRec's tables of dynamic dimension; none "
-                         "can be made here, so leave it None")  # fmt: skip
+        raise ValueError(
+            _FUSED + ": blocknums is for DeepRec's tables of dynamic dimension, which are not "
+            "supported here; leave it None"
+        )
     if default_id is not None and not isinstance(default_id, (int, np.integer)):
         raise ValueError("{}: default_id is {!r}; need an integer".format(_FUSED, default_id))
     check_strategy(_FUSED, strategy)
@@ -99,24 +102,24 @@ def fused_safe_embedding_lookup_sparse(
     max_norm: Optional[float] = None,
     prune: bool = True,
 ) -> tf.Tensor:
-    """`tf.nn.safe_embedding_lookup_sparse` in one op; the arguments are its own.
+    """`tf.nn.safe_embedding_lookup_sparse` as one op, with the same arguments.
 
     Args:
-      embedding_weights: A table: a variable or tensor of [rows, D], or its parts.
+      embedding_weights: A table: a variable or tensor [rows, D], or a list of its parts.
       sparse_ids: A SparseTensor [B, T] of int32 or int64.
-      sparse_weights: None, or weights of the shape of the ids.
+      sparse_weights: None, or weights of the same shape as the ids.
       combiner: `sum`, `mean` or `sqrtn`.
-      default_id: The row that a row without ids gives; None is zeros.
+      default_id: The table row that stands in where a row of the input has no ids; None for zeros.
       name: Name scope of the ops.
       partition_strategy: `mod` or `div`.
       max_norm: None, or the norm that rows are clipped to.
-      prune: Whether ids < 0 are dropped; else they are errors.
+      prune: Whether to drop ids < 0; otherwise they are errors.
 
     Returns:
       [B, D].
 
     Raises:
-      ValueError, TypeError, tf.errors.InvalidArgumentError: as `fused_embedding_lookup_sparse`.
+      ValueError, TypeError, tf.errors.InvalidArgumentError: As for `fused_embedding_lookup_sparse`.
 
     Example:
       >>> pooled = fused_safe_embedding_lookup_sparse(table, ids)

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 from graph_opt.compat import tf
 from graph_opt.compat.variables import parts_of
 from graph_opt.embedding.lookup_ids import read_ids
-from graph_opt.embedding.separate_lookups import is_elsewhere
+from graph_opt.embedding.separate_lookups import needs_separate_lookup
 from graph_opt.embedding.sequences import steps_as_bags
 from graph_opt.export.users_graph import export_users_graph
 from graph_opt.ops.group_embedding import (
@@ -36,52 +36,52 @@ def group_embedding_lookup_sparse(
     params_num_per_group: Any = sys.maxsize,
     name: Optional[str] = None,
 ) -> List[tf.Tensor]:
-    """Looks ids up in many tables, as many calls of `tf.nn.safe_embedding_lookup_sparse` would.
+    """Looks up many tables, with the results of a `tf.nn.safe_embedding_lookup_sparse` for each.
 
-    Ids < 0 are dropped, and weights that are not > 0 unless the combiner is `sum`; a row left
-    without ids gives zeros. The tables of one device are read by one op. Gradients are
-    IndexedSlices with each row once, which every optimizer takes; as TensorFlow's, they have row 0
-    with zeros when a row of the result had no ids.
+    Ids < 0 are dropped and, unless the combiner is `sum`, weights that are not > 0; a row left
+    without ids gives zeros. All tables on a device are read by one op. Gradients are IndexedSlices
+    in which each row occurs once, which every optimizer accepts; like TensorFlow's, they contain
+    row 0 with zeros when a row of the result had no ids.
 
-    Tables on parameter servers, and those with parts on several devices, are looked up one by one
-    with TensorFlow's ops, which a session with `do_group_embedding` packs into one transfer for
-    each server.
+    Tables on parameter servers, and tables with parts on several devices, are looked up one by one
+    with TensorFlow's ops, which a session with `do_group_embedding` packs into one transfer per
+    server.
 
     Args:
-      params: The tables, one for each of `sp_ids`: variables (ref or resource) or tensors of
-        [rows, D], or partitioned: a PartitionedVariable, or a list of the parts. D and the type
-        (float32, float16, bfloat16; sums are kept in float32) may differ from table to table. The
-        same table may stand there several times.
+      params: The tables, one for each of `sp_ids`: variables (ref or resource) or tensors
+        [rows, D]; partitioned tables as a PartitionedVariable or a list of the parts. D and the
+        dtype (float32, float16 or bfloat16, always summed in float32) may differ from table to
+        table, and the same table may occur several times.
       sp_ids: For each table a SparseTensor [B, ...], a RaggedTensor [B, (K)], or a Tensor [B] or
         [B, W]; int32 or int64.
-      combiners: `sum`, `mean` or `sqrtn`: one for all, or one for each table.
-      partition_strategy: `mod` or `div`: how ids are spread over the parts of a table.
-      sp_weights: None, or for each table None or weights of the kind and shape of its ids. Older
-        code has this argument before `partition_strategy`; that order is taken, too.
-      is_sequence: Whether each id is a step of a sequence of its own: ids [B, T] give [B, T, D],
-        with zeros where there is no id. SparseTensors of more than two dimensions are sequences
-        of bags whichever it is.
-      params_num_per_group: Most tables that one op reads; > 0.
-      name: Name scope of the ops. Older code has it right behind `partition_strategy` and
-        `sp_weights`, or behind `is_sequence`; that is taken, too.
+      combiners: `sum`, `mean` or `sqrtn`: one for all tables, or one for each.
+      partition_strategy: `mod` or `div`: how ids are assigned to the parts of a table.
+      sp_weights: None, or for each table None or weights of the same kind and shape as its ids.
+        Older code passes this argument before `partition_strategy`; that order works, too.
+      is_sequence: Whether each id is a step of a sequence: ids [B, T] give [B, T, D], with zeros
+        where there is no id. A SparseTensor of more than two dimensions is a sequence of bags
+        regardless.
+      params_num_per_group: Maximum number of lookups that one op does; > 0.
+      name: Name scope of the ops. Older code passes it right after `partition_strategy` and
+        `sp_weights`, or after `is_sequence`; that works, too.
 
     Returns:
-      For each of `sp_ids` a Tensor [B, D] of its table's type; for a SparseTensor of more than two
-      dimensions the last one is replaced by D. With `is_sequence` a Tensor [B, T, D]; T of a
-      RaggedTensor is the length of its longest row.
+      For each of `sp_ids` a Tensor [B, D] of its table's dtype; for a SparseTensor of more than two
+      dimensions, D replaces the last one. With `is_sequence`, a Tensor [B, T, D]; for a
+      RaggedTensor, T is the length of its longest row.
 
     Raises:
-      ValueError: Lists differ in length, shapes do not fit, or a name is unknown.
-      TypeError: Ids, weights or a table are of a kind or type that is not supported.
-      tf.errors.InvalidArgumentError: At run time, an id that the table does not have (the error
-        names table, row and id), ids outside the rows, or weights of another number than ids. On
-        a GPU, SparseTensors whose ids are not in the order of their rows, too.
+      ValueError: Lists differ in length, shapes do not match, or a name is unknown.
+      TypeError: Ids, weights or a table are of an unsupported kind or dtype.
+      tf.errors.InvalidArgumentError: At run time: an id that the table does not have (the error
+        names the table, row and id), an id outside the rows, or more or fewer weights than ids. On
+        a GPU also: a SparseTensor whose ids are not in row order.
 
     Example:
       >>> user, item = group_embedding_lookup_sparse(
       ...     [user_table, item_table], [user_ids, item_ids], combiners="mean")
     """
-    strategy, weights = _told_apart(partition_strategy, sp_weights)
+    strategy, weights = _strategy_and_weights(partition_strategy, sp_weights)
     if _is_text(is_sequence):
         is_sequence, name = False, is_sequence
     if _is_text(params_num_per_group):
@@ -121,7 +121,7 @@ class LookupRequest(NamedTuple):
       ids: As in `sp_ids`.
       combiner: `sum`, `mean` or `sqrtn`.
       weights: As in `sp_weights`.
-      default_id: The row that a row without ids gives; None is zeros.
+      default_id: The table row that stands in where a row of the input has no ids; None for zeros.
     """
 
     table: Any
@@ -135,41 +135,41 @@ def lookup_group(
     requests: Sequence[LookupRequest],
     partition_strategy: str = "mod",
     name: Optional[str] = None,
-    most_per_op: int = sys.maxsize,
+    max_per_op: int = sys.maxsize,
     safe: bool = True,
 ) -> List[tf.Tensor]:
-    """As `group_embedding_lookup_sparse`, for lookups that are told one by one.
+    """`group_embedding_lookup_sparse` for lookups described one by one.
 
     Args:
       requests: The lookups.
       partition_strategy: `mod` or `div`.
       name: Name scope of the ops.
-      most_per_op: Most lookups of one op.
-      safe: Whether ids < 0 are dropped, and weights that are not > 0 unless the combiner is `sum`;
-        else such ids are errors.
+      max_per_op: Maximum number of lookups that one op does.
+      safe: Whether to drop ids < 0 and, unless the combiner is `sum`, weights that are not > 0;
+        otherwise such ids are errors.
     """
     if not requests:
-        raise ValueError("group_embedding_lookup_sparse: params is empty; give at least one table")
+        raise ValueError("group_embedding_lookup_sparse: params is empty; pass at least one table")
     check_strategy(_NAME, partition_strategy)
     with tf.name_scope(name, "group_embedding_lookup_sparse"):
         groups: Dict[Tuple[str, bool], List[_Prepared]] = {}
         pooled: Dict[int, tf.Tensor] = {}
         for place, request in enumerate(requests):
             prepared = _prepare(place, request)
-            if is_elsewhere(prepared.table.devices, prepared.ids.ids.device):
+            if needs_separate_lookup(prepared.table.devices, prepared.ids.ids.device):
                 pooled[place] = _look_up_separately(prepared, request, partition_strategy, safe)
             else:
                 groups.setdefault(prepared.table.group, []).append(prepared)
         for group in groups.values():
-            for first in range(0, len(group), most_per_op):
-                lookups = group[first : first + most_per_op]
+            for first in range(0, len(group), max_per_op):
+                lookups = group[first : first + max_per_op]
                 results = _look_up(lookups, partition_strategy, safe)
                 pooled.update(zip((lookup.place for lookup in lookups), results))
         return [pooled[place] for place in range(len(requests))]
 
 
 class _Table(NamedTuple):
-    """A table as its parts: what the op reads, and what it stands beside."""
+    """A table as the parts that the op reads, with the devices they are on."""
 
     name: str
     dtype: Any
@@ -178,7 +178,7 @@ class _Table(NamedTuple):
 
     @property
     def group(self) -> Tuple[str, bool]:
-        """Tables with the same are read by one op."""
+        """Tables of the same group are read by one op."""
         return next(iter(self.devices)), self.shards[0].dtype == tf.resource
 
     @property
@@ -244,18 +244,18 @@ def _look_up(lookups: List[_Prepared], partition_strategy: str, safe: bool) -> L
     )
     shards = [shard for table in tables.values() for shard in table.shards]
     export_users_graph(tf.get_default_graph())
-    with _beside(shards):
+    with _colocated_with(shards):
         dtypes = [lookup.table.dtype for lookup in lookups]
         return group_embedding_lookup(shards, ids, attributes, dtypes)
 
 
 @contextlib.contextmanager
-def _beside(shards: Sequence[tf.Tensor]) -> Any:
-    """Places ops on the tables' device: a table itself must never travel."""
+def _colocated_with(shards: Sequence[tf.Tensor]) -> Any:
+    """Places ops on the tables' device: a table itself must never be transferred."""
     graph = tf.get_default_graph()
     with contextlib.ExitStack() as stack:
         for shard in shards:
-            if shard.graph is graph:  # else a function is being built; it takes tables as arguments
+            if shard.graph is graph:  # inside a function, which takes tables as arguments, it isn't
                 stack.enter_context(graph.colocate_with(shard.op))
         yield
 
@@ -263,21 +263,21 @@ def _beside(shards: Sequence[tf.Tensor]) -> Any:
 def _read_table(place: int, table: Any) -> _Table:
     parts = table_parts(table)
     if not parts:
-        raise ValueError("table {} is an empty list; give its parts".format(place))
+        raise ValueError("table {} is an empty list; pass its parts".format(place))
     handles = [_handle_or_value(part) for part in parts]
     resources = {handle.dtype == tf.resource for handle in handles}
     dtypes = {_dtype_of(part) for part in parts}
     name = _name_of(table, handles[0])
     if len(dtypes) > 1 or len(resources) > 1:
         raise TypeError(
-            "parts of table {!r} are of different types: {}".format(
+            "parts of table {!r} have different dtypes: {}".format(
                 name, ", ".join(sorted(str(dtype) for dtype in dtypes))
             )
         )
     dtype = dtypes.pop()
     if dtype not in TABLE_DTYPES:
         raise TypeError(
-            "table {!r} is of type {}; need one of {}".format(
+            "table {!r} has dtype {}; need one of {}".format(
                 name, dtype.name, ", ".join(one.name for one in TABLE_DTYPES)
             )
         )
@@ -294,7 +294,7 @@ def devices_of(table: Any) -> Set[str]:
 
 
 def table_parts(table: Any) -> List[Any]:
-    """The parts of a table, of which one in one piece is the only one."""
+    """The parts of a table; a table that is not partitioned is its only part."""
     if isinstance(table, (list, tuple)):
         return [part for one in table for part in table_parts(one)]
     return parts_of(table)
@@ -304,7 +304,7 @@ def _handle_or_value(part: Any) -> tf.Tensor:
     handle = getattr(part, "handle", None)
     if handle is not None and handle.dtype == tf.resource:
         return handle
-    return tf.convert_to_tensor(part)  # of a ref variable: its own memory, no copy
+    return tf.convert_to_tensor(part)  # for a ref variable its own memory, not a copy
 
 
 def _dtype_of(part: Any) -> Any:
@@ -316,8 +316,8 @@ def _name_of(table: Any, handle: tf.Tensor) -> str:
     return name.split(":")[0]
 
 
-def _told_apart(fourth: Any, fifth: Any) -> Tuple[str, Any]:
-    """Partition strategy and weights: two orders of these arguments were in use."""
+def _strategy_and_weights(fourth: Any, fifth: Any) -> Tuple[str, Any]:
+    """Partition strategy and weights, which scripts pass in either order."""
     if _is_text(fourth):
         return fourth, fifth
     if fifth is None or _is_text(fifth):
@@ -336,23 +336,23 @@ def _is_text(value: Any) -> bool:
 
 
 def as_list(value: Any) -> List[Any]:
-    """The entries of an argument that may be one alone."""
+    """An argument as a list, whether it is one or a single value."""
     is_list = isinstance(value, (list, tuple)) and not isinstance(value, tf.SparseTensorValue)
     return list(value) if is_list else [value]
 
 
 def check_length(function: str, argument: str, length: int, tables: int) -> None:
-    """Raises ValueError where a list has not one entry for each table."""
+    """Raises ValueError unless a list has one entry for each table."""
     if length != tables:
         raise ValueError(
-            "{}: {} has {} entries, params has {} tables; give one for each table".format(
+            "{}: {} has {} entries, params has {} tables; pass one for each table".format(
                 function, argument, length, tables
             )
         )
 
 
 def check_strategy(function: str, partition_strategy: Any) -> None:
-    """Raises ValueError where there is no such strategy."""
+    """Raises ValueError if there is no such strategy."""
     if partition_strategy not in PARTITION_STRATEGIES:
         raise ValueError(
             "{}: unknown partition_strategy {!r}; need one of {}".format(

@@ -1,4 +1,4 @@
-"""One op for the rows of many embedding tables, not combined."""
+"""One op that reads rows of many embedding tables without combining them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graph_opt.embedding.group_lookup import (
     devices_of,
     lookup_group,
 )
-from graph_opt.embedding.separate_lookups import is_elsewhere
+from graph_opt.embedding.separate_lookups import needs_separate_lookup
 
 _NAME = "group_embedding_lookup"
 
@@ -20,16 +20,16 @@ _NAME = "group_embedding_lookup"
 def group_embedding_lookup(
     params: Any, ids: Any, partition_strategy: str = "mod", name: Optional[str] = None
 ) -> List[tf.Tensor]:
-    """Reads rows of many tables, as many calls of `tf.nn.embedding_lookup` would.
+    """Reads rows of many tables, with the results of a `tf.nn.embedding_lookup` for each.
 
-    The tables of one device are read by one op. Tables on parameter servers are looked up one by
-    one with TensorFlow's ops, which a session with `do_group_embedding` packs. A table may stand
-    there several times.
+    All tables on a device are read by one op. Tables on parameter servers are looked up one by one
+    with TensorFlow's ops, which a session with `do_group_embedding` packs. The same table may occur
+    several times.
 
     Args:
       params: The tables, one for each of `ids`, as in `group_embedding_lookup_sparse`.
       ids: For each table a Tensor of int32 or int64, of any shape.
-      partition_strategy: `mod` or `div`: how ids are spread over the parts of a table.
+      partition_strategy: `mod` or `div`: how ids are assigned to the parts of a table.
       name: Name scope of the ops.
 
     Returns:
@@ -37,7 +37,7 @@ def group_embedding_lookup(
 
     Raises:
       ValueError: The lists differ in length, or the strategy is unknown.
-      TypeError: Ids or a table are of a type that is not supported.
+      TypeError: Ids or a table are of an unsupported dtype.
       tf.errors.InvalidArgumentError: At run time, an id that the table does not have.
 
     Example:
@@ -50,7 +50,7 @@ def group_embedding_lookup(
     with tf.name_scope(name, _NAME):
         tensors = [tf.convert_to_tensor(one) for one in all_ids]
         for place, table in enumerate(tables):
-            if is_elsewhere(devices_of(table), tensors[place].device):
+            if needs_separate_lookup(devices_of(table), tensors[place].device):
                 rows[place] = tf.nn.embedding_lookup(
                     table, tensors[place], partition_strategy=partition_strategy
                 )
@@ -63,11 +63,11 @@ def group_embedding_lookup(
             ]
             found = lookup_group(requests, partition_strategy, "rows", safe=False)
             for place, flat in zip(together, found):
-                rows[place] = _as_ids_are(flat, tensors[place])
+                rows[place] = _shaped_like_ids(flat, tensors[place])
     return rows
 
 
-def _as_ids_are(rows: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+def _shaped_like_ids(rows: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
     width = rows.shape[-1:]
     shape = tf.concat([tf.shape(ids), tf.shape(rows)[1:]], axis=0)
     reshaped = tf.reshape(rows, shape)

@@ -1,4 +1,4 @@
-"""The ids and weights of one lookup, of whatever kind they come, as the group ops take them."""
+"""Converts the ids and weights of one lookup, whatever their kind, to what the group ops take."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ID_DTYPES = (tf.int32, tf.int64)
 
 
 def read_ids(place: int, ids: Any, weights: Any) -> LookupIds:
-    """Tells what kind of ids these are, and checks what can be checked before the graph runs.
+    """Converts ids and weights, and checks what can be checked before the graph runs.
 
     Args:
       place: Number of the lookup, for errors.
@@ -20,8 +20,8 @@ def read_ids(place: int, ids: Any, weights: Any) -> LookupIds:
       weights: The same kind with the same shape, or None.
 
     Raises:
-      TypeError: The kind or type is not supported.
-      ValueError: The shape is not.
+      TypeError: The kind or dtype is not supported.
+      ValueError: The shape is not supported.
     """
     if isinstance(ids, (tf.SparseTensor, tf.SparseTensorValue)):
         return _read_sparse(place, ids, weights)
@@ -63,7 +63,7 @@ def _read_ragged(place: int, ids: Any, weights: Any) -> LookupIds:
             raise _other_kind(place, "RaggedTensor", weights)
         values = _read_weights(place, ids.flat_values, weights.flat_values)
     splits = tf.cast(ids.row_splits, tf.int64)
-    return LookupIds(RAGGED, ids.flat_values, splits, _nothing(), values)
+    return LookupIds(RAGGED, ids.flat_values, splits, _empty(), values)
 
 
 def _read_dense(place: int, ids: tf.Tensor, weights: Any) -> LookupIds:
@@ -77,13 +77,13 @@ def _read_dense(place: int, ids: tf.Tensor, weights: Any) -> LookupIds:
         if isinstance(weights, (tf.SparseTensor, tf.SparseTensorValue, tf.RaggedTensor)):
             raise _other_kind(place, "Tensor", weights)
         values = _read_weights(place, ids, tf.convert_to_tensor(weights))
-    return LookupIds(DENSE, ids, _nothing(), _nothing(), values)
+    return LookupIds(DENSE, ids, _empty(), _empty(), values)
 
 
 def _read_weights(place: int, ids: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     if not weights.dtype.is_floating:
         raise TypeError(
-            "sp_weights[{}] is of type {}; need floating point numbers".format(
+            "sp_weights[{}] has dtype {}; need a floating-point type".format(
                 place, weights.dtype.name
             )
         )
@@ -94,14 +94,14 @@ def _read_weights(place: int, ids: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
 def _check_dtype(place: int, ids: tf.Tensor) -> None:
     if ids.dtype not in ID_DTYPES:
         raise TypeError(
-            "sp_ids[{}] is of type {}; need int32 or int64".format(place, ids.dtype.name)
+            "sp_ids[{}] has dtype {}; need int32 or int64".format(place, ids.dtype.name)
         )
 
 
 def _check_shapes(place: int, ids: tf.Tensor, weights: tf.Tensor) -> None:
     if not ids.shape.is_compatible_with(weights.shape):
         raise ValueError(
-            "sp_weights[{}] has shape {}, its ids have {}; need one weight for each id".format(
+            "sp_weights[{}] has shape {}, but its ids have {}; need one weight for each id".format(
                 place, weights.shape, ids.shape
             )
         )
@@ -109,11 +109,11 @@ def _check_shapes(place: int, ids: tf.Tensor, weights: tf.Tensor) -> None:
 
 def _other_kind(place: int, kind: str, weights: Any) -> TypeError:
     return TypeError(
-        "sp_weights[{}] is a {}, its ids are a {}; need the same kind".format(
+        "sp_weights[{}] is a {}, but its ids are a {}; need the same kind".format(
             place, type(weights).__name__, kind
         )
     )
 
 
-def _nothing() -> tf.Tensor:
+def _empty() -> tf.Tensor:
     return tf.constant([], tf.int64)

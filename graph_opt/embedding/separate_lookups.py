@@ -1,4 +1,4 @@
-"""Which lookups no group can do."""
+"""Which lookups cannot be part of a group."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from graph_opt.compat import tf
 _LOCAL_JOB = "localhost"
 
 
-def is_elsewhere(table_devices: Set[str], ids_device: str) -> bool:
+def needs_separate_lookup(table_devices: Set[str], ids_device: str) -> bool:
     """Whether a table is on another task than its ids, or on several devices.
 
-    A group would have to send every lookup's ids and results on their own. Lookups by TensorFlow
-    are what `do_group_embedding` packs into one transfer for each parameter server.
+    A group would send the ids and results of each lookup separately, whereas `do_group_embedding`
+    packs TensorFlow's own lookups into one transfer per parameter server.
 
     Args:
       table_devices: Device strings of the table's parts.
-      ids_device: That of the ids.
+      ids_device: Device string of the ids.
 
     Example:
-      >>> is_elsewhere({"/job:ps/task:0"}, "/job:worker/task:0")
+      >>> needs_separate_lookup({"/job:ps/task:0"}, "/job:worker/task:0")
       True
     """
     if len(table_devices) > 1:

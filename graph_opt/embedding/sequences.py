@@ -1,4 +1,4 @@
-"""Ids of sequences: each id is a bag of its own, and gaps are empty bags."""
+"""Sequences of ids: each id becomes a bag of one, and each gap an empty bag."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graph_opt.compat import tf
 def steps_as_bags(place: int, ids: Any, weights: Any) -> Tuple[Any, Any]:
     """Ids [B, T] as a SparseTensor [B, T, 1], and weights likewise.
 
-    SparseTensors of more than two dimensions are sequences of bags as they are.
+    A SparseTensor of more than two dimensions already is a sequence of bags.
 
     Args:
       place: Number of the lookup, for errors.
@@ -18,7 +18,7 @@ def steps_as_bags(place: int, ids: Any, weights: Any) -> Tuple[Any, Any]:
       weights: The same kind with the same shape, or None.
 
     Raises:
-      ValueError: a Tensor that is no matrix.
+      ValueError: A Tensor is not a matrix.
     """
     return _steps(place, ids), None if weights is None else _steps(place, weights)
 
@@ -37,6 +37,6 @@ def _steps(place: int, ids: Any) -> Any:
             "[rows, steps]".format(place, dense.shape)
         )
     shape = tf.shape(dense, out_type=tf.int64)
-    everywhere = tf.where(tf.ones_like(dense, tf.bool))
-    sparse = tf.SparseTensor(everywhere, tf.reshape(dense, [-1]), shape)
+    indices = tf.where(tf.ones_like(dense, tf.bool))
+    sparse = tf.SparseTensor(indices, tf.reshape(dense, [-1]), shape)
     return tf.sparse.expand_dims(sparse, -1)

@@ -1,1 +1,1 @@
-"""GraphDef as a graph: views, edits, verification. Knows nothing of embeddings."""
+"""A GraphDef as a graph: views, edits and verification. Knows nothing about embeddings."""

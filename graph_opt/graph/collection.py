@@ -1,4 +1,4 @@
-"""Python's cyclic garbage collector, paused while a large graph is indexed."""
+"""Pauses Python's cyclic garbage collector while a large graph is indexed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Iterator
 
 @contextlib.contextmanager
 def collection_paused() -> Iterator[None]:
-    """No cyclic collection inside the block.
+    """Disables cyclic garbage collection inside the block.
 
-    An index of a large graph is a million small objects that all live on; the collector looks at
-    each of them again and again (half the time of a pass over 100,000 nodes) and frees nothing.
+    The index of a large graph consists of a million small objects, all of which stay alive; the
+    collector would visit each of them again and again (half the time of a pass over 100,000 nodes)
+    and free none.
     """
     enabled = gc.isenabled()
     gc.disable()

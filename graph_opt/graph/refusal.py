@@ -1,4 +1,4 @@
-"""The one way to say that something is left alone."""
+"""The one way to report that something is left unchanged, and why."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Dict
 
 
 class Refusal(Exception):
-    """A site or a graph that a pass leaves as it is.
+    """Why a pass leaves a lookup or a whole graph unchanged.
 
     Attributes:
-      code: Stable snake_case word; `docs/refusals.md` has one line for each.
-      node: Name of the node that stands in the way.
+      code: Stable snake_case code; `docs/refusals.md` has a row for each.
+      node: Name of the node that is in the way.
       need: What would have been needed.
       saw: What was there instead.
 

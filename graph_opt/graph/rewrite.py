@@ -1,6 +1,6 @@
-"""A change of a graph as data: new nodes and edges to move. One plan, two ways to apply it.
+"""A change to a graph, as data: nodes to add and edges to move.
 
-`apply_to_graph_def` applies it to a GraphDef; the session room applies the same object to a live
+`apply_to_graph_def` applies it to a GraphDef; `graph_opt.session` applies the same object to a live
 `tf.Graph`.
 """
 
@@ -14,7 +14,7 @@ from graph_opt.compat import tf
 
 @dataclasses.dataclass(frozen=True)
 class InputEdit:
-    """Data input `slot` of node `node` reads `tensor` (`name` or `name:index`) from now on."""
+    """Makes data input `slot` of node `node` read `tensor` (`name` or `name:index`)."""
 
     node: str
     slot: int
@@ -23,7 +23,7 @@ class InputEdit:
 
 @dataclasses.dataclass(frozen=True)
 class ControlEdit:
-    """`node` no longer waits for `removed` but for `added`; edits of one node add up."""
+    """Makes `node` wait for `added` instead of `removed`; several edits to a node accumulate."""
 
     node: str
     removed: Tuple[str, ...]
@@ -37,7 +37,7 @@ class ControlEdit:
 
 @dataclasses.dataclass(frozen=True)
 class Rewrite:
-    """New nodes, then edge edits. Nothing is ever removed: every tensor keeps its name.
+    """Nodes to add, then edges to move. Nothing is ever removed: every tensor keeps its name.
 
     Attributes:
       nodes: NodeDefs to add; their inputs are among them or in the graph.
@@ -60,10 +60,10 @@ class Rewrite:
 
 
 def apply_to_graph_def(graph_def: Any, rewrite: Rewrite) -> Any:
-    """A new GraphDef with the rewrite applied; the argument is untouched.
+    """Returns a new GraphDef with the rewrite applied; the argument is not changed.
 
     Raises:
-      ValueError: an edit names a node or an input that the graph does not have.
+      ValueError: An edit names a node or an input that the graph does not have.
     """
     result = tf.GraphDef()
     result.CopyFrom(graph_def)

@@ -1,7 +1,7 @@
-"""What takes rewrites back: the way from the graph that runs to the graph that the user built.
+"""Undoes rewrites: turns the graph that runs back into the graph that the user built.
 
-Nodes may have been added in the meantime (savers, summaries, an export): they stay, and read what
-the rewrites' nodes stand for.
+Nodes added in the meantime (savers, summaries, an export) stay, and read the user's tensors in
+place of the ones that the rewrites added.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CLASS = "_class"
 
 
 class MovedInput(NamedTuple):
-    """Data input `slot` of node `node`, which read `before` and reads `after`."""
+    """Data input `slot` of node `node`, which was moved from `before` to `after`."""
 
     node: str
     slot: int
@@ -27,12 +27,13 @@ class MovedInput(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Undo:
-    """Rewrites, seen from their end.
+    """What a sequence of rewrites changed, and how to change it back.
 
     Attributes:
       added: Names of the nodes that they added.
       inputs: Data edges that they moved, in order.
-      controls: Control edges that they moved, in order: what was really there, and really came.
+      controls: Control edges that they moved, in order; only those that were actually removed and
+        added.
     """
 
     added: FrozenSet[str]
@@ -40,20 +41,20 @@ class Undo:
     controls: Tuple[ControlEdit, ...]
 
     def apply(self, graph_def: Any) -> FrozenSet[str]:
-        """Changes a rewritten GraphDef, perhaps with nodes added since, into the user's.
+        """Turns a rewritten GraphDef, possibly with nodes added since, back into the user's.
 
         Args:
           graph_def: The GraphDef; it is changed in place.
 
         Returns:
-          Names of nodes of the rewrites that had to stay: other nodes read them, and nothing of
-          the user's graph has their values.
+          Names of the rewrites' nodes that had to stay because other nodes read them and no tensor
+          of the user's graph has their values.
         """
         nodes = {node.name: node for node in graph_def.node}
         self._restore_inputs(nodes)
         self._restore_controls(nodes)
         readers = self._possible_readers(nodes)
-        self._lead_back(readers)
+        self._redirect(readers)
         needed = _needed(nodes, readers, self.added)
         remove_nodes(graph_def, self.added - needed)
         return needed
@@ -73,28 +74,28 @@ class Undo:
                 set_controls(nodes[edit.node], back)
 
     def _possible_readers(self, nodes: Dict[str, Any]) -> List[Any]:
-        """The user's nodes that may read one of a rewrite: edited ones, and those added since."""
+        """Nodes that may read a rewrite's node: those that were edited, and those added since."""
         edited = [edit.node for edit in self.inputs] + [edit.node for edit in self.controls]
         since = itertools.dropwhile(lambda name: name not in self.added, nodes)
         names = dict.fromkeys([*edited, *since])
         return [nodes[name] for name in names if name in nodes and name not in self.added]
 
-    def _lead_back(self, readers: Iterable[Any]) -> None:
-        """Has nodes read the tensors that stood there before."""
+    def _redirect(self, readers: Iterable[Any]) -> None:
+        """Makes nodes read the user's tensors in place of the rewrites'."""
         tensors = self._originals()
         waits = self._original_waits(tensors)
         for node in readers:
-            _stand_free(node, self.added)
+            _drop_colocation(node, self.added)
             if not any(node_of_input(text) in self.added for text in node.input):
                 continue
             data = [t for t in node.input if not t.startswith("^")]
             controls = [t[1:] for t in node.input if t.startswith("^")]
             data = [tensors.get(_canonical(text), text) for text in data]
-            led = [waits.get(source, (source,)) for source in controls]
-            _set_inputs(node, data, [source for sources in led for source in sources])
+            redirected = [waits.get(source, (source,)) for source in controls]
+            _set_inputs(node, data, [source for sources in redirected for source in sources])
 
     def _originals(self) -> Dict[str, str]:
-        """Tensor of a rewrite to the user's tensor that it stands for."""
+        """Maps tensors of the rewrites to the user's tensors that they replaced."""
         before = {edit.after: edit.before for edit in self.inputs}
         found: Dict[str, str] = {}
         for after in before:
@@ -106,7 +107,7 @@ class Undo:
         return found
 
     def _original_waits(self, tensors: Dict[str, str]) -> Dict[str, Tuple[str, ...]]:
-        """Node of a rewrite to the user's nodes that those waited for which wait for it."""
+        """Maps nodes of the rewrites to the user's nodes whose control edges they replaced."""
         waits: Dict[str, Tuple[str, ...]] = {}
         waits.update(
             {node_of_input(after): (node_of_input(before),) for after, before in tensors.items()}
@@ -119,11 +120,11 @@ class Undo:
 
 
 def undo_of(graph_def: Any, rewrites: Iterable[Rewrite]) -> Undo:
-    """What takes these rewrites of a graph back.
+    """Returns what undoes these rewrites of a graph.
 
     Args:
-      graph_def: The graph before them; it is not changed.
-      rewrites: As they are applied, one after the other.
+      graph_def: The graph before the rewrites; it is not changed.
+      rewrites: In the order in which they are applied.
     """
     rewrites = tuple(rewrites)
     edited = {name for rewrite in rewrites for name in rewrite.edited}
@@ -139,12 +140,12 @@ def undo_of(graph_def: Any, rewrites: Iterable[Rewrite]) -> Undo:
             if node.name in edited:
                 data[node.name], waits[node.name] = _data_inputs(node), _control_inputs(node)
         inputs.extend(_moved(edit, data[edit.node]) for edit in rewrite.inputs)
-        controls.extend(_really(edit, waits) for edit in rewrite.controls)
+        controls.extend(_effective(edit, waits) for edit in rewrite.controls)
     return Undo(frozenset(added), tuple(inputs), tuple(controls))
 
 
 def set_controls(node: Any, edit: ControlEdit) -> None:
-    """Changes a NodeDef's control inputs, in the order in which TensorFlow writes them."""
+    """Edits a NodeDef's control inputs, in the order in which TensorFlow writes them."""
     _set_inputs(node, _data_inputs(node), edit.apply(_control_inputs(node)))
 
 
@@ -153,7 +154,7 @@ def _moved(edit: InputEdit, inputs: List[str]) -> MovedInput:
     return MovedInput(edit.node, edit.slot, _canonical(before), inputs[edit.slot])
 
 
-def _really(edit: ControlEdit, waits: Dict[str, List[str]]) -> ControlEdit:
+def _effective(edit: ControlEdit, waits: Dict[str, List[str]]) -> ControlEdit:
     before = waits[edit.node]
     after = list(edit.apply(before))
     waits[edit.node] = after
@@ -167,7 +168,7 @@ def _really(edit: ControlEdit, waits: Dict[str, List[str]]) -> ControlEdit:
 def _needed(
     nodes: Dict[str, Any], readers: Iterable[Any], added: AbstractSet[str]
 ) -> FrozenSet[str]:
-    """Added nodes that others read, with all that they read themselves."""
+    """Added nodes that the readers depend on."""
     waiting = [node_of_input(text) for node in readers for text in node.input]
     needed: Set[str] = set()
     while waiting:
@@ -189,7 +190,7 @@ def node_of_input(text: str) -> str:
 
 
 def remove_nodes(graph_def: Any, names: AbstractSet[str]) -> None:
-    """Deletes nodes of a GraphDef, run by run: those of a rewrite stand side by side."""
+    """Deletes nodes from a GraphDef, run by run: the nodes of a rewrite are consecutive."""
     stop = None
     for place in range(len(graph_def.node) - 1, -2, -1):
         gone = place >= 0 and graph_def.node[place].name in names
@@ -206,8 +207,8 @@ def _set_inputs(node: Any, data: Iterable[str], controls: Iterable[str]) -> None
     node.input.extend(texts)
 
 
-def _stand_free(node: Any, gone: AbstractSet[str]) -> None:
-    """Takes a node from beside those that leave."""
+def _drop_colocation(node: Any, gone: AbstractSet[str]) -> None:
+    """Drops a node's colocation with nodes that are to be removed."""
     if _CLASS not in node.attr:
         return
     groups = node.attr[_CLASS].list.s

@@ -1,4 +1,4 @@
-"""What a legal graph is, stated once and checked after every pass."""
+"""What makes a graph legal; checked after every pass."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from graph_opt.graph.view import GraphView
 
 
 class GraphError(Exception):
-    """A rewritten graph is not legal: a defect of a pass, never of the user's graph."""
+    """A rewritten graph is not legal: a bug in a pass, never a fault of the user's graph."""
 
 
 class CycleError(GraphError):
-    """A rewritten graph has nodes that wait for themselves.
+    """A rewritten graph has cycles.
 
     Attributes:
-      cycles: Sets of nodes each of which waits for all others of its set, and for itself.
+      cycles: Strongly connected components: sets of nodes that all depend on each other.
     """
 
     def __init__(self, message: str, cycles: Sequence[FrozenSet[str]]) -> None:
@@ -27,7 +27,7 @@ def verify(view: GraphView) -> None:
     """Checks that the graph has no cycle (names and inputs were checked by `GraphView`).
 
     Raises:
-      CycleError: with the neighbourhood of the fault.
+      CycleError: There is one; the message shows its neighbourhood.
     """
     if view.topological_order() is not None:
         return
@@ -48,7 +48,7 @@ def verify(view: GraphView) -> None:
 
 
 def around(view: GraphView, name: str, hops: int = 2) -> str:
-    """The nodes within `hops` edges of a node, as text, for error messages."""
+    """The nodes within `hops` edges of a node, as text for error messages."""
     import networkx  # as in GraphView.digraph
 
     near = networkx.ego_graph(view.digraph().to_undirected(as_view=True), name, radius=hops)

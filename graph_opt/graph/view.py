@@ -41,7 +41,7 @@ class TensorRef(NamedTuple):
     """One output of one node; prints as TensorFlow's tensor name, `node:index`."""
 
     node: str
-    index: int  # type: ignore[assignment]  # Shadows tuple.index, which nobody calls on it.
+    index: int  # type: ignore[assignment]  # Shadows tuple.index, which nobody needs here.
 
     def __str__(self) -> str:
         return "{}:{}".format(self.node, self.index)
@@ -76,10 +76,11 @@ class GraphView:
     """Indexes a GraphDef once, in linear time, and never changes it.
 
     Args:
-      graph_def: A GraphDef; the view keeps a reference, do not edit it meanwhile.
+      graph_def: A GraphDef; the view keeps a reference to it, so do not edit it while the view is
+        in use.
 
     Raises:
-      InvalidArgumentError: two nodes of one name, or an input that no node produces.
+      InvalidArgumentError: Two nodes have the same name, or an input names a missing node.
 
     Example:
       >>> view = GraphView(graph.as_graph_def(add_shapes=True))
@@ -108,7 +109,7 @@ class GraphView:
         name = node.name
         if name in self.nodes:
             raise tf.errors.InvalidArgumentError(
-                None, None, "two nodes are named '{}': this is no valid GraphDef".format(name)
+                None, None, "two nodes are named '{}': this is not a valid GraphDef".format(name)
             )
         op = node.op
         self.nodes[name] = node
@@ -144,15 +145,14 @@ class GraphView:
             )
 
     def after(self, graph_def: Any, edited: AbstractSet[str]) -> GraphView:
-        """The view of a rewritten graph, made from this one in the time that the rewrite took.
+        """Returns the view of a rewritten graph, without parsing its unchanged nodes again.
 
         Args:
-          graph_def: This view's graph, in which the inputs of some nodes were changed and to whose
-            end nodes were added.
+          graph_def: This view's graph with the inputs of some nodes changed and new nodes appended.
           edited: Names of the changed nodes.
 
         Raises:
-          InvalidArgumentError: as for a new view.
+          InvalidArgumentError: As for a new view.
         """
         view = GraphView(tf.GraphDef())
         view.graph_def = graph_def
@@ -168,13 +168,13 @@ class GraphView:
         view._uses, view._control_uses = dict(self._uses), dict(self._control_uses)
         view._disconnect(edited)
         connected = sorted(edited) + list(view.nodes)[kept:]
-        view._own_lists(connected)
+        view._unshare_lists(connected)
         for name in connected:
             view._connect(name, view.nodes[name])
         return view
 
     def _disconnect(self, names: AbstractSet[str]) -> None:
-        """Forgets the edges into these nodes; the lists that held them are new ones then."""
+        """Removes the edges into these nodes, replacing the lists that held them."""
         sources = {tensor.node for name in names for tensor in self._inputs[name]}
         for source in sources:
             self._uses[source] = [use for use in self._uses[source] if use[1] not in names]
@@ -182,8 +182,8 @@ class GraphView:
             users = self._control_uses[source]
             self._control_uses[source] = [user for user in users if user not in names]
 
-    def _own_lists(self, names: Iterable[str]) -> None:
-        """Copies the lists that connecting these nodes appends to: they are another view's."""
+    def _unshare_lists(self, names: Iterable[str]) -> None:
+        """Copies the lists that connecting these nodes appends to: another view shares them."""
         texts = {text for name in names for text in self.nodes[name].input}
         for source in {TensorRef.parse(text).node for text in texts if not text.startswith("^")}:
             if source in self._uses:
@@ -215,7 +215,7 @@ class GraphView:
         return self._inputs[name]
 
     def input(self, name: str, slot: int) -> Optional[TensorRef]:
-        """Data input number `slot`, or None where the node has fewer."""
+        """Data input number `slot`, or None if the node has fewer."""
         inputs = self._inputs[name]
         return inputs[slot] if slot < len(inputs) else None
 
@@ -240,7 +240,7 @@ class GraphView:
         ]
 
     def readers(self, name: str) -> List[str]:
-        """Nodes with a data edge from any output of this node, one entry an edge."""
+        """Nodes with a data edge from any output of this node, one entry per edge."""
         return [consumer for _, consumer, _ in self._uses.get(name, ())]
 
     def is_read(self, name: str) -> bool:
@@ -257,26 +257,26 @@ class GraphView:
         return node.attr[key] if key in node.attr else None
 
     def device(self, name: str) -> str:
-        """The device string of a node, '' where none is asked for."""
+        """The device string of a node; '' if it requests none."""
         return self.nodes[name].device
 
     def dtypes(self, name: str) -> Optional[List[int]]:
-        """DataType numbers of the outputs (+100 for references); None for an unknown op."""
+        """DataType numbers of the outputs (+100 for reference types); None for an unknown op."""
         if name not in self._dtypes:
             self._dtypes[name] = output_dtypes(self.nodes[name])
         return self._dtypes[name]
 
     def dtype(self, tensor: TensorRef) -> Optional[int]:
-        """DataType number of one tensor, or None when the op is unknown."""
+        """DataType number of one tensor; None for an unknown op."""
         dtypes = self.dtypes(tensor.node)
         if dtypes is None or tensor.index >= len(dtypes):
             return None
         return dtypes[tensor.index]
 
     def shape(self, tensor: TensorRef) -> Shape:
-        """Static shape as written by `as_graph_def(add_shapes=True)`; None is unknown rank.
+        """Static shape as written by `as_graph_def(add_shapes=True)`.
 
-        A dimension of None is unknown.
+        None means unknown rank; a dimension of None is unknown.
         """
         value = self.attribute(tensor.node, "_output_shapes")
         if value is None or tensor.index >= len(value.list.shape):
@@ -287,34 +287,34 @@ class GraphView:
         return tuple(None if size.size < 0 else int(size.size) for size in proto.dim)
 
     def through_identity(self, tensor: TensorRef) -> TensorRef:
-        """Walks up Identity, StopGradient and EnsureShape to what they pass on."""
+        """Follows Identity, StopGradient and EnsureShape upstream to the tensor they pass on."""
         while self._ops[tensor.node] in _PASS_THROUGH:
             tensor = self._inputs[tensor.node][0]
         return tensor
 
     def constant(self, tensor: TensorRef) -> Optional[np.ndarray]:
-        """Value of a Const (also behind Identity), or None."""
+        """Value of a Const, possibly followed by Identity nodes; else None."""
         source = self.through_identity(tensor)
         if self._ops[source.node] != "Const":
             return None
         return tf.make_ndarray(self.nodes[source.node].attr["value"].tensor)
 
     def predecessors(self, name: str) -> List[str]:
-        """Nodes with an edge, data or control, to this one; loops' back edges left out."""
+        """Nodes with a data or control edge to this one, except back edges of loops."""
         data = [tensor.node for tensor in self._inputs[name]]
         if self._ops[name] in _MERGES:
             data = [node for node in data if self._ops[node] not in _BACK_EDGE_SOURCES]
         return data + list(self._controls[name])
 
     def successors(self, name: str) -> List[str]:
-        """Nodes with an edge, data or control, from this one; loops' back edges left out."""
+        """Nodes with a data or control edge from this one, except back edges of loops."""
         data = [consumer for _, consumer, _ in self._uses.get(name, ())]
         if self._ops[name] in _BACK_EDGE_SOURCES:
             data = [node for node in data if self._ops[node] not in _MERGES]
         return data + self._control_uses.get(name, [])
 
     def topological_order(self) -> Optional[Sequence[str]]:
-        """All nodes, each after its inputs (Kahn's algorithm); None where there is a cycle."""
+        """All nodes, each after its inputs (Kahn's algorithm); None if there is a cycle."""
         if self._order is None:
             self._order = self._sorted()
         return self._order if len(self._order) == len(self.nodes) else None
@@ -341,8 +341,8 @@ class GraphView:
         return tuple(order)
 
     def digraph(self) -> networkx.DiGraph:
-        """A networkx graph of all edges but loops' back edges, for algorithms off the hot path."""
-        import networkx  # a fifth of a second, and most sessions never need it
+        """A networkx graph of all edges except loops' back edges, for use off the hot path."""
+        import networkx  # takes 0.2 s to import, and most sessions never need it
 
         digraph = networkx.DiGraph()
         digraph.add_nodes_from(self.nodes)
@@ -360,7 +360,7 @@ class GraphView:
 
 
 def _reach(starts: Iterable[str], step: Callable[[str], List[str]]) -> Dict[str, None]:
-    # A dict keeps discovery order: sets of strings would vary from process to process.
+    # A dict keeps insertion order; the order of a set of strings varies between processes.
     seen: Dict[str, None] = dict.fromkeys(starts)
     stack = list(seen)
     while stack:

@@ -1,7 +1,7 @@
-"""What `tf.ConfigProto` and its two parts are while graph_opt is installed.
+"""What `tf.ConfigProto` and its two parts stand for while graph_opt is installed.
 
-Calling one makes an extended message, `isinstance` is true for extended and for TensorFlow's own
-messages: configs made before `install`, or from TensorFlow's protobuf modules, stay configs.
+Calling one creates an extended message. `isinstance` accepts both extended and stock messages, so
+configs created before `install` or through TensorFlow's protobuf modules remain configs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from graph_opt.compat import tf
 
 
 class _EitherMessage(type):
-    """Class of a name that stands for an extended message class and TensorFlow's own."""
+    """Metaclass of a name that stands for an extended message class and TensorFlow's own."""
 
     def __init__(cls, name: str, ours: Any, stock: Any) -> None:
         super().__init__(name, (), {})
@@ -36,7 +36,7 @@ class _EitherMessage(type):
 
 
 def _extended_part(message: Any, name: str, part: Any) -> Any:
-    """The part of a message as its field needs it, where it is one of TensorFlow's own."""
+    """Converts a stock part of a message to the extended class that its field needs."""
     for stock in (_STOCK_GRAPH_OPTIONS, _STOCK_OPTIMIZER_OPTIONS):
         if isinstance(part, stock):
             return type(getattr(message, name)).FromString(part.SerializeToString())

@@ -1,8 +1,8 @@
 """What a fetch by an original name means in an optimized graph.
 
-- The result of a fused lookup: that of the op that does its work, and then the next line.
-- A boundary tensor: the stage's take, so the value of the batch that main is consuming.
-- Another tensor of the prefetch region: refused, it belongs to a batch main has not seen yet.
+- The result of a fused lookup: the output of the op that replaces it, read by the next lines.
+- A boundary tensor: the output of the stage's take, which is the value for main's current batch.
+- Any other tensor of the prefetch region: refused, since it belongs to a batch yet to reach main.
 - Anything else: itself.
 """
 
@@ -14,12 +14,12 @@ from typing import Any, Deque, List, Set
 from graph_opt.compat import tf
 from graph_opt.passes.translation import Translation
 
-_NEIGHBOURS_NAMED = 4
-_MOST_OPERATIONS_SEARCHED = 2000
+_MAX_NEIGHBOURS_NAMED = 4
+_MAX_OPERATIONS_SEARCHED = 2000
 
 
 class FetchMap:
-    """Fetches, targets and feeds of one graph, translated.
+    """Translates fetches and targets of one graph, and checks feeds.
 
     Args:
       graph: The optimized graph.
@@ -37,7 +37,7 @@ class FetchMap:
         """The tensor to fetch in place of `tensor`.
 
         Raises:
-          tf.errors.InvalidArgumentError: its value exists in prefetch alone.
+          tf.errors.InvalidArgumentError: Its value exists only in prefetch.
         """
         if tensor.name in self._substitutes:
             tensor = self._graph.get_tensor_by_name(self._substitutes[tensor.name])
@@ -54,7 +54,7 @@ class FetchMap:
         """The operation to run in place of `operation`.
 
         Raises:
-          tf.errors.InvalidArgumentError: it runs in prefetch alone.
+          tf.errors.InvalidArgumentError: It runs only in prefetch.
         """
         replaced = [tensor.name for tensor in operation.outputs if tensor.name in self._substitutes]
         if replaced:
@@ -71,16 +71,16 @@ class FetchMap:
         """Refuses a feed that the prefetch threads would never see.
 
         Raises:
-          tf.errors.InvalidArgumentError: the tensor lives in prefetch, or is the result of a fused
+          tf.errors.InvalidArgumentError: The tensor belongs to prefetch or is the result of a fused
             lookup.
         """
         if tensor.name in self._substitutes:
             raise tf.errors.InvalidArgumentError(
                 None,
                 tensor.op,
-                "cannot feed '{}': it is the result of a lookup that is fused with others now, and "
-                "the model reads '{}' in its place. Feed that tensor, or keep the lookup as it is "
-                "by group_embedding_options.lookups".format(
+                "cannot feed '{}': it is the result of a lookup that was fused with others, and "
+                "the model reads '{}' in its place. Feed that tensor, or exclude the lookup from "
+                "fusion with group_embedding_options.lookups".format(
                     tensor.name, self._substitutes[tensor.name]
                 ),
             )
@@ -89,9 +89,9 @@ class FetchMap:
         raise tf.errors.InvalidArgumentError(
             None,
             tensor.op,
-            "cannot feed '{}': it belongs to the prefetch region now, whose threads run ahead of "
+            "cannot feed '{}': it belongs to the prefetch region, whose threads run ahead of "
             "this step and would not see the value. Feed it in a session on a graph built without "
-            "do_async_embedding, or give the value to the IO stage: "
+            "do_async_embedding, or pass the value to the IO stage: "
             "graph_opt.staged(features, feed_dict={{...}})".format(tensor.name),
         )
 
@@ -100,7 +100,7 @@ class FetchMap:
 
     def _refusal(self, verb: str, name: str, operation: Any) -> Exception:
         near = self._boundary_tensors_near(operation)
-        listed = "Tensors near it that reach main, and can be fetched: {}. ".format(
+        listed = "Tensors near it that reach main and can be fetched: {}. ".format(
             ", ".join("'{}'".format(other) for other in near)
         )
         return tf.errors.InvalidArgumentError(
@@ -115,11 +115,13 @@ class FetchMap:
         )
 
     def _boundary_tensors_near(self, start: Any) -> List[str]:
-        """Names of boundary tensors, nearest first, found by walking both ways along edges."""
+        """Names of boundary tensors, nearest first, found by following edges in both directions."""
         found: List[str] = []
         seen: Set[str] = {start.name}
         waiting: Deque[Any] = collections.deque([start])
-        while waiting and len(found) < _NEIGHBOURS_NAMED and len(seen) < _MOST_OPERATIONS_SEARCHED:
+        while waiting and len(found) < _MAX_NEIGHBOURS_NAMED:
+            if len(seen) >= _MAX_OPERATIONS_SEARCHED:
+                break
             operation = waiting.popleft()
             if operation.name in self._boundary_operations:
                 names = [output.name for output in operation.outputs]
@@ -131,4 +133,4 @@ class FetchMap:
                 if neighbour.name not in seen:
                     seen.add(neighbour.name)
                     waiting.append(neighbour)
-        return found[:_NEIGHBOURS_NAMED]
+        return found[:_MAX_NEIGHBOURS_NAMED]

@@ -1,7 +1,7 @@
-"""Which graphs a session of ours has run: from then on edits to them have no effect.
+"""Which graphs one of our sessions has run, after which edits to them have no effect.
 
-TensorFlow hands a graph to a session at the session's first run; later edits of existing nodes
-are ignored without an error. So a graph can be optimized only before.
+TensorFlow hands a graph to a session at the session's first run and silently ignores later edits to
+existing nodes. So a graph can be optimized only before that run.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ _lock = threading.Lock()
 
 
 def note_run(graph: Any) -> None:
-    """Remembers, for as long as the graph lives, that a session ran it."""
+    """Records, for as long as the graph lives, that a session has run it."""
     with _lock:
         _graphs_that_ran.add(graph)
 
 
 def has_run(graph: Any) -> bool:
-    """Whether a session of graph_opt's ran this graph."""
+    """Whether one of graph_opt's sessions has run this graph."""
     with _lock:
         return graph in _graphs_that_ran
 
 
 def refuse_if_run(graph: Any) -> None:
-    """Raises where it is too late to edit the graph.
+    """Raises if it is too late to edit the graph.
 
     Raises:
-      tf.errors.FailedPreconditionError: a session of graph_opt's ran the graph already.
+      tf.errors.FailedPreconditionError: One of graph_opt's sessions has already run the graph.
     """
     if has_run(graph):
         raise tf.errors.FailedPreconditionError(

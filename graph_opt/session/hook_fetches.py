@@ -1,4 +1,4 @@
-"""What hooks are going to fetch, as far as it shows before the session opens."""
+"""What hooks are going to fetch, as far as can be told before the session opens."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from graph_opt.compat import tf
 
 
 def fetched_by(hooks: Iterable[Any]) -> List[Any]:
-    """The tensors and operations that hooks keep in their attributes.
+    """The tensors and operations that hooks hold in their attributes.
 
-    `LoggingTensorHook` has its tensors there once its `begin` was called, and so have the other
-    hooks of TensorFlow and most that people write. Hooks that hooks wrap are looked into.
+    `LoggingTensorHook` holds its tensors there once its `begin` has been called, as do TensorFlow's
+    other hooks and most that people write. Hooks wrapped by other hooks are included.
 
     Args:
       hooks: `SessionRunHook` objects.
@@ -24,7 +24,7 @@ def fetched_by(hooks: Iterable[Any]) -> List[Any]:
     """
     found: List[Any] = []
     pending: List[Any] = list(hooks)
-    seen: Dict[int, Any] = {}  # keeps what it has seen, so that no other object gets its id
+    seen: Dict[int, Any] = {}  # keeps objects alive, so that no other object reuses their id
     while pending:
         value = pending.pop()
         if id(value) in seen:

@@ -13,22 +13,22 @@ from graph_opt.session.session import adopt_session, end_threads
 
 
 class AsyncEmbeddingHook(tf.train.SessionRunHook):
-    """Optimizes a training graph and prefetches, in whatever monitored session it hangs.
+    """Optimizes the training graph of a monitored session and prefetches for it.
 
-    `begin` optimizes the graph, `after_create_session` lets fetches mean what they meant before
-    (boundary tensors, summaries), and the threads start with the first step that takes a batch.
-    Give it as the last hook: what other hooks add to the graph in `begin` must be there.
+    `begin` optimizes the graph, `after_create_session` makes fetches keep their meaning (boundary
+    tensors, summaries), and the threads start with the first step that takes a batch. Pass it as
+    the last hook: whatever other hooks add to the graph in `begin` must already be there.
 
-    `graph_opt.train.MonitoredTrainingSession` and the other names of `graph_opt.train` add it by
-    themselves. With `tf.estimator` and without `graph_opt.install()` it is the way to prefetch:
+    `graph_opt.train.MonitoredTrainingSession` and the other names in `graph_opt.train` add it
+    automatically. It is how to prefetch with `tf.estimator` when `graph_opt.install()` is not used.
 
     Args:
       config: The session's config: a `graph_opt.ConfigProto`, a `tf.ConfigProto` or None.
-      target: The session's target, by which parameter servers are asked whether they have
+      target: The session's target, through which parameter servers are asked whether they have
         graph_opt's ops; None or "" for a session in this process.
 
     Raises:
-      tf.errors.InvalidArgumentError: an option of the config is missing or out of range.
+      tf.errors.InvalidArgumentError: An option of the config is missing or out of range.
 
     Example:
       >>> config = graph_opt.load_config("configs/async_embedding.pbtxt")
@@ -44,21 +44,21 @@ class AsyncEmbeddingHook(tf.train.SessionRunHook):
         self._fallback = make_prefetch_hook()
         self._others: Sequence[Any] = ()
 
-    def stand_beside(self, hooks: Sequence[Any]) -> None:
-        """Tells the hook which others the session has: what these fetch can be fetched."""
+    def note_other_hooks(self, hooks: Sequence[Any]) -> None:
+        """Notes the session's other hooks, so that whatever they fetch stays fetchable."""
         self._others = [hook for hook in hooks if hook is not self]
 
     def begin(self) -> None:
-        """Optimizes the default graph, if it trains and the config asks for it."""
+        """Optimizes the default graph if it trains and the config asks for it."""
         optimize_training_graph(
             tf.get_default_graph(), self._config, self._target, fetched_by(self._others)
         )
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Takes over the session; called again for each session made on recovery.
+        """Takes over the session; called again for each session created on recovery.
 
-        A session that is no plain `tf.Session` stays what it is: its stages start here, and
-        fetches of what lives in prefetch fail in it.
+        A session that is not a plain `tf.Session` is left as it is: its stages start here, and
+        fetching tensors that exist only in prefetch fails in it.
         """
         if not adopt_session(session, self._config, coord):
             self._fallback.after_create_session(session, coord)
@@ -75,26 +75,26 @@ def with_async_hook(
     target: Optional[str] = None,
     chief_only_hooks: Optional[Sequence[Any]] = None,
 ) -> List[Any]:
-    """`hooks` with an `AsyncEmbeddingHook` behind them, unless there is one.
+    """`hooks` followed by an `AsyncEmbeddingHook`, unless they already include one.
 
     Prefetch hooks that the script added stay last, so that the session is ours before they start
     their threads in it.
 
     Args:
-      hooks: A script's hooks, None for none.
+      hooks: The script's hooks; None for none.
       config: The session's config.
-      target: The session's target, where it is known.
-      chief_only_hooks: Hooks that the session will have besides; they begin before these.
+      target: The session's target, if known.
+      chief_only_hooks: Further hooks of the session, whose `begin` is called before theirs.
     """
     given = list(hooks or ())
     everyone = [*given, *(chief_only_hooks or ())]
     ours = [hook for hook in given if isinstance(hook, AsyncEmbeddingHook)]
     for hook in ours:
-        hook.stand_beside(everyone)
+        hook.note_other_hooks(everyone)
     if ours:
         return given
     hook = AsyncEmbeddingHook(config, target)
-    hook.stand_beside(everyone)
+    hook.note_other_hooks(everyone)
     prefetching = [hook for hook in given if isinstance(hook, PrefetchHook)]
     others = [hook for hook in given if not isinstance(hook, PrefetchHook)]
     return others + [hook] + prefetching

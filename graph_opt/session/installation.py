@@ -1,6 +1,6 @@
-"""`install` and `uninstall`: graph_opt's names where TF1 code looks for them.
+"""`install` and `uninstall` put graph_opt's names where TF1 code looks for them.
 
-This is the only place that puts names into TensorFlow, and every change is undone.
+This is the only module that puts names into TensorFlow, and it undoes every change.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _COLUMN_NAMES = {
 
 
 class Installation:
-    """What `install` returns: used with `with`, it uninstalls at the end of the block."""
+    """What `install` returns; as a context manager, it uninstalls at the end of the block."""
 
     def __init__(self, outermost: bool) -> None:
         self._outermost = outermost
@@ -94,7 +94,7 @@ class Installation:
 
 
 class _Installed:
-    """The state of the process: what was installed and what stood there before."""
+    """The state of the process: what was installed and what it replaced."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -110,31 +110,32 @@ def install(
 ) -> Installation:
     """Puts graph_opt's names into `tensorflow.compat.v1`, for scripts that know only TensorFlow.
 
-    `tf.ConfigProto`, `tf.Session`, `tf.InteractiveSession`, `tf.train.MonitoredTrainingSession`
-    and the session creators become graph_opt's, DeepRec's `tf.staged`, `tf.prefetch_join`,
-    `tf.make_prefetch_hook`, `tf.async_embedding_mark_node`, `tf.nn.group_embedding_lookup_sparse`,
-    `tf.nn.group_embedding_lookup`, `tf.nn.fused_embedding_lookup_sparse`,
-    `tf.nn.fused_safe_embedding_lookup_sparse` and `tf.feature_column.group_embedding_column_scope`
-    appear, `tf.feature_column.embedding_column` takes `do_fusion`, `tf.estimator` trains with
-    prefetched lookups, and all of TensorFlow takes extended configs. graph_opt's ops are loaded, so
-    that a parameter server which is started by the script has them. Modules that took a name
-    over before (`from tensorflow.compat.v1 import Session`) keep what they have.
+    - `tf.ConfigProto`, `tf.Session`, `tf.InteractiveSession`, `tf.train.MonitoredTrainingSession`
+      and the session creators become graph_opt's.
+    - DeepRec's `tf.staged`, `tf.prefetch_join`, `tf.make_prefetch_hook`,
+      `tf.async_embedding_mark_node`, `tf.nn.group_embedding_lookup_sparse`,
+      `tf.nn.group_embedding_lookup`, `tf.nn.fused_embedding_lookup_sparse`,
+      `tf.nn.fused_safe_embedding_lookup_sparse` and
+      `tf.feature_column.group_embedding_column_scope` are added.
+    - `tf.feature_column.embedding_column` accepts `do_fusion`, `tf.estimator` trains with
+      prefetched lookups, and all of TensorFlow accepts extended configs.
+    - graph_opt's ops are loaded, so that a parameter server started by the script has them.
 
-    A second call with the same arguments does nothing, so blocks may be nested.
+    Modules that have already imported a name (`from tensorflow.compat.v1 import Session`) keep the
+    one they have. A second call with the same arguments does nothing, so blocks may be nested.
 
     Args:
-      config: Laid over the config of every session that the script opens; None adds nothing.
-      infer_io_stage: Where the config asks for async embedding, replaces its option
-        `infer_io_stage`; None leaves it.
-      defaults: Laid under the config of every session: counts where neither the script nor
-        `config` says anything.
+      config: Overrides the config of every session that the script opens; None overrides nothing.
+      infer_io_stage: Replaces the option `infer_io_stage` of configs that ask for async embedding;
+        None leaves it unchanged.
+      defaults: Used where neither the script's config nor `config` sets a field.
 
     Returns:
       A context manager that uninstalls.
 
     Raises:
       tf.errors.FailedPreconditionError: graph_opt is installed with other arguments.
-      tf.errors.InvalidArgumentError: an option of `config` is missing or out of range.
+      tf.errors.InvalidArgumentError: An option of `config` is missing or out of range.
 
     Example:
       >>> with graph_opt.install(graph_opt.load_config("configs/async_embedding.pbtxt")):
@@ -153,15 +154,15 @@ def install(
     raise tf.errors.FailedPreconditionError(
         None,
         None,
-        "graph_opt is installed already, with another config or infer_io_stage: call "
+        "graph_opt is already installed with a different config, infer_io_stage or defaults: call "
         "graph_opt.uninstall() before installing it with new ones",
     )
 
 
 def uninstall() -> None:
-    """Puts back everything that `install` replaced; does nothing where nothing is installed.
+    """Restores everything that `install` replaced; does nothing if graph_opt is not installed.
 
-    Sessions that are open stay what they are.
+    Open sessions are not affected.
     """
     with _installed.lock:
         if _installed.config is not None and _asks(_installed.config):
@@ -180,14 +181,14 @@ def is_installed() -> bool:
 
 
 def _asks(installed: InstalledConfig) -> bool:
-    """Whether every session is to be optimized, whatever its own config says."""
+    """Whether every session is to be optimized, regardless of its own config."""
     return asks_for_anything(installed.over(None))
 
 
 def _put_names(wanted: InstalledConfig) -> None:
     load_library()
     replacements = _replacements()
-    # All values are noted before the first is replaced: some modules pass a new value on.
+    # All values are saved before the first is replaced: some modules re-export a new value.
     _installed.before = [
         (owner, name, vars(owner).get(name, _MISSING)) for owner, name, _ in replacements
     ]
@@ -221,7 +222,7 @@ def _replacements() -> List[Replacement]:
 
 
 def _session_config(config: Any, target: Any) -> Any:
-    """What any session is really opened with."""
+    """The config that a session is actually opened with."""
     wanted = effective_config(config)
     if wanted is not None:
         checked_options(wanted, _text(target))

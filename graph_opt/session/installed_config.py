@@ -1,4 +1,4 @@
-"""The config a session really gets: what the script gave, with the installed one laid over it."""
+"""The effective config of a session: the script's, overridden by the installed one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class InstalledConfig:
     """What `graph_opt.install` was given.
 
     Attributes:
-      config: Laid over every session's own config; None changes nothing.
-      infer_io_stage: Replaces the option of that name; None leaves it.
-      defaults: Laid under every session's own config; None changes nothing.
+      config: Overrides every session's own config; None overrides nothing.
+      infer_io_stage: Replaces the option of that name; None leaves it unchanged.
+      defaults: Used where no session's config sets a field; None adds nothing.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class InstalledConfig:
         return hash(self.infer_io_stage)
 
     def over(self, config: Any) -> Any:
-        """`config` between the defaults and this one, as a new extended config."""
+        """A new extended config: the defaults, overridden by `config`, overridden by our own."""
         merged = merge(merge(self.defaults, config), self.config)
         if self.infer_io_stage is not None:
             optimizer = merged.graph_options.optimizer_options
@@ -51,25 +51,25 @@ _current = NOTHING_INSTALLED
 
 
 def set_installed(installed: InstalledConfig) -> None:
-    """Makes this the config of all sessions opened from now on."""
+    """Makes this apply to all sessions opened from now on."""
     global _current
     _current = installed
 
 
 def effective_config(config: Any) -> Any:
-    """The extended config of a session whose script gave `config`; None where nobody gave one."""
+    """The extended config of a session that was given `config`; None if nobody gave one."""
     if config is None and _current == NOTHING_INSTALLED:
         return None
     return _current.over(config)
 
 
 def checked_options(config: Any, target: str) -> SessionOptions:
-    """The config's options, with their warnings written to the log, each once.
+    """Returns the config's options, after logging each of their warnings once.
 
     Raises:
-      tf.errors.InvalidArgumentError: an option is missing or out of its range.
+      tf.errors.InvalidArgumentError: An option is missing or out of range.
     """
     options = session_options(config, target)
     for warning in options.warnings:
-        warn_once(warning, in_reports=False)  # The report of the graph has it anyway.
+        warn_once(warning, in_reports=False)  # The graph's report contains it anyway.
     return options

@@ -1,4 +1,4 @@
-"""Where a rewrite is applied to a live `tf.Graph`."""
+"""Applies rewrites to a live `tf.Graph`."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from graph_opt.inspect.dump import dump_graph, is_wanted
 from graph_opt.passes.optimize import plan
 from graph_opt.passes.translation import Translation
 from graph_opt.reporting.report import Report
+from graph_opt.session.graph_records import note_rewritten, note_unchanged
 from graph_opt.session.graph_use import refuse_if_run
 from graph_opt.session.server_options import with_server_ops
-from graph_opt.session.treated_graphs import note_rewritten, note_unchanged
 
 
 def optimize_graph(graph: Any, config: Any, target: str = "") -> Report:
-    """Fuses and prefetches the embedding lookups of a live graph, as the config asks, in place.
+    """Fuses and prefetches the embedding lookups of a live graph in place, as the config asks.
 
-    The same plan as `optimize_graph_def`, applied by adding nodes and moving edges. Call it once,
-    when the model is complete (with backward and optimizer) and before a session has run it.
-    With `ASYNC_EMBEDDING_DUMP_GRAPH=true` in the environment the graph before and after is written
-    to the working directory.
+    Makes the same changes as `optimize_graph_def`, by adding nodes and moving edges. Call it once,
+    when the model is complete (with gradients and optimizer) and before a session has run it.
+    With `ASYNC_EMBEDDING_DUMP_GRAPH=true` in the environment, the graph is written to the working
+    directory before and after.
 
     Args:
       graph: A `tf.Graph`.
       config: A graph_opt or stock ConfigProto, or None.
       target: The target of the session that will run the graph. Parameter servers are asked
-        through it whether they have graph_opt's ops; without it their tables' lookups are not
-        fused, unless the option `require_server_ops` says that they have them.
+        through it whether they have graph_opt's ops; without it, lookups in their tables are not
+        fused unless the option `require_server_ops` vouches for the ops.
 
     Returns:
-      What was found, moved and left alone.
+      What was found, fused and moved, and what was left unchanged.
 
     Raises:
-      InvalidArgumentError: options that make no sense, or lookups without an IO stage.
-      FailedPreconditionError: the graph was rewritten before, or has been run; or a parameter
+      InvalidArgumentError: The options are invalid, or there are lookups but no IO stage.
+      FailedPreconditionError: The graph was rewritten before or has been run, or a parameter
         server lacks graph_opt's ops although `require_server_ops` is set.
-      UnavailableError: a parameter server does not answer.
+      UnavailableError: A parameter server does not answer.
 
     Example:
       >>> report = graph_opt.optimize_graph(tf.get_default_graph(), config)
@@ -53,18 +53,18 @@ def optimize_graph(graph: Any, config: Any, target: str = "") -> Report:
     if not options.ask_for_anything:
         return Report(warnings=options.warnings)
     refuse_if_run(graph)
-    return treat(graph, Treatment(options, options), target)
+    return optimize_live_graph(graph, OptimizationRequest(options, options), target)
 
 
 @dataclasses.dataclass(frozen=True)
-class Treatment:
-    """What is done to a graph.
+class OptimizationRequest:
+    """What to do to a graph.
 
     Attributes:
       options: What is to be fused and moved.
-      asked: What a config asked for; more, where a graph of this kind does not get all of it.
-      reasons: Why it does not.
-      final: Whether a graph that stays as it is does so also when it has grown.
+      asked: What the config asked for, which may be more than a graph of this kind gets.
+      reasons: Why it does not get all of it.
+      final: Whether a decision to leave the graph unchanged holds even after the graph has grown.
     """
 
     options: SessionOptions
@@ -73,14 +73,14 @@ class Treatment:
     final: bool = False
 
 
-def treat(graph: Any, treatment: Treatment, target: str = "") -> Report:
-    """Does it to a live graph, and notes the report."""
-    report, translation = _rewritten(graph, treatment.options, target)
-    report = dataclasses.replace(report, left_alone=treatment.reasons)
+def optimize_live_graph(graph: Any, request: OptimizationRequest, target: str = "") -> Report:
+    """Optimizes a live graph in place and records the report."""
+    report, translation = _rewritten(graph, request.options, target)
+    report = dataclasses.replace(report, left_alone=request.reasons)
     if translation is None:
-        note_unchanged(graph, report, treatment.asked, treatment.final)
+        note_unchanged(graph, report, request.asked, request.final)
     else:
-        note_rewritten(graph, translation, report, treatment.asked)
+        note_rewritten(graph, translation, report, request.asked)
     tf.logging.info("graph_opt: %s", report)
     return report
 
@@ -88,7 +88,7 @@ def treat(graph: Any, treatment: Treatment, target: str = "") -> Report:
 def _rewritten(
     graph: Any, options: SessionOptions, target: str
 ) -> Tuple[Report, Optional[Translation]]:
-    """The report, and what names stand for now; None for a graph that stays as it is."""
+    """The report, and what names stand for after the rewrites; None if there were none."""
     if not options.ask_for_anything:
         return Report(warnings=options.warnings), None
     options = with_server_ops(graph, options, target)

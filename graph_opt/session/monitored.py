@@ -1,8 +1,8 @@
-"""TensorFlow's monitored sessions, prefetching. Signatures and behaviour are TensorFlow's.
+"""TensorFlow's monitored sessions with prefetching; signatures and behaviour are TensorFlow's.
 
-A training graph is optimized once, before `Scaffold.finalize`; graphs that train nothing are left
-alone. The `tf.Session` inside becomes a `graph_opt.Session`, so that fetches by original names,
-summaries and logging hooks see the batch of their step.
+A training graph is optimized once, before `Scaffold.finalize`; graphs that train nothing are not
+prefetched. The `tf.Session` inside becomes a `graph_opt.Session`, so that fetches by original
+names, summaries and logging hooks see the batch of their step.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from graph_opt.session.installed_config import checked_options, effective_config
 from graph_opt.session.optimization import optimize_training_graph
 from graph_opt.session.session import adopt_session
 
-# Taken here, since `install` puts our own function under this name.
+# Saved on import, because `install` replaces this name with our own function.
 _stock_training_session = tf.train.MonitoredTrainingSession
 
 
 class ChiefSessionCreator(tf.train.ChiefSessionCreator):
-    """A `tf.train.ChiefSessionCreator` that optimizes the graph and makes a `graph_opt.Session`.
+    """A `tf.train.ChiefSessionCreator` that optimizes the graph; its sessions prefetch.
 
     Args:
       scaffold, master, checkpoint_dir, checkpoint_filename_with_path: As for
@@ -30,7 +30,7 @@ class ChiefSessionCreator(tf.train.ChiefSessionCreator):
       config: A `graph_opt.ConfigProto`, a `tf.ConfigProto` or None.
 
     Raises:
-      tf.errors.InvalidArgumentError: an option of the config is missing or out of range.
+      tf.errors.InvalidArgumentError: An option of the config is missing or out of range.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ChiefSessionCreator(tf.train.ChiefSessionCreator):
         )
 
     def create_session(self) -> Any:
-        """Optimizes the graph at the first call, finalizes it, and opens the session."""
+        """Optimizes the graph on the first call, finalizes it, and opens the session."""
         optimize_training_graph(tf.get_default_graph(), self._wanted, self._wanted_target)
         session = super().create_session()
         adopt_session(session, self._wanted)
@@ -60,14 +60,14 @@ class ChiefSessionCreator(tf.train.ChiefSessionCreator):
 
 
 class WorkerSessionCreator(tf.train.WorkerSessionCreator):
-    """A `tf.train.WorkerSessionCreator` that optimizes the graph and makes a `graph_opt.Session`.
+    """A `tf.train.WorkerSessionCreator` that optimizes the graph; its sessions prefetch.
 
     Args:
       scaffold, master, max_wait_secs: As for `tf.train.WorkerSessionCreator`.
       config: A `graph_opt.ConfigProto`, a `tf.ConfigProto` or None.
 
     Raises:
-      tf.errors.InvalidArgumentError: an option of the config is missing or out of range.
+      tf.errors.InvalidArgumentError: An option of the config is missing or out of range.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class WorkerSessionCreator(tf.train.WorkerSessionCreator):
         )
 
     def create_session(self) -> Any:
-        """Optimizes the graph at the first call, finalizes it, and waits for the chief."""
+        """Optimizes the graph on the first call, finalizes it, and waits for the chief."""
         optimize_training_graph(tf.get_default_graph(), self._wanted, self._wanted_target)
         session = super().create_session()
         adopt_session(session, self._wanted)
@@ -95,11 +95,11 @@ class WorkerSessionCreator(tf.train.WorkerSessionCreator):
 
 
 class MonitoredSession(tf.train.MonitoredSession):
-    """A `tf.train.MonitoredSession` that prefetches, with a creator of ours or of TensorFlow's.
+    """A `tf.train.MonitoredSession` that prefetches, with one of our creators or TensorFlow's.
 
     Args:
       session_creator, hooks, stop_grace_period_secs: As for `tf.train.MonitoredSession`. The
-        config is the session creator's.
+        config is taken from the session creator.
     """
 
     def __init__(
@@ -172,13 +172,13 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
       is_chief: Whether this process initializes, restores and saves the model.
       checkpoint_dir: Where checkpoints are restored from and saved.
       scaffold: A `tf.train.Scaffold`.
-      hooks: `SessionRunHook` objects; a prefetch hook may be among them and need not be.
-      chief_only_hooks: Hooks used where `is_chief`.
+      hooks: `SessionRunHook` objects; a prefetch hook may be among them but is not needed.
+      chief_only_hooks: Hooks used only if `is_chief`.
       save_checkpoint_secs: Seconds between checkpoints; 600 if no such argument is given.
       save_summaries_steps: Steps between summaries; 100 if no such argument is given.
       save_summaries_secs: Seconds between summaries.
       config: A `graph_opt.ConfigProto`, a `tf.ConfigProto` or None.
-      stop_grace_period_secs: Seconds that threads may take to end; prefetch threads take none.
+      stop_grace_period_secs: Seconds that threads may take to end; prefetch threads need none.
       log_step_count_steps: Steps between logs of steps per second.
       max_wait_secs: Seconds that a worker waits for its chief.
       save_checkpoint_steps: Steps between checkpoints.
@@ -186,12 +186,12 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
       save_graph_def: Whether the graph is written beside the checkpoints.
 
     Returns:
-      A monitored session, chief's or worker's.
+      A monitored session, for the chief or for a worker.
 
     Raises:
-      tf.errors.InvalidArgumentError: an option of the config is missing or out of range, or the
+      tf.errors.InvalidArgumentError: An option of the config is missing or out of range, or the
         pass refuses the graph.
-      tf.errors.FailedPreconditionError: the graph is finalized, or a session ran it before.
+      tf.errors.FailedPreconditionError: A session has already run the graph.
 
     Example:
       >>> with graph_opt.train.MonitoredTrainingSession(config=config, hooks=hooks) as session:

@@ -1,4 +1,4 @@
-"""When a session or a hook optimizes its graph: once, in time, and only where it makes sense."""
+"""Decides when a session or a hook optimizes its graph: once, in time, and only if worthwhile."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from graph_opt.compat import tf
 from graph_opt.config.options import SessionOptions, session_options
 from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime.stages import stages_of
-from graph_opt.session.live import Treatment, treat
-from graph_opt.session.treated_graphs import is_settled, was_rewritten_otherwise
+from graph_opt.session.graph_records import is_settled, was_rewritten_differently
+from graph_opt.session.live import OptimizationRequest, optimize_live_graph
 
 _NOT_PREFETCHED = (
     "the graph trains nothing, so its lookups do not run ahead (graph_opt.optimize_graph asks for "
@@ -22,8 +22,8 @@ _NOT_FUSED = (
 )
 _REWRITTEN_BEFORE = "the graph was rewritten before: its stages run as they are"
 _OTHER_OPTIONS = (
-    "a later session asks for other options than its graph was rewritten with; they have no "
-    "effect: a graph is rewritten once, so build the model in a new tf.Graph to have it otherwise"
+    "a later session asks for options other than those its graph was rewritten with; they have no "
+    "effect: a graph is rewritten only once, so build the model in a new tf.Graph to use them"
 )
 _UPDATE_OP = re.compile(r"^(Resource)?(Sparse)?Apply[A-Z]")
 _KIND_PREFETCH = "prefetch"
@@ -32,19 +32,19 @@ _KIND_PREFETCH = "prefetch"
 def optimize_before_first_run(
     graph: Any, config: Any, target: str, fetched: Iterable[Any] = ()
 ) -> None:
-    """What a session does at its first run.
+    """Optimizes the graph of a session that is about to run for the first time.
 
-    The lookups of a graph that trains nothing are fused only where `fuse_inference` asks for it.
-    The graph's report says so.
+    The lookups of a graph that trains nothing are fused only if `fuse_inference` asks for it; the
+    graph's report says so.
 
     Args:
       graph: The session's graph.
-      config: The session's extended config, None for none.
-      target: The session's target, where it is known.
-      fetched: Tensors and operations of this run; what of them is prefetched can be fetched later.
+      config: The session's extended config; None for none.
+      target: The session's target, if known.
+      fetched: Tensors and operations of this run; those that are prefetched stay fetchable.
 
     Raises:
-      tf.errors.InvalidArgumentError: the pass refuses the graph.
+      tf.errors.InvalidArgumentError: The pass refuses the graph.
     """
     _optimize(graph, config, target, fetched, prefetches_inference=True)
 
@@ -52,40 +52,40 @@ def optimize_before_first_run(
 def optimize_training_graph(
     graph: Any, config: Any, target: str = "", fetched: Iterable[Any] = ()
 ) -> None:
-    """What hooks and session creators do before the graph is finalized.
+    """Optimizes a graph for hooks and session creators, before it is finalized.
 
-    The lookups of a graph that trains nothing (evaluation, prediction) are not prefetched, and
-    fused only where `fuse_inference` asks for it; its report says so. `graph_opt.optimize_graph`,
-    called first, does both all the same.
+    The lookups of a graph that trains nothing (evaluation, prediction) are not prefetched, and are
+    fused only if `fuse_inference` asks for it; the graph's report says so. Calling
+    `graph_opt.optimize_graph` beforehand does both regardless.
 
     Args:
-      graph: The graph about to be finalized, or finalized before when a session is recovered.
-      config: The session's extended config, None for none.
-      target: The session's target, where it is known.
+      graph: The graph about to be finalized, or already finalized if a session is being recovered.
+      config: The session's extended config; None for none.
+      target: The session's target, if known.
       fetched: Tensors and operations that steps are known to fetch.
 
     Raises:
-      tf.errors.InvalidArgumentError: the pass refuses the graph.
+      tf.errors.InvalidArgumentError: The pass refuses the graph.
     """
     _optimize(graph, config, target, fetched, prefetches_inference=False)
 
 
 def is_training_graph(graph: Any) -> bool:
-    """Whether the graph updates variables by gradients, and is not one that evaluates a model.
+    """Whether the graph updates variables with gradients and is not an evaluation graph.
 
     Example:
       >>> is_training_graph(loss.graph)  # before optimizer.minimize(loss)
       False
     """
     if graph.get_collection(tf.GraphKeys.EVAL_STEP):
-        return False  # Many model functions make their optimizer for evaluation, too.
+        return False  # Many model functions create their optimizer for evaluation, too.
     if graph.get_collection(tf.GraphKeys.TRAIN_OP):
         return True
     return any(_UPDATE_OP.match(operation.type) for operation in graph.get_operations())
 
 
 def asks_for_anything(config: Any) -> bool:
-    """Whether a session's config, None for none, asks for any optimization."""
+    """Whether a session's config (None for none) asks for any optimization."""
     return config is not None and session_options(config).ask_for_anything
 
 
@@ -96,23 +96,25 @@ def _optimize(
         return
     asked = session_options(config)
     if is_settled(graph, asked):
-        if was_rewritten_otherwise(graph, asked):
+        if was_rewritten_differently(graph, asked):
             warn_once(_OTHER_OPTIONS, graph)
         return
     if any(stage.kind == _KIND_PREFETCH for stage in stages_of(graph)):
         nothing = dataclasses.replace(asked, async_embedding=None, group_embedding=None)
-        treat(graph, Treatment(nothing, asked, (_REWRITTEN_BEFORE,), final=True))
+        optimize_live_graph(
+            graph, OptimizationRequest(nothing, asked, (_REWRITTEN_BEFORE,), final=True)
+        )
         return
-    treatment = Treatment(asked, asked)
+    request = OptimizationRequest(asked, asked)
     if not is_training_graph(graph):
-        treatment = _for_inference(asked, prefetches_inference)
+        request = _for_inference(asked, prefetches_inference)
     names = frozenset(_tensor_names(graph, fetched))
-    options = dataclasses.replace(treatment.options, fetched=names)
-    treat(graph, dataclasses.replace(treatment, options=options), target)
+    options = dataclasses.replace(request.options, fetched=names)
+    optimize_live_graph(graph, dataclasses.replace(request, options=options), target)
 
 
-def _for_inference(asked: SessionOptions, prefetches: bool) -> Treatment:
-    """What is done to a graph that trains nothing, and why no more."""
+def _for_inference(asked: SessionOptions, prefetches: bool) -> OptimizationRequest:
+    """What to do to a graph that trains nothing, and why no more than that."""
     options, reasons = asked, []
     grouped = asked.group_embedding
     if grouped is not None and not grouped.fuse_inference:
@@ -121,7 +123,7 @@ def _for_inference(asked: SessionOptions, prefetches: bool) -> Treatment:
     if asked.async_embedding is not None and not prefetches:
         options = dataclasses.replace(options, async_embedding=None)
         reasons.append(_NOT_PREFETCHED)
-    return Treatment(options, asked, tuple(reasons), final=not prefetches)
+    return OptimizationRequest(options, asked, tuple(reasons), final=not prefetches)
 
 
 def _tensor_names(graph: Any, fetched: Iterable[Any]) -> Iterator[str]:

@@ -11,30 +11,30 @@ from graph_opt.runtime.stages import stages_of
 
 
 class PrefetchHook(tf.train.SessionRunHook):
-    """Runs the stages of every session it sees; made by `make_prefetch_hook`."""
+    """Runs the stages of every session it is given; created by `make_prefetch_hook`."""
 
     def __init__(self, daemon: bool, start: bool) -> None:
         """Takes the options of `make_prefetch_hook`."""
         self._daemon = daemon
-        self._starts_by_itself = start
+        self._starts_automatically = start
         self._runner: Optional[StageRunner] = None
 
     @property
     def runner(self) -> Optional[StageRunner]:
-        """The runner of the last session that had stages, also after its end; None before."""
+        """The runner of the last session that had stages, even after it ended; None before."""
         return self._runner
 
     def after_create_session(self, session: Any, coord: Optional[Any] = None) -> None:
-        """Starts the threads, io stages first; again for each session that a recovery makes.
+        """Starts the threads, IO stages first; called again for each session created on recovery.
 
         Args:
-          session: The new session; a plain `tf.Session` will do.
+          session: The new session, which may be a plain `tf.Session`.
           coord: A `tf.train.Coordinator` whose stop ends the threads, or None.
 
         Raises:
-          tf.errors.InvalidArgumentError: the session lacks a thread pool that a stage asks for.
+          tf.errors.InvalidArgumentError: The session lacks a thread pool that a stage asks for.
         """
-        if self._starts_by_itself:
+        if self._starts_automatically:
             self.start(session, coord)
 
     def start(self, session: Any, coord: Optional[Any] = None) -> None:
@@ -56,16 +56,16 @@ class PrefetchHook(tf.train.SessionRunHook):
 
 
 def make_prefetch_hook(daemon: bool = True, start: bool = True) -> PrefetchHook:
-    """Makes the hook that runs the stages of a session: those of `staged` and of the async pass.
+    """Creates the hook that runs a session's stages: those of `staged` and of the async pass.
 
-    Put it last in `hooks=[...]`, so that iterators that other hooks initialise are ready. One
-    hook is enough; with several the threads are still started once. The threads end with the
-    input, at the session's end, with the coordinator, and at the first error, which main's
-    `session.run` raises with its own type and message.
+    Put it last in `hooks=[...]`, so that iterators initialized by other hooks are ready. One hook
+    is enough; with several, the threads are still started only once. The threads end when the input
+    ends, when the session ends, when the coordinator stops, and on the first error, which main's
+    `session.run` raises with its original type and message.
 
     Args:
-      daemon: Whether the threads let the process end without being stopped.
-      start: Whether a new session starts the threads; if not, call `hook.start(session)`.
+      daemon: Whether the process may exit while the threads are running.
+      start: Whether the threads start with each new session; otherwise call `hook.start(session)`.
 
     Returns:
       A `tf.train.SessionRunHook`.

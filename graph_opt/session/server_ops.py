@@ -1,4 +1,4 @@
-"""Finds out which servers of a cluster have graph_opt's ops, before a step needs them there."""
+"""Finds out which servers of a cluster have graph_opt's ops, before a step needs them."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ _Answer = Tuple[str, Optional[Exception]]
 def tasks_without_ops(
     target: str, tasks: Iterable[str], timeout_seconds: float = PROBE_SECONDS
 ) -> FrozenSet[str]:
-    """The tasks whose process has not loaded graph_opt's ops (`graph_opt.load_op_library`).
+    """Returns the tasks whose process has not loaded graph_opt's ops.
 
-    A tiny op is run on each of them, in a graph and a session of its own, all at the same time.
+    A tiny op runs on all of them concurrently, each in its own graph and session. A process loads
+    the ops with `graph_opt.load_op_library()`.
 
     Args:
       target: The session target, `grpc://HOST:PORT`.
-      tasks: Their devices, such as `/job:ps/replica:0/task:0`.
+      tasks: Device strings of the tasks, such as `/job:ps/replica:0/task:0`.
       timeout_seconds: How long to wait for all of them together.
 
     Returns:
-      Those of `tasks` that answered that they do not know the op.
+      Those of `tasks` that replied that they do not know the op.
 
     Raises:
       tf.errors.UnavailableError: A task did not answer in time; the message names it.
@@ -39,20 +40,20 @@ def tasks_without_ops(
       >>> tasks_without_ops(server.target, ["/job:ps/replica:0/task:0"])
       frozenset()
     """
-    waited_for = sorted(set(tasks))
+    pending = sorted(set(tasks))
     answers: queue.Queue = queue.Queue()
-    for task in waited_for:
-        # TensorFlow waits without end for a server that is down, and can not be told to stop: such
-        # a thread ends when the server comes up, or with the process.
+    for task in pending:
+        # TensorFlow waits forever for a server that is down and cannot be told to stop: such a
+        # thread ends when the server comes up, or with the process.
         thread = threading.Thread(
             target=_probe, args=(target, task, timeout_seconds, answers), daemon=True
         )
         thread.start()
     deadline = time.monotonic() + timeout_seconds
     missing = set()
-    while waited_for:
-        task, error = _next_answer(answers, deadline, waited_for[0], timeout_seconds)
-        waited_for.remove(task)
+    while pending:
+        task, error = _next_answer(answers, deadline, pending[0], timeout_seconds)
+        pending.remove(task)
         if isinstance(error, tf.errors.NotFoundError):
             missing.add(task)
         elif isinstance(error, tf.errors.DeadlineExceededError):
@@ -75,8 +76,8 @@ def _unavailable(task: str, timeout_seconds: float) -> tf.errors.UnavailableErro
     return tf.errors.UnavailableError(
         None,
         None,
-        "{}: no answer within {:g} s to the question whether graph_opt's ops are loaded there; "
-        "start that server, or look at its log".format(task, timeout_seconds),
+        "{}: no answer within {:g} s when asked whether graph_opt's ops are loaded there; start "
+        "that server, or look at its log".format(task, timeout_seconds),
     )
 
 
@@ -84,13 +85,13 @@ def _probe(target: str, task: str, timeout_seconds: float, answers: queue.Queue)
     error: Optional[Exception] = None
     try:
         _run_on(target, task, int(timeout_seconds * 1000))
-    except Exception as raised:  # handed to the caller, who raises it
+    except Exception as raised:  # passed to the caller, which raises it
         error = raised
     answers.put((task, error))
 
 
 def _run_on(target: str, task: str, timeout_millis: int) -> None:
-    # The session connects to that task only: another one that is down has its own answer.
+    # The filter keeps the session from connecting to other tasks, which may be down.
     config = tf.ConfigProto(
         operation_timeout_in_ms=timeout_millis, device_filters=[task.replace("/replica:0", "")]
     )

@@ -1,4 +1,4 @@
-"""Finds out, before a graph is optimized, which parameter servers have graph_opt's ops."""
+"""Adds to the options of a graph which of its parameter servers have graph_opt's ops."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _CPU = "/device:CPU:0"
 
 
 def with_server_ops(graph: Any, options: SessionOptions, target: str) -> SessionOptions:
-    """The options with the tasks that have graph_opt's ops.
+    """Returns the options with `servers_with_ops` set to the tasks that have graph_opt's ops.
 
     Args:
-      graph: The graph; the tasks of its variables are asked.
+      graph: The graph; the tasks that hold its variables are asked.
       options: The session's options.
-      target: The session's target; "" asks nobody.
+      target: The session's target; with "" nobody is asked.
 
     Raises:
-      tf.errors.FailedPreconditionError: a server lacks them although `require_server_ops` is set.
-      tf.errors.UnavailableError: a server does not answer.
+      tf.errors.FailedPreconditionError: A server lacks them although `require_server_ops` is set.
+      tf.errors.UnavailableError: A server does not answer.
     """
     grouped = options.group_embedding
     tasks = _tasks_of_variables(graph)
@@ -36,7 +36,7 @@ def with_server_ops(graph: Any, options: SessionOptions, target: str) -> Session
         raise tf.errors.FailedPreconditionError(
             None,
             None,
-            "group_embedding_options.require_server_ops is set, and {} has not loaded graph_opt's "
+            "group_embedding_options.require_server_ops is set, but {} has not loaded graph_opt's "
             "ops: call graph_opt.load_op_library() in that process before its tf.train.Server "
             "starts, or leave the option out to have its tables looked up by TensorFlow's "
             "ops".format(", ".join(sorted(lacking))),

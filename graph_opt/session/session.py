@@ -1,10 +1,10 @@
 """`graph_opt.Session`: a `tf.Session` that prefetches.
 
-- First run: the graph is optimized, if the config asks for it.
-- First run that takes a batch: the threads of the stages behind it start.
+- First run: the graph is optimized if the config asks for it.
+- First run that takes a batch: the threads of the stages that supply it start.
 - Run of an iterator's initializer: the threads of its stages end and their batches are dropped;
-  the next run that takes a batch starts them on the new input.
-- `close`, the end of a `with` block, no reference left: all threads end.
+  the next run that takes a batch restarts them on the new input.
+- `close`, the end of a `with` block, or no reference left: all threads end.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from graph_opt.reporting.report import Report
 from graph_opt.runtime.error_text import without_takes
 from graph_opt.session import graph_use
 from graph_opt.session.fetch_map import FetchMap
+from graph_opt.session.graph_records import is_left_alone, report_of, translation_of
 from graph_opt.session.installed_config import checked_options, effective_config
 from graph_opt.session.optimization import (
     asks_for_anything,
@@ -30,29 +31,28 @@ from graph_opt.session.optimization import (
 from graph_opt.session.session_log import note_session
 from graph_opt.session.stage_reach import StageReach, operations_behind
 from graph_opt.session.stage_threads import StageThreads
-from graph_opt.session.treated_graphs import is_left_alone, report_of, translation_of
 
-_MOST_STEPS_KEPT = 512
-_COMPLETED_LATE = (
+_MAX_CACHED_STEPS = 512
+_TRAINING_ADDED_LATE = (
     "training was added to the graph after the session had run it, and TensorFlow ignores edits "
     "from then on: build the model before the session's first run, or open another session"
 )
-# Taken here, since `install` puts our own class under this name.
+# Saved on import, because `install` replaces these names with our own classes.
 _STOCK_SESSION = tf.Session
 _STOCK_INTERACTIVE_SESSION = tf.InteractiveSession
 
 
 @dataclass(frozen=True)
 class _Step:
-    """One set of fetches, targets and feeds, worked out.
+    """One set of fetches, targets and feeds, resolved.
 
     Attributes:
       fetches: What is fetched in place of the given tensors.
       targets: What is run in place of the given operations.
       takes_from: Stages that must run.
-      fills: Stages whose puts the step runs.
-      resets: Stages whose input the step initialises.
-      given: The original elements: kept, so that no other object gets their ids.
+      fills: Stages whose puts the step runs itself.
+      resets: Stages whose input the step initializes.
+      given: The original elements, kept alive so that no other object reuses their ids.
     """
 
     fetches: List[Any]
@@ -64,7 +64,7 @@ class _Step:
 
 
 class _StagedSteps(SteppedSession):
-    """What all session classes of graph_opt share; put before one of TensorFlow's classes."""
+    """Mixin with what graph_opt's session classes share; precedes one of TensorFlow's classes."""
 
     def __init__(self, target: str = "", graph: Any = None, config: Any = None) -> None:
         effective = effective_config(config)
@@ -95,15 +95,15 @@ class _StagedSteps(SteppedSession):
     def prepare_step(
         self, fetches: List[Any], targets: List[Any], feeds: List[Any], runs_now: bool = True
     ) -> Tuple[List[Any], List[Any]]:
-        """Maps the fetches, and starts or ends threads as the step needs it."""
+        """Maps the fetches, and starts or ends threads as the step requires."""
         if not self._ran:
             self._prepare_graph([*fetches, *targets])
         given = (*fetches, None, *targets, None, *feeds)
         key = tuple(map(id, given))
         step = self._steps.get(key)
         if step is None:
-            step = self._work_out(fetches, targets, feeds, given)
-            if len(self._steps) >= _MOST_STEPS_KEPT:
+            step = self._resolve(fetches, targets, feeds, given)
+            if len(self._steps) >= _MAX_CACHED_STEPS:
                 self._steps.clear()
             self._steps[key] = step
         if runs_now:
@@ -111,14 +111,14 @@ class _StagedSteps(SteppedSession):
         return step.fetches, step.targets
 
     def error_message(self, message: str) -> str:
-        """Leaves out the buffers through which an error came."""
+        """Removes the buffers that an error passed through from its message."""
         return without_takes(message)
 
     def close(self) -> None:
         """Ends the prefetch threads and closes the session.
 
         Raises:
-          tf.errors.OpError: TensorFlow cannot close the session.
+          tf.errors.OpError: TensorFlow failed to close the session.
         """
         self._threads.stop_all(self)
         super().close()
@@ -130,12 +130,12 @@ class _StagedSteps(SteppedSession):
             graph = self._graph_of_session()
             target = self._target_of_session()
             optimize_before_first_run(graph, self._wanted_config, target, fetched)
-            self._start_to_map(graph)
+            self._prepare_mapping(graph)
 
-    def _start_to_map(self, graph: Any) -> None:
+    def _prepare_mapping(self, graph: Any) -> None:
         graph_use.note_run(graph)
         note_session(self, report_of(graph))
-        if has_our_ops(graph):  # As in a graph that was imported, perhaps rewritten.
+        if has_our_ops(graph):  # E.g. a graph that was imported after it had been rewritten.
             export_users_graph(graph)
         self._reach = StageReach(graph)
         self._fetch_map = FetchMap(graph, translation_of(graph))
@@ -143,11 +143,11 @@ class _StagedSteps(SteppedSession):
         self._version_seen = graph.version
         self._ran = True
 
-    def _work_out(
+    def _resolve(
         self, fetches: List[Any], targets: List[Any], feeds: List[Any], given: Tuple[Any, ...]
     ) -> _Step:
         assert self._fetch_map is not None and self._reach is not None
-        self._tell_if_completed_late()
+        self._report_late_training()
         for tensor in feeds:
             self._fetch_map.check_feed(tensor)
         fetched = [self._fetch_map.fetched(tensor) for tensor in fetches]
@@ -155,7 +155,7 @@ class _StagedSteps(SteppedSession):
         reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
         fills = self._reach.filled_by(reached)
         if not fills:
-            self._refuse_side_reading(reached)
+            self._refuse_direct_reads(reached)
         return _Step(
             fetches=fetched,
             targets=run,
@@ -165,24 +165,24 @@ class _StagedSteps(SteppedSession):
             given=given,
         )
 
-    def _tell_if_completed_late(self) -> None:
+    def _report_late_training(self) -> None:
         graph = self._graph_of_session()
         if not self._trains_later or graph.version == self._version_seen:
             return
         self._version_seen = graph.version
         if is_training_graph(graph):
             self._trains_later = False
-            note_session(self, Report(left_alone=(_COMPLETED_LATE,)))
+            note_session(self, Report(left_alone=(_TRAINING_ADDED_LATE,)))
 
-    def _refuse_side_reading(self, reached: Any) -> None:
+    def _refuse_direct_reads(self, reached: Any) -> None:
         assert self._reach is not None
         source, stage = self._reach.prefetch_source(reached)
         if source:
             raise tf.errors.InvalidArgumentError(
                 None,
                 None,
-                "this step reads '{}', the input of the prefetch threads of stage '{}': they would "
-                "miss the batch. Fetch the tensors by their names in the original graph, which "
+                "this step reads '{}', the input of stage '{}', whose prefetch threads would "
+                "miss that batch. Fetch the tensors by their names in the original graph, which "
                 "give the values of the batch that main is consuming".format(source, stage),
             )
 
@@ -207,12 +207,12 @@ class _StagedSteps(SteppedSession):
 
 
 class Session(_StagedSteps, tf.Session):
-    """A `tf.Session` whose embedding lookups run ahead.
+    """A `tf.Session` whose embedding lookups are fused and run ahead, as its config asks.
 
-    The graph is optimized at the first run, not when the session is made, since scripts often
-    finish their graph in between; the nodes of the model must all be there by then. Every
-    tensor of the graph can be fetched under its own name, except those whose values exist in the
-    prefetch threads alone.
+    The graph is optimized at the first run, not when the session is created, because scripts often
+    finish their graph in between; by the first run the model must be complete. Every tensor of the
+    graph can be fetched by its own name, except those whose values exist only in the prefetch
+    threads.
 
     Args:
       target: As for `tf.Session`.
@@ -220,10 +220,10 @@ class Session(_StagedSteps, tf.Session):
       config: A `graph_opt.ConfigProto`, a `tf.ConfigProto` or None.
 
     Raises:
-      tf.errors.InvalidArgumentError: an option of the config is missing or out of range; at the
-        first run, the pass refuses the graph; at any run, a fetch or feed of a tensor that lives
-        in prefetch.
-      tf.errors.FailedPreconditionError: at the first run, the graph cannot be edited any more.
+      tf.errors.InvalidArgumentError: An option of the config is missing or out of range; at the
+        first run: the pass refuses the graph; at any run: a tensor that belongs to prefetch is
+        fetched or fed.
+      tf.errors.FailedPreconditionError: At the first run: the graph can no longer be edited.
 
     Example:
       >>> config = graph_opt.load_config("configs/async_embedding.pbtxt")
@@ -238,13 +238,13 @@ class InteractiveSession(_StagedSteps, tf.InteractiveSession):
 
 
 def take_over(session: Any, config: Any) -> None:
-    """Makes a session that was just opened one of ours, whatever class of session it is.
+    """Makes a session of any class that was just opened prefetch.
 
-    It stays the same object, and keeps its class's name and methods.
+    It remains the same object and keeps its class's name and methods.
 
     Args:
       session: An open session that has run nothing.
-      config: Its extended config, None for none.
+      config: Its extended config; None for none.
     """
     if isinstance(session, _StagedSteps) or not is_watched(session):
         return
@@ -264,7 +264,7 @@ _staged_classes: Dict[type, type] = {
 
 
 def _staged_class(opened: type) -> type:
-    """A class like `opened` whose sessions prefetch."""
+    """A subclass of `opened`, under the same name, whose sessions prefetch."""
     if opened not in _staged_classes:
         names = ("__module__", "__qualname__", "__doc__")
         described = {name: getattr(opened, name) for name in names}
@@ -273,22 +273,22 @@ def _staged_class(opened: type) -> type:
 
 
 def adopt_session(session: Any, config: Any, coordinator: Any = None) -> bool:
-    """Makes a stock session that has run nothing but initializers a `graph_opt.Session`.
+    """Turns a stock session that has run nothing but initializers into a `graph_opt.Session`.
 
-    TensorFlow's session managers make `tf.Session` objects; monitored sessions become ours
-    this way, as the same object.
+    TensorFlow's session managers create `tf.Session` objects; this makes those of monitored
+    sessions ours without replacing the object.
 
     Args:
-      session: A session, opened on a graph that is optimized already if it is to be.
-      config: The session's extended config, None for none.
-      coordinator: What the prefetch threads report to.
+      session: A session on a graph that has already been optimized, if it is to be.
+      config: The session's extended config; None for none.
+      coordinator: The coordinator that the prefetch threads report to.
 
     Returns:
-      Whether it is ours now; what only looks like a session of TensorFlow stays as it is.
+      Whether it succeeded; an object that merely resembles a TensorFlow session is not changed.
     """
     if not isinstance(session, _StagedSteps) and is_watched(session):
         take_over(session, config)
-        session._start_to_map(session.graph)
+        session._prepare_mapping(session.graph)
     if not isinstance(session, _StagedSteps):
         return False
     if coordinator is not None:
@@ -297,6 +297,6 @@ def adopt_session(session: Any, config: Any, coordinator: Any = None) -> bool:
 
 
 def end_threads(session: Any) -> None:
-    """Ends the prefetch threads of a session of ours; another one has none."""
+    """Ends the prefetch threads of one of our sessions; any other has none."""
     if isinstance(session, _StagedSteps):
         session.stage_threads.stop_all(session)

@@ -1,4 +1,4 @@
-"""Tells, once for each graph, what became of the sessions that were asked to optimize."""
+"""Reports, once per graph, what became of the sessions that were asked to optimize."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from graph_opt.reporting.stderr import say
 from graph_opt.reporting.summary import details_wanted
 from graph_opt.reporting.warnings_given import warnings_given
 
-# Of a process that opens sessions without end, such as one that evaluates each checkpoint.
-_MOST_SESSIONS_KEPT = 200
+# Some processes open sessions indefinitely, such as one that evaluates every checkpoint.
+_MAX_SESSIONS_KEPT = 200
 _NONE_RAN = (
     "no session ran in this process, so nothing was optimized: graph_opt works on the graphs of "
     "tf.compat.v1 sessions, and leaves eager code and tf.function as they are"
@@ -26,7 +26,7 @@ _NONE_RAN = (
 class _Log:
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.sessions: Deque[SessionReport] = collections.deque(maxlen=_MOST_SESSIONS_KEPT)
+        self.sessions: Deque[SessionReport] = collections.deque(maxlen=_MAX_SESSIONS_KEPT)
         self.ran = False
         self.count = 0
         self.graphs: MutableMapping[Any, int] = weakref.WeakKeyDictionary()
@@ -38,23 +38,23 @@ class _Log:
 _log = _Log()
 
 
-def _start_anew() -> None:
-    """What a forked process does: it has sessions of its own, and no other threads."""
+def _reset_after_fork() -> None:
+    """Gives a forked process an empty log, and a lock that no other thread holds."""
     _log.lock = threading.RLock()
     _log.sessions.clear()
     _log.count = 0
 
 
 if hasattr(os, "register_at_fork"):  # Not on every system.
-    os.register_at_fork(after_in_child=_start_anew)
+    os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 def note_session(session: Any, report: Optional[Report]) -> None:
-    """Notes what became of a session that is about to run, and says it if it is news.
+    """Records what became of a session that is about to run, and says so if it is news.
 
     Args:
       session: The session.
-      report: Its graph's, None where nothing was asked of it.
+      report: Its graph's report; None if no optimization was asked for.
     """
     with _log.lock:
         _log.ran = True
@@ -72,11 +72,11 @@ def note_session(session: Any, report: Optional[Report]) -> None:
 
 
 def session_reports() -> Tuple[SessionReport, ...]:
-    """What became of the sessions of this process that were asked to optimize, the last 200.
+    """Returns what became of this process's sessions that were asked to optimize (the last 200).
 
     Returns:
-      One entry for each graph, or more where later sessions on it came to something else, in the
-      order in which they began to run.
+      One entry per graph, or more if later sessions on it had another outcome, in the order in
+      which they first ran.
 
     Example:
       >>> for session in graph_opt.session_reports():
@@ -89,22 +89,22 @@ def session_reports() -> Tuple[SessionReport, ...]:
 
 
 def say_if_none_ran() -> None:
-    """Tells who asked for optimized sessions that there was none."""
+    """Says that optimization was asked for but no session ran, if so."""
     if not _log.ran:
         say(_NONE_RAN)
 
 
 def process_report() -> ProcessReport:
-    """All that is known of this process."""
+    """Everything known about this process."""
     return ProcessReport(os.getpid(), session_reports(), warnings_given())
 
 
 def tell_more_by(read_more: str, listener: Optional[Callable[[], None]] = None) -> None:
-    """Changes where the lines say that the reasons are.
+    """Changes where the log's lines say that the reasons can be found.
 
     Args:
-      read_more: The end of a line.
-      listener: Called after each session noted.
+      read_more: The end of such a line.
+      listener: Called after each session that is recorded.
     """
     with _log.lock:
         _log.read_more = read_more

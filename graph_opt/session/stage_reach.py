@@ -1,4 +1,4 @@
-"""What a step reaches backward along edges: buffers it takes from, iterators it initialises."""
+"""What a step depends on: the buffers it takes from and the iterators it initializes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _Buffer = Tuple[bytes, bytes]
 
 
 def operations_behind(operations: Iterable[Any], fed: Iterable[Any] = ()) -> Set[Any]:
-    """All operations that running these would run, themselves included.
+    """All operations that running these would run, including themselves.
 
     Args:
       operations: Where to start.
-      fed: Tensors whose values are given: nothing behind them runs for their sake.
+      fed: Tensors whose values are fed, so that what computes them does not run for their sake.
     """
     given = {tensor.name for tensor in fed}
     reached = set(operations)
@@ -35,9 +35,9 @@ def operations_behind(operations: Iterable[Any], fed: Iterable[Any] = ()) -> Set
 
 
 class StageReach:
-    """The stages of a graph and which steps concern them.
+    """The stages of a graph, and which of them a step involves.
 
-    Everything is found again when nodes were added to the graph.
+    Stages are looked up again whenever nodes have been added to the graph.
 
     Args:
       graph: A `tf.Graph`.
@@ -53,7 +53,7 @@ class StageReach:
         self._prefetch_sources: Dict[str, str] = {}
 
     def taken_from(self, reached: Set[Any]) -> FrozenSet[str]:
-        """Names of the stages that a step takes from, with those that these take from.
+        """Names of the stages that a step takes from, directly or through other stages.
 
         Args:
           reached: `operations_behind` the step.
@@ -66,7 +66,7 @@ class StageReach:
         return frozenset(self._with_upstream(names))
 
     def filled_by(self, reached: Set[Any]) -> FrozenSet[str]:
-        """Names of the stages that a step puts a batch into: it is a prefetch step itself."""
+        """Names of the stages into which a step puts a batch, which makes it a prefetch step."""
         puts = [operation for operation in reached if operation.type == BUFFER_PUT]
         if not puts:
             return frozenset()
@@ -75,7 +75,7 @@ class StageReach:
         return frozenset(self._buffers[buffer] for buffer in buffers if buffer in self._buffers)
 
     def reset_by(self, reached: Set[Any]) -> FrozenSet[str]:
-        """Names of the stages whose input a step initialises again, with all they are chained to.
+        """Names of the stages whose input a step reinitializes, and of all stages chained to them.
 
         Args:
           reached: `operations_behind` the step.
@@ -93,7 +93,7 @@ class StageReach:
         return frozenset(reset)
 
     def prefetch_source(self, reached: Set[Any]) -> Tuple[str, str]:
-        """A source in `reached` that feeds prefetched lookups, and its stage; '' if none."""
+        """A source in `reached` that feeds prefetched lookups, and its stage; '' for none."""
         sources = [op.name for op in reached if op.type in BATCH_SOURCES or op.type == BUFFER_TAKE]
         if sources:
             self._refresh()
@@ -103,7 +103,7 @@ class StageReach:
         return "", ""
 
     def chain(self, name: str) -> List[Stage]:
-        """The stages linked to this one by taking from each other, upstream first."""
+        """All stages connected to this one by takes, upstream first."""
         self._refresh()
         linked = {name}
         grown = True

@@ -1,4 +1,4 @@
-"""The prefetch threads of one session: started for the stages that a step needs, and ended."""
+"""Starts the prefetch threads of one session for the stages that a step needs, and ends them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _POLL_SECONDS = 0.005
 
 
 class StageThreads:
-    """One runner for each chain of stages, so that chains start and start over on their own.
+    """One runner for each chain of stages, so that chains start and restart independently.
 
     Attributes:
-      coordinator: A `tf.train.Coordinator` that runners started from now on report to.
+      coordinator: A `tf.train.Coordinator` to which runners started later report.
     """
 
     def __init__(self) -> None:
@@ -29,41 +29,41 @@ class StageThreads:
 
     @property
     def started(self) -> FrozenSet[str]:
-        """Stages that threads were started for; those at the end of their input stay in."""
+        """Stages for which threads were started, including those whose input has ended."""
         return self._started
 
     def leave_to_others(self, names: FrozenSet[str]) -> None:
-        """Notes that somebody else fills these stages: a prefetch hook, a script's own threads."""
+        """Notes that a prefetch hook or a script's own threads fill these stages."""
         if not names <= self._started:
             with self._lock:
                 self._started |= names
 
     def start(self, session: Any, chain: Sequence[Stage]) -> None:
-        """Starts the threads of a chain of stages, where none run yet.
+        """Starts the threads of those stages of a chain that have none yet.
 
         Args:
           session: The session that owns these threads.
           chain: Stages that take from each other, upstream first.
 
         Raises:
-          tf.errors.OpError: the session has failed, or lacks a thread pool a stage asks for.
+          tf.errors.OpError: The session has failed, or lacks a thread pool that a stage asks for.
         """
         with self._lock:
             waiting = [stage for stage in chain if stage.name not in self._started]
             if not waiting:
                 return
-            # Threads that held the session itself would keep it from ever being collected.
+            # A thread that held the session itself would keep it from being garbage-collected.
             runner = StageRunner(waiting, share_session(session), self.coordinator)
             runner.start()
             self._runners.append(runner)
             self._started |= {stage.name for stage in waiting}
 
     def stop(self, session: Any, names: Iterable[str]) -> None:
-        """Ends the threads of these stages and drops their batches; a later step starts them.
+        """Ends the threads of these stages and drops their batches; a later step restarts them.
 
-        Returns when no thread is left, however long its source keeps it: what it still reads
-        belongs to the old input and must not come between the batches of the new one. A prefetch
-        hook has one runner for all stages: the others start over as well, on the same input.
+        Returns only when no thread is left, however long its source blocks it: what it still reads
+        belongs to the old input and must not end up among the batches of the new one. A prefetch
+        hook has one runner for all stages, so its other stages restart as well, on the same input.
         """
         ended = frozenset(names)
         with self._lock:
@@ -79,7 +79,7 @@ class StageThreads:
             self._started -= ended
 
     def stop_all(self, session: Any) -> None:
-        """Ends all threads of the session, also those that a prefetch hook started."""
+        """Ends all threads of the session, including those that a prefetch hook started."""
         with self._lock:
             for runner in self._runners_of(session):
                 runner.stop()

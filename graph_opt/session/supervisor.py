@@ -1,4 +1,4 @@
-"""`tf.train.Supervisor`, which TF1 scripts used before there were monitored sessions."""
+"""A prefetching `tf.train.Supervisor`, the predecessor of monitored sessions in TF1 scripts."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from graph_opt.session.session import adopt_session
 class Supervisor(tf.train.Supervisor):
     """A `tf.train.Supervisor` that prefetches while graph_opt is installed with a config.
 
-    It finalizes its graph before it is told the session's config, so that only the config given to
-    `graph_opt.install` can ask for async embedding.
+    A Supervisor finalizes its graph before it learns the session's config, so only the config given
+    to `graph_opt.install` can ask for async embedding.
 
     Args:
       graph: The graph of the model; the default graph if None.
-      arguments: All others of `tf.train.Supervisor`, by position or name.
+      arguments: All other arguments of `tf.train.Supervisor`, by position or name.
     """
 
     def __init__(self, graph: Any = None, *arguments: Any, **named: Any) -> None:

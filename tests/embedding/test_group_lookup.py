@@ -258,7 +258,7 @@ def test_bad_arguments_are_told_apart() -> None:
         lookup(params, object(), "sum")
     with pytest.raises(TypeError, match="need the same kind"):
         lookup(params, sparse, "sum", sp_weights=tf.constant([1.0]))
-    with pytest.raises(TypeError, match="need floating point"):
+    with pytest.raises(TypeError, match="need a floating-point type"):
         lookup(params, sparse, "sum", sp_weights=sparse)
     with pytest.raises(ValueError, match="need one weight for each id"):
         lookup(params, tf.constant([1, 2]), "sum", sp_weights=tf.constant([1.0]))

@@ -10,9 +10,9 @@ import pytest
 from graph_opt.compat import tf
 from graph_opt.embedding.column_scope import group_embedding_column_scope
 from graph_opt.runtime.mark import async_embedding_mark_node
+from graph_opt.session.graph_records import report_of
 from graph_opt.session.live import optimize_graph
 from graph_opt.session.session import Session
-from graph_opt.session.treated_graphs import report_of
 from tests.passes import fused_models, models
 
 COLUMNS = 5

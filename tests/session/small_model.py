@@ -9,7 +9,7 @@ import numpy as np
 
 import graph_opt
 from graph_opt.compat import tf
-from graph_opt.session.treated_graphs import report_of
+from graph_opt.session.graph_records import report_of
 
 ROWS = 70
 BATCH = 8  # the last batch has 6 rows

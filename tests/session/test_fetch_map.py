@@ -118,7 +118,7 @@ def test_reading_the_clone_of_the_input_is_refused(session: Any, model: SmallMod
     session.run(model.global_step)
     source = model.features["row"].op.name
     clones = [op for op in session.graph.get_operations() if op.name.endswith("/" + source)]
-    with pytest.raises(tf.errors.InvalidArgumentError, match="input of the prefetch threads"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="whose prefetch threads would miss"):
         session.run(clones[0].outputs[0])
     assert list(session.run(model.features["row"])) == row_batches()[0]
 

@@ -11,9 +11,9 @@ from graph_opt import train
 from graph_opt.compat import tf
 from graph_opt.runtime.mark import async_embedding_mark_node
 from graph_opt.runtime.staged import staged
+from graph_opt.session.graph_records import report_of
 from graph_opt.session.hook_fetches import fetched_by
 from graph_opt.session.session import Session
-from graph_opt.session.treated_graphs import report_of
 from tests.passes import models
 
 ROWS, BATCH = 32, 4

@@ -89,7 +89,7 @@ def test_a_second_install_is_the_first_or_an_error() -> None:
         with graph_opt.install(async_config()):
             pass
         assert tf.Session is graph_opt.Session
-        with pytest.raises(tf.errors.FailedPreconditionError, match="installed already"):
+        with pytest.raises(tf.errors.FailedPreconditionError, match="already installed"):
             graph_opt.install(async_config(threads=2))
         with pytest.raises(tf.errors.FailedPreconditionError, match="infer_io_stage"):
             graph_opt.install(async_config(), infer_io_stage=False)

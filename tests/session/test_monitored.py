@@ -12,7 +12,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
-from graph_opt.session.treated_graphs import report_of
+from graph_opt.session.graph_records import report_of
 from tests.session.small_model import (
     BATCH,
     SmallModel,

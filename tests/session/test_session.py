@@ -13,7 +13,7 @@ import pytest
 import graph_opt
 from graph_opt.compat import tf
 from graph_opt.runtime.metrics import buffer_metrics
-from graph_opt.session.treated_graphs import report_of
+from graph_opt.session.graph_records import report_of
 from tests.session.small_model import (
     async_config,
     initialize,

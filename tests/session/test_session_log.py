@@ -237,8 +237,8 @@ def test_other_options_for_a_graph_that_was_rewritten_are_said_to_have_no_effect
         with graph_opt.Session(config=config) as session:
             initialized(session, model)
     said = capsys.readouterr().err
-    assert said.count("asks for other options than its graph was rewritten with") == 1
-    assert "other options" in str(graph_opt.report(model.loss.graph))
+    assert said.count("asks for options other than those its graph was rewritten with") == 1
+    assert "options other than" in str(graph_opt.report(model.loss.graph))
 
 
 class FinalSession(StockSession):

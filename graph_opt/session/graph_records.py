@@ -1,0 +1,115 @@
+"""Records of the live graphs that were optimized or deliberately left unchanged."""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from typing import Any, MutableMapping, NamedTuple, Optional
+
+from graph_opt.compat import tf
+from graph_opt.config.options import SessionOptions
+from graph_opt.passes.translation import UNCHANGED, Translation
+from graph_opt.reporting.report import Report
+from graph_opt.reporting.warnings_given import warnings_about
+
+
+class GraphRecord(NamedTuple):
+    """What is known about one graph.
+
+    Attributes:
+      translation: What its names stand for; `UNCHANGED` if it was left unchanged.
+      report: What was found and done, for people.
+      asked: The options that were asked for.
+      rewritten: Whether it was rewritten, which happens at most once.
+      version: The graph's version at the time; None if later versions change nothing.
+    """
+
+    translation: Translation
+    report: Report
+    asked: SessionOptions
+    rewritten: bool
+    version: Optional[int] = None
+
+
+class _Latest:
+    def __init__(self) -> None:
+        self.report: Optional[Report] = None
+
+
+_latest = _Latest()
+_records: MutableMapping[Any, GraphRecord] = weakref.WeakKeyDictionary()
+
+
+def note_rewritten(
+    graph: Any, translation: Translation, report: Report, asked: SessionOptions
+) -> None:
+    """Records a rewritten graph for as long as it lives."""
+    _note(graph, GraphRecord(translation, report, asked, rewritten=True))
+
+
+def note_unchanged(graph: Any, report: Report, asked: SessionOptions, final: bool = False) -> None:
+    """Records why a graph was left unchanged; a later session may still optimize it.
+
+    Args:
+      graph: The graph.
+      report: Says why.
+      asked: What was asked for.
+      final: Whether the decision holds for the same options even after the graph has grown.
+    """
+    version = None if final else graph.version
+    _note(graph, GraphRecord(UNCHANGED, report, asked, False, version))
+
+
+def is_settled(graph: Any, asked: SessionOptions) -> bool:
+    """Whether the graph needs no work for a session that asks for these options."""
+    record = _records.get(graph)
+    if record is None:
+        return False
+    if record.rewritten:
+        return True
+    return record.asked == asked and record.version in (None, graph.version)
+
+
+def was_rewritten_differently(graph: Any, asked: SessionOptions) -> bool:
+    """Whether the graph was rewritten with options other than these."""
+    record = _records.get(graph)
+    return record is not None and record.rewritten and _edits(record.asked) != _edits(asked)
+
+
+def _edits(options: SessionOptions) -> Any:
+    return options.async_embedding, options.group_embedding
+
+
+def is_left_alone(graph: Any) -> bool:
+    """Whether an optimization was asked for but the graph was left unchanged."""
+    return graph in _records and not _records[graph].rewritten
+
+
+def translation_of(graph: Any) -> Translation:
+    """What the graph's names stand for."""
+    record = _records.get(graph)
+    return UNCHANGED if record is None else record.translation
+
+
+def _note(graph: Any, record: GraphRecord) -> None:
+    _records[graph] = record
+    _latest.report = record.report
+
+
+def report_of(graph: Optional[Any] = None) -> Optional[Report]:
+    """Returns what was fused and moved in a graph, what was not, and why.
+
+    Args:
+      graph: A `tf.Graph`. None means the default graph or, if that has no report, the graph that
+        was optimized last: an Estimator, for one, builds its own graphs.
+
+    Returns:
+      The report, or None if there is none. `graph_opt.session_reports()` returns the reports of all
+      sessions.
+    """
+    wanted = tf.get_default_graph() if graph is None else graph
+    if wanted not in _records:
+        return _latest.report if graph is None else None
+    report = _records[wanted].report
+    told = [text for text in warnings_about(wanted) if text not in report.warnings]
+    return dataclasses.replace(report, warnings=(*report.warnings, *told))
