@@ -23,7 +23,8 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "rules": frozenset({"graph"}),
     "reporting": frozenset(),
     "passes": frozenset(
-        {"rules", "graph", "config", "reporting", "ops.stage_nodes", "ops.library"}
+        {"rules", "graph", "config", "reporting", "ops.stage_nodes", "ops.stage_spec"}
+        | {"ops.library"}
     ),
     "export": frozenset({"graph", "ops", "reporting"}),
     "runtime": frozenset({"ops", "export", "reporting"}),

@@ -91,7 +91,7 @@ def test_an_upward_import_is_found(source: str, module: str) -> None:
     [
         ("from graph_opt.compat import tf", "graph_opt.graph.view"),
         ("from graph_opt.ops import stage_nodes", "graph_opt.passes.optimize"),
-        ("from graph_opt.ops.stage_nodes import StageFacts", "graph_opt.passes.optimize"),
+        ("from graph_opt.ops.stage_spec import StageSpec", "graph_opt.passes.optimize"),
         ("from .refusal import Refusal", "graph_opt.graph.view"),
         ("import networkx", "graph_opt.graph.view"),
     ],

@@ -75,7 +75,7 @@ class _Sources:
     def _read(self, path: str, text: Optional[bytes] = None) -> None:
         """Fills in what a file uses; nothing where it is no Python that can be read."""
         nothing = Uses((), (), (), {})
-        self._known[path] = nothing  # Where modules import each other in a circle.
+        self._known[path] = nothing  # Where modules import each other.
         try:
             if text is None:
                 with open(path, "rb") as file:

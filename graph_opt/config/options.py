@@ -14,7 +14,7 @@ from graph_opt.compat import tf
 from graph_opt.config.convert import extend
 
 _MAX_THREADS = 1024
-# As graph_opt.ops.stage_nodes has them, which this room does not import.
+# As graph_opt.ops.stage_spec has them, which this room does not import.
 _MAINS_THREADS = -1
 _IDLE_PRIORITY = 20
 _DEFAULT_PRIORITY = 20

@@ -3,7 +3,7 @@
     runs      features -> TensorBufferPut      TensorBufferTake -> model
     leaves    features -> IdentityN -> model                       named as the take
 
-The IdentityN carries the stage's facts as attributes, which TensorFlow ignores: a graph_opt
+The IdentityN carries the stage's spec as attributes, which TensorFlow ignores: a graph_opt
 session that trains an imported graph puts the stage back there (`passes/io_stages.py`).
 """
 
@@ -12,10 +12,9 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple, Set, Tuple
 
 from graph_opt.graph.undo import node_of_input, remove_nodes
-from graph_opt.ops.stage_nodes import KIND_IO, TURN, TURN_END, stand_in_attributes
+from graph_opt.ops.stage_nodes import BUFFER_PUT, BUFFER_TAKE, TURN, TURN_END
+from graph_opt.ops.stage_spec import has_spec, spec_of, stand_in_attributes
 
-_TAKE = "TensorBufferTake"
-_PUT = "TensorBufferPut"
 # The user's nodes wait for these, where several threads of a stage draw from them in turn.
 _TURNS = (TURN, TURN_END)
 _STEERING = (
@@ -78,9 +77,9 @@ def _end_turns(graph_def: Any) -> None:
 def _buffers_of(graph_def: Any) -> _Buffers:
     found = _Buffers({}, {}, {})
     for node in graph_def.node:
-        if node.op == _TAKE:
+        if node.op == BUFFER_TAKE:
             found.takes.setdefault(_buffer(node), []).append(node)
-        elif node.op == _PUT:
+        elif node.op == BUFFER_PUT:
             found.puts.setdefault(_buffer(node), []).append(node)
         elif node.op in _STEERING:
             found.steering.setdefault(_buffer(node), []).append(node)
@@ -96,8 +95,8 @@ def _become_identity(take: Any, put: Any) -> None:
     controls = sorted({text for node in (take, put) for text in node.input if text[0] == "^"})
     shapes = list(take.attr[_SHAPES].list.shape)[: len(dtypes)] if _SHAPES in take.attr else None
     marks = {}
-    if put.attr["_stage_kind"].s.decode("utf-8") == KIND_IO:
-        marks = stand_in_attributes(put)
+    if has_spec(put) and not spec_of(put).is_prefetch:
+        marks = stand_in_attributes(spec_of(put))
     take.op = "IdentityN"
     del take.input[:]
     take.input.extend(list(put.input[: len(dtypes)]) + controls)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Set, Tuple
 
 from graph_opt.config.options import SessionOptions
 from graph_opt.graph.view import GraphView
 from graph_opt.ops.library import load_library
+from graph_opt.ops.stage_spec import KIND_IO, KIND_PREFETCH, has_spec, spec_of
 from graph_opt.passes.dead_nodes import dead_nodes
 from graph_opt.passes.fusion.group_nodes import FUSED
-from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_PUT, BUFFER_TAKE
+from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_PUT, BUFFER_TAKE, stage_puts
 from graph_opt.passes.pass_state import PassState
-from graph_opt.passes.prefetch.async_embedding import boundary_tensor, lookup_count
 from graph_opt.passes.prefetch.fetch_guard import is_guard
+from graph_opt.passes.report_entries import lookup_outcome, stage_report
 from graph_opt.reporting.outcomes import (
     FUSED_PART,
-    LEFT,
-    MOVED,
     NO_PART,
     STOCK_PART,
     FusedLookup,
@@ -44,9 +42,7 @@ def is_rewritten(graph_def: Any) -> bool:
 
 
 def _is_prefetch(node: Any) -> bool:
-    if node.op != BUFFER_PUT or "_stage_kind" not in node.attr:
-        return False
-    return bool(node.attr["_stage_kind"].s == b"prefetch")
+    return node.op == BUFFER_PUT and has_spec(node) and spec_of(node).is_prefetch
 
 
 def report_of_lookups(graph_def: Any, options: SessionOptions) -> Report:
@@ -55,7 +51,7 @@ def report_of_lookups(graph_def: Any, options: SessionOptions) -> Report:
     load_library()
     search = find_lookups(PassState.of(graph_def).view)
     return Report(
-        lookups=tuple(_outcome(lookup, LEFT) for lookup in search.lookups),
+        lookups=tuple(lookup_outcome(lookup) for lookup in search.lookups),
         refusals=tuple(refusal.to_dict() for refusal in search.refusals),
         left_alone=(_NOTHING_ASKED,) if search.lookups else (),
         warnings=options.warnings,
@@ -74,7 +70,7 @@ def report_of_rewritten(graph_def: Any) -> Report:
     view = GraphView(graph_def)
     search = find_lookups(view)
     idle = _idle(view, search.lookups)
-    stages = [_stage(view, put) for put in _puts(view, b"prefetch")]
+    stages = [_stage(view, put) for put in stage_puts(view, KIND_PREFETCH)]
     lookups = [lookup for lookup in search.lookups if lookup.output.node not in idle]
     if not stages:
         lookups = [one for one in lookups if view.attribute(one.output.node, FUSED) is None]
@@ -98,19 +94,6 @@ def report_of_rewritten(graph_def: Any) -> Report:
 class _Stage(NamedTuple):
     report: StageReport
     nodes: FrozenSet[str]
-
-
-def _puts(view: GraphView, kind: bytes) -> List[str]:
-    return [
-        put
-        for put in view.of_op(BUFFER_PUT)
-        if getattr(view.attribute(put, "_stage_kind"), "s", b"") == kind
-    ]
-
-
-def _text(view: GraphView, name: str, key: str) -> str:
-    value = view.attribute(name, key)
-    return "" if value is None else str(value.s.decode("utf-8", "replace"))
 
 
 def _idle(view: GraphView, lookups: Tuple[Lookup, ...]) -> Set[str]:
@@ -206,53 +189,35 @@ def _named_by(view: GraphView, ops: Tuple[str, ...]) -> Set[str]:
 
 
 def _io_nodes(view: GraphView, idle: Set[str]) -> Set[str]:
-    puts = _puts(view, b"io")
+    puts = stage_puts(view, KIND_IO)
     sources = [name for name in view.of_op(*BATCH_SOURCES) if name not in idle]
     return set(view.ancestors(puts)) | set(view.ancestors(sources)) - idle
 
 
 def _stage(view: GraphView, put: str) -> _Stage:
-    name = _text(view, put, "_stage_name")
+    spec = spec_of(view.nodes[put])
     scope = put.rpartition("/")[0] + "/"
     inside = frozenset(
         node for node in view.ancestors([put]) if node.startswith(scope) or node == put
     )
-    buffer = _text(view, put, "shared_name")
-    takes = [take for take in view.of_op(BUFFER_TAKE) if _text(view, take, "shared_name") == buffer]
-    upstream = _text(view, put, "_stage_upstream")
+    takes = [
+        take
+        for take in view.of_op(BUFFER_TAKE)
+        if view.nodes[take].attr["shared_name"] == view.nodes[put].attr["shared_name"]
+    ]
     sources = [node for node in view.ancestors([put]) if view.op(node) == BUFFER_TAKE]
     crossing = view.inputs(put)[: len(view.nodes[put].attr["dtypes"].list.type)]
-    return _Stage(
-        StageReport(
-            name=name,
-            io_source=sources[0] if sources else upstream,
-            io_stage=upstream,
-            inferred=False,
-            nodes=len(inside),
-            boundary=tuple(
-                boundary_tensor(view, tensor, "{}:{}".format(takes[0] if takes else "", slot))
-                for slot, tensor in enumerate(crossing)
-            ),
-        ),
-        inside,
+    report = stage_report(
+        view,
+        spec,
+        {tensor: "{}:{}".format("".join(takes[:1]), i) for i, tensor in enumerate(crossing)},
+        io_source=sources[0] if sources else ",".join(spec.upstream),
+        inferred=False,
+        nodes=len(inside),
     )
+    return _Stage(report, inside)
 
 
 def _placed(lookup: Lookup, stages: List[_Stage]) -> LookupOutcome:
-    for stage in stages:
-        if lookup.output.node in stage.nodes:
-            return dataclasses.replace(_outcome(lookup, MOVED), stage=stage.report.name)
-    return _outcome(lookup, LEFT)
-
-
-def _outcome(lookup: Lookup, outcome: str) -> LookupOutcome:
-    return LookupOutcome(
-        name=lookup.name,
-        api=lookup.api,
-        tables=tuple(table.name for table in lookup.tables),
-        combiner=lookup.combiner,
-        output=str(lookup.output),
-        device=lookup.tables[0].device if lookup.tables else "",
-        outcome=outcome,
-        count=lookup_count(lookup),
-    )
+    names = [stage.report.name for stage in stages if lookup.output.node in stage.nodes]
+    return lookup_outcome(lookup, names[0] if names else None)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView
-from graph_opt.ops.stage_nodes import STAND_IN, is_stand_in
+from graph_opt.ops.stage_nodes import BUFFER_PUT as BUFFER_PUT
+from graph_opt.ops.stage_nodes import BUFFER_TAKE as BUFFER_TAKE
+from graph_opt.ops.stage_spec import STAND_IN, has_spec, is_stand_in, spec_of
 
-BUFFER_TAKE = "TensorBufferTake"
-BUFFER_PUT = "TensorBufferPut"
 # What an IO stage can be put behind: ops that hand out one batch each time they run.
 BATCH_SOURCES = (
     "IteratorGetNext",
@@ -45,6 +45,12 @@ def is_buffer(view: GraphView, source: str) -> bool:
 def is_stage(view: GraphView, source: str) -> bool:
     """Whether the user called a stage here: its buffer, or in an exported graph its stand-in."""
     return is_buffer(view, source) or is_stand_in(view.nodes[source])
+
+
+def stage_puts(view: GraphView, kind: Optional[str] = None) -> List[str]:
+    """The puts that threads of stages run: all, or those of one kind of stage."""
+    puts = [put for put in view.of_op(BUFFER_PUT) if has_spec(view.nodes[put])]
+    return [put for put in puts if kind is None or spec_of(view.nodes[put]).kind == kind]
 
 
 def batch_flow(view: GraphView) -> BatchFlow:

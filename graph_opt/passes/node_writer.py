@@ -9,6 +9,7 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.graph.view import Shape, shape_proto
 from graph_opt.ops import stage_nodes
+from graph_opt.ops.stage_spec import StageSpec, put_attributes, take_attributes
 from graph_opt.passes.io_stages import BUFFER_PUT, BUFFER_TAKE
 
 
@@ -19,13 +20,11 @@ class Record(NamedTuple):
       inputs: The tensors that are put, as NodeDefs spell them.
       dtypes: Their DataType numbers.
       shapes: Their static shapes.
-      ordered: Whether several threads put it, and records leave in the order of their steps.
     """
 
     inputs: Sequence[str]
     dtypes: Sequence[int]
     shapes: Sequence[Shape]
-    ordered: bool = False
 
 
 class NodeWriter:
@@ -87,35 +86,22 @@ class NodeWriter:
         )
         return str(node.name)
 
-    def put_and_take(
-        self,
-        scope: str,
-        buffer: stage_nodes.BufferFacts,
-        facts: stage_nodes.StageFacts,
-        record: Record,
-    ) -> Any:
-        """Writes a buffer's ops under `scope` and returns the take, which may still be changed."""
+    def put_and_take(self, spec: StageSpec, record: Record) -> Any:
+        """Writes a stage's buffer and returns the take, which may still be changed."""
         types = tf.AttrValue(list=tf.AttrValue.ListValue(type=list(record.dtypes)))
-        waiting = stage_nodes.waiting_attributes(buffer)
-        put = tf.NodeDef(name=scope + "/" + BUFFER_PUT, op=BUFFER_PUT, device=self._device)
-        put.input.extend(record.inputs)
-        if record.ordered:
-            put.input.extend(
-                [stage_nodes.place_name(scope), "^{}/{}".format(scope, stage_nodes.TURN_END)]
-            )
-        put.attr["num_places"].i = 1 if record.ordered else 0
-        take = tf.NodeDef(name=scope + "/" + BUFFER_TAKE, op=BUFFER_TAKE, device=self._device)
-        for node in (put, take):
+        put = tf.NodeDef(name=spec.name + "/" + BUFFER_PUT, op=BUFFER_PUT, device=self._device)
+        take = tf.NodeDef(name=spec.name + "/" + BUFFER_TAKE, op=BUFFER_TAKE, device=self._device)
+        for node, attributes in ((put, put_attributes(spec)), (take, take_attributes(spec))):
             node.attr["dtypes"].CopyFrom(types)
-            for key, value in waiting.items():
+            for key, value in attributes.items():
                 node.attr[key].CopyFrom(value)
-        for key, value in stage_nodes.put_attributes(facts).items():
-            put.attr[key].CopyFrom(value)
         shapes = [shape_proto(shape) for shape in record.shapes]
         take.attr["shapes"].list.shape.extend(shapes)
         take.attr["_output_shapes"].list.shape.extend(shapes)
-        self.nodes.extend([put, take])
-        self.nodes.extend(stage_nodes.control_nodes(scope, buffer, self._device))
-        if record.ordered:
-            self.nodes.extend(stage_nodes.turn_nodes(scope, buffer, self._device))
+        put.input.extend(record.inputs)
+        self.nodes.extend([put, take, *stage_nodes.control_nodes(spec, self._device)])
+        if spec.ordered:
+            turn_end = "{}/{}".format(spec.name, stage_nodes.TURN_END)
+            put.input.extend([stage_nodes.place_name(spec), "^" + turn_end])
+            self.nodes.extend(stage_nodes.turn_nodes(spec, self._device))
         return take

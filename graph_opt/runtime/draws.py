@@ -12,15 +12,15 @@ from __future__ import annotations
 from typing import Any, Dict, List, Sequence, Set
 
 from graph_opt.compat import live_graph, stateful_ops
-from graph_opt.ops import stage_nodes
+from graph_opt.ops.stage_nodes import BUFFER_TAKE, turn_nodes
+from graph_opt.ops.stage_spec import StageSpec
 
-_TAKE = "TensorBufferTake"
 _PYTHON_OPS = ("PyFunc", "EagerPyFunc")
 
 
 def takes_upstream(tensors: Sequence[Any]) -> List[Any]:
     """The takes that these tensors depend on, without those behind another take, by name."""
-    takes = [each for each in _operations_behind(tensors, ()) if each.type == _TAKE]
+    takes = [each for each in _operations_behind(tensors, ()) if each.type == BUFFER_TAKE]
     return sorted(takes, key=_name)
 
 
@@ -50,14 +50,11 @@ def sources_upstream(tensors: Sequence[Any], fed: Sequence[str] = ()) -> List[An
     return sorted(sources, key=_name)
 
 
-def take_turns(
-    buffer: stage_nodes.BufferFacts, device: str, tensors: Sequence[Any], sources: Sequence[Any]
-) -> Any:
+def take_turns(spec: StageSpec, device: str, tensors: Sequence[Any], sources: Sequence[Any]) -> Any:
     """Lets the steps of a stage run `sources` one at a time, in the order of their places.
 
     Args:
-      buffer: What the stage fills; its nodes stand under the buffer's name, and those that steer it
-        are in the graph.
+      spec: The stage; the nodes that steer its buffer are in the graph.
       device: Where the buffer lives.
       tensors: What a step computes.
       sources: What they are drawn from, at least one operation; none inside a `tf.cond` or
@@ -67,7 +64,7 @@ def take_turns(
       The operation that the put must wait for.
     """
     graph = tensors[0].graph
-    nodes = stage_nodes.turn_nodes(buffer.shared_name, buffer, device)
+    nodes = turn_nodes(spec, device)
     turn, turn_end = live_graph.add_nodes(graph, nodes)
     for source in sources:
         live_graph.add_control_inputs(graph, source.name, [turn.name])
@@ -94,7 +91,7 @@ def _operations_behind(tensors: Sequence[Any], fed: Sequence[str]) -> Set[Any]:
         if operation in seen:
             continue
         seen.add(operation)
-        if operation.type == _TAKE or _is_fed(operation, fed):
+        if operation.type == BUFFER_TAKE or _is_fed(operation, fed):
             continue
         waiting.extend(tensor.op for tensor in operation.inputs)
         waiting.extend(operation.control_inputs)

@@ -7,7 +7,6 @@ from typing import Any
 
 from graph_opt.runtime.stages import stages_of
 
-_KIND_PREFETCH = "prefetch"
 # TensorFlow names each op that an error came through: [[{{node first}}]] [[second]] [[third]].
 _THROUGH_A_TAKE = re.compile(r"\n\s*\[\[[^\]{}]*TensorBufferTake[^\]{}]*\]\]")
 # A gRPC session puts the task of the op that failed in front, and that of the take before it.
@@ -30,7 +29,7 @@ def as_in_graph(message: str, graph: Any) -> str:
     """
     message = without_takes(message)
     for stage in stages_of(graph):
-        if stage.kind == _KIND_PREFETCH:
+        if stage.spec.is_prefetch:
             message = _with_originals(message, stage.name, graph)
     return message
 

@@ -6,8 +6,8 @@ import re
 from typing import Iterable, Iterator, NamedTuple, Tuple, Type
 
 from graph_opt.compat import tf
-from graph_opt.runtime.python_facts import PythonFacts
-from graph_opt.runtime.stages import Stage
+from graph_opt.ops.stage_spec import StageSpec
+from graph_opt.runtime.python_spec import PythonSpec
 
 CLOSED = "closed"
 IGNORED = "ignored"
@@ -29,7 +29,7 @@ class Status(NamedTuple):
     message: str
 
 
-def outcome_of(error: BaseException, stage: Stage, facts: PythonFacts) -> str:
+def outcome_of(error: BaseException, stage: StageSpec, python_side: PythonSpec) -> str:
     """`CLOSED`, `IGNORED` or `FAILED`, by the stage's own lists; closed comes first.
 
     A Python error raised by `tf.py_func` arrives as an error of TensorFlow whose message begins
@@ -38,9 +38,9 @@ def outcome_of(error: BaseException, stage: Stage, facts: PythonFacts) -> str:
     code = getattr(error, "error_code", None)
     if isinstance(error, StopIteration) or code in stage.closed_codes:
         return CLOSED
-    if _is_any_of(error, facts.closed_types):
+    if _is_any_of(error, python_side.closed_types):
         return CLOSED
-    if code in stage.ignored_codes or _is_any_of(error, facts.ignored_types):
+    if code in stage.ignored_codes or _is_any_of(error, python_side.ignored_types):
         return IGNORED
     return FAILED
 

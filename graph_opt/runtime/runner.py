@@ -18,11 +18,11 @@ from graph_opt.compat.callables import is_closed, raw_session
 from graph_opt.ops.stage_thread import BufferWatch, watching
 from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime import claims, metrics
-from graph_opt.runtime.crew import Crew
 from graph_opt.runtime.outcome import Status
 from graph_opt.runtime.stage_control import BufferControl
 from graph_opt.runtime.stages import Stage, downstream_of
 from graph_opt.runtime.trace import trace_of
+from graph_opt.runtime.worker_pool import WorkerPool
 
 # A step that waits for its source (not for a buffer) cannot be interrupted: it ends when the
 # session closes, which must not wait for it.
@@ -63,8 +63,8 @@ class StageRunner:
         self._coordinator = coordinator
         self._daemon = daemon
         self._control = BufferControl(self._session)
-        self._crews: Dict[str, Crew] = {}
-        self._crews_at_work = 0
+        self._pools: Dict[str, WorkerPool] = {}
+        self._pools_at_work = 0
         self._supervisor: Optional[threading.Thread] = None
         self._lock = threading.Lock()
         self._stopped = threading.Event()
@@ -81,7 +81,7 @@ class StageRunner:
         return any(thread.is_alive() for thread in self._threads())
 
     def start(self) -> None:
-        """Opens the buffers, in the calling thread, and starts the threads; then io runs first.
+        """Opens the buffers in the calling thread and starts the threads, those of io stages first.
 
         Stages that another runner of this session runs already are left to it.
 
@@ -89,7 +89,7 @@ class StageRunner:
           tf.errors.OpError: the session has failed, or lacks a thread pool a stage asks for.
           RuntimeError: started before; make a new runner.
         """
-        if self._crews or self._stopped.is_set():
+        if self._pools or self._stopped.is_set():
             raise RuntimeError("this runner was started before: make a new one")
         self._stages = claims.claim(self._session, self._stages, self)
         if not self._stages:
@@ -99,11 +99,11 @@ class StageRunner:
         except BaseException:
             claims.release(self._session, self)
             raise
-        self._crews_at_work = len(self._crews)
+        self._pools_at_work = len(self._pools)
         _stop_at_exit(self)
-        for crew in self._crews.values():
-            holds_batch = watch.readiness(crew.stage.buffer)
-            crew.start(self._fail, self._crew_ended, holds_batch, self._prepare_cancel)
+        for pool in self._pools.values():
+            holds_batch = watch.readiness(pool.stage.name)
+            pool.start(self._fail, self._pool_ended, holds_batch, self._prepare_cancel)
         if self._coordinator is not None:
             self._start_supervisor(self._coordinator)
 
@@ -119,19 +119,19 @@ class StageRunner:
             supervisor.join()
 
     def metrics(self) -> Dict[str, Dict[str, int]]:
-        """Metrics of each stage's buffer, and the `steps`, `ignored` and `threads` of its crew."""
+        """Metrics of each stage's buffer, and the `steps`, `ignored` and `threads` of its pool."""
         return metrics.buffer_metrics(self._session)
 
     def counters(self) -> Dict[str, Dict[str, int]]:
         """Steps done, batches ignored and threads alive, by stage."""
-        return {name: crew.counters() for name, crew in self._crews.items()}
+        return {name: pool.counters() for name, pool in self._pools.items()}
 
     def _open(self) -> BufferWatch:
         trace = trace_of(self._session)
         # Higher than any place of a runner before: on a server, one of its steps may still run.
         first_place = time.time_ns()
         for stage in self._stages:
-            self._crews[stage.name] = Crew(
+            self._pools[stage.name] = WorkerPool(
                 self._session, stage, self._control, trace, self._daemon, first_place
             )
         with watching() as watch:
@@ -166,8 +166,8 @@ class StageRunner:
             if first:
                 self._join_deadline = time.monotonic() + _JOIN_SECONDS
         if first:
-            for crew in self._crews.values():
-                crew.stopping = True
+            for pool in self._pools.values():
+                pool.stopping = True
             if self.running:
                 self._cancel(self._stages, _STOPPED)
         self._join()
@@ -189,10 +189,10 @@ class StageRunner:
         """Passes an error that ends a stage on to its consumers; called from its threads."""
         affected = [stage] + downstream_of(stage, self._stages)
         with self._lock:
-            if self._stopped.is_set() or self._crews[stage.name].stopping:
+            if self._stopped.is_set() or self._pools[stage.name].stopping:
                 return
             for each in affected:
-                self._crews[each.name].stopping = True
+                self._pools[each.name].stopping = True
         tf.logging.warning(
             "graph_opt: stage '%s' ended with error %d: %s",
             stage.name,
@@ -211,15 +211,15 @@ class StageRunner:
                 return
             tf.logging.info("graph_opt: %s was not cancelled: %s", stages[0].name, error.message)
 
-    def _crew_ended(self) -> None:
+    def _pool_ended(self) -> None:
         with self._lock:
-            self._crews_at_work -= 1
-            all_ended = self._crews_at_work == 0
+            self._pools_at_work -= 1
+            all_ended = self._pools_at_work == 0
         if all_ended:
             claims.release(self._session, self)
 
     def _threads(self) -> List[threading.Thread]:
-        return [thread for crew in self._crews.values() for thread in crew.threads]
+        return [thread for pool in self._pools.values() for thread in pool.threads]
 
 
 def _stop_at_exit(runner: StageRunner) -> None:

@@ -9,10 +9,10 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from graph_opt.compat import callables, tf
-from graph_opt.ops.stage_nodes import MAINS_THREADS
+from graph_opt.ops.stage_spec import MAINS_THREADS
 from graph_opt.ops.tensor_buffer import NO_PLACE
 from graph_opt.reporting.warnings_given import warn_once
-from graph_opt.runtime import python_facts, thread_priority
+from graph_opt.runtime import python_spec, thread_priority
 from graph_opt.runtime.feeds import FeedReader
 from graph_opt.runtime.outcome import Status
 from graph_opt.runtime.stages import Put, Stage
@@ -132,7 +132,7 @@ class StageSteps:
         self._stage = stage
         self._pool = _thread_pool(session, stage)
         self.own_thread = self._pool == callables.CALLER_THREAD
-        self._feeds = python_facts.recall(session.graph, stage.name).feeds
+        self._feeds = python_spec.recall(session.graph, stage.name).feeds
         fetched = self._feeds.fetched
         fetch = self._compile(self._pool, fetches=fetched) if fetched else None
         self._reader = FeedReader(self._feeds, fetch)
@@ -191,10 +191,10 @@ class StageSteps:
 
 def _thread_pool(session: Any, stage: Stage) -> int:
     direct = callables.is_direct_session(session)
-    if stage.thread_pool < 0:
+    if stage.spec.thread_pool < 0:
         # On one core there is nobody to keep out of the way of.
         several_cores = thread_priority.cores() > 1
-        own_thread = direct and several_cores and stage.priority != MAINS_THREADS
+        own_thread = direct and several_cores and stage.spec.priority != MAINS_THREADS
         return callables.CALLER_THREAD if own_thread else callables.DEFAULT_POOL
     if not direct:
         warn_once(
@@ -205,14 +205,14 @@ def _thread_pool(session: Any, stage: Stage) -> int:
         return callables.DEFAULT_POOL
     # Pool 0 is the session's default one, so that pool p of the config is number p + 1.
     pools = max(0, callables.thread_pool_count(session) - 1)
-    if stage.thread_pool >= pools:
+    if stage.spec.thread_pool >= pools:
         raise tf.errors.InvalidArgumentError(
             None,
             None,
             "stage '{}' asks for stage subgraph thread pool {}, but the session has {}: add "
             "session_stage_subgraph_thread_pool {{ inter_op_threads_num: 2 }} to the session's "
             "config for each pool and open the session with graph_opt".format(
-                stage.name, stage.thread_pool, pools
+                stage.name, stage.spec.thread_pool, pools
             ),
         )
-    return stage.thread_pool + 1
+    return stage.spec.thread_pool + 1

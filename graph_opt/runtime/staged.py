@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, List, Mapping, NamedTuple, NoReturn, Optional, Sequence
+from typing import Any, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 from graph_opt.compat import live_graph, tf
 from graph_opt.export.users_graph import export_users_graph
-from graph_opt.ops import load_library, stage_nodes
+from graph_opt.ops import load_library
+from graph_opt.ops.stage_nodes import BUFFER_PUT, BUFFER_TAKE, control_nodes, place_name
+from graph_opt.ops.stage_spec import (
+    DEFAULT_PRIORITY,
+    IDLE_PRIORITY,
+    KIND_IO,
+    MAINS_THREADS,
+    NO_THREAD_POOL,
+    StageSpec,
+    put_attributes,
+    take_attributes,
+)
 from graph_opt.reporting.warnings_given import warn_once
-from graph_opt.runtime import draws, python_facts, record
+from graph_opt.runtime import draws, python_spec, record
 from graph_opt.runtime.exception_types import split_exception_types
 from graph_opt.runtime.feeds import FeedPlan, plan_feeds
 
@@ -17,35 +28,11 @@ DEFAULT_TIMEOUT_MILLIS = 300000
 _CPU = "/device:CPU:0"
 
 
-class StageOptions(NamedTuple):
-    """Options of one stage, under the names of `staged`'s parameters."""
+class _Outcomes(NamedTuple):
+    """Exceptions that end the input or skip a batch, as the user lists them."""
 
-    feed_dict: Optional[Mapping[Any, Any]]
-    capacity: int
-    num_threads: int
-    num_clients: int
-    timeout_millis: int
-    closed_exception_types: Any
-    ignored_exception_types: Any
-    use_stage_subgraph_thread_pool: bool
-    stage_subgraph_thread_pool_id: int
-    stage_subgraph_stream_id: int
-    prefetch_priority: int
-    unordered: bool
-
-
-class _Order(NamedTuple):
-    """How the records of a stage keep their order.
-
-    Attributes:
-      threads_num: Threads that fill the buffer.
-      place: The tensor that is fed the place of each step; none where the order of arrival will do.
-      waits_for: Operations that the put waits for.
-    """
-
-    threads_num: int
-    place: List[Any]
-    waits_for: List[Any]
+    closed: Any
+    ignored: Any
 
 
 def staged(
@@ -61,7 +48,7 @@ def staged(
     stage_subgraph_thread_pool_id: int = 0,
     stage_subgraph_stream_id: int = 0,
     name: Optional[str] = None,
-    prefetch_priority: int = stage_nodes.DEFAULT_PRIORITY,
+    prefetch_priority: int = DEFAULT_PRIORITY,
     unordered: bool = False,
 ) -> Any:
     """Computes `features` ahead of the graph that consumes them.
@@ -118,21 +105,20 @@ def staged(
     Example:
       >>> images, labels = graph_opt.staged(iterator.get_next(), capacity=4, num_threads=2)
     """
-    options = StageOptions(
-        feed_dict=feed_dict,
+    spec = _checked_spec(
+        "staged",
         capacity=capacity,
         num_threads=num_threads,
         num_clients=num_clients,
         timeout_millis=timeout_millis,
-        closed_exception_types=closed_exception_types,
-        ignored_exception_types=ignored_exception_types,
         use_stage_subgraph_thread_pool=use_stage_subgraph_thread_pool,
         stage_subgraph_thread_pool_id=stage_subgraph_thread_pool_id,
         stage_subgraph_stream_id=stage_subgraph_stream_id,
         prefetch_priority=prefetch_priority,
         unordered=unordered,
     )
-    return _build_stage([features], options, name, "staged")
+    outcomes = _Outcomes(closed_exception_types, ignored_exception_types)
+    return _build_stage("staged", [features], spec, feed_dict, outcomes, name)
 
 
 def prefetch_join(
@@ -147,7 +133,7 @@ def prefetch_join(
     stage_subgraph_thread_pool_id: int = 0,
     stage_subgraph_stream_id: int = 0,
     name: Optional[str] = None,
-    prefetch_priority: int = stage_nodes.DEFAULT_PRIORITY,
+    prefetch_priority: int = DEFAULT_PRIORITY,
 ) -> Any:
     """Fills one buffer from several threads that each compute features of their own.
 
@@ -180,150 +166,145 @@ def prefetch_join(
     """
     if not isinstance(thread_to_features, (list, tuple)) or not thread_to_features:
         _refuse("prefetch_join", "thread_to_features: need a list with the features of each thread")
-    options = StageOptions(
-        feed_dict=feed_dict,
+    spec = _checked_spec(
+        "prefetch_join",
         capacity=capacity,
-        num_threads=1,
         num_clients=num_clients,
         timeout_millis=timeout_millis,
-        closed_exception_types=closed_exception_types,
-        ignored_exception_types=ignored_exception_types,
         use_stage_subgraph_thread_pool=use_stage_subgraph_thread_pool,
         stage_subgraph_thread_pool_id=stage_subgraph_thread_pool_id,
         stage_subgraph_stream_id=stage_subgraph_stream_id,
         prefetch_priority=prefetch_priority,
-        unordered=False,
     )
-    return _build_stage(list(thread_to_features), options, name, "prefetch_join")
+    outcomes = _Outcomes(closed_exception_types, ignored_exception_types)
+    return _build_stage("prefetch_join", list(thread_to_features), spec, feed_dict, outcomes, name)
+
+
+def _checked_spec(
+    caller: str,
+    capacity: int,
+    num_clients: int,
+    timeout_millis: int,
+    use_stage_subgraph_thread_pool: bool,
+    stage_subgraph_thread_pool_id: int,
+    stage_subgraph_stream_id: int,
+    prefetch_priority: int,
+    num_threads: int = 1,
+    unordered: bool = False,
+) -> StageSpec:
+    """What the options ask for, of a stage without a name."""
+    if tf.executing_eagerly():
+        _refuse(caller, "needs a graph: call it inside `with tf.Graph().as_default()`")
+    _require(caller, "capacity", capacity, 1)
+    _require(caller, "num_threads", num_threads, 1)
+    _require(caller, "num_clients", num_clients, 1)
+    _require(caller, "timeout_millis", timeout_millis, 0)
+    _require(caller, "stage_subgraph_thread_pool_id", stage_subgraph_thread_pool_id, 0)
+    _require(caller, "stage_subgraph_stream_id", stage_subgraph_stream_id, 0)
+    _require(caller, "prefetch_priority", prefetch_priority, MAINS_THREADS, IDLE_PRIORITY)
+    return StageSpec(
+        name="",
+        kind=KIND_IO,
+        capacity=capacity * num_clients,
+        timeout_millis=timeout_millis,
+        threads_num=num_threads,
+        ordered=num_threads > 1 and not unordered,
+        thread_pool=(
+            stage_subgraph_thread_pool_id if use_stage_subgraph_thread_pool else NO_THREAD_POOL
+        ),
+        stream=stage_subgraph_stream_id,
+        priority=prefetch_priority,
+    )
 
 
 def _build_stage(
-    features: List[Any], options: StageOptions, name: Optional[str], default_name: str
+    caller: str,
+    features: List[Any],
+    spec: StageSpec,
+    feed_dict: Optional[Mapping[Any, Any]],
+    outcomes: _Outcomes,
+    name: Optional[str],
 ) -> Any:
-    _check_options(options, default_name)
-    _check_structures(features, default_name)
-    if options.stage_subgraph_stream_id:
-        warn_once(
-            "stage_subgraph_stream_id has no effect: the ops of a stage run on a CPU",
-            tf.get_default_graph(),
-        )
-    load_library()
+    _check_structures(features, caller)
     graph = tf.get_default_graph()
-    with tf.name_scope(name, default_name) as scope:
-        stage = scope.rstrip("/")
+    if spec.stream:
+        warn_once("stage_subgraph_stream_id has no effect: the ops of a stage run on a CPU", graph)
+    load_library()
+    with tf.name_scope(name, caller) as scope:
         records = [record.flatten_features(each) for each in features]
         dtypes, shapes = record.common_signature(records)
-        python_side = _python_facts(graph, options)
-        capacity = options.capacity * options.num_clients
-        buffer = stage_nodes.BufferFacts(stage, capacity, options.timeout_millis)
+        closed, closed_types = split_exception_types(outcomes.closed, "closed_exception_types")
+        ignored, ignored_types = split_exception_types(outcomes.ignored, "ignored_exception_types")
+        feeds = plan_feeds(graph, feed_dict)
+        fetched = [graph.get_tensor_by_name(tensor) for tensor in feeds.fetched]
+        spec = spec._replace(
+            name=scope.rstrip("/"),
+            closed_codes=closed,
+            ignored_codes=ignored,
+            upstream=_names(draws.takes_upstream(fetched)),
+        )
         with tf.device(_CPU):
-            taken = _take(graph, dtypes, shapes, buffer)
-            live_graph.add_nodes(graph, stage_nodes.control_nodes(stage, buffer, taken.device))
-            order = _order(records[0], buffer, options, python_side.feeds, taken)
-            facts = _stage_facts(graph, stage, options, python_side, order)
+            taken = _take(graph, dtypes, shapes, spec)
+            live_graph.add_nodes(graph, control_nodes(spec, taken.device))
+            spec, waits_for = _in_order(spec, records[0], feeds, taken)
             for each in records:
-                _put(graph, each, dtypes, buffer, facts, order)
+                _put(graph, each, dtypes, spec, waits_for)
     export_users_graph(graph)
-    python_facts.remember(graph, stage, python_side)
+    python_side = python_spec.PythonSpec(feeds, closed_types, ignored_types)
+    python_spec.remember(graph, spec.name, python_side)
     return record.pack_features(features[0], taken.outputs)
 
 
-def _order(
-    tensors: List[Any],
-    buffer: stage_nodes.BufferFacts,
-    options: StageOptions,
-    feeds: FeedPlan,
-    taken: Any,
-) -> _Order:
-    arrival = _Order(options.num_threads, [], [])
-    if options.num_threads == 1 or options.unordered:
-        return arrival
+def _in_order(
+    spec: StageSpec, tensors: List[Any], feeds: FeedPlan, taken: Any
+) -> Tuple[StageSpec, List[Any]]:
+    """Lets steps draw in turns where their order matters.
+
+    Returns:
+      The spec, ordered only if it must be, and the operations that the put waits for.
+    """
+    if not spec.ordered:
+        return spec, []
+    arrival = spec._replace(ordered=False)
     sources = draws.sources_upstream(tensors, feeds.fed)
-    if not sources and not feeds.draws:
-        return arrival
+    if not sources:
+        return (spec if feeds.draws else arrival), []
     inside = [source.name for source in sources if live_graph.is_in_control_flow(source)]
     if inside:
         warn_once(
             "stage '{}' has one thread, not num_threads={}: '{}' draws a batch inside a tf.cond or "
             "tf.while_loop, where threads cannot take turns; unordered=True gives it all its "
-            "threads".format(buffer.shared_name, options.num_threads, inside[0])
+            "threads".format(spec.name, spec.threads_num, inside[0])
         )
-        return arrival._replace(threads_num=1)
-    place = taken.graph.get_tensor_by_name(stage_nodes.place_name(buffer.shared_name) + ":0")
-    if not sources:
-        return _Order(options.num_threads, [place], [])
-    turn_end = draws.take_turns(buffer, taken.device, tensors, sources)
-    return _Order(options.num_threads, [place], [turn_end])
+        return arrival._replace(threads_num=1), []
+    return spec, [draws.take_turns(spec, taken.device, tensors, sources)]
 
 
 def _put(
-    graph: Any,
-    tensors: List[Any],
-    dtypes: List[Any],
-    buffer: stage_nodes.BufferFacts,
-    facts: stage_nodes.StageFacts,
-    order: _Order,
+    graph: Any, tensors: List[Any], dtypes: List[Any], spec: StageSpec, waits_for: List[Any]
 ) -> None:
-    takes = draws.takes_upstream(tensors)
-    upstream = ",".join(text for text in (_names(takes), facts.upstream) if text)
-    attributes = stage_nodes.waiting_attributes(buffer)
-    attributes.update(stage_nodes.put_attributes(facts._replace(upstream=upstream)))
+    upstream = _names(draws.takes_upstream(tensors))
+    upstream += tuple(name for name in spec.upstream if name not in upstream)
+    attributes = put_attributes(spec._replace(upstream=upstream))
     attributes["dtypes"] = _type_list(dtypes)
-    attributes["num_places"] = tf.AttrValue(i=len(order.place))
-    with tf.control_dependencies(order.waits_for):
-        graph.create_op(
-            "TensorBufferPut", tensors + order.place, [], name="TensorBufferPut", attrs=attributes
-        )
+    place = [graph.get_tensor_by_name(place_name(spec) + ":0")] if spec.ordered else []
+    with tf.control_dependencies(waits_for):
+        graph.create_op(BUFFER_PUT, tensors + place, [], name=BUFFER_PUT, attrs=attributes)
 
 
-def _take(graph: Any, dtypes: List[Any], shapes: List[Any], buffer: stage_nodes.BufferFacts) -> Any:
+def _take(graph: Any, dtypes: List[Any], shapes: List[Any], spec: StageSpec) -> Any:
     # A slow source is no fault: only puts have the user's limit.
-    attributes = stage_nodes.waiting_attributes(buffer._replace(timeout_millis=0))
+    attributes = take_attributes(spec._replace(timeout_millis=0))
     attributes["dtypes"] = _type_list(dtypes)
     listed = tf.AttrValue.ListValue(shape=[shape.as_proto() for shape in shapes])
     attributes["shapes"] = tf.AttrValue(list=listed)
     with tf.control_dependencies(None):
-        return graph.create_op(
-            "TensorBufferTake", [], dtypes, name="TensorBufferTake", attrs=attributes
-        )
+        return graph.create_op(BUFFER_TAKE, [], dtypes, name=BUFFER_TAKE, attrs=attributes)
 
 
-def _python_facts(graph: Any, options: StageOptions) -> python_facts.PythonFacts:
-    _, closed = split_exception_types(options.closed_exception_types, "closed_exception_types")
-    _, ignored = split_exception_types(options.ignored_exception_types, "ignored_exception_types")
-    feeds = plan_feeds(graph, options.feed_dict)
-    return python_facts.PythonFacts(feeds, closed_types=closed, ignored_types=ignored)
-
-
-def _stage_facts(
-    graph: Any,
-    stage: str,
-    options: StageOptions,
-    python_side: python_facts.PythonFacts,
-    order: _Order,
-) -> stage_nodes.StageFacts:
-    closed, _ = split_exception_types(options.closed_exception_types, "closed_exception_types")
-    ignored, _ = split_exception_types(options.ignored_exception_types, "ignored_exception_types")
-    pool = stage_nodes.NO_THREAD_POOL
-    if options.use_stage_subgraph_thread_pool:
-        pool = options.stage_subgraph_thread_pool_id
-    fetched = [graph.get_tensor_by_name(name) for name in python_side.feeds.fetched]
-    return stage_nodes.StageFacts(
-        name=stage,
-        kind=stage_nodes.KIND_IO,
-        threads_num=order.threads_num,
-        thread_pool=pool,
-        closed_codes=closed,
-        ignored_codes=ignored,
-        upstream=_names(draws.takes_upstream(fetched)),
-        stream=options.stage_subgraph_stream_id,
-        priority=options.prefetch_priority,
-    )
-
-
-def _names(takes: Sequence[Any]) -> str:
+def _names(takes: Sequence[Any]) -> Tuple[str, ...]:
     names = {take.get_attr("shared_name").decode("utf-8") for take in takes}
-    return ",".join(sorted(names))
+    return tuple(sorted(names))
 
 
 def _type_list(dtypes: Sequence[Any]) -> Any:
@@ -331,25 +312,11 @@ def _type_list(dtypes: Sequence[Any]) -> Any:
     return tf.AttrValue(list=tf.AttrValue.ListValue(type=types))
 
 
-def _check_options(options: StageOptions, caller: str) -> None:
-    if tf.executing_eagerly():
-        _refuse(caller, "needs a graph: call it inside `with tf.Graph().as_default()`")
-    least = {
-        "capacity": 1,
-        "num_threads": 1,
-        "num_clients": 1,
-        "timeout_millis": 0,
-        "stage_subgraph_thread_pool_id": 0,
-        "stage_subgraph_stream_id": 0,
-        "prefetch_priority": stage_nodes.MAINS_THREADS,
-    }
-    for option, bound in least.items():
-        value = getattr(options, option)
-        if isinstance(value, bool) or not isinstance(value, Integral) or value < bound:
-            _refuse(caller, "{}={!r}: need an integer >= {}".format(option, value, bound))
-    priority, most = options.prefetch_priority, stage_nodes.IDLE_PRIORITY
-    if priority > most:
-        _refuse(caller, "prefetch_priority={}: need at most {}".format(priority, most))
+def _require(caller: str, option: str, value: Any, least: int, most: Optional[int] = None) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        _refuse(caller, "{}={!r}: need an integer >= {}".format(option, value, least))
+    if most is not None and int(value) > most:
+        _refuse(caller, "{}={}: need at most {}".format(option, value, most))
 
 
 def _check_structures(features: List[Any], caller: str) -> None:

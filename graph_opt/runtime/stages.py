@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import weakref
 from dataclasses import dataclass, field
-from typing import Any, Dict, FrozenSet, Iterable, List, MutableMapping, NoReturn, Tuple
+from typing import Any, Dict, Iterable, List, MutableMapping, NoReturn, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.ops.stage_nodes import DEFAULT_PRIORITY
+from graph_opt.ops.stage_nodes import BUFFER_PUT
+from graph_opt.ops.stage_spec import StageSpec, has_spec, spec_of
 
 _CONTROL_OPS = (
     "TensorBufferCancel",
@@ -17,7 +18,6 @@ _CONTROL_OPS = (
     "TensorBufferSize",
     "TensorBufferMetrics",
 )
-_PRIORITY = "_stage_priority"
 _STEERING = ("TensorBufferPutStatus", "TensorBufferClose", "TensorBufferMetrics")
 _Buffer = Tuple[str, str]
 
@@ -39,20 +39,11 @@ class Put:
 
 @dataclass(frozen=True)
 class Stage:
-    """One buffer and what a runner must know to fill it. Nodes are given by name.
+    """A stage as its nodes in a graph tell of it, for who runs it. Nodes are given by name.
 
     Attributes:
-      name: Unique in the graph.
-      kind: "io" or "prefetch".
+      spec: What its first put says; `upstream` is that of all puts.
       puts: What the stage's threads run; `prefetch_join` makes one for each thread.
-      capacity: Elements the buffer holds.
-      thread_pool: 0-based stage subgraph thread pool; -1 is none.
-      closed_codes: Error codes that are the end of input.
-      ignored_codes: Error codes that skip a batch.
-      upstream: Names of the stages it takes from.
-      stream: DeepRec's stream id.
-      priority: See `stage_nodes.StageFacts`.
-      buffer: Shared name of its buffer.
       cancel, resume, close: Operations that steer the buffer.
       put_status: Operation that puts an error in the place of a batch.
       metrics: Tensor of the buffer's metrics.
@@ -60,17 +51,8 @@ class Stage:
       place: Tensor fed to `put_status`, `resume` and ordered puts.
     """
 
-    name: str
-    kind: str
+    spec: StageSpec
     puts: Tuple[Put, ...]
-    capacity: int
-    thread_pool: int
-    closed_codes: FrozenSet[int]
-    ignored_codes: FrozenSet[int]
-    upstream: Tuple[str, ...]
-    stream: int
-    priority: int
-    buffer: str
     cancel: str
     resume: str
     close: str
@@ -79,6 +61,11 @@ class Stage:
     status_code: str
     status_message: str
     place: str
+
+    @property
+    def name(self) -> str:
+        """Unique in the graph; the shared name of its buffer, too."""
+        return self.spec.name
 
 
 @dataclass
@@ -104,7 +91,7 @@ def stages_of(graph: Any) -> List[Stage]:
 
     Raises:
       tf.errors.InvalidArgumentError: a stage's control nodes are missing, or stages take from
-        each other in a circle.
+        each other in a cycle.
     """
     with _lock:
         version, stages = _cache.get(graph, (-1, []))
@@ -122,7 +109,7 @@ def downstream_of(stage: Stage, stages: Iterable[Stage]) -> List[Stage]:
     reached = {stage.name}
     found = []
     for other in _upstream_first(list(stages)):
-        if other.name not in reached and reached.intersection(other.upstream):
+        if other.name not in reached and reached.intersection(other.spec.upstream):
             reached.add(other.name)
             found.append(other)
     return found
@@ -134,8 +121,9 @@ def _search(graph: Any) -> _Found:
         kind = operation.type
         if not kind.startswith("TensorBuffer"):
             continue
-        if kind == "TensorBufferPut" and "_stage_name" in operation.node_def.attr:
-            found.puts.setdefault(_text(operation, "_stage_name"), []).append(operation)
+        if kind == BUFFER_PUT and has_spec(operation.node_def):
+            name = spec_of(operation.node_def).name
+            found.puts.setdefault(name, []).append(operation)
         elif kind in _CONTROL_OPS:
             controls = found.controls.setdefault(_buffer(operation), {})
             controls[_role(operation)] = operation
@@ -152,28 +140,16 @@ def _role(operation: Any) -> str:
 
 
 def _stage(puts: List[Any], found: _Found) -> Stage:
-    first = puts[0]
-    name = _text(first, "_stage_name")
-    controls = found.controls.get(_buffer(first), {})
+    specs = [spec_of(put.node_def) for put in puts]
+    controls = found.controls.get(_buffer(puts[0]), {})
     for role in (*_STEERING, "cancel", "resume"):
         if role not in controls:
-            _refuse("stage '{}' has no {} node for its buffer".format(name, role))
+            _refuse("stage '{}' has no {} node for its buffer".format(specs[0].name, role))
     put_status = controls["TensorBufferPutStatus"]
+    upstream = {name for spec in specs for name in spec.upstream}
     return Stage(
-        name=name,
-        kind=_text(first, "_stage_kind"),
-        puts=tuple(
-            Put(put.name, put.get_attr("_stage_threads"), put.get_attr("num_places") > 0)
-            for put in puts
-        ),
-        capacity=first.get_attr("shared_capacity"),
-        thread_pool=first.get_attr("_stage_thread_pool"),
-        closed_codes=frozenset(first.get_attr("_stage_closed_codes")),
-        ignored_codes=frozenset(first.get_attr("_stage_ignored_codes")),
-        upstream=_upstream(puts),
-        stream=first.get_attr("_stage_stream"),
-        priority=_priority(first),
-        buffer=_buffer(first)[1],
+        spec=specs[0]._replace(upstream=tuple(sorted(upstream))),
+        puts=tuple(Put(put.name, spec.threads_num, spec.ordered) for put, spec in zip(puts, specs)),
         cancel=controls["cancel"].name,
         resume=controls["resume"].name,
         close=controls["TensorBufferClose"].name,
@@ -185,25 +161,14 @@ def _stage(puts: List[Any], found: _Found) -> Stage:
     )
 
 
-def _priority(put: Any) -> int:
-    # Rewritten graphs that were saved before stages had one do not say.
-    attributes = put.node_def.attr
-    return int(attributes[_PRIORITY].i) if _PRIORITY in attributes else DEFAULT_PRIORITY
-
-
-def _upstream(puts: List[Any]) -> Tuple[str, ...]:
-    names = {name for put in puts for name in _text(put, "_stage_upstream").split(",")}
-    return tuple(sorted(names - {""}))
-
-
 def _upstream_first(stages: List[Stage]) -> List[Stage]:
     ordered: List[Stage] = []
-    waiting = sorted(stages, key=lambda stage: stage.kind != "io")
+    waiting = sorted(stages, key=lambda stage: stage.spec.is_prefetch)
     while waiting:
         unplaced = {stage.name for stage in waiting}
-        ready = [stage for stage in waiting if not unplaced.intersection(stage.upstream)]
+        ready = [stage for stage in waiting if not unplaced.intersection(stage.spec.upstream)]
         if not ready:
-            _refuse("stages {} take from each other in a circle".format(sorted(unplaced)))
+            _refuse("stages {} take from each other in a cycle".format(sorted(unplaced)))
         ordered.extend(ready)
         waiting = [stage for stage in waiting if stage not in ready]
     return ordered

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from graph_opt.ops.stage_nodes import IDLE_PRIORITY
+from graph_opt.ops.stage_spec import IDLE_PRIORITY
 
 
 def cores() -> int:

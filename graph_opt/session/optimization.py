@@ -26,7 +26,6 @@ _OTHER_OPTIONS = (
     "effect: a graph is rewritten only once, so build the model in a new tf.Graph to use them"
 )
 _UPDATE_OP = re.compile(r"^(Resource)?(Sparse)?Apply[A-Z]")
-_KIND_PREFETCH = "prefetch"
 
 
 def optimize_before_first_run(
@@ -99,7 +98,7 @@ def _optimize(
         if was_rewritten_differently(graph, asked):
             warn_once(_OTHER_OPTIONS, graph)
         return
-    if any(stage.kind == _KIND_PREFETCH for stage in stages_of(graph)):
+    if any(stage.spec.is_prefetch for stage in stages_of(graph)):
         nothing = dataclasses.replace(asked, async_embedding=None, group_embedding=None)
         optimize_live_graph(
             graph, OptimizationRequest(nothing, asked, (_REWRITTEN_BEFORE,), final=True)

@@ -10,7 +10,6 @@ from graph_opt.runtime.stages import Stage, stages_of
 
 _ITERATOR_OPS = ("IteratorGetNext", "IteratorGetNextSync", "IteratorGetNextAsOptional")
 _INITIALIZER = "MakeIterator"
-_KIND_PREFETCH = "prefetch"
 _Buffer = Tuple[bytes, bytes]
 
 
@@ -110,9 +109,9 @@ class StageReach:
         while grown:
             before = len(linked)
             for stage in self._stages.values():
-                if linked.intersection(stage.upstream) or stage.name in linked:
+                if linked.intersection(stage.spec.upstream) or stage.name in linked:
                     linked.add(stage.name)
-                    linked.update(other for other in stage.upstream if other in self._stages)
+                    linked.update(other for other in stage.spec.upstream if other in self._stages)
             grown = len(linked) > before
         return [stage for stage in self._stages.values() if stage.name in linked]
 
@@ -123,7 +122,7 @@ class StageReach:
             name = waiting.pop()
             if name in self._stages and name not in reached:
                 reached.add(name)
-                waiting.extend(self._stages[name].upstream)
+                waiting.extend(self._stages[name].spec.upstream)
         return reached
 
     def _refresh(self) -> None:
@@ -132,7 +131,7 @@ class StageReach:
             return
         self._version = graph.version
         self._stages = {stage.name: stage for stage in stages_of(graph)}
-        prefetch = {s.name for s in self._stages.values() if s.kind == _KIND_PREFETCH}
+        prefetch = {s.name for s in self._stages.values() if s.spec.is_prefetch}
         before_lookups = self._with_upstream(prefetch)
         for stage in self._stages.values():
             puts = [graph.get_operation_by_name(put.name) for put in stage.puts]

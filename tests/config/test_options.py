@@ -17,7 +17,7 @@ from graph_opt.config.options import (
     ThreadPool,
     session_options,
 )
-from graph_opt.ops.stage_nodes import DEFAULT_PRIORITY
+from graph_opt.ops.stage_spec import DEFAULT_PRIORITY
 
 GOOD = "threads_num: 1 capacity: 2"
 POOL = "session_stage_subgraph_thread_pool { inter_op_threads_num: 2 }"

@@ -10,7 +10,7 @@ import pytest
 
 from graph_opt.compat import tf
 from graph_opt.runtime.feeds import plan_feeds
-from graph_opt.runtime.python_facts import fed_placeholders
+from graph_opt.runtime.python_spec import fed_placeholders
 from graph_opt.runtime.staged import staged
 from tests.runtime.sources import drain, numbers, prefetching
 

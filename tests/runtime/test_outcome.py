@@ -7,20 +7,21 @@ from typing import Any, Tuple
 import pytest
 
 from graph_opt.compat import tf
+from graph_opt.ops.stage_spec import StageSpec
 from graph_opt.runtime.exception_types import split_exception_types
 from graph_opt.runtime.outcome import CLOSED, FAILED, IGNORED, outcome_of, status_of
-from graph_opt.runtime.python_facts import PythonFacts
+from graph_opt.runtime.python_spec import PythonSpec
 from graph_opt.runtime.staged import staged
-from graph_opt.runtime.stages import Stage, stages_of
+from graph_opt.runtime.stages import stages_of
 
 
-def stage_with(**options: Any) -> Tuple[Stage, PythonFacts]:
-    """A stage with these exception types, and the facts beside its graph."""
-    from graph_opt.runtime.python_facts import recall
+def stage_with(**options: Any) -> Tuple[StageSpec, PythonSpec]:
+    """A stage with these exception types: what its nodes say, and what is kept beside them."""
+    from graph_opt.runtime.python_spec import recall
 
     graph = tf.get_default_graph()
     staged(tf.constant(1), name="input", **options)
-    return stages_of(graph)[0], recall(graph, "input")
+    return stages_of(graph)[0].spec, recall(graph, "input")
 
 
 def from_py_func(text: str) -> tf.errors.OpError:
@@ -61,17 +62,17 @@ def test_outcomes_by_default(error: BaseException, outcome: str) -> None:
     ],
 )
 def test_outcomes_by_class(error: BaseException, outcome: str) -> None:
-    stage, facts = stage_with(
+    stage, python_side = stage_with(
         closed_exception_types=[tf.errors.NOT_FOUND, EOFError],
         ignored_exception_types=(tf.errors.DataLossError, LookupError),
     )
-    assert outcome_of(error, stage, facts) == outcome
+    assert outcome_of(error, stage, python_side) == outcome
 
 
 def test_closed_comes_before_ignored() -> None:
-    stage, facts = stage_with(ignored_exception_types=Exception)
-    assert outcome_of(tf.errors.OutOfRangeError(None, None, "end"), stage, facts) == CLOSED
-    assert outcome_of(tf.errors.AbortedError(None, None, "x"), stage, facts) == IGNORED
+    stage, python_side = stage_with(ignored_exception_types=Exception)
+    assert outcome_of(tf.errors.OutOfRangeError(None, None, "end"), stage, python_side) == CLOSED
+    assert outcome_of(tf.errors.AbortedError(None, None, "x"), stage, python_side) == IGNORED
 
 
 def test_statuses_keep_type_and_message() -> None:

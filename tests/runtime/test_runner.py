@@ -12,7 +12,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
-from graph_opt.runtime import crew
+from graph_opt.runtime import worker_pool
 from graph_opt.runtime.runner import StageRunner
 from graph_opt.runtime.staged import staged
 from graph_opt.runtime.stages import stages_of
@@ -109,7 +109,7 @@ def test_python_errors_of_a_py_func_count_as_their_class() -> None:
 
 
 def test_ignoring_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crew, "IGNORED_IN_A_ROW_LIMIT", 5)
+    monkeypatch.setattr(worker_pool, "IGNORED_IN_A_ROW_LIMIT", 5)
     source = tf.string_to_number(tf.constant("torn"))
     taken = staged(source, ignored_exception_types=tf.errors.InvalidArgumentError, name="io")
     message = "'io' ignored 5 batches in a row"

@@ -148,7 +148,7 @@ def test_stages_know_their_upstream() -> None:
     first, other = staged(numbers(), name="a"), staged(numbers(), name="b")
     staged(first + 1, name="c")
     staged([first, other], name="d")
-    upstream = {stage.name: stage.upstream for stage in stages_of(tf.get_default_graph())}
+    upstream = {stage.name: stage.spec.upstream for stage in stages_of(tf.get_default_graph())}
     assert upstream == {"a": (), "b": (), "c": ("a",), "d": ("a", "b")}
 
 

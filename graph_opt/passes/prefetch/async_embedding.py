@@ -6,33 +6,31 @@ import dataclasses
 from typing import AbstractSet, Any, Dict, Iterator, List, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.compat.op_definitions import dtype_name, dtype_size
 from graph_opt.config.options import AsyncEmbeddingOptions, SessionOptions
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes.io_stages import BUFFER_PUT, BatchFlow, batch_flow, is_stage
+from graph_opt.ops.stage_spec import KIND_IO, KIND_PREFETCH, StageSpec
+from graph_opt.passes.io_stages import BatchFlow, batch_flow, is_stage, stage_puts
 from graph_opt.passes.pass_state import PassState
-from graph_opt.passes.prefetch.boundary import Boundary, BoundaryFinder
+from graph_opt.passes.prefetch.boundary import BoundaryFinder
 from graph_opt.passes.prefetch.movable import Movability
 from graph_opt.passes.prefetch.region import PrefetchRegion, RegionFinder
-from graph_opt.passes.prefetch.stage_rewrite import StageRequest, StageRewrite
+from graph_opt.passes.prefetch.stage_rewrite import StageRewrite
 from graph_opt.passes.protect_gathers import ExposedRead, exposed_reads
+from graph_opt.passes.report_entries import lookup_outcome, stage_report
 from graph_opt.passes.transfers.pack_transfers import pack_transfers
 from graph_opt.passes.translation import Translation
 from graph_opt.passes.unused_gradients import UnusedGradients, unused_gradients
 from graph_opt.passes.unused_lookups import unused_lookups
 from graph_opt.reporting.outcomes import (
-    LEFT,
-    MOVED,
-    BoundaryTensor,
     LookupOutcome,
     PackedTransfer,
     StageReport,
 )
 from graph_opt.reporting.report import Report
 from graph_opt.rules import find_lookups
-from graph_opt.rules.lookup import COLUMNS, GROUP_EMBEDDING_LOOKUP_SPARSE, Lookup
+from graph_opt.rules.lookup import COLUMNS, Lookup
 from graph_opt.rules.lookups.indicator import find_indicators
 
 _STAGE_NAME = "async_embedding"
@@ -138,17 +136,18 @@ class _Planner:
             self._view, region, self._flow.masks, order, self._unused, self._fetched
         ).find()
         options = self._options
-        request = StageRequest(
+        spec = StageSpec(
             name,
-            options.threads_num,
-            options.capacity,
-            options.thread_pool,
-            options.prefetch_priority,
-            options.unordered,
-            options.timeout_millis,
+            KIND_PREFETCH,
+            capacity=options.capacity,
+            timeout_millis=options.timeout_millis,
+            threads_num=options.threads_num,
+            ordered=options.threads_num > 1 and not options.unordered,
+            thread_pool=options.thread_pool,
+            priority=options.prefetch_priority,
         )
         protected = {(read.reduction, 0) for read in self._exposed}
-        builder = StageRewrite(self._view, region, boundary, self._unused, request, protected)
+        builder = StageRewrite(self._view, region, boundary, self._unused, spec, protected)
         try:
             rewrite = builder.build()
         except Refusal as refusal:
@@ -160,45 +159,29 @@ class _Planner:
         self._prefetched.update(boundary.hidden)
         self._broken.update(boundary.broken)
         self._stage_of.update((lookup.output.node, name) for lookup in region.lookups)
-        takes = {str(tensor): _full_name(take) for tensor, take in builder.takes.items()}
-        self._taken.update(takes)
-        self._stages.append(self._stage_report(region, boundary, builder, name))
-
-    def _stage_report(
-        self, region: PrefetchRegion, boundary: Boundary, builder: StageRewrite, name: str
-    ) -> StageReport:
-        tensors = [
-            boundary_tensor(self._view, tensor, _full_name(take))
-            for tensor, take in builder.takes.items()
-        ]
-        return StageReport(
-            name=name,
-            io_source=region.source,
-            io_stage=builder.io_stage,
-            inferred=not is_stage(self._view, region.source),
-            nodes=len(region.nodes) + len(boundary.absorbed),
-            boundary=tuple(tensors),
+        taken = {tensor: _full_name(take) for tensor, take in builder.takes.items()}
+        self._taken.update((str(tensor), take) for tensor, take in taken.items())
+        self._stages.append(
+            stage_report(
+                self._view,
+                builder.spec,
+                taken,
+                io_source=region.source,
+                inferred=not is_stage(self._view, region.source),
+                nodes=len(region.nodes) + len(boundary.absorbed),
+            )
         )
 
     def _outcome(self, lookup: Lookup) -> LookupOutcome:
         refusals = {id(refused): refusal for refused, refusal in self._refused}
         refusal = refusals.get(id(lookup))
-        return LookupOutcome(
-            name=lookup.name,
-            api=lookup.api,
-            tables=tuple(table.name for table in lookup.tables),
-            combiner=lookup.combiner,
-            output=str(lookup.output),
-            device=lookup.tables[0].device if lookup.tables else "",
-            outcome=MOVED if refusal is None else LEFT,
-            stage=self._stage_of.get(lookup.output.node, "") if refusal is None else "",
-            refusal=None if refusal is None else refusal.to_dict(),
-            count=lookup_count(lookup),
-        )
+        if refusal is not None:
+            return lookup_outcome(lookup, refusal=refusal)
+        return lookup_outcome(lookup, self._stage_of.get(lookup.output.node, ""))
 
     def _regions(self) -> Dict[str, int]:
         sources = [source for source in self._flow.sources]
-        upstream = self._view.ancestors(_io_sinks(self._view) + sources)
+        upstream = self._view.ancestors(stage_puts(self._view, KIND_IO) + sources)
         io = [name for name in upstream if name not in self._flow.masks or name in sources]
         prefetch = sum(stage.nodes for stage in self._stages)
         return {
@@ -215,15 +198,13 @@ _NO_LOOKUP = (
 
 
 def _refuse_rewritten(view: GraphView) -> None:
-    for put in view.of_op(BUFFER_PUT):
-        kind = view.attribute(put, "_stage_kind")
-        if kind is not None and kind.s == b"prefetch":
-            raise tf.errors.FailedPreconditionError(
-                None,
-                None,
-                "the graph was rewritten before (node '{}'): async embedding is applied once, to "
-                "the graph as the model made it".format(put),
-            )
+    for put in stage_puts(view, KIND_PREFETCH):
+        raise tf.errors.FailedPreconditionError(
+            None,
+            None,
+            "the graph was rewritten before (node '{}'): async embedding is applied once, to "
+            "the graph as the model made it".format(put),
+        )
 
 
 def _require_io_stage(
@@ -256,40 +237,3 @@ def _stage_names(view: GraphView) -> Iterator[str]:
 
 def _full_name(text: str) -> str:
     return str(TensorRef.parse(text))
-
-
-def lookup_count(lookup: Lookup) -> int:
-    """How many lookups of the model this is: an op of the model's own may make several."""
-    return len(lookup.ids) if lookup.api == GROUP_EMBEDDING_LOOKUP_SPARSE else 1
-
-
-def boundary_tensor(view: GraphView, tensor: TensorRef, take: str) -> BoundaryTensor:
-    """A tensor that crosses, with the bytes it carries as far as its shape is known."""
-    number = view.dtype(tensor) or 0
-    shape = view.shape(tensor)
-    size = dtype_size(number)
-    return BoundaryTensor(
-        name=str(tensor),
-        take=take,
-        dtype=dtype_name(number),
-        shape=shape,
-        bytes=_product(shape, size),
-        bytes_per_row=None if not shape or shape[0] is not None else _product(shape[1:], size),
-    )
-
-
-def _product(shape: Any, size: Any) -> Any:
-    if shape is None or size is None or any(length is None for length in shape):
-        return None
-    product = size
-    for length in shape:
-        product *= length
-    return product
-
-
-def _io_sinks(view: GraphView) -> List[str]:
-    return [
-        put
-        for put in view.of_op(BUFFER_PUT)
-        if getattr(view.attribute(put, "_stage_kind"), "s", b"") == b"io"
-    ]

@@ -9,7 +9,6 @@ The prefetch nodes are clones, so that every tensor of the user's graph keeps it
 
 from __future__ import annotations
 
-import dataclasses
 from typing import AbstractSet, Any, Dict, List, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
@@ -17,7 +16,8 @@ from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
 from graph_opt.graph.view import GraphView, Shape, TensorRef
 from graph_opt.ops import stage_nodes
-from graph_opt.passes.io_stages import BUFFER_PUT, BUFFER_TAKE, is_buffer
+from graph_opt.ops.stage_spec import KIND_IO, StageSpec, is_stand_in, spec_of
+from graph_opt.passes.io_stages import BUFFER_TAKE, is_buffer, stage_puts
 from graph_opt.passes.node_writer import NodeWriter, Record
 from graph_opt.passes.prefetch.boundary import Boundary
 from graph_opt.passes.prefetch.fetch_guard import guard_source
@@ -28,30 +28,6 @@ from graph_opt.passes.unused_gradients import UnusedGradients
 _REF_OFFSET = 100
 
 
-@dataclasses.dataclass(frozen=True)
-class StageRequest:
-    """How a stage is to run.
-
-    Attributes:
-      name: Unique name; every new node stands under it.
-      threads_num: Prefetch threads.
-      capacity: Looked-up batches held ready.
-      thread_pool: Index of the session's stage thread pool, -1 for none.
-      priority: Of the threads of the stage and of the IO stage that is put before it; see
-        `stage_nodes.StageFacts`.
-      unordered: Whether batches may leave in any order.
-      timeout_millis: Longest wait of put and take; 0 is no limit.
-    """
-
-    name: str
-    threads_num: int
-    capacity: int
-    thread_pool: int
-    priority: int
-    unordered: bool
-    timeout_millis: int
-
-
 class StageRewrite:
     """Builds the rewrite of one region.
 
@@ -60,7 +36,12 @@ class StageRewrite:
       region: What moves.
       boundary: What crosses.
       unused: Gradients that may lose their control edges.
-      request: How the stage is to run.
+      spec: How the stage is to run.
+      protected: Inputs that are read through an EnsureShape; see `protect_gathers`.
+
+    Attributes:
+      spec: The stage; once it is built, with the stage that it takes from.
+      takes: Outputs of the take by the tensors that they carry, once it is built.
 
     Raises:
       Refusal: a boundary tensor whose dtype cannot be told or carried.
@@ -72,20 +53,20 @@ class StageRewrite:
         region: PrefetchRegion,
         boundary: Boundary,
         unused: UnusedGradients,
-        request: StageRequest,
+        spec: StageSpec,
         protected: AbstractSet[Tuple[str, int]],
     ) -> None:
         self._view = view
         self._region = region
         self._boundary = boundary
         self._unused = unused
-        self._request = request
+        self.spec = spec
         self._protected = protected
         self._cloned = self._needed_clones()
         self._source_tensors: Dict[TensorRef, str] = {}
-        self._writer = NodeWriter(request.name, _cpu_of(view.device(region.source)))
+        self._writer = NodeWriter(spec.name, _cpu_of(view.device(region.source)))
         self.takes: Dict[TensorRef, str] = {}
-        self.io_stage = ""
+        self._io_stage = ""
 
     def build(self) -> Rewrite:
         """All nodes and edits of the stage."""
@@ -148,35 +129,35 @@ class StageRewrite:
         for index in range(count):
             tensor = TensorRef(source, index)
             self._source_tensors[tensor] = TensorRef(clone.name, index).input_name
-        self.io_stage = _stage_that_fills(self._view, source)
+        self._io_stage = _stage_that_fills(self._view, source)
         return clone
 
     def _add_inferred_stage(self) -> Any:
         """Puts an IO stage behind an iterator, a queue or a stand-in: clone, put, take."""
         source = self._region.source
-        self.io_stage = self._request.name + "_io"
+        self._io_stage = self.spec.name + "_io"
         clone = self._clone(source)
         used = self._used_outputs(source)
         dtypes = [self._dtype(tensor) for tensor in used]
-        facts, buffer = self._io_facts()
         inputs = [TensorRef(clone.name, tensor.index).input_name for tensor in used]
         shapes = [self._view.shape(tensor) for tensor in used]
-        record = Record(inputs, dtypes, shapes)
-        take = self._writer.put_and_take(self.io_stage, buffer, facts, record)
+        take = self._writer.put_and_take(self._io_spec(), Record(inputs, dtypes, shapes))
         for index, tensor in enumerate(used):
             self._source_tensors[tensor] = TensorRef(take.name, index).input_name
         return take
 
-    def _io_facts(self) -> Tuple[stage_nodes.StageFacts, stage_nodes.BufferFacts]:
+    def _io_spec(self) -> StageSpec:
         """How the IO stage is to run: as the one that an exported graph had there."""
-        request = self._request
         source = self._view.nodes[self._region.source]
-        if stage_nodes.is_stand_in(source):
-            facts, buffer = stage_nodes.stage_of_stand_in(source)
-            return facts._replace(name=self.io_stage), buffer._replace(shared_name=self.io_stage)
-        return (
-            stage_nodes.StageFacts(self.io_stage, stage_nodes.KIND_IO, priority=request.priority),
-            stage_nodes.BufferFacts(self.io_stage, request.capacity, request.timeout_millis),
+        if is_stand_in(source):
+            return spec_of(source)._replace(name=self._io_stage)
+        spec = self.spec
+        return StageSpec(
+            self._io_stage,
+            KIND_IO,
+            capacity=spec.capacity,
+            timeout_millis=spec.timeout_millis,
+            priority=spec.priority,
         )
 
     def _used_outputs(self, source: str) -> List[TensorRef]:
@@ -220,7 +201,7 @@ class StageRewrite:
         if name in self._cloned or (name == self._region.source and self._source_is_clone()):
             return self._writer.name(name)
         if name == self._region.source:
-            return self.io_stage + "/" + BUFFER_TAKE
+            return self._io_stage + "/" + BUFFER_TAKE
         return name
 
     def _source_is_clone(self) -> bool:
@@ -247,23 +228,12 @@ class StageRewrite:
     def _add_buffer(
         self, tensors: Sequence[TensorRef], inputs: List[str], dtypes: List[int], source: Any
     ) -> str:
-        request = self._request
-        buffer = stage_nodes.BufferFacts(request.name, request.capacity, request.timeout_millis)
-        facts = stage_nodes.StageFacts(
-            request.name,
-            stage_nodes.KIND_PREFETCH,
-            request.threads_num,
-            request.thread_pool,
-            upstream=self.io_stage,
-            priority=request.priority,
-        )
         unknown: List[Shape] = [None] * (len(dtypes) - len(tensors))
         shapes = [self._view.shape(tensor) for tensor in tensors] + unknown
-        ordered = request.threads_num > 1 and not request.unordered
-        take = self._writer.put_and_take(
-            request.name, buffer, facts, Record(inputs, dtypes, shapes, ordered)
-        )
-        if ordered:
+        if self._io_stage:
+            self.spec = self.spec._replace(upstream=(self._io_stage,))
+        take = self._writer.put_and_take(self.spec, Record(inputs, dtypes, shapes))
+        if self.spec.ordered:
             self._take_turns(source)
         return str(take.name)
 
@@ -343,9 +313,9 @@ def _cpu_of(device: str) -> str:
 
 
 def _stage_that_fills(view: GraphView, take: str) -> str:
-    shared_name = view.nodes[take].attr["shared_name"].s
-    for put in view.of_op(BUFFER_PUT):
+    buffer = view.nodes[take].attr["shared_name"].s
+    for put in stage_puts(view):
         node = view.nodes[put]
-        if node.attr["shared_name"].s == shared_name and "_stage_name" in node.attr:
-            return str(node.attr["_stage_name"].s.decode("utf-8"))
+        if node.attr["shared_name"].s == buffer:
+            return spec_of(node).name
     return ""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from graph_opt.compat import tf
 from graph_opt.graph.verify import GraphError, around, verify
 from graph_opt.graph.view import GraphView
-from graph_opt.passes.io_stages import BUFFER_PUT, BUFFER_TAKE
+from graph_opt.ops.stage_spec import KIND_PREFETCH
+from graph_opt.passes.io_stages import BUFFER_TAKE, stage_puts
 
 _REF_OFFSET = 100
 # They are fed the place of a step, as its put is.
@@ -19,11 +20,9 @@ def verify_stages(view: GraphView) -> None:
       GraphError: naming the node, with its neighbourhood.
     """
     verify(view)
-    for put in view.of_op(BUFFER_PUT):
-        kind = view.attribute(put, "_stage_kind")
-        if kind is not None and kind.s == b"prefetch":
-            _verify_region(view, put)
-            _verify_boundary(view, put)
+    for put in stage_puts(view, KIND_PREFETCH):
+        _verify_region(view, put)
+        _verify_boundary(view, put)
 
 
 def _verify_region(view: GraphView, put: str) -> None:

@@ -1,4 +1,4 @@
-"""The workers of one stage in one session.
+"""The worker pool of one stage in one session.
 
 What a worker does:
 
@@ -15,9 +15,8 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from graph_opt.compat import callables, tf
-from graph_opt.ops.stage_nodes import KIND_PREFETCH
 from graph_opt.ops.tensor_buffer import NO_PLACE
-from graph_opt.runtime import python_facts
+from graph_opt.runtime import python_spec
 from graph_opt.runtime.adaptive_step import AdaptiveStep
 from graph_opt.runtime.error_text import as_in_graph
 from graph_opt.runtime.outcome import CLOSED, IGNORED, Status, outcome_of, status_of
@@ -35,7 +34,7 @@ IGNORED_IN_A_ROW_LIMIT = 1000
 Fail = Callable[[Stage, Status], None]
 
 
-class Crew:
+class WorkerPool:
     """Workers that fill the buffer of one stage. Made by `StageRunner`."""
 
     def __init__(
@@ -53,7 +52,7 @@ class Crew:
         self._session = session
         self._control = control
         self._trace = trace
-        self._facts = python_facts.recall(session.graph, stage.name)
+        self._python_side = python_spec.recall(session.graph, stage.name)
         self._compiler = StageSteps(session, stage, first_place)
         self._lock = threading.Lock()
         self._fail: Optional[Fail] = None
@@ -93,8 +92,8 @@ class Crew:
         self._begun = begun
         self._holds_batch = holds_batch
         yielding = None
-        if self._compiler.own_thread and self.stage.priority > 0:
-            yielding = Yielding(self.stage.priority, holds_batch)
+        if self._compiler.own_thread and self.stage.spec.priority > 0:
+            yielding = Yielding(self.stage.spec.priority, holds_batch)
         for worker in self._workers:
             worker.start(yielding)
 
@@ -114,7 +113,7 @@ class Crew:
         if self._compiler.own_thread:
             shared_step = lambda: self._compiler.shared_step(put, last)  # noqa: E731
             step = AdaptiveStep(step, shared_step, self._is_awaited)
-            if index == 0 and self.stage.kind == KIND_PREFETCH:
+            if index == 0 and self.stage.spec.is_prefetch:
                 step = self._measured(step)
         loop = self._loop(put, step, last, index, name)
         own_thread = self._compiler.own_thread
@@ -125,7 +124,7 @@ class Crew:
 
     def _measured(self, step: Step) -> Step:
         workers = sum(put.threads_num for put in self.stage.puts)
-        stages = 1 + len(self.stage.upstream)
+        stages = 1 + len(self.stage.spec.upstream)
         empty_step = lambda: self._control.empty_step(self.stage)  # noqa: E731
         return MeasuredStep(step, workers, stages, empty_step, self._session.graph)
 
@@ -167,7 +166,7 @@ class Crew:
             begun()
 
     def _outcome_of(self, error: BaseException, ignored_in_a_row: int) -> str:
-        outcome = outcome_of(error, self.stage, self._facts)
+        outcome = outcome_of(error, self.stage.spec, self._python_side)
         if outcome == IGNORED and ignored_in_a_row >= IGNORED_IN_A_ROW_LIMIT:
             return TOO_MANY_IGNORED
         return outcome

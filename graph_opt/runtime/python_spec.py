@@ -15,8 +15,8 @@ from graph_opt.runtime.feeds import FeedPlan
 
 
 @dataclass(frozen=True)
-class PythonFacts:
-    """Facts of one stage.
+class PythonSpec:
+    """What a `StageSpec` cannot say of one stage.
 
     Attributes:
       feeds: What to feed at each step; empty where the stage has no `feed_dict`.
@@ -29,25 +29,25 @@ class PythonFacts:
     ignored_types: Tuple[Type[BaseException], ...] = ()
 
 
-NO_FACTS = PythonFacts()
-_facts: MutableMapping[Any, Dict[str, PythonFacts]] = weakref.WeakKeyDictionary()
+EMPTY = PythonSpec()
+_specs: MutableMapping[Any, Dict[str, PythonSpec]] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def remember(graph: Any, stage: str, facts: PythonFacts) -> None:
-    """Keeps the facts of a stage for as long as the graph lives."""
+def remember(graph: Any, stage: str, spec: PythonSpec) -> None:
+    """Keeps a stage's for as long as the graph lives."""
     with _lock:
-        _facts.setdefault(graph, {})[stage] = facts
+        _specs.setdefault(graph, {})[stage] = spec
 
 
-def recall(graph: Any, stage: str) -> PythonFacts:
-    """Facts of a stage; empty ones for a stage that `staged` did not make in this process."""
+def recall(graph: Any, stage: str) -> PythonSpec:
+    """That of a stage; an empty one if `staged` did not make the stage in this process."""
     with _lock:
-        return _facts.get(graph, {}).get(stage, NO_FACTS)
+        return _specs.get(graph, {}).get(stage, EMPTY)
 
 
 def fed_placeholders(graph: Any) -> Set[str]:
     """Names of the tensors that some stage's `feed_dict` feeds, such as 'images:0'."""
     with _lock:
-        stages = list(_facts.get(graph, {}).values())
-    return {name for facts in stages for name in facts.feeds.fed}
+        stages = list(_specs.get(graph, {}).values())
+    return {name for spec in stages for name in spec.feeds.fed}

@@ -1,0 +1,169 @@
+"""What a stage is, and how its nodes carry that.
+
+`StageSpec` is the one description. Nodes carry it as attributes, so that a rewritten GraphDef read
+from a file can be run without anything beside it: the put carries all of it, the other ops of the
+buffer their part. In an exported graph an `IdentityN` stands in for the stage and carries it, too.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, NamedTuple, Tuple
+
+from graph_opt.compat import tf
+
+STAND_IN = "IdentityN"
+KIND_IO = "io"
+KIND_PREFETCH = "prefetch"
+NO_THREAD_POOL = -1
+# Priorities of a stage's threads; between them are nice values.
+MAINS_THREADS = -1
+IDLE_PRIORITY = 20
+DEFAULT_PRIORITY = IDLE_PRIORITY
+
+
+class StageSpec(NamedTuple):
+    """A stage: a buffer and the threads that fill it.
+
+    Attributes:
+      name: The stage's name, its buffer's shared name and its nodes' name scope.
+      kind: `io` (reads and batches) or `prefetch` (runs lookups).
+      capacity: Elements that the buffer holds at most.
+      timeout_millis: Longest wait of a put, and in a prefetch stage of a take, in milliseconds; 0
+        is no limit.
+      threads_num: Threads that run this put.
+      ordered: Whether each step has a place, so that elements leave in the order of steps.
+      thread_pool: 0-based index of the session's stage subgraph thread pool; -1 is none.
+      closed_codes: TensorFlow error codes that mean the end of input.
+      ignored_codes: Error codes that skip a batch.
+      upstream: The stages it takes from.
+      stream: DeepRec's stream id; no effect on a CPU.
+      priority: How far its threads step back while the buffer holds a batch: 0 not at all, 1 to
+        19 by a nice value, 20 behind all others; -1 runs its ops on the main graph's threads.
+    """
+
+    name: str
+    kind: str = KIND_IO
+    capacity: int = 1
+    timeout_millis: int = 0
+    threads_num: int = 1
+    ordered: bool = False
+    thread_pool: int = NO_THREAD_POOL
+    closed_codes: Tuple[int, ...] = (tf.errors.OUT_OF_RANGE,)
+    ignored_codes: Tuple[int, ...] = ()
+    upstream: Tuple[str, ...] = ()
+    stream: int = 0
+    priority: int = DEFAULT_PRIORITY
+
+    @property
+    def is_prefetch(self) -> bool:
+        """Whether it runs lookups."""
+        return self.kind == KIND_PREFETCH
+
+
+class _Coding(NamedTuple):
+    """How an attribute holds a field."""
+
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+
+_TEXT = _Coding(
+    lambda text: tf.AttrValue(s=text.encode("utf-8")), lambda value: value.s.decode("utf-8")
+)
+_TEXTS = _Coding(
+    lambda texts: _TEXT.write(",".join(texts)),
+    lambda value: tuple(text for text in _TEXT.read(value).split(",") if text),
+)
+_INTEGER = _Coding(lambda number: tf.AttrValue(i=number), lambda value: int(value.i))
+_INTEGERS = _Coding(
+    lambda numbers: tf.AttrValue(list=tf.AttrValue.ListValue(i=list(numbers))),
+    lambda value: tuple(value.list.i),
+)
+_FLAG = _Coding(lambda flag: tf.AttrValue(i=int(flag)), lambda value: value.i > 0)
+_Attributes = Dict[str, Tuple[str, _Coding]]
+
+_NAME = "_stage_name"
+_CAPACITY = "_stage_capacity"
+# Fields that TensorFlow's runtime does not know, so that any node may carry them.
+_MARKS: _Attributes = {
+    "name": (_NAME, _TEXT),
+    "kind": ("_stage_kind", _TEXT),
+    "threads_num": ("_stage_threads", _INTEGER),
+    "thread_pool": ("_stage_thread_pool", _INTEGER),
+    "closed_codes": ("_stage_closed_codes", _INTEGERS),
+    "ignored_codes": ("_stage_ignored_codes", _INTEGERS),
+    "stream": ("_stage_stream", _INTEGER),
+    "priority": ("_stage_priority", _INTEGER),
+}
+_BUFFER: _Attributes = {
+    "name": ("shared_name", _TEXT),
+    "capacity": ("shared_capacity", _INTEGER),
+}
+_TIMEOUT: _Attributes = {"timeout_millis": ("timeout_millis", _INTEGER)}
+_PUT: _Attributes = {
+    **_MARKS,
+    **_TIMEOUT,
+    "capacity": _BUFFER["capacity"],
+    "upstream": ("_stage_upstream", _TEXTS),
+    "ordered": ("num_places", _FLAG),
+}
+# What it took from, and in which turns, is not in the exported graph.
+_STAND_IN: _Attributes = {
+    **_MARKS,
+    "capacity": (_CAPACITY, _INTEGER),
+    "timeout_millis": ("_stage_timeout_millis", _INTEGER),
+}
+
+
+def buffer_attributes(spec: StageSpec) -> Dict[str, Any]:
+    """AttrValues that name the buffer; every op of the buffer carries the same."""
+    return {"container": _TEXT.write(""), **_written(spec, _BUFFER)}
+
+
+def take_attributes(spec: StageSpec) -> Dict[str, Any]:
+    """AttrValues of a `TensorBufferTake`, without those of the record."""
+    return {**buffer_attributes(spec), **_written(spec, _TIMEOUT)}
+
+
+def put_attributes(spec: StageSpec) -> Dict[str, Any]:
+    """AttrValues of a `TensorBufferPut` that is the work of a stage's threads; as for the take."""
+    return {**buffer_attributes(spec), **_written(spec, _PUT)}
+
+
+def stand_in_attributes(spec: StageSpec) -> Dict[str, Any]:
+    """AttrValues of a node in place of a stage."""
+    # The exported graph has no turns: one thread keeps the order of the sources.
+    return _written(spec._replace(threads_num=1) if spec.ordered else spec, _STAND_IN)
+
+
+def has_spec(node: Any) -> bool:
+    """Whether a NodeDef is the work of a stage's threads, or stands in the place of a stage."""
+    return _NAME in node.attr
+
+
+def is_stand_in(node: Any) -> bool:
+    """Whether a NodeDef stands in the place of a stage."""
+    return node.op == STAND_IN and _CAPACITY in node.attr
+
+
+def spec_of(node: Any) -> StageSpec:
+    """What a NodeDef for which `has_spec` says; graphs saved by earlier releases may lack fields.
+
+    Example:
+      >>> [spec_of(node).name for node in graph_def.node if has_spec(node)]
+      ['staged', 'async_embedding']
+    """
+    attributes = _STAND_IN if is_stand_in(node) else _PUT
+    found = {
+        field: coding.read(node.attr[attribute])
+        for field, (attribute, coding) in attributes.items()
+        if attribute in node.attr
+    }
+    return StageSpec(**found)
+
+
+def _written(spec: StageSpec, attributes: _Attributes) -> Dict[str, Any]:
+    return {
+        attribute: coding.write(getattr(spec, field))
+        for field, (attribute, coding) in attributes.items()
+    }

@@ -1,0 +1,89 @@
+"""What reports say of one lookup and one stage."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Optional
+
+from graph_opt.compat.op_definitions import dtype_name, dtype_size
+from graph_opt.graph.refusal import Refusal
+from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.ops.stage_spec import StageSpec
+from graph_opt.reporting.outcomes import LEFT, MOVED, BoundaryTensor, LookupOutcome, StageReport
+from graph_opt.rules.lookup import GROUP_EMBEDDING_LOOKUP_SPARSE, Lookup
+
+
+def lookup_outcome(
+    lookup: Lookup, stage: Optional[str] = None, refusal: Optional[Refusal] = None
+) -> LookupOutcome:
+    """What became of a lookup.
+
+    Args:
+      lookup: As it was found.
+      stage: The stage that runs it ahead; None where it runs in main.
+      refusal: Why it stays there, where something forbids to move it.
+    """
+    return LookupOutcome(
+        name=lookup.name,
+        api=lookup.api,
+        tables=tuple(table.name for table in lookup.tables),
+        combiner=lookup.combiner,
+        output=str(lookup.output),
+        device=lookup.tables[0].device if lookup.tables else "",
+        outcome=LEFT if stage is None else MOVED,
+        stage=stage or "",
+        refusal=None if refusal is None else refusal.to_dict(),
+        # An op of the model's own may make several.
+        count=len(lookup.ids) if lookup.api == GROUP_EMBEDDING_LOOKUP_SPARSE else 1,
+    )
+
+
+def stage_report(
+    view: GraphView,
+    spec: StageSpec,
+    taken: Mapping[TensorRef, str],
+    io_source: str,
+    inferred: bool,
+    nodes: int,
+) -> StageReport:
+    """A prefetch stage.
+
+    Args:
+      view: The graph that has the tensors which cross.
+      spec: The stage.
+      taken: Output of the take by the tensor that it carries.
+      io_source: The node that hands out its batches.
+      inferred: Whether a pass put the IO stage there.
+      nodes: Number of nodes in the prefetch region.
+    """
+    return StageReport(
+        name=spec.name,
+        io_source=io_source,
+        io_stage=",".join(spec.upstream),
+        inferred=inferred,
+        nodes=nodes,
+        boundary=tuple(_boundary_tensor(view, tensor, take) for tensor, take in taken.items()),
+    )
+
+
+def _boundary_tensor(view: GraphView, tensor: TensorRef, take: str) -> BoundaryTensor:
+    """A tensor that crosses, with the bytes it carries as far as its shape is known."""
+    number = view.dtype(tensor) or 0
+    shape = view.shape(tensor)
+    size = dtype_size(number)
+    return BoundaryTensor(
+        name=str(tensor),
+        take=take,
+        dtype=dtype_name(number),
+        shape=shape,
+        bytes=_product(shape, size),
+        bytes_per_row=None if not shape or shape[0] is not None else _product(shape[1:], size),
+    )
+
+
+def _product(shape: Any, size: Any) -> Any:
+    if shape is None or size is None or any(length is None for length in shape):
+        return None
+    product = size
+    for length in shape:
+        product *= length
+    return product
