@@ -1,4 +1,4 @@
-"""From stock configs to extended ones and back, and one config laid over another."""
+"""Converts stock configs to extended ones and back, and merges configs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, List, Tuple
 from graph_opt.compat import tf
 from graph_opt.config.messages import ConfigProto, StockConfigProto
 
-# Field 1009 = true, in bytes. TensorFlow ignores it; it tells the pools that `to_stock` wrote
-# from those that the user wrote, so that `extend` can take exactly the former away again.
+# Field 1009 = true, in bytes. TensorFlow ignores it. It tells the pools that `to_stock` wrote from
+# those that the user wrote, so that `extend` can remove exactly the former again.
 _WRITTEN_BY_US = b"\x88\x3f\x01"
 
 
@@ -16,11 +16,11 @@ def extend(config: Any) -> Any:
     """`config` as a new extended ConfigProto.
 
     Args:
-      config: None, a stock `tf.ConfigProto` (fields of ours that it carries as unknown fields
-        come back to life) or an extended one. It stays as it is.
+      config: None, a stock `tf.ConfigProto` (the fields of ours that it carries as unknown fields
+        are restored) or an extended one. It is not changed.
 
     Returns:
-      A `graph_opt.ConfigProto` of the caller's own.
+      A new `graph_opt.ConfigProto`, which the caller may change.
 
     Raises:
       TypeError: `config` is something else.
@@ -52,13 +52,13 @@ def to_stock(config: Any, target: str = "") -> Any:
     Options that TensorFlow does not know travel along as unknown fields; `extend` brings them
     back without loss. For a session within the process, pools of
     `session_stage_subgraph_thread_pool` become stock pools as well: pool `p` is number `p + 1`
-    of `session_inter_op_thread_pool` (`RunOptions` takes that number), number 0 stays the pool of
-    the main graph.
+    of `session_inter_op_thread_pool` (the number that `RunOptions` takes), and number 0 remains the
+    pool of the main graph.
 
     Args:
       config: As for `extend`.
-      target: The session's target. Sessions on a server refuse every config with such pools, so
-        that they get none where `target` is not empty.
+      target: The session's target. Sessions on a server refuse any config with such pools, so
+        there are none if `target` is not empty.
 
     Returns:
       A new `tf.ConfigProto`.
@@ -79,15 +79,15 @@ def to_stock(config: Any, target: str = "") -> Any:
 
 
 def merge(base: Any, override: Any) -> Any:
-    """`base` with everything that `override` sets laid over it.
+    """`base`, overridden by everything that `override` sets.
 
-    Scalars of `override` win, messages merge field by field, map entries join. A list is
+    Scalars of `override` win, messages merge field by field, and maps are united. A list is
     replaced as a whole, so that thread pools keep their numbers. Options that graph_opt or
     DeepRec added can be switched off (`do_async_embedding: false` overrides `true`); a stock
-    option at its default is, as everywhere in proto3, the same as one left out.
+    option at its default is, as everywhere in proto3, the same as one that is not set.
 
     Args:
-      base: As for `extend`; stays as it is.
+      base: As for `extend`; not changed.
       override: Likewise.
 
     Returns:
@@ -121,8 +121,8 @@ def _write_pools(config: Any) -> None:
             None,
             None,
             "session_inter_op_thread_pool has {} pools and session_stage_subgraph_thread_pool {}: "
-            "stages are numbered behind the first of TensorFlow's pools, so keep at most one of "
-            "those, or remove the stages' own pools".format(
+            "the stages' pools are numbered after the first of TensorFlow's, so keep at most one "
+            "of those, or remove the stages' pools".format(
                 len(pools), len(config.session_stage_subgraph_thread_pool)
             ),
         )

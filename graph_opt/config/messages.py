@@ -1,8 +1,8 @@
-"""The message classes. `ConfigProto` is used exactly as TensorFlow's is.
+"""The message classes. `ConfigProto` is used exactly like TensorFlow's.
 
-They are ordinary protobuf message classes: keyword construction, `CopyFrom`, text format,
-`SerializeToString` and pickling work; enum constants (`OptimizerOptions.ON_1`) stand on the
-class. `graph_opt.config.schema` lists what they have beyond TensorFlow's.
+They are ordinary protobuf message classes: keyword arguments, `CopyFrom`, text format,
+`SerializeToString` and pickling work, and enum constants (`OptimizerOptions.ON_1`) are attributes
+of the class. `graph_opt.config.schema` lists the fields that they have beyond TensorFlow's.
 """
 
 from __future__ import annotations
@@ -19,5 +19,5 @@ ConfigProto: Any = _CLASSES["ConfigProto"]
 GraphOptions: Any = _CLASSES["GraphOptions"]
 OptimizerOptions: Any = _CLASSES["OptimizerOptions"]
 
-# TensorFlow's own class, also while `install` has put ours in the place of its name.
+# TensorFlow's own class, even while `install` has given its name to ours.
 StockConfigProto: Any = tf.ConfigProto

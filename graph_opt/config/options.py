@@ -1,6 +1,6 @@
 """The options of a session as validated values: what the other rooms read.
 
-`session_options` is the only reader of the added fields; it says in words what is wrong with a
+`session_options` is the only reader of the added fields. Its messages say what is wrong with a
 config, and which accepted options do nothing in this version.
 """
 
@@ -14,12 +14,12 @@ from graph_opt.compat import tf
 from graph_opt.config.convert import extend
 
 _MAX_THREADS = 1024
-# As graph_opt.ops.stage_spec has them, which this room does not import.
+# The same as in graph_opt.ops.stage_spec, which this room does not import.
 _MAINS_THREADS = -1
 _IDLE_PRIORITY = 20
 _DEFAULT_PRIORITY = 20
-# A small regression model ends its 1000 steps with 1.2 times its loss where rows miss 16 updates,
-# with 1.4 to 2 times where they miss 32, 3 times at 64 and 15 to 60 times at 128.
+# After 1000 steps, the loss of a small regression model is 1.2 times as high if rows miss 16
+# updates, 1.4 to 2 times if they miss 32, 3 times at 64 and 15 to 60 times at 128.
 _MOST_MISSED_UPDATES = 32
 _ASYNC = "graph_options.optimizer_options.async_embedding_options"
 _GROUP = "graph_options.optimizer_options.group_embedding_options"
@@ -55,15 +55,15 @@ class AsyncEmbeddingOptions:
 
     Attributes:
       threads_num: Threads that fill the buffer, 1 to 1024.
-      capacity: Batches that the buffer holds ready, at least 1. A row looked up may miss up to
+      capacity: Batches that the buffer holds ready, at least 1. A looked-up row may miss up to
         `capacity + threads_num` updates.
-      thread_pool: Index into the session's stage pools, -1 for the pool of the main graph.
+      thread_pool: Index into the session's stage pools; -1: none, `prefetch_priority` decides.
       unordered: Batches may overtake each other on the way to the main graph.
-      timeout_millis: Longest wait of one step for a batch, milliseconds; 0: no limit.
-      infer_io_stage: Put a stage behind the graph's iterator or queue when it has none.
-      prefetch_priority: -1 to 20. How far the stages' threads step back while their buffer holds a
-        batch: 0 not at all, 1 to 19 by a nice value, 20 behind all others. -1: they have the ops
-        run on the main graph's threads.
+      timeout_millis: The longest that one step waits for a batch, in milliseconds; 0: no limit.
+      infer_io_stage: Insert a stage behind the graph's iterator or queue if it has none.
+      prefetch_priority: How far the stages' threads lower their priority while their buffer holds
+        a batch, -1 to 20. 0: not at all; 1 to 19: to this nice value; 20: below all others. -1: the
+        ops run on the main graph's threads instead.
     """
 
     threads_num: int
@@ -80,15 +80,15 @@ class GroupEmbeddingOptions:
     """Which lookups are fused, and how much of them.
 
     Attributes:
-      minimum_lookups: Groups of fewer lookups stay as they are, at least 1.
-      lookups: Regular expressions; a lookup is fused if one is found in its name or in that of one
-        of its variables. None: all lookups.
-      fuse_update: Substitute the optimizers' updates, too.
-      lazy_adam: Fuse Adam's update by the row-wise rule: moments of rows that were not looked up
-        do not decay. Off: Adam's update stays TensorFlow's.
-      require_server_ops: A parameter server without graph_opt's ops is an error; else its tables
-        are looked up by TensorFlow's.
-      fuse_inference: Sessions fuse the lookups of graphs that train nothing, too.
+      minimum_lookups: Groups of fewer lookups are left unchanged; at least 1.
+      lookups: Regular expressions; a lookup is fused if one of them matches part of its name or of
+        the name of one of its variables. Empty: all lookups are.
+      fuse_update: Replace the optimizers' updates, too.
+      lazy_adam: Fuse Adam's update and apply it row by row: the moments of rows that were not
+        looked up do not decay. If False, Adam's update stays TensorFlow's.
+      require_server_ops: Raise an error if a parameter server has not loaded graph_opt's ops. If
+        False, TensorFlow's ops look up the tables of such a server.
+      fuse_inference: Sessions also fuse the lookups of graphs that train nothing.
     """
 
     minimum_lookups: int = 1
@@ -101,16 +101,16 @@ class GroupEmbeddingOptions:
 
 @dataclass(frozen=True)
 class SessionOptions:
-    """All options of a session that are graph_opt's business.
+    """All options of a session that concern graph_opt.
 
     Attributes:
       async_embedding: None when `do_async_embedding` is off.
-      thread_pools: The stages' pools; `AsyncEmbeddingOptions.thread_pool` counts in them.
+      thread_pools: The stages' pools, which `AsyncEmbeddingOptions.thread_pool` is an index into.
       group_embedding: None when `do_group_embedding` is off.
-      servers_with_ops: Tasks, other than the session's own, that are known to have graph_opt's
-        ops; no config says this, a session asks them.
-      fetched: Names of tensors that the session is known to fetch; no config says this either.
       warnings: Sentences for the log, one for each accepted option that has no effect.
+      servers_with_ops: Tasks, other than the session's own, that are known to have graph_opt's
+        ops. Not part of a config: a session asks the servers.
+      fetched: Names of tensors that the session is known to fetch. Not part of a config either.
     """
 
     async_embedding: Optional[AsyncEmbeddingOptions] = None
@@ -131,11 +131,11 @@ def session_options(config: Any, target: str = "") -> SessionOptions:
 
     Args:
       config: None, a stock `tf.ConfigProto` or a `graph_opt.ConfigProto`.
-      target: The session's target. A session on a server takes no pools of its own: there they
-        are left out; whoever starts a stage's threads tells the user.
+      target: The session's target. A session on a server cannot have stage pools, so they are
+        left out there; whoever starts a stage's threads tells the user.
 
     Returns:
-      The options; defaults where `config` says nothing.
+      The options, with defaults for those that `config` does not set.
 
     Raises:
       tf.errors.InvalidArgumentError: An option is missing or out of its range. The message
@@ -223,8 +223,8 @@ def _check_pattern(pattern: str) -> None:
         re.compile(pattern)
     except re.error as error:
         raise _invalid(
-            "{}.lookups has '{}', which is no regular expression ({}): write a name of a lookup "
-            "or of a variable, or a part of one, and quote special characters".format(
+            "{}.lookups has '{}', which is not a regular expression ({}): write the name of a "
+            "lookup or variable, or part of one, and escape special characters".format(
                 _GROUP, pattern, error
             )
         ) from error
@@ -291,7 +291,7 @@ def _warnings(optimizer: Any, pools: Tuple[ThreadPool, ...]) -> List[str]:
 
 
 def _is_forgotten(optimizer: Any, feature: str) -> bool:
-    """Whether a feature has options but nobody said whether it is wanted."""
+    """Whether a feature's options are set, but not whether the feature is on."""
     return bool(
         optimizer.HasField(feature + "_options") and not optimizer.HasField("do_" + feature)
     )
@@ -303,18 +303,17 @@ def _staleness_warnings(options: Any) -> List[str]:
         return []
     return [
         "{}.capacity is {} and threads_num {}: a row that is looked up may miss the last {} "
-        "updates, which slows learning down or spoils it. A buffer that is empty when main wants "
-        "a batch needs threads, not room: set capacity to 2 to 8, and raise threads_num".format(
-            _ASYNC, options.capacity, options.threads_num, missed
-        )
+        "updates, which slows learning down or spoils it. If the buffer is empty when main wants a "
+        "batch, more threads help, more room does not: set capacity to 2 to 8, and raise "
+        "threads_num".format(_ASYNC, options.capacity, options.threads_num, missed)
     ]
 
 
 def _smart_stage_warning(name: str, asynchronous: bool) -> str:
     if asynchronous:
         return (
-            "{}.{} is turned off: do_async_embedding already splits the graph behind its lookups, "
-            "use one of the two".format(_OPTIMIZER, name)
+            "{}.{} is turned off: do_async_embedding already splits the graph after its lookups; "
+            "use only one of the two".format(_OPTIMIZER, name)
         )
     return "{}.{} has no effect in this version: use staged() or do_async_embedding".format(
         _OPTIMIZER, name
@@ -331,8 +330,8 @@ def _pool_warnings(optimizer: Any, pools: Tuple[ThreadPool, ...]) -> List[str]:
         )
     if options.use_stage_subgraph_thread_pool and options.HasField("prefetch_priority"):
         warnings.append(
-            "{}.prefetch_priority has no effect with use_stage_subgraph_thread_pool: it is about "
-            "the stages' own threads".format(_ASYNC)
+            "{}.prefetch_priority has no effect with use_stage_subgraph_thread_pool: it only "
+            "applies to the stages' own threads".format(_ASYNC)
         )
     if any(pool.intra_op_threads_num for pool in pools):
         warnings.append(
@@ -347,8 +346,8 @@ def _server_warnings(optimizer: Any) -> List[str]:
     if not optimizer.do_async_embedding or priority <= 0:
         return []
     return [
-        "{}.prefetch_priority has no effect in a session on a server: TensorFlow runs the kernels "
-        "of the stages on the worker's threads".format(_ASYNC)
+        "{}.prefetch_priority has no effect in a session on a server: TensorFlow runs the stages' "
+        "kernels on the worker's threads".format(_ASYNC)
     ]
 
 

@@ -1,8 +1,8 @@
-"""Every field that graph_opt adds to TensorFlow's ConfigProto: the table to read and to extend.
+"""Every field that graph_opt adds to TensorFlow's ConfigProto.
 
-Numbers below 1000 are DeepRec's, so that its serialized configs read alike; those from 1000 on
-are graph_opt's own. DeepRec's `do_op_fusion` is 7 on its wire, which TensorFlow 2 gave to
-`cpu_global_jit`: here it is 1007, and 7 means what TensorFlow says.
+Numbers below 1000 are DeepRec's, so that its serialized configs can be read; those from 1000 on are
+graph_opt's own. DeepRec's wire format has `do_op_fusion` as 7, a number that TensorFlow 2 gave to
+`cpu_global_jit`: here the option is 1007, and 7 means what TensorFlow says.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`key=value` settings, as the command line takes them."""
+"""`key=value` settings, as given on the command line."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _PLAIN_VALUE = re.compile(r"^[\w.+-]+$")
 
 
 def settings_config(settings: Iterable[str]) -> Any:
-    """A config with nothing but `settings` in it; lay it over another with `merge`.
+    """A config that holds only `settings`; apply it to another one with `merge`.
 
     Args:
       settings: Texts like `do_async_embedding=true`, `threads_num=2`, or with the full path
-        `graph_options.optimizer_options.opt_level=L0`. A later one wins; of an option that is a
-        list, each adds one value.
+        `graph_options.optimizer_options.opt_level=L0`. The last one for an option wins; if the
+        option is a list, each one adds a value.
 
     Returns:
       A `graph_opt.ConfigProto`.
 
     Raises:
-      tf.errors.InvalidArgumentError: No `=`, an unknown key (near ones are listed), or a value
-        that the option cannot take.
+      tf.errors.InvalidArgumentError: A setting has no `=`, an unknown key (the message lists
+        similar ones), or a value that the option cannot take.
 
     Example:
       >>> settings_config(["threads_num=2"]).graph_options.optimizer_options
@@ -38,7 +38,7 @@ def settings_config(settings: Iterable[str]) -> Any:
     for setting in settings:
         key, separator, value = setting.partition("=")
         if not separator:
-            raise _invalid("'{}' is no setting: write key=value".format(setting))
+            raise _invalid("'{}' is not a setting: write key=value".format(setting))
         _set(config, _full_path(key.strip()), value.strip(), setting)
     return config
 
@@ -46,8 +46,8 @@ def settings_config(settings: Iterable[str]) -> Any:
 def without_effect(settings: Iterable[str]) -> List[str]:
     """Those of the (valid) settings that cannot override a config which sets the option.
 
-    They set one of TensorFlow's own options to its default, which proto3 does not tell from an
-    option left out. graph_opt's options and DeepRec's know the difference.
+    They set one of TensorFlow's own options to its default, which proto3 cannot tell from an option
+    that is not set. graph_opt's options and DeepRec's can.
 
     Example:
       >>> without_effect(["allow_soft_placement=false", "do_async_embedding=false"])
@@ -83,7 +83,7 @@ def _full_path(key: str) -> str:
     hint = (
         "did you mean {}?".format(", ".join(near))
         if near
-        else "docs/options.md lists graph_opt's own"
+        else "docs/options.md lists the options of graph_opt"
     )
     raise _invalid("there is no option '{}'; {}".format(key, hint))
 
@@ -105,7 +105,7 @@ def _set(config: Any, path: str, value: str, setting: str) -> None:
 
 
 def _parse(names: List[str], value: str, setting: str) -> Any:
-    """A config with the one option; the text format knows the range of every type."""
+    """A config with just this option; the text format checks the range of its type."""
     field = _field(names)
     is_string = field.type == field.TYPE_STRING
     if not is_string and not _PLAIN_VALUE.match(value):

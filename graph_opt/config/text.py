@@ -1,4 +1,4 @@
-"""Text protos in, with errors that name file, line and the option that was meant."""
+"""Reads text protos, with errors that name file, line and the option that was probably meant."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def load_config(path: Union[str, os.PathLike[str]]) -> Any:
     """Reads a session config from a text proto file.
 
     Args:
-      path: The file; `configs/` has ready ones.
+      path: The file; `configs/` has ready-made ones.
 
     Returns:
       A `graph_opt.ConfigProto`.
@@ -30,7 +30,7 @@ def load_config(path: Union[str, os.PathLike[str]]) -> Any:
     Raises:
       tf.errors.NotFoundError: There is no such file.
       tf.errors.InvalidArgumentError: The file is not a text proto of a ConfigProto. The message
-        has file, line and column, and for an unknown name those that come near.
+        gives file, line and column, and for an unknown name lists similar ones.
 
     Example:
       >>> load_config("configs/async_embedding.pbtxt").allow_soft_placement
@@ -55,7 +55,7 @@ def parse_config(text: str, source: str = "config") -> Any:
 
 
 def near_matches(name: str, candidates: List[str]) -> List[str]:
-    """At most three of `candidates` that `name` may have been meant as, best first."""
+    """At most three of `candidates` that `name` may be a misspelling of, best first."""
     return difflib.get_close_matches(name, candidates, n=3, cutoff=0.75)
 
 
@@ -116,7 +116,7 @@ def _position(error: Any) -> str:
 
 
 def _describe(error: str) -> str:
-    """The parser's message in the user's words: near names instead of message types."""
+    """The parser's message in the user's terms: similar names instead of message types."""
     message = _POSITION.sub("", error)
     field = _UNKNOWN_FIELD.search(message)
     if field:
@@ -146,7 +146,7 @@ def _unknown_field(type_name: str, name: str) -> str:
 
 def _unknown_value(type_name: str, name: str) -> str:
     values = [value.name for value in _enum(type_name).values]
-    return "'{}' is no value of {}; use {}".format(
+    return "'{}' is not a value of {}; use {}".format(
         name.strip("\"'"), type_name.rsplit(".", 1)[-1], _either(values)
     )
 

@@ -239,7 +239,7 @@ def test_group_embedding_options_are_read() -> None:
     "text, named",
     [
         ("minimum_lookups: -1", "minimum_lookups is -1"),
-        ("lookups: 'emb('", "no regular expression"),
+        ("lookups: 'emb('", "not a regular expression"),
     ],
 )
 def test_bad_group_embedding_options_are_named(text: str, named: str) -> None:

@@ -60,7 +60,7 @@ def test_the_thread_pool_file_makes_its_pool() -> None:
         ("qqq: 1", "ConfigProto has no option 'qqq'; it has device_count, "),
         (
             "graph_options { optimizer_options { opt_level: L9 } }",
-            "'L9' is no value of Level; use 'L1' or 'L0'",
+            "'L9' is not a value of Level; use 'L1' or 'L0'",
         ),
         ("allow_soft_placement: yes", "bad.pbtxt:1:"),
         ("intra_op_parallelism_threads: 99999999999", "bad.pbtxt:1:"),
