@@ -17,16 +17,16 @@ class LookupOutcome:
     """One recognised lookup: where it is and what became of it.
 
     Attributes:
-      name: Label for people, from the output's name.
-      api: The TensorFlow call it stems from, such as `tf.nn.embedding_lookup_sparse`.
+      name: Readable label, from the output's name.
+      api: The TensorFlow call that made it, such as `tf.nn.embedding_lookup_sparse`.
       tables: Names of the variables it reads.
-      combiner: `sum`, `mean`, `sqrtn`, or None where nothing is combined.
+      combiner: `sum`, `mean`, `sqrtn`, or None if nothing is combined.
       output: Name of the tensor with the result.
-      device: Device of the table, '' where none is asked for.
+      device: Device of the table, '' if none is requested.
       outcome: `moved` or `left in main`.
-      stage: Name of the stage that computes it, '' if left.
-      refusal: code, node, need and saw; None if moved.
-      count: How many lookups of the model it is: an op of the model's own may make several.
+      stage: Name of the stage that computes it, '' if it was left in main.
+      refusal: code, node, need and saw; None if it moved.
+      count: How many of the model's lookups this is: an op in the model itself may do several.
     """
 
     name: str
@@ -43,18 +43,18 @@ class LookupOutcome:
 
 @dataclasses.dataclass(frozen=True)
 class FusedLookup:
-    """One lookup of the model and which of its parts became part of an op for many.
+    """One lookup of the model, and which of its parts were fused.
 
     Attributes:
-      name: Label for people.
-      api: The TensorFlow call it stems from.
+      name: Readable label.
+      api: The TensorFlow call that made it.
       tables: Names of the variables it reads.
-      combiner: `sum`, `mean`, `sqrtn`, or None where nothing is combined.
+      combiner: `sum`, `mean`, `sqrtn`, or None if nothing is combined.
       output: Name of the tensor with the result in the model.
-      group: Node that looks it up now, '' where the lookup stays as it is.
-      gradient: `fused`, `stock`, or `none` where nothing trains it.
+      group: Node of the fused op that does this lookup, '' if it was not fused.
+      gradient: `fused`, `stock`, or `none` if nothing trains it.
       update: The same for the optimizer's update of its tables.
-      refusals: Why parts stay: code, node, need and saw.
+      refusals: Why parts were not fused: code, node, need and saw.
     """
 
     name: str
@@ -76,9 +76,9 @@ class BoundaryTensor:
       name: Its name in the user's graph.
       take: The output of the stage's take that carries it.
       dtype: TensorFlow's dtype name.
-      shape: Static shape, None for an unknown dimension; None for unknown rank.
-      bytes: Bytes a step; None where a dimension is unknown.
-      bytes_per_row: Bytes for each unit of the first dimension when only that one is unknown.
+      shape: Static shape, with None for an unknown dimension; None if the rank is unknown.
+      bytes: Bytes a step; None if a dimension is unknown.
+      bytes_per_row: Bytes for each row if only the number of rows is unknown.
     """
 
     name: str
@@ -95,9 +95,9 @@ class StageReport:
 
     Attributes:
       name: Name of the stage and of its buffer.
-      io_source: The node that hands out its batches.
-      io_stage: Stage whose buffer it takes from, '' for a buffer that no stage of ours fills.
-      inferred: Whether the pass put that IO stage there.
+      io_source: The node that its batches come from.
+      io_stage: Stage whose buffer it takes from, '' if no stage of ours fills that buffer.
+      inferred: Whether the pass inserted that IO stage.
       nodes: Number of nodes in the prefetch region.
       boundary: What crosses.
     """
@@ -118,7 +118,7 @@ class PackedTransfer:
       source: Device that sends.
       target: Device that receives.
       dtype: TensorFlow's dtype name.
-      tensors: How many tensors, and calls before.
+      tensors: How many tensors; without packing, each needs a call of its own.
     """
 
     source: str

@@ -1,4 +1,4 @@
-"""What a user can do about each refusal: the last column of docs/refusals.md, in plain text."""
+"""What a user can do about each refusal: the last column of docs/refusals.md as plain text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pass saw and did, as data for people: nothing in graph_opt acts on it."""
+"""What passes found and did, as data for people: nothing in graph_opt acts on it."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ class Report:
     Attributes:
       lookups: Every lookup found.
       columns: Columns without a table (indicator, bucketized) that could run ahead.
-      refusals: What was left alone without being a lookup of its own (functions, loops).
-      stages: The prefetch stages made.
+      refusals: What was left alone and is not itself one of the lookups (functions, loops).
+      stages: The prefetch stages that were made.
       regions: Number of nodes in `io`, `prefetch` and `main`.
-      left_alone: Why nothing was tried, or not all that was asked for.
-      warnings: What else people should know.
+      left_alone: Why nothing was tried, or not everything that was asked for.
+      warnings: What else users should know.
       seconds: Time the passes took.
       fetches: Original tensor name to the take's tensor that carries it.
-      hidden: Names of nodes whose values exist in prefetch alone.
-      protected_gathers: Gathers saved from being turned into whole-table reads.
-      packed_transfers: What crosses between tasks as one tensor in place of many.
-      fused_lookups: Every lookup that the model has, where lookups were to be fused.
-      replaced: Output of a fused lookup to the tensor that stands for it.
+      hidden: Names of nodes whose values exist only in prefetch.
+      protected_gathers: Gathers kept from being turned into whole-table reads.
+      packed_transfers: What crosses between tasks as one tensor instead of many.
+      fused_lookups: Every lookup of the model, if lookups were to be fused.
+      replaced: Output of a fused lookup to the tensor that replaces it.
       whole_table_reads_removed: Gathers that TensorFlow would have turned into reads of whole
-        tables, and that are fused now.
+        tables if they had not been fused.
     """
 
     lookups: Tuple[LookupOutcome, ...] = ()

@@ -14,14 +14,14 @@ _STOCK_NAME = "Session"
 
 @dataclasses.dataclass(frozen=True)
 class SessionReport:
-    """One session that was asked to optimize, and later ones of which the same is to be said.
+    """One session that was asked to optimize, and later ones with the same outcome.
 
     Attributes:
-      number: Place in the order in which the process's sessions began to run, from 1.
+      number: Position, from 1, in the order in which the process's sessions began to run.
       opened_as: Name of the session's class.
-      graph: Number of its graph, from 1 in the order in which graphs came.
+      graph: Number of its graph, from 1, in the order in which graphs appeared.
       report: What became of the graph.
-      sessions: How many sessions on this graph came to the same, such as those made on recovery.
+      sessions: How many sessions on this graph had this outcome, such as those made on recovery.
     """
 
     number: int
@@ -32,7 +32,7 @@ class SessionReport:
 
     @property
     def title(self) -> str:
-        """Which session it is and what it came to."""
+        """Which session it is, and its outcome."""
         named = "" if self.opened_as == _STOCK_NAME else " ({})".format(self.opened_as)
         return "session {}{}: {}".format(self.number, named, summary(self.report))
 
@@ -56,9 +56,9 @@ class ProcessReport:
     """All sessions of one process.
 
     Attributes:
-      process: Its number.
+      process: The process's id.
       sessions: Those that were asked to optimize, in the order in which they began to run.
-      messages: What else was said in it, each once.
+      messages: What else was said in it, each message once.
     """
 
     process: int

@@ -1,4 +1,4 @@
-"""Lines that a user sees whatever a script does to TensorFlow's log."""
+"""Lines that users see, whatever a script does to TensorFlow's log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _PREFIX = "graph_opt: "
 
 
 def say(text: str) -> None:
-    """Writes one line to stderr; a process without one, or whose reader has gone, goes on."""
+    """Writes one line to stderr; continues if there is no stderr or nobody reads it any more."""
     line = _PREFIX + " ".join(text.split())
     try:
         print(line, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""What a session's optimization came to, in one line."""
+"""The outcome of a session's optimization, in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts laid out in columns, and the cells in them."""
+"""Text laid out in columns, and the cells in them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from graph_opt.reporting.outcomes import BoundaryTensor
 
 
 def printable(text: str) -> str:
-    r"""The text with everything that is no character to print spelled out, as in `\x1b`.
+    r"""The text with every character that cannot be printed spelled out, as in `\x1b`.
 
-    Names in a graph file may hold anything: line breaks would break tables, and other control
-    characters steer terminals and are not allowed in XML.
+    Names in a graph file may contain anything: line breaks would break tables, and other control
+    characters affect terminals and are not allowed in XML.
     """
     if text.isprintable():
         return text
@@ -43,7 +43,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def bytes_text(count: int) -> str:
-    """A number of bytes for people: `512 B`, `1.5 KiB`, `12.2 MiB`."""
+    """A readable number of bytes: `512 B`, `1.5 KiB`, `12.2 MiB`."""
     size = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024 or unit == "GiB":
@@ -53,7 +53,7 @@ def bytes_text(count: int) -> str:
 
 
 def crossing_text(tensors: Sequence[BoundaryTensor]) -> str:
-    """Bytes that these tensors carry each step, as far as the shapes tell."""
+    """Bytes that these tensors carry in each step, as far as their shapes are known."""
     known = sum(tensor.bytes for tensor in tensors if tensor.bytes is not None)
     per_row = sum(tensor.bytes_per_row or 0 for tensor in tensors if tensor.bytes is None)
     unknown = sum(1 for tensor in tensors if tensor.bytes is None and not tensor.bytes_per_row)

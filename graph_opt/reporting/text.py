@@ -1,4 +1,4 @@
-"""The one renderer of reports: texts for people, and JSON."""
+"""The one renderer of reports, as text for people and as JSON."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def report_text(report: Report, title: str) -> str:
     """The whole report: regions, lookups, boundary tensors, refusals, warnings.
 
     Args:
-      report: What a pass saw and did.
-      title: First line, such as the name of the file.
+      report: What the passes found and did.
+      title: The first line, such as the name of the file.
 
     Example:
       >>> print(report_text(optimized.report, "graph.pbtxt"))
@@ -43,7 +43,7 @@ def report_text(report: Report, title: str) -> str:
 
 
 def brief_text(report: Report) -> str:
-    """What was fused and moved in a few lines, what was left as it is, and warnings."""
+    """In a few lines: what was fused and moved, what was left as it is, and warnings."""
     lines = []
     if report.fused_lookups:
         lines.extend(_fusion_lines(report))
@@ -126,7 +126,7 @@ def _tables(names: Sequence[str]) -> str:
 
 
 def _stage(stage: StageReport) -> str:
-    source = "an IO stage put behind {}" if stage.inferred else "{}"
+    source = "an IO stage inserted behind {}" if stage.inferred else "{}"
     title = "stage {}: batches of {}, {}, {} cross: {} each step".format(
         stage.name,
         source.format(stage.io_source),
@@ -175,7 +175,7 @@ def _fusion_lines(report: Report) -> List[str]:
             lines.append("  {}s fused: {} of {}".format(part, fused, len(trained)))
     if report.whole_table_reads_removed:
         lines.append(
-            "  {} lookups freed from reads of whole tables".format(
+            "  {} lookups kept from becoming whole-table reads".format(
                 len(report.whole_table_reads_removed)
             )
         )
@@ -183,7 +183,7 @@ def _fusion_lines(report: Report) -> List[str]:
 
 
 def _stage_lines(stage: StageReport) -> List[str]:
-    source = " (IO stage put there by the pass)" if stage.inferred else ""
+    source = " (IO stage inserted by the pass)" if stage.inferred else ""
     return [
         "  stage {}: batches of {}{}, {} in prefetch, {} cross".format(
             stage.name,

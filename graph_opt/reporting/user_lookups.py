@@ -1,7 +1,7 @@
 """The lookups of a model as its author wrote them, with what became of each.
 
-Fusing makes one op of many lookups, and the pass that moves them sees that op: what it reports is
-brought back to the lookups here.
+Fusing makes one op of many lookups, and the pass that moves lookups only sees that op. What it
+reports is traced back to the lookups here.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ class UserLookup:
     """One lookup, or several that the model's own op makes at once.
 
     Attributes:
-      name: Label for people.
-      api: The TensorFlow call it stems from.
+      name: Readable label.
+      api: The TensorFlow call that made it.
       tables: Names of the variables it reads.
-      combiner: `sum`, `mean`, `sqrtn`, or None where nothing is combined.
-      group: Node that looks it up now, '' where it is not fused.
-      gradient: `fused`, `stock`, or `none` where nothing trains it or nothing was to be fused.
+      combiner: `sum`, `mean`, `sqrtn`, or None if nothing is combined.
+      group: Node of the fused op that does this lookup, '' if it was not fused.
+      gradient: `fused`, `stock`, or `none` if nothing trains it or nothing was to be fused.
       update: The same for the optimizer's update of its tables.
-      stage: Stage that runs it ahead, '' where it runs in main.
-      refusals: Why it, or a part of it, stays as it is: code, node, need and saw.
-      count: How many lookups it is.
+      stage: Stage that runs it ahead, '' if it runs in main.
+      refusals: Why it, or a part of it, was left as it is: code, node, need and saw.
+      count: How many lookups this is.
     """
 
     name: str
@@ -46,7 +46,7 @@ class UserLookup:
 
     @property
     def is_left(self) -> bool:
-        """Whether it runs as TensorFlow made it, in its place."""
+        """Whether it is neither fused nor moved."""
         return not self.group and not self.stage
 
 
@@ -79,7 +79,7 @@ def _with_fusion(report: Report) -> Iterator[UserLookup]:
     outputs = {lookup.output for lookup in report.fused_lookups}
     for outcome in report.lookups:
         if _node(outcome) not in known and outcome.output not in outputs:
-            yield _moved(outcome)  # One that the model itself makes with an op for many.
+            yield _moved(outcome)  # A group lookup that the model itself calls.
 
 
 def _fused(lookup: FusedLookup, outcome: Optional[LookupOutcome]) -> UserLookup:

@@ -1,4 +1,4 @@
-"""Warnings said once in a process: in TensorFlow's log, or on stderr where that is silenced."""
+"""Warnings given once per process: in TensorFlow's log, or on stderr if that is silenced."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _lock = threading.Lock()
 
 
 def warn_once(message: str, graph: Optional[Any] = None, in_reports: bool = True) -> None:
-    """Logs the message with level WARNING unless this process logged it before.
+    """Logs the message with level WARNING unless this process has already logged it.
 
-    A user who asked for what has no effect is told, even if the script has silenced the log.
+    Users who asked for something that has no effect are told, even if the log is silenced.
 
     Args:
       message: One sentence.
-      graph: The `tf.Graph` that it concerns; None for what concerns all of the process.
-      in_reports: Whether the reports of the graphs that it concerns are to have it.
+      graph: The `tf.Graph` that it concerns; None if it concerns the whole process.
+      in_reports: Whether it also goes into the reports of the graphs that it concerns.
     """
     with _lock:
         if in_reports and graph is None:

@@ -59,7 +59,7 @@ def test_the_text_has_all_that_the_report_has() -> None:
     item = next(line for line in lines if line.startswith("item "))
     assert item.split()[-2:] == ["main", "table_shared"]
     stage = next(line for line in lines if line.startswith("stage async_embedding"))
-    assert "an IO stage put behind IteratorGetNext, 31 nodes, 3 tensors cross" in stage
+    assert "an IO stage inserted behind IteratorGetNext, 31 nodes, 3 tensors cross" in stage
     assert stage.endswith("32.0 KiB + 8 B a row + 1 of unknown size each step")
     assert any(line.split() == ["ids:0", "int64", "[?]", "8", "B", "a", "row"] for line in lines)
     assert any("table_shared" in line and "saw two & more" in line for line in lines)
