@@ -1,1 +1,1 @@
-"""The command `graph-opt`: run a script, rewrite a graph file, look into one."""
+"""The command `graph-opt`: runs a script, rewrites a graph file, or inspects one."""

@@ -1,4 +1,4 @@
-"""The arguments of `graph-opt`. Imports nothing heavy: `--help` and wrong usage answer at once."""
+"""The arguments of `graph-opt`. Imports nothing heavy: `--help` and usage errors come at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GRAPH_FILE = (
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser; its result has the name of the chosen command in `command`."""
+    """The parser; `command` of its result is the name of the chosen command."""
     top = argparse.ArgumentParser(
         prog="graph-opt",
         description="Runs embedding lookups of TensorFlow graphs ahead of the main graph.",
@@ -36,7 +36,7 @@ def _add_run(commands: Any) -> None:
         "run",
         help="run a script with its lookups prefetched",
         description="Runs an unmodified script, for TensorFlow 1 or for TensorFlow 2 in graph "
-        "mode; the config is laid over that of every session the script makes.",
+        "mode; the config overrides that of every session the script opens.",
         usage="graph-opt run [--config FILE] [--set KEY=VALUE]... [--no-infer-io-stage] "
         "[--tf1 | --no-tf1] [--report FILE] {SCRIPT | -m MODULE} [ARGUMENT]...",
         allow_abbrev=False,
@@ -46,15 +46,15 @@ def _add_run(commands: Any) -> None:
         "--no-infer-io-stage",
         dest="infer_io_stage",
         action="store_false",
-        help="fail where the script has no staged(...), instead of putting a stage behind its "
+        help="fail if the script has no staged(...), instead of inserting a stage behind its "
         "iterator or queue",
     )
     _add_version(command)
     command.add_argument(
         "--report",
         metavar="FILE",
-        help="write what was fused and moved in each session, what was not and why: as JSON where "
-        "FILE ends in .json, as text elsewhere",
+        help="write what was fused and moved in each session, what was not, and why; as JSON if "
+        "FILE ends in .json, otherwise as text",
     )
     command.add_argument(
         "-m",
@@ -77,8 +77,8 @@ def _add_version(command: argparse.ArgumentParser) -> None:
         "--tf1",
         action="store_true",
         default=None,
-        help="show the script TensorFlow 1: import tensorflow is tensorflow.compat.v1, with TF2 "
-        "behaviour off. By default the names that the script uses decide",
+        help="give the script TensorFlow 1: import tensorflow is tensorflow.compat.v1, with TF2 "
+        "behaviour off. By default, the names that the script uses decide",
     )
     version.add_argument(
         "--no-tf1",
@@ -103,7 +103,7 @@ def _add_rewrite(commands: Any) -> None:
         "--output",
         required=True,
         metavar="OUT",
-        help="file to write; .pbtxt is text, .meta a MetaGraphDef, all else a binary GraphDef",
+        help="file to write; .pbtxt is text, .meta a MetaGraphDef, anything else a binary GraphDef",
     )
 
 
@@ -111,8 +111,8 @@ def _add_inspect(commands: Any) -> None:
     command = commands.add_parser(
         "inspect",
         help="show lookups, regions, boundary tensors and refusals of a graph file",
-        description="Reads a graph file and shows what rewrite would do with it, or of what "
-        "stages and fused ops a rewritten one consists. Nothing is changed.",
+        description="Reads a graph file and shows what rewrite would do with it, or which stages "
+        "and fused ops a rewritten one has. Nothing is changed.",
         allow_abbrev=False,
     )
     _add_input(command)
@@ -126,16 +126,18 @@ def _add_input(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--tags",
         metavar="TAG[,TAG]...",
-        help="of a SavedModel with several graphs, the one with these tags",
+        help="for a SavedModel with several graphs: use the one with these tags",
     )
 
 
 class _Once(argparse.Action):
-    """An option of which a second one would silently replace the first."""
+    """An option that may not be repeated, as the second would silently replace the first."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
         if getattr(namespace, self.dest) is not None:
-            parser.error("{} is given twice; lay options over one file with --set".format(option))
+            parser.error(
+                "{} is given twice; use --set to override options of a file".format(option)
+            )
         setattr(namespace, self.dest, values)
 
 
@@ -152,6 +154,6 @@ def _add_config(command: argparse.ArgumentParser) -> None:
         dest="settings",
         action="append",
         default=[],
-        help="one option, by its name (threads_num=2) or its full path; may be repeated, wins "
-        "over --config. Without --config, the defaults are " + " ".join(DEFAULTS),
+        help="one option, by its name (threads_num=2) or its full path; may be repeated, overrides "
+        "--config. Without --config, the defaults are " + " ".join(DEFAULTS),
     )

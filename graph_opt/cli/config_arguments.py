@@ -1,4 +1,4 @@
-"""The config that `--config` and `--set` describe."""
+"""The config that `--config` and `--set` define."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graph_opt.config.text import parse_config
 
 
 def given_config(options: argparse.Namespace) -> Any:
-    """What the arguments set, and no more: the file with the settings laid over it.
+    """Only what the arguments set: the file, overridden by the settings.
 
     Returns:
       A `graph_opt.ConfigProto`.
@@ -29,14 +29,14 @@ def given_config(options: argparse.Namespace) -> Any:
 
 
 def checked_config(options: argparse.Namespace) -> Any:
-    """The config that counts where a script gives none, validated.
+    """The config for sessions that the script gives none, validated.
 
     Returns:
       A `graph_opt.ConfigProto`.
 
     Raises:
       tf.errors.InvalidArgumentError: An option is missing or out of range. The message starts with
-        what it stands in, the file or a setting.
+        the place it is in: the file or a setting.
     """
     whole = merge(default_config(options), given_config(options))
     try:
@@ -59,9 +59,9 @@ def _fails(config: Any) -> bool:
 
 
 def default_config(options: argparse.Namespace) -> Any:
-    """What counts where nothing is set: prefetching, unless a file says it all.
+    """The defaults: prefetching, unless there is a config file.
 
     Returns:
-      A `graph_opt.ConfigProto`, None where `--config` names a file.
+      A `graph_opt.ConfigProto`; None if `--config` names a file.
     """
     return settings_config(DEFAULTS) if options.config is None else None

@@ -1,4 +1,4 @@
-"""The text of `--config`, read before a script runs and parsed once TensorFlow is loaded."""
+"""The text of the `--config` file, read before a script runs, parsed once TensorFlow is loaded."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from graph_opt.cli.exit_codes import WrongInput
 
 
 def read_config(options: argparse.Namespace) -> None:
-    """Puts the text of the config file into `options.config_text`; None where there is no file.
+    """Puts the text of the config file into `options.config_text`; None if no file is given.
 
-    The file is read at the start: a script may go to another folder.
+    The file is read at the start, since a script may change the working directory.
 
     Raises:
-      WrongInput: It cannot be read, or is no text.
+      WrongInput: The file cannot be read, or is not text.
     """
     options.config_text = None
     if options.config is None:

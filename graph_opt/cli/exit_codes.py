@@ -1,4 +1,4 @@
-"""What the exit codes of `graph-opt` mean, and the error that stands for one of them."""
+"""The exit codes of `graph-opt`, and the exception that leads to one of them."""
 
 from __future__ import annotations
 

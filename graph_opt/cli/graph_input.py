@@ -1,4 +1,4 @@
-"""What `rewrite` and `inspect` share: a graph file and what the passes make of it."""
+"""Shared by `rewrite` and `inspect`: a graph file, and what the passes make of it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class OptimizedFile(NamedTuple):
 
     Attributes:
       source: The file as it was read.
-      graph_def: The rewritten graph; the file's own where nothing was to be done.
-      report: What the passes saw and did.
+      graph_def: The rewritten graph; the file's own if there was nothing to do.
+      report: What the passes found and did.
       rewritten: Whether the file holds a graph that was rewritten before.
     """
 
@@ -38,7 +38,7 @@ class OptimizedFile(NamedTuple):
 
 
 def optimize_file(options: argparse.Namespace) -> OptimizedFile:
-    """Reads the file and the config of the arguments and runs the passes.
+    """Reads the file and the config that the arguments name, and runs the passes.
 
     Raises:
       tf.errors.FailedPreconditionError: The graph was rewritten before.
@@ -50,7 +50,7 @@ def optimize_file(options: argparse.Namespace) -> OptimizedFile:
 
 
 def inspect_file(options: argparse.Namespace) -> OptimizedFile:
-    """As `optimize_file`, but a graph that was rewritten before is shown as it is."""
+    """Like `optimize_file`, but a graph that was rewritten before is reported as it is."""
     config = checked_config(options)
     progress = Progress(options.input)
     source = _read(options, progress)
@@ -76,7 +76,7 @@ def _shaped(source: GraphFile, progress: Progress) -> Any:
 
 @contextlib.contextmanager
 def _named(name: str) -> Iterator[None]:
-    """Errors that concern the graph start with its name."""
+    """Prefixes errors that concern the graph with its name."""
     try:
         yield
     except tf.errors.OpError as error:

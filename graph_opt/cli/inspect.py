@@ -1,4 +1,4 @@
-"""`graph-opt inspect`: what a rewrite would find, move and leave alone, without doing it."""
+"""`graph-opt inspect`: shows what a rewrite would find, move and leave alone."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How `graph-opt` starts a command, and how its errors leave the process.
+"""How `graph-opt` starts a command, and how errors end the process.
 
-Exit codes: 0 done; 1 the graph was refused, with the reason (`run`: whatever the script's is);
-2 a file, option or argument is wrong, in one line on stderr; 130 interrupted.
+Exit codes: 0 success; 1 the graph was refused, with the reason (for `run`: the exit code of the
+script); 2 a file, option or argument is wrong, which one line on stderr explains; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     stop_watching()  # This process may have been started by a script under another `run`.
     if options.command == "run":
         return _run(options)
-    # TensorFlow's start-up lines would bury the one line that an error is.
+    # TensorFlow's start-up lines would bury an error, which is a single line.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     return _graph_command(options)
 
@@ -44,7 +44,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.module is None and options.script[:1] == ["--"]:
         del options.script[0]
     if not (options.script or options.module):
-        parser().error("run: which script? give its path, or -m MODULE")
+        parser().error("run: no script given: give its path, or -m MODULE")
     from graph_opt.cli import run
 
     return run.handle(options)
@@ -54,16 +54,16 @@ def _graph_command(options: argparse.Namespace) -> int:
     try:
         return _run_graph_command(options)
     except (WrongInput, ImportError) as error:  # TensorFlow or the compiled ops may be missing.
-        return _complain(str(error), WRONG_INPUT)
+        return _fail(str(error), WRONG_INPUT)
     except KeyboardInterrupt:
-        return _complain("interrupted", INTERRUPTED)
+        return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        # The reader has gone (`| head`); the interpreter must not try to flush once more.
+        # The reader is gone (`| head`), so the interpreter must not flush again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _complain("the output cannot be written: {}".format(error.strerror), WRONG_INPUT)
+        return _fail("the output cannot be written: {}".format(error.strerror), WRONG_INPUT)
 
 
 def _run_graph_command(options: argparse.Namespace) -> int:
@@ -77,16 +77,16 @@ def _run_graph_command(options: argparse.Namespace) -> int:
     try:
         code = command(options)
     except tf.errors.FailedPreconditionError as error:
-        return _complain(error.message, REFUSED)
+        return _fail(error.message, REFUSED)
     except tf.errors.OpError as error:
-        return _complain(error.message, WRONG_INPUT)
+        return _fail(error.message, WRONG_INPUT)
     if sys.stdout is not None:
         sys.stdout.flush()
     return code
 
 
-def _complain(message: str, code: int) -> int:
-    # No name in a file may break the line, or steer the terminal.
+def _fail(message: str, code: int) -> int:
+    # A name in a file must not break the line or control the terminal.
     one_line = " ".join(message.split())
     printed = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in one_line)
     print("graph-opt: " + printed, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Scripts and modules as Python's own command line runs them."""
+"""Runs scripts and modules as Python's own command line does."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Source(NamedTuple):
     """The main file of a program.
 
     Attributes:
-      path: Its path; "<stdin>" where it is none.
-      text: Its content; empty where it cannot be read.
+      path: Its path; "<stdin>" for standard input.
+      text: Its content; empty if it cannot be read.
       package: The package of a module run with `-m`, "" for a script.
     """
 
@@ -35,10 +35,10 @@ class Source(NamedTuple):
 
 
 class Program:
-    """One program to be run as `__main__`.
+    """A program to run as `__main__`.
 
     Args:
-      source: Text of the file, or its code where the loader has compiled it.
+      source: Text of the file, or its code if the loader has compiled it.
       path: The file's absolute path.
       arguments: What `sys.argv` becomes.
       search_path: What `sys.path[0]` becomes.
@@ -60,7 +60,7 @@ class Program:
         self._spec = spec
 
     def execute(self) -> None:
-        """Runs the program in a new `__main__`, which stays for threads and exit handlers.
+        """Runs the program in a new `__main__`, which remains for threads and exit handlers.
 
         Raises:
           BaseException: Whatever the program raises.
@@ -88,7 +88,7 @@ class Program:
         return main_file_at(self._path, package or "")
 
     def owns(self, code: CodeType) -> bool:
-        """Whether `code` is of the program's main file."""
+        """Whether `code` belongs to the program's main file."""
         return code.co_filename == self._path
 
     def _new_main(self) -> ModuleType:
@@ -108,10 +108,10 @@ class Program:
 
 
 def find_script(command: Sequence[str]) -> Program:
-    """The script `command[0]` with the arguments after it.
+    """The script `command[0]`, with the arguments after it.
 
-    As for Python, it may also be a folder or a zip file with a `__main__.py`, compiled (.pyc), or
-    `-` for standard input.
+    As with Python, it may also be a folder or zip file with a `__main__.py`, a compiled file
+    (.pyc), or `-` for standard input.
 
     Raises:
       ProgramError: There is no such file, or it cannot be read.
@@ -144,7 +144,7 @@ def _main_within(path: str, command: Sequence[str]) -> Program:
 
 
 def main_file_at(path: str, package: str = "") -> Source:
-    """The main file at a path; without text where it cannot be read."""
+    """The main file at a path; without text if it cannot be read."""
     try:
         with open(path, "rb") as file:
             return Source(path, file.read(), package)
@@ -153,7 +153,7 @@ def main_file_at(path: str, package: str = "") -> Source:
 
 
 def main_file_running() -> Source:
-    """The main file of the program that runs in this process, whoever has started it."""
+    """The main file of the program that runs in this process, whoever started it."""
     main = sys.modules[_MAIN]
     spec = getattr(main, "__spec__", None)
     return main_file_at(getattr(main, "__file__", None) or "", spec.parent if spec else "")

@@ -1,4 +1,4 @@
-"""What a command on a large graph is doing, on standard error."""
+"""Reports on standard error what a command is doing with a large graph."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _MANY_NODES = 20_000
 
 
 class Progress:
-    """Says nothing for graphs that are done at once.
+    """Progress of one command; prints nothing for graphs that take no time.
 
     Args:
-      name: What the user calls the graph.
+      name: The user's name for the graph.
     """
 
     def __init__(self, name: str) -> None:
@@ -21,12 +21,12 @@ class Progress:
         self._said = time.monotonic()
 
     def reading(self, done: int, size: int) -> None:
-        """Bytes read so far, and those there are."""
+        """Reports the bytes read so far, and the total."""
         if done < size and time.monotonic() - self._said >= _SECONDS_BETWEEN:
             self._say("read {} of {} MB".format(done // 1_000_000, size // 1_000_000))
 
     def begins(self, what: str, nodes: int) -> None:
-        """A part of the work, in words, and the nodes it is done to."""
+        """Reports that a part of the work begins, and on how many nodes."""
         if nodes >= _MANY_NODES:
             self._say("{}, {} nodes".format(what, nodes))
 

@@ -1,7 +1,7 @@
-"""`graph-opt run --report FILE`: what became of all sessions of a script and of its children.
+"""`graph-opt run --report FILE`: what became of all sessions of a script and its child processes.
 
-Each process leaves its part in a folder whenever one of its sessions has news, so that a process
-which is killed has left what was known; the first process joins the parts to the file.
+Each process writes its part to a folder whenever one of its sessions has news, so that even a
+process which is killed has left what was known; the first process joins the parts into the file.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _NO_TENSORFLOW = "process {}: TensorFlow was not imported"
 
 
 class ReportFile:
-    """The file, written as JSON where its name ends in `.json` and as text elsewhere.
+    """The file, which is JSON if its name ends in `.json`, and otherwise text.
 
     Args:
-      path: The file; made at once, so that a path that cannot be written is an error before the
+      path: The file; created at once, so that a path that cannot be written is an error before the
         script runs.
-      folder: Where the processes leave their parts; "" in the first one, which makes it.
+      folder: Where the processes write their parts; "" in the first one, which creates it.
 
     Attributes:
       folder: The same.
@@ -63,7 +63,7 @@ class ReportFile:
             if os.getpid() == self._first:
                 self._join()
         except (OSError, WrongInput):
-            pass  # A full disk ends no training; the script's last line says what is missing.
+            pass  # A full disk must not end training; the script's last line says what is missing.
 
     def _join(self) -> None:
         parts = self._parts()
@@ -75,7 +75,7 @@ class ReportFile:
         _write(self.path, text + "\n")
 
     def _parts(self) -> List[Dict[str, Any]]:
-        """Those of all processes, the first one's first, the others in order of their numbers."""
+        """The parts of all processes: the first one's, then the others by process id."""
         numbers = [int(name[: -len(_JSON)]) for name in os.listdir(self.folder) if _is_part(name)]
         parts = []
         for number in sorted(numbers, key=lambda number: (number != self._first, number)):

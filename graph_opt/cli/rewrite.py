@@ -1,4 +1,4 @@
-"""`graph-opt rewrite`: a graph file in, the rewritten graph file out."""
+"""`graph-opt rewrite`: reads a graph file and writes the rewritten graph."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def handle(options: argparse.Namespace) -> int:
 
 def _refused(name: str, report: Report) -> int:
     print(
-        "graph-opt: {}: no lookup is moved or fused, nothing was written".format(name),
+        "graph-opt: {}: no lookup can be moved or fused, nothing was written".format(name),
         file=sys.stderr,
     )
     for text in (refusals_text(report), *report.left_alone, *report.warnings):

@@ -1,8 +1,8 @@
-"""`graph-opt run`: an unmodified script, with its lookups prefetched.
+"""`graph-opt run`: runs an unmodified script with its lookups prefetched.
 
-The script sees what `python script.py` would show it: its own `sys.argv`, `sys.path[0]`,
+The script gets what `python script.py` would give it: its own `sys.argv`, `sys.path[0]`,
 `__main__`, `__file__`, tracebacks and exit code. Nothing else is loaded until it imports
-TensorFlow; then graph_opt is installed, and TensorFlow shown as the script was written for it.
+TensorFlow; then graph_opt is installed, and the script gets the TensorFlow it was written for.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from graph_opt.cli import spawned_children, started_processes
 from graph_opt.cli.config_file import read_config
 from graph_opt.cli.exit_codes import WRONG_INPUT, WrongInput
 from graph_opt.cli.programs import Program
-from graph_opt.cli.watched_program import WatchedProgram, complain
+from graph_opt.cli.watched_program import WatchedProgram, say
 
 
 def handle(options: argparse.Namespace) -> int:
     """Runs the script; returns the exit code that Python would give it.
 
     Raises:
-      SystemExit: The script's own, or 2 for a wrong option, which may be seen only once the
+      SystemExit: The script's own, or 2 for a wrong option, which may be detected only when the
         script imports TensorFlow.
-      KeyboardInterrupt: The script's own, reported already.
+      KeyboardInterrupt: The script's own; it has already been reported.
     """
     try:
         read_config(options)
         options.report_folder = ""
         watched = WatchedProgram(options)
         watched.open_report()
-        started_processes.hand_on(options)
-        spawned_children.hand_on(options)
+        started_processes.pass_on(options)
+        spawned_children.pass_on(options)
         program = watched.program()
     except WrongInput as error:
-        complain(str(error))
+        say(str(error))
         return WRONG_INPUT
     return _execute(program, watched)
 
@@ -50,7 +50,7 @@ def _execute(program: Program, watched: WatchedProgram) -> int:
     except KeyboardInterrupt as error:
         _report(program, error)
         _leave_out_of_reports(error)
-        raise  # The interpreter ends by the signal, as a shell expects of what it interrupts.
+        raise  # The interpreter ends with the signal, as a shell expects of what it interrupts.
     except BaseException as error:
         _report(program, error)
         return 1
@@ -58,7 +58,7 @@ def _execute(program: Program, watched: WatchedProgram) -> int:
 
 
 def _report(program: Program, error: BaseException) -> None:
-    """What the interpreter does with an uncaught exception, without our frames in between."""
+    """Reports an uncaught exception as the interpreter does, but without our own frames."""
     traceback = _frames_of(program, error.__traceback__)
     sys.excepthook(type(error), error.with_traceback(traceback), traceback)
 

@@ -1,4 +1,4 @@
-"""For which version of TensorFlow a program was written: its sources decide."""
+"""Decides from a program's sources which version of TensorFlow it was written for."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from graph_opt.cli.programs import Source
 from graph_opt.cli.tensorflow_uses import Import, Names, Use, Uses, uses_in
 from graph_opt.compat.version_names import version_with
 
-# Datasets have these methods in version 1 alone.
+# Only version 1 datasets have these methods.
 _VERSION_1_METHODS = frozenset({"make_one_shot_iterator", "make_initializable_iterator"})
 _SWITCHES = frozenset(
     "disable_eager_execution disable_v2_behavior enable_v2_behavior enable_eager_execution".split()
 )
 _PRIVATE = frozenset({"python", "core", "compiler", "tools", "tsl"})
-# Looking into these loads them, which TensorFlow puts off until a program needs them.
+# Looking into these would load them, which TensorFlow postpones until a program needs them.
 _LOADED_LATE = frozenset({"keras", "estimator"})
 
 _AS_IT_IS = "as it is"
@@ -27,10 +27,10 @@ _VERSION_1 = "version 1"
 
 
 class Verdict(NamedTuple):
-    """How TensorFlow is to be shown to a program.
+    """How TensorFlow is presented to a program.
 
     Attributes:
-      version_1: Whether `import tensorflow` is to give version 1.
+      version_1: Whether `import tensorflow` gives version 1.
       reason: What decided, with file and line.
     """
 
@@ -44,11 +44,11 @@ class _Evidence(NamedTuple):
 
 
 class _Sources:
-    """The sources of a program: its main file and what that imports from beside it.
+    """The sources of a program: its main file, and the local modules that it imports.
 
     Args:
       main: The main file.
-      search_path: Where local modules lie; `sys.path` while the program runs.
+      search_path: Where local modules are found; `sys.path` while the program runs.
     """
 
     def __init__(self, main: Source, search_path: Sequence[str]) -> None:
@@ -73,9 +73,9 @@ class _Sources:
             seen.update(level)
 
     def _read(self, path: str, text: Optional[bytes] = None) -> None:
-        """Fills in what a file uses; nothing where it is no Python that can be read."""
+        """Records what a file uses; nothing if it is not readable Python."""
         nothing = Uses((), (), (), {})
-        self._known[path] = nothing  # Where modules import each other.
+        self._known[path] = nothing  # Ends the recursion if modules import each other.
         try:
             if text is None:
                 with open(path, "rb") as file:
@@ -92,7 +92,7 @@ class _Sources:
         return found
 
     def _files(self, path: str, one: Import) -> List[str]:
-        """Local files that the import runs, the module's own last."""
+        """Local files that the import runs, with the module's own last."""
         package = self._packages[path].split(".") if self._packages[path] else []
         if one.level > len(package):
             return []
@@ -141,16 +141,16 @@ class _Sources:
 
 
 def verdict_of(main: Source, search_path: Sequence[str]) -> Verdict:
-    """Decides how TensorFlow is to be shown to a program, by what its sources use.
+    """Decides how TensorFlow is presented to a program, from what its sources use.
 
     Names that only version 1 has ask for version 1; names that only version 2 has, and
-    `tf.compat.v1`, which both have, ask for TensorFlow as it is. The main file decides; where it
-    says nothing, the local modules that it imports do, the nearest first. Where both are asked
-    for, or neither, TensorFlow stays as it is: nothing can then mean other than under Python.
+    `tf.compat.v1`, which both have, ask for TensorFlow as it is. The main file decides; if it uses
+    no such name, the local modules that it imports do, the nearest first. If both are asked for,
+    or neither, TensorFlow stays as it is, so that every name means what it means under Python.
 
     Args:
       main: The program's main file.
-      search_path: Where local modules lie.
+      search_path: Where local modules are found.
     """
     for level in _Sources(main, search_path).by_distance(main.path):
         evidence = [_evidence(path, uses) for path, uses in level]

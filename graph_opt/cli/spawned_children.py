@@ -1,8 +1,8 @@
-"""Processes that a script spawns by `multiprocessing`: they import the script anew.
+"""Processes that a script spawns with `multiprocessing`, which import the script again.
 
-A forked child has what its parent has. A spawned one starts an interpreter of its own, which would
-run the script's imports with the stock TensorFlow; so what was asked of `graph-opt run` is handed
-on with the data that prepares the child.
+A forked child has everything that its parent has. A spawned one starts a new interpreter, which
+would run the script's imports with the stock TensorFlow; so the arguments of `graph-opt run` are
+passed on with the data that prepares the child.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from multiprocessing import spawn
 from typing import Any, Callable, Dict, Tuple
 
 
-def hand_on(options: argparse.Namespace) -> None:
-    """Makes children spawned from now on see what this process sees.
+def pass_on(options: argparse.Namespace) -> None:
+    """Makes children that are spawned from now on see what this process sees.
 
     Args:
       options: Arguments of `graph-opt run`; read when a child is spawned.
@@ -39,9 +39,9 @@ class _Inheritance:
 
 
 def continue_in_child(options: Dict[str, Any]) -> None:
-    """Does in a spawned process what `graph-opt run` did in its parent before the script ran."""
+    """Does in a spawned process what `graph-opt run` did in its parent before the script."""
     from graph_opt.cli.watched_program import WatchedProgram
 
     inherited = argparse.Namespace(**options)
-    hand_on(inherited)
+    pass_on(inherited)
     WatchedProgram(inherited, is_child=True).watch()

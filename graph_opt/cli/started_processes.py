@@ -1,7 +1,7 @@
-"""Python processes that a script starts by itself, such as the tasks of its cluster.
+"""Python processes that a script starts itself, such as the tasks of its cluster.
 
-They find a folder on their PYTHONPATH whose `sitecustomize` calls `go_on` before anything of their
-own runs, and in their environment what was asked of `graph-opt run`.
+A folder on their PYTHONPATH has a `sitecustomize` that calls `continue_run` before any code of
+their own runs, and their environment holds the arguments of `graph-opt run`.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from graph_opt.cli import spawned_children
 _VARIABLE = "GRAPH_OPT_RUN"
 _PATH = "PYTHONPATH"
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "on_path")
-_HANDED_ON = ("config", "config_text", "settings", "infer_io_stage", "tf1", "report")
+_PASSED_ON = ("config", "config_text", "settings", "infer_io_stage", "tf1", "report")
 _BY_MULTIPROCESSING = "--multiprocessing-fork"
 
 
-def hand_on(options: argparse.Namespace) -> None:
+def pass_on(options: argparse.Namespace) -> None:
     """Changes the environment for processes started from now on.
 
     Args:
       options: Arguments of `graph-opt run`.
     """
-    asked = {name: getattr(options, name) for name in _HANDED_ON}
+    asked = {name: getattr(options, name) for name in _PASSED_ON}
     os.environ[_VARIABLE] = json.dumps(dict(asked, report_folder=options.report_folder))
     folders = [folder for folder in os.environ.get(_PATH, "").split(os.pathsep) if folder]
     if _FOLDER not in folders:
         os.environ[_PATH] = os.pathsep.join([_FOLDER, *folders])
 
 
-def go_on() -> None:
-    """Does in a started process what `graph-opt run` did before the script ran.
+def continue_run() -> None:
+    """Does in a started process what `graph-opt run` did before the script started.
 
-    A process of `multiprocessing` is told more by its parent (`spawned_children`).
+    A process of `multiprocessing` gets more from its parent (`spawned_children`).
     """
     from graph_opt.cli.watched_program import WatchedProgram
 
@@ -46,7 +46,7 @@ def go_on() -> None:
         return
     options = argparse.Namespace(**json.loads(text))
     options.module, options.script, options.main_path = _module_run(), [], ""
-    spawned_children.hand_on(options)
+    spawned_children.pass_on(options)
     WatchedProgram(options).watch()
 
 

@@ -1,7 +1,7 @@
-"""What happens when a program first imports TensorFlow.
+"""Acts when a program first imports TensorFlow.
 
-TensorFlow is not loaded before: environment variables that a program sets at its start, such as
-`TF_ENABLE_ONEDNN_OPTS`, count as they do under Python.
+TensorFlow is not loaded before that: environment variables that a program sets when it starts, such
+as `TF_ENABLE_ONEDNN_OPTS`, take effect as they do under Python.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _OURS = "graph_opt"
 
 
 class TensorFlowImport(importlib.abc.MetaPathFinder):
-    """Calls back once TensorFlow is loaded, and shows the program what comes back from there.
+    """Calls back once TensorFlow is loaded, and gives the program the module that this returns.
 
     Libraries installed beside TensorFlow were written for the version that is installed: while one
-    of their modules is imported, `tensorflow` is what it was. Where graph_opt's own modules load
-    TensorFlow, for a program that uses graph_opt too, the call waits until they are complete.
+    of their modules is being imported, `tensorflow` is the stock one. If graph_opt's own modules
+    load TensorFlow, since the program uses graph_opt too, the call waits until they are complete.
 
     Args:
-      on_loaded: Called when TensorFlow has been loaded, once; returns the module that
-        `import tensorflow` is to give from then on, None for TensorFlow itself.
+      on_loaded: Called once, when TensorFlow has been loaded; returns the module that
+        `import tensorflow` gives from then on, None for TensorFlow itself.
       own_package: Top-level package of the program, if it is installed beside TensorFlow; "" for
         none.
     """
@@ -40,29 +40,29 @@ class TensorFlowImport(importlib.abc.MetaPathFinder):
         self._shown: Optional[ModuleType] = None
         self._libraries = 0
         self._ours = 0
-        self.is_told = False
+        self.was_called_back = False
         self._folder = ""
 
     def watch(self) -> None:
-        """Starts waiting for the import; where it has been, calls back at once.
+        """Starts waiting for the import; if it has already happened, calls back at once.
 
-        Who waited before no longer does: a process may begin as its parent tells it, and then be
-        told otherwise.
+        This replaces any earlier watch: a process may first follow its environment, and then get
+        other arguments.
         """
         stop_watching()
         if NAME in sys.modules:
             self._stock = sys.modules[NAME]
-            self._tell()
+            self._call_back()
         spec = importlib.machinery.PathFinder.find_spec(NAME)
-        if spec is None or spec.origin is None or (self.is_told and self._shown is None):
-            return  # Without TensorFlow the program is told so by its own import.
+        if spec is None or spec.origin is None or (self.was_called_back and self._shown is None):
+            return  # Without TensorFlow, the program's own import fails and says so.
         self._folder = os.path.join(os.path.dirname(os.path.dirname(spec.origin)), "")
         sys.meta_path.insert(0, self)
 
     def find_spec(
         self, fullname: str, path: Optional[Sequence[str]] = None, target: Any = None
     ) -> Optional[importlib.machinery.ModuleSpec]:
-        """As `importlib.machinery.PathFinder`, for TensorFlow and the libraries beside it."""
+        """Like `importlib.machinery.PathFinder`, for TensorFlow and the libraries beside it."""
         top = fullname.partition(".")[0]
         if top == self._own or (top == NAME and (fullname != NAME or self._stock is not None)):
             return None
@@ -85,16 +85,16 @@ class TensorFlowImport(importlib.abc.MetaPathFinder):
             loader.exec_module(module)
             if module.__name__ == NAME:
                 self._stock = module
-            if self._stock is not None and not self.is_told and self._ours == is_ours:
-                self._tell()
+            if self._stock is not None and not self.was_called_back and self._ours == is_ours:
+                self._call_back()
         finally:
             self._libraries -= 1
             self._ours -= is_ours
             if self._shown is not None and not self._libraries:
                 sys.modules[NAME] = self._shown
 
-    def _tell(self) -> None:
-        self.is_told = True
+    def _call_back(self) -> None:
+        self.was_called_back = True
         self._shown = self._on_loaded()
         if self._shown is None and self in sys.meta_path:
             sys.meta_path.remove(self)
@@ -103,9 +103,9 @@ class TensorFlowImport(importlib.abc.MetaPathFinder):
 
 
 def stop_watching() -> None:
-    """Ends all waiting for an import that has not been yet."""
+    """Stops waiting for an import that has not happened yet."""
     for finder in list(sys.meta_path):
-        if isinstance(finder, TensorFlowImport) and not finder.is_told:
+        if isinstance(finder, TensorFlowImport) and not finder.was_called_back:
             sys.meta_path.remove(finder)
 
 
@@ -119,7 +119,7 @@ class _Loader(importlib.abc.Loader):
         return created
 
     def exec_module(self, module: ModuleType) -> None:
-        # From here on the module is as if its own loader had found it.
+        # From here on the module looks as if its own loader had found it.
         module.__loader__ = self._loader
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader

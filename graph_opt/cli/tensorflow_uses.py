@@ -16,14 +16,14 @@ _ASKS_FOR_VERSION = re.compile(r"version|eager|hasattr|tf_?[12](?![a-z])|^v[12]$
 
 
 class Use(NamedTuple):
-    """One place where a name of TensorFlow stands.
+    """One place where a name of TensorFlow is used.
 
     Attributes:
       line: Line of the source.
       names: What follows `tf.`; `("nn", "dropout")`.
-      keywords: Names of the arguments, where it is called.
-      guarded: Whether the source asks there which TensorFlow it has, or catches that the name
-        is missing.
+      keywords: Names of the keyword arguments, if it is called.
+      guarded: Whether the source checks there which TensorFlow it has, or catches the error if
+        the name is missing.
     """
 
     line: int
@@ -47,11 +47,11 @@ class Import(NamedTuple):
 
 
 class Uses(NamedTuple):
-    """What a source says of TensorFlow.
+    """What a source reveals about its TensorFlow.
 
     Attributes:
-      uses: All places, in order of their lines.
-      methods: Line and name of each method that is called on something else.
+      uses: All uses, in order of their lines.
+      methods: Line and name of each method that is called on anything else.
       imports: Everything else that it imports.
       aliases: Names of TensorFlow that other modules may import from this one.
     """
@@ -67,11 +67,11 @@ def uses_in(tree: ast.AST, aliases_of: Callable[[Import], Dict[str, Names]]) -> 
 
     Args:
       tree: The module.
-      aliases_of: Names of TensorFlow that another module hands on, as `Uses.aliases` of that
-        module; called for each `from module import ...`.
+      aliases_of: Names of TensorFlow that another module re-exports, its `Uses.aliases`; called for
+        each `from module import ...`.
     """
     imports = list(_other_imports(tree))
-    bound = _bound(tree, _handed_on(imports, aliases_of))
+    bound = _bound(tree, _reexported(imports, aliases_of))
     aliases = _aliases(tree, bound)
     visitor = _Visitor(aliases, bound)
     visitor.visit(tree)
@@ -92,7 +92,7 @@ def _other_imports(tree: ast.AST) -> Iterator[Import]:
                 yield Import(node.level, module, names)
 
 
-def _handed_on(
+def _reexported(
     imports: List[Import], aliases_of: Callable[[Import], Dict[str, Names]]
 ) -> Dict[str, Names]:
     found = {}
@@ -108,19 +108,19 @@ def _handed_on(
     return found
 
 
-def _bound(tree: ast.AST, handed_on: Dict[str, Names]) -> Dict[str, Names]:
-    """What imports make stand for TensorFlow or a part of it.
+def _bound(tree: ast.AST, reexported: Dict[str, Names]) -> Dict[str, Names]:
+    """Names that imports bind to TensorFlow or a part of it.
 
-    A name that stands for different parts in different places tells nothing, and is none of them.
+    A name that is bound to different parts in different places is ambiguous and left out.
     """
-    bound: Dict[str, Set[Names]] = {name: {names} for name, names in handed_on.items()}
+    bound: Dict[str, Set[Names]] = {name: {names} for name, names in reexported.items()}
     for name, names in _imported_names(tree):
         bound.setdefault(name, set()).add(names)
     return {name: next(iter(all_)) for name, all_ in bound.items() if len(all_) == 1}
 
 
 def _aliases(tree: ast.AST, bound: Dict[str, Names]) -> Dict[str, Names]:
-    """What stands for the same part of TensorFlow wherever it is used in the module."""
+    """Names that mean the same part of TensorFlow wherever the module uses them."""
     aliases = dict(bound)
     stored: Dict[str, List[Optional[Names]]] = {}
     for node in ast.walk(tree):
@@ -176,7 +176,7 @@ def _inner(node: ast.ImportFrom) -> Names:
 
 
 def chain_of(node: ast.AST, aliases: Dict[str, Names]) -> Optional[Names]:
-    """The names after `tf.` where the expression is `tf.x.y`; None where it is not."""
+    """The names after `tf.` if the expression is `tf.x.y`; otherwise None."""
     names: List[str] = []
     while isinstance(node, ast.Attribute):
         names.append(node.attr)
@@ -187,7 +187,7 @@ def chain_of(node: ast.AST, aliases: Dict[str, Names]) -> Optional[Names]:
 
 
 def _guarded_within(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes for which `node` is a guard."""
+    """All nodes that `node` guards."""
     for part in _guarded_parts(node):
         yield from ast.walk(part)
 
@@ -236,7 +236,7 @@ class _Visitor(ast.NodeVisitor):
             self._guards -= is_guarded
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        # `tf = tf.compat.v1` reads the import that it replaces.
+        # `tf = tf.compat.v1` reads the imported name that it replaces.
         names = chain_of(node.value, self._bound)
         if names and chain_of(node.value, self._aliases) is None:
             self.uses.append(Use(node.lineno, names, (), self._guards > 0))

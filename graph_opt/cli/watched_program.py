@@ -1,6 +1,6 @@
-"""A program that is to see graph_opt installed as soon as it imports TensorFlow.
+"""A program for which graph_opt is installed as soon as it imports TensorFlow.
 
-It is the one that `graph-opt run` was given, or a process that this one started.
+It is the program that `graph-opt run` was given, or a process that this program started.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from graph_opt.cli.report_file import ReportFile
 from graph_opt.cli.tensorflow_import import TensorFlowImport
 
 _NO_TENSORFLOW = "the script did not import TensorFlow, so there was nothing to optimize"
-_NO_OVERRIDE = "{} is TensorFlow's default already; it does not override what the script sets"
+_NO_OVERRIDE = "{} is already TensorFlow's default; it does not override what the script sets"
 
 
 class WatchedProgram:
-    """One program and the TensorFlow that it is to see.
+    """One program, and the TensorFlow that it gets.
 
     Args:
       options: Arguments of `graph-opt run`.
-      is_child: Whether this is a process that the program spawned: its parent has said already
-        what there was to say.
+      is_child: Whether this is a process that the program spawned: its parent has already printed
+        all notices.
     """
 
     def __init__(self, options: argparse.Namespace, is_child: bool = False) -> None:
@@ -68,13 +68,13 @@ class WatchedProgram:
         TensorFlowImport(self._on_tensorflow, own_package).watch()
 
     def open_report(self) -> None:
-        """Opens the report that was asked for, if any; the parts of other processes go there."""
+        """Opens the report file that was asked for, if any, which other processes add to."""
         if self._options.report and self._report is None:
             self._report = ReportFile(self._options.report, self._options.report_folder)
             self._options.report_folder = self._report.folder  # Children leave their parts there.
 
     def say_if_unused(self) -> None:
-        """Tells that a program which came to its end never imported TensorFlow."""
+        """Says so if a program that has ended never imported TensorFlow."""
         if not self._is_loaded and self._process == os.getpid():
             self._say(_NO_TENSORFLOW)
 
@@ -119,7 +119,7 @@ class WatchedProgram:
         from graph_opt.cli.script_version import verdict_of
 
         verdict = verdict_of(self._main_file(), sys.path)
-        self._options.tf1 = verdict.version_1  # Processes that it spawns see the same.
+        self._options.tf1 = verdict.version_1  # Processes that it spawns get the same.
         if verdict.version_1:
             told = "{}: it is shown TensorFlow 1 (--no-tf1: TensorFlow as it is)"
         else:
@@ -136,14 +136,14 @@ class WatchedProgram:
 
     def _say(self, text: str) -> None:
         if not self._is_child:
-            complain(text)
+            say(text)
 
 
-def complain(text: str) -> None:
-    """Says one line on standard error."""
+def say(text: str) -> None:
+    """Prints one line on standard error."""
     print("graph-opt run: " + " ".join(text.split()), file=sys.stderr)
 
 
 def _give_up(text: str) -> NoReturn:
-    complain(text)
+    say(text)
     raise SystemExit(WRONG_INPUT)

@@ -1,7 +1,7 @@
-"""Lets Python processes that a script under `graph-opt run` starts go on as the script does.
+"""Continues `graph-opt run` in Python processes that a script under it starts.
 
-Their PYTHONPATH begins with the folder of this file, and Python imports a `sitecustomize` at its
-start. The one that this file hides is imported as well.
+Their PYTHONPATH begins with the folder of this file, and Python imports a `sitecustomize` when it
+starts. Another `sitecustomize`, which this file hides, is imported as well.
 """
 
 import importlib.machinery
@@ -12,7 +12,7 @@ import sys
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
-class _Telling:
+class _Notice:
     """Says once, when TensorFlow is imported, that this process is not optimized."""
 
     def __init__(self, error: Exception) -> None:
@@ -34,15 +34,15 @@ def _import_hidden() -> None:
         spec.loader.exec_module(module)
 
 
-def _go_on() -> None:
+def _continue_run() -> None:
     try:
-        from graph_opt.cli.started_processes import go_on
+        from graph_opt.cli.started_processes import continue_run
     except ImportError as error:  # A Python without graph_opt.
-        sys.meta_path.insert(0, _Telling(error))
+        sys.meta_path.insert(0, _Notice(error))
         return
-    go_on()
+    continue_run()
 
 
 sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != _FOLDER]
 _import_hidden()
-_go_on()
+_continue_run()
