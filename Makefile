@@ -1,9 +1,9 @@
-# The one way to set the project up and to run it. What is made here lies under build/. Needed:
-# bash, make, a C++17 compiler, and Python 3.9, 3.10 or 3.11 with its venv module.
+# Sets up, tests and builds the project; everything generated goes to build/. Requires bash, make, a
+# C++17 compiler, and Python 3.9, 3.10 or 3.11 with its venv module.
 #
-#   PYTHON      interpreter for the virtual environment (default: the first of python3.11,
-#               python3.10, python3.9, python3 that will do)
-#   WORKERS     processes that run tests side by side (default: as many as there are cores, 8 at most)
+#   PYTHON      interpreter for the virtual environment (default: the first suitable one of
+#               python3.11, python3.10, python3.9, python3)
+#   WORKERS     number of processes that run tests in parallel (default: one per core, at most 8)
 #   TENSORFLOW  tensorflow-cpu (default) or tensorflow, the wheel for GPUs
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -15,7 +15,7 @@ PYTHON ?=
 WORKERS ?= auto
 TENSORFLOW ?= tensorflow-cpu
 
-# The two wheels hold the same files, so each has an environment of its own.
+# The two wheels contain the same files, so each gets its own environment.
 ifeq ($(TENSORFLOW),tensorflow-cpu)
 DEVICE := cpu
 VENV := build/venv
@@ -30,76 +30,76 @@ RUN := $(VENV)/bin/python
 PIP := tools/setup/quietly.sh $(VENV)/setup.log $(RUN) -m pip
 INSTALL := $(PIP) install --constraint constraints.txt
 PYTEST := $(RUN) -m pytest -q -ra
-SIDE_BY_SIDE := -n $(WORKERS) --maxprocesses=8 --dist worksteal
+PARALLEL := -n $(WORKERS) --maxprocesses=8 --dist worksteal
 NATIVE_SOURCES := $(shell find ops_src -type f -not -path '*/__pycache__/*')
 CLANG_FORMATTED := $(shell find ops_src tests tools -name '*.cc' -o -name '*.h' -o -name '*.cu')
 
 .PHONY: help demo test test-all lint format bench peers gpu-check docs horovod wheel lock clean
-help: ## Show this list
+help: ## List these targets
 	@sed -n 's/^\([a-z%-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-demo: $(VENV)/.built ## Train the demo model with the stock session and with graph_opt, and compare
+demo: $(VENV)/.built ## Train the demo model with a stock session and with graph_opt, and compare them
 	@$(RUN) -m tools.demo
 
 test: $(VENV)/.built ## Run the quick tests
-	@$(PYTEST) $(SIDE_BY_SIDE) -m "not slow" tests
+	@$(PYTEST) $(PARALLEL) -m "not slow" tests
 
-test-all: test ## Run all tests, the slow ones too, which have the machine to themselves
+test-all: test ## Run all tests, the slow ones one after the other
 	@$(PYTEST) -m slow tests
 
-lint: $(VENV)/.with-lint ## Check style, types and formatting; change nothing
+lint: $(VENV)/.with-lint ## Check style, types and formatting without changing anything
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -m mypy
 	@$(VENV)/bin/clang-format --dry-run -Werror $(CLANG_FORMATTED)
 
-format: $(VENV)/.with-lint ## Format the sources as `make lint` wants them
+format: $(VENV)/.with-lint ## Format the sources the way `make lint` expects
 	@$(RUN) -m ruff check --fix .
 	@$(RUN) -m ruff format .
 	@$(VENV)/bin/clang-format -i $(CLANG_FORMATTED)
 
-bench: $(VENV)/.built $(VENV)/.with-bench peers ## Run all benchmarks; the figures go to build/bench/
+bench: $(VENV)/.built $(VENV)/.with-bench peers ## Run all benchmarks and write the figures to build/bench/
 	@$(RUN) -m tools.bench
 
-peers: $(VENV)/.created ## Install what group_lookup is compared with, as far as that is possible
+peers: $(VENV)/.created ## Install the competitors of the group_lookup benchmark, as far as possible
 	@tools/setup/peers.sh build/peers $(RUN)
 
 bench-group_lookup: peers
 bench-%: $(VENV)/.built $(VENV)/.with-bench ## Run one benchmark
 	@$(RUN) -m tools.bench $*
 
-gpu-check: $(VENV)/.installed ## Build the kernels for GPUs; check and time them on one
+gpu-check: $(VENV)/.installed ## Build the GPU kernels, then check and time them on a GPU
 	@$(RUN) -m tools.gpu_check
 
-docs: $(VENV)/.built $(VENV)/.with-docs ## Build the reference into build/docs/
+docs: $(VENV)/.built $(VENV)/.with-docs ## Build the API reference in build/docs/
 	@$(RUN) -m pdoc --docformat google --output-directory build/docs graph_opt
 	@echo "==> build/docs/index.html"
 
-horovod: $(VENV)/.built $(VENV)/.with-horovod ## Build Horovod into the environment (some minutes)
+horovod: $(VENV)/.built $(VENV)/.with-horovod ## Build Horovod into the environment (takes a few minutes)
 
-wheel: $(VENV)/.built ## Build a wheel into build/dist/
+wheel: $(VENV)/.built ## Build a wheel in build/dist/
 	@$(PIP) wheel --no-deps --no-build-isolation -w build/dist .
 	@ls build/dist/*.whl
 
-lock: $(VENV)/.created ## Pin all dependencies anew in constraints.txt
+lock: $(VENV)/.created ## Update all pinned dependencies in constraints.txt
 	@$(INSTALL) uv
 	@$(RUN) -m uv pip compile -q --universal --python-version 3.9 --fork-strategy requires-python \
 	  --no-annotate --upgrade --all-extras --custom-compile-command "make lock" -o constraints.txt pyproject.toml
 
-clean: ## Remove all that was made, the environments too
+clean: ## Remove everything generated, including the environments
 	@rm -rf build *.egg-info graph_opt/ops/*.so
 
-# Each step of the set-up leaves a stamp in the environment, and runs again when something it was
-# made from is newer. The script behind the first one runs each time and touches its stamp only
-# when it made an environment.
+# Each set-up step leaves a stamp in the environment and runs again when one of its inputs is newer
+# than the stamp. The script of the first step always runs, but touches its stamp only if it created
+# the environment.
 .PHONY: FORCE
 $(VENV)/.created: FORCE
 	@tools/setup/environment.sh $(VENV) $(PYTHON)
 
-# TensorFlow comes before the package itself, whose ops are compiled against it.
+# TensorFlow is installed before the package itself, whose ops are compiled against it.
 $(VENV)/.installed: $(VENV)/.created pyproject.toml setup.py constraints.txt
 	@tools/setup/require_compiler.sh
-	@echo "==> $(VENV): installing $(TENSORFLOW) and the other dependencies (some minutes the first time)"
+	@echo "==> $(VENV): installing $(TENSORFLOW) and the other dependencies (a few minutes the first time)"
 	@$(INSTALL) cmake ninja pip setuptools wheel $(TENSORFLOW)
 	@$(INSTALL) --no-build-isolation -e '.[$(DEVICE),demo,test]'
 	@touch $@
@@ -116,7 +116,7 @@ $(VENV)/.with-horovod: export HOROVOD_WITHOUT_MXNET = 1
 $(VENV)/.with-horovod: export HOROVOD_WITH_GLOO = 1
 $(VENV)/.with-horovod: export HOROVOD_WITHOUT_MPI = 1
 $(VENV)/.with-horovod: export MAKEFLAGS = -j4
-# The package is there already, so that its extra brings in what is missing and builds nothing anew.
+# The package is already installed, so this adds the extra's dependencies without rebuilding it.
 $(VENV)/.with-%: $(VENV)/.installed
 	@echo "==> $(VENV): installing what $* needs"
 	@$(INSTALL) --no-build-isolation 'graph_opt[$*]'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the virtual environment, or leaves a good one as it is. What it was made for is written to
-# ENVIRONMENT/.created, which is touched only when something changed (make compares its time).
+# Creates the virtual environment unless there is a usable one. The checkout it was created for is
+# written to ENVIRONMENT/.created, which is touched only on a change (make compares its time).
 #
 # usage: environment.sh ENVIRONMENT [PYTHON]
 set -euo pipefail
@@ -12,7 +12,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 
 version_of() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
 
-# An environment holds absolute paths: one that was moved with its checkout is of no use.
+# An environment contains absolute paths, so one that was moved with its checkout is unusable.
 is_good() {
   local version
   version=$(version_of "$environment/bin/python") || return 1
@@ -29,7 +29,7 @@ fi
 
 "$here/require_compiler.sh"
 python=$("$here/find_python.sh" "$wanted")
-echo "==> $environment: virtual environment of $("$python" --version)"
+echo "==> $environment: creating a virtual environment with $("$python" --version)"
 mkdir -p "$(dirname "$environment")"
 "$python" -m venv --clear "$environment"
 echo "$PWD" >"$stamp"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Prints the path of a Python that can host the project, or one line that says what is missing.
+# Prints the path of a suitable Python, or fails with one line that says what is missing.
 #
 # usage: find_python.sh [PYTHON]
 #   PYTHON   the only interpreter to consider (make PYTHON=...); without it, the usual names in turn.
 set -euo pipefail
 
-# Prints why `$1` will not do, and nothing when it will.
+# Prints why `$1` is not suitable, or nothing if it is.
 complaint_about() {
   "$1" - <<'PROGRAM' 2>/dev/null || echo "it does not start"
 import sys
@@ -33,6 +33,6 @@ for candidate in "${candidates[@]}"; do
   complaints+=" ($candidate: $complaint)"
 done
 
-echo "error: Python 3.9, 3.10 or 3.11 with venv is needed; looked for ${candidates[*]}${complaints:-: none found}." \
+echo "error: need Python 3.9, 3.10 or 3.11 with venv; looked for ${candidates[*]}${complaints:-: none found}." \
   "Install one (Debian, Ubuntu: apt-get install python3 python3-venv) or name it: make PYTHON=/path/to/python3" >&2
 exit 1

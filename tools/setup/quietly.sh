@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a command with its output in a file, and shows that file where the command fails.
+# Runs a command with its output written to a file, and prints that file if the command fails.
 #
 # usage: quietly.sh LOG COMMAND [ARGUMENT...]
 set -euo pipefail

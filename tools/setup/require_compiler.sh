@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Ends with one line of explanation unless there is a C++17 compiler ($CXX, or c++, g++, clang++).
+# Fails with one line of explanation unless there is a C++17 compiler ($CXX, or c++, g++, clang++).
 set -euo pipefail
 
 if [ -n "${CXX:-}" ]; then candidates=("$CXX"); else candidates=(c++ g++ clang++); fi
 
 for candidate in "${candidates[@]}"; do
-  # $CXX may carry arguments ("ccache g++"), so it is split here on purpose.
+  # $CXX may contain arguments ("ccache g++"), so it is split here on purpose.
   # shellcheck disable=SC2086
   if echo '#include <optional>' | $candidate -std=c++17 -fsyntax-only -x c++ - 2>/dev/null; then exit 0; fi
 done
