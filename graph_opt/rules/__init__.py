@@ -1,4 +1,4 @@
-"""Recognises embedding lookups by the structure of a graph, never by names. One pattern a file."""
+"""Recognises embedding lookups by the structure of a graph, not by scope names."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""Finds the lookups of a graph: from what reads a table to the largest pattern around it.
+"""Finds the lookups of a graph: from each read of a table to the largest pattern that contains it.
 
     gather ──> Identity ──> SparseSegmentMean ──> Select ──> Reshape
-    start                   a lookup without      a candidate for each pattern, furthest first:
-                            what is behind it     the first that fits is the lookup
+    start                   a lookup even if      candidates for the last node of a pattern,
+                            the rest differs      furthest first: the first match is the lookup
 
-Rows pass through few kinds of ops on their way (`op_names.ROW_INPUTS`); each node on that way may
-be the last of a pattern. Patterns are read from there back to what the public function was given.
+Only a few kinds of ops pass rows on (`op_names.ROW_INPUTS`), and each node along these paths may be
+the last node of a pattern. From there, patterns are matched backwards to the inputs of the public
+function.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.rules import lookup as words
+from graph_opt.rules import lookup as apis
 from graph_opt.rules.lookup import Lookup, LookupSearch
 from graph_opt.rules.lookups import gather, group
 from graph_opt.rules.lookups.embedding_lookup import CLIPPED, SHARDED
@@ -25,24 +26,23 @@ from graph_opt.rules.lookups.marked import find_marked
 from graph_opt.rules.lookups.safe_lookup_sparse import NO_DEFAULT, SAFE
 from graph_opt.rules.lookups.scattered import SCATTERED
 from graph_opt.rules.match.forward import ForwardPart
-from graph_opt.rules.match.matcher import Reading
+from graph_opt.rules.match.matcher import Match
 from graph_opt.rules.match.pattern import Pattern
 from graph_opt.rules.op_names import COMBINERS, ROW_INPUTS, STITCHES, UNIQUES
 
-# The longest way has some 15 nodes; gradients read rows by the same ops.
-_LONGEST_WAY = 24
-_MOST_CANDIDATES = 200
+# The longest path has some 15 nodes; gradients read rows by the same ops.
+_LONGEST_PATH = 24
+_MAX_CANDIDATES = 200
 
 
 class Declared(NamedTuple):
-    """One API.
+    """The pattern of one API.
 
     Attributes:
       api: Its public name.
-      pattern: Its graph, read from the result.
-      marks: Op types of which a node within the pattern shows that this API was meant, even where
-        the rest differs.
-      reason: Why it stands at this place.
+      pattern: The graph that it writes, matched backwards from the result.
+      marks: Op types that identify the API: a partial match that contains one is worth reporting.
+      reason: Why it is in this place of the order.
     """
 
     api: str
@@ -50,52 +50,52 @@ class Declared(NamedTuple):
     marks: FrozenSet[str]
     reason: str
 
-    def is_meant(self, reading: Reading) -> bool:
-        """Whether a reading that failed came so far that its reason is worth telling."""
-        return not self.marks.isdisjoint(reading.reached_ops)
+    def is_meant(self, match: Match) -> bool:
+        """Whether a failed match got far enough for its mismatch to be worth reporting."""
+        return not self.marks.isdisjoint(match.reached_ops)
 
 
 DECLARED = (
     Declared(
-        words.SAFE_EMBEDDING_LOOKUP_SPARSE,
+        apis.SAFE_EMBEDDING_LOOKUP_SPARSE,
         SAFE,
         frozenset(["SparseFillEmptyRows"]),
-        "first: it holds a sparse lookup",
+        "first: it contains a sparse lookup",
     ),
-    Declared(words.EMBEDDING_LOOKUP_SPARSE, SPARSE, UNIQUES, "holds a lookup of rows"),
+    Declared(apis.EMBEDDING_LOOKUP_SPARSE, SPARSE, UNIQUES, "contains a lookup of rows"),
     Declared(
-        words.SCATTERED_EMBEDDING_LOOKUP_SPARSE,
+        apis.SCATTERED_EMBEDDING_LOOKUP_SPARSE,
         SCATTERED,
         frozenset(),
-        "holds one too, of places that no sparse lookup has",
+        "contains one, too, at hashed positions, which no sparse lookup has",
     ),
     Declared(
-        words.EMBEDDING_LOOKUP,
+        apis.EMBEDDING_LOOKUP,
         SHARDED,
         frozenset(["DynamicPartition"]),
-        "holds the gathers of all shards, clipped or not",
+        "contains the gathers of all shards, clipped or not",
     ),
-    Declared(words.EMBEDDING_LOOKUP, CLIPPED, frozenset(), "holds a gather"),
+    Declared(apis.EMBEDDING_LOOKUP, CLIPPED, frozenset(), "contains a gather"),
 )
 _BY_LAST_OP: Dict[str, List[Declared]] = {}
 for _declared in DECLARED:
-    assert _declared.pattern.ops is not None, "any op may end the pattern"
+    assert _declared.pattern.ops is not None, "a pattern must name the ops that may end it"
     for _op in _declared.pattern.ops:
         _BY_LAST_OP.setdefault(_op, []).append(_declared)
 
 
 def find_lookups(view: GraphView) -> LookupSearch:
-    """Every embedding lookup of the forward part of a graph, each once, in linear time.
+    """Finds every embedding lookup of the forward part of a graph once, in linear time.
 
-    Where the inside of a pattern is read elsewhere in the forward part, or differs from what the
-    public function writes, the lookup ends before that pattern: at worst at the gather itself.
+    If the forward part reads an inner tensor of a pattern elsewhere, or differs from what the
+    public function writes, the lookup is that of a smaller pattern; at worst the gather alone.
 
     Args:
-      view: The graph, training part included or not.
+      view: The graph, with or without its training part.
 
     Returns:
-      The lookups in graph order, marked tensors last, and the refusals: tables read inside of
-      control flow or functions, and reads that no pass may touch.
+      The lookups in graph order, marked tensors last, and the refusals: tables read inside control
+      flow or functions, and other reads that passes must not touch.
 
     Example:
       >>> search = find_lookups(GraphView(graph.as_graph_def()))
@@ -132,7 +132,7 @@ def _starts(view: GraphView) -> List[str]:
 
 
 def _found(view: GraphView, forward: ForwardPart, name: str) -> List[Lookup]:
-    """The lookups of which a node reads the table."""
+    """The lookups whose table a node reads."""
     if view.op(name) in group.STARTS:
         lookups = group.start(view, forward, name)
     else:
@@ -143,16 +143,16 @@ def _found(view: GraphView, forward: ForwardPart, name: str) -> List[Lookup]:
 
 def _largest(view: GraphView, forward: ForwardPart, started: Lookup) -> Lookup:
     """The largest lookup around a read of a table's rows."""
-    larger: Optional[Reading] = None
+    larger: Optional[Match] = None
     found: Optional[Lookup] = None
     for candidate in _candidates(view, started.output):
         for declared in _BY_LAST_OP.get(view.op(candidate), ()):
-            reading = Reading(view)
-            if not declared.pattern.match(reading, TensorRef(candidate, 0)):
-                if declared.is_meant(reading) and (not larger or reading.steps > larger.steps):
-                    larger = reading
-            elif found is None and _is_apart(forward, reading, started, candidate):
-                found = _described(declared.api, reading, candidate)
+            match = Match(view)
+            if not declared.pattern.match(match, TensorRef(candidate, 0)):
+                if declared.is_meant(match) and (not larger or match.steps > larger.steps):
+                    larger = match
+            elif found is None and _is_apart(forward, match, started, candidate):
+                found = _described(declared.api, match, candidate)
         if found is not None:
             break
     lookup = found or started
@@ -162,11 +162,11 @@ def _largest(view: GraphView, forward: ForwardPart, started: Lookup) -> Lookup:
 
 
 def _candidates(view: GraphView, rows: TensorRef) -> List[str]:
-    """Nodes that a table's rows reach by ops of lookups, the furthest first."""
+    """Nodes that a table's rows reach through ops of lookups, furthest first."""
     distances: Dict[str, int] = {rows.node: 0}
     waiting = [rows.node]
     for name in waiting:
-        if distances[name] == _LONGEST_WAY or len(distances) > _MOST_CANDIDATES:
+        if distances[name] == _LONGEST_PATH or len(distances) > _MAX_CANDIDATES:
             break
         for use in view.uses(TensorRef(name, 0)):
             if use.consumer not in distances and _takes_rows(view, use.consumer, use.slot):
@@ -180,58 +180,58 @@ def _takes_rows(view: GraphView, name: str, slot: int) -> bool:
     return ROW_INPUTS.get(op) == slot or op in STITCHES
 
 
-def _is_apart(forward: ForwardPart, reading: Reading, started: Lookup, last: str) -> bool:
-    """Whether nothing else of the model reads rows on their way, or computes their weights."""
-    if started.output.node not in reading.tables:
+def _is_apart(forward: ForwardPart, match: Match, started: Lookup, last: str) -> bool:
+    """Whether the model reads inner rows nowhere else, and weights depend on no variable."""
+    if started.output.node not in match.tables:
         return False
-    weights = reading.tensors.get("weights")
+    weights = match.tensors.get("weights")
     if weights is not None and forward.depends_on_dense_variable(weights.node):
         return False
-    inner: Dict[str, None] = {name: None for name in reading.tables if name != last}
+    inner: Dict[str, None] = {name: None for name in match.tables if name != last}
     waiting = list(inner)
     while waiting:
         name = waiting.pop()
         rows = TensorRef(name, 0)
-        if not forward.stays_inside(rows, reading.nodes):
+        if not forward.stays_inside(rows, match.nodes):
             return False
-        for use in reading.view.uses(rows):
+        for use in match.view.uses(rows):
             following = use.consumer
-            if following in reading.nodes and following != last and following not in inner:
-                if _takes_rows(reading.view, following, use.slot):
+            if following in match.nodes and following != last and following not in inner:
+                if _takes_rows(match.view, following, use.slot):
                     inner[following] = None
                     waiting.append(following)
     return True
 
 
-def _described(api: str, reading: Reading, last: str) -> Lookup:
-    tables = tuple(reading.tables.values())
+def _described(api: str, match: Match, last: str) -> Lookup:
+    tables = tuple(match.tables.values())
     if len(tables) > 1:
         tables = tuple(dataclasses.replace(table, partitions=len(tables)) for table in tables)
-    facts = reading.facts
+    facts = match.facts
     default_id = facts.get("default_id")
     return Lookup(
         api=api,
         tables=tables,
-        ids=(reading.tensors["ids"],),
+        ids=(match.tensors["ids"],),
         output=TensorRef(last, 0),
-        gathers=tuple(reading.tables),
-        nodes=tuple(reading.nodes),
+        gathers=tuple(match.tables),
+        nodes=tuple(match.nodes),
         combiner=facts.get("combiner"),
         weighted=facts.get("weighted", False),
         partition_strategy=facts.get("strategy"),
         max_norm=facts.get("max_norm", False),
-        given=dict(reading.tensors),
+        given=dict(match.tensors),
         default_id=NO_DEFAULT if default_id is None else default_id,
         division=facts.get("division"),
         is_counted=facts.get("counted", False),
-        unknown=reading.unknown_refusals(),
+        unknown=match.unknown_refusals(),
     )
 
 
 def _label(lookup: Lookup) -> str:
-    """The scope that all nodes of the lookup share, or the output's name where they share none.
+    """The scope that all nodes of the lookup share, or else the name of the output's node.
 
-    Several lookups of one node are told apart by their outputs' numbers.
+    Several lookups of one node are distinguished by their output numbers.
     """
     paths = [name.split("/") for name in lookup.nodes]
     shared: Tuple[str, ...] = ()

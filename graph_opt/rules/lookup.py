@@ -1,4 +1,4 @@
-"""The words of this room: table, lookup, and what a search for lookups gives back.
+"""The data types of this room: tables, lookups and the result of a search for lookups.
 
 Dimensions: V rows of a table, D embedding width, B rows in the batch, K ids of one lookup in the
 batch, U unique ids among them.
@@ -20,7 +20,7 @@ GROUP_EMBEDDING_LOOKUP_SPARSE = "graph_opt.group_embedding_lookup_sparse"
 GATHER = "tf.gather"
 GATHER_ND = "tf.gather_nd"
 MARKED = "marked"
-# Columns without a table, which are no lookups.
+# Columns without a table, which are not lookups.
 INDICATOR_COLUMN = "tf.feature_column.indicator_column"
 BUCKETIZED_COLUMN = "tf.feature_column.bucketized_column"
 COLUMNS = (INDICATOR_COLUMN, BUCKETIZED_COLUMN)
@@ -28,16 +28,16 @@ COLUMNS = (INDICATOR_COLUMN, BUCKETIZED_COLUMN)
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """One variable that rows are read from; each shard of a partitioned variable is one.
+    """A variable that rows are read from: a whole table, or one shard of a partitioned one.
 
     Attributes:
       name: Name of the variable op.
       op: Its type: `VariableV2`, `Variable` or `VarHandleOp`.
       dtype: DataType number of its elements.
-      shape: Static shape, usually (V, D); None for an unknown dimension; None for unknown rank.
-      device: Device string of the variable op, '' where none is asked for.
+      shape: Static shape, usually (V, D), with None for unknown dimensions; None for unknown rank.
+      device: Device string of the variable op; '' if it requests none.
       is_resource: Whether it is a resource variable.
-      partitions: Number of shards that this one and its siblings form; 1 is a whole table.
+      partitions: Number of shards of the partitioned table; 1 for a whole table.
     """
 
     name: str
@@ -54,27 +54,29 @@ class Lookup:
     """One embedding lookup of a graph.
 
     Attributes:
-      api: The public function whose graph this is: one of the constants of this module. Layers and
-        feature columns show as the function that they call.
+      api: The public function that wrote this part of the graph: one of the constants of this
+        module. Layers and feature columns are reported as the function that they call.
       tables: The variables it reads, shards in order.
       ids: The tensors with the ids that the function was given (values of a SparseTensor).
-      output: The last tensor of the recognised pattern: [B, D] once combined, else ids.shape + [D].
+      output: The last tensor of the recognised pattern: [B, D] if combined, else ids.shape + [D].
       gathers: The nodes that read the tables.
-      nodes: All nodes recognised as the lookup's own, the gathers among them, the tables' reads
-        not; in no particular order but always the same.
+      nodes: All nodes that belong to the lookup, including the gathers but not the reads of the
+        tables; in no particular but in a deterministic order.
       name: Label for people: the scope that the nodes share.
-      combiner: `sum`, `mean`, `sqrtn`, or None where rows are not combined, or not alike.
+      combiner: `sum`, `mean` or `sqrtn`; None if rows are not combined, or not all the same way.
       weighted: Whether rows are multiplied by weights before they are combined.
-      partition_strategy: `mod` or `div`; None for a table in one piece.
+      partition_strategy: `mod` or `div`; None for a table that is not partitioned.
       max_norm: Whether rows are clipped to a norm.
-      given: What the function was given, by the names that its pattern has for it: `ids`,
+      given: The arguments of the function, under the names that its pattern binds: `ids`,
         `segments`, `indices`, `dense_shape`, `weights`.
-      default_id: The row of bags without ids, where they are filled; -1 is zeros.
-      division: The node that divides by a sum of weights and gives nan or inf for 0; None where
-        there is no division, or one that gives 0.
-      is_counted: Whether the number of bags is given.
-      unknown: What the pattern needs and only static shapes could tell, which are not known.
-      larger: Why the lookup is no part of a larger one, where most of such a one is there.
+      default_id: The table row that stands in for bags without ids, if they are filled; -1 for
+        zeros.
+      division: The node that divides by a sum of weights and gives nan or inf for 0; None if there
+        is no division, or one that gives 0.
+      is_counted: Whether the number of bags is an explicit input.
+      unknown: Requirements of the pattern that could not be checked because static shapes are not
+        known.
+      larger: Why the lookup is not part of a larger one, if most of a larger pattern matched.
     """
 
     api: str
@@ -95,8 +97,8 @@ class Lookup:
     unknown: Tuple[Refusal, ...] = ()
     larger: Optional[Refusal] = None
 
-    def grown(self, output: str, nodes: Tuple[str, ...], **changes: Any) -> Lookup:
-        """The lookup with one more piece of a pattern around it, ending in output 0 of a node."""
+    def extended(self, output: str, nodes: Tuple[str, ...], **changes: Any) -> Lookup:
+        """The lookup with these nodes added, ending in output 0 of node `output`."""
         own = dict.fromkeys(self.nodes + nodes)
         return dataclasses.replace(self, output=TensorRef(output, 0), nodes=tuple(own), **changes)
 
@@ -106,8 +108,8 @@ class LookupSearch:
     """What `find_lookups` found.
 
     Attributes:
-      lookups: In the order of their first table read in the graph; marked ones last.
-      refusals: Reads of tables that are no lookups a pass may touch, with the reason.
+      lookups: In the order in which the graph first reads their tables; marked tensors last.
+      refusals: Reads of tables that passes must not touch, with the reason.
     """
 
     lookups: Tuple[Lookup, ...]

@@ -1,12 +1,13 @@
-"""What a lookup was given: the inputs of the one op that can stand in its place.
+"""The inputs of the fused op that can replace a lookup.
 
     layout     positions                dense_shape    written by
     sparse     indices [K, rank]        [rank]         safe_embedding_lookup_sparse
     segments   rows [K], ascending                     embedding_lookup_sparse
     dense                                              embedding_lookup, gather
 
-The one op must give the same numbers. The patterns of `rules/lookups` have looked at every node
-between these inputs and the lookup's output; here it is told whether the op can do what they found.
+The fused op must compute the same values. The patterns of `rules/lookups` have matched every node
+between these inputs and the lookup's output; this module checks whether the op supports what they
+found.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import dtype_name
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.rules import lookup as words
+from graph_opt.rules import lookup as apis
 from graph_opt.rules.lookup import Lookup, Table
 from graph_opt.rules.match.surroundings import enclosing_control_flow
 from graph_opt.rules.match.table import read_nodes
@@ -33,7 +34,7 @@ TABLE_DTYPES = (
 )
 _FLOAT = tf.float32.as_datatype_enum
 _INTEGERS = (tf.int32.as_datatype_enum, tf.int64.as_datatype_enum)
-_NOT_BY_IDS = (words.GATHER_ND, words.SCATTERED_EMBEDDING_LOOKUP_SPARSE, words.MARKED)
+_NOT_BY_IDS = (apis.GATHER_ND, apis.SCATTERED_EMBEDDING_LOOKUP_SPARSE, apis.MARKED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,15 +43,15 @@ class LookupInputs:
 
     Attributes:
       layout: `sparse`, `segments` or `dense`.
-      ids: [K]; dense: any static rank from 1 on, each id gives one row of the result.
+      ids: [K]; dense: any static rank of at least 1, each id giving one row of the result.
       positions: sparse: the SparseTensor's indices [K, rank], int64; segments: the row of each id
         [K], int32 or int64; dense: None.
-      dense_shape: Of sparse ids, int64 [rank]; else None.
+      dense_shape: Shape of sparse ids, int64 [rank]; else None.
       weights: [K] of float32, or None.
-      combiner: `sum`, `mean` or `sqrtn`; `sum` where rows are not combined.
-      safe: Whether ids < 0 are dropped, and weights that are not > 0 unless the combiner is `sum`.
-      default_id: The row that a row without ids gives; -1 is zeros.
-      partition_strategy: `mod` or `div`, of a table in several shards.
+      combiner: `sum`, `mean` or `sqrtn`; `sum` if rows are not combined.
+      safe: Whether to drop ids < 0 and, unless the combiner is `sum`, weights that are not > 0.
+      default_id: The table row that stands in where a row of the input has no ids; -1 for zeros.
+      partition_strategy: `mod` or `div`, for a table of several shards.
     """
 
     layout: str
@@ -64,13 +65,13 @@ class LookupInputs:
     partition_strategy: str = "mod"
 
     def tensors(self) -> Tuple[TensorRef, ...]:
-        """All inputs that there are."""
+        """The inputs that are present."""
         inputs = (self.ids, self.positions, self.dense_shape, self.weights)
         return tuple(tensor for tensor in inputs if tensor is not None)
 
 
 def lookup_inputs(view: GraphView, lookup: Lookup) -> LookupInputs:
-    """What the function was given whose graph the lookup is.
+    """Returns the inputs of the op that can replace a lookup.
 
     Args:
       view: A graph with static shapes, as `as_graph_def(add_shapes=True)` writes them.
@@ -105,7 +106,7 @@ def _read(lookup: Lookup) -> LookupInputs:
     if lookup.combiner is None:
         ids = given["ids"]
         return LookupInputs(DENSE, ids, None, None, None, "sum", False, partition_strategy=strategy)
-    is_safe = lookup.api == words.SAFE_EMBEDDING_LOOKUP_SPARSE
+    is_safe = lookup.api == apis.SAFE_EMBEDDING_LOOKUP_SPARSE
     return LookupInputs(
         layout=SPARSE if is_safe else SEGMENTS,
         ids=given["ids"],
@@ -120,13 +121,13 @@ def _read(lookup: Lookup) -> LookupInputs:
 
 
 def _require_pattern(lookup: Lookup) -> None:
-    """Refuses what the search lets pass: it only has to know where a lookup ends."""
+    """Refuses what the search accepts because it only needs to know where a lookup ends."""
     if lookup.unknown:
         raise lookup.unknown[0]
     if lookup.is_counted:
         need = "as many bags as segment ids tell"
         raise Refusal("lookup_differs", at=lookup.output.node, need=need, saw="a number of bags")
-    if lookup.division is not None and lookup.api != words.SAFE_EMBEDDING_LOOKUP_SPARSE:
+    if lookup.division is not None and lookup.api != apis.SAFE_EMBEDDING_LOOKUP_SPARSE:
         raise Refusal(
             "division_by_zero",
             at=lookup.division,
@@ -156,9 +157,9 @@ def _require_table(table: Table) -> None:
 
 
 def _require_shards(lookup: Lookup) -> None:
-    """Refuses shards of which the first, `V % P` of them, are not one row longer than the others.
+    """Refuses shards unless the first `V % P` of them have one row more than the others.
 
-    tf.nn.embedding_lookup asks for nothing else, whichever the strategy.
+    That is the layout that tf.nn.embedding_lookup expects for either strategy.
     """
     first, count = lookup.tables[0], len(lookup.tables)
     rows = [table.shape[0] or 0 for table in lookup.tables if table.shape]
@@ -192,7 +193,7 @@ def _require_same_dtype(view: GraphView, lookup: Lookup) -> None:
 
 
 def _require_ids(view: GraphView, inputs: LookupInputs) -> None:
-    """Refuses types and ranks that the op does not take."""
+    """Refuses dtypes and ranks that the op does not accept."""
     _require_dtype(view, inputs.ids, _INTEGERS, "ids of int32 or int64")
     if inputs.positions is not None:
         _require_dtype(view, inputs.positions, _INTEGERS, "row numbers of int32 or int64")
@@ -221,7 +222,7 @@ def _require_known_rank(
 
 
 def _require_rank(view: GraphView, lookup: Lookup, inputs: LookupInputs) -> None:
-    """Refuses an output that has, by its static shape, another rank or width than the op's."""
+    """Refuses an output whose static shape has another rank or width than the op's output."""
     shape = view.shape(lookup.output)
     if shape is None:
         return

@@ -1,16 +1,16 @@
-"""Every set of op names that rules share, once."""
+"""The sets of op names that several modules of this room need."""
 
 from __future__ import annotations
 
 VARIABLES = frozenset(["VariableV2", "Variable", "VarHandleOp"])
-# What gives a tensor, or a reference to it, to its reader as it is.
+# Ops that pass a tensor, or a reference to it, on unchanged.
 PASS_ON = frozenset(["Identity", "RefIdentity", "StopGradient", "PreventGradient", "EnsureShape"])
 IDENTITIES = frozenset(["Identity", "EnsureShape"])
 CONTROL_FLOW = frozenset(["Switch", "RefSwitch", "Enter", "RefEnter", "Merge", "RefMerge"])
 INTO_CONTROL_FLOW = frozenset(["Switch", "RefSwitch", "Enter", "RefEnter"])
 OUT_OF_CONTROL_FLOW = frozenset(["Merge", "RefMerge", "Exit", "RefExit"])
 
-# Gathers of any tensor's rows; of a table's rows, by its value or its handle.
+# GATHERS read rows of any tensor; ROW_GATHERS also read rows of a table through its handle.
 GATHERS = frozenset(["Gather", "GatherV2"])
 ROW_GATHERS = GATHERS | {"ResourceGather"}
 GATHERS_ND = frozenset(["GatherNd", "ResourceGatherNd"])
@@ -23,11 +23,11 @@ SEGMENT_REDUCTIONS = {
     "SparseSegmentMean": "mean",
     "SparseSegmentSqrtN": "sqrtn",
 }
-"""Ops that combine rows, with the combiner that they are."""
+"""Ops that combine rows, with the combiner that each implements."""
 COUNTED_SEGMENT_REDUCTIONS = {
     op + "WithNumSegments": combiner for op, combiner in SEGMENT_REDUCTIONS.items()
 }
-"""The same where the number of bags is given."""
+"""The same ops with an explicit number of bags."""
 COMBINERS = {**SEGMENT_REDUCTIONS, **COUNTED_SEGMENT_REDUCTIONS}
 
 GROUP_LOOKUPS = frozenset(["GroupEmbeddingLookup", "ResourceGroupEmbeddingLookup"])
@@ -35,11 +35,12 @@ GROUP_GATHERS = frozenset(["GroupEmbeddingGather", "ResourceGroupEmbeddingGather
 GROUP_PREPARE = "GroupEmbeddingPrepare"
 GROUP_COMBINE = "GroupEmbeddingCombine"
 
-# What reads single rows of a table: not all of it.
+# Ops that read individual rows of a table rather than all of it.
 ROW_READERS = ROW_GATHERS | GATHERS_ND | frozenset(COMBINERS)
 SHAPE_READERS = frozenset(["Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike"])
 
-# Where each op of a lookup takes the rows; a stitch takes them in the second half of its inputs.
+# The input of each op of a lookup that takes the rows; stitches take them in the second half of
+# their inputs.
 ROW_INPUTS = {
     "Identity": 0,
     "EnsureShape": 0,

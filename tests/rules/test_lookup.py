@@ -14,7 +14,7 @@ LOOKUP = Lookup("tf.gather", (TABLE,), (TensorRef("ids", 0),), TensorRef("a", 0)
 
 
 def test_grown_moves_the_output_and_keeps_each_node_once() -> None:
-    grown = LOOKUP.grown("c", ("a", "b", "c"), api="tf.nn.embedding_lookup")
+    grown = LOOKUP.extended("c", ("a", "b", "c"), api="tf.nn.embedding_lookup")
     assert (grown.output, grown.nodes) == (TensorRef("c", 0), ("a", "b", "c"))
     assert (grown.api, grown.tables, grown.gathers) == ("tf.nn.embedding_lookup", (TABLE,), ("a",))
     assert LOOKUP.output == TensorRef("a", 0)

@@ -1,12 +1,12 @@
-"""The IndexedSlices that are the gradient of a gather's rows.
+"""The IndexedSlices that are the gradient of a gather with respect to its table.
 
     gather     values   Reshape(gradient, ConcatV2(size, shape of the table[1:]))
                indices  Reshape(ids, size)                           size = ExpandDims(Size(ids))
     fast       values   SparseSegment*GradV2(gradient, ids, segments, rows of the table):0
-               indices  .. :1, ascending, each once
+               indices  .. :1, ascending and unique
 
-Several gathers may have the same ids. Whose gradient it is, is then told by the shape of the table
-and by the name: TensorFlow puts the gradient of op `a/b` into the scope `a/b_grad`.
+Several gathers may share their ids. Which of them a gradient belongs to is then decided by the
+shape of the table and by the name: TensorFlow puts the gradient of op `a/b` into scope `a/b_grad`.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _PART_OF_SHAPE = ("StridedSlice", "Cast", "Identity")
 
 
 class Slices(NamedTuple):
-    """IndexedSlices of one variable, as the tensors that make them: no Identity between."""
+    """IndexedSlices of one variable, as the tensors that produce them, before any Identity."""
 
     values: TensorRef
     indices: TensorRef
 
 
 class GatheredSlices(NamedTuple):
-    """The gradient of what one gather gave.
+    """The gradient of one gather.
 
     Attributes:
       slices: The gradient of the gather's table.
       gradient: The gradient of the gather's output.
-      nodes: What makes the one from the other.
+      nodes: The nodes that compute the slices from that gradient.
     """
 
     slices: Slices
@@ -51,7 +51,7 @@ def find_slices(view: GraphView, lookup: Lookup, shard: int) -> List[GatheredSli
     """The gradients of one of a lookup's gathers, in graph order.
 
     Raises:
-      Refusal: lookup_differs, where the table has a dense gradient.
+      Refusal: lookup_differs, if the table has a dense gradient.
     """
     gather, table = lookup.gathers[shard], lookup.tables[shard]
     if view.op(gather) in COMBINERS:
@@ -62,7 +62,7 @@ def find_slices(view: GraphView, lookup: Lookup, shard: int) -> List[GatheredSli
 def values_and_ids(
     structure: Structure, values: TensorRef, indices: TensorRef
 ) -> Tuple[TensorRef, TensorRef, TensorRef]:
-    """(gradient of the rows, ids, shape of what was gathered from) of a gather's IndexedSlices.
+    """(gradient of the rows, ids, shape of the gathered tensor) of a gather's IndexedSlices.
 
     Raises:
       Refusal: lookup_differs.
@@ -82,7 +82,7 @@ def values_and_ids(
 
 
 def shape_source(structure: Structure, shape: TensorRef) -> Optional[TensorRef]:
-    """The tensor (or handle) whose shape this is a part of; None where it is a constant.
+    """The tensor (or handle) whose shape this is a part of; None if it is a constant.
 
     Raises:
       Refusal: lookup_differs.
@@ -110,7 +110,7 @@ def _of_gather(view: GraphView, gather: str, table: Table) -> Iterator[GatheredS
 
 
 def _values_beside(view: GraphView, indices: TensorRef) -> Optional[TensorRef]:
-    """The values that go with Reshape(ids, size): size is the first part of their shape."""
+    """The values that belong to Reshape(ids, size): size is the first part of their shape."""
     size = view.inputs(indices.node)[1]
     if view.op(size.node) != "ExpandDims":
         return None
@@ -148,7 +148,7 @@ def _gradient_op(view: GraphView, combiner: str) -> str:
 
 
 def _is_shape_of(structure: Structure, shape: TensorRef, table: Table) -> bool:
-    """Whether this is, or was cut from, the shape of a table: read from it, or a constant."""
+    """Whether this is the shape of a table or a part of it, read from the table or constant."""
     try:
         source = shape_source(structure, shape)
     except Refusal:
@@ -170,12 +170,12 @@ def _is_nearest(view: GraphView, gather: str, values: TensorRef) -> bool:
         if use.slot == 1 and view.op(use.consumer) in ROW_READERS and use.consumer != gather
     ]
     scope = _GRADIENT_SCOPE.sub("", values.node.rpartition("/")[0])
-    own = _common_end(scope, gather)
-    return all(_common_end(scope, rival) <= own for rival in rivals)
+    own = _common_suffix(scope, gather)
+    return all(_common_suffix(scope, rival) <= own for rival in rivals)
 
 
-def _common_end(scope: str, name: str) -> int:
-    """How many parts of two names are the same, counted from the end."""
+def _common_suffix(scope: str, name: str) -> int:
+    """The number of trailing parts that two names have in common."""
     count = 0
     for one, other in zip(reversed(scope.split("/")), reversed(name.split("/"))):
         if one != other:

@@ -1,6 +1,6 @@
-"""The gradients of the ops between a lookup's gathers and its output, each with its forward op.
+"""The gradients of the ops between a lookup's gathers and its output, by forward op.
 
-    forward op, of rows                     gradient of the rows, from that of the result, g
+    forward op applied to rows              gradient of the rows, given that of the result, g
     Identity                                g
     Reshape(rows, ..)                       Reshape(g, Shape(rows))
     Cast(rows)                              Cast(g)
@@ -13,9 +13,9 @@
     DivNoNan | RealDiv(rows, divisor)       the same op of (g, divisor)
     Select(empty, zeros, rows)              Select(empty, zeros, g)
 
-Products and quotients are summed over what was broadcast; that is of one element here:
-Reshape(Sum(.., BroadcastGradientArgs), Shape(rows)). Gradients of several inputs pass a `tuple`:
-an Identity that waits for all of them.
+Gradients of products and quotients are summed over the broadcast dimensions, of which there are
+none here: Reshape(Sum(.., BroadcastGradientArgs), Shape(rows)). Where an op has several inputs,
+their gradients go through `tf.tuple`: Identity nodes that wait for all of them.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from graph_opt.rules.op_names import COMBINERS, GATHERS, STITCHES
 
 
 class Step(NamedTuple):
-    """One forward op: the node, and which of its inputs the rows are."""
+    """One forward op: the node, and which of its inputs takes the rows."""
 
     node: str
     slot: int
 
 
 class Pooling(NamedTuple):
-    """The way of the rows from the gathers to the lookup's output.
+    """The path of the rows from the gathers to the lookup's output.
 
     Attributes:
-      shards: For each gather, the ops that its rows pass alone.
-      common: The ops that all rows pass then.
-      unique: Whether rows are gathered once each, and put in their places afterwards.
+      shards: For each gather, the ops that only its rows pass through.
+      common: The ops that all rows pass through after that.
+      unique: Whether each row is gathered only once and distributed to its places afterwards.
     """
 
     shards: Tuple[Tuple[Step, ...], ...]
@@ -54,7 +54,7 @@ class Pooling(NamedTuple):
 
 
 def pooling(view: GraphView, lookup: Lookup) -> Pooling:
-    """The way of a lookup's rows.
+    """The path of a lookup's rows from its gathers to its output.
 
     Raises:
       Refusal: lookup_differs.
@@ -81,35 +81,35 @@ def pooling(view: GraphView, lookup: Lookup) -> Pooling:
 
 
 def _follow(view: GraphView, tensor: TensorRef, steps: List[Step]) -> TensorRef:
-    """The rows that a forward op was given, once it is noted."""
-    rule = _RULES.get(view.op(tensor.node))
-    if rule is None:
+    """Adds the op that produces `tensor` to the steps; returns the rows that it takes."""
+    forward = _FORWARD_OPS.get(view.op(tensor.node))
+    if forward is None:
         raise Refusal(
             "lookup_differs",
             at=tensor.node,
             need="an op of embedding lookups",
             saw=view.op(tensor.node),
         )
-    steps.append(Step(tensor.node, rule.slot))
-    return view.inputs(tensor.node)[rule.slot]
+    steps.append(Step(tensor.node, forward.slot))
+    return view.inputs(tensor.node)[forward.slot]
 
 
 def gradient_of_output(
     structure: Structure, steps: Sequence[Step], gradient: TensorRef
 ) -> TensorRef:
-    """The gradient of what the steps make, from that of what they are given.
+    """The gradient of the last step's output, given that of the first step's rows.
 
     Args:
-      structure: Notes the nodes read.
+      structure: Records the nodes that are read.
       steps: In order of computation.
-      gradient: Of the first step's rows.
+      gradient: The gradient of the first step's rows.
 
     Raises:
       Refusal: lookup_differs.
     """
     for step in steps:
-        rule = _RULES[structure.view.op(step.node)]
-        gradient = rule.undo(structure, step, gradient)
+        forward = _FORWARD_OPS[structure.view.op(step.node)]
+        gradient = forward.gradient_of_output(structure, step, gradient)
     return gradient
 
 
@@ -180,7 +180,7 @@ def _divided(structure: Structure, step: Step, gradient: TensorRef) -> TensorRef
 
 
 def _by_other(structure: Structure, step: Step, gradient: TensorRef, op: str) -> TensorRef:
-    """Undoes an op of the rows and a column, whose gradient is the same op of it and the column."""
+    """Handles an op of rows and a column whose gradient is the same op of gradient and column."""
     rows, other = structure.view.inputs(step.node)
     gradient = _untied(structure, gradient)
     if structure.is_made_by(gradient, "Reshape"):
@@ -210,14 +210,14 @@ def _select(structure: Structure, step: Step, gradient: TensorRef) -> TensorRef:
 
 
 def _require_along_rows(structure: Structure, gather: str) -> None:
-    """Refuses a Gather that takes anything but whole rows."""
+    """Refuses a gather of anything but whole rows."""
     structure.require_attributes(gather, batch_dims=0)
     for axis in structure.view.inputs(gather)[2:]:
         structure.require_constant(axis, 0)
 
 
 def _untied(structure: Structure, gradient: TensorRef) -> TensorRef:
-    """Before the Identity by which a gradient waits for those of the op's other inputs."""
+    """The gradient before the Identity that waits for those of the op's other inputs."""
     return structure.through(gradient, "Identity")
 
 
@@ -237,29 +237,29 @@ def _require_shape_of(structure: Structure, shape: TensorRef, tensor: TensorRef)
 
 
 def _require_part_of_shape(structure: Structure, part: TensorRef, tensor: TensorRef) -> None:
-    """Refuses unless this was cut from the shape of the tensor."""
+    """Refuses unless this is a part of the tensor's shape."""
     source = shape_source(structure, part)
     if source is not None:
         structure.require_same(source, tensor, part.node)
 
 
-class _Rule(NamedTuple):
-    slot: int
-    undo: Callable[[Structure, Step, TensorRef], TensorRef]
+class _ForwardOp(NamedTuple):
+    slot: int  # the input that takes the rows
+    gradient_of_output: Callable[[Structure, Step, TensorRef], TensorRef]
 
 
-_RULES: Dict[str, _Rule] = {
-    "Identity": _Rule(0, _identity),
-    "EnsureShape": _Rule(0, _identity),
-    "Reshape": _Rule(0, _reshape),
-    "Cast": _Rule(0, _cast),
-    "Gather": _Rule(0, _gather),
-    "GatherV2": _Rule(0, _gather),
-    "Mul": _Rule(0, _times),
-    "SegmentSum": _Rule(0, _segment_sum),
-    "DivNoNan": _Rule(0, _divided),
-    "RealDiv": _Rule(0, _divided),
-    "Select": _Rule(2, _select),
-    **{op: _Rule(0, _sparse_segment) for op in COMBINERS},
-    **{op: _Rule(0, _stitch) for op in STITCHES},
+_FORWARD_OPS: Dict[str, _ForwardOp] = {
+    "Identity": _ForwardOp(0, _identity),
+    "EnsureShape": _ForwardOp(0, _identity),
+    "Reshape": _ForwardOp(0, _reshape),
+    "Cast": _ForwardOp(0, _cast),
+    "Gather": _ForwardOp(0, _gather),
+    "GatherV2": _ForwardOp(0, _gather),
+    "Mul": _ForwardOp(0, _times),
+    "SegmentSum": _ForwardOp(0, _segment_sum),
+    "DivNoNan": _ForwardOp(0, _divided),
+    "RealDiv": _ForwardOp(0, _divided),
+    "Select": _ForwardOp(2, _select),
+    **{op: _ForwardOp(0, _sparse_segment) for op in COMBINERS},
+    **{op: _ForwardOp(0, _stitch) for op in STITCHES},
 }

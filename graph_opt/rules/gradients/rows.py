@@ -4,9 +4,9 @@
         -> the gradient of each op between the gathers and the output     gradients/pooling
         -> the IndexedSlices of each gather                               gradients/gather
 
-It is read from the IndexedSlices upwards: each op on the way must be the gradient of the forward op
-at the same place, and read its forward tensors. So one op that is given `pooled` and the lookup's
-inputs gives the same IndexedSlices.
+It is read upstream, starting with the IndexedSlices: each op must be the gradient of the
+corresponding forward op and read the same forward tensors. So one op that takes `pooled` and the
+lookup's inputs can compute the same IndexedSlices.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ class RowGradient:
     """One gradient of the tables of one lookup.
 
     Attributes:
-      pooled: The gradient of the lookup's output, and of its shape: all that enters the pattern
+      pooled: The gradient of the lookup's output, with the same shape; the pattern's only input
         besides tensors of the forward part.
-      slices: One for each of the lookup's tables, in order.
-      unique: Whether each shard's indices have each row once.
-      nodes: The pattern, from the first reader of `pooled` to the makers of the slices; with the
-        `group_deps` that tie its gradients to others, and what these alone keep running.
+      slices: The IndexedSlices of each of the lookup's tables, in order.
+      unique: Whether each row occurs only once in a shard's indices.
+      nodes: The pattern, from the first reader of `pooled` to the nodes that produce the slices,
+        together with the `group_deps` that tie its gradients to others, and the nodes that only
+        these keep running.
     """
 
     pooled: TensorRef
@@ -46,7 +47,7 @@ class RowGradient:
 
 
 class _Piece(NamedTuple):
-    """The gradient of one shard, up to what is the same for all shards."""
+    """The gradient of one shard, up to the point that all shards share."""
 
     shard: int
     slices: Slices
@@ -72,7 +73,7 @@ def row_gradients(view: GraphView, lookup: Lookup) -> Tuple[RowGradient, ...]:
     try:
         return tuple(_gradients(view, lookup))
     except Refusal as refusal:
-        # Whatever the reader of the pattern called it.
+        # One code for all the ways in which gradients can differ.
         raise Refusal(_CODE, at=refusal.node, need=refusal.need, saw=refusal.saw) from refusal
 
 
@@ -80,23 +81,23 @@ def _gradients(view: GraphView, lookup: Lookup) -> Iterator[RowGradient]:
     found = [find_slices(view, lookup, shard) for shard in range(len(lookup.tables))]
     if not any(found):
         return
-    way = pooling(view, lookup)
+    path = pooling(view, lookup)
     pieces: Dict[TensorRef, List[_Piece]] = {}
     for shard, slices_of_shard in enumerate(found):
         for gathered in slices_of_shard:
             structure = Structure(view)
             structure.seen.update(dict.fromkeys(gathered.nodes))
-            steps = way.shards[shard]
+            steps = path.shards[shard]
             joined = gradient_of_output(structure, steps, gathered.gradient)
             piece = _Piece(shard, gathered.slices, joined, tuple(structure.seen))
-            # Without shards, each slices are a gradient of their own.
+            # Without shards, each IndexedSlices is a separate gradient.
             key = joined if len(lookup.tables) > 1 else gathered.slices.values
             pieces.setdefault(key, []).append(piece)
     for group in pieces.values():
-        yield _joined(view, lookup, way, group)
+        yield _joined(view, lookup, path, group)
 
 
-def _joined(view: GraphView, lookup: Lookup, way: Pooling, pieces: List[_Piece]) -> RowGradient:
+def _joined(view: GraphView, lookup: Lookup, path: Pooling, pieces: List[_Piece]) -> RowGradient:
     shards = [piece.shard for piece in pieces]
     if shards != list(range(len(lookup.tables))):
         raise Refusal(
@@ -108,17 +109,17 @@ def _joined(view: GraphView, lookup: Lookup, way: Pooling, pieces: List[_Piece])
     structure = Structure(view)
     for piece in pieces:
         structure.seen.update(dict.fromkeys(piece.nodes))
-    pooled = gradient_of_output(structure, way.common, pieces[0].joined)
+    pooled = gradient_of_output(structure, path.common, pieces[0].joined)
     return RowGradient(
         pooled=pooled,
         slices=tuple(piece.slices for piece in pieces),
-        unique=way.unique,
+        unique=path.unique,
         nodes=tuple(dict.fromkeys([*structure.seen, *_tied(view, structure.seen)])),
     )
 
 
 def _tied(view: GraphView, nodes: Dict[str, None]) -> Iterator[str]:
-    """What `tuple` of TensorFlow's gradients adds: a NoOp, and Identities that nothing reads."""
+    """What `tf.tuple` adds to gradients: a NoOp, and Identity nodes that nothing reads."""
     for name in nodes:
         if view.op(name) != "Identity":
             continue

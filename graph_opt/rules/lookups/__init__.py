@@ -1,1 +1,1 @@
-"""One file for each public function that looks rows up: its graph as a declared pattern."""
+"""One file for each public lookup function, declaring the graph that it writes as a pattern."""

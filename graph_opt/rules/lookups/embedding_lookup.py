@@ -1,6 +1,6 @@
-"""`tf.nn.embedding_lookup`: a row for each id, of a table in one piece or in shards.
+"""`tf.nn.embedding_lookup`: one row for each id, from a whole table or from its shards.
 
-    ids -> gather(table) [-> Identity ..]                                        one piece
+    ids -> gather(table) [-> Identity ..]                                        whole table
 
     flat = Reshape(ids, [-1])                                                    P shards
     mod    shard = flat % P                row = flat // P
@@ -9,8 +9,9 @@
     DynamicStitch(DynamicPartition(range, shard), gather k of DynamicPartition(row, shard):k)
         -> Reshape to ids.shape + [D]
 
-Sharding of a user's own (by a hash, say) is no such pattern: each shard is then a lookup. With
-`max_norm`, rows are clipped: of one piece before the last Identity, of shards once stitched.
+Users' own ways of sharding (by a hash, say) do not match: each shard is then a lookup. With
+`max_norm`, rows of a whole table are clipped before the last Identity, rows of shards after they
+are stitched.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from graph_opt.graph.view import TensorRef
 from graph_opt.rules.lookup import Table
 from graph_opt.rules.lookups import gather
 from graph_opt.rules.match.computed import computed_from
-from graph_opt.rules.match.matcher import Reading
+from graph_opt.rules.match.matcher import Match
 from graph_opt.rules.match.pattern import (
     ANY,
     Condition,
@@ -40,7 +41,7 @@ from graph_opt.rules.match.pattern import (
 )
 from graph_opt.rules.op_names import IDENTITIES, ROW_GATHERS, SELECTS, STITCHES
 
-# Between rows and the norm they are clipped to; Range and Rank where ranks are unknown.
+# Ops between rows and their norm; Range and Rank occur if the rank is unknown.
 _CLIPPING = frozenset(
     [
         "Add", "AddV2", "Cast", "Const", "Fill", "Greater", "Maximum", "Mul", "OnesLike", "Range",
@@ -50,30 +51,30 @@ _CLIPPING = frozenset(
 
 
 def rows_of(ids: Pattern) -> Pattern:
-    """The rows, [K, D] or ids.shape + [D], that ids have in a table."""
+    """The rows of a table that ids select: [K, D] or ids.shape + [D]."""
     rows = through(IDENTITIES, one_of(_Stitched(ids), _Gathered(ids)))
     return through(IDENTITIES, one_of(clipped(rows), rows))
 
 
 def clipped(rows: Pattern) -> Pattern:
-    """`tf.clip_by_norm` of rows to a constant norm, less its last Identity."""
+    """`tf.clip_by_norm` of rows to a constant norm, without its final Identity."""
     quotient = op("RealDiv", op("Mul", rows, ANY), op("Maximum", ANY, ANY))
     need = "rows clipped to a constant norm"
     return quotient.where(_is_clipping(rows), need).gives(max_norm=True)
 
 
 def _is_clipping(rows: Pattern) -> Condition:
-    def holds(reading: Reading, tensor: TensorRef) -> bool:
-        nodes = computed_from(reading.view, tensor, reading.places[rows], _CLIPPING)
+    def holds(match: Match, tensor: TensorRef) -> bool:
+        nodes = computed_from(match.view, tensor, match.places[rows], _CLIPPING)
         for node in nodes or ():
-            reading.note(reading.nodes, node, None)
+            match.note(match.nodes, node, None)
         return nodes is not None
 
     return holds
 
 
 class _Gathered(Pattern):
-    """Rows that a gather reads from a variable, which the reading notes."""
+    """Rows that a gather reads from a variable, which is recorded in the match."""
 
     def __init__(self, ids: Pattern) -> None:
         self._ids = ids
@@ -82,23 +83,23 @@ class _Gathered(Pattern):
     def ops(self) -> Any:
         return ROW_GATHERS
 
-    def fits(self, reading: Reading, tensor: TensorRef) -> bool:
-        view = reading.view
+    def fits(self, match: Match, tensor: TensorRef) -> bool:
+        view = match.view
         if tensor.index != 0 or view.op(tensor.node) not in ROW_GATHERS:
-            return reading.differs(tensor, "rows of a table")
+            return match.mismatch(tensor, "rows of a table")
         try:
             started = gather.start(view, tensor.node)
         except Refusal as refusal:
-            return reading.differs(tensor, refusal.need, refusal.saw)
+            return match.mismatch(tensor, refusal.need, refusal.saw)
         if started is None:
-            return reading.differs(tensor, "rows of a table")
-        reading.note(reading.tables, tensor.node, started.tables[0])
-        reading.note(reading.nodes, tensor.node, None)
-        return self._ids.match(reading, view.inputs(tensor.node)[1])
+            return match.mismatch(tensor, "rows of a table")
+        match.note(match.tables, tensor.node, started.tables[0])
+        match.note(match.nodes, tensor.node, None)
+        return self._ids.match(match, view.inputs(tensor.node)[1])
 
 
 class _Stitched(Pattern):
-    """Rows of P shards: the pattern, once the graph says what P is."""
+    """Rows of P shards; the pattern is built once the graph has shown P."""
 
     def __init__(self, ids: Pattern) -> None:
         self._ids = ids
@@ -107,24 +108,24 @@ class _Stitched(Pattern):
     def ops(self) -> Any:
         return frozenset(["Reshape"])
 
-    def fits(self, reading: Reading, tensor: TensorRef) -> bool:
-        view = reading.view
+    def fits(self, match: Match, tensor: TensorRef) -> bool:
+        view = match.view
         stitch = view.inputs(tensor.node)[0].node if view.op(tensor.node) == "Reshape" else ""
         if not stitch or view.op(stitch) not in STITCHES:
-            return reading.differs(tensor, "a Reshape of stitched rows")
+            return match.mismatch(tensor, "a Reshape of stitched rows")
         rows = view.inputs(stitch)[len(view.inputs(stitch)) // 2 :]
-        tables = [_table_behind(reading, part) for part in rows]
+        tables = [_table_behind(match, part) for part in rows]
         found = tuple(table for table in tables if table is not None)
         if len(found) != len(rows):
-            return reading.differs(tensor, "stitched rows of tables alone")
+            return match.mismatch(tensor, "stitched rows of tables alone")
         counts = tuple(table.shape[0] if table.shape else None for table in found)
         width = found[0].shape[1:] if found[0].shape else None
-        return _sharded(self._ids, counts, width).match(reading, tensor)
+        return _sharded(self._ids, counts, width).match(match, tensor)
 
 
-def _table_behind(reading: Reading, rows: TensorRef) -> Optional[Table]:
-    """The variable of which a shard's rows are."""
-    shard = Reading(reading.view)
+def _table_behind(match: Match, rows: TensorRef) -> Optional[Table]:
+    """The variable that a shard's rows are read from."""
+    shard = Match(match.view)
     through(IDENTITIES, _Gathered(ANY)).match(shard, rows)
     return next(iter(shard.tables.values()), None)
 
@@ -133,7 +134,7 @@ def _table_behind(reading: Reading, rows: TensorRef) -> Optional[Table]:
 def _sharded(
     ids: Pattern, counts: Tuple[Optional[int], ...], width: Optional[Tuple[Optional[int], ...]]
 ) -> Pattern:
-    """Rows of shards with so many rows each, of this width."""
+    """Rows of shards of this width, given the number of rows of each."""
     return one_of(
         _of_strategy(ids, counts, width, "mod").gives(strategy="mod"),
         _of_strategy(ids, counts, width, "div").gives(strategy="div"),
@@ -151,7 +152,7 @@ def _of_strategy(
     shard, row = _mod(flat, number) if strategy == "mod" else _div(flat, counts)
     shard = optional("Cast", shard)
     parts = op("DynamicPartition", row, shard, num_partitions=number)
-    # A constant size must fit, or partitioning fails.
+    # A constant size must be right, or DynamicPartition would fail.
     size = one_of(op("Size", flat), constant_of(lambda value: True, "a number of ids"))
     every = op("Range", constant(0), size, constant(1))
     places = op("DynamicPartition", every, shard, num_partitions=number)
@@ -194,7 +195,7 @@ def _outer_shape_and_width(ids: Pattern, width: Optional[Tuple[Optional[int], ..
 
 
 def shape_of(source: Pattern) -> Pattern:
-    """The shape of a tensor that was met before, as a Shape or a Const."""
+    """The shape of a tensor that has already been matched, as a Shape or a Const."""
     static = constant_of(lambda value: value.ndim == 1, "a shape").where(
         _is_shape_of(source), "the shape of what it is made for"
     )
@@ -202,10 +203,10 @@ def shape_of(source: Pattern) -> Pattern:
 
 
 def _is_shape_of(source: Pattern) -> Condition:
-    def holds(reading: Reading, tensor: TensorRef) -> Optional[bool]:
-        place = reading.places.get(source)
-        shape = None if place is None else reading.view.shape(place)
-        value = reading.view.constant(tensor)
+    def holds(match: Match, tensor: TensorRef) -> Optional[bool]:
+        place = match.places.get(source)
+        shape = None if place is None else match.view.shape(place)
+        value = match.view.constant(tensor)
         if shape is None or value is None:
             return None
         return list(value) == list(shape)
@@ -213,12 +214,12 @@ def _is_shape_of(source: Pattern) -> Condition:
     return holds
 
 
-def _waits_for_nothing(reading: Reading, tensor: TensorRef) -> bool:
-    return not reading.view.controls(tensor.node)
+def _waits_for_nothing(match: Match, tensor: TensorRef) -> bool:
+    return not match.view.controls(tensor.node)
 
 
 def _named(rows: Pattern) -> Pattern:
-    """Clipped rows with the Identity that gives them their name."""
+    """Clipped rows, with the Identity that names the result if there is one."""
     quotient = clipped(rows)
     named = op("Identity", quotient).where(_waits_for_nothing, "an Identity that waits for nothing")
     return one_of(named, quotient)

@@ -8,8 +8,8 @@
         DivNoNan(total, SegmentSum(weights))                           mean
         DivNoNan(total, Sqrt(SegmentSum(Pow(weights, 2))))             sqrtn
 
-Rows of low precision are cast to float32 before they are weighted, and by TensorFlow 2 cast back at
-the end. TensorFlow 1 divides by RealDiv.
+Low-precision rows are cast to float32 before they are weighted; TensorFlow 2 casts the result back.
+TensorFlow 1 divides with RealDiv.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from graph_opt.compat import tf
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import TensorRef
 from graph_opt.rules.lookups.embedding_lookup import rows_of, shape_of
-from graph_opt.rules.match.matcher import Reading
+from graph_opt.rules.match.matcher import Match
 from graph_opt.rules.match.pattern import (
     ANY,
     Condition,
@@ -42,7 +42,7 @@ COMBINERS = ("mean", "sqrtn", "sum")
 
 
 def unweighted_rows(ids: Pattern, segments: Pattern) -> Pattern:
-    """The rows [B, D] of a table that bags of ids give."""
+    """Combined rows [B, D] of a table for bags of ids."""
     segments = _uncast(segments)
     unique = op(UNIQUES, ids)
     rows = optional("Cast", rows_of(unique[0]))
@@ -66,10 +66,10 @@ def unweighted_rows(ids: Pattern, segments: Pattern) -> Pattern:
 def weighted_rows(
     ids: Pattern, segments: Pattern, weights: Pattern, combiners: Sequence[str] = COMBINERS
 ) -> Pattern:
-    """The rows [B, D] of a table that bags of weighted ids give, combined in one of these ways."""
+    """Rows [B, D] of a table for bags of weighted ids, combined by one of these combiners."""
     segments = _uncast(segments)
     unique = op(UNIQUES, ids)
-    # Each id's row, with repetition: spread from unique ids, or gathered so in the fast way.
+    # One row per id: distributed from unique ids, or gathered directly (TensorFlow 2's fast path).
     spread = gathered(rows_of(unique[0]), unique[1])
     each = rows_of(ids).where(_has_rank_one(ids), "ids in a vector")
     ones = one_of(constant([1]), op("Fill", integer(1), constant(1)))
@@ -86,35 +86,35 @@ def weighted_rows(
 
 
 def gathered(data: Pattern, places: Pattern) -> Pattern:
-    """Whole rows of a tensor."""
+    """A gather of whole rows of a tensor."""
     return one_of(
         op("GatherV2", data, places, constant(0), batch_dims=0), op("Gather", data, places)
     )
 
 
 def _uncast(segments: Pattern) -> Pattern:
-    """Segment ids, before a Cast from int64 to int32 or the other way round."""
+    """Segment ids before an optional Cast between int64 and int32."""
     cast = op("Cast", segments).where(_casts_integers, "a Cast of integers")
     return one_of(cast, segments)
 
 
-def _casts_integers(reading: Reading, tensor: TensorRef) -> bool:
-    return reading.view.dtype(reading.view.inputs(tensor.node)[0]) in _INTEGERS
+def _casts_integers(match: Match, tensor: TensorRef) -> bool:
+    return match.view.dtype(match.view.inputs(tensor.node)[0]) in _INTEGERS
 
 
 def _in_float32(rows: Pattern) -> Pattern:
-    """Rows, those of low precision cast to float32."""
+    """Rows, cast to float32 if they are of low precision."""
     cast = op("Cast", rows).where(_casts_to_float32, "a Cast to float32 of low precision")
     return one_of(cast, rows.where(_is_not_low_precision, "a Cast to float32"))
 
 
-def _casts_to_float32(reading: Reading, tensor: TensorRef) -> bool:
-    source = reading.view.dtype(reading.view.inputs(tensor.node)[0])
-    return source in _LOW_PRECISION and reading.view.dtype(tensor) == _FLOAT
+def _casts_to_float32(match: Match, tensor: TensorRef) -> bool:
+    source = match.view.dtype(match.view.inputs(tensor.node)[0])
+    return source in _LOW_PRECISION and match.view.dtype(tensor) == _FLOAT
 
 
-def _is_not_low_precision(reading: Reading, tensor: TensorRef) -> bool:
-    return reading.view.dtype(tensor) not in _LOW_PRECISION
+def _is_not_low_precision(match: Match, tensor: TensorRef) -> bool:
+    return match.view.dtype(tensor) not in _LOW_PRECISION
 
 
 def _cast_back(combined: Pattern) -> Pattern:
@@ -122,9 +122,9 @@ def _cast_back(combined: Pattern) -> Pattern:
     return one_of(cast, combined)
 
 
-def _casts_to_table(reading: Reading, tensor: TensorRef) -> bool:
-    dtypes = {table.dtype for table in reading.tables.values()}
-    return dtypes == {reading.view.dtype(tensor)} and not dtypes.isdisjoint(_LOW_PRECISION)
+def _casts_to_table(match: Match, tensor: TensorRef) -> bool:
+    dtypes = {table.dtype for table in match.tables.values()}
+    return dtypes == {match.view.dtype(tensor)} and not dtypes.isdisjoint(_LOW_PRECISION)
 
 
 def _divided(total: Pattern, divisor: Pattern) -> Pattern:
@@ -132,28 +132,28 @@ def _divided(total: Pattern, divisor: Pattern) -> Pattern:
     return one_of(op("DivNoNan", total, divisor), plain)
 
 
-def _notes_division(reading: Reading, tensor: TensorRef) -> bool:
-    """Notes a division that gives nan or inf where weights sum to 0, as that of TensorFlow 1."""
-    reading.note(reading.facts, "division", tensor.node)
+def _notes_division(match: Match, tensor: TensorRef) -> bool:
+    """Records a division that gives nan or inf where weights sum to 0, as TensorFlow 1's does."""
+    match.note(match.facts, "division", tensor.node)
     return True
 
 
 def _has_rank_one(ids: Pattern) -> Condition:
-    def holds(reading: Reading, _: TensorRef) -> Optional[bool]:
-        shape = reading.view.shape(reading.places[ids])
+    def holds(match: Match, _: TensorRef) -> Optional[bool]:
+        shape = match.view.shape(match.places[ids])
         return None if shape is None else len(shape) == 1
 
     return holds
 
 
-def _reads_table(reading: Reading, tensor: TensorRef) -> bool:
-    """Notes the table that a reduction reads itself: the fast way of TensorFlow 2."""
+def _reads_table(match: Match, tensor: TensorRef) -> bool:
+    """Records the table that a reduction reads directly, on TensorFlow 2's fast path."""
     try:
-        table = require_table(reading.view, tensor.node, reading.view.inputs(tensor.node)[0])
+        table = require_table(match.view, tensor.node, match.view.inputs(tensor.node)[0])
     except Refusal:
         return False
     if table is not None:
-        reading.note(reading.tables, tensor.node, table)
+        match.note(match.tables, tensor.node, table)
     return table is not None
 
 

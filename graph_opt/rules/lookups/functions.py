@@ -1,9 +1,9 @@
-"""Tables passed into functions that read rows of them: tf.function, v2 control flow.
+"""Tables whose rows are read inside functions (tf.function, v2 control flow).
 
     VarHandleOp -> StatefulPartitionedCall(f) | If(f, g) | While(f, g)
     in f: argument -> [ReadVariableOp] -> gather | another call
 
-Such lookups stay where they are; this rule only says so.
+Such lookups are left unchanged; this module only finds and refuses them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from graph_opt.rules.match.forward import ForwardPart
 from graph_opt.rules.match.table import find_read
 from graph_opt.rules.op_names import INTO_CONTROL_FLOW, PASS_ON, ROW_READERS
 
-# Call ops whose first inputs are no arguments of their functions.
+# Call ops whose first inputs are not arguments of their functions.
 _ARGUMENTS_START = {
     "If": 1,
     "StatelessIf": 1,
@@ -38,7 +38,7 @@ class _Call(NamedTuple):
 
 
 def refuse_lookups_in_functions(view: GraphView, forward: ForwardPart) -> List[Refusal]:
-    """lookup_in_function for every table whose rows a called function reads."""
+    """A refusal, lookup_in_function, for every table whose rows a called function reads."""
     library = {function.signature.name: function for function in view.graph_def.library.function}
     if not library:
         return []
@@ -79,7 +79,7 @@ def _refuse_call(
 
 
 def _call_of(node: Any, library: Dict[str, Any]) -> Optional[_Call]:
-    """The functions a node calls with its own inputs, or None. Datasets' functions are no calls."""
+    """The functions a node calls with its own inputs, or None; datasets call none that way."""
     if node.op in library:
         return _Call((node.op,), 0)
     if not node.attr or node.op.endswith(("Dataset", "DatasetV2", "DatasetV3", "Iterator")):
@@ -97,7 +97,7 @@ def _call_of(node: Any, library: Dict[str, Any]) -> Optional[_Call]:
 
 
 def _gathered_arguments(library: Dict[str, Any]) -> Set[_Argument]:
-    """Arguments of which the function, or one that it calls, reads rows."""
+    """Arguments whose rows are read by their function or by one that it calls."""
     gathered: Dict[_Argument, None] = {}
     passed_by: Dict[_Argument, List[_Argument]] = {}  # argument -> those it is passed on from
     for function in library.values():
@@ -137,7 +137,7 @@ def _read_body(
 
 
 def _argument_behind(text: str, nodes: Dict[str, Any], arguments: Dict[str, int]) -> Optional[int]:
-    """The argument that a body's input `name` or `node:output:number` passes on whole."""
+    """The argument behind a function body's input `name` or `node:output:number`, if any."""
     for _ in range(_LONGEST_READ):
         name = text.partition(":")[0]
         if name in arguments:

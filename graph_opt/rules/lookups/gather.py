@@ -1,10 +1,11 @@
-"""Rows read from a whole table: where every lookup but the fast sparse one begins.
+"""Rows read from a table: the start of every lookup that consists of TensorFlow's ops.
 
     table read, ids -> Gather | GatherV2 | ResourceGather | GatherNd | ResourceGatherNd
                     -> Identity                 tf.nn.embedding_lookup, Keras Embedding
                     -> Identity -> Identity     the same on resource variables, TF 1.15
 
-The Identities belong to the lookup: its output is the last of them.
+The Identity nodes belong to the lookup, whose output is the last of them. TensorFlow 2's
+SparseSegment ops, which read a table themselves, start a lookup as well.
 """
 
 from __future__ import annotations
@@ -14,20 +15,20 @@ from typing import List, Optional
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.rules import lookup as words
+from graph_opt.rules import lookup as apis
 from graph_opt.rules.lookup import Lookup
 from graph_opt.rules.match.forward import ForwardPart
 from graph_opt.rules.match.table import require_table
 from graph_opt.rules.op_names import COMBINERS, GATHERS_ND, IDENTITIES, ROW_GATHERS
 
 STARTS = ROW_GATHERS | GATHERS_ND
-_MOST_IDENTITIES = 2
+_MAX_IDENTITIES = 2
 
 
 def start(view: GraphView, name: str) -> Optional[Lookup]:
-    """The lookup of bare rows that node `name` is, or None where it reads no table.
+    """The lookup that consists of node `name` alone, or None if the node reads no table.
 
-    A SparseSegment op that reads a table itself, as TensorFlow 2 writes it, combines them at once.
+    A gather gives bare rows; a SparseSegment op that reads a table itself gives combined ones.
 
     Raises:
       Refusal: gather_not_by_row, and those of `table.require_table`.
@@ -53,18 +54,18 @@ def start(view: GraphView, name: str) -> Optional[Lookup]:
 
 
 def with_identities(view: GraphView, forward: ForwardPart, lookup: Lookup) -> Lookup:
-    """Bare rows, clipped or not, with the Identities that are `tf.nn.embedding_lookup`'s own."""
-    for _ in range(_MOST_IDENTITIES):
+    """Bare rows, clipped or not, with the Identity nodes that `tf.nn.embedding_lookup` adds."""
+    for _ in range(_MAX_IDENTITIES):
         following = _next_identity(view, forward, lookup)
         if following is None:
             break
-        api = words.EMBEDDING_LOOKUP if lookup.api == words.GATHER else lookup.api
-        lookup = lookup.grown(following, (following,), api=api)
+        api = apis.EMBEDDING_LOOKUP if lookup.api == apis.GATHER else lookup.api
+        lookup = lookup.extended(following, (following,), api=api)
     return _trimmed(view, lookup)
 
 
 def _next_identity(view: GraphView, forward: ForwardPart, lookup: Lookup) -> Optional[str]:
-    """The Identity that alone reads the output, if it waits for nothing else."""
+    """The Identity that is the output's only reader, if it waits for nothing else."""
     for use in view.uses(lookup.output):
         name = use.consumer
         if view.op(name) not in IDENTITIES or view.controls(name):
@@ -74,17 +75,17 @@ def _next_identity(view: GraphView, forward: ForwardPart, lookup: Lookup) -> Opt
 
 
 def _trimmed(view: GraphView, lookup: Lookup) -> Lookup:
-    """The lookup of bare rows less the Identities behind it that are a user's own.
+    """The lookup of bare rows without trailing Identity nodes that are the user's own.
 
-    `tf.nn.embedding_lookup` colocates with the table all that it makes but its last Identity;
-    `tf.gather` colocates nothing and has no Identity (in 1.15, one that need not move).
+    `tf.nn.embedding_lookup` colocates everything but its last Identity with the table; `tf.gather`
+    colocates nothing and adds no Identity (in 1.15 it adds one, which need not move).
     """
     identities = _trailing_identities(view, lookup)
     colocated = [_is_colocated(view, name) for name in identities]
     if _is_colocated(view, lookup.gathers[0]):
         kept = colocated.index(False) + 1 if False in colocated else len(identities)
     else:
-        # clip_by_norm and tf.gather_nd of a resource variable end in an Identity of their own.
+        # clip_by_norm, and tf.gather_nd of a resource variable, end with their own Identity.
         own = lookup.max_norm or view.op(lookup.gathers[0]) == "ResourceGatherNd"
         kept = 1 if own else 0
     if kept >= len(identities):
@@ -100,7 +101,7 @@ def _trimmed(view: GraphView, lookup: Lookup) -> Lookup:
 
 
 def _trailing_identities(view: GraphView, lookup: Lookup) -> List[str]:
-    """The lookup's last nodes as long as they are Identities, in order of computation."""
+    """The Identity nodes that the lookup ends with, in order of computation."""
     found: List[str] = []
     name = lookup.output.node
     while view.op(name) in IDENTITIES and name in lookup.nodes:
@@ -115,8 +116,8 @@ def _is_colocated(view: GraphView, name: str) -> bool:
 
 def _api(view: GraphView, name: str) -> str:
     if view.op(name) in COMBINERS:
-        return words.EMBEDDING_LOOKUP_SPARSE
-    return words.GATHER_ND if view.op(name) in GATHERS_ND else words.GATHER
+        return apis.EMBEDDING_LOOKUP_SPARSE
+    return apis.GATHER_ND if view.op(name) in GATHERS_ND else apis.GATHER
 
 
 def _require_rows(view: GraphView, name: str) -> None:

@@ -1,11 +1,11 @@
-"""Rows that graph_opt's own ops look up, whoever wrote them: a model, or the fusing pass.
+"""Lookups by graph_opt's own ops, whether a model or the fusing pass wrote them.
 
-    tables, ids .. -> (Resource)GroupEmbeddingLookup:i                        one output a lookup
+    tables, ids .. -> (Resource)GroupEmbeddingLookup:i                        one output per lookup
 
     ids .. -> GroupEmbeddingPrepare -> (Resource)GroupEmbeddingGather(tables) one for each server
-           -> GroupEmbeddingCombine(rows of all servers, what Prepare left):i
+           -> GroupEmbeddingCombine(rows of all servers, Prepare's other outputs):i
 
-Where the node has `columns`, all lookups share its one output.
+If the node has `columns`, all lookups share its only output.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.rules import lookup as words
+from graph_opt.rules import lookup as apis
 from graph_opt.rules.lookup import Lookup, Table
 from graph_opt.rules.match.forward import ForwardPart
 from graph_opt.rules.match.table import count_tables, require_table
@@ -30,7 +30,7 @@ STARTS = GROUP_LOOKUPS | {GROUP_COMBINE}
 
 
 class _Attributes(NamedTuple):
-    """Those of a node that tell of the lookups: L of them in T tables.
+    """The attributes of a node that describe its lookups: L lookups in T tables.
 
     Attributes:
       lookup_tables: [L].
@@ -53,12 +53,12 @@ class _Group(NamedTuple):
     """What all lookups of a node share.
 
     Attributes:
-      output: The node with the results.
+      output: The node that returns the results.
       nodes: All nodes.
-      gathers: Those that read the tables.
-      shards: What they read, the shards of one table one after another.
-      ids: Inputs of the group, those of the lookups' ids first.
-      attributes: What is looked up how.
+      gathers: The nodes that read the tables.
+      shards: What they read; the shards of a table are consecutive.
+      ids: Inputs of the group, starting with the ids of each lookup.
+      attributes: How each table is looked up.
     """
 
     output: str
@@ -70,7 +70,7 @@ class _Group(NamedTuple):
 
 
 def start(view: GraphView, forward: ForwardPart, name: str) -> List[Lookup]:
-    """The lookups that node `name`, of an op in `STARTS`, gives the results of.
+    """The lookups whose results node `name`, of an op in `STARTS`, returns.
 
     Raises:
       Refusal: dense_variable_upstream, and those of `table.require_table`.
@@ -86,7 +86,7 @@ def start(view: GraphView, forward: ForwardPart, name: str) -> List[Lookup]:
 
 
 def _whole(view: GraphView, name: str) -> Optional[_Group]:
-    """The group of one node that does it all."""
+    """The group of a single node that does everything."""
     inputs = view.inputs(name)
     count = count_tables(view, name)
     shards = _tables(view, name, inputs[:count])
@@ -96,7 +96,7 @@ def _whole(view: GraphView, name: str) -> Optional[_Group]:
 
 
 def _packed(view: GraphView, name: str) -> Optional[_Group]:
-    """The group whose rows servers gather for it."""
+    """The group whose rows are gathered by servers."""
     sources = [view.through_identity(tensor).node for tensor in view.inputs(name)]
     gathers = tuple(dict.fromkeys(s for s in sources if view.op(s) in GROUP_GATHERS))
     prepares = list(dict.fromkeys(s for s in sources if view.op(s) == GROUP_PREPARE))
@@ -116,7 +116,7 @@ def _packed(view: GraphView, name: str) -> Optional[_Group]:
 def _in_order(
     servers: Sequence[int], tables: Sequence[Optional[Sequence[Table]]]
 ) -> Optional[Tuple[Table, ...]]:
-    """The shards of a group, of which each server has its own in the group's order."""
+    """The shards of a group, merged from those of each server, which are in the group's order."""
     counts = [servers.count(number) for number in range(len(tables))]
     if counts != [len(own or ()) for own in tables] or sum(counts) != len(servers):
         return None
@@ -127,7 +127,7 @@ def _in_order(
 def _tables(
     view: GraphView, reader: str, tensors: Sequence[TensorRef]
 ) -> Optional[Tuple[Table, ...]]:
-    """The variables that these inputs read, or None where one is no variable."""
+    """The variables that these inputs read, or None if one of them is not a variable."""
     tables = [require_table(view, reader, tensor) for tensor in tensors]
     found = tuple(table for table in tables if table is not None)
     return found if found and len(found) == len(tables) else None
@@ -157,13 +157,13 @@ def _require_no_variable(forward: ForwardPart, group: _Group) -> None:
 
 
 def _lookup(group: _Group, output: int, places: Sequence[int]) -> Lookup:
-    """The lookup, or the lookups, numbers `places` of a group, which have one output."""
+    """Lookups number `places` of a group, which share one output, as one lookup."""
     attributes = group.attributes
     tables = _tables_of(group, sorted({attributes.lookup_tables[place] for place in places}))
     combiners = {attributes.combiners[place] for place in places}
     is_partitioned = any(table.partitions > 1 for table in tables)
     return Lookup(
-        api=words.GROUP_EMBEDDING_LOOKUP_SPARSE,
+        api=apis.GROUP_EMBEDDING_LOOKUP_SPARSE,
         tables=tables,
         ids=tuple(group.ids[place] for place in places),
         output=TensorRef(group.output, output),
@@ -176,7 +176,7 @@ def _lookup(group: _Group, output: int, places: Sequence[int]) -> Lookup:
 
 
 def _tables_of(group: _Group, numbers: Sequence[int]) -> Tuple[Table, ...]:
-    """The shards of these tables, each with how many it is one of."""
+    """The shards of these tables, each with its table's number of partitions."""
     counts = group.attributes.table_shards
     tables: List[Table] = []
     for number in numbers:

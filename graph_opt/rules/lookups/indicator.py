@@ -1,11 +1,11 @@
-"""Columns that become zeros and ones without a table: all of their way needs no variable.
+"""Indicator and bucketized columns, which become zeros and ones without reading a variable.
 
     indicator    SparseToDense(ids, -1) -> OneHot -> Sum(-2)             -> Reshape
     weighted     SparseReorder -> SparseSlice -> ScatterNd               -> Reshape
     bucketized   Bucketize -> Cast -> OneHot                             -> Reshape
 
-These are no lookups. DeepRec prefetches the result of `input_layer`, and so these columns with the
-embeddings; here each column's own result is found.
+These are not lookups. DeepRec prefetches the result of `input_layer`, and thus these columns along
+with the embeddings; here each column's result is found separately.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import List, Optional, Tuple
 import numpy as np
 
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.rules import lookup as words
+from graph_opt.rules import lookup as apis
 from graph_opt.rules.lookup import Lookup
 from graph_opt.rules.op_names import SHAPE_READERS
 
@@ -24,9 +24,7 @@ _OVER_IDS = -2
 
 
 def find_indicators(view: GraphView) -> Tuple[Lookup, ...]:
-    """The results of indicator and bucketized columns, in graph order of their last steps.
-
-    Each is described as a lookup without tables.
+    """The results of indicator and bucketized columns, each described as a lookup without tables.
 
     Example:
       >>> [column.name for column in find_indicators(view)]
@@ -46,12 +44,12 @@ def _one_hot(view: GraphView, name: str) -> Optional[Lookup]:
         summed = _only_reader(view, TensorRef(name, 0), "Sum")
         if summed is None or not _is_indicator(view, source.node, summed):
             return None
-        return _column(view, words.INDICATOR_COLUMN, view.inputs(source.node)[2], summed)
+        return _column(view, apis.INDICATOR_COLUMN, view.inputs(source.node)[2], summed)
     while view.op(source.node) == "Cast":
         source = view.inputs(source.node)[0]
     if view.op(source.node) != "Bucketize":
         return None
-    return _column(view, words.BUCKETIZED_COLUMN, view.inputs(source.node)[0], name)
+    return _column(view, apis.BUCKETIZED_COLUMN, view.inputs(source.node)[0], name)
 
 
 def _is_indicator(view: GraphView, dense: str, summed: str) -> bool:
@@ -71,7 +69,7 @@ def _weighted(view: GraphView, name: str) -> Optional[Lookup]:
     ordered = view.inputs(min(sliced))[0].node
     if view.op(ordered) != "SparseReorder":
         return None
-    return _column(view, words.INDICATOR_COLUMN, view.inputs(ordered)[1], name)
+    return _column(view, apis.INDICATOR_COLUMN, view.inputs(ordered)[1], name)
 
 
 def _column(view: GraphView, api: str, values: TensorRef, end: str) -> Lookup:
@@ -88,7 +86,7 @@ def _column(view: GraphView, api: str, values: TensorRef, end: str) -> Lookup:
 
 
 def _only_reader(view: GraphView, tensor: TensorRef, op: str) -> Optional[str]:
-    """The one node that reads more of it than its shape, if it is of this type."""
+    """The only node that reads more than the tensor's shape, if it is of this op type."""
     readers = [use for use in view.uses(tensor) if view.op(use.consumer) not in SHAPE_READERS]
     if len(readers) == 1 and readers[0].slot == 0 and view.op(readers[0].consumer) == op:
         return readers[0].consumer

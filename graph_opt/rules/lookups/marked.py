@@ -1,7 +1,7 @@
-"""Tensors that a user named as lookup outputs with `async_embedding_mark_node`.
+"""Tensors that a user declared to be lookup outputs with `async_embedding_mark_node`.
 
-The mark is two attributes of a node: `_async_embedding_marked` (bool) and
-`_async_embedding_marked_outputs` (output numbers; 0 where left out).
+A mark consists of two node attributes: `_async_embedding_marked` (bool) and
+`_async_embedding_marked_outputs` (output numbers; just 0 if unset).
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from typing import Container, Dict, List, Tuple
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.rules import lookup as words
+from graph_opt.rules import lookup as apis
 from graph_opt.rules.lookup import Lookup, LookupSearch, Table
 from graph_opt.rules.match.table import describe, find_read
 from graph_opt.rules.op_names import ROW_READERS
 
 MARK = "_async_embedding_marked"
 MARKED_OUTPUTS = "_async_embedding_marked_outputs"
-# Tables are looked for upstream of every mark, but in all marks together in linear time.
+# Bounds the search for tables upstream of all marks together to linear time.
 _VISITS_FOR_EACH_NODE = 4
 
 
 def find_marked(view: GraphView, known: Container[TensorRef]) -> LookupSearch:
-    """The marked tensors as lookups, those in `known` left out: rules say more about them.
+    """The marked tensors as lookups, except those in `known`, about which patterns say more.
 
     Returns:
-      Lookups of api "marked" whose tables are those whose rows are read upstream, and refusals
+      Lookups of api "marked", with the tables whose rows are read upstream, and refusals
       marked_output_missing, marked_variable and table_facts_missing.
     """
     lookups: List[Lookup] = []
@@ -76,7 +76,7 @@ def _require_value(view: GraphView, tensor: TensorRef) -> None:
 
 
 def _describe(view: GraphView, tensor: TensorRef, visits: int) -> Tuple[Lookup, int]:
-    """The marked tensor as a lookup, and how many nodes were visited for it."""
+    """The marked tensor as a lookup, and the number of nodes visited to find its tables."""
     tables: Dict[str, Table] = {}
     gathers: List[str] = []
     seen = {tensor.node}
@@ -92,7 +92,7 @@ def _describe(view: GraphView, tensor: TensorRef, visits: int) -> Tuple[Lookup, 
                 seen.add(source.node)
                 stack.append(source.node)
     lookup = Lookup(
-        api=words.MARKED,
+        api=apis.MARKED,
         tables=tuple(tables[name] for name in sorted(tables)),
         ids=(),
         output=tensor,

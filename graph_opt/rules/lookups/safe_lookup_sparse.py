@@ -1,4 +1,4 @@
-"""`safe_embedding_lookup_sparse`: ids that are not valid dropped, bags without ids filled.
+"""`safe_embedding_lookup_sparse`: invalid ids are dropped and bags without ids filled.
 
     indices, dense_shape -> SparseReshape(.., [prod(all but last), last])
     values -> Identity -> prune -> [prune] -> SparseFillEmptyRows(.., default) -> combined
@@ -10,7 +10,7 @@
     combined  -> [Select(Tile(Reshape(which rows were empty, [-1, 1]), [1, D]), 0, combined)]
               -> Reshape to dense_shape[:-1] + [D]
 
-Without a Select, the default is a row's number: bags without ids become that row.
+Without a Select, the default is the id of a row, which bags without ids become.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from graph_opt.rules.lookups.embedding_lookup_sparse import (
     unweighted_rows,
     weighted_rows,
 )
-from graph_opt.rules.match.matcher import Reading
+from graph_opt.rules.match.matcher import Match
 from graph_opt.rules.match.pattern import (
     Anywhere,
     Op,
@@ -82,7 +82,7 @@ def _flat_shape(flat: Op) -> Pattern:
 
 
 def _pruned(data: Pattern, keep: Sequence[Pattern]) -> Pattern:
-    """What is left of a tensor's rows when each condition in turn is applied."""
+    """The rows of a tensor that remain after applying each condition in turn."""
     for condition in keep:
         data = gathered(data, op("Reshape", op("Where", condition), constant([-1])))
     return data
@@ -129,7 +129,7 @@ def _result(combined: Pattern, empty: Pattern, dense_shape: Pattern) -> Pattern:
 
 
 def _width_of(rows: Pattern) -> Pattern:
-    """All but the first entry of the shape of rows [B, D]."""
+    """The shape of rows [B, D] without its first entry."""
     static = constant_of(lambda value: value.shape == (2,), "[B, D]").where(_notes_width, "")
     return op("Slice", one_of(op("Shape", rows), static), constant([1]), constant([-1]))
 
@@ -144,58 +144,58 @@ def _once_each_row(combined: Pattern) -> Pattern:
 
 
 class _RankLessOne(Anywhere):
-    """The number of entries of a vector, less one."""
+    """The number of entries of a vector, minus one."""
 
     def __init__(self, vector: Pattern) -> None:
         computed = op("Sub", op("Size", vector), integer(1))
         self._computed = through(("Pack", "ExpandDims", "Reshape"), computed)
         self._vector = vector
 
-    def fits(self, reading: Reading, tensor: TensorRef) -> bool:
-        number = integer_of(reading.view, tensor)
+    def fits(self, match: Match, tensor: TensorRef) -> bool:
+        number = integer_of(match.view, tensor)
         if number is None:
-            return self._computed.match(reading, tensor)
-        reading.note(reading.facts, "rank", number + 1)
-        return reading.facts["rank"] == number + 1 or reading.differs(tensor, "the rank less one")
+            return self._computed.match(match, tensor)
+        match.note(match.facts, "rank", number + 1)
+        return match.facts["rank"] == number + 1 or match.mismatch(tensor, "the rank less one")
 
 
 class _Default(Anywhere):
     """What fills bags without ids."""
 
-    def fits(self, reading: Reading, tensor: TensorRef) -> bool:
-        reading.note(reading.facts, "filler", integer_of(reading.view, tensor))
+    def fits(self, match: Match, tensor: TensorRef) -> bool:
+        match.note(match.facts, "filler", integer_of(match.view, tensor))
         return True
 
 
-def _has_default(reading: Reading, _: TensorRef) -> Optional[bool]:
-    filler = reading.facts["filler"]
-    if reading.facts.get("default_id") == NO_DEFAULT:
+def _has_default(match: Match, _: TensorRef) -> Optional[bool]:
+    filler = match.facts["filler"]
+    if match.facts.get("default_id") == NO_DEFAULT:
         return filler == 0
-    reading.note(reading.facts, "default_id", filler)
+    match.note(match.facts, "default_id", filler)
     return True if filler is not None and filler >= 0 else None
 
 
-def _has_rank_two(reading: Reading, _: TensorRef) -> Optional[bool]:
-    rank = _rank(reading)
+def _has_rank_two(match: Match, _: TensorRef) -> Optional[bool]:
+    rank = _rank(match)
     return None if rank is None else rank == 2
 
 
-def _rank(reading: Reading) -> Optional[int]:
-    entries = reading.view.shape(reading.tensors["dense_shape"])
+def _rank(match: Match) -> Optional[int]:
+    entries = match.view.shape(match.tensors["dense_shape"])
     known = entries[0] if entries else None
-    return reading.facts.get("rank", known)
+    return match.facts.get("rank", known)
 
 
-def _notes_width(reading: Reading, tensor: TensorRef) -> bool:
-    value = reading.view.constant(tensor)
+def _notes_width(match: Match, tensor: TensorRef) -> bool:
+    value = match.view.constant(tensor)
     assert value is not None
-    reading.note(reading.facts, ("width", tensor), int(value.reshape(-1)[-1]))
+    match.note(match.facts, ("width", tensor), int(value.reshape(-1)[-1]))
     return True
 
 
-def _has_width(reading: Reading, _: TensorRef) -> Optional[bool]:
-    noted = {fact for key, fact in reading.facts.items() if isinstance(key, tuple)}
-    shapes = {table.shape for table in reading.tables.values()}
+def _has_width(match: Match, _: TensorRef) -> Optional[bool]:
+    noted = {fact for key, fact in match.facts.items() if isinstance(key, tuple)}
+    shapes = {table.shape for table in match.tables.values()}
     widths = {shape[-1] if shape else None for shape in shapes}
     if not noted:
         return True

@@ -1,1 +1,1 @@
-"""What patterns are made of, how they are matched, and what a graph's nodes are for."""
+"""The pattern language, its matcher, and what the nodes of a graph are for."""

@@ -1,4 +1,4 @@
-"""Whether one tensor is computed from another and constants, by ops of a given set."""
+"""Whether a tensor is computed only from another and constants, by ops of a given set."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _LARGEST_COMPUTATION = 40
 def computed_from(
     view: GraphView, result: TensorRef, source: TensorRef, ops: AbstractSet[str]
 ) -> Optional[Tuple[str, ...]]:
-    """The nodes that compute a tensor from `source` and constants, constants among them.
+    """The nodes that compute a tensor from `source` and constants, including the constants.
 
     Args:
       view: The graph.
-      result: What is computed.
-      source: What of.
-      ops: The only op types allowed in between; `Const` is one to be named.
+      result: The tensor that is computed.
+      source: The tensor that it must be computed from.
+      ops: The only op types allowed in between; they must include `Const` if constants are.
 
     Returns:
-      None where other ops or inputs take part, `source` takes none, or nodes are too many.
+      None if other ops or inputs are involved, `source` is not, or there are too many nodes.
     """
     nodes: Dict[str, None] = {result.node: None}
     stack = [result.node]

@@ -1,8 +1,8 @@
-"""Which nodes compute the model, as against gradients, updates, summaries and checkpoints.
+"""Which nodes compute the model, as opposed to gradients, updates, summaries and checkpoints.
 
-GraphDefs carry no such mark, so it is read off the ends: a tensor that nobody reads is a result
-(loss, prediction), a write to a variable is not. What depends on a gradient is told by gradient
-ops (`ReluGrad`) and by the scalar one that `tf.gradients` starts from.
+A GraphDef does not say, so it is inferred from the sinks: a tensor that nothing reads is a result
+(loss, prediction), a write to a variable is not. Whatever depends on a gradient is found from
+gradient ops (`ReluGrad`) and from the scalar 1 that `tf.gradients` starts with.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _WRITER = re.compile(
     r"Assign|^(Resource)?(Sparse)?Apply|^(Resource)?Scatter(Nd)?(Update|Add|Sub|Mul|Div|Min|Max)$"
     r"|AccumulatorApply|^(Resource)?GroupEmbeddingApply"
 )
-# Running totals: metrics, moving averages of the loss. What they add up belongs to the model.
+# Running totals (metrics, moving averages of the loss): what they accumulate belongs to the model.
 _ACCUMULATE = re.compile(r"^Assign(Add|Sub)(VariableOp)?$")
 _NO_RESULT = re.compile(r"Summary|^Save|^MergeV2Checkpoints$|^Assert$|^Print|^NoOp$")
 _SUMMARY = re.compile(r"Summary")
@@ -27,11 +27,11 @@ _NO_GRADIENT = frozenset(["StopGradient", "PreventGradient"])
 
 _WHOLE_READS = PASS_ON | frozenset(["ReadVariableOp"])
 
-_Nodes = Dict[str, None]  # a dict keeps order, so that runs repeat exactly
+_Nodes = Dict[str, None]  # an ordered set, so that runs are reproducible
 
 
 class ForwardPart:
-    """Answers for single nodes of one graph; each question costs one walk of the graph at most.
+    """Answers questions about nodes of one graph; each kind costs at most one traversal.
 
     Args:
       view: The graph.
@@ -53,19 +53,19 @@ class ForwardPart:
         self._dense: Optional[_Nodes] = None
 
     def feeds_model(self, name: str) -> bool:
-        """Whether the node's value reaches a result; an optimizer's read of its slots does not."""
+        """Whether the node's value reaches a result, unlike an optimizer's read of its slots."""
         if self._needed is None:
             self._needed = self._upstream(self._model_ends())
         if name in self._needed:
             return True
-        # The only reader of a loss may be its summary. A row that is summarised, but trains
-        # nothing, is a summary's own.
+        # The only reader of a loss may be its summary. A row that is summarised but trains nothing
+        # belongs to the summary alone.
         return name in self._find_summarised() and name in self._find_trained()
 
     def stays_inside(self, tensor: TensorRef, nodes: Container[str]) -> bool:
-        """Whether the forward part reads the tensor's values within `nodes` alone.
+        """Whether only `nodes` read the tensor's values in the forward part.
 
-        Readers of its shape and those in backward or update code do not count.
+        Reads of its shape, and reads by gradients or updates, do not count.
         """
         for use in self._view.uses(tensor):
             if use.consumer in nodes or self._view.op(use.consumer) in SHAPE_READERS:
@@ -75,7 +75,7 @@ class ForwardPart:
         return True
 
     def depends_on_dense_variable(self, name: str) -> bool:
-        """Whether the node's value comes from a variable otherwise than by reading single rows."""
+        """Whether the node's value depends on a variable in any way but by reading single rows."""
         if self._dense is None:
             self._dense = self._downstream_of_variables()
         return name in self._dense
@@ -83,7 +83,7 @@ class ForwardPart:
     def _downstream_of_variables(self) -> _Nodes:
         view = self._view
         seen: _Nodes = dict.fromkeys(view.of_op(*sorted(VARIABLES)))
-        whole = dict(seen)  # variables themselves and tensors that pass them on whole
+        whole = dict(seen)  # variables and the nodes that pass their whole value on
         stack = list(seen)
         while stack:
             name = stack.pop()
@@ -99,7 +99,7 @@ class ForwardPart:
         return seen
 
     def _find_gradients(self) -> _Nodes:
-        """All that depends on a gradient."""
+        """Everything that depends on a gradient."""
         if self._gradients is None:
             seeds = self._view.of_op(*self._gradient_ops)
             seeds += [name for name in self._view.of_op("Fill") if self._is_gradient_of_loss(name)]
@@ -107,7 +107,7 @@ class ForwardPart:
         return self._gradients
 
     def _is_gradient_of_loss(self, name: str) -> bool:
-        """Whether a Fill makes a scalar one: d(loss) / d(loss)."""
+        """Whether a Fill makes the scalar 1: d(loss) / d(loss)."""
         dims, value = self._view.inputs(name)[:2]
         shape = self._view.attribute(dims.node, "value")
         if self._view.op(dims.node) != "Const" or shape is None:
@@ -118,7 +118,7 @@ class ForwardPart:
         return one is not None and one.dtype.kind == "f" and float(one) == 1.0
 
     def _find_results(self) -> List[str]:
-        """Nodes whose outputs nothing reads and that neither write, save nor summarise."""
+        """Nodes whose outputs nothing reads and that do not write, save or summarise."""
         if self._results is None:
             silent_ops = [op for op in self._view.ops() if _NO_RESULT.search(op)]
             silent = self._writers.union(self._view.of_op(*silent_ops))
@@ -132,7 +132,7 @@ class ForwardPart:
     def _model_ends(self) -> List[str]:
         gradients = self._find_gradients()
         ends = list(self._find_results())
-        # A graph cut down to its train op has no result left, but backward reads the model.
+        # A graph pruned to its train op has no results left, but its gradients read the model.
         for name in self._view.of_op(*self._gradient_ops):
             ends.extend(t.node for t in self._view.inputs(name) if t.node not in gradients)
         totals = [op for op in self._writer_ops if _ACCUMULATE.search(op)]
@@ -153,7 +153,7 @@ class ForwardPart:
         return self._trained
 
     def _find_forward(self) -> _Nodes:
-        """What leads to a result without touching a gradient."""
+        """What leads to a result without depending on a gradient."""
         if self._forward is None:
             gradients = self._find_gradients()
             ends = [name for name in self._find_results() if name not in gradients]
@@ -171,7 +171,7 @@ class ForwardPart:
         return seen
 
     def _upstream(self, ends: Iterable[str]) -> _Nodes:
-        """Over data edges, not across writes: what a variable is set to is not what it is."""
+        """Follows data edges but stops at writes: what a variable is set to is not its value."""
         inputs, writers = self._view.inputs, self._writers
         seen: _Nodes = dict.fromkeys(ends)
         stack = [name for name in seen if name not in writers]

@@ -1,4 +1,4 @@
-"""One reading of a graph by a pattern: what was bound, and how far the pattern went."""
+"""The state of matching a pattern against a graph: what was bound, and how far the match got."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from graph_opt.rules.lookup import Table
 _DIFFERS = "lookup_differs"
 
 
-class Reading:
-    """What a pattern found in a graph, as far as it went.
+class Match:
+    """What a pattern has matched in a graph, completely or up to its furthest mismatch.
 
     Args:
       view: The graph.
 
     Attributes:
       view: The graph.
-      tensors: By the names given to `tensor`.
-      facts: What `gives` noted.
-      nodes: The nodes of the match, constants and reads of tables left out.
-      tables: What each node that reads rows reads, in the order of the pattern.
-      unknown: Tensor and need of each condition that only static shapes could tell.
-      reached_ops: Op types of the nodes that the pattern met, undone or not.
-      places, nodes_of: The tensor, and the node, of each pattern object met.
+      tensors: The bound tensors, by the names given to `tensor`.
+      facts: What `gives` recorded.
+      nodes: The matched nodes, without constants and reads of tables.
+      tables: The table of each node that reads rows, in the order of the pattern.
+      unknown: Tensor and need of each condition that unknown static shapes left undecided.
+      reached_ops: Op types of all nodes that were matched, even if the match was undone.
+      places, nodes_of: The tensor, and the node, that each pattern object matched.
     """
 
     def __init__(self, view: GraphView) -> None:
@@ -42,7 +42,7 @@ class Reading:
         self._furthest: Tuple[int, Optional[TensorRef], str, str] = (-1, None, "", "")
 
     def note(self, kind: Dict[Any, Any], key: Any, value: Any) -> None:
-        """Adds an entry to one of the reading's dicts; the first one stays."""
+        """Adds an entry to one of the match's dicts unless it has one for the key."""
         if key not in kind:
             kind[key] = value
             if kind is self.nodes:
@@ -50,28 +50,28 @@ class Reading:
             self._trail.append((kind, key))
 
     def mark(self) -> int:
-        """A point to which `undo` goes back."""
+        """A point to which `undo` can go back."""
         return len(self._trail)
 
     def undo(self, mark: int) -> None:
-        """Forgets what was noted since."""
+        """Removes all entries added since the mark."""
         while len(self._trail) > mark:
             kind, key = self._trail.pop()
             del kind[key]
 
-    def differs(self, at: TensorRef, need: str, saw: str = "") -> bool:
-        """Notes that the graph is not as the pattern needs it here; False, for `return`."""
+    def mismatch(self, at: TensorRef, need: str, saw: str = "") -> bool:
+        """Records that the graph differs from the pattern here; returns False, for `return`."""
         if len(self._trail) > self._furthest[0]:
             self._furthest = (len(self._trail), at, need, saw)
         return False
 
     @property
     def steps(self) -> int:
-        """How far the pattern went before its furthest mismatch."""
+        """How far the pattern got before its furthest mismatch."""
         return self._furthest[0]
 
     def refusal(self) -> Optional[Refusal]:
-        """The furthest mismatch; None where there was none."""
+        """The furthest mismatch; None if there was none."""
         _, at, need, saw = self._furthest
         if at is None:
             return None
@@ -79,7 +79,7 @@ class Reading:
         return Refusal(_DIFFERS, at=at.node, need=need, saw=seen)
 
     def unknown_refusals(self) -> Tuple[Refusal, ...]:
-        """What static shapes would have to show."""
+        """The conditions that unknown static shapes left undecided."""
         return tuple(
             Refusal(_DIFFERS, at=at.node, need=need, saw="shapes that do not tell")
             for at, need in self.unknown

@@ -1,18 +1,18 @@
-"""Patterns of nodes, written as the expressions that they compute, and read from the result up.
+"""Patterns of nodes, written as the expressions they compute and matched from the result upwards.
 
     op("Mul", rows, tensor("weights"))     a node of this op, and what makes its inputs
     unique = op("Unique", ids)             unique[1] is its second output; used twice, one node
-    tensor("weights")                      any tensor; of one name, one tensor
-    one_of(pattern, pattern, ..)           the first that fits
+    tensor("weights")                      any tensor; the same name means the same tensor
+    one_of(pattern, pattern, ..)           the first that matches
     optional("Cast", pattern)              that op around the pattern, or the pattern alone
-    through("Identity", pattern)           any number of these ops around it
+    through("Identity", pattern)           any number of these ops around the pattern
     constant([1]), integer(3)              a Const; an expression of constants with this value
-    pattern.where(condition, need)         and the condition holds
-    pattern.gives(combiner="mean")         notes a fact when it fits
+    pattern.where(condition, need)         matches only if the condition holds
+    pattern.gives(combiner="mean")         records a fact when it matches
 
-A choice is made for good by the first alternative that fits (as in parsing expression grammars:
-Ford, POPL 2004), which makes matching linear in the nodes of the pattern. A pattern object stands
-for one place of the graph: met again, it must be the same tensor.
+A choice commits to the first alternative that matches (as in parsing expression grammars: Ford,
+POPL 2004), which makes matching linear in the size of the pattern. A pattern object stands for one
+place in the graph: wherever it occurs again, it must match the same tensor.
 """
 
 from __future__ import annotations
@@ -23,50 +23,50 @@ from typing import Any, Callable, Collection, Dict, FrozenSet, Optional, Tuple, 
 import numpy as np
 
 from graph_opt.graph.view import TensorRef
-from graph_opt.rules.match.matcher import Reading
+from graph_opt.rules.match.matcher import Match
 from graph_opt.rules.match.structure import integer_of
 
 Ops = Union[str, Collection[str]]
-# True, False, or None where static shapes that are not known would tell.
-Condition = Callable[[Reading, TensorRef], Optional[bool]]
+# Returns None if unknown static shapes leave the condition undecided.
+Condition = Callable[[Match, TensorRef], Optional[bool]]
 
 
 class Pattern(abc.ABC):
-    """Something that a tensor may be."""
+    """A description of how a tensor is computed."""
 
-    def match(self, reading: Reading, tensor: TensorRef) -> bool:
-        """Whether the tensor is that; what was bound is left in the reading.
+    def match(self, match: Match, tensor: TensorRef) -> bool:
+        """Whether the pattern matches the tensor; bindings are recorded in `match`.
 
-        After False the reading holds half a match: whoever goes on undoes it.
+        After False, `match` contains a partial match, which a caller that continues must undo.
         """
-        place = reading.places.get(self)
+        place = match.places.get(self)
         if place is not None:
-            return place == tensor or reading.differs(tensor, str(place))
-        if not self.fits(reading, tensor):
+            return place == tensor or match.mismatch(tensor, str(place))
+        if not self.fits(match, tensor):
             return False
-        reading.note(reading.places, self, tensor)
+        match.note(match.places, self, tensor)
         return True
 
     @abc.abstractmethod
-    def fits(self, reading: Reading, tensor: TensorRef) -> bool:
-        """`match` where the pattern is met first."""
+    def fits(self, match: Match, tensor: TensorRef) -> bool:
+        """`match` for the first occurrence of the pattern."""
 
     @property
     def ops(self) -> Optional[FrozenSet[str]]:
-        """Op types of which one makes the tensor; None for any."""
+        """The op types that may produce the tensor; None for any."""
         return None
 
     def where(self, condition: Condition, need: str) -> Pattern:
-        """This pattern where a condition holds, once the pattern itself fits."""
+        """This pattern with a condition, which is checked after the pattern itself has matched."""
         return _Where(self, condition, need)
 
     def gives(self, **facts: Any) -> Pattern:
-        """This pattern, which tells these facts of the graph."""
+        """This pattern, which records these facts when it matches."""
         return _Gives(self, facts)
 
 
 class Op(Pattern):
-    """A node; as a tensor, its first output. Made by `op`."""
+    """A node; as a tensor, its first output. Created by `op`."""
 
     def __init__(
         self, ops: Ops, inputs: Tuple[Pattern, ...], rest: bool, attributes: Dict[str, int]
@@ -84,38 +84,38 @@ class Op(Pattern):
     def __getitem__(self, index: int) -> Pattern:
         return _Output(self, index)
 
-    def fits(self, reading: Reading, tensor: TensorRef) -> bool:
+    def fits(self, match: Match, tensor: TensorRef) -> bool:
         """Whether the tensor is the first output of such a node."""
-        return self.fits_output(reading, tensor, 0)
+        return self.fits_output(match, tensor, 0)
 
-    def fits_output(self, reading: Reading, tensor: TensorRef, index: int) -> bool:
+    def fits_output(self, match: Match, tensor: TensorRef, index: int) -> bool:
         """Whether the tensor is output `index` of such a node."""
-        node = reading.nodes_of.get(self)
+        node = match.nodes_of.get(self)
         if node is not None:
             wanted = TensorRef(node, index)
-            return tensor == wanted or reading.differs(tensor, str(wanted))
-        view = reading.view
+            return tensor == wanted or match.mismatch(tensor, str(wanted))
+        view = match.view
         if tensor.index != index or view.op(tensor.node) not in self._ops:
             need = "output {} of {}".format(index, " or ".join(sorted(self._ops)))
-            return reading.differs(tensor, need)
+            return match.mismatch(tensor, need)
         found = view.inputs(tensor.node)
         if len(found) < len(self._inputs) or (
             len(found) > len(self._inputs) and not self._takes_rest
         ):
             need = "{} inputs".format(len(self._inputs))
-            return reading.differs(tensor, need, str(len(found)))
-        if not self._has_attributes(reading, tensor):
+            return match.mismatch(tensor, need, str(len(found)))
+        if not self._has_attributes(match, tensor):
             return False
-        reading.note(reading.nodes_of, self, tensor.node)
-        reading.note(reading.nodes, tensor.node, None)
-        return all(pattern.match(reading, source) for pattern, source in zip(self._inputs, found))
+        match.note(match.nodes_of, self, tensor.node)
+        match.note(match.nodes, tensor.node, None)
+        return all(pattern.match(match, source) for pattern, source in zip(self._inputs, found))
 
-    def _has_attributes(self, reading: Reading, tensor: TensorRef) -> bool:
+    def _has_attributes(self, match: Match, tensor: TensorRef) -> bool:
         for key, wanted in self._attributes.items():
-            value = reading.view.attribute(tensor.node, key)
+            value = match.view.attribute(tensor.node, key)
             found = 0 if value is None else value.i
             if found != wanted:
-                return reading.differs(tensor, "{} {}".format(key, wanted), str(found))
+                return match.mismatch(tensor, "{} {}".format(key, wanted), str(found))
         return True
 
 
@@ -128,20 +128,20 @@ class _Output(Pattern):
     def ops(self) -> FrozenSet[str]:
         return self._op.ops
 
-    def fits(self, reading: Reading, tensor: TensorRef) -> bool:
-        return self._op.fits_output(reading, tensor, self._index)
+    def fits(self, match: Match, tensor: TensorRef) -> bool:
+        return self._op.fits_output(match, tensor, self._index)
 
 
 class _Tensor(Pattern):
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def fits(self, reading: Reading, tensor: TensorRef) -> bool:
-        bound = reading.tensors.get(self._name)
+    def fits(self, match: Match, tensor: TensorRef) -> bool:
+        bound = match.tensors.get(self._name)
         if bound is None:
-            reading.note(reading.tensors, self._name, tensor)
+            match.note(match.tensors, self._name, tensor)
             return True
-        return bound == tensor or reading.differs(tensor, str(bound))
+        return bound == tensor or match.mismatch(tensor, str(bound))
 
 
 class _OneOf(Pattern):
@@ -154,12 +154,12 @@ class _OneOf(Pattern):
         known = [ops for ops in found if ops is not None]
         return frozenset().union(*known) if len(known) == len(found) else None
 
-    def fits(self, reading: Reading, tensor: TensorRef) -> bool:
+    def fits(self, match: Match, tensor: TensorRef) -> bool:
         for pattern in self._patterns:
-            mark = reading.mark()
-            if pattern.match(reading, tensor):
+            mark = match.mark()
+            if pattern.match(match, tensor):
                 return True
-            reading.undo(mark)
+            match.undo(mark)
         return False
 
 
@@ -174,13 +174,13 @@ class _Through(Pattern):
         inner = self._inner.ops
         return None if inner is None else inner | self._ops
 
-    def fits(self, reading: Reading, tensor: TensorRef) -> bool:
+    def fits(self, match: Match, tensor: TensorRef) -> bool:
         for _ in range(self._most):
-            if tensor.index != 0 or reading.view.op(tensor.node) not in self._ops:
+            if tensor.index != 0 or match.view.op(tensor.node) not in self._ops:
                 break
-            reading.note(reading.nodes, tensor.node, None)
-            tensor = reading.view.inputs(tensor.node)[0]
-        return self._inner.match(reading, tensor)
+            match.note(match.nodes, tensor.node, None)
+            tensor = match.view.inputs(tensor.node)[0]
+        return self._inner.match(match, tensor)
 
 
 class _Where(Pattern):
@@ -193,13 +193,13 @@ class _Where(Pattern):
     def ops(self) -> Optional[FrozenSet[str]]:
         return self._inner.ops
 
-    def fits(self, reading: Reading, tensor: TensorRef) -> bool:
-        if not self._inner.match(reading, tensor):
+    def fits(self, match: Match, tensor: TensorRef) -> bool:
+        if not self._inner.match(match, tensor):
             return False
-        holds = self._condition(reading, tensor)
+        holds = self._condition(match, tensor)
         if holds is None:
-            reading.note(reading.unknown, (tensor, self._need), None)
-        return holds is not False or reading.differs(tensor, self._need)
+            match.note(match.unknown, (tensor, self._need), None)
+        return holds is not False or match.mismatch(tensor, self._need)
 
 
 class _Gives(Pattern):
@@ -211,24 +211,24 @@ class _Gives(Pattern):
     def ops(self) -> Optional[FrozenSet[str]]:
         return self._inner.ops
 
-    def fits(self, reading: Reading, tensor: TensorRef) -> bool:
-        if not self._inner.match(reading, tensor):
+    def fits(self, match: Match, tensor: TensorRef) -> bool:
+        if not self._inner.match(match, tensor):
             return False
         for name, fact in self._facts.items():
-            reading.note(reading.facts, name, fact)
+            match.note(match.facts, name, fact)
         return True
 
 
 class Anywhere(Pattern):
-    """A pattern that says nothing of the place: it may stand for several tensors."""
+    """A pattern that is not tied to one place: it may match several tensors."""
 
-    def match(self, reading: Reading, tensor: TensorRef) -> bool:
-        """Whether the tensor is that, wherever else the pattern was met."""
-        return self.fits(reading, tensor)
+    def match(self, match: Match, tensor: TensorRef) -> bool:
+        """Whether the pattern matches the tensor, whatever else it has matched."""
+        return self.fits(match, tensor)
 
 
 class _Any(Anywhere):
-    def fits(self, reading: Reading, tensor: TensorRef) -> bool:
+    def fits(self, match: Match, tensor: TensorRef) -> bool:
         return True
 
 
@@ -237,22 +237,22 @@ class _Constant(Anywhere):
         self._holds = holds
         self._need = need
 
-    def fits(self, reading: Reading, tensor: TensorRef) -> bool:
-        value = reading.view.constant(tensor)
+    def fits(self, match: Match, tensor: TensorRef) -> bool:
+        value = match.view.constant(tensor)
         if value is None:
-            return reading.differs(tensor, self._need)
-        return self._holds(value) or reading.differs(tensor, self._need, str(value))
+            return match.mismatch(tensor, self._need)
+        return self._holds(value) or match.mismatch(tensor, self._need, str(value))
 
 
 class _Integer(Anywhere):
     def __init__(self, wanted: int) -> None:
         self._wanted = wanted
 
-    def fits(self, reading: Reading, tensor: TensorRef) -> bool:
-        found = integer_of(reading.view, tensor)
+    def fits(self, match: Match, tensor: TensorRef) -> bool:
+        found = integer_of(match.view, tensor)
         need = "the constant {}".format(self._wanted)
         saw = "a tensor" if found is None else str(found)
-        return found == self._wanted or reading.differs(tensor, need, saw)
+        return found == self._wanted or match.mismatch(tensor, need, saw)
 
 
 ANY: Pattern = _Any()
@@ -263,8 +263,8 @@ def op(ops: Ops, *inputs: Any, **attributes: int) -> Op:
 
     Args:
       ops: Op types.
-      inputs: A pattern for each data input; `...` as the last one for any further inputs.
-      attributes: Integer attributes that it must have; 0 is also one that is left out.
+      inputs: A pattern for each data input; `...` as the last one allows any further inputs.
+      attributes: Values of integer attributes; 0 also matches an attribute that is not set.
 
     Example:
       >>> product = op("Mul", tensor("rows"), tensor("weights"))
@@ -274,12 +274,12 @@ def op(ops: Ops, *inputs: Any, **attributes: int) -> Op:
 
 
 def tensor(name: str) -> Pattern:
-    """Any tensor, which is bound to the name."""
+    """Any tensor, bound to the name."""
     return _Tensor(name)
 
 
 def one_of(*patterns: Pattern) -> Pattern:
-    """The first of these that fits."""
+    """The first of these patterns that matches."""
     return _OneOf(patterns)
 
 
@@ -289,21 +289,21 @@ def optional(ops: Ops, inner: Pattern) -> Pattern:
 
 
 def through(ops: Ops, inner: Pattern, most: int = 8) -> Pattern:
-    """Up to `most` of these ops around the pattern, read by their first inputs."""
+    """Up to `most` of these ops around the pattern, followed through their first inputs."""
     return _Through(ops, inner, most)
 
 
 def constant(value: Any) -> Pattern:
-    """A Const with these entries."""
+    """A Const with this value."""
     wanted = np.asarray(value)
     return _Constant(lambda found: np.array_equal(found, wanted), "a constant {}".format(value))
 
 
 def constant_of(holds: Callable[[np.ndarray], bool], need: str) -> Pattern:
-    """A Const whose value a function accepts."""
+    """A Const whose value satisfies a predicate."""
     return _Constant(holds, need)
 
 
 def integer(value: int) -> Pattern:
-    """An expression of constant integers of one element each, with this value."""
+    """An expression of single-element integer constants with this value."""
     return _Integer(value)

@@ -1,7 +1,7 @@
-"""Reads a pattern node by node, and refuses at the first one that is not as it must be.
+"""Reads a known structure node by node and refuses at the first node that is not as expected.
 
-A pass that puts one op in place of many has to know that the many do what the one does. The search
-for lookups asks less: what it only moves, it need not understand.
+A pass that replaces many ops by one must know that they compute the same. Moving a lookup takes
+less: what is only moved need not be understood.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from graph_opt.graph.view import GraphView, TensorRef
 
 _DIFFERS = "lookup_differs"
 _DEEPEST_EXPRESSION = 8
-# Ops that pass one number on, and what else they may be given.
+# Ops that pass a single number on, with the values that their other input may have.
 _SAME_NUMBER: Dict[str, List[Any]] = {
     "Cast": [],
     "ExpandDims": [0],
@@ -25,14 +25,14 @@ _SAME_NUMBER: Dict[str, List[Any]] = {
 
 
 class Structure:
-    """One reading of one pattern.
+    """Reads one structure of a graph.
 
     Args:
       view: The graph.
 
     Attributes:
       view: The graph.
-      seen: The nodes looked at that compute the pattern: constants are not among them.
+      seen: The nodes of the structure read so far, without constants.
     """
 
     def __init__(self, view: GraphView) -> None:
@@ -40,7 +40,7 @@ class Structure:
         self.seen: Dict[str, None] = {}
 
     def inputs(self, tensor: TensorRef, *ops: str, index: int = 0) -> Tuple[TensorRef, ...]:
-        """Data inputs of what makes `tensor`, which must be output `index` of one of these ops.
+        """Data inputs of the node of `tensor`, which must be output `index` of one of these ops.
 
         Raises:
           Refusal: lookup_differs.
@@ -52,11 +52,11 @@ class Structure:
         return self.view.inputs(tensor.node)
 
     def is_made_by(self, tensor: TensorRef, *ops: str) -> bool:
-        """Whether one of these ops makes the tensor, as its first output."""
+        """Whether the tensor is the first output of one of these ops."""
         return tensor.index == 0 and self.view.op(tensor.node) in ops
 
     def through(self, tensor: TensorRef, *ops: str) -> TensorRef:
-        """Walks up as long as one of these ops makes the tensor, by its first input."""
+        """Follows first inputs upstream as long as one of these ops makes the tensor."""
         while self.is_made_by(tensor, *ops):
             tensor = self.inputs(tensor, *ops)[0]
         return tensor
@@ -65,10 +65,10 @@ class Structure:
         """Refuses unless `holds`.
 
         Args:
-          holds: Whether the pattern is as it must be here.
+          holds: Whether the structure is as required here.
           at: Where.
-          need: What must hold.
-          saw: What was there instead; the op and the output's number where left out.
+          need: What is required.
+          saw: What was there instead; the op and output number by default.
 
         Raises:
           Refusal: lookup_differs.
@@ -78,19 +78,19 @@ class Structure:
             raise Refusal(_DIFFERS, at=at.node, need=need, saw=saw)
 
     def require_same(self, tensor: TensorRef, wanted: TensorRef, reader: str) -> None:
-        """Refuses unless `reader` takes the tensor that it must."""
+        """Refuses unless `reader` reads the tensor that it must."""
         at = TensorRef(reader, 0)
         self.require(tensor == wanted, at, "input {}".format(wanted), str(tensor))
 
     def require_constant(self, tensor: TensorRef, wanted: Any) -> None:
-        """Refuses unless the tensor is a constant with these entries."""
+        """Refuses unless the tensor is a constant with this value."""
         value = self.view.constant(tensor)
         holds = value is not None and np.array_equal(value, np.asarray(wanted))
         need = "a constant {}".format(wanted)
         self.require(holds, tensor, need, None if value is None else str(value))
 
     def require_attributes(self, name: str, **wanted: int) -> None:
-        """Refuses unless the node's integer attributes are these; 0 where left out."""
+        """Refuses unless the node's integer attributes have these values; unset means 0."""
         for key, number in wanted.items():
             value = self.view.attribute(name, key)
             found = 0 if value is None else value.i
@@ -98,19 +98,19 @@ class Structure:
             self.require(found == number, TensorRef(name, 0), need, str(found))
 
     def integer(self, tensor: TensorRef) -> Optional[int]:
-        """Value of an expression of constant integers of one element each, or None."""
+        """Value of an expression of single-element integer constants, or None."""
         return integer_of(self.view, tensor)
 
 
 def integer_of(
     view: GraphView, tensor: TensorRef, deepest: int = _DEEPEST_EXPRESSION
 ) -> Optional[int]:
-    """Value of an expression of constant integers of one element each, or None.
+    """Value of an expression of single-element integer constants, or None.
 
     Args:
       view: The graph.
-      tensor: Its result.
-      deepest: How many operations it may have one within another.
+      tensor: The expression's result.
+      deepest: Maximum nesting depth of its operations.
     """
     value = view.constant(tensor)
     if value is not None:

@@ -1,4 +1,4 @@
-"""Whether tensors are computed inside of a tf.cond or a tf.while_loop of TensorFlow 1."""
+"""Whether tensors are computed inside a tf.cond or tf.while_loop of TensorFlow 1."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from graph_opt.rules.op_names import INTO_CONTROL_FLOW, OUT_OF_CONTROL_FLOW
 
 
 def enclosing_control_flow(view: GraphView, names: Iterable[str]) -> Optional[str]:
-    """A Switch or Enter that lets the nodes run, or None where they run in every step.
+    """A Switch or Enter that the nodes' execution depends on; None if they run in every step.
 
-    Upstream of a node, what a Merge or an Exit ends is closed; what is left open encloses it.
+    Upstream of a node, a Merge or Exit closes a construct; a construct left open encloses the node.
 
     Args:
       view: The graph.
@@ -19,7 +19,7 @@ def enclosing_control_flow(view: GraphView, names: Iterable[str]) -> Optional[st
     """
     if not any(view.of_op(op) for op in INTO_CONTROL_FLOW):
         return None
-    # How many constructs were left on the way up; where several ways meet, the fewest.
+    # The number of constructs exited on the way up; where several paths meet, the smallest.
     left: Dict[str, int] = dict.fromkeys(names, 0)
     stack = list(left)
     while stack:

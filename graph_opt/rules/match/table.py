@@ -1,11 +1,11 @@
-"""What a table is and what counts as reading it.
+"""What a table is, and what counts as reading it.
 
     ref       VariableV2 | Variable -> Identity                    -> gather
     resource  VarHandleOp                                          -> ResourceGather
               VarHandleOp -> ReadVariableOp                        -> gather   (tf.contrib of 1.15)
     either    ... -> Switch | Enter | Merge                        -> gather   (control flow)
 
-A read through control flow is one that no pass may touch: it may not run at all, or many times.
+Passes must not touch a read through control flow, which may not run at all, or many times.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TableRead(NamedTuple):
 
     Attributes:
       variable: The variable op.
-      control_flow: The Switch, Merge or Enter nearest to the reader; None outside of control flow.
+      control_flow: The Switch, Merge or Enter nearest to the reader; None outside control flow.
     """
 
     variable: str
@@ -42,18 +42,18 @@ class TableRead(NamedTuple):
 
 
 def count_tables(view: GraphView, name: str) -> int:
-    """How many of a node's inputs, from the first on, it reads as tables: not whole, but by row."""
+    """How many of a node's inputs, starting with the first, it reads as tables, row by row."""
     op = view.op(name)
     if op in GROUP_LOOKUPS:
         shards = view.attribute(name, "num_shards")
         return 0 if shards is None else int(shards.i)
     if op in GROUP_GATHERS:
-        return len(view.inputs(name)) - 1  # the last one is the request
+        return len(view.inputs(name)) - 1  # the last input is the request
     return 1 if op in ROW_READERS or op == "VariableShape" else 0
 
 
 def find_read(view: GraphView, tensor: TensorRef) -> Optional[TableRead]:
-    """The variable that `tensor` is, or None where it is anything else."""
+    """The variable that `tensor` is the value or handle of, or None if it is anything else."""
     control_flow = None
     for _ in range(_LONGEST_READ):
         op = view.op(tensor.node)
@@ -79,7 +79,7 @@ def read_nodes(view: GraphView, reader: str) -> List[str]:
 
 
 def find_concatenated_reads(view: GraphView, tensor: TensorRef) -> List[str]:
-    """The variables that `tensor` joins to one, as a partitioned variable taken whole does."""
+    """The variables that `tensor` concatenates, as reading a partitioned variable whole does."""
     source = view.through_identity(tensor)
     if view.op(source.node) not in ("ConcatV2", "Concat"):
         return []
@@ -91,7 +91,7 @@ def find_concatenated_reads(view: GraphView, tensor: TensorRef) -> List[str]:
 
 
 def require_table(view: GraphView, reader: str, tensor: TensorRef) -> Optional[Table]:
-    """The table that node `reader` reads through `tensor`, or None where it reads no variable.
+    """The table that node `reader` reads through `tensor`, or None if that is no variable.
 
     Raises:
       Refusal: lookup_in_control_flow, partitions_concatenated, table_facts_missing.
@@ -113,7 +113,7 @@ def require_table(view: GraphView, reader: str, tensor: TensorRef) -> Optional[T
 
 
 def describe(view: GraphView, variable: str) -> Table:
-    """The static facts of a variable op.
+    """Describes a variable op by its static attributes.
 
     Raises:
       Refusal: table_facts_missing.
@@ -152,7 +152,7 @@ def _refuse_concatenated(view: GraphView, reader: str, tensor: TensorRef) -> Non
             "partitions_concatenated",
             at=reader,
             need="tf.nn.embedding_lookup, which reads a partitioned variable shard by shard",
-            saw="a read of {} whole variables joined to one, the first {}".format(
+            saw="a read of {} whole variables concatenated, the first of which is {}".format(
                 len(variables), variables[0]
             ),
         )

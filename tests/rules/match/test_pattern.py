@@ -6,7 +6,7 @@ from typing import Any, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.rules.match.matcher import Reading
+from graph_opt.rules.match.matcher import Match
 from graph_opt.rules.match.pattern import (
     ANY,
     Pattern,
@@ -22,10 +22,10 @@ from graph_opt.rules.match.pattern import (
 LEFT, RIGHT = tensor("left"), tensor("right")
 
 
-def read(pattern: Pattern, result: tf.Tensor) -> Tuple[bool, Reading]:
-    """Whether a tensor of the default graph fits, and the reading."""
-    reading = Reading(GraphView(tf.get_default_graph().as_graph_def(add_shapes=True)))
-    return pattern.match(reading, TensorRef(result.op.name, result.value_index)), reading
+def read(pattern: Pattern, result: tf.Tensor) -> Tuple[bool, Match]:
+    """Whether a tensor of the default graph fits, and the match."""
+    match = Match(GraphView(tf.get_default_graph().as_graph_def(add_shapes=True)))
+    return pattern.match(match, TensorRef(result.op.name, result.value_index)), match
 
 
 def fits(pattern: Pattern, result: tf.Tensor) -> bool:
@@ -37,13 +37,13 @@ def placeholder(name: str, shape: Any = (None,)) -> tf.Tensor:
 
 
 def test_an_op_binds_its_inputs_in_order() -> None:
-    found, reading = read(op("Sub", LEFT, RIGHT), placeholder("a") - placeholder("b"))
+    found, match = read(op("Sub", LEFT, RIGHT), placeholder("a") - placeholder("b"))
     assert found
-    assert {name: str(bound) for name, bound in reading.tensors.items()} == {
+    assert {name: str(bound) for name, bound in match.tensors.items()} == {
         "left": "a:0",
         "right": "b:0",
     }
-    assert list(reading.nodes) == ["sub"]
+    assert list(match.nodes) == ["sub"]
 
 
 def test_one_name_is_one_tensor() -> None:
@@ -80,9 +80,9 @@ def test_a_failed_alternative_leaves_nothing_behind() -> None:
         op("Mul", op("Neg", LEFT), op("Exp", RIGHT)).gives(kind="exp"),
         op("Mul", op("Neg", RIGHT), LEFT).gives(kind="plain"),
     )
-    found, reading = read(pattern, -a * b)
-    assert found and reading.facts == {"kind": "plain"}
-    assert {name: str(bound) for name, bound in reading.tensors.items()} == {
+    found, match = read(pattern, -a * b)
+    assert found and match.facts == {"kind": "plain"}
+    assert {name: str(bound) for name, bound in match.tensors.items()} == {
         "left": "b:0",
         "right": "a:0",
     }
@@ -107,16 +107,16 @@ def test_constants_and_expressions_of_constants() -> None:
 
 
 def test_a_condition_holds_or_is_left_to_static_shapes() -> None:
-    def has_rank_one(reading: Reading, found: TensorRef) -> Any:
-        shape = reading.view.shape(found)
+    def has_rank_one(match: Match, found: TensorRef) -> Any:
+        shape = match.view.shape(found)
         return None if shape is None else len(shape) == 1
 
     pattern = op("Relu", LEFT.where(has_rank_one, "a vector"))
     assert fits(pattern, tf.nn.relu(placeholder("a")))
     assert not fits(pattern, tf.nn.relu(placeholder("b", [None, 2])))
-    found, reading = read(pattern, tf.nn.relu(placeholder("c", None)))
+    found, match = read(pattern, tf.nn.relu(placeholder("c", None)))
     assert found
-    assert [(refusal.node, refusal.need) for refusal in reading.unknown_refusals()] == [
+    assert [(refusal.node, refusal.need) for refusal in match.unknown_refusals()] == [
         ("c", "a vector")
     ]
 
@@ -125,8 +125,8 @@ def test_the_furthest_mismatch_is_the_reason() -> None:
     a, b = placeholder("a"), placeholder("b")
     deep = op("Mul", op("Exp", op("Neg", LEFT)), op("Relu", RIGHT))
     pattern = one_of(deep, op("Sub", LEFT, RIGHT))
-    found, reading = read(pattern, tf.exp(-a) * tf.nn.elu(b))
-    refusal = reading.refusal()
+    found, match = read(pattern, tf.exp(-a) * tf.nn.elu(b))
+    refusal = match.refusal()
     assert not found and refusal is not None
     assert (refusal.code, refusal.node) == ("lookup_differs", "Elu")
     assert (refusal.need, refusal.saw) == ("output 0 of Relu", "output 0 of Elu")
