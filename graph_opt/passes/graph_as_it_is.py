@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Set, Tuple
+from typing import Any, FrozenSet, Iterator, List, NamedTuple, Set, Tuple
 
 from graph_opt.config.options import SessionOptions
 from graph_opt.graph.view import GraphView
@@ -11,6 +11,7 @@ from graph_opt.ops.library import load_library
 from graph_opt.ops.stage_spec import KIND_IO, KIND_PREFETCH, has_spec, spec_of
 from graph_opt.passes.dead_nodes import dead_nodes
 from graph_opt.passes.fusion.group_nodes import FUSED
+from graph_opt.passes.fusion.placements import PLACEMENTS
 from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_PUT, BUFFER_TAKE, stage_puts
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.prefetch.fetch_guard import is_guard
@@ -26,11 +27,11 @@ from graph_opt.reporting.outcomes import (
 from graph_opt.reporting.report import Report
 from graph_opt.rules import find_lookups
 from graph_opt.rules.lookup import Lookup
+from graph_opt.rules.op_names import VARIABLES
 
-_LOOKUPS = ("GroupEmbeddingLookup", "ResourceGroupEmbeddingLookup", "GroupEmbeddingCombine")
+_LOOKUPS = tuple(op for placement in PLACEMENTS for op in placement.lookup_ops)
 _GRADIENTS = ("GroupEmbeddingGrad",)
-_UPDATES = ("GroupEmbeddingApply", "ResourceGroupEmbeddingApply")
-_PACKED_UPDATES = ("GroupEmbeddingApplyPacked", "ResourceGroupEmbeddingApplyPacked")
+_UPDATES = tuple(op for placement in PLACEMENTS for op in placement.update_ops)
 _NOTHING_ASKED = "neither do_async_embedding nor do_group_embedding is set"
 
 
@@ -101,14 +102,15 @@ def _idle(view: GraphView, lookups: Tuple[Lookup, ...]) -> Set[str]:
     guards = [name for name in view.of_op("Assert") if is_guard(view, name)]
     idle = set(view.descendants(guards))
     updated = _tables_updated(view)
-    read = {table for tables in _tables_of_ops(view).values() for table in tables}
+    fused = [one for one in lookups if view.attribute(one.output.node, FUSED) is not None]
+    read = {table.name for lookup in fused for table in lookup.tables}
     replaced = {
         reader
         for table in updated
         for reader in view.readers(table)
         if _is_update(view.op(reader)) and view.attribute(reader, FUSED) is None
     }
-    replaced -= set(view.of_op(*_UPDATES, *_PACKED_UPDATES))
+    replaced -= set(view.of_op(*_UPDATES))
     replaced |= {
         lookup.output.node
         for lookup in lookups
@@ -123,25 +125,13 @@ def _is_update(op: str) -> bool:
 
 
 def _tables_updated(view: GraphView) -> Set[str]:
-    updated = set()
-    for name in view.of_op(*_UPDATES, *_PACKED_UPDATES):
+    """Names of the variables that fused updates write."""
+    updated: Set[str] = set()
+    for name in view.of_op(*_UPDATES):
         shards = view.attribute(name, "num_shards")
-        for tensor in view.inputs(name)[: shards.i if shards is not None else 0]:
-            updated.add(tensor.node)
+        first = view.inputs(name)[: shards.i if shards is not None else 0]
+        updated.update(tensor.node for tensor in first if view.op(tensor.node) in VARIABLES)
     return updated
-
-
-def _tables_of_ops(view: GraphView) -> Dict[str, List[str]]:
-    """Tables that each fused lookup reads, by the op's name."""
-    tables = {}
-    for name in view.of_op(*_LOOKUPS):
-        shards = view.attribute(name, "num_shards")
-        packed = view.op(name) == "GroupEmbeddingCombine"
-        if view.attribute(name, FUSED) is None or shards is None:
-            continue
-        names = [tensor.node for tensor in view.inputs(name)[: 0 if packed else shards.i]]
-        tables[name] = names or list(_texts(view, name, "table_names"))
-    return tables
 
 
 def _texts(view: GraphView, name: str, key: str) -> List[str]:
@@ -155,9 +145,8 @@ def _numbers(view: GraphView, name: str, key: str) -> List[int]:
 
 
 def _fused(view: GraphView, idle: Set[str]) -> Iterator[FusedLookup]:
-    packed = _named_by(view, ("GroupEmbeddingPackGradients",))
-    trained = _named_by(view, _GRADIENTS) | packed
-    updated = _tables_updated(view) | packed
+    updated = _tables_updated(view) | _named_by(view, _UPDATES)
+    trained = _named_by(view, _GRADIENTS)
     for name in view.of_op(*_LOOKUPS):
         if view.attribute(name, FUSED) is None or name in idle:
             continue

@@ -20,7 +20,6 @@ from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
 from graph_opt.graph.verify import CycleError
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.dead_nodes import dead_nodes
-from graph_opt.passes.fusion import local_group, packed_group
 from graph_opt.passes.fusion.candidates import (
     Candidate,
     CandidateSearch,
@@ -36,10 +35,10 @@ from graph_opt.passes.fusion.cycles import (
     MergedPart,
     parts_on_cycles,
 )
-from graph_opt.passes.fusion.group_nodes import FUSED, Columns, GroupNodes
+from graph_opt.passes.fusion.group_nodes import FUSED, Columns, GroupNodes, output_name
 from graph_opt.passes.fusion.groups import LookupGroup, UpdateGroup
-from graph_opt.passes.fusion.local_group import output_name
 from graph_opt.passes.fusion.outcome import fused_lookups
+from graph_opt.passes.fusion.placements import PLACEMENTS
 from graph_opt.passes.fusion.plan import FusionPlan, FusionPlanner, LeftOut
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.protect_gathers import exposed_reads
@@ -48,7 +47,6 @@ from graph_opt.reporting.report import Report
 from graph_opt.rules.gradients.rows import Slices
 
 _SCOPE = "group_embedding"
-_OURS = ("GroupEmbeddingLookup", "ResourceGroupEmbeddingLookup", "GroupEmbeddingCombine")
 
 
 def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState:
@@ -130,8 +128,7 @@ class _Fusion:
         columns = None
         if concatenation is not None:
             columns = Columns(concatenation.columns, concatenation.width)
-        kind = packed_group if group.place.servers else local_group
-        node = kind.write_lookup(self._nodes, group, columns)
+        node = group.placement.write_lookup(self._nodes, group.members, columns)
         output = group.members[0].candidate.lookup.output
         writer = self._nodes.writer("result", self._view.device(output.node))
         if concatenation is not None:
@@ -172,8 +169,9 @@ class _Fusion:
             if source not in inside
         )
         columns = self._gradient_columns(group.members)
-        kind = packed_group if group.place.servers else local_group
-        made = kind.write_update(self._nodes, group, list(controls), columns)
+        made = group.placement.write_update(
+            self._nodes, group.members, group.updates, list(controls), columns
+        )
         for shard, update in group.updates.items():
             self._redirect_waits(update.end, made[shard])
             self.replaced.update(update.nodes)
@@ -198,9 +196,9 @@ class _Fusion:
         self.merged.append(MergedOp(UPDATE, tuple(parts)))
 
     def _fuse_gradients(self, group: Sequence[Member]) -> None:
-        device = self._plan.places[group[0].candidate.name].worker
+        placement = self._plan.placements[group[0].candidate.name]
         columns = self._gradient_columns(group)
-        made = local_group.write_gradient(self._view, self._nodes, group, device, columns)
+        made = placement.write_gradient(self._view, self._nodes, group, columns)
         for slices, fused in made.items():
             self._redirect(slices.values, fused.values.input_name)
             self._redirect(slices.indices, fused.indices.input_name)
@@ -290,7 +288,7 @@ def _free_scope(view: GraphView) -> str:
 
 
 def _refuse_fused(view: GraphView) -> None:
-    for name in view.of_op(*_OURS):
+    for name in view.of_op(*(op for placement in PLACEMENTS for op in placement.lookup_ops)):
         if view.attribute(name, FUSED) is not None:
             raise tf.errors.FailedPreconditionError(
                 None,

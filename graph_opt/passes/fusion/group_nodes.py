@@ -349,6 +349,11 @@ def update_attributes(update: SparseUpdate, num_slots: int, num_numbers: int) ->
     return attributes
 
 
+def output_name(node: str, index: int) -> str:
+    """How a NodeDef spells one output of a node."""
+    return node if index == 0 else "{}:{}".format(node, index)
+
+
 def number_input(writer: NodeWriter, name: str, value: Union[TensorRef, float]) -> str:
     """A hyperparameter as an input."""
     if isinstance(value, TensorRef):

@@ -22,32 +22,18 @@ from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.fusion.candidates import Candidate, Member
 from graph_opt.passes.fusion.concatenated_lookups import Concatenation, split_by_concatenation
 from graph_opt.passes.fusion.merge_order import merge_depths, waiting_for
+from graph_opt.passes.fusion.placement import Placement
 from graph_opt.passes.io_stages import BatchFlow
-from graph_opt.passes.tasks import task_of
 from graph_opt.rules.gradients.rows import Slices
 from graph_opt.rules.sparse_update import SparseUpdate, SparseUpdates
 
 _FLOAT32 = 1
 
 
-class Place(NamedTuple):
-    """Where the parts of a group run.
-
-    Attributes:
-      worker: Device that ids come from and pooled rows go to.
-      servers: Tasks of the tables, in order, where they are other tasks; else empty.
-      tables: Device of the tables where `servers` is empty.
-    """
-
-    worker: str
-    servers: Tuple[str, ...]
-    tables: str
-
-
 class LookupGroup(NamedTuple):
     """Lookups that become one op, in the order of the ConcatV2 that joins them if one does."""
 
-    place: Place
+    placement: Placement
     members: Tuple[Member, ...]
     concatenation: Optional[Concatenation] = None
 
@@ -55,37 +41,18 @@ class LookupGroup(NamedTuple):
 class UpdateGroup(NamedTuple):
     """Tables whose updates become one op: their lookups with gradients, and the stock updates."""
 
-    place: Place
+    placement: Placement
     members: Tuple[Member, ...]
     updates: Dict[str, SparseUpdate]  # by name of the variable
 
 
-def place_of(view: GraphView, candidate: Candidate) -> Place:
-    """Where a lookup's parts run.
-
-    Raises:
-      Refusal: tables_on_several_devices.
-    """
-    worker = view.device(candidate.lookup.output.node)
-    devices = list(dict.fromkeys(table.device for table in candidate.lookup.tables))
-    tasks = [task_of(device) for device in devices]
-    home = task_of(worker)
-    if home is not None and None not in tasks and home not in tasks:
-        return Place(worker, tuple(task for task in tasks if task is not None), "")
-    if len(devices) > 1:
-        raise Refusal(
-            "tables_on_several_devices",
-            at=candidate.lookup.gathers[0],
-            need="shards of a table on one device, or all on parameter servers",
-            saw=", ".join(device or "no device" for device in devices),
-        )
-    return Place(worker, (), devices[0])
-
-
 def lookup_groups(
-    view: GraphView, flow: BatchFlow, candidates: Sequence[Candidate], places: Dict[str, Place]
+    view: GraphView,
+    flow: BatchFlow,
+    candidates: Sequence[Candidate],
+    placements: Dict[str, Placement],
 ) -> List[LookupGroup]:
-    """Groups lookups that may be one op: same place and semantics, none behind another.
+    """Groups lookups that may be one op: same placement and semantics, none behind another.
 
     Lookups of different batches stay apart, since one step may need only one of them; so do those
     that read different placeholders, unless the same train op waits for both.
@@ -95,18 +62,17 @@ def lookup_groups(
     feeds = _placeholders_upstream(view, flow, candidates)
 
     def key(candidate: Candidate) -> Hashable:
-        place = places[candidate.name]
         node = candidate.lookup.output.node
         return (
-            place._replace(servers=("somewhere",) if place.servers else ()),
-            _semantics(candidate, bool(place.servers)),
+            placements[candidate.name].group_key(candidate.lookup.tables[0].dtype),
+            _semantics(candidate),
             depths[node],
             flow.masks.get(node, 0),
             feeds[candidate.name],
         )
 
     return [
-        LookupGroup(_joined([places[c.name] for c in group]), tuple(Member(c) for c in group))
+        LookupGroup(_joined([placements[c.name] for c in group]), tuple(Member(c) for c in group))
         for group in _grouped(candidates, key)
     ]
 
@@ -131,7 +97,7 @@ def update_groups(
     view: GraphView,
     flow: BatchFlow,
     candidates: Sequence[Candidate],
-    places: Dict[str, Place],
+    placements: Dict[str, Placement],
     joined_by: Dict[str, Concatenation],
     updates: SparseUpdates,
     refuse: Callable[[Candidate, Refusal], None],
@@ -142,7 +108,7 @@ def update_groups(
       view: The graph.
       flow: Its batch flow.
       candidates: The lookups whose gradients are known.
-      places: Where they run, by name.
+      placements: Where they run, by name.
       joined_by: The ConcatV2 that joins a lookup's result with others, by name.
       updates: The updates that were recognised.
       refuse: Told why a lookup's update stays.
@@ -151,7 +117,7 @@ def update_groups(
     units = []
     for group in tables:
         try:
-            units.append(_unit(view, group, places, updates))
+            units.append(_unit(view, group, placements, updates))
         except Refusal as refusal:
             for candidate in group:
                 refuse(candidate, refusal)
@@ -161,10 +127,9 @@ def update_groups(
     def key(unit: UpdateGroup) -> Hashable:
         first = next(iter(unit.updates.values()))
         candidate = unit.members[0].candidate
-        remote = bool(unit.place.servers)
         return (
-            unit.place._replace(servers=("somewhere",) if remote else ()),
-            _semantics(candidate, remote),
+            unit.placement.group_key(candidate.lookup.tables[0].dtype),
+            _semantics(candidate),
             candidate.lookup.tables[0].is_resource,
             _rule(first),
             max(depths[update.end] for update in unit.updates.values()),
@@ -174,7 +139,7 @@ def update_groups(
 
     return [
         UpdateGroup(
-            _joined([unit.place for unit in group]),
+            _joined([unit.placement for unit in group]),
             tuple(member for unit in group for member in unit.members),
             {name: update for unit in group for name, update in unit.updates.items()},
         )
@@ -185,7 +150,7 @@ def update_groups(
 def _unit(
     view: GraphView,
     candidates: Sequence[Candidate],
-    places: Dict[str, Place],
+    placements: Dict[str, Placement],
     updates: SparseUpdates,
 ) -> UpdateGroup:
     """One table: its lookups, and the update of each of its shards."""
@@ -196,14 +161,14 @@ def _unit(
         raise _unlike(candidates[0], "one optimizer for all shards", "several")
     if len({waiting_for(view, update.end) for update in found.values()}) > 1:
         raise _unlike(candidates[0], "shards updated in the same steps", "several train ops")
-    if len({_semantics(c, bool(places[c.name].servers)) for c in candidates}) > 1:
+    if len({_semantics(c) for c in candidates}) > 1:
         raise _unlike(candidates[0], "lookups of one kind", "safe and other lookups of one table")
-    if len({places[c.name] for c in candidates}) > 1:
+    if len({placements[c.name] for c in candidates}) > 1:
         raise _unlike(candidates[0], "lookups on one device", "lookups on several")
     members = [_members(candidates, shard, found[name]) for shard, name in enumerate(names)]
     if any(other != members[0] for other in members):
         raise _unlike(candidates[0], "the same gradients for all shards", "different ones")
-    return UpdateGroup(places[candidates[0].name], members[0], found)
+    return UpdateGroup(placements[candidates[0].name], members[0], found)
 
 
 def _update_of(
@@ -262,7 +227,7 @@ def gradient_groups(
     view: GraphView,
     flow: BatchFlow,
     members: Sequence[Member],
-    places: Dict[str, Place],
+    placements: Dict[str, Placement],
     joined_by: Dict[str, Concatenation],
 ) -> List[Tuple[Member, ...]]:
     """Groups gradients of rows that may be made by one op."""
@@ -277,8 +242,8 @@ def gradient_groups(
         assert member.gradient is not None
         nodes = [slices.values.node for slices in member.gradient.slices]
         return (
-            places[member.candidate.name].worker,
-            _semantics(member.candidate, False),
+            placements[member.candidate.name].worker,
+            _semantics(member.candidate),
             max(depths[node] for node in nodes),
             frozenset(end for node in nodes for end in _ends(view, node)),
             joined_by.get(member.candidate.name),
@@ -292,7 +257,7 @@ def _ends(view: GraphView, name: str) -> FrozenSet[str]:
     return frozenset(node for node in view.descendants([name]) if not view.successors(node))
 
 
-def _semantics(candidate: Candidate, remote: bool) -> Tuple[Hashable, ...]:
+def _semantics(candidate: Candidate) -> Tuple[Hashable, ...]:
     """What all lookups of one op have in common."""
     table = candidate.lookup.tables[0]
     parted = len(candidate.tables) > 1
@@ -300,7 +265,6 @@ def _semantics(candidate: Candidate, remote: bool) -> Tuple[Hashable, ...]:
         candidate.inputs.safe,
         candidate.inputs.partition_strategy if parted else "",
         table.is_resource,
-        table.dtype if remote else 0,
     )
 
 
@@ -312,9 +276,8 @@ def _rule(update: SparseUpdate) -> Hashable:
     )
 
 
-def _joined(places: Sequence[Place]) -> Place:
-    servers = dict.fromkeys(server for place in places for server in place.servers)
-    return places[0]._replace(servers=tuple(servers))
+def _joined(placements: Sequence[Placement]) -> Placement:
+    return placements[0].joined_with(placements[1:])
 
 
 def _placeholders_upstream(

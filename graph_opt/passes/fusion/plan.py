@@ -12,15 +12,15 @@ from graph_opt.passes.fusion.candidates import Candidate, CandidateSearch, Membe
 from graph_opt.passes.fusion.concatenated_lookups import Concatenation
 from graph_opt.passes.fusion.groups import (
     LookupGroup,
-    Place,
     UpdateGroup,
     cut_by_concatenation,
     gradient_groups,
     lookup_groups,
-    place_of,
     update_groups,
 )
 from graph_opt.passes.fusion.outcome import Outcome
+from graph_opt.passes.fusion.placement import Placement
+from graph_opt.passes.fusion.placements import placement_of
 from graph_opt.passes.io_stages import batch_flow
 from graph_opt.rules.gradients.rows import Slices
 from graph_opt.rules.sparse_update import SparseUpdate, sparse_updates
@@ -35,7 +35,7 @@ class FusionPlan(NamedTuple):
       lookups: One op each; where a ConcatV2 joins results, its lookups have an op of their own.
       updates: One op each, with the gradients that they take.
       gradients: Of lookups whose update is not among them; one op each.
-      places: Where lookups run, by name.
+      placements: Where lookups run, by name.
       joined_by: The ConcatV2 that joins a lookup's result with others, by name.
       outcome: Why the rest is left.
     """
@@ -43,7 +43,7 @@ class FusionPlan(NamedTuple):
     lookups: Tuple[LookupGroup, ...]
     updates: Tuple[UpdateGroup, ...]
     gradients: Tuple[Tuple[Member, ...], ...]
-    places: Dict[str, Place]
+    placements: Dict[str, Placement]
     joined_by: Dict[str, Concatenation]
     outcome: Outcome
 
@@ -95,16 +95,16 @@ class FusionPlanner:
             dict(left_out.gradients),
             dict(left_out.updates),
         )
-        places = self._places(outcome)
-        placed = [c for c in self._search.candidates if c.name in places]
+        placements = self._placements(outcome)
+        placed = [c for c in self._search.candidates if c.name in placements]
         groups = [
             group
-            for group in lookup_groups(self._view, self._flow, placed, places)
+            for group in lookup_groups(self._view, self._flow, placed, placements)
             if self._is_large_enough(group, outcome)
         ]
         fused = [member.candidate for group in groups for member in group.members]
         parts, joined_by = self._cut(groups)
-        updates = self._update_groups(fused, places, joined_by, outcome)
+        updates = self._update_groups(fused, placements, joined_by, outcome)
         taken = {slices for group in updates for m in group.members for slices in _slices(m)}
         members = [
             Member(candidate, gradient)
@@ -114,35 +114,35 @@ class FusionPlanner:
             and candidate.name not in left_out.gradients
             and not taken.intersection(gradient.slices)
         ]
-        gradients = gradient_groups(self._view, self._flow, members, places, joined_by)
+        gradients = gradient_groups(self._view, self._flow, members, placements, joined_by)
         return FusionPlan(
-            tuple(parts), tuple(updates), tuple(gradients), places, joined_by, outcome
+            tuple(parts), tuple(updates), tuple(gradients), placements, joined_by, outcome
         )
 
-    def _places(self, outcome: Outcome) -> Dict[str, Place]:
+    def _placements(self, outcome: Outcome) -> Dict[str, Placement]:
         """Where the lookups run that can be fused."""
-        places: Dict[str, Place] = {}
+        placements: Dict[str, Placement] = {}
         for candidate in self._search.candidates:
             if candidate.name in outcome.refused:
                 continue
             try:
-                place = place_of(self._view, candidate)
-                self._require_server_ops(candidate, place)
-                places[candidate.name] = place
+                placement = placement_of(self._view, candidate)
+                self._require_ops(candidate, placement)
+                placements[candidate.name] = placement
             except Refusal as refusal:
                 outcome.refused[candidate.name] = refusal
-        return places
+        return placements
 
-    def _require_server_ops(self, candidate: Candidate, place: Place) -> None:
+    def _require_ops(self, candidate: Candidate, placement: Placement) -> None:
         if self._options.require_server_ops:
             return
-        for server in place.servers:
-            if server not in self._servers_with_ops:
+        for task in placement.tasks_needing_ops:
+            if task not in self._servers_with_ops:
                 raise Refusal(
                     "server_without_ops",
                     at=candidate.tables[0],
                     need="a parameter server that is known to have loaded graph_opt's ops",
-                    saw=server,
+                    saw=task,
                 )
 
     def _is_large_enough(self, group: LookupGroup, outcome: Outcome) -> bool:
@@ -176,7 +176,7 @@ class FusionPlanner:
     def _update_groups(
         self,
         fused: Sequence[Candidate],
-        places: Dict[str, Place],
+        placements: Dict[str, Placement],
         joined_by: Dict[str, Concatenation],
         outcome: Outcome,
     ) -> List[UpdateGroup]:
@@ -191,7 +191,9 @@ class FusionPlanner:
             outcome.update_refused[candidate.name] = refusal
 
         allowed = self._allowed_optimizers(trained, updates.found, refuse)
-        return update_groups(self._view, self._flow, allowed, places, joined_by, updates, refuse)
+        return update_groups(
+            self._view, self._flow, allowed, placements, joined_by, updates, refuse
+        )
 
     def _allowed_optimizers(
         self, trained: Sequence[Candidate], found: Dict[str, SparseUpdate], refuse: _Refuse

@@ -1,0 +1,154 @@
+"""What a placement of tables decides about the ops of a group: `placements/` has one file for each.
+
+forward    ids ──> write_lookup ──> pooled rows             on the worker
+backward   gradients of pooled rows ──> write_update        wherever the tables are
+                                    or  write_gradient      IndexedSlices, on the worker
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from typing import ClassVar, Dict, Hashable, Optional, Sequence, Tuple, Type, TypeVar
+
+import numpy as np
+
+from graph_opt.compat import tf
+from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.passes import attribute_values as values
+from graph_opt.passes.fusion.candidates import Candidate, Member
+from graph_opt.passes.fusion.group_nodes import Columns, GroupNodes, output_name
+from graph_opt.passes.node_writer import NodeWriter
+from graph_opt.rules.gradients.rows import Slices
+from graph_opt.rules.sparse_update import SparseUpdate
+
+_INT32 = tf.int32.as_datatype_enum
+_INT64 = tf.int64.as_datatype_enum
+_Own = TypeVar("_Own", bound="Placement")
+
+
+@dataclasses.dataclass(frozen=True)
+class Placement(abc.ABC):
+    """Where the tables of a group are relative to who reads them, and so what its ops look like.
+
+    Attributes:
+      worker: Device that ids come from and pooled rows go to.
+      lookup_ops: Ops that give the pooled rows.
+      update_ops: Ops that take part in the update of tables; `table_names` says of which.
+    """
+
+    worker: str
+    lookup_ops: ClassVar[Tuple[str, ...]] = ()
+    update_ops: ClassVar[Tuple[str, ...]] = ()
+
+    @classmethod
+    @abc.abstractmethod
+    def of(cls: Type[_Own], view: GraphView, candidate: Candidate) -> Optional[_Own]:
+        """The placement of a lookup, or None if it is of another kind."""
+
+    @abc.abstractmethod
+    def group_key(self, table_dtype: int) -> Hashable:
+        """Lookups whose placements have equal keys may become one op; so may updates.
+
+        Args:
+          table_dtype: DataType number of the lookup's table.
+        """
+
+    @property
+    def tasks_needing_ops(self) -> Tuple[str, ...]:
+        """Tasks, other than the session's own, that must have loaded graph_opt's ops."""
+        return ()
+
+    def joined_with(self: _Own, others: Sequence[_Own]) -> _Own:
+        """The placement of a group of lookups, of which this is the first's; keys are equal."""
+        del others
+        return self
+
+    @abc.abstractmethod
+    def write_lookup(
+        self, nodes: GroupNodes, members: Sequence[Member], columns: Optional[Columns]
+    ) -> str:
+        """Writes the lookup of a group.
+
+        Args:
+          nodes: Takes the nodes.
+          members: The lookups, in the order of their results.
+          columns: Where all results are one tensor; else None.
+
+        Returns:
+          Name of the node that gives the pooled rows.
+        """
+
+    @abc.abstractmethod
+    def write_update(
+        self,
+        nodes: GroupNodes,
+        members: Sequence[Member],
+        updates: Dict[str, SparseUpdate],
+        controls: Sequence[str],
+        columns: Optional[Columns],
+    ) -> Dict[str, str]:
+        """Writes the update of the group's tables from the gradients of its pooled rows.
+
+        Args:
+          nodes: Takes the nodes.
+          members: The lookups, each with its gradient.
+          updates: The stock update of each shard, by name of the variable.
+          controls: Nodes that the update waits for.
+          columns: With the gradient of all results, where they are one tensor; else None.
+
+        Returns:
+          For each shard's variable the node that updates it.
+        """
+
+    def write_gradient(
+        self,
+        view: GraphView,
+        nodes: GroupNodes,
+        members: Sequence[Member],
+        columns: Optional[Columns],
+    ) -> Dict[Slices, Slices]:
+        """Writes the gradient of some lookups on the worker, each with IndexedSlices of its own.
+
+        Returns:
+          For each lookup's slices what stands for them.
+        """
+        shared = nodes.group_op(
+            members, self.worker, columns, shared_tables=False, of_gradients=True
+        )
+        writer = nodes.writer("gradient", self.worker)
+        node = writer.node(
+            "rows",
+            "GroupEmbeddingGrad",
+            shared.inputs
+            + [writer.constant("table_rows", np.array(shared.shard_rows, np.int64))]
+            + nodes.pooled_gradients(members, self.worker, columns),
+            table_dtypes=values.types(shared.shard_dtypes),
+            pooled_dtypes=nodes.pooled_dtypes(members, columns),
+            _output_shapes=values.shapes(
+                [(None,)] * len(shared.shards) + [(None, width) for width in shared.shard_widths]
+            ),
+            **shared.attributes,
+        )
+        parts = [slices for m in members if m.gradient is not None for slices in m.gradient.slices]
+        made: Dict[Slices, Slices] = {}
+        for shard, slices in enumerate(parts):
+            indices = output_name(node.name, shard)
+            if view.dtype(slices.indices) == _INT32:
+                indices = _as_int32(writer, indices, shard)
+            rows = output_name(node.name, len(shared.shards) + shard)
+            made[slices] = Slices(values=TensorRef.parse(rows), indices=TensorRef.parse(indices))
+        return made
+
+
+def _as_int32(writer: NodeWriter, indices: str, number: int) -> str:
+    """Indices in the type that the stock gradient had."""
+    cast = writer.node(
+        "indices_{}".format(number),
+        "Cast",
+        [indices],
+        SrcT=tf.AttrValue(type=_INT64),
+        DstT=tf.AttrValue(type=_INT32),
+        _output_shapes=values.shapes([(None,)]),
+    )
+    return str(cast.name)

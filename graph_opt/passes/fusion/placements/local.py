@@ -1,0 +1,98 @@
+"""Tables on one device: one op looks up, one updates, both beside the tables."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Dict, Hashable, Optional, Sequence
+
+from graph_opt.graph.view import GraphView
+from graph_opt.passes import attribute_values as values
+from graph_opt.passes.fusion.candidates import Candidate, Member
+from graph_opt.passes.fusion.group_nodes import (
+    Columns,
+    GroupNodes,
+    number_input,
+    update_attributes,
+    update_slots,
+)
+from graph_opt.passes.fusion.placement import Placement
+from graph_opt.rules.sparse_update import SparseUpdate
+
+
+@dataclasses.dataclass(frozen=True)
+class Local(Placement):
+    """All tables of a group are on one device.
+
+    Attributes:
+      tables: That device.
+    """
+
+    tables: str
+    lookup_ops = ("GroupEmbeddingLookup", "ResourceGroupEmbeddingLookup")
+    update_ops = ("GroupEmbeddingApply", "ResourceGroupEmbeddingApply")
+
+    @classmethod
+    def of(cls, view: GraphView, candidate: Candidate) -> Optional[Local]:
+        """See `Placement`."""
+        devices = {table.device for table in candidate.lookup.tables}
+        if len(devices) > 1:
+            return None
+        return cls(view.device(candidate.lookup.output.node), devices.pop())
+
+    def group_key(self, table_dtype: int) -> Hashable:
+        """One worker, one device; tables of all types."""
+        del table_dtype
+        return self
+
+    def write_lookup(
+        self, nodes: GroupNodes, members: Sequence[Member], columns: Optional[Columns]
+    ) -> str:
+        """See `Placement`."""
+        shared = nodes.group_op(members, self.tables, columns)
+        is_resource = members[0].candidate.lookup.tables[0].is_resource
+        attributes = dict(shared.attributes)
+        if not is_resource:
+            attributes["table_dtypes"] = values.types(shared.shard_dtypes)
+            attributes["_class"] = values.colocated(shared.shards)
+        node = nodes.writer("lookup", self.tables).node(
+            "pooled",
+            "ResourceGroupEmbeddingLookup" if is_resource else "GroupEmbeddingLookup",
+            shared.shards + shared.inputs,
+            pooled_dtypes=nodes.pooled_dtypes(members, columns),
+            _output_shapes=nodes.pooled_shapes(members, columns),
+            **attributes,
+        )
+        return str(node.name)
+
+    def write_update(
+        self,
+        nodes: GroupNodes,
+        members: Sequence[Member],
+        updates: Dict[str, SparseUpdate],
+        controls: Sequence[str],
+        columns: Optional[Columns],
+    ) -> Dict[str, str]:
+        """See `Placement`."""
+        shared = nodes.group_op(members, self.tables, columns, of_gradients=True)
+        first = updates[shared.shards[0]]
+        is_resource = members[0].candidate.lookup.tables[0].is_resource
+        writer = nodes.writer("update", self.tables)
+        slots = update_slots(shared.shards, updates)
+        numbers = [
+            number_input(writer, "hyperparameter_{}".format(number), value)
+            for number, value in enumerate(first.hyperparameters)
+        ]
+        gradients = nodes.pooled_gradients(members, self.tables, columns)
+        attributes = dict(shared.attributes)
+        if not is_resource:
+            attributes["_class"] = values.colocated(shared.shards)
+        node = writer.node(
+            "apply",
+            "ResourceGroupEmbeddingApply" if is_resource else "GroupEmbeddingApply",
+            [*shared.shards, *slots, *numbers, *shared.inputs, *gradients]
+            + ["^" + source for source in controls],
+            num_gradients=values.integer(len(gradients)),
+            **attributes,
+            **update_attributes(first, len(slots), len(numbers)),
+        )
+        return {shard: str(node.name) for shard in shared.shards}
