@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, FrozenSet, Iterable, Tuple
+from typing import Any, Dict, FrozenSet, Iterable, Mapping, Tuple
 
 from graph_opt.compat import tf
 
@@ -59,27 +59,51 @@ class Rewrite:
         return bool(self.nodes or self.inputs or self.controls)
 
 
-def apply_to_graph_def(graph_def: Any, rewrite: Rewrite) -> Any:
-    """Returns a new GraphDef with the rewrite applied; the argument is not changed.
+def apply_to_graph_def(graph_def: Any, *rewrites: Rewrite) -> Any:
+    """Returns a new GraphDef with the rewrites applied in order; the argument is not changed.
 
     Raises:
       ValueError: An edit names a node or an input that the graph does not have.
     """
     result = tf.GraphDef()
     result.CopyFrom(graph_def)
-    if not rewrite:
-        return result
-    edited = rewrite.edited
-    nodes: Dict[str, Any] = {node.name: node for node in result.node if node.name in edited}
-    missing = sorted(edited - set(nodes))
+    edited = frozenset().union(*(rewrite.edited for rewrite in rewrites))
+    nodes = {node.name: node for node in result.node if node.name in edited}
+    for rewrite in rewrites:
+        _edit(nodes, rewrite)
+        before = len(result.node)
+        result.node.extend(rewrite.nodes)
+        added = result.node[before:]
+        nodes.update((node.name, node) for node in added if node.name in edited)
+    return result
+
+
+def edited_nodes(nodes: Mapping[str, Any], rewrite: Rewrite) -> Dict[str, Any]:
+    """Returns copies of the nodes that a rewrite edits, with the edits applied.
+
+    Args:
+      nodes: NodeDefs of the graph by name.
+      rewrite: The rewrite.
+
+    Raises:
+      ValueError: An edit names a node or an input that the graph does not have.
+    """
+    edited: Dict[str, Any] = {}
+    for name in rewrite.edited.intersection(nodes):
+        edited[name] = tf.NodeDef()
+        edited[name].CopyFrom(nodes[name])
+    _edit(edited, rewrite)
+    return edited
+
+
+def _edit(nodes: Mapping[str, Any], rewrite: Rewrite) -> None:
+    missing = sorted(rewrite.edited.difference(nodes))
     if missing:
         raise ValueError("the rewrite edits '{}', which the graph lacks".format(missing[0]))
     for edit in rewrite.inputs:
         _set_input(nodes[edit.node], edit)
     for control in rewrite.controls:
         _set_controls(nodes[control.node], control)
-    result.node.extend(rewrite.nodes)
-    return result
 
 
 def _set_input(node: Any, edit: InputEdit) -> None:

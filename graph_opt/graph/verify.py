@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import FrozenSet, List, Sequence, Tuple
+from typing import TYPE_CHECKING, FrozenSet, List, Sequence, Tuple
 
 from graph_opt.graph.view import GraphView
+
+if TYPE_CHECKING:
+    import networkx
 
 
 class GraphError(Exception):
@@ -31,9 +34,9 @@ def verify(view: GraphView) -> None:
     """
     if view.topological_order() is not None:
         return
-    import networkx  # as in GraphView.digraph
+    import networkx  # as in _digraph
 
-    digraph = view.digraph()
+    digraph = _digraph(view)
     cycle = [source for source, _ in networkx.find_cycle(digraph)]
     raise CycleError(
         "the graph has a cycle: {}\n{}".format(
@@ -49,9 +52,9 @@ def verify(view: GraphView) -> None:
 
 def around(view: GraphView, name: str, hops: int = 2) -> str:
     """The nodes within `hops` edges of a node, as text for error messages."""
-    import networkx  # as in GraphView.digraph
+    import networkx  # as in _digraph
 
-    near = networkx.ego_graph(view.digraph().to_undirected(as_view=True), name, radius=hops)
+    near = networkx.ego_graph(_digraph(view).to_undirected(as_view=True), name, radius=hops)
     lines: List[str] = []
     for node in sorted(near)[:40]:
         inputs = [str(tensor) for tensor in view.inputs(node)]
@@ -59,3 +62,14 @@ def around(view: GraphView, name: str, hops: int = 2) -> str:
         mark = ">" if node == name else " "
         lines.append("{} {} = {}({})".format(mark, node, view.op(node), ", ".join(inputs)))
     return "\n".join(lines)
+
+
+def _digraph(view: GraphView) -> networkx.DiGraph:
+    """All edges except loops' back edges."""
+    import networkx  # takes 0.2 s to import, and most sessions never need it
+
+    digraph = networkx.DiGraph()
+    digraph.add_nodes_from(view.nodes)
+    for name in view.nodes:
+        digraph.add_edges_from((source, name) for source in view.predecessors(name))
+    return digraph

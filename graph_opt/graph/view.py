@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from typing import (
-    TYPE_CHECKING,
     AbstractSet,
     Any,
     Callable,
     Dict,
     Iterable,
     List,
+    Mapping,
     NamedTuple,
     Optional,
     Sequence,
@@ -20,9 +21,6 @@ import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import output_dtypes
-
-if TYPE_CHECKING:
-    import networkx
 
 # A while loop's back edge, the only legal cycle of a GraphDef.
 _BACK_EDGE_SOURCES = frozenset(["NextIteration", "RefNextIteration"])
@@ -89,7 +87,7 @@ class GraphView:
     """
 
     def __init__(self, graph_def: Any) -> None:
-        self.graph_def = graph_def
+        self.library = graph_def.library
         self.nodes: Dict[str, Any] = {}
         self._ops: Dict[str, str] = {}
         self._by_op: Dict[str, List[str]] = {}
@@ -103,6 +101,7 @@ class GraphView:
         for name, node in self.nodes.items():
             self._connect(name, node)
         self._dtypes: Dict[str, Optional[List[int]]] = {}
+        self._constants: Dict[str, np.ndarray] = {}
         self._order: Optional[Tuple[str, ...]] = None
 
     def _add(self, node: Any) -> None:
@@ -144,33 +143,58 @@ class GraphView:
                 "was cut out of a larger graph".format(consumer, text, source),
             )
 
-    def after(self, graph_def: Any, edited: AbstractSet[str]) -> GraphView:
+    def after(self, changed: Mapping[str, Any], added: Iterable[Any]) -> GraphView:
         """Returns the view of a rewritten graph, without parsing its unchanged nodes again.
 
         Args:
-          graph_def: This view's graph with the inputs of some nodes changed and new nodes appended.
-          edited: Names of the changed nodes.
+          changed: NodeDefs that replace those of the same names and have other inputs.
+          added: NodeDefs of new nodes.
 
         Raises:
           InvalidArgumentError: As for a new view.
         """
-        view = GraphView(tf.GraphDef())
-        view.graph_def = graph_def
-        kept = len(self.nodes)
-        nodes = graph_def.node
-        view.nodes = dict(zip(self.nodes, nodes))
-        view._ops = dict(self._ops)
-        view._by_op = {op: list(names) for op, names in self._by_op.items()}
-        for node in nodes[kept:]:
+        view = self._copy()
+        view.nodes.update(changed)
+        for node in added:
             view._add(node)
-        view._tensors = dict(self._tensors)
-        view._inputs, view._controls = dict(self._inputs), dict(self._controls)
-        view._uses, view._control_uses = dict(self._uses), dict(self._control_uses)
-        view._disconnect(edited)
-        connected = sorted(edited) + list(view.nodes)[kept:]
+        view._disconnect(changed.keys())
+        connected = sorted(changed) + list(view.nodes)[len(self.nodes) :]
         view._unshare_lists(connected)
         for name in connected:
             view._connect(name, view.nodes[name])
+        return view
+
+    def without(self, names: AbstractSet[str]) -> GraphView:
+        """Returns the view of the graph without some of its nodes.
+
+        Raises:
+          InvalidArgumentError: Another node reads one of them.
+        """
+        view = self._copy()
+        view._disconnect(names)
+        for name in [name for name in self.nodes if name in names]:
+            del view.nodes[name], view._ops[name], view._inputs[name], view._controls[name]
+            users = [use[1] for use in view._uses.pop(name, ())]
+            for user in users + view._control_uses.pop(name, []):
+                if user not in names:
+                    view._require(name, user, name)
+        for op, shown in view._by_op.items():
+            view._by_op[op] = [name for name in shown if name not in names]
+        # Otherwise nobody would notice a node added later that reads one of these.
+        tensors = self._tensors.items()
+        view._tensors = {text: tensor for text, tensor in tensors if tensor.node not in names}
+        if self._order is not None:
+            view._order = tuple(name for name in self._order if name not in names)
+        return view
+
+    def _copy(self) -> GraphView:
+        view = copy.copy(self)
+        view.nodes, view._ops = dict(self.nodes), dict(self._ops)
+        view._by_op = {op: list(names) for op, names in self._by_op.items()}
+        view._tensors = dict(self._tensors)
+        view._inputs, view._controls = dict(self._inputs), dict(self._controls)
+        view._uses, view._control_uses = dict(self._uses), dict(self._control_uses)
+        view._order = None
         return view
 
     def _disconnect(self, names: AbstractSet[str]) -> None:
@@ -245,7 +269,7 @@ class GraphView:
 
     def is_read(self, name: str) -> bool:
         """Whether any data edge leaves the node."""
-        return name in self._uses
+        return bool(self._uses.get(name))
 
     def control_uses(self, name: str) -> List[str]:
         """Nodes with a control edge from this one."""
@@ -294,24 +318,28 @@ class GraphView:
 
     def constant(self, tensor: TensorRef) -> Optional[np.ndarray]:
         """Value of a Const, possibly followed by Identity nodes; else None."""
-        source = self.through_identity(tensor)
-        if self._ops[source.node] != "Const":
+        name = self.through_identity(tensor).node
+        if self._ops[name] != "Const":
             return None
-        return tf.make_ndarray(self.nodes[source.node].attr["value"].tensor)
+        if name not in self._constants:
+            self._constants[name] = tf.make_ndarray(self.nodes[name].attr["value"].tensor)
+        return self._constants[name]
 
     def predecessors(self, name: str) -> List[str]:
         """Nodes with a data or control edge to this one, except back edges of loops."""
         data = [tensor.node for tensor in self._inputs[name]]
         if self._ops[name] in _MERGES:
             data = [node for node in data if self._ops[node] not in _BACK_EDGE_SOURCES]
-        return data + list(self._controls[name])
+        data.extend(self._controls[name])
+        return data
 
     def successors(self, name: str) -> List[str]:
         """Nodes with a data or control edge from this one, except back edges of loops."""
         data = [consumer for _, consumer, _ in self._uses.get(name, ())]
         if self._ops[name] in _BACK_EDGE_SOURCES:
             data = [node for node in data if self._ops[node] not in _MERGES]
-        return data + self._control_uses.get(name, [])
+        data.extend(self._control_uses.get(name, ()))
+        return data
 
     def topological_order(self) -> Optional[Sequence[str]]:
         """All nodes, each after its inputs (Kahn's algorithm); None if there is a cycle."""
@@ -326,29 +354,20 @@ class GraphView:
         }
         for name in self.of_op(*_MERGES):
             missing[name] = len(self.predecessors(name))
-        back_edges = frozenset(self.of_op(*_BACK_EDGE_SOURCES))
-        uses, control_uses = self._uses, self._control_uses
+        uses, control_uses = dict(self._uses), self._control_uses
+        for name in self.of_op(*_BACK_EDGE_SOURCES):
+            uses[name] = [use for use in uses.get(name, ()) if self._ops[use[1]] not in _MERGES]
         order = [name for name, count in missing.items() if count == 0]
         for name in order:
-            if name in back_edges:
-                following = self.successors(name)
-            else:
-                following = [use[1] for use in uses.get(name, ())] + control_uses.get(name, [])
-            for user in following:
+            for _, user, _ in uses.get(name, ()):
                 missing[user] -= 1
-                if missing[user] == 0:
+                if not missing[user]:
+                    order.append(user)
+            for user in control_uses.get(name, ()):
+                missing[user] -= 1
+                if not missing[user]:
                     order.append(user)
         return tuple(order)
-
-    def digraph(self) -> networkx.DiGraph:
-        """A networkx graph of all edges except loops' back edges, for use off the hot path."""
-        import networkx  # takes 0.2 s to import, and most sessions never need it
-
-        digraph = networkx.DiGraph()
-        digraph.add_nodes_from(self.nodes)
-        for name in self.nodes:
-            digraph.add_edges_from((source, name) for source in self.predecessors(name))
-        return digraph
 
     def descendants(self, sources: Iterable[str]) -> Dict[str, None]:
         """All nodes reachable from `sources`, these included, over data and control edges."""

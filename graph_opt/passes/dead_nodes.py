@@ -37,10 +37,17 @@ def dead_nodes(view: GraphView, replaced: AbstractSet[str]) -> Set[str]:
       replaced: Nodes whose work other nodes do now.
     """
     dead: Set[str] = set()
-    for name in reversed(view.topological_order() or ()):
-        followers = view.successors(name)
-        if not followers and name not in replaced:
+    needed_by = {name: len(view.successors(name)) for name in replaced}
+    waiting = [name for name, followers in needed_by.items() if not followers]
+    while waiting:
+        name = waiting.pop()
+        if view.op(name) in _KEPT:
             continue
-        if view.op(name) not in _KEPT and all(follower in dead for follower in followers):
-            dead.add(name)
+        dead.add(name)
+        for source in view.predecessors(name):
+            if source not in needed_by:
+                needed_by[source] = len(view.successors(source))
+            needed_by[source] -= 1
+            if not needed_by[source]:
+                waiting.append(source)
     return dead

@@ -8,7 +8,7 @@ from typing import Any, Callable, NamedTuple, Tuple
 
 from graph_opt.config.options import SessionOptions, session_options
 from graph_opt.graph.collection import collection_paused
-from graph_opt.graph.rewrite import Rewrite
+from graph_opt.graph.rewrite import Rewrite, apply_to_graph_def
 from graph_opt.ops.library import load_library
 from graph_opt.passes.fusion.fuse_group_embedding import fuse_group_embedding
 from graph_opt.passes.pass_state import PassState
@@ -82,7 +82,9 @@ def optimize_graph_def(graph_def: Any, config: Any) -> OptimizedGraph:
     options = session_options(config)
     with collection_paused():
         planned = plan(graph_def, options)
-    return OptimizedGraph(planned.graph_def, planned.report.stages, planned.report)
+        if planned.rewrites:
+            graph_def = apply_to_graph_def(graph_def, *planned.rewrites)
+    return OptimizedGraph(graph_def, planned.report.stages, planned.report)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,14 +92,12 @@ class Planned:
     """What the passes would do to a graph.
 
     Attributes:
-      rewrites: To be applied one after the other; none where nothing is to be done.
-      graph_def: The graph with all of them applied, verified.
+      rewrites: To be applied one after the other, each verified; none where nothing is to be done.
       translation: What the names of the given graph stand for in the rewritten one.
       report: What was found, moved and left alone, for people.
     """
 
     rewrites: Tuple[Rewrite, ...]
-    graph_def: Any
     translation: Translation
     report: Report
 
@@ -105,7 +105,7 @@ class Planned:
 def plan(graph_def: Any, options: SessionOptions) -> Planned:
     """Runs the passes; raises what `optimize_graph_def` raises."""
     if options.async_embedding is None and options.group_embedding is None:
-        return Planned((), graph_def, UNCHANGED, Report(warnings=tuple(options.warnings)))
+        return Planned((), UNCHANGED, Report(warnings=tuple(options.warnings)))
     started = time.perf_counter()
     load_library()  # The registry must know our ops before their dtypes are asked for.
     state = PassState.of(graph_def)
@@ -119,4 +119,4 @@ def plan(graph_def: Any, options: SessionOptions) -> Planned:
         fetches=dict(state.translation.taken),
         hidden=state.translation.prefetched,
     )
-    return Planned(state.rewrites, state.graph_def, state.translation, report)
+    return Planned(state.rewrites, state.translation, report)

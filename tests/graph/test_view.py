@@ -75,24 +75,54 @@ def test_a_while_loop_is_no_cycle() -> None:
 _EDGES = st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=4)
 
 
+def _inputs(edges: list) -> list:
+    data = ["n{}:{}".format(source, source % 3) for source, control in edges if not control]
+    return data + ["^n{}".format(source) for source, control in edges if control]
+
+
 @given(st.lists(_EDGES, min_size=10, max_size=10), st.dictionaries(st.integers(0, 9), _EDGES))
 def test_the_view_after_a_rewrite_equals_a_new_view(before: list, changed: dict) -> None:
-    def inputs(edges: list) -> list:
-        data = ["n{}:{}".format(source, source % 3) for source, control in edges if not control]
-        return data + ["^n{}".format(source) for source, control in edges if control]
-
     graph_def = tf.GraphDef()
     for number, edges in enumerate(before):
-        graph_def.node.add(name="n{}".format(number), op="Op", input=inputs(edges))
+        graph_def.node.add(name="n{}".format(number), op="Op", input=_inputs(edges))
     view = GraphView(graph_def)
     rewritten = tf.GraphDef()
     rewritten.CopyFrom(graph_def)
     for number, edges in changed.items():
         del rewritten.node[number].input[:]
-        rewritten.node[number].input.extend(inputs(edges))
+        rewritten.node[number].input.extend(_inputs(edges))
     rewritten.node.add(name="new", op="Op", input=["n3:1", "^n4"])
-    _assert_same_edges(view.after(rewritten, {"n{}".format(n) for n in changed}), rewritten)
+    edited = {rewritten.node[number].name: rewritten.node[number] for number in changed}
+    _assert_same_edges(view.after(edited, rewritten.node[10:]), rewritten)
     _assert_same_edges(view, graph_def)
+
+
+@given(st.lists(_EDGES, min_size=10, max_size=10), st.sets(st.integers(0, 9)))
+def test_the_view_without_some_nodes_equals_one_of_the_others(edges: list, gone: set) -> None:
+    hidden = {"n{}".format(number) for number in gone}
+    graph_def, shown = tf.GraphDef(), tf.GraphDef()
+    for number, inputs in enumerate(_inputs(listed) for listed in edges):
+        if number not in gone:
+            inputs = [text for text in inputs if text.lstrip("^").partition(":")[0] not in hidden]
+            shown.node.add(name="n{}".format(number), op="Op", input=inputs)
+        graph_def.node.add(name="n{}".format(number), op="Op", input=inputs)
+    view = GraphView(graph_def)
+    is_sorted = view.topological_order() is not None
+    _assert_same_edges(view.without(hidden), shown)
+    assert not is_sorted or view.without(hidden).topological_order() is not None
+    _assert_same_edges(view, graph_def)
+
+
+def test_a_node_that_another_reads_is_not_left_out() -> None:
+    graph_def = tf.GraphDef()
+    graph_def.node.add(name="a", op="NoOp")
+    graph_def.node.add(name="b", op="NoOp", input=["^a"])
+    view = GraphView(graph_def)
+    assert list(view.without({"a", "b"}).nodes) == []
+    with pytest.raises(tf.errors.InvalidArgumentError, match="node 'b' reads 'a'"):
+        view.without({"a"})
+    with pytest.raises(tf.errors.InvalidArgumentError, match="node 'c' reads '\\^b'"):
+        view.without({"b"}).after({}, [tf.NodeDef(name="c", op="NoOp", input=["^b"])])
 
 
 def _assert_same_edges(view: GraphView, graph_def: tf.GraphDef) -> None:

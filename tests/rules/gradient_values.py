@@ -154,8 +154,7 @@ def assert_same_gradients(
 
 def changed(view: GraphView, name: str, change: Callable[[Any], None]) -> GraphView:
     """The graph with one node changed, and with a node `alien` that such a change may read."""
-    graph_def = tf.GraphDef()
-    graph_def.CopyFrom(view.graph_def)
+    graph_def = tf.GraphDef(node=view.nodes.values(), library=view.library)
     change(next(node for node in graph_def.node if node.name == name))
     alien = graph_def.node.add(name="alien", op="Placeholder")
     alien.attr["dtype"].CopyFrom(tf.AttrValue(type=tf.float32.as_datatype_enum))

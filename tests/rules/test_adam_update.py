@@ -105,8 +105,7 @@ def test_looks_at_every_edge_and_operation(resource: bool) -> None:
 def test_refuses_an_update_whose_moment_something_else_reads(resource: bool) -> None:
     view, update = adam(resource)
     scatter = next(name for name in update.nodes if "ScatterAdd" in view.op(name))
-    graph_def = tf.GraphDef()
-    graph_def.CopyFrom(view.graph_def)
+    graph_def = tf.GraphDef(node=view.nodes.values(), library=view.library)
     graph_def.node.add(name="waits", op="NoOp", input=["^" + scatter])
     refusals = sparse_updates(GraphView(graph_def), ["table"]).refusals
     assert refusals["table"].code == "update_not_recognised"

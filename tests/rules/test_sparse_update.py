@@ -359,7 +359,7 @@ def test_refuses_duplicates_that_are_applied_one_after_the_other() -> None:
 
 def test_refuses_slots_of_another_shape() -> None:
     OPTIMIZERS["Adagrad"]().minimize(lookup_loss())
-    graph_def = shaped_view().graph_def
+    graph_def = tf.get_default_graph().as_graph_def(add_shapes=True)
     for node in graph_def.node:
         if node.name == "table/Adagrad":
             node.attr["shape"].shape.dim[1].size = 4

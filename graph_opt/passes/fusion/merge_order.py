@@ -17,8 +17,9 @@ def merge_depths(view: GraphView, order: Sequence[str], merged: AbstractSet[str]
       order: All nodes, each after its inputs.
       merged: The nodes in question.
     """
+    places = [place for place, name in enumerate(order) if name in merged]
     depths: Dict[str, int] = {}
-    for name in order:
+    for name in order[places[0] : places[-1] + 1] if places else ():
         above = [depths[source] for source in view.predecessors(name) if source in depths]
         depth = max(above, default=0) + (name in merged)
         if depth:

@@ -60,7 +60,7 @@ class Movability:
         self._threads_num = threads_num
         self._outside: Dict[str, Outside] = {}
         self._library: Dict[str, Any] = {
-            function.signature.name: function for function in view.graph_def.library.function
+            function.signature.name: function for function in view.library.function
         }
 
     def refuse_operation(self, name: str) -> Optional[Refusal]:

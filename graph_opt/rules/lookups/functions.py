@@ -39,7 +39,7 @@ class _Call(NamedTuple):
 
 def refuse_lookups_in_functions(view: GraphView, forward: ForwardPart) -> List[Refusal]:
     """A refusal, lookup_in_function, for every table whose rows a called function reads."""
-    library = {function.signature.name: function for function in view.graph_def.library.function}
+    library = {function.signature.name: function for function in view.library.function}
     if not library:
         return []
     calls: Dict[str, _Call] = {}

@@ -8,7 +8,7 @@ gradient ops (`ReluGrad`) and from the scalar 1 that `tf.gradients` starts with.
 from __future__ import annotations
 
 import re
-from typing import Container, Dict, Iterable, List, Optional
+from typing import Container, Dict, Iterable, List, Optional, Set
 
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.match.table import count_tables
@@ -51,6 +51,7 @@ class ForwardPart:
         self._trained: Optional[_Nodes] = None
         self._forward: Optional[_Nodes] = None
         self._dense: Optional[_Nodes] = None
+        self._clear: Set[str] = set()
 
     def feeds_model(self, name: str) -> bool:
         """Whether the node's value reaches a result, unlike an optimizer's read of its slots."""
@@ -77,26 +78,54 @@ class ForwardPart:
     def depends_on_dense_variable(self, name: str) -> bool:
         """Whether the node's value depends on a variable in any way but by reading single rows."""
         if self._dense is None:
+            if self._is_clear_of_variables(name):
+                return False
             self._dense = self._downstream_of_variables()
         return name in self._dense
 
+    def _is_clear_of_variables(self, name: str) -> bool:
+        """Whether no variable at all is upstream, as of most ids, weights and initial values.
+
+        What was found clear once is not walked again.
+        """
+        view = self._view
+        seen = {name}
+        stack = [name]
+        while stack:
+            node = stack.pop()
+            op = view.op(node)
+            if op in VARIABLES:
+                return False
+            if op in SHAPE_READERS:
+                continue
+            for tensor in view.inputs(node):
+                if tensor.node not in seen and tensor.node not in self._clear:
+                    seen.add(tensor.node)
+                    stack.append(tensor.node)
+        self._clear.update(seen)
+        return True
+
     def _downstream_of_variables(self) -> _Nodes:
         view = self._view
-        seen: _Nodes = dict.fromkeys(view.of_op(*sorted(VARIABLES)))
-        whole = dict(seen)  # variables and the nodes that pass their whole value on
-        stack = list(seen)
-        while stack:
-            name = stack.pop()
-            for _, use in view.node_uses(name):
+        whole: _Nodes = dict.fromkeys(view.of_op(*sorted(VARIABLES)))
+        stack = list(whole)
+        dense = dict(whole)
+        while stack:  # variables and the nodes that pass their whole value on
+            for _, use in view.node_uses(stack.pop()):
                 op = view.op(use.consumer)
-                reads_rows = name in whole and use.slot < count_tables(view, use.consumer)
-                if use.consumer in seen or reads_rows or op in SHAPE_READERS:
+                if use.slot < count_tables(view, use.consumer) or op in SHAPE_READERS:
                     continue
-                if name in whole and op in _WHOLE_READS:
+                dense[use.consumer] = None
+                if op in _WHOLE_READS and use.consumer not in whole:
                     whole[use.consumer] = None
-                seen[use.consumer] = None
-                stack.append(use.consumer)
-        return seen
+                    stack.append(use.consumer)
+        stack = [name for name in dense if name not in whole]
+        while stack:
+            for name in view.readers(stack.pop()):
+                if name not in dense and view.op(name) not in SHAPE_READERS:
+                    dense[name] = None
+                    stack.append(name)
+        return dense
 
     def _find_gradients(self) -> _Nodes:
         """Everything that depends on a gradient."""
@@ -125,7 +154,7 @@ class ForwardPart:
             self._results = [
                 name
                 for name in self._view.nodes
-                if not self._view.is_read(name) and name not in silent
+                if name not in silent and not self._view.is_read(name)
             ]
         return self._results
 

@@ -40,8 +40,7 @@ PATTERNS: Dict[str, Callable[[], None]] = {
 
 
 def changed(view: GraphView, name: str, change: Callable[[Any], None]) -> GraphView:
-    graph_def = tf.GraphDef()
-    graph_def.CopyFrom(view.graph_def)
+    graph_def = tf.GraphDef(node=view.nodes.values(), library=view.library)
     change(next(node for node in graph_def.node if node.name == name))
     alien = graph_def.node.add(name="alien", op="Placeholder")
     alien.attr["dtype"].CopyFrom(tf.AttrValue(type=tf.float32.as_datatype_enum))
