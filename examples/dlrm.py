@@ -1,0 +1,150 @@
+"""DLRM on Criteo's click logs: 26 tables, trained with graph_opt or without it.
+
+    python dlrm.py                                    on rows that it makes up
+    python dlrm.py --data 'criteo/day_*' --epochs 1   on Criteo's tab-separated files
+    python dlrm.py --mode stock                       by TensorFlow alone, to compare
+
+With parameter servers, run it once in each process; TF_CONFIG says, as for an Estimator, which:
+
+    {"cluster": {"ps": ["a:2222"], "chief": ["b:2222"]}, "task": {"type": "ps", "index": 0}}
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from typing import Any, Dict, Sequence, Tuple
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+import graph_opt
+
+LOG_STEPS = 50
+DIMENSION = 16
+COUNTERS = 13
+CATEGORIES = ["C{}".format(number) for number in range(1, 27)]
+Features = Dict[str, tf.Tensor]
+
+
+def read_rows(pattern: str, batch: int, epochs: int) -> Tuple[Features, tf.Tensor]:
+    """The next batch: features, and label [B, 1]. Any field of a row but the label may be empty."""
+    files = sorted(tf.gfile.Glob(pattern))
+    if not files:
+        raise SystemExit("no file matches {}".format(pattern))
+    defaults = [tf.constant([], tf.float32)] + [[0.0]] * COUNTERS + [[""]] * len(CATEGORIES)
+
+    def decode(lines: tf.Tensor) -> Tuple[Features, tf.Tensor]:
+        fields = tf.io.decode_csv(lines, defaults, field_delim="\t", use_quote_delim=False)
+        columns = [field[:, tf.newaxis] for field in fields]
+        features = dict(zip(CATEGORIES, columns[1 + COUNTERS :]))
+        features["counters"] = tf.log1p(tf.nn.relu(tf.concat(columns[1 : 1 + COUNTERS], axis=1)))
+        return features, columns[0]
+
+    lines = tf.data.TextLineDataset(files).repeat(epochs).batch(batch)
+    return tf.data.make_one_shot_iterator(lines.map(decode, 4).prefetch(4)).get_next()
+
+
+def logits(features: Features, buckets: int) -> tf.Tensor:
+    """The model's output [B, 1]; see https://arxiv.org/abs/1906.00091."""
+    hashed = [
+        tf.feature_column.categorical_column_with_hash_bucket(name, buckets) for name in CATEGORIES
+    ]
+    columns = [tf.feature_column.embedding_column(column, DIMENSION) for column in hashed]
+    embeddings = tf.feature_column.input_layer(features, columns)
+    dense = dense_layers(features["counters"], (512, 256, 64, DIMENSION), "bottom")
+    count = 1 + len(columns)
+    vectors = tf.reshape(tf.concat([dense, embeddings], axis=1), [-1, count, DIMENSION])
+    products = tf.matmul(vectors, vectors, transpose_b=True)
+    lower = np.flatnonzero(np.tri(count, k=-1))
+    pairs = tf.gather(tf.reshape(products, [-1, count * count]), lower, axis=1)
+    hidden = dense_layers(tf.concat([dense, pairs], axis=1), (512, 256), "top")
+    return tf.layers.dense(hidden, 1, name="logit")
+
+
+def dense_layers(inputs: tf.Tensor, sizes: Sequence[int], name: str) -> tf.Tensor:
+    """Layers with ReLU, [B, ...] -> [B, sizes[-1]]."""
+    with tf.variable_scope(name):
+        for number, units in enumerate(sizes):
+            inputs = tf.layers.dense(inputs, units, tf.nn.relu, name="layer_{}".format(number))
+        return inputs
+
+
+def session_config(mode: str) -> Any:
+    """What asks for graph_opt: one flag to fuse the lookups, one to run them ahead of the step."""
+    config = graph_opt.ConfigProto()
+    options = config.graph_options.optimizer_options
+    options.do_group_embedding = mode in ("fused", "both")
+    options.do_async_embedding = mode in ("async", "both")
+    options.async_embedding_options.threads_num = 1
+    options.async_embedding_options.capacity = 2
+    options.async_embedding_options.infer_io_stage = True
+    return config
+
+
+def train(args: argparse.Namespace, place: tf.estimator.RunConfig) -> None:
+    """Trains until `args.steps` or the end of the data; `place` is the process's in a cluster."""
+    worker = "/job:{}/task:{}".format(place.task_type, place.task_id)
+    device = tf.train.replica_device_setter(worker_device=worker, cluster=place.cluster_spec)
+    with tf.device(device):
+        tf.set_random_seed(1)
+        features, label = read_rows(args.data, args.batch, args.epochs)
+        output = logits(features, args.buckets)
+        loss = tf.losses.sigmoid_cross_entropy(label, output)
+        step = tf.train.get_or_create_global_step()
+        train_op = tf.train.AdagradOptimizer(args.learning_rate).minimize(loss, step)
+    api, config = (tf, None) if args.mode == "stock" else (graph_opt, session_config(args.mode))
+    hooks = [tf.train.StopAtStepHook(last_step=args.steps)]
+    with api.train.MonitoredTrainingSession(
+        place.master, place.is_chief, args.checkpoint_dir, hooks=hooks, config=config
+    ) as session:
+        start = time.time()
+        while not session.should_stop():
+            _, number, value = session.run([train_op, step, loss])
+            if number % LOG_STEPS == 0:
+                rate = LOG_STEPS / (time.time() - start)
+                print("step {}: loss {:.6f}, {:.1f} steps/s".format(number, value, rate))
+                start = time.time()
+    if config:
+        print(graph_opt.report())
+
+
+def make_rows(path: str, rows: int = 20000) -> None:
+    """Writes rows in Criteo's format, where even ids are clicked on more often."""
+    random = np.random.RandomState(1)
+    counters = random.poisson(3.0, [rows, COUNTERS])
+    ids = random.zipf(1.3, [rows, len(CATEGORIES)]) % 1000
+    clicks = random.rand(rows) < (ids % 2 == 0).mean(axis=1)
+    np.savetxt(path, np.column_stack([clicks, counters, ids]), "%d", "\t")
+
+
+def main() -> None:
+    """Trains; or, as a parameter server, serves until the process is ended."""
+    parser = argparse.ArgumentParser(description="Train DLRM with graph_opt or without it.")
+    parser.add_argument("--data", help="pattern of Criteo's files")
+    parser.add_argument("--mode", choices=["stock", "fused", "async", "both"], default="both")
+    parser.add_argument("--batch", type=int, default=512)
+    parser.add_argument("--epochs", type=int, default=-1, help="passes over the data, -1: no end")
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--buckets", type=int, default=100000, help="rows of each table")
+    parser.add_argument("--learning-rate", type=float, default=0.05)
+    parser.add_argument("--checkpoint-dir")
+    args = parser.parse_args()
+    tf.logging.set_verbosity(tf.logging.ERROR)
+    tf.disable_v2_behavior()
+    place = tf.estimator.RunConfig()
+    if place.cluster_spec:
+        graph_opt.load_op_library()  # a server with the ops looks up all its tables at once
+        server = tf.train.Server(place.cluster_spec, place.task_type, place.task_id)
+        if place.task_type == "ps":
+            server.join()
+    with tempfile.TemporaryDirectory() as folder:
+        if not args.data:
+            args.data = folder + "/rows.tsv"
+            make_rows(args.data)
+        train(args, place)
+
+
+if __name__ == "__main__":
+    main()
