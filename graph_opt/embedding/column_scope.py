@@ -15,8 +15,9 @@ from graph_opt.compat.embedding_columns import (
     restore_from_checkpoint,
 )
 from graph_opt.compat.live_graph import set_attribute, set_input
-from graph_opt.embedding.group_lookup import LookupRequest, devices_of, lookup_group
-from graph_opt.embedding.separate_lookups import needs_separate_lookup
+from graph_opt.embedding.group_lookup import LookupRequest, lookup_group
+from graph_opt.embedding.placements import placement_of
+from graph_opt.embedding.tables import devices_of
 from graph_opt.ops.group_embedding import SUPERSEDED
 
 # The strategy that TensorFlow's embedding columns use.
@@ -132,7 +133,7 @@ class _ColumnGroup:
         return self._look_up
 
     def _look_up(self, lookup: ColumnLookup) -> tf.Tensor:
-        if needs_separate_lookup(devices_of(lookup.table), lookup.ids.values.device):
+        if not placement_of(devices_of(lookup.table), lookup.ids.values.device).is_grouped:
             return lookup.stock()
         restore_from_checkpoint(lookup.column, lookup.table)
         request = LookupRequest(lookup.table, lookup.ids, lookup.column.combiner, lookup.weights)

@@ -11,9 +11,9 @@ from graph_opt.embedding.group_lookup import (
     LookupRequest,
     check_strategy,
     lookup_group,
-    table_parts,
 )
 from graph_opt.embedding.lookup_ids import read_ids
+from graph_opt.embedding.tables import table_parts
 from graph_opt.ops.stock_lookup import lookup_separately
 
 _FUSED = "fused_embedding_lookup_sparse"

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, Hashable, List, NamedTuple, Optional, Sequence, Tuple, Type
 
 from graph_opt.compat import tf
-from graph_opt.compat.variables import parts_of
 from graph_opt.embedding.lookup_ids import read_ids
-from graph_opt.embedding.separate_lookups import needs_separate_lookup
+from graph_opt.embedding.placements import PlacedLookup, Placement, placement_of
 from graph_opt.embedding.sequences import steps_as_bags
-from graph_opt.export.users_graph import export_users_graph
-from graph_opt.ops.group_embedding import (
-    COMBINERS,
-    NO_DEFAULT,
-    GroupAttributes,
-    GroupIds,
-    group_embedding_lookup,
-)
-from graph_opt.ops.stock_lookup import LookupIds, lookup_separately
+from graph_opt.embedding.tables import read_table
+from graph_opt.ops.group_embedding import COMBINERS
 
-TABLE_DTYPES = (tf.float32, tf.float16, tf.bfloat16)
 PARTITION_STRATEGIES = ("mod", "div")
 _NAME = "group_embedding_lookup_sparse"
 
@@ -152,50 +142,21 @@ def lookup_group(
         raise ValueError("group_embedding_lookup_sparse: params is empty; pass at least one table")
     check_strategy(_NAME, partition_strategy)
     with tf.name_scope(name, "group_embedding_lookup_sparse"):
-        groups: Dict[Tuple[str, bool], List[_Prepared]] = {}
+        groups: Dict[Tuple[Type[Placement], Hashable], List[PlacedLookup]] = {}
         pooled: Dict[int, tf.Tensor] = {}
         for place, request in enumerate(requests):
-            prepared = _prepare(place, request)
-            if needs_separate_lookup(prepared.table.devices, prepared.ids.ids.device):
-                pooled[place] = _look_up_separately(prepared, request, partition_strategy, safe)
-            else:
-                groups.setdefault(prepared.table.group, []).append(prepared)
-        for group in groups.values():
+            lookup = _read(place, request)
+            placement = placement_of(lookup.table.devices, lookup.ids.ids.device)
+            groups.setdefault((placement, placement.group_key(lookup.table)), []).append(lookup)
+        for (placement, _), group in groups.items():
             for first in range(0, len(group), max_per_op):
                 lookups = group[first : first + max_per_op]
-                results = _look_up(lookups, partition_strategy, safe)
+                results = placement.look_up(lookups, partition_strategy, safe)
                 pooled.update(zip((lookup.place for lookup in lookups), results))
         return [pooled[place] for place in range(len(requests))]
 
 
-class _Table(NamedTuple):
-    """A table as the parts that the op reads, with the devices they are on."""
-
-    name: str
-    dtype: Any
-    shards: List[tf.Tensor]  # handles or values
-    devices: Set[str]
-
-    @property
-    def group(self) -> Tuple[str, bool]:
-        """Tables of the same group are read by one op."""
-        return next(iter(self.devices)), self.shards[0].dtype == tf.resource
-
-    @property
-    def key(self) -> Tuple[str, ...]:
-        """Equal for equal tables."""
-        return tuple(shard.name for shard in self.shards)
-
-
-class _Prepared(NamedTuple):
-    place: int
-    table: _Table
-    ids: LookupIds
-    combiner: str
-    default_id: int
-
-
-def _prepare(place: int, request: LookupRequest) -> _Prepared:
+def _read(place: int, request: LookupRequest) -> PlacedLookup:
     if request.combiner not in COMBINERS:
         raise ValueError(
             "combiner {} is {!r}; need one of {}".format(
@@ -203,117 +164,8 @@ def _prepare(place: int, request: LookupRequest) -> _Prepared:
             )
         )
     ids = read_ids(place, request.ids, request.weights)
-    default_id = NO_DEFAULT if request.default_id is None else request.default_id
-    return _Prepared(place, _read_table(place, request.table), ids, request.combiner, default_id)
-
-
-def _look_up_separately(
-    lookup: _Prepared, request: LookupRequest, partition_strategy: str, safe: bool
-) -> tf.Tensor:
-    return lookup_separately(
-        table_parts(request.table),
-        lookup.ids,
-        lookup.combiner,
-        request.default_id,
-        partition_strategy,
-        prune=safe,
-    )
-
-
-def _look_up(lookups: List[_Prepared], partition_strategy: str, safe: bool) -> List[tf.Tensor]:
-    tables: Dict[Tuple[str, ...], _Table] = {}
-    for lookup in lookups:
-        tables.setdefault(lookup.table.key, lookup.table)
-    order = list(tables)
-    attributes = GroupAttributes(
-        lookup_tables=[order.index(lookup.table.key) for lookup in lookups],
-        table_shards=[len(table.shards) for table in tables.values()],
-        table_names=[table.name for table in tables.values()],
-        combiners=[lookup.combiner for lookup in lookups],
-        layouts=[lookup.ids.layout for lookup in lookups],
-        weighted=[lookup.ids.weights is not None for lookup in lookups],
-        default_ids=[lookup.default_id for lookup in lookups],
-        partition_strategy=partition_strategy,
-        safe=safe,
-    )
-    ids = GroupIds(
-        ids=[lookup.ids.ids for lookup in lookups],
-        positions=[lookup.ids.positions for lookup in lookups],
-        shapes=[lookup.ids.shape for lookup in lookups],
-        weights=[lookup.ids.weights for lookup in lookups if lookup.ids.weights is not None],
-    )
-    shards = [shard for table in tables.values() for shard in table.shards]
-    export_users_graph(tf.get_default_graph())
-    with _colocated_with(shards):
-        dtypes = [lookup.table.dtype for lookup in lookups]
-        return group_embedding_lookup(shards, ids, attributes, dtypes)
-
-
-@contextlib.contextmanager
-def _colocated_with(shards: Sequence[tf.Tensor]) -> Any:
-    """Places ops on the tables' device: a table itself must never be transferred."""
-    graph = tf.get_default_graph()
-    with contextlib.ExitStack() as stack:
-        for shard in shards:
-            if shard.graph is graph:  # inside a function, which takes tables as arguments, it isn't
-                stack.enter_context(graph.colocate_with(shard.op))
-        yield
-
-
-def _read_table(place: int, table: Any) -> _Table:
-    parts = table_parts(table)
-    if not parts:
-        raise ValueError("table {} is an empty list; pass its parts".format(place))
-    handles = [_handle_or_value(part) for part in parts]
-    resources = {handle.dtype == tf.resource for handle in handles}
-    dtypes = {_dtype_of(part) for part in parts}
-    name = _name_of(table, handles[0])
-    if len(dtypes) > 1 or len(resources) > 1:
-        raise TypeError(
-            "parts of table {!r} have different dtypes: {}".format(
-                name, ", ".join(sorted(str(dtype) for dtype in dtypes))
-            )
-        )
-    dtype = dtypes.pop()
-    if dtype not in TABLE_DTYPES:
-        raise TypeError(
-            "table {!r} has dtype {}; need one of {}".format(
-                name, dtype.name, ", ".join(one.name for one in TABLE_DTYPES)
-            )
-        )
-    for part in parts:
-        rank = tf.TensorShape(part.shape).ndims
-        if rank not in (None, 2):
-            raise ValueError("table {!r} has rank {}; need [rows, width]".format(name, rank))
-    return _Table(name, dtype, handles, devices_of(table))
-
-
-def devices_of(table: Any) -> Set[str]:
-    """The devices that a table's parts are on."""
-    return {_handle_or_value(part).device for part in table_parts(table)}
-
-
-def table_parts(table: Any) -> List[Any]:
-    """The parts of a table; a table that is not partitioned is its only part."""
-    if isinstance(table, (list, tuple)):
-        return [part for one in table for part in table_parts(one)]
-    return parts_of(table)
-
-
-def _handle_or_value(part: Any) -> tf.Tensor:
-    handle = getattr(part, "handle", None)
-    if handle is not None and handle.dtype == tf.resource:
-        return handle
-    return tf.convert_to_tensor(part)  # for a ref variable its own memory, not a copy
-
-
-def _dtype_of(part: Any) -> Any:
-    return tf.as_dtype(part.dtype).base_dtype
-
-
-def _name_of(table: Any, handle: tf.Tensor) -> str:
-    name = getattr(table, "name", None) or handle.op.name
-    return name.split(":")[0]
+    table = read_table(place, request.table)
+    return PlacedLookup(place, table, ids, request.combiner, request.default_id)
 
 
 def _strategy_and_weights(fourth: Any, fifth: Any) -> Tuple[str, Any]:

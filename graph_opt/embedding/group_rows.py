@@ -9,10 +9,10 @@ from graph_opt.embedding.group_lookup import (
     LookupRequest,
     as_list,
     check_length,
-    devices_of,
     lookup_group,
 )
-from graph_opt.embedding.separate_lookups import needs_separate_lookup
+from graph_opt.embedding.placements import placement_of
+from graph_opt.embedding.tables import devices_of
 
 _NAME = "group_embedding_lookup"
 
@@ -50,7 +50,7 @@ def group_embedding_lookup(
     with tf.name_scope(name, _NAME):
         tensors = [tf.convert_to_tensor(one) for one in all_ids]
         for place, table in enumerate(tables):
-            if needs_separate_lookup(devices_of(table), tensors[place].device):
+            if not placement_of(devices_of(table), tensors[place].device).is_grouped:
                 rows[place] = tf.nn.embedding_lookup(
                     table, tensors[place], partition_strategy=partition_strategy
                 )

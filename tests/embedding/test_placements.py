@@ -9,7 +9,7 @@ import pytest
 
 from graph_opt.compat import tf
 from graph_opt.embedding.group_lookup import LookupRequest, lookup_group
-from graph_opt.embedding.separate_lookups import needs_separate_lookup
+from graph_opt.embedding.placements import OneDevice, placement_of
 from graph_opt.session.graph_records import report_of
 from graph_opt.session.session import Session
 from tests.passes import fused_models as models
@@ -88,7 +88,7 @@ def test_training_ends_at_once_where_the_ops_are_required(cluster: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "table, ids, expected",
+    "table, ids, separate",
     [
         ({""}, "", False),
         ({""}, "/job:worker/task:1", False),
@@ -100,5 +100,5 @@ def test_training_ends_at_once_where_the_ops_are_required(cluster: Any) -> None:
         ({"/device:CPU:0", "/device:CPU:1"}, "/device:CPU:0", True),
     ],
 )
-def test_which_tables_are_looked_up_separately(table: Set[str], ids: str, expected: bool) -> None:
-    assert needs_separate_lookup(table, ids) == expected
+def test_which_tables_are_looked_up_separately(table: Set[str], ids: str, separate: bool) -> None:
+    assert (placement_of(table, ids) is not OneDevice) == separate

@@ -1,0 +1,219 @@
+"""Where tables are when a model is built, and the lookups that are built for them there."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+from typing import (
+    Any,
+    ClassVar,
+    Dict,
+    Hashable,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    Type,
+)
+
+from graph_opt.compat import tf
+from graph_opt.embedding.tables import Table
+from graph_opt.export.users_graph import export_users_graph
+from graph_opt.ops.group_embedding import (
+    NO_DEFAULT,
+    GroupAttributes,
+    GroupIds,
+    group_embedding_lookup,
+)
+from graph_opt.ops.stock_lookup import LookupIds, lookup_separately
+
+_LOCAL_JOB = "localhost"
+
+
+class PlacedLookup(NamedTuple):
+    """One lookup of a group.
+
+    Attributes:
+      place: Its position in the group.
+      table: The table.
+      ids: Ids and weights.
+      combiner: `sum`, `mean` or `sqrtn`.
+      default_id: The table row that stands in where a row of the input has no ids; None for zeros.
+    """
+
+    place: int
+    table: Table
+    ids: LookupIds
+    combiner: str
+    default_id: Optional[int]
+
+
+class Placement(abc.ABC):
+    """Where a table is, relative to the ids that are looked up in it.
+
+    Attributes:
+      is_grouped: Whether one op looks up several tables.
+    """
+
+    is_grouped: ClassVar[bool]
+
+    @staticmethod
+    @abc.abstractmethod
+    def includes(table_devices: Set[str], ids_device: str) -> bool:
+        """Whether a table has this placement.
+
+        Args:
+          table_devices: Device strings of the table's parts.
+          ids_device: Device string of the ids.
+        """
+
+    @staticmethod
+    @abc.abstractmethod
+    def group_key(table: Table) -> Hashable:
+        """Tables with equal keys are looked up by the same call of `look_up`."""
+
+    @staticmethod
+    @abc.abstractmethod
+    def look_up(
+        lookups: Sequence[PlacedLookup], partition_strategy: str, safe: bool
+    ) -> List[tf.Tensor]:
+        """Builds lookups and returns one result for each.
+
+        Args:
+          lookups: Lookups of tables with equal keys.
+          partition_strategy: As in `group_lookup.lookup_group`.
+          safe: As in `group_lookup.lookup_group`.
+        """
+
+
+class OneDevice(Placement):
+    """The table is on one device of the task of its ids: one op looks up the device's tables."""
+
+    is_grouped = True
+
+    @staticmethod
+    def includes(table_devices: Set[str], ids_device: str) -> bool:
+        """See `Placement`.
+
+        Example:
+          >>> OneDevice.includes({"/job:ps/task:0"}, "/job:worker/task:0")
+          False
+        """
+        if len(table_devices) > 1:
+            return False
+        table = _spec(next(iter(table_devices)))
+        if table.job in (None, _LOCAL_JOB):
+            return True
+        ids = _spec(ids_device)
+        return (table.job, table.replica or 0, table.task or 0) == (
+            ids.job,
+            ids.replica or 0,
+            ids.task or 0,
+        )
+
+    @staticmethod
+    def group_key(table: Table) -> Hashable:
+        """See `Placement`."""
+        return next(iter(table.devices)), table.shards[0].dtype == tf.resource
+
+    @staticmethod
+    def look_up(
+        lookups: Sequence[PlacedLookup], partition_strategy: str, safe: bool
+    ) -> List[tf.Tensor]:
+        """See `Placement`."""
+        return _look_up_together(lookups, partition_strategy, safe)
+
+
+class SeveralDevices(Placement):
+    """The table is on another task than its ids, or its parts are on several devices.
+
+    A group would send the ids and results of each lookup separately, whereas `do_group_embedding`
+    packs TensorFlow's own lookups into one transfer per parameter server.
+    """
+
+    is_grouped = False
+
+    @staticmethod
+    def includes(table_devices: Set[str], ids_device: str) -> bool:
+        """See `Placement`."""
+        return not OneDevice.includes(table_devices, ids_device)
+
+    @staticmethod
+    def group_key(table: Table) -> Hashable:
+        """See `Placement`."""
+        return table.key
+
+    @staticmethod
+    def look_up(
+        lookups: Sequence[PlacedLookup], partition_strategy: str, safe: bool
+    ) -> List[tf.Tensor]:
+        """See `Placement`."""
+        return [
+            lookup_separately(
+                lookup.table.parts,
+                lookup.ids,
+                lookup.combiner,
+                lookup.default_id,
+                partition_strategy,
+                prune=safe,
+            )
+            for lookup in lookups
+        ]
+
+
+PLACEMENTS: Tuple[Type[Placement], ...] = (OneDevice, SeveralDevices)
+
+
+def placement_of(table_devices: Set[str], ids_device: str) -> Type[Placement]:
+    """The placement of a table; the arguments are those of `Placement.includes`."""
+    return next(kind for kind in PLACEMENTS if kind.includes(table_devices, ids_device))
+
+
+def _look_up_together(
+    lookups: Sequence[PlacedLookup], partition_strategy: str, safe: bool
+) -> List[tf.Tensor]:
+    tables: Dict[Tuple[str, ...], Table] = {}
+    for lookup in lookups:
+        tables.setdefault(lookup.table.key, lookup.table)
+    order = list(tables)
+    attributes = GroupAttributes(
+        lookup_tables=[order.index(lookup.table.key) for lookup in lookups],
+        table_shards=[len(table.shards) for table in tables.values()],
+        table_names=[table.name for table in tables.values()],
+        combiners=[lookup.combiner for lookup in lookups],
+        layouts=[lookup.ids.layout for lookup in lookups],
+        weighted=[lookup.ids.weights is not None for lookup in lookups],
+        default_ids=[
+            NO_DEFAULT if lookup.default_id is None else lookup.default_id for lookup in lookups
+        ],
+        partition_strategy=partition_strategy,
+        safe=safe,
+    )
+    ids = GroupIds(
+        ids=[lookup.ids.ids for lookup in lookups],
+        positions=[lookup.ids.positions for lookup in lookups],
+        shapes=[lookup.ids.shape for lookup in lookups],
+        weights=[lookup.ids.weights for lookup in lookups if lookup.ids.weights is not None],
+    )
+    shards = [shard for table in tables.values() for shard in table.shards]
+    export_users_graph(tf.get_default_graph())
+    with _colocated_with(shards):
+        dtypes = [lookup.table.dtype for lookup in lookups]
+        return group_embedding_lookup(shards, ids, attributes, dtypes)
+
+
+@contextlib.contextmanager
+def _colocated_with(shards: Sequence[tf.Tensor]) -> Any:
+    """Places ops on the tables' device: a table itself must never be transferred."""
+    graph = tf.get_default_graph()
+    with contextlib.ExitStack() as stack:
+        for shard in shards:
+            if shard.graph is graph:  # inside a function, which takes tables as arguments, it isn't
+                stack.enter_context(graph.colocate_with(shard.op))
+        yield
+
+
+def _spec(device: str) -> Any:
+    return tf.DeviceSpec.from_string(device) if device else tf.DeviceSpec()
