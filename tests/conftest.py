@@ -1,4 +1,4 @@
-"""What all tests share: quiet logs, seeds, a fresh graph each, shared files, a thread check."""
+"""Fixtures for all tests: quiet logs, seeds, a fresh graph, shared files, a thread check."""
 # ruff: noqa: E402 (the environment must be set before the imports that read it)
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(REPOSITORY / "build" /
 
 
 def threads_for(cores: int, workers: int) -> int:
-    """TensorFlow's threads in each of `workers` processes; two, so that things happen at once."""
+    """TensorFlow's threads in each of `workers` processes; at least two, so that work overlaps."""
     return min(cores, max(2, cores // workers))
 
 
@@ -51,7 +51,7 @@ tf.disable_v2_behavior()
 
 @pytest.fixture(autouse=True)
 def fresh_graph() -> Iterator[tf.Graph]:
-    """A seeded graph of its own for each test, entered as the default graph."""
+    """Gives each test its own seeded graph as the default graph."""
     random.seed(SEED)
     np.random.seed(SEED)
     with tf.Graph().as_default() as graph:
@@ -61,7 +61,7 @@ def fresh_graph() -> Iterator[tf.Graph]:
 
 @pytest.fixture(autouse=True)
 def same_environment() -> Iterator[None]:
-    """What processes started later are told, as it was: `graph-opt run` adds its options."""
+    """Restores the environment after each test, to which `graph-opt run` adds its options."""
     before, prepared = dict(os.environ), spawn.get_preparation_data
     yield
     os.environ.clear()
@@ -71,7 +71,7 @@ def same_environment() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of data sets beside the checkout; the test is skipped where there is none."""
+    """The folder of data sets beside the checkout; the test is skipped if there is none."""
     folder = REPOSITORY.parent / "shared" / "data"
     if not folder.is_dir():
         pytest.skip("no shared data beside the checkout")
@@ -80,7 +80,7 @@ def shared_data() -> Path:
 
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
-    """A function of a name and of what fills a folder: it does so once for all worker processes."""
+    """A function that fills a named folder once for all worker processes and returns it."""
     root = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         root = root.parent
@@ -101,9 +101,9 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
 
 @pytest.fixture
 def threads_left_behind() -> Iterator[Callable[[], List[str]]]:
-    """A function naming the threads that the test started and did not end; none may be left.
+    """A function that names the threads that the test started and that are still running.
 
-    A thread that is about to end gets `THREAD_END_SECONDS` to do so.
+    The test fails if any are left at its end. Threads get `THREAD_END_SECONDS` to finish.
     """
     before = set(threading.enumerate())
 

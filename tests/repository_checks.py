@@ -1,8 +1,8 @@
-"""What the repository's own rules look for: each check takes source text and returns its faults.
+"""Checks for the repository's own rules: each takes source text and returns its faults.
 
 Faults are lines of text that start with the line number; `module` is the file's dotted name, for
-the checks that need it. That the repository has none, and that
-each check finds a planted one, is tested in `test_repository.py`.
+the checks that need it. `test_repository.py` tests that the repository has none, and that each
+check finds a planted one.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import sys
 import types
 from typing import Dict, FrozenSet, Iterator, List, Optional, Set, Tuple
 
-# Who may import whom: docs/architecture.md shows this table. Every room may import `compat` and
-# itself; an entry with a dot allows one module of a room and no more.
+# Which room may import which; docs/architecture.md shows this table. Every room may import `compat`
+# and itself; an entry with a dot allows a single module of a room.
 MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "compat": frozenset(),
     "config": frozenset(),
@@ -62,7 +62,7 @@ Import = Tuple[int, str, str]
 
 
 def imports_of(source: str, module: str, for_types: bool = True) -> List[Import]:
-    """(line, module, name) of every import, also those inside functions; name '' for `import x`.
+    """(line, module, name) of every import, including inside functions; name '' for `import x`.
 
     Args:
       source: Text of a Python file.
@@ -128,7 +128,7 @@ def tensorflow_includes(source: str, module: str) -> List[str]:
 
 
 def private_imports(source: str, module: str) -> List[str]:
-    """Imports of graph_opt's rooms by code that may only use the public names."""
+    """Imports of graph_opt's rooms by code that may use only public names."""
     faults = []
     for line, origin, name in imports_of(source, module):
         inner = origin.split(".")[0] == "graph_opt" and origin not in PUBLIC_MODULES
@@ -161,7 +161,7 @@ def private_tensorflow(source: str, module: str) -> List[str]:
 
 
 def private_attributes(source: str, module: str = "") -> List[str]:
-    """Uses of `._name` where the file itself defines no such name: another's private parts."""
+    """Uses of `._name` that the file itself does not define: private parts of another module."""
     tree = ast.parse(source)
     own = set(_names_defined(tree)) | PRIVATE_BY_NAME_ONLY
     return [
@@ -187,7 +187,7 @@ def _names_defined(tree: ast.Module) -> Iterator[str]:
 
 
 def version_readings(source: str, module: str = "") -> List[str]:
-    """Uses of a version, of TensorFlow or of Python, other than to print it in a message."""
+    """Uses of TensorFlow's or Python's version other than printing it in a message."""
     tree = ast.parse(source)
     printed: Set[int] = set()
     for node in ast.walk(tree):
@@ -229,7 +229,7 @@ def _is_newer_attribute(node: ast.Attribute) -> bool:
 
 
 def refusal_codes(source: str, module: str = "") -> Set[str]:
-    """Codes that calls of `Refusal` write out, as text or as a constant of the file."""
+    """Codes passed to `Refusal`, as a literal or as a constant of the file."""
     return {code for _, code in _refusals(source) if code is not None}
 
 
@@ -275,7 +275,7 @@ def _text_of(node: ast.expr, constants: Dict[str, str]) -> Optional[str]:
 
 
 def documented_codes(page: str) -> List[str]:
-    """Codes of docs/refusals.md: the first cell of each row of its tables.
+    """Codes in docs/refusals.md: the first cell of each row of its tables.
 
     Example:
       >>> documented_codes("| code | meaning |\\n|---|---|\\n| `no_lookup` | nothing found |")
@@ -285,7 +285,7 @@ def documented_codes(page: str) -> List[str]:
 
 
 def documented_remedies(page: str) -> Dict[str, str]:
-    """Code to the last cell of its row in docs/refusals.md, as plain text.
+    """Maps each code to the last cell of its row in docs/refusals.md, as plain text.
 
     Example:
       >>> documented_remedies("| `no_lookup` | nothing found | Mark it with `mark` |")
@@ -296,7 +296,7 @@ def documented_remedies(page: str) -> Dict[str, str]:
 
 
 def documented_imports(page: str) -> Dict[str, Set[str]]:
-    """Room to what it may import, by the table of docs/architecture.md.
+    """Maps each room to what it may import, according to the table in docs/architecture.md.
 
     Example:
       >>> documented_imports("| `graph_opt/cli/` | the command | passes, `ops.library` |")
@@ -315,13 +315,13 @@ def make_targets_named(text: str) -> Set[str]:
 
 
 def make_targets(makefile: str) -> Set[str]:
-    """Targets a Makefile has rules for; `bench-%` is given as it stands."""
+    """Targets that a Makefile has rules for; `bench-%` is returned as it is."""
     rules = re.findall(r"^([a-z][a-z %-]*):(?!=)", makefile, flags=re.MULTILINE)
     return {target for rule in rules for target in rule.split()}
 
 
 def relative_links(page: str) -> List[str]:
-    """Files that a Markdown page links to or shows, without anchors and outside addresses."""
+    """Files that a Markdown page links to or embeds, without anchors and external addresses."""
     targets = re.findall(r"\]\(([^)\s]+)\)", page)
     paths = [target.split("#")[0] for target in targets]
     return [path for path in paths if path and "://" not in path]
@@ -348,7 +348,7 @@ def _is_module(value: object) -> bool:
 def changes_between(
     before: Dict[str, Dict[str, int]], after: Dict[str, Dict[str, int]]
 ) -> List[str]:
-    """Attributes set, replaced or removed since; modules loaded since do not count."""
+    """Attributes set, replaced or removed in between, except in modules loaded in between."""
     changed: List[str] = []
     for owner in sorted(set(before) & set(after)):
         keys = set(before[owner]) | set(after[owner])

@@ -1,4 +1,4 @@
-"""The Python code that the README shows, run as it stands there."""
+"""The Python code in the README runs exactly as shown."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ BATCHES = 7
 
 
 def script_with(word: str) -> Any:
-    """The one script of the README that has this word, compiled."""
+    """The only script of the README that contains this word, compiled."""
     scripts = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), flags=re.DOTALL)
     (script,) = [script for script in scripts if word in script]
     return compile(script, str(README), "exec")
 
 
 def small_model() -> Any:
-    """The train op of a model with one lookup, over a dataset of `BATCHES` batches."""
+    """The train op of a model with one lookup over a dataset of `BATCHES` batches."""
     batches = tf.data.Dataset.range(BATCHES * 4).batch(4)
     ids = tf.data.make_one_shot_iterator(batches).get_next()
     table = tf.get_variable("table", [BATCHES * 4, 8])

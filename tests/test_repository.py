@@ -1,4 +1,4 @@
-"""The repository's own rules, and that each of them finds a planted fault."""
+"""The repository's own rules, each of which must also find a planted fault."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_LINES = 400
 
 
 def files_under(*folders: str, suffixes: tuple = (".py",)) -> List[Path]:
-    """The sources in these folders of the repository, in order of their names."""
+    """The sources in these folders of the repository, sorted by name."""
     return sorted(
         path
         for folder in folders
@@ -31,12 +31,12 @@ def files_under(*folders: str, suffixes: tuple = (".py",)) -> List[Path]:
 
 
 def module_name(path: Path) -> str:
-    """Dotted name of a file; a package is named by its `__init__`."""
+    """Dotted name of a file; a package's `__init__` is `package.__init__`."""
     return ".".join(path.relative_to(REPOSITORY).with_suffix("").parts)
 
 
 def faults_in(paths: List[Path], check: Callable[..., List[str]]) -> List[str]:
-    """`FILE:LINE: fault` of every fault the check finds in the files."""
+    """`FILE:LINE: fault` for every fault that the check finds in the files."""
     return [
         "{}:{}".format(path.relative_to(REPOSITORY), fault)
         for path in paths
@@ -308,7 +308,7 @@ PLANTED = {
 
 @pytest.fixture(scope="module")
 def import_traces(made_once: MadeOnce) -> Dict[str, List[str]]:
-    """What each statement leaves behind, one after the other in a process with TensorFlow."""
+    """The traces that each statement leaves, run one after the other in one TensorFlow process."""
     statements = [*INNOCENT, *PLANTED]
 
     def make(folder: Path) -> None:

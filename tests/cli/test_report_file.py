@@ -22,7 +22,7 @@ FED = "0 of 2 lookups run ahead of the step, 2 left as they are (placeholder_ups
 
 def run(arguments: List[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", PYTHONPATH=str(REPOSITORY))
-    environment["TMPDIR"] = str(folder)  # Who is killed leaves a folder there.
+    environment["TMPDIR"] = str(folder)  # A process that is killed leaves a folder there.
     environment.update(variables)
     command = [sys.executable, "-m", "graph_opt.cli", "run", *arguments]
     return subprocess.run(

@@ -116,14 +116,14 @@ def test_ctrl_c_in_a_training_ends_it_within_seconds(folder: Path) -> None:
     process.send_signal(signal.SIGINT)
     sent = time.monotonic()
     error = process.communicate(timeout=300)[1]
-    assert time.monotonic() - sent < 60.0  # Alone on the machine it takes about one.
+    assert time.monotonic() - sent < 60.0  # On an idle machine it takes about one.
     assert process.returncode == -signal.SIGINT
     assert error.splitlines()[-1] == "KeyboardInterrupt"
 
 
 def test_every_way_of_importing_tensorflow_gives_version_1(folder: Path) -> None:
     done = _graph_opt(["--tf1", "imports.py"], folder)
-    assert "graph-opt run:" not in done.stderr  # Who asks for it need not be told.
+    assert "graph-opt run:" not in done.stderr  # No notice for those who ask for it.
     assert (done.returncode, done.stdout) == (0, "all imports work\n"), done.stderr
 
 
@@ -187,7 +187,7 @@ def test_a_spawned_child_sees_what_its_parent_sees(folder: Path) -> None:
     expected = "before 2.15.1\nin child 2 stages\nin parent 2 stages\n"
     assert (done.returncode, done.stdout) == (0, expected), done.stderr
     assert done.stderr.count("graph-opt run: spawning.py:") == 1
-    assert "oneDNN" not in done.stderr  # The script's own environment counts.
+    assert "oneDNN" not in done.stderr  # The script's own setting takes precedence.
 
 
 def test_an_estimator_trains(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""For which TensorFlow a script was written, decided by what it uses."""
+"""Which TensorFlow a script was written for, judged by the names it uses."""
 
 from __future__ import annotations
 

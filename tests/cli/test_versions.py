@@ -1,4 +1,4 @@
-"""Scripts for TensorFlow 1 and for TensorFlow 2 compute what they compute without graph_opt."""
+"""Scripts for TensorFlow 1 and for TensorFlow 2 compute the same as without graph_opt."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _run(folder: Path, name: str, header: str, command: List[str]) -> subprocess
 
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory: pytest.TempPathFactory) -> Dict[str, Any]:
-    """Both scripts under Python and under graph-opt."""
+    """Runs both scripts with Python and with graph-opt."""
     folder = tmp_path_factory.mktemp("versions")
     ours = ["-m", "graph_opt.cli", "run"]
     runs = {

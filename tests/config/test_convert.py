@@ -1,4 +1,4 @@
-"""Stock and extended configs, thread pools, and one config over another."""
+"""Stock and extended configs, thread pools, and configs that override others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ConfigProto is used as TensorFlow's is, and its bytes pass through TensorFlow's unharmed."""
+"""ConfigProto is used like TensorFlow's, and its bytes survive a round trip through the latter."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _scalars(field: Any) -> st.SearchStrategy[Any]:
 
 @st.composite
 def configs(draw: Any, message: Any = None, depth: int = 4) -> Any:
-    """Any message of our ConfigProto's tree, stock fields included."""
+    """Any message in our ConfigProto's tree, including its stock fields."""
     message = ConfigProto() if message is None else message
     fields = draw(
         st.lists(st.sampled_from(list(message.DESCRIPTOR.fields)), max_size=5, unique=True)

@@ -211,7 +211,7 @@ GROUP = "graph_options { optimizer_options { do_group_embedding: true group_embe
 
 
 def group_options(text: str) -> GroupEmbeddingOptions:
-    """The validated options of a config with this text in `group_embedding_options`."""
+    """The validated options of a config with this text as its `group_embedding_options`."""
     config = text_format.Parse(GROUP + text + " } } }", ConfigProto())
     options = session_options(config).group_embedding
     assert options is not None

@@ -1,4 +1,4 @@
-"""Config files: the ready ones load, and errors in others name the line and the remedy."""
+"""Config files: those in configs/ load, and errors in others name the line and the remedy."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class IdBags(NamedTuple):
         return self._sparse([w for row in self.weights for w in row], tf.float32)
 
     def shuffled(self, dtype: Any = tf.int64) -> tf.SparseTensor:
-        """As `sparse`, in an order that is not that of the rows."""
+        """Like `sparse`, but not in row order."""
         return self._shuffled(self.sparse(dtype))
 
     def shuffled_weights(self) -> tf.SparseTensor:
@@ -44,7 +44,7 @@ class IdBags(NamedTuple):
         return tf.RaggedTensor.from_row_lengths(values, lengths)
 
     def dense(self, dtype: Any = tf.int64) -> tf.Tensor:
-        """The ids as a Tensor [rows, longest row], filled up with -1."""
+        """The ids as a Tensor [rows, longest row], padded with -1."""
         width = max([len(row) for row in self.ids] + [0])
         filled = [row + [-1] * (width - len(row)) for row in self.ids]
         return tf.constant(np.array(filled, np.int64).reshape(len(self.ids), width), dtype)
@@ -66,10 +66,10 @@ def random_bags(random: np.random.RandomState, rows: int, ids: int, longest: int
     """Bags with duplicates, empty rows, ids < 0, and weights <= 0.
 
     Args:
-      random: Source of all choices.
+      random: Source of randomness.
       rows: Number of bags.
-      ids: Ids are below this; some are -1.
-      longest: Most ids in most bags; a few are four times as long.
+      ids: Upper bound of the ids; some are -1.
+      longest: Maximum number of ids in most bags; a few are four times as long.
     """
     bags = []
     for _ in range(rows):
@@ -102,7 +102,7 @@ def table(
 
 
 def in_session(fetches: Any) -> Any:
-    """Values of the fetches after all variables are initialized."""
+    """Values of the fetches once all variables are initialized."""
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         return session.run(fetches)

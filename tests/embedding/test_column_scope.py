@@ -1,4 +1,4 @@
-"""Embedding columns that are looked up together, in models built by TensorFlow's own functions."""
+"""Embedding columns that are looked up together, in models built with TensorFlow's functions."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def lookups_run(result: tf.Tensor) -> List[tf.Operation]:
 
 
 def built(build: Callable[[List[Any]], tf.Tensor], grouped: bool) -> Any:
-    """The result's value, gradients and the names of its variables, and the lookups it runs."""
+    """The result's value, gradients and variable names, and the lookups it runs."""
     with tf.Graph().as_default():
         with contextlib.ExitStack() as scopes:
             if grouped:

@@ -1,4 +1,4 @@
-"""DeepRec's lookups in one table against TensorFlow's."""
+"""DeepRec's single-table lookups compared with TensorFlow's."""
 
 from __future__ import annotations
 

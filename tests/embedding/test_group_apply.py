@@ -1,4 +1,4 @@
-"""The fused update against TensorFlow's own optimizers, step by step."""
+"""The fused update compared step by step with TensorFlow's own optimizers."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def run_steps(case: Case, use_resource: bool, partitions: int, fused: bool) -> L
         shards = [s for t in tables[:2] for s in (list(t) if partitions > 1 else [t])]
         optimizer = case.stock()
         pairs = list(zip(tf.gradients(pooled, shards, gradients), shards))
-        train = optimizer.apply_gradients(pairs)  # makes the slots, too
+        train = optimizer.apply_gradients(pairs)  # creates the slots, too
         slots = [optimizer.get_slot(shard, name) for name in case.slots for shard in shards]
         if fused:
             ids, attributes = inputs_of(pooled[0].op)

@@ -1,4 +1,4 @@
-"""Groups whose results are columns of one tensor, against the same groups with a tensor each."""
+"""Groups whose results are columns of one tensor, compared with groups of separate results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def shards_of(tables: List[Any]) -> List[Any]:
 def separate_and_joined(
     tables: List[Any], weighted: bool, seed: int = 5
 ) -> Tuple[List[tf.Tensor], tf.Tensor, Any]:
-    """Results of one group in both forms."""
+    """The results of one group in both forms."""
     random = np.random.RandomState(seed)
     bags = [random_bags(random, 7, 13) for _ in COMBINERS]
     separate = group_embedding_lookup_sparse(

@@ -1,4 +1,4 @@
-"""Gradients of group lookups: against stock, with every stock optimizer, the same in every run."""
+"""Gradients of group lookups: equal to stock's, usable by every optimizer, reproducible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Group lookups against `tf.nn.safe_embedding_lookup_sparse`: values, kinds of ids, bad input."""
+"""Group lookups compared with `tf.nn.safe_embedding_lookup_sparse`: values, ids, bad input."""
 
 from __future__ import annotations
 

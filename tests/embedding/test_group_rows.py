@@ -1,4 +1,4 @@
-"""Rows of many tables in one op, and groups of sequences, against TensorFlow's lookups."""
+"""Rows of many tables from one op, and groups of sequences, compared with TensorFlow's lookups."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_matrix_is_needed_for_a_sequence() -> None:
 
 
 def test_scripts_find_the_names_where_deeprec_has_them() -> None:
-    """What its model zoo imports; put there by install() and gone afterwards."""
+    """What DeepRec's model zoo imports; added by install() and removed again afterwards."""
     names = [
         "group_embedding_lookup", "group_embedding_lookup_sparse", "fused_embedding_lookup_sparse",
         "fused_safe_embedding_lookup_sparse",

@@ -1,4 +1,4 @@
-"""Legacy group lookups of tables on parameter servers, which are processes of their own."""
+"""Group lookups in models whose tables are on parameter servers in separate processes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cluster(request: Any) -> Iterator[Any]:
 
 
 def legacy_lookups(inputs: Dict[str, Any]) -> List[Any]:
-    """All kinds of ids, on whole tables and one in parts."""
+    """All kinds of ids, for whole tables and a partitioned one."""
     sparse = tf.sparse.from_dense(inputs["ids"])
     weights = models.weights_of(sparse, inputs["weight"])
     ragged = tf.RaggedTensor.from_tensor(inputs["more"])
@@ -42,7 +42,7 @@ def legacy_lookups(inputs: Dict[str, Any]) -> List[Any]:
 
 
 class Ran(NamedTuple):
-    """A training: its losses, and what was done to its graph."""
+    """The losses of a training run, and the report on its graph."""
 
     losses: List[float]
     report: Any

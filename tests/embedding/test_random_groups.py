@@ -1,4 +1,4 @@
-"""Random groups against `tf.nn.safe_embedding_lookup_sparse`: values, gradients and their rows."""
+"""Random groups compared with `tf.nn.safe_embedding_lookup_sparse`: values and gradients."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CHOICES = st.builds(
 
 
 class Bags:
-    """The same ids, and weights if any, in all kinds that a lookup takes."""
+    """The same ids, and weights if any, in every kind that a lookup accepts."""
 
     def __init__(self, random: np.random.RandomState, bags: int, weighted: bool) -> None:
         made = random_bags(random, bags, ROWS)
@@ -55,7 +55,7 @@ class Bags:
         self.weights = values if weighted else None
 
     def of(self, choice: Choice) -> Tuple[Any, Any]:
-        """Ids and weights of one kind."""
+        """Ids and weights of a single kind."""
         make = getattr(self, "_" + choice.kind)
         ids = make(tf.constant(self._ids, choice.dtype), -1)
         return ids, None if self.weights is None else make(self.weights, 1)
@@ -64,12 +64,12 @@ class Bags:
         return tf.SparseTensor(self._indices, values, self._shape)
 
     def _shuffled(self, values: tf.Tensor, _: int) -> tf.SparseTensor:
-        """Not in the order of the rows."""
+        """Ids and weights that are not in row order."""
         indices = self._indices[self._order]
         return tf.SparseTensor(indices, tf.gather(values, self._order), self._shape)
 
     def _cube(self, values: tf.Tensor, _: int) -> tf.SparseTensor:
-        """As two rows each of half the outer ones; their number is even."""
+        """The same rows as pairs: half as many outer rows, of two each; their number is even."""
         rows, places = self._indices[:, 0], self._indices[:, 1]
         indices = np.stack([rows // 2, rows % 2, places], axis=1)
         return tf.SparseTensor(indices, values, [self._shape[0] // 2, 2, self._shape[1]])
@@ -96,7 +96,7 @@ def stock(params: Any, bags: Bags, choice: Choice, strategy: str) -> tf.Tensor:
 
 
 def gradients_of(pooled: List[tf.Tensor], sources: List[Any], seed: int) -> List[Any]:
-    """Of a loss whose gradients do not depend on how the rows were rounded."""
+    """Gradients of a loss that do not depend on how the rows were rounded."""
     factors = [tf.random.stateless_uniform(tf.shape(rows), [seed, 0]) for rows in pooled]
     loss = tf.add_n([tf.reduce_sum(rows * factor) for rows, factor in zip(pooled, factors)])
     return list(tf.gradients(loss, sources))
@@ -145,7 +145,7 @@ def check(
             np.testing.assert_array_equal(got, expected)
     tables_parts = len(theirs[2])
     for i, (got, expected) in enumerate(zip(ours[1], theirs[1])):
-        # A mean's gradient of a weight is a small difference of large numbers.
+        # The gradient of a mean with respect to a weight is a small difference of large numbers.
         atol = 1e-5 if i < tables_parts else 1e-3
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=atol)
     assert [list(one) for one in ours[2]] == [list(one) for one in theirs[2]]
@@ -160,7 +160,7 @@ ANY_GROUP = given(
 )
 
 
-# Tables of different widths, which TensorFlow's optimizer has to keep apart in the gradient op.
+# Tables of different widths, which TensorFlow's graph optimizer must not merge in the gradient op.
 DIFFERENT_WIDTHS = [
     Choice(0, "sparse", "sum", True, tf.int32, -1),
     Choice(0, "sparse", "mean", True, tf.int32, -1),

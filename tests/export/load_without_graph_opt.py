@@ -17,7 +17,7 @@ Request = Dict[str, Any]
 
 
 class _NoGraphOpt:
-    """Found first: there is no graph_opt here."""
+    """An import hook that hides graph_opt."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         if name.split(".")[0] == "graph_opt":
@@ -37,7 +37,7 @@ def restored(session: Any, request: Request) -> None:
 
 
 def from_graph(session: Any, request: Request) -> None:
-    """A GraphDef in a file, and a checkpoint beside it."""
+    """Loads a GraphDef from a file and the checkpoint beside it."""
     with open(request["path"]) as file:
         tf.import_graph_def(text_format.Parse(file.read(), tf.GraphDef()), name="")
     saver_def = tf.MetaGraphDef.FromString(open(request["checkpoint"] + ".meta", "rb").read())

@@ -1,4 +1,4 @@
-"""A model to train and to serve, and a process without graph_opt that loads what was exported."""
+"""A model to train and serve, and a process without graph_opt that loads what was exported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOADER = Path(__file__).with_name("load_without_graph_opt.py")
 
 
 class ServedModel(NamedTuple):
-    """What a script has of its model."""
+    """The parts of the model that a script holds on to."""
 
     user: Any
     item: Any
@@ -33,7 +33,7 @@ class ServedModel(NamedTuple):
 
 
 def config(fuse: bool = True, prefetch: bool = True, infer_io_stage: bool = True) -> Any:
-    """A config with the two flags."""
+    """A config with both flags."""
     made = graph_opt.ConfigProto()
     options = made.graph_options.optimizer_options
     options.do_group_embedding = fuse
@@ -45,7 +45,7 @@ def config(fuse: bool = True, prefetch: bool = True, infer_io_stage: bool = True
 
 
 def batches() -> Any:
-    """Each id once in all batches: rows looked up ahead miss no update."""
+    """Batches in which each id occurs only once, so that prefetched rows miss no update."""
     rows = np.arange(ROWS, dtype=np.int64)
     data = {
         "user": rows,
@@ -61,9 +61,9 @@ def served_model(
     """Two tables, one of them partitioned, and a dense layer.
 
     Args:
-      features: user [B], item [B, 2], label [B]; None: of a new iterator.
+      features: user [B], item [B, 2], label [B]; None takes them from a new iterator.
       group: Whether the script calls `group_embedding_lookup_sparse` itself.
-      use_resource: Of both tables.
+      use_resource: Whether both tables are resource variables.
     """
     if features is None:
         features = tf.data.make_one_shot_iterator(batches()).get_next()
@@ -121,12 +121,12 @@ def _scores_by_steps() -> List[List[float]]:
 
 
 def stock_scores(steps: int) -> List[float]:
-    """What the served rows score after so many steps of stock TensorFlow."""
+    """The scores of the served rows after this many steps of stock TensorFlow."""
     return _scores_by_steps()[steps]
 
 
 def load_without_graph_opt(requests: List[Dict[str, Any]], folder: Path) -> List[Any]:
-    """What a process with TensorFlow alone gets out of exported models; texts are errors."""
+    """What a process with only TensorFlow gets from exported models; errors are strings."""
     asked, answered = folder / "requests.json", folder / "results.json"
     asked.write_text(json.dumps(requests))
     subprocess.run(

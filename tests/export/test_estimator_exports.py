@@ -1,4 +1,4 @@
-"""What `tf.estimator` exports while graph_opt is installed, loaded by a process without it."""
+"""What `tf.estimator` exports while graph_opt is installed loads in a process without it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def uninstalled(threads_left_behind: Callable[[], List[str]]) -> Iterator[None]:
 
 
 def model_fn(features: Dict[str, Any], labels: Any, mode: str) -> Any:
-    del labels  # Those of training come with the features.
+    del labels  # In training, the labels come with the features.
     if "label" not in features:
         features = dict(features, label=tf.zeros(tf.shape(features["user"])))
     model = served_model(features)

@@ -1,4 +1,4 @@
-"""What scripts export while they train with both flags is loaded by a process without graph_opt."""
+"""What scripts export while training with both flags loads in a process without graph_opt."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def train_monitored(folder: Path) -> Iterator[Expected]:
 def train_and_export(
     folder: Path, kind: str, made: Callable[[], ServedModel]
 ) -> Iterator[Expected]:
-    """Everything that a script can export from an open session, in the middle and at the end."""
+    """Everything that a script can export from an open session, midway and at the end."""
     model = made()
     here = folder / kind
     with graph_opt.Session(config=config(infer_io_stage=kind != "staged")) as session:
@@ -67,7 +67,7 @@ def train_and_export(
 
 
 def trained_on(session: Any, model: ServedModel, path: Path) -> Iterator[Expected]:
-    """A checkpoint whose graph is trained by the process that loads it."""
+    """A checkpoint whose graph the loading process trains further."""
     tf.train.Saver().save(session, str(path))
     request = {"kind": "checkpoint", "path": str(path), "train_op": model.train_op.name}
     feed = {"fetch": model.scores.name, "feed": model.feeds()}
@@ -140,7 +140,7 @@ SCRIPTS: Dict[str, Callable[[Path], Iterator[Expected]]] = {
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Dict[str, List[Tuple[Request, int, Any]]]:
-    """What the other process answered, by script."""
+    """The other process's results, by script."""
     folder = tmp_path_factory.mktemp("exported")
     asked: List[Tuple[str, int, Request]] = []
     for script, run in SCRIPTS.items():

@@ -1,4 +1,4 @@
-"""TensorFlow's nodes in place of group lookups and their gradients give the same numbers."""
+"""TensorFlow's nodes that replace group lookups and their gradients give the same values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS, BAGS = 13, 6
 
 
 def requests_of(tables: List[Any]) -> List[LookupRequest]:
-    """Every kind of ids, combiner and weights, and a table that is read twice."""
+    """Every kind of ids, combiner and weights, and a table that is looked up twice."""
     random = np.random.RandomState(3)
     bags = [random_bags(random, BAGS, ROWS) for _ in range(6)]
     flat = tf.constant([3, 0, -1, 5, 3, 1], tf.int32)

@@ -1,4 +1,4 @@
-"""The graph that leaves is the one that the user built, whatever graph_opt did to it."""
+"""The graph that is exported is the one that the user built, whatever graph_opt did to it."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_an_exported_graph_is_imported_and_trained_with_both_flags(
 
 
 def values_by_numpy(session: Any) -> np.ndarray:
-    """Scores of the served rows, from the variables as they are."""
+    """Scores of the served rows, with the current values of the variables."""
     users = session.run(by_variable(session.graph, "users"))
     items = np.concatenate(
         [session.run(by_variable(session.graph, "items/part_{}".format(i))) for i in range(2)]
@@ -198,7 +198,7 @@ def test_a_stage_of_the_script_is_put_back_in_an_imported_graph(tmp_path: Path) 
         puts = [op for op in graph.get_operations() if op.type == "TensorBufferPut"]
     assert stage.io_source == "input/TensorBufferTake" and not stage.inferred
     assert sorted(user for batch in users for user in batch) == list(range(32))
-    # Sources of an imported graph take no turns: one thread keeps their order.
+    # Sources of an imported graph are not ordered across threads, so there is only one.
     assert {put.get_attr("_stage_threads") for put in puts} == {1}
     assert {put.get_attr("shared_capacity") for put in puts} == {2, 3}
     np.testing.assert_allclose(scores, stock_scores(4), rtol=1e-5)

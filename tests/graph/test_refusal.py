@@ -1,4 +1,4 @@
-"""One way to say no."""
+"""Refusals: how they read, and what they hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewrites are taken back, also where nodes were added since."""
+"""Rewrites are undone, even if nodes were added in the meantime."""
 
 from __future__ import annotations
 

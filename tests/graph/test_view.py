@@ -1,4 +1,4 @@
-"""GraphView: edges both ways, dtypes, shapes, constants, bad GraphDefs."""
+"""GraphView: edges in both directions, dtypes, shapes, constants, bad GraphDefs."""
 
 from __future__ import annotations
 

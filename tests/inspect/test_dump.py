@@ -1,4 +1,4 @@
-"""Dumps appear only where the environment asks for them, and carry no large value."""
+"""Dumps appear only if the environment asks for them, and contain no large values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graph files: every form is read back as written, every defect is one clear error."""
+"""Graph files: every format is read back as written, every defect gives one clear error."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_large_texts_are_read_as_small_ones_are(tmp_path: Path, graph_def: Any) 
     assert read_graph(path, progress=lambda *part: read.append(part)).graph_def == graph_def
     assert len(read) > 1 and read[-1] == (len(text), len(text))
     path.write_text("\n".join(line.strip() for line in text.splitlines()))
-    assert read_graph(path).graph_def == graph_def  # No layout to cut by.
+    assert read_graph(path).graph_def == graph_def  # Has no layout by which to cut it into pieces.
     path.write_text(text_format.MessageToString(meta))
     assert read_graph(path).meta_graph_def == meta
 

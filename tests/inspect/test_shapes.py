@@ -1,4 +1,4 @@
-"""Shapes are inferred for graphs from files, and nothing else about them changes."""
+"""Shapes are inferred for graphs read from files, which otherwise stay the same."""
 
 from __future__ import annotations
 

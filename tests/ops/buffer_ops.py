@@ -13,7 +13,7 @@ MOST_SECONDS = 300.0
 
 
 class BufferOps:
-    """A buffer of int64 scalars; `put` puts the value fed into `number`."""
+    """A buffer of int64 scalars; `put` puts the value that is fed to `number`."""
 
     def __init__(self, shared_name: str = "batches", shared_capacity: int = 1, **waiting: Any):
         self.names: Dict[str, Any] = {
@@ -44,7 +44,7 @@ class BufferOps:
         session.run(self.put, {self.number: number})
 
     def put_error(self, session: tf.Session, code: int, message: str, place: int = -1) -> None:
-        """Puts an error, or for code 0 nothing, in a place; waits while the buffer is full."""
+        """Puts an error (or nothing, for code 0) in a place; waits while the buffer is full."""
         feeds: Dict[Any, Any] = {self.place: place, self.code: code, self.message: message}
         session.run(self.put_status, feeds)
 
@@ -53,12 +53,12 @@ class BufferOps:
         return tensor_buffer.decode_metrics(session.run(self.metrics_op))
 
     def await_metric(self, session: tf.Session, name: str, value: int) -> None:
-        """Returns when the metric has this value, which must happen within a minute."""
+        """Waits up to a minute for the metric to have this value."""
         wait_until(lambda: self.metrics(session)[name] == value, "{} = {}".format(name, value))
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Returns when the condition holds, which must happen within a minute."""
+    """Waits up to a minute for the condition to hold."""
     deadline = time.monotonic() + MOST_SECONDS
     while not condition():
         assert time.monotonic() < deadline, "waited too long for " + what
@@ -72,7 +72,7 @@ def start(
 
 
 def result(future: Future) -> Any:
-    """The outcome of a step in another thread, which must come within a minute."""
+    """Waits up to a minute for the outcome of a step in another thread."""
     return future.result(MOST_SECONDS)
 
 

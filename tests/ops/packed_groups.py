@@ -1,4 +1,4 @@
-"""Packed lookups for tests: the ops of a group lookup put onto servers, here or elsewhere."""
+"""Packed lookups for tests: the ops of a group lookup placed on servers, local or remote."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graph_opt.ops.packed_embedding import (
     group_embedding_prepare,
 )
 
-OnServer = Callable[[int], Any]  # a context in which the ops of a server are placed
+OnServer = Callable[[int], Any]  # the context manager that places the ops of a server
 
 
 def here(server: int) -> Any:
@@ -32,12 +32,12 @@ class PackedGroup(NamedTuple):
       shards: Handles, values or references of all shards.
       names: For errors, one for each shard.
       ids: What is looked up.
-      attributes: How.
+      attributes: How it is looked up.
       placement: Where the shards are.
       widths: Width of each table.
       dtype: Type of the tables.
       on_server: Places the ops of a server.
-      pool_on_server: Of the ops that send.
+      pool_on_server: The attribute of the ops that send.
     """
 
     shards: Sequence[Any]

@@ -32,7 +32,7 @@ def build(source: Path, folder: Path, flags: Sequence[str]) -> Path:
 
 
 def run(program: Path, *arguments: str) -> None:
-    """Runs C++ tests and shows what they say when they fail."""
+    """Runs C++ tests and shows their output if they fail."""
     ran = subprocess.run(
         [str(program), *arguments],
         stdout=subprocess.PIPE,

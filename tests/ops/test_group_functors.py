@@ -18,7 +18,7 @@ FLAGS = ["-std=c++14", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-pth
 AVX2 = ["-mavx2", "-mf16c"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"]
 SETS = {"rows/row_kernels_avx2.cc": AVX2, "rows/row_kernels_avx512.cc": AVX512}
-# Undefined behaviour is looked for always, since that costs little.
+# Always checks for undefined behaviour, since that costs little.
 QUICK = ("-O1", "-fPIC", "-fsanitize=undefined", "-fno-sanitize-recover=all")
 FUNCTORS = [
     "apply/group_apply.cc",
@@ -34,7 +34,7 @@ FUNCTORS = [
 
 
 def compile_all(sources: Iterable[Path], flags: Sequence[str], folder: Path) -> None:
-    """Compiles sources side by side, each instruction set with its own flags."""
+    """Compiles sources in parallel, each instruction set with its own flags."""
     running = []
     for source in sources:
         own = SETS.get("rows/" + source.name, [])
@@ -45,7 +45,7 @@ def compile_all(sources: Iterable[Path], flags: Sequence[str], folder: Path) -> 
 
 
 def functor_objects(made_once: MadeOnce, flags: Sequence[str]) -> Path:
-    """The folder with the objects of the functors, which are compiled once."""
+    """The folder with the object files of the functors, which are compiled once."""
     own = list(SETS) if platform.machine() == "x86_64" else []
     shared = [OPS_SRC / source for source in [*FUNCTORS, *own]]
     return made_once("functors" + "".join(flags), partial(compile_all, shared, flags))
@@ -72,7 +72,7 @@ def sanitized(sanitizer: str) -> Tuple[str, ...]:
 
 
 def run(program: Path) -> None:
-    """Runs it and shows what it says when it fails."""
+    """Runs it and shows its output if it fails."""
     ran = subprocess.run(
         [str(program)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1800
     )

@@ -1,4 +1,4 @@
-"""Packed lookups and updates, all in one process, against the local ops: equal to the bit."""
+"""Packed lookups and updates within one process are bitwise equal to the local ops."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def random_group(
     dtype: Any = tf.float32,
     rows: int = 6,
 ) -> Tuple[List[Any], List[tf.Tensor]]:
-    """Three tables of one to three shards, and the results of four lookups of one op."""
+    """Three tables of one to three shards, and the results of four lookups by one op."""
     tables = [
         table("t{}".format(i), ROWS + i, width, use_resource, 1 + i, dtype)
         for i, width in enumerate(random.choice([1, 3, 8, 16, 21], 3))
@@ -62,7 +62,7 @@ def shards_of(tables: List[Any]) -> List[Any]:
 
 
 def joined(group: PackedGroup) -> PackedGroup:
-    """The same with columns of one result."""
+    """The same lookups with columns of one tensor as their results."""
     widths = [group.widths[lookup] for lookup in group.attributes.lookup_tables]
     columns = [sum(widths[i + 1 :]) for i in range(len(widths))]  # the last lookup comes first
     attributes = group.attributes._replace(columns=columns, columns_width=sum(widths))
@@ -132,7 +132,7 @@ def values_after(
     has_columns: bool,
     pool_on_server: str = "never",
 ) -> List[np.ndarray]:
-    """Tables and slots after three updates; by the local op when there is no server."""
+    """Tables and slots after three updates, by the local op if there is no server."""
     optimizer, num_slots, numbers, options = UPDATES[update]
     random = np.random.RandomState(num_slots)
     with tf.Graph().as_default():

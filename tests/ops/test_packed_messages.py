@@ -1,4 +1,4 @@
-"""Messages between workers and servers that are not as they should be."""
+"""Malformed messages between workers and servers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graph_opt.compat import tf
 from graph_opt.ops.packed_embedding import group_embedding_apply_packed, group_embedding_gather
 from tests.embedding.lookup_groups import in_session, table
 
-# How packed bags are written: sums, lengths of one byte, ids of one byte or of four.
+# The format of packed bags: sums, one-byte lengths, ids of one byte or four.
 BYTES = 1 << 16 | 1 << 8
 WIDE = 1 << 16 | 4 << 8
 

@@ -1,4 +1,4 @@
-"""Packed lookups and updates with the tables on a parameter server process, against stock."""
+"""Packed lookups and updates of tables in a parameter server process, compared with stock."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def reference(part: Any) -> tf.Tensor:
 
 
 def group_on_server(tables: List[Any], ids: List[Any]) -> PackedGroup:
-    """A lookup of these tables, packed; the pattern is that of tables like them beside the ids."""
+    """A packed lookup in these tables, derived from a local lookup in tables like them."""
     parts = [part for one in tables for part in parts_of(one)]
     likenesses = [[tf.zeros(part.shape) for part in parts_of(one)] for one in tables]
     pattern = lookup_group(

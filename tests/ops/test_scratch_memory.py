@@ -1,4 +1,4 @@
-"""Memory of the group ops outside of TensorFlow's allocator, through a session of a user."""
+"""Memory that group ops use outside TensorFlow's allocator, observed through a user's session."""
 
 from __future__ import annotations
 

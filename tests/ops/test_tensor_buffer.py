@@ -1,4 +1,4 @@
-"""What puts, takes and the ops that steer a buffer do, in real sessions."""
+"""What puts, takes and the ops that control a buffer do in real sessions."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_cancel_tells_its_error_to_waiting_and_later_calls(code: int, error: Any
         buffer.await_metric(session, "pending_takes", 2)
         feeds: Dict[Any, Any] = {buffer.code: code, buffer.message: "row 17 is torn: ü"}
         session.run(buffer.cancel_with, feeds)
-        session.run(buffer.cancel)  # the first error is the one to tell
+        session.run(buffer.cancel)  # the first error is the one that is reported
         calls.append(start(threads, session, buffer.taken))
         calls.append(start(threads, session, buffer.put, {buffer.number: 0}))
         for call in calls:
@@ -220,7 +220,7 @@ def test_decoding_needs_a_value_for_each_metric() -> None:
 
 
 def addresses(metadata: Any, node_name: str) -> List[int]:
-    """Where the outputs of a node lay in a traced step."""
+    """The allocator that held the outputs of a node in a traced step."""
     return [
         output.tensor_description.allocation_description.ptr
         for device in metadata.step_stats.dev_stats

@@ -1,4 +1,4 @@
-"""Places: what several threads put leaves in the order in which they drew it, errors included."""
+"""Places: batches leave in the order in which several threads drew them, as do errors."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tests.ops.buffer_ops import BufferOps, drain, result, start
 
 
 class Mover:
-    """Threads that move numbers from a buffer to the next, whose steps have places.
+    """Threads that move numbers from one buffer to the next in steps that have places.
 
-    A number takes a while that depends on it in no order, and one that `fails` fails.
+    How long a number takes varies irregularly, and a number that `fails` fails.
     """
 
     def __init__(self, source: BufferOps, target: BufferOps, fails: Any = None) -> None:
@@ -77,7 +77,7 @@ class Mover:
 
 
 def numbers_through(numbers: int, capacity: int, threads_num: int, fails: Any = None) -> Any:
-    """Runs `numbers` through two buffers: what arrived, the sizes seen, and the last's metrics."""
+    """Runs `numbers` through two buffers; returns what arrived, sizes seen, and final metrics."""
     io, main = BufferOps("io", 4), BufferOps("main", capacity)
     mover = Mover(io, main, fails)
     arrived: List[Any] = []
@@ -130,7 +130,7 @@ def test_errors_arrive_in_the_places_of_their_batches(threads_num: int) -> None:
 
 
 def placed(buffer: BufferOps, place: int) -> Dict[Any, Any]:
-    """Feeds for the step of this place, whose number is the same."""
+    """Feeds for the step in this place, which puts the place's number."""
     return {buffer.place: place, buffer.number: place}
 
 
@@ -138,7 +138,7 @@ def test_a_batch_waits_for_those_ahead_of_it() -> None:
     main = BufferOps("main", 2)
     put = tensor_buffer.tensor_buffer_put([main.number], main.place, **main.names)
     with tf.Session() as session, ThreadPoolExecutor(3) as threads:
-        session.run(put, placed(main, 1))  # let in, since a slot is left for the first
+        session.run(put, placed(main, 1))  # admitted, since a slot is left for the first
         take = start(threads, session, main.taken)
         main.await_metric(session, "pending_takes", 1)
         third = start(threads, session, put, placed(main, 2))

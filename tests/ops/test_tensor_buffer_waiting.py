@@ -1,4 +1,4 @@
-"""Calls that wait: they hold no thread, and end by deadline, cancellation or a forgotten hook."""
+"""Calls that wait hold no thread and end on deadlines, cancellation or a forgotten hook."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_waits_on_a_server() -> None:
 
 @pytest.mark.slow
 def test_cancellations_race_with_records() -> None:
-    # In a direct session: on a server, TensorFlow itself loses some timeouts that come as the step
+    # In a direct session, since a server of TensorFlow loses some timeouts that expire as the step
     # begins (a FIFOQueue then hangs, too).
     buffer = BufferOps(shared_capacity=2)
 

@@ -1,4 +1,4 @@
-"""Models whose lookups depend on each other only once several of them are one op."""
+"""Models whose lookups depend on each other only once several have become one op."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ WIDTH = 4
 
 
 class Piece(NamedTuple):
-    """One table with its lookup.
+    """A table with its lookup.
 
     Attributes:
       late: Whether its ids wait for the update of the linear tables that are not late.
-      linear: Whether its gradient is the same whatever its rows are.
-      clipped: Whether its gradient is changed, so that the optimizer's own update stays.
+      linear: Whether its gradient does not depend on its rows.
+      clipped: Whether its gradient is clipped, so that the optimizer's own update stays.
     """
 
     late: bool = False
@@ -43,11 +43,11 @@ def gradient(piece: Piece, result: Any, table: Any, loss: Any) -> Any:
 
 
 def build(ids: Any, pieces: Sequence[Piece]) -> Any:
-    """A step that trains all tables: its loss. Late ids wait for the update of early linear tables.
+    """The loss of a step that trains all tables; late ids wait for updates of early linear tables.
 
     Args:
       ids: [batch, 3].
-      pieces: What to train.
+      pieces: The tables to train.
     """
     optimizer = tf.train.GradientDescentOptimizer(0.1)
     total = tf.constant(0.0)

@@ -31,7 +31,7 @@ OPTIMIZERS: Dict[str, Callable[[], Any]] = {
 
 
 class Trained(NamedTuple):
-    """What a training gave."""
+    """The results of a training run."""
 
     losses: List[float]
     variables: Dict[str, np.ndarray]

@@ -20,7 +20,7 @@ Features = Dict[str, Any]
 
 
 def config(**options: Any) -> Any:
-    """A config with async embedding on: 1 thread, capacity 2, IO stage inferred."""
+    """A config with async embedding: 1 thread, capacity 2, inferred IO stage."""
     made = ConfigProto()
     optimizer_options = made.graph_options.optimizer_options
     optimizer_options.do_async_embedding = True
@@ -78,7 +78,7 @@ def safe_model(resource: bool = False, combiner: str = "mean", partitions: int =
 
 
 def optimized(**options: Any) -> OptimizedGraph:
-    """The default graph through the passes."""
+    """Runs the passes on the default graph."""
     graph_def = graph_opt.running_graph_def(add_shapes=True)
     return optimize_graph_def(graph_def, config(**options))
 
@@ -92,11 +92,11 @@ def codes(result: OptimizedGraph) -> List[Optional[str]]:
 
 
 def boundary_names(result: OptimizedGraph) -> List[str]:
-    """Names of all tensors that cross."""
+    """Names of all boundary tensors."""
     return [tensor.name for stage in result.stages for tensor in stage.boundary]
 
 
 def with_control_flow_v1(build: Callable[[], Any]) -> Any:
-    """Builds with Switch, Merge and Enter in place of functions."""
+    """Builds control flow with Switch, Merge and Enter in place of functions."""
     tf.disable_control_flow_v2()
     return build()

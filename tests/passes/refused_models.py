@@ -1,7 +1,7 @@
-"""For each refusal code a small model, written as users write them, whose report has it.
+"""For each refusal code, a small model as users write them whose report contains it.
 
-A function gets one batch (`fused_models.batches`), builds its model into the default graph, and
-gives back a GraphDef only where it has to change one by hand. Codes of updates are in
+A function gets one batch (`fused_models.batches`), builds its model in the default graph, and
+returns a GraphDef only if it has to change one by hand. Codes of updates are covered by
 `refused_updates.py`.
 """
 
@@ -20,7 +20,7 @@ Build = Callable[[Inputs], Optional[Any]]
 
 
 class Refused(NamedTuple):
-    """A model that a pass leaves alone in part, and the config it is rewritten with."""
+    """A model that a pass leaves partly unchanged, and the config for the rewrite."""
 
     build: Build
     config: Any
@@ -62,7 +62,7 @@ def looked_up(ids: Any) -> Any:
 
 
 def changed(change: Callable[[Any], None], **attributes: Any) -> Any:
-    """The default graph as a GraphDef, after `change` saw each of its nodes."""
+    """The default graph as a GraphDef, after `change` was called with each of its nodes."""
     graph_def = tf.get_default_graph().as_graph_def(add_shapes=True)
     for node in graph_def.node:
         change(node)
@@ -70,7 +70,7 @@ def changed(change: Callable[[Any], None], **attributes: Any) -> Any:
 
 
 class _ControlFlowV1:
-    """Switch, Merge and Enter in place of functions."""
+    """Builds control flow with Switch, Merge and Enter in place of functions."""
 
     def __enter__(self) -> None:
         self._was_enabled = tf.control_flow_v2_enabled()

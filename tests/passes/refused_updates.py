@@ -1,4 +1,4 @@
-"""For each refusal code of gradients and updates a small model whose report has it."""
+"""For each refusal code of gradients and updates, a small model whose report contains it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rewrite left behind, and what it did not."""
+"""Which nodes a rewrite leaves dead, and which it does not."""
 
 from __future__ import annotations
 

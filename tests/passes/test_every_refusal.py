@@ -1,4 +1,4 @@
-"""Every refusal code is met by a model, and the report tells of it."""
+"""Every refusal code is triggered by some model and appears in the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The passes as a whole: pure, repeatable, one plan for files and for live graphs."""
+"""The passes as a whole: pure, deterministic, one plan for files and for live graphs."""
 
 from __future__ import annotations
 

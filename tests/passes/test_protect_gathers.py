@@ -67,7 +67,7 @@ def test_no_step_of_a_split_graph_allocates_a_table() -> None:
     names = [scope + "_io/TensorBufferPut", scope + "/TensorBufferPut"]
     graph = tf.get_default_graph()
     prefetch = [graph.get_operation_by_name(name) for name in names]
-    # Each put, then the step that takes: three batches, with updates in between.
+    # Puts and takes alternate: three batches, with updates in between.
     largest = max(_allocations((prefetch + [step]) * 3, 3))
     assert 0 < largest < ROWS * models.WIDTH
 

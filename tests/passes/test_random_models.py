@@ -1,4 +1,4 @@
-"""Random models: the split graph gives the stock graph's losses, step for step, to the end."""
+"""Random models: the split graph gives the stock graph's losses, step by step, to the end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LookupChoice(NamedTuple):
 
 
 class ModelChoice(NamedTuple):
-    """A random model and how it is run."""
+    """A random model, and how to run it."""
 
     lookups: List[LookupChoice]
     resource: bool

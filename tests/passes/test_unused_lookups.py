@@ -1,4 +1,4 @@
-"""Lookups that no step of training runs in TensorFlow are not run by a rewritten graph either."""
+"""Lookups that no training step runs in TensorFlow are not run by a rewritten graph either."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def train_columns(grouped: bool) -> Any:
 
 
 def test_columns_of_a_scope_are_looked_up_once_a_batch() -> None:
-    """Column after column gives its result at once, and what stood in before must stay dead."""
+    """Each column gives its result at once; the lookups replaced later must stay dead."""
     loss, _ = train_columns(grouped=True)
     report = optimize_graph(loss.graph, models.config())
     assert codes(report) == [None] * COLUMNS

@@ -1,4 +1,4 @@
-"""Reports laid out as tables and as a picture."""
+"""Reports rendered as tables and as a picture."""
 
 from __future__ import annotations
 

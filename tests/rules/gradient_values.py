@@ -1,4 +1,4 @@
-"""Compares the gradients that rules read off a graph with those of the op that may replace them."""
+"""Compares gradients recognised in a graph with those of the op that may replace them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tests.rules.lookup_values import (
 
 BATCHES = 2
 Rows = Dict[int, np.ndarray]
-# What optimizers write: (values, indices) of each shard, ours beside stock's.
+# IndexedSlices as optimizers take them: (values, indices) of each shard, stock's and ours.
 Pair = Tuple[List[Tuple[Any, Any]], List[Tuple[Any, Any]]]
 
 
 def loss_of(model: Model) -> Any:
-    """A loss that gives each element of each lookup another gradient, also where rows are zero."""
+    """A loss with a different gradient for each element of each lookup, even if rows are zero."""
     terms = []
     for number, output in enumerate(model.outputs):
         shape = tf.shape(output)
@@ -41,13 +41,13 @@ def loss_of(model: Model) -> Any:
 
 
 def gradient_attributes(lookup: Lookup, inputs: LookupInputs) -> GroupAttributes:
-    """How ops of gradients look up: where stock reads row 0 for rows without ids, so do they."""
+    """Attributes of the gradient ops, which read row 0 for rows without ids if stock does."""
     fills = inputs.safe and inputs.default_id < 0
     return attributes_of(lookup, inputs)._replace(filled_ids=[0 if fills else -1])
 
 
 def fused_gradient(lookup: Lookup, inputs: LookupInputs, gradient: RowGradient) -> List[Any]:
-    """(values, indices) of each shard, from the pooled gradient by one op."""
+    """(values, indices) of each shard, computed by one op from the pooled gradient."""
     pooled = tensor_of(gradient.pooled)
     if inputs.layout == DENSE:
         pooled = tf.reshape(pooled, [-1, shape_of(lookup.tables[0])[1]])
@@ -79,7 +79,7 @@ def found_gradients(view: GraphView) -> List[Tuple[Lookup, LookupInputs, RowGrad
 
 
 def pairs(view: GraphView) -> List[Pair]:
-    """For each gradient: the IndexedSlices of the graph, and ours."""
+    """For each gradient, the graph's IndexedSlices and ours."""
     return [
         (
             [(tensor_of(part.values), tensor_of(part.indices)) for part in gradient.slices],
@@ -90,7 +90,7 @@ def pairs(view: GraphView) -> List[Pair]:
 
 
 def without_trailing(batch: Dict[str, Any]) -> Dict[str, Any]:
-    """A batch less its last rows that have no ids."""
+    """A batch without its trailing rows that have no ids."""
     rows = int(batch["indices"][-1, 0]) + 1
     cut = {name: batch[name][:rows] for name in ("ids", "words")}
     return dict(batch, shape=np.array([rows, batch["shape"][1]]), **cut)
@@ -105,7 +105,7 @@ def sums(values: np.ndarray, indices: np.ndarray) -> Rows:
 
 
 def assert_same_rows(stock: Rows, ours: Rows, tolerance: float = 1e-5) -> None:
-    """Equal as sets of rows."""
+    """Asserts that both are equal as sets of rows."""
     assert set(stock) == set(ours)
     for row, value in stock.items():
         np.testing.assert_allclose(ours[row], value, rtol=tolerance, atol=tolerance)
@@ -118,14 +118,14 @@ def assert_same_gradients(
     trailing: bool = True,
     tolerance: float = 1e-5,
 ) -> None:
-    """Each gradient of the default graph is what one op makes of its pooled gradient.
+    """Asserts that one op computes each gradient of the default graph from its pooled gradient.
 
     Args:
-      initialize: Given a session, gives the variables their values.
+      initialize: Initializes the variables in a given session.
       count: How many gradients there are.
       negative: Whether ids < 0 may be among those of safe lookups.
       trailing: Whether the last rows may have no ids.
-      tolerance: Relative and absolute.
+      tolerance: Relative and absolute tolerance.
     """
     view = shaped_view()
     both = pairs(view)
@@ -153,7 +153,7 @@ def assert_same_gradients(
 
 
 def changed(view: GraphView, name: str, change: Callable[[Any], None]) -> GraphView:
-    """The graph with one node changed, and with a node `alien` that such a change may read."""
+    """The graph with one node changed, and a node `alien` for the changed node to read."""
     graph_def = tf.GraphDef(node=view.nodes.values(), library=view.library)
     change(next(node for node in graph_def.node if node.name == name))
     alien = graph_def.node.add(name="alien", op="Placeholder")

@@ -1,4 +1,4 @@
-"""Small training graphs of feature columns and layers, after the manner of `lookup_models`."""
+"""Small training graphs of feature columns and layers, in the manner of `lookup_models`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def input_layer(model: Model) -> None:
 
 
 def input_layer_identity(model: Model) -> None:
-    """`input_layer` of sparse ids that are used as they are."""
+    """`input_layer` of sparse ids that are used unchanged."""
     tf = model.tf
     column = tf.feature_column.categorical_column_with_identity("values", ROWS, default_value=0)
     with _layer_scope(model):
@@ -138,7 +138,7 @@ def input_layer_indicator(model: Model) -> None:
 
 
 def linear_model(model: Model) -> None:
-    """`linear_model`: a table of width 1, and a bias that is none."""
+    """`linear_model`: a table of width 1, and a bias, which is not a table."""
     tf = model.tf
     with tf.variable_scope("features", use_resource=model.resource):
         layer = tf.feature_column.linear_model(
@@ -190,7 +190,7 @@ def sequence_features(model: Model) -> None:
     )
 
 
-# Feature columns place shards by `div` whatever one asks.
+# Feature columns always partition by `div`.
 COLUMN_MODELS: Dict[str, Callable[[Model], None]] = {
     "input_layer": input_layer,
     "input_layer_identity": input_layer_identity,
@@ -199,7 +199,7 @@ COLUMN_MODELS: Dict[str, Callable[[Model], None]] = {
     "input_layer_weighted": input_layer_weighted,
     "input_layer_indicator": input_layer_indicator,
 }
-# Models whose layer decides what kind of variable its table is.
+# Models whose layer determines the kind of its table's variable.
 LAYER_MODELS: Dict[str, Callable[[Model], None]] = {
     "keras_embedding": keras_embedding,
     "linear_model": linear_model,

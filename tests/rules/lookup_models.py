@@ -1,7 +1,7 @@
-"""Small training graphs, one for each way to look rows up, each with what a search must find.
+"""Small training graphs, one for each way to look up rows, with what a search must find.
 
-They are built with the functions of `tensorflow.compat.v1` alone, which is handed in, so that the
-same models can be built by TensorFlow 1.15 (`graphs/make_graphs.py`) and 2.15 (the tests).
+They are built only with functions of `tensorflow.compat.v1`, which is passed in, so that both
+TensorFlow 1.15 (`graphs/make_graphs.py`) and 2.15 (the tests) can build the same models.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Model:
 
     Args:
       tf: `tensorflow.compat.v1`.
-      resource: Whether tables are resource variables where the API lets one choose.
-      partitions: Shards of each table; 1 is a table in one piece.
+      resource: Whether tables are resource variables, if the API leaves the choice.
+      partitions: Number of shards of each table; 1 for a table that is not partitioned.
       strategy: `mod` or `div`.
     """
 
@@ -83,11 +83,11 @@ class Model:
         return self._features
 
     def share_features(self, other: Model) -> None:
-        """Takes the batch of another model instead of one of its own."""
+        """Uses the batch of another model instead of its own."""
         self._features = other.features()
 
     def sparse_ids(self) -> Any:
-        """SparseTensor of ids, [B, most ids of a row]."""
+        """SparseTensor of ids, [B, longest row]."""
         features = self.features()
         return self.tf.SparseTensor(features["indices"], features["values"], features["shape"])
 
@@ -98,12 +98,12 @@ class Model:
         return self.tf.SparseTensor(features["indices"], words, features["shape"])
 
     def sparse_weights(self) -> Any:
-        """Weights at the places of `sparse_ids`."""
+        """Weights with the indices of `sparse_ids`."""
         features = self.features()
         return self.tf.SparseTensor(features["indices"], features["weights"], features["shape"])
 
     def table(self, name: str = "table", shape: Sequence[int] = (ROWS, WIDTH)) -> Any:
-        """A table as this model has them."""
+        """A table, of the kind that this model uses."""
         return self.tf.get_variable(
             name, list(shape), use_resource=self.resource, partitioner=self.partitioner
         )
@@ -123,14 +123,14 @@ class Model:
         resource: Optional[bool] = None,
         **facts: Any,
     ) -> None:
-        """Notes that `output` is a lookup's, or lies behind it by the ops in `before`.
+        """Records that `output` is a lookup's output, possibly followed by the ops in `before`.
 
         Args:
           output: What the API returned; it is trained on.
           api: The lookup that must be recognised.
           table: Name of the variable.
-          before: Op types to walk back through, first inputs, from what the API returned.
-          resource: Whether the table is a resource variable, where the API decides.
+          before: Op types to follow upstream through first inputs, from what the API returned.
+          resource: Whether the table is a resource variable, if the API determines that.
           facts: Further fields of `Expected`.
         """
         self.outputs.append(output)
@@ -151,7 +151,7 @@ class Model:
         )
 
     def train(self, optimizer: Any = None) -> None:
-        """Adds a dense layer, a loss and an optimizer with its backward part.
+        """Adds a dense layer, a loss and an optimizer with its gradients.
 
         Args:
           optimizer: Adagrad if None.
@@ -175,7 +175,7 @@ def embedding_lookup(model: Model) -> None:
 
 
 def embedding_lookup_max_norm(model: Model) -> None:
-    """The same, clipped."""
+    """The same function, with rows clipped."""
     rows = model.tf.nn.embedding_lookup(
         model.table(),
         model.features()["ids"],
@@ -220,7 +220,7 @@ def _safe(
 
 
 def shared_ids(model: Model) -> None:
-    """Two tables looked up by the same ids, and one of them twice."""
+    """Two tables looked up with the same ids, one of them twice."""
     tf = model.tf
     first, second = model.table("first"), model.table("second")
     ids = model.features()["ids"]
@@ -229,7 +229,7 @@ def shared_ids(model: Model) -> None:
         model.expect(rows, EMBEDDING_LOOKUP, table=name)
 
 
-# Models in which a table can be a reference or a resource variable, in one piece or in shards.
+# Models whose table may be a ref or resource variable, partitioned or not.
 CORE_MODELS: Dict[str, Callable[[Model], None]] = {
     "embedding_lookup": embedding_lookup,
     "embedding_lookup_max_norm": embedding_lookup_max_norm,

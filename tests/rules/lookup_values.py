@@ -1,4 +1,4 @@
-"""Runs a graph's lookup and the op built from its inputs over the same random batches."""
+"""Runs a graph's lookup, and the op built from its inputs, on the same random batches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def all_inputs(view: GraphView) -> List[Tuple[Lookup, LookupInputs]]:
 
 
 def code_of(view: GraphView, lookup: Lookup) -> str:
-    """The code by which the lookup's inputs are refused, or ''."""
+    """The code with which the lookup's inputs are refused, or ''."""
     try:
         lookup_inputs(view, lookup)
     except Refusal as refusal:
@@ -38,7 +38,7 @@ def code_of(view: GraphView, lookup: Lookup) -> str:
 
 
 def random_batch(seed: int, rows: int, lowest_id: int = 0) -> Dict[str, Any]:
-    """Features of a model: rows without ids among them, duplicates, weights <= 0."""
+    """Features of a model, including rows without ids, duplicates, and weights <= 0."""
     random = np.random.RandomState(seed)
     most, batch = 5, random.randint(2, 9)
     counts = random.randint(0, most + 1, batch)
@@ -73,14 +73,14 @@ def fused(view: GraphView, lookup: Lookup, inputs: LookupInputs) -> Any:
 
 
 def ids_of(inputs: LookupInputs) -> GroupIds:
-    """What the op looks up: the tensors of the inputs, in the default graph."""
+    """The op's inputs: the tensors of `inputs` in the default graph."""
     ids = tensor_of(inputs.ids)
     flat = tf.reshape(ids, [-1]) if inputs.layout == DENSE else ids
     return GroupIds([flat], [_positions(inputs)], [_shape(inputs)], _weights(inputs))
 
 
 def attributes_of(lookup: Lookup, inputs: LookupInputs) -> GroupAttributes:
-    """How the op looks it up."""
+    """The op's attributes."""
     return GroupAttributes(
         lookup_tables=[0],
         table_shards=[len(lookup.tables)],

@@ -1,4 +1,4 @@
-"""What the tests of this room share: searching a graph, and comparing what was said about it."""
+"""Shared by the tests of this room: searching a graph, and comparing what was found."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.rules.lookup_models import Expected
 
 
 def search(graph: Optional[Any] = None) -> LookupSearch:
-    """The lookups of a graph, by default the one a test is building."""
+    """The lookups of a graph, by default of the one that a test is building."""
     return find_lookups(GraphView(running_graph_def(graph)))
 
 
 def said(lookup: Lookup) -> Expected:
-    """What a search said about a lookup, in the words of the models."""
+    """What a search found out about a lookup, in the terms of the models."""
     return Expected(
         api=lookup.api,
         tables=tuple(table.name for table in lookup.tables),

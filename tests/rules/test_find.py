@@ -165,7 +165,7 @@ def test_every_lookup_of_a_mixture_is_found_once_and_dense_gathers_are_not(
 
 
 def add_lookup(mixture: Model, number: int, kind: str, model: Model) -> None:
-    """Builds one model's lookup over the features of the mixture, in a scope of its own."""
+    """Builds one model's lookup on the features of the mixture, in a separate scope."""
     model.share_features(mixture)
     scope = "m{}".format(number)
     with tf.variable_scope(scope):
@@ -184,7 +184,7 @@ def hashed_column(name: str) -> Any:
 
 
 def with_numbers_for_names(graph_def: Any) -> Any:
-    """The same graph, every node named by a number."""
+    """The same graph with numbers as node names."""
     numbers = {node.name: "n{}".format(number) for number, node in enumerate(graph_def.node)}
     renamed = tf.GraphDef()
     for node in graph_def.node:
@@ -199,7 +199,7 @@ def with_numbers_for_names(graph_def: Any) -> Any:
 
 
 class CountingView(GraphView):
-    """A view that counts how often it is asked."""
+    """A view that counts calls of its methods."""
 
     asked = 0
 
@@ -218,7 +218,7 @@ class CountingView(GraphView):
 
 
 def questions(copies: int) -> int:
-    """How often a search asks its view, for a graph of so many copies of one model."""
+    """How often a search calls its view, for a graph with this many copies of one model."""
     with tf.Graph().as_default():
         mixture = Model(tf)
         for number in range(copies):

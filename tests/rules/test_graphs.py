@@ -1,4 +1,4 @@
-"""Lookups in graphs made by TensorFlow 1.15, tf.contrib included, are found like those of 2.15."""
+"""Lookups in graphs built by TensorFlow 1.15, including tf.contrib, are found like 2.15's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data that a search gives back: immutable, comparable, grown piece by piece."""
+"""The data that a search returns: immutable, comparable, extended step by step."""
 
 from __future__ import annotations
 

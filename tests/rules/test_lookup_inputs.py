@@ -1,4 +1,4 @@
-"""What a lookup was given, by which one op gives the same numbers, and what is refused."""
+"""The inputs with which one op computes the same as a lookup, and what is refused."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ WITHOUT_NEGATIVE_IDS = ("layer_identity_without_default",)
 
 
 def initialize(session: Any) -> None:
-    """Runs all initializers, those of variables and hash tables made by an import too."""
+    """Runs all initializers, including those of imported variables and hash tables."""
     operations = session.graph.get_operations()
     session.run([operation for operation in operations if is_initializer(operation)])
 
 
 def is_initializer(operation: Any) -> bool:
-    if operation.type in ("Assign", "AssignVariableOp"):  # others may be a train op's
+    if operation.type in ("Assign", "AssignVariableOp"):  # others may belong to a train op
         return bool(operation.name == operation.inputs[0].op.name + "/Assign")
     return bool(operation.type == "InitializeTableV2" or "TableImport" in operation.type)
 
 
 def assert_same_values(is_weighted: bool, negative: bool = True) -> None:
-    """Every lookup of the default graph equals the op built from its inputs."""
+    """Asserts that every lookup of the default graph equals the op built from its inputs."""
     view = shaped_view()
     found = all_inputs(view)
     assert found
@@ -72,7 +72,7 @@ def assert_same_values(is_weighted: bool, negative: bool = True) -> None:
             }
             for stock, ours in session.run(both, feeds):
                 assert stock.dtype == ours.dtype and stock.shape == ours.shape
-                # Not even the last bit differs where nothing is weighted.
+                # Unweighted results are bitwise equal.
                 close = dict(rtol=1e-6, atol=1e-6) if is_weighted else dict(rtol=0, atol=0)
                 np.testing.assert_allclose(ours, stock, **close)
 
@@ -102,7 +102,7 @@ def test_refuses_what_only_tensorflow_1_writes(name: str) -> None:
 
 
 def codes(view: Optional[GraphView] = None) -> List[str]:
-    """The refusals' codes of all lookups of a graph; '' for a lookup that is not refused."""
+    """The refusal code of each lookup of a graph; '' for one that is not refused."""
     view = view or shaped_view()
     return [code_of(view, lookup) for lookup in find_lookups(view).lookups]
 
@@ -119,7 +119,7 @@ def ids_of(rank: int, dtype: Any = tf.int64) -> Any:
 
 
 def sparse_of(rank: Optional[int] = 2, weights: bool = False, dtype: Any = tf.int64) -> List[Any]:
-    """Ids, and perhaps weights, of a SparseTensor whose rank may not be known before a step."""
+    """Ids, and possibly weights, of a SparseTensor whose rank may be unknown before a step."""
     indices = tf.placeholder(tf.int64, [None, rank], name="indices")
     shape = tf.placeholder(tf.int64, [rank], name="shape")
     values = tf.placeholder(dtype, [None], name="values")
@@ -143,7 +143,7 @@ def sparse_feeds(seed: int, rank: int = 2, rows: int = 20, lowest_id: int = -3) 
 
 
 def assert_same(feeds: Sequence[Dict[str, Any]], tolerance: float = 0) -> None:
-    """The only lookup of the default graph equals the op built from its inputs."""
+    """Asserts that the only lookup of the default graph equals the op built from its inputs."""
     view = shaped_view()
     both = pairs(view, all_inputs(view))
     assert len(both) == 1
@@ -250,7 +250,7 @@ def test_layouts_and_defaults() -> None:
     assert [len(inputs.tensors()) for inputs in found] == [3, 2, 1]
 
 
-# What is refused.
+# Refused inputs.
 
 
 def half_as_tensorflow_1_combines_it() -> None:

@@ -1,4 +1,4 @@
-"""What the tests of the runtime share."""
+"""Fixtures for the tests of the runtime."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def server() -> Any:
 
 @pytest.fixture(autouse=True)
 def no_thread_stays() -> Iterator[None]:
-    """Every test of the runtime ends without a thread of ours; TensorFlow keeps some of its own."""
+    """Checks that no test of the runtime leaves one of our threads; TensorFlow keeps some."""
     yield
     wait_until(lambda: prefetch_threads() == [], "end of the threads " + str(prefetch_threads()))
 
 
 @pytest.fixture
 def warnings_logged(monkeypatch: pytest.MonkeyPatch) -> List[str]:
-    """The messages that the test logs with level WARNING, each told anew."""
+    """The WARNING messages that the test logs, including those that are logged only once."""
     forget_warnings()
     logged: List[str] = []
     log = lambda message, *values: logged.append(message % values)  # noqa: E731

@@ -1,4 +1,4 @@
-"""Small inputs and sessions that the tests of the runtime share."""
+"""Small inputs and sessions for the tests of the runtime."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from graph_opt.runtime.runner import StageRunner
 from graph_opt.session.prefetch_hook import PrefetchHook, make_prefetch_hook
 
 WAIT_SECONDS = 120.0
-# A user waits a second at most when a session ends; a busy machine takes longer.
+# A user waits at most a second when a session ends; a busy machine takes longer.
 STOP_SECONDS = 15.0
 
 
 def numbers(count: Optional[int] = None) -> Any:
-    """int64 scalars 0, 1, 2 ... `count` - 1, without end if None, from a one-shot iterator."""
+    """int64 scalars 0, 1, 2 ... `count` - 1 (endless if None) from a one-shot iterator."""
     dataset = tf.data.Dataset.range(count if count is not None else 2**40)
     return tf.data.make_one_shot_iterator(dataset).get_next()
 
 
 def failing_at(count: int, bad: int, message: str = "row is torn") -> Any:
-    """Numbers whose number `bad` fails to parse: a real InvalidArgument from a kernel."""
+    """Numbers of which number `bad` fails to parse: a real InvalidArgument from a kernel."""
     rows = ["{}".format(row) if row != bad else message for row in range(count)]
     dataset = tf.data.Dataset.from_tensor_slices(rows)
     text = tf.data.make_one_shot_iterator(dataset).get_next()
@@ -60,7 +60,7 @@ def drain(session: Any, fetch: Any) -> List[Any]:
 
 
 def wait_until(happened: Callable[[], bool], what: str) -> None:
-    """Returns once `happened()` is true; fails after `WAIT_SECONDS`."""
+    """Waits until `happened()` is true; fails after `WAIT_SECONDS`."""
     deadline = time.monotonic() + WAIT_SECONDS
     pause = threading.Event()
     while not happened():
@@ -69,5 +69,5 @@ def wait_until(happened: Callable[[], bool], what: str) -> None:
 
 
 def prefetch_threads() -> List[str]:
-    """Names of graph_opt's threads that are alive."""
+    """Names of graph_opt's threads that are still alive."""
     return sorted(t.name for t in threading.enumerate() if t.name.startswith("graph_opt/"))

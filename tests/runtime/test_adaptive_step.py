@@ -1,4 +1,4 @@
-"""Where main waits, a step runs on whichever threads are faster; else in the stage's own."""
+"""If main waits, a step runs on whichever threads are faster; otherwise on the stage's own."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.runtime.sources import drain, numbers, prefetching
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock that steps alone advance: what else the machine does must not count."""
+    """A clock that only steps advance, so that other load on the machine does not count."""
     monkeypatch.setattr(Steps, "now", 0.0)
     monkeypatch.setattr(adaptive_step, "time", SimpleNamespace(perf_counter=lambda: Steps.now))
 
 
 class Steps:
-    """Two ways to run a step, which take so many seconds."""
+    """Two ways to run a step, with the seconds that each takes."""
 
     now = 0.0
 

@@ -1,4 +1,4 @@
-"""Stages in a gRPC session: same order, errors, stop and recovery as in a direct one."""
+"""Stages in a gRPC session: order, errors, stopping and recovery as in a direct session."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_training_goes_on_after_the_parameter_server_was_lost(
     cluster = tf.train.ClusterSpec(addresses)
     worker = tf.train.Server(cluster, "worker", 0)
     with tf.device("/job:worker/task:0"):
-        # Main touches the worker alone: of the loss it can only learn from the prefetch threads.
+        # Main uses only the worker: it can learn of the loss only from the prefetch threads.
         step = tf.train.get_or_create_global_step()
     with tf.device(tf.train.replica_device_setter(cluster=cluster)):
         table = tf.get_variable("table", [10, 2], initializer=tf.ones_initializer())

@@ -1,4 +1,4 @@
-"""Several threads of one stage: batches leave in the order in which one thread would draw them."""
+"""Several threads of one stage: batches leave in the order in which one would draw them."""
 
 from __future__ import annotations
 

@@ -16,13 +16,13 @@ from tests.runtime.sources import drain, numbers, prefetching
 
 
 def values_of(taken: Any) -> List[Any]:
-    """All values that main takes."""
+    """All values that main takes until the end of input."""
     with tf.Session() as session, prefetching(session):
         return drain(session, taken)
 
 
 def first_values(taken: Any, count: int) -> List[Any]:
-    """The first values that main takes of an input without end."""
+    """The first values that main takes from an endless input."""
     with tf.Session() as session, prefetching(session):
         return [session.run(taken) for _ in range(count)]
 

@@ -1,4 +1,4 @@
-"""Buffer metrics: as a dict and as TensorBoard scalars."""
+"""Buffer metrics as a dict and as TensorBoard scalars."""
 
 from __future__ import annotations
 

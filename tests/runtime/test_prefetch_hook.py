@@ -36,7 +36,7 @@ class RaiseOnce(tf.train.SessionRunHook):
         self.sessions += 1
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Raises when the steps are done."""
+        """Raises once the steps are done."""
         del run_context, run_values
         self._after_steps -= 1
         if self._after_steps == 0:
@@ -120,7 +120,7 @@ def test_a_preempted_prefetch_thread_makes_main_recover(error: Any) -> None:
         for _ in range(12):
             values.append(session.run(train))
     assert counting.sessions == 2
-    # No value twice, none out of order; those in flight at the loss are gone with the session.
+    # No value twice, none out of order; those in flight are lost with the session.
     assert values == sorted(set(values)) and len(values) == 12
     assert prefetch_threads() == []
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 START_SECONDS = 600
-INTERRUPT_SECONDS = 60.0  # two on a machine that has nothing else to do
+INTERRUPT_SECONDS = 60.0  # two on an idle machine
 
 PROGRAM = """
 import signal
@@ -21,7 +21,7 @@ from graph_opt.session.prefetch_hook import make_prefetch_hook
 
 numbers = tf.data.make_one_shot_iterator(tf.data.Dataset.range(2**40)).get_next()
 taken = staged(staged(numbers, capacity=2), num_threads=4)
-# A process started in the background may have inherited that it ignores interrupts.
+# A process started in the background may have inherited an ignored SIGINT.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """
 LEAVES_THE_SESSION_OPEN = """
@@ -40,7 +40,7 @@ with tf.train.MonitoredTrainingSession(hooks=[make_prefetch_hook()]) as session:
 
 
 def start(rest: str) -> subprocess.Popen:
-    """Runs the program and what is to follow it in a process of its own."""
+    """Runs the program, followed by the given code, in a separate process."""
     setup = "import graph_opt.compat\ngraph_opt.compat.tf.disable_v2_behavior()\n"
     return subprocess.Popen(
         [sys.executable, "-c", setup + PROGRAM + rest],

@@ -31,7 +31,7 @@ from tests.runtime.sources import (
 
 
 def two_stages(source: Any, num_threads: int = 2, **options: Any) -> Any:
-    """`source` through a stage "io" and a stage "lookup" behind it."""
+    """`source` through a stage "io" followed by a stage "lookup"."""
     first = staged(source, capacity=2, name="io", **options)
     return staged(first + 0, capacity=2, num_threads=num_threads, name="lookup")
 
@@ -169,7 +169,7 @@ def test_a_step_that_waits_for_its_source_does_not_hold_up_the_stop(
             coordinator.join(stop_grace_period_secs=20)
             hook.end(session)
             assert time.monotonic() - start < 2 * STOP_SECONDS
-        # The starved threads behind it are gone, and the user is told which one is not.
+        # The starved threads after it have ended, and the user is told which one has not.
         assert prefetch_threads() == ["graph_opt/io/0"]
         assert ["graph_opt/io/0 still" in message for message in warnings_logged] == [True]
     # Closing the session ends the step: the fixture checks that the thread is gone.

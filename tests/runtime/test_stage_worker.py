@@ -1,4 +1,4 @@
-"""Steps that were starved at low priority while main waited are not run there again for a while."""
+"""Steps starved at low priority while main waited do not run there again for a while."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_starved_step_ends_yielding_for_a_while(
             late.append(False)
             sum(range(50000))
             if policies[-1] == os.SCHED_IDLE and seconds_without_core:
-                threading.Event().wait(seconds_without_core)  # as if others had all cores
+                threading.Event().wait(seconds_without_core)  # as if others used all cores
                 late[-1] = True
 
     ended = threading.Event()

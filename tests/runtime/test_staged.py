@@ -1,4 +1,4 @@
-"""`staged` and `prefetch_join`: same structure and values, every parameter does what it says."""
+"""`staged` and `prefetch_join` keep structure and values; every parameter works as documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stages are read from the graph alone, io first, and a graph that lacks parts is refused."""
+"""Stages are read from the graph alone, IO first; a graph that lacks parts is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stage subgraph thread pools: the stage's kernels run on threads of their own."""
+"""Stage subgraph thread pools: the stage's kernels run on separate threads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.runtime.sources import drain, numbers, prefetching
 
 
 def config_with_pools(*sizes: int) -> Any:
-    """A stock config: pool 0 is main's, of two threads, the others belong to stages."""
+    """A stock config: pool 0 is main's, with two threads; the others belong to stages."""
     config = tf.ConfigProto(inter_op_parallelism_threads=2)
     config.session_inter_op_thread_pool.add().num_threads = 2
     for size in sizes:
@@ -22,7 +22,7 @@ def config_with_pools(*sizes: int) -> Any:
 
 
 def recording(tensor: Any, threads: Set[int]) -> Any:
-    """The tensor, through an op that notes the thread its kernel runs on."""
+    """The tensor, passed through an op that records the thread its kernel runs on."""
 
     def note(value: Any) -> Any:
         threads.add(threading.get_ident())

@@ -1,4 +1,4 @@
-"""The threads of a stage: whose threads run its kernels, and how far they step back for main's."""
+"""The threads of a stage: which ones run its kernels, and how they yield to main's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NORMAL = (os.SCHED_OTHER, 0)
 
 
 class Ran(NamedTuple):
-    """Where a kernel ran."""
+    """The thread that a kernel ran on."""
 
     thread: str
     policy: int
@@ -37,7 +37,7 @@ class Ran(NamedTuple):
 
 
 class Recorder:
-    """A source of numbers that notes where it runs, and waits while its gate is shut."""
+    """A source of numbers that records where it runs, and waits while its gate is closed."""
 
     def __init__(self) -> None:
         self.ran: List[Ran] = []
@@ -49,7 +49,7 @@ class Recorder:
         return tf.py_func(self._note, inputs, tf.int64)
 
     def _note(self, *values: Any) -> Any:
-        sum(range(50000))  # steps of some length: short ones never step back
+        sum(range(50000))  # steps of some length: short ones never lower their priority
         assert self.gate.wait(10)
         nice = os.getpriority(os.PRIO_PROCESS, 0)
         name = threading.current_thread().name
@@ -80,7 +80,7 @@ def test_a_stage_steps_back_while_its_buffer_holds_a_batch_and_main_does_not_wai
     taken = staged(recorder.tensor(), capacity=2, name="input", **options)
     values: List[int] = []
     with tf.Session() as session, prefetching(session):
-        recorder.wait_for(3)  # two in the buffer, one that waits for room
+        recorder.wait_for(3)  # two in the buffer, and one that waits for room
         assert priorities(recorder) == [NORMAL, NORMAL, low]
         recorder.gate.clear()
         values = [session.run(taken) for _ in range(3)]
@@ -164,7 +164,7 @@ with tf.Graph().as_default():
             for _ in range(5):
                 session.run(taken)
             while len(policies) < taken_before + 5 + 2:
-                pause.wait(0.002)  # main has a rest, the buffer fills up
+                pause.wait(0.002)  # main pauses, the buffer fills up
 seen = set(policies)
 back = any(before == 5 and after == 0 for before, after in zip(policies, policies[1:]))
 print("policies", sorted(seen), "back", back)

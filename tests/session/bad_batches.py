@@ -1,4 +1,4 @@
-"""Scripts as users write them, in which some batches fail, and what each of their steps gave."""
+"""Scripts as users write them in which some batches fail, and the outcome of each step."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.session.small_model import ITEMS, USERS, SmallModel, model_on
 
 BATCH = 4
 BATCHES = 10
-# As many steps as a test makes at most: more than batches, so that the end of input shows twice.
+# Maximum number of steps: more than there are batches, so that the end of input occurs twice.
 STEPS = BATCHES + 2
 
 
 @dataclass(frozen=True)
 class Failure:
-    """One step that failed: all that a script can see of the error, but for tracebacks."""
+    """A failed step: everything that a script can see of the error except the traceback."""
 
     kind: str
     code: int
@@ -27,7 +27,7 @@ class Failure:
 
 
 def outcome_of_step(step: Callable[[], Any]) -> Any:
-    """What the step gave, or its `Failure`."""
+    """The result of the step, or its `Failure`."""
     try:
         return step()
     except tf.errors.OpError as error:
@@ -37,7 +37,7 @@ def outcome_of_step(step: Callable[[], Any]) -> Any:
 
 
 def input_lines(bad: FrozenSet[int], text: str = "torn") -> List[str]:
-    """The numbers of the rows, as text; the second row of each bad batch is no number."""
+    """The row numbers as text; the second row of each bad batch is not a number."""
     lines = [str(row) for row in range(BATCH * BATCHES)]
     for batch in bad:
         lines[batch * BATCH + 1] = text
@@ -52,25 +52,25 @@ def parsed_in_dataset(bad: FrozenSet[int]) -> Any:
 
 
 def parsed_in_graph(bad: FrozenSet[int]) -> Any:
-    """Lines, to be parsed behind the iterator."""
+    """Lines that are parsed after the iterator."""
     lines = tf.data.Dataset.from_tensor_slices(input_lines(bad)).batch(BATCH)
     return tf.data.make_initializable_iterator(lines)
 
 
 def checked_in_python(rows: np.ndarray) -> np.ndarray:
-    """A `tf.py_func` that refuses what is marked by a negative number."""
+    """A `tf.py_func` that rejects batches with a negative number."""
     if (rows < 0).any():
         raise ValueError("no such row: {}".format(rows.min()))
     return rows
 
 
 def model_of(where: str, bad: FrozenSet[int], stage: Any = None) -> SmallModel:
-    """The model on batches of which the `bad` ones fail.
+    """The model, trained on batches of which the `bad` ones fail.
 
     Args:
       where: "dataset", "graph", "py_func" or "lookup".
       bad: Numbers of the batches that fail.
-      stage: Puts a stage behind the row numbers; None for none.
+      stage: Adds a stage after the row numbers; None adds none.
     """
     if where == "dataset":
         iterator = parsed_in_dataset(bad)
@@ -98,7 +98,7 @@ def model_of(where: str, bad: FrozenSet[int], stage: Any = None) -> SmallModel:
 
 
 def train(session: Any, model: SmallModel, steps: int = STEPS) -> Tuple[List[Any], int]:
-    """A loop that catches OpError and goes on: what each step gave, and the global step."""
+    """A loop that continues after an OpError: the outcome of each step, and the global step."""
     session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
     session.run(model.iterator.initializer)
     fetches = [model.loss, model.train_op]

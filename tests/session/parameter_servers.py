@@ -1,4 +1,4 @@
-"""Parameter servers as processes of their own, for tests."""
+"""Parameter servers in separate processes, for tests."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _reserved: List[socket.socket] = []
 
 
 def free_addresses(count: int) -> List[str]:
-    """Addresses that the operating system chose, and gives to nobody else while this process lives.
+    """Addresses chosen by the operating system and reserved while this process lives.
 
-    The ports are bound and not listened on, and gRPC binds with SO_REUSEADDR, so that a server can
-    still take them.
+    The ports are bound but not listened on; since gRPC binds with SO_REUSEADDR, a server can still
+    use them.
     """
     sockets = [socket.socket() for _ in range(count)]
     for each in sockets:
@@ -38,7 +38,7 @@ def start_process(target: Callable[..., object], *arguments: Any) -> Any:
 
     Args:
       target: A function of a module, which is imported there.
-      *arguments: What can be pickled.
+      *arguments: Its arguments, which must be picklable.
 
     Returns:
       The `multiprocessing.Process`, which is killed when this one ends.
@@ -49,7 +49,7 @@ def start_process(target: Callable[..., object], *arguments: Any) -> Any:
 
 
 class ParameterServer:
-    """A task of job ps in a process of its own, which a test may kill.
+    """A task of job ps in a separate process, which a test may kill.
 
     Args:
       cluster: Addresses by job.
@@ -63,12 +63,12 @@ class ParameterServer:
         theirs.close()
 
     def wait_until_ready(self) -> None:
-        """Returns when it serves."""
+        """Waits until it serves."""
         assert self._messages.poll(START_SECONDS), "a parameter server that does not start"
         assert self._messages.recv() == "ready"
 
     def kill(self) -> None:
-        """Ends the process as a lost machine would."""
+        """Ends the process abruptly, as if its machine were lost."""
         self._process.kill()
         self._process.join()
         self._messages.close()
@@ -90,7 +90,7 @@ def _serve(cluster: Dict[str, List[str]], task: int, has_ops: bool, messages: An
 def parameter_servers(
     cluster: Dict[str, List[str]], has_ops: List[bool]
 ) -> Iterator[List[ParameterServer]]:
-    """Starts the first tasks of job ps, ready for use, and ends them.
+    """Starts the first tasks of job ps, waits until they serve, and ends them afterwards.
 
     Args:
       cluster: Addresses by job.

@@ -19,7 +19,7 @@ USERS, ITEMS, WIDTH = 11, 23, 3
 
 @dataclass
 class SmallModel:
-    """Tensors of the model. Row `i` of the input has `row` = i, so that batches can be told apart.
+    """Tensors of the model. Row `i` of the input has `row` = i, which identifies batches.
 
     Attributes:
       iterator: Over the batches.
@@ -50,7 +50,7 @@ def input_data() -> Dict[str, np.ndarray]:
 
 
 def dataset(epochs: int = 1) -> Any:
-    """Batches of the input data, the odd one last."""
+    """Batches of the input data; the last one is smaller."""
     return tf.data.Dataset.from_tensor_slices(input_data()).batch(BATCH).repeat(epochs)
 
 
@@ -60,10 +60,10 @@ def small_model(
     """Builds the model in the default graph.
 
     Args:
-      learning_rate: With 0, the losses of a run depend on the order of the batches alone.
+      learning_rate: With 0, the losses of a run depend only on the order of the batches.
       one_shot: Whether the iterator needs no initializer.
       epochs: How often the data is repeated.
-      staging: Arguments of `graph_opt.staged` around the features; none: no stage.
+      staging: Arguments of `graph_opt.staged` for the features; without any there is no stage.
     """
     make = tf.data.make_one_shot_iterator if one_shot else tf.data.make_initializable_iterator
     iterator = make(dataset(epochs))
@@ -85,7 +85,7 @@ def model_on(features: Dict[str, Any], learning_rate: float, iterator: Any = Non
     )
     logits = tf.squeeze(tf.matmul(tf.concat([user_rows, item_rows], 1), dense), 1)
     losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=features["label"], logits=logits)
-    # Every row counts differently: batches in another order give other losses.
+    # Every row has its own weight: batches in another order give other losses.
     loss = tf.reduce_mean(losses * tf.cast(features["row"] + 1, tf.float32), name="loss")
     global_step = tf.train.get_or_create_global_step()
     optimizer = tf.train.AdagradOptimizer(learning_rate)
@@ -115,7 +115,7 @@ def async_config(threads: int = 1, capacity: int = 2, infer_io_stage: bool = Tru
 
 
 def initialize(session: Any, model: SmallModel) -> None:
-    """Gives all variables and the iterator their first values."""
+    """Initializes all variables and the iterator."""
     session.run(tf.global_variables_initializer())
     session.run(model.iterator.initializer)
 
@@ -150,7 +150,7 @@ def report_on(graph: Any) -> graph_opt.Report:
 
 
 def stock_losses(learning_rate: float = 0.0) -> np.ndarray:
-    """Losses of each step of a stock session, in a graph of its own."""
+    """The loss of each step of a stock session, in a separate graph."""
     with tf.Graph().as_default():
         model = small_model(learning_rate)
         with tf.Session() as session:

@@ -1,4 +1,4 @@
-"""Errors of single batches: raised once, in their place, as a stock session would raise them."""
+"""Errors in single batches are raised once, in their place, as in a stock session."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def both_flags(threads: int = 1, capacity: int = 2) -> Any:
 
 
 def in_session(open_session: Callable[[], Any], where: str, bad: FrozenSet[int]) -> Any:
-    """The training loop in a graph of its own, in the session that `open_session` opens."""
+    """Runs the training loop in a separate graph, in the session that `open_session` opens."""
     with tf.Graph().as_default():
         model = model_of(where, bad)
         with open_session() as session:
@@ -129,7 +129,7 @@ def test_a_monitored_session_goes_on_after_an_error() -> None:
 
 
 class FailsOnce:
-    """Raises an AbortedError in one call, as a lost server would."""
+    """Raises an AbortedError in one call, as if a server were lost."""
 
     def __init__(self, at: int) -> None:
         self._calls = 0
@@ -225,7 +225,7 @@ def test_the_sessions_own_limit_of_a_step_is_no_limit_for_the_threads() -> None:
         session.run(model.loss)
         hold = tf.FIFOQueue(1, tf.int64).dequeue()
         with pytest.raises(tf.errors.DeadlineExceededError):
-            session.run(hold)  # meanwhile a thread waits for room, longer than the limit
+            session.run(hold)  # meanwhile, a thread waits for room longer than the limit
         assert len(run_to_end(session, model.loss)) == BATCHES - 1
 
 

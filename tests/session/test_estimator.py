@@ -1,4 +1,4 @@
-"""`tf.estimator`: trains prefetched, evaluates and predicts as ever."""
+"""`tf.estimator`: training prefetches; evaluation and prediction work as usual."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def no_threads_left(threads_left_behind: Callable[[], List[str]]) -> Iterator[No
 
 
 class Watcher(tf.train.SessionRunHook):
-    """Collects what one training step after the other fetched, and the graph."""
+    """Collects what each training step fetched, and the graph."""
 
     def __init__(self, *names: str) -> None:
         self.values: List[Any] = []
@@ -61,7 +61,7 @@ def model_fn(features: Dict[str, Any], mode: str) -> Any:
 
 
 def predict_fn(features: Dict[str, Any], mode: str) -> Any:
-    """As `model_fn`, without a train op in the graph of prediction."""
+    """Like `model_fn`, without a train op in the prediction graph."""
     if mode != tf.estimator.ModeKeys.PREDICT:
         return model_fn(features, mode)
     values = np.zeros([11, 3], np.float32)

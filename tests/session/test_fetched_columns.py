@@ -1,4 +1,4 @@
-"""Columns of the batch, and tensors computed before the lookups, fetched along with a step."""
+"""Columns of the batch and tensors computed before the lookups are fetched with a step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS, BATCH = 32, 4
 
 
 class Columns(NamedTuple):
-    """A model over the columns of a log; `row` is there to be logged alone."""
+    """A model over the columns of a log; `row` is there only to be logged."""
 
     ids: Any
     hashed: Any
@@ -79,12 +79,12 @@ def test_columns_that_main_does_not_read_come_with_their_batch(with_stage: bool)
     check_batches(batches)
     stages = 2
     assert len(ops_of(session.graph, "TensorBufferPut")) == stages
-    # The script's own take stays in the graph, and nothing runs it.
+    # The script's own take stays in the graph, but nothing runs it.
     assert len(ops_of(session.graph, "TensorBufferTake")) == stages + with_stage
 
 
 def test_what_the_first_run_fetches_crosses_and_the_rest_is_refused() -> None:
-    """The first run is a step where no variable is to be initialized: behind a mark, for one."""
+    """The first run is a step if there are no variables to initialize, as with a mark."""
     inputs = models.features()
     hashed = tf.floormod(inputs["other"] * 5, 7, name="hashed")
     inner = tf.get_default_graph().get_tensor_by_name("mul:0")
@@ -108,7 +108,7 @@ def logged(model: Columns, hook: Any) -> List[Dict[str, Any]]:
 
 
 class Keeper(tf.train.SessionRunHook):
-    """What people write: a hook that gets tensors and fetches them with each step."""
+    """A typical hook, which is given tensors and fetches them with each step."""
 
     def __init__(self, tensors: Dict[str, Any]) -> None:
         self._tensors = tensors

@@ -23,7 +23,7 @@ def config(fuse_inference: bool, prefetch: bool = False) -> Any:
 
 
 def scores() -> Any:
-    """Sums of two lookups for ids that are fed."""
+    """The sum of two lookups of ids that are fed."""
     ids = tf.placeholder_with_default(np.arange(4, dtype=np.int64), [None], "ids")
     values = np.arange(24, dtype=np.float32).reshape(12, 2)
     tables = [tf.get_variable(name, initializer=values) for name in ("first", "second")]

@@ -1,4 +1,4 @@
-"""`install` puts the names where TF1 code looks for them, `uninstall` leaves nothing behind."""
+"""`install` puts names where TF1 code looks for them; `uninstall` leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def nothing_installed(threads_left_behind: Callable[[], List[str]]) -> Iterator[
 
 
 def state_of_tensorflow() -> Dict[str, Dict[str, int]]:
-    """Identities of all attributes, and what `from tensorflow.compat.v1 import *` gives."""
+    """Identities of all attributes, and the names that `import *` of tensorflow.compat.v1 gives."""
     state = attributes_of_loaded_modules("tensorflow")
     submodules = [m for name in SUBMODULES for m in legacy_names.v1_submodules(name)]
     for module in legacy_names.v1_modules() + submodules:
@@ -223,7 +223,7 @@ def test_an_exported_model_is_no_training_and_keeps_its_graph(tmp_path: Any) -> 
 
 
 def test_legacy_group_lookups_run_as_they_are() -> None:
-    """Both orders of the arguments, and a column scope, by TensorFlow's names alone."""
+    """Both argument orders, and a column scope, using TensorFlow's names only."""
     with graph_opt.install(), tf.Graph().as_default():
         tables = [tf.get_variable("t{}".format(i), [7, 3]) for i in range(2)]
         ids = [tf.sparse.from_dense([[1, 2], [3, 0]]), tf.sparse.from_dense([[4, 0], [5, 6]])]

@@ -1,4 +1,4 @@
-"""Ctrl-C, and scripts that never close: the process ends at once, its checkpoint is whole."""
+"""Ctrl-C, and scripts that never close: the process ends at once with an intact checkpoint."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import graph_opt
 from graph_opt.compat import tf
 
 ROOT = Path(graph_opt.__file__).absolute().parents[1]
-END_SECONDS = 60.0  # two on a machine that has nothing else to do
+END_SECONDS = 60.0  # two on an idle machine
 
 COMMON = """
 import sys
@@ -60,7 +60,7 @@ def start(program: str, argument: str) -> Any:
 
 
 def seconds_to_end(process: Any, interrupt: bool) -> float:
-    """Waits for step 50, and measures how long the process lives on."""
+    """Waits for step 50 and measures how long the process lives after it."""
     try:
         assert process.stdout.readline() == "step 50\n"
         if interrupt:

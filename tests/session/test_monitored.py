@@ -34,7 +34,7 @@ def no_threads_left(threads_left_behind: Callable[[], List[str]]) -> Iterator[No
 
 
 class Recorder(tf.train.SessionRunHook):
-    """Fetches tensors at each step, as a script's own hooks do."""
+    """Fetches tensors with each step, as a script's own hooks do."""
 
     def __init__(self, *tensors: Any) -> None:
         self.values: List[List[Any]] = []
@@ -52,7 +52,7 @@ class Recorder(tf.train.SessionRunHook):
 
 
 class AbortOnce(tf.train.SessionRunHook):
-    """Raises AbortedError, as a lost parameter server does, after one of the steps."""
+    """Raises AbortedError after one of the steps, as if a parameter server were lost."""
 
     def __init__(self, step: int) -> None:
         self._left = step
@@ -70,7 +70,7 @@ def train(
     session: Callable[..., Any] = graph_opt.train.MonitoredTrainingSession,
     **arguments: Any,
 ) -> List[Any]:
-    """Losses of the steps, until the end of input or for so many steps."""
+    """Losses of the steps, until the end of input or for a number of steps."""
     losses: List[Any] = []
     if model.iterator is not None:
         arguments["scaffold"] = scaffold_of(model)

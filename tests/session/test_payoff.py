@@ -1,4 +1,4 @@
-"""A session whose lookups are too small to run ahead says so, once; others say nothing."""
+"""A session whose lookups are too small to benefit from prefetching says so once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STEPS = 700
 
 
 def tiny_model() -> Any:
-    """Two ids, a table of 400 numbers, one layer: a step of a third of a millisecond."""
+    """Two ids, a table of 400 numbers and one layer: a step takes a third of a millisecond."""
     ids = tf.data.Dataset.from_tensors(tf.constant([1, 2], tf.int64)).repeat()
     rows = tf.nn.embedding_lookup(
         tf.get_variable("table", [100, 4]), tf.data.make_one_shot_iterator(ids).get_next()

@@ -1,4 +1,4 @@
-"""Which servers have graph_opt's ops: real processes with, without and not there at all."""
+"""Which servers have graph_opt's ops: processes with them, without them, and missing ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WITH, WITHOUT, DOWN = ("/job:ps/replica:0/task:{}".format(task) for task in rang
 
 @pytest.fixture(scope="module")
 def worker() -> Iterator[Any]:
-    """A worker of three parameter servers: with the ops, without them, and one that is down."""
+    """A worker with three parameter servers: with the ops, without them, and down."""
     *ps, address = free_addresses(4)
     cluster = {"ps": ps, "worker": [address]}
     with parameter_servers(cluster, has_ops=[True, False]):

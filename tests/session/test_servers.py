@@ -1,4 +1,4 @@
-"""Sessions on servers: one in this process, and a parameter server in a process of its own."""
+"""Sessions on servers: one in this process, and a parameter server in another."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def local_server() -> Any:
 
 @pytest.fixture(scope="module")
 def workers() -> Iterator[List[Any]]:
-    """Two workers in this process, whose parameter server is stock TensorFlow in another."""
+    """Two workers in this process with a stock TensorFlow parameter server in another."""
     ps, *worker_addresses = free_addresses(3)
     cluster = {"ps": [ps], "worker": worker_addresses}
     with parameter_servers(cluster, has_ops=[False]):
@@ -150,7 +150,7 @@ class LastRows(tf.train.SessionRunHook):
 
 @pytest.fixture
 def lost_and_found() -> Iterator[Any]:
-    """A worker, and a function that kills its parameter server and starts another at its place."""
+    """A worker, and a function that kills its parameter server and starts another in its place."""
     ps, worker = free_addresses(2)
     cluster = {"ps": [ps], "worker": [worker]}
     with contextlib.ExitStack() as servers:

@@ -1,4 +1,4 @@
-"""`graph_opt.Session`: results of a stock session, and threads that come and go by themselves."""
+"""`graph_opt.Session`: a stock session's results, and threads that start and end on their own."""
 
 from __future__ import annotations
 

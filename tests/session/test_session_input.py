@@ -1,4 +1,4 @@
-"""A session's input: ended, initialised again, slow, broken."""
+"""A session's input: ended, reinitialized, slow, broken."""
 
 from __future__ import annotations
 

@@ -30,14 +30,14 @@ MOVED = "2 of 2 lookups run ahead of the step"
 @pytest.fixture(autouse=True)
 def nothing_installed(threads_left_behind: Callable[[], List[str]]) -> Iterator[None]:
     verbosity = tf.logging.get_verbosity()
-    tf.logging.set_verbosity(tf.logging.FATAL)  # What scripts do to TensorFlow's log.
+    tf.logging.set_verbosity(tf.logging.FATAL)  # How scripts silence TensorFlow's log.
     yield
     tf.logging.set_verbosity(verbosity)
     graph_opt.uninstall()
 
 
 def lines(capsys: Any) -> List[str]:
-    """What graph_opt wrote to stderr, without its name and the session's number."""
+    """The lines graph_opt wrote to stderr, without its name and the session's number."""
     said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("graph_opt: ")]
     return [line[len("graph_opt: ") :].partition(": ")[2] for line in said]
 
@@ -52,7 +52,7 @@ def initialized(session: Any, model: SmallModel) -> Losses:
 
 
 class CountingSession(StockSession):
-    """What scripts derive from `tf.Session`."""
+    """A subclass of `tf.Session`, as scripts define."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         self.runs = 0
@@ -114,7 +114,7 @@ def by_a_singular_session(model: SmallModel) -> Losses:
 
 
 class OwnCreator(tf.train.SessionCreator):
-    """A session creator as a script writes it."""
+    """A session creator, as scripts define."""
 
     def __init__(self, model: SmallModel) -> None:
         self._scaffold = scaffold_of(model)
@@ -242,7 +242,7 @@ def test_other_options_for_a_graph_that_was_rewritten_are_said_to_have_no_effect
 
 
 class FinalSession(StockSession):
-    """A class that nothing can be derived from."""
+    """A class that cannot be subclassed."""
 
     def __init_subclass__(cls, **named: Any) -> None:
         raise TypeError("FinalSession is final")

@@ -1,4 +1,4 @@
-"""Fails in the way its argument names."""
+"""Fails in the way that its argument says."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Imports TensorFlow in all the ways in which TensorFlow 1 scripts do."""
+"""Imports TensorFlow in all the ways that TensorFlow 1 scripts do."""
 
 import importlib
 

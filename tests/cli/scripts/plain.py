@@ -1,4 +1,4 @@
-"""A training with flags, `tf.app.run` and a session that nobody closes."""
+"""A training script with flags, `tf.app.run` and a session that nobody closes."""
 
 from typing import List
 

@@ -1,4 +1,4 @@
-"""Opens sessions in itself and in a process that it spawns."""
+"""Opens sessions in its own process and in one that it spawns."""
 
 import multiprocessing
 import os

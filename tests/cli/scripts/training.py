@@ -1,4 +1,4 @@
-"""A small TensorFlow 1 training, as its users write them; knows nothing of graph_opt."""
+"""A typical small TensorFlow 1 training script that knows nothing about graph_opt."""
 
 import argparse
 import sys

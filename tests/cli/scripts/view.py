@@ -1,4 +1,4 @@
-"""Prints what a script sees of its world, for comparison with plain Python."""
+"""Prints what a script sees of its environment, for comparison with plain Python."""
 
 import atexit
 import json

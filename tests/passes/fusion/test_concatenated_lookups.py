@@ -1,4 +1,4 @@
-"""Lookups that a ConcatV2 joins, in every place they may have in it."""
+"""Lookups that a ConcatV2 joins, in every position they may have in it."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ def pooled(inputs: Inputs, count: int = 3) -> List[Any]:
 
 
 def first(inputs: Inputs) -> List[Any]:
-    """All in a row, before the dense features."""
+    """All adjacent, before the dense features."""
     return pooled(inputs)
 
 
 def last(inputs: Inputs) -> List[Any]:
-    """Behind something else."""
+    """After something else."""
     return [inputs["dense"], *pooled(inputs)]
 
 
 def interrupted(inputs: Inputs) -> List[Any]:
-    """The longer run is joined, the other lookup stays alone."""
+    """The longer run is joined, the other lookup stays separate."""
     one, two, three = pooled(inputs)
     return [one, inputs["dense"], two, three]
 
 
 def swapped(inputs: Inputs) -> List[Any]:
-    """Not in the order in which they were made."""
+    """Not in the order in which they were created."""
     return list(reversed(pooled(inputs)))
 
 
 def alone(inputs: Inputs) -> List[Any]:
-    """Joined among themselves: the ConcatV2 itself goes."""
+    """Nothing but lookups is joined: the ConcatV2 itself is dropped."""
     return [tf.concat(pooled(inputs), axis=-1)]
 
 

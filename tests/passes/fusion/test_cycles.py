@@ -1,4 +1,4 @@
-"""Lookups that would wait for themselves as parts of one op, and what is still fused then."""
+"""Lookups that would form a cycle as one op, and what is still fused."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_defect_of_the_pass_surfaces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_cycle_that_no_fused_op_is_on_surfaces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is left out for a cycle must be part of it; else it is the pass that is wrong."""
+    """What is left out because of a cycle must be part of it; otherwise the pass has a bug."""
 
     def fault(view: Any) -> None:
         verify_stages(view)

@@ -1,4 +1,4 @@
-"""Fused lookups train as TensorFlow's own do, and what cannot be fused is left with a reason."""
+"""Fused lookups train as TensorFlow's do; what cannot be fused is left, with a reason."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def shared(inputs: Inputs) -> List[Any]:
 
 
 def backwards(inputs: Inputs) -> List[Any]:
-    """Lookups of SparseTensors whose last rows come first; one has weights."""
+    """Lookups of SparseTensors in reverse row order; one has weights."""
     ids = tf.sparse.from_dense(inputs["ids"])
     weights = models.weights_of(ids, inputs["weight"])
     ids, weights = (
@@ -199,7 +199,7 @@ def test_a_group_that_is_too_small_is_left() -> None:
 
 
 def test_train_ops_that_run_apart_stay_apart() -> None:
-    """Two train ops, each of its own tables: one step must not update the other's."""
+    """Two train ops with separate tables: a step of one must not update the other's."""
     with tf.Graph().as_default() as graph:
         inputs = models.batches()
         steps = []
@@ -293,7 +293,7 @@ def test_fusing_twice_is_refused() -> None:
 
 @pytest.mark.parametrize("resource", [False, True])
 def test_fused_lookups_are_prefetched_as_one_tensor(resource: bool) -> None:
-    """With prefetch a batch's loss uses tables that miss at most two updates; frozen, none."""
+    """With prefetch, a batch reads tables that miss at most two updates; if frozen, none."""
     losses = []
     for config in (None, models.config(prefetch=True)):
         with tf.Graph().as_default() as graph:

@@ -1,4 +1,4 @@
-"""Nodes may become one when none is behind another, and updates when the same steps run them."""
+"""Nodes may merge if none depends on another; updates, if also the same steps run them."""
 
 from __future__ import annotations
 

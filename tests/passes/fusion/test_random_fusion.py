@@ -1,4 +1,4 @@
-"""Random models train the same fused as not."""
+"""Random models train the same with and without fusion."""
 
 from __future__ import annotations
 

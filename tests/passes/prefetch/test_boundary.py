@@ -1,4 +1,4 @@
-"""What crosses: what backward needs and no more."""
+"""Only what main needs crosses the boundary."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tests.passes import models
 
 @pytest.fixture
 def control_flow_v1() -> Any:
-    """Switch, Merge and Enter in place of functions, for one test."""
+    """Builds control flow with Switch, Merge and Enter in place of functions, for one test."""
     enabled = tf.control_flow_v2_enabled()
     tf.disable_control_flow_v2()
     yield

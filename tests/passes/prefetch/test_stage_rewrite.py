@@ -1,4 +1,4 @@
-"""The rewritten graph in a stock session: guarded fetches, control edges, devices, turns."""
+"""The rewritten graph in a stock session: guarded fetches, control edges, devices, order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors of many tables cross between two tasks as one; numbers stay what they were."""
+"""Tensors of many tables cross between two tasks as one, with unchanged values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _distributed_model(tables: int = TABLES, servers: int = 1) -> None:
         inputs = models.features()
         pooled = []
         for number in range(tables):
-            # One table after the other, so that the round robin spreads them over the servers.
+            # One table after another, so that round-robin placement spreads them.
             table = models.table("table{}".format(number), resource=number % 2 == 0)
             ids = tf.sparse.from_dense(inputs["ids"])
             pooled.append(tf.nn.safe_embedding_lookup_sparse(table, ids, combiner="mean"))
@@ -114,7 +114,7 @@ def test_gradients_that_are_applied_apart_travel_apart() -> None:
             loss = tf.reduce_sum(rows * inputs["dense"])
             tf.train.AdagradOptimizer(0.1).minimize(loss)
     packed = models.optimized().report.packed_transfers
-    # Rows of the one stage travel together; its ids are one tensor already, gradients stay apart.
+    # Rows of the stage travel together; its ids already are one tensor, gradients stay separate.
     assert [transfer.source.split("/")[1] for transfer in packed] == ["job:ps"]
 
 

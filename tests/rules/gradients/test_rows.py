@@ -1,4 +1,4 @@
-"""Gradients of lookups are found, and are what one op makes of the gradients of their results."""
+"""Gradients of lookups are found, and one op computes them from the gradients of the results."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_refuses_the_gradient_of_rows_clipped_to_a_norm(name: str, variant: str)
 
 
 def refused(view: Optional[GraphView] = None) -> List[str]:
-    """For each lookup the code of its refusal, '' if it is not refused."""
+    """The refusal code of each lookup, '' for one that is not refused."""
     view = view or shaped_view()
     codes = []
     for lookup in find_lookups(view).lookups:
@@ -269,7 +269,7 @@ def _data_ancestors(view: GraphView, names: List[str]) -> List[str]:
     return list(seen)
 
 
-# Every edge, constant and op of the longest patterns.
+# Covers every edge, constant and op of the longest patterns.
 
 LONGEST = [("safe_weighted_mean", 3), ("sparse_weighted_sqrtn", 1), ("safe_mean", 1)]
 
@@ -285,7 +285,7 @@ def trained(name: str, partitions: int) -> Tuple[GraphView, Any, Any]:
 
 
 def same_gradient(view: GraphView, lookup: Any, gradient: Any) -> bool:
-    """Whether a changed graph would still get the same op in place of the gradient."""
+    """Whether the same op would still replace the gradient of a changed graph."""
     try:
         again = row_gradients(view, lookup)
     except Refusal:
@@ -294,7 +294,7 @@ def same_gradient(view: GraphView, lookup: Any, gradient: Any) -> bool:
 
 
 def ties(view: GraphView, gradient: Any) -> Dict[str, None]:
-    """Nodes that stand beside the pattern: those of `tuple`."""
+    """Nodes that are not part of the pattern itself: those of `tf.tuple`."""
     read = view.ancestors([tensor.node for part in gradient.slices for tensor in part])
     return {name: None for name in gradient.nodes if name not in read or view.op(name) == "NoOp"}
 

@@ -1,12 +1,12 @@
-"""Writes the graphs of this folder: training graphs as TensorFlow 1.15 makes them.
+"""Writes the graphs in this folder: training graphs as TensorFlow 1.15 builds them.
 
 `tf.contrib` ended with 1.15, yet its graphs are still trained. Run from the root of the checkout
 with an interpreter that has TensorFlow 1.15 (Python 3.7):
 
     python3.7 -m tests.rules.graphs.make_graphs
 
-Each `NAME.pbtxt` is a whole GraphDef, one node a line, backward part and optimizer included;
-`expected.json` holds what a search must find in it. Same TensorFlow in, same bytes out.
+Each `NAME.pbtxt` is a whole GraphDef, one node per line, including gradients and optimizer;
+`expected.json` lists what a search must find in it. The same TensorFlow writes the same bytes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def contrib_safe(model: Model) -> None:
 
 
 def contrib_safe_weighted(model: Model) -> None:
-    """The same with weights."""
+    """The same function, with weights."""
     combined = contrib.layers.safe_embedding_lookup_sparse(
         model.table(),
         model.sparse_ids(),
@@ -103,7 +103,7 @@ def contrib_sequence_layer(model: Model) -> None:
 
 
 def contrib_weighted_sum(model: Model) -> None:
-    """`weighted_sum_from_feature_columns`: linear, a table of width 1."""
+    """`weighted_sum_from_feature_columns`: a linear model with a table of width 1."""
     hashed = contrib.layers.sparse_column_with_hash_bucket("words", ROWS)
     with _contrib_scope(model):
         layer, _, _ = contrib.layers.weighted_sum_from_feature_columns(
@@ -127,7 +127,7 @@ def contrib_embed_sequence(model: Model) -> None:
 
 
 def identity_without_default(model: Model) -> None:
-    """Ids checked by Assert in Switch and Merge, which 1.15 alone does."""
+    """Ids that are checked by Assert inside Switch and Merge, which only 1.15 writes."""
     column = tf.feature_column.categorical_column_with_identity("values", ROWS)
     with _contrib_scope(model):
         layer = tf.feature_column.input_layer(
@@ -187,7 +187,7 @@ def variants() -> List[Variant]:
 
 
 def make(build: Callable[[Model], None], options: Dict[str, Any]) -> Tuple[Any, Model]:
-    """One training graph and the model that says what is in it."""
+    """A training graph, and the model that says what is in it."""
     with tensorflow_1.Graph().as_default() as graph:
         tf.set_random_seed(1)
         optimizer = options.get("optimizer", lambda: None)()
@@ -198,7 +198,7 @@ def make(build: Callable[[Model], None], options: Dict[str, Any]) -> Tuple[Any, 
 
 
 def without_defaults(graph: Any) -> Any:
-    """The GraphDef less what a reader can do without: default attributes, inferred shapes."""
+    """The GraphDef without what readers can do without: default attributes, inferred shapes."""
     graph_def = tf.train.export_meta_graph(graph=graph, strip_default_attrs=True).graph_def
     for node in graph_def.node:
         if "_output_shapes" in node.attr:

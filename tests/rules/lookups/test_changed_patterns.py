@@ -1,4 +1,4 @@
-"""Every edge, constant and operation between ids and result is looked at: a change is refused."""
+"""Every edge, constant and operation between ids and result is checked: changes are refused."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def changed(view: GraphView, name: str, change: Callable[[Any], None]) -> GraphV
 
 
 def pattern_nodes(view: GraphView, lookup: Lookup) -> List[str]:
-    """All between the inputs and the output, constants included, reads of tables not."""
+    """All nodes between inputs and output, with constants but without reads of tables."""
     inputs = {tensor.node for tensor in lookup_inputs(view, lookup).tensors()}
     tables = {name for name in view.nodes if name.startswith("table")}
     nodes: Dict[str, None] = {lookup.output.node: None}
@@ -62,7 +62,7 @@ def pattern_nodes(view: GraphView, lookup: Lookup) -> List[str]:
 
 
 def still_found(view: GraphView, lookup: Lookup) -> Optional[LookupInputs]:
-    """The inputs of the op that the changed graph would still get where the lookup was."""
+    """The inputs of the op that would still replace the lookup in the changed graph."""
     for found in find_lookups(view).lookups:
         if found.output == lookup.output and code_of(view, found) == "":
             inputs = lookup_inputs(view, found)

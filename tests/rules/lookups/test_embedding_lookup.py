@@ -1,4 +1,4 @@
-"""Rows by ids: of tables in shards, and clipped to a norm, unless that is no constant."""
+"""Rows by ids: of partitioned tables, and clipped to a norm that must be constant."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_shards_of_unknown_sizes_are_recognised() -> None:
 
 
 def own_sharding(hashed: tf.Tensor) -> tf.Tensor:
-    """Rows of two shards chosen by a hash of the user's own."""
+    """Rows of two shards that the user's own hash selects."""
     given = ids()
     tables = shards(2)
     parts = tf.dynamic_partition(given, hashed, 2)
@@ -94,7 +94,7 @@ def test_only_whole_lookups_in_control_flow_are_refused() -> None:
 
 
 def clipped(norm: Any, partitions: int = 1) -> Tuple[tf.Tensor, tf.Tensor]:
-    """(rows as they were read, the same clipped)."""
+    """(rows as they are read, the same rows clipped)."""
     partitioner = tf.fixed_size_partitioner(partitions) if partitions > 1 else None
     table = tf.get_variable("table", [10, 4], partitioner=partitioner)
     rows = tf.nn.embedding_lookup(table, tf.placeholder(tf.int64, [None]))

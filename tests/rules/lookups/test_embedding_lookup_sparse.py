@@ -1,4 +1,4 @@
-"""Combined rows, with and without weights, and where the lookup ends if their inside is shared."""
+"""Combined rows with and without weights, and where the lookup ends if inner nodes are shared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables read inside of functions are refused by name; tables merely passed through are not."""
+"""Tables read inside functions are refused by name; tables merely passed through are not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.rules.search import codes, search
 
 @pytest.fixture
 def control_flow_of_version_2() -> Iterator[None]:
-    """tf.cond and tf.while_loop as ops with functions, as in TensorFlow 2."""
+    """Builds tf.cond and tf.while_loop as ops with functions, as in TensorFlow 2."""
     tf.enable_control_flow_v2()
     yield
     tf.disable_control_flow_v2()

@@ -1,4 +1,4 @@
-"""Plain gathers: what of them is a lookup, and where it ends."""
+"""Plain gathers: which are lookups, and where these end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that graph_opt's own ops look up are lookups, and their gradients and updates are none."""
+"""graph_opt's own ops are found as lookups; their gradients and updates are not."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def packed_graph(
     identity: bool = False,
     columns: Sequence[int] = (),
 ) -> Any:
-    """A GraphDef in which lookup i reads table i, whose shards stand on these servers."""
+    """A GraphDef in which lookup i reads table i, whose shards are on these servers."""
     graph_def = tf.GraphDef()
     count = len(shards)
 

@@ -1,4 +1,4 @@
-"""Marked tensors are lookups whatever computes them; marks that cannot hold are refused."""
+"""Marked tensors are lookups whatever computes them; marks that make no sense are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`safe_embedding_lookup_sparse`: the lookup ends behind its last Reshape and knows its ids."""
+"""`safe_embedding_lookup_sparse`: the lookup ends with its last Reshape and knows its ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`scattered_embedding_column` of TF 1.15: whole, and with its inside read elsewhere."""
+"""`scattered_embedding_column` of TF 1.15: whole, and with inner nodes read elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lookups are told from what optimizers, summaries and initializers gather."""
+"""Lookups are distinguished from what optimizers, summaries and initializers gather."""
 
 from __future__ import annotations
 

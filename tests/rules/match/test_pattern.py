@@ -1,4 +1,4 @@
-"""The language of patterns: what fits, what is bound, and which mismatch is told."""
+"""The pattern language: what matches, what is bound, and which mismatch is reported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEFT, RIGHT = tensor("left"), tensor("right")
 
 
 def read(pattern: Pattern, result: tf.Tensor) -> Tuple[bool, Match]:
-    """Whether a tensor of the default graph fits, and the match."""
+    """Whether the pattern matches a tensor of the default graph, and the match."""
     match = Match(GraphView(tf.get_default_graph().as_graph_def(add_shapes=True)))
     return pattern.match(match, TensorRef(result.op.name, result.value_index)), match
 

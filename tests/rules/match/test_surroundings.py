@@ -1,4 +1,4 @@
-"""What a tf.cond or tf.while_loop encloses, and what only stands behind one."""
+"""What a tf.cond or tf.while_loop encloses, and what merely follows one."""
 
 from __future__ import annotations
 

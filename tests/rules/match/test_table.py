@@ -1,4 +1,4 @@
-"""What a table is: variables of all kinds, read in all ways, with their static facts."""
+"""What a table is: variables of all kinds, read in all ways, with their static attributes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables on parameter servers: same numbers, and one tensor a server and direction."""
+"""Tables on parameter servers: same values, and one tensor per server and direction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SERVERS = 2
 
 
 class Ran(NamedTuple):
-    """A training on servers, and the tensors that its last step received from other tasks."""
+    """A training run on servers, and the tensors that its last step received from other tasks."""
 
     trained: models.Trained
     received: List[str]
@@ -101,7 +101,7 @@ def test_every_api_trains_the_same_on_servers(target: str, strategy: str) -> Non
 
 
 def many_tables(inputs: Dict[str, Any]) -> List[Any]:
-    """26 lookups of 26 tables, each with ids of its own."""
+    """26 lookups in 26 tables, each with its own ids."""
     ids = [tf.math.floormod(inputs["more"] * (i + 1), models.VOCABULARY) for i in range(26)]
     return [
         tf.nn.safe_embedding_lookup_sparse(
