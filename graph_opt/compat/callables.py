@@ -1,7 +1,7 @@
-"""Compiled steps of a session, and what kind of session one is: private calls, kept in one place.
+"""Compiled steps of a session, and what kind of session it is: private calls in one place.
 
-Direct sessions run in this process. gRPC sessions talk to a master, which refuses the run option
-that picks a thread pool ("Distributed session does not support session thread pool options").
+Direct sessions run in this process. gRPC sessions talk to a master, which rejects the run option
+that selects a thread pool ("Distributed session does not support session thread pool options").
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from tensorflow.core.protobuf.config_pb2 import CallableOptions
 
 from graph_opt.compat import tf
 
-# RunOptions.inter_op_thread_pool: the kernels run in the thread that calls (direct sessions).
+# RunOptions.inter_op_thread_pool: kernels run in the calling thread (direct sessions only).
 CALLER_THREAD = -1
 DEFAULT_POOL = 0
-# A step that waits as long as it must, also where the session's config limits its steps.
+# The step waits as long as it must, even if the session's config limits its steps.
 NO_TIMEOUT = -1
 _TEN_YEARS_MILLIS = 10 * 365 * 24 * 3600 * 1000
 
@@ -29,23 +29,23 @@ def compile_call(
     timeout_millis: int = 0,
     traced: bool = False,
 ) -> Callable[..., Any]:
-    """Prepares a step once, so that running it costs microseconds and holds no Python lock.
+    """Prepares a step once, so that running it costs microseconds and does not hold the GIL.
 
     Args:
       session: A `tf.Session`.
       fetches: Names of tensors whose values the call returns, as a list of numpy arrays.
       targets: Names of operations to run.
-      feeds: Names of tensors fed; the call takes one numpy value for each, in this order.
-      inter_op_thread_pool: Index into the session's `session_inter_op_thread_pool`, 0 the
-        default pool, `CALLER_THREAD` none. Ignored by a gRPC session, which has no such choice.
-      timeout_millis: Longest time the step may take; 0 is the session's own limit
-        (`operation_timeout_in_ms`), `NO_TIMEOUT` none; a gRPC session's own limit always holds.
-      traced: Whether the times of each op are collected; the call then takes the keyword
-        argument `run_metadata`.
+      feeds: Names of tensors to feed; the call takes one numpy value for each, in this order.
+      inter_op_thread_pool: Index into the session's `session_inter_op_thread_pool`; 0 is the
+        default pool, `CALLER_THREAD` is no pool. Ignored for a gRPC session, which has no choice.
+      timeout_millis: The longest that the step may take; 0 means the session's own limit
+        (`operation_timeout_in_ms`), `NO_TIMEOUT` none. A gRPC session's own limit always applies.
+      traced: Whether to collect the times of each op; the call then takes the keyword argument
+        `run_metadata`.
 
     Returns:
       A function that several threads may call at once. It raises `tf.errors.OpError` with the
-      message as the runtime wrote it (`CancelledError` once the session is closed).
+      runtime's message (`CancelledError` once the session is closed).
     """
     options = tf.RunOptions(timeout_in_ms=_timeout_option(session, timeout_millis))
     if traced:
@@ -82,9 +82,9 @@ def _traced_run(
 
 
 def trace_level(session: Any) -> int:
-    """The RunOptions trace level that has the times of ops collected, and as little else as can be.
+    """The RunOptions trace level that collects the times of ops, and as little else as possible.
 
-    A gRPC session collects them at FULL_TRACE alone.
+    A gRPC session collects them only at FULL_TRACE.
     """
     full = not is_direct_session(session)
     return int(tf.RunOptions.FULL_TRACE if full else tf.RunOptions.SOFTWARE_TRACE)
@@ -110,11 +110,11 @@ def raw_session(session: Any) -> Any:
     """The `tf.Session` inside a monitored or otherwise wrapped session, or the session itself.
 
     Raises:
-      ValueError: a monitored session that is closed, so that nothing is inside any more.
+      ValueError: The session is a monitored one that is closed, so there is nothing inside.
     """
     inner = session._tf_sess() if hasattr(session, "_tf_sess") else session
     while hasattr(inner, "_sess") and not hasattr(inner, "_make_callable_from_options"):
         inner = inner._sess
     if inner is None:
-        raise ValueError("the session is closed: it has no buffers any more")
+        raise ValueError("the session is closed: it no longer has any buffers")
     return inner

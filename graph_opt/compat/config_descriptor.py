@@ -1,8 +1,8 @@
 """Message classes that extend TensorFlow's own, made at run time from its descriptors.
 
-The classes live in a file and package of their own (`graph_opt.ConfigProto`), registered the
-way generated `_pb2` modules register theirs. Only the messages on the way to a new field are
-copied; every other one (`GPUOptions`, `ClusterDef`, `RewriterConfig`, ...) stays TensorFlow's
+The classes are in a file and package of their own (`graph_opt.ConfigProto`), registered the
+way generated `_pb2` modules register theirs. Only the messages that lead to a new field are
+copied; every other one (`GPUOptions`, `ClusterDef`, `RewriterConfig`, ...) remains TensorFlow's
 own class, so that `ConfigProto(gpu_options=tf.GPUOptions(...))` keeps working.
 """
 
@@ -28,7 +28,7 @@ class NewField(NamedTuple):
     """One field that graph_opt adds.
 
     Attributes:
-      message: Name of the message that gets it; a name TensorFlow has none of is created.
+      message: Name of the message that gets it, which is created if TensorFlow has none.
       name: Name of the field.
       number: Its number on the wire.
       kind: "bool", "int32", "string", or the name of one of graph_opt's own messages.
@@ -45,11 +45,11 @@ class NewField(NamedTuple):
 def extended_messages(fields: Sequence[NewField]) -> Dict[str, Any]:
     """Classes of TensorFlow's config messages with `fields` added.
 
-    Scalars among the new fields know whether they were set (`HasField`), on the wire they are
-    plain proto3 fields: stock `tf.ConfigProto` reads the bytes and keeps what it does not know.
+    New scalar fields know whether they were set (`HasField`); on the wire they are plain proto3
+    fields: a stock `tf.ConfigProto` reads the bytes and keeps what it does not know.
 
     Args:
-      fields: What to add, in the order in which it is to be declared.
+      fields: What to add, in the order of declaration.
 
     Returns:
       Message class by name: "ConfigProto", "GraphOptions", "OptimizerOptions" and one for each
@@ -70,7 +70,7 @@ def extended_messages(fields: Sequence[NewField]) -> Dict[str, Any]:
 
 
 def _own_file(stock: Any) -> Any:
-    """Our file: the copied messages of `stock`, which reach all others by importing it."""
+    """Our file: the messages copied from `stock`, which refer to all others by importing it."""
     file = descriptor_pb2.FileDescriptorProto(name=_FILE, package=_PACKAGE, syntax="proto3")
     file.dependency.extend(list(stock.dependency) + [stock.name])
     copied = [message for message in stock.message_type if message.name in _COPIED]
@@ -90,7 +90,7 @@ def _all_fields(message: Any) -> List[Any]:
 
 
 def _own_type_name(type_name: str) -> str:
-    """`.tensorflow.GraphOptions` becomes ours, `.tensorflow.GPUOptions` stays."""
+    """`.tensorflow.GraphOptions` becomes ours, `.tensorflow.GPUOptions` remains."""
     parts = type_name.split(".")
     if len(parts) < 3 or parts[1] != "tensorflow" or parts[2] not in _COPIED:
         return type_name
@@ -107,11 +107,11 @@ def _message_named(file: Any, name: str) -> Any:
 def _add_field(message: Any, new: NewField) -> None:
     for field in message.field:
         if (field.name, field.number) == (new.name, new.number):
-            return  # A TensorFlow that has the field itself (DeepRec) keeps its own.
+            return  # A TensorFlow that already has the field (DeepRec's) keeps its own.
         if field.name == new.name or field.number == new.number:
             raise ValueError(
                 "{}: this TensorFlow has '{}' = {}, which collides with graph_opt's '{}' = {}; "
-                "use the TensorFlow release that graph_opt's installation names".format(
+                "use the TensorFlow release that graph_opt was installed for".format(
                     message.name, field.name, field.number, new.name, new.number
                 )
             )

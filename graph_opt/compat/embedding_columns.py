@@ -1,8 +1,8 @@
-"""TensorFlow's embedding columns, with a lookup that is chosen by whoever made the column.
+"""TensorFlow's embedding columns, with a lookup chosen by whoever made the column.
 
-`tf.feature_column.embedding_column` makes an `EmbeddingColumn`, a private method of which does the
-lookup when a model is built from it. A subclass replaces that one method; everything else of the
-column, its variable and the variable's name above all, is TensorFlow's.
+`tf.feature_column.embedding_column` makes an `EmbeddingColumn`, one of whose private methods does
+the lookup when a model is built from it. A subclass replaces that method; everything else about the
+column remains TensorFlow's, above all its variable and the variable's name.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class ColumnLookup(NamedTuple):
     Attributes:
       column: The embedding column.
       inputs: TensorFlow's cache of the features of one model input: the same object for all
-        columns of a call of `input_layer`, `linear_model` or a layer.
-      table: The variable, perhaps partitioned.
+        columns of a call to `input_layer`, `linear_model` or a layer.
+      table: The variable, which may be partitioned.
       ids: SparseTensor.
       weights: SparseTensor or None.
       stock: Looks up as TensorFlow does.
@@ -54,12 +54,12 @@ _patch_users = 0
 
 
 class _ColumnWithLookup(feature_column_v2.EmbeddingColumn):
-    """An EmbeddingColumn that hands its lookup over."""
+    """An EmbeddingColumn that delegates its lookup."""
 
-    graph_opt_lookup: Optional[Lookup] = None  # lost by copies, which are stock columns again
+    graph_opt_lookup: Optional[Lookup] = None  # Copies lose it, and are stock columns again.
 
     def get_dense_tensor(self, transformation_cache: Any, state_manager: Any) -> Any:
-        """As TensorFlow's; remembers the features that it is for."""
+        """Like TensorFlow's; remembers which features it is for."""
         with _for_inputs(transformation_cache):
             return super().get_dense_tensor(transformation_cache, state_manager)
 
@@ -87,15 +87,15 @@ class _ColumnWithLookup(feature_column_v2.EmbeddingColumn):
         )
 
 
-# A saved model names the class; it is to be found where graph_opt is not.
+# A saved model names the class, which must also be found where there is no graph_opt.
 _ColumnWithLookup.__name__ = _Stock.__name__
 
 
 @contextlib.contextmanager
 def embedding_columns_with(made: Callable[[Any], Lookup]) -> Iterator[None]:
-    """Calls `made` with each embedding column that this thread makes; it returns its lookup.
+    """Calls `made` with each embedding column that this thread makes, to get the column's lookup.
 
-    For the time of the scope, and no longer, `EmbeddingColumn.__new__` is another function.
+    `EmbeddingColumn.__new__` is replaced while the scope is open, and no longer.
 
     Args:
       made: Called once for each column, right after it is made.
@@ -127,7 +127,7 @@ def _new_column(cls: Any, *arguments: Any, **named: Any) -> Any:
     return column
 
 
-_stock_new = vars(_Stock)["__new__"]  # as it stands there: a static method
+_stock_new = vars(_Stock)["__new__"]  # The static method itself, not what it wraps.
 
 
 def _patch() -> None:
@@ -146,6 +146,6 @@ def _restore() -> None:
 
 
 def restore_from_checkpoint(column: Any, table: Any) -> None:
-    """Has the table initialized from the checkpoint that the column names, if it names one."""
+    """Initializes the table from the checkpoint that the column names, if it names one."""
     if column.ckpt_to_load_from is not None:
         tf.train.init_from_checkpoint(column.ckpt_to_load_from, {column.tensor_name_in_ckpt: table})

@@ -1,10 +1,10 @@
-"""Graphs that are another graph where they are exported: a private part of TensorFlow, kept here.
+"""Graphs that are exported as another graph: private parts of TensorFlow in one place.
 
 Whatever leaves a process as a GraphDef or MetaGraphDef (SavedModels, checkpoints' `.meta`,
-`graph.pbtxt`, event files, frozen graphs, `session.graph_def`) is made by two methods of the
+`graph.pbtxt`, event files, frozen graphs, `session.graph_def`) is made by two methods of
 `tf.Graph`. A graph given to `export_through` gets a class in which these two pass their result
-through a function; all other graphs, and all else of this graph, stay TensorFlow's. Sessions read
-the graph in C++, as it is.
+through a function; everything else about this graph, and every other graph, remains TensorFlow's.
+Sessions read the graph in C++, as it is.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from graph_opt.compat import tf
 
-# Between the name of an operation and those of nodes that leave in its place.
+# Separates the name of an operation from those of the nodes that are exported in its place.
 STAND_IN_SCOPE = "/tensorflow/"
 _OUTPUT_SHAPES = "_output_shapes"
 
 Conversion = Callable[[Any, Any], Any]
-"""From a GraphDef, which may be changed, and its live graph to the GraphDef to export."""
+"""From a GraphDef, which it may change, and its live graph to the GraphDef to export."""
 
 
 def export_through(graph: Any, convert: Conversion) -> None:
-    """From now on, what is exported of this graph is what `convert` makes of it.
+    """From now on, exports of this graph are what `convert` makes of it.
 
     Args:
       graph: A `tf.Graph`, finalized or not.
-      convert: The function; it must not hold the graph itself. It takes the place of an earlier
+      convert: The function, which must not keep a reference to the graph. It replaces an earlier
         one.
     """
     graph._graph_opt_conversion = convert
@@ -37,7 +37,7 @@ def export_through(graph: Any, convert: Conversion) -> None:
 
 
 def conversion_of(graph: Any) -> Optional[Conversion]:
-    """What `export_through` was given for this graph, None where it is exported as it is."""
+    """What `export_through` was given for this graph; None if it is exported as it is."""
     return graph._graph_opt_conversion if isinstance(graph, _Converted) else None
 
 
@@ -66,7 +66,7 @@ def running_graph_def(graph: Optional[Any] = None, add_shapes: bool = False) -> 
 
 
 class _Converted:
-    """Put before the class of a graph."""
+    """A mixin in front of the class of a graph."""
 
     _graph_opt_conversion: Conversion
     _graph_opt_nodes: Optional[_ExportedNodes] = None
@@ -77,10 +77,10 @@ class _Converted:
         return self._graph_opt_conversion(graph_def, self), version
 
     def get_operation_by_name(self, name: str) -> Any:
-        """As `tf.Graph.get_operation_by_name`.
+        """Like `tf.Graph.get_operation_by_name`.
 
-        For a node that stands in the exported graph alone it is the operation that the node stands
-        for: TensorFlow asks for it when it exports where each node was made.
+        For a node that is only in the exported graph, returns the operation that it replaces:
+        TensorFlow asks for it when it exports where each node was created.
         """
         base: Any = super()
         try:
@@ -93,9 +93,9 @@ class _Converted:
 
     @property
     def _nodes_by_id(self) -> Dict[int, _ExportedNode]:
-        """Read by `tf.train.export_meta_graph` with a scope or without devices, and nowhere else.
+        """Read only by `tf.train.export_meta_graph` with a scope or without devices.
 
-        It asks for the whole once for each node.
+        It asks for the whole dict once for each node, hence the cache.
         """
         graph: Any = self
         cached = self._graph_opt_nodes
@@ -114,7 +114,7 @@ class _ExportedTensor(NamedTuple):
 
 
 class _ExportedNode(NamedTuple):
-    """What `tf.train.export_meta_graph` reads of an operation."""
+    """The parts of an operation that `tf.train.export_meta_graph` reads."""
 
     name: str
     node_def: Any

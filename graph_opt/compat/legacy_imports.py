@@ -1,4 +1,4 @@
-"""`tensorflow` as TensorFlow 1 code means it."""
+"""`tensorflow` as TensorFlow 1 code expects it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _NAME = "tensorflow"
 
 
 def version_1() -> ModuleType:
-    """`tensorflow.compat.v1` with all that TensorFlow's own top module has, TF2 behaviour off.
+    """`tensorflow.compat.v1` with everything that `tensorflow` has, and with TF2 behaviour off.
 
-    As `sys.modules["tensorflow"]` it lets `import tensorflow` give version 1, while
+    As `sys.modules["tensorflow"]` it makes `import tensorflow` give version 1, while
     `from tensorflow.python...`, `tensorflow.core...` and `tensorflow.compat.v1` keep working and
     lead to the same objects. TF2 behaviour is switched off for the rest of the process.
 
@@ -32,7 +32,7 @@ def version_1() -> ModuleType:
 
 def _disable_version_2() -> None:
     verbosity = tf.logging.get_verbosity()
-    tf.logging.set_verbosity(tf.logging.ERROR)  # It warns of what the script takes for granted.
+    tf.logging.set_verbosity(tf.logging.ERROR)  # It warns about what the script expects.
     try:
         tf.disable_v2_behavior()
     finally:
@@ -40,8 +40,8 @@ def _disable_version_2() -> None:
 
 
 def _complete(module: Any) -> None:
-    """Gives the version 1 module what only TensorFlow's own top module has."""
-    module.compat = stock.compat  # tf.compat.v1 has another module of that name within.
+    """Adds to the version 1 module what only TensorFlow's top module has."""
+    module.compat = stock.compat  # The `compat` inside tf.compat.v1 is another module.
     for path in stock.__path__:
         if path not in module.__path__:
             module.__path__.append(path)

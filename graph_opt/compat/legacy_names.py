@@ -1,4 +1,4 @@
-"""Where TF1 code finds its names, and where TensorFlow itself looks for sessions and configs."""
+"""The places where TF1 code, and TensorFlow itself, look up sessions, configs and other names."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tensorflow.python.ops import embedding_ops
 from tensorflow.python.training import monitored_session, server_lib
 from tensorflow.python.training import training as training_module
 
-# Any non-empty target: the config of a server must have no thread pools of its own.
+# Any non-empty target will do: the config of a server must not have thread pools.
 _SERVER_TARGET = "grpc"
 
 
 class Replacement(NamedTuple):
-    """One attribute to put another value under.
+    """One attribute that gets another value.
 
     Attributes:
       owner: A module or class.
       name: Name of the attribute.
-      value: What is to be found there.
+      value: The new value.
     """
 
     owner: Any
@@ -45,21 +45,21 @@ def v1_submodules(name: str) -> List[Any]:
 
 
 def lookup_functions(functions: Mapping[str, Any]) -> List[Replacement]:
-    """Puts functions where scripts import DeepRec's from that are in no public module."""
+    """Puts functions where scripts import those of DeepRec's that are in no public module."""
     return [Replacement(embedding_ops, name, value) for name, value in functions.items()]
 
 
 def estimator_training(training_session: Any) -> List[Replacement]:
-    """Puts the function where `tf.estimator` takes its MonitoredTrainingSession from."""
+    """Puts the function where `tf.estimator` gets its MonitoredTrainingSession from."""
     return [Replacement(training_module, "MonitoredTrainingSession", training_session)]
 
 
 def every_session(
     convert: Callable[[Any, str], Any], opened: Callable[[Any, Any], None]
 ) -> List[Replacement]:
-    """Makes every session of the process take any config and be shown when it is open.
+    """Makes every session of the process accept any config, and reports it once it is open.
 
-    Whatever class it is of and wherever that was imported from: all of them are a `BaseSession`.
+    This holds for any class, wherever it was imported from: every session is a `BaseSession`.
 
     Args:
       convert: From a config and a target to a stock ConfigProto or None.
@@ -76,10 +76,11 @@ def every_session(
 
 
 def every_monitored_session(hooks_for: Callable[[Any, Any], Any]) -> List[Replacement]:
-    """Gives every monitored session of the process the hooks that it is to have.
+    """Gives every monitored session of the process the hooks that `hooks_for` returns.
 
     Args:
-      hooks_for: From a session's hooks and its session creator, either perhaps None, to its hooks.
+      hooks_for: From a session's hooks and its session creator, each of which may be None, to the
+        hooks that it gets.
     """
     init_session = monitored_session._MonitoredSession.__init__
 
@@ -94,7 +95,7 @@ def every_monitored_session(hooks_for: Callable[[Any, Any], Any]) -> List[Replac
 
 
 def every_server(convert: Callable[[Any, str], Any]) -> List[Replacement]:
-    """Makes TensorFlow's servers take every config that `convert` takes.
+    """Makes TensorFlow's servers accept every config that `convert` accepts.
 
     Args:
       convert: From a config and a target to a stock ConfigProto or None.

@@ -1,7 +1,7 @@
-"""Edits on a live `tf.Graph`: private methods of TensorFlow, kept in one place.
+"""Edits to a live `tf.Graph`: private methods of TensorFlow in one place.
 
-They count only in sessions that have not run yet: a session that ran keeps the old edges without
-saying so (design facts: TensorFlow 1.15.5, 2.15.1, 2.18.1).
+They only take effect in sessions that have not run yet: one that has run silently keeps the old
+edges (observed with TensorFlow 1.15.5, 2.15.1 and 2.18.1).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SHAPES = "_output_shapes"
 
 @contextlib.contextmanager
 def unfinalized(graph: Any) -> Iterator[None]:
-    """Lets nodes be added to a graph that is finalized, which it is again at the end."""
+    """Allows changes to a finalized graph, which is finalized again at the end."""
     finalized = graph.finalized
     if finalized:
         graph._unsafe_unfinalize()
@@ -29,18 +29,18 @@ def unfinalized(graph: Any) -> Iterator[None]:
 
 
 def add_nodes(graph: Any, node_defs: Sequence[Any]) -> List[Any]:
-    """Adds nodes to a live graph; inputs may be among them or in the graph already.
+    """Adds nodes to a live graph; their inputs may be among them or already in the graph.
 
     Args:
       graph: A `tf.Graph` that is not finalized.
-      node_defs: NodeDefs with names that are free in the graph, in any order.
+      node_defs: NodeDefs in any order, with names that the graph does not have yet.
 
     Returns:
       The new operations, in the order of `node_defs`.
 
     Raises:
-      RuntimeError: the graph is finalized.
-      ValueError: a name is taken, or an input is unknown or of another dtype.
+      RuntimeError: The graph is finalized.
+      ValueError: A name is taken, or an input is unknown or has another dtype.
     """
     names = {node.name for node in node_defs}
     graph_def = tf.GraphDef()
@@ -72,7 +72,7 @@ def add_nodes(graph: Any, node_defs: Sequence[Any]) -> List[Any]:
 
 
 def _importable(node: Any, names: AbstractSet[str]) -> Any:
-    """The node without what import rejects: control inputs and colocation from outside."""
+    """The node without what import rejects: control inputs and colocation outside of the import."""
     copy = tf.NodeDef()
     copy.CopyFrom(node)
     kept = [text for text in node.input if not text.startswith("^") or text[1:] in names]
@@ -85,7 +85,7 @@ def _importable(node: Any, names: AbstractSet[str]) -> Any:
 
 
 def _restore(graph: Any, node: Any, names: AbstractSet[str]) -> None:
-    """Gives an imported node back what `_importable` took, but for shapes, which are inferred."""
+    """Restores what `_importable` removed from a node, except for shapes, which are inferred."""
     if _CLASS in node.attr:
         set_attribute(graph, node.name, _CLASS, node.attr[_CLASS])
     controls = [text[1:] for text in node.input if text.startswith("^")]
@@ -120,7 +120,7 @@ def functions_of(graph: Any) -> Dict[str, Any]:
 
 
 def is_in_control_flow(operation: Any) -> bool:
-    """Whether an operation stands inside a `tf.cond` or `tf.while_loop` of version 1's kind."""
+    """Whether an operation is inside a `tf.cond` or `tf.while_loop` in the style of version 1."""
     return operation._get_control_flow_context() is not None
 
 
@@ -130,5 +130,5 @@ def _node_of(text: str) -> str:
 
 
 def _tensor(graph: Any, text: str) -> Any:
-    """The tensor that a NodeDef spells `node` or `node:index`."""
+    """The tensor that a NodeDef calls `node` or `node:index`."""
     return graph.get_tensor_by_name(text + ":0" if _node_of(text) == text else text)

@@ -12,7 +12,7 @@ _REF_OFFSET = 100
 
 
 def op_definition(op: str) -> Optional[Any]:
-    """The OpDef of `op`, or None when this process has no such op (a library not loaded)."""
+    """The OpDef of `op`, or None if this process does not have the op (a library is not loaded)."""
     return op_def_registry.get(op)
 
 
@@ -22,9 +22,9 @@ def is_registered(op: str) -> bool:
 
 
 def is_stateful(op: str) -> bool:
-    """Whether `op` has state, its own or a variable it takes by reference (Assign, ScatterAdd).
+    """Whether `op` has state: its own, or a variable taken by reference (Assign, ScatterAdd).
 
-    Ops unknown to this process count as stateful.
+    An op that this process does not know counts as stateful.
     """
     definition = op_definition(op)
     if definition is None:
@@ -33,7 +33,7 @@ def is_stateful(op: str) -> bool:
 
 
 def may_call_functions(op: str) -> bool:
-    """Whether nodes of this op name functions in their attributes; yes for an unknown op."""
+    """Whether nodes of this op name functions in their attributes; True for an unknown op."""
     definition = op_definition(op)
     if definition is None:
         return True
@@ -44,10 +44,10 @@ def output_dtypes(node: Any) -> Optional[List[int]]:
     """DataType numbers of the node's outputs in flat order, or None for an unknown op.
 
     Args:
-      node: A NodeDef. Attributes left out take the OpDef's default.
+      node: A NodeDef. Attributes that it lacks take the OpDef's default.
 
     Returns:
-      One number a flat output (an output list counts once per element); reference types keep
+      One number for each flat output (each element of an output list is one); reference types keep
       their offset of 100, as in `DataType.DT_FLOAT_REF`.
     """
     definition = op_definition(node.op)
@@ -95,7 +95,7 @@ def dtype_name(number: int) -> str:
 
 
 def dtype_size(number: int) -> Optional[int]:
-    """Bytes an element, or None for strings, variants and resources."""
+    """Bytes per element, or None for strings, variants and resources."""
     base = tf.as_dtype(number).base_dtype
     if base in (tf.string, tf.variant, tf.resource):
         return None

@@ -1,8 +1,8 @@
-"""Private parts of TensorFlow's sessions and monitored sessions, kept in one place.
+"""Private parts of TensorFlow's sessions and monitored sessions, in one place.
 
-Three abilities: see every step of a session before it runs (`SteppedSession`), turn an open
-session into another class of session (`adopt`), and use an open session from threads that must
-not keep it alive (`share_session`).
+They serve three purposes: to see every step of a session before it runs (`SteppedSession`), to turn
+an open session into another class of session (`adopt`), and to use an open session from threads
+that must not keep it alive (`share_session`).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ USE_DEFAULT = monitored_session.USE_DEFAULT
 
 
 class SteppedSession:
-    """Put before `tf.Session` among the bases of a class: `prepare_step` sees each step first.
+    """A mixin for classes derived from `tf.Session`: `prepare_step` sees each step first.
 
-    All ways to run something lead there: `run`, `make_callable`, `partial_run`, `Tensor.eval`,
-    and the compiled calls that Keras makes. Structures of fetches (dicts, `SparseTensor`, names)
-    are taken apart by TensorFlow before and put together after.
+    Every way to run something leads there: `run`, `make_callable`, `partial_run`, `Tensor.eval`,
+    and the compiled calls that Keras makes. TensorFlow takes apart structures of fetches (dicts,
+    `SparseTensor`, names) before, and puts them together again afterwards.
     """
 
     _handle_holder: Optional[_SessionHandle] = None
@@ -87,7 +87,7 @@ class SteppedSession:
         feed_list: Optional[Sequence[Any]] = None,
         accept_options: bool = False,
     ) -> Callable[..., Any]:
-        """As `tf.Session.make_callable`."""
+        """Like `tf.Session.make_callable`."""
         base: Any = super()
         if feed_list is not None:
             return base.make_callable(fetches, feed_list, accept_options)
@@ -113,7 +113,7 @@ class SteppedSession:
         return inner(**options)
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> Any:
-        """As `tf.Session.partial_run_setup`."""
+        """Like `tf.Session.partial_run_setup`."""
         graph = _as_session(self).graph
         handler = session_module._FetchHandler(graph, fetches, {})
         fed = _feed_tensors(graph, feeds)
@@ -144,17 +144,17 @@ class SteppedSession:
         return call
 
     def close(self) -> None:
-        """As `tf.Session.close`."""
+        """Like `tf.Session.close`."""
         if self._handle_holder is not None:
             if self._handle_holder.deleted:
-                return  # Both are garbage, and the handle's turn came first.
+                return  # Both are garbage, and the handle was collected first.
             self._handle_holder.closed = True
         base: Any = super()
         base.close()
 
     def __del__(self) -> None:
         if "_session" not in self.__dict__:
-            return  # The constructor raised before there was a session to end.
+            return  # The constructor failed before there was a session to close.
         if self._handle_holder is None:
             base: Any = super()
             base.__del__()
@@ -162,7 +162,7 @@ class SteppedSession:
         try:
             _as_session(self).close()
         except Exception:
-            pass  # Nobody is left to tell.
+            pass  # There is nobody left to report it to.
         # The threads' session may still hold it: the last holder deletes it.
         _as_session(self)._session = None
         self._shared = None
@@ -170,7 +170,7 @@ class SteppedSession:
 
 
 class _SessionHandle:
-    """Owner of the C++ session once several Python objects use it; the last one to go ends it."""
+    """Owns the C++ session once several Python objects use it; deleted with the last of them."""
 
     def __init__(self, owner: Any) -> None:
         self._pointer = owner._session
@@ -201,7 +201,7 @@ class _SharedSession(tf.Session):
         self._owner_id = id(owner)
         self._owner_hash = hash(owner)
 
-    # What is kept by session (runners, traces) is found under either object.
+    # Dicts keyed by session (runners, traces) find their entry with either object.
     def __hash__(self) -> int:
         return self._owner_hash
 
@@ -223,7 +223,7 @@ def share_session(owner: Any) -> Any:
     """A second `tf.Session` object on the session of `owner`.
 
     It runs steps like the owner but does not keep the owner alive, and closing it does nothing.
-    `SteppedSession.prepare_step` does not see its steps. As a key of a dict it is its owner.
+    `SteppedSession.prepare_step` does not see its steps. As a key of a dict it equals its owner.
 
     Args:
       owner: An open session whose class has `SteppedSession` among its bases.
@@ -247,7 +247,7 @@ _unwatched = _Unwatched()
 
 @contextlib.contextmanager
 def unwatched_sessions() -> Iterator[type]:
-    """Gives TensorFlow's own `tf.Session`; those opened within are the library's own business."""
+    """Yields TensorFlow's own `tf.Session`; sessions opened within are internal to the library."""
     _unwatched.depth += 1
     try:
         yield session_module.Session
@@ -256,18 +256,18 @@ def unwatched_sessions() -> Iterator[type]:
 
 
 def is_watched(session: Any) -> bool:
-    """Whether a session is a `BaseSession` that a script, or TensorFlow for it, has opened."""
+    """Whether a session is a `BaseSession` opened by a script, or by TensorFlow on its behalf."""
     return isinstance(session, session_module.BaseSession) and not _unwatched.depth
 
 
 def adopt(instance: Any, new_class: type) -> Any:
     """Makes `instance` an object of `new_class`, a subclass of its class, and returns it.
 
-    TensorFlow's session managers and monitored sessions make objects of fixed classes; this is
-    how they become ours without a copy of that code.
+    TensorFlow's session managers and monitored sessions make objects of fixed classes; this way
+    they become ours without copying that code.
 
     Raises:
-      TypeError: `new_class` is no subclass of the instance's class.
+      TypeError: `new_class` is not a subclass of the instance's class.
     """
     if isinstance(instance, new_class):
         return instance
@@ -285,7 +285,7 @@ def adopt(instance: Any, new_class: type) -> Any:
 
 
 def creator_config(creator: Any) -> Any:
-    """The ConfigProto that a session creator was made with, None where it has none."""
+    """The ConfigProto that a session creator was made with, or None."""
     return getattr(creator, "_config", None)
 
 
@@ -300,7 +300,7 @@ def _as_session(session: Any) -> Any:
 
 
 def _feed_tensors(graph: Any, feeds: Any) -> Elements:
-    """Tensors behind the feeds of a partial run: tensors, names, or composites of tensors."""
+    """The tensors that a partial run feeds, given as tensors, names, or composites of tensors."""
     given = feeds if isinstance(feeds, (list, tuple)) else [] if feeds is None else [feeds]
     tensors: Elements = []
     for feed in given:

@@ -1,4 +1,4 @@
-"""TensorFlow's stateful ops by what their state is, and which of them use it up."""
+"""TensorFlow's stateful ops, by what their state is, and which of them draw from it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from graph_opt.compat.op_definitions import is_stateful
 
 VARIABLES = frozenset(["VariableV2", "Variable", "VarHandleOp", "TemporaryVariable"])
 PLACEHOLDERS = frozenset(["Placeholder", "PlaceholderV2", "PlaceholderWithDefault"])
-# Handles of state: whoever has one works on the same object.
+# Handles of state: everyone who has the handle works on the same object.
 HANDLES = frozenset(
     [
         "HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2",
@@ -27,7 +27,7 @@ READS = frozenset(
         "ResourceGroupEmbeddingGather",
     ]
 )  # fmt: skip
-# What they do, they do outside the graph, once for each batch.
+# These act outside of the graph, once for each batch.
 ONCE_A_BATCH = frozenset(["Assert", "Print", "PrintV2", "PyFunc", "EagerPyFunc"])
 RANDOM = frozenset(
     [
@@ -42,13 +42,13 @@ FUNCTION_CALLS = frozenset(
         "PartitionedCall", "StatefulPartitionedCall", "For", "RemoteCall",
     ]
 )  # fmt: skip
-# What map_fn and loops make anew in each step: no step sees another's.
+# map_fn and loops make these anew in each step: no step sees those of another.
 _OF_ONE_STEP = ("TensorArray", "Stack")
 _HARMLESS = VARIABLES | PLACEHOLDERS | HANDLES | READS | ONCE_A_BATCH
 
 
 def may_draw(op: str) -> bool:
-    """Whether nodes of this op may yield something else each time; `draws` looks at a node."""
+    """Whether nodes of this op may yield something else each time; `draws` examines a node."""
     if op in _HARMLESS or op.startswith(_OF_ONE_STEP):
         return False
     return op in FUNCTION_CALLS or is_stateful(op)
@@ -57,8 +57,8 @@ def may_draw(op: str) -> bool:
 def draws(node: Any, functions: Mapping[str, Any]) -> bool:
     """Whether what a node yields depends on how often it ran: iterators, queues, seeded randomness.
 
-    Random numbers without a seed are another each time anyway, and a `py_func` works, as a rule, on
-    what something else drew: both do not count.
+    Random numbers without a seed differ each time anyway, and a `py_func` usually works on what
+    something else drew: neither counts.
 
     Args:
       node: A NodeDef.

@@ -1,4 +1,4 @@
-"""What a variable is made of."""
+"""The parts of a variable."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tensorflow.python.ops import variables
 
 
 def parts_of(variable: Any) -> List[Any]:
-    """The parts of a PartitionedVariable, in order; anything else is its own only part."""
+    """The parts of a PartitionedVariable, in order; anything else is its own and only part."""
     if isinstance(variable, variables.PartitionedVariable):
         return list(variable)
     return [variable]

@@ -1,4 +1,4 @@
-"""Which of TensorFlow's two APIs has a name, asked of the installed release itself."""
+"""Which of TensorFlow's two APIs has a name, according to the installed release itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tensorflow as stock
 
 from graph_opt.compat import tf
 
-# Parts of TensorFlow 1 that the installed release has under neither API.
+# Parts of TensorFlow 1 that the installed release has in neither API.
 _REMOVED = frozenset({"contrib", "examples"})
 
 
@@ -18,10 +18,10 @@ def version_with(names: Sequence[str], keywords: Iterable[str] = ()) -> int:
 
     Args:
       names: What follows `tf.`, such as `["nn", "dropout"]`.
-      keywords: Names of arguments that a call gives.
+      keywords: Names of arguments that a call passes.
 
     Returns:
-      1 or 2; 0 where both versions have it, or neither.
+      1 or 2; 0 if both versions have it, or neither.
 
     Example:
       >>> version_with(["placeholder"]), version_with(["random", "set_seed"])
@@ -44,7 +44,7 @@ def version_with(names: Sequence[str], keywords: Iterable[str] = ()) -> int:
 def _has(owner: Any, name: str) -> bool:
     try:
         return hasattr(owner, name)
-    except ImportError:  # A part that is loaded on first use, and cannot be.
+    except ImportError:  # A part that is loaded on first use, but cannot be loaded.
         return False
 
 
