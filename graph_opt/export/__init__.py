@@ -1,3 +1,3 @@
-"""What leaves a process: the user's own graph, in TensorFlow's ops."""
+"""Exports: the user's own graph, in TensorFlow's ops."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Gradients of a group lookup in TensorFlow's ops, for a graph that is to be trained on."""
+"""Gradients of a group lookup in TensorFlow's ops, for exported graphs that are trained again."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def row_gradients(
     table_rows: tf.Tensor,
     gradients: Sequence[tf.Tensor],
 ) -> List[tf.Tensor]:
-    """As `group_embedding_gradient`: the indices of all shards, then their values.
+    """Like `group_embedding_gradient`: the indices of all shards, then their values.
 
     Args:
-      attributes: Those of the lookup.
+      attributes: The attributes of the group lookup.
       lookups: Its ids and weights.
-      table_rows: int64 vector, the rows of each shard.
-      gradients: Of the pooled rows.
+      table_rows: int64 vector with the number of rows of each shard.
+      gradients: The gradients of the pooled rows.
     """
     found = [_occurrences(attributes, i, ids, gradients[i]) for i, ids in enumerate(lookups)]
     indices: List[tf.Tensor] = []
@@ -32,10 +32,10 @@ def row_gradients(
         rows = tf.concat([found[i].gradients for i in readers], 0)
         shards = attributes.shards_of(table)
         count = table_rows[shards.start : shards.stop]
-        places = _places(ids, count, attributes.partition_strategy)
+        parts = _partitioned(ids, count, attributes.partition_strategy)
         for number in range(len(shards)):
-            here = tf.where(tf.equal(places.shard, number))[:, 0]
-            shard_rows = _summed(tf.gather(places.row, here), tf.gather(rows, here))
+            here = tf.where(tf.equal(parts.shard, number))[:, 0]
+            shard_rows = _summed(tf.gather(parts.row, here), tf.gather(rows, here))
             indices.append(shard_rows.ids)
             values.append(tf.cast(shard_rows.gradients, gradients[readers[0]].dtype))
     return indices + values
@@ -44,7 +44,7 @@ def row_gradients(
 def weight_gradients(
     pooled: Sequence[tf.Tensor], weights: Sequence[tf.Tensor], gradients: Sequence[tf.Tensor]
 ) -> List[tf.Tensor]:
-    """As `group_embedding_weights_gradient`, of pooled rows in TensorFlow's ops."""
+    """Like `group_embedding_weights_gradient`, for rows that TensorFlow's ops have pooled."""
     found = tf.gradients(list(pooled), list(weights), list(gradients))
     return [
         tf.zeros_like(given) if gradient is None else tf.convert_to_tensor(gradient)
@@ -59,8 +59,8 @@ class _Occurrences(NamedTuple):
     gradients: tf.Tensor
 
 
-class _Places(NamedTuple):
-    """Where ids are: number of the shard, and row in it."""
+class _ShardRows(NamedTuple):
+    """The shard of each id, and its row in that shard."""
 
     shard: tf.Tensor
     row: tf.Tensor
@@ -73,7 +73,7 @@ def _occurrences(
     sparse = _by_bag(sparse_ids(ids, tf.cast(ids.ids, tf.int64)))
     weights = None if ids.weights is None else _by_bag(sparse_ids(ids, ids.weights))
     factors = tf.ones_like(sparse.values, tf.float32) if weights is None else weights.values
-    keep = sparse.values >= 0  # others are errors where the lookup is not safe
+    keep = sparse.values >= 0  # Negative ids are errors if the lookup is not safe.
     if weights is not None and combiner != "sum" and attributes.safe:
         keep = tf.logical_and(keep, factors > 0)
     kept, factors = tf.sparse.retain(sparse, keep), tf.boolean_mask(factors, keep)
@@ -103,7 +103,7 @@ def _empty_bags(bags: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
 
 
 def _scale(combiner: str, factors: tf.Tensor, bags: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-    """What each occurrence counts in its bag."""
+    """How much each occurrence counts in its bag."""
     if combiner == "sum":
         return factors
     if combiner == "mean":
@@ -113,11 +113,11 @@ def _scale(combiner: str, factors: tf.Tensor, bags: tf.Tensor, count: tf.Tensor)
     return tf.div_no_nan(factors, tf.gather(whole, bags))
 
 
-def _places(ids: tf.Tensor, rows: tf.Tensor, partition_strategy: str) -> _Places:
-    """As `tf.nn.embedding_lookup` spreads ids."""
+def _partitioned(ids: tf.Tensor, rows: tf.Tensor, partition_strategy: str) -> _ShardRows:
+    """Partitions ids as `tf.nn.embedding_lookup` does."""
     shards = tf.size(rows, out_type=tf.int64)
     if partition_strategy == "mod":
-        return _Places(tf.math.floormod(ids, shards), tf.math.floordiv(ids, shards))
+        return _ShardRows(tf.math.floormod(ids, shards), tf.math.floordiv(ids, shards))
     total = tf.reduce_sum(rows)
     each, longer = tf.math.floordiv(total, shards), tf.math.floormod(total, shards)
     in_longer = ids < longer * (each + 1)
@@ -127,7 +127,7 @@ def _places(ids: tf.Tensor, rows: tf.Tensor, partition_strategy: str) -> _Places
         tf.math.floordiv(ids - longer, tf.maximum(each, 1)),
     )
     first = shard * each + tf.minimum(shard, longer)
-    return _Places(shard, ids - first)
+    return _ShardRows(shard, ids - first)
 
 
 def _summed(ids: tf.Tensor, gradients: tf.Tensor) -> _Occurrences:

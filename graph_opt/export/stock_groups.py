@@ -1,9 +1,9 @@
-"""Group lookups that the user called, and their gradients, in TensorFlow's ops.
+"""Replaces group lookups that the user called, and their gradients, with TensorFlow's ops.
 
-Forward it is `tf.nn.safe_embedding_lookup_sparse` or `tf.nn.embedding_lookup` for each lookup,
-which a graph_opt session fuses again. What only a rewrite makes (joined columns, fused updates) is
-no business of this file: rewrites are undone. Lookups that a column scope replaced by larger ones
-while the model was built, and that nothing reads, stay behind.
+The forward part becomes one `tf.nn.safe_embedding_lookup_sparse` or `tf.nn.embedding_lookup` for
+each lookup, which a graph_opt session fuses again. What only a rewrite makes (joined columns, fused
+updates) does not concern this file, since rewrites are reverted. Lookups that a column scope
+replaced with larger ones while the model was built, and that nothing reads, are not exported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from graph_opt.graph.undo import node_of_input
 from graph_opt.ops.group_embedding import NO_DEFAULT, SUPERSEDED, GroupAttributes, GroupIds
 from graph_opt.ops.stock_lookup import LookupIds, lookup_separately
 
-# Attribute of nodes that a rewrite made; passes know it by the same name.
+# Attribute of nodes that a rewrite made; passes use the same name.
 _FUSED = "_fused_by_graph_opt"
 _FRAMES = ("Enter", "RefEnter")
 
@@ -28,7 +28,7 @@ def stock_groups(graph_def: Any, graph: Any, made: Dict[bytes, List[Any]]) -> Li
     Args:
       graph_def: The GraphDef.
       graph: Its live graph.
-      made: Nodes made before, by the node they stand for; a checkpoint is written many times.
+      made: Nodes made before, by the node that they replace: a checkpoint is written many times.
 
     Returns:
       Lines for the user about nodes that could not be replaced.
@@ -37,13 +37,13 @@ def stock_groups(graph_def: Any, graph: Any, made: Dict[bytes, List[Any]]) -> Li
         return []
     lines: List[str] = []
     nodes: List[Any] = []
-    left_behind = _left_behind(graph_def)
+    superseded = _superseded(graph_def)
     in_frame = any(node.op in _FRAMES for node in graph_def.node)
     for node in graph_def.node:
         if node.op not in _BUILDERS:
             nodes.append(node)
             continue
-        if node.name in left_behind:
+        if node.name in superseded:
             continue
         key = node.SerializeToString(deterministic=True)
         try:
@@ -52,7 +52,7 @@ def stock_groups(graph_def: Any, graph: Any, made: Dict[bytes, List[Any]]) -> Li
             nodes.extend(made[key])
         except (tf.errors.OpError, TypeError, ValueError) as error:
             nodes.append(node)
-            lines.append("no ops of TensorFlow stand for '{}': {}".format(node.name, error))
+            lines.append("'{}' has no equivalent in TensorFlow's ops: {}".format(node.name, error))
     replaced = tf.GraphDef()
     replaced.node.extend(nodes)
     del graph_def.node[:]
@@ -60,8 +60,8 @@ def stock_groups(graph_def: Any, graph: Any, made: Dict[bytes, List[Any]]) -> Li
     return lines
 
 
-def _left_behind(graph_def: Any) -> Set[str]:
-    """Lookups that a column scope replaced by larger ones while the model was built."""
+def _superseded(graph_def: Any) -> Set[str]:
+    """Unread lookups that a column scope replaced with larger ones while the model was built."""
     found = {node.name for node in graph_def.node if SUPERSEDED in node.attr}
     if found:
         for node in graph_def.node:
@@ -73,7 +73,7 @@ def _replaced(node: Any, graph: Any, in_frame: bool) -> List[Any]:
     attributes = GroupAttributes.of(graph.get_operation_by_name(node.name))
     if _FUSED in node.attr:
         raise tf.errors.UnimplementedError(
-            None, None, "it is part of a rewritten graph that was imported as it was"
+            None, None, "it is part of a graph that had been rewritten before it was imported"
         )
     build = _BUILDERS[node.op]
     return nodes_in_place_of(node, graph, lambda inputs: build(attributes, inputs), in_frame)

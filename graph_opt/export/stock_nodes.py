@@ -1,6 +1,6 @@
-"""TensorFlow's nodes in place of one node of ours: built in a graph of their own, then moved in.
+"""Replaces one of our nodes with TensorFlow's, which are built in a graph of their own first.
 
-node of ours     inputs -> X -> readers
+our node         inputs -> X -> readers
 in its place     inputs -> X/... (TensorFlow's) -> X, an IdentityN -> readers
 """
 
@@ -17,7 +17,7 @@ _CLASS = "_class"
 _SHAPES = "_output_shapes"
 
 Builder = Callable[[List[Any]], List[Any]]
-"""From inputs to outputs, by TensorFlow's functions."""
+"""From inputs to outputs, with TensorFlow's functions."""
 
 
 def nodes_in_place_of(node: Any, graph: Any, build: Builder, in_frame: bool) -> List[Any]:
@@ -25,10 +25,10 @@ def nodes_in_place_of(node: Any, graph: Any, build: Builder, in_frame: bool) -> 
 
     Args:
       node: A NodeDef.
-      graph: Its live graph, which knows dtypes and shapes of the inputs.
-      build: Called in an empty graph, with a placeholder for each data input and a variable of the
-        same shape for each handle of one.
-      in_frame: Whether the node may stand in a loop: then nothing may run outside of it.
+      graph: Its live graph, which knows the dtypes and shapes of the inputs.
+      build: Called in an empty graph, with a placeholder for each data input; for the handle of a
+        variable it gets a variable of the same shape.
+      in_frame: Whether the node may be in a loop, so that nothing may run outside of that loop.
     """
     texts = [text for text in node.input if not text.startswith("^")]
     with tf.Graph().as_default() as scratch:
@@ -66,31 +66,31 @@ def _variable_like(handle: Any, number: int) -> Any:
 
 
 def _name(given: Any) -> str:
-    """The node that stands for an input."""
+    """The node that replaces an input."""
     return str(given.op.name if isinstance(given, tf.Tensor) else given.handle.op.name)
 
 
 class _Graft:
-    """The nodes of a scratch graph, renamed to stand in another graph."""
+    """The nodes of a scratch graph, renamed for use in another graph."""
 
     def __init__(self, node: Any, scratch: Any, inputs: Dict[str, str]) -> None:
         self._node = node
         self._scratch = scratch
         self._inputs = inputs
-        self._waits = [text for text in node.input if text.startswith("^")]
-        self._constants_wait: List[str] = []
+        self._controls = [text for text in node.input if text.startswith("^")]
+        self._constant_controls: List[str] = []
 
     def constants_wait_for(self, name: str) -> None:
         """Puts nodes without inputs into the loop of a node."""
-        self._constants_wait = ["^" + name]
+        self._constant_controls = ["^" + name]
 
     def nodes(self, outputs: Sequence[Any]) -> List[Any]:
-        needed = self._behind(outputs)
+        needed = self._needed_by(outputs)
         graph_def = self._scratch.as_graph_def(add_shapes=_SHAPES in self._node.attr)
         made = [self._moved(node) for node in graph_def.node if node.name in needed]
         return [*made, self._last(outputs)]
 
-    def _behind(self, outputs: Sequence[Any]) -> Dict[str, None]:
+    def _needed_by(self, outputs: Sequence[Any]) -> Dict[str, None]:
         needed: Dict[str, None] = {}
         waiting = [tensor.op for tensor in outputs]
         while waiting:
@@ -107,7 +107,7 @@ class _Graft:
         moved.name = self._renamed(node.name)
         moved.device = self._node.device
         reads_input = not node.input
-        waits = self._constants_wait if reads_input else []
+        controls = self._constant_controls if reads_input else []
         del moved.input[:]
         for text in node.input:
             if text.startswith("^"):
@@ -117,10 +117,10 @@ class _Graft:
             reads_input = reads_input or tensor.node in self._inputs
             moved.input.append(self._text(tensor))
         if reads_input:
-            moved.input.extend(sorted({*self._waits, *waits}))
+            moved.input.extend(sorted({*self._controls, *controls}))
         if _CLASS in moved.attr:
             groups = moved.attr[_CLASS].list.s
-            groups[:] = [self._beside(group.decode("utf-8")) for group in groups]
+            groups[:] = [self._colocated(group.decode("utf-8")) for group in groups]
         return moved
 
     def _last(self, outputs: Sequence[Any]) -> Any:
@@ -128,7 +128,7 @@ class _Graft:
         for tensor in outputs:
             node.input.append(self._text(TensorRef.parse(tensor.name)))
             node.attr["T"].list.type.append(tensor.dtype.as_datatype_enum)
-        node.input.extend(self._waits)
+        node.input.extend(self._controls)
         if _SHAPES in self._node.attr:
             node.attr[_SHAPES].CopyFrom(self._node.attr[_SHAPES])
         return node
@@ -141,7 +141,7 @@ class _Graft:
     def _renamed(self, name: str) -> str:
         return str(self._node.name) + STAND_IN_SCOPE + name
 
-    def _beside(self, group: str) -> bytes:
+    def _colocated(self, group: str) -> bytes:
         head, at, name = group.partition("@")
         if at and name in self._inputs:
             name = TensorRef.parse(self._inputs[name]).node

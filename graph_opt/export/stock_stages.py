@@ -1,10 +1,10 @@
-"""Stages that the user called, spliced out: what is taken is what is put.
+"""Removes stages that the user called: what is taken is what is put.
 
     runs      features -> TensorBufferPut      TensorBufferTake -> model
     leaves    features -> IdentityN -> model                       named as the take
 
-The IdentityN carries the stage's spec as attributes, which TensorFlow ignores: a graph_opt
-session that trains an imported graph puts the stage back there (`passes/io_stages.py`).
+The IdentityN carries the stage's spec as attributes, which TensorFlow ignores: a graph_opt session
+that trains an imported graph restores the stage there (`passes/io_stages.py`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from graph_opt.graph.undo import node_of_input, remove_nodes
 from graph_opt.ops.stage_nodes import BUFFER_PUT, BUFFER_TAKE, TURN, TURN_END
 from graph_opt.ops.stage_spec import has_spec, spec_of, stand_in_attributes
 
-# The user's nodes wait for these, where several threads of a stage draw from them in turn.
+# The user's nodes wait for these if several threads of a stage draw from them in turn.
 _TURNS = (TURN, TURN_END)
-_STEERING = (
+_CONTROL = (
     *_TURNS,
     "TensorBufferPutStatus",
     "TensorBufferCancel",
@@ -34,14 +34,14 @@ class _Buffers(NamedTuple):
 
     takes: Dict[_Buffer, List[Any]]
     puts: Dict[_Buffer, List[Any]]
-    steering: Dict[_Buffer, List[Any]]
+    control: Dict[_Buffer, List[Any]]
 
 
 def stock_stages(graph_def: Any) -> List[str]:
     """Replaces the stages of a GraphDef, in place.
 
     Returns:
-      Lines for the user about what the replacement does not do.
+      Lines for the user about what the replacement cannot do.
     """
     _end_turns(graph_def)
     buffers = _buffers_of(graph_def)
@@ -50,20 +50,20 @@ def stock_stages(graph_def: Any) -> List[str]:
     for buffer, takes in buffers.takes.items():
         puts = buffers.puts.get(buffer)
         if not puts:
-            continue  # Filled by another graph: nothing here has the values.
+            continue  # Another graph fills it: nothing here has the values.
         for take in takes:
             _become_identity(take, puts[0])
-        gone.update(node.name for node in puts + buffers.steering.get(buffer, []))
+        gone.update(node.name for node in puts + buffers.control.get(buffer, []))
         if len(puts) > 1:
             lines.append(_one_of_many(buffer, puts))
     if gone:
-        gone |= _status_of(graph_def, gone)
+        gone |= _fed_to_status(graph_def, gone)
         remove_nodes(graph_def, gone - _still_read(graph_def, gone))
     return lines
 
 
 def _end_turns(graph_def: Any) -> None:
-    """Lets no node of the user's wait for a turn."""
+    """Removes the edges by which the user's nodes wait for a turn."""
     turns = {"^" + node.name for node in graph_def.node if node.op in _TURNS}
     if not turns:
         return
@@ -81,8 +81,8 @@ def _buffers_of(graph_def: Any) -> _Buffers:
             found.takes.setdefault(_buffer(node), []).append(node)
         elif node.op == BUFFER_PUT:
             found.puts.setdefault(_buffer(node), []).append(node)
-        elif node.op in _STEERING:
-            found.steering.setdefault(_buffer(node), []).append(node)
+        elif node.op in _CONTROL:
+            found.control.setdefault(_buffer(node), []).append(node)
     return found
 
 
@@ -108,8 +108,8 @@ def _become_identity(take: Any, put: Any) -> None:
         take.attr[key].CopyFrom(value)
 
 
-def _status_of(graph_def: Any, gone: Set[str]) -> Set[str]:
-    """What the nodes that steer the buffers are fed with: code, message and place."""
+def _fed_to_status(graph_def: Any, gone: Set[str]) -> Set[str]:
+    """The inputs of the nodes that put a status: its code, its message and its place."""
     inputs = {node.name: [node_of_input(text) for text in node.input] for node in graph_def.node}
     fed = {
         name
@@ -121,7 +121,7 @@ def _status_of(graph_def: Any, gone: Set[str]) -> Set[str]:
 
 
 def _still_read(graph_def: Any, gone: Set[str]) -> Set[str]:
-    """Those of the nodes to go that nodes of the user's read (a summary of a buffer's size)."""
+    """The removed nodes that the user's nodes read (such as a summary of a buffer's size)."""
     inputs = {node.name: [node_of_input(text) for text in node.input] for node in graph_def.node}
     waiting = [name for reader in inputs if reader not in gone for name in inputs[reader]]
     read: Set[str] = set()

@@ -1,10 +1,10 @@
-"""The graph that leaves a process where another one runs.
+"""Exports the user's graph instead of the one that runs.
 
     runs      the user's nodes, our nodes, moved edges
-    leaves    the user's nodes and edges; ops of ours that the user called, as TensorFlow's
+    leaves    the user's nodes and edges; our ops that the user called become TensorFlow's
 
 Checkpoints' `.meta`, SavedModels, `graph.pbtxt`, event files, frozen graphs and
-`session.graph_def` all leave through `tf.Graph.as_graph_def`, which is where this stands.
+`session.graph_def` all go through `tf.Graph.as_graph_def`, which is where this is done.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _OURS = ("TensorBuffer", "GroupEmbedding", "ResourceGroupEmbedding", "GraphOptLo
 
 
 def export_users_graph(graph: Any, undo: Optional[Undo] = None) -> None:
-    """From now on, what leaves this graph is what its user built, in TensorFlow's own ops.
+    """From now on, exports of this graph are what its user built, in TensorFlow's own ops.
 
     Args:
-      graph: A live graph, with ops of ours or about to get some.
-      undo: What takes a rewrite back that was applied to the graph.
+      graph: A live graph that has, or is about to get, ops of ours.
+      undo: Reverts a rewrite that was applied to the graph.
 
     Example:
       >>> export_users_graph(graph, undo_of(graph_def, rewrites))
@@ -42,7 +42,7 @@ def export_users_graph(graph: Any, undo: Optional[Undo] = None) -> None:
 
 
 def has_our_ops(graph: Any) -> bool:
-    """Whether the graph has ops that TensorFlow does not know."""
+    """Whether the graph has ops of graph_opt."""
     return any(is_ours(operation.type) for operation in graph.get_operations())
 
 
@@ -70,12 +70,12 @@ class _UsersGraph:
             lines = stock_stages(graph_def) + stock_groups(graph_def, graph, self._made)
             lines += _left(graph_def) + self._in_collections(graph_def, graph)
         for line in lines:
-            # Once: an export asks for the graph several times, and a checkpoint each time.
+            # Once: an export asks for the graph several times, and so does each checkpoint.
             warn_once(line, graph)
         return graph_def
 
     def _in_collections(self, graph_def: Any, graph: Any) -> List[str]:
-        """Lines about what the script put into collections of nodes that do not leave."""
+        """Lines about nodes in collections of the script that are not exported."""
         held = [
             (key, item.name)
             for key in graph.get_all_collection_keys()
@@ -94,7 +94,7 @@ class _UsersGraph:
 
 
 def _left(graph_def: Any) -> List[str]:
-    """A line about the ops that only graph_opt knows, where the exported graph has some."""
+    """A line about the ops that only graph_opt knows, if the exported graph has any."""
     left = ["'{}' ({})".format(node.name, node.op) for node in graph_def.node if is_ours(node.op)]
     for function in graph_def.library.function:
         for node in function.node_def:

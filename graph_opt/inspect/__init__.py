@@ -1,1 +1,1 @@
-"""What a graph is and what a pass made of it, for people: files, dumps, tables, pictures."""
+"""What a graph is, and what passes made of it, for people: files, dumps and pictures."""

@@ -1,7 +1,7 @@
-"""Dumps of a graph before and after a pass, switched on by an environment variable.
+"""Dumps of a graph before and after the passes, switched on by an environment variable.
 
 `ASYNC_EMBEDDING_DUMP_GRAPH=true` writes `graph_before_async_embedding.pbtxt` and
-`graph_after_async_embedding.pbtxt` into the working directory, the names DeepRec gives them.
+`graph_after_async_embedding.pbtxt` to the working directory, under the names that DeepRec uses.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _FILES = {
 
 
 def dump_graph(graph_def: Any, which: str) -> Optional[str]:
-    """Writes `graph_def` as text where `ASYNC_EMBEDDING_DUMP_GRAPH` asks for it.
+    """Writes `graph_def` as text if `ASYNC_EMBEDDING_DUMP_GRAPH` asks for it.
 
-    Values of constants beyond 1 MiB stay out: their nodes keep dtype and shape and get the
-    attribute `_elided_bytes`. A dump that cannot be written is a warning, no error: it must not
-    end a training.
+    The values of constants of more than 1 MiB are left out: their nodes keep dtype and shape and
+    get the attribute `_elided_bytes`. A dump that cannot be written causes a warning, not an error:
+    it must not end training.
 
     Args:
-      graph_def: The graph; stays as it is.
+      graph_def: The graph; not changed.
       which: "before" or "after".
 
     Returns:
-      Path of the file, None where none was written.
+      Path of the file; None if no file was written.
 
     Raises:
       ValueError: `which` is something else.
@@ -51,14 +51,14 @@ def dump_graph(graph_def: Any, which: str) -> Optional[str]:
     try:
         write_graph(without_large_values(graph_def), path)
     except tf.errors.OpError as error:
-        tf.logging.warning("graph_opt: no dump of the graph: %s", error.message)
+        tf.logging.warning("graph_opt: the graph could not be dumped: %s", error.message)
         return None
     tf.logging.info("graph_opt: wrote %s", path)
     return path
 
 
 def is_wanted() -> bool:
-    """Whether the environment asks for dumps; an expensive `as_graph_def` can wait for this."""
+    """Whether the environment asks for dumps; ask this before an expensive `as_graph_def`."""
     return os.environ.get(VARIABLE, "").strip().lower() in ("true", "1")
 
 

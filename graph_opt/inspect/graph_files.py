@@ -1,4 +1,4 @@
-"""GraphDefs in files: binary or text, bare or within a MetaGraphDef or SavedModel."""
+"""GraphDefs in files: binary or text, bare or inside a MetaGraphDef or SavedModel."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class GraphFile:
 
     Attributes:
       graph_def: The graph.
-      meta_graph_def: What it was read out of, None for a bare GraphDef.
+      meta_graph_def: The message that it was in; None for a bare GraphDef.
     """
 
     graph_def: Any
@@ -43,22 +43,22 @@ class GraphFile:
 def read_graph(
     path: Path, tags: Optional[Sequence[str]] = None, progress: Optional[Progress] = None
 ) -> GraphFile:
-    """Reads a graph; the content decides in which form it is.
+    """Reads a graph, whose form is recognised by its content.
 
     Args:
       path: A GraphDef, MetaGraphDef or SavedModel, binary or text: `graph.pb`, `graph.pbtxt`,
-        `model.ckpt-0.meta`. A SavedModel's folder, a folder of checkpoints or a checkpoint's
-        prefix will do as well.
-      tags: Of a SavedModel with several graphs, the tags of the one to read.
-      progress: Called now and then with the bytes read so far and those there are.
+        `model.ckpt-0.meta`. It may also be a SavedModel's folder, a folder of checkpoints or a
+        checkpoint's prefix.
+      tags: For a SavedModel with several graphs, the tags of the one to read.
+      progress: Called now and then with the bytes read so far and the total.
 
     Returns:
-      The graph, and the MetaGraphDef around it if there was one.
+      The graph, and the MetaGraphDef around it if there is one.
 
     Raises:
       tf.errors.NotFoundError: There is no such file, or no graph in the folder.
-      tf.errors.PermissionDeniedError: It may not be read.
-      tf.errors.InvalidArgumentError: It is empty, truncated or no graph, or `tags` are needed.
+      tf.errors.PermissionDeniedError: There is no permission to read it.
+      tf.errors.InvalidArgumentError: It is empty, truncated or not a graph, or needs `tags`.
 
     Example:
       >>> read_graph("graph.pbtxt").graph_def.node[0].op
@@ -80,17 +80,17 @@ def read_graph(
 
 
 def write_graph(graph_def: Any, path: Path, like: Optional[GraphFile] = None) -> None:
-    """Writes a graph; the ending decides how. The file appears whole or not at all.
+    """Writes a graph in the form that the file's ending asks for, as a whole or not at all.
 
     Args:
       graph_def: The GraphDef to write.
       path: `.pbtxt`, `.txt` and `.prototxt` are text, `.meta` is a binary MetaGraphDef, all
         others are binary GraphDefs. The same graph gives the same bytes.
-      like: The file the graph stems from. A `.meta` file takes everything beside the graph
+      like: The file that the graph came from. A `.meta` file takes everything except the graph
         (collections, saver) from there.
 
     Raises:
-      tf.errors.InvalidArgumentError: A `.meta` file is asked for, but `like` is none.
+      tf.errors.InvalidArgumentError: A `.meta` file is asked for, but `like` is not one.
       tf.errors.PermissionDeniedError: The file cannot be written.
     """
     name = os.fspath(path)
@@ -105,7 +105,7 @@ def write_graph(graph_def: Any, path: Path, like: Optional[GraphFile] = None) ->
 
 
 def write_text(text: str, path: Path) -> None:
-    """Writes a text file whole or not at all.
+    """Writes a text file as a whole or not at all.
 
     Raises:
       tf.errors.PermissionDeniedError: The file cannot be written.
@@ -116,7 +116,7 @@ def write_text(text: str, path: Path) -> None:
 def _meta_graph(name: str, graph_def: Any, like: Optional[GraphFile]) -> Any:
     if like is None or like.meta_graph_def is None:
         raise _invalid(
-            "{}: a .meta file needs a .meta file to start from; write .pb or .pbtxt".format(name)
+            "{}: a .meta file can only be made from a .meta file; write .pb or .pbtxt".format(name)
         )
     meta = tf.MetaGraphDef()
     meta.CopyFrom(like.meta_graph_def)
@@ -179,9 +179,9 @@ def _write_whole(name: str, data: bytes) -> None:
 
 
 def _is_text(head: bytes) -> bool:
-    """Whether a file starts as text does: binary protos hold control characters."""
+    """Whether a file starts like text: binary protos contain control characters."""
     try:
-        # The last character may be cut in two.
+        # The last character may be cut off in the middle.
         text = head[:4096].decode("utf-8", errors="strict" if len(head) < 4096 else "ignore")
     except UnicodeDecodeError:
         return False
@@ -195,10 +195,10 @@ def _empty_message(head: bytes) -> Any:
 
 
 def _no_text_proto(name: str, error: TextError) -> str:
-    # The parser's own text may repeat a whole line of the file: one bounded line is enough.
+    # The parser's message may repeat a whole line of the file: one line of limited length will do.
     detail = _POSITION.sub("", str(error).replace("\n", " "))[:200]
     where = "".join(":{}".format(part) for part in (error.line, error.column) if part is not None)
-    return "{}{}: truncated, or no text proto of a GraphDef: {}".format(name, where, detail)
+    return "{}{}: truncated, or not a text proto of a GraphDef: {}".format(name, where, detail)
 
 
 def _parse_binary(name: str, data: bytes) -> Any:
@@ -226,7 +226,7 @@ def _decoded(message: Any, data: bytes) -> Optional[Any]:
 
 
 def _is_plausible(graph_def: Any) -> bool:
-    # Protobuf reads many foreign bytes without complaint; nodes without name or op tell.
+    # Protobuf accepts many bytes that are no graph; nodes without name or op reveal them.
     return bool(graph_def.node) and all(node.name and node.op for node in graph_def.node)
 
 

@@ -1,4 +1,4 @@
-"""The one file with the graph, for the folders and prefixes by which TensorFlow names graphs."""
+"""Finds the file with the graph, given a folder or prefix as TensorFlow uses them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _CHECKPOINT_PART = re.compile(r"(.*)\.(index|data-\d{5}-of-\d{5})$", re.DOTALL)
 
 
 def graph_path(path: str) -> str:
-    """Finds the file in which the graph of a SavedModel or a checkpoint stands.
+    """Finds the file that holds the graph of a SavedModel or a checkpoint.
 
     Args:
-      path: A graph file; a SavedModel's folder; a folder of checkpoints, for its latest; a
+      path: A graph file; a SavedModel's folder; a folder of checkpoints, which means the latest; a
         checkpoint's prefix (`model.ckpt-100`) or another of its files.
 
     Returns:
-      A path that can be opened; `path` itself where it is none of these.
+      A path that can be opened; `path` itself if it is none of these.
 
     Raises:
-      tf.errors.NotFoundError: A folder has no graph in it, or a checkpoint has no .meta file.
+      tf.errors.NotFoundError: There is no graph in the folder, or no .meta file for the checkpoint.
 
     Example:
       >>> graph_path("model")  # a folder with checkpoints
@@ -64,7 +64,7 @@ def _meta_of(prefix: str) -> str:
     raise tf.errors.NotFoundError(
         None,
         None,
-        "{}: the checkpoint has no graph beside it ({}.meta)".format(
+        "{}: the checkpoint has no graph next to it ({}.meta)".format(
             prefix, os.path.basename(prefix)
         ),
     )

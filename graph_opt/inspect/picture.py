@@ -1,4 +1,4 @@
-"""The three regions of a rewritten graph as an SVG picture that any browser shows."""
+"""Draws the three regions of a rewritten graph as an SVG picture."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def regions_svg(report: Report) -> str:
     """Boxes for io, prefetch and main, with what each holds and what crosses between them.
 
     Args:
-      report: The report of a pass.
+      report: What the passes found and did.
 
     Returns:
       The text of an SVG file.

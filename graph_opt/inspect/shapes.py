@@ -1,4 +1,4 @@
-"""Static shapes for graphs from files, which seldom have them written down."""
+"""Static shapes for graphs from files, which rarely include them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _OUR_OPS = ("TensorBuffer", "GroupEmbedding", "ResourceGroupEmbedding")
 def with_shapes(graph_def: Any) -> Any:
     """The graph with each node's static shapes in its attribute `_output_shapes`.
 
-    Passes use them for the bytes that cross a boundary. A graph that has any, and one that this
-    TensorFlow cannot import (ops of a library that is not loaded), comes back as it is.
+    Passes compute the bytes that cross a boundary from them. A graph that already has any, or that
+    this TensorFlow cannot import (ops of a library that is not loaded), is returned unchanged.
 
     Args:
-      graph_def: A GraphDef; stays as it is.
+      graph_def: A GraphDef; not changed.
 
     Returns:
       A GraphDef with the same nodes in the same order.

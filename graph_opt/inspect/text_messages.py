@@ -13,15 +13,15 @@ from graph_opt.compat import tf
 Progress = Callable[[int, int], None]
 
 _PIECE_BYTES = 4 << 20
-# Below this the parser in Python takes less than a session does to start.
+# Below this size, Python's parser takes less time than starting a session.
 _SMALL_BYTES = 100_000
 
 
 class TextError(ValueError):
-    """The text is no such message.
+    """The text is not a message of the expected type.
 
     Attributes:
-      line: Line of the fault, from 1; None where it is unknown.
+      line: Line of the fault, from 1; None if it is unknown.
       column: Column of the fault.
     """
 
@@ -42,12 +42,12 @@ def parse_text(file: BinaryIO, message: Any, progress: Optional[Progress] = None
 
     Args:
       file: The text, from its start; must be seekable.
-      message: An empty message of TensorFlow's; is filled and returned.
-      progress: Called now and then with the bytes read so far and those there are.
+      message: An empty message of TensorFlow's, which is filled and returned.
+      progress: Called now and then with the bytes read so far and the total.
 
     Raises:
-      TextError: The file is no text proto of such a message.
-      OSError: It cannot be read.
+      TextError: The file is not a text proto of such a message.
+      OSError: The file cannot be read.
     """
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
@@ -64,7 +64,7 @@ def parse_text(file: BinaryIO, message: Any, progress: Optional[Progress] = None
 
 
 def _pieces(file: BinaryIO) -> Iterator[_Piece]:
-    """Cuts behind lines that close a field of the top level, as far as their layout tells."""
+    """Cuts the text after lines whose layout says that they close a top-level field."""
     lines: List[bytes] = []
     size = end = count = 0
     first_line = 1
@@ -82,14 +82,14 @@ def _pieces(file: BinaryIO) -> Iterator[_Piece]:
 
 
 def _parse_whole(file: BinaryIO, message: Any, parser: _Parser, piece: _Piece) -> Any:
-    """Where a piece alone is no message: the layout misled the cuts, or the text is wrong."""
+    """Parses it as a whole: the layout misled the cuts, or the text of this piece is wrong."""
     file.seek(0)
     message.Clear()
     if parser.merge(file.read()):
         return message
     message.Clear()
     _parse_small(piece.text, message, piece.first_line)
-    raise TextError("line {} or one after it is wrong".format(piece.first_line), piece.first_line)
+    raise TextError("line {} or a later one is wrong".format(piece.first_line), piece.first_line)
 
 
 def _parse_small(text: bytes, message: Any, first_line: int = 1) -> None:
@@ -104,7 +104,7 @@ def _parse_small(text: bytes, message: Any, first_line: int = 1) -> None:
 
 
 class _Parser:
-    """TensorFlow's op that takes a text proto apart, and the wire format to put it together."""
+    """Takes a text proto apart with TensorFlow's op, and merges the parts in wire format."""
 
     def __init__(self, message: Any) -> None:
         self._message = message
@@ -123,7 +123,7 @@ class _Parser:
                 message_format="text",
             )
         self._decoded = (decoded.sizes, decoded.values)
-        # The text alone is large: no copy of it as a constant, and no other device.
+        # The text is large: it must not become a constant, nor be copied to another device.
         self._session = tf.Session(graph=graph, config=tf.ConfigProto(device_count={"GPU": 0}))
 
     def __enter__(self) -> _Parser:
@@ -133,7 +133,7 @@ class _Parser:
         self._session.close()
 
     def merge(self, text: bytes) -> bool:
-        """Merges a text into the message; False where it is no such message."""
+        """Merges a text into the message; returns False if it is not of that type."""
         try:
             with _standard_error_closed():
                 sizes, values = self._session.run(self._decoded, {self._text: text})
@@ -161,7 +161,7 @@ def _varint(number: int) -> bytes:
 
 @contextlib.contextmanager
 def _standard_error_closed() -> Iterator[None]:
-    """Keeps the C++ parser's own complaints from the user, who is told in one line."""
+    """Hides the C++ parser's own messages from the user, who gets one line instead."""
     kept: Tuple[int, int] = (os.dup(2), os.open(os.devnull, os.O_WRONLY))
     os.dup2(kept[1], 2)
     try:

@@ -283,7 +283,7 @@ def test_wrong_files_and_options_are_one_line(
         (["inspect", str(tmp_path / "half.pb")], "half.pb: node "),
         (["inspect", "/dev/null"], "/dev/null: the file is empty"),
         (["inspect", graph, "--tags", "serve"], "model.meta: only a SavedModel has tags"),
-        (["inspect", __file__], "test_graph_commands.py:1:1: truncated, or no text proto"),
+        (["inspect", __file__], "test_graph_commands.py:1:1: truncated, or not a text proto"),
         (
             ["rewrite", graph, "-o", str(tmp_path / "no" / "x.pb")],
             "x.pb: cannot be written: No such",
