@@ -34,10 +34,10 @@ def types(values: Sequence[int]) -> Any:
 
 
 def shapes(values: Sequence[Shape]) -> Any:
-    """A `list(shape)`, as `_output_shapes` is."""
+    """A `list(shape)`, the type of `_output_shapes`."""
     return tf.AttrValue(list=tf.AttrValue.ListValue(shape=[shape_proto(shape) for shape in values]))
 
 
 def colocated(variables: Sequence[str]) -> Any:
-    """The `_class` of a node that must stand where these variables do."""
+    """The `_class` of a node that must be placed where these variables are."""
     return texts(["loc:@{}".format(name) for name in variables])

@@ -1,4 +1,4 @@
-"""Nodes whose work others do, and that nothing reads any more."""
+"""Nodes that are no longer needed because other nodes do their work."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _GROUP_LOOKUPS = ("GroupEmbeddingLookup", "ResourceGroupEmbeddingLookup")
 
 
 def superseded_lookups(view: GraphView) -> Set[str]:
-    """Group lookups that others replaced while the model was built, with all that only they need.
+    """Group lookups that others replaced while the model was built, and all that only they need.
 
-    Those that something reads all the same are not among them.
+    Lookups that something still reads are not included.
     """
     marked = {
         name
@@ -29,12 +29,12 @@ def superseded_lookups(view: GraphView) -> Set[str]:
 def dead_nodes(view: GraphView, replaced: AbstractSet[str]) -> Set[str]:
     """Nodes that no step needs any more.
 
-    A replaced node is dead when all that read or wait for it is dead; a node that was not replaced
-    when it has readers and all of them are. Others without a reader are results.
+    A replaced node is dead if everything that reads it or waits for it is dead. Any other node is
+    dead if it has readers and all of them are dead; without readers it is a result.
 
     Args:
       view: The rewritten graph.
-      replaced: Nodes whose work other nodes do now.
+      replaced: Nodes whose work other nodes do.
     """
     dead: Set[str] = set()
     needed_by = {name: len(view.successors(name)) for name in replaced}

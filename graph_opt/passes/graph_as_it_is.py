@@ -1,4 +1,4 @@
-"""Reports on graphs that no pass touches: nothing is asked for, or they were rewritten before."""
+"""Reports on graphs that are not rewritten: because nothing was asked for, or not again."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _is_prefetch(node: Any) -> bool:
 
 
 def report_of_lookups(graph_def: Any, options: SessionOptions) -> Report:
-    """Every lookup of a graph where no option asks for anything to be done with them."""
+    """Reports every lookup of a graph when no option asks for anything to be done to them."""
     started = time.perf_counter()
     load_library()
     search = find_lookups(PassState.of(graph_def).view)
@@ -61,10 +61,10 @@ def report_of_lookups(graph_def: Any, options: SessionOptions) -> Report:
 
 
 def report_of_rewritten(graph_def: Any) -> Report:
-    """What a rewritten graph consists of: its stages, fused ops, regions and other lookups.
+    """Reports what a rewritten graph consists of: stages, fused ops, regions and other lookups.
 
-    Nothing beside the graph is needed: all stands in its nodes. Lookups that one op stands for have
-    lost their names; they are called by the op's name and their number within.
+    The graph's nodes contain everything that is needed. Fused lookups have lost their names, and
+    are named after their op and their number in it.
     """
     started = time.perf_counter()
     load_library()
@@ -98,7 +98,7 @@ class _Stage(NamedTuple):
 
 
 def _idle(view: GraphView, lookups: Tuple[Lookup, ...]) -> Set[str]:
-    """Nodes that are there for their names alone: clones or fused ops do their work."""
+    """Nodes that exist only for their names: clones or fused ops do their work."""
     guards = [name for name in view.of_op("Assert") if is_guard(view, name)]
     idle = set(view.descendants(guards))
     updated = _tables_updated(view)
@@ -169,7 +169,7 @@ def _fused(view: GraphView, idle: Set[str]) -> Iterator[FusedLookup]:
 
 
 def _is_among(table: str, names: Set[str]) -> bool:
-    """Whether a table, whole or in shards, is one of those named."""
+    """Whether a table, partitioned or not, is one of those named."""
     return table in names or any(name.startswith(table + "/part_") for name in names)
 
 

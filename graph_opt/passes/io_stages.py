@@ -10,7 +10,7 @@ from graph_opt.ops.stage_nodes import BUFFER_PUT as BUFFER_PUT
 from graph_opt.ops.stage_nodes import BUFFER_TAKE as BUFFER_TAKE
 from graph_opt.ops.stage_spec import STAND_IN, has_spec, is_stand_in, spec_of
 
-# What an IO stage can be put behind: ops that hand out one batch each time they run.
+# Ops after which an IO stage can be inserted: they return one batch each time they run.
 BATCH_SOURCES = (
     "IteratorGetNext",
     "IteratorGetNextSync",
@@ -29,7 +29,7 @@ class BatchFlow(NamedTuple):
     Attributes:
       order: All nodes, every node after its inputs.
       sources: Names of the batch sources; bit `i` of a mask stands for `sources[i]`.
-      masks: For each node that some batch reaches (the sources included) its sources' bits.
+      masks: For each node that some batch reaches (including the sources), the bits of its sources.
     """
 
     order: Tuple[str, ...]
@@ -38,26 +38,26 @@ class BatchFlow(NamedTuple):
 
 
 def is_buffer(view: GraphView, source: str) -> bool:
-    """Whether the source is an IO stage's buffer already, and needs none put behind it."""
+    """Whether the source already is the buffer of an IO stage, so that none need be inserted."""
     return view.op(source) == BUFFER_TAKE
 
 
 def is_stage(view: GraphView, source: str) -> bool:
-    """Whether the user called a stage here: its buffer, or in an exported graph its stand-in."""
+    """Whether the source is a stage's buffer or, in an exported graph, the stand-in for one."""
     return is_buffer(view, source) or is_stand_in(view.nodes[source])
 
 
 def stage_puts(view: GraphView, kind: Optional[str] = None) -> List[str]:
-    """The puts that threads of stages run: all, or those of one kind of stage."""
+    """The puts that the threads of stages run: all of them, or those of one kind of stage."""
     puts = [put for put in view.of_op(BUFFER_PUT) if has_spec(view.nodes[put])]
     return [put for put in puts if kind is None or spec_of(view.nodes[put]).kind == kind]
 
 
 def batch_flow(view: GraphView) -> BatchFlow:
-    """Follows every batch source down the graph, over data and control edges.
+    """Follows every batch source downstream, along data and control edges.
 
     Raises:
-      InvalidArgumentError: the graph has a cycle that is no while loop.
+      InvalidArgumentError: The graph has a cycle that is not a while loop.
     """
     order = view.topological_order()
     if order is None:

@@ -14,7 +14,7 @@ from graph_opt.passes.io_stages import BUFFER_PUT, BUFFER_TAKE
 
 
 class Record(NamedTuple):
-    """What one element of a buffer holds.
+    """What one element of a buffer contains.
 
     Attributes:
       inputs: The tensors that are put, as NodeDefs spell them.
@@ -32,7 +32,7 @@ class NodeWriter:
 
     Args:
       scope: Name scope of all nodes, without a trailing slash.
-      device: Device of the nodes that are given none.
+      device: Device of nodes for which none is given.
 
     Attributes:
       nodes: The NodeDefs written so far, in order.
@@ -69,11 +69,11 @@ class NodeWriter:
         return node
 
     def named(self, name: str) -> Any:
-        """The NodeDef of that name among those written."""
+        """The NodeDef of this name among those written so far."""
         return next(node for node in self.nodes if node.name == name)
 
     def constant(self, suffix: str, value: Any, device: Optional[str] = None) -> str:
-        """Writes a Const (text becomes a string scalar) and returns its name."""
+        """Writes a Const (a `str` becomes a string scalar) and returns its name."""
         array = np.asarray(value)
         dtype = tf.as_dtype(array.dtype) if array.dtype.kind not in "SUO" else tf.string
         node = self.node(

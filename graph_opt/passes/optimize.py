@@ -23,9 +23,9 @@ class Pass(NamedTuple):
     """One pass.
 
     Attributes:
-      run: State and options in, state out; pure, and the same state where the options do not ask
-        for it.
-      reason: Why it stands at this place.
+      run: State and options in, state out; pure, and returns the same state if the options do not
+        ask for it.
+      reason: Why it is in this place of the order.
     """
 
     run: Callable[[PassState, SessionOptions], PassState]
@@ -44,9 +44,9 @@ class OptimizedGraph:
     """What `optimize_graph_def` returns.
 
     Attributes:
-      graph_def: The rewritten GraphDef; the input itself where nothing was to be done.
-      stages: The prefetch stages that were made.
-      report: What was found, moved and left alone.
+      graph_def: The rewritten GraphDef, or the input itself if there was nothing to do.
+      stages: The prefetch stages that were added.
+      report: What was found, fused and moved, and what was left unchanged.
     """
 
     graph_def: Any
@@ -58,18 +58,18 @@ def optimize_graph_def(graph_def: Any, config: Any) -> OptimizedGraph:
     """Fuses and prefetches the embedding lookups of a GraphDef, as the config asks.
 
     Args:
-      graph_def: A GraphDef; shapes written by `as_graph_def(add_shapes=True)` are used. It is not
-        changed.
+      graph_def: A GraphDef, which is not changed. Write it with `as_graph_def(add_shapes=True)`,
+        since static shapes matter.
       config: A graph_opt or stock ConfigProto, or None.
 
     Returns:
-      The rewritten graph, its stages and the report. The same graph and options give the same
-      bytes.
+      The rewritten graph, its stages and the report. The same graph and options always give the
+      same bytes.
 
     Raises:
-      InvalidArgumentError: options that make no sense; a graph with lookups behind an iterator or
-        queue but no IO stage, while `infer_io_stage` is off; no valid GraphDef.
-      FailedPreconditionError: the graph was rewritten before.
+      InvalidArgumentError: The options are invalid; the graph has lookups on batches of an iterator
+        or queue but no IO stage, and `infer_io_stage` is off; or it is not a valid GraphDef.
+      FailedPreconditionError: The graph was rewritten before.
 
     Example:
       >>> config = graph_opt.ConfigProto()
@@ -92,9 +92,9 @@ class Planned:
     """What the passes would do to a graph.
 
     Attributes:
-      rewrites: To be applied one after the other, each verified; none where nothing is to be done.
+      rewrites: To be applied one after the other, each verified; empty if there is nothing to do.
       translation: What the names of the given graph stand for in the rewritten one.
-      report: What was found, moved and left alone, for people.
+      report: What was found, fused and moved, and what was left unchanged, for people.
     """
 
     rewrites: Tuple[Rewrite, ...]
@@ -103,11 +103,11 @@ class Planned:
 
 
 def plan(graph_def: Any, options: SessionOptions) -> Planned:
-    """Runs the passes; raises what `optimize_graph_def` raises."""
+    """Runs the passes; raises the same errors as `optimize_graph_def`."""
     if options.async_embedding is None and options.group_embedding is None:
         return Planned((), UNCHANGED, Report(warnings=tuple(options.warnings)))
     started = time.perf_counter()
-    load_library()  # The registry must know our ops before their dtypes are asked for.
+    load_library()  # Our ops must be registered before their dtypes are looked up.
     state = PassState.of(graph_def)
     for one in PASSES:
         state = one.run(state, options)

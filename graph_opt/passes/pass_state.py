@@ -1,4 +1,4 @@
-"""What one pass hands to the next: the graph so far, how it came about, what its names mean."""
+"""What one pass passes on to the next: the graph, the rewrites so far, what its names mean."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class PassState:
     """The graph between two passes.
 
     Attributes:
-      view: The graph as the passes before left it, less the nodes that nothing runs any more; the
-        rewritten GraphDef has them all the same.
-      rewrites: Applied so far, in order.
-      translation: What the names of the user's graph stand for by now.
-      report: What was found and done so far, for people: no pass acts on it.
+      view: The graph as earlier passes left it, without nodes that nothing runs any more; the
+        rewritten GraphDef still contains these.
+      rewrites: The rewrites applied so far, in order.
+      translation: What the names of the user's graph currently stand for.
+      report: What was found and done so far, for people; no pass acts on it.
     """
 
     view: GraphView
@@ -37,10 +37,10 @@ class PassState:
         return cls(view).without(superseded_lookups(view))
 
     def rewritten(self, rewrite: Rewrite) -> PassState:
-        """The state after a rewrite, verified.
+        """The state after a rewrite, which is verified.
 
         Raises:
-          GraphError: the rewritten graph is not legal.
+          GraphError: The rewritten graph is not legal.
         """
         if not rewrite:
             return self
@@ -49,7 +49,7 @@ class PassState:
         return dataclasses.replace(self, view=view, rewrites=(*self.rewrites, rewrite))
 
     def without(self, dead: AbstractSet[str]) -> PassState:
-        """The state in which later passes no longer see these nodes; no other node reads them."""
+        """The state in which later passes do not see these nodes, which no other node reads."""
         if not dead:
             return self
         translation = self.translation.with_dead(dead)

@@ -1,4 +1,4 @@
-"""Keeps TensorFlow's own optimizer from reading whole tables.
+"""Keeps TensorFlow's graph optimizer from reading whole tables.
 
 TensorFlow 2.15's arithmetic optimizer turns `Unique -> ResourceGather -> SparseSegment*` into a
 `ReadVariableOp` of the table and a `SparseSegment*` over it. After the first sparse update that
@@ -28,11 +28,11 @@ _REDUCTIONS = (
 
 
 class ExposedRead(NamedTuple):
-    """A reduction whose rows the optimizer would replace by the whole table.
+    """A reduction for which TensorFlow's optimizer would read the whole table.
 
     Attributes:
       rows: The tensor of gathered rows that the reduction reads.
-      reduction: The SparseSegment node; reads `rows` as input 0.
+      reduction: The SparseSegment node, whose input 0 is `rows`.
       gather: The ResourceGather node.
     """
 
@@ -42,7 +42,7 @@ class ExposedRead(NamedTuple):
 
 
 def exposed_reads(view: GraphView) -> List[ExposedRead]:
-    """All places of the graph that match the optimizer's pattern, in graph order."""
+    """All parts of the graph that match the optimizer's pattern, in graph order."""
     found: List[ExposedRead] = []
     for reduction in view.of_op(*_REDUCTIONS):
         rows = view.inputs(reduction)[0]
@@ -58,7 +58,7 @@ def exposed_reads(view: GraphView) -> List[ExposedRead]:
 
 
 def ensure_shape(view: GraphView, rows: TensorRef, source: str, scope: str) -> Any:
-    """The EnsureShape NodeDef that reads `source`; named after `scope`."""
+    """An EnsureShape NodeDef in `scope` that reads `source` and has the shape of `rows`."""
     shape = view.shape(rows)
     node = tf.NodeDef(name=scope + "/ensure_shape", op="EnsureShape", input=[source])
     node.device = view.device(rows.node)
@@ -68,7 +68,7 @@ def ensure_shape(view: GraphView, rows: TensorRef, source: str, scope: str) -> A
 
 
 def protect_gathers(state: PassState, options: SessionOptions) -> PassState:
-    """The graph with all exposed reads protected that some step still runs."""
+    """Protects all exposed reads that some step still runs."""
     reads = exposed_reads(state.view)
     staying = [read for read in reads if read.reduction not in state.translation.prefetched]
     nodes, edits = protect(state.view, staying)
@@ -80,7 +80,7 @@ def protect_gathers(state: PassState, options: SessionOptions) -> PassState:
 
 
 def protect(view: GraphView, reads: List[ExposedRead]) -> Tuple[List[Any], List[InputEdit]]:
-    """New nodes and edits that protect reads which stay where they are."""
+    """New nodes and edits that protect reads that are not moved."""
     nodes: List[Any] = []
     edits: List[InputEdit] = []
     for read in reads:

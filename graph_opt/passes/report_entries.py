@@ -1,4 +1,4 @@
-"""What reports say of one lookup and one stage."""
+"""What reports say about a lookup and about a stage."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def lookup_outcome(
     """What became of a lookup.
 
     Args:
-      lookup: As it was found.
-      stage: The stage that runs it ahead; None where it runs in main.
-      refusal: Why it stays there, where something forbids to move it.
+      lookup: The lookup, as it was found.
+      stage: The stage that runs it ahead; None if it runs in main.
+      refusal: Why it must stay there, if something prevents moving it.
     """
     return LookupOutcome(
         name=lookup.name,
@@ -32,7 +32,7 @@ def lookup_outcome(
         outcome=LEFT if stage is None else MOVED,
         stage=stage or "",
         refusal=None if refusal is None else refusal.to_dict(),
-        # An op of the model's own may make several.
+        # One op that the model calls itself may do several.
         count=len(lookup.ids) if lookup.api == GROUP_EMBEDDING_LOOKUP_SPARSE else 1,
     )
 
@@ -45,14 +45,14 @@ def stage_report(
     inferred: bool,
     nodes: int,
 ) -> StageReport:
-    """A prefetch stage.
+    """Describes a prefetch stage.
 
     Args:
-      view: The graph that has the tensors which cross.
+      view: The graph that contains the boundary tensors.
       spec: The stage.
-      taken: Output of the take by the tensor that it carries.
-      io_source: The node that hands out its batches.
-      inferred: Whether a pass put the IO stage there.
+      taken: For each boundary tensor, the output of the take that carries it.
+      io_source: The node that returns its batches.
+      inferred: Whether a pass added the IO stage.
       nodes: Number of nodes in the prefetch region.
     """
     return StageReport(
@@ -66,7 +66,7 @@ def stage_report(
 
 
 def _boundary_tensor(view: GraphView, tensor: TensorRef, take: str) -> BoundaryTensor:
-    """A tensor that crosses, with the bytes it carries as far as its shape is known."""
+    """A tensor that crosses, with its size as far as its shape is known."""
     number = view.dtype(tensor) or 0
     shape = view.shape(tensor)
     size = dtype_size(number)

@@ -1,4 +1,4 @@
-"""Which process a device string stands for."""
+"""Which task a device string refers to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from graph_opt.compat import tf
 
 
 def task_of(device: str) -> Optional[str]:
-    """The CPU of the device's task; None for a GPU, or a device without job and task.
+    """The CPU of the device's task; None for a GPU or a device without job and task.
 
     Example:
       >>> task_of("/job:ps/task:1")

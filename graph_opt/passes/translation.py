@@ -1,4 +1,4 @@
-"""What the names of the user's graph stand for once it is rewritten."""
+"""What the names of the user's graph stand for after it has been rewritten."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import AbstractSet, FrozenSet, Mapping
 class Translation:
     """What passes tell each other and the session about the nodes of the user's graph.
 
-    A tensor may be in both maps by way of its substitute: look in `substitutes` first.
+    A tensor's substitute may itself be in `taken`, so look in `substitutes` first.
 
     Attributes:
-      substitutes: Result of a fused lookup to the tensor that stands for it.
-      taken: Boundary tensor to the output of the take that gives it to main.
-      prefetched: Nodes whose values exist in prefetch alone.
-      dead: Nodes that stay in the graph, but that no step runs any more.
+      substitutes: Maps the result of each fused lookup to the tensor that replaces it.
+      taken: Maps each boundary tensor to the output of the take that passes it to main.
+      prefetched: Nodes whose values exist only in prefetch.
+      dead: Nodes that remain in the graph although no step runs them any more.
     """
 
     substitutes: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -30,7 +30,7 @@ class Translation:
         return self.prefetched.union(self.dead)
 
     def with_dead(self, dead: AbstractSet[str]) -> Translation:
-        """The same with more nodes that no step runs."""
+        """The same translation with more nodes that no step runs."""
         return dataclasses.replace(self, dead=self.dead.union(dead))
 
 

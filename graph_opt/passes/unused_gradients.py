@@ -1,8 +1,8 @@
 """Gradients that nothing reads but that `tf.gradients` still forces to be computed.
 
-`control_flow_ops.tuple` ties all gradients of an op together: a NoOp waits for each of them, and an
-Identity of each waits for the NoOp. A gradient whose Identity has no reader (that of the weights of
-a weighted lookup, of a denominator) is thus computed for nothing, and would drag the rows that it
+`tf.tuple` ties all gradients of an op together: a NoOp waits for each of them, and an Identity of
+each waits for the NoOp. So a gradient whose Identity has no reader (with respect to the weights of
+a weighted lookup, or to a denominator) is computed for nothing, and would drag the rows that it
 multiplies across the boundary.
 """
 
@@ -15,7 +15,7 @@ from graph_opt.graph.view import GraphView
 
 
 class UnusedGradients(NamedTuple):
-    """Nodes computed for nothing and the control edges that force them.
+    """Nodes that are computed for nothing, and the control edges that force them to run.
 
     Attributes:
       nodes: Nodes that need not run.
@@ -27,7 +27,7 @@ class UnusedGradients(NamedTuple):
 
 
 def unused_gradients(view: GraphView) -> UnusedGradients:
-    """Finds them by structure: NoOp, the Identities behind it, and what only these need."""
+    """Finds them by structure: a NoOp, the Identity nodes after it, and what only these need."""
     released: List[Tuple[str, str]] = []
     dead: Set[str] = set()
     for group in view.of_op("NoOp"):
@@ -38,7 +38,7 @@ def unused_gradients(view: GraphView) -> UnusedGradients:
 
 
 def _unread(view: GraphView, group: str) -> List[Tuple[str, str]]:
-    """Identities of the tuple without reader, with the node each passes on."""
+    """Identity nodes of the tuple that nothing reads, with the node that each passes on."""
     controlling = set(view.controls(group))
     waiting = view.control_uses(group)
     if not controlling or not waiting:
@@ -58,7 +58,7 @@ def _unread(view: GraphView, group: str) -> List[Tuple[str, str]]:
 
 
 def _only_for(view: GraphView, dead: Set[str], released: Set[Tuple[str, str]]) -> Set[str]:
-    """The dead nodes and all stateless nodes that nothing else needs."""
+    """The dead nodes, and all stateless nodes that nothing else needs."""
     pending = [tensor.node for name in dead for tensor in view.inputs(name)]
     while pending:
         name = pending.pop()

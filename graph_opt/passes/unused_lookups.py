@@ -1,7 +1,7 @@
-"""Lookups that training does not need: TensorFlow runs them when they are fetched, and only then.
+"""Lookups that training does not need: TensorFlow runs them only when they are fetched.
 
-Fused with others or moved ahead they would run in every step. So they stay as they are in a graph
-that trains; in other graphs every lookup is there to be fetched.
+If they were fused or moved, they would run in every step. So a graph that trains keeps them
+unchanged; in any other graph, every lookup is there to be fetched.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _NO_ACTS = VARIABLES | HANDLES | PLACEHOLDERS | RANDOM | READS
 def unused_lookups(
     view: GraphView, lookups: Sequence[Lookup], fetched: AbstractSet[TensorRef] = frozenset()
 ) -> Dict[str, Refusal]:
-    """The lookups that no op depends on which changes state, by name of their output.
+    """The lookups on which no op that changes state depends, by name of their output.
 
     Args:
       view: The graph.
-      lookups: All its lookups; marked tensors, and what they are made of, count as used.
-      fetched: Tensors that the session fetches: these count as used, too.
+      lookups: All its lookups; marked tensors, and what they depend on, count as used.
+      fetched: Tensors that the session fetches, which count as used, too.
 
     Returns:
-      The reason for each; none where the graph trains nothing.
+      The reason for each; none if the graph trains nothing.
     """
     if not any(_UPDATE.match(op) for op in view.ops()):
         return {}

@@ -1,1 +1,1 @@
-"""Lookups, gradients and updates that become group ops: chosen, checked for cycles, written."""
+"""Chooses the lookups, gradients and updates to fuse, avoids cycles, and writes the group ops."""

@@ -1,4 +1,4 @@
-"""Lookups that one op for many could stand for, with all that is known of each."""
+"""Lookups that a fused op could replace, with everything known about each."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Candidate:
 
     Attributes:
       lookup: The lookup.
-      inputs: What it was given.
-      gradients: Its gradients as `tf.gradients` wrote them; none where nothing trains it.
-      backward_refusal: Why its backward part stays as it is.
+      inputs: Its inputs.
+      gradients: Its gradients as `tf.gradients` wrote them; none if nothing trains it.
+      backward_refusal: Why its gradients and updates are left unchanged.
     """
 
     lookup: Lookup
@@ -34,7 +34,7 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        """Name of the tensor with the result: no other lookup has it."""
+        """Name of the tensor with the result, which is unique."""
         return str(self.lookup.output)
 
     @property
@@ -44,7 +44,7 @@ class Candidate:
 
 
 class Member(NamedTuple):
-    """One lookup of an op, with the gradient that the op takes where it takes one."""
+    """One lookup of an op, with the gradient that the op takes if it takes one."""
 
     candidate: Candidate
     gradient: Optional[RowGradient] = None
@@ -55,10 +55,10 @@ class CandidateSearch:
     """All lookups of a graph: those that can be fused, and the others with the reason.
 
     Attributes:
-      candidates: In graph order.
-      refused: By the name of the lookup's output.
-      lookups: All, in graph order.
-      refusals: What looks like a lookup and is not treated as one.
+      candidates: The lookups that can be fused, in graph order.
+      refused: The reasons for the others, by name of the lookup's output.
+      lookups: All lookups, in graph order.
+      refusals: What looks like a lookup but cannot be treated as one.
     """
 
     candidates: Tuple[Candidate, ...]
@@ -70,11 +70,11 @@ class CandidateSearch:
 def find_candidates(
     view: GraphView, options: GroupEmbeddingOptions, fetched: AbstractSet[TensorRef] = frozenset()
 ) -> CandidateSearch:
-    """Finds the lookups of a graph and tells which can be fused.
+    """Finds the lookups of a graph and decides which can be fused.
 
     Args:
       view: The graph.
-      options: Which to choose.
+      options: Which lookups to choose.
       fetched: Tensors that the session fetches.
     """
     candidates: List[Candidate] = []
@@ -90,7 +90,7 @@ def find_candidates(
         except Refusal as refusal:
             refused[name] = refusal
             continue
-        # Where the loss is linear in the rows, the update needs their gradient and not the rows.
+        # If the loss is linear in the rows, the update needs their gradient but not the rows.
         if name in unused and not candidate.gradients:
             refused[name] = unused[name]
         else:

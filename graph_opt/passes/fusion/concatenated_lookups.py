@@ -1,4 +1,4 @@
-"""Pooled rows that are only there to be joined: the fused op writes them side by side at once.
+"""Pooled rows that are only used concatenated: the fused op writes them side by side at once.
 
     forward    pooled_i -> [Reshape] -> ConcatV2(axis 1)            input_layer of feature columns
     backward   gradient of the ConcatV2 -> SplitV | Slice -> [Reshape] -> gradient of pooled_i
@@ -16,12 +16,12 @@ from graph_opt.passes.fusion.candidates import Member, is_flattened
 
 
 class Concatenation(NamedTuple):
-    """Lookups side by side in one ConcatV2.
+    """Lookups that are adjacent inputs of one ConcatV2.
 
     Attributes:
       node: The ConcatV2.
-      first: Number of its first input that is a lookup of ours; the others follow.
-      inputs: How many.
+      first: Number of its input that is the first of the lookups; the others follow it.
+      inputs: Number of lookups.
       lookups: Names of the lookups' results, in order.
       columns: First column of each lookup, counted from the first lookup's, in order.
       width: Columns of all lookups together.
@@ -40,7 +40,7 @@ class Concatenation(NamedTuple):
 
 
 class JoinedGradient(NamedTuple):
-    """The gradient of a ConcatV2's result, and the nodes that cut it into pieces."""
+    """The gradient of a ConcatV2's result, and the nodes that split it."""
 
     tensor: TensorRef
     nodes: Tuple[str, ...]
@@ -49,14 +49,14 @@ class JoinedGradient(NamedTuple):
 def split_by_concatenation(
     view: GraphView, members: Sequence[Member], taken: AbstractSet[str]
 ) -> List[Tuple[Tuple[Member, ...], Optional[Concatenation]]]:
-    """Parts of a group: those joined by one ConcatV2 in its order, and what is left.
+    """Splits a group into the lookups that each ConcatV2 joins, in its order, and the rest.
 
-    Of a ConcatV2 whose inputs are lookups in several places, the longest run counts.
+    If the lookups form several runs of a ConcatV2's inputs, the longest run is chosen.
 
     Args:
       view: The graph.
       members: The group.
-      taken: ConcatV2 nodes that other lookups stand for already.
+      taken: ConcatV2 nodes that have been replaced already.
     """
     places: Dict[str, Dict[int, Tuple[Member, Tuple[str, ...]]]] = {}
     for member in members:
@@ -79,7 +79,7 @@ def split_by_concatenation(
 def joined_gradient(
     view: GraphView, members: Sequence[Member], concatenation: Concatenation
 ) -> Optional[JoinedGradient]:
-    """The gradient of the ConcatV2's result that all these gradients are pieces of, in order."""
+    """The gradient of the ConcatV2's result, if these gradients are its pieces, in order."""
     nodes: Dict[str, None] = {}
     joined: Dict[TensorRef, None] = {}
     for number, member in enumerate(members):
@@ -98,7 +98,7 @@ def joined_gradient(
 def _input_of_concatenation(
     view: GraphView, member: Member
 ) -> Optional[Tuple[Tuple[str, int], Tuple[str, ...]]]:
-    """(ConcatV2, input) that alone reads the lookup in the forward part, and the reshapes."""
+    """(ConcatV2, input) that is the lookup's only reader, and the reshapes in between."""
     lookup = member.candidate.lookup
     if is_flattened(view, member.candidate):
         return None
@@ -122,7 +122,7 @@ def _input_of_concatenation(
 
 
 def _forward_reader(view: GraphView, tensor: TensorRef) -> Optional[Tuple[str, int]]:
-    """The one edge that passes the tensor on; readers of its shape do not count."""
+    """The only edge that reads the tensor's values, if there is just one."""
     readers = [
         (use.consumer, use.slot)
         for use in view.uses(tensor)
@@ -137,7 +137,7 @@ def _joins_columns(view: GraphView, node: str) -> bool:
 
 
 def _is_matrix(view: GraphView, tensor: TensorRef, width: int) -> bool:
-    """Whether the tensor is [B, width]; as many elements as the lookup's, so B is the same."""
+    """Whether the tensor is [B, width]; a reshaped lookup of this width has the same B."""
     shape = view.shape(tensor)
     return shape is not None and len(shape) == 2 and shape[1] == width
 
@@ -169,7 +169,7 @@ def _concatenation(
 def _piece(
     view: GraphView, gradient: TensorRef, number: int, concatenation: Concatenation
 ) -> Optional[JoinedGradient]:
-    """The gradient that piece `number` was cut from."""
+    """The gradient that piece `number` was split from."""
     nodes: List[str] = []
     tensor = gradient
     while view.op(tensor.node) in ("Identity", "Reshape"):
@@ -197,7 +197,7 @@ def _piece(
 
 
 def _is_axis_of(view: GraphView, axis: TensorRef, concatenation: Concatenation) -> bool:
-    """Whether an axis is 1: a constant, or the ConcatV2's own made positive."""
+    """Whether an axis is 1: a constant, or the ConcatV2's own axis made positive."""
     if view.op(axis.node) == "FloorMod":
         axis = view.inputs(axis.node)[0]
         return axis == view.inputs(concatenation.node)[-1]
@@ -215,7 +215,7 @@ def _is_gradient_of(view: GraphView, tensor: TensorRef, concatenation: Concatena
 
 
 def _runs(numbers: Sequence[int]) -> List[List[int]]:
-    """Numbers in ascending order, cut where one is missing."""
+    """Splits ascending numbers into runs without gaps."""
     runs: List[List[int]] = []
     for number in numbers:
         if runs and runs[-1][-1] == number - 1:

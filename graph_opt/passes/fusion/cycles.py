@@ -1,10 +1,10 @@
-"""What is left out of fused ops that would wait for themselves.
+"""What is left out of fused ops that would depend on themselves.
 
     lookup A -> update of A           together   {A, B} -> update of {A, C} -> ids of B -> {A, B}
     update of C -> ids of B -> lookup B
 
 Neither lookup depends on the other, nor does either update, yet merged they close a cycle. One of
-the ops in it is broken: the parts that close the cycle stay as they are, the others are fused.
+the ops on it is broken up: the parts that close the cycle are left unchanged, the rest is fused.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from graph_opt.graph.view import GraphView
 from graph_opt.passes.fusion.candidates import Candidate
 from graph_opt.passes.fusion.plan import LeftOut
 
-# What is given up first: the fewest ops less.
+# What to give up first: what costs the least.
 UPDATE, GRADIENT, LOOKUP = "update", "gradient", "lookup"
 _ORDER = (UPDATE, GRADIENT, LOOKUP)
 _MOST_NAMES = 8
 
 
 class MergedPart(NamedTuple):
-    """What an op does for one lookup, or an update for all lookups of one table.
+    """The part of an op for one lookup; of an update, for all lookups of one table.
 
     Attributes:
       lookups: These lookups.
-      stand_ins: Nodes of the user's graph, the last ones of what the op replaces, to the new node
+      stand_ins: Maps the last nodes of what the op replaces in the user's graph to the new node
         that does their work.
     """
 
@@ -47,7 +47,7 @@ class MergedPart(NamedTuple):
 
 
 class MergedOp(NamedTuple):
-    """A fused op: `lookup`, `gradient` or `update`, and what was merged."""
+    """A fused op of kind `lookup`, `gradient` or `update`, and the parts it was merged from."""
 
     kind: str
     parts: Tuple[MergedPart, ...]
@@ -59,16 +59,16 @@ def parts_on_cycles(
     replaced: AbstractSet[str],
     cycles: Iterable[FrozenSet[str]],
 ) -> LeftOut:
-    """The parts without which there are fewer cycles.
+    """The parts to leave out in order to break cycles.
 
     Args:
       view: The graph before it was rewritten.
       merged: The new ops.
       replaced: Nodes of the graph whose work the new ops do.
-      cycles: Sets of nodes of the rewritten graph each of which waits for all others.
+      cycles: Sets of nodes of the rewritten graph that all depend on each other.
 
     Returns:
-      What is to be left out, with the reason; nothing where no new op is part of a cycle.
+      What to leave out, with the reason; nothing if no new op is part of a cycle.
     """
     search = _Search(view, merged, replaced)
     left = LeftOut()
@@ -78,7 +78,7 @@ def parts_on_cycles(
 
 
 class _Ring(NamedTuple):
-    """An op on a cycle: its parts that read from the cycle, and those that it reads."""
+    """An op on a cycle: the parts that read from the cycle, and those that the cycle reads."""
 
     op: MergedOp
     readers: List[MergedPart]
@@ -86,7 +86,7 @@ class _Ring(NamedTuple):
 
     @property
     def fewest(self) -> List[MergedPart]:
-        """Without these the op is on the cycle no more."""
+        """The fewest parts without which the op is not on the cycle."""
         sides = [side for side in (self.read, self.readers) if side]
         return min(sides, key=len) if sides else list(self.op.parts)
 
@@ -131,7 +131,7 @@ class _Search:
     def _meets(
         self, part: MergedPart, step: Callable[[str], List[str]], cycle: FrozenSet[str]
     ) -> bool:
-        """Whether the next nodes that still run, this way, are on the cycle."""
+        """Whether one of the nearest nodes that still run, in this direction, is on the cycle."""
         seen = set(part.stand_ins)
         pending = list(part.stand_ins)
         while pending:

@@ -1,12 +1,12 @@
-"""Substitutes one op for many lookups: forward, backward and update.
+"""Replaces many lookups by one op, as well as their gradients and updates.
 
     before   ids_i -> 2 to 60 ops -> pooled_i     gradient of pooled_i -> 10 ops -> apply_i
     after    ids_0 .. ids_n -> GroupEmbeddingLookup -> pooled_0 .. pooled_n
              gradients of pooled_0 .. pooled_n -> GroupEmbeddingApply
 
-What cannot be done with the same numbers stays, each part for itself: a lookup whose update is not
-recognised gets its gradient by one op (`GroupEmbeddingGrad`), one whose gradient is not recognised
-keeps its own backward part. The stock nodes stay in the graph under their names; nothing runs them.
+Each part that cannot be replaced without changing values is left unchanged: if a lookup's update is
+not recognised, one op (`GroupEmbeddingGrad`) still computes its gradient; if its gradient is not
+recognised, it keeps its own. Replaced nodes stay in the graph under their names, but do not run.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ _SCOPE = "group_embedding"
 
 
 def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState:
-    """The graph with its lookups fused, and the report of it.
+    """Fuses the graph's lookups.
 
     Raises:
-      FailedPreconditionError: the graph's lookups were fused before.
+      FailedPreconditionError: The graph's lookups were fused before.
     """
     wanted = options.group_embedding
     if wanted is None:
@@ -76,7 +76,7 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
                 raise
             left_out = left_out.and_also(more)
             continue
-        # tf.gradients forces gradients that nobody reads; they must not keep a lookup alive.
+        # Gradients that nothing reads, but that tf.gradients forces, must not keep a lookup alive.
         forced = unused_gradients(fused.view).nodes
         dead = dead_nodes(fused.view, fusion.replaced.union(forced))
         dead.difference_update(_kept_for_fetches(fused.view, fetched, fusion.substitutes))
@@ -90,7 +90,7 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
 
 
 class _Fusion:
-    """One run of the pass over one graph."""
+    """One run of the pass on one graph."""
 
     def __init__(self, view: GraphView, search: CandidateSearch, plan: FusionPlan) -> None:
         self._view = view
@@ -106,7 +106,7 @@ class _Fusion:
         self.merged: List[MergedOp] = []
 
     def rewrite(self) -> Rewrite:
-        """The rewrite; empty where nothing can be fused."""
+        """The rewrite; empty if nothing can be fused."""
         for group in self._plan.lookups:
             self._fuse_forward(group)
         for updates in self._plan.updates:
@@ -209,7 +209,7 @@ class _Fusion:
         self.merged.append(MergedOp(GRADIENT, tuple(parts)))
 
     def _gradient_columns(self, members: Sequence[Member]) -> Optional[Columns]:
-        """The gradient of the ConcatV2's result, where it is all that these lookups need."""
+        """The gradient of the ConcatV2's result, if these lookups need no other."""
         concatenation = self._plan.joined_by.get(members[0].candidate.name)
         if concatenation is None or len(members) != concatenation.inputs:
             return None
@@ -227,7 +227,7 @@ class _Fusion:
         return Columns(starts, concatenation.width, gradient)
 
     def _redirect_new_nodes(self) -> None:
-        """New nodes were written with the tensors that stood there before."""
+        """Moves the inputs of new nodes, too, which were written with the original tensors."""
         for node in self._nodes.nodes:
             node.input[:] = [self._moved.get(text, text) for text in node.input]
 
@@ -243,7 +243,7 @@ class _Fusion:
 
     @property
     def substitutes(self) -> Dict[str, str]:
-        """Result of each fused lookup to the tensor that stands for it."""
+        """Maps the result of each fused lookup to the tensor that replaces it."""
         return dict(self._outputs)
 
     def report(self, before: Report, dead: Set[str]) -> Report:
@@ -259,7 +259,7 @@ class _Fusion:
 def _kept_for_fetches(
     view: GraphView, fetched: AbstractSet[TensorRef], substitutes: Dict[str, str]
 ) -> Dict[str, None]:
-    """What is fetched though no step needs it any more, such as the unique ids of a lookup."""
+    """What is fetched although no step needs it any more, such as the unique ids of a lookup."""
     return view.ancestors(
         tensor.node for tensor in fetched if str(tensor) not in substitutes and tensor.node in view
     )

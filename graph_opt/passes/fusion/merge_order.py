@@ -1,4 +1,4 @@
-"""Which nodes may become one without a cycle."""
+"""Which nodes may be merged without closing a cycle."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from graph_opt.graph.view import GraphView
 
 
 def merge_depths(view: GraphView, order: Sequence[str], merged: AbstractSet[str]) -> Dict[str, int]:
-    """For each of `merged`, how many of them lie on the longest path that ends in it.
+    """For each of `merged`, how many of them are on the longest path that ends with it.
 
-    Nodes of the same depth do not depend on each other, so they may become one node.
+    Nodes of the same depth do not depend on each other, so they may be merged.
 
     Args:
       view: The graph.
@@ -28,10 +28,10 @@ def merge_depths(view: GraphView, order: Sequence[str], merged: AbstractSet[str]
 
 
 def waiting_for(view: GraphView, end: str) -> FrozenSet[str]:
-    """What waits, in the end, for a node by control edges; the node itself where nothing does.
+    """What ultimately waits for a node through control edges; the node itself if nothing does.
 
-    NoOps that only hand the wait on (`tf.group` of several devices) are walked through. Updates
-    with the same result run in the same steps.
+    NoOp nodes that merely forward the wait (`tf.group` across devices) are followed. Updates with
+    the same result run in the same steps.
     """
     found: Set[str] = set()
     seen: Set[str] = {end}

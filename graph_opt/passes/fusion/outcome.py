@@ -1,4 +1,4 @@
-"""What became of each lookup of a graph whose lookups were to be fused, for the report."""
+"""What became of each lookup that the fusing pass found, for the report."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from graph_opt.rules.lookup import Lookup
 
 @dataclasses.dataclass
 class Outcome:
-    """Notes of a run of the pass, by the names of the lookups' results.
+    """The outcome of a run of the pass, by name of the lookups' results.
 
     Attributes:
       refused: Why a lookup is not fused at all.
       gradient_refused: Why its gradient is not.
       update_refused: Why the update of its tables is not.
-      groups: Node that looks it up now.
+      groups: The new node that looks it up.
       gradients: Lookups whose gradient is fused.
       updates: Lookups whose tables' update is fused.
     """
@@ -33,7 +33,7 @@ class Outcome:
 
 
 def fused_lookups(search: CandidateSearch, outcome: Outcome) -> Tuple[FusedLookup, ...]:
-    """One entry for each lookup of the graph, in its order."""
+    """One entry for each lookup of the graph, in graph order."""
     candidates = {candidate.name: candidate for candidate in search.candidates}
     return tuple(
         _described(lookup, candidates.get(str(lookup.output)), outcome) for lookup in search.lookups

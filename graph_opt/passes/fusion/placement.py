@@ -1,4 +1,4 @@
-"""What a placement of tables decides about the ops of a group: `placements/` has one file for each.
+"""What the placement of tables determines about a group's ops; see `placements/` for each kind.
 
 forward    ids ──> write_lookup ──> pooled rows             on the worker
 backward   gradients of pooled rows ──> write_update        wherever the tables are
@@ -29,12 +29,12 @@ _Own = TypeVar("_Own", bound="Placement")
 
 @dataclasses.dataclass(frozen=True)
 class Placement(abc.ABC):
-    """Where the tables of a group are relative to who reads them, and so what its ops look like.
+    """Where the tables of a group are in relation to their reader, and thus what its ops look like.
 
     Attributes:
-      worker: Device that ids come from and pooled rows go to.
-      lookup_ops: Ops that give the pooled rows.
-      update_ops: Ops that take part in the update of tables; `table_names` says of which.
+      worker: The device that ids come from and pooled rows go to.
+      lookup_ops: Ops that return the pooled rows.
+      update_ops: Ops that take part in the update of the tables in their `table_names`.
     """
 
     worker: str
@@ -60,7 +60,7 @@ class Placement(abc.ABC):
         return ()
 
     def joined_with(self: _Own, others: Sequence[_Own]) -> _Own:
-        """The placement of a group of lookups, of which this is the first's; keys are equal."""
+        """The placement of a group whose first lookup has this one; all have equal keys."""
         del others
         return self
 
@@ -71,12 +71,12 @@ class Placement(abc.ABC):
         """Writes the lookup of a group.
 
         Args:
-          nodes: Takes the nodes.
+          nodes: Collects the nodes.
           members: The lookups, in the order of their results.
-          columns: Where all results are one tensor; else None.
+          columns: The columns, if all results are one tensor; else None.
 
         Returns:
-          Name of the node that gives the pooled rows.
+          Name of the node that returns the pooled rows.
         """
 
     @abc.abstractmethod
@@ -91,14 +91,14 @@ class Placement(abc.ABC):
         """Writes the update of the group's tables from the gradients of its pooled rows.
 
         Args:
-          nodes: Takes the nodes.
+          nodes: Collects the nodes.
           members: The lookups, each with its gradient.
           updates: The stock update of each shard, by name of the variable.
           controls: Nodes that the update waits for.
-          columns: With the gradient of all results, where they are one tensor; else None.
+          columns: The columns with their gradient, if all results are one tensor; else None.
 
         Returns:
-          For each shard's variable the node that updates it.
+          For each shard's variable, the node that updates it.
         """
 
     def write_gradient(
@@ -108,10 +108,10 @@ class Placement(abc.ABC):
         members: Sequence[Member],
         columns: Optional[Columns],
     ) -> Dict[Slices, Slices]:
-        """Writes the gradient of some lookups on the worker, each with IndexedSlices of its own.
+        """Writes the gradient of some lookups on the worker, as separate IndexedSlices for each.
 
         Returns:
-          For each lookup's slices what stands for them.
+          For each lookup's slices, those that replace them.
         """
         shared = nodes.group_op(
             members, self.worker, columns, shared_tables=False, of_gradients=True
@@ -142,7 +142,7 @@ class Placement(abc.ABC):
 
 
 def _as_int32(writer: NodeWriter, indices: str, number: int) -> str:
-    """Indices in the type that the stock gradient had."""
+    """Indices with the dtype that the stock gradient had."""
     cast = writer.node(
         "indices_{}".format(number),
         "Cast",

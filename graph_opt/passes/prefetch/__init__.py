@@ -1,1 +1,1 @@
-"""What moves behind an IO stage, where the region is cut, and the stage that becomes of it."""
+"""What moves into prefetch, where the region is cut, and the stage that runs it."""

@@ -1,4 +1,4 @@
-"""Splits the lookups behind an IO stage into prefetched stages."""
+"""Splits the lookups that follow an IO stage off into prefetch stages."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _STAGE_NAME = "async_embedding"
 
 
 def async_embedding(state: PassState, options: SessionOptions) -> PassState:
-    """The graph split, its stages' transfers packed, and both in the report.
+    """Splits the graph, and packs what its stages transfer between tasks.
 
     Raises:
-      InvalidArgumentError: lookups behind an iterator or queue but no IO stage, while
-        `infer_io_stage` is off.
-      FailedPreconditionError: the graph was split before.
+      InvalidArgumentError: There are lookups on batches of an iterator or queue but no IO stage,
+        and `infer_io_stage` is off.
+      FailedPreconditionError: The graph was split before.
     """
     if options.async_embedding is None:
         return state
@@ -57,7 +57,7 @@ def async_embedding(state: PassState, options: SessionOptions) -> PassState:
 
 
 class _Planner:
-    """One run of the passes over one graph."""
+    """One run of the pass on one graph."""
 
     def __init__(
         self, view: GraphView, options: AsyncEmbeddingOptions, fetched: AbstractSet[str]
@@ -83,7 +83,7 @@ class _Planner:
 
     @property
     def stages(self) -> Sequence[StageReport]:
-        """The stages made, known once the plan is made."""
+        """The stages, available once `plan` has been called."""
         return self._stages
 
     def plan(self) -> Rewrite:
@@ -109,7 +109,7 @@ class _Planner:
         return Rewrite(tuple(self._nodes), tuple(self._inputs), tuple(self._controls))
 
     def translation(self, before: Translation) -> Translation:
-        """What names stand for once the plan is carried out."""
+        """What names stand for after the rewrite."""
         return dataclasses.replace(
             before.with_dead(self._broken),
             taken=dict(self._taken),

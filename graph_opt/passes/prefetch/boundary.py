@@ -2,16 +2,16 @@
 
     moved      nodes that run in prefetch
     recomputed moved nodes that main computes again, from tensors that cross anyway or are smaller
-    absorbed   nodes of main that join prefetch, since all they want of a tensor is its shape
+    absorbed   nodes of main that join prefetch, since they need only the shape of a tensor
     boundary   tensors of (moved + absorbed - recomputed) that main reads
 
-Three rules keep the boundary small, in this order. A tensor that main reads only for its shape
-never crosses: the shape op moves and a few integers cross. A tensor that an op blew up (Tile) does
+Three principles keep the boundary small, in this order. A tensor that main reads only for its shape
+never crosses: the shape op moves and a few integers cross. A tensor that an op expanded (Tile) does
 not cross: its small input does. A tensor that is another view of one that crosses (Reshape, Cast,
 StridedSlice) is computed from that one.
 
-The source's outputs cross whether main reads them or not: a script fetches row numbers or keys with
-the step, and elements hold references, so that it costs nothing.
+The source's outputs cross whether main reads them or not: scripts fetch row numbers or keys with
+the step, and since elements hold references, it costs nothing.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Boundary(NamedTuple):
       tensors: The tensors that cross, in topological order of their producers.
       absorbed: Nodes of main that join prefetch.
       recomputed: Nodes of the region that main computes again.
-      zeros: ZerosLike and OnesLike nodes of main whose input does not cross: node to input.
-      hidden: Nodes that live in prefetch alone.
+      zeros: Maps ZerosLike and OnesLike nodes of main whose input does not cross to that input.
+      hidden: Nodes that exist only in prefetch.
       broken: Unused gradients that read what does not cross; they must not be forced to run.
     """
 
@@ -64,10 +64,10 @@ class BoundaryFinder:
     Args:
       view: The graph.
       region: What moves.
-      batch_nodes: Nodes that any batch reaches; others keep being read from both sides.
+      batch_nodes: Nodes that any batch reaches; all others may be read from both sides.
       order: Position of each of these nodes in topological order.
       unused: Gradients whose reads do not count.
-      fetched: Tensors that the session fetches, as main reads others.
+      fetched: Tensors that the session fetches, which count as read by main.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class BoundaryFinder:
         self._recomputed: Set[str] = set()
 
     def find(self) -> Boundary:
-        """Applies the three rules; see the module's docstring."""
+        """Applies the three principles; see the module's docstring."""
         needed = self._needed()
         needed = self._shrink_expanded(needed)
         needed = self._drop_views(needed)
@@ -115,7 +115,7 @@ class BoundaryFinder:
         return self._order[tensor.node], tensor.index
 
     def _needed(self) -> Dict[TensorRef, None]:
-        """Tensors whose values main reads, and results that are there to be fetched."""
+        """Tensors whose values main reads, and results that may be fetched."""
         needed = dict.fromkeys(
             tensor
             for name in self._region.nodes
@@ -137,7 +137,7 @@ class BoundaryFinder:
     def _source_outputs(self) -> List[TensorRef]:
         source = self._region.source
         outputs = self._outputs(source)
-        if is_buffer(self._view, source):  # its last output is no part of the batch
+        if is_buffer(self._view, source):  # its last output is not part of the batch
             outputs = outputs[: len(self._view.nodes[source].attr["dtypes"].list.type)]
         return outputs
 

@@ -1,7 +1,7 @@
 """Keeps stock sessions from running the original batch source of a stage.
 
-The source gets a control edge from an `Assert` that always fails: a stock session that fetches a
-tensor of the prefetch region gets an error instead of a batch that training then misses.
+The source gets a control edge from an `Assert` that always fails, so that a stock session that
+fetches a tensor of the prefetch region gets an error instead of a batch that training would miss.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MESSAGE = (
 
 
 def guard_source(writer: NodeWriter, view: GraphView, source: str) -> Tuple[str, List[InputEdit]]:
-    """Writes the guard; returns its name and the edits that take the source's handles away."""
+    """Writes the guard; returns its name and the edits that detach the source's handles."""
     text = _MESSAGE.format(writer.scope, source, BUFFER_TAKE)
     condition = writer.constant(_GUARD + "/condition", np.bool_(False))
     message = writer.constant(_GUARD + "/message", text)
@@ -46,10 +46,10 @@ def is_guard(view: GraphView, name: str) -> bool:
 
 
 def _cut_handles(writer: NodeWriter, view: GraphView, source: str, guard: str) -> List[InputEdit]:
-    """Placeholders in place of the source's handles.
+    """Replaces the source's handles with placeholders.
 
-    Were these still its inputs, a guarded fetch could cancel a one-shot iterator while it is being
-    made, which then stays broken for the prefetch threads too.
+    If it still read its handles, a guarded fetch could cancel a one-shot iterator during its
+    creation, which would leave it broken for the prefetch threads, too.
     """
     edits: List[InputEdit] = []
     for slot, tensor in enumerate(view.inputs(source)):

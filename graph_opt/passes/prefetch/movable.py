@@ -1,7 +1,7 @@
 """Which operations may run ahead of the step that uses their result.
 
-An operation moves when running it early changes no number but those of the tables it reads: it is
-stateless, or its state is only read, or it runs exactly once a batch wherever it stands.
+An operation may move if running it early changes no values except those of the tables it reads: it
+is stateless, or only reads state, or runs exactly once per batch in either region.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COLLECTIVE_PREFIXES = ("Horovod", "Collective", "NcclAllReduce", "NcclReduce", 
 
 
 class Outside(NamedTuple):
-    """What stands upstream of a tensor that depends on no IO stage.
+    """What is upstream of a tensor that depends on no IO stage.
 
     Attributes:
       blocker: A placeholder or a stateful operation that must not run in two regions.
@@ -47,12 +47,12 @@ _NOTHING = Outside(None, None)
 
 
 class Movability:
-    """Answers for single operations of one graph, remembering what it found upstream.
+    """Decides about single operations of one graph, caching what is upstream of them.
 
     Args:
       view: The graph.
-      threads_num: Prefetch threads; with several, a seeded random operation would hand its draws
-        to batches in another order.
+      threads_num: Number of prefetch threads; with several, batches would get the draws of a
+        seeded random operation in another order.
     """
 
     def __init__(self, view: GraphView, threads_num: int) -> None:
@@ -64,7 +64,7 @@ class Movability:
         }
 
     def refuse_operation(self, name: str) -> Optional[Refusal]:
-        """Why the operation itself cannot move; its inputs are not looked at."""
+        """Why the operation itself cannot move, regardless of its inputs."""
         op = self._view.op(name)
         if not is_registered(op):
             return self._refuse_unknown(name)
@@ -118,11 +118,11 @@ class Movability:
         return None
 
     def refuse_outside(self, name: str, source: str, reads_table: bool) -> Optional[Refusal]:
-        """Why node `name`, which moves, cannot keep reading `source`, which no batch reaches.
+        """Why node `name` cannot read `source`, which no batch reaches, once it has moved.
 
         Args:
           name: The node that would move.
-          source: One of its inputs; depends on no IO stage.
+          source: One of its inputs, which depends on no IO stage.
           reads_table: Whether `name` is a recognised read of table rows.
         """
         outside = self.outside(source)
@@ -138,7 +138,7 @@ class Movability:
         )
 
     def refuse_placeholder(self, name: str) -> Optional[Refusal]:
-        """Why node `name`, which no batch reaches, is fed by `session.run`, if it is."""
+        """A refusal if node `name`, which no batch reaches, depends on what `session.run` feeds."""
         blocker = self.outside(name).blocker
         if blocker is None or self._view.op(blocker) not in PLACEHOLDERS:
             return None
@@ -158,7 +158,7 @@ class Movability:
         )
 
     def outside(self, source: str) -> Outside:
-        """What stands upstream of `source`, itself included; computed once for each node."""
+        """What is upstream of `source`, including itself; computed once for each node."""
         stack: List[str] = [source]
         while stack:
             name = stack[-1]
@@ -177,7 +177,7 @@ class Movability:
     def _sources(self, name: str) -> List[str]:
         view = self._view
         if view.op(name) in ("Merge", "RefMerge"):
-            # Leave out loops' back edges; a loop is refused by its Enter.
+            # Skip back edges of loops; a loop is refused at its Enter.
             data = [t.node for t in view.inputs(name) if view.op(t.node) not in _LOOPS]
         else:
             data = [tensor.node for tensor in view.inputs(name)]

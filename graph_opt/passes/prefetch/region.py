@@ -1,4 +1,4 @@
-"""Decides which lookups move into prefetch and which nodes go with them."""
+"""Decides which lookups move into prefetch, and which nodes move with them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class PrefetchRegion(NamedTuple):
     """The part of the graph between one batch source and the lookups that move.
 
     Attributes:
-      source: The node that hands out batches.
-      nodes: Every node that moves, in topological order; the source is not among them.
+      source: The node that returns batches.
+      nodes: Every node that moves, in topological order, without the source.
       lookups: The lookups whose outputs the region computes.
-      conditional: Those of `nodes` that a tf.cond may not run.
+      conditional: Those of `nodes` that a tf.cond may skip.
     """
 
     source: str
@@ -50,8 +50,8 @@ class RegionFinder:
     Args:
       view: The graph.
       flow: Its batch flow.
-      lookups: The lookups that the rules recognised.
-      movability: Answers for single operations.
+      lookups: The lookups that were recognised.
+      movability: Decides about single operations.
       infer_io_stage: Whether an iterator or queue may serve as batch source.
     """
 
@@ -77,7 +77,7 @@ class RegionFinder:
         self._blocked: Dict[str, Refusal] = {}
 
     def find(self) -> RegionSearch:
-        """The regions with everything that can move; each refused lookup with its reason."""
+        """The regions with everything that can move, and each refused lookup with its reason."""
         pinned: Dict[str, Refusal] = {}
         while True:
             self._blocked = self._block(pinned)
@@ -88,7 +88,7 @@ class RegionFinder:
             pinned.update(fresh)
 
     def _upstream(self, outputs: Iterable[str]) -> Dict[str, None]:
-        """Nodes that a batch reaches and that the outputs need, sources excluded."""
+        """Nodes that a batch reaches and that the outputs depend on, without the sources."""
         masks = self._flow.masks
         starts = [n for n in outputs if n in masks and n not in self._sources]
         seen: Dict[str, None] = dict.fromkeys(starts)
@@ -106,7 +106,7 @@ class RegionFinder:
         return data + [source for source in self._view.controls(name) if source in masks]
 
     def _block(self, pinned: Dict[str, Refusal]) -> Dict[str, Refusal]:
-        """For every candidate that cannot move the first reason, its own or inherited."""
+        """For every candidate that cannot move, the first reason, its own or inherited."""
         blocked: Dict[str, Refusal] = {}
         for name in self._flow.order:
             if name not in self._candidates:
@@ -214,7 +214,7 @@ class RegionFinder:
         return self._blocked.get(node)
 
     def _conditional_branches(self) -> Dict[str, _Branches]:
-        """For nodes inside a tf.cond of v1 control flow the branches they stand in."""
+        """For nodes inside a tf.cond of v1 control flow, the branches that contain them."""
         view = self._view
         branches: Dict[str, _Branches] = {}
         if not view.of_op(*_SWITCHES):
@@ -244,7 +244,7 @@ class RegionFinder:
     def _unsafe_boundaries(
         self, regions: Sequence[PrefetchRegion], pinned: Dict[str, Refusal]
     ) -> Dict[str, Refusal]:
-        """Tensors that main reads out of a branch: the untaken one would leave a hole."""
+        """Refuses tensors that main would read from inside a branch, which may not run."""
         if not self._branches:
             return {}
         fresh: Dict[str, Refusal] = {}

@@ -1,4 +1,4 @@
-"""Turns a prefetch region and its boundary into nodes and edges.
+"""Turns a prefetch region and its boundary into new nodes and edges.
 
     original:  source -> lookup -> dense            (names kept; source and lookup no longer run)
     prefetch:  N/source -> N/lookup -> N/TensorBufferPut
@@ -36,15 +36,15 @@ class StageRewrite:
       region: What moves.
       boundary: What crosses.
       unused: Gradients that may lose their control edges.
-      spec: How the stage is to run.
+      spec: How to run the stage.
       protected: Inputs that are read through an EnsureShape; see `protect_gathers`.
 
     Attributes:
-      spec: The stage; once it is built, with the stage that it takes from.
-      takes: Outputs of the take by the tensors that they carry, once it is built.
+      spec: The stage; after `build`, with the stage that it takes from.
+      takes: For each boundary tensor, the output of the take that carries it; set by `build`.
 
     Raises:
-      Refusal: a boundary tensor whose dtype cannot be told or carried.
+      Refusal: The dtype of a boundary tensor is unknown or cannot be transferred.
     """
 
     def __init__(
@@ -87,9 +87,9 @@ class StageRewrite:
         return Rewrite(tuple(self._writer.nodes), tuple(inputs_moved), tuple(controls_moved))
 
     def _needed_clones(self) -> Dict[str, None]:
-        """The nodes, in topological order, that what crosses is computed from.
+        """The nodes, in topological order, from which the boundary tensors are computed.
 
-        What main computes again, at the end of a lookup, need not run in prefetch too.
+        What main computes again, at the end of a lookup, need not run in prefetch as well.
         """
         order = self._region.nodes + self._boundary.absorbed
         inside = set(order)
@@ -117,7 +117,7 @@ class StageRewrite:
         return number
 
     def _add_source(self) -> Any:
-        """Clones the batch source; returns the node that hands out the batches."""
+        """Clones the batch source; returns the node that returns the batches."""
         if is_buffer(self._view, self._region.source):
             return self._add_buffer_source()
         return self._add_inferred_stage()
@@ -133,7 +133,7 @@ class StageRewrite:
         return clone
 
     def _add_inferred_stage(self) -> Any:
-        """Puts an IO stage behind an iterator, a queue or a stand-in: clone, put, take."""
+        """Adds an IO stage after an iterator, a queue or a stand-in: clone, put, take."""
         source = self._region.source
         self._io_stage = self.spec.name + "_io"
         clone = self._clone(source)
@@ -147,7 +147,7 @@ class StageRewrite:
         return take
 
     def _io_spec(self) -> StageSpec:
-        """How the IO stage is to run: as the one that an exported graph had there."""
+        """How to run the IO stage; as before, if the graph was exported with one in this place."""
         source = self._view.nodes[self._region.source]
         if is_stand_in(source):
             return spec_of(source)._replace(name=self._io_stage)
@@ -208,7 +208,7 @@ class StageRewrite:
         return is_buffer(self._view, self._region.source)
 
     def _add_zero_shapes(self) -> Dict[TensorRef, str]:
-        """A Shape node in prefetch for each tensor of which main only makes zeros or ones."""
+        """A Shape node in prefetch for each tensor that main uses only to make zeros or ones."""
         shapes: Dict[TensorRef, str] = {}
         for tensor in self._boundary.zeros.values():
             if tensor in shapes:
@@ -238,10 +238,10 @@ class StageRewrite:
         return str(take.name)
 
     def _take_turns(self, source: Any) -> None:
-        """One thread at a time takes a batch: that is the order in which batches leave.
+        """Lets one thread at a time take a batch, which fixes the order in which batches leave.
 
-        What reads the batch waits for the end of the turn: else a thread that runs all kernels of
-        its step might run them before it.
+        What reads the batch waits for the end of the turn; otherwise a thread that runs all kernels
+        of its step might run them before ending it.
         """
         begin, end = (self._writer.name(op) for op in (stage_nodes.TURN, stage_nodes.TURN_END))
         for node in self._writer.nodes:
@@ -252,7 +252,7 @@ class StageRewrite:
         self._writer.named(end).input.append("^" + source.name)
 
     def _add_zeros(self, shapes: Dict[TensorRef, str], take: str, first: int) -> Dict[str, str]:
-        """Fill nodes in main that stand in for ZerosLike and OnesLike: reader to new node."""
+        """Fill nodes in main that replace ZerosLike and OnesLike, by the node they replace."""
         positions = {tensor: first + i for i, tensor in enumerate(shapes)}
         made: Dict[str, str] = {}
         for name, tensor in self._boundary.zeros.items():

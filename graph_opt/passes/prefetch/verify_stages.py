@@ -1,4 +1,4 @@
-"""What a split graph must obey, checked after every rewrite."""
+"""The invariants of a split graph, checked after every rewrite."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from graph_opt.ops.stage_spec import KIND_PREFETCH
 from graph_opt.passes.io_stages import BUFFER_TAKE, stage_puts
 
 _REF_OFFSET = 100
-# They are fed the place of a step, as its put is.
+# Like the put, they are fed the place of a step.
 _STEERING = ("TensorBufferPutStatus", "TensorBufferCancel")
 
 
 def verify_stages(view: GraphView) -> None:
-    """Checks a rewritten graph: no cycle, regions apart, no state in a boundary.
+    """Checks a rewritten graph: no cycles, separate regions, no state in a boundary.
 
     Raises:
-      GraphError: naming the node, with its neighbourhood.
+      GraphError: A check failed; the message names the node and shows its neighbourhood.
     """
     verify(view)
     for put in stage_puts(view, KIND_PREFETCH):

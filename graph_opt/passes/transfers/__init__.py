@@ -1,1 +1,1 @@
-"""Tensors between two tasks, joined so that fewer messages are sent."""
+"""Joins tensors that cross between two tasks, so that fewer messages are sent."""

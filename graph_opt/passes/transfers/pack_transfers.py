@@ -3,8 +3,8 @@
     sender:    ids_0 .. ids_n  -> ConcatV2 ──────────> SplitV -> ids_0 .. ids_n    receiver
                their row counts -> Pack    ──────────>
 
-Stock ops only, so a parameter server needs nothing of ours. Numbers do not change: rows are moved,
-never added. Two calls replace one for each table.
+These are stock ops, so a parameter server needs nothing of ours. Values do not change: rows are
+moved, never added. Two calls replace one per table.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _INT32 = tf.int32.as_datatype_enum
 
 
 class Packing(NamedTuple):
-    """The rewrite and what it packed."""
+    """The rewrite, and what it packs."""
 
     rewrite: Rewrite
     packed: Tuple[PackedTransfer, ...]
@@ -34,12 +34,12 @@ def pack_transfers(view: GraphView, left_out: AbstractSet[str], scope: str) -> P
     """Packs every group of tensors that can travel together.
 
     Args:
-      view: A graph that is split already, with the static shapes of its tensors.
-      left_out: Nodes that no longer run.
+      view: A graph that has been split, with the static shapes of its tensors.
+      left_out: Nodes that do not run any more.
       scope: Name scope for the new nodes.
 
     Returns:
-      An empty rewrite for a graph on one task.
+      The rewrite, which is empty for a graph on a single task.
     """
     nodes: List[Any] = []
     edits: List[InputEdit] = []
@@ -65,7 +65,7 @@ class _Pack:
         self._receiver = NodeWriter(scope, key.target)
 
     def nodes(self) -> List[Any]:
-        """Sender's nodes, then receiver's."""
+        """The sender's nodes, then the receiver's."""
         rows = self._row_counts()
         packed = self._concat()
         self._split(packed, rows)

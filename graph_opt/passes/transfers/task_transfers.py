@@ -1,10 +1,10 @@
-"""Finds tensors that travel between tasks together and could travel as one.
+"""Finds tensors that cross between tasks together and could be sent as one.
 
-TensorFlow sends each tensor between two tasks by a call of its own: a model of 26 tables on one
-parameter server makes 78 calls a step for its lookups. Tensors may share a call when
+TensorFlow sends each tensor between two tasks in a separate call: a model with 26 tables on one
+parameter server makes 78 calls per step for its lookups. Tensors may share a call if
 
-- they go from the same task to the same task, with the same dtype and the same shape but for the
-  first dimension (ids, gathered rows, gradients of rows);
+- they go from the same task to the same task, with the same dtype and, except for the first
+  dimension, the same shape (ids, gathered rows, gradients of rows);
 - none is computed from another: they have crossed the same number of task borders before;
 - they are always computed in the same step: they end in the same buffer, or in updates that the
   same node waits for.
@@ -23,7 +23,7 @@ _PACKABLE = frozenset(
     dtype.as_datatype_enum
     for dtype in (tf.int32, tf.int64, tf.float16, tf.bfloat16, tf.float32, tf.float64)
 )
-# An update is a handful of ops from the border; a walk that finds no end by then is something else.
+# An update is a handful of ops from the border; a longer search has met something else.
 _LONGEST_UPDATE = 64
 _CONDITIONALS = ("Switch", "RefSwitch", "Enter", "RefEnter")
 
@@ -31,12 +31,12 @@ Ends = FrozenSet[str]
 
 
 class TaskTransfer(NamedTuple):
-    """One tensor that goes from one task to another.
+    """A tensor that is sent from one task to another.
 
     Attributes:
       tensor: The tensor.
       uses: The edges that read it on the other task.
-      row: The dimensions behind the first one.
+      row: The dimensions after the first.
     """
 
     tensor: TensorRef
@@ -45,15 +45,15 @@ class TaskTransfer(NamedTuple):
 
 
 class TransferKey(NamedTuple):
-    """What tensors must have in common to travel as one.
+    """What tensors must have in common to be sent as one.
 
     Attributes:
       source: Device of the sender, its CPU.
       target: Device of the receiver, its CPU.
       dtype: DataType number.
-      row: The dimensions behind the first one.
-      level: Task borders crossed before.
-      ends: What waits for all that is computed from the tensor.
+      row: The dimensions after the first.
+      level: Number of task borders crossed before.
+      ends: What waits for everything that is computed from the tensor.
     """
 
     source: str
@@ -71,7 +71,7 @@ def task_transfers(
 
     Args:
       view: The graph.
-      left_out: Nodes that no longer run.
+      left_out: Nodes that do not run any more.
     """
     tasks = _Tasks(view)
     if not tasks.several:
@@ -87,7 +87,7 @@ def task_transfers(
 
 
 class _Tasks:
-    """Which task each node is placed on, and how many borders lie before it."""
+    """Which task each node is placed on, and how many task borders precede it."""
 
     def __init__(self, view: GraphView) -> None:
         self._view = view
@@ -147,7 +147,7 @@ def _describe(
 
 
 def _row_of(view: GraphView, tensor: TensorRef) -> Optional[Tuple[int, ...]]:
-    """The inner dimensions of a tensor with as many rows as the batch has ids, else None."""
+    """The inner dimensions of a tensor with one row per id of the batch; else None."""
     shape = view.shape(tensor)
     if not shape or shape[0] is not None:
         return None
@@ -156,7 +156,7 @@ def _row_of(view: GraphView, tensor: TensorRef) -> Optional[Tuple[int, ...]]:
 
 
 def _ends(view: GraphView, consumers: List[str]) -> Optional[Ends]:
-    """The buffer, or what waits for the updates, that all paths from the consumers end in."""
+    """The buffers, or what waits for the updates, in which all paths from the consumers end."""
     ends = set()
     seen = set(consumers)
     pending = list(consumers)
