@@ -1,8 +1,8 @@
 """The compiled operations and their Python wrappers.
 
-Nothing is loaded on import: `load_library` loads the compiled library when an op is first needed.
-Gradients are registered on import, as TensorFlow does with those of its own ops: whatever of this
-room is imported, they are there before the first op of ours is.
+The compiled library is not loaded on import but by `load_library`, when an op is first needed.
+Gradients are registered on import, as TensorFlow does for its own ops, so that they are available
+before the first of our ops is, whichever module of this room is imported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The gradients of group lookups: IndexedSlices with each row once, and those of weights."""
+"""The gradients of group lookups: IndexedSlices with unique rows, and gradients of weights."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from graph_opt.ops.group_embedding import (
     group_embedding_weights_gradient,
 )
 
-# The row that tf.nn.safe_embedding_lookup_sparse reads for an empty bag and drops again: it gets a
-# gradient of zero, which optimizers with momentum heed.
+# The row that tf.nn.safe_embedding_lookup_sparse reads for an empty bag and then discards: it gets
+# a zero gradient, which matters to optimizers with momentum.
 _FILLED_ID = 0
 
 
 def differentiate(op: tf.Operation, *gradients: Any) -> List[Any]:
-    """The gradient function of a group lookup, as `tf.RegisterGradient` wants it.
+    """The gradient function of a group lookup, in the form that `tf.RegisterGradient` expects.
 
     Args:
       op: The lookup.
-      gradients: Of its outputs; None or zeros made for want of a gradient count as none.
+      gradients: The gradients of its outputs; None and placeholder zeros count as no gradient.
 
     Returns:
-      One for each input: IndexedSlices of the tables, tensors of the weights, None of the ids.
+      A gradient for each input: IndexedSlices for tables, tensors for weights, None for ids.
     """
     attributes = GroupAttributes.of(op)
     tables, ids = _inputs_of(op, attributes)
@@ -34,7 +34,7 @@ def differentiate(op: tf.Operation, *gradients: Any) -> List[Any]:
     results: List[Any] = [None] * len(op.inputs)
     if not pooled:
         return results
-    # The one tensor of columns has all lookups.
+    # With columns, one tensor contains the results of all lookups.
     lookups = list(range(len(attributes.lookup_tables))) if attributes.columns else pooled
     kept = attributes.only(lookups)
     kept_ids = _only(ids, attributes, lookups)
@@ -83,7 +83,7 @@ def _slices(
 
 
 def _dense_shape(rows: Any, values: tf.Tensor) -> tf.Tensor:
-    """int32, as that of TensorFlow's own gathers: branches of a condition must agree."""
+    """Indices as int32, like those of TensorFlow's gathers: branches of a tf.cond must agree."""
     width = tf.dimension_value(values.shape[1])
     if isinstance(rows, int) and width is not None:
         return tf.constant([rows, width], tf.int32)
@@ -91,7 +91,7 @@ def _dense_shape(rows: Any, values: tf.Tensor) -> tf.Tensor:
 
 
 def _num_rows(table: tf.Tensor) -> Any:
-    """The rows of a shard: a number where the graph says it, else a tensor."""
+    """The number of rows of a shard: an int if it is known statically, else a tensor."""
     if table.dtype != tf.resource:
         rows = tf.dimension_value(table.shape[0])
         return tf.shape(table, out_type=tf.int64)[0] if rows is None else rows
@@ -103,10 +103,10 @@ def _num_rows(table: tf.Tensor) -> Any:
 
 
 def _stands_for_none(gradient: Any, output: tf.Tensor) -> bool:
-    """Whether nothing depends on the output: TensorFlow then hands in zeros like it.
+    """Whether nothing depends on the output, for which TensorFlow then passes zeros.
 
-    As gradients they would touch rows that no loss depends on, which moves them where an
-    optimizer has momentum.
+    Taken as gradients, they would touch rows that no loss depends on, and an optimizer with
+    momentum would move these.
     """
     if gradient is None:
         return True
@@ -140,7 +140,7 @@ def _only(ids: GroupIds, attributes: GroupAttributes, lookups: List[int]) -> Gro
 
 
 def _weight_inputs(op: tf.Operation, attributes: GroupAttributes) -> Dict[int, int]:
-    """Number of the input with a weighted lookup's weights, by lookup."""
+    """The number of the input with the weights of each weighted lookup, by lookup."""
     weighted = [i for i, has_weights in enumerate(attributes.weighted) if has_weights]
     first = len(op.inputs) - len(weighted)
     return {lookup: first + place for place, lookup in enumerate(weighted)}

@@ -1,4 +1,4 @@
-"""Loads the compiled op library, once, on first use."""
+"""Loads the compiled op library once, on first use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _library: Optional[ModuleType] = None
 def load_library() -> ModuleType:
     """Registers graph_opt's ops with TensorFlow.
 
-    A GraphDef that contains the ops can be imported only after this. Later calls cost nothing.
+    A GraphDef that contains the ops can be imported only afterwards. Repeated calls cost nothing.
 
     Returns:
       The module of generated Python functions, one for each op (`tensor_buffer_put`, ...).

@@ -1,4 +1,4 @@
-"""How much memory the group ops hold between calls, outside of TensorFlow's allocator."""
+"""How much memory the group ops hold between calls, outside TensorFlow's allocator."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _NAMES = ("held_bytes", "idle_bytes", "peak_bytes")
 
 
 def scratch_memory() -> Dict[str, int]:
-    """Scratch memory of the group ops of this process, on CPUs.
+    """Returns the scratch memory of this process's group ops on CPUs.
 
-    Gradients and updates sort a batch's ids in memory that they keep for their next calls. What
-    none of the last 128 calls of group ops used goes back to the system, and all of it when the
-    last session that has such ops is closed.
+    Gradients and updates sort a batch's ids in memory that they keep for later calls. Memory that
+    none of the last 128 calls of group ops used is returned to the system; all of it is when the
+    last session with such ops is closed.
 
     Returns:
-      `held_bytes`, all that is held now; `idle_bytes`, the part of it that no running call uses;
-      and `peak_bytes`, the most ever held.
+      `held_bytes`, everything that is currently held; `idle_bytes`, the part of it that no running
+      call uses; and `peak_bytes`, the most that was ever held.
 
     Raises:
-      ImportError: the compiled ops are missing, or were built for another TensorFlow.
+      ImportError: The compiled ops are missing, or were built for another TensorFlow.
 
     Example:
       >>> graph_opt.scratch_memory()

@@ -1,4 +1,4 @@
-"""NodeDefs of a stage: its turns, and the ops that steer its buffer."""
+"""NodeDefs of a stage: its turns, and the ops that control its buffer."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def place_name(spec: StageSpec) -> str:
 
 
 def turn_nodes(spec: StageSpec, device: str) -> List[Any]:
-    """NodeDefs of the turns of a stage whose threads draw one at a time: begin and end.
+    """NodeDefs that begin and end a turn, for a stage whose threads draw one at a time.
 
-    The caller lets the sources wait for the first, the second for the sources, and the put for the
-    second, by control edges.
+    The caller adds control edges: the sources wait for the first, the second for the sources, and
+    the put for the second.
 
     Args:
       spec: The stage.
-      device: Where the buffer lives.
+      device: The device of the buffer.
     """
     turns = [_control(op, op, spec, device) for op in (TURN, TURN_END)]
     for node in turns:
@@ -37,14 +37,14 @@ def turn_nodes(spec: StageSpec, device: str) -> List[Any]:
 
 
 def control_nodes(spec: StageSpec, device: str) -> List[Any]:
-    """NodeDefs that steer a buffer: status, cancel, resume, close, size, metrics, in graph order.
+    """NodeDefs that control a buffer: status, cancel, resume, close, size and metrics.
 
     Args:
-      spec: The stage whose buffer they steer.
-      device: Where the buffer lives.
+      spec: The stage whose buffer they control.
+      device: The device of the buffer.
 
     Returns:
-      NodeDefs whose inputs are all among them.
+      The NodeDefs in topological order; they read only each other.
     """
     code = _node(spec.name + "/status_code", "Placeholder", device, _placeholder(tf.int32))
     message = _node(spec.name + "/status_message", "Placeholder", device, _placeholder(tf.string))

@@ -1,8 +1,8 @@
-"""What a stage is, and how its nodes carry that.
+"""What describes a stage, and how its nodes carry the description.
 
-`StageSpec` is the one description. Nodes carry it as attributes, so that a rewritten GraphDef read
-from a file can be run without anything beside it: the put carries all of it, the other ops of the
-buffer their part. In an exported graph an `IdentityN` stands in for the stage and carries it, too.
+`StageSpec` is the only description. Nodes carry it as attributes, so that a rewritten GraphDef read
+from a file can run without anything else: the put carries all of it, the buffer's other ops their
+part. In an exported graph, an `IdentityN` stands in for the stage and carries it, too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ STAND_IN = "IdentityN"
 KIND_IO = "io"
 KIND_PREFETCH = "prefetch"
 NO_THREAD_POOL = -1
-# Priorities of a stage's threads; between them are nice values.
+# Special priorities of a stage's threads; those in between are nice values.
 MAINS_THREADS = -1
 IDLE_PRIORITY = 20
 DEFAULT_PRIORITY = IDLE_PRIORITY
@@ -27,18 +27,18 @@ class StageSpec(NamedTuple):
     Attributes:
       name: The stage's name, its buffer's shared name and its nodes' name scope.
       kind: `io` (reads and batches) or `prefetch` (runs lookups).
-      capacity: Elements that the buffer holds at most.
-      timeout_millis: Longest wait of a put, and in a prefetch stage of a take, in milliseconds; 0
-        is no limit.
-      threads_num: Threads that run this put.
+      capacity: Maximum number of elements in the buffer.
+      timeout_millis: Maximum wait of a put and, in a prefetch stage, of a take, in milliseconds; 0
+        for no limit.
+      threads_num: Number of threads that run this put.
       ordered: Whether each step has a place, so that elements leave in the order of steps.
-      thread_pool: 0-based index of the session's stage subgraph thread pool; -1 is none.
+      thread_pool: 0-based index of the session's stage subgraph thread pool; -1 for none.
       closed_codes: TensorFlow error codes that mean the end of input.
       ignored_codes: Error codes that skip a batch.
       upstream: The stages it takes from.
       stream: DeepRec's stream id; no effect on a CPU.
-      priority: How far its threads step back while the buffer holds a batch: 0 not at all, 1 to
-        19 by a nice value, 20 behind all others; -1 runs its ops on the main graph's threads.
+      priority: How much its threads yield while the buffer holds a batch: 0 not at all, 1 to 19 by
+        a nice value, 20 to all other threads; -1 runs its ops on the main graph's threads.
     """
 
     name: str
@@ -61,7 +61,7 @@ class StageSpec(NamedTuple):
 
 
 class _Coding(NamedTuple):
-    """How an attribute holds a field."""
+    """How an attribute stores a field."""
 
     write: Callable[[Any], Any]
     read: Callable[[Any], Any]
@@ -107,7 +107,7 @@ _PUT: _Attributes = {
     "upstream": ("_stage_upstream", _TEXTS),
     "ordered": ("num_places", _FLAG),
 }
-# What it took from, and in which turns, is not in the exported graph.
+# The exported graph contains neither the stages it took from nor the turns.
 _STAND_IN: _Attributes = {
     **_MARKS,
     "capacity": (_CAPACITY, _INTEGER),
@@ -126,28 +126,28 @@ def take_attributes(spec: StageSpec) -> Dict[str, Any]:
 
 
 def put_attributes(spec: StageSpec) -> Dict[str, Any]:
-    """AttrValues of a `TensorBufferPut` that is the work of a stage's threads; as for the take."""
+    """AttrValues of a `TensorBufferPut` that a stage's threads run, without those of the record."""
     return {**buffer_attributes(spec), **_written(spec, _PUT)}
 
 
 def stand_in_attributes(spec: StageSpec) -> Dict[str, Any]:
-    """AttrValues of a node in place of a stage."""
-    # The exported graph has no turns: one thread keeps the order of the sources.
+    """AttrValues of a node that stands in for a stage."""
+    # The exported graph has no turns: a single thread keeps the order of the sources.
     return _written(spec._replace(threads_num=1) if spec.ordered else spec, _STAND_IN)
 
 
 def has_spec(node: Any) -> bool:
-    """Whether a NodeDef is the work of a stage's threads, or stands in the place of a stage."""
+    """Whether a NodeDef is the put of a stage's threads, or stands in for a stage."""
     return _NAME in node.attr
 
 
 def is_stand_in(node: Any) -> bool:
-    """Whether a NodeDef stands in the place of a stage."""
+    """Whether a NodeDef stands in for a stage."""
     return node.op == STAND_IN and _CAPACITY in node.attr
 
 
 def spec_of(node: Any) -> StageSpec:
-    """What a NodeDef for which `has_spec` says; graphs saved by earlier releases may lack fields.
+    """The spec in a NodeDef for which `has_spec`; graphs of earlier releases may lack fields.
 
     Example:
       >>> [spec_of(node).name for node in graph_def.node if has_spec(node)]

@@ -1,4 +1,4 @@
-"""What the threads of a stage tell its kernels and ask its buffer, without a session's step."""
+"""How the threads of a stage talk to its kernels and its buffer without a step of the session."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from graph_opt.ops import library
 
 
 class ThreadKind(enum.IntEnum):
-    """What a thread is to a stage.
+    """The role of a thread in a stage.
 
-    Puts and takes that must wait hold a thread that runs steps, and the step goes on in it;
-    elsewhere it would go on in the thread that ended the wait. Kernels of ours that a yielding
-    thread runs leave no work to the session's threads.
+    In a thread that runs steps, puts and takes block while they wait, so that the step continues
+    in that thread; elsewhere it continues in the thread that ends the wait. In a yielding thread,
+    our kernels leave no work to the session's threads.
     """
 
     NONE = 0
@@ -25,7 +25,7 @@ class ThreadKind(enum.IntEnum):
 
 
 def be_stage_thread(kind: ThreadKind) -> None:
-    """Says what the calling thread is; only for steps whose kernels run in the thread that calls.
+    """Sets the role of the calling thread; only for steps whose kernels run in that thread.
 
     Example:
       >>> be_stage_thread(ThreadKind.RUNS_STEPS)
@@ -34,17 +34,17 @@ def be_stage_thread(kind: ThreadKind) -> None:
 
 
 class BufferWatch:
-    """The buffers that were resumed in one thread; made by `watching`."""
+    """The buffers that were resumed in one thread; created by `watching`."""
 
     def __init__(self, native: Any) -> None:
         self._functions = _functions()
         self._native = native
 
     def readiness(self, shared_name: str) -> Callable[[], bool]:
-        """A function that says whether a take of the buffer would find an element at once.
+        """A function that returns whether a take of the buffer would find an element at once.
 
-        A call costs a microsecond. Of a buffer that is not watched, being in another process, the
-        answer is always no.
+        A call costs a microsecond. For a buffer that is not watched because it is in another
+        process, the function always returns False.
 
         Args:
           shared_name: Name of the buffer.
@@ -61,7 +61,7 @@ class BufferWatch:
 
 @contextmanager
 def watching() -> Iterator[BufferWatch]:
-    """Watches the buffers that the calling thread resumes in this block.
+    """Watches the buffers that the calling thread resumes inside the block.
 
     Example:
       >>> with watching() as watch:
@@ -84,7 +84,7 @@ def _never() -> bool:
 @functools.lru_cache(maxsize=None)
 def _functions() -> Any:
     library.load_library()
-    # PyDLL: none of them takes as long as giving up Python's lock and getting it back.
+    # PyDLL: releasing and reacquiring Python's lock would take longer than any of these calls.
     functions = ctypes.PyDLL(library.LIBRARY_PATH)
     functions.graph_opt_be_stage_thread.argtypes = [ctypes.c_int32]
     functions.graph_opt_begin_watching.restype = ctypes.c_void_p

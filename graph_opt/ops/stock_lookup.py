@@ -1,4 +1,4 @@
-"""A lookup of a group as TensorFlow's own ops do it."""
+"""A lookup of a group, done with TensorFlow's own ops."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from graph_opt.ops.group_embedding import DENSE, RAGGED
 
 
 class LookupIds(NamedTuple):
-    """Ids and weights; graph_opt.ops.group_embedding tells what the layouts mean.
+    """Ids and weights; `graph_opt.ops.group_embedding` explains the layouts.
 
     Attributes:
       layout: sparse, ragged or dense.
       ids: int32 or int64.
       positions: int64.
       shape: int64.
-      weights: float32 of the shape of `ids`, or None.
+      weights: float32, with the shape of `ids`, or None.
     """
 
     layout: str
@@ -40,13 +40,13 @@ def lookup_separately(
     """`tf.nn.safe_embedding_lookup_sparse` for ids and weights of any kind.
 
     Args:
-      parts: Of the table.
+      parts: The parts of the table.
       ids: Ids and weights.
       combiner: `sum`, `mean` or `sqrtn`.
-      default_id: The row that a row without ids gives; None is zeros.
+      default_id: The table row that stands in where a row of the input has no ids; None for zeros.
       partition_strategy: `mod` or `div`.
-      prune: Whether ids < 0 are dropped, and weights that are not > 0 unless the combiner is `sum`.
-      fill: Whether rows without ids have a result wherever they stand.
+      prune: Whether to drop ids < 0 and, unless the combiner is `sum`, weights that are not > 0.
+      fill: Whether every row has a result; otherwise trailing rows without ids have none.
       max_norm: None, or the norm that rows are clipped to.
     """
     if not prune and ids.layout == DENSE and ids.weights is None and ids.ids.shape.ndims == 1:

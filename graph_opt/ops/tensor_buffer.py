@@ -1,13 +1,13 @@
 """Buffers of tensors between the threads of a stage and those that take from it.
 
-All ops with the same `shared_name` on a device work on one buffer. It holds at most
-`shared_capacity` records; a record is the tensors of one batch, held by reference.
+All ops with the same `shared_name` on a device share one buffer. It holds at most
+`shared_capacity` records; a record consists of the tensors of one batch, held by reference.
 
     put ──► [ record n+2 | error n+1 ] ──► take     one take hands out record n, the next fails
 
-Several threads may fill a buffer. Each of their steps has a place, its number: it waits for its
-turn to draw from the sources, and records leave in the order of places, whatever thread is faster.
-What failed gets a status in its place.
+Several threads may fill a buffer. Each of their steps has a number, its place: it waits for its
+turn to draw from the sources, and records leave in the order of places, whichever thread is faster.
+A step that fails puts a status in its place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from graph_opt.ops.library import load_library
 
 DEFAULT_RUNNER_GRACE_MILLIS = 5000
 NO_PLACE = -1
-"""The place of a record that keeps the order of arrival."""
+"""The place of a record that leaves in the order of arrival."""
 
 METRIC_NAMES = (
     "capacity",
@@ -38,14 +38,15 @@ METRIC_NAMES = (
     "cancelled",
     "errors",
 )
-"""What `tensor_buffer_metrics` yields, in order.
+"""The elements of `tensor_buffer_metrics`, in order.
 
-capacity, size: records it may hold, and holds now. put_count, take_count: records let in and handed
-out, errors among them. dropped: places left empty (batches skipped). taken_bytes: bytes of the
-records handed out. put_wait_micros, take_wait_micros: microseconds spent waiting because it was
-full, or empty, summed over all calls, those that still wait included; put_waits, take_waits: calls
-that had to wait. pending_takes, pending_puts: calls that wait now. closed, cancelled: 0 or 1.
-errors: errors let in, in place of records.
+capacity, size: number of records it may hold, and holds now. put_count, take_count: number of
+records put and taken, including errors. dropped: number of places left empty (skipped batches).
+taken_bytes: bytes of the records taken. put_wait_micros, take_wait_micros: microseconds spent
+waiting because it was full or empty, summed over all calls, including those still waiting.
+put_waits, take_waits: number of calls that had to wait. pending_takes, pending_puts: number of
+calls that are waiting now. closed, cancelled: 0 or 1. errors: number of errors put in place of
+records.
 """
 
 
@@ -59,21 +60,22 @@ def tensor_buffer_put(
     container: str = "",
     name: Optional[str] = None,
 ) -> tf.Operation:
-    """Puts a record into a buffer; waits, without holding a thread, while there is no room.
+    """Puts a record into a buffer; while there is no room, waits without holding a thread.
 
     Args:
-      record: The tensors of one batch, at least one, of any shapes. They are not copied.
+      record: The tensors of one batch, at least one, of any shape. They are not copied.
       place: int64 scalar, the number of the step among those that fill the buffer: records leave in
         the order of places. None or `NO_PLACE`: in the order of arrival.
       shared_name: Name of the buffer.
-      shared_capacity: Records it holds at most, the same for all ops of a buffer.
-      timeout_millis: Longest wait in milliseconds; 0 is no limit.
-      container: Resource container, '' is the default one.
+      shared_capacity: Maximum number of records, the same for all ops of a buffer.
+      timeout_millis: Maximum wait in milliseconds; 0 for no limit.
+      container: Resource container; '' is the default one.
       name: Name of the node.
 
     Returns:
-      The operation. It fails with the buffer's error when that is cancelled, with CancelledError
-      when it is closed or the step is cancelled, with DeadlineExceededError after the timeout.
+      The operation. It fails with the buffer's error if the buffer is cancelled, with
+      CancelledError if it is closed or the step is cancelled, and with DeadlineExceededError after
+      the timeout.
 
     Example:
       >>> put = tensor_buffer_put([ids, rows], shared_name="batches", shared_capacity=2)
@@ -100,24 +102,24 @@ def tensor_buffer_take(
     container: str = "",
     name: Optional[str] = None,
 ) -> List[tf.Tensor]:
-    """Takes the next record out of a buffer; waits, without holding a thread, while there is none.
+    """Takes the next record from a buffer; while there is none, waits without holding a thread.
 
     Args:
-      dtypes: Types of the record's tensors.
+      dtypes: Dtypes of the record's tensors.
       shapes: Their static shapes, checked when a record is taken. None: all unknown.
       shared_name: Name of the buffer.
-      shared_capacity: Records it holds at most, the same for all ops of a buffer.
-      timeout_millis: Longest wait in milliseconds; 0 is no limit.
-      runner_grace_millis: Longest wait in milliseconds for a buffer that nothing was ever put into
-        and no runner resumed; 0 is no limit.
-      container: Resource container, '' is the default one.
+      shared_capacity: Maximum number of records, the same for all ops of a buffer.
+      timeout_millis: Maximum wait in milliseconds; 0 for no limit.
+      runner_grace_millis: Maximum wait in milliseconds for a buffer that nothing was ever put into
+        and that no runner resumed; 0 for no limit.
+      container: Resource container; '' is the default one.
       name: Name of the node.
 
     Returns:
-      The record. The op fails with an error that was put in a record's place, with the buffer's
-      error when that is cancelled, with OutOfRangeError when it is closed and empty, with
-      CancelledError when the step is cancelled, with DeadlineExceededError after the timeout, with
-      FailedPreconditionError after the grace.
+      The record. The op fails with the error that was put in a record's place, with the buffer's
+      error if the buffer is cancelled, with OutOfRangeError if it is closed and empty, with
+      CancelledError if the step is cancelled, with DeadlineExceededError after the timeout, and
+      with FailedPreconditionError after the grace period.
 
     Example:
       >>> ids, rows = tensor_buffer_take([tf.int64, tf.float32], shared_name="batches")
@@ -145,22 +147,22 @@ def tensor_buffer_put_status(
     container: str = "",
     name: Optional[str] = None,
 ) -> tf.Operation:
-    """Puts an error in the place of a record; waits, without holding a thread, for room.
+    """Puts an error in the place of a record; waits for room without holding a thread.
 
-    The take that gets it fails with it; the next take gets the record behind.
+    The take that gets it fails with this error; the next take gets the record after it.
 
     Args:
-      place: int64 scalar, as `tensor_buffer_put`'s; `NO_PLACE` is the order of arrival.
+      place: int64 scalar, as for `tensor_buffer_put`; `NO_PLACE` means the order of arrival.
       code: int32 scalar, error code (`tf.errors.*`); 0 leaves the place empty, so that nobody waits
         for it.
       message: string scalar.
       shared_name: Name of the buffer.
-      shared_capacity: Records it holds at most, the same for all ops of a buffer.
-      container: Resource container, '' is the default one.
+      shared_capacity: Maximum number of records, the same for all ops of a buffer.
+      container: Resource container; '' is the default one.
       name: Name of the node.
 
     Returns:
-      The operation. It fails as a put does.
+      The operation. It fails like a put.
 
     Example:
       >>> tensor_buffer_put_status(7, tf.errors.DATA_LOSS, "row 17 is torn", shared_name="batches")
@@ -187,14 +189,14 @@ def tensor_buffer_turn(
     """Waits until the steps of all earlier places are done with the sources.
 
     Args:
-      place: int64 scalar, the number of the step; `NO_PLACE` waits for nobody.
+      place: int64 scalar, the number of the step; `NO_PLACE` does not wait.
       shared_name: Name of the buffer that the steps fill.
-      shared_capacity: Records it holds at most, the same for all ops of a buffer.
-      container: Resource container, '' is the default one.
+      shared_capacity: Maximum number of records, the same for all ops of a buffer.
+      container: Resource container; '' is the default one.
       name: Name of the node.
 
     Returns:
-      The operation: the sources must wait for it, and `tensor_buffer_turn_end` for the sources.
+      The operation. The sources must wait for it, and `tensor_buffer_turn_end` for the sources.
     """
     return load_library().tensor_buffer_turn(
         place=place,
@@ -213,13 +215,13 @@ def tensor_buffer_turn_end(
     container: str = "",
     name: Optional[str] = None,
 ) -> tf.Operation:
-    """Ends the turn of a step; the put of its place, or its status, ends it as well.
+    """Ends the turn of a step, as does the put or status in its place.
 
     Args:
       place: int64 scalar, the number of the step.
       shared_name: Name of the buffer that the steps fill.
-      shared_capacity: Records it holds at most, the same for all ops of a buffer.
-      container: Resource container, '' is the default one.
+      shared_capacity: Maximum number of records, the same for all ops of a buffer.
+      container: Resource container; '' is the default one.
       name: Name of the node.
 
     Returns:
@@ -242,14 +244,14 @@ def tensor_buffer_cancel(
     container: str = "",
     name: Optional[str] = None,
 ) -> tf.Operation:
-    """Fails waiting and later puts and takes, and drops the records, until the buffer is resumed.
+    """Drops all records and fails pending and later puts and takes until the buffer is resumed.
 
     Args:
       status: Error code (int32 scalar, `tf.errors.*`) and message (string scalar) of that failure.
-        None: CANCELLED. Of several cancels the first one's status is kept.
+        None: CANCELLED. The first of several cancels determines the status.
       shared_name: Name of the buffer.
-      shared_capacity: Records it holds at most, the same for all ops of a buffer.
-      container: Resource container, '' is the default one.
+      shared_capacity: Maximum number of records, the same for all ops of a buffer.
+      container: Resource container; '' is the default one.
       name: Name of the node.
 
     Returns:
@@ -278,16 +280,16 @@ def tensor_buffer_resume(
     container: str = "",
     name: Optional[str] = None,
 ) -> tf.Operation:
-    """Opens a buffer anew: records, error, close and places are forgotten, a runner is attached.
+    """Reopens a buffer for a runner: resets its records, error, closed state and places.
 
-    Waiting takes go on waiting; waiting puts fail with CancelledError.
+    Pending takes keep waiting; pending puts fail with CancelledError.
 
     Args:
-      first_place: int64 scalar, where places are counted from; puts of earlier ones fail. None: 0.
+      first_place: int64 scalar, the first place; puts in earlier places fail. None: 0.
       shared_name: Name of the buffer.
-      shared_capacity: Records it holds at most from now on: on a server, an earlier session's graph
-        may have used another capacity, and other types of records.
-      container: Resource container, '' is the default one.
+      shared_capacity: Its new maximum number of records: on a server, an earlier session's graph
+        may have used another capacity, and records of other types.
+      container: Resource container; '' is the default one.
       name: Name of the node.
 
     Returns:
@@ -308,12 +310,12 @@ def tensor_buffer_resume(
 def tensor_buffer_close(
     *, shared_name: str, shared_capacity: int = 1, container: str = "", name: Optional[str] = None
 ) -> tf.Operation:
-    """Closes a buffer: later puts fail, takes get what is left and then OutOfRangeError.
+    """Closes a buffer: later puts fail; takes get what is left, then OutOfRangeError.
 
     Args:
       shared_name: Name of the buffer.
-      shared_capacity: Records it holds at most, the same for all ops of a buffer.
-      container: Resource container, '' is the default one.
+      shared_capacity: Maximum number of records, the same for all ops of a buffer.
+      container: Resource container; '' is the default one.
       name: Name of the node.
 
     Returns:
@@ -327,12 +329,12 @@ def tensor_buffer_close(
 def tensor_buffer_size(
     *, shared_name: str, shared_capacity: int = 1, container: str = "", name: Optional[str] = None
 ) -> tf.Tensor:
-    """Number of records in a buffer.
+    """The number of records in a buffer.
 
     Args:
       shared_name: Name of the buffer.
-      shared_capacity: Records it holds at most, the same for all ops of a buffer.
-      container: Resource container, '' is the default one.
+      shared_capacity: Maximum number of records, the same for all ops of a buffer.
+      container: Resource container; '' is the default one.
       name: Name of the node.
 
     Returns:
@@ -350,12 +352,12 @@ def tensor_buffer_metrics(
 
     Args:
       shared_name: Name of the buffer.
-      shared_capacity: Records it holds at most, the same for all ops of a buffer.
-      container: Resource container, '' is the default one.
+      shared_capacity: Maximum number of records, the same for all ops of a buffer.
+      container: Resource container; '' is the default one.
       name: Name of the node.
 
     Returns:
-      int64 vector; `METRIC_NAMES` names its elements, `decode_metrics` makes a dict of its value.
+      int64 vector; `METRIC_NAMES` names its elements, `decode_metrics` turns its value into a dict.
     """
     return load_library().tensor_buffer_metrics(
         container=container, shared_name=shared_name, shared_capacity=shared_capacity, name=name
@@ -366,10 +368,10 @@ def decode_metrics(values: Sequence[int]) -> Dict[str, int]:
     """The value of a `tensor_buffer_metrics` tensor as a dict.
 
     Args:
-      values: As many integers as there are `METRIC_NAMES`, in their order.
+      values: One integer for each of `METRIC_NAMES`, in that order.
 
     Raises:
-      ValueError: There are more or fewer.
+      ValueError: The number of values is wrong.
 
     Example:
       >>> decode_metrics(session.run(metrics))["take_wait_micros"]
