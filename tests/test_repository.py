@@ -148,7 +148,7 @@ def test_an_include_of_tensorflow_is_found(source: str) -> None:
     assert checks.tensorflow_includes(source, "ops_src.kernels.lookup.group_inputs") == []
 
 
-def test_examples_and_tools_leave_private_tensorflow_alone() -> None:
+def test_examples_and_tools_do_not_touch_private_tensorflow() -> None:
     assert faults_in(files_under("examples", "tools"), checks.private_tensorflow) == []
 
 
@@ -181,11 +181,11 @@ def test_only_compat_reads_versions() -> None:
 
 
 @pytest.mark.parametrize("source", ["tf.__version__ >= '2'", "import sys\nsys.version_info[0]"])
-def test_a_reading_of_a_version_is_found(source: str) -> None:
+def test_a_read_of_a_version_is_found(source: str) -> None:
     assert len(checks.version_readings(source)) == 1
 
 
-def test_no_file_is_named_for_anything_and_nothing() -> None:
+def test_no_file_has_a_catch_all_name() -> None:
     sources = every_python_file() + files_under("ops_src", suffixes=(".cc", ".h"))
     assert [path.name for path in sources if path.stem in checks.FORBIDDEN_STEMS] == []
 
@@ -234,7 +234,7 @@ def test_every_option_is_documented_with_its_number() -> None:
     assert [row for row in rows if row not in page] == []
 
 
-def test_every_refusal_writes_its_code_out() -> None:
+def test_every_refusal_spells_out_its_code() -> None:
     assert faults_in(files_under("graph_opt"), checks.nameless_refusals) == []
 
 
@@ -262,7 +262,7 @@ def test_make_commands_are_read_from_code_only() -> None:
     assert checks.make_targets("demo: built\nbench-%: x\nSAY := y\n") == {"demo", "bench-%"}
 
 
-def test_every_relative_link_in_the_docs_leads_somewhere() -> None:
+def test_every_relative_link_in_the_docs_has_a_target() -> None:
     pages = [REPOSITORY / "README.md"] + files_under("docs", suffixes=(".md",))
     for page in pages:
         links = checks.relative_links(page.read_text("utf-8"))

@@ -192,6 +192,7 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
       tf.errors.InvalidArgumentError: An option of the config is missing or out of range, or the
         pass refuses the graph.
       tf.errors.FailedPreconditionError: A session has already run the graph.
+      RuntimeError: The graph is finalized, as in TensorFlow.
 
     Example:
       >>> with graph_opt.train.MonitoredTrainingSession(config=config, hooks=hooks) as session:

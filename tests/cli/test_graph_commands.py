@@ -96,7 +96,7 @@ def test_rewrite_writes_a_graph_that_runs(
         tf.import_graph_def(read_graph(output).graph_def, name="")
 
 
-def test_rewrite_leaves_no_inferred_shapes_behind(tmp_path: Path) -> None:
+def test_rewrite_writes_no_inferred_shapes(tmp_path: Path) -> None:
     _build()
     write_graph(tf.get_default_graph().as_graph_def(), tmp_path / "in.pb")
     assert main(["rewrite", str(tmp_path / "in.pb"), "-o", str(tmp_path / "out.pb")]) == 0
@@ -137,7 +137,7 @@ FUSED_ONLY = [*BOTH, "--set", "do_async_embedding=false"]
 
 
 @pytest.mark.parametrize("options", [[], BOTH, FUSED_ONLY], ids=["async", "both", "fused"])
-def test_inspect_shows_of_what_a_rewritten_graph_consists(
+def test_inspect_shows_what_a_rewritten_graph_consists_of(
     graph_file: Path, tmp_path: Path, options: List[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = str(tmp_path / "out.pb")
@@ -248,7 +248,7 @@ def test_a_graph_without_a_lookup_is_refused_and_nothing_is_written(
     assert "no embedding lookup found" in capsys.readouterr().out
 
 
-def test_lookups_that_stay_are_a_refusal_with_reasons(
+def test_lookups_that_stay_are_refused_with_reasons(
     graph_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["rewrite", str(graph_file), "-o", str(tmp_path / "out.pb")]
@@ -330,7 +330,7 @@ def test_a_graph_may_come_through_a_pipe(
     assert "user" in capsys.readouterr().out
 
 
-def test_output_that_nobody_can_take(graph_file: Path) -> None:
+def test_output_that_nobody_can_read(graph_file: Path) -> None:
     gone = _command(["inspect", str(graph_file)], stdout=subprocess.PIPE)
     assert gone.stdout is not None
     gone.stdout.close()

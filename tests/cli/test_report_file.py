@@ -49,7 +49,7 @@ def test_lines_and_a_report_of_all_processes_as_json(tmp_path: Path) -> None:
     assert stage["name"] == "async_embedding"
 
 
-def test_a_script_that_is_killed_leaves_a_text(tmp_path: Path) -> None:
+def test_a_script_that_is_killed_leaves_a_text_report(tmp_path: Path) -> None:
     done = run(["--report", "all.txt", str(SCRIPT), "kill"], tmp_path)
     assert done.returncode < 0
     text = (tmp_path / "all.txt").read_text()
@@ -58,7 +58,7 @@ def test_a_script_that_is_killed_leaves_a_text(tmp_path: Path) -> None:
     assert rows[0].endswith("or read the ids from a dataset")
 
 
-def test_a_script_that_opens_no_session_is_told(tmp_path: Path) -> None:
+def test_a_script_that_opens_no_session_gets_a_message(tmp_path: Path) -> None:
     (tmp_path / "eager.py").write_text("import tensorflow as tf\nprint(tf.function(lambda: 2)())\n")
     done = run(["eager.py"], tmp_path)
     assert done.returncode == 0, done.stderr
@@ -68,7 +68,7 @@ def test_a_script_that_opens_no_session_is_told(tmp_path: Path) -> None:
     assert "graph-opt run: the script did not import TensorFlow" in done.stderr
 
 
-def test_processes_that_a_script_starts_are_told_apart(tmp_path: Path) -> None:
+def test_processes_that_a_script_starts_are_distinguished(tmp_path: Path) -> None:
     (tmp_path / "hidden").mkdir()
     (tmp_path / "hidden" / "sitecustomize.py").write_text("print('hidden')\n")
     (tmp_path / "plain.py").write_text(

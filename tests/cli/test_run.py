@@ -159,7 +159,7 @@ def test_settings_can_switch_it_off(folder: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "steps 7 same True\n"), done.stderr
 
 
-def test_without_inference_a_script_without_a_stage_is_told_to_make_one(folder: Path) -> None:
+def test_without_inference_a_script_without_a_stage_is_told_to_add_one(folder: Path) -> None:
     done = _graph_opt(["--no-infer-io-stage", "training.py"], folder)
     assert done.returncode == 1
     assert "InvalidArgumentError" in done.stderr and "staged" in done.stderr
@@ -182,7 +182,7 @@ def test_flags_and_app_run_work(folder: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "['plain.py'] 5 steps 2 stages\n"), done.stderr
 
 
-def test_a_spawned_child_sees_what_its_parent_sees(folder: Path) -> None:
+def test_a_spawned_child_sees_the_same_as_its_parent(folder: Path) -> None:
     done = _graph_opt(["spawning.py"], folder, TF_CPP_MIN_LOG_LEVEL="0")
     expected = "before 2.15.1\nin child 2 stages\nin parent 2 stages\n"
     assert (done.returncode, done.stdout) == (0, expected), done.stderr
@@ -247,7 +247,7 @@ def test_wrong_options_are_one_line_when_tensorflow_is_imported(
         ["inspect", "--config", "a", "--config", "b", "x.pb"],
     ],
 )
-def test_wrong_usage_is_exit_code_2(
+def test_wrong_usage_gives_exit_code_2(
     capsys: pytest.CaptureFixture[str], arguments: List[str]
 ) -> None:
     with pytest.raises(SystemExit) as caught:

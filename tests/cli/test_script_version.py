@@ -92,21 +92,23 @@ def _verdict(folder: Path, files: Dict[str, str], package: str = "") -> Verdict:
 
 
 @pytest.mark.parametrize("text, reason", VERSION_1.values(), ids=VERSION_1)
-def test_names_of_version_1_alone_ask_for_it(tmp_path: Path, text: str, reason: str) -> None:
+def test_names_that_only_version_1_has_select_it(tmp_path: Path, text: str, reason: str) -> None:
     verdict = _verdict(tmp_path, {"train.py": text})
     assert verdict.version_1
     assert verdict.reason.startswith(str(tmp_path / "train.py") + ":" + reason)
 
 
 @pytest.mark.parametrize("text, reason", AS_IT_IS.values(), ids=AS_IT_IS)
-def test_everything_else_leaves_tensorflow_as_it_is(tmp_path: Path, text: str, reason: str) -> None:
+def test_everything_else_leaves_tensorflow_unchanged(
+    tmp_path: Path, text: str, reason: str
+) -> None:
     verdict = _verdict(tmp_path, {"train.py": text})
     assert not verdict.version_1
     assert reason in verdict.reason and str(tmp_path / "train.py") in verdict.reason
 
 
 @pytest.mark.parametrize("modern", ["tf.compat.v1.logging", "tf.random.set_seed(1)"])
-def test_a_mixture_stays_as_it_is_and_both_reasons_are_given(tmp_path: Path, modern: str) -> None:
+def test_a_mixture_is_unchanged_and_both_reasons_are_given(tmp_path: Path, modern: str) -> None:
     text = "import tensorflow as tf\n{}\ntf.placeholder\n".format(modern)
     verdict = _verdict(tmp_path, {"train.py": text})
     assert not verdict.version_1

@@ -88,7 +88,7 @@ def test_a_script_computes_what_it_does_under_python(outputs: Dict[str, Any], ve
     assert ours.stdout == plain.stdout
 
 
-def test_one_line_says_how_tensorflow_is_shown_and_why(outputs: Dict[str, Any]) -> None:
+def test_one_line_says_which_tensorflow_is_shown_and_why(outputs: Dict[str, Any]) -> None:
     said = {
         version: [
             line

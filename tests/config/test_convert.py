@@ -19,7 +19,7 @@ def _async(text: str) -> Any:
     return _parse("graph_options {{ optimizer_options {{ {} }} }}".format(text))
 
 
-def test_extend_copies_and_leaves_its_argument_alone() -> None:
+def test_extend_copies_and_does_not_change_its_argument() -> None:
     config = _async("do_async_embedding: true")
     extended = extend(config)
     extended.allow_soft_placement = True
@@ -28,7 +28,7 @@ def test_extend_copies_and_leaves_its_argument_alone() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{}, "config.pbtxt", 3, tf.GPUOptions()])
-def test_extend_refuses_what_is_no_config(wrong: Any) -> None:
+def test_extend_refuses_what_is_not_a_config(wrong: Any) -> None:
     with pytest.raises(TypeError, match=r"must be a graph_opt.ConfigProto, a tf.ConfigProto"):
         extend(wrong)
 

@@ -160,7 +160,7 @@ def test_stock_messages_fit_into_the_extended_config() -> None:
     assert stock.graph_options.rewrite_options.disable_meta_optimizer
 
 
-def test_enum_constants_stand_on_the_classes() -> None:
+def test_enum_constants_are_attributes_of_the_classes() -> None:
     for name in ("L0", "L1", "ON_1", "ON_2", "OFF", "DEFAULT"):
         assert getattr(OptimizerOptions, name) == getattr(tf.OptimizerOptions, name)
     options = OptimizerOptions(opt_level=tf.OptimizerOptions.L0)

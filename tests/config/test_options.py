@@ -176,7 +176,7 @@ def test_accepted_options_without_effect_give_one_warning_each(
     assert words in warnings[0]
 
 
-def test_options_switched_off_warn_of_nothing() -> None:
+def test_options_that_are_off_cause_no_warning() -> None:
     config = _config(
         "do_smart_stage: false micro_batch_num: 0 do_op_fusion: false do_async_embedding: false "
         "do_group_embedding: false group_embedding_options { lazy_adam: true } "
@@ -188,7 +188,7 @@ def test_options_switched_off_warn_of_nothing() -> None:
 @pytest.mark.parametrize(
     "capacity, threads, warned", [(31, 1, False), (32, 1, True), (2, 31, True)]
 )
-def test_rows_that_may_miss_many_updates_are_warned_of(
+def test_rows_that_may_miss_many_updates_cause_a_warning(
     capacity: int, threads: int, warned: bool
 ) -> None:
     config = _async_config("capacity: {} threads_num: {}".format(capacity, threads))

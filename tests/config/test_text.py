@@ -27,7 +27,7 @@ EXPECTED: Dict[str, Optional[AsyncEmbeddingOptions]] = {
 
 
 @pytest.mark.parametrize("path", sorted(READY_FILES.glob("*.pbtxt")), ids=lambda path: path.name)
-def test_every_ready_file_loads_and_warns_of_nothing(path: Path) -> None:
+def test_every_config_file_loads_without_warnings(path: Path) -> None:
     options = session_options(load_config(path))
     assert options.warnings == ()
     assert options.async_embedding == EXPECTED[path.name]

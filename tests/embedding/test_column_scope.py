@@ -110,7 +110,7 @@ def test_columns_that_are_not_all_used_are_joined_as_far_as_they_go() -> None:
     assert sorted(len(op.outputs) for op in lookups) == [1, 2]
 
 
-def test_two_inputs_are_looked_up_apart() -> None:
+def test_two_inputs_are_looked_up_separately() -> None:
     with group_embedding_column_scope():
         columns = embedding_columns()
     with tf.variable_scope("model") as scope:
@@ -121,13 +121,13 @@ def test_two_inputs_are_looked_up_apart() -> None:
     assert lookups_run(first) != lookups_run(second)
 
 
-def test_columns_that_clip_rows_stay_as_they_are() -> None:
+def test_columns_that_clip_rows_are_unchanged() -> None:
     with group_embedding_column_scope():
         columns = embedding_columns(max_norm=0.1)
     assert lookups_run(input_layer(columns)) == []
 
 
-def test_columns_made_outside_stay_as_they_are() -> None:
+def test_columns_made_outside_are_unchanged() -> None:
     with group_embedding_column_scope():
         inside = embedding_columns()[0]
     outside = embedding_columns()

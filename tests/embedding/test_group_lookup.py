@@ -153,7 +153,7 @@ def test_no_ids_at_all(rows: int) -> None:
     np.testing.assert_array_equal(in_session(grouped), np.zeros([rows, 4], np.float32))
 
 
-def test_both_orders_of_arguments_are_taken() -> None:
+def test_both_argument_orders_are_accepted() -> None:
     params = table("t", 9, 4, use_resource=False, partitions=2)
     bags = IdBags([[1, 2, 8]], [[0.5, 1.0, 2.0]])
     arguments = ([params], [bags.sparse()], ["mean"])
@@ -233,7 +233,7 @@ def test_ids_outside_the_rows_and_too_few_weights_are_errors() -> None:
         in_session(group_embedding_lookup_sparse(params, ids, "sum", sp_weights=weights))
 
 
-def test_bad_arguments_are_told_apart() -> None:
+def test_each_bad_argument_has_its_own_message() -> None:
     params = table("item", 9, 4, use_resource=False)
     ids = tf.constant([1])
     sparse = sparse_of([[0, 0]], [1], tf.int64)

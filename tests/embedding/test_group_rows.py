@@ -51,7 +51,7 @@ def test_rows_are_tensorflows(use_resource: bool, strategy: str) -> None:
     np.testing.assert_allclose(gradient, wanted_gradient, rtol=1e-6)
 
 
-def test_tables_elsewhere_are_looked_up_by_tensorflow() -> None:
+def test_remote_tables_are_looked_up_by_tensorflow() -> None:
     with tf.device("/job:ps/task:0"):
         there = table("there", 9, 2, True)
     (rows,) = group_embedding_lookup([there], [tf.placeholder(tf.int64, [None, 2])])
@@ -96,7 +96,7 @@ def test_sequences_keep_each_step(kind: str) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
-def test_sequences_of_bags_are_combined_as_ever() -> None:
+def test_sequences_of_bags_are_combined_as_usual() -> None:
     indices = [[0, 0, 0], [0, 0, 1], [1, 2, 0]]
     ids = tf.SparseTensor(indices, tf.constant([1, 2, 3], tf.int64), [2, 3, 2])
     params = table("t", 9, 4, True)

@@ -63,7 +63,7 @@ def train(target: str = "", config: Any = None) -> Ran:
         return Ran(losses, report_of(graph))
 
 
-def test_numbers_are_those_of_one_machine(cluster: Any) -> None:
+def test_results_are_those_of_one_machine(cluster: Any) -> None:
     target, _ = cluster
     np.testing.assert_allclose(train(target).losses, train().losses, rtol=1e-5)
 

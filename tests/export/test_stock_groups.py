@@ -33,7 +33,7 @@ def requests_of(tables: List[Any]) -> List[LookupRequest]:
 
 @pytest.mark.parametrize("use_resource", [False, True])
 @pytest.mark.parametrize("strategy", ["mod", "div"])
-def test_lookups_and_gradients_have_the_same_numbers(use_resource: bool, strategy: str) -> None:
+def test_lookups_and_gradients_have_the_same_values(use_resource: bool, strategy: str) -> None:
     tables = [
         table("one", ROWS, 3, use_resource),
         table("parts", ROWS + 4, 2, use_resource, partitions=3),

@@ -50,7 +50,7 @@ def our_ops(graph_def: Any) -> List[str]:
 
 
 @pytest.mark.parametrize("add_shapes", [False, True])
-def test_every_node_leaves_as_it_was_built_and_in_its_place(add_shapes: bool) -> None:
+def test_every_node_is_exported_as_it_was_built_and_in_its_place(add_shapes: bool) -> None:
     model = served_model()
     graph = model.scores.graph
     built = graph.as_graph_def(add_shapes=add_shapes)
@@ -108,7 +108,7 @@ def test_a_node_of_ours_that_the_user_reads_stays_and_is_named() -> None:
     assert len(warnings_given()) == 1
 
 
-def test_a_scope_leaves_as_it_was_built() -> None:
+def test_a_scope_is_exported_as_it_was_built() -> None:
     with tf.variable_scope("tower"):
         model = served_model()
     built = tf.train.export_meta_graph(export_scope="tower", clear_devices=True)
@@ -214,7 +214,7 @@ def test_what_joined_stages_lose_is_said_once() -> None:
     assert "stage 'prefetch_join'" in warning and "2 threads" in warning
 
 
-def test_a_rewritten_graph_that_was_imported_leaves_unsplit() -> None:
+def test_a_rewritten_graph_that_was_imported_is_exported_unsplit() -> None:
     with tf.Graph().as_default() as built:
         model = served_model()
     asked = config(fuse=False)
@@ -253,7 +253,7 @@ def test_ops_of_ours_in_functions_are_named() -> None:
     assert "in function" in warning and "look_up" in warning
 
 
-def test_an_embedding_column_is_looked_up_once_in_what_leaves() -> None:
+def test_an_embedding_column_is_looked_up_once_in_exports() -> None:
     ids = {name: tf.placeholder(tf.int64, [None], name) for name in "abc"}
     with graph_opt.group_embedding_column_scope():
         columns = [

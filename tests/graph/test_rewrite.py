@@ -27,7 +27,7 @@ def test_edits_apply_to_a_copy() -> None:
     assert rewritten.node[3].name == "d"
 
 
-def test_control_edits_of_one_node_add_up() -> None:
+def test_control_edits_of_one_node_accumulate() -> None:
     edits = (ControlEdit("c", ("a",), ("x",)), ControlEdit("c", (), ("x", "y")))
     rewritten = apply_to_graph_def(_chain(), Rewrite((), (), edits))
     assert list(rewritten.node[2].input) == ["b", "^x", "^y"]
@@ -37,6 +37,6 @@ def test_control_edits_of_one_node_add_up() -> None:
     "edit, message",
     [(InputEdit("gone", 0, "b"), "'gone'"), (InputEdit("c", 1, "b"), "no data input 1")],
 )
-def test_an_edit_of_what_is_not_there_is_an_error(edit: InputEdit, message: str) -> None:
+def test_an_edit_of_something_missing_is_an_error(edit: InputEdit, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         apply_to_graph_def(_chain(), Rewrite((), (edit,)))

@@ -49,13 +49,13 @@ def rewritten(rewrites: Sequence[Rewrite]) -> Any:
 
 
 @pytest.mark.parametrize("rewrites", [(), (FUSED,), (FUSED, MOVED), (Rewrite(),)])
-def test_the_graph_before_comes_back(rewrites: Sequence[Rewrite]) -> None:
+def test_the_original_graph_comes_back(rewrites: Sequence[Rewrite]) -> None:
     graph_def = rewritten(rewrites)
     assert undo_of(graph_of(*BUILT), rewrites).apply(graph_def) == frozenset()
     assert texts_of(graph_def) == list(BUILT)
 
 
-def test_nodes_added_since_are_led_back_through_all_rewrites() -> None:
+def test_readers_added_since_are_redirected_through_all_rewrites() -> None:
     graph_def = rewritten((FUSED, MOVED))
     graph_def.node.extend([node_of("later <- take fused:2 take:1 ^fused ^take")])
     undo_of(graph_of(*BUILT), (FUSED, MOVED)).apply(graph_def)
@@ -70,14 +70,14 @@ def test_edges_that_the_user_moved_since_stay() -> None:
     assert texts_of(graph_def)[2] == "dense <- source ^source"
 
 
-def test_nodes_that_are_read_and_stand_for_nothing_stay_with_what_they_read() -> None:
+def test_nodes_that_are_read_and_replace_nothing_stay_with_their_inputs() -> None:
     graph_def = rewritten((FUSED, MOVED))
     graph_def.node.extend([node_of("later <- clone")])
     assert undo_of(graph_of(*BUILT), (FUSED, MOVED)).apply(graph_def) == {"clone"}
     assert texts_of(graph_def) == [*BUILT, "clone <- source", "later <- clone"]
 
 
-def test_nodes_beside_those_that_go_stand_alone() -> None:
+def test_colocation_with_removed_nodes_is_dropped() -> None:
     graph_def = rewritten((FUSED,))
     later = node_of("later")
     later.attr["_class"].list.s.extend([b"loc:@fused", b"loc:@dense"])

@@ -16,7 +16,7 @@ def _view(*nodes: tuple) -> GraphView:
     return GraphView(graph_def)
 
 
-def test_a_graph_without_cycle_is_legal() -> None:
+def test_a_graph_without_a_cycle_is_legal() -> None:
     verify(_view(("a", []), ("b", ["a"]), ("c", ["a", "b"])))
 
 

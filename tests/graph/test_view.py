@@ -39,7 +39,7 @@ def test_dtypes_and_shapes_of_every_output() -> None:
     assert view.dtype(TensorRef("unique", 9)) is None
 
 
-def test_constant_is_found_behind_identity_and_nothing_else() -> None:
+def test_a_constant_is_found_behind_identity_and_nothing_else() -> None:
     value = tf.identity(tf.constant([1, 2], name="value"), name="copy")
     tf.add(value, 1, name="sum")
     view = _view()
@@ -56,7 +56,7 @@ def test_an_input_that_no_node_produces_is_named() -> None:
         GraphView(graph_def)
 
 
-def test_two_nodes_of_one_name_are_refused() -> None:
+def test_two_nodes_with_the_same_name_are_refused() -> None:
     graph_def = tf.GraphDef()
     graph_def.node.add(name="twin", op="NoOp")
     graph_def.node.add(name="twin", op="NoOp")
@@ -64,7 +64,7 @@ def test_two_nodes_of_one_name_are_refused() -> None:
         GraphView(graph_def)
 
 
-def test_a_while_loop_is_no_cycle() -> None:
+def test_a_while_loop_is_not_a_cycle() -> None:
     tf.disable_control_flow_v2()
     tf.while_loop(lambda i: i < 3, lambda i: i + 1, [tf.constant(0)], name="loop")
     view = _view()

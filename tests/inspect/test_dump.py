@@ -41,7 +41,7 @@ def test_the_variable_decides(
     assert len(list(tmp_path.iterdir())) == int(wanted)
 
 
-def test_large_constants_stay_out_with_a_note() -> None:
+def test_large_constants_are_left_out_with_a_note() -> None:
     numbers = np.ones([600, 600], np.float32)
     tf.constant(numbers, name="large")
     tf.constant(numbers[:10], name="small")
@@ -57,7 +57,7 @@ def test_large_constants_stay_out_with_a_note() -> None:
     assert np.array_equal(tf.make_ndarray(small.attr["value"].tensor), numbers[:10])
 
 
-def test_large_constants_within_functions_stay_out_too() -> None:
+def test_large_constants_in_functions_are_left_out_too() -> None:
     function_def = tf.GraphDef()
     function = function_def.library.function.add()
     function.signature.name = "f"
@@ -69,7 +69,7 @@ def test_large_constants_within_functions_stay_out_too() -> None:
     assert stubbed.library.function[0].node_def[0].attr[ELIDED].i > 3_000_000
 
 
-def test_a_dump_that_cannot_be_written_does_not_end_a_training(tmp_path: Path) -> None:
+def test_a_dump_that_cannot_be_written_does_not_end_training(tmp_path: Path) -> None:
     (tmp_path / "graph_before_async_embedding.pbtxt").mkdir()
     assert dump_graph(tf.GraphDef(), "before") is None
 

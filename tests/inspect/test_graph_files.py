@@ -33,13 +33,13 @@ def test_a_graph_is_read_back_as_written(tmp_path: Path, graph_def: Any, ending:
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 
 
-def test_the_content_decides_not_the_ending(tmp_path: Path, graph_def: Any) -> None:
+def test_the_content_decides_not_the_file_extension(tmp_path: Path, graph_def: Any) -> None:
     path = tmp_path / "graph.pb"
     path.write_text(text_format.MessageToString(graph_def))
     assert read_graph(path).graph_def == graph_def
 
 
-def test_a_meta_graph_keeps_what_stands_beside_the_graph(tmp_path: Path, graph_def: Any) -> None:
+def test_a_meta_graph_keeps_what_accompanies_the_graph(tmp_path: Path, graph_def: Any) -> None:
     path = tmp_path / "model.ckpt.meta"
     tf.train.export_meta_graph(str(path))
     source = read_graph(path)
@@ -114,7 +114,7 @@ def test_a_checkpoint_is_read_by_its_folder_its_prefix_or_any_of_its_files(
             read_graph(path)
 
 
-def test_large_texts_are_read_as_small_ones_are(tmp_path: Path, graph_def: Any) -> None:
+def test_large_texts_are_read_like_small_ones(tmp_path: Path, graph_def: Any) -> None:
     for number in range(30):
         node = graph_def.node.add(name="c{}".format(number), op="Const")
         values = tf.make_tensor_proto(np.full([50_000], number + 0.5))
@@ -134,7 +134,7 @@ def test_large_texts_are_read_as_small_ones_are(tmp_path: Path, graph_def: Any) 
     assert read_graph(path).meta_graph_def == meta
 
 
-def test_a_fault_in_a_large_text_is_one_line_with_its_place(
+def test_an_error_in_a_large_text_is_one_line_with_its_position(
     tmp_path: Path, graph_def: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for number in range(30):
@@ -152,7 +152,7 @@ def test_a_fault_in_a_large_text_is_one_line_with_its_place(
     assert capfd.readouterr().err == ""
 
 
-def test_a_meta_file_needs_one_to_start_from(tmp_path: Path, graph_def: Any) -> None:
+def test_a_meta_file_can_only_be_written_from_one(tmp_path: Path, graph_def: Any) -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"out.meta: a .meta file can only"):
         write_graph(graph_def, tmp_path / "out.meta", like=GraphFile(graph_def))
 
@@ -207,9 +207,7 @@ def test_a_truncated_text_file_names_the_line(tmp_path: Path, graph_def: Any) ->
         read_graph(path)
 
 
-def test_a_file_that_cannot_be_written_leaves_nothing_behind(
-    tmp_path: Path, graph_def: Any
-) -> None:
+def test_a_file_that_cannot_be_written_leaves_no_trace(tmp_path: Path, graph_def: Any) -> None:
     with pytest.raises(tf.errors.PermissionDeniedError, match=r"no/such/graph.pb: cannot be writt"):
         write_graph(graph_def, tmp_path / "no/such/graph.pb")
     (tmp_path / "folder").mkdir()

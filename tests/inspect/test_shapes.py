@@ -20,7 +20,7 @@ def test_shapes_are_those_that_tensorflow_infers() -> None:
     assert with_shapes(shaped) is shaped
 
 
-def test_a_graph_that_cannot_be_imported_comes_back_as_it_is() -> None:
+def test_a_graph_that_cannot_be_imported_comes_back_unchanged() -> None:
     graph_def = tf.GraphDef()
     graph_def.node.add(name="x", op="NoSuchOpAnywhere")
     assert with_shapes(graph_def) is graph_def

@@ -204,7 +204,7 @@ def test_a_packed_update_with_columns_equals_a_local_one(pool_on_server: str) ->
         np.testing.assert_array_equal(one, other)
 
 
-def test_bags_travel_once_rows_turned_out_to_be_more() -> None:
+def test_bags_are_sent_once_rows_have_turned_out_to_be_more() -> None:
     params = table("t", 900, 4, use_resource=False)
     ids = tf.random.uniform([50, 20], 0, 900, tf.int64, seed=3)
     pooled = lookup_group([LookupRequest(params, ids, "mean")])
@@ -235,7 +235,7 @@ def test_a_request_has_each_row_once() -> None:
     np.testing.assert_array_equal(counts, [2, 2])
 
 
-def test_an_id_out_of_range_is_found_before_anything_is_asked() -> None:
+def test_an_id_out_of_range_is_found_before_anything_is_requested() -> None:
     params = table("scope/item", 9, 4, use_resource=True)
     bags = IdBags([[1], [2, 9], [10]], [])
     pooled = lookup_group([LookupRequest(params, bags.sparse(), "sum")])

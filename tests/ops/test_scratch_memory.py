@@ -53,7 +53,7 @@ print(json.dumps(found))
 """
 
 
-def test_memory_of_one_large_batch_is_given_back() -> None:
+def test_memory_of_one_large_batch_is_released() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         cwd=str(REPOSITORY),

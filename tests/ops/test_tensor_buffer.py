@@ -83,7 +83,7 @@ def test_close_drains_and_then_ends() -> None:
         assert buffer.metrics(session)["closed"] == 1
 
 
-def test_close_lets_in_the_puts_that_wait() -> None:
+def test_close_admits_the_puts_that_wait() -> None:
     buffer = BufferOps()
     with tf.Session() as session, ThreadPoolExecutor(1) as threads:
         buffer.put_number(session, 0)
@@ -135,7 +135,7 @@ def test_cancel_drops_the_records_and_ends_waiting_puts() -> None:
         assert session.run(buffer.size) == 0
 
 
-def test_resume_opens_a_buffer_anew() -> None:
+def test_resume_reopens_a_buffer() -> None:
     buffer = BufferOps()
     with tf.Session() as session:
         buffer.put_number(session, 0)
@@ -262,7 +262,7 @@ def test_containers_separate_buffers() -> None:
         assert session.run(size) == 0
 
 
-def test_sessions_have_buffers_of_their_own() -> None:
+def test_sessions_have_separate_buffers() -> None:
     buffer = BufferOps()
     with tf.Session() as session, tf.Session() as other:
         buffer.put_number(session, 1)
@@ -304,7 +304,7 @@ def test_cancel_needs_an_error_code(code: int) -> None:
     assert "cancel: code is {}".format(code) in refused(cancel)
 
 
-def test_a_put_has_one_place_at_most() -> None:
+def test_a_put_has_at_most_one_place() -> None:
     put = load_library().tensor_buffer_put(record=[1], place=[0, 1], shared_name="b", name="put")
     assert "put: num_places is 2" in refused(put)
 
@@ -356,7 +356,7 @@ def test_a_status_needs_a_code_of_tensorflow(code: int) -> None:
             buffer.put_error(session, code, "torn")
 
 
-def test_an_error_in_place_of_a_record_is_told_once() -> None:
+def test_an_error_in_place_of_a_record_is_reported_once() -> None:
     buffer = BufferOps("input", shared_capacity=3)
     with tf.Session() as session:
         buffer.put_number(session, 0)

@@ -149,7 +149,7 @@ def test_a_batch_waits_for_those_ahead_of_it() -> None:
         assert [result(take), session.run(main.taken), session.run(main.taken)] == [0, 1, 2]
 
 
-def test_a_skipped_place_is_waited_for_no_more() -> None:
+def test_a_skipped_place_is_no_longer_waited_for() -> None:
     main = BufferOps("main", 2)
     put = tensor_buffer.tensor_buffer_put([main.number], main.place, **main.names)
     with tf.Session() as session, ThreadPoolExecutor(1) as threads:
@@ -161,7 +161,7 @@ def test_a_skipped_place_is_waited_for_no_more() -> None:
         assert main.metrics(session)["dropped"] == 1
 
 
-def test_places_of_before_a_resume_are_refused() -> None:
+def test_places_from_before_a_resume_are_refused() -> None:
     main = BufferOps("main", 2)
     put = tensor_buffer.tensor_buffer_put([main.number], main.place, **main.names)
     turn = tensor_buffer.tensor_buffer_turn(main.place, **main.names)

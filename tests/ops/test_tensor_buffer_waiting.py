@@ -111,7 +111,7 @@ def test_waiting_holds_no_thread() -> None:
         assert sorted(result(step)) == list(range(waiting))
 
 
-def test_takes_of_many_steps_wait_beside_a_working_graph() -> None:
+def test_takes_of_many_steps_wait_while_the_graph_works() -> None:
     waiting = 64
     buffer = BufferOps()
     config = tf.ConfigProto(inter_op_parallelism_threads=2, intra_op_parallelism_threads=2)

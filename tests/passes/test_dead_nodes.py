@@ -22,14 +22,14 @@ def test_what_only_replaced_nodes_read_is_dead_too() -> None:
     assert "table" not in dead
 
 
-def test_a_result_that_nobody_reads_lives() -> None:
+def test_a_result_that_nobody_reads_is_not_dead() -> None:
     with tf.Graph().as_default() as graph:
         x = tf.placeholder(tf.float32, [], name="x")
         tf.add(x, 1.0, name="result")
     assert dead_nodes(view_of(graph), set()) == set()
 
 
-def test_a_replaced_node_that_something_else_reads_lives() -> None:
+def test_a_replaced_node_that_something_else_reads_is_not_dead() -> None:
     with tf.Graph().as_default() as graph:
         x = tf.constant(1.0, name="x")
         y = tf.add(x, 1.0, name="replaced")

@@ -37,7 +37,7 @@ def test_there_is_a_model_for_every_code() -> None:
 
 
 @pytest.mark.parametrize("code", sorted(MODELS))
-def test_the_report_says_what_was_left_alone(code: str) -> None:
+def test_the_report_says_what_was_left_unchanged(code: str) -> None:
     model = MODELS[code]
     built = model.build(fused_models.batches())
     graph_def = built or tf.get_default_graph().as_graph_def(add_shapes=True)
@@ -49,7 +49,7 @@ def test_the_report_says_what_was_left_alone(code: str) -> None:
     assert code in str(report)
 
 
-def test_refusals_are_found_wherever_they_stand_in_a_report() -> None:
+def test_refusals_are_found_anywhere_in_a_report() -> None:
     refusal = {"code": "a", "node": "b", "need": "c", "saw": "d"}
     found: List[Dict[str, str]] = list(refusals_in({"lookups": [{"refusals": (refusal,)}]}))
     assert found == [refusal]

@@ -87,7 +87,7 @@ def test_a_finalized_graph_is_rewritten_and_stays_finalized() -> None:
     assert tf.get_default_graph().finalized
 
 
-def test_a_graph_without_lookup_is_left_as_it_is_with_a_warning() -> None:
+def test_a_graph_without_lookups_is_unchanged_with_a_warning() -> None:
     inputs = models.features()
     models.train([inputs["dense"]], inputs)
     graph_def = tf.get_default_graph().as_graph_def(add_shapes=True)
@@ -115,7 +115,7 @@ def test_a_lookup_left_in_main_still_gets_its_ids_with_the_batch() -> None:
     assert inputs["other"].name in models.boundary_names(result)
 
 
-def test_names_of_the_stage_avoid_the_users() -> None:
+def test_names_of_the_stage_avoid_those_of_the_user() -> None:
     models.safe_model()
     tf.no_op(name="async_embedding")
     assert [stage.name for stage in models.optimized().stages] == ["async_embedding_1"]

@@ -73,7 +73,7 @@ def test_no_step_of_a_split_graph_allocates_a_table() -> None:
 
 
 @pytest.mark.parametrize("resource", [False, True])
-def test_protection_changes_no_number(resource: bool) -> None:
+def test_protection_changes_no_value(resource: bool) -> None:
     values = []
     for optimize in (False, True):
         with tf.Graph().as_default() as graph:

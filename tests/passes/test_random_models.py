@@ -105,7 +105,7 @@ def _run(choice: ModelChoice, config: Any) -> List[float]:
 
 @settings(max_examples=20)
 @given(_MODELS)
-def test_losses_equal_stock_step_for_step(choice: ModelChoice) -> None:
+def test_losses_equal_stock_at_every_step(choice: ModelChoice) -> None:
     stock = _run(choice, None)
     config = models.config(
         threads_num=choice.threads_num,

@@ -11,7 +11,7 @@ def _view() -> GraphView:
     return GraphView(tf.get_default_graph().as_graph_def())
 
 
-def test_the_gradient_of_a_factor_without_variable_is_unused() -> None:
+def test_the_gradient_of_a_factor_without_a_variable_is_unused() -> None:
     factor = tf.placeholder(tf.float32, [4], name="factor")
     variable = tf.get_variable("variable", [4], use_resource=False)
     product = tf.multiply(variable, factor, name="product")
@@ -31,6 +31,6 @@ def test_a_gradient_that_is_read_is_used() -> None:
     assert not unused_gradients(_view()).released
 
 
-def test_a_plain_group_of_ops_is_no_tuple() -> None:
+def test_a_plain_group_of_ops_is_not_a_tuple() -> None:
     tf.group(tf.constant(1.0).op, tf.constant(2.0).op, name="group")
     assert not unused_gradients(_view()).released

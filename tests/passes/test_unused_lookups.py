@@ -50,7 +50,7 @@ def train_columns(grouped: bool) -> Any:
     return loss, tf.train.AdagradOptimizer(0.1).minimize(loss)
 
 
-def test_columns_of_a_scope_are_looked_up_once_a_batch() -> None:
+def test_columns_of_a_scope_are_looked_up_once_per_batch() -> None:
     """Each column gives its result at once; the lookups replaced later must stay dead."""
     loss, _ = train_columns(grouped=True)
     report = optimize_graph(loss.graph, models.config())
@@ -105,13 +105,13 @@ def test_a_lookup_that_training_does_not_need_runs_when_it_is_fetched(fused: boo
     np.testing.assert_array_equal(rows, values[ids[:, 0] + 1])
 
 
-def test_a_mark_moves_it_all_the_same() -> None:
+def test_a_mark_moves_it_regardless() -> None:
     tensors = with_unused_lookup()
     async_embedding_mark_node(tensors["unused"])
     assert codes(models.optimized().report) == [None, None]
 
 
-def test_a_graph_that_trains_nothing_has_its_lookups_for_results() -> None:
+def test_a_graph_that_trains_nothing_has_its_lookups_as_results() -> None:
     inputs = models.features()
     tf.nn.embedding_lookup(models.table(), inputs["other"])
     assert codes(models.optimized().report) == [None]

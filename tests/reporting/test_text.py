@@ -45,7 +45,7 @@ def _report() -> Report:
     )  # fmt: skip
 
 
-def test_the_text_has_all_that_the_report_has() -> None:
+def test_the_text_contains_everything_in_the_report() -> None:
     lines = report_text(_report(), "graph.pb: 433 nodes").splitlines()
     assert lines[0] == "graph.pb: 433 nodes"
     assert lines[2:6] == [
@@ -66,7 +66,7 @@ def test_the_text_has_all_that_the_report_has() -> None:
     assert lines[-1] == "warning: be careful"
 
 
-def test_fused_lookups_have_a_table_of_their_own() -> None:
+def test_fused_lookups_have_a_separate_table() -> None:
     refusal = {"code": "optimizer_unknown", "node": "t/update", "need": "one known", "saw": "other"}
     report = Report(
         fused_lookups=(
@@ -111,7 +111,7 @@ def test_a_picture_of_many_lookups_stays_readable() -> None:
 @pytest.mark.parametrize(
     "count, text", [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (1 << 31, "2.0 GiB")]
 )
-def test_bytes_are_for_people(count: int, text: str) -> None:
+def test_byte_counts_are_human_readable(count: int, text: str) -> None:
     assert bytes_text(count) == text
 
 

@@ -69,7 +69,7 @@ def test_finds_the_lookups_of_layers(name: str, resource: bool) -> None:
     check(model)
 
 
-def test_every_pattern_says_why_it_stands_where_it_does() -> None:
+def test_every_pattern_gives_a_reason_for_its_place() -> None:
     assert all(pattern.reason for pattern in DECLARED)
 
 
@@ -96,7 +96,7 @@ def test_canned_estimators_have_their_lookups_found(partitions: int, tmp_path: P
     assert len(lookups) == 3
 
 
-def test_names_play_no_part(fresh_graph: tf.Graph) -> None:
+def test_names_do_not_matter(fresh_graph: tf.Graph) -> None:
     model = Model(tf, partitions=2)
     lookup_models.CORE_MODELS["safe_weighted_mean"](model)
     model.train()
@@ -108,7 +108,7 @@ def test_names_play_no_part(fresh_graph: tf.Graph) -> None:
     ]
 
 
-def test_the_order_of_nodes_plays_no_part(fresh_graph: tf.Graph) -> None:
+def test_the_order_of_nodes_does_not_matter(fresh_graph: tf.Graph) -> None:
     model = Model(tf, partitions=2, strategy="div")
     lookup_models.CORE_MODELS["safe_weighted_mean"](model)
     lookup_models.CORE_MODELS["shared_ids"](model)
@@ -230,5 +230,5 @@ def questions(copies: int) -> int:
     return view.asked
 
 
-def test_cost_grows_as_the_graph_does() -> None:
+def test_cost_is_linear_in_the_graph() -> None:
     assert questions(12) < 4.2 * questions(3)

@@ -13,7 +13,7 @@ TABLE = Table("table", "VariableV2", 1, (10, 4), "", False)
 LOOKUP = Lookup("tf.gather", (TABLE,), (TensorRef("ids", 0),), TensorRef("a", 0), ("a",), ("a",))
 
 
-def test_grown_moves_the_output_and_keeps_each_node_once() -> None:
+def test_extended_moves_the_output_and_keeps_each_node_once() -> None:
     grown = LOOKUP.extended("c", ("a", "b", "c"), api="tf.nn.embedding_lookup")
     assert (grown.output, grown.nodes) == (TensorRef("c", 0), ("a", "b", "c"))
     assert (grown.api, grown.tables, grown.gathers) == ("tf.nn.embedding_lookup", (TABLE,), ("a",))

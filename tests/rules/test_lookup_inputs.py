@@ -84,14 +84,14 @@ def cases() -> List[Tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("name", "variant"), cases())
-def test_one_op_gives_the_numbers_of_a_lookup(name: str, variant: str) -> None:
+def test_one_op_gives_the_values_of_a_lookup(name: str, variant: str) -> None:
     build = {**CORE_MODELS, **COLUMN_MODELS, **LAYER_MODELS}[name]
     build(Model(tf, **VARIANTS[variant]))
     assert_same_values("weighted" in name)
 
 
 @pytest.mark.parametrize("name", sorted(set(EXPECTED) - set(REFUSED_OF_TENSORFLOW_1)))
-def test_one_op_gives_the_numbers_of_graphs_made_by_tensorflow_1(name: str) -> None:
+def test_one_op_gives_the_values_of_graphs_made_by_tensorflow_1(name: str) -> None:
     tf.import_graph_def(read_graph(name), name="")
     assert_same_values("weighted" in name, name not in WITHOUT_NEGATIVE_IDS)
 
@@ -228,7 +228,7 @@ def test_weights_of_another_type_are_cast_first() -> None:
     assert_same([sparse_feeds(seed, lowest_id=0) for seed in range(BATCHES)], 1e-6)
 
 
-def test_a_lookup_whose_inside_is_read_elsewhere_is_cut_before_it() -> None:
+def test_a_lookup_whose_inner_nodes_are_read_elsewhere_ends_before_them() -> None:
     safe = tf.nn.safe_embedding_lookup_sparse(table(), sparse_of()[0])
     combined = next(op for op in safe.graph.get_operations() if op.type == "SparseSegmentMean")
     tf.nn.relu(combined.outputs[0])
@@ -341,12 +341,12 @@ def test_refuses(what: str) -> None:
     assert code in codes()
 
 
-def test_takes_ids_that_a_cond_gives_back() -> None:
+def test_accepts_ids_that_a_cond_returns() -> None:
     in_a_cond(True)
     assert codes() == [""]
 
 
-def test_takes_ids_that_a_loop_gives_back() -> None:
+def test_accepts_ids_that_a_loop_returns() -> None:
     behind_a_loop()
     assert codes() == [""]
 

@@ -53,7 +53,7 @@ class Steps:
     "own, shared, kept, compiled",
     [(0.004, 0.001, "shared", 1), (0.002, 0.002, "own", 1), (0.0001, 0.0, "own", 0)],
 )
-def test_the_faster_way_is_kept(own: float, shared: float, kept: str, compiled: int) -> None:
+def test_the_faster_threads_are_kept(own: float, shared: float, kept: str, compiled: int) -> None:
     steps = Steps(own, shared)
     assert steps.last_of(60) == kept
     assert steps.compiled == compiled

@@ -24,7 +24,7 @@ from tests.runtime.sources import (
 from tests.session.parameter_servers import free_addresses, parameter_servers
 
 
-def test_kinds_of_sessions_are_told_apart(server: Any) -> None:
+def test_kinds_of_sessions_are_distinguished(server: Any) -> None:
     with tf.Session() as direct, tf.Session(server.target) as remote:
         assert is_direct_session(direct) and not is_direct_session(remote)
 
@@ -36,7 +36,7 @@ def test_order_and_end_of_input(server: Any) -> None:
         assert runner_of(hook).metrics()["d/order/lookup"]["take_count"] == 40
 
 
-def test_a_second_session_on_the_same_server_starts_anew(server: Any) -> None:
+def test_a_second_session_on_the_same_server_starts_fresh(server: Any) -> None:
     taken = staged(numbers(), capacity=4, name="d/anew")
     for _ in range(2):
         with tf.Session(server.target) as session, prefetching(session):
@@ -67,7 +67,7 @@ def test_the_coordinator_stops_the_threads_within_a_second(server: Any) -> None:
 
 
 @pytest.mark.slow
-def test_the_hook_forgotten_is_an_error_within_seconds(server: Any) -> None:
+def test_a_forgotten_hook_is_an_error_within_seconds(server: Any) -> None:
     taken = staged(numbers(), name="d/forgotten")
     with tf.Session(server.target) as session:
         with pytest.raises(tf.errors.FailedPreconditionError, match="make_prefetch_hook"):
@@ -75,7 +75,7 @@ def test_the_hook_forgotten_is_an_error_within_seconds(server: Any) -> None:
 
 
 @pytest.mark.slow
-def test_training_goes_on_after_the_parameter_server_was_lost(
+def test_training_continues_after_the_parameter_server_was_lost(
     tmp_path: Any,
 ) -> None:
     ps, own = free_addresses(2)

@@ -98,7 +98,7 @@ def test_two_stages_stay_together() -> None:
     assert arrived(taken) == [[n, n * 10] for n in range(COUNT)]
 
 
-def test_seeded_random_numbers_are_those_of_one_thread() -> None:
+def test_seeded_random_numbers_are_the_same_as_with_one_thread() -> None:
     def drawn(num_threads: int) -> List[Any]:
         with tf.Graph().as_default():
             number = numbers(COUNT)
@@ -164,7 +164,7 @@ def test_unordered_loses_nothing() -> None:
 
 @pytest.mark.parametrize("ignored", [(), tf.errors.InvalidArgumentError])
 @pytest.mark.parametrize("bad", [0, 13, COUNT - 1])
-def test_a_failed_step_holds_up_nobody(bad: int, ignored: Any) -> None:
+def test_a_failed_step_does_not_block_others(bad: int, ignored: Any) -> None:
     number = failing_at(COUNT, bad)
     taken = staged(uneven(number), num_threads=4, capacity=3, ignored_exception_types=ignored)
     values: List[Any] = []

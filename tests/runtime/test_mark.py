@@ -33,7 +33,7 @@ def test_several_outputs_of_one_op_may_be_marked() -> None:
 
 
 @pytest.mark.parametrize("what", [None, "rows:0", 3])
-def test_what_is_no_tensor_is_refused(what: Any) -> None:
+def test_what_is_not_a_tensor_is_refused(what: Any) -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"need a tf\.Tensor"):
         async_embedding_mark_node(what)
 

@@ -79,7 +79,7 @@ def test_scalars_are_written_every_n_steps_at_the_global_step(tmp_path: Path) ->
         assert occupancy[1] == elements[1] / 2
 
 
-def test_a_writer_of_the_users_and_no_global_step(tmp_path: Path) -> None:
+def test_the_users_own_writer_and_no_global_step(tmp_path: Path) -> None:
     taken = staged(numbers(), name="io")
     writer = tf.summary.FileWriterCache.get(str(tmp_path))
     hook = PrefetchSummaryHook(summary_writer=writer, every_n_steps=2)
@@ -90,6 +90,6 @@ def test_a_writer_of_the_users_and_no_global_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"output_dir": "x", "every_n_steps": 0}])
-def test_a_summary_hook_without_a_place_or_a_pace_is_refused(options: Dict[str, Any]) -> None:
+def test_a_summary_hook_without_a_folder_or_an_interval_is_refused(options: Dict[str, Any]) -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match="PrefetchSummaryHook"):
         PrefetchSummaryHook(**options)

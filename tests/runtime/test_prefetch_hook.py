@@ -87,7 +87,7 @@ def test_a_parse_error_mid_epoch_ends_the_training_with_its_message() -> None:
 
 
 @pytest.mark.parametrize("error", [tf.errors.AbortedError, tf.errors.UnavailableError])
-def test_a_preempted_main_recovers_and_goes_on(error: Any, tmp_path: Path) -> None:
+def test_a_preempted_main_recovers_and_continues(error: Any, tmp_path: Path) -> None:
     train = train_op_of(staged(staged(numbers(), capacity=2), num_threads=2))
     breaking = RaiseOnce(error(None, None, "worker lost"), 5)
     hooks = [breaking, make_prefetch_hook(), tf.train.StopAtStepHook(num_steps=12)]

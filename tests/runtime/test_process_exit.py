@@ -56,7 +56,7 @@ def test_a_session_left_open_does_not_disturb_the_exit() -> None:
     assert process.returncode == 3, errors.decode("utf-8")[-2000:]
 
 
-def test_an_interrupt_ends_the_training_within_seconds() -> None:
+def test_an_interrupt_ends_training_within_seconds() -> None:
     process = start(TRAINS_UNTIL_INTERRUPTED)
     assert process.stdout is not None
     assert process.stdout.readline() == b"training\n"

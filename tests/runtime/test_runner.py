@@ -84,7 +84,7 @@ def test_ignored_errors_skip_the_batch_and_are_counted() -> None:
         assert runner_of(hook).metrics()["io"]["ignored"] == 1
 
 
-def test_an_ignored_batch_behind_a_stage_does_not_hold_up_the_order() -> None:
+def test_an_ignored_batch_after_a_stage_does_not_block_later_ones() -> None:
     first = staged(numbers(40), capacity=2)
     with tf.control_dependencies([tf.Assert(tf.not_equal(first % 10, 5), ["unlucky"])]):
         checked = tf.identity(first)
@@ -108,7 +108,7 @@ def test_python_errors_of_a_py_func_count_as_their_class() -> None:
         assert drain(session, taken) == [0, 1, 2, 4, 5, 6, 7]
 
 
-def test_ignoring_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ignoring_endless_errors_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_pool, "IGNORED_IN_A_ROW_LIMIT", 5)
     source = tf.string_to_number(tf.constant("torn"))
     taken = staged(source, ignored_exception_types=tf.errors.InvalidArgumentError, name="io")
@@ -192,7 +192,7 @@ def test_several_hooks_start_the_threads_once() -> None:
         assert drain(session, taken) == list(range(20))
 
 
-def test_an_iterator_initialised_again_gives_a_second_epoch() -> None:
+def test_a_reinitialized_iterator_gives_a_second_epoch() -> None:
     iterator = tf.data.make_initializable_iterator(tf.data.Dataset.range(5))
     taken = two_stages(iterator.get_next())
     hook = make_prefetch_hook()
@@ -204,7 +204,7 @@ def test_an_iterator_initialised_again_gives_a_second_epoch() -> None:
         hook.end(session)
 
 
-def test_a_runner_is_used_once() -> None:
+def test_a_runner_can_be_used_only_once() -> None:
     two_stages(numbers())
     with tf.Session() as session:
         runner = StageRunner(stages_of(session.graph), session)
@@ -216,7 +216,7 @@ def test_a_runner_is_used_once() -> None:
             runner.start()
 
 
-def test_a_hook_that_does_not_start_by_itself() -> None:
+def test_a_hook_that_does_not_start_automatically() -> None:
     taken = two_stages(numbers())
     hook = make_prefetch_hook(start=False)
     with tf.Session() as session:
@@ -255,7 +255,7 @@ def test_neither_graph_nor_session_is_kept_alive() -> None:
     assert [reference() for reference in references] == [None, None]
 
 
-def test_a_thread_of_the_user_may_take_at_the_same_time() -> None:
+def test_the_users_own_thread_may_take_at_the_same_time() -> None:
     taken = staged(numbers(100), capacity=1, num_clients=2)
     values: List[int] = []
     with tf.Session() as session, prefetching(session):

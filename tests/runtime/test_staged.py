@@ -52,7 +52,7 @@ def test_sparse_and_ragged_tensors_come_back_as_such() -> None:
     assert ragged_value.to_list() == [[1, 2], [], [3]]
 
 
-def test_one_tensor_comes_back_bare_and_constants_become_tensors() -> None:
+def test_a_single_tensor_comes_back_unwrapped_and_constants_become_tensors() -> None:
     assert isinstance(staged(tf.constant(1)), tf.Tensor)
     with tf.Session() as session:
         taken = staged([np.arange(3), 2.5])
@@ -201,7 +201,7 @@ def test_prefetch_join_refuses_features_that_differ(features: Any, message: str)
         prefetch_join(features)
 
 
-def test_the_hook_forgotten_is_an_error_within_seconds() -> None:
+def test_a_forgotten_hook_is_an_error_within_seconds() -> None:
     taken = staged(numbers(), name="input")
     with tf.Session() as session:
         with pytest.raises(tf.errors.FailedPreconditionError, match="make_prefetch_hook"):

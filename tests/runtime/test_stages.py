@@ -68,7 +68,7 @@ def test_new_stages_are_seen() -> None:
     assert [stage.name for stage in stages_of(graph)] == ["a", "b"]
 
 
-def test_a_buffer_of_the_users_own_is_no_stage() -> None:
+def test_a_buffer_that_the_user_makes_is_not_a_stage() -> None:
     tensor_buffer_put([tf.constant(1)], shared_name="mine")
     assert stages_of(tf.get_default_graph()) == []
 

@@ -72,7 +72,7 @@ def test_a_pool_that_the_session_lacks_is_an_error_when_the_threads_start(
                 pass
 
 
-def test_a_pool_id_without_the_pool_asked_for_has_no_effect() -> None:
+def test_a_pool_id_without_the_pool_option_has_no_effect() -> None:
     taken = staged(numbers(3), stage_subgraph_thread_pool_id=7)
     with tf.Session() as session, prefetching(session):
         assert drain(session, taken) == [0, 1, 2]

@@ -73,7 +73,7 @@ def priorities(recorder: Recorder) -> List[Any]:
         ({"prefetch_priority": 0}, NORMAL),
     ],
 )
-def test_a_stage_steps_back_while_its_buffer_holds_a_batch_and_main_does_not_wait(
+def test_a_stage_yields_while_its_buffer_holds_a_batch_and_main_does_not_wait(
     options: Dict[str, Any], low: Any
 ) -> None:
     recorder = Recorder()
@@ -107,7 +107,7 @@ def test_a_stage_may_be_left_to_mains_threads() -> None:
     assert not any(ran.thread.startswith("graph_opt/") for ran in recorder.ran)
 
 
-def test_a_step_that_waited_for_its_batch_goes_on_in_its_own_thread() -> None:
+def test_a_step_that_waited_for_its_batch_continues_in_its_own_thread() -> None:
     source, reader = Recorder(), Recorder()
     source.gate.clear()
     first = staged(source.tensor(), name="first")

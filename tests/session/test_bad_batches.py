@@ -94,7 +94,7 @@ def test_the_initializer_starts_over_after_an_error() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 4])
-def test_unordered_stages_tell_each_error_once(threads: int) -> None:
+def test_unordered_stages_report_each_error_once(threads: int) -> None:
     config = async_config(threads)
     config.graph_options.optimizer_options.async_embedding_options.unordered = True
     outcomes, step = in_session(
@@ -118,7 +118,7 @@ def monitored(open_session: Callable[..., Any], config: Any, bad: FrozenSet[int]
         return outcomes
 
 
-def test_a_monitored_session_goes_on_after_an_error() -> None:
+def test_a_monitored_session_continues_after_an_error() -> None:
     bad = frozenset([0, 3, 4])
     stock = monitored(tf.train.MonitoredTrainingSession, None, bad)
     ours = monitored(graph_opt.train.MonitoredTrainingSession, async_config(threads=2), bad)
@@ -176,7 +176,7 @@ def test_an_error_of_a_feed_takes_the_place_of_its_batch() -> None:
     assert steps[4].kind == "InvalidArgumentError" and "cannot be fed a str" in steps[4].text
 
 
-def test_a_generator_that_raises_is_at_its_end() -> None:
+def test_a_generator_that_raises_has_ended() -> None:
     def numbers() -> Any:
         yield from (1, 2)
         raise ValueError("torn")
@@ -216,7 +216,7 @@ def test_a_failed_queue_runner_ends_the_input_as_in_stock() -> None:
     assert run(graph_opt.Session, async_config()) == run(tf.Session, None)
 
 
-def test_the_sessions_own_limit_of_a_step_is_no_limit_for_the_threads() -> None:
+def test_the_sessions_step_timeout_does_not_apply_to_the_threads() -> None:
     model = model_of("dataset", NONE)
     config = async_config()
     config.operation_timeout_in_ms = 300

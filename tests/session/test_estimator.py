@@ -119,7 +119,7 @@ def test_training_is_prefetched_and_nothing_else_changes(tmp_path: Path) -> None
             assert optimized[name] == stock[name], name
 
 
-def test_max_steps_end_training_at_once_and_training_goes_on_from_there(tmp_path: Path) -> None:
+def test_max_steps_end_training_at_once_and_training_resumes_from_there(tmp_path: Path) -> None:
     with graph_opt.install(async_config(threads=3), infer_io_stage=True):
         run_config = tf.estimator.RunConfig(model_dir=str(tmp_path))
         estimator = tf.estimator.Estimator(model_fn, config=run_config)
@@ -131,7 +131,7 @@ def test_max_steps_end_training_at_once_and_training_goes_on_from_there(tmp_path
     assert report_on(watcher.graph).stages != ()
 
 
-def test_a_config_made_before_install_is_taken(tmp_path: Path) -> None:
+def test_a_config_made_before_install_is_accepted(tmp_path: Path) -> None:
     config = STOCK_CONFIG(allow_soft_placement=True)
     with graph_opt.install():
         run_config = tf.estimator.RunConfig(session_config=config, model_dir=str(tmp_path))

@@ -88,7 +88,7 @@ def hidden_tensor(session: Any) -> Any:
     raise AssertionError("no tensor is hidden")
 
 
-def test_a_tensor_of_prefetch_alone_is_refused_with_its_neighbours(
+def test_a_tensor_that_exists_only_in_prefetch_is_refused_with_its_neighbours(
     session: Any, model: SmallModel
 ) -> None:
     session.run(model.global_step)
@@ -123,7 +123,7 @@ def test_reading_the_clone_of_the_input_is_refused(session: Any, model: SmallMod
     assert list(session.run(model.features["row"])) == row_batches()[0]
 
 
-def test_feeding_what_lives_in_prefetch_is_refused(session: Any, model: SmallModel) -> None:
+def test_feeding_what_belongs_to_prefetch_is_refused(session: Any, model: SmallModel) -> None:
     session.run(model.global_step)
     for tensor in (model.features["user"], model.user_rows, hidden_tensor(session)):
         with pytest.raises(tf.errors.InvalidArgumentError, match="cannot feed '" + tensor.name):

@@ -56,7 +56,7 @@ def test_a_session_on_placeholders_says_why_nothing_is_prefetched() -> None:
     assert [refusal["code"] for refusal in refusals if refusal] == ["placeholder_upstream"] * 2
 
 
-def test_a_graph_left_alone_can_still_be_optimized_on_request() -> None:
+def test_an_unchanged_graph_can_still_be_optimized_on_request() -> None:
     ids = tf.data.make_one_shot_iterator(tf.data.Dataset.range(8).batch(4)).get_next()
     table = tf.get_variable("table", [8, 2])
     rows = tf.nn.embedding_lookup(table, ids)

@@ -69,7 +69,7 @@ def test_everything_is_restored_after_an_error_in_the_block() -> None:
     assert changes_between(before, state_of_tensorflow()) == []
 
 
-def test_names_stand_in_every_spelling_of_the_v1_api() -> None:
+def test_names_are_found_in_every_spelling_of_the_v1_api() -> None:
     with graph_opt.install():
         for module in (tf, tf.compat.v1):
             assert module.Session is graph_opt.Session
@@ -118,7 +118,7 @@ def script_in_deeprecs_words() -> Any:
     return config
 
 
-def test_a_script_in_deeprecs_words_runs_as_it_is() -> None:
+def test_a_script_written_for_deeprec_runs_unchanged() -> None:
     expected = stock_losses()
     with graph_opt.install():
         model = small_model(capacity=1)
@@ -143,7 +143,7 @@ def losses_of_script(model: SmallModel, config: Any) -> List[float]:
 
 
 @pytest.mark.parametrize("stock", [True, False])
-def test_the_installed_config_lies_over_the_scripts_own(stock: bool) -> None:
+def test_the_installed_config_overrides_the_scripts_own(stock: bool) -> None:
     expected = stock_losses()
     with graph_opt.install(async_config(), infer_io_stage=True):
         model = small_model()
@@ -172,7 +172,7 @@ def test_configs_made_before_and_after_are_configs() -> None:
         assert mixed.graph_options.infer_shapes
 
 
-def test_tensorflows_own_sessions_and_servers_take_our_config() -> None:
+def test_tensorflows_own_sessions_and_servers_accept_our_config() -> None:
     with graph_opt.install():
         config = script_in_deeprecs_words()
         config.session_stage_subgraph_thread_pool.add(inter_op_threads_num=2)
@@ -210,7 +210,7 @@ def test_supervisors_prefetch_as_the_installed_config_says(tmp_path: Any) -> Non
     np.testing.assert_array_equal(losses, expected)
 
 
-def test_an_exported_model_is_no_training_and_keeps_its_graph(tmp_path: Any) -> None:
+def test_an_exported_model_does_not_train_and_keeps_its_graph(tmp_path: Any) -> None:
     with graph_opt.install(async_config()):
         ids = tf.placeholder(tf.int64, [None])
         rows = tf.nn.embedding_lookup(tf.get_variable("table", [4, 2], use_resource=False), ids)
@@ -222,7 +222,7 @@ def test_an_exported_model_is_no_training_and_keeps_its_graph(tmp_path: Any) -> 
     assert report_on(rows.graph).stages == ()
 
 
-def test_legacy_group_lookups_run_as_they_are() -> None:
+def test_legacy_group_lookups_run_unchanged() -> None:
     """Both argument orders, and a column scope, using TensorFlow's names only."""
     with graph_opt.install(), tf.Graph().as_default():
         tables = [tf.get_variable("t{}".format(i), [7, 3]) for i in range(2)]

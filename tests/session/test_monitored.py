@@ -202,7 +202,7 @@ def test_logging_hooks_log_boundary_tensors_of_their_step() -> None:
     assert logged == row_batches()
 
 
-def test_recovery_goes_on_as_in_a_stock_session_without_rewriting_again(tmp_path: Path) -> None:
+def test_recovery_works_as_in_a_stock_session_without_another_rewrite(tmp_path: Path) -> None:
     seen = {}
     for optimized in (False, True):
         with tf.Graph().as_default() as graph:
@@ -232,7 +232,7 @@ def test_an_early_stop_is_quick() -> None:
     assert time.monotonic() - started < 60.0  # a stuck thread costs 120 s
 
 
-def test_an_error_in_the_users_loop_stays_what_it_is() -> None:
+def test_an_error_in_the_users_loop_is_raised_unchanged() -> None:
     model = small_model(epochs=1000)
     started = time.monotonic()
     with pytest.raises(ZeroDivisionError):
@@ -244,7 +244,7 @@ def test_an_error_in_the_users_loop_stays_what_it_is() -> None:
     assert time.monotonic() - started < 60.0
 
 
-def test_graphs_that_train_nothing_are_left_alone() -> None:
+def test_graphs_that_train_nothing_are_unchanged() -> None:
     ids = tf.data.make_one_shot_iterator(tf.data.Dataset.range(24).batch(8)).get_next()
     table = tf.get_variable("table", [24, 2], use_resource=False)
     rows = tf.nn.embedding_lookup(table, ids)
@@ -271,7 +271,7 @@ def test_a_graph_optimized_before_by_request_is_prefetched_though_it_trains_noth
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_a_prefetch_hook_of_the_script_is_welcome_at_any_place(place: int) -> None:
+def test_a_prefetch_hook_of_the_script_works_in_any_position(place: int) -> None:
     model = small_model()
     hooks = [Recorder(model.features["row"])]
     hooks.insert(place, graph_opt.make_prefetch_hook())
@@ -285,7 +285,7 @@ def test_staged_features_need_no_config_and_no_hook() -> None:
     np.testing.assert_array_equal(losses, stock_losses())
 
 
-def test_session_creators_of_ours_serve_tensorflows_monitored_session() -> None:
+def test_our_session_creators_work_with_tensorflows_monitored_session() -> None:
     model = small_model()
     creator = graph_opt.train.ChiefSessionCreator(
         scaffold=scaffold_of(model), config=async_config()
@@ -297,7 +297,7 @@ def test_session_creators_of_ours_serve_tensorflows_monitored_session() -> None:
     np.testing.assert_array_equal(losses, stock_losses())
 
 
-def test_session_creators_of_tensorflow_serve_our_monitored_session() -> None:
+def test_tensorflows_session_creators_work_with_our_monitored_session() -> None:
     model = small_model()
     config = tf.ConfigProto.FromString(async_config().SerializeToString())
     creator = tf.train.ChiefSessionCreator(scaffold=scaffold_of(model), config=config)
@@ -330,7 +330,7 @@ def test_the_result_is_a_monitored_session_of_both_packages() -> None:
         assert isinstance(session, tf.train.MonitoredSession)
 
 
-def test_a_finalized_graph_is_what_it_is_to_a_stock_session() -> None:
+def test_a_finalized_graph_gives_the_error_of_a_stock_session() -> None:
     small_model()
     tf.get_default_graph().finalize()
     for make in (tf.train.MonitoredTrainingSession, graph_opt.train.MonitoredTrainingSession):

@@ -33,7 +33,7 @@ def config() -> Any:
     return extended
 
 
-def test_a_tiny_step_is_told_that_running_ahead_does_not_pay() -> None:
+def test_a_tiny_step_is_reported_not_to_benefit_from_running_ahead() -> None:
     forget_warnings()
     train = tiny_model()
     for _ in range(2):
@@ -61,7 +61,7 @@ def test_lookups_that_take_longer_than_running_them_ahead_costs_are_worth_it() -
     assert warnings_about(graph) == ()
 
 
-def test_what_costs_a_trifle_beside_the_step_is_no_loss() -> None:
+def test_what_costs_little_compared_with_the_step_is_not_reported() -> None:
     assert not Payoff(step=0.004, lookups=0.00001, cost=0.0002).is_loss
     assert Payoff(step=0.0004, lookups=0.00001, cost=0.0002).is_loss
     assert not Payoff(step=0.0004, lookups=0.0003, cost=0.0002).is_loss

@@ -27,7 +27,7 @@ def test_a_server_without_the_ops_is_found(worker: Any) -> None:
     assert tasks_without_ops(worker.target, [WITH, WITHOUT]) == {WITHOUT}
 
 
-def test_servers_with_the_ops_are_well(worker: Any) -> None:
+def test_servers_with_the_ops_pass(worker: Any) -> None:
     own = "/job:worker/replica:0/task:0"
     assert tasks_without_ops(worker.target, [WITH, own, WITH]) == frozenset()
     assert tasks_without_ops(worker.target, []) == frozenset()
@@ -48,7 +48,7 @@ def test_a_server_that_is_down_is_named(worker: Any) -> None:
         tasks_without_ops(worker.target, [WITH, DOWN, WITHOUT], timeout_seconds=1.5)
 
 
-def test_a_target_that_is_no_cluster_is_told_as_tensorflow_tells_it() -> None:
+def test_a_target_that_is_not_a_cluster_gives_tensorflows_error() -> None:
     server = tf.train.Server.create_local_server()
     with pytest.raises(tf.errors.OpError, match="ps"):
         tasks_without_ops(server.target, [WITH], timeout_seconds=20)

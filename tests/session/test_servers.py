@@ -71,7 +71,7 @@ def test_a_second_session_on_a_server_starts_with_empty_buffers(local_server: An
             assert list(session.run(model.features["row"])) == row_batches()[0]
 
 
-def test_thread_pools_are_for_sessions_in_the_process_alone(local_server: Any) -> None:
+def test_thread_pools_are_only_for_in_process_sessions(local_server: Any) -> None:
     config = async_config()
     config.session_stage_subgraph_thread_pool.add(inter_op_threads_num=2)
     options = config.graph_options.optimizer_options.async_embedding_options
@@ -166,7 +166,7 @@ def lost_and_found() -> Iterator[Any]:
 
 
 @pytest.mark.slow
-def test_training_goes_on_when_a_lost_parameter_server_comes_back(
+def test_training_continues_when_a_lost_parameter_server_comes_back(
     lost_and_found: Any, tmp_path: Path
 ) -> None:
     server, replace_parameter_server = lost_and_found

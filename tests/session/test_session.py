@@ -116,7 +116,7 @@ def test_without_an_io_stage_the_error_says_how_to_add_one() -> None:
             session.run(model.loss)
 
 
-def test_a_graph_without_any_input_is_left_alone() -> None:
+def test_a_graph_without_any_input_is_unchanged() -> None:
     table = tf.get_variable("table", [4, 2], use_resource=False)
     ids = tf.placeholder(tf.int64, [None])
     rows = tf.nn.embedding_lookup(table, ids)
@@ -280,7 +280,7 @@ def test_an_optimized_graph_runs_in_a_second_session_and_with_another_config() -
             assert [list(row) for row in rows] == row_batches()
 
 
-def test_two_sessions_on_one_graph_have_batches_of_their_own() -> None:
+def test_two_sessions_on_one_graph_have_separate_batches() -> None:
     model = small_model()
     with graph_opt.Session(config=async_config()) as one, graph_opt.Session() as two:
         initialize(one, model)

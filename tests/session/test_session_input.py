@@ -75,7 +75,7 @@ def test_no_batch_of_the_old_epoch_comes_after_the_initializer() -> None:
     assert [rows[0] for rows in fetched] == list(range(0, 64, 8))
 
 
-def test_stages_start_on_their_own_so_one_input_may_wait_for_its_initializer() -> None:
+def test_stages_start_independently_so_one_input_may_wait_for_its_initializer() -> None:
     train = small_model(capacity=2)
     with tf.variable_scope(tf.get_variable_scope(), reuse=tf.AUTO_REUSE):
         evaluation = small_model(capacity=2)
@@ -88,7 +88,7 @@ def test_stages_start_on_their_own_so_one_input_may_wait_for_its_initializer() -
     assert rows == row_batches()
 
 
-def test_an_initializer_of_another_input_leaves_the_batches_alone() -> None:
+def test_an_initializer_of_another_input_does_not_affect_the_batches() -> None:
     model = small_model()
     other = tf.data.make_initializable_iterator(tf.data.Dataset.range(3))
     other_next = other.get_next()

@@ -146,7 +146,7 @@ def test_every_way_to_open_a_session_is_optimized_and_says_so(
     assert StockSession is tf.Session and not isinstance(StockSession(), graph_opt.Session)
 
 
-def test_a_second_session_on_the_graph_is_no_news(capsys: Any) -> None:
+def test_a_second_session_on_the_graph_is_not_reported_again(capsys: Any) -> None:
     model = small_model()
     count = len(graph_opt.session_reports())
     for _ in range(3):
@@ -207,7 +207,7 @@ def test_a_later_session_has_what_was_added_to_the_graph_optimized(capsys: Any) 
     assert lines(capsys)[1:] == [MOVED]
 
 
-def test_a_session_that_nobody_asked_anything_of_says_nothing(capsys: Any) -> None:
+def test_a_session_without_requests_says_nothing(capsys: Any) -> None:
     model = small_model()
     with graph_opt.install(), StockSession() as session:
         initialized(session, model)
@@ -256,7 +256,7 @@ def test_a_session_that_cannot_be_taken_over_runs_stock_and_says_so(capsys: Any)
     assert lines(capsys) == ["not optimized: the session's class: FinalSession is final"]
 
 
-def test_a_process_without_stderr_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_without_stderr_continues(monkeypatch: pytest.MonkeyPatch) -> None:
     model = small_model()
     monkeypatch.setattr("sys.stderr", None)
     with graph_opt.Session(config=async_config()) as session:

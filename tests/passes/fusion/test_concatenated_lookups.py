@@ -85,7 +85,7 @@ def ops(trained: models.Trained, op: str) -> List[Any]:
     return [node for node in graph_opt.running_graph_def(trained.graph).node if node.op == op]
 
 
-def test_a_group_joined_elsewhere_crosses_nothing_else() -> None:
+def test_a_summary_of_one_lookup_reads_a_slice_of_the_joined_tensor() -> None:
     """Summaries of one lookup keep their value through a slice of the joined tensor."""
     with tf.Graph().as_default() as graph:
         inputs = models.batches()

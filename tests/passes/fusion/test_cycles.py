@@ -31,7 +31,7 @@ def train(pieces: Sequence[Piece], fused: bool) -> Tuple[List[float], Dict[str, 
             return losses, session.run(variables), report
 
 
-def test_what_closes_a_cycle_is_left_and_named_and_the_rest_is_fused() -> None:
+def test_what_closes_a_cycle_is_left_out_and_named_and_the_rest_is_fused() -> None:
     losses, values, _ = train(CLOSING, fused=False)
     fused_losses, fused_values, report = train(CLOSING, fused=True)
     assert fused_losses == losses
@@ -69,7 +69,7 @@ def test_random_orders_of_updates_train_the_same(pieces: List[Piece]) -> None:
     assert report.fused
 
 
-def test_a_defect_of_the_pass_surfaces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_in_the_pass_surfaces(monkeypatch: pytest.MonkeyPatch) -> None:
     def fault(_: Any) -> None:
         raise GraphError("a planted fault")
 

@@ -191,14 +191,14 @@ def test_only_chosen_lookups_are_fused() -> None:
     assert fused.report.fused_lookups[1].refusals[0]["code"] == "lookup_not_chosen"
 
 
-def test_a_group_that_is_too_small_is_left() -> None:
+def test_a_group_that_is_too_small_is_not_fused() -> None:
     fused = models.train(two_safe(), options=models.config(minimum_lookups=3))
     assert {lookup.refusals[0]["code"] for lookup in fused.report.fused_lookups} == {
         "group_too_small"
     }
 
 
-def test_train_ops_that_run_apart_stay_apart() -> None:
+def test_train_ops_that_run_separately_stay_separate() -> None:
     """Two train ops with separate tables: a step of one must not update the other's."""
     with tf.Graph().as_default() as graph:
         inputs = models.batches()

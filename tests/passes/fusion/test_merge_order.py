@@ -7,7 +7,7 @@ from graph_opt.graph.view import GraphView
 from graph_opt.passes.fusion.merge_order import merge_depths, waiting_for
 
 
-def test_nodes_behind_each_other_have_different_depths() -> None:
+def test_nodes_that_depend_on_each_other_have_different_depths() -> None:
     with tf.Graph().as_default() as graph:
         x = tf.constant(1.0, name="x")
         a = tf.negative(x, name="a")

@@ -55,7 +55,7 @@ def test_bytes_of_a_plain_lookup_are_ids_rows_and_features(resource: bool) -> No
     assert per_row == {inputs["ids"].name: 3 * 8}  # of the source, so that it can be fetched
 
 
-def test_a_tensor_read_for_its_shape_alone_does_not_cross() -> None:
+def test_a_tensor_read_only_for_its_shape_does_not_cross() -> None:
     inputs = models.features()
     rows = tf.nn.embedding_lookup(models.table(), tf.reshape(inputs["ids"], [-1]), name="rows")
     pooled = tf.segment_sum(rows, tf.range(tf.size(inputs["ids"])) // 3, name="pooled")
@@ -105,7 +105,7 @@ def test_no_table_and_no_variable_crosses() -> None:
     assert "resource" not in {tensor.dtype for tensor in stage.boundary}
 
 
-def test_all_features_that_main_needs_travel_with_the_lookups() -> None:
+def test_all_features_that_main_needs_cross_with_the_lookups() -> None:
     inputs, pooled = models.safe_model()
     (stage,) = models.optimized().stages
     names = {tensor.name for tensor in stage.boundary}

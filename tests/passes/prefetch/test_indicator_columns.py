@@ -105,7 +105,7 @@ def test_main_computes_none_of_it() -> None:
     assert ran.isdisjoint(["OneHot", "SparseToDense", "ScatterNd", "Bucketize", "Where"])
 
 
-def test_a_model_of_indicators_alone_is_cut_too() -> None:
+def test_a_model_of_only_indicators_is_split_too() -> None:
     expected, _ = losses(input_layer, columns(embedding=False), None)
     found, report = losses(input_layer, columns(embedding=False), models.config())
     np.testing.assert_allclose(found, expected, rtol=1e-6)
@@ -113,7 +113,7 @@ def test_a_model_of_indicators_alone_is_cut_too() -> None:
     assert summary(report) == "4 of 4 columns without a table run ahead of the step"
 
 
-def test_without_an_io_stage_they_stay_and_are_no_error() -> None:
+def test_without_an_io_stage_they_stay_without_an_error() -> None:
     made = columns(embedding=False)
     found, report = losses(input_layer, made, models.config(infer_io_stage=False))
     assert found and not report.stages

@@ -43,7 +43,7 @@ def test_a_lookup_on_constant_ids_stays() -> None:
     assert models.codes(models.optimized()) == ["no_io_dependence"]
 
 
-def test_state_that_is_written_before_the_lookup_keeps_it_in_main() -> None:
+def test_state_written_upstream_keeps_the_lookup_in_main() -> None:
     inputs = models.features()
     counter = tf.get_variable("counter", [], tf.int64, tf.zeros_initializer(), use_resource=False)
     with tf.control_dependencies([tf.assign_add(counter, tf.reduce_sum(inputs["other"]))]):
@@ -101,7 +101,7 @@ def test_a_cond_before_the_lookup_moves_entirely(control_flow_v1: Any) -> None:
     assert any(n.name.startswith("async_embedding/cond") for n in result.graph_def.node)
 
 
-def test_a_cond_whose_inside_main_reads_stays(control_flow_v1: Any) -> None:
+def test_a_cond_whose_inner_nodes_main_reads_stays(control_flow_v1: Any) -> None:
     inputs = models.features()
     some = tf.reduce_sum(inputs["other"]) > 0
     inside = []

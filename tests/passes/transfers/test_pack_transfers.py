@@ -54,26 +54,26 @@ def test_two_calls_replace_one_for_each_table_and_direction() -> None:
     assert len(_calls(result, {"Pack", "FloorDiv"})) == 4
 
 
-def test_each_parameter_server_gets_a_pack_of_its_own() -> None:
+def test_each_parameter_server_gets_its_own_pack() -> None:
     _distributed_model(tables=6, servers=2)
     packed = models.optimized().report.packed_transfers
     targets = {transfer.target for transfer in packed if "worker" in transfer.source}
     assert targets == {"/job:ps/task:{}/device:CPU:0".format(task) for task in (0, 1)}
 
 
-def test_a_single_table_is_left_as_it_is() -> None:
+def test_a_single_table_is_unchanged() -> None:
     _distributed_model(tables=1)
     assert models.optimized().report.packed_transfers == ()
 
 
-def test_a_graph_on_one_task_is_left_as_it_is() -> None:
+def test_a_graph_on_one_task_is_unchanged() -> None:
     models.safe_model()
     result = models.optimized()
     assert result.report.packed_transfers == ()
     assert not [node.name for node in result.graph_def.node if node.op == "SplitV"]
 
 
-def test_tensors_of_different_width_travel_apart() -> None:
+def test_tensors_of_different_widths_are_sent_separately() -> None:
     with tf.device("/job:ps/task:0"):
         narrow = [tf.get_variable("narrow{}".format(i), [30, 2]) for i in range(2)]
         broad = [tf.get_variable("broad{}".format(i), [30, 8]) for i in range(2)]
@@ -88,7 +88,7 @@ def test_tensors_of_different_width_travel_apart() -> None:
     assert from_server == [2, 2]
 
 
-def test_lookups_that_need_each_other_travel_apart() -> None:
+def test_lookups_that_need_each_other_are_sent_separately() -> None:
     with tf.device("/job:ps/task:0"):
         first = tf.get_variable("first", [30, 1])
         second = tf.get_variable("second", [30, 1])
@@ -103,7 +103,7 @@ def test_lookups_that_need_each_other_travel_apart() -> None:
     assert "/job:ps/task:0/device:CPU:0" not in directions
 
 
-def test_gradients_that_are_applied_apart_travel_apart() -> None:
+def test_gradients_that_are_applied_separately_are_sent_separately() -> None:
     with tf.device("/job:ps/task:0"):
         tables = [models.table("apart{}".format(i)) for i in range(2)]
     with tf.device("/job:worker/task:0"):
@@ -119,7 +119,7 @@ def test_gradients_that_are_applied_apart_travel_apart() -> None:
 
 
 @pytest.mark.parametrize("device", ["/job:ps/task:0/device:GPU:0", ""])
-def test_tensors_of_a_gpu_or_an_unknown_task_are_left_as_they_are(device: str) -> None:
+def test_tensors_of_a_gpu_or_an_unknown_task_are_unchanged(device: str) -> None:
     with tf.device(device):
         tables = [models.table("placed{}".format(i)) for i in range(2)]
     with tf.device("/job:worker/task:0"):

@@ -91,7 +91,7 @@ def test_a_lookup_that_nothing_trains_has_no_gradient(name: str) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("name", ["embedding_lookup", "sparse_mean", "safe_weighted_mean"])
-def test_each_loss_has_a_gradient_of_its_own(name: str, variant: str) -> None:
+def test_each_loss_has_its_own_gradient(name: str, variant: str) -> None:
     model = Model(tf, **VARIANTS[variant])
     CORE_MODELS[name](model)
     tables = tf.trainable_variables()
@@ -129,7 +129,9 @@ def test_lookups_of_one_table_have_a_gradient_each(variant: str) -> None:
 
 
 @pytest.mark.parametrize("resource", [False, True])
-def test_tables_of_several_shapes_looked_up_by_the_same_ids_are_told_apart(resource: bool) -> None:
+def test_tables_of_several_shapes_looked_up_by_the_same_ids_are_distinguished(
+    resource: bool,
+) -> None:
     ids = Model(tf).features()["ids"]
     for name, shape in (("wide", [50, 1]), ("deep", [50, 4]), ("long", [60, 4])):
         table = tf.get_variable(name, shape, use_resource=resource)
@@ -144,7 +146,9 @@ def test_tables_of_several_shapes_looked_up_by_the_same_ids_are_told_apart(resou
 
 @pytest.mark.parametrize("prefix", ["", "imported"])
 @pytest.mark.parametrize("resource", [False, True])
-def test_equal_tables_looked_up_by_the_same_ids_are_told_apart(resource: bool, prefix: str) -> None:
+def test_equal_tables_looked_up_by_the_same_ids_are_distinguished(
+    resource: bool, prefix: str
+) -> None:
     with tf.Graph().as_default() as graph:
         ids = Model(tf).features()["ids"]
         tables = [tf.get_variable(n, [50, 4], use_resource=resource) for n in ("one", "other")]
@@ -157,7 +161,7 @@ def test_equal_tables_looked_up_by_the_same_ids_are_told_apart(resource: bool, p
     assert [name.rpartition("/")[2] for name, _ in found()] == ["other"]
 
 
-def test_a_gather_of_activations_by_the_same_ids_is_no_gradient_of_the_table() -> None:
+def test_a_gather_of_activations_by_the_same_ids_is_not_taken_for_the_tables() -> None:
     ids = Model(tf).features()["ids"]
     table = tf.get_variable("table", [50, 4], use_resource=False)
     hidden = tf.get_variable("hidden", [50, 4], use_resource=False) * 2
@@ -228,7 +232,7 @@ def test_train_ops_that_wait_for_something() -> None:
     assert_same_gradients(initialize, 1)
 
 
-def test_a_gradient_of_one_shard_alone_is_refused() -> None:
+def test_a_gradient_of_only_one_shard_is_refused() -> None:
     model = Model(tf, partitions=2)
     CORE_MODELS["sparse_mean"](model)
     tf.gradients(loss_of(model), model_tables()[:1])

@@ -57,7 +57,7 @@ def own_sharding(hashed: tf.Tensor) -> tf.Tensor:
     return rows
 
 
-def test_sharding_of_the_users_own_leaves_one_lookup_for_each_shard() -> None:
+def test_the_users_own_sharding_leaves_one_lookup_for_each_shard() -> None:
     rows = own_sharding(tf.placeholder(tf.int32, [None]))
     assert outputs(search()) == [("tf.gather", tensor.name) for tensor in rows]
 
@@ -122,7 +122,7 @@ def test_rows_that_are_also_read_unclipped_stay_unclipped() -> None:
     assert (str(lookup.output), lookup.max_norm) == (rows.name, False)
 
 
-def test_a_product_with_something_else_is_no_clipping() -> None:
+def test_a_product_with_something_else_is_not_clipping() -> None:
     table = tf.get_variable("table", [10, 4])
     rows = tf.nn.embedding_lookup(table, tf.placeholder(tf.int64, [None]))
     scale = tf.maximum(tf.placeholder(tf.float32, []), 1.0)

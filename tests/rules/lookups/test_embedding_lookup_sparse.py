@@ -108,7 +108,7 @@ def test_rows_combined_by_other_places_are_left_uncombined() -> None:
     assert outputs(search()) == [("tf.nn.embedding_lookup", rows.name)]
 
 
-def test_segments_of_what_is_no_table_are_no_lookup() -> None:
+def test_segments_of_something_else_are_not_a_lookup() -> None:
     ids = sparse_ids()
     tf.sparse.segment_mean(tf.placeholder(tf.float32, [10, 4]), ids.values, ids.indices[:, 0])
     assert search().lookups == ()
@@ -159,7 +159,7 @@ def test_weighted_rows_are_recognised(combiner: str) -> None:
 
 
 @pytest.mark.parametrize("combiner", COMBINERS)
-def test_rows_of_low_precision_end_behind_the_cast_back(combiner: str) -> None:
+def test_rows_of_low_precision_end_with_the_cast_back(combiner: str) -> None:
     pooled = weighted(combiner, dtype=tf.float16)
     tf.nn.relu(pooled)
     assert pooled.op.type == "Cast"
@@ -206,7 +206,7 @@ def test_products_that_are_also_read_end_the_lookup_at_its_rows() -> None:
     assert outputs(search()) == [(LOOKUP, last_of("Identity", "GatherV2").name)]
 
 
-def test_a_division_by_something_else_is_left_outside() -> None:
+def test_a_division_by_something_else_is_not_part_of_the_lookup() -> None:
     pooled = weighted("sum")
     tf.div_no_nan(pooled, tf.placeholder(tf.float32, [None, 1]))
     lookup = search().lookups[0]

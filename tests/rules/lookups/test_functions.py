@@ -95,7 +95,7 @@ def test_a_lookup_in_a_loop_body_is_refused() -> None:
     refused()
 
 
-def test_a_function_that_uses_the_table_otherwise_is_no_lookup() -> None:
+def test_a_function_that_uses_the_table_otherwise_is_not_a_lookup() -> None:
     variable = table()
 
     @tf.function
@@ -106,7 +106,7 @@ def test_a_function_that_uses_the_table_otherwise_is_no_lookup() -> None:
     assert search().lookups == () and search().refusals == ()
 
 
-def test_a_gather_in_a_function_from_what_is_no_table_is_no_lookup() -> None:
+def test_a_gather_in_a_function_from_something_else_is_not_a_lookup() -> None:
     @tf.function
     def rows(params: tf.Tensor, chosen: tf.Tensor) -> tf.Tensor:
         return tf.gather(params, chosen)
@@ -115,7 +115,7 @@ def test_a_gather_in_a_function_from_what_is_no_table_is_no_lookup() -> None:
     assert search().lookups == () and search().refusals == ()
 
 
-def test_lookups_outside_are_found_beside_functions() -> None:
+def test_lookups_outside_functions_are_found_as_well() -> None:
     @tf.function
     def double(rows: tf.Tensor) -> tf.Tensor:
         return rows * 2.0
@@ -124,7 +124,7 @@ def test_lookups_outside_are_found_beside_functions() -> None:
     assert len(search().lookups) == 1 and search().refusals == ()
 
 
-def test_functions_that_call_each_other_for_ever_are_no_hindrance() -> None:
+def test_functions_that_call_each_other_forever_do_no_harm() -> None:
     graph_def = tf.GraphDef()
     for name, other in (("first", "second"), ("second", "first")):
         function = graph_def.library.function.add()

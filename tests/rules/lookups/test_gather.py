@@ -70,14 +70,14 @@ def test_rows_with_two_readers_end_at_what_both_read() -> None:
     assert outputs(search()) == [("tf.gather", rows.name)]
 
 
-def test_an_identity_that_waits_for_other_nodes_is_left_outside() -> None:
+def test_an_identity_that_waits_for_other_nodes_is_not_part_of_the_lookup() -> None:
     rows = tf.nn.embedding_lookup(table(), ids())
     with tf.control_dependencies([tf.no_op()]):
         tf.identity(rows)
     assert outputs(search()) == [(LOOKUP, rows.name)]
 
 
-def test_dense_layers_behind_the_rows_are_left_outside() -> None:
+def test_dense_layers_after_the_rows_are_not_part_of_the_lookup() -> None:
     rows = tf.nn.embedding_lookup(table(), ids())
     tf.matmul(tf.reshape(rows, [-1, 4]), tf.get_variable("dense", [4, 2]))
     assert outputs(search()) == [(LOOKUP, rows.name)]
@@ -93,7 +93,7 @@ def test_every_lookup_of_a_shared_table_is_found() -> None:
 
 @pytest.mark.parametrize("resource", [False, True])
 @pytest.mark.parametrize("identities", [1, 2, 3])
-def test_identities_of_the_users_own_are_left_outside(identities: int, resource: bool) -> None:
+def test_the_users_identities_are_not_part_of_the_lookup(identities: int, resource: bool) -> None:
     rows = tf.nn.embedding_lookup(table(resource), ids())
     bare = tf.gather(tf.get_variable("other", [10, 4], use_resource=resource), ids())
     for tensor in (rows, bare):
@@ -103,7 +103,7 @@ def test_identities_of_the_users_own_are_left_outside(identities: int, resource:
     assert outputs(search()) == [(LOOKUP, rows.name), ("tf.gather", bare.name)]
 
 
-def test_identities_behind_clipped_rows_are_left_outside() -> None:
+def test_identities_after_clipped_rows_are_not_part_of_the_lookup() -> None:
     rows = tf.nn.embedding_lookup(table(), ids(), max_norm=1.0)
     bare = tf.clip_by_norm(tf.gather(tf.get_variable("other", [10, 4]), ids()), 1.0, axes=[2])
     tf.nn.relu(tf.identity(rows))

@@ -163,7 +163,7 @@ def test_refuses_tables_read_through_a_cond() -> None:
     assert [code for code, _ in codes(found)] == ["lookup_in_control_flow"]
 
 
-def test_tensors_that_are_no_variables_are_no_tables() -> None:
+def test_tensors_that_are_not_variables_are_not_tables() -> None:
     group_embedding_lookup_sparse([tf.zeros([ROWS, WIDTH])], [sparse_ids("x")], "mean")
     found = search()
     assert found.lookups == () and found.refusals == ()
@@ -287,7 +287,7 @@ BROKEN: Dict[str, Any] = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_packed_lookups_that_do_not_fit_together_are_left_alone(what: str) -> None:
+def test_packed_lookups_that_do_not_fit_together_are_not_lookups(what: str) -> None:
     graph_def = packed_graph([0, 1, 0], [1, 1, 1])
     for node in graph_def.node:
         for key, value in BROKEN[what].items():
@@ -297,7 +297,7 @@ def test_packed_lookups_that_do_not_fit_together_are_left_alone(what: str) -> No
     assert found.lookups == () and found.refusals == ()
 
 
-def test_rows_requested_by_another_group_are_no_lookup() -> None:
+def test_rows_requested_by_another_group_are_not_a_lookup() -> None:
     graph_def = packed_graph([0], [1])
     other = graph_def.node.add(op="GroupEmbeddingPrepare", name="other")
     gather = next(node for node in graph_def.node if node.name == "gather0")
@@ -314,7 +314,7 @@ UPDATES = [
 
 
 @pytest.mark.parametrize("update", UPDATES)
-def test_what_packed_updates_gather_is_no_lookup(update: str) -> None:
+def test_what_packed_updates_gather_is_not_a_lookup(update: str) -> None:
     graph_def = packed_graph([0], [1])
     slot = graph_def.node.add(op="VarHandleOp", name="slot")
     slot.CopyFrom(next(node for node in graph_def.node if node.name == "t0"))

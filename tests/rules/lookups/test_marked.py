@@ -68,7 +68,7 @@ def test_a_mark_without_outputs_means_the_first() -> None:
     assert outputs(marked_by_hand("plain", [])) == [("marked", "plain:0")]
 
 
-def test_an_output_that_is_not_there_is_refused() -> None:
+def test_a_missing_output_is_refused() -> None:
     tf.identity(tf.placeholder(tf.float32, [None]), "plain")
     found = marked_by_hand("plain", [0, 3])
     assert outputs(found) == [("marked", "plain:0")]
@@ -97,7 +97,7 @@ def test_tables_of_a_thousand_marks_on_one_long_chain_cost_linear_time() -> None
     assert [entry.name for entry in lookups[1].tables] == ["table"]
 
 
-def test_a_table_without_facts_upstream_of_a_mark_is_refused() -> None:
+def test_a_table_without_attributes_upstream_of_a_mark_is_refused() -> None:
     rows = tf.gather(table(), ids(), name="rows")
     async_embedding_mark_node(tf.nn.relu(rows))
     graph_def = tf.get_default_graph().as_graph_def()

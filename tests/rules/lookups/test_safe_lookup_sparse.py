@@ -30,7 +30,7 @@ def safe(
 @pytest.mark.parametrize("rank", [2, 3])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("default_id", [None, 3])
-def test_ends_behind_the_last_reshape_and_knows_the_ids_given(
+def test_ends_with_the_last_reshape_and_knows_the_given_ids(
     default_id: Any, weighted: bool, rank: int, resource: bool
 ) -> None:
     pooled = safe(weighted, rank, resource, default_id=default_id)
@@ -61,7 +61,7 @@ def test_a_static_batch_is_recognised() -> None:
     assert outputs(search()) == [(SAFE, pooled.name)]
 
 
-def test_a_reshape_of_the_users_own_is_left_outside() -> None:
+def test_the_users_reshape_is_not_part_of_the_lookup() -> None:
     pooled = safe()
     tf.reshape(pooled, tf.concat([tf.shape(pooled)[:1], [2, 2]], 0))
     assert outputs(search()) == [(SAFE, pooled.name)]
@@ -75,7 +75,7 @@ def test_combined_rows_that_are_also_read_before_ends_the_lookup() -> None:
     assert outputs(search()) == [(SPARSE, combined.name)]
 
 
-def test_filled_rows_alone_do_not_make_a_safe_lookup() -> None:
+def test_filled_rows_do_not_suffice_for_a_safe_lookup() -> None:
     table = tf.get_variable("table", [10, 4])
     ids = tf.sparse_placeholder(tf.int64, [None, None])
     filled, _ = tf.sparse.fill_empty_rows(ids, 0)

@@ -88,7 +88,7 @@ def test_hand_written_optimizers_that_assign_change_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("resource", [False, True])
-def test_an_optimizers_gathers_from_its_slots_are_no_lookups(resource: bool) -> None:
+def test_an_optimizers_gathers_from_its_slots_are_not_lookups(resource: bool) -> None:
     model = Model(tf, resource)
     lookup_models.embedding_lookup(model)
     table = tf.trainable_variables()[0]
@@ -101,7 +101,7 @@ def test_an_optimizers_gathers_from_its_slots_are_no_lookups(resource: bool) -> 
     assert_finds_all(model)
 
 
-def test_rows_gathered_for_a_summary_alone_are_no_lookup() -> None:
+def test_rows_gathered_only_for_a_summary_are_not_a_lookup() -> None:
     model = Model(tf)
     lookup_models.embedding_lookup(model)
     tf.summary.histogram("rows", tf.gather(tf.trainable_variables()[0], model.features()["values"]))
@@ -109,7 +109,7 @@ def test_rows_gathered_for_a_summary_alone_are_no_lookup() -> None:
     assert_finds_all(model)
 
 
-def test_rows_gathered_to_initialize_a_variable_are_no_lookup() -> None:
+def test_rows_gathered_to_initialize_a_variable_are_not_a_lookup() -> None:
     model = Model(tf)
     lookup_models.embedding_lookup(model)
     trained = tf.trainable_variables()[0]
@@ -191,7 +191,7 @@ def dense_dependence() -> List[Tuple[str, bool]]:
     return [(name, forward.depends_on_dense_variable(name)) for name in names]
 
 
-def test_single_rows_and_shapes_are_no_dense_dependence() -> None:
+def test_single_rows_and_shapes_are_not_a_dense_dependence() -> None:
     assert dense_dependence() == [
         ("ids", False),
         ("rows", False),

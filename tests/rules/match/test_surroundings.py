@@ -29,7 +29,7 @@ def test_a_graph_without_control_flow_encloses_nothing() -> None:
     assert not is_enclosed(number() + 1)
 
 
-def test_branches_are_enclosed_and_what_stands_behind_is_not() -> None:
+def test_branches_are_enclosed_and_what_follows_is_not() -> None:
     one, chosen = number(), tf.placeholder(tf.bool, [])
     merged = tf.cond(chosen, lambda: kept(one + 1), lambda: kept(tf.constant(2.0) * 3))
     assert [is_enclosed(tensor) for tensor in INNER[-2:]] == [True, True]
@@ -66,7 +66,7 @@ def test_a_loop_within_a_branch() -> None:
     assert not is_enclosed(merged)
 
 
-def test_waiting_for_a_branch_is_being_in_it() -> None:
+def test_waiting_for_a_branch_counts_as_being_in_it() -> None:
     one = number()
     _, alive = tf.raw_ops.Switch(data=one, pred=tf.placeholder(tf.bool, []))
     with tf.control_dependencies([alive]):

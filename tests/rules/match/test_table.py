@@ -61,7 +61,7 @@ def test_the_old_variable_op_is_a_table() -> None:
 
 
 @pytest.mark.parametrize("resource", [False, True])
-def test_unknown_shapes_are_told(resource: bool) -> None:
+def test_unknown_shapes_are_described(resource: bool) -> None:
     initial = tf.placeholder(tf.float32, None)
     table = tf.Variable(initial, validate_shape=False, use_resource=resource, trainable=False)
     tf.gather(table, ids())
@@ -75,7 +75,7 @@ def test_a_frozen_table_and_one_read_twice_over_are_tables() -> None:
 
 
 @pytest.mark.parametrize("resource", [False, True])
-def test_derived_tensors_are_no_tables(resource: bool) -> None:
+def test_derived_tensors_are_not_tables(resource: bool) -> None:
     table = tf.get_variable("table", [10, 4], use_resource=resource)
     tf.gather(tf.nn.l2_normalize(table, 1), ids())
     tf.gather(tf.constant([[1.0], [2.0]]), ids())
@@ -94,14 +94,14 @@ def test_a_partitioned_variable_read_whole_is_refused(resource: bool) -> None:
     assert codes(search()) == [("partitions_concatenated", "rows")]
 
 
-def test_a_join_with_anything_but_variables_is_no_table() -> None:
+def test_a_concatenation_with_anything_but_variables_is_not_a_table() -> None:
     table = tf.get_variable("table", [10, 4])
     tf.gather(tf.concat([table, tf.zeros([1, 4])], 0), ids())
     assert search().lookups == () and search().refusals == ()
 
 
 @pytest.mark.parametrize("missing", ["dtype", "shape"])
-def test_a_variable_without_its_static_facts_is_refused(missing: str) -> None:
+def test_a_variable_without_its_static_attributes_is_refused(missing: str) -> None:
     tf.gather(tf.get_variable("table", [10, 4]), ids(), name="rows")
     graph_def = tf.get_default_graph().as_graph_def()
     for node in graph_def.node:
@@ -152,7 +152,7 @@ def test_a_lookup_in_a_chosen_table_is_refused() -> None:
     assert codes(search()) == [("lookup_in_control_flow", "rows")]
 
 
-def test_ids_chosen_by_a_conditional_are_no_hindrance() -> None:
+def test_ids_chosen_by_a_conditional_are_accepted() -> None:
     table = tf.get_variable("table", [10, 4])
     features = ids()
     chosen = tf.cond(tf.size(features) > 3, lambda: features, lambda: features + 1)
@@ -160,7 +160,7 @@ def test_ids_chosen_by_a_conditional_are_no_hindrance() -> None:
     assert found_table().name == "table" and search().refusals == ()
 
 
-def test_reads_that_never_end_are_given_up() -> None:
+def test_endless_chains_of_reads_are_given_up() -> None:
     graph_def = tf.GraphDef()
     for name, source in (("a", "b"), ("b", "a")):
         graph_def.node.add(name=name, op="Identity", input=[source])
