@@ -20,7 +20,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "config": frozenset(),
     "ops": frozenset(),
     "graph": frozenset(),
-    "rules": frozenset({"graph"}),
+    "rules": frozenset({"graph", "ops.optimizers"}),
     "reporting": frozenset(),
     "passes": frozenset(
         {"rules", "graph", "config", "reporting", "ops.stage_nodes", "ops.stage_spec"}

@@ -15,6 +15,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.ops.library import load_library
+from graph_opt.ops.optimizers import default_flags
 
 SPARSE = "sparse"
 RAGGED = "ragged"
@@ -230,26 +231,21 @@ def group_embedding_apply(
     ids: GroupIds,
     attributes: GroupAttributes,
     gradients: Sequence[tf.Tensor],
-    use_nesterov: bool = False,
-    update_slots: bool = True,
-    multiply_linear_by_lr: bool = False,
+    flags: Optional[Sequence[str]] = None,
     use_locking: bool = False,
     name: Optional[str] = None,
 ) -> tf.Operation:
     """Updates the rows that were looked up, straight from the gradients of the pooled rows.
 
     Args:
-      optimizer: GradientDescent, Momentum, Adagrad, Ftrl or Adam; Adam is the row-wise rule.
+      optimizer: Name of its spec (`optimizer_specs`).
       tables: The shards of each table, float32: resource handles, or all references.
-      slots: The optimizer's first slot of every shard, then its second one of every shard.
-      hyperparameters: float32 scalars; the order for each optimizer is in the op's documentation
-        (`GroupEmbeddingApply` in ops_src/kernels/apply/group_apply_ops.cc).
+      slots: The optimizer's first slot of every shard, then its second one of every shard, ...
+      hyperparameters: float32 scalars, in the order of the spec.
       ids: What was looked up.
       attributes: How.
       gradients: [L], or [1] with columns. Of the pooled rows.
-      use_nesterov: Of Momentum.
-      update_slots: Of Adagrad.
-      multiply_linear_by_lr: Of Ftrl.
+      flags: Those of the optimizer that are set; None for those that its spec sets.
       use_locking: Lock the variables exclusively.
       name: Name of the node.
 
@@ -267,9 +263,7 @@ def group_embedding_apply(
         hyperparameters=list(hyperparameters),
         gradients=list(gradients),
         optimizer=optimizer,
-        use_nesterov=use_nesterov,
-        update_slots=update_slots,
-        multiply_linear_by_lr=multiply_linear_by_lr,
+        flags=list(default_flags(optimizer) if flags is None else flags),
         use_locking=use_locking,
         name=name,
         **ids.inputs(),

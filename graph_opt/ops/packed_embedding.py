@@ -16,6 +16,7 @@ from typing import Any, List, NamedTuple, Optional, Sequence
 from graph_opt.compat import tf
 from graph_opt.ops.group_embedding import GroupAttributes, GroupIds
 from graph_opt.ops.library import load_library
+from graph_opt.ops.optimizers import default_flags
 
 
 class ShardPlacement(NamedTuple):
@@ -199,9 +200,7 @@ def group_embedding_apply_packed(
     hyperparameters: Sequence[tf.Tensor],
     update: tf.Tensor,
     table_names: Sequence[str],
-    use_nesterov: bool = False,
-    update_slots: bool = True,
-    multiply_linear_by_lr: bool = False,
+    flags: Optional[Sequence[str]] = None,
     use_locking: bool = False,
     name: Optional[str] = None,
 ) -> tf.Operation:
@@ -214,9 +213,7 @@ def group_embedding_apply_packed(
       hyperparameters: float32 scalars.
       update: What `group_embedding_pack_gradients` gives for this server.
       table_names: For errors, one for each shard.
-      use_nesterov: Of Momentum.
-      update_slots: Of Adagrad.
-      multiply_linear_by_lr: Of Ftrl.
+      flags: Those of the optimizer that are set; None for those that its spec sets.
       use_locking: Lock the variables exclusively.
       name: Name of the node.
 
@@ -236,9 +233,7 @@ def group_embedding_apply_packed(
         update=update,
         table_names=list(table_names),
         optimizer=optimizer,
-        use_nesterov=use_nesterov,
-        update_slots=update_slots,
-        multiply_linear_by_lr=multiply_linear_by_lr,
+        flags=list(default_flags(optimizer) if flags is None else flags),
         use_locking=use_locking,
         name=name,
     )

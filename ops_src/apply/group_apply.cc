@@ -5,8 +5,8 @@
 namespace graph_opt {
 namespace {
 
-void UpdateRange(UpdateRule rule, const UpdateNumbers& numbers, const UpdatedTable& updated,
-                 const KeyRange& range, const SortedOccurrences& found, const RowKernels& kernels) {
+void UpdateRange(const Optimizer& optimizer, const UpdatedTable& updated, const KeyRange& range,
+                 const SortedOccurrences& found, const RowKernels& kernels) {
   const TableShards& shards = updated.table.shards;
   for (int shard = 0; shard < shards.num_shards(); ++shard) {
     const int64_t begin = std::max(range.begin, shards.first_key(shard));
@@ -14,20 +14,17 @@ void UpdateRange(UpdateRule rule, const UpdateNumbers& numbers, const UpdatedTab
     if (begin >= end) continue;
     const UpdatedTable::Shard& place = updated.shards[shard];
     UpdateRows rows;
-    rows.rule = rule;
-    rows.numbers = numbers;
+    rows.optimizer = optimizer;
     rows.first_key = static_cast<uint64_t>(shards.first_key(shard));
     rows.table = place.rows;
-    rows.slots[0] = place.slots[0];
-    rows.slots[1] = place.slots[1];
+    std::copy(place.slots, place.slots + kMostSlots, rows.slots);
     kernels.update_runs(found.Between(begin, end), rows);
   }
 }
 
 }  // namespace
 
-BagFault GroupApply(UpdateRule rule, const UpdateNumbers& numbers,
-                    const std::vector<UpdatedTable>& tables,
+BagFault GroupApply(const Optimizer& optimizer, const std::vector<UpdatedTable>& tables,
                     const std::vector<PooledGradient>& lookups, const RowKernels& kernels,
                     Parallel* parallel) {
   ScratchPool::OfProcess()->BeginCall();
@@ -41,7 +38,7 @@ BagFault GroupApply(UpdateRule rule, const UpdateNumbers& numbers,
     const UpdatedTable& updated = tables[ranges[i].table];
     const BagFault fault = found.Collect(ranges[i], updated.table, &in_bag_order, kernels);
     if (fault.kind != BagFault::kNone) return first.Tell(fault);
-    UpdateRange(rule, numbers, updated, ranges[i], found, kernels);
+    UpdateRange(optimizer, updated, ranges[i], found, kernels);
   });
   return first.fault();
 }

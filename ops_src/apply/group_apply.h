@@ -14,16 +14,15 @@ struct UpdatedTable {
   GradientTable table;
   struct Shard {
     float* rows;
-    float* slots[2];
+    float* slots[kMostSlots];  // those the optimizer has
   };
   std::vector<Shard> shards;
 };
 
-// Updates, by the rule, the rows that the lookups name, and no others: each once, with the sum of
-// its gradients in the order of lookups and ids. When a fault is returned, tables without one may
-// be updated already.
-BagFault GroupApply(UpdateRule rule, const UpdateNumbers& numbers,
-                    const std::vector<UpdatedTable>& tables,
+// Updates, by the optimizer, the rows that the lookups name, and no others: each once, with the sum
+// of its gradients in the order of lookups and ids. When a fault is returned, tables without one
+// may be updated already.
+BagFault GroupApply(const Optimizer& optimizer, const std::vector<UpdatedTable>& tables,
                     const std::vector<PooledGradient>& lookups, const RowKernels& kernels,
                     Parallel* parallel);
 

@@ -10,7 +10,6 @@ namespace {
 
 constexpr int64_t kNone = -1;
 constexpr int64_t kRows = 40;
-constexpr int kRules = GRAPH_OPT_CUDA_ADAM + 1;
 // More ids than a team of threads sums: the whole block does, of a bag and of a row's gradients.
 constexpr int64_t kLongBag = 700;
 constexpr int64_t kRowsOfLongBag = 2;
@@ -49,18 +48,19 @@ std::vector<char> CheckGroup::Values(int32_t type, int64_t count) {
   return bytes;
 }
 
-CheckGroup::CheckGroup(bool updated, CheckMemory* memory) : memory_(memory) {
-  const int types = updated ? 1 : 3;
+CheckGroup::CheckGroup(const std::vector<UsualOptimizer>& optimizers, CheckMemory* memory)
+    : optimizers_(optimizers), memory_(memory) {
+  const int types = optimizers.empty() ? 3 : 1;
   for (int32_t type = 0; type < types; ++type) {
-    AddTable(type, 16, 1, updated);  // rows that are read in vectors
-    AddTable(type, 5, 3, updated);   // and rows that are not
+    AddTable(type, 16, 1);  // rows that are read in vectors
+    AddTable(type, 5, 3);   // and rows that are not
   }
   for (size_t table = 0; table < tables_.size(); ++table) {
     for (int kind = 0; kind < kKinds; ++kind) AddLookup(static_cast<int>(table), kind);
   }
 }
 
-void CheckGroup::AddTable(int32_t type, int32_t dim, int32_t shards, bool updated) {
+void CheckGroup::AddTable(int32_t type, int32_t dim, int32_t shards) {
   GraphOptCudaTable table = {};
   table.first_shard = static_cast<int32_t>(shards_.size());
   table.num_shards = shards;
@@ -72,21 +72,44 @@ void CheckGroup::AddTable(int32_t type, int32_t dim, int32_t shards, bool update
     ShardPlaces shard = {};
     shard.num_rows = kRows / shards + (s < kRows % shards);
     const int64_t count = shard.num_rows * dim;
-    const std::vector<char> rows = Values(type, count);
-    std::vector<char> slots[2] = {Values(type, count), Values(type, count)};
-    for (int copy = 0; copy < (updated ? kRules : 1); ++copy) {
-      shard.rows.push_back(memory_->Put(rows));
-      for (int slot = 0; updated && slot < 2; ++slot) {
-        std::vector<float> values(count);
-        std::memcpy(values.data(), slots[slot].data(), count * sizeof(float));
-        for (float& value : values) value = value < 0 ? -value : value;  // accumulators
-        shard.slots[slot].push_back(memory_->Put(values));
-      }
-    }
+    if (optimizers_.empty()) shard.rows.push_back(memory_->Put(Values(type, count)));
+    for (const UsualOptimizer& one : optimizers_) PutTrained(one, count, &shard);
     shard.indices = memory_->Reserve(shard.num_rows * 8);
     shard.sums = memory_->Reserve(count * BytesOf(type));
     shards_.push_back(std::move(shard));
   }
+}
+
+// Rows and slots as some steps of the optimizer leave them: moments that no step could have made
+// may give roots of negative numbers.
+void CheckGroup::PutTrained(const UsualOptimizer& one, int64_t count, ShardPlaces* shard) {
+  constexpr int kSteps = 2;
+  std::vector<double> rows = Doubles(count);
+  std::vector<std::vector<double>> slots;
+  std::vector<double*> pointers;
+  for (float initial : one.initial_slots) slots.emplace_back(count, initial);
+  for (std::vector<double>& slot : slots) pointers.push_back(slot.data());
+  for (int step = 0; step < kSteps; ++step) {
+    graph_opt_update_exactly(&one.optimizer, count, Doubles(count).data(), rows.data(),
+                             pointers.data());
+  }
+  shard->rows.push_back(memory_->Put(std::vector<float>(rows.begin(), rows.end())));
+  for (int slot = 0; slot < kMostSlots; ++slot) {
+    const bool has = slot < static_cast<int>(slots.size());
+    if (has) {
+      const std::vector<float> values(slots[slot].begin(), slots[slot].end());
+      shard->slots[slot].push_back(memory_->Put(values));
+    } else {
+      shard->slots[slot].push_back(kNone);
+    }
+  }
+}
+
+std::vector<double> CheckGroup::Doubles(int64_t count) {
+  const std::vector<char> bytes = Values(GRAPH_OPT_CUDA_FLOAT, count);
+  std::vector<float> values(count);
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return std::vector<double>(values.begin(), values.end());
 }
 
 // Of the eight kinds of each table, one has a long bag.
@@ -154,16 +177,16 @@ void CheckGroup::AddLookup(int table, int kind) {
   lookups_.push_back(places);
 }
 
-GivenGroup CheckGroup::At(char* base, Pooled pooled, int rule) const {
+GivenGroup CheckGroup::At(char* base, Pooled pooled, int optimizer) const {
   GivenGroup given = {};
   for (const TablePlaces& table : tables_) given.tables.push_back(table.table);
   for (const ShardPlaces& from : shards_) {
     GraphOptCudaShard shard = {};
     shard.num_rows = from.num_rows;
-    shard.rows = Pointer(base, from.rows[rule]);
-    for (int slot = 0; slot < 2; ++slot) {
+    shard.rows = Pointer(base, from.rows[optimizer]);
+    for (int slot = 0; slot < kMostSlots; ++slot) {
       if (from.slots[slot].empty()) continue;
-      shard.slots[slot] = reinterpret_cast<float*>(Pointer(base, from.slots[slot][rule]));
+      shard.slots[slot] = reinterpret_cast<float*>(Pointer(base, from.slots[slot][optimizer]));
     }
     shard.indices = reinterpret_cast<int64_t*>(Pointer(base, from.indices));
     shard.sums = Pointer(base, from.sums);

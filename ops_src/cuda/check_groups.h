@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cuda/group_embedding_cuda.h"
+#include "optimizers/description.h"
 
 namespace graph_opt {
 
@@ -53,14 +54,15 @@ struct GivenGroup {
 // order. Each kind of table, layout, combiner and bag that a kernel treats for itself is there.
 class CheckGroup {
  public:
-  // With `updated` all tables are of float, and have slots for each rule.
-  CheckGroup(bool updated, CheckMemory* memory);
+  // With optimizers all tables are of float, and have rows and slots for each of them.
+  CheckGroup(const std::vector<UsualOptimizer>& optimizers, CheckMemory* memory);
 
   // The pooled rows, or the gradients of lookups whose `pooled` they then are.
   enum Pooled { kPooled, kGradients };
 
-  // With pointers into memory at `base`. `rule` chooses which copy of rows and slots.
-  GivenGroup At(char* base, Pooled pooled, int rule) const;
+  // With pointers into memory at `base`. `optimizer` chooses rows and slots, 0 without
+  // optimizers.
+  GivenGroup At(char* base, Pooled pooled, int optimizer) const;
 
   // What a lookup is, for people.
   std::string LookupText(int lookup) const;
@@ -73,8 +75,8 @@ class CheckGroup {
   };
   struct ShardPlaces {
     int64_t num_rows;
-    std::vector<int64_t> rows;  // of each copy
-    std::vector<int64_t> slots[2];
+    std::vector<int64_t> rows;  // for each optimizer
+    std::vector<int64_t> slots[kMostSlots];
     int64_t indices;
     int64_t sums;
   };
@@ -89,9 +91,12 @@ class CheckGroup {
 
   uint32_t Below(uint32_t end);
   std::vector<char> Values(int32_t type, int64_t count);
-  void AddTable(int32_t type, int32_t dim, int32_t shards, bool updated);
+  std::vector<double> Doubles(int64_t count);
+  void AddTable(int32_t type, int32_t dim, int32_t shards);
+  void PutTrained(const UsualOptimizer& one, int64_t count, ShardPlaces* shard);
   void AddLookup(int table, int kind);
 
+  const std::vector<UsualOptimizer> optimizers_;
   CheckMemory* const memory_;
   uint32_t random_ = 1;
   std::vector<TablePlaces> tables_;

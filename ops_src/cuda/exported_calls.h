@@ -31,9 +31,9 @@ int32_t graph_opt_cuda_sum(const GraphOptCudaGroup* group, void* workspace, void
                                      workspace);
 }
 
-int32_t graph_opt_cuda_apply(const GraphOptCudaGroup* group, const GraphOptCudaNumbers* numbers,
+int32_t graph_opt_cuda_apply(const GraphOptCudaGroup* group, const GraphOptOptimizer* optimizer,
                              void* workspace, void* stream) {
-  return graph_opt::gpu::ApplyGroup(GRAPH_OPT_DEVICE(stream), *group, *numbers, workspace);
+  return graph_opt::gpu::ApplyGroup(GRAPH_OPT_DEVICE(stream), *group, *optimizer, workspace);
 }
 
 int32_t graph_opt_cuda_clear_fault(uint64_t* fault, void* stream) {

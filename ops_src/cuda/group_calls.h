@@ -172,22 +172,37 @@ int32_t ReduceGroup(const Device& device, const GraphOptCudaGroup& group, const 
 }
 
 template <typename Device>
+struct ReduceBySpec {
+  const Device& device;
+  const GraphOptCudaGroup& group;
+  void* workspace;
+  int32_t* status;
+
+  template <typename Spec>
+  void operator()(const Spec& spec) const {
+    *status = ReduceGroup(device, group, UpdateBySpec<Spec>{spec}, workspace);
+  }
+};
+
+template <typename Device>
 int32_t ApplyGroup(const Device& device, const GraphOptCudaGroup& group,
-                   const GraphOptCudaNumbers& numbers, void* workspace) {
-  const int slots = SlotsOf(numbers.rule);
-  if (slots < 0) return GRAPH_OPT_CUDA_BAD_GROUP;
+                   const GraphOptOptimizer& optimizer, void* workspace) {
+  const int num_slots = graph_opt_num_slots(&optimizer);
+  if (num_slots < 0) return GRAPH_OPT_CUDA_BAD_GROUP;
   for (int32_t t = 0; t < group.num_tables; ++t) {
     if (group.tables[t].type != GRAPH_OPT_CUDA_FLOAT) return GRAPH_OPT_CUDA_BAD_GROUP;
   }
   for (int32_t s = 0; s < group.num_shards; ++s) {
     const GraphOptCudaShard& shard = group.shards[s];
     if (shard.num_rows == 0) continue;
-    if (shard.rows == nullptr || (slots > 0 && shard.slots[0] == nullptr) ||
-        (slots > 1 && shard.slots[1] == nullptr)) {
-      return GRAPH_OPT_CUDA_BAD_GROUP;
+    if (shard.rows == nullptr) return GRAPH_OPT_CUDA_BAD_GROUP;
+    for (int i = 0; i < num_slots; ++i) {
+      if (shard.slots[i] == nullptr) return GRAPH_OPT_CUDA_BAD_GROUP;
     }
   }
-  return ReduceGroup(device, group, UpdateByRule{numbers}, workspace);
+  int32_t status = GRAPH_OPT_CUDA_BAD_GROUP;
+  optimizers::WithSpec(optimizer, ReduceBySpec<Device>{device, group, workspace, &status});
+  return status;
 }
 
 #undef GRAPH_OPT_RETURN_IF_FAILED

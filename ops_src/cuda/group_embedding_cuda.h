@@ -14,6 +14,8 @@
 
 #include <stdint.h>
 
+#include "optimizers/optimizer.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -33,23 +35,15 @@ enum GraphOptCudaType { GRAPH_OPT_CUDA_FLOAT, GRAPH_OPT_CUDA_HALF, GRAPH_OPT_CUD
 enum GraphOptCudaLayout { GRAPH_OPT_CUDA_DENSE, GRAPH_OPT_CUDA_RAGGED, GRAPH_OPT_CUDA_SPARSE };
 enum GraphOptCudaCombiner { GRAPH_OPT_CUDA_SUM, GRAPH_OPT_CUDA_MEAN, GRAPH_OPT_CUDA_SQRTN };
 enum GraphOptCudaPartition { GRAPH_OPT_CUDA_MOD, GRAPH_OPT_CUDA_DIV };
-enum GraphOptCudaRule {
-  GRAPH_OPT_CUDA_GRADIENT_DESCENT,
-  GRAPH_OPT_CUDA_MOMENTUM,
-  GRAPH_OPT_CUDA_NESTEROV,
-  GRAPH_OPT_CUDA_ADAGRAD,
-  GRAPH_OPT_CUDA_FTRL,
-  GRAPH_OPT_CUDA_ADAM,
-};
 enum GraphOptCudaFaultKind { GRAPH_OPT_CUDA_ID_OUT_OF_RANGE = 1, GRAPH_OPT_CUDA_OUT_OF_ORDER = 2 };
 
 /* One part of a table. */
 typedef struct {
   int64_t num_rows;
-  void* rows;       /* [num_rows, dim]; lookup, apply */
-  float* slots[2];  /* like rows; apply, those that the rule has */
-  int64_t* indices; /* [rows that are in the ids]; sum: written */
-  void* sums;       /* [rows that are in the ids, dim]; sum: written */
+  void* rows;                         /* [num_rows, dim]; lookup, apply */
+  float* slots[GRAPH_OPT_MOST_SLOTS]; /* like rows; apply, those that the optimizer has */
+  int64_t* indices;                   /* [rows that are in the ids]; sum: written */
+  void* sums;                         /* [rows that are in the ids, dim]; sum: written */
 } GraphOptCudaShard;
 
 typedef struct {
@@ -93,22 +87,6 @@ typedef struct {
   int32_t num_lookups;
 } GraphOptCudaGroup;
 
-/* The numbers of an optimizer (row_kernels.h); Adam's learning_rate is bias-corrected already. */
-typedef struct {
-  int32_t rule;
-  int32_t update_slots;
-  int32_t multiply_linear_by_lr;
-  float learning_rate;
-  float momentum;
-  float l1;
-  float l2;
-  float l2_shrinkage;
-  float learning_rate_power;
-  float beta1;
-  float beta2;
-  float epsilon;
-} GraphOptCudaNumbers;
-
 /* Bytes of device memory, aligned to 256, that a call needs as `workspace`; negative: a status. */
 int64_t graph_opt_cuda_lookup_workspace(const GraphOptCudaGroup* group);
 int64_t graph_opt_cuda_sort_workspace(const GraphOptCudaGroup* group);
@@ -130,7 +108,7 @@ int32_t graph_opt_cuda_count_rows(const GraphOptCudaGroup* group, void* workspac
 int32_t graph_opt_cuda_sum(const GraphOptCudaGroup* group, void* workspace, void* stream);
 
 /* Updates by its sum of gradients each row that is in the ids. Tables of float only. */
-int32_t graph_opt_cuda_apply(const GraphOptCudaGroup* group, const GraphOptCudaNumbers* numbers,
+int32_t graph_opt_cuda_apply(const GraphOptCudaGroup* group, const GraphOptOptimizer* optimizer,
                              void* workspace, void* stream);
 
 /* Queues that a fault word says that nothing is wrong, or a copy of it to pinned host memory. */

@@ -108,9 +108,9 @@ int32_t GroupPlan::ReadTables(const GraphOptCudaGroup& group) {
     table.vectors = given.dim * ElementBytes(given.type) % kVectorBytes == 0;
     for (int32_t s = given.first_shard; s < next_shard; ++s) {
       const GraphOptCudaShard& shard = shards_[s];
-      if (!IsAligned(shard.rows) || !IsAligned(shard.slots[0]) || !IsAligned(shard.slots[1]) ||
-          !IsAligned(shard.sums)) {
-        table.vectors = 0;
+      if (!IsAligned(shard.rows) || !IsAligned(shard.sums)) table.vectors = 0;
+      for (const float* slot : shard.slots) {
+        if (!IsAligned(slot)) table.vectors = 0;
       }
     }
     tables_.push_back(table);

@@ -44,6 +44,11 @@ int64_t NumPositions(const GraphOptCudaLookup& lookup) {
   return lookup.num_ids * lookup.stride;
 }
 
+// Rows and slots of a shard, as parts of what an update changes.
+void* UpdatedPart(const GraphOptCudaShard& shard, int part) {
+  return part == 0 ? shard.rows : shard.slots[part - 1];
+}
+
 }  // namespace
 
 Bags BagsOf(const GraphOptCudaLookup& lookup) {
@@ -81,22 +86,6 @@ GradientTable GradientTableOf(const GraphOptCudaGroup& group, int table) {
   to.dim = from.dim;
   to.type = static_cast<RowType>(from.type);
   return to;
-}
-
-UpdateNumbers UpdateNumbersOf(const GraphOptCudaNumbers& from) {
-  UpdateNumbers numbers = {};
-  numbers.update_slots = from.update_slots != 0;
-  numbers.multiply_linear_by_lr = from.multiply_linear_by_lr != 0;
-  numbers.learning_rate = from.learning_rate;
-  numbers.momentum = from.momentum;
-  numbers.l1 = from.l1;
-  numbers.l2 = from.l2;
-  numbers.l2_shrinkage = from.l2_shrinkage;
-  numbers.learning_rate_power = from.learning_rate_power;
-  numbers.beta1 = from.beta1;
-  numbers.beta2 = from.beta2;
-  numbers.epsilon = from.epsilon;
-  return numbers;
 }
 
 HostGroup::HostGroup(const GraphOptCudaGroup& group, void* stream, Parallel* parallel)
@@ -294,11 +283,35 @@ int32_t HostGroup::Sum() {
   return 0;
 }
 
+int32_t HostGroup::ReadUpdated(int table, int shard, const int64_t* rows, UpdatedCopy* copy) {
+  const GraphOptCudaShard& from = group_.shards[shard];
+  const int64_t count = NumRows(shard);
+  for (int part = 0; part < kUpdatedParts; ++part) {
+    const void* const values = UpdatedPart(from, part);
+    if (values == nullptr) continue;
+    copy->parts[part].Reserve(std::max<int64_t>(count * tables_[table].dim, 1));
+    GRAPH_OPT_RETURN_IF_FAILED(ReadRows(values, RowBytes(table), rows, count,
+                                        reinterpret_cast<char*>(copy->parts[part].data())));
+  }
+  copy->numbers.Reserve(std::max<int64_t>(count, 1));
+  std::iota(copy->numbers.data(), copy->numbers.data() + count, int64_t{0});
+  return 0;
+}
+
+int32_t HostGroup::WriteUpdated(int table, int shard, const int64_t* rows, UpdatedCopy* copy) {
+  for (int part = 0; part < kUpdatedParts; ++part) {
+    void* const to = UpdatedPart(group_.shards[shard], part);
+    if (to == nullptr) continue;
+    const char* const from = reinterpret_cast<const char*>(copy->parts[part].data());
+    GRAPH_OPT_RETURN_IF_FAILED(WriteRows(from, RowBytes(table), rows, NumRows(shard), to));
+  }
+  return 0;
+}
+
 // The rows that have a gradient are a small shard of their own for the time of the update.
-int32_t HostGroup::Apply(const GraphOptCudaNumbers& numbers) {
+int32_t HostGroup::Apply(const Optimizer& optimizer) {
   std::vector<ShardSums> all = SumOnHost();
-  std::vector<ScratchArray<float>> memory(3 * all.size());
-  std::vector<ScratchArray<int64_t>> counted(all.size());
+  std::vector<UpdatedCopy> copies(all.size());
   std::vector<UpdatedShard> shards(all.size());
   RowUpdate update;
   update.blocks.resize(all.size());
@@ -306,39 +319,23 @@ int32_t HostGroup::Apply(const GraphOptCudaNumbers& numbers) {
   for (int32_t t = 0; t < group_.num_tables; ++t) {
     const GraphOptCudaTable& table = group_.tables[t];
     for (int32_t s = table.first_shard; s < table.first_shard + table.num_shards; ++s) {
-      const GraphOptCudaShard& from = group_.shards[s];
-      const void* const parts[] = {from.rows, from.slots[0], from.slots[1]};
-      float* copies[3] = {nullptr, nullptr, nullptr};
+      UpdatedCopy& copy = copies[s];
+      GRAPH_OPT_RETURN_IF_FAILED(ReadUpdated(t, s, all[s].rows.data(), &copy));
       const int64_t count = NumRows(s);
-      for (int part = 0; part < 3; ++part) {
-        if (parts[part] == nullptr) continue;
-        ScratchArray<float>& copy = memory[3 * s + part];
-        copy.Reserve(std::max<int64_t>(count * table.dim, 1));
-        copies[part] = copy.data();
-        GRAPH_OPT_RETURN_IF_FAILED(ReadRows(parts[part], RowBytes(t), all[s].rows.data(), count,
-                                            reinterpret_cast<char*>(copy.data())));
+      shards[s] = UpdatedShard{"", copy.parts[0].data(), {}, count, table.dim};
+      for (int slot = 0; slot < kMostSlots; ++slot) {
+        shards[s].slots[slot] = copy.parts[1 + slot].data();
       }
-      counted[s].Reserve(std::max<int64_t>(count, 1));
-      std::iota(counted[s].data(), counted[s].data() + count, int64_t{0});
-      shards[s] = UpdatedShard{"", copies[0], {copies[1], copies[2]}, count, table.dim};
       update.blocks[s] =
-          UpdateBlock{count, table.dim,         0,
-                      count, counted[s].data(), reinterpret_cast<float*>(all[s].sums.data())};
+          UpdateBlock{count, table.dim,           0,
+                      count, copy.numbers.data(), reinterpret_cast<float*>(all[s].sums.data())};
     }
   }
-  ApplyUpdate(static_cast<UpdateRule>(numbers.rule), UpdateNumbersOf(numbers), shards, update,
-              BestRowKernels(), parallel_);
+  ApplyUpdate(optimizer, shards, update, BestRowKernels(), parallel_);
   for (int32_t t = 0; t < group_.num_tables; ++t) {
     const GraphOptCudaTable& table = group_.tables[t];
     for (int32_t s = table.first_shard; s < table.first_shard + table.num_shards; ++s) {
-      const GraphOptCudaShard& to = group_.shards[s];
-      void* const parts[] = {to.rows, to.slots[0], to.slots[1]};
-      for (int part = 0; part < 3; ++part) {
-        if (parts[part] == nullptr) continue;
-        GRAPH_OPT_RETURN_IF_FAILED(
-            WriteRows(reinterpret_cast<const char*>(memory[3 * s + part].data()), RowBytes(t),
-                      all[s].rows.data(), NumRows(s), parts[part]));
-      }
+      GRAPH_OPT_RETURN_IF_FAILED(WriteUpdated(t, s, all[s].rows.data(), &copies[s]));
     }
   }
   return 0;

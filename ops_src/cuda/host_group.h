@@ -17,7 +17,6 @@ Bags BagsOf(const GraphOptCudaLookup& lookup);
 void FlattenPositions(const GraphOptCudaLookup& lookup, const int64_t* positions, int64_t* rows);
 // A table of a group without its rows.
 GradientTable GradientTableOf(const GraphOptCudaGroup& group, int table);
-UpdateNumbers UpdateNumbersOf(const GraphOptCudaNumbers& numbers);
 
 // A group in device memory, done by the CPU's functors: for a GPU whose kernels are not to be
 // trusted. Ids, gradients and the rows that they name are copied to the host, and results back.
@@ -35,7 +34,7 @@ class HostGroup {
   int32_t Sort(BagFault* fault);
   int64_t NumRows(int shard) const;  // of all shards of the group
   int32_t Sum();
-  int32_t Apply(const GraphOptCudaNumbers& numbers);
+  int32_t Apply(const Optimizer& optimizer);
 
  private:
   struct ReadLookup {
@@ -50,6 +49,13 @@ class HostGroup {
     ScratchArray<char> sums;
   };
 
+  // What an update reads and writes of the rows that have a gradient: they and their slots.
+  static constexpr int kUpdatedParts = 1 + kMostSlots;
+  struct UpdatedCopy {
+    ScratchArray<float> parts[kUpdatedParts];
+    ScratchArray<int64_t> numbers;  // of the rows in the copy
+  };
+
   int32_t Read();
   int32_t ReadBags(const GraphOptCudaLookup& from, ReadLookup* to);
   int32_t ReadGradients();
@@ -57,6 +63,8 @@ class HostGroup {
                    char* to);
   int32_t WriteRows(const char* from, int64_t row_bytes, const int64_t* which, int64_t count,
                     void* rows);
+  int32_t ReadUpdated(int table, int shard, const int64_t* rows, UpdatedCopy* copy);
+  int32_t WriteUpdated(int table, int shard, const int64_t* rows, UpdatedCopy* copy);
   std::vector<ShardSums> SumOnHost();
   int64_t RowBytes(int table) const;
 

@@ -5,7 +5,7 @@
 
 #include "cuda/sort_ids.h"
 #include "cuda/sum_rows.h"
-#include "cuda/update_rules.h"
+#include "cuda/update_rows.h"
 
 namespace graph_opt {
 namespace gpu {
@@ -41,33 +41,20 @@ struct WriteSums {
   }
 };
 
-// Updates rows by an optimizer's rule.
-struct UpdateByRule {
-  GraphOptCudaNumbers numbers;
+// Updates rows of floats by an optimizer's formula.
+template <typename Spec>
+struct UpdateBySpec {
+  Spec spec;
 
   GRAPH_OPT_GPU void Begin(const RunPlace&) const {}
   template <typename T, int kColumns>
   GRAPH_OPT_GPU void Columns(const RunPlace& place, int64_t dim, int64_t column,
                              const float* sums) const {
-    T* const rows = static_cast<T*>(place.shard.rows) + place.row * dim;
-    const int slots = SlotsOf(numbers.rule);
-    float* const slot_a = slots > 0 ? place.shard.slots[0] + place.row * dim : nullptr;
-    float* const slot_b = slots > 1 ? place.shard.slots[1] + place.row * dim : nullptr;
-    float w[kColumns];
-    float a[kColumns] = {};
-    float b[kColumns] = {};
-    LoadColumns<T, kColumns>(rows, column, w);
-    if (slots > 0) LoadColumns<float, kColumns>(slot_a, column, a);
-    if (slots > 1) LoadColumns<float, kColumns>(slot_b, column, b);
-    GRAPH_OPT_UNROLL
-    for (int c = 0; c < kColumns; ++c) UpdateOne(numbers, sums[c], &w[c], &a[c], &b[c]);
-    StoreColumns<T, kColumns>(w, rows, column);
-    if (slots > 0) StoreColumns<float, kColumns>(a, slot_a, column);
-    if (slots > 1) StoreColumns<float, kColumns>(b, slot_b, column);
+    UpdateColumns<kColumns>(spec, place.shard, place.row * dim + column, sums);
   }
 };
 
-// Gives `take` (WriteSums or UpdateByRule) the sum of each row that is in the ids.
+// Gives `take` (WriteSums or UpdateBySpec) the sum of each row that is in the ids.
 template <typename Take>
 struct ReduceRuns {
   GroupOnDevice group;
@@ -90,9 +77,9 @@ struct ReduceRuns {
     Dispatch(block, shared, table, first, take);
   }
 
-  template <typename Block>
+  template <typename Block, typename Spec>
   GRAPH_OPT_GPU void Dispatch(const Block& block, Shared* shared, const TableOnDevice& table,
-                              int64_t first, const UpdateByRule&) const {
+                              int64_t first, const UpdateBySpec<Spec>&) const {
     if (table.vectors) return Reduce<float, 4>(block, shared, table, first);
     return Reduce<float, 1>(block, shared, table, first);
   }

@@ -13,29 +13,10 @@
 namespace graph_opt {
 namespace {
 
-const char* const kRuleTexts[] = {"gradient descent", "momentum", "nesterov",
-                                  "adagrad",          "ftrl",     "adam"};
-constexpr int kRules = GRAPH_OPT_CUDA_ADAM + 1;
 // Relative errors that are allowed, where results are of order 1: roots, powers and quotients may
 // be rounded otherwise; 16-bit results may be rounded the other way.
 constexpr float kAllowed = 2e-5f;
 constexpr float kAllowedOf[] = {kAllowed, 1.1f / 1024, 1.1f / 128};
-
-GraphOptCudaNumbers NumbersOf(int rule) {
-  GraphOptCudaNumbers numbers = {};
-  numbers.rule = rule;
-  numbers.update_slots = 1;
-  numbers.learning_rate = 0.125f;
-  numbers.momentum = 0.875f;
-  numbers.l1 = 0.015625f;
-  numbers.l2 = 0.03125f;
-  numbers.l2_shrinkage = 0.0625f;
-  numbers.learning_rate_power = -0.5f;
-  numbers.beta1 = 0.875f;
-  numbers.beta2 = 0.9375f;
-  numbers.epsilon = 0.0078125f;
-  return numbers;
-}
 
 float ElementAt(const void* values, int64_t at, int32_t type) {
   if (type == GRAPH_OPT_CUDA_FLOAT) {
@@ -85,7 +66,7 @@ std::vector<PooledGradient> GradientsOf(const GraphOptCudaGroup& group) {
 // The groups, what the CPU makes of them, and what the GPU does.
 class Check {
  public:
-  Check() : plain_(false, &cpu_), updated_(true, &cpu_) {
+  Check() : optimizers_(UsualOptimizers()), plain_({}, &cpu_), updated_(optimizers_, &cpu_) {
     fault_ = cpu_.Reserve(sizeof(uint64_t));
     images_bytes_ = cpu_.size();
     for (CheckGroup* group : {&plain_, &updated_}) {
@@ -112,7 +93,7 @@ class Check {
     if (wrong.empty()) wrong = CompareGradient();
     if (wrong.empty()) wrong = RunUpdates();
     if (wrong.empty()) wrong = Download();
-    for (int rule = 0; rule < kRules && wrong.empty(); ++rule) wrong = CompareUpdate(rule);
+    for (size_t i = 0; i < optimizers_.size() && wrong.empty(); ++i) wrong = CompareUpdate(i);
     return wrong.empty() ? CompareFault() : wrong;
   }
 
@@ -161,10 +142,10 @@ class Check {
     if (!wrong.empty()) return wrong;
     int32_t status = graph_opt_cuda_sort(&sorted.group, workspace_, FaultWord(), stream_);
     if (status != 0) return Failed("sort", status);
-    for (int rule = 0; rule < kRules; ++rule) {
-      const GraphOptCudaNumbers numbers = NumbersOf(rule);
-      const GivenGroup updated = updated_.At(device_, CheckGroup::kGradients, rule);
-      status = graph_opt_cuda_apply(&updated.group, &numbers, workspace_, stream_);
+    for (size_t i = 0; i < optimizers_.size(); ++i) {
+      const GivenGroup updated = updated_.At(device_, CheckGroup::kGradients, static_cast<int>(i));
+      const Optimizer& optimizer = optimizers_[i].optimizer;
+      status = graph_opt_cuda_apply(&updated.group, &optimizer, workspace_, stream_);
       if (status != 0) return Failed("update", status);
     }
     return std::string();
@@ -273,8 +254,10 @@ class Check {
     return std::string();
   }
 
-  std::string CompareUpdate(int rule) {
-    const GivenGroup given = updated_.At(cpu_.data(), CheckGroup::kGradients, rule);
+  std::string CompareUpdate(size_t which) {
+    const UsualOptimizer& one = optimizers_[which];
+    const GivenGroup given =
+        updated_.At(cpu_.data(), CheckGroup::kGradients, static_cast<int>(which));
     const GraphOptCudaGroup& group = given.group;
     std::vector<UpdatedTable> tables(group.num_tables);
     std::vector<PooledGradient> gradients = GradientsOf(group);
@@ -283,24 +266,23 @@ class Check {
       tables[t].table = GradientTableOf(group, t);
       for (int32_t s = 0; s < group.tables[t].num_shards; ++s) {
         const GraphOptCudaShard& shard = group.shards[group.tables[t].first_shard + s];
-        tables[t].shards.push_back(
-            {static_cast<float*>(shard.rows), {shard.slots[0], shard.slots[1]}});
+        UpdatedTable::Shard place = {static_cast<float*>(shard.rows), {}};
+        std::copy(shard.slots, shard.slots + kMostSlots, place.slots);
+        tables[t].shards.push_back(place);
       }
     }
-    GroupApply(static_cast<UpdateRule>(rule), UpdateNumbersOf(NumbersOf(rule)), tables, gradients,
-               BestRowKernels(), &sequential_);
+    GroupApply(one.optimizer, tables, gradients, BestRowKernels(), &sequential_);
     for (int32_t t = 0; t < group.num_tables; ++t) {
       for (int32_t s = 0; s < group.tables[t].num_shards; ++s) {
         const GraphOptCudaShard& shard = group.shards[group.tables[t].first_shard + s];
         const int64_t dim = group.tables[t].dim;
-        for (const void* part :
-             {static_cast<const void*>(shard.rows), static_cast<const void*>(shard.slots[0]),
-              static_cast<const void*>(shard.slots[1])}) {
+        std::vector<const void*> parts = {shard.rows};
+        parts.insert(parts.end(), shard.slots, shard.slots + one.initial_slots.size());
+        for (const void* part : parts) {
           const std::string wrong =
               Difference(Got(part), part, shard.num_rows, dim, dim, GRAPH_OPT_CUDA_FLOAT);
           if (wrong.empty()) continue;
-          return std::string("the update kernel (") + kRuleTexts[rule] + ", " +
-                 updated_.TableText(t) + "): " + wrong;
+          return "the update kernel (" + one.text + ", " + updated_.TableText(t) + "): " + wrong;
         }
       }
     }
@@ -313,6 +295,7 @@ class Check {
   }
 
   CheckMemory cpu_;
+  const std::vector<UsualOptimizer> optimizers_;
   CheckGroup plain_;
   CheckGroup updated_;
   int64_t fault_ = 0;

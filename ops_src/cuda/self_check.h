@@ -10,7 +10,7 @@
 namespace graph_opt {
 
 // Runs all kernels of group_embedding_cuda.h on small groups of every kind, and the CPU's functors
-// on the same: some 30 launches. `memory` is SelfCheckBytes() of device memory, aligned to 256.
+// on the same: some 40 launches. `memory` is SelfCheckBytes() of device memory, aligned to 256.
 // Returns what differs or fails, by the kernel that it is of, or nothing.
 std::string SelfCheck(void* memory, void* stream);
 

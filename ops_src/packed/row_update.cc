@@ -150,14 +150,15 @@ UpdatedTable TableOf(const UpdatedShard& shard) {
   UpdatedTable table;
   table.table.shards = TableShards(Partition::kMod, {shard.num_rows});
   table.table.dim = shard.dim;
-  table.shards.push_back(UpdatedTable::Shard{shard.rows, {shard.slots[0], shard.slots[1]}});
+  UpdatedTable::Shard rows = {shard.rows, {}};
+  std::copy(shard.slots, shard.slots + kMostSlots, rows.slots);
+  table.shards.push_back(rows);
   return table;
 }
 
 // Nothing can be wrong with the bags: ReadUpdate looked at them.
-void ApplyBags(UpdateRule rule, const UpdateNumbers& numbers,
-               const std::vector<UpdatedShard>& shards, const RowUpdate& update,
-               const RowKernels& kernels, Parallel* parallel) {
+void ApplyBags(const Optimizer& optimizer, const std::vector<UpdatedShard>& shards,
+               const RowUpdate& update, const RowKernels& kernels, Parallel* parallel) {
   std::vector<UpdatedTable> tables;
   std::vector<PooledGradient> lookups;
   for (size_t i = 0; i < shards.size(); ++i) {
@@ -174,23 +175,21 @@ void ApplyBags(UpdateRule rule, const UpdateNumbers& numbers,
     }
     tables.push_back(TableOf(shards[i]));
   }
-  GroupApply(rule, numbers, tables, lookups, kernels, parallel);
+  GroupApply(optimizer, tables, lookups, kernels, parallel);
 }
 
-void ApplyRows(UpdateRule rule, const UpdateNumbers& numbers,
-               const std::vector<UpdatedShard>& shards, const std::vector<UpdateBlock>& blocks,
-               const RowKernels& kernels, Parallel* parallel) {
+void ApplyRows(const Optimizer& optimizer, const std::vector<UpdatedShard>& shards,
+               const std::vector<UpdateBlock>& blocks, const RowKernels& kernels,
+               Parallel* parallel) {
   const std::vector<ShardBlock> pieces = BlocksOf(blocks, parallel->num_threads());
   parallel->Run(static_cast<int64_t>(pieces.size()), [&](int64_t i) {
     const UpdatedShard& shard = shards[pieces[i].shard];
     const UpdateBlock& block = blocks[pieces[i].shard];
     UpdateRows rows;
-    rows.rule = rule;
-    rows.numbers = numbers;
+    rows.optimizer = optimizer;
     rows.first_key = 0;
     rows.table = shard.rows;
-    rows.slots[0] = shard.slots[0];
-    rows.slots[1] = shard.slots[1];
+    std::copy(shard.slots, shard.slots + kMostSlots, rows.slots);
     Occurrences found = {};
     found.payload_bits = kPlaceBits;
     found.type = RowType::kFloat;
@@ -239,11 +238,10 @@ std::string ReadUpdate(char* bytes, int64_t size, const std::vector<UpdatedShard
   return ReadBags(shards, update->blocks, parallel, &update->bags);
 }
 
-void ApplyUpdate(UpdateRule rule, const UpdateNumbers& numbers,
-                 const std::vector<UpdatedShard>& shards, const RowUpdate& update,
-                 const RowKernels& kernels, Parallel* parallel) {
-  ApplyRows(rule, numbers, shards, update.blocks, kernels, parallel);
-  ApplyBags(rule, numbers, shards, update, kernels, parallel);
+void ApplyUpdate(const Optimizer& optimizer, const std::vector<UpdatedShard>& shards,
+                 const RowUpdate& update, const RowKernels& kernels, Parallel* parallel) {
+  ApplyRows(optimizer, shards, update.blocks, kernels, parallel);
+  ApplyBags(optimizer, shards, update, kernels, parallel);
 }
 
 }  // namespace graph_opt

@@ -40,9 +40,9 @@ void LayOutUpdate(char* bytes, std::vector<UpdateBlock>* blocks);
 
 // A shard of floats on its server, with the optimizer's slots.
 struct UpdatedShard {
-  std::string table;  // its name, for errors
-  float* rows;        // [num_rows, dim], as the slots
-  float* slots[2];
+  std::string table;         // its name, for errors
+  float* rows;               // [num_rows, dim], as the slots
+  float* slots[kMostSlots];  // those the optimizer has
   int64_t num_rows;
   int64_t dim;
 };
@@ -52,10 +52,9 @@ struct UpdatedShard {
 std::string ReadUpdate(char* bytes, int64_t size, const std::vector<UpdatedShard>& shards,
                        Parallel* parallel, RowUpdate* update);
 
-// Updates the rows, by the rule, and no others.
-void ApplyUpdate(UpdateRule rule, const UpdateNumbers& numbers,
-                 const std::vector<UpdatedShard>& shards, const RowUpdate& update,
-                 const RowKernels& kernels, Parallel* parallel);
+// Updates the rows, by the optimizer, and no others.
+void ApplyUpdate(const Optimizer& optimizer, const std::vector<UpdatedShard>& shards,
+                 const RowUpdate& update, const RowKernels& kernels, Parallel* parallel);
 
 }  // namespace graph_opt
 

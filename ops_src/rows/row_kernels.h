@@ -3,6 +3,7 @@
 
 #include <stdint.h>
 
+#include "optimizers/optimizer.h"
 #include "rows/row_types.h"
 
 namespace graph_opt {
@@ -70,30 +71,12 @@ struct RunSums {
   void* values;
 };
 
-enum class UpdateRule { kGradientDescent, kMomentum, kNesterov, kAdagrad, kFtrl, kAdam };
-
-// The numbers of an optimizer; each rule reads its own.
-struct UpdateNumbers {
-  float learning_rate;
-  float momentum;  // kMomentum, kNesterov
-  float l1;        // kFtrl, as those below
-  float l2;
-  float l2_shrinkage;
-  float learning_rate_power;
-  float beta1;  // kAdam, as those below; its learning_rate is bias-corrected already
-  float beta2;
-  float epsilon;      // kAdam; kAdagrad adds it to the root (0 there: TensorFlow's first form)
-  bool update_slots;  // kAdagrad
-  bool multiply_linear_by_lr;  // kFtrl
-};
-
 // A table, or one shard, with the optimizer's slots, all [rows, dim]: row 0 is first_key.
 struct UpdateRows {
-  UpdateRule rule;
-  UpdateNumbers numbers;
+  Optimizer optimizer;
   uint64_t first_key;
   float* table;
-  float* slots[2];  // those the rule has: momentum; accumulator; accumulator, linear; m, v
+  float* slots[kMostSlots];  // those the optimizer has
 };
 
 // What is compiled once for each instruction set.

@@ -5,7 +5,7 @@
 #include "rows/row_kernels.h"
 #include "rows/run_sums.h"
 #include "rows/single_rows.h"
-#include "rows/update_rules.h"
+#include "rows/update_rows.h"
 #include "rows/vector_lanes.h"
 
 namespace graph_opt {

@@ -2,61 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, List, Tuple
 
 import numpy as np
 import pytest
 
 from graph_opt.compat import tf
 from graph_opt.embedding.group_lookup import group_embedding_lookup_sparse
+from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.group_embedding import GroupAttributes, GroupIds, group_embedding_apply
+from graph_opt.rules.optimizers.sparse_update import sparse_updates
 from tests.embedding.lookup_groups import random_bags, table
-
-
-class Case(NamedTuple):
-    """A stock optimizer, and the same for the fused op."""
-
-    stock: Any
-    optimizer: str
-    slots: Tuple[str, ...]
-    hyperparameters: Tuple[float, ...]
-    options: Tuple[str, ...]
-
-
-CASES: Dict[str, Case] = {
-    "sgd": Case(lambda: tf.train.GradientDescentOptimizer(0.1), "GradientDescent", (), (0.1,), ()),
-    "momentum": Case(
-        lambda: tf.train.MomentumOptimizer(0.1, 0.9), "Momentum", ("momentum",), (0.1, 0.9), ()
-    ),
-    "nesterov": Case(
-        lambda: tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True),
-        "Momentum",
-        ("momentum",),
-        (0.1, 0.9),
-        ("nesterov",),
-    ),
-    "adagrad": Case(
-        lambda: tf.train.AdagradOptimizer(0.1), "Adagrad", ("accumulator",), (0.1, 0.0), ()
-    ),
-    "ftrl": Case(
-        lambda: tf.train.FtrlOptimizer(
-            0.1, l1_regularization_strength=0.02, l2_regularization_strength=0.01
-        ),
-        "Ftrl",
-        ("accum", "linear"),
-        (0.1, 0.02, 0.01, 0.0, -0.5),
-        (),
-    ),
-    "ftrl_shrinkage": Case(
-        lambda: tf.train.FtrlOptimizer(
-            0.1, learning_rate_power=-0.7, l2_shrinkage_regularization_strength=0.05
-        ),
-        "Ftrl",
-        ("accum", "linear"),
-        (0.1, 0.0, 0.0, 0.05, -0.7),
-        (),
-    ),
-}
+from tests.optimizer_models import ROW_BY_ROW, STOCK
 
 
 def reference(variable: Any, use_resource: bool) -> tf.Tensor:
@@ -72,7 +29,13 @@ def inputs_of(op: tf.Operation) -> Tuple[GroupIds, GroupAttributes]:
     return ids, attributes
 
 
-def run_steps(case: Case, use_resource: bool, partitions: int, fused: bool) -> List[np.ndarray]:
+def value_of(hyperparameter: Any) -> Any:
+    if isinstance(hyperparameter, TensorRef):
+        return tf.get_default_graph().get_tensor_by_name(str(hyperparameter))
+    return tf.constant(hyperparameter, tf.float32)
+
+
+def run_steps(optimizer: str, use_resource: bool, partitions: int, fused: bool) -> List[np.ndarray]:
     """Tables and slots after a few steps."""
     random = np.random.RandomState(5)
     with tf.Graph().as_default():
@@ -84,21 +47,24 @@ def run_steps(case: Case, use_resource: bool, partitions: int, fused: bool) -> L
         pooled = group_embedding_lookup_sparse(tables, [b.sparse() for b in bags], "mean")
         gradients = [tf.constant(random.randn(12, p.shape[1].value), tf.float32) for p in pooled]
         shards = [s for t in tables[:2] for s in (list(t) if partitions > 1 else [t])]
-        optimizer = case.stock()
+        stock = STOCK[optimizer]()
         pairs = list(zip(tf.gradients(pooled, shards, gradients), shards))
-        train = optimizer.apply_gradients(pairs)  # creates the slots, too
-        slots = [optimizer.get_slot(shard, name) for name in case.slots for shard in shards]
+        train = stock.apply_gradients(pairs)  # creates the slots, too
+        slots = [stock.get_slot(shard, name) for name in stock.get_slot_names() for shard in shards]
         if fused:
+            names = [shard.op.name for shard in shards]
+            found = sparse_updates(GraphView(tf.get_default_graph().as_graph_def()), names).found
+            first = found[names[0]]
             ids, attributes = inputs_of(pooled[0].op)
             train = group_embedding_apply(
-                case.optimizer,
+                first.optimizer,
                 [reference(shard, use_resource) for shard in shards],
-                [reference(slot, use_resource) for slot in slots],
-                [tf.constant(value) for value in case.hyperparameters],
+                [value_of(found[n].slots[i]) for i in range(len(first.slots)) for n in names],
+                [value_of(value) for value in first.hyperparameters],
                 ids,
                 attributes,
                 gradients,
-                use_nesterov="nesterov" in case.options,
+                [flag for flag, is_set in first.attributes.items() if is_set],
             )
         with tf.Session() as session:
             session.run(tf.global_variables_initializer())
@@ -109,10 +75,10 @@ def run_steps(case: Case, use_resource: bool, partitions: int, fused: bool) -> L
 
 @pytest.mark.parametrize("partitions", [1, 2])
 @pytest.mark.parametrize("use_resource", [False, True])
-@pytest.mark.parametrize("name", sorted(CASES))
-def test_the_fused_update_equals(name: str, use_resource: bool, partitions: int) -> None:
-    expected = run_steps(CASES[name], use_resource, partitions, fused=False)
-    got = run_steps(CASES[name], use_resource, partitions, fused=True)
+@pytest.mark.parametrize("optimizer", ROW_BY_ROW)
+def test_the_fused_update_equals(optimizer: str, use_resource: bool, partitions: int) -> None:
+    expected = run_steps(optimizer, use_resource, partitions, fused=False)
+    got = run_steps(optimizer, use_resource, partitions, fused=True)
     for one, other in zip(got, expected):
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-6)
 
@@ -128,12 +94,12 @@ def test_row_wise_adam(use_resource: bool, use_locking: bool) -> None:
     pooled = group_embedding_lookup_sparse(params, tf.constant([1, 2, 2]), "sum")[0]
     ids, attributes = inputs_of(pooled.op)
     gradient = np.arange(12, dtype=np.float32).reshape(3, 4)
-    numbers = (0.1, 0.9, 0.99, 1e-6, 0.81, 0.98)
+    values = (0.1, 0.9, 0.99, 1e-6, 0.81, 0.98)
     train = group_embedding_apply(
         "Adam",
         [reference(params, use_resource)],
         [reference(m, use_resource), reference(v, use_resource)],
-        [tf.constant(number) for number in numbers],
+        [tf.constant(value) for value in values],
         ids,
         attributes,
         [tf.constant(gradient)],
@@ -193,9 +159,22 @@ def test_slots_of_another_shape_or_number_are_errors() -> None:
     common = ([tf.constant(0.1), tf.constant(0.9)], ids, attributes, [tf.ones([1, 4])])
     wrong_shape = group_embedding_apply("Momentum", [params.handle], [slot.handle], *common)
     too_few = group_embedding_apply("Momentum", [params.handle], [], *common)
+    one_value = ([tf.constant(0.1)], *common[1:])
+    too_few_values = group_embedding_apply("Momentum", [params.handle], [params.handle], *one_value)
+    no_flag = group_embedding_apply(
+        "Momentum", [params.handle], [params.handle], *common, flags=["update_slots"]
+    )
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         with pytest.raises(tf.errors.InvalidArgumentError, match="slot 0 of table 't'"):
             session.run(wrong_shape)
         with pytest.raises(tf.errors.InvalidArgumentError, match="Momentum has 1 slots"):
             session.run(too_few)
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match=r"2 hyperparameters \(learning_rate, momentum\)"
+        ):
+            session.run(too_few_values)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="no flag 'update_slots'"):
+            session.run(no_flag)
+    with pytest.raises(ValueError, match="need one of GradientDescent, Momentum"):
+        group_embedding_apply("Momenta", [params.handle], [], *common)

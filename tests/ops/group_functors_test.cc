@@ -82,15 +82,16 @@ void UpdatesOnlyRowsLookedUp(const RowKernels& kernels, int seed) {
     updated[t].table.shards = group.tables[t].map;
     updated[t].table.dim = group.tables[t].dim;
     for (auto& part : group.tables[t].parts) {
-      updated[t].shards.push_back({part.data(), {nullptr, nullptr}});
+      updated[t].shards.push_back({part.data(), {}});
     }
   }
-  UpdateNumbers numbers{};
-  numbers.learning_rate = 0.5f;
+  const float learning_rate = 0.5f;
+  Optimizer optimizer;
+  CHECK(graph_opt_make_optimizer("GradientDescent", &learning_rate, 1, nullptr, 0, &optimizer) ==
+        nullptr);
   Threads threads(1 + seed % 3);
-  CHECK(GroupApply(UpdateRule::kGradientDescent, numbers, updated, group.Gradients(), kernels,
-                   &threads)
-            .kind == BagFault::kNone);
+  CHECK(GroupApply(optimizer, updated, group.Gradients(), kernels, &threads).kind ==
+        BagFault::kNone);
   for (size_t t = 0; t < updated.size(); ++t) {
     auto expected = group.Expected(static_cast<int>(t));
     for (int64_t id = 0; id < before[t].map.num_rows(); ++id) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "group_functors_testing.h"
+#include "optimizers/description.h"
 #include "packed/row_request.h"
 #include "packed/row_update.h"
 #include "packed/server_pooling.h"
@@ -272,21 +273,26 @@ struct PackedUpdates {
   std::vector<int64_t> sizes;
 };
 
-// Tables with two slots.
+// Tables with an optimizer's slots.
 struct Trained {
-  Trained(Random* random, const std::vector<OwnedTable>& start) : tables(start) {
+  Trained(const UsualOptimizer& optimizer, const std::vector<OwnedTable>& start)
+      : num_slots(optimizer.initial_slots.size()), tables(start) {
     for (const OwnedTable& table : tables) {
       for (const auto& part : table.parts) {
-        for (int slot = 0; slot < 2; ++slot) {
-          slots.emplace_back(part.size());
-          for (float& value : slots.back()) value = 0.1f + std::abs(Number(random));
-        }
+        for (float initial : optimizer.initial_slots) slots.emplace_back(part.size(), initial);
       }
     }
   }
 
+  // Those of one of all shards.
+  void PutSlots(size_t shard, float** to) {
+    for (size_t slot = 0; slot < num_slots; ++slot)
+      to[slot] = slots[num_slots * shard + slot].data();
+  }
+
+  size_t num_slots;
   std::vector<OwnedTable> tables;
-  std::vector<std::vector<float>> slots;  // two for each shard
+  std::vector<std::vector<float>> slots;  // of each shard one after another
 };
 
 std::vector<std::vector<UpdatedShard>> ShardsOf(const Servers& servers, Trained* trained) {
@@ -297,8 +303,7 @@ std::vector<std::vector<UpdatedShard>> ShardsOf(const Servers& servers, Trained*
       UpdatedShard one = {};
       one.table = "t";
       one.rows = table.parts[s].data();
-      one.slots[0] = trained->slots[2 * shard].data();
-      one.slots[1] = trained->slots[2 * shard + 1].data();
+      trained->PutSlots(shard, one.slots);
       one.num_rows = table.map.end_key(s) - table.map.first_key(s);
       one.dim = table.dim;
       shards[servers.shards.servers[shard]].push_back(one);
@@ -308,37 +313,29 @@ std::vector<std::vector<UpdatedShard>> ShardsOf(const Servers& servers, Trained*
 }
 
 void UpdatesAsLocalTablesAre(const RowKernels& kernels, int seed) {
-  constexpr UpdateRule kRules[] = {
-      UpdateRule::kGradientDescent, UpdateRule::kMomentum, UpdateRule::kNesterov,
-      UpdateRule::kAdagrad,         UpdateRule::kFtrl,     UpdateRule::kAdam};
+  constexpr int kSteps = 2;  // the first one reads slots that are all the same
+  const std::vector<UsualOptimizer> optimizers = UsualOptimizers();
+  const UsualOptimizer& usual = optimizers[seed % optimizers.size()];
+  const Optimizer& optimizer = usual.optimizer;
   Random random(seed);
   const Group group(&random, 2, 4, seed % 2 == 1, seed % 10 == 4 || seed % 10 == 7);
   const Servers servers(&random, group);
   Threads threads(1 + seed % 3);
-  UpdateNumbers numbers{};
-  numbers.learning_rate = 0.1f;
-  numbers.momentum = 0.9f;
-  numbers.l1 = 0.01f;
-  numbers.learning_rate_power = -0.5f;
-  numbers.beta1 = 0.9f;
-  numbers.beta2 = 0.99f;
-  numbers.epsilon = 1e-6f;
-  numbers.update_slots = true;
-  const UpdateRule rule = kRules[seed % 6];
-  Trained local(&random, group.tables);
+  Trained local(usual, group.tables);
   Trained served = local;
   std::vector<UpdatedTable> updated(local.tables.size());
   size_t shard = 0;
   for (size_t t = 0; t < updated.size(); ++t) {
     updated[t].table = GradientTables(group)[t];
     for (auto& part : local.tables[t].parts) {
-      updated[t].shards.push_back(
-          {part.data(), {local.slots[2 * shard].data(), local.slots[2 * shard + 1].data()}});
-      ++shard;
+      updated[t].shards.push_back({part.data(), {}});
+      local.PutSlots(shard++, updated[t].shards.back().slots);
     }
   }
-  CHECK(GroupApply(rule, numbers, updated, group.Gradients(), kernels, &threads).kind ==
-        BagFault::kNone);
+  for (int step = 0; step < kSteps; ++step) {
+    CHECK(GroupApply(optimizer, updated, group.Gradients(), kernels, &threads).kind ==
+          BagFault::kNone);
+  }
   PackedUpdates updates(group, servers, RandomPooling(&random, group), kernels, &threads);
   const auto shards = ShardsOf(servers, &served);
   for (int server = 0; server < servers.count; ++server) {
@@ -346,7 +343,9 @@ void UpdatesAsLocalTablesAre(const RowKernels& kernels, int seed) {
     CHECK(ReadUpdate(updates.bytes[server].get(), updates.sizes[server], shards[server], &threads,
                      &update)
               .empty());
-    ApplyUpdate(rule, numbers, shards[server], update, kernels, &threads);
+    for (int step = 0; step < kSteps; ++step) {
+      ApplyUpdate(optimizer, shards[server], update, kernels, &threads);
+    }
   }
   for (size_t t = 0; t < updated.size(); ++t) {
     CHECK(local.tables[t].parts == served.tables[t].parts);
@@ -372,7 +371,8 @@ void MalformedMessagesAreRefused(const RowKernels& kernels, int seed) {
   Threads threads(2);
   PackedLookup packed(&random, group, kernels, &threads);
   PackedUpdates updates(group, packed.servers, packed.pools, kernels, &threads);
-  Trained trained(&random, group.tables);
+  const UsualOptimizer usual = UsualOptimizers()[0];
+  Trained trained(usual, group.tables);
   const auto shards = ShardsOf(packed.servers, &trained);
   const int64_t strange[] = {-1, 0, 1, 7, int64_t{1} << 32, INT64_MAX, INT64_MIN, INT64_MAX / 8};
   for (int round = 0; round < 30; ++round) {
@@ -408,8 +408,7 @@ void MalformedMessagesAreRefused(const RowKernels& kernels, int seed) {
     }
     RowUpdate update;
     if (ReadUpdate(bytes.get(), size, shards[server], &threads, &update).empty()) {
-      ApplyUpdate(UpdateRule::kGradientDescent, UpdateNumbers{}, shards[server], update, kernels,
-                  &threads);
+      ApplyUpdate(usual.optimizer, shards[server], update, kernels, &threads);
     }
     std::vector<int64_t> counts = packed.counts;
     counts[Below(&random, counts.size())] += strange[Below(&random, 4)];

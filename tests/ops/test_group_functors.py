@@ -27,6 +27,8 @@ FUNCTORS = [
     "lookup/group_lookup.cc",
     "lookup/occurrences.cc",
     "lookup/weight_gradient.cc",
+    "optimizers/description.cc",
+    "optimizers/optimizer.cc",
     "rows/row_kernels.cc",
     "rows/row_kernels_portable.cc",
     "scratch/scratch_pool.cc",

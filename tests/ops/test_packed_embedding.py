@@ -13,6 +13,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.variables import parts_of
 from graph_opt.embedding.group_lookup import LookupRequest, lookup_group
 from graph_opt.ops.group_embedding import group_embedding_apply, group_embedding_lookup
+from graph_opt.ops.optimizers import optimizer_specs
 from graph_opt.ops.packed_embedding import (
     PreparedRows,
     group_embedding_combine,
@@ -23,6 +24,7 @@ from graph_opt.ops.packed_embedding import (
 )
 from tests.embedding.lookup_groups import IdBags, in_session, random_bags, table
 from tests.ops.packed_groups import PackedGroup, packed, random_servers
+from tests.optimizer_models import usual_cases
 
 ROWS = 17
 INT_TYPES = (tf.int32, tf.int64)
@@ -111,16 +113,6 @@ def test_a_packed_lookup_equals_a_local_one(
             np.testing.assert_array_equal(got, expected)
 
 
-UPDATES: Dict[str, Tuple[str, int, Tuple[float, ...], Dict[str, Any]]] = {
-    "sgd": ("GradientDescent", 0, (0.1,), {}),
-    "momentum": ("Momentum", 1, (0.1, 0.9), {"use_locking": True}),
-    "nesterov": ("Momentum", 1, (0.1, 0.9), {"use_nesterov": True}),
-    "adagrad": ("Adagrad", 1, (0.1, 1e-7), {}),
-    "ftrl": ("Ftrl", 2, (0.1, 0.02, 0.01, 0.03, -0.7), {}),
-    "adam": ("Adam", 2, (0.1, 0.9, 0.99, 1e-6, 0.81, 0.98), {}),
-}
-
-
 def reference(part: Any, use_resource: bool) -> tf.Tensor:
     return part.handle if use_resource else part.op.outputs[0]
 
@@ -133,22 +125,24 @@ def values_after(
     pool_on_server: str = "never",
 ) -> List[np.ndarray]:
     """Tables and slots after three updates, by the local op if there is no server."""
-    optimizer, num_slots, numbers, options = UPDATES[update]
-    random = np.random.RandomState(num_slots)
+    optimizer, flags = usual_cases()[update]
+    spec = optimizer_specs()[optimizer]
+    options: Dict[str, Any] = {"flags": flags, "use_locking": optimizer == "Momentum"}
+    random = np.random.RandomState(len(spec.slots))
     with tf.Graph().as_default():
         tables, local = random_group(random, use_resource, True, rows=30)
         parts = shards_of(tables)
         slots = [
             [
                 tf.get_variable(
-                    "slot{}_{}".format(slot, i),
+                    "{}_{}".format(slot, i),
                     part.shape.as_list(),
-                    initializer=tf.constant_initializer(0.5),
+                    initializer=tf.constant_initializer(initial),
                     use_resource=use_resource,
                 )
                 for i, part in enumerate(parts)
             ]
-            for slot in range(num_slots)
+            for slot, initial in spec.slots.items()
         ]
         servers = random_servers(np.random.RandomState(3), len(parts), max(num_servers, 1))
         group = packed(local[0].op, parts, servers)._replace(pool_on_server=pool_on_server)
@@ -160,7 +154,7 @@ def values_after(
         gradients = [tf.constant(random.randn(*size).astype(np.float32)) for size in sizes]
         references = [reference(part, use_resource) for part in parts]
         slot_references = [[reference(one, use_resource) for one in slot] for slot in slots]
-        hyperparameters = [tf.constant(number) for number in numbers]
+        hyperparameters = [tf.constant(value) for value in spec.hyperparameters.values()]
         if num_servers == 0:
             train = group_embedding_apply(
                 optimizer,
@@ -185,7 +179,7 @@ def values_after(
 
 @pytest.mark.parametrize("pool_on_server", ["never", "always"])
 @pytest.mark.parametrize("use_resource", [False, True])
-@pytest.mark.parametrize("update", sorted(UPDATES))
+@pytest.mark.parametrize("update", sorted(usual_cases()))
 def test_a_packed_update_equals_a_local_one(
     update: str, use_resource: bool, pool_on_server: str
 ) -> None:
@@ -198,8 +192,8 @@ def test_a_packed_update_equals_a_local_one(
 
 @pytest.mark.parametrize("pool_on_server", ["never", "always"])
 def test_a_packed_update_with_columns_equals_a_local_one(pool_on_server: str) -> None:
-    expected = values_after("adagrad", True, num_servers=0, has_columns=True)
-    got = values_after("adagrad", True, 2, True, pool_on_server)
+    expected = values_after("Adagrad-update_slots", True, num_servers=0, has_columns=True)
+    got = values_after("Adagrad-update_slots", True, 2, True, pool_on_server)
     for one, other in zip(got, expected):
         np.testing.assert_array_equal(one, other)
 

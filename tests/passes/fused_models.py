@@ -9,25 +9,14 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.config import ConfigProto
 from graph_opt.session.live import optimize_graph
+from tests.optimizer_models import STOCK
 
 # Names of the train ops that optimizers make.
-OPTIMIZER_NAMES = ("Adagrad", "GradientDescent", "Momentum", "Ftrl", "Adam")
+OPTIMIZER_NAMES = frozenset(str(make().get_name()) for make in STOCK.values())
 ROWS = 40
 BATCH = 8
 VOCABULARY = 23
 STEPS = 5
-
-OPTIMIZERS: Dict[str, Callable[[], Any]] = {
-    "adagrad": lambda: tf.train.AdagradOptimizer(0.1),
-    "sgd": lambda: tf.train.GradientDescentOptimizer(0.1),
-    "momentum": lambda: tf.train.MomentumOptimizer(0.1, 0.9),
-    "nesterov": lambda: tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True),
-    "ftrl": lambda: tf.train.FtrlOptimizer(0.1, l1_regularization_strength=0.01),
-    "ftrl_shrinkage": lambda: tf.train.FtrlOptimizer(
-        0.1, l2_shrinkage_regularization_strength=0.02
-    ),
-    "adam": lambda: tf.train.AdamOptimizer(0.01),
-}
 
 
 class Trained(NamedTuple):
@@ -117,7 +106,7 @@ def train(
 
     Args:
       lookups: Inputs in, pooled embeddings out.
-      optimizer: Name in `OPTIMIZERS`.
+      optimizer: Name in `STOCK`.
       options: Config to optimize the graph with; None leaves it to TensorFlow.
       minimize: (optimizer, loss) -> train op; `optimizer.minimize` if None.
       steps: Steps to train.
@@ -126,7 +115,7 @@ def train(
         tf.set_random_seed(1)
         inputs = batches()
         loss = loss_of(lookups(inputs), inputs)
-        made = OPTIMIZERS[optimizer]()
+        made = STOCK[optimizer]()
         step = minimize(made, loss) if minimize else made.minimize(loss)
         variables = {variable.op.name: variable for variable in tf.global_variables()}
         initialize = tf.global_variables_initializer()

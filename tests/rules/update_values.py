@@ -14,7 +14,7 @@ from graph_opt.ops.group_embedding import (
     group_embedding_apply,
 )
 from graph_opt.rules.lookup_inputs import DENSE, LookupInputs
-from graph_opt.rules.sparse_update import SparseUpdate, sparse_updates
+from graph_opt.rules.optimizers.sparse_update import SparseUpdate, sparse_updates
 from tests.rules.gradient_values import found_gradients, gradient_attributes, shape_of
 from tests.rules.lookup_values import ids_of, tensor_of
 
@@ -48,7 +48,7 @@ def _apply(view: GraphView, shards: List[SparseUpdate]) -> Any:
     slots = [
         tensor_of(update.slots[number]) for number in range(len(first.slots)) for update in shards
     ]
-    flags: Dict[str, Any] = dict(first.attributes)
+    flags = [name for name, is_set in first.attributes.items() if is_set]
     return group_embedding_apply(
         first.optimizer,
         [tensor_of(TensorRef(update.table, 0)) for update in shards],
@@ -57,7 +57,8 @@ def _apply(view: GraphView, shards: List[SparseUpdate]) -> Any:
         _joined_ids([inputs for _, inputs, _ in members]),
         _joined_attributes([gradient_attributes(lookup, inputs) for lookup, inputs, _ in members]),
         pooled,
-        **flags,
+        [name for name in flags if name != "use_locking"],
+        "use_locking" in flags,
     )
 
 

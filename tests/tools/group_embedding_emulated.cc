@@ -35,7 +35,10 @@ int KernelOf(const MarkRuns&) { return 3; }
 int KernelOf(const StartRuns&) { return 4; }
 int KernelOf(const FindShards&) { return 5; }
 int KernelOf(const ReduceRuns<WriteSums>&) { return 6; }
-int KernelOf(const ReduceRuns<UpdateByRule>&) { return 7; }
+template <typename Spec>
+int KernelOf(const ReduceRuns<UpdateBySpec<Spec>>&) {
+  return 7;
+}
 
 Planted PlantedIn(int kernel) { return kernel == faulty_kernel ? planted_fault : kNoFault; }
 

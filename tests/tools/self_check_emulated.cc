@@ -76,6 +76,6 @@ int32_t test_host_sort(const GraphOptCudaGroup* group, int64_t* counts) {
 
 // Of the group that was sorted last.
 int32_t test_host_sum(void) { return sorted->Sum(); }
-int32_t test_host_apply(const GraphOptCudaNumbers* numbers) { return sorted->Apply(*numbers); }
+int32_t test_host_apply(const GraphOptOptimizer* optimizer) { return sorted->Apply(*optimizer); }
 
 }  // extern "C"

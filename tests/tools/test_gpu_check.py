@@ -30,7 +30,7 @@ FORWARD, BACKWARD, SHUFFLED = range(3)  # the orders in which a block's threads 
 def build_emulated(folder: Path, flags: Sequence[str] = ()) -> Path:
     """The library with the kernels compiled for the host."""
     library = folder / LIBRARY
-    sources = [HERE / "group_embedding_emulated.cc", REPOSITORY / "ops_src/cuda/group_on_device.cc"]
+    sources = [HERE / "group_embedding_emulated.cc", *compiled.SOURCES[1:-1]]
     command = ["c++", "-std=c++14", "-O1", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off"]
     command += [*flags, "-fPIC", "-shared", "-o", str(library)]
     command += ["-I", str(REPOSITORY / "ops_src"), "-I", str(REPOSITORY / "tools/gpu_check")]

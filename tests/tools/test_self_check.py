@@ -6,7 +6,7 @@ import ctypes
 import subprocess
 from functools import partial
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, List
 
 import pytest
 
@@ -14,7 +14,7 @@ from tests.conftest import MadeOnce
 from tests.ops.test_group_functors import QUICK, compile_all, functor_objects
 from tools.gpu_check import checks, shapes
 from tools.gpu_check.device_group import DeviceGroup
-from tools.gpu_check.library import RULES, Library, Numbers
+from tools.gpu_check.library import Library, UsualOptimizer
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
@@ -31,11 +31,11 @@ SOURCES = [
 ]
 
 KERNELS = ["PoolBags", "CountBags", "WriteKeys", "MarkRuns", "StartRuns", "FindShards"]
-KERNELS += ["ReduceRuns<WriteSums>", "ReduceRuns<UpdateByRule>", "radix sort", "prefix sum"]
+KERNELS += ["ReduceRuns<WriteSums>", "ReduceRuns<UpdateBySpec>", "radix sort", "prefix sum"]
 NEVER_RUNS, MIDDLE_BLOCK_IS_LOST, ODD_THREADS_ARE_LOST, FAILS = range(1, 5)
 # What the message must name.
 NAMED = {"PoolBags": "lookup", "ReduceRuns<WriteSums>": "gradient"}
-NAMED["ReduceRuns<UpdateByRule>"] = "update"
+NAMED["ReduceRuns<UpdateBySpec>"] = "update"
 
 
 def build(made_once: MadeOnce, folder: Path) -> None:
@@ -137,9 +137,8 @@ class OnTheHost(DeviceGroup):
     def sum(self) -> None:
         self._loaded("test_host_sum")
 
-    def apply(self, rule: str, numbers: Dict[str, float]) -> None:
-        given = Numbers(rule=RULES.index(rule), update_slots=1, **numbers)
-        self._loaded("test_host_apply", ctypes.byref(given))
+    def apply(self, optimizer: UsualOptimizer) -> None:
+        self._loaded("test_host_apply", ctypes.byref(optimizer.made))
 
     def _loaded(self, name: str, *arguments: Any) -> None:
         assert getattr(self._library._loaded, name)(*arguments) == 0
@@ -154,6 +153,6 @@ def test_the_cpu_in_place_of_kernels_gives_the_reference(
     found = []
     for group in shapes.groups(3, False):
         found += [checks.check_lookup(loaded, group), checks.check_gradient(loaded, group)]
-        found += [checks.check_apply(loaded, group, rule) for rule in RULES]
+        found += [checks.check_apply(loaded, group, one) for one in loaded.optimizers]
     assert len(found) > 50
     assert [one.fault for one in found if one.fault] == []

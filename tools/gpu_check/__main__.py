@@ -106,12 +106,12 @@ def _timed(library: Library) -> Dict[str, Any]:
 
 def _table(found: Sequence[checks.Checked]) -> str:
     """A line for each check: groups, failures, largest error in parts of the allowed one."""
-    lines = ["check             groups  failed  largest error of allowed"]
+    lines = ["check                       groups  failed  largest error of allowed"]
     for name in dict.fromkeys(one.check for one in found):
         of_check = [one for one in found if one.check == name]
         failures = sum(bool(one.fault) for one in of_check)
         error = max(one.error for one in of_check)
-        lines.append("{:<17} {:<7} {:<7} {:.3f}".format(name, len(of_check), failures, error))
+        lines.append("{:<27} {:<7} {:<7} {:.3f}".format(name, len(of_check), failures, error))
     return "\n".join(lines)
 
 

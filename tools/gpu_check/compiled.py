@@ -11,6 +11,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 SOURCES = (
     REPOSITORY / "ops_src" / "cuda" / "group_embedding_cuda.cu",
     REPOSITORY / "ops_src" / "cuda" / "group_on_device.cc",
+    REPOSITORY / "ops_src" / "optimizers" / "description.cc",
+    REPOSITORY / "ops_src" / "optimizers" / "optimizer.cc",
     REPOSITORY / "tools" / "gpu_check" / "device_memory.cu",
 )
 # What the op library is built for, too (ops_src/CMakeLists.txt).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, List, Sequence, Tuple
 
 import numpy as np
 
@@ -30,14 +30,14 @@ def positions_of(lookup: Lookup) -> Tuple[Array, int]:
 
 
 class DeviceGroup:
-    """A group in device memory; `slots` are two more tables of float32 for each shard."""
+    """A group in device memory; `slots` are those of each shard, of float32."""
 
     def __init__(
         self,
         library: abi.Library,
         memory: abi.Memory,
         group: Group,
-        slots: Sequence[Tuple[Array, Array]] = (),
+        slots: Sequence[Sequence[Array]] = (),
     ) -> None:
         self.group = group
         self._library = library
@@ -161,13 +161,12 @@ class DeviceGroup:
             "graph_opt_cuda_sum", ctypes.byref(self.structure), self._sort_memory, None
         )
 
-    def apply(self, rule: str, numbers: Dict[str, float]) -> None:
+    def apply(self, optimizer: abi.UsualOptimizer) -> None:
         """Queues the update of rows and slots."""
-        given = abi.Numbers(rule=abi.RULES.index(rule), update_slots=1, **numbers)
         self._library.call(
             "graph_opt_cuda_apply",
             ctypes.byref(self.structure),
-            ctypes.byref(given),
+            ctypes.byref(optimizer.made),
             self._sort_memory,
             None,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -11,7 +12,7 @@ import numpy as np
 from tools.gpu_check.numbers import Array
 
 NO_FAULT = 2**64 - 1
-RULES = ("gradient_descent", "momentum", "nesterov", "adagrad", "ftrl", "adam")
+MOST_SLOTS = 3
 _MOST_SIZES = 8
 _P = ctypes.c_void_p
 _I32 = ctypes.c_int32
@@ -24,7 +25,7 @@ class Shard(ctypes.Structure):
     _fields_ = [
         ("num_rows", _I64),
         ("rows", _P),
-        ("slots", _P * 2),
+        ("slots", _P * MOST_SLOTS),
         ("indices", _P),
         ("sums", _P),
     ]
@@ -74,21 +75,10 @@ class Group(ctypes.Structure):
     ]
 
 
-class Numbers(ctypes.Structure):
-    """GraphOptCudaNumbers."""
+class Optimizer(ctypes.Structure):
+    """GraphOptOptimizer."""
 
-    _fields_ = [
-        ("rule", _I32),
-        ("update_slots", _I32),
-        ("multiply_linear_by_lr", _I32),
-        *(
-            (name, ctypes.c_float)
-            for name in (
-                "learning_rate", "momentum", "l1", "l2", "l2_shrinkage", "learning_rate_power",
-                "beta1", "beta2", "epsilon",
-            )
-        ),
-    ]  # fmt: skip
+    _fields_ = [("number", _I32), ("spec", ctypes.c_uint32 * 12)]
 
 
 _G = ctypes.POINTER(Group)
@@ -99,8 +89,14 @@ _SIGNATURES: Dict[str, Any] = {
     "graph_opt_cuda_sort": (_I32, [_G, _P, _P, _P]),
     "graph_opt_cuda_count_rows": (_I32, [_G, _P, ctypes.POINTER(_I64), _P]),
     "graph_opt_cuda_sum": (_I32, [_G, _P, _P]),
-    "graph_opt_cuda_apply": (_I32, [_G, ctypes.POINTER(Numbers), _P, _P]),
+    "graph_opt_cuda_apply": (_I32, [_G, ctypes.POINTER(Optimizer), _P, _P]),
     "graph_opt_cuda_message": (ctypes.c_char_p, [_I32]),
+    "graph_opt_optimizer_specs": (ctypes.c_char_p, []),
+    "graph_opt_make_optimizer": (
+        ctypes.c_char_p,
+        [ctypes.c_char_p, _P, _I32, _P, _I32, ctypes.POINTER(Optimizer)],
+    ),
+    "graph_opt_update_exactly": (None, [ctypes.POINTER(Optimizer), _I64, _P, _P, _P]),
     "gpu_check_device_name": (ctypes.c_char_p, []),
     "gpu_check_allocate": (_P, [_I64]),
     "gpu_check_free": (None, [_P]),
@@ -137,6 +133,21 @@ class Library:
         name = self._loaded.gpu_check_device_name()
         return None if name is None else name.decode()
 
+    @property
+    def optimizers(self) -> List[UsualOptimizer]:
+        """Each optimizer without flags, and with each of its flags."""
+        specs = json.loads(self.text("graph_opt_optimizer_specs") or "")
+        return [
+            UsualOptimizer(self, spec, flags)
+            for spec in specs
+            for flags in [[], *([flag["name"]] for flag in spec["flags"])]
+        ]
+
+    def text(self, name: str, *arguments: Any) -> Optional[str]:
+        """What a function of the library says; None for nothing."""
+        said = getattr(self._loaded, name)(*arguments)
+        return None if said is None else str(said.decode())
+
     def call(self, name: str, *arguments: Any) -> int:
         """The result of a function.
 
@@ -160,6 +171,43 @@ class Library:
         passed = ctypes.c_float()
         self.call("gpu_check_stop", ctypes.byref(passed))
         return passed.value
+
+
+class UsualOptimizer:
+    """An optimizer of `ops_src/optimizers` with its usual hyperparameters.
+
+    Attributes:
+      name: What it is, for people.
+      initial_slots: Values of its slots before training.
+      made: As kernels take it.
+    """
+
+    def __init__(self, library: Library, spec: Dict[str, Any], flags: Sequence[str]) -> None:
+        self.name = "-".join((spec["name"], *flags))
+        self.initial_slots = [slot["initial"] for slot in spec["slots"]]
+        self.made = Optimizer()
+        self._library = library
+        usual = [one["usual"] for one in spec["hyperparameters"]]
+        values = (ctypes.c_float * len(usual))(*usual)
+        names = (ctypes.c_char_p * len(flags))(*(flag.encode() for flag in flags))
+        made = ctypes.byref(self.made)
+        name = spec["name"].encode()
+        wrong = library.text(
+            "graph_opt_make_optimizer", name, values, len(usual), names, len(flags), made
+        )
+        if wrong is not None:
+            raise DeviceError("graph_opt_make_optimizer: " + wrong)
+
+    def updated(self, gradients: Array, weights: Array, slots: Sequence[Array]) -> List[Array]:
+        """New weights and slots in float64, by the formula of the optimizer's spec."""
+        new = [np.array(values, "f8") for values in (weights, *slots)]
+        given = np.array(gradients, "f8")
+        addresses = (_P * max(len(slots), 1))(*(values.ctypes.data for values in new[1:]))
+        self._library.call(
+            "graph_opt_update_exactly",
+            ctypes.byref(self.made), given.size, given.ctypes.data, new[0].ctypes.data, addresses,
+        )  # fmt: skip
+        return new
 
 
 class Memory:

@@ -116,36 +116,3 @@ def row_sums(group: Group, table: int, gradients: List[Array]) -> Dict[int, Tupl
 
 def _inverse(divisors: Array) -> Array:
     return np.divide(1.0, divisors, out=np.zeros(len(divisors)), where=divisors != 0)
-
-
-def updated(
-    rule: str, n: Dict[str, float], g: Array, w: Array, a: Array, b: Array
-) -> Tuple[Array, Array, Array]:
-    """New weights and slots of rows with gradient g; `n` has the fields of GraphOptCudaNumbers."""
-    rate = n["learning_rate"]
-    if rule == "gradient_descent":
-        return w - rate * g, a, b
-    if rule in ("momentum", "nesterov"):
-        a = a * n["momentum"] + g
-        step = g + n["momentum"] * a if rule == "nesterov" else a
-        return w - rate * step, a, b
-    if rule == "adagrad":
-        a = a + g * g
-        return w - rate * g / (np.sqrt(a) + n["epsilon"]), a, b
-    if rule == "adam":
-        a = a * n["beta1"] + g * (1 - n["beta1"])
-        b = b * n["beta2"] + g * g * (1 - n["beta2"])
-        return w - rate * a / (np.sqrt(b) + n["epsilon"]), a, b
-    return _ftrl(n, g, w, a, b)
-
-
-def _ftrl(
-    n: Dict[str, float], g: Array, w: Array, a: Array, b: Array
-) -> Tuple[Array, Array, Array]:
-    rate = n["learning_rate"]
-    power = -n["learning_rate_power"]
-    grown = a + g * g
-    change = (grown**power - a**power) / rate
-    linear = b + g + 2 * n["l2_shrinkage"] * w - change * w
-    quadratic = grown**power / rate + 2 * n["l2"]
-    return (np.clip(linear, -n["l1"], n["l1"]) - linear) / quadratic, grown, linear

@@ -104,9 +104,10 @@ def time_case(library: Library, case: Case) -> List[Timed]:
     pooled = _TABLES * case.batch * row_bytes
     unique = sum(len(np.unique(lookup.ids)) for lookup in group.lookups)
     found = []
+    adagrad = next(one for one in library.optimizers if one.name == "Adagrad-update_slots")
     with Memory(library) as memory:
         slots = [(np.full([_ROWS, case.width], 0.1, "f4"),) for _ in group.tables]
-        on_device = DeviceGroup(library, memory, group, slots)  # type: ignore[arg-type]
+        on_device = DeviceGroup(library, memory, group, slots)
         forward = _median(library, on_device.pool)
         found.append((forward, "forward", ids * (8 + row_bytes) + pooled))
         on_device.put_gradients([np.ones([case.batch, case.width])] * _TABLES)
@@ -119,7 +120,7 @@ def time_case(library: Library, case: Case) -> List[Timed]:
 
         def update() -> None:
             on_device.sort()
-            on_device.apply("adagrad", {"learning_rate": 0.01})
+            on_device.apply(adagrad)
 
         least = ids * (8 + row_bytes)
         found.append((_median(library, on_device.sort), "sort", ids * 8))

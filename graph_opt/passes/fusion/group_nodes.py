@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from graph_opt.passes.fusion.candidates import Candidate, Member, is_flattened
 from graph_opt.passes.fusion.concatenated_lookups import Concatenation
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.rules.lookup import Lookup
-from graph_opt.rules.sparse_update import SparseUpdate
 
 _FLOAT = tf.float32.as_datatype_enum
 _INT32 = tf.int32.as_datatype_enum
@@ -334,31 +333,9 @@ def strategy_of(candidates: Sequence[Candidate]) -> str:
     return parted[0] if parted else "mod"
 
 
-def update_slots(shards: Sequence[str], updates: Dict[str, SparseUpdate]) -> List[str]:
-    """The optimizer's first slot of every shard, then its second one of every shard."""
-    count = len(updates[shards[0]].slots)
-    return [updates[shard].slots[slot].input_name for slot in range(count) for shard in shards]
-
-
-def update_attributes(update: SparseUpdate, num_slots: int, num_numbers: int) -> Dict[str, Any]:
-    """What an op that updates says of the optimizer."""
-    attributes = {name: tf.AttrValue(b=flag) for name, flag in sorted(update.attributes.items())}
-    attributes["optimizer"] = tf.AttrValue(s=update.optimizer.encode())
-    attributes["num_slots"] = values.integer(num_slots)
-    attributes["num_hyperparameters"] = values.integer(num_numbers)
-    return attributes
-
-
 def output_name(node: str, index: int) -> str:
     """How a NodeDef spells one output of a node."""
     return node if index == 0 else "{}:{}".format(node, index)
-
-
-def number_input(writer: NodeWriter, name: str, value: Union[TensorRef, float]) -> str:
-    """A hyperparameter as an input."""
-    if isinstance(value, TensorRef):
-        return value.input_name
-    return writer.constant(name, np.float32(value))
 
 
 def _fills(candidate: Candidate) -> bool:

@@ -25,7 +25,7 @@ from graph_opt.passes.fusion.merge_order import merge_depths, waiting_for
 from graph_opt.passes.fusion.placement import Placement
 from graph_opt.passes.io_stages import BatchFlow
 from graph_opt.rules.gradients.rows import Slices
-from graph_opt.rules.sparse_update import SparseUpdate, SparseUpdates
+from graph_opt.rules.optimizers.sparse_update import SparseUpdate, SparseUpdates
 
 _FLOAT32 = 1
 

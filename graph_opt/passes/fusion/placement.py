@@ -20,7 +20,7 @@ from graph_opt.passes.fusion.candidates import Candidate, Member
 from graph_opt.passes.fusion.group_nodes import Columns, GroupNodes, output_name
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.rules.gradients.rows import Slices
-from graph_opt.rules.sparse_update import SparseUpdate
+from graph_opt.rules.optimizers.sparse_update import SparseUpdate
 
 _INT32 = tf.int32.as_datatype_enum
 _INT64 = tf.int64.as_datatype_enum

@@ -23,7 +23,7 @@ from graph_opt.passes.fusion.placement import Placement
 from graph_opt.passes.fusion.placements import placement_of
 from graph_opt.passes.io_stages import batch_flow
 from graph_opt.rules.gradients.rows import Slices
-from graph_opt.rules.sparse_update import SparseUpdate, sparse_updates
+from graph_opt.rules.optimizers.sparse_update import SparseUpdate, sparse_updates
 
 _Refuse = Callable[[Candidate, Refusal], None]
 
@@ -200,9 +200,10 @@ class FusionPlanner:
     ) -> List[Candidate]:
         allowed = []
         for candidate in trained:
-            rules = {found[name].optimizer for name in candidate.tables if name in found}
-            if "Adam" in rules and not self._options.lazy_adam:
-                refuse(candidate, _adam_refusal(candidate))
+            updates = [found[name] for name in candidate.tables if name in found]
+            moving = [update.optimizer for update in updates if update.moves_every_row]
+            if moving and not self._options.lazy_adam:
+                refuse(candidate, _every_row_refusal(candidate, moving[0]))
             else:
                 allowed.append(candidate)
         return allowed
@@ -212,11 +213,11 @@ def _slices(member: Member) -> Tuple[Slices, ...]:
     return member.gradient.slices if member.gradient else ()
 
 
-def _adam_refusal(candidate: Candidate) -> Refusal:
+def _every_row_refusal(candidate: Candidate, optimizer: str) -> Refusal:
     return Refusal(
         "adam_updates_whole_table",
         at=candidate.tables[0],
-        need="group_embedding_options.lazy_adam, since TensorFlow's Adam updates every row and "
-        "a fused update only those looked up",
-        saw="Adam",
+        need="group_embedding_options.lazy_adam, since TensorFlow's {} updates every row and "
+        "a fused update only those looked up".format(optimizer),
+        saw=optimizer,
     )

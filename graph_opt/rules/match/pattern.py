@@ -9,6 +9,7 @@
     constant([1]), integer(3)              a Const; an expression of constants with this value
     pattern.where(condition, need)         matches only if the condition holds
     pattern.gives(combiner="mean")         records a fact when it matches
+    pattern.after(pattern)                 and its node waits for that one (a control edge)
 
 A choice commits to the first alternative that matches (as in parsing expression grammars: Ford,
 POPL 2004), which makes matching linear in the size of the pattern. A pattern object stands for one
@@ -59,6 +60,10 @@ class Pattern(abc.ABC):
     def where(self, condition: Condition, need: str) -> Pattern:
         """This pattern with a condition, which is checked after the pattern itself has matched."""
         return _Where(self, condition, need)
+
+    def after(self, earlier: Pattern) -> Pattern:
+        """This pattern, whose node waits for one node that `earlier` matches."""
+        return _After(self, earlier)
 
     def gives(self, **facts: Any) -> Pattern:
         """This pattern, which records these facts when it matches."""
@@ -200,6 +205,26 @@ class _Where(Pattern):
         if holds is None:
             match.note(match.unknown, (tensor, self._need), None)
         return holds is not False or match.mismatch(tensor, self._need)
+
+
+class _After(Pattern):
+    def __init__(self, inner: Pattern, earlier: Pattern) -> None:
+        self._inner = inner
+        self._earlier = earlier
+
+    @property
+    def ops(self) -> Optional[FrozenSet[str]]:
+        return self._inner.ops
+
+    def fits(self, match: Match, tensor: TensorRef) -> bool:
+        if not self._inner.match(match, tensor):
+            return False
+        view, ops = match.view, self._earlier.ops or frozenset()
+        waits = [name for name in view.controls(tensor.node) if view.op(name) in ops]
+        if len(waits) != 1:
+            need = "a wait for one " + " or ".join(sorted(ops))
+            return match.mismatch(tensor, need, str(len(waits)))
+        return self._earlier.match(match, TensorRef(waits[0], 0))
 
 
 class _Gives(Pattern):

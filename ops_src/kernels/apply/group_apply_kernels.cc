@@ -37,15 +37,14 @@ class GroupApplyKernel : public OpKernel {
     std::vector<int64_t> dims;
     std::vector<UpdatedTable> tables;
     std::vector<int64_t> table_rows;
-    UpdateNumbers numbers;
+    Optimizer optimizer;
     OP_REQUIRES_OK(ctx, variables.Open(ctx, 0, num_variables, optimizer_.purpose()));
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
     OP_REQUIRES_OK(ctx, ReadGradients(ctx, attrs_, inputs, &lookups, &dims));
     OP_REQUIRES_OK(ctx, ReadTables(&variables, dims, &tables, &table_rows));
-    OP_REQUIRES_OK(ctx, optimizer_.ReadNumbers(ctx, &numbers));
+    OP_REQUIRES_OK(ctx, optimizer_.ReadHyperparameters(ctx, &optimizer));
     DeviceThreads threads(ctx);
-    const BagFault fault =
-        GroupApply(optimizer_.rule(), numbers, tables, lookups, BestRowKernels(), &threads);
+    const BagFault fault = GroupApply(optimizer, tables, lookups, BestRowKernels(), &threads);
     OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, table_rows, name()));
   }
 
@@ -65,7 +64,7 @@ class GroupApplyKernel : public OpKernel {
                                          " and type ", tensorflow::DataTypeString(tensor.dtype()),
                                          "; need [rows, ", dims[t], "] of float32");
         }
-        UpdatedTable::Shard shard = {variables->floats(s), {nullptr, nullptr}};
+        UpdatedTable::Shard shard = {variables->floats(s), {}};
         TF_RETURN_IF_ERROR(
             optimizer_.SlotsOf(name(), variables, s, attrs_.table_names[t], shard.slots));
         rows.push_back(tensor.dim_size(0));

@@ -20,31 +20,6 @@ using tensorflow::Status;
 using tensorflow::Tensor;
 namespace errors = tensorflow::errors;
 
-static_assert(static_cast<int>(UpdateRule::kGradientDescent) == GRAPH_OPT_CUDA_GRADIENT_DESCENT,
-              "");
-static_assert(static_cast<int>(UpdateRule::kMomentum) == GRAPH_OPT_CUDA_MOMENTUM, "");
-static_assert(static_cast<int>(UpdateRule::kNesterov) == GRAPH_OPT_CUDA_NESTEROV, "");
-static_assert(static_cast<int>(UpdateRule::kAdagrad) == GRAPH_OPT_CUDA_ADAGRAD, "");
-static_assert(static_cast<int>(UpdateRule::kFtrl) == GRAPH_OPT_CUDA_FTRL, "");
-static_assert(static_cast<int>(UpdateRule::kAdam) == GRAPH_OPT_CUDA_ADAM, "");
-
-GraphOptCudaNumbers NumbersOf(UpdateRule rule, const UpdateNumbers& from) {
-  GraphOptCudaNumbers numbers = {};
-  numbers.rule = static_cast<int32_t>(rule);
-  numbers.update_slots = from.update_slots;
-  numbers.multiply_linear_by_lr = from.multiply_linear_by_lr;
-  numbers.learning_rate = from.learning_rate;
-  numbers.momentum = from.momentum;
-  numbers.l1 = from.l1;
-  numbers.l2 = from.l2;
-  numbers.l2_shrinkage = from.l2_shrinkage;
-  numbers.learning_rate_power = from.learning_rate_power;
-  numbers.beta1 = from.beta1;
-  numbers.beta2 = from.beta2;
-  numbers.epsilon = from.epsilon;
-  return numbers;
-}
-
 class GroupApplyGpuKernel : public OpKernel {
  public:
   explicit GroupApplyGpuKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
@@ -59,7 +34,7 @@ class GroupApplyGpuKernel : public OpKernel {
     GpuGroup group;
     std::vector<PooledGradient> lookups;
     std::vector<int64_t> dims;
-    UpdateNumbers read;
+    Optimizer optimizer;
     Tensor workspace;
     uint64_t* fault = nullptr;
     void* const stream = GpuStreamOf(ctx);
@@ -67,32 +42,31 @@ class GroupApplyGpuKernel : public OpKernel {
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
     OP_REQUIRES_OK(ctx, ReadGradients(ctx, attrs_, inputs, &lookups, &dims));
     OP_REQUIRES_OK(ctx, AddTables(&variables, dims, &group));
-    OP_REQUIRES_OK(ctx, optimizer_.ReadNumbers(ctx, &read));
+    OP_REQUIRES_OK(ctx, optimizer_.ReadHyperparameters(ctx, &optimizer));
     for (int i = 0; i < attrs_.num_lookups(); ++i) {
       const PooledGradient& lookup = lookups[i];
       group.AddLookup(lookup.bags, inputs.sizes(i), lookup.table, lookup.gradients, lookup.stride);
     }
-    const GraphOptCudaNumbers numbers = NumbersOf(optimizer_.rule(), read);
-    if (!TrustsGpuKernels(ctx)) return ApplyOnHost(ctx, numbers, &group);
+    if (!TrustsGpuKernels(ctx)) return ApplyOnHost(ctx, optimizer, &group);
     const int64_t bytes = graph_opt_cuda_sort_workspace(group.get());
     OP_REQUIRES_OK(ctx, AllocateWorkspace(ctx, bytes, &workspace));
     void* const memory = const_cast<char*>(workspace.tensor_data().data());
     OP_REQUIRES_OK(ctx, faults_.Begin(ctx, attrs_, &fault));
     int32_t status = graph_opt_cuda_sort(group.get(), memory, fault, stream);
     OP_REQUIRES_OK(ctx, GpuStatus(status, name()));
-    status = graph_opt_cuda_apply(group.get(), &numbers, memory, stream);
+    status = graph_opt_cuda_apply(group.get(), &optimizer, memory, stream);
     OP_REQUIRES_OK(ctx, GpuStatus(status, name()));
     OP_REQUIRES_OK(ctx, faults_.Queue(ctx));
   }
 
  private:
-  void ApplyOnHost(OpKernelContext* ctx, const GraphOptCudaNumbers& numbers, GpuGroup* group) {
+  void ApplyOnHost(OpKernelContext* ctx, const Optimizer& optimizer, GpuGroup* group) {
     DeviceThreads threads(ctx);
     HostGroup host(*group->get(), GpuStreamOf(ctx), &threads);
     BagFault fault;
     OP_REQUIRES_OK(ctx, GpuStatus(host.Sort(&fault), name()));
     OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, group->TableRows(), name()));
-    OP_REQUIRES_OK(ctx, GpuStatus(host.Apply(numbers), name()));
+    OP_REQUIRES_OK(ctx, GpuStatus(host.Apply(optimizer), name()));
   }
 
   Status AddTables(VariableTables* variables, const std::vector<int64_t>& dims, GpuGroup* group) {

@@ -5,33 +5,20 @@
 
 // What the registrations of updates share about their optimizer (read by OptimizerInputs).
 
-#define GRAPH_OPT_OPTIMIZER_ATTRS                                               \
-  Attr("optimizer: {'GradientDescent', 'Momentum', 'Adagrad', 'Ftrl', 'Adam'}") \
-      .Attr("num_slots: int >= 0")                                              \
-      .Attr("num_hyperparameters: int >= 1")                                    \
-      .Attr("use_nesterov: bool = false")                                       \
-      .Attr("update_slots: bool = true")                                        \
-      .Attr("multiply_linear_by_lr: bool = false")                              \
+#define GRAPH_OPT_OPTIMIZER_ATTRS            \
+  Attr(OptimizerAttr())                      \
+      .Attr("num_slots: int >= 0")           \
+      .Attr("num_hyperparameters: int >= 1") \
+      .Attr("flags: list(string) = []")      \
       .Attr("use_locking: bool = false")
 
 namespace graph_opt {
 
-inline std::string OptimizerDoc(const std::string& doc) {
-  return doc + R"doc(
-slots: Those of the optimizer: the first slot of every shard, then the second one of every shard.
-  Momentum: momentum; Adagrad: accumulator; Ftrl: accumulator, linear; Adam: m, v.
-hyperparameters: Scalars, in this order.
-  GradientDescent: learning rate. Momentum: learning rate, momentum. Adagrad: learning rate,
-  epsilon (0 where the optimizer has none). Ftrl: learning rate, l1, l2, l2_shrinkage,
-  learning_rate_power. Adam: learning rate, beta1, beta2, epsilon, beta1_power, beta2_power.
-optimizer: The rule.
-num_slots: Shards times the optimizer's slots.
-num_hyperparameters: As listed above.
-use_nesterov: Momentum only.
-update_slots: Adagrad only.
-multiply_linear_by_lr: Ftrl only.
-use_locking: Lock the variables exclusively.)doc";
-}
+// The attribute `optimizer`, which is one of those of ops_src/optimizers.
+std::string OptimizerAttr();
+
+// `doc`, then what slots, hyperparameters and flags each optimizer has.
+std::string OptimizerDoc(const std::string& doc);
 
 }  // namespace graph_opt
 

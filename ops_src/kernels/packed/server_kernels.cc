@@ -122,8 +122,8 @@ class GroupApplyPackedKernel : public ServedShardsKernel {
       OP_REQUIRES_OK(ctx,
                      optimizer_.SlotsOf(name(), &variables, i, table_name(i), shards[i].slots));
     }
-    UpdateNumbers numbers;
-    OP_REQUIRES_OK(ctx, optimizer_.ReadNumbers(ctx, &numbers));
+    Optimizer optimizer;
+    OP_REQUIRES_OK(ctx, optimizer_.ReadHyperparameters(ctx, &optimizer));
     const Tensor& update = ctx->input(ctx->num_inputs() - 1);
     OP_REQUIRES_OK(ctx, CheckVector("update", update));
     ScratchArray<char> aligned;
@@ -132,7 +132,7 @@ class GroupApplyPackedKernel : public ServedShardsKernel {
     RowUpdate rows;
     OP_REQUIRES_OK(ctx,
                    WhatIsWrong(ReadUpdate(bytes, update.NumElements(), shards, &threads, &rows)));
-    ApplyUpdate(optimizer_.rule(), numbers, shards, rows, BestRowKernels(), &threads);
+    ApplyUpdate(optimizer, shards, rows, BestRowKernels(), &threads);
   }
 
  private:

@@ -12,6 +12,7 @@ from graph_opt.compat import tf
 from graph_opt.passes.optimize import optimize_graph_def
 from graph_opt.session.live import optimize_graph
 from graph_opt.session.session import Session
+from tests.optimizer_models import ROW_BY_ROW
 from tests.passes import fused_models as models
 
 Inputs = Dict[str, Any]
@@ -108,7 +109,7 @@ def ops_run(trained: models.Trained) -> Set[str]:
         return set(models.ran(trained.graph, [train_op], session))
 
 
-@pytest.mark.parametrize("optimizer", [name for name in models.OPTIMIZERS if name != "adam"])
+@pytest.mark.parametrize("optimizer", ROW_BY_ROW)
 @pytest.mark.parametrize("resource", [False, True])
 def test_training_is_the_same_with_every_optimizer(optimizer: str, resource: bool) -> None:
     lookups = two_safe(resource, shards=2)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_opt.compat import tf
+from tests.optimizer_models import ROW_BY_ROW
 from tests.passes import fused_models as models
 
 TOLERANCE = 2e-5
@@ -54,7 +55,7 @@ MODELS = st.builds(
     resource=st.lists(st.booleans(), min_size=3, max_size=3),
     shards=st.lists(st.sampled_from([1, 1, 3]), min_size=3, max_size=3),
     strategy=st.sampled_from(["mod", "div"]),
-    optimizer=st.sampled_from([name for name in models.OPTIMIZERS if name != "adam"]),
+    optimizer=st.sampled_from(ROW_BY_ROW),
     clipped=st.booleans(),
 )
 

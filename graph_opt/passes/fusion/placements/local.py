@@ -11,12 +11,14 @@ from graph_opt.passes.fusion.candidates import Candidate, Member
 from graph_opt.passes.fusion.group_nodes import (
     Columns,
     GroupNodes,
-    number_input,
+)
+from graph_opt.passes.fusion.placement import Placement
+from graph_opt.passes.fusion.update_nodes import (
+    hyperparameter_inputs,
     update_attributes,
     update_slots,
 )
-from graph_opt.passes.fusion.placement import Placement
-from graph_opt.rules.sparse_update import SparseUpdate
+from graph_opt.rules.optimizers.sparse_update import SparseUpdate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,10 +80,7 @@ class Local(Placement):
         is_resource = members[0].candidate.lookup.tables[0].is_resource
         writer = nodes.writer("update", self.tables)
         slots = update_slots(shared.shards, updates)
-        numbers = [
-            number_input(writer, "hyperparameter_{}".format(number), value)
-            for number, value in enumerate(first.hyperparameters)
-        ]
+        hyperparameters = hyperparameter_inputs(writer, first)
         gradients = nodes.pooled_gradients(members, self.tables, columns)
         attributes = dict(shared.attributes)
         if not is_resource:
@@ -89,10 +88,10 @@ class Local(Placement):
         node = writer.node(
             "apply",
             "ResourceGroupEmbeddingApply" if is_resource else "GroupEmbeddingApply",
-            [*shared.shards, *slots, *numbers, *shared.inputs, *gradients]
+            [*shared.shards, *slots, *hyperparameters, *shared.inputs, *gradients]
             + ["^" + source for source in controls],
             num_gradients=values.integer(len(gradients)),
             **attributes,
-            **update_attributes(first, len(slots), len(numbers)),
+            **update_attributes(first, len(slots), len(hyperparameters)),
         )
         return {shard: str(node.name) for shard in shared.shards}

@@ -18,15 +18,17 @@ from graph_opt.passes.fusion.group_nodes import (
     Columns,
     GroupNodes,
     GroupOp,
-    number_input,
     output_name,
+)
+from graph_opt.passes.fusion.placement import Placement
+from graph_opt.passes.fusion.update_nodes import (
+    hyperparameter_inputs,
     update_attributes,
     update_slots,
 )
-from graph_opt.passes.fusion.placement import Placement
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.tasks import task_of
-from graph_opt.rules.sparse_update import SparseUpdate
+from graph_opt.rules.optimizers.sparse_update import SparseUpdate
 
 
 class _Server(NamedTuple):
@@ -175,17 +177,14 @@ def _apply(
     shards = [shared.shards[shard] for shard in server.shards]
     first = updates[shards[0]]
     slots = update_slots(shards, updates)
-    numbers = [
-        number_input(writer, "hyperparameter_{}".format(number), value)
-        for number, value in enumerate(first.hyperparameters)
-    ]
+    hyperparameters = hyperparameter_inputs(writer, first)
     kind = "ResourceGroupEmbeddingApplyPacked" if is_resource else "GroupEmbeddingApplyPacked"
     node = writer.node(
         "rows",
         kind,
-        [*shards, *slots, *numbers, update, *("^" + source for source in controls)],
+        [*shards, *slots, *hyperparameters, update, *("^" + source for source in controls)],
         **_of_shards(shards, is_resource),
-        **update_attributes(first, len(slots), len(numbers)),
+        **update_attributes(first, len(slots), len(hyperparameters)),
     )
     return str(node.name)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
 import pytest
@@ -11,7 +11,8 @@ from graph_opt.compat import tf
 from graph_opt.graph.view import TensorRef
 from graph_opt.rules import find_lookups
 from graph_opt.rules.gradients.rows import row_gradients
-from graph_opt.rules.sparse_update import SparseUpdate, SparseUpdates, sparse_updates
+from graph_opt.rules.optimizers.sparse_update import SparseUpdate, SparseUpdates, sparse_updates
+from tests.optimizer_models import KERAS, MOVING_EVERY_ROW, STOCK
 from tests.rules.gradient_values import loss_of
 from tests.rules.lookup_models import CORE_MODELS, ROWS, Model
 from tests.rules.lookup_values import FEATURES, random_batch, shaped_view, tensor_of
@@ -21,17 +22,6 @@ from tests.rules.update_values import fused_updates, trained
 
 STEPS = 3
 RATE = float(np.float32(0.1))
-OPTIMIZERS: Dict[str, Callable[[], Any]] = {
-    "GradientDescent": lambda: tf.train.GradientDescentOptimizer(0.1, use_locking=True),
-    "Momentum": lambda: tf.train.MomentumOptimizer(0.1, 0.9),
-    "Nesterov": lambda: tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True),
-    "Adagrad": lambda: tf.train.AdagradOptimizer(0.1),
-    "Ftrl": lambda: tf.train.FtrlOptimizer(0.1, l1_regularization_strength=0.01),
-    "FtrlShrinkage": lambda: tf.train.FtrlOptimizer(
-        0.1, l2_regularization_strength=0.02, l2_shrinkage_regularization_strength=0.3
-    ),
-    "Adam": lambda: tf.train.AdamOptimizer(0.01),
-}
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +62,11 @@ def batches(steps: int) -> List[Dict[Any, Any]]:
     ]
 
 
+def steps_alike(optimizer: str) -> int:
+    """Where all rows move, the first step alone is the same as by rows."""
+    return 1 if optimizer in MOVING_EVERY_ROW else STEPS
+
+
 def assert_trains_alike(step: Any, steps: int = STEPS) -> None:
     ours = tf.group(*fused_updates(shaped_view()))
     feeds = batches(steps)
@@ -86,24 +81,24 @@ def assert_trains_alike(step: Any, steps: int = STEPS) -> None:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", STOCK)
 def test_one_op_for_each_table_trains_as_the_update_does(optimizer: str, variant: str) -> None:
     model = Model(tf, **VARIANTS[variant])
     two_lookups(model)
-    step = OPTIMIZERS[optimizer]().minimize(loss_of(model))
-    # Of Adam, which moves all rows, the first step alone is the same as by rows.
-    assert_trains_alike(step, 1 if optimizer == "Adam" else STEPS)
+    step = STOCK[optimizer]().minimize(loss_of(model))
+    assert_trains_alike(step, steps_alike(optimizer))
 
 
-@pytest.mark.parametrize("optimizer", ["SGD", "Adagrad", "Ftrl", "Adam"])
+@pytest.mark.parametrize("optimizer", KERAS)
 def test_updates_of_keras_optimizers(optimizer: str) -> None:
     legacy = pytest.importorskip("tensorflow").keras.optimizers.legacy
     model = Model(tf, resource=True)
     two_lookups(model)
-    made = getattr(legacy, optimizer)(learning_rate=0.1)
+    name, options = KERAS[optimizer]
+    made = getattr(legacy, name)(learning_rate=0.1, **options)
     with tf.control_dependencies(made.get_updates(loss_of(model), tf.trainable_variables())):
         step = tf.no_op()
-    assert_trains_alike(step, 1 if optimizer == "Adam" else STEPS)
+    assert_trains_alike(step, steps_alike(optimizer))
 
 
 OF_TENSORFLOW_1 = {
@@ -149,32 +144,35 @@ def lookup_loss(resource: bool = False, name: str = "sparse_mean") -> Any:
     return loss_of(model)
 
 
-FACTS: List[Tuple[str, Tuple[Any, ...], Dict[str, bool]]] = [
-    ("GradientDescent", (RATE,), {}),
-    ("Momentum", (RATE, float(np.float32(0.9))), {"use_nesterov": False}),
-    ("Nesterov", (RATE, float(np.float32(0.9))), {"use_nesterov": True}),
-    ("Adagrad", (RATE, 0.0), {"update_slots": True}),
+FACTS: List[Tuple[Any, Tuple[Any, ...], Dict[str, bool]]] = [
+    (lambda: tf.train.GradientDescentOptimizer(0.1, use_locking=True), (RATE,), {}),
+    (STOCK["momentum"], (RATE, float(np.float32(0.9))), {"use_nesterov": False}),
+    (STOCK["nesterov"], (RATE, float(np.float32(0.9))), {"use_nesterov": True}),
+    (STOCK["adagrad"], (RATE, 0.0), {"update_slots": True}),
 ]
 
 
 @pytest.mark.parametrize("resource", [False, True])
-@pytest.mark.parametrize(("optimizer", "numbers", "attributes"), FACTS)
-def test_constants_are_numbers_and_flags_are_kept(
-    optimizer: str, numbers: Tuple[Any, ...], attributes: Dict[str, bool], resource: bool
+@pytest.mark.parametrize(("make", "values", "attributes"), FACTS)
+def test_constants_are_values_and_flags_are_kept(
+    make: Any, values: Tuple[Any, ...], attributes: Dict[str, bool], resource: bool
 ) -> None:
-    OPTIMIZERS[optimizer]().minimize(lookup_loss(resource))
+    optimizer = make()
+    optimizer.minimize(lookup_loss(resource))
     update = update_of()
-    assert update.hyperparameters == numbers
-    locking = optimizer == "GradientDescent" and not resource
+    assert update.hyperparameters == values
+    locking = optimizer.get_name() == "GradientDescent" and not resource
     assert update.attributes == {**attributes, "use_locking": locking}
     assert update.end in update.nodes and update.end.startswith(
-        optimizer.replace("Nesterov", "Momentum") + "/update_table/"
+        optimizer.get_name() + "/update_table/"
     )
 
 
 @pytest.mark.parametrize("resource", [False, True])
-def test_slots_and_computed_numbers_are_tensors(resource: bool) -> None:
-    OPTIMIZERS["FtrlShrinkage"]().minimize(lookup_loss(resource))
+def test_slots_and_computed_hyperparameters_are_tensors(resource: bool) -> None:
+    tf.train.FtrlOptimizer(
+        0.1, l2_regularization_strength=0.02, l2_shrinkage_regularization_strength=0.3
+    ).minimize(lookup_loss(resource))
     update = update_of()
     assert [str(slot) for slot in update.slots] == ["table/Ftrl:0", "table/Ftrl_1:0"]
     rate, l1, l2, shrinkage, power = update.hyperparameters
@@ -189,10 +187,10 @@ def test_equal_updates_have_equal_hyperparameters(resource: bool) -> None:
     rate = tf.get_variable("rate", [], use_resource=resource, trainable=False)
     tf.train.AdamOptimizer(rate).minimize(loss_of(model))
     found = updates_of("shared", "other").found
-    numbers = {update.hyperparameters for update in found.values()}
-    assert len(numbers) == 1
+    values = {update.hyperparameters for update in found.values()}
+    assert len(values) == 1
     read = "Read/ReadVariableOp" if resource else "read"
-    assert next(iter(numbers))[4:] == (
+    assert next(iter(values))[4:] == (
         TensorRef("beta1_power/" + read, 0),
         TensorRef("beta2_power/" + read, 0),
     )
@@ -214,7 +212,7 @@ def test_parts_are_the_gradients_of_all_lookups_in_order(variant: str) -> None:
     ids = tf.cast(model.features()["ids"], tf.int32)
     shared = [v for v in tf.trainable_variables() if v.op.name.startswith("shared")]
     model.outputs.append(tf.nn.embedding_lookup(shared, ids, partition_strategy=model.strategy))
-    OPTIMIZERS["Adagrad"]().minimize(loss_of(model))
+    STOCK["adagrad"]().minimize(loss_of(model))
     view = shaped_view()
     known = [
         gradient.slices[0]
@@ -228,7 +226,7 @@ def test_parts_are_the_gradients_of_all_lookups_in_order(variant: str) -> None:
 
 def test_a_clipped_gradient_is_a_part_that_is_no_lookups() -> None:
     loss = lookup_loss()
-    optimizer = OPTIMIZERS["Adagrad"]()
+    optimizer = STOCK["adagrad"]()
     gradients, variables = zip(*optimizer.compute_gradients(loss))
     clipped, _ = tf.clip_by_global_norm(gradients, 1.0)
     optimizer.apply_gradients(zip(clipped, variables))
@@ -241,7 +239,7 @@ def test_a_clipped_gradient_is_a_part_that_is_no_lookups() -> None:
 
 def test_a_scaled_gradient_is_a_part_that_is_no_lookups() -> None:
     loss = lookup_loss()
-    optimizer = OPTIMIZERS["GradientDescent"]()
+    optimizer = STOCK["sgd"]()
     ((slices, table),) = optimizer.compute_gradients(loss)
     scaled = tf.IndexedSlices(slices.values * 0.5, slices.indices, slices.dense_shape)
     optimizer.apply_gradients([(scaled, table)])
@@ -250,12 +248,12 @@ def test_a_scaled_gradient_is_a_part_that_is_no_lookups() -> None:
 
 
 @pytest.mark.parametrize("resource", [False, True])
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", STOCK)
 def test_train_ops_that_wait_for_other_updates(optimizer: str, resource: bool) -> None:
     loss = lookup_loss(resource)
     steps = tf.get_variable("steps", [], use_resource=resource, trainable=False)
     with tf.control_dependencies([tf.assign_add(steps, 1.0)]):
-        OPTIMIZERS[optimizer]().minimize(loss)
+        STOCK[optimizer]().minimize(loss)
     assert len(update_of().parts) == 1
 
 
@@ -266,7 +264,7 @@ def test_a_table_that_nothing_updates_is_neither_found_nor_refused() -> None:
 
 
 def test_savers_and_initializers_are_no_updates() -> None:
-    OPTIMIZERS["Adagrad"]().minimize(lookup_loss())
+    STOCK["adagrad"]().minimize(lookup_loss())
     tf.train.Saver()
     table = tf.trainable_variables()[0]
     tf.assign(table, tf.placeholder(tf.float32, [ROWS, 8]))
@@ -276,8 +274,8 @@ def test_savers_and_initializers_are_no_updates() -> None:
 @pytest.mark.parametrize("resource", [False, True])
 def test_refuses_two_updates_of_one_table(resource: bool) -> None:
     loss = lookup_loss(resource)
-    OPTIMIZERS["Adagrad"]().minimize(loss)
-    OPTIMIZERS["GradientDescent"]().minimize(loss)
+    STOCK["adagrad"]().minimize(loss)
+    STOCK["sgd"]().minimize(loss)
     assert code_of() == "table_updated_twice"
 
 
@@ -299,7 +297,7 @@ def test_refuses_the_momentum_of_keras_which_is_another_rule() -> None:
 @pytest.mark.parametrize("resource", [False, True])
 def test_refuses_dense_updates(resource: bool) -> None:
     loss = lookup_loss(resource)
-    OPTIMIZERS["Adagrad"]().minimize(loss + tf.nn.l2_loss(tf.trainable_variables()[0]))
+    STOCK["adagrad"]().minimize(loss + tf.nn.l2_loss(tf.trainable_variables()[0]))
     assert code_of() == "update_is_dense"
 
 
@@ -307,7 +305,7 @@ def test_refuses_dense_updates(resource: bool) -> None:
 def test_refuses_a_table_that_something_else_assigns(resource: bool) -> None:
     loss = lookup_loss(resource)
     table = tf.trainable_variables()[0]
-    OPTIMIZERS["Adagrad"]().minimize(loss)
+    STOCK["adagrad"]().minimize(loss)
     tf.assign(table, tf.clip_by_value(table, -1.0, 1.0))
     assert code_of() == "table_assigned"
 
@@ -320,7 +318,7 @@ def test_refuses_updates_inside_of_a_condition(resource: bool) -> None:
     table = tf.trainable_variables()[0]
 
     def step() -> Any:
-        return OPTIMIZERS["Adagrad"]().apply_gradients([(slices, table)])
+        return STOCK["adagrad"]().apply_gradients([(slices, table)])
 
     tf.cond(tf.reduce_sum(model.outputs[0]) > 0, step, tf.no_op)
     assert code_of() == "update_in_control_flow"
@@ -358,7 +356,7 @@ def test_refuses_duplicates_that_are_applied_one_after_the_other() -> None:
 
 
 def test_refuses_slots_of_another_shape() -> None:
-    OPTIMIZERS["Adagrad"]().minimize(lookup_loss())
+    STOCK["adagrad"]().minimize(lookup_loss())
     graph_def = tf.get_default_graph().as_graph_def(add_shapes=True)
     for node in graph_def.node:
         if node.name == "table/Adagrad":

@@ -8,7 +8,7 @@ import pytest
 
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.rules.sparse_update import SparseUpdate, sparse_updates
+from graph_opt.rules.optimizers.sparse_update import SparseUpdate, sparse_updates
 from tests.rules.gradient_values import changed, loss_of
 from tests.rules.lookup_models import CORE_MODELS, Model
 from tests.rules.lookup_values import shaped_view

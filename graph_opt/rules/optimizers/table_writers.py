@@ -10,7 +10,7 @@ all else           an optimizer or a function that nobody knows
 from __future__ import annotations
 
 import re
-from typing import Any, Iterator, List, NamedTuple, Optional
+from typing import Any, FrozenSet, Iterator, List, NamedTuple, Optional
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
@@ -22,10 +22,6 @@ _ASSIGNS = frozenset(["Assign", "AssignVariableOp", "AssignVariableXlaConcatND"]
 _DENSE = re.compile(r"^(Resource)?Apply")
 _APPLY = re.compile(r"Apply")
 _WRITES = re.compile(r"^(Resource)?(Assign|Scatter|StridedSliceAssign|CountUpTo)")
-_KNOWN = re.compile(
-    r"^(Resource)?(SparseApply(Adagrad|AdagradV2|Momentum|Ftrl|FtrlV2)|ScatterSub|ScatterAdd)$"
-    r"|^AssignSub(VariableOp)?$"
-)
 
 
 class _Writer(NamedTuple):
@@ -33,8 +29,10 @@ class _Writer(NamedTuple):
     in_control_flow: bool
 
 
-def table_writer(view: GraphView, forward: ForwardPart, table: str) -> Optional[str]:
-    """The node that updates a table, of an op that may belong to a sparse update; None for none.
+def table_writer(
+    view: GraphView, forward: ForwardPart, table: str, known: FrozenSet[str]
+) -> Optional[str]:
+    """The node that updates a table, of one of the known ops; None for none.
 
     Raises:
       Refusal: table_updated_twice, update_is_dense, table_assigned, optimizer_unknown,
@@ -42,7 +40,7 @@ def table_writer(view: GraphView, forward: ForwardPart, table: str) -> Optional[
     """
     writers = [writer for writer in _writers(view, table) if _trains(view, forward, writer.node)]
     for writer in writers:
-        _require_known(view, writer)
+        _require_known(view, writer, known)
     if len(writers) > 1:
         raise Refusal(
             "table_updated_twice",
@@ -98,7 +96,7 @@ def _trains(view: GraphView, forward: ForwardPart, name: str) -> bool:
     return forward.depends_on_dense_variable(value.node)
 
 
-def _require_known(view: GraphView, writer: _Writer) -> None:
+def _require_known(view: GraphView, writer: _Writer, known: FrozenSet[str]) -> None:
     name, op = writer.node, view.op(writer.node)
     if _DENSE.search(op):
         need = "an update by the rows that were looked up"
@@ -106,8 +104,8 @@ def _require_known(view: GraphView, writer: _Writer) -> None:
     if op in _ASSIGNS:
         need = "a table that one optimizer alone changes"
         raise Refusal("table_assigned", at=name, need=need, saw=op)
-    if not _KNOWN.search(op):
-        need = "gradient descent, Momentum, Adagrad, Ftrl or Adam of TensorFlow 1"
+    if op not in known:
+        need = "an optimizer of docs/optimizers.md"
         raise Refusal("optimizer_unknown", at=name, need=need, saw=op)
     if writer.in_control_flow:
         need = "an update in each step"

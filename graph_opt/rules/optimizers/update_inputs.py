@@ -1,23 +1,44 @@
-"""What an update is given: numbers, and the IndexedSlices whose sum it applies."""
+"""What an update is given: hyperparameters, and the IndexedSlices whose sum it applies."""
 
 from __future__ import annotations
 
-from typing import Tuple, Union
+from typing import Dict, NamedTuple, Tuple, Union
 
 from graph_opt.compat import tf
+from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.gradients.gather import Slices, shape_source
+from graph_opt.rules.match.matcher import Match
+from graph_opt.rules.match.pattern import ANY, Condition, Op, Pattern, op, tensor
 from graph_opt.rules.match.structure import Structure
 from graph_opt.rules.op_names import VARIABLES
 
-Number = Union[TensorRef, float]
+Hyperparameter = Union[TensorRef, float]  # a tensor, or the value of a constant
 
 _PASS_ON = ("Identity", "StopGradient", "PreventGradient", "EnsureShape")
 _UNIQUE = ("Unique", "UniqueV2")
 _INTEGERS = (tf.int32.as_datatype_enum, tf.int64.as_datatype_enum)
 
 
-def number(view: GraphView, tensor: TensorRef) -> Number:
+class FoundUpdate(NamedTuple):
+    """An update of one variable, its gradient not yet taken apart.
+
+    Attributes:
+      values, indices: The IndexedSlices whose sum is applied.
+      The others: As in `SparseUpdate`.
+    """
+
+    optimizer: str
+    slots: Tuple[TensorRef, ...]
+    hyperparameters: Tuple[Hyperparameter, ...]
+    attributes: Dict[str, bool]
+    values: TensorRef
+    indices: TensorRef
+    end: str
+    nodes: Tuple[str, ...]
+
+
+def hyperparameter(view: GraphView, tensor: TensorRef) -> Hyperparameter:
     """A hyperparameter: a constant's value, or the tensor that equal updates have in common.
 
     Each table's update reads a variable for itself; the first plain read of it stands for all.
@@ -45,21 +66,47 @@ def is_scalar(view: GraphView, tensor: TensorRef) -> bool:
     return value.ndim == 0 if value is not None else view.shape(tensor) == ()
 
 
-def summed_by_row(
-    structure: Structure, values: TensorRef, indices: TensorRef
-) -> Tuple[TensorRef, TensorRef]:
-    """The values and indices before the duplicates of a row were summed.
+def scalar(pattern: Pattern) -> Pattern:
+    """The pattern where it is known to have one element and no dimension."""
+    return pattern.where(lambda match, found: is_scalar(match.view, found), "a scalar")
+
+
+def summed() -> Tuple[Pattern, Pattern]:
+    """The tensors `values` and `indices` with the duplicates of a row summed.
+
+    Where they are not, apply ops take one duplicate after the other.
+    """
+    unique = op(_UNIQUE, tensor("indices"), ...)
+    count = ANY.where(_counts(unique), "the number of unique rows")
+    return op("UnsortedSegmentSum", tensor("values"), unique[1], count), unique[0]
+
+
+def _counts(unique: Op) -> Condition:
+    def holds(match: Match, count: TensorRef) -> bool:
+        structure = Structure(match.view)
+        try:
+            source = shape_source(structure, count)
+        except Refusal:
+            return False
+        for node in structure.seen:
+            match.note(match.nodes, node, None)
+        return source in (None, TensorRef(match.nodes_of[unique], 0))
+
+    return holds
+
+
+def matched(view: GraphView, writer: str, pattern: Pattern) -> Match:
+    """What the pattern of an update finds above the node that writes the table.
 
     Raises:
-      Refusal: lookup_differs, where they were not: apply ops take one duplicate after the other.
+      Refusal: lookup_differs.
     """
-    summed, places, count = structure.inputs(values, "UnsortedSegmentSum")
-    before = structure.inputs(indices, *_UNIQUE)[0]
-    structure.require_same(places, TensorRef(indices.node, 1), values.node)
-    source = shape_source(structure, count)
-    if source is not None:
-        structure.require_same(source, indices, count.node)
-    return summed, before
+    match = Match(view)
+    if not pattern.match(match, TensorRef(writer, 0)):
+        refusal = match.refusal()
+        assert refusal is not None
+        raise refusal
+    return match
 
 
 def parts_of(structure: Structure, values: TensorRef, indices: TensorRef) -> Tuple[Slices, ...]:

@@ -1,0 +1,41 @@
+"""Gradient descent: rows less their gradients times a rate, duplicates and all.
+
+ScatterSub(table, indices, values * rate)                              of a reference
+ScatterAdd | ResourceScatterAdd (table, indices, -values * rate)       of a resource, and Keras
+"""
+
+from __future__ import annotations
+
+from graph_opt.graph.view import GraphView
+from graph_opt.rules.match.pattern import one_of, op, tensor
+from graph_opt.rules.optimizers.update_inputs import FoundUpdate, hyperparameter, matched, scalar
+
+OPTIMIZER = "GradientDescent"
+_ADDS = ("ScatterAdd", "ResourceScatterAdd")
+ENDS = frozenset(["ScatterSub", *_ADDS])
+
+
+def read(view: GraphView, writer: str) -> FoundUpdate:
+    """The update by a scatter op.
+
+    Raises:
+      Refusal: lookup_differs.
+    """
+    table, indices, values, rate = (tensor(n) for n in ("table", "indices", "values", "rate"))
+    rate = scalar(rate)
+    update = one_of(
+        op("ScatterSub", table, indices, op("Mul", values, rate)),
+        op(_ADDS, table, indices, op("Mul", op("Neg", values), rate)),
+    )
+    found = matched(view, writer, update)
+    locking = view.attribute(writer, "use_locking")
+    return FoundUpdate(
+        optimizer=OPTIMIZER,
+        slots=(),
+        hyperparameters=(hyperparameter(view, found.tensors["rate"]),),
+        attributes={"use_locking": locking is not None and bool(locking.b)},
+        values=found.tensors["values"],
+        indices=found.tensors["indices"],
+        end=writer,
+        nodes=tuple(found.nodes),
+    )

@@ -1,0 +1,70 @@
+"""Optimizers that TensorFlow has an op for: its inputs are what their specs say.
+
+    values, indices of the gradients
+        -> [UnsortedSegmentSum(values, Unique(indices):1), Unique(indices):0]       each row once
+        -> SparseApply*(table, slots, hyperparameters, that sum, these rows)
+
+Where the rows were not made unique, the op takes one duplicate after the other: then nothing is
+said of it.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Mapping, Tuple
+
+from graph_opt.graph.view import GraphView
+from graph_opt.ops.optimizers import OptimizerSpec, StockOp, optimizer_specs
+from graph_opt.rules.match.pattern import Pattern, op, tensor
+from graph_opt.rules.optimizers.update_inputs import FoundUpdate, hyperparameter, matched, summed
+
+_RESOURCE = "Resource"
+
+
+@functools.lru_cache(maxsize=None)
+def stock_ops() -> Mapping[str, Tuple[OptimizerSpec, StockOp]]:
+    """Spec and inputs by op type, those of references and of resource variables."""
+    return {
+        kind + stock.op: (spec, stock)
+        for spec in optimizer_specs().values()
+        for stock in spec.stock_ops
+        for kind in ("", _RESOURCE)
+    }
+
+
+def read(view: GraphView, writer: str) -> FoundUpdate:
+    """The update by an apply op.
+
+    Raises:
+      Refusal: lookup_differs.
+    """
+    spec, stock = stock_ops()[view.op(writer)]
+    found = matched(view, writer, _pattern(stock))
+    names = (*spec.flags, "use_locking")
+    return FoundUpdate(
+        optimizer=spec.name,
+        slots=tuple(found.tensors[slot] for slot in spec.slots),
+        hyperparameters=tuple(
+            hyperparameter(view, found.tensors[name]) if name in found.tensors else 0.0
+            for name in spec.hyperparameters
+        ),
+        attributes={name: _flag(view, writer, name, spec) for name in names},
+        values=found.tensors["values"],
+        indices=found.tensors["indices"],
+        end=writer,
+        nodes=tuple(found.nodes),
+    )
+
+
+@functools.lru_cache(maxsize=None)
+def _pattern(stock: StockOp) -> Pattern:
+    values, rows = summed()
+    known = {"gradient": values, "rows": rows}
+    inputs = [known[name] if name in known else tensor(name) for name in stock.inputs]
+    return op((stock.op, _RESOURCE + stock.op), *inputs)
+
+
+def _flag(view: GraphView, writer: str, name: str, spec: OptimizerSpec) -> bool:
+    """A boolean attribute; files leave out those that have their default."""
+    value = view.attribute(writer, name)
+    return spec.flags.get(name, False) if value is None else bool(value.b)

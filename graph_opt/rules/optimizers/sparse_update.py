@@ -1,0 +1,154 @@
+"""How optimizers update a table by sparse gradients.
+
+    values, indices of one lookup, or ConcatV2 of several lookups'
+        -> one op, by the optimizer's spec         single_op
+        or -> a product and a scatter              gradient_descent
+        or -> many ops                             adam
+
+What stands between the lookups' gradients and this (clipping, scaling, communication) is not
+looked at: then the parts are what it made, and no lookup's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Callable, Dict, Iterable, Optional, Tuple
+
+from graph_opt.graph.refusal import Refusal
+from graph_opt.graph.view import GraphView, Shape, TensorRef
+from graph_opt.ops.optimizers import optimizer_specs
+from graph_opt.rules.gradients.gather import Slices
+from graph_opt.rules.lookup import Table
+from graph_opt.rules.match.forward import ForwardPart
+from graph_opt.rules.match.structure import Structure
+from graph_opt.rules.match.table import describe, find_read
+from graph_opt.rules.optimizers import adam, gradient_descent, single_op
+from graph_opt.rules.optimizers.single_op import stock_ops
+from graph_opt.rules.optimizers.table_writers import table_writer
+from graph_opt.rules.optimizers.update_inputs import FoundUpdate, Hyperparameter, parts_of
+
+
+@dataclasses.dataclass(frozen=True)
+class SparseUpdate:
+    """The update of one variable by sparse gradients.
+
+    Attributes:
+      optimizer: Name of its spec (`graph_opt/ops/optimizers.py`).
+      table: Name of the variable.
+      slots: References or handles, in the order of the spec.
+      hyperparameters: In the order of the spec; of constants their values.
+      parts: The IndexedSlices whose sum is applied, in order.
+      attributes: The spec's flags and `use_locking`.
+      moves_every_row: Whether it moves rows that are not in the parts, too; a fused one does not.
+      end: The node after which the table is updated.
+      nodes: What an update straight from the lookups' gradients makes needless; `end` among them.
+    """
+
+    optimizer: str
+    table: str
+    slots: Tuple[TensorRef, ...]
+    hyperparameters: Tuple[Hyperparameter, ...]
+    parts: Tuple[Slices, ...]
+    attributes: Dict[str, bool]
+    moves_every_row: bool
+    end: str
+    nodes: Tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class SparseUpdates:
+    """What was found, by name of the table; a table that nothing updates is in neither.
+
+    Attributes:
+      found: The updates.
+      refusals: Why the update of a table cannot be told.
+    """
+
+    found: Dict[str, SparseUpdate]
+    refusals: Dict[str, Refusal]
+
+
+@functools.lru_cache(maxsize=None)
+def _readers() -> Dict[str, Callable[[GraphView, str], FoundUpdate]]:
+    """What reads an update, by the op that writes the table."""
+    return {
+        **dict.fromkeys(stock_ops(), single_op.read),
+        **dict.fromkeys(gradient_descent.ENDS, gradient_descent.read),
+        **dict.fromkeys(adam.ENDS, adam.read),
+    }
+
+
+def sparse_updates(view: GraphView, tables: Iterable[str]) -> SparseUpdates:
+    """How each of some variables is updated.
+
+    Args:
+      view: A graph as Python wrote it.
+      tables: Names of variable ops.
+
+    Example:
+      >>> sparse_updates(view, ["table"]).found["table"].optimizer
+      'Adagrad'
+    """
+    updates = SparseUpdates({}, {})
+    forward = ForwardPart(view)
+    for table in dict.fromkeys(tables):
+        try:
+            update = _update(view, forward, table)
+        except Refusal as refusal:
+            updates.refusals[table] = refusal
+            continue
+        if update is not None:
+            updates.found[table] = update
+    return updates
+
+
+def _update(view: GraphView, forward: ForwardPart, table: str) -> Optional[SparseUpdate]:
+    writer = table_writer(view, forward, table, frozenset(_readers()))
+    if writer is None:
+        return None
+    try:
+        update = _read(view, table, writer)
+    except Refusal as refusal:
+        # Whatever the reader of the pattern called it.
+        raise Refusal(
+            "update_not_recognised", at=refusal.node, need=refusal.need, saw=refusal.saw
+        ) from refusal
+    _require_slots(view, update)
+    return update
+
+
+def _read(view: GraphView, table: str, writer: str) -> SparseUpdate:
+    found = _readers()[view.op(writer)](view, writer)
+    structure = Structure(view)
+    parts = parts_of(structure, found.values, found.indices)
+    return SparseUpdate(
+        optimizer=found.optimizer,
+        table=table,
+        slots=found.slots,
+        hyperparameters=found.hyperparameters,
+        parts=parts,
+        attributes=found.attributes,
+        moves_every_row=optimizer_specs()[found.optimizer].moves_every_row,
+        end=found.end,
+        nodes=tuple(dict.fromkeys([*found.nodes, *structure.seen])),
+    )
+
+
+def _require_slots(view: GraphView, update: SparseUpdate) -> None:
+    """Refuses slots that are no variables of the table's own kind, type and shape."""
+    table = describe(view, update.table)
+    for slot in update.slots:
+        read = find_read(view, slot)
+        found = None if read is None else describe(view, read.variable)
+        if found is None or _kind(found) != _kind(table):
+            raise Refusal(
+                "slots_differ",
+                at=slot.node,
+                need="a variable of the shape and type of {}".format(update.table),
+                saw="no variable" if found is None else "shape {}".format(found.shape),
+            )
+
+
+def _kind(table: Table) -> Tuple[Shape, int, bool]:
+    return table.shape, table.dtype, table.is_resource

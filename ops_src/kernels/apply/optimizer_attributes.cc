@@ -1,0 +1,49 @@
+#include "kernels/apply/optimizer_attributes.h"
+
+#include <vector>
+
+#include "optimizers/description.h"
+
+namespace graph_opt {
+namespace {
+
+template <typename Named>
+std::string NamesOf(const std::vector<Named>& all, const char* before, const char* after) {
+  std::string names;
+  for (const Named& one : all) {
+    names += (names.empty() ? "" : ", ") + std::string(before) + one.name + after;
+  }
+  return names.empty() ? "none" : names;
+}
+
+// A line for each optimizer.
+template <typename Named>
+std::string Listed(std::vector<Named> OptimizerDescription::* list) {
+  std::string lines;
+  for (const OptimizerDescription& of : OptimizerDescriptions()) {
+    lines += "\n  " + of.name + ": " + NamesOf(of.*list, "", "") + ".";
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::string OptimizerAttr() {
+  return "optimizer: {" + NamesOf(OptimizerDescriptions(), "'", "'") + "}";
+}
+
+std::string OptimizerDoc(const std::string& doc) {
+  return doc + R"doc(
+slots: Those of the optimizer: the first slot of every shard, then the second one of every shard.)doc" +
+         Listed(&OptimizerDescription::slots) + R"doc(
+hyperparameters: Scalars, in this order.)doc" +
+         Listed(&OptimizerDescription::hyperparameters) + R"doc(
+optimizer: Whose formula updates the rows.
+num_slots: Shards times the optimizer's slots.
+num_hyperparameters: As listed above.
+flags: Those of the optimizer that are set.)doc" +
+         Listed(&OptimizerDescription::flags) + R"doc(
+use_locking: Lock the variables exclusively.)doc";
+}
+
+}  // namespace graph_opt

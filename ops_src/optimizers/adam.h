@@ -1,0 +1,52 @@
+#ifndef GRAPH_OPT_OPTIMIZERS_ADAM_H_
+#define GRAPH_OPT_OPTIMIZERS_ADAM_H_
+
+#include <math.h>
+
+#include "optimizers/spec.h"
+
+namespace graph_opt {
+namespace optimizers {
+
+// tf.train.AdamOptimizer on the rows that were looked up. TensorFlow writes it as many ops over
+// the whole table: moments decay in every row, and by them every row moves.
+struct Adam : Spec {
+  static constexpr int kSlots = 2;
+  float learning_rate;
+  float beta1;
+  float beta2;
+  float epsilon;
+  float beta1_power;
+  float beta2_power;
+  float corrected_rate;
+
+  template <typename Description>
+  void Describe(Description* of) {
+    of->Name("Adam");
+    of->MovesEveryRow();
+    of->Slot("m", 0);
+    of->Slot("v", 0);
+    of->Hyperparameter("learning_rate", &learning_rate, 0.125f);
+    of->Hyperparameter("beta1", &beta1, 0.875f);
+    of->Hyperparameter("beta2", &beta2, 0.9375f);
+    of->Hyperparameter("epsilon", &epsilon, 0.0078125f);
+    of->Hyperparameter("beta1_power", &beta1_power, 0.875f);
+    of->Hyperparameter("beta2_power", &beta2_power, 0.9375f);
+  }
+
+  void Prepare() {
+    corrected_rate = learning_rate * (sqrtf(1.0f - beta2_power) / (1.0f - beta1_power));
+  }
+
+  template <typename Lanes, typename V = typename Lanes::Vector>
+  GRAPH_OPT_FORMULA void Update(V gradient, V* weights, V* m, V* v) const {
+    *m = *m * beta1 + gradient * (1.0f - beta1);
+    *v = *v * beta2 + gradient * gradient * (1.0f - beta2);
+    *weights -= corrected_rate * *m / (Lanes::SquareRoot(*v) + epsilon);
+  }
+};
+
+}  // namespace optimizers
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_OPTIMIZERS_ADAM_H_

@@ -1,0 +1,40 @@
+#ifndef GRAPH_OPT_OPTIMIZERS_MOMENTUM_H_
+#define GRAPH_OPT_OPTIMIZERS_MOMENTUM_H_
+
+#include "optimizers/spec.h"
+
+namespace graph_opt {
+namespace optimizers {
+
+// tf.train.MomentumOptimizer, with Nesterov's step on request.
+struct Momentum : Spec {
+  static constexpr int kSlots = 1;
+  float learning_rate;
+  float momentum;
+  bool use_nesterov;
+
+  template <typename Description>
+  void Describe(Description* of) {
+    of->Name("Momentum");
+    of->StockOp("SparseApplyMomentum(table, accumulator, learning_rate, gradient, rows, momentum)");
+    of->Slot("accumulator", 0);
+    of->Hyperparameter("learning_rate", &learning_rate, 0.125f);
+    of->Hyperparameter("momentum", &momentum, 0.875f);
+    of->Flag("use_nesterov", &use_nesterov, false);
+  }
+
+  template <typename Lanes, typename V = typename Lanes::Vector>
+  GRAPH_OPT_FORMULA void Update(V gradient, V* weights, V* accumulator) const {
+    *accumulator = *accumulator * momentum + gradient;
+    if (use_nesterov) {
+      *weights -= learning_rate * gradient + learning_rate * momentum * *accumulator;
+    } else {
+      *weights -= learning_rate * *accumulator;
+    }
+  }
+};
+
+}  // namespace optimizers
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_OPTIMIZERS_MOMENTUM_H_

@@ -1,0 +1,93 @@
+// Updates of rows by the formulas of ops_src/optimizers; part of row_kernels_compiled.h.
+#ifndef GRAPH_OPT_ROWS_UPDATE_ROWS_H_
+#define GRAPH_OPT_ROWS_UPDATE_ROWS_H_
+
+#include "optimizers/all_specs.h"
+#include "rows/row_kernels.h"
+#include "rows/run_sums.h"
+#include "rows/vector_lanes.h"
+
+namespace graph_opt {
+namespace GRAPH_OPT_SET {
+
+// What formulas compute with.
+struct Lanes {
+  typedef Floats Vector;
+  static inline Floats SquareRoot(Floats x) { return GRAPH_OPT_SET::SquareRoot(x); }
+  static inline Floats Power(Floats x, float exponent) {
+    for (int i = 0; i < kLanes; ++i) x[i] = powf(x[i], exponent);
+    return x;
+  }
+  static inline Floats Least(Floats a, Floats b) { return GRAPH_OPT_SET::Least(a, b); }
+  static inline Floats Greatest(Floats a, Floats b) { return GRAPH_OPT_SET::Greatest(a, b); }
+};
+
+inline Floats LoadPart(const float* from, int some) {
+  return some == 0 ? Load(from) : LoadSome(from, some);
+}
+
+inline void StorePart(Floats lanes, float* to, int some) {
+  if (some == 0) return Store(lanes, to);
+  StoreSome(lanes, to, some);
+}
+
+// Where a row and its slots lie.
+template <int kSlots>
+struct RowPlace {
+  float* weights;
+  float* slots[kSlots == 0 ? 1 : kSlots];
+
+  inline RowPlace(const UpdateRows& rows, int64_t offset) : weights(rows.table + offset) {
+    for (int slot = 0; slot < kSlots; ++slot) slots[slot] = rows.slots[slot] + offset;
+  }
+};
+
+// Some columns of a row.
+template <typename Spec, typename Row>
+inline void UpdateColumns(const Spec& spec, Floats gradient, const Row& row, int64_t at, int some) {
+  constexpr int kSlots = Spec::kSlots;
+  Floats weights = LoadPart(row.weights + at, some);
+  Floats slots[kSlots == 0 ? 1 : kSlots];
+  for (int slot = 0; slot < kSlots; ++slot) slots[slot] = LoadPart(row.slots[slot] + at, some);
+  optimizers::UpdateColumns<Lanes>(spec, gradient, &weights, slots,
+                                   optimizers::SlotCount<kSlots>());
+  StorePart(weights, row.weights + at, some);
+  for (int slot = 0; slot < kSlots; ++slot) StorePart(slots[slot], row.slots[slot] + at, some);
+}
+
+struct UpdateBySpec {
+  const Occurrences& all;
+  const UpdateRows& rows;
+
+  template <typename Spec>
+  inline void operator()(const Spec& spec) const {
+    typedef RowPlace<Spec::kSlots> Row;
+    const int64_t row_bytes = all.dim * 4;
+    ForEachRun<float>(
+        all,
+        [&](const auto& run, uint64_t key) {
+          const Row row(rows, static_cast<int64_t>(key - rows.first_key) * all.dim);
+          int64_t at = 0;
+          for (; at + kLanes <= all.dim; at += kLanes) {
+            UpdateColumns(spec, run.Sum(at, 0), row, at, 0);
+          }
+          if (at == all.dim) return;
+          const int some = static_cast<int>(all.dim - at);
+          UpdateColumns(spec, run.Sum(at, some), row, at, some);
+        },
+        [&](uint64_t key) {
+          const Row row(rows, static_cast<int64_t>(key - rows.first_key) * all.dim);
+          FetchRow(row.weights, row_bytes);
+          for (int slot = 0; slot < Spec::kSlots; ++slot) FetchRow(row.slots[slot], row_bytes);
+        });
+  }
+};
+
+void UpdateRuns(const Occurrences& all, const UpdateRows& rows) {
+  optimizers::WithSpec(rows.optimizer, UpdateBySpec{all, rows});
+}
+
+}  // namespace GRAPH_OPT_SET
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_ROWS_UPDATE_ROWS_H_

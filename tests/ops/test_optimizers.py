@@ -1,0 +1,69 @@
+"""The specs of optimizers: against TensorFlow's ops, the documentation, and the models of tests."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import List
+
+import pytest
+
+from graph_opt.compat import tf
+from graph_opt.graph.view import GraphView
+from graph_opt.ops.optimizers import OptimizerSpec, StockOp, optimizer_specs
+from graph_opt.rules.optimizers.sparse_update import sparse_updates
+from tests.optimizer_models import MOVING_EVERY_ROW, STOCK
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "optimizers.md"
+SPECS = optimizer_specs()
+STOCK_OPS = {stock.op: (spec, stock) for spec in SPECS.values() for stock in spec.stock_ops}
+# TensorFlow's names of inputs that all apply ops have.
+COMMON = {"table": "var", "gradient": "grad", "rows": "indices"}
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_names_within_a_spec_are_distinct(name: str) -> None:
+    spec = SPECS[name]
+    names = [*COMMON, "values", "indices", *spec.slots, *spec.hyperparameters, *spec.flags]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(("spec", "stock"), STOCK_OPS.values(), ids=list(STOCK_OPS))
+def test_an_op_is_drawn_with_the_inputs_that_tensorflow_gives_it(
+    spec: OptimizerSpec, stock: StockOp
+) -> None:
+    arguments = inspect.signature(getattr(tf.raw_ops, "Resource" + stock.op)).parameters
+    inputs = [name for name, one in arguments.items() if one.default is one.empty]
+    assert len(inputs) == len(stock.inputs)
+    for drawn, name in zip(stock.inputs, inputs):
+        known = drawn in spec.slots or drawn in spec.hyperparameters
+        assert name == COMMON[drawn] if drawn in COMMON else known
+    assert set(spec.slots) <= set(stock.inputs)
+    flags = {name: one.default for name, one in arguments.items() if one.default is not one.empty}
+    assert {name: flags.get(name) for name in spec.flags} == spec.flags
+
+
+def test_every_optimizer_has_a_model_by_which_it_is_tested() -> None:
+    tested = set()
+    for name, make in STOCK.items():
+        with tf.Graph().as_default() as graph:
+            table = tf.get_variable("table", [4, 2], use_resource=True)
+            make().minimize(tf.reduce_sum(tf.nn.embedding_lookup(table, [0, 1, 1])))
+            view = GraphView(graph.as_graph_def(add_shapes=True))
+        found = sparse_updates(view, ["table"]).found["table"]
+        tested.add(found.optimizer)
+        assert len(found.slots) == len(SPECS[found.optimizer].slots)
+        assert found.moves_every_row == (name in MOVING_EVERY_ROW)
+    assert tested == set(SPECS)
+
+
+def row_of(spec: OptimizerSpec) -> str:
+    ops = ", ".join("`{}`".format(stock.op) for stock in spec.stock_ops) or "several ops"
+    cells = [", ".join(map(str, names)) for names in (spec.slots, spec.hyperparameters, spec.flags)]
+    return "| {} |".format(" | ".join([spec.name, ops, *(cell or "-" for cell in cells)]))
+
+
+def test_the_documentation_lists_each_optimizer_as_it_is() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8").splitlines()
+    table: List[str] = [line for line in text if line.startswith("|")][2:]
+    assert table == [row_of(spec) for spec in SPECS.values()]

@@ -1,0 +1,44 @@
+"""TensorFlow's own optimizers, by which each fused one is tested: every spec has one or more here.
+
+A name is that of the case; rates are such that a few steps move tables visibly.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Tuple
+
+from graph_opt.compat import tf
+from graph_opt.ops.optimizers import optimizer_specs
+
+STOCK: Dict[str, Callable[[], Any]] = {
+    "sgd": lambda: tf.train.GradientDescentOptimizer(0.1),
+    "momentum": lambda: tf.train.MomentumOptimizer(0.1, 0.9),
+    "nesterov": lambda: tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True),
+    "adagrad": lambda: tf.train.AdagradOptimizer(0.1),
+    "ftrl": lambda: tf.train.FtrlOptimizer(
+        0.1, l1_regularization_strength=0.02, l2_regularization_strength=0.01
+    ),
+    "ftrl_shrinkage": lambda: tf.train.FtrlOptimizer(
+        0.1, learning_rate_power=-0.7, l2_shrinkage_regularization_strength=0.05
+    ),
+    "adam": lambda: tf.train.AdamOptimizer(0.01),
+}
+# Those whose fused update is another one than TensorFlow's from the second step on.
+MOVING_EVERY_ROW = ("adam",)
+ROW_BY_ROW = tuple(name for name in STOCK if name not in MOVING_EVERY_ROW)
+# Optimizers of tf.keras.optimizers.legacy that end in the same ops, with keywords.
+KERAS: Dict[str, Tuple[str, Dict[str, Any]]] = {
+    "sgd": ("SGD", {}),
+    "adagrad": ("Adagrad", {}),
+    "ftrl": ("Ftrl", {}),
+    "adam": ("Adam", {}),
+}
+
+
+def usual_cases() -> Dict[str, Tuple[str, Tuple[str, ...]]]:
+    """Optimizer and flags: each without flags, and with each of its own."""
+    return {
+        "-".join((spec.name, *flags)): (spec.name, flags)
+        for spec in optimizer_specs().values()
+        for flags in [(), *((flag,) for flag in spec.flags)]
+    }
