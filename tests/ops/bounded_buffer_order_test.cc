@@ -37,7 +37,7 @@ void PlacesKeepTheOrderAndTheSlotsAhead() {
   auto buffer = MakeBuffer(2);
   std::future<BufferStatus> put3 = Put(buffer.get(), 3, 3);
   std::future<BufferStatus> put2 = Put(buffer.get(), 2, 2);
-  CHECK(!Ready(put3) && !Ready(put2));  // two batches are ahead of 2: their slots stay free
+  CHECK(!Ready(put3) && !Ready(put2));  // two batches precede 2: their slots stay free
   CHECK(GetNow(Put(buffer.get(), 1, 1)).ok());
   std::future<Outcome> take = Take(buffer.get());
   CHECK(!Ready(take) && buffer->Size() == 1);
@@ -60,7 +60,7 @@ void SkippedPlacesHoldUpNobody() {
   CHECK(GetNow(std::move(take)).number == 1);
   CHECK(GetNow(std::move(put2)).ok());
   CHECK(GetNow(Take(buffer.get())).number == 2);
-  buffer->Skip(2);  // put already: nothing happens
+  buffer->Skip(2);  // already put: nothing happens
   CHECK(buffer->Metrics().dropped == 1);
 }
 
@@ -140,7 +140,7 @@ void TurnsComeOneAfterAnother() {
   CHECK(GetNow(Await(turns.get(), 0)).ok() && !Ready(second));
   turns->End(0);
   CHECK(GetNow(std::move(second)).ok());
-  turns->End(2);  // it never came: its step failed before
+  turns->End(2);  // it never arrived: its step failed earlier
   CHECK(!Ready(fourth));
   turns->End(1);
   turns->End(1);
@@ -171,7 +171,7 @@ void TurnsEndWithTheStepTheStageAndTheRunner() {
 }
 
 // Steps begin in the order of their places and end in random order; some fail, some are skipped.
-// Single-threaded, so that a run can be repeated from its seed.
+// Single-threaded, so that a run can be reproduced from its seed.
 void AnyOrderOfEventsKeepsTheOrder() {
   for (unsigned seed = 0; seed < 300; ++seed) {
     std::mt19937 random(seed);
@@ -221,14 +221,14 @@ void AnyOrderOfEventsKeepsTheOrder() {
   }
 }
 
-// `workers` threads draw in turns from one source, fail, skip and give up some batches; one
-// consumer.
+// `workers` threads take turns drawing from one source, and fail, skip or give up some batches;
+// there is one consumer.
 void ThreadsKeepTheOrder() {
   const int batches = 3000;
   const int workers = 4;
   auto buffer = MakeBuffer(2);
   auto turns = std::make_shared<TurnLine>("s");
-  int source = 0;  // whose turn it is may use it
+  int source = 0;  // used only by the thread whose turn it is
   std::atomic<int64_t> places(0);
   std::vector<std::atomic<int>> lost(batches);
   for (auto& flag : lost) flag = 0;

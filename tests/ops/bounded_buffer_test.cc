@@ -1,4 +1,4 @@
-// What puts, takes and the calls that steer a buffer do, without TensorFlow.
+// What puts, takes and the calls that control a buffer do, without TensorFlow.
 
 #include <atomic>
 #include <future>
@@ -95,7 +95,7 @@ void ResumeOpensAnew() {
   CHECK(buffer->Size() == 0);
   std::future<Outcome> take = Take(buffer.get());
   buffer->Resume(1, 0);
-  CHECK(!Ready(take));  // it may be main's, which came before the runner
+  CHECK(!Ready(take));  // it may be main's, which arrived before the runner
   CHECK(GetNow(Put(buffer.get(), 2)).ok());
   CHECK(GetNow(std::move(take)).number == 2);
   for (int i = 0; i < 2; ++i) {

@@ -1,4 +1,4 @@
-// What the tests of BoundedBuffer share: an element, calls that give futures, callers that give up.
+// Shared by the tests of BoundedBuffer: an element, calls that return futures, callers that quit.
 
 #ifndef GRAPH_OPT_TESTS_BOUNDED_BUFFER_TESTING_H_
 #define GRAPH_OPT_TESTS_BOUNDED_BUFFER_TESTING_H_
@@ -28,7 +28,7 @@ struct Batch {
   int64_t ByteSize() const { return 8; }
 
   int number = -1;
-  std::shared_ptr<void> at_death;  // runs something when the element dies
+  std::shared_ptr<void> at_death;  // runs something when the element is destroyed
 };
 
 using Buffer = BoundedBuffer<Batch>;
@@ -91,7 +91,7 @@ bool Ready(const std::future<T>& future) {
   return future.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
-// The outcome, which must come within a minute.
+// Waits up to a minute for the outcome.
 template <typename T>
 T Get(std::future<T> future) {
   CHECK(future.wait_for(std::chrono::seconds(60)) == std::future_status::ready);

@@ -1,4 +1,5 @@
-// The functors of group lookups without TensorFlow, on random groups, against loops in double.
+// The functors of group lookups without TensorFlow, on random groups, compared with plain loops in
+// double precision.
 #include <algorithm>
 #include <limits>
 #include <new>
@@ -176,7 +177,7 @@ void FaultsAreFound(const RowKernels& kernels) {
   CHECK(fault().kind == BagFault::kPositionsOutOfOrder);
 }
 
-// What is written past the caches is the same, and a copy stops where its bags are no single ones.
+// Writing past the caches gives the same, and a copy stops at bags that are not single ids.
 void CopiesSingleRowsUntilOneIsNone(const RowKernels& kernels) {
   constexpr int64_t kCount = 200;
   constexpr int64_t kRows = 50;
@@ -242,7 +243,7 @@ void SortsAndKeepsTheOrderOfEqualKeys() {
   }
 }
 
-// What a large call took goes back to the system once enough calls have not needed it.
+// Memory of a large call is returned to the system once enough calls have not needed it.
 void MemoryOfALargeCallIsGivenBack() {
   constexpr int64_t kLarge = 1 << 26;
   constexpr int64_t kSmall = 1 << 20;

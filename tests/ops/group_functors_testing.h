@@ -1,4 +1,4 @@
-// What the tests of the group functors share: random groups, and what is expected of them.
+// Shared by the tests of the group functors: random groups, and their expected results.
 #ifndef GRAPH_OPT_TESTS_GROUP_FUNCTORS_TESTING_H_
 #define GRAPH_OPT_TESTS_GROUP_FUNCTORS_TESTING_H_
 
@@ -51,8 +51,8 @@ inline int64_t Below(Random* random, int64_t end) { return (*random)() % end; }
 
 inline float Number(Random* random) { return static_cast<float>(Below(random, 2001) - 1000) / 256; }
 
-// A table and its shards; memory of exactly the right size, so that a sanitizer sees each step
-// beside it.
+// A table and its shards, in memory of exactly the right size, so that a sanitizer notices each
+// access outside it.
 struct OwnedTable {
   OwnedTable(Random* random, int64_t rows, int64_t dim, int shards, Partition partition)
       : dim(dim) {
@@ -82,7 +82,7 @@ struct OwnedTable {
   std::vector<std::vector<float>> parts;
 };
 
-// The ids of a lookup, in the layout that is asked for.
+// The ids of a lookup, in the requested layout.
 struct OwnedBags {
   OwnedBags(Random* random, int64_t bags_wanted, int64_t rows, bool weighted) {
     bags.layout = static_cast<Bags::Layout>(Below(random, 3));
@@ -135,7 +135,7 @@ struct Occurrence {
   double weight;
 };
 
-// The bags as lists, by the rules of Bags' comment.
+// The bags as lists, as the comment of Bags specifies.
 inline std::vector<std::vector<Occurrence>> Lists(const OwnedBags& owned) {
   const Bags& bags = owned.bags;
   std::vector<std::vector<Occurrence>> lists(bags.num_bags);
@@ -168,13 +168,13 @@ inline double NormOf(const std::vector<Occurrence>& list, Combiner combiner) {
 inline bool Near(double a, double b) { return std::abs(a - b) <= 2e-4 * (1 + std::abs(a)); }
 
 struct Group {
-  // With `many` bags, lookups and tables are cut into pieces for the threads.
+  // With `many` bags, lookups and tables are split into pieces for the threads.
   Group(Random* random, int num_tables, int num_lookups, bool weighted, bool many) {
     const int64_t dims[] = {1, 3, 4, 7, 8, 10, 16, 17, 33, 64, 67, 130};
     for (int t = 0; t < num_tables; ++t) {
       const Partition partition = Below(random, 2) ? Partition::kMod : Partition::kDiv;
       const int64_t dim = dims[Below(random, 12)];
-      // Rows of a table with few ids for so many are sorted, others put in order by bits.
+      // If a table has few ids for its size, its rows are sorted; others are ordered by bits.
       const bool is_long = dim <= 17 && Below(random, 4) == 0;
       tables.emplace_back(random, Below(random, is_long ? 30000 : 60), dim,
                           static_cast<int>(1 + Below(random, 3)), partition);
@@ -220,7 +220,7 @@ struct Group {
     return all;
   }
 
-  // The gradient of each row of a table that is looked up, by key.
+  // The gradient of each looked-up row of a table, by key.
   std::map<int64_t, std::vector<double>> Expected(int table) const {
     std::map<int64_t, std::vector<double>> sums;
     const int64_t dim = tables[table].dim;

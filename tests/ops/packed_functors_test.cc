@@ -1,5 +1,5 @@
-// The functors of packed lookups without TensorFlow, on random groups: bit-equal to those of local
-// tables, and safe whatever a request or an update says.
+// The functors of packed lookups without TensorFlow, on random groups: bitwise equal to those of
+// local tables, and safe whatever a request or an update contains.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -46,7 +46,7 @@ std::vector<GradientTable> GradientTables(const Group& group) {
   return tables;
 }
 
-// Which tables' servers pool: some of those in one shard.
+// Which tables' servers pool: some of those that consist of one shard.
 std::vector<bool> RandomPooling(Random* random, const Group& group) {
   std::vector<bool> pools;
   for (const OwnedTable& table : group.tables) {
@@ -64,7 +64,7 @@ std::vector<PooledGradient> ByRows(const Group& group, const std::vector<bool>& 
   return lookups;
 }
 
-// The packed bags of a table's lookups, and how many lookups and bags they are.
+// The packed bags of a table's lookups, and the number of lookups and bags.
 struct BagsOfTable {
   BagsOfTable(const Group& group, int table) {
     for (const PooledGradient& lookup : group.Gradients()) {
@@ -84,7 +84,7 @@ struct BagsOfTable {
   int64_t bags = 0;
 };
 
-// What is sent for a lookup: as the ops do it, in memory of exactly the right size.
+// What is sent for a lookup, as by the ops, in memory of exactly the right size.
 struct PackedLookup {
   PackedLookup(Random* random, const Group& group, const RowKernels& kernels, Parallel* threads)
       : servers(random, group),
@@ -137,7 +137,7 @@ struct PackedLookup {
     }
   }
 
-  // Each row that an id names is there, once, and no other; ascending.
+  // The rows are exactly those that ids name, unique and ascending.
   void CheckRows(const Group& group, const std::vector<GradientTable>& tables,
                  const std::vector<std::vector<std::vector<int64_t>>>& found) const {
     for (size_t t = 0; t < tables.size(); ++t) {
@@ -364,7 +364,7 @@ std::vector<int64_t> RowsSent(const PackedShards& shards) {
   return rows;
 }
 
-// Any bytes are taken or refused; a sanitizer sees a step beside the memory.
+// Any bytes are accepted or refused; a sanitizer would notice an access outside the memory.
 void MalformedMessagesAreRefused(const RowKernels& kernels, int seed) {
   Random random(seed);
   const Group group(&random, 2, 3, false, false);
@@ -443,7 +443,7 @@ void FaultsAreFound() {
   CHECK(same.kind == BagFault::kIdOutOfRange && same.bag == 2 && same.id == 10);
 }
 
-// Servers pool what takes less so, once rows were counted, and never rows that they do not have.
+// Servers pool what is then less to send, once rows have been counted, and never rows they lack.
 void ServersPoolWhereThatIsLess() {
   TableTraffic many_in_a_bag;
   many_in_a_bag.can_pool = true;
