@@ -34,7 +34,7 @@ PARALLEL := -n $(WORKERS) --maxprocesses=8 --dist worksteal
 NATIVE_SOURCES := $(shell find ops_src -type f -not -path '*/__pycache__/*')
 CLANG_FORMATTED := $(shell find ops_src tests tools -name '*.cc' -o -name '*.h' -o -name '*.cu')
 
-.PHONY: help demo test test-all lint format bench peers gpu-check docs horovod wheel lock clean
+.PHONY: help demo test test-all lint format bench figures peers gpu-check docs horovod wheel lock clean
 help: ## List these targets
 	@sed -n 's/^\([a-z%-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
@@ -60,6 +60,9 @@ format: $(VENV)/.with-lint ## Format the sources the way `make lint` expects
 
 bench: $(VENV)/.built $(VENV)/.with-bench peers ## Run all benchmarks and write the figures to build/bench/
 	@$(RUN) -m tools.bench
+
+figures: $(VENV)/.built $(VENV)/.with-bench ## Take the figures in build/bench/ into docs/
+	@$(RUN) -m tools.bench.publish
 
 peers: $(VENV)/.created ## Install the competitors of the group_lookup benchmark, as far as possible
 	@tools/setup/peers.sh build/peers $(RUN)

@@ -16,7 +16,7 @@ from typing import Dict, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from tools.bench import records
+from tools.bench import charts, records
 
 # The order is that of a whole run: what is quick comes first.
 BENCHES: Dict[str, str] = {
@@ -72,7 +72,9 @@ def measure(name: str, quick: bool, output: Path) -> records.Outcome:
     path = output / "{}.json".format(name)
     records.write(path, name, outcome)
     print(records.table(outcome))
-    print("==> {}, {:.0f} s".format(path, time.monotonic() - started), flush=True)
+    for written in [path, *charts.write(name, outcome, output)]:
+        print("==> {}".format(written))
+    print("==> {:.0f} s".format(time.monotonic() - started), flush=True)
     return outcome
 
 

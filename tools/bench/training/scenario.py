@@ -16,6 +16,7 @@ from typing import Dict, Iterator, List, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
+from tools.bench.argument_types import positive
 from tools.bench.cluster.loopback import start_cluster
 from tools.bench.training.contenders import Contender, Setting, open_halves, open_trainer
 from tools.bench.training.contests import CONTESTS, Contest, Scenario
@@ -73,6 +74,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     parser.add_argument("--contest", choices=sorted(CONTESTS), required=True)
     parser.add_argument("--workload", choices=sorted(WORKLOADS), required=True)
     parser.add_argument("--delay-ms", type=float, help="to a parameter server; none: local")
+    parser.add_argument("--rounds", type=positive, help="turns of each (the contest's number)")
     parser.add_argument("--quick", action="store_true", help="tiny sizes")
     parser.add_argument("--output", type=Path, required=True, help="file to write")
     options = parser.parse_args(arguments)
@@ -80,7 +82,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     tf.disable_v2_behavior()
     contest = CONTESTS[options.contest]
     scenario = Scenario(options.workload, options.delay_ms)
-    schedule = SCHEDULES[scenario.workload]._replace(rounds=contest.rounds)
+    rounds = options.rounds or contest.rounds
+    schedule = SCHEDULES[scenario.workload]._replace(rounds=rounds)
     with open_contestants(contest, scenario, options.quick) as contestants:
         turns = run_in_turns(contestants, QUICK_SCHEDULE if options.quick else schedule)
     outcome = outcome_of(contest, scenario, turns)

@@ -1,8 +1,9 @@
-"""The Python code in the README runs exactly as shown."""
+"""The Python code in the README and on the page of group lookups runs exactly as shown."""
 
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 from typing import Any, Callable, List
 
@@ -12,47 +13,49 @@ import graph_opt
 from graph_opt.compat import tf
 from tests.session.parameter_servers import free_addresses, start_process
 
-README = Path(__file__).resolve().parents[1] / "README.md"
-BATCHES = 7
+REPOSITORY = Path(__file__).resolve().parents[1]
+README = REPOSITORY / "README.md"
+GROUP_LOOKUPS = REPOSITORY / "docs" / "group-lookups.md"
+MOST_LINES = 25
+ROWS, BATCH = 50000, 256  # as the README has them
+
+
+def scripts_of(page: Path) -> List[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL)
 
 
 def script_with(word: str) -> Any:
-    """The only script of the README that contains this word, compiled."""
-    scripts = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), flags=re.DOTALL)
-    (script,) = [script for script in scripts if word in script]
-    return compile(script, str(README), "exec")
+    """The only script on the page of group lookups that contains this word, compiled."""
+    (script,) = [script for script in scripts_of(GROUP_LOOKUPS) if word in script]
+    return compile(script, str(GROUP_LOOKUPS), "exec")
 
 
-def small_model() -> Any:
-    """The train op of a model with one lookup over a dataset of `BATCHES` batches."""
-    batches = tf.data.Dataset.range(BATCHES * 4).batch(4)
-    ids = tf.data.make_one_shot_iterator(batches).get_next()
-    table = tf.get_variable("table", [BATCHES * 4, 8])
-    loss = tf.reduce_sum(tf.square(tf.nn.embedding_lookup(table, ids)))
-    step = tf.train.get_or_create_global_step()
-    return tf.train.AdagradOptimizer(0.1).minimize(loss, global_step=step)
-
-
-def test_the_script_in_the_readme_trains_with_prefetched_lookups(
+def test_the_script_in_the_readme_trains_as_pasted(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     threads_left_behind: Callable[[], List[str]],
     capsys: pytest.CaptureFixture,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    exec(script_with("MonitoredTrainingSession"), {"train_op": small_model()})
+    (script,) = scripts_of(README)
+    assert len(script.splitlines()) <= MOST_LINES
+    (tmp_path / "train.py").write_text(script)
+    runpy.run_path("train.py", run_name="__main__")
     report = graph_opt.report()
     assert report is not None
     assert [lookup.outcome for lookup in report.lookups] == ["moved"]
-    assert [lookup.api for lookup in report.fused_lookups] == ["tf.nn.embedding_lookup"]
-    assert [lookup.update for lookup in report.fused_lookups] == ["fused"]
-    assert str(report).strip() in capsys.readouterr().out
+    assert [lookup.api for lookup in report.fused_lookups] == ["tf.nn.embedding_lookup"] * 2
+    assert [lookup.update for lookup in report.fused_lookups] == ["fused"] * 2
+    printed = capsys.readouterr()
+    assert str(report).strip() in printed.out
+    (said,) = re.findall(r"^graph_opt: .*$", README.read_text("utf-8"), flags=re.MULTILINE)
+    assert re.sub(r"session \d+", "session 1", printed.err).count(said) == 1
     checkpoint = tf.train.latest_checkpoint(str(tmp_path / "model"))
-    assert tf.train.load_variable(checkpoint, "global_step") == BATCHES
+    assert tf.train.load_variable(checkpoint, "global_step") == -(-ROWS // BATCH)
     assert threads_left_behind() == []
 
 
-def test_the_server_in_the_readme_has_the_ops() -> None:
+def test_the_server_on_the_page_has_the_ops() -> None:
     (address,) = free_addresses(1)
     server = start_process(serve, address)
     try:
@@ -69,12 +72,12 @@ def test_the_server_in_the_readme_has_the_ops() -> None:
 
 
 def serve(address: str) -> None:
-    """Runs the server of the README; never returns."""
+    """Runs the server of the page; never returns."""
     names = {"graph_opt": graph_opt, "tf": tf, "cluster": {"ps": [address]}}
     exec(script_with("tf.train.Server"), names)
 
 
-def test_the_group_lookups_in_the_readme_are_one_op_each() -> None:
+def test_the_group_lookups_on_the_page_are_one_op_each() -> None:
     names = {
         "graph_opt": graph_opt,
         "tf": tf,

@@ -1,0 +1,104 @@
+"""Charts show the figures they are drawn from, and docs/ shows those of its files."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import List
+from xml.etree import ElementTree
+
+import pytest
+
+from tools.bench import charts, publish, records
+from tools.bench.charts import Case
+from tools.bench.records import Outcome, Record
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def record(figure: str, mode: str, value: float, workload: str = "wide", **params: float) -> Record:
+    return Record(figure, workload, mode, params, value)
+
+
+OUTCOME = Outcome(
+    (
+        record("steps_per_s", "stock", 20.0, delay_ms=1.0),
+        record("steps_per_s", "both", 51.0, delay_ms=1.0),
+        record("ratio_to_stock", "async", 1.25, delay_ms=1.0),
+        record("ratio_to_stock", "both", 2.5, delay_ms=1.0),
+        record("floor_s_per_step", "both", 0.0125, delay_ms=1.0),
+        record("steps_per_s", "stock", 30.0),
+        record("ratio_to_stock", "both", 1.5, workload="dlrm"),
+    )
+)
+
+
+def words(svg: str) -> List[str]:
+    return [text.text or "" for text in ElementTree.fromstring(svg).iter(SVG + "text")]
+
+
+def test_scenarios_come_with_the_nearest_tables_first() -> None:
+    assert charts.cases(OUTCOME) == [Case("wide", None), Case("wide", 1.0), Case("dlrm", None)]
+
+
+def test_the_best_is_stocks_step_over_the_floor() -> None:
+    assert charts.ratio_at_best(OUTCOME, Case("wide", 1.0)) == pytest.approx(50.0 / 12.5)
+    assert charts.ratio_at_best(OUTCOME, Case("wide", None)) is None
+
+
+def test_a_chart_says_its_figures_in_text(tmp_path: Path) -> None:
+    train, summary = charts.write("train", OUTCOME, tmp_path)
+    shown = words(train.read_text("utf-8"))
+    assert {"1.25 ", "2.50 ", "1.50 "} <= set(shown)
+    assert "what the machine allows" in shown
+    assert " 51 steps/s, 2.5 times as fast" in words(summary.read_text("utf-8"))
+
+
+def test_a_chart_is_legible_on_dark_pages_and_the_same_each_time(tmp_path: Path) -> None:
+    (once, _), (again, _) = (charts.write("train", OUTCOME, tmp_path) for _ in range(2))
+    text = charts.svg(charts.train_chart(OUTCOME))
+    assert once.read_text("utf-8") == again.read_text("utf-8") == text
+    assert "prefers-color-scheme: dark" in text
+    assert not re.search(r"<text [^>]*fill: #0", text)
+
+
+def test_a_benchmark_without_charts_writes_none(tmp_path: Path) -> None:
+    assert charts.write("buffer", OUTCOME, tmp_path) == []
+
+
+def test_what_docs_show_follows_from_their_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(REPOSITORY)
+    page = publish.PAGE.read_text("utf-8")
+    assert publish.with_table(page) == page
+    for path in publish.PUBLISHED.glob("*.json"):
+        outcome = publish.outcome_in(path)
+        for name, chart in charts.CHARTS.get(path.stem, {}).items():
+            shown = (publish.PUBLISHED / name).read_text("utf-8")
+            assert words(shown) == words(charts.svg(chart(outcome)))
+
+
+def test_the_readme_names_the_machine_of_its_chart() -> None:
+    machine = json.loads((REPOSITORY / "docs/benchmarks/train.json").read_text("utf-8"))["machine"]
+    said = " ".join((REPOSITORY / "README.md").read_text("utf-8").split())
+    assert (
+        "{cores} cores ({cpu}, {memory_gib} GiB, TensorFlow {tensorflow})".format(**machine) in said
+    )
+
+
+def test_publishing_takes_what_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(str(REPOSITORY / "docs"), str(tmp_path / "docs"))
+    records.write(tmp_path / "measured" / "train.json", "train", OUTCOME)
+    monkeypatch.chdir(tmp_path)
+    assert publish.main(["--measured", "measured"]) == 0
+    assert publish.outcome_in(publish.PUBLISHED / "train.json") == OUTCOME
+    page = publish.PAGE.read_text("utf-8")
+    row = "| wide | on a server 1 ms away | 20 steps/s | 51 steps/s | **2.50** | 4.0 |"
+    assert row in page and page.count("**2.50**") == 1
+    assert " 51 steps/s, 2.5 times as fast" in words(
+        (publish.PUBLISHED / "summary.svg").read_text("utf-8")
+    )

@@ -1,0 +1,202 @@
+"""Pictures of a benchmark's figures, as SVG files that read well on light and on dark pages.
+
+    train.svg     every scenario: how many times as fast as stock each mode is, and could be
+    summary.svg   the same of stock and both alone, without and with a parameter server
+
+They are drawn from the outcome that stands in the JSON file, and from nothing else.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from tools.bench.records import Outcome, Record
+from tools.bench.training.sessions import ASYNC, BOTH, FUSED, STOCK
+
+# Names and colours of the modes; the colours stand out from white and from black.
+MODES: Dict[str, Tuple[str, str]] = {
+    STOCK: ("TensorFlow alone", "#8c959f"),
+    ASYNC: ("lookups run ahead", "#bf8700"),
+    FUSED: ("lookups fused", "#2da44e"),
+    BOTH: ("graph_opt: both", "#218bff"),
+}
+WORKLOADS = {"wide": "wide", "dlrm": "DLRM"}
+SUMMARY_DELAYS: Tuple[Optional[float], ...] = (None, 1.0)
+_BAR = 0.8  # of the room that a scenario has
+_WORDS: Dict[str, Any] = {"va": "center_baseline", "fontsize": 8}
+_FLOOR = "#cf222e"
+_STYLE = (
+    "<style>text { fill: #1f2328 } "
+    "@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } }</style>"
+)
+
+
+class Case(NamedTuple):
+    """A scenario as the charts show it: a model and where its tables are."""
+
+    workload: str
+    delay_ms: Optional[float]
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return WORKLOADS[self.workload]
+
+    @property
+    def tables(self) -> str:
+        """Where the tables are."""
+        if self.delay_ms is None:
+            return "in the process"
+        if not self.delay_ms:
+            return "on a server"
+        return "on a server {:g} ms away".format(self.delay_ms)
+
+
+def cases(outcome: Outcome) -> List[Case]:
+    """The scenarios of an outcome, the model that gains most first, the nearest tables first."""
+    found = {_case(record) for record in outcome.records}
+    order = list(WORKLOADS)
+    return sorted(
+        found,
+        key=lambda case: (
+            order.index(case.workload),
+            -1.0 if case.delay_ms is None else case.delay_ms,
+        ),
+    )
+
+
+def figure_of(outcome: Outcome, case: Case, figure: str, mode: str) -> Optional[Record]:
+    """The one record with this figure of a mode; None where it was not measured."""
+    for record in outcome.records:
+        if (record.figure, record.mode) == (figure, mode) and _case(record) == case:
+            return record
+    return None
+
+
+def ratio_at_best(outcome: Outcome, case: Case) -> Optional[float]:
+    """How many times as fast as stock the floor of mode both is."""
+    stock = figure_of(outcome, case, "steps_per_s", STOCK)
+    floor = figure_of(outcome, case, "floor_s_per_step", BOTH)
+    return 1.0 / (stock.value * floor.value) if stock and floor else None
+
+
+def train_chart(outcome: Outcome) -> Any:
+    """Every scenario, with a bar for each mode and a line where the floor is."""
+    shown = cases(outcome)
+    figure, axis = _figure(7.6, 0.5 * len(shown) + 1.0)
+    modes = (ASYNC, FUSED, BOTH)
+    for row, case in enumerate(shown):
+        for number, mode in enumerate(modes):
+            record = figure_of(outcome, case, "ratio_to_stock", mode)
+            if record is not None:
+                position = row + _BAR * ((number + 0.5) / len(modes) - 0.5)
+                _bar(axis, position, record.value, _BAR / len(modes), mode)
+                words = "{:.2f} ".format(record.value)
+                axis.text(record.value, position, words, color="white", ha="right", **_WORDS)
+        best = ratio_at_best(outcome, case)
+        if best is not None:
+            axis.vlines(best, row - _BAR / 2, row + _BAR / 2, colors=_FLOOR, linewidth=2)
+    axis.axvline(1.0, color=MODES[STOCK][1], linewidth=1, zorder=0)
+    _finish(axis, shown, [*modes, None])
+    axis.set_xlabel("times as fast as TensorFlow alone", fontsize=9)
+    return figure
+
+
+def summary_chart(outcome: Outcome) -> Any:
+    """Stock and both, with their steps a second."""
+    shown = [case for case in cases(outcome) if case.delay_ms in SUMMARY_DELAYS]
+    figure, axis = _figure(7.6, 0.55 * len(shown) + 0.4)
+    for row, case in enumerate(shown):
+        rates = {mode: figure_of(outcome, case, "steps_per_s", mode) for mode in (STOCK, BOTH)}
+        ratio = figure_of(outcome, case, "ratio_to_stock", BOTH)
+        stock, both = rates[STOCK], rates[BOTH]
+        if stock is None or both is None or ratio is None:
+            continue
+        upper, lower = row - _BAR / 4, row + _BAR / 4
+        _bar(axis, upper, 1.0, _BAR / 2, STOCK)
+        axis.text(1.0, upper, " {:.3g} steps/s".format(stock.value), **_WORDS)
+        _bar(axis, lower, ratio.value, _BAR / 2, BOTH)
+        words = " {:.3g} steps/s, {:.2g} times as fast".format(both.value, ratio.value)
+        axis.text(ratio.value, lower, words, **_WORDS)
+    _finish(axis, shown, [STOCK, BOTH])
+    axis.set_xlim(0, 1.6 * axis.dataLim.x1)
+    axis.set_xticks([])
+    return figure
+
+
+CHARTS: Dict[str, Dict[str, Callable[[Outcome], Any]]] = {
+    "train": {"train.svg": train_chart, "summary.svg": summary_chart}
+}
+
+
+def write(bench: str, outcome: Outcome, folder: Path) -> List[Path]:
+    """Writes a benchmark's charts, if it has any.
+
+    Args:
+        bench: its name.
+        outcome: what it measured.
+        folder: where the files go.
+
+    Returns:
+        The files.
+    """
+    paths = []
+    for name, chart in CHARTS.get(bench, {}).items():
+        paths.append(folder / name)
+        paths[-1].write_text(svg(chart(outcome)), encoding="utf-8")
+    return paths
+
+
+def svg(figure: Any) -> str:
+    """The figure as SVG text: words stay words, and the same figure is the same text."""
+    import matplotlib
+
+    buffer = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "graph_opt"}):
+        figure.savefig(
+            buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
+        )
+    text = re.sub(r"[ \t]+$", "", buffer.getvalue(), flags=re.MULTILINE)
+    return text.replace("<defs>", _STYLE + "\n <defs>", 1)
+
+
+def _case(record: Record) -> Case:
+    return Case(record.workload, record.params.get("delay_ms"))
+
+
+def _figure(width: float, height: float) -> Tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots()
+
+
+def _bar(axis: Any, position: float, value: float, height: float, mode: str) -> None:
+    axis.barh(position, value, height, color=MODES[mode][1])
+
+
+def _finish(axis: Any, shown: Sequence[Case], modes: Sequence[Optional[str]]) -> None:
+    """Titles of the scenarios, the legend, and no frame."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    axis.set_yticks(
+        range(len(shown)), ["{}\n{}".format(case.model, case.tables) for case in shown], fontsize=9
+    )
+    axis.tick_params(length=0, labelsize=9)
+    axis.invert_yaxis()
+    for spine in axis.spines.values():
+        spine.set_visible(False)
+    handles = [
+        Line2D([], [], color=_FLOOR, linewidth=2, label="what the machine allows")
+        if mode is None
+        else Patch(color=MODES[mode][1], label=MODES[mode][0])
+        for mode in modes
+    ]
+    axis.legend(
+        handles=handles, loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=4, frameon=False,
+        fontsize=9,
+    )  # fmt: skip

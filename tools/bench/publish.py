@@ -1,0 +1,85 @@
+"""Takes what was measured into docs/: `python -m tools.bench.publish [--measured FOLDER]`.
+
+The JSON files of benchmarks that docs/benchmarks/ has are replaced by those just measured, where
+there are any; then all that follows from them is written anew: the charts beside them and the table
+of docs/benchmarks.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any, Dict, Optional, Sequence
+
+from tools.bench import charts
+from tools.bench.charts import Case, cases, figure_of, ratio_at_best
+from tools.bench.records import Outcome
+from tools.bench.training.sessions import BOTH, STOCK
+
+PAGE = Path("docs/benchmarks.md")
+PUBLISHED = Path("docs/benchmarks")
+MEASURED = Path("build/bench")
+_TABLE = re.compile(r"(<!-- train\.json -->\n).*?(<!-- end -->)", re.DOTALL)
+_HEAD = (
+    "| model | its tables | TensorFlow alone | graph_opt | times as fast | the machine allows |",
+    "|---|---|---|---|---|---|",
+)
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """Publishes; returns the exit code."""
+    parser = argparse.ArgumentParser(description="Take what was measured into docs/.")
+    parser.add_argument("--measured", type=Path, default=MEASURED, help="folder of JSON files")
+    measured = parser.parse_args(arguments).measured
+    for path in sorted(PUBLISHED.glob("*.json")):
+        if (measured / path.name).exists():
+            shutil.copyfile(str(measured / path.name), str(path))
+            print("==> {}".format(path))
+        for written in charts.write(path.stem, outcome_in(path), PUBLISHED):
+            print("==> {}".format(written))
+    PAGE.write_text(with_table(PAGE.read_text("utf-8")), encoding="utf-8")
+    print("==> {}".format(PAGE))
+    return 0
+
+
+def outcome_in(path: Path) -> Outcome:
+    """The outcome that a benchmark's file holds."""
+    return Outcome.from_dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+def with_table(page: str) -> str:
+    """The text of docs/benchmarks.md with the table that train.json says."""
+    path = PUBLISHED / "train.json"
+    machine = json.loads(path.read_text(encoding="utf-8"))["machine"]
+    lines = [*_HEAD, *_rows(outcome_in(path)), "", conditions(machine)]
+    return _TABLE.sub(lambda found: found[1] + "\n".join(lines) + "\n" + found[2], page)
+
+
+def conditions(machine: Dict[str, Any]) -> str:
+    """What a file's figures were measured on."""
+    words = "Measured on {cores} cores ({cpu}, {memory_gib} GiB), TensorFlow {tensorflow}."
+    return words.format(**machine)
+
+
+def _rows(outcome: Outcome) -> Sequence[str]:
+    rows = (_row(outcome, case) for case in cases(outcome))
+    return [row for row in rows if row is not None]
+
+
+def _row(outcome: Outcome, case: Case) -> Optional[str]:
+    stock = figure_of(outcome, case, "steps_per_s", STOCK)
+    both = figure_of(outcome, case, "steps_per_s", BOTH)
+    ratio = figure_of(outcome, case, "ratio_to_stock", BOTH)
+    best = ratio_at_best(outcome, case)
+    if stock is None or both is None or ratio is None or best is None:
+        return None
+    return "| {} | {} | {:.3g} steps/s | {:.3g} steps/s | **{:.2f}** | {:.1f} |".format(
+        case.model, case.tables, stock.value, both.value, ratio.value, best
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
