@@ -22,7 +22,7 @@ RAGGED = "ragged"
 DENSE = "dense"
 COMBINERS = ("sum", "mean", "sqrtn")
 NO_DEFAULT = -1
-# Attribute of lookups that a larger one replaced; passes know it by the same name.
+# Attribute of lookups that were replaced by a larger one; the passes use the same name.
 SUPERSEDED = "_superseded_by_graph_opt"
 
 
@@ -30,10 +30,10 @@ class GroupIds(NamedTuple):
     """The ids of a group's lookups.
 
     Attributes:
-      ids: [L]. int32 or int64, as the layout says.
+      ids: [L]. int32 or int64, shaped as the layout requires.
       positions: [L]. int64.
       shapes: [L]. int64.
-      weights: float32, one for each id; of the weighted lookups only, in their order.
+      weights: float32, one for each id; only those of the weighted lookups, in their order.
     """
 
     ids: List[tf.Tensor]
@@ -42,29 +42,30 @@ class GroupIds(NamedTuple):
     weights: List[tf.Tensor]
 
     def inputs(self) -> Dict[str, List[tf.Tensor]]:
-        """The inputs by the names that all ops of a group lookup give them."""
+        """The inputs, under the names that all ops of a group lookup use."""
         return dict(self._asdict())
 
 
 class GroupAttributes(NamedTuple):
-    """What is the same for all ops of a group lookup.
+    """The attributes that all ops of a group lookup share.
 
     Attributes:
-      lookup_tables: [L]. Number of the table each lookup reads.
-      table_shards: [T]. Shards of each table.
-      table_names: [T]. For errors.
+      lookup_tables: [L]. Number of the table that each lookup reads.
+      table_shards: [T]. Number of shards of each table.
+      table_names: [T]. For error messages.
       combiners: [L]. sum, mean or sqrtn.
       layouts: [L]. sparse, ragged or dense.
       weighted: [L]. Whether the lookup has weights.
-      default_ids: [L]. The row that an empty bag gives; -1 is zeros.
+      default_ids: [L]. The table row that stands in for an empty bag; -1 for zeros.
       partition_strategy: mod or div.
-      safe: Drop ids < 0 and weights not > 0 as tf.nn.safe_embedding_lookup_sparse does.
-      columns: Empty, or [L]: the results of all lookups are one tensor [B, columns_width], as are
-        their gradients; lookup i has the D columns from columns[i] on, together they have all.
-        The lookups then have the same B and type.
-      columns_width: With columns only.
-      filled_ids: Empty, or [L], of gradients and updates: the row that gets a gradient of zero from
-        an empty bag, as with tf.nn.safe_embedding_lookup_sparse; -1 is none.
+      safe: Whether to drop ids < 0 and weights that are not > 0, as
+        tf.nn.safe_embedding_lookup_sparse does.
+      columns: Empty, or [L]: the results of all lookups form one tensor [B, columns_width], as do
+        their gradients; lookup i has the D columns starting at columns[i], and together they cover
+        the tensor. The lookups then have the same B and dtype.
+      columns_width: Used only with columns.
+      filled_ids: Empty, or [L], for gradients and updates: the row that gets a zero gradient from
+        an empty bag, as with tf.nn.safe_embedding_lookup_sparse; -1 for none.
     """
 
     lookup_tables: Sequence[int]
@@ -82,7 +83,7 @@ class GroupAttributes(NamedTuple):
 
     @classmethod
     def of(cls, op: tf.Operation) -> GroupAttributes:
-        """Those of a node."""
+        """The attributes of a node."""
         texts = ("table_names", "combiners", "layouts", "partition_strategy")
         values = {field: op.get_attr(field) for field in cls._fields}
         for field in texts:
@@ -90,7 +91,7 @@ class GroupAttributes(NamedTuple):
         return cls(**values)
 
     def only(self, lookups: Sequence[int]) -> GroupAttributes:
-        """Those of some of the lookups, with the tables they read.
+        """The attributes of some of the lookups, with the tables that they read.
 
         Args:
           lookups: Numbers of the lookups to keep, ascending; with columns, all of them.
@@ -108,7 +109,7 @@ class GroupAttributes(NamedTuple):
         )
 
     def tables_of(self, lookups: Sequence[int]) -> List[int]:
-        """Numbers of the tables that these lookups read, ascending."""
+        """Numbers of the tables that these lookups read, in ascending order."""
         return sorted({self.lookup_tables[i] for i in lookups})
 
     def shards_of(self, table: int) -> range:
@@ -129,14 +130,14 @@ def group_embedding_lookup(
     Args:
       tables: The shards of each table, [rows, D]: resource handles, or all tensors.
       ids: What is looked up.
-      attributes: How.
-      dtypes: [L], or [1] with columns. The type of each lookup's table: float32, float16 or
+      attributes: How it is looked up.
+      dtypes: [L], or [1] with columns. The dtype of each lookup's table: float32, float16 or
         bfloat16.
       name: Name of the node.
 
     Returns:
       [B, D] for each lookup, or with columns one [B, columns_width]. The op fails with
-      InvalidArgumentError, naming the table, the row and the id, when an id is out of range.
+      InvalidArgumentError, naming the table, row and id, if an id is out of range.
 
     Example:
       >>> pooled = group_embedding_lookup([table.handle], ids, attributes, [tf.float32])
@@ -155,7 +156,7 @@ class ShardGradient(NamedTuple):
     """The gradient of one shard.
 
     Attributes:
-      indices: int64, its rows that were looked up, ascending, each once.
+      indices: int64, the rows that were looked up, unique and ascending.
       values: [rows looked up, D].
     """
 
@@ -171,19 +172,19 @@ def group_embedding_gradient(
     table_dtypes: Sequence[Any],
     name: Optional[str] = None,
 ) -> List[ShardGradient]:
-    """Sums the gradients of pooled rows by row of the tables.
+    """Sums the gradients of pooled rows by table row.
 
     Args:
       ids: What was looked up.
-      attributes: How.
-      table_rows: int64 vector, the rows of each shard.
-      gradients: [L], or [1] with columns. Of the pooled rows.
-      table_dtypes: The type of each shard.
+      attributes: How it was looked up.
+      table_rows: int64 vector, the number of rows of each shard.
+      gradients: [L], or [1] with columns. The gradients of the pooled rows.
+      table_dtypes: The dtype of each shard.
       name: Name of the node.
 
     Returns:
-      One for each shard. The occurrences of a row are added in the order of lookups and ids, so
-      equal inputs give equal bits, whatever the threads.
+      The gradient of each shard. The occurrences of a row are added in the order of lookups and
+      ids, so equal inputs give bitwise equal results for any number of threads.
     """
     indices, values = load_library().group_embedding_grad(
         table_rows=table_rows,
@@ -204,13 +205,13 @@ def group_embedding_weights_gradient(
     gradients: Sequence[tf.Tensor],
     name: Optional[str] = None,
 ) -> List[tf.Tensor]:
-    """Gradients of a group lookup's weights, of the shapes of the weights.
+    """Gradients of a group lookup's weights, with the shapes of the weights.
 
     Args:
       tables: The shards of each table.
       ids: What was looked up.
-      attributes: How.
-      gradients: [L], or [1] with columns. Of the pooled rows.
+      attributes: How it was looked up.
+      gradients: [L], or [1] with columns. The gradients of the pooled rows.
       name: Name of the node.
     """
     arguments = {"gradients": list(gradients), **ids.inputs(), **attributes._asdict()}
@@ -235,18 +236,18 @@ def group_embedding_apply(
     use_locking: bool = False,
     name: Optional[str] = None,
 ) -> tf.Operation:
-    """Updates the rows that were looked up, straight from the gradients of the pooled rows.
+    """Updates the rows that were looked up, directly from the gradients of the pooled rows.
 
     Args:
       optimizer: Name of its spec (`optimizer_specs`).
       tables: The shards of each table, float32: resource handles, or all references.
-      slots: The optimizer's first slot of every shard, then its second one of every shard, ...
+      slots: The optimizer's first slot of every shard, then its second slot of every shard, ...
       hyperparameters: float32 scalars, in the order of the spec.
       ids: What was looked up.
-      attributes: How.
-      gradients: [L], or [1] with columns. Of the pooled rows.
-      flags: Those of the optimizer that are set; None for those that its spec sets.
-      use_locking: Lock the variables exclusively.
+      attributes: How it was looked up.
+      gradients: [L], or [1] with columns. The gradients of the pooled rows.
+      flags: The optimizer's flags that are set; None for the defaults of its spec.
+      use_locking: Whether to lock the variables exclusively.
       name: Name of the node.
 
     Returns:

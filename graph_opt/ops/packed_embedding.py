@@ -1,4 +1,4 @@
-"""Group lookups of tables on parameter servers: one tensor goes to a server, one comes back.
+"""Group lookups in tables on parameter servers: one tensor to each server, and one back.
 
     worker                          server
     prepare   ids -> requests  -->  gather        request -> rows, or pooled rows
@@ -6,7 +6,7 @@
     pack_gradients -> updates  -->  apply_packed  update -> its tables
 
 Ids, layouts and columns are those of `graph_opt.ops.group_embedding`. All tables of a packed lookup
-are of one type.
+have the same dtype.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class ShardPlacement(NamedTuple):
     """Where the shards of a group's tables are.
 
     Attributes:
-      rows: Rows of each shard, in the order of the tables.
-      servers: Number of the server that each is on. Each server has one at least.
-      num_servers: Servers.
+      rows: Number of rows of each shard, in the order of the tables.
+      servers: Number of the server of each shard. Each server has at least one.
+      num_servers: Number of servers.
     """
 
     rows: Sequence[int]
@@ -33,18 +33,18 @@ class ShardPlacement(NamedTuple):
     num_servers: int
 
     def shards_of(self, server: int) -> List[int]:
-        """Numbers of the shards on a server, in the order in which its ops take them."""
+        """Numbers of the shards on a server, in the order in which its ops expect them."""
         return [shard for shard, place in enumerate(self.servers) if place == server]
 
 
 class PreparedRows(NamedTuple):
-    """What a group lookup needs.
+    """What a group lookup requests.
 
     Attributes:
       requests: For each server int64: the rows, or the bags to pool, shard by shard.
-      inverse: int32, for each id and each default row the number of its row among those of its
-        table; without the lookups that servers pool.
-      counts: int64, the rows asked for of each shard, or -1 where its server pools.
+      inverse: int32, for each id and each default row the number of its row among those requested
+        of its table; without lookups that servers pool.
+      counts: int64, the number of rows requested of each shard, or -1 if its server pools.
     """
 
     requests: List[tf.Tensor]
@@ -60,20 +60,20 @@ def group_embedding_prepare(
     pool_on_server: str = "auto",
     name: Optional[str] = None,
 ) -> PreparedRows:
-    """Finds the rows that a lookup needs, each once, or the bags that servers pool.
+    """Finds the unique rows that a lookup needs, or the bags that servers are to pool.
 
     Args:
       ids: What is looked up.
-      attributes: How.
+      attributes: How it is looked up.
       placement: Where the shards are.
       table_widths: Width of each table.
-      pool_on_server: Whether servers pool the bags of tables in one shard: `always`, `never`, or
-        `auto`, where that is less to send. Results are the same to the bit.
+      pool_on_server: Whether servers pool the bags of tables of one shard: `always`, `never`, or
+        `auto`: whenever that is less to send. Results are bitwise equal.
       name: Name of the node.
 
     Returns:
-      Its tensors. The op fails with InvalidArgumentError, naming the table, the row and the id,
-      when an id is out of range.
+      The requests. The op fails with InvalidArgumentError, naming the table, row and id, if an id
+      is out of range.
     """
     requests, inverse, counts = load_library().group_embedding_prepare(
         num_shards=len(placement.rows),
@@ -96,17 +96,17 @@ def group_embedding_gather(
     dtype: Any,
     name: Optional[str] = None,
 ) -> tf.Tensor:
-    """Reads, on a server, the rows that a worker asks for.
+    """Reads, on a server, the rows that a worker requests.
 
     Args:
-      tables: Shards of this server, [rows, D]: resource handles, or all tensors.
-      request: What `group_embedding_prepare` gives for this server.
-      table_names: For errors, one for each shard.
-      dtype: Type of the shards.
+      tables: Shards on this server, [rows, D]: resource handles, or all tensors.
+      request: The request for this server from `group_embedding_prepare`.
+      table_names: For error messages, one for each shard.
+      dtype: Dtype of the shards.
       name: Name of the node.
 
     Returns:
-      The rows, one after another: a vector.
+      All rows, concatenated into a vector.
     """
     library = load_library()
     if tables[0].dtype == tf.resource:
@@ -130,16 +130,16 @@ def group_embedding_combine(
     """Pools the rows that the servers sent.
 
     Args:
-      rows: Of each server.
-      prepared: From the same ids.
+      rows: The rows from each server.
+      prepared: The requests, prepared from the same ids.
       ids: What is looked up.
-      attributes: How.
+      attributes: How it is looked up.
       placement: Where the shards are.
       table_widths: Width of each table.
       name: Name of the node.
 
     Returns:
-      What `group_embedding_lookup` returns, to the bit.
+      The same as `group_embedding_lookup`, bitwise.
     """
     results = 1 if attributes.columns else len(attributes.lookup_tables)
     pooled = load_library().group_embedding_combine(
@@ -165,19 +165,19 @@ def group_embedding_pack_gradients(
     pool_on_server: str = "auto",
     name: Optional[str] = None,
 ) -> List[tf.Tensor]:
-    """Sums the gradients of pooled rows by row, for each server, or packs them for it to sum.
+    """Sums the gradients of pooled rows by table row for each server, or packs them for it to sum.
 
     Args:
       ids: What was looked up.
-      attributes: How.
+      attributes: How it was looked up.
       placement: Where the shards are.
-      gradients: float32, [L], or [1] with columns. Of the pooled rows.
-      pool_on_server: As in `group_embedding_prepare`: there servers sum the gradients of bags.
+      gradients: float32, [L], or [1] with columns. The gradients of the pooled rows.
+      pool_on_server: As for `group_embedding_prepare`: servers that pool also sum the gradients.
       name: Name of the node.
 
     Returns:
       For each server a vector of uint8, for `group_embedding_apply_packed`. Equal inputs give
-      equal bits, whatever the threads.
+      bitwise equal results for any number of threads.
     """
     updates = load_library().group_embedding_pack_gradients(
         gradients=list(gradients),
@@ -204,22 +204,22 @@ def group_embedding_apply_packed(
     use_locking: bool = False,
     name: Optional[str] = None,
 ) -> tf.Operation:
-    """Updates, on a server, the rows that a worker sent gradients of.
+    """Updates, on a server, the rows whose gradients a worker has sent.
 
     Args:
-      optimizer: As in `group_embedding_apply`, as the arguments not listed here.
-      tables: Shards of this server, float32: resource handles, or all references.
-      slots: The optimizer's first slot of every shard, then its second one of every shard.
-      hyperparameters: float32 scalars.
-      update: What `group_embedding_pack_gradients` gives for this server.
-      table_names: For errors, one for each shard.
-      flags: Those of the optimizer that are set; None for those that its spec sets.
-      use_locking: Lock the variables exclusively.
+      optimizer: Name of its spec (`optimizer_specs`).
+      tables: Shards on this server, float32: resource handles, or all references.
+      slots: The optimizer's first slot of every shard, then its second slot of every shard, ...
+      hyperparameters: float32 scalars, in the order of the spec.
+      update: The update for this server from `group_embedding_pack_gradients`.
+      table_names: For error messages, one for each shard.
+      flags: The optimizer's flags that are set; None for the defaults of its spec.
+      use_locking: Whether to lock the variables exclusively.
       name: Name of the node.
 
     Returns:
-      The operation. The numbers are those of `group_embedding_apply`, to the bit; a malformed
-      update fails with InvalidArgumentError and changes nothing.
+      The operation. The results are bitwise those of `group_embedding_apply`. A malformed update
+      fails with InvalidArgumentError and changes nothing.
     """
     library = load_library()
     if tables[0].dtype == tf.resource:
@@ -240,7 +240,7 @@ def group_embedding_apply_packed(
 
 
 def ops_loaded(name: Optional[str] = None) -> tf.Tensor:
-    """True, where it is placed; fails with NotFoundError in a process without graph_opt's ops.
+    """True; fails with NotFoundError if placed in a process without graph_opt's ops.
 
     Args:
       name: Name of the node.

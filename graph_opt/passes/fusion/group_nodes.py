@@ -1,4 +1,4 @@
-"""Writes the ops of fused lookups: what they have in common and where each part stands."""
+"""Writes the nodes that all ops of fused lookups have in common."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from graph_opt.rules.lookup import Lookup
 _FLOAT = tf.float32.as_datatype_enum
 _INT32 = tf.int32.as_datatype_enum
 _INT64 = tf.int64.as_datatype_enum
-# On every op of a fused group: told from one that a model called for itself.
+# Marks every op of a fused group, as opposed to one that the model calls itself.
 FUSED = "_fused_by_graph_opt"
 
 
 class Columns(NamedTuple):
-    """Results of all lookups of an op side by side in one tensor [B, width].
+    """The results of an op's lookups as columns of one tensor [B, width].
 
     Attributes:
       starts: First column of each member.
-      width: Columns of all together.
+      width: Total number of columns.
       gradient: The gradient of that tensor, for ops that take one.
     """
 
@@ -40,13 +40,13 @@ class GroupOp(NamedTuple):
 
     Attributes:
       inputs: ids, positions, shapes and weights, as NodeDefs spell them.
-      attributes: By name.
-      shards: Names of the variables, those of one table one after another.
+      attributes: The shared attributes, by name.
+      shards: Names of the variables; the shards of a table are consecutive.
       shard_dtypes: Their DataType numbers.
-      shard_rows: Their rows.
+      shard_rows: Their numbers of rows.
       shard_widths: Their widths.
       shard_devices: Their devices.
-      table_widths: Of each table.
+      table_widths: The width of each table.
     """
 
     inputs: List[str]
@@ -75,7 +75,7 @@ class GroupNodes:
         self.nodes: List[Any] = []
 
     def writer(self, kind: str, device: str) -> NodeWriter:
-        """A writer with a scope of its own, `SCOPE/KIND_0` and so on."""
+        """A writer with a new scope: `SCOPE/KIND_0`, and so on."""
         number = self._numbers.setdefault(kind, 0)
         self._numbers[kind] = number + 1
         writer = NodeWriter("{}/{}_{}".format(self._scope, kind, number), device)
@@ -90,13 +90,13 @@ class GroupNodes:
         shared_tables: bool = True,
         of_gradients: bool = False,
     ) -> GroupOp:
-        """What the ops of these lookups share; writes the conversions that they need.
+        """What the ops of these lookups share; also writes the conversions they need.
 
         Args:
           members: The lookups, in the op's order.
-          device: Where the op stands.
-          columns: Where the results stand in one tensor; None where each has its own.
-          shared_tables: Whether lookups of one table name it once; else each has its own.
+          device: The device of the op.
+          columns: The columns of the results in one tensor; None if each result is separate.
+          shared_tables: Whether lookups of the same table share it; otherwise each lists its own.
           of_gradients: Whether the op takes gradients.
         """
         candidates = [member.candidate for member in members]
@@ -137,7 +137,7 @@ class GroupNodes:
         )
 
     def pooled_shapes(self, members: Sequence[Member], columns: Optional[Columns]) -> Any:
-        """The value of `_output_shapes` for an op that gives the results."""
+        """The value of `_output_shapes` for an op that returns the results."""
         shapes = [self._pooled_shape(member.candidate) for member in members]
         if columns is not None:
             rows = shapes[0][0] if shapes[0] else None
@@ -174,7 +174,7 @@ class GroupNodes:
     def joined(
         self, writer: NodeWriter, node: str, concatenation: Concatenation
     ) -> Tuple[TensorRef, str]:
-        """(the ConcatV2's result, what stands for it now)."""
+        """(the ConcatV2's result, what replaces it)."""
         view = self._view
         before = TensorRef(concatenation.node, 0)
         inputs = [tensor.input_name for tensor in view.inputs(concatenation.node)]
@@ -195,7 +195,7 @@ class GroupNodes:
         return before, str(shorter.name)
 
     def column(self, writer: NodeWriter, member: Member, node: str, start: int) -> str:
-        """One lookup's part of the joined result, for those who read it alone."""
+        """One lookup's part of the joined result, for nodes that read only this part."""
         table = member.candidate.lookup.tables[0]
         shape = self._view.shape(member.candidate.lookup.output)
         return self._columns(writer, node, start, _static(table.shape, 1), table.dtype, shape)
@@ -339,7 +339,7 @@ def output_name(node: str, index: int) -> str:
 
 
 def _fills(candidate: Candidate) -> bool:
-    """Whether TensorFlow's lookup reads row 0 for an empty bag and zeroes what it gives."""
+    """Whether TensorFlow's lookup reads row 0 for an empty bag and then zeroes the result."""
     return candidate.inputs.safe and candidate.inputs.default_id < 0
 
 
@@ -350,7 +350,7 @@ def _op_layout(candidate: Candidate) -> str:
 def _tables_of(
     candidates: Sequence[Candidate], shared_tables: bool
 ) -> Tuple[List[int], List[Lookup]]:
-    """For each lookup the number of its table, and for each table a lookup that reads it."""
+    """The number of each lookup's table, and for each table a lookup that reads it."""
     if not shared_tables:
         return list(range(len(candidates))), [candidate.lookup for candidate in candidates]
     keys = list(dict.fromkeys(candidate.tables for candidate in candidates))
@@ -359,7 +359,7 @@ def _tables_of(
 
 
 def _table_name(lookup: Lookup) -> str:
-    """Name of a table for errors: of its variable, or what the shards' names share."""
+    """A table's name for errors: that of its variable, or what the shards' names share."""
     name = lookup.tables[0].name
     head, _, tail = name.rpartition("/")
     return head if head and tail.startswith("part_") else name

@@ -31,7 +31,7 @@ _FLOAT32 = 1
 
 
 class LookupGroup(NamedTuple):
-    """Lookups that become one op, in the order of the ConcatV2 that joins them if one does."""
+    """Lookups that become one op, in the order of the ConcatV2 that joins them, if any."""
 
     placement: Placement
     members: Tuple[Member, ...]
@@ -52,9 +52,9 @@ def lookup_groups(
     candidates: Sequence[Candidate],
     placements: Dict[str, Placement],
 ) -> List[LookupGroup]:
-    """Groups lookups that may be one op: same placement and semantics, none behind another.
+    """Groups lookups that may be one op: same placement and semantics, independent of each other.
 
-    Lookups of different batches stay apart, since one step may need only one of them; so do those
+    Lookups of different batches stay separate, since a step may need only one of them; so do those
     that read different placeholders, unless the same train op waits for both.
     """
     outputs = {candidate.lookup.output.node for candidate in candidates}
@@ -80,12 +80,12 @@ def lookup_groups(
 def cut_by_concatenation(
     view: GraphView, group: LookupGroup, taken: AbstractSet[str]
 ) -> List[LookupGroup]:
-    """A group in parts, each of which a ConcatV2 joins, and one of the lookups that none does.
+    """Splits a group into the lookups that each ConcatV2 joins, and the rest.
 
     Args:
       view: The graph.
       group: The lookups.
-      taken: ConcatV2 nodes that other lookups stand for already.
+      taken: ConcatV2 nodes that have been replaced already.
     """
     return [
         group._replace(members=members, concatenation=concatenation)
@@ -108,10 +108,10 @@ def update_groups(
       view: The graph.
       flow: Its batch flow.
       candidates: The lookups whose gradients are known.
-      placements: Where they run, by name.
-      joined_by: The ConcatV2 that joins a lookup's result with others, by name.
+      placements: Where they run, by name of the lookup.
+      joined_by: The ConcatV2 that joins a lookup's result with others, by name of the lookup.
       updates: The updates that were recognised.
-      refuse: Told why a lookup's update stays.
+      refuse: Called with the reason why a lookup's update is not fused.
     """
     tables = _grouped(candidates, lambda candidate: candidate.tables)
     units = []
@@ -230,7 +230,7 @@ def gradient_groups(
     placements: Dict[str, Placement],
     joined_by: Dict[str, Concatenation],
 ) -> List[Tuple[Member, ...]]:
-    """Groups gradients of rows that may be made by one op."""
+    """Groups gradients of rows that one op may compute."""
     makers = {
         slices.values.node
         for member in members
@@ -253,7 +253,7 @@ def gradient_groups(
 
 
 def _ends(view: GraphView, name: str) -> FrozenSet[str]:
-    """The last nodes that are computed from this one, or wait for it."""
+    """The sinks downstream of this node."""
     return frozenset(node for node in view.descendants([name]) if not view.successors(node))
 
 
@@ -283,7 +283,7 @@ def _joined(placements: Sequence[Placement]) -> Placement:
 def _placeholders_upstream(
     view: GraphView, flow: BatchFlow, candidates: Sequence[Candidate]
 ) -> Dict[str, Hashable]:
-    """For lookups without a batch source: what must be fed for them."""
+    """What must be fed for each lookup, if it reads placeholders."""
     names = view.of_op(*sorted(PLACEHOLDERS))
     masks: Dict[str, int] = {name: 1 << i for i, name in enumerate(names)}
     if names:

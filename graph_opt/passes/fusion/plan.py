@@ -29,15 +29,15 @@ _Refuse = Callable[[Candidate, Refusal], None]
 
 
 class FusionPlan(NamedTuple):
-    """What is to be fused.
+    """What to fuse.
 
     Attributes:
-      lookups: One op each; where a ConcatV2 joins results, its lookups have an op of their own.
+      lookups: One op each; the lookups that a ConcatV2 joins form a separate op.
       updates: One op each, with the gradients that they take.
-      gradients: Of lookups whose update is not among them; one op each.
-      placements: Where lookups run, by name.
-      joined_by: The ConcatV2 that joins a lookup's result with others, by name.
-      outcome: Why the rest is left.
+      gradients: One op each, for lookups whose update is not fused.
+      placements: Where lookups run, by name of the lookup.
+      joined_by: The ConcatV2 that joins a lookup's result with others, by name of the lookup.
+      outcome: Why the rest is not fused.
     """
 
     lookups: Tuple[LookupGroup, ...]
@@ -50,10 +50,10 @@ class FusionPlan(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class LeftOut:
-    """Parts that must stay as they are though they could be fused each for itself.
+    """Parts that must not be fused, although each could be on its own, with the reasons.
 
     Attributes:
-      lookups: By name of the lookup: it stays with its gradient and update.
+      lookups: By name of the lookup, which is left out with its gradient and update.
       gradients: By name of the lookup.
       updates: By name of the lookup, one entry for each lookup of the table.
     """
@@ -63,7 +63,7 @@ class LeftOut:
     updates: Dict[str, Refusal] = dataclasses.field(default_factory=dict)
 
     def and_also(self, more: LeftOut) -> LeftOut:
-        """Both together; of two reasons the first stays."""
+        """The union of both; the first of two reasons is kept."""
         return LeftOut(
             {**more.lookups, **self.lookups},
             {**more.gradients, **self.gradients},
@@ -72,12 +72,12 @@ class LeftOut:
 
 
 class FusionPlanner:
-    """Plans for one graph.
+    """Makes plans for one graph.
 
     Args:
       view: The graph.
       search: Its lookups.
-      options: The session's, with group embedding on.
+      options: The session's options, with group embedding on.
     """
 
     def __init__(self, view: GraphView, search: CandidateSearch, options: SessionOptions) -> None:
@@ -89,7 +89,7 @@ class FusionPlanner:
         self._flow = batch_flow(view)
 
     def plan(self, left_out: LeftOut) -> FusionPlan:
-        """All that can be fused, less what is left out."""
+        """Everything that can be fused, except what is left out."""
         outcome = Outcome(
             {**self._search.refused, **left_out.lookups},
             dict(left_out.gradients),
@@ -120,7 +120,7 @@ class FusionPlanner:
         )
 
     def _placements(self, outcome: Outcome) -> Dict[str, Placement]:
-        """Where the lookups run that can be fused."""
+        """Where the lookups that can be fused run."""
         placements: Dict[str, Placement] = {}
         for candidate in self._search.candidates:
             if candidate.name in outcome.refused:

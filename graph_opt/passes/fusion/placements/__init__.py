@@ -1,4 +1,4 @@
-"""The placements of tables that lookups can be fused in."""
+"""The placements of tables for which lookups can be fused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLACEMENTS: Tuple[Type[Placement], ...] = (ParameterServers, Local)
 
 
 def placement_of(view: GraphView, candidate: Candidate) -> Placement:
-    """The first placement that a lookup's tables have.
+    """The placement of a lookup's tables: the first that applies.
 
     Raises:
       Refusal: tables_on_several_devices.

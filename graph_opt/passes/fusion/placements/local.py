@@ -1,4 +1,4 @@
-"""Tables on one device: one op looks up, one updates, both beside the tables."""
+"""Tables on one device, on which one op looks up and one updates."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Local(Placement):
         return cls(view.device(candidate.lookup.output.node), devices.pop())
 
     def group_key(self, table_dtype: int) -> Hashable:
-        """One worker, one device; tables of all types."""
+        """One worker and one device; tables may have different dtypes."""
         del table_dtype
         return self
 

@@ -1,4 +1,4 @@
-"""Tables on parameter servers: one tensor for each server and direction.
+"""Tables on parameter servers: one tensor per server and direction.
 
 worker   GroupEmbeddingPrepare ──request──> GroupEmbeddingGather      server
          GroupEmbeddingCombine <───rows───
@@ -40,7 +40,7 @@ class _Server(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ParameterServers(Placement):
-    """All tables of a group are on other tasks than their reader.
+    """All tables of a group are on tasks other than their reader's.
 
     Attributes:
       servers: Those tasks, in the order of the tables.
@@ -66,12 +66,12 @@ class ParameterServers(Placement):
         return cls(worker, servers)
 
     def group_key(self, table_dtype: int) -> Hashable:
-        """One worker and one type, as rows of all tables are one tensor; any servers."""
+        """One worker and one dtype, since rows of all tables form one tensor; any servers."""
         return ParameterServers, self.worker, table_dtype
 
     @property
     def tasks_needing_ops(self) -> Tuple[str, ...]:
-        """The servers: they gather and update."""
+        """The servers, which gather and update."""
         return self.servers
 
     def joined_with(self, others: Sequence[ParameterServers]) -> ParameterServers:
