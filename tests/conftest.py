@@ -9,7 +9,6 @@ import random
 import shutil
 import threading
 import time
-from multiprocessing import spawn
 from pathlib import Path
 from typing import Callable, Iterator, List
 
@@ -57,16 +56,6 @@ def fresh_graph() -> Iterator[tf.Graph]:
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(SEED)
         yield graph
-
-
-@pytest.fixture(autouse=True)
-def same_environment() -> Iterator[None]:
-    """Restores the environment after each test, to which `graph-opt run` adds its options."""
-    before, prepared = dict(os.environ), spawn.get_preparation_data
-    yield
-    os.environ.clear()
-    os.environ.update(before)
-    spawn.get_preparation_data = prepared
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Runs `graph-opt` and returns its exit code.
 
     Args:
-      arguments: Without the program's name; `sys.argv[1:]` if None.
+      arguments: Without the program's name; `sys.argv[1:]` if None. If they are given, this process
+        is not the program's own: what `run` sets for processes that the script starts, and for an
+        import of TensorFlow, is undone when the script ends.
 
     Raises:
       SystemExit: Wrong usage (2), `--help` (0), and whatever the script of `run` raises.
@@ -34,20 +36,23 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     options = parser().parse_args(arguments)
     stop_watching()  # This process may have been started by a script under another `run`.
     if options.command == "run":
-        return _run(options)
+        return _run(options, is_own_process=arguments is None)
     # TensorFlow's start-up lines would bury an error, which is a single line.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     return _graph_command(options)
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace, is_own_process: bool) -> int:
     if options.module is None and options.script[:1] == ["--"]:
         del options.script[0]
     if not (options.script or options.module):
         parser().error("run: no script given: give its path, or -m MODULE")
     from graph_opt.cli import run
 
-    return run.handle(options)
+    if is_own_process:  # Its threads and exit handlers may outlast the script.
+        return run.handle(options)
+    with run.undone_afterwards():
+        return run.handle(options)
 
 
 def _graph_command(options: argparse.Namespace) -> int:

@@ -8,14 +8,16 @@ TensorFlow; then graph_opt is installed, and the script gets the TensorFlow it w
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from types import TracebackType
-from typing import Any, Optional
+from typing import Any, Iterator, Optional
 
 from graph_opt.cli import spawned_children, started_processes
 from graph_opt.cli.config_file import read_config
 from graph_opt.cli.exit_codes import WRONG_INPUT, WrongInput
 from graph_opt.cli.programs import Program
+from graph_opt.cli.tensorflow_import import stop_watching
 from graph_opt.cli.watched_program import WatchedProgram, say
 
 
@@ -39,6 +41,16 @@ def handle(options: argparse.Namespace) -> int:
         say(str(error))
         return WRONG_INPUT
     return _execute(program, watched)
+
+
+@contextlib.contextmanager
+def undone_afterwards() -> Iterator[None]:
+    """Undoes at its end what a run sets for started processes and for an import of TensorFlow."""
+    with started_processes.restored_afterwards(), spawned_children.restored_afterwards():
+        try:
+            yield
+        finally:
+            stop_watching()
 
 
 def _execute(program: Program, watched: WatchedProgram) -> int:

@@ -8,8 +8,9 @@ passed on with the data that prepares the child.
 from __future__ import annotations
 
 import argparse
+import contextlib
 from multiprocessing import spawn
-from typing import Any, Callable, Dict, Tuple
+from typing import Any, Callable, Dict, Iterator, Tuple
 
 
 def pass_on(options: argparse.Namespace) -> None:
@@ -26,6 +27,16 @@ def pass_on(options: argparse.Namespace) -> None:
         return data
 
     spawn.get_preparation_data = prepared_with_options
+
+
+@contextlib.contextmanager
+def restored_afterwards() -> Iterator[None]:
+    """Restores at its end what spawned children are prepared with."""
+    prepared = spawn.get_preparation_data
+    try:
+        yield
+    finally:
+        spawn.get_preparation_data = prepared
 
 
 class _Inheritance:

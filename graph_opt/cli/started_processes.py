@@ -7,10 +7,11 @@ their own runs, and their environment holds the arguments of `graph-opt run`.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
-from typing import List
+from typing import Iterator, List
 
 from graph_opt.cli import spawned_children
 
@@ -29,9 +30,26 @@ def pass_on(options: argparse.Namespace) -> None:
     """
     asked = {name: getattr(options, name) for name in _PASSED_ON}
     os.environ[_VARIABLE] = json.dumps(dict(asked, report_folder=options.report_folder))
-    folders = [folder for folder in os.environ.get(_PATH, "").split(os.pathsep) if folder]
-    if _FOLDER not in folders:
-        os.environ[_PATH] = os.pathsep.join([_FOLDER, *folders])
+    if _FOLDER not in _path_folders():
+        os.environ[_PATH] = os.pathsep.join([_FOLDER, *_path_folders()])
+
+
+@contextlib.contextmanager
+def restored_afterwards() -> Iterator[None]:
+    """Takes back at its end what `pass_on` put into the environment; other changes stay."""
+    asked = os.environ.get(_VARIABLE)
+    was_on_path = _FOLDER in _path_folders()
+    try:
+        yield
+    finally:
+        os.environ.pop(_VARIABLE, None)
+        if asked is not None:
+            os.environ[_VARIABLE] = asked
+        if not was_on_path and _FOLDER in _path_folders():
+            folders = [folder for folder in _path_folders() if folder != _FOLDER]
+            os.environ[_PATH] = os.pathsep.join(folders)
+            if not folders:
+                del os.environ[_PATH]
 
 
 def continue_run() -> None:
@@ -48,6 +66,10 @@ def continue_run() -> None:
     options.module, options.script, options.main_path = _module_run(), [], ""
     spawned_children.pass_on(options)
     WatchedProgram(options).watch()
+
+
+def _path_folders() -> List[str]:
+    return [folder for folder in os.environ.get(_PATH, "").split(os.pathsep) if folder]
 
 
 def _module_run() -> List[str]:

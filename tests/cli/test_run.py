@@ -11,7 +11,7 @@ import sys
 import time
 import zipfile
 from pathlib import Path
-from typing import Dict, List
+from typing import Dict, List, Optional
 
 import pytest
 
@@ -102,6 +102,49 @@ def test_a_script_may_come_from_standard_input(folder: Path) -> None:
     assert done.stdout == "['-', 'x'] __main__ ''\n"
 
 
+@pytest.mark.parametrize("path", ["/first", None])
+def test_as_a_function_it_leaves_nothing_to_later_processes(
+    folder: Path, path: Optional[str]
+) -> None:
+    (folder / "script.py").write_text(
+        "import os\n"
+        "from multiprocessing import spawn\n"
+        "asked, path = os.environ['GRAPH_OPT_RUN'], os.environ['PYTHONPATH']\n"
+        "print('capacity' in asked, 'on_path' in path, 'graph_opt' in "
+        "spawn.get_preparation_data('x'))\n"
+        "os.environ.update(OWN='kept', PYTHONPATH=path + os.pathsep + '/last')\n"
+        "raise SystemExit(3)\n"
+    )
+    caller = (
+        "import contextlib, os, sys\n"
+        "sys.path.append({!r})\n"
+        "from multiprocessing import spawn\n"
+        "from graph_opt.cli.main import main\n"
+        "before, finders = dict(os.environ), list(sys.meta_path)\n"
+        "prepare = spawn.get_preparation_data\n"
+        "with contextlib.suppress(SystemExit):\n"
+        "    main(['run', '--set', 'capacity=4', 'script.py'])\n"
+        "print(os.environ['OWN'], os.environ['PYTHONPATH'])\n"
+        "del os.environ['OWN'], os.environ['PYTHONPATH']\n"
+        "before.pop('PYTHONPATH', None)\n"
+        "print(os.environ == before, spawn.get_preparation_data is prepare, "
+        "sys.meta_path == finders, 'tensorflow' in sys.modules)\n"
+    )
+    environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-c", caller.format(str(REPOSITORY))],
+        cwd=str(folder),
+        env=environment if path is None else dict(environment, PYTHONPATH=path),
+        stdout=subprocess.PIPE,
+        timeout=300,
+        text=True,
+        check=True,
+    )
+    left = "/last" if path is None else path + ":/last"
+    expected = ["True True True", "kept " + left, "True True True False"]
+    assert done.stdout.splitlines() == expected
+
+
 def test_ctrl_c_in_a_training_ends_it_within_seconds(folder: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "graph_opt.cli", "run", "training.py", "--forever"],
@@ -131,7 +174,9 @@ def test_every_way_of_importing_tensorflow_gives_version_1(folder: Path) -> None
     "options, arguments, threads, capacity",
     [
         ([], [], 1, 2),
-        (["--config", READY, "--set", "threads_num=2"], [], 2, 2),
+        pytest.param(
+            ["--config", READY, "--set", "threads_num=2"], [], 2, 2, marks=pytest.mark.slow
+        ),
         (["--set", "capacity=4"], ["--config", "own"], 3, 4),
     ],
 )
@@ -168,7 +213,9 @@ def test_without_inference_a_script_without_a_stage_is_told_to_add_one(folder: P
     assert "b'prefetch' 1" in staged.stdout
 
 
-@pytest.mark.parametrize("script", ["training.py", "plain.py"])
+@pytest.mark.parametrize(
+    "script", ["training.py", pytest.param("plain.py", marks=pytest.mark.slow)]
+)
 def test_a_mistake_in_the_training_loop_leaves_at_once_with_its_traceback(
     folder: Path, script: str
 ) -> None:
