@@ -118,6 +118,7 @@ class GraphView:
     def _connect(self, name: str, node: Any) -> None:
         data: List[TensorRef] = []
         controls: List[str] = []
+        tensors, uses = self._tensors, self._uses
         for text in node.input:
             if text.startswith("^"):
                 source = text[1:]
@@ -125,11 +126,16 @@ class GraphView:
                 controls.append(source)
                 self._control_uses.setdefault(source, []).append(name)
                 continue
-            tensor = self._tensors.get(text)
+            tensor = tensors.get(text)
             if tensor is None:
-                tensor = self._tensors[text] = TensorRef.parse(text)
+                tensor = tensors[text] = TensorRef.parse(text)
                 self._require(tensor.node, name, text)
-            self._uses.setdefault(tensor.node, []).append((tensor.index, name, len(data)))
+            source, index = tensor
+            use = (index, name, len(data))
+            if source in uses:
+                uses[source].append(use)
+            else:
+                uses[source] = [use]
             data.append(tensor)
         self._inputs[name] = tuple(data)
         self._controls[name] = tuple(controls)
@@ -171,13 +177,15 @@ class GraphView:
           InvalidArgumentError: Another node reads one of them.
         """
         view = self._copy()
-        view._disconnect(names)
         for name in [name for name in self.nodes if name in names]:
-            del view.nodes[name], view._ops[name], view._inputs[name], view._controls[name]
+            del view.nodes[name], view._ops[name]
             users = [use[1] for use in view._uses.pop(name, ())]
             for user in users + view._control_uses.pop(name, []):
                 if user not in names:
                     view._require(name, user, name)
+        view._disconnect(names)
+        for name in names:
+            del view._inputs[name], view._controls[name]
         for op, shown in view._by_op.items():
             view._by_op[op] = [name for name in shown if name not in names]
         # Otherwise nobody would notice a node added later that reads one of these.
@@ -200,9 +208,10 @@ class GraphView:
     def _disconnect(self, names: AbstractSet[str]) -> None:
         """Removes the edges into these nodes, replacing the lists that held them."""
         sources = {tensor.node for name in names for tensor in self._inputs[name]}
-        for source in sources:
+        for source in sources.intersection(self._uses):
             self._uses[source] = [use for use in self._uses[source] if use[1] not in names]
-        for source in {source for name in names for source in self._controls[name]}:
+        waited_for = {source for name in names for source in self._controls[name]}
+        for source in waited_for.intersection(self._control_uses):
             users = self._control_uses[source]
             self._control_uses[source] = [user for user in users if user not in names]
 
