@@ -27,7 +27,7 @@ def stock(params: Any, bags: IdBags, combiner: str, weighted: bool, strategy: st
     )
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(
     seed=st.integers(0, 10**6),
     use_resource=st.booleans(),

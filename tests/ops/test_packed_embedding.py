@@ -71,7 +71,7 @@ def joined(group: PackedGroup) -> PackedGroup:
     return group._replace(attributes=attributes)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(
     seed=st.integers(0, 10**6),
     use_resource=st.booleans(),

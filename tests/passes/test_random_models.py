@@ -103,9 +103,7 @@ def _run(choice: ModelChoice, config: Any) -> List[float]:
     return losses
 
 
-@settings(max_examples=20)
-@given(_MODELS)
-def test_losses_equal_stock_at_every_step(choice: ModelChoice) -> None:
+def _check_losses(choice: ModelChoice) -> None:
     stock = _run(choice, None)
     config = models.config(
         threads_num=choice.threads_num,
@@ -114,3 +112,16 @@ def test_losses_equal_stock_at_every_step(choice: ModelChoice) -> None:
     )
     assert _run(choice, config) == stock
     assert len(stock) == -(-ODD_ROWS // models.BATCH)
+
+
+@settings(max_examples=8)
+@given(_MODELS)
+def test_losses_equal_stock_at_every_step(choice: ModelChoice) -> None:
+    _check_losses(choice)
+
+
+@pytest.mark.slow
+@settings(max_examples=100)
+@given(_MODELS)
+def test_losses_of_many_models_equal_stock_at_every_step(choice: ModelChoice) -> None:
+    _check_losses(choice)

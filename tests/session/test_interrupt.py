@@ -85,7 +85,7 @@ def test_ctrl_c_ends_training_and_leaves_a_whole_checkpoint(tmp_path: Path) -> N
     assert all(np.all(np.isfinite(reader.get_tensor(name))) for name in names)
 
 
-@pytest.mark.parametrize("how", ["interrupt", "end"])
+@pytest.mark.parametrize("how", [pytest.param("interrupt", marks=pytest.mark.slow), "end"])
 def test_a_session_nobody_closes_does_not_keep_the_process(how: str) -> None:
     with start(PLAIN_SESSION, how) as process:
         seconds = seconds_to_end(process, interrupt=how == "interrupt")

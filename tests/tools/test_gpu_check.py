@@ -52,7 +52,15 @@ def faults(path: Path, order: int, seed: int) -> List[str]:
     return ["{} of {}: {}".format(one.check, one.group, one.fault) for one in found if one.fault]
 
 
-@pytest.mark.parametrize("order, seed", [(FORWARD, 0), (BACKWARD, 1), (SHUFFLED, 2), (SHUFFLED, 3)])
+@pytest.mark.parametrize(
+    "order, seed",
+    [
+        pytest.param(FORWARD, 0, marks=pytest.mark.slow),
+        (BACKWARD, 1),
+        (SHUFFLED, 2),
+        pytest.param(SHUFFLED, 3, marks=pytest.mark.slow),
+    ],
+)
 def test_kernels_give_the_reference_in_any_order_of_threads(
     emulated: Path, order: int, seed: int
 ) -> None:

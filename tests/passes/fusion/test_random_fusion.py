@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -98,9 +99,7 @@ def clip(optimizer: Any, loss: Any) -> Any:
     return optimizer.apply_gradients(zip(gradients, [variable for _, variable in pairs]))
 
 
-@settings(max_examples=20)
-@given(MODELS)
-def test_random_models_train_the_same(model: Model) -> None:
+def check_training(model: Model) -> None:
     minimize = clip if model.clipped else None
 
     def lookups(inputs: Dict[str, Any]) -> List[Any]:
@@ -113,3 +112,16 @@ def test_random_models_train_the_same(model: Model) -> None:
     assert fused.report is not None
     read = sum(not choice.unread for choice in model.lookups)
     assert bool(read) == bool(fused.report.fused) and len(fused.report.fused) <= read
+
+
+@settings(max_examples=8)
+@given(MODELS)
+def test_random_models_train_the_same(model: Model) -> None:
+    check_training(model)
+
+
+@pytest.mark.slow
+@settings(max_examples=100)
+@given(MODELS)
+def test_many_random_models_train_the_same(model: Model) -> None:
+    check_training(model)

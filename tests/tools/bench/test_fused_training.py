@@ -89,14 +89,14 @@ def check_fusion(report: Any, optimizer: str, tables: int) -> None:
         assert {lookup.update for lookup in report.fused} == {"fused"} and not codes
 
 
-@pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
+# Of Adam the gradient alone is fused, of all others the update, too.
+@pytest.mark.parametrize("optimizer", ["adagrad", "adam"])
 def test_wide_has_the_losses_of_stock(optimizer: str, tmp_path: Path) -> None:
     check_losses(wide(tmp_path, columns=6), optimizer, steps=5, tables=6)
 
 
-@pytest.mark.parametrize("resource", [False, True])
-def test_dlrm_has_the_losses_of_stock(resource: bool, tmp_path: Path) -> None:
-    check_losses(dlrm(tmp_path, 200, (16,), resource), "adagrad", steps=5, tables=26)
+def test_dlrm_has_the_losses_of_stock(tmp_path: Path) -> None:
+    check_losses(dlrm(tmp_path, 200, (16,), resource=True), "adagrad", steps=5, tables=26)
 
 
 @pytest.mark.slow
@@ -114,7 +114,7 @@ def test_a_hundred_steps_of_dlrm(optimizer: str, resource: bool, tmp_path: Path)
     check_losses(workload, optimizer, steps=100, tables=26)
 
 
-@pytest.mark.parametrize("optimizer", ["momentum", "ftrl"])
+@pytest.mark.parametrize("optimizer", [pytest.param("momentum", marks=pytest.mark.slow), "ftrl"])
 def test_criteos_rows(optimizer: str, shared_data: Path) -> None:
     path = shared_data / "criteo_tiny.csv"
     if not path.exists():
@@ -132,9 +132,12 @@ def test_movielens_rows(shared_data: Path) -> None:
     check_losses(workload, "adagrad", steps=100, tables=len(TABLES))
 
 
-@pytest.mark.parametrize("optimizer, resource", [("adagrad", False), ("ftrl", True)])
+@pytest.mark.parametrize(
+    "optimizer, resource",
+    [pytest.param("adagrad", False, marks=pytest.mark.slow), ("ftrl", True)],
+)
 def test_checkpoints_are_interchangeable(optimizer: str, resource: bool, tmp_path: Path) -> None:
-    workload = wide(tmp_path, 6, resource)
+    workload = wide(tmp_path, 3, resource)
     losses: Dict[Tuple[str, str], List[float]] = {}
     contents = []
     for modes in ((STOCK, STOCK), (FUSED, STOCK), (STOCK, FUSED)):

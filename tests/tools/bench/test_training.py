@@ -39,28 +39,35 @@ def outcome(capsys: pytest.CaptureFixture) -> List[int]:
     return [int(group) for group in match.groups()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_dlrm_trains(mode: str, data: List[str], capsys: pytest.CaptureFixture) -> None:
     assert command.main([*SMALL_DLRM, *FIVE_STEPS, *data, "--mode", mode]) == 0
     assert outcome(capsys) == [5, 200]
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_wide_trains(mode: str, data: List[str], capsys: pytest.CaptureFixture) -> None:
-    assert command.main([*SMALL_WIDE, *FIVE_STEPS, *data, "--mode", mode]) == 0
-    assert outcome(capsys) == [5, 200]
-
-
-def test_dlrm_trains_with_a_parameter_server_and_resource_variables_in_shards(
-    data: List[str], tmp_path: Path, capsys: pytest.CaptureFixture
+@pytest.mark.parametrize(
+    "sizes, lookups",
+    [
+        (SMALL_WIDE, 6),
+        pytest.param([*SMALL_DLRM, "--table-shards", "2"], 26, marks=pytest.mark.slow),
+    ],
+    ids=["wide", "dlrm_in_shards"],
+)
+def test_training_with_a_parameter_server_and_resource_variables(
+    sizes: List[str],
+    lookups: int,
+    data: List[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture,
 ) -> None:
     cluster = "--ps --delay-ms 1 --mode async --threads-num 2 --capacity 2".split()
-    variables = "--resource-variables --table-shards 2 --optimizer ftrl".split()
+    variables = "--resource-variables --optimizer ftrl".split()
     files = f"--checkpoint-dir {tmp_path}/run --checkpoint-steps 2 --summary-steps 2".split()
-    assert command.main([*SMALL_DLRM, *FIVE_STEPS, *data, *cluster, *variables, *files]) == 0
+    assert command.main([*sizes, *FIVE_STEPS, *data, *cluster, *variables, *files]) == 0
     printed = capsys.readouterr().out
     assert OUTCOME.search(printed)
-    assert "26 of 26 lookups moved" in printed
+    assert "{0} of {0} lookups moved".format(lookups) in printed
     assert "the taker waited" in printed
     summaries = [path for path in (tmp_path / "run").iterdir() if "tfevents" in path.name]
     tags = {
@@ -83,13 +90,14 @@ def test_dlrm_trains_with_fused_lookups_on_a_parameter_server(
     assert "the taker waited" in printed
 
 
-def test_training_goes_on_from_the_checkpoint_in_another_mode(
+def test_every_mode_trains_wide_on_from_the_checkpoint_of_another(
     data: List[str], tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     run = str(tmp_path / "run")
     for mode in ("stock", "async", "fused", "both", "stock"):
         flags = ["--mode", mode, "--checkpoint-dir", run]
         assert command.main([*SMALL_WIDE, *FIVE_STEPS, *data, *flags]) == 0
+        assert outcome(capsys) == [5, 200]
     assert tf.train.latest_checkpoint(run) == f"{run}/model.ckpt-25"
 
 
@@ -112,10 +120,10 @@ def test_a_config_file_is_read_and_flags_win_over_it(
     config = tmp_path / "config.pbtxt"
     config.write_text("graph_options { optimizer_options { do_smart_stage_typo: true } }")
     flags = ["--mode", "async", "--config", str(config)]
-    assert command.main([*SMALL_DLRM, *FIVE_STEPS, *data, *flags]) == 1
+    assert command.main([*SMALL_WIDE, *FIVE_STEPS, *data, *flags]) == 1
     assert "do_smart_stage_typo" in capsys.readouterr().err
     config.write_text("allow_soft_placement: true")
-    assert command.main([*SMALL_DLRM, *FIVE_STEPS, *data, *flags]) == 0
+    assert command.main([*SMALL_WIDE, *FIVE_STEPS, *data, *flags]) == 0
 
 
 @pytest.mark.parametrize(
@@ -132,7 +140,7 @@ def test_what_cannot_be_done_is_one_clear_line(
     assert capsys.readouterr().err.splitlines()[-1].startswith(message)
 
 
-@pytest.mark.parametrize("mode", ["stock", "async"])
+@pytest.mark.parametrize("mode", [pytest.param("stock", marks=pytest.mark.slow), "async"])
 def test_a_bad_row_ends_training_with_file_and_line(
     mode: str, data: List[str], tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
@@ -158,7 +166,7 @@ def children_of(pid: int) -> List[int]:
     return found
 
 
-@pytest.mark.parametrize("mode", ["stock", "async"])
+@pytest.mark.parametrize("mode", [pytest.param("stock", marks=pytest.mark.slow), "async"])
 def test_ctrl_c_leaves_a_whole_checkpoint_and_no_process(mode: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
     flags = ["--ps", "--steps", "0", "--mode", mode, "--data-dir", str(tmp_path)]

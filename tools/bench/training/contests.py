@@ -118,7 +118,7 @@ TRAIN_CONTEST = Contest(
         **{(BOTH, "wide", delay_ms): _THREE_TIMES for delay_ms in DELAYS_MS},
     },
     rounds=5,
-    quick_scenario=Scenario("wide", 1.0),
+    quick_scenario=Scenario("wide"),
 )
 
 CONTESTS = {contest.name: contest for contest in (ASYNC_CONTEST, TRAIN_CONTEST)}
