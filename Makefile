@@ -1,8 +1,7 @@
 # Sets up, tests and builds the project; everything generated goes to build/. Requires bash, make, a
-# C++17 compiler, and Python 3.9, 3.10 or 3.11 with its venv module.
+# C++17 compiler, and a Python that pyproject.toml allows, with its venv module.
 #
-#   PYTHON      interpreter for the virtual environment (default: the first suitable one of
-#               python3.11, python3.10, python3.9, python3)
+#   PYTHON      interpreter for the virtual environment (default: the newest suitable one)
 #   WORKERS     number of processes that run tests in parallel (default: one per core, at most 8)
 #   TENSORFLOW  tensorflow-cpu (default) or tensorflow, the wheel for GPUs
 SHELL := /bin/bash
@@ -86,7 +85,7 @@ wheel: $(VENV)/.built ## Build a wheel in build/dist/
 
 lock: $(VENV)/.created ## Update all pinned dependencies in constraints.txt
 	@$(INSTALL) uv
-	@$(RUN) -m uv pip compile -q --universal --python-version 3.9 --fork-strategy requires-python \
+	@$(RUN) -m uv pip compile -q --universal --python-version $(firstword $(shell tools/setup/supported_pythons.sh)) --fork-strategy requires-python \
 	  --no-annotate --upgrade --all-extras --custom-compile-command "make lock" -o constraints.txt pyproject.toml
 
 clean: ## Remove everything generated, including the environments

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -242,6 +243,17 @@ def test_refusal_codes_are_read_from_text_and_constants() -> None:
     source = "CODE = 'b'\nRefusal('a', at='', need='', saw='')\nRefusal(CODE)\nRefusal(code=who())"
     assert checks.refusal_codes(source) == {"a", "b"}
     assert checks.nameless_refusals(source) == ["4: the code of this Refusal is not written out"]
+
+
+def test_the_pages_name_the_releases_that_are_supported() -> None:
+    project = (REPOSITORY / "pyproject.toml").read_text("utf-8")
+    (tensorflow,) = set(re.findall(r"tensorflow(?:-cpu)?==([\d.]+)", project))
+    (pythons,) = re.findall(r'^requires-python = ">=3\.(\d+),<3\.(\d+)"$', project, re.MULTILINE)
+    readme = (REPOSITORY / "README.md").read_text("utf-8")
+    limits = "TensorFlow {} in graph mode (`tensorflow.compat.v1`), Python 3.{} to 3.{},"
+    assert limits.format(tensorflow, pythons[0], int(pythons[1]) - 1) in readme
+    decisions = (REPOSITORY / "docs/decisions.md").read_text("utf-8")
+    assert "| tensorflow-cpu {0}, or tensorflow {0} |".format(tensorflow) in decisions
 
 
 def test_make_commands_in_the_docs_exist() -> None:

@@ -87,7 +87,7 @@ def _optimized(name: str, source: GraphFile, config: Any, progress: Progress) ->
     shaped = _shaped(source, progress)
     session = session_options(config)
     with _named(name):
-        if session.async_embedding is None and session.group_embedding is None:
+        if not session.ask_for_anything:
             return OptimizedFile(source, source.graph_def, report_of_lookups(shaped, session))
         optimized = optimize_graph_def(shaped, config)
     inferred = shaped is not source.graph_def

@@ -10,8 +10,8 @@ try:
     import tensorflow.compat.v1 as tf
 except ImportError as error:
     raise ImportError(
-        "graph_opt needs TensorFlow 2.15.1, but no TensorFlow can be imported: "
-        "install it with 'pip install graph_opt[cpu]' (or graph_opt[gpu])"
+        "graph_opt needs TensorFlow, but none can be imported: install the supported release with "
+        "'pip install graph_opt[cpu]' (or graph_opt[gpu])"
     ) from error
 
 __all__ = ["tf"]

@@ -99,6 +99,10 @@ class GroupEmbeddingOptions:
     fuse_inference: bool = False
 
 
+SWITCHES = ("do_async_embedding", "do_group_embedding")
+"""The options of `OptimizerOptions` that turn an optimization on."""
+
+
 @dataclass(frozen=True)
 class SessionOptions:
     """All options of a session that concern graph_opt.
@@ -121,9 +125,18 @@ class SessionOptions:
     fetched: FrozenSet[str] = frozenset()
 
     @property
+    def requests(self) -> Tuple[Any, ...]:
+        """What each optimization is asked to do, in the order of `SWITCHES`; None if it is off."""
+        return self.async_embedding, self.group_embedding
+
+    @property
     def ask_for_anything(self) -> bool:
         """Whether any optimization is asked for."""
-        return self.async_embedding is not None or self.group_embedding is not None
+        return any(request is not None for request in self.requests)
+
+    def asking_for_nothing(self) -> SessionOptions:
+        """These options with all optimizations off."""
+        return replace(self, async_embedding=None, group_embedding=None)
 
 
 def session_options(config: Any, target: str = "") -> SessionOptions:

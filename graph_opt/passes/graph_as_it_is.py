@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, FrozenSet, Iterator, List, NamedTuple, Set, Tuple
 
-from graph_opt.config.options import SessionOptions
+from graph_opt.config.options import SWITCHES, SessionOptions
 from graph_opt.graph.view import GraphView
 from graph_opt.ops.library import load_library
 from graph_opt.ops.stage_spec import KIND_IO, KIND_PREFETCH, has_spec, spec_of
@@ -32,7 +32,7 @@ from graph_opt.rules.op_names import VARIABLES
 _LOOKUPS = tuple(op for placement in PLACEMENTS for op in placement.lookup_ops)
 _GRADIENTS = ("GroupEmbeddingGrad",)
 _UPDATES = tuple(op for placement in PLACEMENTS for op in placement.update_ops)
-_NOTHING_ASKED = "neither do_async_embedding nor do_group_embedding is set"
+_NOTHING_ASKED = "neither {} is set".format(" nor ".join(SWITCHES))
 
 
 def is_rewritten(graph_def: Any) -> bool:

@@ -104,7 +104,7 @@ class Planned:
 
 def plan(graph_def: Any, options: SessionOptions) -> Planned:
     """Runs the passes; raises the same errors as `optimize_graph_def`."""
-    if options.async_embedding is None and options.group_embedding is None:
+    if not options.ask_for_anything:
         return Planned((), UNCHANGED, Report(warnings=tuple(options.warnings)))
     started = time.perf_counter()
     load_library()  # Our ops must be registered before their dtypes are looked up.

@@ -48,6 +48,18 @@ class PassState:
         verify_stages(view)
         return dataclasses.replace(self, view=view, rewrites=(*self.rewrites, rewrite))
 
+    def reporting(self, *changes: str, **fields: Any) -> PassState:
+        """The state after a pass reported what it did.
+
+        Args:
+          *changes: Lines for people.
+          **fields: New values of the report's fields.
+        """
+        report = dataclasses.replace(
+            self.report, changes=(*self.report.changes, *changes), **fields
+        )
+        return dataclasses.replace(self, report=report)
+
     def without(self, dead: AbstractSet[str]) -> PassState:
         """The state in which later passes do not see these nodes, which no other node reads."""
         if not dead:

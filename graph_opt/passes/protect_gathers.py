@@ -8,7 +8,6 @@ pattern and costs nothing (measured: docs/benchmarks.md, stock_trap).
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, List, NamedTuple, Tuple
 
 from graph_opt.compat import tf
@@ -16,6 +15,7 @@ from graph_opt.config.options import SessionOptions
 from graph_opt.graph.rewrite import InputEdit, Rewrite
 from graph_opt.graph.view import GraphView, TensorRef, shape_proto
 from graph_opt.passes.pass_state import PassState
+from graph_opt.reporting.tables import counted
 
 _REDUCTIONS = (
     "SparseSegmentMean",
@@ -25,6 +25,7 @@ _REDUCTIONS = (
     "SparseSegmentSumWithNumSegments",
     "SparseSegmentSqrtNWithNumSegments",
 )
+_CHANGE = "{} kept from becoming whole-table reads"
 
 
 class ExposedRead(NamedTuple):
@@ -72,11 +73,9 @@ def protect_gathers(state: PassState, options: SessionOptions) -> PassState:
     reads = exposed_reads(state.view)
     staying = [read for read in reads if read.reduction not in state.translation.prefetched]
     nodes, edits = protect(state.view, staying)
-    report = dataclasses.replace(
-        state.report, protected_gathers=tuple(read.gather for read in reads)
-    )
     rewritten = state.rewritten(Rewrite(tuple(nodes), tuple(edits)))
-    return dataclasses.replace(rewritten, report=report)
+    changes = [_CHANGE.format(counted(len(reads), "gather"))] if reads else []
+    return rewritten.reporting(*changes, protected_gathers=tuple(read.gather for read in reads))
 
 
 def protect(view: GraphView, reads: List[ExposedRead]) -> Tuple[List[Any], List[InputEdit]]:

@@ -26,6 +26,7 @@ class Report:
       stages: The prefetch stages that were made.
       regions: Number of nodes in `io`, `prefetch` and `main`.
       left_alone: Why nothing was tried, or not everything that was asked for.
+      changes: What else passes changed, a line each.
       warnings: What else users should know.
       seconds: Time the passes took.
       fetches: Original tensor name to the take's tensor that carries it.
@@ -44,6 +45,7 @@ class Report:
     stages: Tuple[StageReport, ...] = ()
     regions: Dict[str, int] = dataclasses.field(default_factory=dict)
     left_alone: Tuple[str, ...] = ()
+    changes: Tuple[str, ...] = ()
     warnings: Tuple[str, ...] = ()
     seconds: float = 0.0
     fetches: Dict[str, str] = dataclasses.field(default_factory=dict)

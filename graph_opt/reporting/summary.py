@@ -24,6 +24,8 @@ def summary(report: Report) -> str:
         return "{} of {} columns without a table run ahead of the step".format(
             sum(column.outcome == MOVED for column in report.columns), len(report.columns)
         )
+    if not lookups and report.changes:
+        return "; ".join([*report.changes, *report.left_alone])
     if not lookups:
         return "not optimized: {}".format(
             "; ".join(report.left_alone) or "the graph has no embedding lookup"

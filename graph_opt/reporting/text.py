@@ -37,6 +37,7 @@ def report_text(report: Report, title: str) -> str:
     """
     blocks = [title, _regions(report), _lookups(report), _columns(report)]
     blocks.extend(_stage(stage) for stage in report.stages)
+    blocks.append("\n".join(report.changes))
     blocks.append(refusals_text(report))
     blocks.append("\n".join(_remarks(report)))
     return "\n\n".join(block for block in blocks if block)
@@ -55,13 +56,7 @@ def brief_text(report: Report) -> str:
         lines.append("  {} of {} columns without a table moved".format(moved, len(report.columns)))
     for stage in report.stages:
         lines.extend(_stage_lines(stage))
-    lines.extend(_transfer_lines(report))
-    if report.protected_gathers:
-        lines.append(
-            "  {} gathers kept from becoming whole-table reads".format(
-                len(report.protected_gathers)
-            )
-        )
+    lines.extend("  " + change for change in report.changes)
     lines.extend("  " + line for line in refusals_text(report).splitlines())
     return "\n".join(lines + _remarks(report))
 
@@ -173,12 +168,6 @@ def _fusion_lines(report: Report) -> List[str]:
         fused = sum(getattr(lookup, part) == FUSED_PART for lookup in trained)
         if trained:
             lines.append("  {}s fused: {} of {}".format(part, fused, len(trained)))
-    if report.whole_table_reads_removed:
-        lines.append(
-            "  {} lookups kept from becoming whole-table reads".format(
-                len(report.whole_table_reads_removed)
-            )
-        )
     return lines
 
 
@@ -192,13 +181,4 @@ def _stage_lines(stage: StageReport) -> List[str]:
             counted(stage.nodes, "node"),
             counted(len(stage.boundary), "tensor"),
         )
-    ]
-
-
-def _transfer_lines(report: Report) -> List[str]:
-    return [
-        "  {} {} tensors from {} to {} travel as one".format(
-            transfer.tensors, transfer.dtype, transfer.source, transfer.target
-        )
-        for transfer in report.packed_transfers
     ]

@@ -73,11 +73,7 @@ def is_settled(graph: Any, asked: SessionOptions) -> bool:
 def was_rewritten_differently(graph: Any, asked: SessionOptions) -> bool:
     """Whether the graph was rewritten with options other than these."""
     record = _records.get(graph)
-    return record is not None and record.rewritten and _edits(record.asked) != _edits(asked)
-
-
-def _edits(options: SessionOptions) -> Any:
-    return options.async_embedding, options.group_embedding
+    return record is not None and record.rewritten and record.asked.requests != asked.requests
 
 
 def is_left_alone(graph: Any) -> bool:

@@ -99,7 +99,7 @@ def _optimize(
             warn_once(_OTHER_OPTIONS, graph)
         return
     if any(stage.spec.is_prefetch for stage in stages_of(graph)):
-        nothing = dataclasses.replace(asked, async_embedding=None, group_embedding=None)
+        nothing = asked.asking_for_nothing()
         optimize_live_graph(
             graph, OptimizationRequest(nothing, asked, (_REWRITTEN_BEFORE,), final=True)
         )

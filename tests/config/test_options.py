@@ -11,6 +11,7 @@ from google.protobuf import text_format
 from graph_opt.compat import tf
 from graph_opt.config import ConfigProto, to_stock
 from graph_opt.config.options import (
+    SWITCHES,
     AsyncEmbeddingOptions,
     GroupEmbeddingOptions,
     SessionOptions,
@@ -37,6 +38,15 @@ def _async_config(options: str, rest: str = "") -> Any:
 @pytest.mark.parametrize("config", [None, ConfigProto(), tf.ConfigProto(log_device_placement=True)])
 def test_a_config_without_our_options_asks_for_nothing(config: Any) -> None:
     assert session_options(config) == SessionOptions()
+
+
+@pytest.mark.parametrize("number, switch", list(enumerate(SWITCHES)))
+def test_each_switch_asks_for_one_optimization(number: int, switch: str) -> None:
+    needed = "async_embedding_options {{ {} }}".format(GOOD)
+    options = session_options(_config("{}: true {}".format(switch, needed)))
+    asked = [request is not None for request in options.requests]
+    assert asked == [place == number for place in range(len(SWITCHES))]
+    assert options.ask_for_anything and not options.asking_for_nothing().ask_for_anything
 
 
 def test_options_are_read_from_ours_and_from_stock() -> None:

@@ -57,6 +57,7 @@ def test_a_lookup_left_in_main_no_longer_copies_the_table() -> None:
     step = _model(moves=False)["step"]
     report = optimize_graph(tf.get_default_graph(), models.config())
     assert len(report.protected_gathers) == 1 and not report.stages
+    assert "  1 gather kept from becoming whole-table reads" in str(report).splitlines()
     assert max(_allocations([step] * 3, 1)) < ROWS * models.WIDTH
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from xml.etree import ElementTree
 
 import pytest
@@ -18,6 +19,7 @@ from graph_opt.reporting.outcomes import (
     StageReport,
 )
 from graph_opt.reporting.report import Report
+from graph_opt.reporting.summary import summary
 from graph_opt.reporting.tables import bytes_text, crossing_text, shape_text, table
 from graph_opt.reporting.text import report_text
 
@@ -64,6 +66,16 @@ def test_the_text_contains_everything_in_the_report() -> None:
     assert any(line.split() == ["ids:0", "int64", "[?]", "8", "B", "a", "row"] for line in lines)
     assert any("table_shared" in line and "saw two & more" in line for line in lines)
     assert lines[-1] == "warning: be careful"
+
+
+def test_what_a_pass_changed_is_told_wherever_a_report_is() -> None:
+    changes = ("2 gathers kept from becoming whole-table reads", "3 tensors travel as one")
+    report = dataclasses.replace(_report(), changes=changes)
+    for change in changes:
+        assert change in report_text(report, "graph").splitlines()
+        assert "  " + change in str(report).splitlines()
+    without_lookups = Report(changes=changes, left_alone=("because",))
+    assert summary(without_lookups) == "; ".join((*changes, "because"))
 
 
 def test_fused_lookups_have_a_separate_table() -> None:

@@ -5,22 +5,26 @@
 #   PYTHON   the only interpreter to consider (make PYTHON=...); without it, the usual names in turn.
 set -euo pipefail
 
+supported=$("$(dirname "$0")/supported_pythons.sh")
+
 # Prints why `$1` is not suitable, or nothing if it is.
 complaint_about() {
-  "$1" - <<'PROGRAM' 2>/dev/null || echo "it does not start"
+  "$1" - "$supported" <<'PROGRAM' 2>/dev/null || echo "it does not start"
 import sys
-if not (3, 9) <= sys.version_info[:2] <= (3, 11):
-    print("it is Python %d.%d" % sys.version_info[:2])
+version = "%d.%d" % sys.version_info[:2]
+if version not in sys.argv[1].split():
+    print("it is Python " + version)
 else:
     try:
         import ensurepip, venv
     except ImportError:
-        package = "python%d.%d-venv" % sys.version_info[:2]
-        print("it has no venv module: apt-get install " + package)
+        print("it has no venv module: apt-get install python%s-venv" % version)
 PROGRAM
 }
 
-if [ $# -gt 0 ] && [ -n "$1" ]; then candidates=("$1"); else candidates=(python3.11 python3.10 python3.9 python3); fi
+candidates=(python3)
+for version in $supported; do candidates=("python$version" "${candidates[@]}"); done
+if [ $# -gt 0 ] && [ -n "$1" ]; then candidates=("$1"); fi
 
 complaints=""
 for candidate in "${candidates[@]}"; do
@@ -33,6 +37,6 @@ for candidate in "${candidates[@]}"; do
   complaints+=" ($candidate: $complaint)"
 done
 
-echo "error: need Python 3.9, 3.10 or 3.11 with venv; looked for ${candidates[*]}${complaints:-: none found}." \
+echo "error: need Python ${supported// /, } with venv; looked for ${candidates[*]}${complaints:-: none found}." \
   "Install one (Debian, Ubuntu: apt-get install python3 python3-venv) or name it: make PYTHON=/path/to/python3" >&2
 exit 1

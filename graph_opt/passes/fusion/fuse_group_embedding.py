@@ -43,10 +43,12 @@ from graph_opt.passes.fusion.plan import FusionPlan, FusionPlanner, LeftOut
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.protect_gathers import exposed_reads
 from graph_opt.passes.unused_gradients import unused_gradients
-from graph_opt.reporting.report import Report
+from graph_opt.reporting.outcomes import FusedLookup
+from graph_opt.reporting.tables import counted
 from graph_opt.rules.gradients.rows import Slices
 
 _SCOPE = "group_embedding"
+_FREED = "{} kept from becoming whole-table reads"
 
 
 def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState:
@@ -62,7 +64,7 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
     fetched = frozenset(TensorRef.parse(name) for name in options.fetched)
     search = find_candidates(state.view, wanted, fetched)
     refusals = tuple(refusal.to_dict() for refusal in search.refusals)
-    state = dataclasses.replace(state, report=dataclasses.replace(state.report, refusals=refusals))
+    state = state.reporting(refusals=refusals)
     planner = FusionPlanner(state.view, search, options)
     left_out = LeftOut()
     while True:
@@ -80,12 +82,17 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
         forced = unused_gradients(fused.view).nodes
         dead = dead_nodes(fused.view, fusion.replaced.union(forced))
         dead.difference_update(_kept_for_fetches(fused.view, fetched, fusion.substitutes))
-        return dataclasses.replace(
+        freed = [read.gather for read in exposed_reads(state.view) if read.reduction in dead]
+        fused = dataclasses.replace(
             fused.without(dead),
-            report=fusion.report(state.report, dead),
             translation=dataclasses.replace(
                 fused.translation.with_dead(dead), substitutes=fusion.substitutes
             ),
+        )
+        return fused.reporting(
+            *([_FREED.format(counted(len(freed), "lookup"))] if freed else []),
+            fused_lookups=fusion.outcomes(),
+            whole_table_reads_removed=tuple(freed),
         )
 
 
@@ -246,14 +253,9 @@ class _Fusion:
         """Maps the result of each fused lookup to the tensor that replaces it."""
         return dict(self._outputs)
 
-    def report(self, before: Report, dead: Set[str]) -> Report:
+    def outcomes(self) -> Tuple[FusedLookup, ...]:
         """What became of each lookup."""
-        freed = [read.gather for read in exposed_reads(self._view) if read.reduction in dead]
-        return dataclasses.replace(
-            before,
-            fused_lookups=fused_lookups(self._search, self._outcome),
-            whole_table_reads_removed=tuple(freed),
-        )
+        return fused_lookups(self._search, self._outcome)
 
 
 def _kept_for_fetches(

@@ -25,7 +25,6 @@ from graph_opt.passes.unused_gradients import UnusedGradients, unused_gradients
 from graph_opt.passes.unused_lookups import unused_lookups
 from graph_opt.reporting.outcomes import (
     LookupOutcome,
-    PackedTransfer,
     StageReport,
 )
 from graph_opt.reporting.report import Report
@@ -34,6 +33,7 @@ from graph_opt.rules.lookup import COLUMNS, Lookup
 from graph_opt.rules.lookups.indicator import find_indicators
 
 _STAGE_NAME = "async_embedding"
+_PACKED = "{} {} tensors from {} to {} travel as one"
 
 
 def async_embedding(state: PassState, options: SessionOptions) -> PassState:
@@ -47,13 +47,19 @@ def async_embedding(state: PassState, options: SessionOptions) -> PassState:
     if options.async_embedding is None:
         return state
     planner = _Planner(state.view, options.async_embedding, options.fetched)
-    split = state.rewritten(planner.plan())
-    split = dataclasses.replace(split, translation=planner.translation(state.translation))
+    split = dataclasses.replace(
+        state.rewritten(planner.plan()),
+        translation=planner.translation(state.translation),
+        report=planner.report(state.report),
+    )
     if not planner.stages:
-        return dataclasses.replace(split, report=planner.report(state.report))
+        return split
     packing = pack_transfers(split.view, split.translation.not_run, planner.stages[0].name)
-    report = planner.report(state.report, packing.packed)
-    return dataclasses.replace(split.rewritten(packing.rewrite), report=report)
+    changes = [
+        _PACKED.format(each.tensors, each.dtype, each.source, each.target)
+        for each in packing.packed
+    ]
+    return split.rewritten(packing.rewrite).reporting(*changes, packed_transfers=packing.packed)
 
 
 class _Planner:
@@ -116,7 +122,7 @@ class _Planner:
             prefetched=frozenset(self._prefetched),
         )
 
-    def report(self, before: Report, packed: Tuple[PackedTransfer, ...] = ()) -> Report:
+    def report(self, before: Report) -> Report:
         """What became of each lookup."""
         lookups, refusals = self._search.lookups, self._search.refusals
         nothing = not lookups and not self._stages
@@ -128,7 +134,6 @@ class _Planner:
             stages=tuple(self._stages),
             regions=self._regions(),
             warnings=before.warnings + ((_NO_LOOKUP,) if nothing else ()),
-            packed_transfers=packed,
         )
 
     def _add_stage(self, region: PrefetchRegion, order: Dict[str, int], name: str) -> None:

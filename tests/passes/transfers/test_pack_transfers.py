@@ -47,6 +47,7 @@ def test_two_calls_replace_one_for_each_table_and_direction() -> None:
     _distributed_model()
     result = models.optimized()
     assert [transfer.tensors for transfer in result.report.packed_transfers] == [TABLES] * 4
+    assert str(result.report).count("travel as one") == 4
     lookups = {"Unique", "GatherV2", "ResourceGather", "UnsortedSegmentSum"}
     assert _calls(result, lookups) == []
     # Ids and rows of prefetch, ids and gradients of main.
