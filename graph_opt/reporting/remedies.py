@@ -19,7 +19,7 @@ REMEDIES: Dict[str, str] = {
         "async_embedding_mark_node"
     ),
     "division_by_zero": "Build the graph with TensorFlow 2, or use safe_embedding_lookup_sparse",
-    "fusion_makes_a_circle": "Nothing, or choose lookups with group_embedding_options.lookups",
+    "fusion_makes_a_cycle": "Nothing, or choose lookups with group_embedding_options.lookups",
     "gather_not_by_row": "Look up rows along axis 0",
     "gradient_changed_before_update": "Nothing, unless the loss can be changed instead",
     "gradient_not_recognised": "Nothing, or take the gradient of the lookup's result",
@@ -59,7 +59,7 @@ REMEDIES: Dict[str, str] = {
     "state_in_boundary": "Read the value before the lookup",
     "stateful_upstream": "Move the operation behind the lookup, or out of the step",
     "table_assigned": "Nothing, or keep such averages in variables of their own",
-    "table_facts_missing": "Dump the graph again; it is not as TensorFlow wrote it",
+    "table_attributes_missing": "Dump the graph again; it is not as TensorFlow wrote it",
     "table_not_supported": (
         "Give the variable a static shape and one of the dtypes float32, float16 and bfloat16"
     ),

@@ -231,7 +231,7 @@ def of_a_partitioned_table_taken_whole(inputs: Inputs) -> None:
     trained(tf.gather(models.table(partitions=2), inputs["one"]))
 
 
-@left_in_main("table_facts_missing")
+@left_in_main("table_attributes_missing")
 def of_a_variable_without_shape(inputs: Inputs) -> Any:
     looked_up(inputs["one"])
 

@@ -122,6 +122,6 @@ def a_slot_of_another_shape(inputs: Inputs) -> Any:
     return changed(change)
 
 
-@left_unfused("fusion_makes_a_circle")
+@left_unfused("fusion_makes_a_cycle")
 def an_update_between_two_lookups(inputs: Inputs) -> None:
     cyclic_models.build(inputs["more"], cyclic_models.CLOSING)

@@ -159,7 +159,7 @@ def _refusal(part: MergedPart, kind: str, labels: Sequence[str]) -> Refusal:
     if len(labels) > _MOST_NAMES:
         listed += " and {} more".format(len(labels) - _MOST_NAMES)
     return Refusal(
-        "fusion_makes_a_circle",
+        "fusion_makes_a_cycle",
         at=next(iter(part.stand_ins)),
         need="a {} that, merged with others, does not wait for itself".format(kind),
         saw="a cycle through the lookups " + listed,

@@ -26,7 +26,7 @@ def find_marked(view: GraphView, known: Container[TensorRef]) -> LookupSearch:
 
     Returns:
       Lookups of api "marked", with the tables whose rows are read upstream, and refusals
-      marked_output_missing, marked_variable and table_facts_missing.
+      marked_output_missing, marked_variable and table_attributes_missing.
     """
     lookups: List[Lookup] = []
     refusals: List[Refusal] = []

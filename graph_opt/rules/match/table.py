@@ -94,7 +94,7 @@ def require_table(view: GraphView, reader: str, tensor: TensorRef) -> Optional[T
     """The table that node `reader` reads through `tensor`, or None if that is no variable.
 
     Raises:
-      Refusal: lookup_in_control_flow, partitions_concatenated, table_facts_missing.
+      Refusal: lookup_in_control_flow, partitions_concatenated, table_attributes_missing.
     """
     read = find_read(view, tensor)
     if read is None:
@@ -116,13 +116,13 @@ def describe(view: GraphView, variable: str) -> Table:
     """Describes a variable op by its static attributes.
 
     Raises:
-      Refusal: table_facts_missing.
+      Refusal: table_attributes_missing.
     """
     dtype = view.attribute(variable, "dtype")
     shape = view.attribute(variable, "shape")
     if dtype is None or shape is None:
         raise Refusal(
-            "table_facts_missing",
+            "table_attributes_missing",
             at=variable,
             need="attributes dtype and shape",
             saw="no " + ("dtype" if dtype is None else "shape"),

@@ -42,7 +42,7 @@ def test_what_closes_a_cycle_is_left_out_and_named_and_the_rest_is_fused() -> No
         one.name: refusal
         for one in report.fused_lookups
         for refusal in one.refusals
-        if refusal["code"] == "fusion_makes_a_circle"
+        if refusal["code"] == "fusion_makes_a_cycle"
     }
     assert list(refusals) == ["t1"]
     for name in ("t0", "t1", "t2", "t3", "t4"):

@@ -106,4 +106,4 @@ def test_a_table_without_attributes_upstream_of_a_mark_is_refused() -> None:
             del node.attr["shape"]
     found = find_lookups(GraphView(graph_def))
     assert found.lookups == ()
-    assert codes(found) == [("table_facts_missing", "table")] * 2
+    assert codes(found) == [("table_attributes_missing", "table")] * 2

@@ -108,7 +108,7 @@ def test_a_variable_without_its_static_attributes_is_refused(missing: str) -> No
         if node.op == "VariableV2":
             del node.attr[missing]
     broken = GraphView(graph_def)
-    with pytest.raises(Refusal, match="table: table_facts_missing: .*saw no " + missing):
+    with pytest.raises(Refusal, match="table: table_attributes_missing: .*saw no " + missing):
         require_table(broken, "rows", broken.inputs("rows")[0])
 
 
