@@ -1,4 +1,4 @@
-"""What the library knows of each optimizer: the specs of `ops_src/optimizers`, as data."""
+"""What the library knows about each optimizer: the specs of `ops_src/optimizers`, as data."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from graph_opt.ops import library
 
 
 class StockOp(NamedTuple):
-    """An op of TensorFlow's that updates rows as an optimizer does.
+    """A TensorFlow op that updates rows as an optimizer does.
 
     Attributes:
-      op: Its type for references; with "Resource" before it, the one for resource variables.
+      op: Its op type for references; prefixed with "Resource", the one for resource variables.
       inputs: What each input is: `table`, `gradient`, `rows`, a slot or a hyperparameter.
     """
 
@@ -27,12 +27,12 @@ class OptimizerSpec(NamedTuple):
 
     Attributes:
       name: The attribute `optimizer` of ops that update.
-      stock_ops: None where TensorFlow writes it as several ops.
-      slots: Names and values before training, in the order in which ops take them.
+      stock_ops: Empty if TensorFlow writes the update as several ops.
+      slots: Names and initial values, in the order in which ops take them.
       hyperparameters: Names and usual values, in the order in which ops take them.
-      flags: Names, and whether they are set where a stock op does not say.
-      moves_every_row: Whether TensorFlow's sparse update moves all rows of a table. The fused one,
-        which moves only those looked up, then is another one; else both are the same.
+      flags: Names, and whether they are set if a stock op does not say.
+      moves_every_row: Whether TensorFlow's sparse update moves all rows of a table. A fused update
+        moves only the rows that were looked up, so it then gives other results; otherwise the same.
     """
 
     name: str
@@ -62,7 +62,7 @@ def optimizer_specs() -> Mapping[str, OptimizerSpec]:
 
 
 def default_flags(optimizer: str) -> Tuple[str, ...]:
-    """The flags of an optimizer that are set where nobody says.
+    """The flags of an optimizer that are set by default.
 
     Raises:
       ValueError: There is no such optimizer.
@@ -89,6 +89,6 @@ def _spec(described: Dict[str, Any]) -> OptimizerSpec:
 
 
 def _stock_op(drawn: str) -> StockOp:
-    """`Op(one, another)` taken apart."""
+    """Parses `Op(one, another)`."""
     op, inputs = drawn.rstrip(")").split("(")
     return StockOp(op, tuple(name.strip() for name in inputs.split(",")))

@@ -131,7 +131,7 @@ def update_groups(
             unit.placement.group_key(candidate.lookup.tables[0].dtype),
             _semantics(candidate),
             candidate.lookup.tables[0].is_resource,
-            _rule(first),
+            _optimizer_key(first),
             max(depths[update.end] for update in unit.updates.values()),
             waiting_for(view, first.end),
             frozenset(joined_by.get(member.candidate.name) for member in unit.members),
@@ -156,8 +156,8 @@ def _unit(
     """One table: its lookups, and the update of each of its shards."""
     names = candidates[0].tables
     found = {name: _update_of(view, name, candidates[0], updates) for name in names}
-    rules = {_rule(update) for update in found.values()}
-    if len(rules) > 1:
+    keys = {_optimizer_key(update) for update in found.values()}
+    if len(keys) > 1:
         raise _unlike(candidates[0], "one optimizer for all shards", "several")
     if len({waiting_for(view, update.end) for update in found.values()}) > 1:
         raise _unlike(candidates[0], "shards updated in the same steps", "several train ops")
@@ -268,7 +268,7 @@ def _semantics(candidate: Candidate) -> Tuple[Hashable, ...]:
     )
 
 
-def _rule(update: SparseUpdate) -> Hashable:
+def _optimizer_key(update: SparseUpdate) -> Hashable:
     return (
         update.optimizer,
         update.hyperparameters,

@@ -9,7 +9,7 @@
     constant([1]), integer(3)              a Const; an expression of constants with this value
     pattern.where(condition, need)         matches only if the condition holds
     pattern.gives(combiner="mean")         records a fact when it matches
-    pattern.after(pattern)                 and its node waits for that one (a control edge)
+    pattern.after(pattern)                 matches only if its node waits for that one's node
 
 A choice commits to the first alternative that matches (as in parsing expression grammars: Ford,
 POPL 2004), which makes matching linear in the size of the pattern. A pattern object stands for one
@@ -62,7 +62,7 @@ class Pattern(abc.ABC):
         return _Where(self, condition, need)
 
     def after(self, earlier: Pattern) -> Pattern:
-        """This pattern, whose node waits for one node that `earlier` matches."""
+        """This pattern, if its node waits for exactly one node that `earlier` matches."""
         return _After(self, earlier)
 
     def gives(self, **facts: Any) -> Pattern:

@@ -1,1 +1,1 @@
-"""How optimizers update tables: one op each, by the specs of `ops_src/optimizers`, or a pattern."""
+"""Recognises how optimizers update tables: by the ops that their specs name, or by a pattern."""

@@ -1,6 +1,6 @@
-"""Adam on sparse gradients, as TensorFlow 1 and Keras write it over whole variables.
+"""Adam on sparse gradients, as TensorFlow 1 and Keras write it, over whole variables.
 
-    g = gradient of each row once, at rows i
+    g = gradient of each unique row, at rows i
     m <- Assign(m, m * beta1)          then  ScatterAdd(m, i, g * (1 - beta1))
     v <- Assign(v, v * beta2)          then  ScatterAdd(v, i, g * g * (1 - beta2))
     table <- AssignSub(rate * m / (sqrt(v) + epsilon))
@@ -8,9 +8,9 @@
            learning rate * (sqrt(1 - beta2 power) / (1 - beta1 power))       Keras
     group_deps waits for all three
 
-Of a reference, ScatterAdd gives the new value; of a resource variable, a ReadVariableOp that waits
-for it does. All rows of m, v and the table change each step. The update by rows alone, which may
-take its place on request, gives other values from the second step on.
+For a reference, ScatterAdd returns the new value; for a resource variable, a ReadVariableOp that
+waits for it does. All rows of m, v and the table change in each step. The row-wise update, which
+may replace it on request, gives other values from the second step on.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def read(view: GraphView, writer: str) -> FoundUpdate:
 
 
 def _rate() -> Pattern:
-    """The learning rate, corrected for moments that were 0 at first."""
+    """The learning rate, corrected for moments that start at 0."""
     learning_rate = scalar(tensor("learning_rate"))
     root = op("Sqrt", _rest_of_one(scalar(tensor("beta2_power"))))
     rest = _rest_of_one(scalar(tensor("beta1_power")))
@@ -82,7 +82,7 @@ def _rest_of_one(taken: Pattern) -> Pattern:
 
 
 def _moment(name: str, beta: str, gradient: Pattern, indices: Pattern) -> Pattern:
-    """A moment after the step: decayed in all rows, then the gradient's part added to its rows."""
+    """A moment after the step: all rows decayed, then the gradient's part added to its rows."""
     variable = tensor(name)
     rest = _rest_of_one(tensor(beta + " of the rest"))
     decay = scalar(tensor(beta)).where(_is_same(beta), "the beta of the gradient's part")
@@ -106,7 +106,7 @@ def _is_old(name: str) -> Condition:
         found = find_read(view, old)
         if found is None or found.variable != variable.node or found.control_flow is not None:
             return False
-        if view.op(old.node) == "ReadVariableOp":  # a reference has one read for all
+        if view.op(old.node) == "ReadVariableOp":  # all readers of a reference share one read
             match.note(match.nodes, old.node, None)
         writers = {n for n in view.controls(old.node) if view.op(n) in _WRITES}
         return not writers.intersection(match.nodes)
@@ -115,9 +115,9 @@ def _is_old(name: str) -> Condition:
 
 
 def _end(view: GraphView, writer: str, moments: Tuple[str, str], nodes: Dict[str, None]) -> str:
-    """The NoOp that waits for all of the update, once nothing else is found to use what it writes.
+    """The NoOp that waits for the whole update, if nothing else uses what the update writes.
 
-    It may wait for more: for what the train op was told to wait for.
+    It may wait for more: whatever the train op was told to wait for.
     """
     ends = [
         name
@@ -138,7 +138,7 @@ def _end(view: GraphView, writer: str, moments: Tuple[str, str], nodes: Dict[str
 
 
 def _unread(view: GraphView, nodes: Dict[str, None]) -> Iterator[str]:
-    """Reads that `assign` adds behind a resource variable's change, and that nobody uses."""
+    """Reads that `assign` adds after a resource variable's change and that nothing uses."""
     for name in list(nodes):
         for waiting in view.control_uses(name):
             if view.op(waiting) == "ReadVariableOp" and not view.successors(waiting):

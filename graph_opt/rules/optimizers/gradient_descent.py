@@ -1,7 +1,7 @@
-"""Gradient descent: rows less their gradients times a rate, duplicates and all.
+"""Gradient descent: subtracts gradients times a rate from rows, including duplicates.
 
-ScatterSub(table, indices, values * rate)                              of a reference
-ScatterAdd | ResourceScatterAdd (table, indices, -values * rate)       of a resource, and Keras
+ScatterSub(table, indices, values * rate)                              for a reference
+ScatterAdd | ResourceScatterAdd (table, indices, -values * rate)       for a resource, and Keras
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ENDS = frozenset(["ScatterSub", *_ADDS])
 
 
 def read(view: GraphView, writer: str) -> FoundUpdate:
-    """The update by a scatter op.
+    """Reads an update by a scatter op.
 
     Raises:
       Refusal: lookup_differs.

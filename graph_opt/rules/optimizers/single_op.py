@@ -1,11 +1,11 @@
-"""Optimizers that TensorFlow has an op for: its inputs are what their specs say.
+"""Optimizers for which TensorFlow has an op, whose inputs their specs describe.
 
     values, indices of the gradients
-        -> [UnsortedSegmentSum(values, Unique(indices):1), Unique(indices):0]       each row once
+        -> [UnsortedSegmentSum(values, Unique(indices):1), Unique(indices):0]       unique rows
         -> SparseApply*(table, slots, hyperparameters, that sum, these rows)
 
-Where the rows were not made unique, the op takes one duplicate after the other: then nothing is
-said of it.
+If the rows are not made unique, the op applies one duplicate after the other; such an update is
+not recognised.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _RESOURCE = "Resource"
 
 @functools.lru_cache(maxsize=None)
 def stock_ops() -> Mapping[str, Tuple[OptimizerSpec, StockOp]]:
-    """Spec and inputs by op type, those of references and of resource variables."""
+    """Spec and inputs by op type, for references and for resource variables."""
     return {
         kind + stock.op: (spec, stock)
         for spec in optimizer_specs().values()
@@ -33,7 +33,7 @@ def stock_ops() -> Mapping[str, Tuple[OptimizerSpec, StockOp]]:
 
 
 def read(view: GraphView, writer: str) -> FoundUpdate:
-    """The update by an apply op.
+    """Reads an update by an apply op.
 
     Raises:
       Refusal: lookup_differs.
@@ -65,6 +65,6 @@ def _pattern(stock: StockOp) -> Pattern:
 
 
 def _flag(view: GraphView, writer: str, name: str, spec: OptimizerSpec) -> bool:
-    """A boolean attribute; files leave out those that have their default."""
+    """A boolean attribute; files omit attributes with their default value."""
     value = view.attribute(writer, name)
     return spec.flags.get(name, False) if value is None else bool(value.b)

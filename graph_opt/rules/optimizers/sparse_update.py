@@ -1,12 +1,12 @@
-"""How optimizers update a table by sparse gradients.
+"""How optimizers update a table with sparse gradients.
 
     values, indices of one lookup, or ConcatV2 of several lookups'
         -> one op, by the optimizer's spec         single_op
         or -> a product and a scatter              gradient_descent
         or -> many ops                             adam
 
-What stands between the lookups' gradients and this (clipping, scaling, communication) is not
-looked at: then the parts are what it made, and no lookup's.
+Anything between the lookups' gradients and this (clipping, scaling, communication) is ignored: the
+parts are then what it produced, rather than gradients of lookups.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from graph_opt.rules.optimizers.update_inputs import FoundUpdate, Hyperparameter
 
 @dataclasses.dataclass(frozen=True)
 class SparseUpdate:
-    """The update of one variable by sparse gradients.
+    """The update of one variable with sparse gradients.
 
     Attributes:
       optimizer: Name of its spec (`graph_opt/ops/optimizers.py`).
       table: Name of the variable.
       slots: References or handles, in the order of the spec.
-      hyperparameters: In the order of the spec; of constants their values.
+      hyperparameters: In the order of the spec; values of constants, tensors otherwise.
       parts: The IndexedSlices whose sum is applied, in order.
       attributes: The spec's flags and `use_locking`.
-      moves_every_row: Whether it moves rows that are not in the parts, too; a fused one does not.
+      moves_every_row: Whether it also moves rows not in the parts, unlike a fused update.
       end: The node after which the table is updated.
-      nodes: What an update straight from the lookups' gradients makes needless; `end` among them.
+      nodes: What an update directly from the lookups' gradients makes superfluous, including `end`.
     """
 
     optimizer: str
@@ -62,7 +62,7 @@ class SparseUpdates:
 
     Attributes:
       found: The updates.
-      refusals: Why the update of a table cannot be told.
+      refusals: Why the update of a table was not recognised.
     """
 
     found: Dict[str, SparseUpdate]
@@ -71,7 +71,7 @@ class SparseUpdates:
 
 @functools.lru_cache(maxsize=None)
 def _readers() -> Dict[str, Callable[[GraphView, str], FoundUpdate]]:
-    """What reads an update, by the op that writes the table."""
+    """The functions that read updates, by the op that writes the table."""
     return {
         **dict.fromkeys(stock_ops(), single_op.read),
         **dict.fromkeys(gradient_descent.ENDS, gradient_descent.read),
@@ -80,7 +80,7 @@ def _readers() -> Dict[str, Callable[[GraphView, str], FoundUpdate]]:
 
 
 def sparse_updates(view: GraphView, tables: Iterable[str]) -> SparseUpdates:
-    """How each of some variables is updated.
+    """Finds out how each of these variables is updated.
 
     Args:
       view: A graph as Python wrote it.
@@ -110,7 +110,7 @@ def _update(view: GraphView, forward: ForwardPart, table: str) -> Optional[Spars
     try:
         update = _read(view, table, writer)
     except Refusal as refusal:
-        # Whatever the reader of the pattern called it.
+        # One code for all the ways in which updates can differ.
         raise Refusal(
             "update_not_recognised", at=refusal.node, need=refusal.need, saw=refusal.saw
         ) from refusal
@@ -136,7 +136,7 @@ def _read(view: GraphView, table: str, writer: str) -> SparseUpdate:
 
 
 def _require_slots(view: GraphView, update: SparseUpdate) -> None:
-    """Refuses slots that are no variables of the table's own kind, type and shape."""
+    """Refuses slots that are not variables of the table's kind, dtype and shape."""
     table = describe(view, update.table)
     for slot in update.slots:
         read = find_read(view, slot)

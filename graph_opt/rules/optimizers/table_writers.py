@@ -1,10 +1,10 @@
-"""What changes a table: initializers and checkpoints aside, it must be one update.
+"""What changes a table: except for initializers and checkpoints, it must be a single update.
 
 sparse update      one that may be recognised
 Apply*             a dense one: TensorFlow made the gradient as large as the table
 Assign             of a value that depends on a variable, such as an average; initializers and
                    restored checkpoints do not
-all else           an optimizer or a function that nobody knows
+all else           an unknown optimizer or a function
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Writer(NamedTuple):
 def table_writer(
     view: GraphView, forward: ForwardPart, table: str, known: FrozenSet[str]
 ) -> Optional[str]:
-    """The node that updates a table, of one of the known ops; None for none.
+    """The node of a known op that updates a table; None if nothing does.
 
     Raises:
       Refusal: table_updated_twice, update_is_dense, table_assigned, optimizer_unknown,
@@ -52,7 +52,7 @@ def table_writer(
 
 
 def _writers(view: GraphView, table: str) -> Iterator[_Writer]:
-    """Nodes that may change the variable; of functions, nobody looks into them."""
+    """Nodes that may change the variable, among them any call of a function that gets it."""
     is_resource = view.op(table) == "VarHandleOp"
     stack: List[_Writer] = [_Writer(table, False)]
     seen = {table}
@@ -71,7 +71,7 @@ def _writers(view: GraphView, table: str) -> Iterator[_Writer]:
 
 
 def _passes_on(op: str, is_resource: bool) -> bool:
-    """Whether the variable itself is passed on: an Identity of a reference is its value."""
+    """Whether the variable itself is passed on: an Identity of a reference is just its value."""
     return is_resource or op == "RefIdentity"
 
 

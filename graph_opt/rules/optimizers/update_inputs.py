@@ -1,4 +1,4 @@
-"""What an update is given: hyperparameters, and the IndexedSlices whose sum it applies."""
+"""The inputs of an update: hyperparameters, and the IndexedSlices whose sum it applies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INTEGERS = (tf.int32.as_datatype_enum, tf.int64.as_datatype_enum)
 
 
 class FoundUpdate(NamedTuple):
-    """An update of one variable, its gradient not yet taken apart.
+    """An update of one variable, with its gradient in one piece.
 
     Attributes:
       values, indices: The IndexedSlices whose sum is applied.
@@ -39,10 +39,10 @@ class FoundUpdate(NamedTuple):
 
 
 def hyperparameter(view: GraphView, tensor: TensorRef) -> Hyperparameter:
-    """A hyperparameter: a constant's value, or the tensor that equal updates have in common.
+    """A hyperparameter: a constant's value, or a tensor that is the same for equal updates.
 
-    Each table's update reads a variable for itself; the first plain read of it stands for all.
-    Identities that wait for something are kept.
+    Each table's update reads a variable separately; the first plain read represents them all.
+    Identity nodes that wait for something are kept.
     """
     value = view.constant(tensor)
     if value is not None and value.size == 1 and value.dtype.kind == "f":
@@ -61,20 +61,20 @@ def hyperparameter(view: GraphView, tensor: TensorRef) -> Hyperparameter:
 
 
 def is_scalar(view: GraphView, tensor: TensorRef) -> bool:
-    """Whether the tensor is known to have one element and no dimension."""
+    """Whether the tensor is known to be a scalar."""
     value = view.constant(tensor)
     return value.ndim == 0 if value is not None else view.shape(tensor) == ()
 
 
 def scalar(pattern: Pattern) -> Pattern:
-    """The pattern where it is known to have one element and no dimension."""
+    """The pattern, if its tensor is known to be a scalar."""
     return pattern.where(lambda match, found: is_scalar(match.view, found), "a scalar")
 
 
 def summed() -> Tuple[Pattern, Pattern]:
-    """The tensors `values` and `indices` with the duplicates of a row summed.
+    """The tensors `values` and `indices` with duplicates of a row summed.
 
-    Where they are not, apply ops take one duplicate after the other.
+    Without that, apply ops would apply one duplicate after the other.
     """
     unique = op(_UNIQUE, tensor("indices"), ...)
     count = ANY.where(_counts(unique), "the number of unique rows")
@@ -96,7 +96,7 @@ def _counts(unique: Op) -> Condition:
 
 
 def matched(view: GraphView, writer: str, pattern: Pattern) -> Match:
-    """What the pattern of an update finds above the node that writes the table.
+    """The match of an update's pattern with the node that writes the table.
 
     Raises:
       Refusal: lookup_differs.
@@ -110,7 +110,7 @@ def matched(view: GraphView, writer: str, pattern: Pattern) -> Match:
 
 
 def parts_of(structure: Structure, values: TensorRef, indices: TensorRef) -> Tuple[Slices, ...]:
-    """The IndexedSlices that were joined to these, in order; one where nothing was joined."""
+    """The IndexedSlices that these concatenate, in order; just these if they concatenate none."""
     values = structure.through(values, *_PASS_ON)
     indices = _uncast(structure, structure.through(indices, *_PASS_ON))
     if not _are_joined(structure, values, indices):
@@ -132,7 +132,7 @@ def _are_joined(structure: Structure, values: TensorRef, indices: TensorRef) -> 
 
 
 def _uncast(structure: Structure, indices: TensorRef) -> TensorRef:
-    """Before a Cast from int32 to int64: indices that are joined must be of one type."""
+    """Indices before a Cast from int32 to int64: concatenated indices must have the same dtype."""
     view = structure.view
     if view.op(indices.node) != "Cast":
         return indices
