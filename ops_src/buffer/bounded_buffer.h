@@ -11,8 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "buffer/buffer_metrics.h"
-#include "buffer/buffer_status.h"
 #include "buffer/deadline_timer.h"
 #include "buffer/open_places.h"
 #include "buffer/ordered_elements.h"
@@ -36,8 +37,8 @@ namespace graph_opt {
 template <typename Element>
 class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>> {
  public:
-  using Callback = std::function<void(const BufferStatus&)>;
-  using TakeCallback = std::function<void(const BufferStatus&, Element)>;
+  using Callback = std::function<void(const absl::Status&)>;
+  using TakeCallback = std::function<void(const absl::Status&, Element)>;
 
   // Capacities are at least 1.
   BoundedBuffer(std::string name, int64_t capacity) : name_(std::move(name)), capacity_(capacity) {}
@@ -51,11 +52,12 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
 
   // Hands `element` in; waits while there is no room for it. `place` may be kNoPlace.
   void Put(Element element, int64_t place, CallOptions options, Callback done) {
-    PutEntry(Entry{std::move(element), BufferStatus()}, place, std::move(options), std::move(done));
+    PutEntry(Entry{std::move(element), absl::OkStatus()}, place, std::move(options),
+             std::move(done));
   }
 
   // Hands an error in, which must not be OK, as Put does an element.
-  void PutError(BufferStatus error, int64_t place, CallOptions options, Callback done) {
+  void PutError(absl::Status error, int64_t place, CallOptions options, Callback done) {
     PutEntry(Entry{Element(), std::move(error)}, place, std::move(options), std::move(done));
   }
 
@@ -90,7 +92,7 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
 
   // Fails waiting and later calls with `status` and drops the elements. Later calls of Cancel
   // change nothing until Resume: the first error is the one to tell.
-  void Cancel(const BufferStatus& status) {
+  void Cancel(const absl::Status& status) {
     Locked([&](Aftermath* after) {
       if (cancel_status_.ok()) cancel_status_ = status;
       after->entries = held_.Clear();
@@ -106,11 +108,10 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
       fed_ = true;
       closed_ = false;
       capacity_ = capacity;
-      cancel_status_ = BufferStatus();
+      cancel_status_ = absl::OkStatus();
       after->entries = held_.Clear();
       held_.Restart(first_place);
-      EndAllPuts(BufferStatus(BufferStatus::kCancelled, "buffer '" + name_ + "' was resumed"),
-                 after);
+      EndAllPuts(absl::CancelledError(absl::StrCat("buffer '", name_, "' was resumed")), after);
     });
   }
 
@@ -143,7 +144,7 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
   // What a slot of the buffer holds.
   struct Entry {
     Element element;
-    BufferStatus error;  // OK: there is an element
+    absl::Status error;  // OK: there is an element
   };
 
   class PendingPut : public PendingCall {
@@ -200,8 +201,8 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
       progress = admitted || served;
     }
     if (closed_ && held_.empty() && pending_puts_.empty()) {
-      EndAllTakes(BufferStatus(BufferStatus::kOutOfRange,
-                               "buffer '" + name_ + "' is closed and has no elements left"),
+      EndAllTakes(absl::OutOfRangeError(
+                      absl::StrCat("buffer '", name_, "' is closed and has no elements left")),
                   after);
     }
   }
@@ -239,7 +240,7 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
       ++metrics_.put_count;
       if (!put->entry.error.ok()) ++metrics_.errors;
       held_.Insert(std::move(put->entry), put->place);
-      EndPut(put, BufferStatus(), after);
+      EndPut(put, absl::OkStatus(), after);
       admitted = true;
     }
     return admitted;
@@ -260,30 +261,30 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
     return served;
   }
 
-  void EndPut(const std::shared_ptr<PendingPut>& put, const BufferStatus& status,
+  void EndPut(const std::shared_ptr<PendingPut>& put, const absl::Status& status,
               Aftermath* after) {
     metrics_.put_wait_micros += put->WaitedMicros();
     End(put, status, after);
   }
 
-  void EndTake(const std::shared_ptr<PendingTake>& take, const BufferStatus& status,
+  void EndTake(const std::shared_ptr<PendingTake>& take, const absl::Status& status,
                Aftermath* after) {
     metrics_.take_wait_micros += take->WaitedMicros();
     End(take, status, after);
   }
 
-  void End(const std::shared_ptr<PendingCall>& call, const BufferStatus& status, Aftermath* after) {
+  void End(const std::shared_ptr<PendingCall>& call, const absl::Status& status, Aftermath* after) {
     call->ended = true;
     call->status = status;
     after->ended.push_back(call);
   }
 
-  void EndAllPuts(const BufferStatus& status, Aftermath* after) {
+  void EndAllPuts(const absl::Status& status, Aftermath* after) {
     for (const auto& put : pending_puts_) EndPut(put, status, after);
     pending_puts_.clear();
   }
 
-  void EndAllTakes(const BufferStatus& status, Aftermath* after) {
+  void EndAllTakes(const absl::Status& status, Aftermath* after) {
     for (const auto& take : pending_takes_) EndTake(take, status, after);
     pending_takes_.clear();
   }
@@ -319,7 +320,7 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
   // has ended. It may come late: it keeps neither the buffer nor the call alive.
   template <typename Call>
   std::function<void()> FailLater(const std::shared_ptr<Call>& call,
-                                  BufferStatus (BoundedBuffer::*reason)(const PendingCall&) const) {
+                                  absl::Status (BoundedBuffer::*reason)(const PendingCall&) const) {
     std::weak_ptr<BoundedBuffer> weak_buffer = this->shared_from_this();
     std::weak_ptr<Call> weak_call = call;
     return [weak_buffer, weak_call, reason] {
@@ -328,58 +329,54 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
       if (buffer == nullptr || call == nullptr) return;
       buffer->Locked([&](Aftermath* after) {
         if (call->ended) return;
-        const BufferStatus status = (buffer.get()->*reason)(*call);
+        const absl::Status status = (buffer.get()->*reason)(*call);
         if (!status.ok()) buffer->Fail(call, status, after);
       });
     };
   }
 
-  void Fail(const std::shared_ptr<PendingPut>& put, const BufferStatus& status, Aftermath* after) {
+  void Fail(const std::shared_ptr<PendingPut>& put, const absl::Status& status, Aftermath* after) {
     pending_puts_.remove(put);
     EndPut(put, status, after);
     Flush(after);  // those behind it may go now, and the buffer may be drained
   }
 
-  void Fail(const std::shared_ptr<PendingTake>& take, const BufferStatus& status,
+  void Fail(const std::shared_ptr<PendingTake>& take, const absl::Status& status,
             Aftermath* after) {
     pending_takes_.remove(take);
     EndTake(take, status, after);
   }
 
-  BufferStatus NotOpen(const PendingPut& put) const {
-    return BufferStatus(BufferStatus::kCancelled, *put.options.caller + ": place " +
-                                                      std::to_string(put.place) + " of buffer '" +
-                                                      name_ + "' is settled, or it was resumed");
+  absl::Status NotOpen(const PendingPut& put) const {
+    return absl::CancelledError(absl::StrCat(*put.options.caller, ": place ", put.place,
+                                             " of buffer '", name_,
+                                             "' is settled, or it was resumed"));
   }
 
-  BufferStatus ClosedToPuts(const PendingCall& call) const {
-    return BufferStatus(BufferStatus::kCancelled,
-                        *call.options.caller + ": buffer '" + name_ + "' is closed");
+  absl::Status ClosedToPuts(const PendingCall& call) const {
+    return absl::CancelledError(
+        absl::StrCat(*call.options.caller, ": buffer '", name_, "' is closed"));
   }
 
-  BufferStatus Interrupted(const PendingCall& call) const {
-    return BufferStatus(BufferStatus::kCancelled, *call.options.caller +
-                                                      ": the step was cancelled while it waited " +
-                                                      "for buffer '" + name_ + "'");
+  absl::Status Interrupted(const PendingCall& call) const {
+    return absl::CancelledError(absl::StrCat(
+        *call.options.caller, ": the step was cancelled while it waited for buffer '", name_, "'"));
   }
 
-  BufferStatus TimedOut(const PendingCall& call) const {
-    const std::string millis = std::to_string(call.options.timeout_millis);
-    return BufferStatus(BufferStatus::kDeadlineExceeded,
-                        *call.options.caller + ": waited timeout_millis = " + millis +
-                            " ms for buffer '" + name_ + "', which holds " +
-                            std::to_string(held_.size()) + " of " + std::to_string(capacity_) +
-                            " elements; the stage at its other end is late or has stopped");
+  absl::Status TimedOut(const PendingCall& call) const {
+    return absl::DeadlineExceededError(absl::StrCat(
+        *call.options.caller, ": waited timeout_millis = ", call.options.timeout_millis,
+        " ms for buffer '", name_, "', which holds ", held_.size(), " of ", capacity_,
+        " elements; the stage at its other end is late or has stopped"));
   }
 
-  BufferStatus NeverFed(const PendingCall& call) const {
-    if (fed_) return BufferStatus();
-    const std::string millis = std::to_string(call.options.runner_grace_millis);
-    return BufferStatus(
-        BufferStatus::kFailedPrecondition,
-        *call.options.caller + ": waited " + millis + " ms for buffer '" + name_ +
-            "', and no prefetch thread has ever fed it: add graph_opt.make_prefetch_hook() to the "
-            "session's hooks, or open the session with graph_opt.Session");
+  absl::Status NeverFed(const PendingCall& call) const {
+    if (fed_) return absl::OkStatus();
+    return absl::FailedPreconditionError(absl::StrCat(
+        *call.options.caller, ": waited ", call.options.runner_grace_millis, " ms for buffer '",
+        name_,
+        "', and no prefetch thread has ever fed it: add graph_opt.make_prefetch_hook() to the "
+        "session's hooks, or open the session with graph_opt.Session"));
   }
 
   const std::string name_;
@@ -389,7 +386,7 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
   OrderedElements<Entry> held_;
   std::list<std::shared_ptr<PendingPut>> pending_puts_;
   std::list<std::shared_ptr<PendingTake>> pending_takes_;
-  BufferStatus cancel_status_;
+  absl::Status cancel_status_;
   bool closed_ = false;
   bool fed_ = false;       // a runner resumed it, or something was put
   BufferMetrics metrics_;  // what is counted; the rest is filled in by Metrics()

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "buffer/buffer_status.h"
+#include "absl/status/status.h"
 #include "buffer/deadline_timer.h"
 
 namespace graph_opt {
@@ -67,7 +67,7 @@ class PendingCall {
   }
 
   CallOptions options;
-  BufferStatus status;
+  absl::Status status;
   bool ended = false;
   bool waits = false;
   bool armed = false;

@@ -11,7 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "buffer/buffer_status.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "buffer/open_places.h"
 #include "buffer/pending_call.h"
 
@@ -26,7 +27,7 @@ namespace graph_opt {
 // Must be held by a shared_ptr.
 class TurnLine : public std::enable_shared_from_this<TurnLine> {
  public:
-  using Callback = std::function<void(const BufferStatus&)>;
+  using Callback = std::function<void(const absl::Status&)>;
 
   explicit TurnLine(std::string name) : name_(std::move(name)) {}
 
@@ -51,7 +52,7 @@ class TurnLine : public std::enable_shared_from_this<TurnLine> {
   }
 
   // Fails waiting and later calls with the first such status, until Restart.
-  void Cancel(const BufferStatus& status) {
+  void Cancel(const absl::Status& status) {
     Locked([&](Ended* ended) {
       if (cancel_status_.ok()) cancel_status_ = status;
       EndAll(cancel_status_, ended);
@@ -61,7 +62,7 @@ class TurnLine : public std::enable_shared_from_this<TurnLine> {
   // Counts places from `first` on.
   void Restart(int64_t first) {
     Locked([&](Ended* ended) {
-      cancel_status_ = BufferStatus();
+      cancel_status_ = absl::OkStatus();
       first_place_ = first;
       open_ = OpenPlaces(first);
       EndAll(Restarted(), ended);
@@ -98,17 +99,17 @@ class TurnLine : public std::enable_shared_from_this<TurnLine> {
     while (!waiting_.empty() && waiting_.begin()->first <= open_.lowest()) {
       const std::shared_ptr<PendingTurn> turn = waiting_.begin()->second;
       waiting_.erase(waiting_.begin());
-      End(turn, BufferStatus(), ended);
+      End(turn, absl::OkStatus(), ended);
     }
   }
 
-  void End(const std::shared_ptr<PendingTurn>& turn, const BufferStatus& status, Ended* ended) {
+  void End(const std::shared_ptr<PendingTurn>& turn, const absl::Status& status, Ended* ended) {
     turn->ended = true;
     turn->status = status;
     ended->push_back(turn);
   }
 
-  void EndAll(const BufferStatus& status, Ended* ended) {
+  void EndAll(const absl::Status& status, Ended* ended) {
     for (const auto& turn : waiting_) End(turn.second, status, ended);
     waiting_.clear();
   }
@@ -133,14 +134,15 @@ class TurnLine : public std::enable_shared_from_this<TurnLine> {
     for (auto it = same_place.first; it != same_place.second;) {
       it = it->second == turn ? waiting_.erase(it) : std::next(it);
     }
-    const BufferStatus status(BufferStatus::kCancelled,
-                              *turn->options.caller + ": the step was cancelled while it waited " +
-                                  "for its turn in stage '" + name_ + "'");
-    End(turn, status, ended);
+    End(turn,
+        absl::CancelledError(absl::StrCat(
+            *turn->options.caller,
+            ": the step was cancelled while it waited for its turn in stage '", name_, "'")),
+        ended);
   }
 
-  BufferStatus Restarted() const {
-    return BufferStatus(BufferStatus::kCancelled, "stage '" + name_ + "' was resumed");
+  absl::Status Restarted() const {
+    return absl::CancelledError(absl::StrCat("stage '", name_, "' was resumed"));
   }
 
   const std::string name_;
@@ -149,7 +151,7 @@ class TurnLine : public std::enable_shared_from_this<TurnLine> {
   OpenPlaces open_;
   int64_t first_place_ = 0;  // earlier ones belong to steps of before a restart
   std::multimap<int64_t, std::shared_ptr<PendingTurn>> waiting_;
-  BufferStatus cancel_status_;
+  absl::Status cancel_status_;
 };
 
 }  // namespace graph_opt

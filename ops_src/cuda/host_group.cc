@@ -4,28 +4,23 @@
 #include <numeric>
 #include <utility>
 
+#include "cuda/device_status.h"
 #include "packed/row_update.h"
 #include "packed/unique_rows.h"
 
 namespace graph_opt {
 namespace {
 
-#define GRAPH_OPT_RETURN_IF_FAILED(call) \
-  do {                                   \
-    const int32_t failed = (call);       \
-    if (failed != 0) return failed;      \
-  } while (false)
-
 // Calls copy(place, row, count) for each run of rows that follow each other.
 template <typename Copy>
-int32_t ForEachRun(const int64_t* rows, int64_t count, const Copy& copy) {
+absl::Status ForEachRun(const int64_t* rows, int64_t count, const Copy& copy) {
   for (int64_t begin = 0; begin < count;) {
     int64_t end = begin + 1;
     while (end < count && rows[end] == rows[end - 1] + 1) ++end;
-    GRAPH_OPT_RETURN_IF_FAILED(copy(begin, rows[begin], end - begin));
+    GRAPH_OPT_RETURN_IF_ERROR(copy(begin, rows[begin], end - begin));
     begin = end;
   }
-  return 0;
+  return absl::OkStatus();
 }
 
 // The bag of a sparse id, or -1 when its positions are outside the shape.
@@ -93,15 +88,15 @@ HostGroup::HostGroup(const GraphOptCudaGroup& group, void* stream, Parallel* par
   for (int32_t t = 0; t < group.num_tables; ++t) tables_.push_back(GradientTableOf(group, t));
 }
 
-int32_t HostGroup::Read() {
+absl::Status HostGroup::Read() {
   lookups_ = std::vector<ReadLookup>(group_.num_lookups);
   for (int32_t i = 0; i < group_.num_lookups; ++i) {
-    GRAPH_OPT_RETURN_IF_FAILED(ReadBags(group_.lookups[i], &lookups_[i]));
+    GRAPH_OPT_RETURN_IF_ERROR(ReadBags(group_.lookups[i], &lookups_[i]));
   }
-  return 0;
+  return absl::OkStatus();
 }
 
-int32_t HostGroup::ReadBags(const GraphOptCudaLookup& from, ReadLookup* to) {
+absl::Status HostGroup::ReadBags(const GraphOptCudaLookup& from, ReadLookup* to) {
   const int64_t id_bytes = from.wide_ids ? sizeof(int64_t) : sizeof(int32_t);
   const int64_t num_positions = NumPositions(from);
   to->bags = BagsOf(from);
@@ -109,48 +104,48 @@ int32_t HostGroup::ReadBags(const GraphOptCudaLookup& from, ReadLookup* to) {
   to->positions.Reserve(std::max<int64_t>(num_positions, 1));
   to->bags.ids = to->ids.data();
   to->bags.positions = to->positions.data();
-  GRAPH_OPT_RETURN_IF_FAILED(graph_opt_cuda_download_rows(from.ids, id_bytes, id_bytes,
-                                                          from.num_ids, to->ids.data(), stream_));
-  GRAPH_OPT_RETURN_IF_FAILED(graph_opt_cuda_download_rows(from.positions, sizeof(int64_t),
-                                                          sizeof(int64_t), num_positions,
-                                                          to->positions.data(), stream_));
+  GRAPH_OPT_RETURN_IF_ERROR(DeviceStatus(graph_opt_cuda_download_rows(
+      from.ids, id_bytes, id_bytes, from.num_ids, to->ids.data(), stream_)));
+  GRAPH_OPT_RETURN_IF_ERROR(
+      DeviceStatus(graph_opt_cuda_download_rows(from.positions, sizeof(int64_t), sizeof(int64_t),
+                                                num_positions, to->positions.data(), stream_)));
   if (from.layout == GRAPH_OPT_CUDA_SPARSE && from.num_sizes > 1) {
     FlattenPositions(from, to->positions.data(), to->positions.data());
     to->bags.stride = 1;
   }
-  if (from.weights == nullptr) return 0;
+  if (from.weights == nullptr) return absl::OkStatus();
   to->weights.Reserve(std::max<int64_t>(from.num_ids, 1));
   to->bags.weights = to->weights.data();
-  return graph_opt_cuda_download_rows(from.weights, sizeof(float), sizeof(float), from.num_ids,
-                                      to->weights.data(), stream_);
+  return DeviceStatus(graph_opt_cuda_download_rows(from.weights, sizeof(float), sizeof(float),
+                                                   from.num_ids, to->weights.data(), stream_));
 }
 
 int64_t HostGroup::RowBytes(int table) const {
   return tables_[table].dim * ByteSize(tables_[table].type);
 }
 
-int32_t HostGroup::ReadRows(const void* rows, int64_t row_bytes, const int64_t* which,
-                            int64_t count, char* to) {
+absl::Status HostGroup::ReadRows(const void* rows, int64_t row_bytes, const int64_t* which,
+                                 int64_t count, char* to) {
   const char* const from = static_cast<const char*>(rows);
   return ForEachRun(which, count, [&](int64_t place, int64_t row, int64_t length) {
-    return graph_opt_cuda_download_rows(from + row * row_bytes, row_bytes, row_bytes, length,
-                                        to + place * row_bytes, stream_);
+    return DeviceStatus(graph_opt_cuda_download_rows(from + row * row_bytes, row_bytes, row_bytes,
+                                                     length, to + place * row_bytes, stream_));
   });
 }
 
-int32_t HostGroup::WriteRows(const char* from, int64_t row_bytes, const int64_t* which,
-                             int64_t count, void* rows) {
+absl::Status HostGroup::WriteRows(const char* from, int64_t row_bytes, const int64_t* which,
+                                  int64_t count, void* rows) {
   char* const to = static_cast<char*>(rows);
   return ForEachRun(which, count, [&](int64_t place, int64_t row, int64_t length) {
-    return graph_opt_cuda_upload_rows(from + place * row_bytes, row_bytes, length,
-                                      to + row * row_bytes, row_bytes, stream_);
+    return DeviceStatus(graph_opt_cuda_upload_rows(from + place * row_bytes, row_bytes, length,
+                                                   to + row * row_bytes, row_bytes, stream_));
   });
 }
 
 // As for tables on servers: each row that is named is fetched once, and ids become the numbers of
 // the fetched rows.
-int32_t HostGroup::Lookup(BagFault* fault) {
-  GRAPH_OPT_RETURN_IF_FAILED(Read());
+absl::Status HostGroup::Lookup(BagFault* fault) {
+  GRAPH_OPT_RETURN_IF_ERROR(Read());
   std::vector<PooledGradient> named(lookups_.size());
   for (size_t i = 0; i < lookups_.size(); ++i) {
     named[i].bags = lookups_[i].bags;
@@ -159,7 +154,7 @@ int32_t HostGroup::Lookup(BagFault* fault) {
   }
   UniqueRows unique(tables_, named, parallel_);
   *fault = unique.Find();
-  if (fault->kind != BagFault::kNone) return 0;
+  if (fault->kind != BagFault::kNone) return absl::OkStatus();
   std::vector<ScratchArray<int64_t>> rows;  // of all shards
   std::vector<std::vector<int64_t*>> places(tables_.size());
   for (size_t t = 0; t < tables_.size(); ++t) {
@@ -183,7 +178,7 @@ int32_t HostGroup::Lookup(BagFault* fault) {
     char* to = fetched[t].data();
     for (size_t s = 0; s < places[t].size(); ++s) {
       const int64_t count = unique.NumRows(static_cast<int>(t), static_cast<int>(s));
-      GRAPH_OPT_RETURN_IF_FAILED(ReadRows(shards[s].rows, row_bytes, places[t][s], count, to));
+      GRAPH_OPT_RETURN_IF_ERROR(ReadRows(shards[s].rows, row_bytes, places[t][s], count, to));
       to += count * row_bytes;
     }
     tables[t].shards = TableShards(Partition::kKeys, {total});
@@ -208,31 +203,31 @@ int32_t HostGroup::Lookup(BagFault* fault) {
     numbers += named[i].bags.num_ids;
   }
   *fault = GroupLookup(tables, lookups, BestRowKernels(), parallel_);
-  if (fault->kind != BagFault::kNone) return 0;
+  if (fault->kind != BagFault::kNone) return absl::OkStatus();
   for (size_t i = 0; i < lookups_.size(); ++i) {
     const GraphOptCudaLookup& to = group_.lookups[i];
-    GRAPH_OPT_RETURN_IF_FAILED(
+    GRAPH_OPT_RETURN_IF_ERROR(DeviceStatus(
         graph_opt_cuda_upload_rows(pooled[i].data(), RowBytes(to.table), to.num_bags, to.pooled,
-                                   to.pooled_stride * ByteSize(tables_[to.table].type), stream_));
+                                   to.pooled_stride * ByteSize(tables_[to.table].type), stream_)));
   }
-  return 0;
+  return absl::OkStatus();
 }
 
-int32_t HostGroup::ReadGradients() {
+absl::Status HostGroup::ReadGradients() {
   for (size_t i = 0; i < lookups_.size(); ++i) {
     const GraphOptCudaLookup& from = group_.lookups[i];
     const int64_t row_bytes = RowBytes(from.table);
     lookups_[i].gradients.Reserve(std::max<int64_t>(from.num_bags * row_bytes, 1));
-    GRAPH_OPT_RETURN_IF_FAILED(graph_opt_cuda_download_rows(
+    GRAPH_OPT_RETURN_IF_ERROR(DeviceStatus(graph_opt_cuda_download_rows(
         from.pooled, from.pooled_stride * ByteSize(tables_[from.table].type), row_bytes,
-        from.num_bags, lookups_[i].gradients.data(), stream_));
+        from.num_bags, lookups_[i].gradients.data(), stream_)));
   }
-  return 0;
+  return absl::OkStatus();
 }
 
-int32_t HostGroup::Sort(BagFault* fault) {
-  GRAPH_OPT_RETURN_IF_FAILED(Read());
-  GRAPH_OPT_RETURN_IF_FAILED(ReadGradients());
+absl::Status HostGroup::Sort(BagFault* fault) {
+  GRAPH_OPT_RETURN_IF_ERROR(Read());
+  GRAPH_OPT_RETURN_IF_ERROR(ReadGradients());
   std::vector<PooledGradient> gradients(lookups_.size());
   for (size_t i = 0; i < lookups_.size(); ++i) {
     gradients[i].bags = lookups_[i].bags;
@@ -242,7 +237,7 @@ int32_t HostGroup::Sort(BagFault* fault) {
   }
   gradient_.reset(new GroupGradient(tables_, gradients, BestRowKernels(), parallel_));
   *fault = gradient_->Sort();
-  return 0;
+  return absl::OkStatus();
 }
 
 int64_t HostGroup::NumRows(int shard) const {
@@ -267,49 +262,49 @@ std::vector<HostGroup::ShardSums> HostGroup::SumOnHost() {
   return all;
 }
 
-int32_t HostGroup::Sum() {
+absl::Status HostGroup::Sum() {
   const std::vector<ShardSums> all = SumOnHost();
   for (int32_t t = 0; t < group_.num_tables; ++t) {
     const GraphOptCudaTable& table = group_.tables[t];
     for (int32_t s = table.first_shard; s < table.first_shard + table.num_shards; ++s) {
       const GraphOptCudaShard& shard = group_.shards[s];
-      GRAPH_OPT_RETURN_IF_FAILED(graph_opt_cuda_upload_rows(all[s].rows.data(), sizeof(int64_t),
-                                                            NumRows(s), shard.indices,
-                                                            sizeof(int64_t), stream_));
-      GRAPH_OPT_RETURN_IF_FAILED(graph_opt_cuda_upload_rows(
-          all[s].sums.data(), RowBytes(t), NumRows(s), shard.sums, RowBytes(t), stream_));
+      GRAPH_OPT_RETURN_IF_ERROR(
+          DeviceStatus(graph_opt_cuda_upload_rows(all[s].rows.data(), sizeof(int64_t), NumRows(s),
+                                                  shard.indices, sizeof(int64_t), stream_)));
+      GRAPH_OPT_RETURN_IF_ERROR(DeviceStatus(graph_opt_cuda_upload_rows(
+          all[s].sums.data(), RowBytes(t), NumRows(s), shard.sums, RowBytes(t), stream_)));
     }
   }
-  return 0;
+  return absl::OkStatus();
 }
 
-int32_t HostGroup::ReadUpdated(int table, int shard, const int64_t* rows, UpdatedCopy* copy) {
+absl::Status HostGroup::ReadUpdated(int table, int shard, const int64_t* rows, UpdatedCopy* copy) {
   const GraphOptCudaShard& from = group_.shards[shard];
   const int64_t count = NumRows(shard);
   for (int part = 0; part < kUpdatedParts; ++part) {
     const void* const values = UpdatedPart(from, part);
     if (values == nullptr) continue;
     copy->parts[part].Reserve(std::max<int64_t>(count * tables_[table].dim, 1));
-    GRAPH_OPT_RETURN_IF_FAILED(ReadRows(values, RowBytes(table), rows, count,
-                                        reinterpret_cast<char*>(copy->parts[part].data())));
+    GRAPH_OPT_RETURN_IF_ERROR(ReadRows(values, RowBytes(table), rows, count,
+                                       reinterpret_cast<char*>(copy->parts[part].data())));
   }
   copy->numbers.Reserve(std::max<int64_t>(count, 1));
   std::iota(copy->numbers.data(), copy->numbers.data() + count, int64_t{0});
-  return 0;
+  return absl::OkStatus();
 }
 
-int32_t HostGroup::WriteUpdated(int table, int shard, const int64_t* rows, UpdatedCopy* copy) {
+absl::Status HostGroup::WriteUpdated(int table, int shard, const int64_t* rows, UpdatedCopy* copy) {
   for (int part = 0; part < kUpdatedParts; ++part) {
     void* const to = UpdatedPart(group_.shards[shard], part);
     if (to == nullptr) continue;
     const char* const from = reinterpret_cast<const char*>(copy->parts[part].data());
-    GRAPH_OPT_RETURN_IF_FAILED(WriteRows(from, RowBytes(table), rows, NumRows(shard), to));
+    GRAPH_OPT_RETURN_IF_ERROR(WriteRows(from, RowBytes(table), rows, NumRows(shard), to));
   }
-  return 0;
+  return absl::OkStatus();
 }
 
 // The rows that have a gradient are a small shard of their own for the time of the update.
-int32_t HostGroup::Apply(const Optimizer& optimizer) {
+absl::Status HostGroup::Apply(const Optimizer& optimizer) {
   std::vector<ShardSums> all = SumOnHost();
   std::vector<UpdatedCopy> copies(all.size());
   std::vector<UpdatedShard> shards(all.size());
@@ -320,7 +315,7 @@ int32_t HostGroup::Apply(const Optimizer& optimizer) {
     const GraphOptCudaTable& table = group_.tables[t];
     for (int32_t s = table.first_shard; s < table.first_shard + table.num_shards; ++s) {
       UpdatedCopy& copy = copies[s];
-      GRAPH_OPT_RETURN_IF_FAILED(ReadUpdated(t, s, all[s].rows.data(), &copy));
+      GRAPH_OPT_RETURN_IF_ERROR(ReadUpdated(t, s, all[s].rows.data(), &copy));
       const int64_t count = NumRows(s);
       shards[s] = UpdatedShard{"", copy.parts[0].data(), {}, count, table.dim};
       for (int slot = 0; slot < kMostSlots; ++slot) {
@@ -335,10 +330,10 @@ int32_t HostGroup::Apply(const Optimizer& optimizer) {
   for (int32_t t = 0; t < group_.num_tables; ++t) {
     const GraphOptCudaTable& table = group_.tables[t];
     for (int32_t s = table.first_shard; s < table.first_shard + table.num_shards; ++s) {
-      GRAPH_OPT_RETURN_IF_FAILED(WriteUpdated(t, s, all[s].rows.data(), &copies[s]));
+      GRAPH_OPT_RETURN_IF_ERROR(WriteUpdated(t, s, all[s].rows.data(), &copies[s]));
     }
   }
-  return 0;
+  return absl::OkStatus();
 }
 
 }  // namespace graph_opt

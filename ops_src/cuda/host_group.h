@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "cuda/group_embedding_cuda.h"
 #include "lookup/group_gradient.h"
 #include "scratch/scratch_array.h"
@@ -20,7 +21,7 @@ GradientTable GradientTableOf(const GraphOptCudaGroup& group, int table);
 
 // A group in device memory, done by the CPU's functors: for a GPU whose kernels are not to be
 // trusted. Ids, gradients and the rows that they name are copied to the host, and results back.
-// Each call waits for the stream; the result is a status of the copies.
+// Each call waits for the stream, and fails where a copy does.
 //
 //   Lookup()                     pools the rows of all lookups
 //   Sort(), NumRows(), Sum()     sums of gradients
@@ -29,12 +30,12 @@ class HostGroup {
  public:
   HostGroup(const GraphOptCudaGroup& group, void* stream, Parallel* parallel);
 
-  // With a fault nothing is written.
-  int32_t Lookup(BagFault* fault);
-  int32_t Sort(BagFault* fault);
+  // Bad ids are no failure of the call: they are told in `fault`, and nothing is written.
+  absl::Status Lookup(BagFault* fault);
+  absl::Status Sort(BagFault* fault);
   int64_t NumRows(int shard) const;  // of all shards of the group
-  int32_t Sum();
-  int32_t Apply(const Optimizer& optimizer);
+  absl::Status Sum();
+  absl::Status Apply(const Optimizer& optimizer);
 
  private:
   struct ReadLookup {
@@ -56,15 +57,15 @@ class HostGroup {
     ScratchArray<int64_t> numbers;  // of the rows in the copy
   };
 
-  int32_t Read();
-  int32_t ReadBags(const GraphOptCudaLookup& from, ReadLookup* to);
-  int32_t ReadGradients();
-  int32_t ReadRows(const void* rows, int64_t row_bytes, const int64_t* which, int64_t count,
-                   char* to);
-  int32_t WriteRows(const char* from, int64_t row_bytes, const int64_t* which, int64_t count,
-                    void* rows);
-  int32_t ReadUpdated(int table, int shard, const int64_t* rows, UpdatedCopy* copy);
-  int32_t WriteUpdated(int table, int shard, const int64_t* rows, UpdatedCopy* copy);
+  absl::Status Read();
+  absl::Status ReadBags(const GraphOptCudaLookup& from, ReadLookup* to);
+  absl::Status ReadGradients();
+  absl::Status ReadRows(const void* rows, int64_t row_bytes, const int64_t* which, int64_t count,
+                        char* to);
+  absl::Status WriteRows(const char* from, int64_t row_bytes, const int64_t* which, int64_t count,
+                         void* rows);
+  absl::Status ReadUpdated(int table, int shard, const int64_t* rows, UpdatedCopy* copy);
+  absl::Status WriteUpdated(int table, int shard, const int64_t* rows, UpdatedCopy* copy);
   std::vector<ShardSums> SumOnHost();
   int64_t RowBytes(int table) const;
 

@@ -6,8 +6,10 @@
 #include <memory>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "apply/group_apply.h"
 #include "cuda/check_groups.h"
+#include "cuda/device_status.h"
 #include "cuda/host_group.h"
 
 namespace graph_opt {
@@ -33,24 +35,32 @@ float ElementAt(const void* values, int64_t at, int32_t type) {
   return value;
 }
 
-// Where the first difference of two matrices is, or nothing. A matrix' rows are `stride` apart.
-std::string Difference(const void* got, const void* wanted, int64_t rows, int64_t columns,
-                       int64_t stride, int32_t type) {
+// Fails where two matrices differ, and says where they do first. Rows are `stride` apart.
+absl::Status Compare(const void* got, const void* wanted, int64_t rows, int64_t columns,
+                     int64_t stride, int32_t type) {
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t column = 0; column < columns; ++column) {
       const float is = ElementAt(got, row * stride + column, type);
       const float need = ElementAt(wanted, row * stride + column, type);
       const bool near = std::fabs(is - need) <= kAllowedOf[type] * (1 + std::fabs(need));
       if (near) continue;  // never where one is a NaN
-      return "row " + std::to_string(row) + ", column " + std::to_string(column) + " is " +
-             std::to_string(is) + ", need " + std::to_string(need);
+      return absl::InternalError(
+          absl::StrCat("row ", row, ", column ", column, " is ", is, ", need ", need));
     }
   }
-  return std::string();
+  return absl::OkStatus();
 }
 
-std::string Failed(const char* kernel, int32_t status) {
-  return std::string("the ") + kernel + " kernel fails: " + graph_opt_cuda_message(status);
+// Whether a kernel was launched, and what was wrong with it.
+absl::Status Launched(const char* kernel, int32_t returned) {
+  const absl::Status status = DeviceStatus(returned);
+  if (status.ok()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat("the ", kernel, " kernel fails: ", status.message()));
+}
+
+absl::Status WrongKernel(const char* kernel, const std::string& of_what, absl::string_view wrong) {
+  return absl::InternalError(absl::StrCat("the ", kernel, " kernel (", of_what, "): ", wrong));
 }
 
 std::vector<PooledGradient> GradientsOf(const GraphOptCudaGroup& group) {
@@ -78,80 +88,77 @@ class Check {
     }
   }
 
-  int64_t bytes() const { return status_ < 0 ? status_ : images_bytes_ + workspace_bytes_; }
+  absl::Status Bytes(int64_t* bytes) const {
+    *bytes = images_bytes_ + workspace_bytes_;
+    return DeviceStatus(static_cast<int32_t>(status_));
+  }
 
   // What later steps read is right by then: a wrong place could end the process.
-  std::string Run(void* memory, void* stream) {
-    if (status_ < 0) return Failed("sort", static_cast<int32_t>(status_));
+  absl::Status Run(void* memory, void* stream) {
+    if (status_ < 0) return Launched("sort", static_cast<int32_t>(status_));
     device_ = static_cast<char*>(memory);
     workspace_ = device_ + images_bytes_;
     stream_ = stream;
-    std::string wrong = Upload(cpu_.data(), images_bytes_, device_);
-    if (wrong.empty()) wrong = RunLookupAndGradient();
-    if (wrong.empty()) wrong = Download();
-    if (wrong.empty()) wrong = CompareLookup();
-    if (wrong.empty()) wrong = CompareGradient();
-    if (wrong.empty()) wrong = RunUpdates();
-    if (wrong.empty()) wrong = Download();
-    for (size_t i = 0; i < optimizers_.size() && wrong.empty(); ++i) wrong = CompareUpdate(i);
-    return wrong.empty() ? CompareFault() : wrong;
+    GRAPH_OPT_RETURN_IF_ERROR(Upload(cpu_.data(), images_bytes_, device_));
+    GRAPH_OPT_RETURN_IF_ERROR(RunLookupAndGradient());
+    GRAPH_OPT_RETURN_IF_ERROR(Download());
+    GRAPH_OPT_RETURN_IF_ERROR(CompareLookup());
+    GRAPH_OPT_RETURN_IF_ERROR(CompareGradient());
+    GRAPH_OPT_RETURN_IF_ERROR(RunUpdates());
+    GRAPH_OPT_RETURN_IF_ERROR(Download());
+    for (size_t i = 0; i < optimizers_.size(); ++i) GRAPH_OPT_RETURN_IF_ERROR(CompareUpdate(i));
+    return CompareFault();
   }
 
  private:
-  std::string Upload(const char* from, int64_t bytes, char* to) {
-    const int32_t status = graph_opt_cuda_upload_rows(from, bytes, 1, to, bytes, stream_);
-    return status == 0 ? std::string() : Failed("first", status);
+  absl::Status Upload(const char* from, int64_t bytes, char* to) {
+    return Launched("first", graph_opt_cuda_upload_rows(from, bytes, 1, to, bytes, stream_));
   }
 
   // All that the kernels wrote.
-  std::string Download() {
+  absl::Status Download() {
     got_.resize(images_bytes_);
-    const int32_t status = graph_opt_cuda_download(device_, images_bytes_, got_.data(), stream_);
-    return status == 0 ? std::string() : Failed("last", status);
+    return Launched("last", graph_opt_cuda_download(device_, images_bytes_, got_.data(), stream_));
   }
 
   // With zeros in the workspace, what a kernel fails to write leads others to no wrong place.
-  std::string ClearWorkspace() {
+  absl::Status ClearWorkspace() {
     const std::vector<char> zeros(workspace_bytes_, 0);
     return Upload(zeros.data(), workspace_bytes_, workspace_);
   }
 
   uint64_t* FaultWord() { return reinterpret_cast<uint64_t*>(device_ + fault_); }
 
-  std::string RunLookupAndGradient() {
+  absl::Status RunLookupAndGradient() {
     const GivenGroup pooled = plain_.At(device_, CheckGroup::kPooled, 0);
     const GivenGroup summed = plain_.At(device_, CheckGroup::kGradients, 0);
-    std::string wrong = ClearWorkspace();
-    if (!wrong.empty()) return wrong;
-    int32_t status = graph_opt_cuda_lookup(&pooled.group, workspace_, FaultWord(), stream_);
-    if (status != 0) return Failed("lookup", status);
-    status = graph_opt_cuda_sort(&summed.group, workspace_, FaultWord(), stream_);
-    if (status != 0) return Failed("sort", status);
+    GRAPH_OPT_RETURN_IF_ERROR(ClearWorkspace());
+    GRAPH_OPT_RETURN_IF_ERROR(
+        Launched("lookup", graph_opt_cuda_lookup(&pooled.group, workspace_, FaultWord(), stream_)));
+    GRAPH_OPT_RETURN_IF_ERROR(
+        Launched("sort", graph_opt_cuda_sort(&summed.group, workspace_, FaultWord(), stream_)));
     counts_.resize(summed.group.num_shards);
-    status = graph_opt_cuda_count_rows(&summed.group, workspace_, counts_.data(), stream_);
-    if (status != 0) return Failed("sort", status);
-    wrong = CompareCounts();
-    if (!wrong.empty()) return wrong;
-    status = graph_opt_cuda_sum(&summed.group, workspace_, stream_);
-    return status == 0 ? std::string() : Failed("gradient", status);
+    GRAPH_OPT_RETURN_IF_ERROR(Launched(
+        "sort", graph_opt_cuda_count_rows(&summed.group, workspace_, counts_.data(), stream_)));
+    GRAPH_OPT_RETURN_IF_ERROR(CompareCounts());
+    return Launched("gradient", graph_opt_cuda_sum(&summed.group, workspace_, stream_));
   }
 
-  std::string RunUpdates() {
+  absl::Status RunUpdates() {
     const GivenGroup sorted = updated_.At(device_, CheckGroup::kGradients, 0);
-    const std::string wrong = ClearWorkspace();
-    if (!wrong.empty()) return wrong;
-    int32_t status = graph_opt_cuda_sort(&sorted.group, workspace_, FaultWord(), stream_);
-    if (status != 0) return Failed("sort", status);
+    GRAPH_OPT_RETURN_IF_ERROR(ClearWorkspace());
+    GRAPH_OPT_RETURN_IF_ERROR(
+        Launched("sort", graph_opt_cuda_sort(&sorted.group, workspace_, FaultWord(), stream_)));
     for (size_t i = 0; i < optimizers_.size(); ++i) {
       const GivenGroup updated = updated_.At(device_, CheckGroup::kGradients, static_cast<int>(i));
       const Optimizer& optimizer = optimizers_[i].optimizer;
-      status = graph_opt_cuda_apply(&updated.group, &optimizer, workspace_, stream_);
-      if (status != 0) return Failed("update", status);
+      GRAPH_OPT_RETURN_IF_ERROR(Launched(
+          "update", graph_opt_cuda_apply(&updated.group, &optimizer, workspace_, stream_)));
     }
-    return std::string();
+    return absl::OkStatus();
   }
 
-  std::string CompareCounts() {
+  absl::Status CompareCounts() {
     const GivenGroup given = plain_.At(cpu_.data(), CheckGroup::kGradients, 0);
     const GraphOptCudaGroup& group = given.group;
     for (int32_t t = 0; t < group.num_tables; ++t) tables_.push_back(GradientTableOf(group, t));
@@ -164,12 +171,12 @@ class Check {
         const int64_t count = counts_[group.tables[t].first_shard + s];
         const int64_t wanted = gradient_->NumRows(t, s);
         if (count == wanted) continue;
-        return "the sort kernels find " + std::to_string(count) + " rows in part " +
-               std::to_string(s) + " of a table (" + plain_.TableText(t) + "), need " +
-               std::to_string(wanted);
+        return absl::InternalError(absl::StrCat("the sort kernels find ", count, " rows in part ",
+                                                s, " of a table (", plain_.TableText(t), "), need ",
+                                                wanted));
       }
     }
-    return std::string();
+    return absl::OkStatus();
   }
 
   // Bags as functors take them: positions that sizes make rows become rows.
@@ -191,14 +198,14 @@ class Check {
     return bags;
   }
 
-  std::string CompareFault() {
+  absl::Status CompareFault() {
     uint64_t fault;
     std::memcpy(&fault, got_.data() + fault_, sizeof(fault));
-    if (fault == GRAPH_OPT_CUDA_NO_FAULT) return std::string();
-    return "the lookup and sort kernels find bad ids where there are none";
+    if (fault == GRAPH_OPT_CUDA_NO_FAULT) return absl::OkStatus();
+    return absl::InternalError("the lookup and sort kernels find bad ids where there are none");
   }
 
-  std::string CompareLookup() {
+  absl::Status CompareLookup() {
     const GivenGroup given = plain_.At(cpu_.data(), CheckGroup::kPooled, 0);
     const GraphOptCudaGroup& group = given.group;
     std::vector<Table> tables(group.num_tables);
@@ -220,15 +227,15 @@ class Check {
     GroupLookup(tables, lookups, BestRowKernels(), &sequential_);
     for (int32_t i = 0; i < group.num_lookups; ++i) {
       const GraphOptCudaLookup& lookup = group.lookups[i];
-      const std::string wrong =
-          Difference(Got(lookup.pooled), lookup.pooled, lookup.num_bags, tables_[lookup.table].dim,
-                     lookup.pooled_stride, group.tables[lookup.table].type);
-      if (!wrong.empty()) return "the lookup kernel (" + plain_.LookupText(i) + "): " + wrong;
+      const absl::Status same =
+          Compare(Got(lookup.pooled), lookup.pooled, lookup.num_bags, tables_[lookup.table].dim,
+                  lookup.pooled_stride, group.tables[lookup.table].type);
+      if (!same.ok()) return WrongKernel("lookup", plain_.LookupText(i), same.message());
     }
-    return std::string();
+    return absl::OkStatus();
   }
 
-  std::string CompareGradient() {
+  absl::Status CompareGradient() {
     const GivenGroup given = plain_.At(cpu_.data(), CheckGroup::kGradients, 0);
     const GraphOptCudaGroup& group = given.group;
     std::vector<std::vector<GroupGradient::ShardSums>> sums(group.num_tables);
@@ -244,17 +251,17 @@ class Check {
         const GraphOptCudaShard& shard = group.shards[group.tables[t].first_shard + s];
         const int64_t count = gradient_->NumRows(t, s);
         if (std::memcmp(Got(shard.indices), shard.indices, count * sizeof(int64_t)) != 0) {
-          return "the gradient kernel (" + plain_.TableText(t) + "): other rows of the table";
+          return WrongKernel("gradient", plain_.TableText(t), "other rows of the table");
         }
-        const std::string wrong = Difference(Got(shard.sums), shard.sums, count, tables_[t].dim,
-                                             tables_[t].dim, group.tables[t].type);
-        if (!wrong.empty()) return "the gradient kernel (" + plain_.TableText(t) + "): " + wrong;
+        const absl::Status same = Compare(Got(shard.sums), shard.sums, count, tables_[t].dim,
+                                          tables_[t].dim, group.tables[t].type);
+        if (!same.ok()) return WrongKernel("gradient", plain_.TableText(t), same.message());
       }
     }
-    return std::string();
+    return absl::OkStatus();
   }
 
-  std::string CompareUpdate(size_t which) {
+  absl::Status CompareUpdate(size_t which) {
     const UsualOptimizer& one = optimizers_[which];
     const GivenGroup given =
         updated_.At(cpu_.data(), CheckGroup::kGradients, static_cast<int>(which));
@@ -279,14 +286,15 @@ class Check {
         std::vector<const void*> parts = {shard.rows};
         parts.insert(parts.end(), shard.slots, shard.slots + one.initial_slots.size());
         for (const void* part : parts) {
-          const std::string wrong =
-              Difference(Got(part), part, shard.num_rows, dim, dim, GRAPH_OPT_CUDA_FLOAT);
-          if (wrong.empty()) continue;
-          return "the update kernel (" + one.text + ", " + updated_.TableText(t) + "): " + wrong;
+          const absl::Status same =
+              Compare(Got(part), part, shard.num_rows, dim, dim, GRAPH_OPT_CUDA_FLOAT);
+          if (same.ok()) continue;
+          return WrongKernel("update", absl::StrCat(one.text, ", ", updated_.TableText(t)),
+                             same.message());
         }
       }
     }
-    return std::string();
+    return absl::OkStatus();
   }
 
   // What the GPU made of a part of the CPU's memory.
@@ -315,8 +323,8 @@ class Check {
 
 }  // namespace
 
-std::string SelfCheck(void* memory, void* stream) { return Check().Run(memory, stream); }
+absl::Status SelfCheck(void* memory, void* stream) { return Check().Run(memory, stream); }
 
-int64_t SelfCheckBytes() { return Check().bytes(); }
+absl::Status SelfCheckBytes(int64_t* bytes) { return Check().Bytes(bytes); }
 
 }  // namespace graph_opt

@@ -7,15 +7,16 @@
 #include <mutex>
 #include <string>
 
+#include "absl/status/status.h"
+
 namespace graph_opt {
 
 // Runs all kernels of group_embedding_cuda.h on small groups of every kind, and the CPU's functors
 // on the same: some 40 launches. `memory` is SelfCheckBytes() of device memory, aligned to 256.
-// Returns what differs or fails, by the kernel that it is of, or nothing.
-std::string SelfCheck(void* memory, void* stream);
+// Fails with what differs, or what failed, and names the kernel.
+absl::Status SelfCheck(void* memory, void* stream);
 
-// A negative number is a status of group_embedding_cuda.h.
-int64_t SelfCheckBytes();
+absl::Status SelfCheckBytes(int64_t* bytes);
 
 // Which devices' kernels are used: those that passed their check, which is made when a device is
 // first asked for. Any thread may ask.
@@ -28,8 +29,8 @@ class TrustedDevices {
   //   off     they are not used
   explicit TrustedDevices(const char* mode);
 
-  // `check` says what is wrong. That is told once, on standard error.
-  bool Trusts(const std::string& device, const std::function<std::string()>& check);
+  // What `check` fails with is told once, on standard error.
+  bool Trusts(const std::string& device, const std::function<absl::Status()>& check);
 
  private:
   enum Mode { kCheck, kTrust, kOff };

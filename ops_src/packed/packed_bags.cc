@@ -77,6 +77,8 @@ bool NumberBags(const int32_t* lengths, int64_t num_bags, int64_t num_ids, int64
 
 bool IsWidth(int bytes) { return bytes == 1 || bytes == 2 || bytes == 4; }
 
+absl::Status MalformedBags() { return absl::InvalidArgumentError("malformed bags"); }
+
 }  // namespace
 
 BagFault BagPacking::Read(const Bags& bags, int64_t num_rows) {
@@ -198,9 +200,9 @@ int64_t* BagPacking::Write(int64_t* words) const {
   return FillUp(words, num_ids_, sizeof(float));
 }
 
-bool FindPackedBags(const int64_t** words, const int64_t* end, PackedBags* packed) {
+absl::Status FindPackedBags(const int64_t** words, const int64_t* end, PackedBags* packed) {
   const int64_t* at = *words;
-  if (end - at < kBagHeaderWords) return false;
+  if (end - at < kBagHeaderWords) return MalformedBags();
   packed->num_bags = at[0];
   packed->num_ids = at[1];
   packed->default_id = at[2];
@@ -212,27 +214,27 @@ bool FindPackedBags(const int64_t** words, const int64_t* end, PackedBags* packe
   packed->id_bytes = static_cast<int>(how >> 8 & 0xff);
   const bool weighted = how & 1;
   const int64_t most = (end - at) * kWordBytes;
-  if (how >> 32 != 0 || (how & 0xfe) != 0 || (how >> 24 & 0xff) > 2) return false;
-  if (!IsWidth(packed->length_bytes) || !IsWidth(packed->id_bytes)) return false;
-  if (packed->num_bags < 0 || packed->num_bags > most) return false;
-  if (packed->num_ids < 0 || packed->num_ids > most) return false;
+  if (how >> 32 != 0 || (how & 0xfe) != 0 || (how >> 24 & 0xff) > 2) return MalformedBags();
+  if (!IsWidth(packed->length_bytes) || !IsWidth(packed->id_bytes)) return MalformedBags();
+  if (packed->num_bags < 0 || packed->num_bags > most) return MalformedBags();
+  if (packed->num_ids < 0 || packed->num_ids > most) return MalformedBags();
   packed->lengths = at;
   packed->ids = packed->lengths + WordsOf(packed->num_bags, packed->length_bytes);
   packed->weights = packed->ids + WordsOf(packed->num_ids, packed->id_bytes);
   at = packed->weights + (weighted ? WordsOf(packed->num_ids, 4) : 0);
-  if (at > end) return false;
+  if (at > end) return MalformedBags();
   if (!weighted) packed->weights = nullptr;
   *words = at;
-  return true;
+  return absl::OkStatus();
 }
 
-bool Unpack(const PackedBags& packed, UnpackedBags* unpacked) {
+absl::Status Unpack(const PackedBags& packed, UnpackedBags* unpacked) {
   unpacked->ids.Reserve(std::max(packed.num_bags, packed.num_ids));
   unpacked->positions.Reserve(packed.num_ids + 1);
   int32_t* const numbers = unpacked->ids.data();
   ReadNumbers(packed.lengths, packed.num_bags, packed.length_bytes, numbers);
   if (!NumberBags(numbers, packed.num_bags, packed.num_ids, unpacked->positions.data())) {
-    return false;
+    return MalformedBags();
   }
   ReadNumbers(packed.ids, packed.num_ids, packed.id_bytes, numbers);
   Bags& bags = unpacked->bags;
@@ -254,7 +256,7 @@ bool Unpack(const PackedBags& packed, UnpackedBags* unpacked) {
   bags.default_id = packed.default_id;
   bags.filled_id = packed.filled_id;
   bags.combiner = packed.combiner;
-  return true;
+  return absl::OkStatus();
 }
 
 int64_t RowOutside(const UnpackedBags& unpacked, int64_t num_rows) {

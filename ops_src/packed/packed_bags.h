@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "lookup/bags.h"
 #include "scratch/scratch_array.h"
 
@@ -63,9 +64,9 @@ struct PackedBags {
   const int64_t* weights;  // null: none
 };
 
-// Finds the bags of one lookup at *words, and moves *words behind them. False where they are
+// Finds the bags of one lookup at *words, and moves *words behind them. Fails where they are
 // malformed or do not end before `end`.
-bool FindPackedBags(const int64_t** words, const int64_t* end, PackedBags* packed);
+absl::Status FindPackedBags(const int64_t** words, const int64_t* end, PackedBags* packed);
 
 // Bags as lookups take them.
 struct UnpackedBags {
@@ -75,8 +76,8 @@ struct UnpackedBags {
   ScratchArray<float> weights;
 };
 
-// False where the ids in bags are not as many as there are ids.
-bool Unpack(const PackedBags& packed, UnpackedBags* unpacked);
+// Fails where the ids in bags are not as many as there are ids.
+absl::Status Unpack(const PackedBags& packed, UnpackedBags* unpacked);
 
 // A row that unpacked bags name and a table of `num_rows` rows does not have, or -1.
 int64_t RowOutside(const UnpackedBags& unpacked, int64_t num_rows);

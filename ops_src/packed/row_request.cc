@@ -6,19 +6,21 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "packed/shard_blocks.h"
 
 namespace graph_opt {
 namespace {
 
 std::string ShardText(const std::vector<ServedShard>& shards, size_t shard) {
-  return "shard " + std::to_string(shard) + " of " + std::to_string(shards.size()) + " (table '" +
-         shards[shard].table + "')";
+  return absl::StrCat("shard ", shard, " of ", shards.size(), " (table '", shards[shard].table,
+                      "')");
 }
 
-std::string RowText(int64_t row, const std::vector<ServedShard>& shards, size_t shard) {
-  return "row " + std::to_string(row) + " is asked of " + ShardText(shards, shard) +
-         ", which has " + std::to_string(shards[shard].num_rows) + " rows";
+absl::Status NoSuchRow(int64_t row, const std::vector<ServedShard>& shards, size_t shard) {
+  return absl::InvalidArgumentError(absl::StrCat("row ", row, " is asked of ",
+                                                 ShardText(shards, shard), ", which has ",
+                                                 shards[shard].num_rows, " rows"));
 }
 
 constexpr int64_t kRowsAtOnce = 1024;
@@ -54,22 +56,23 @@ int64_t CopyBlock(const ServedShard& shard, const int64_t* rows, const ShardBloc
 }
 
 // Finds the bags of `lookups` lookups, which fill the words.
-bool FindAllPackedBags(int64_t lookups, const int64_t* words, const int64_t* end,
-                       RequestedRows* requested) {
+absl::Status FindAllPackedBags(int64_t lookups, const int64_t* words, const int64_t* end,
+                               RequestedRows* requested) {
   requested->count = 0;
   for (int64_t i = 0; i < lookups; ++i) {
     PackedBags packed;
-    if (!FindPackedBags(&words, end, &packed)) return false;
+    const absl::Status found = FindPackedBags(&words, end, &packed);
+    if (!found.ok()) return found;
     requested->bags.push_back(packed);
     requested->count += packed.num_bags;
   }
-  return words == end;
+  return words == end ? absl::OkStatus() : absl::InvalidArgumentError("more bags than lookups");
 }
 
-std::string CopyRows(const std::vector<ServedShard>& shards,
-                     const std::vector<RequestedRows>& requested, RowType type,
-                     const RowKernels& kernels, Parallel* parallel,
-                     const std::vector<char*>& packed_shards) {
+absl::Status CopyRows(const std::vector<ServedShard>& shards,
+                      const std::vector<RequestedRows>& requested, RowType type,
+                      const RowKernels& kernels, Parallel* parallel,
+                      const std::vector<char*>& packed_shards) {
   std::vector<int64_t> counts;
   std::vector<int64_t> row_bytes;
   for (size_t i = 0; i < shards.size(); ++i) {
@@ -87,14 +90,14 @@ std::string CopyRows(const std::vector<ServedShard>& shards,
     std::lock_guard<std::mutex> lock(mutex);
     bad = std::min(bad, std::make_pair(block.shard, stop));
   });
-  if (bad.first == static_cast<int64_t>(shards.size())) return std::string();
-  return RowText(requested[bad.first].rows[bad.second], shards, bad.first);
+  if (bad.first == static_cast<int64_t>(shards.size())) return absl::OkStatus();
+  return NoSuchRow(requested[bad.first].rows[bad.second], shards, bad.first);
 }
 
-std::string PoolBags(const std::vector<ServedShard>& shards,
-                     const std::vector<RequestedRows>& requested, RowType type,
-                     const RowKernels& kernels, Parallel* parallel,
-                     const std::vector<char*>& packed_shards) {
+absl::Status PoolBags(const std::vector<ServedShard>& shards,
+                      const std::vector<RequestedRows>& requested, RowType type,
+                      const RowKernels& kernels, Parallel* parallel,
+                      const std::vector<char*>& packed_shards) {
   std::vector<Table> tables(shards.size());
   std::vector<Lookup> lookups;
   std::vector<const PackedBags*> packed;
@@ -118,57 +121,61 @@ std::string PoolBags(const std::vector<ServedShard>& shards,
   std::vector<UnpackedBags> unpacked(packed.size());
   std::atomic<bool> malformed(false);
   parallel->Run(static_cast<int64_t>(packed.size()), [&](int64_t i) {
-    if (!Unpack(*packed[i], &unpacked[i])) malformed = true;
+    if (!Unpack(*packed[i], &unpacked[i]).ok()) malformed = true;
     lookups[i].bags = unpacked[i].bags;
     lookups[i].bags.filled_id = -1;  // of gradients only
   });
-  if (malformed) return "the request has bags of other numbers of ids than it says";
+  if (malformed) {
+    return absl::InvalidArgumentError("the request has bags of other numbers of ids than it says");
+  }
   const BagFault fault = GroupLookup(tables, lookups, kernels, parallel);
-  if (fault.kind == BagFault::kNone) return std::string();
-  return RowText(fault.id, shards, lookups[fault.lookup].table);
+  if (fault.kind == BagFault::kNone) return absl::OkStatus();
+  return NoSuchRow(fault.id, shards, lookups[fault.lookup].table);
 }
 
 }  // namespace
 
-std::string ReadRequest(const int64_t* request, int64_t size,
-                        const std::vector<ServedShard>& shards, std::vector<RequestedRows>* rows) {
+absl::Status ReadRequest(const int64_t* request, int64_t size,
+                         const std::vector<ServedShard>& shards, std::vector<RequestedRows>* rows) {
   rows->clear();
   const int64_t* at = request;
   const int64_t* const end = request + size;
   for (size_t i = 0; i < shards.size(); ++i) {
     const int64_t left = end - at - kRequestHeaderWords;
     if (left < 0 || at[0] < 0 || at[1] < 0 || at[1] > left) {
-      return "the request has " + std::to_string(size) + " numbers and ends within " +
-             ShardText(shards, i) + "; need a number of rows and the rows for each shard";
+      return absl::InvalidArgumentError(
+          absl::StrCat("the request has ", size, " numbers and ends within ", ShardText(shards, i),
+                       "; need a number of rows and the rows for each shard"));
     }
     const int64_t lookups = at[0];
     const int64_t* words = at + kRequestHeaderWords;
     at = words + at[1];
     rows->push_back(RequestedRows{lookups == 0 ? words : nullptr, at - words, {}});
-    if (lookups > 0 && !FindAllPackedBags(lookups, words, at, &rows->back())) {
-      return "the request has malformed bags of " + ShardText(shards, i);
+    if (lookups > 0 && !FindAllPackedBags(lookups, words, at, &rows->back()).ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the request has malformed bags of ", ShardText(shards, i)));
     }
   }
-  if (at == end) return std::string();
-  return "the request has " + std::to_string(size) + " numbers, " + std::to_string(end - at) +
-         " more than its " + std::to_string(shards.size()) + " shards need";
+  if (at == end) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the request has ", size, " numbers, ", end - at,
+                                                 " more than its ", shards.size(), " shards need"));
 }
 
-std::string GatherRows(const std::vector<ServedShard>& shards,
-                       const std::vector<RequestedRows>& requested, RowType type,
-                       const RowKernels& kernels, Parallel* parallel, char* packed) {
+absl::Status GatherRows(const std::vector<ServedShard>& shards,
+                        const std::vector<RequestedRows>& requested, RowType type,
+                        const RowKernels& kernels, Parallel* parallel, char* packed) {
   std::vector<char*> packed_shards;
   for (size_t i = 0; i < shards.size(); ++i) {
     packed_shards.push_back(packed);
     packed += requested[i].count * shards[i].dim * ByteSize(type);
   }
-  const std::string wrong = CopyRows(shards, requested, type, kernels, parallel, packed_shards);
-  if (!wrong.empty()) return wrong;
+  const absl::Status copied = CopyRows(shards, requested, type, kernels, parallel, packed_shards);
+  if (!copied.ok()) return copied;
   return PoolBags(shards, requested, type, kernels, parallel, packed_shards);
 }
 
-std::string PackedTables(const PackedShards& shards, const std::vector<SentRows>& sent,
-                         RowType type, std::vector<Table>* tables) {
+absl::Status PackedTables(const PackedShards& shards, const std::vector<SentRows>& sent,
+                          RowType type, std::vector<Table>* tables) {
   std::vector<int64_t> taken(sent.size(), 0);
   tables->assign(shards.widths.size(), Table());
   for (size_t t = 0; t < shards.widths.size(); ++t) {
@@ -182,8 +189,9 @@ std::string PackedTables(const PackedShards& shards, const std::vector<SentRows>
       const int64_t count = pooled ? shards.num_bags[t] : shards.counts[shard];
       const int64_t left = sent[server].size - taken[server];
       if (count < 0 || (table.dim > 0 && count > left / table.dim)) {
-        return "server " + std::to_string(server) + " sent " + std::to_string(sent[server].size) +
-               " numbers, fewer than the rows that were asked for";
+        return absl::InvalidArgumentError(
+            absl::StrCat("server ", server, " sent ", sent[server].size,
+                         " numbers, fewer than the rows that were asked for"));
       }
       const char* data = sent[server].data + taken[server] * ByteSize(type);
       taken[server] += count * table.dim;
@@ -198,10 +206,10 @@ std::string PackedTables(const PackedShards& shards, const std::vector<SentRows>
   }
   for (size_t server = 0; server < sent.size(); ++server) {
     if (taken[server] == sent[server].size) continue;
-    return "server " + std::to_string(server) + " sent " + std::to_string(sent[server].size) +
-           " numbers, need " + std::to_string(taken[server]);
+    return absl::InvalidArgumentError(absl::StrCat("server ", server, " sent ", sent[server].size,
+                                                   " numbers, need ", taken[server]));
   }
-  return std::string();
+  return absl::OkStatus();
 }
 
 }  // namespace graph_opt

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "lookup/group_lookup.h"
 #include "lookup/parallel.h"
 #include "packed/packed_bags.h"
@@ -34,14 +35,14 @@ struct RequestedRows {
   std::vector<PackedBags> bags;
 };
 
-// Takes a request of `size` numbers apart. Returns what is wrong with it, or nothing.
-std::string ReadRequest(const int64_t* request, int64_t size,
-                        const std::vector<ServedShard>& shards, std::vector<RequestedRows>* rows);
+// Takes a request of `size` numbers apart. Fails where it is malformed.
+absl::Status ReadRequest(const int64_t* request, int64_t size,
+                         const std::vector<ServedShard>& shards, std::vector<RequestedRows>* rows);
 
-// Copies the rows asked for to `packed`, or pools them. Returns what is wrong, or nothing.
-std::string GatherRows(const std::vector<ServedShard>& shards,
-                       const std::vector<RequestedRows>& requested, RowType type,
-                       const RowKernels& kernels, Parallel* parallel, char* packed);
+// Copies the rows asked for to `packed`, or pools them. Fails where a shard does not have them.
+absl::Status GatherRows(const std::vector<ServedShard>& shards,
+                        const std::vector<RequestedRows>& requested, RowType type,
+                        const RowKernels& kernels, Parallel* parallel, char* packed);
 
 // What a server sent.
 struct SentRows {
@@ -60,9 +61,9 @@ struct PackedShards {
 constexpr int64_t kPooledByServer = -1;
 
 // The rows that servers sent as tables whose ids are packed numbers (unique_rows.h), or the numbers
-// of bags where the server pooled. Returns what is wrong, or nothing.
-std::string PackedTables(const PackedShards& shards, const std::vector<SentRows>& sent,
-                         RowType type, std::vector<Table>* tables);
+// of bags where the server pooled. Fails where servers sent fewer or more than was asked for.
+absl::Status PackedTables(const PackedShards& shards, const std::vector<SentRows>& sent,
+                          RowType type, std::vector<Table>* tables);
 
 }  // namespace graph_opt
 

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "apply/group_apply.h"
 #include "packed/shard_blocks.h"
 
@@ -17,8 +18,8 @@ constexpr int64_t kHeaderBytes = kHeaderWords * sizeof(int64_t);
 constexpr int kPlaceBits = 10;  // rows updated by one call of a kernel
 
 std::string ShardText(const std::vector<UpdatedShard>& shards, size_t shard) {
-  return "shard " + std::to_string(shard) + " of " + std::to_string(shards.size()) + " (table '" +
-         shards[shard].table + "')";
+  return absl::StrCat("shard ", shard, " of ", shards.size(), " (table '", shards[shard].table,
+                      "')");
 }
 
 std::vector<ShardBlock> BlocksOf(const std::vector<UpdateBlock>& blocks, int num_threads) {
@@ -56,12 +57,13 @@ int64_t FirstBadRow(const UpdateBlock& update, const ShardBlock& block, int64_t 
 }
 
 // Reads the numbers before the rows.
-std::string ReadBlocks(const char* bytes, int64_t size, const std::vector<UpdatedShard>& shards,
-                       std::vector<UpdateBlock>* blocks) {
+absl::Status ReadBlocks(const char* bytes, int64_t size, const std::vector<UpdatedShard>& shards,
+                        std::vector<UpdateBlock>* blocks) {
   const int64_t header_bytes = kHeaderBytes * static_cast<int64_t>(shards.size());
   if (size < header_bytes) {
-    return "the update has " + std::to_string(size) + " bytes, fewer than the counts of its " +
-           std::to_string(shards.size()) + " shards";
+    return absl::InvalidArgumentError(absl::StrCat("the update has ", size,
+                                                   " bytes, fewer than the counts of its ",
+                                                   shards.size(), " shards"));
   }
   int64_t left = size - header_bytes;
   blocks->clear();
@@ -70,27 +72,29 @@ std::string ReadBlocks(const char* bytes, int64_t size, const std::vector<Update
     std::memcpy(header, bytes + i * kHeaderBytes, kHeaderBytes);
     const UpdateBlock block = {header[0], header[1], header[2], header[3], nullptr, nullptr};
     if (block.width != shards[i].dim) {
-      return ShardText(shards, i) + " is " + std::to_string(shards[i].dim) +
-             " wide, the update has rows of " + std::to_string(block.width);
+      return absl::InvalidArgumentError(absl::StrCat(ShardText(shards, i), " is ", shards[i].dim,
+                                                     " wide, the update has rows of ",
+                                                     block.width));
     }
     const int64_t word_bytes = sizeof(int64_t);
     const int64_t row_bytes = std::max<int64_t>(block.width * sizeof(float), 1);
     const bool is_short = block.words < 0 || block.words > left / word_bytes || block.count < 0 ||
                           block.count > (left - block.words * word_bytes) / row_bytes;
     if (is_short || block.lookups < 0 || (block.lookups == 0 && block.words != block.count)) {
-      return "the update has " + std::to_string(size) + " bytes, which can not be " +
-             std::to_string(block.count) + " rows of " + ShardText(shards, i);
+      return absl::InvalidArgumentError(absl::StrCat("the update has ", size,
+                                                     " bytes, which can not be ", block.count,
+                                                     " rows of ", ShardText(shards, i)));
     }
     left -= block.words * word_bytes + block.count * block.width * sizeof(float);
     blocks->push_back(block);
   }
-  if (left == 0) return std::string();
-  return "the update has " + std::to_string(size) + " bytes, " + std::to_string(left) +
-         " more than its rows need";
+  if (left == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the update has ", size, " bytes, ", left, " more than its rows need"));
 }
 
-std::string CheckRows(const std::vector<UpdatedShard>& shards,
-                      const std::vector<UpdateBlock>& blocks, Parallel* parallel) {
+absl::Status CheckRows(const std::vector<UpdatedShard>& shards,
+                       const std::vector<UpdateBlock>& blocks, Parallel* parallel) {
   const std::vector<ShardBlock> pieces = BlocksOf(blocks, parallel->num_threads());
   std::mutex mutex;
   std::pair<int64_t, int64_t> bad(static_cast<int64_t>(shards.size()), 0);  // shard and place
@@ -101,15 +105,16 @@ std::string CheckRows(const std::vector<UpdatedShard>& shards,
     std::lock_guard<std::mutex> lock(mutex);
     bad = std::min(bad, std::make_pair(shard, stop));
   });
-  if (bad.first == static_cast<int64_t>(shards.size())) return std::string();
-  return "the update of " + ShardText(shards, bad.first) + " names row " +
-         std::to_string(blocks[bad.first].rows[bad.second]) + " at " + std::to_string(bad.second) +
-         "; need ascending rows, each once, below " + std::to_string(shards[bad.first].num_rows);
+  if (bad.first == static_cast<int64_t>(shards.size())) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the update of ", ShardText(shards, bad.first), " names row ",
+                   blocks[bad.first].rows[bad.second], " at ", bad.second,
+                   "; need ascending rows, each once, below ", shards[bad.first].num_rows));
 }
 
-// The bags of one shard. Returns what is wrong, or nothing.
-std::string ReadBagsOf(const UpdateBlock& block, int64_t num_rows,
-                       std::vector<UnpackedBags>* lookups) {
+// The bags of one shard. What is wrong goes on from "the update has".
+absl::Status ReadBagsOf(const UpdateBlock& block, int64_t num_rows,
+                        std::vector<UnpackedBags>* lookups) {
   const int64_t* words = block.rows;
   const int64_t* const end = words + block.words;
   int64_t num_bags = 0;
@@ -117,33 +122,38 @@ std::string ReadBagsOf(const UpdateBlock& block, int64_t num_rows,
   for (int64_t i = 0; i < block.lookups; ++i) {
     PackedBags packed;
     lookups->emplace_back();
-    if (!FindPackedBags(&words, end, &packed) || !Unpack(packed, &lookups->back())) {
-      return "malformed bags";
-    }
+    absl::Status status = FindPackedBags(&words, end, &packed);
+    if (status.ok()) status = Unpack(packed, &lookups->back());
+    if (!status.ok()) return status;
     const int64_t row = RowOutside(lookups->back(), num_rows);
-    if (row >= 0) return "row " + std::to_string(row) + " of " + std::to_string(num_rows);
+    if (row >= 0) return absl::InvalidArgumentError(absl::StrCat("row ", row, " of ", num_rows));
     num_bags += packed.num_bags;
     num_ids += packed.num_ids;
   }
-  if (num_ids > std::numeric_limits<int32_t>::max()) return "too many ids";
-  if (words != end) return "more bags than lookups";
-  return num_bags == block.count ? std::string() : "gradients of another number of bags";
+  if (num_ids > std::numeric_limits<int32_t>::max()) {
+    return absl::InvalidArgumentError("too many ids");
+  }
+  if (words != end) return absl::InvalidArgumentError("more bags than lookups");
+  if (num_bags == block.count) return absl::OkStatus();
+  return absl::InvalidArgumentError("gradients of another number of bags");
 }
 
-std::string ReadBags(const std::vector<UpdatedShard>& shards,
-                     const std::vector<UpdateBlock>& blocks, Parallel* parallel,
-                     std::vector<std::vector<UnpackedBags>>* bags) {
+absl::Status ReadBags(const std::vector<UpdatedShard>& shards,
+                      const std::vector<UpdateBlock>& blocks, Parallel* parallel,
+                      std::vector<std::vector<UnpackedBags>>* bags) {
   bags->clear();
   bags->resize(shards.size());
-  std::vector<std::string> wrong(shards.size());
+  std::vector<absl::Status> read(shards.size());
   parallel->Run(static_cast<int64_t>(shards.size()), [&](int64_t i) {
     if (blocks[i].lookups == 0) return;
-    wrong[i] = ReadBagsOf(blocks[i], shards[i].num_rows, &(*bags)[i]);
+    read[i] = ReadBagsOf(blocks[i], shards[i].num_rows, &(*bags)[i]);
   });
   for (size_t i = 0; i < shards.size(); ++i) {
-    if (!wrong[i].empty()) return "the update of " + ShardText(shards, i) + " has " + wrong[i];
+    if (read[i].ok()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the update of ", ShardText(shards, i), " has ", read[i].message()));
   }
-  return std::string();
+  return absl::OkStatus();
 }
 
 UpdatedTable TableOf(const UpdatedShard& shard) {
@@ -228,13 +238,13 @@ void LayOutUpdate(char* bytes, std::vector<UpdateBlock>* blocks) {
   Place(bytes, blocks);
 }
 
-std::string ReadUpdate(char* bytes, int64_t size, const std::vector<UpdatedShard>& shards,
-                       Parallel* parallel, RowUpdate* update) {
-  std::string wrong = ReadBlocks(bytes, size, shards, &update->blocks);
-  if (!wrong.empty()) return wrong;
+absl::Status ReadUpdate(char* bytes, int64_t size, const std::vector<UpdatedShard>& shards,
+                        Parallel* parallel, RowUpdate* update) {
+  absl::Status status = ReadBlocks(bytes, size, shards, &update->blocks);
+  if (!status.ok()) return status;
   Place(bytes, &update->blocks);
-  wrong = CheckRows(shards, update->blocks, parallel);
-  if (!wrong.empty()) return wrong;
+  status = CheckRows(shards, update->blocks, parallel);
+  if (!status.ok()) return status;
   return ReadBags(shards, update->blocks, parallel, &update->bags);
 }
 

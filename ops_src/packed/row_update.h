@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "lookup/parallel.h"
 #include "packed/packed_bags.h"
 #include "rows/row_kernels.h"
@@ -47,10 +48,9 @@ struct UpdatedShard {
   int64_t dim;
 };
 
-// Takes an update apart, and checks it wholly. `bytes` must be aligned for int64. Returns what is
-// wrong, or nothing.
-std::string ReadUpdate(char* bytes, int64_t size, const std::vector<UpdatedShard>& shards,
-                       Parallel* parallel, RowUpdate* update);
+// Takes an update apart, and checks it wholly. `bytes` must be aligned for int64.
+absl::Status ReadUpdate(char* bytes, int64_t size, const std::vector<UpdatedShard>& shards,
+                        Parallel* parallel, RowUpdate* update);
 
 // Updates the rows, by the optimizer, and no others.
 void ApplyUpdate(const Optimizer& optimizer, const std::vector<UpdatedShard>& shards,

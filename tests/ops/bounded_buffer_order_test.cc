@@ -16,27 +16,27 @@
 namespace graph_opt {
 namespace {
 
-std::future<BufferStatus> Await(TurnLine* turns, int64_t place, CallOptions options = Options()) {
-  auto promise = std::make_shared<std::promise<BufferStatus>>();
+std::future<absl::Status> Await(TurnLine* turns, int64_t place, CallOptions options = Options()) {
+  auto promise = std::make_shared<std::promise<absl::Status>>();
   turns->Await(place, std::move(options),
-               [promise](const BufferStatus& status) { promise->set_value(status); });
+               [promise](const absl::Status& status) { promise->set_value(status); });
   return promise->get_future();
 }
 
 void CloseEndsTakesWhenTheLastWaitingPutGivesUp() {
   auto buffer = MakeBuffer(2);
-  std::future<BufferStatus> third = Put(buffer.get(), 2, 2, Options(20));
+  std::future<absl::Status> third = Put(buffer.get(), 2, 2, Options(20));
   std::future<Outcome> take = Take(buffer.get());
   buffer->Close();
   CHECK(!Ready(take));
-  CHECK(Get(std::move(third)).code == BufferStatus::kDeadlineExceeded);
-  CHECK(Get(std::move(take)).status.code == BufferStatus::kOutOfRange);
+  CHECK(Get(std::move(third)).code() == absl::StatusCode::kDeadlineExceeded);
+  CHECK(Get(std::move(take)).status.code() == absl::StatusCode::kOutOfRange);
 }
 
 void PlacesKeepTheOrderAndTheSlotsAhead() {
   auto buffer = MakeBuffer(2);
-  std::future<BufferStatus> put3 = Put(buffer.get(), 3, 3);
-  std::future<BufferStatus> put2 = Put(buffer.get(), 2, 2);
+  std::future<absl::Status> put3 = Put(buffer.get(), 3, 3);
+  std::future<absl::Status> put2 = Put(buffer.get(), 2, 2);
   CHECK(!Ready(put3) && !Ready(put2));  // two batches precede 2: their slots stay free
   CHECK(GetNow(Put(buffer.get(), 1, 1)).ok());
   std::future<Outcome> take = Take(buffer.get());
@@ -53,7 +53,7 @@ void PlacesKeepTheOrderAndTheSlotsAhead() {
 void SkippedPlacesHoldUpNobody() {
   auto buffer = MakeBuffer(2);
   CHECK(GetNow(Put(buffer.get(), 1, 1)).ok());
-  std::future<BufferStatus> put2 = Put(buffer.get(), 2, 2);
+  std::future<absl::Status> put2 = Put(buffer.get(), 2, 2);
   std::future<Outcome> take = Take(buffer.get());
   CHECK(!Ready(take) && !Ready(put2));
   buffer->Skip(0);
@@ -69,13 +69,13 @@ void ErrorsStandInTheirPlaces() {
   CHECK(GetNow(PutError(buffer.get(), "row 2 is torn", 2)).ok());
   CHECK(GetNow(PutError(buffer.get(), "row 1 is torn", 1)).ok());
   std::future<Outcome> take = Take(buffer.get());
-  std::future<BufferStatus> full = PutError(buffer.get(), "row 3 is torn", 3);
+  std::future<absl::Status> full = PutError(buffer.get(), "row 3 is torn", 3);
   CHECK(!Ready(take) && !Ready(full));
   CHECK(GetNow(Put(buffer.get(), 0, 0)).ok());
   CHECK(GetNow(std::move(take)).number == 0);
   CHECK(GetNow(std::move(full)).ok());
   for (const char* row : {"row 1", "row 2", "row 3"}) {
-    CHECK(GetNow(Take(buffer.get())).status.message == std::string(row) + " is torn");
+    CHECK(GetNow(Take(buffer.get())).status.message() == std::string(row) + " is torn");
   }
 }
 
@@ -83,14 +83,14 @@ void PutThatGaveUpLeavesItsPlaceToAnError() {
   auto buffer = MakeBuffer(1);
   CHECK(GetNow(Put(buffer.get(), -1)).ok());
   Caller caller;
-  std::future<BufferStatus> put0 = Put(buffer.get(), 0, 0, caller.Options());
-  std::future<BufferStatus> put1 = Put(buffer.get(), 1, 1);
+  std::future<absl::Status> put0 = Put(buffer.get(), 0, 0, caller.Options());
+  std::future<absl::Status> put1 = Put(buffer.get(), 1, 1);
   caller.GiveUp();
-  CHECK(GetNow(std::move(put0)).code == BufferStatus::kCancelled);
-  std::future<BufferStatus> error = PutError(buffer.get(), "gave up", 0);
+  CHECK(GetNow(std::move(put0)).code() == absl::StatusCode::kCancelled);
+  std::future<absl::Status> error = PutError(buffer.get(), "gave up", 0);
   CHECK(GetNow(Take(buffer.get())).number == -1);
   CHECK(GetNow(std::move(error)).ok() && !Ready(put1));
-  CHECK(GetNow(Take(buffer.get())).status.message == "gave up");
+  CHECK(GetNow(Take(buffer.get())).status.message() == "gave up");
   CHECK(GetNow(std::move(put1)).ok());
   CHECK(GetNow(Take(buffer.get())).number == 1);
 }
@@ -99,12 +99,12 @@ void PlacesOfBeforeAResumeAreRefused() {
   auto buffer = MakeBuffer(2);
   buffer->Resume(2, 100);
   CHECK(GetNow(Put(buffer.get(), 101, 101)).ok());
-  std::future<BufferStatus> put103 = Put(buffer.get(), 103, 103);
+  std::future<absl::Status> put103 = Put(buffer.get(), 103, 103);
   CHECK(!Ready(put103));
   buffer->Resume(2, 200);
-  CHECK(GetNow(std::move(put103)).code == BufferStatus::kCancelled);
-  CHECK(GetNow(Put(buffer.get(), 102, 102)).code == BufferStatus::kCancelled);
-  CHECK(GetNow(PutError(buffer.get(), "stale", 102)).code == BufferStatus::kCancelled);
+  CHECK(GetNow(std::move(put103)).code() == absl::StatusCode::kCancelled);
+  CHECK(GetNow(Put(buffer.get(), 102, 102)).code() == absl::StatusCode::kCancelled);
+  CHECK(GetNow(PutError(buffer.get(), "stale", 102)).code() == absl::StatusCode::kCancelled);
   buffer->Skip(102);
   CHECK(GetNow(Put(buffer.get(), 201, 201)).ok());
   CHECK(GetNow(Put(buffer.get(), 200, 200)).ok());
@@ -115,9 +115,9 @@ void PlacesOfBeforeAResumeAreRefused() {
 void PlacesAreTakenOnce() {
   auto buffer = MakeBuffer(3);
   CHECK(GetNow(Put(buffer.get(), 0, 0)).ok());
-  const BufferStatus again = GetNow(Put(buffer.get(), 7, 0));
-  CHECK(again.code == BufferStatus::kCancelled);
-  CHECK(again.message.find("node: place 0 of buffer 'b' is settled") == 0);
+  const absl::Status again = GetNow(Put(buffer.get(), 7, 0));
+  CHECK(again.code() == absl::StatusCode::kCancelled);
+  CHECK(again.message().find("node: place 0 of buffer 'b' is settled") == 0);
   CHECK(GetNow(Put(buffer.get(), 1, 1)).ok());
   for (int number : {0, 1}) CHECK(GetNow(Take(buffer.get())).number == number);
 }
@@ -125,7 +125,7 @@ void PlacesAreTakenOnce() {
 void PutsWithoutAPlaceLeaveTheSlotsAheadFree() {
   auto buffer = MakeBuffer(2);
   CHECK(GetNow(Put(buffer.get(), 1, 1)).ok());  // and a slot for 0
-  std::future<BufferStatus> plain = Put(buffer.get(), 99);
+  std::future<absl::Status> plain = Put(buffer.get(), 99);
   CHECK(!Ready(plain));
   CHECK(GetNow(Put(buffer.get(), 0, 0)).ok());
   for (int number : {0, 1}) CHECK(GetNow(Take(buffer.get())).number == number);
@@ -135,8 +135,8 @@ void PutsWithoutAPlaceLeaveTheSlotsAheadFree() {
 
 void TurnsComeOneAfterAnother() {
   auto turns = std::make_shared<TurnLine>("s");
-  std::future<BufferStatus> second = Await(turns.get(), 1);
-  std::future<BufferStatus> fourth = Await(turns.get(), 3);
+  std::future<absl::Status> second = Await(turns.get(), 1);
+  std::future<absl::Status> fourth = Await(turns.get(), 3);
   CHECK(GetNow(Await(turns.get(), 0)).ok() && !Ready(second));
   turns->End(0);
   CHECK(GetNow(std::move(second)).ok());
@@ -150,24 +150,25 @@ void TurnsComeOneAfterAnother() {
 void TurnsEndWithTheStepTheStageAndTheRunner() {
   auto turns = std::make_shared<TurnLine>("s");
   Caller caller;
-  std::future<BufferStatus> second = Await(turns.get(), 1, caller.Options());
-  std::future<BufferStatus> third = Await(turns.get(), 2);
+  std::future<absl::Status> second = Await(turns.get(), 1, caller.Options());
+  std::future<absl::Status> third = Await(turns.get(), 2);
   caller.GiveUp();
-  const BufferStatus status = GetNow(std::move(second));
-  CHECK(status.code == BufferStatus::kCancelled);
-  CHECK(status.message == "node: the step was cancelled while it waited for its turn in stage 's'");
-  CHECK(GetNow(Await(turns.get(), 1, caller.Options())).code == BufferStatus::kCancelled);
-  turns->Cancel(BufferStatus(15, "torn"));
-  turns->Cancel(BufferStatus(1, "later"));
-  CHECK(GetNow(std::move(third)).message == "torn");
-  CHECK(GetNow(Await(turns.get(), 0)).message == "torn");
+  const absl::Status status = GetNow(std::move(second));
+  CHECK(status.code() == absl::StatusCode::kCancelled);
+  CHECK(status.message() ==
+        "node: the step was cancelled while it waited for its turn in stage 's'");
+  CHECK(GetNow(Await(turns.get(), 1, caller.Options())).code() == absl::StatusCode::kCancelled);
+  turns->Cancel(absl::DataLossError("torn"));
+  turns->Cancel(absl::CancelledError("later"));
+  CHECK(GetNow(std::move(third)).message() == "torn");
+  CHECK(GetNow(Await(turns.get(), 0)).message() == "torn");
   turns->Restart(10);
-  std::future<BufferStatus> next = Await(turns.get(), 11);
-  CHECK(GetNow(Await(turns.get(), 5)).code == BufferStatus::kCancelled);
+  std::future<absl::Status> next = Await(turns.get(), 11);
+  CHECK(GetNow(Await(turns.get(), 5)).code() == absl::StatusCode::kCancelled);
   turns->End(5);
   CHECK(GetNow(Await(turns.get(), 10)).ok() && !Ready(next));
   turns->Restart(20);
-  CHECK(GetNow(std::move(next)).code == BufferStatus::kCancelled);
+  CHECK(GetNow(std::move(next)).code() == absl::StatusCode::kCancelled);
 }
 
 // Steps begin in the order of their places and end in random order; some fail, some are skipped.
@@ -179,7 +180,7 @@ void AnyOrderOfEventsKeepsTheOrder() {
     const int workers = 1 + random() % 6;
     auto buffer = MakeBuffer(capacity);
     std::vector<int> held;
-    std::vector<std::future<BufferStatus>> puts;
+    std::vector<std::future<absl::Status>> puts;
     std::vector<int> taken;
     std::vector<int> expected(60);
     int next = 0;
@@ -188,7 +189,8 @@ void AnyOrderOfEventsKeepsTheOrder() {
         std::future<Outcome> take = Take(buffer.get());
         if (!Ready(take)) return;
         Outcome outcome = take.get();
-        taken.push_back(outcome.status.ok() ? outcome.number : -std::stoi(outcome.status.message));
+        taken.push_back(outcome.status.ok() ? outcome.number
+                                            : -std::stoi(std::string(outcome.status.message())));
       }
     };
     while (next < 60 || !held.empty()) {
@@ -255,7 +257,7 @@ void ThreadsKeepTheOrder() {
           continue;
         }
         Caller caller;
-        std::future<BufferStatus> put = Put(buffer.get(), number, place, caller.Options());
+        std::future<absl::Status> put = Put(buffer.get(), number, place, caller.Options());
         if (choice == 1) caller.GiveUp();
         if (Get(std::move(put)).ok()) continue;
         lost[number] = 1;
@@ -272,7 +274,7 @@ void ThreadsKeepTheOrder() {
     if (random() % 4 == 0) caller.GiveUp();
     Outcome outcome = Get(std::move(take));
     CHECK(buffer->Size() <= 2);
-    if (outcome.status.code == BufferStatus::kOutOfRange) break;
+    if (outcome.status.code() == absl::StatusCode::kOutOfRange) break;
     if (outcome.status.ok()) taken.push_back(outcome.number);
   }
   for (std::thread& thread : threads) thread.join();
@@ -302,18 +304,18 @@ void EveryCallEndsOnce() {
         ++begun;
         if (kind % 2 == 0) {
           buffer->Put(Batch(), random() % 2 ? kNoPlace : places++, std::move(options),
-                      [&, done](const BufferStatus&) {
+                      [&, done](const absl::Status&) {
                         ++ended;
                         done->set_value();
                       });
         } else {
-          buffer->Take(std::move(options), [&, done](const BufferStatus&, Batch) {
+          buffer->Take(std::move(options), [&, done](const absl::Status&, Batch) {
             ++ended;
             done->set_value();
           });
         }
         if (random() % 5 == 0) caller.GiveUp();
-        if (random() % 50 == 0) buffer->Cancel(BufferStatus(15, "torn"));
+        if (random() % 50 == 0) buffer->Cancel(absl::DataLossError("torn"));
         if (random() % 10 == 0) buffer->Resume(2, places);
         if (random() % 20 == 0) buffer->Skip(places++);
         Get(std::move(finished));

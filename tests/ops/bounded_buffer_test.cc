@@ -22,8 +22,8 @@ void ElementsLeaveInOrderOfArrival() {
 void PutWaitsForRoom() {
   auto buffer = MakeBuffer(1);
   CHECK(GetNow(Put(buffer.get(), 0)).ok());
-  std::future<BufferStatus> second = Put(buffer.get(), 1);
-  std::future<BufferStatus> third = Put(buffer.get(), 2);
+  std::future<absl::Status> second = Put(buffer.get(), 1);
+  std::future<absl::Status> third = Put(buffer.get(), 2);
   CHECK(!Ready(second) && !Ready(third));
   CHECK(GetNow(Take(buffer.get())).number == 0);
   CHECK(GetNow(std::move(second)).ok() && !Ready(third));
@@ -45,53 +45,53 @@ void WaitingTakesAreServedFirstComeFirstServed() {
 void CloseDrains() {
   auto buffer = MakeBuffer(1);
   CHECK(GetNow(Put(buffer.get(), 0)).ok());
-  std::future<BufferStatus> waiting = Put(buffer.get(), 1);
+  std::future<absl::Status> waiting = Put(buffer.get(), 1);
   buffer->Close();
-  const BufferStatus refused = GetNow(Put(buffer.get(), 2));
-  CHECK(refused.code == BufferStatus::kCancelled);
-  CHECK(refused.message == "node: buffer 'b' is closed");
+  const absl::Status refused = GetNow(Put(buffer.get(), 2));
+  CHECK(refused.code() == absl::StatusCode::kCancelled);
+  CHECK(refused.message() == "node: buffer 'b' is closed");
   CHECK(GetNow(Take(buffer.get())).number == 0);
   CHECK(GetNow(std::move(waiting)).ok());
   CHECK(GetNow(Take(buffer.get())).number == 1);
-  const BufferStatus end = GetNow(Take(buffer.get())).status;
-  CHECK(end.code == BufferStatus::kOutOfRange);
-  CHECK(end.message == "buffer 'b' is closed and has no elements left");
+  const absl::Status end = GetNow(Take(buffer.get())).status;
+  CHECK(end.code() == absl::StatusCode::kOutOfRange);
+  CHECK(end.message() == "buffer 'b' is closed and has no elements left");
 }
 
 void CloseEndsWaitingTakes() {
   auto buffer = MakeBuffer(1);
   std::future<Outcome> take = Take(buffer.get());
   buffer->Close();
-  CHECK(GetNow(std::move(take)).status.code == BufferStatus::kOutOfRange);
+  CHECK(GetNow(std::move(take)).status.code() == absl::StatusCode::kOutOfRange);
 }
 
 void CancelTellsTheFirstErrorToAll() {
   auto full = MakeBuffer(1);
   CHECK(GetNow(Put(full.get(), 0)).ok());
-  std::future<BufferStatus> put = Put(full.get(), 1);
-  full->Cancel(BufferStatus(15, "row 17 is torn"));
-  full->Cancel(BufferStatus(1, "later"));
+  std::future<absl::Status> put = Put(full.get(), 1);
+  full->Cancel(absl::DataLossError("row 17 is torn"));
+  full->Cancel(absl::CancelledError("later"));
   full->Close();
-  for (const BufferStatus& status :
+  for (const absl::Status& status :
        {GetNow(std::move(put)), GetNow(Put(full.get(), 2)), GetNow(Take(full.get())).status}) {
-    CHECK(status.code == 15);
-    CHECK(status.message == "row 17 is torn");
+    CHECK(status.code() == absl::StatusCode::kDataLoss);
+    CHECK(status.message() == "row 17 is torn");
   }
   CHECK(full->Size() == 0);
   CHECK(full->Metrics().cancelled == 1);
 
   auto empty = MakeBuffer(1);
   std::future<Outcome> take = Take(empty.get());
-  empty->Cancel(BufferStatus(15, "row 17 is torn"));
-  CHECK(GetNow(std::move(take)).status.code == 15);
+  empty->Cancel(absl::DataLossError("row 17 is torn"));
+  CHECK(GetNow(std::move(take)).status.code() == absl::StatusCode::kDataLoss);
 }
 
 void ResumeOpensAnew() {
   auto buffer = MakeBuffer(1);
   CHECK(GetNow(Put(buffer.get(), 0)).ok());
-  std::future<BufferStatus> stale = Put(buffer.get(), 1);
+  std::future<absl::Status> stale = Put(buffer.get(), 1);
   buffer->Resume(1, 0);
-  CHECK(GetNow(std::move(stale)).code == BufferStatus::kCancelled);
+  CHECK(GetNow(std::move(stale)).code() == absl::StatusCode::kCancelled);
   CHECK(buffer->Size() == 0);
   std::future<Outcome> take = Take(buffer.get());
   buffer->Resume(1, 0);
@@ -100,7 +100,7 @@ void ResumeOpensAnew() {
   CHECK(GetNow(std::move(take)).number == 2);
   for (int i = 0; i < 2; ++i) {
     buffer->Close();
-    buffer->Cancel(BufferStatus(15, "torn"));
+    buffer->Cancel(absl::DataLossError("torn"));
     buffer->Resume(1, 0);
     CHECK(GetNow(Put(buffer.get(), i)).ok());
     CHECK(GetNow(Take(buffer.get())).number == i);
@@ -117,12 +117,13 @@ void ResumeSetsTheCapacity() {
 
 void DeadlinesFailWhatWaits() {
   auto buffer = MakeBuffer(1);
-  const BufferStatus take = Get(Take(buffer.get(), Options(10))).status;
-  CHECK(take.code == BufferStatus::kDeadlineExceeded);
-  CHECK(take.message.find(
+  const absl::Status take = Get(Take(buffer.get(), Options(10))).status;
+  CHECK(take.code() == absl::StatusCode::kDeadlineExceeded);
+  CHECK(take.message().find(
             "node: waited timeout_millis = 10 ms for buffer 'b', which holds 0 of 1") == 0);
   CHECK(GetNow(Put(buffer.get(), 0)).ok());
-  CHECK(Get(Put(buffer.get(), 1, kNoPlace, Options(10))).code == BufferStatus::kDeadlineExceeded);
+  CHECK(Get(Put(buffer.get(), 1, kNoPlace, Options(10))).code() ==
+        absl::StatusCode::kDeadlineExceeded);
   CHECK(GetNow(Take(buffer.get())).number == 0);
   std::future<Outcome> nothing_left = Take(buffer.get(), Options(60000));
   CHECK(!Ready(nothing_left));
@@ -133,7 +134,7 @@ void DeadlinesFailWhatWaits() {
 void EarlierDeadlineOvertakesALaterOne() {
   auto buffer = MakeBuffer(1);
   std::future<Outcome> late = Take(buffer.get(), Options(60000));
-  CHECK(Get(Take(buffer.get(), Options(10))).status.code == BufferStatus::kDeadlineExceeded);
+  CHECK(Get(Take(buffer.get(), Options(10))).status.code() == absl::StatusCode::kDeadlineExceeded);
   CHECK(!Ready(late));
   CHECK(GetNow(Put(buffer.get(), 0)).ok());
   CHECK(GetNow(std::move(late)).number == 0);
@@ -147,9 +148,9 @@ CallOptions Grace(int64_t millis) {
 
 void TakeOfABufferThatNothingFeedsFails() {
   auto buffer = MakeBuffer(1);
-  const BufferStatus status = Get(Take(buffer.get(), Grace(10))).status;
-  CHECK(status.code == BufferStatus::kFailedPrecondition);
-  CHECK(status.message.find("make_prefetch_hook") != std::string::npos);
+  const absl::Status status = Get(Take(buffer.get(), Grace(10))).status;
+  CHECK(status.code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(status.message().find("make_prefetch_hook") != std::string::npos);
 }
 
 void TakeOfAFedBufferWaitsOnAfterTheGrace() {
@@ -157,11 +158,11 @@ void TakeOfAFedBufferWaitsOnAfterTheGrace() {
   std::future<Outcome> before_runner = Take(buffer.get(), Grace(10));
   buffer->Resume(1, 0);
   std::future<Outcome> after_runner = Take(buffer.get(), Grace(10));
-  CHECK(Get(Take(buffer.get(), Options(50))).status.code == BufferStatus::kDeadlineExceeded);
+  CHECK(Get(Take(buffer.get(), Options(50))).status.code() == absl::StatusCode::kDeadlineExceeded);
   CHECK(!Ready(before_runner) && !Ready(after_runner));
   buffer->Close();
-  CHECK(GetNow(std::move(before_runner)).status.code == BufferStatus::kOutOfRange);
-  CHECK(GetNow(std::move(after_runner)).status.code == BufferStatus::kOutOfRange);
+  CHECK(GetNow(std::move(before_runner)).status.code() == absl::StatusCode::kOutOfRange);
+  CHECK(GetNow(std::move(after_runner)).status.code() == absl::StatusCode::kOutOfRange);
 }
 
 void CallersGiveUp() {
@@ -169,18 +170,18 @@ void CallersGiveUp() {
   Caller taker;
   std::future<Outcome> take = Take(buffer.get(), taker.Options());
   taker.GiveUp();
-  const BufferStatus status = GetNow(std::move(take)).status;
-  CHECK(status.code == BufferStatus::kCancelled);
-  CHECK(status.message == "node: the step was cancelled while it waited for buffer 'b'");
-  CHECK(GetNow(Take(buffer.get(), taker.Options())).status.code == BufferStatus::kCancelled);
+  const absl::Status status = GetNow(std::move(take)).status;
+  CHECK(status.code() == absl::StatusCode::kCancelled);
+  CHECK(status.message() == "node: the step was cancelled while it waited for buffer 'b'");
+  CHECK(GetNow(Take(buffer.get(), taker.Options())).status.code() == absl::StatusCode::kCancelled);
   CHECK(GetNow(Put(buffer.get(), 0)).ok());
   CHECK(buffer->Size() == 1);  // it was not given to a caller that had given up
 
   Caller putter;
-  std::future<BufferStatus> put = Put(buffer.get(), 1, kNoPlace, putter.Options());
-  std::future<BufferStatus> behind = Put(buffer.get(), 2);
+  std::future<absl::Status> put = Put(buffer.get(), 1, kNoPlace, putter.Options());
+  std::future<absl::Status> behind = Put(buffer.get(), 2);
   putter.GiveUp();
-  CHECK(GetNow(std::move(put)).code == BufferStatus::kCancelled);
+  CHECK(GetNow(std::move(put)).code() == absl::StatusCode::kCancelled);
   CHECK(GetNow(Take(buffer.get())).number == 0);
   CHECK(GetNow(std::move(behind)).ok());
   CHECK(GetNow(Take(buffer.get())).number == 2);
@@ -215,8 +216,8 @@ void CallbacksAndDyingElementsMayCallTheBuffer() {
     return made;
   };
   CHECK(GetNow(PutBatch(buffer.get(), batch())).ok());
-  std::future<BufferStatus> waiting = PutBatch(buffer.get(), batch());
-  buffer->Cancel(BufferStatus(1, "stop"));
+  std::future<absl::Status> waiting = PutBatch(buffer.get(), batch());
+  buffer->Cancel(absl::CancelledError("stop"));
   CHECK(deaths == 2);
   buffer->Resume(1, 0);
   CHECK(GetNow(PutBatch(buffer.get(), batch())).ok());
@@ -224,7 +225,7 @@ void CallbacksAndDyingElementsMayCallTheBuffer() {
   CHECK(deaths == 3);
   bool called = false;
   buffer->Take(Options(),
-               [&](const BufferStatus&, Batch) { called = buffer->Metrics().take_count == 1; });
+               [&](const absl::Status&, Batch) { called = buffer->Metrics().take_count == 1; });
   CHECK(GetNow(PutBatch(buffer.get(), batch())).ok());
   CHECK(called && deaths == 4);
 }
@@ -233,26 +234,26 @@ void ErrorsLeaveInOrderOnceAndWaitForRoom() {
   auto buffer = MakeBuffer(2);
   CHECK(GetNow(Put(buffer.get(), 0)).ok());
   CHECK(GetNow(PutError(buffer.get(), "row 1 is torn")).ok());
-  std::future<BufferStatus> next = PutError(buffer.get(), "row 2 is torn");
+  std::future<absl::Status> next = PutError(buffer.get(), "row 2 is torn");
   CHECK(!Ready(next) && buffer->Size() == 2);
   CHECK(GetNow(Take(buffer.get())).number == 0);
   CHECK(GetNow(std::move(next)).ok());
-  CHECK(GetNow(Take(buffer.get())).status.message == "row 1 is torn");
-  const BufferStatus second = GetNow(Take(buffer.get())).status;
-  CHECK(second.code == 15 && second.message == "row 2 is torn");
+  CHECK(GetNow(Take(buffer.get())).status.message() == "row 1 is torn");
+  const absl::Status second = GetNow(Take(buffer.get())).status;
+  CHECK(second.code() == absl::StatusCode::kDataLoss && second.message() == "row 2 is torn");
   CHECK(GetNow(Put(buffer.get(), 3)).ok());
   CHECK(GetNow(Take(buffer.get())).number == 3);
   const BufferMetrics metrics = buffer->Metrics();
   CHECK(metrics.errors == 2 && metrics.put_count == 4 && metrics.take_count == 4);
   buffer->Close();
-  CHECK(GetNow(PutError(buffer.get(), "late")).code == BufferStatus::kCancelled);
+  CHECK(GetNow(PutError(buffer.get(), "late")).code() == absl::StatusCode::kCancelled);
 }
 
 void MetricsCountWhatHappened() {
   auto buffer = MakeBuffer(1);
-  CHECK(Get(Take(buffer.get(), Options(20))).status.code == BufferStatus::kDeadlineExceeded);
+  CHECK(Get(Take(buffer.get(), Options(20))).status.code() == absl::StatusCode::kDeadlineExceeded);
   CHECK(GetNow(Put(buffer.get(), 0)).ok());
-  std::future<BufferStatus> waiting = Put(buffer.get(), 1);
+  std::future<absl::Status> waiting = Put(buffer.get(), 1);
   BufferMetrics metrics = buffer->Metrics();
   CHECK(metrics.capacity == 1 && metrics.size == 1 && metrics.put_count == 1);
   CHECK(metrics.take_waits == 1 && metrics.take_wait_micros >= 20000);

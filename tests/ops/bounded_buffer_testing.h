@@ -34,7 +34,7 @@ struct Batch {
 using Buffer = BoundedBuffer<Batch>;
 
 struct Outcome {
-  BufferStatus status;
+  absl::Status status;
   int number = -1;
 };
 
@@ -54,15 +54,15 @@ inline std::shared_ptr<Buffer> MakeBuffer(int64_t capacity) {
   return std::make_shared<Buffer>("b", capacity);
 }
 
-inline std::future<BufferStatus> PutBatch(Buffer* buffer, Batch batch, int64_t place = kNoPlace,
+inline std::future<absl::Status> PutBatch(Buffer* buffer, Batch batch, int64_t place = kNoPlace,
                                           CallOptions options = Options()) {
-  auto promise = std::make_shared<std::promise<BufferStatus>>();
+  auto promise = std::make_shared<std::promise<absl::Status>>();
   buffer->Put(std::move(batch), place, std::move(options),
-              [promise](const BufferStatus& status) { promise->set_value(status); });
+              [promise](const absl::Status& status) { promise->set_value(status); });
   return promise->get_future();
 }
 
-inline std::future<BufferStatus> Put(Buffer* buffer, int number, int64_t place = kNoPlace,
+inline std::future<absl::Status> Put(Buffer* buffer, int number, int64_t place = kNoPlace,
                                      CallOptions options = Options()) {
   Batch batch;
   batch.number = number;
@@ -70,17 +70,17 @@ inline std::future<BufferStatus> Put(Buffer* buffer, int number, int64_t place =
 }
 
 // Puts the error DATA_LOSS with this message.
-inline std::future<BufferStatus> PutError(Buffer* buffer, const std::string& message,
+inline std::future<absl::Status> PutError(Buffer* buffer, const std::string& message,
                                           int64_t place = kNoPlace) {
-  auto promise = std::make_shared<std::promise<BufferStatus>>();
-  buffer->PutError(BufferStatus(15, message), place, Options(),
-                   [promise](const BufferStatus& status) { promise->set_value(status); });
+  auto promise = std::make_shared<std::promise<absl::Status>>();
+  buffer->PutError(absl::DataLossError(message), place, Options(),
+                   [promise](const absl::Status& status) { promise->set_value(status); });
   return promise->get_future();
 }
 
 inline std::future<Outcome> Take(Buffer* buffer, CallOptions options = Options()) {
   auto promise = std::make_shared<std::promise<Outcome>>();
-  buffer->Take(std::move(options), [promise](const BufferStatus& status, Batch taken) {
+  buffer->Take(std::move(options), [promise](const absl::Status& status, Batch taken) {
     promise->set_value(Outcome{status, taken.number});
   });
   return promise->get_future();

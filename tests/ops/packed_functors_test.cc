@@ -128,12 +128,12 @@ struct PackedLookup {
       std::vector<int64_t>& request = requests[server];
       request.shrink_to_fit();
       std::vector<RequestedRows> asked;
-      CHECK(ReadRequest(request.data(), request.size(), served[server], &asked).empty());
+      CHECK(ReadRequest(request.data(), request.size(), served[server], &asked).ok());
       int64_t size = 0;
       for (size_t i = 0; i < asked.size(); ++i) size += asked[i].count * served[server][i].dim;
       rows[server].resize(size);
       char* const packed = reinterpret_cast<char*>(rows[server].data());
-      CHECK(GatherRows(served[server], asked, RowType::kFloat, kernels, threads, packed).empty());
+      CHECK(GatherRows(served[server], asked, RowType::kFloat, kernels, threads, packed).ok());
     }
   }
 
@@ -172,7 +172,7 @@ struct PackedLookup {
     }
     servers.shards.counts = counts.data();
     std::vector<Table> tables;
-    CHECK(PackedTables(servers.shards, sent, RowType::kFloat, &tables).empty());
+    CHECK(PackedTables(servers.shards, sent, RowType::kFloat, &tables).ok());
     return tables;
   }
 
@@ -342,7 +342,7 @@ void UpdatesAsLocalTablesAre(const RowKernels& kernels, int seed) {
     RowUpdate update;
     CHECK(ReadUpdate(updates.bytes[server].get(), updates.sizes[server], shards[server], &threads,
                      &update)
-              .empty());
+              .ok());
     for (int step = 0; step < kSteps; ++step) {
       ApplyUpdate(optimizer, shards[server], update, kernels, &threads);
     }
@@ -390,12 +390,13 @@ void MalformedMessagesAreRefused(const RowKernels& kernels, int seed) {
     request.resize(Below(&random, 3) ? request.size() : Below(&random, request.size() + 3));
     request.shrink_to_fit();
     std::vector<RequestedRows> asked;
-    if (ReadRequest(request.data(), request.size(), served, &asked).empty()) {
+    if (ReadRequest(request.data(), request.size(), served, &asked).ok()) {
       int64_t size = 0;
       for (size_t i = 0; i < asked.size(); ++i) size += asked[i].count * served[i].dim;
       std::vector<float> rows(size);
       GatherRows(served, asked, RowType::kFloat, kernels, &threads,
-                 reinterpret_cast<char*>(rows.data()));
+                 reinterpret_cast<char*>(rows.data()))
+          .IgnoreError();
     }
     int64_t size = updates.sizes[server];
     if (Below(&random, 3) == 0) size = Below(&random, size + 9);
@@ -407,7 +408,7 @@ void MalformedMessagesAreRefused(const RowKernels& kernels, int seed) {
       std::memcpy(bytes.get() + 8 * word, &strange[Below(&random, 8)], 8);
     }
     RowUpdate update;
-    if (ReadUpdate(bytes.get(), size, shards[server], &threads, &update).empty()) {
+    if (ReadUpdate(bytes.get(), size, shards[server], &threads, &update).ok()) {
       ApplyUpdate(usual.optimizer, shards[server], update, kernels, &threads);
     }
     std::vector<int64_t> counts = packed.counts;
@@ -421,7 +422,7 @@ void MalformedMessagesAreRefused(const RowKernels& kernels, int seed) {
           SentRows{reinterpret_cast<const char*>(one.data()), static_cast<int64_t>(one.size())});
     }
     std::vector<Table> tables;
-    CHECK(PackedTables(placed, sent, RowType::kFloat, &tables).empty() ==
+    CHECK(PackedTables(placed, sent, RowType::kFloat, &tables).ok() ==
           (RowsSent(placed) == RowsSent(packed.servers.shards)));
   }
 }

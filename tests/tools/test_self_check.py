@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from functools import partial
 from pathlib import Path
 from typing import Any, List
@@ -11,7 +10,7 @@ from typing import Any, List
 import pytest
 
 from tests.conftest import MadeOnce
-from tests.ops.test_group_functors import QUICK, compile_all, functor_objects
+from tests.ops.compiled_functors import OPS_SRC, QUICK, compile_all, functor_objects, link
 from tools.gpu_check import checks, shapes
 from tools.gpu_check.device_group import DeviceGroup
 from tools.gpu_check.library import Library, UsualOptimizer
@@ -19,17 +18,6 @@ from tools.gpu_check.library import Library, UsualOptimizer
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
 LIBRARY = "libself_check_emulated.so"
-SOURCES = [
-    "cuda/check_groups.cc",
-    "cuda/group_on_device.cc",
-    "cuda/host_group.cc",
-    "cuda/self_check.cc",
-    "cuda/trusted_devices.cc",
-    "packed/packed_bags.cc",
-    "packed/row_update.cc",
-    "packed/unique_rows.cc",
-]
-
 KERNELS = ["PoolBags", "CountBags", "WriteKeys", "MarkRuns", "StartRuns", "FindShards"]
 KERNELS += ["ReduceRuns<WriteSums>", "ReduceRuns<UpdateBySpec>", "radix sort", "prefix sum"]
 NEVER_RUNS, MIDDLE_BLOCK_IS_LOST, ODD_THREADS_ARE_LOST, FAILS = range(1, 5)
@@ -40,14 +28,12 @@ NAMED["ReduceRuns<UpdateBySpec>"] = "update"
 
 def build(made_once: MadeOnce, folder: Path) -> None:
     """The self-check and the CPU's functors, with kernels that are compiled for the host."""
-    functors = functor_objects(made_once, QUICK)
-    compile_all([REPOSITORY / "ops_src" / source for source in SOURCES], QUICK, folder)
+    compile_all(made_once, sorted((OPS_SRC / "cuda").glob("*.cc")), QUICK, folder)
     # Not for undefined behaviour, which planted faults have.
     flags = ["-O1", "-fPIC", "-I", str(REPOSITORY / "tools" / "gpu_check")]
-    compile_all(sorted(HERE.glob("*_emulated.cc")), flags, folder)
-    objects = [*functors.glob("*.o"), *folder.glob("*.o")]
-    command = ["c++", *QUICK, "-shared", "-pthread", *map(str, objects)]
-    subprocess.run([*command, "-o", str(folder / LIBRARY)], check=True, timeout=900)
+    compile_all(made_once, sorted(HERE.glob("*_emulated.cc")), flags, folder)
+    objects = [*functor_objects(made_once), *folder.glob("*.o")]
+    link(objects, [*QUICK, "-shared"], folder / LIBRARY)
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@
 #include "kernels/lookup/group_gpu.h"
 #include "kernels/lookup/pooled_rows.h"
 #include "kernels/lookup/variable_tables.h"
+#include "kernels/tensorflow_compat.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/lib/core/errors.h"
 
@@ -64,9 +65,9 @@ class GroupApplyGpuKernel : public OpKernel {
     DeviceThreads threads(ctx);
     HostGroup host(*group->get(), GpuStreamOf(ctx), &threads);
     BagFault fault;
-    OP_REQUIRES_OK(ctx, GpuStatus(host.Sort(&fault), name()));
+    OP_REQUIRES_OK(ctx, StatusOfOp(name(), host.Sort(&fault)));
     OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, group->TableRows(), name()));
-    OP_REQUIRES_OK(ctx, GpuStatus(host.Apply(optimizer), name()));
+    OP_REQUIRES_OK(ctx, StatusOfOp(name(), host.Apply(optimizer)));
   }
 
   Status AddTables(VariableTables* variables, const std::vector<int64_t>& dims, GpuGroup* group) {

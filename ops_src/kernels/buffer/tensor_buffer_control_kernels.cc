@@ -65,8 +65,8 @@ class TensorBufferCancelOp : public ControlOp {
  private:
   void Control(OpKernelContext* ctx, TensorBufferResource* resource) override {
     if (!is_cancelled_) return Resume(ctx, resource);
-    BufferStatus status(BufferStatus::kCancelled,
-                        "buffer '" + resource->buffer()->name() + "' was cancelled");
+    absl::Status status = absl::CancelledError(
+        absl::StrCat("buffer '", resource->buffer()->name(), "' was cancelled"));
     if (has_status_) {
       OP_REQUIRES_OK(ctx, StatusOf(*this, ctx->input(0), ctx->input(1), kFirstErrorCode, &status));
     }

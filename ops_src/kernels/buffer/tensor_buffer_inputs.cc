@@ -54,18 +54,19 @@ Status BufferAttrs::Bind(OpKernelContext* ctx) {
 }
 
 Status StatusOf(const OpKernel& kernel, const Tensor& code, const Tensor& message, int least_code,
-                BufferStatus* status) {
+                absl::Status* status) {
   if (code.dims() != 0 || message.dims() != 0) {
     return errors::InvalidArgument(kernel.name(), ": code has shape ", code.shape().DebugString(),
                                    " and message ", message.shape().DebugString(),
                                    "; both must be scalars");
   }
-  status->code = code.scalar<tensorflow::int32>()();
-  status->message = std::string(message.scalar<tensorflow::tstring>()());
-  if (status->code < least_code || status->code > kLastErrorCode) {
-    return errors::InvalidArgument(kernel.name(), ": code is ", status->code, "; an error is 1 to ",
+  const int value = code.scalar<tensorflow::int32>()();
+  if (value < least_code || value > kLastErrorCode) {
+    return errors::InvalidArgument(kernel.name(), ": code is ", value, "; an error is 1 to ",
                                    kLastErrorCode, " (tf.errors.*)");
   }
+  *status = absl::Status(static_cast<absl::StatusCode>(value),
+                         std::string(message.scalar<tensorflow::tstring>()()));
   return Status();
 }
 

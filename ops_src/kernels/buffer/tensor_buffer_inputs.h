@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <mutex>
 
-#include "buffer/buffer_status.h"
+#include "absl/status/status.h"
 #include "kernels/buffer/tensor_buffer_resource.h"
 #include "kernels/tensorflow_compat.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -34,13 +34,14 @@ class BufferAttrs {
   tensorflow::core::RefCountPtr<TensorBufferResource> resource_;  // guarded by mutex_
 };
 
+constexpr int kOkCode = 0;
 constexpr int kFirstErrorCode = 1;  // CANCELLED
 constexpr int kLastErrorCode = 16;  // UNAUTHENTICATED
 
 // The value of two inputs called `code` and `message`; the code is at least `least_code`.
 tensorflow::Status StatusOf(const tensorflow::OpKernel& kernel, const tensorflow::Tensor& code,
                             const tensorflow::Tensor& message, int least_code,
-                            BufferStatus* status);
+                            absl::Status* status);
 
 // The value of an input called `place`.
 tensorflow::Status PlaceOf(const tensorflow::OpKernel& kernel, const tensorflow::Tensor& place,

@@ -48,10 +48,6 @@ class StepCancellation : public Interruption {
   tensorflow::CancellationToken token_ = 0;
 };
 
-Status ToStatus(const BufferStatus& status) {
-  return status.ok() ? Status() : ErrorStatus(status.code, status.message);
-}
-
 // What put and take share: attributes, and calls that hold no thread while they wait.
 class WaitingOp : public AsyncOpKernel {
  public:
@@ -102,8 +98,8 @@ class WaitingOp : public AsyncOpKernel {
 // Ends an op with the outcome of its call.
 BoundedBuffer<TensorRecord>::Callback EndOp(OpKernelContext* ctx,
                                             AsyncOpKernel::DoneCallback done) {
-  return [ctx, done](const BufferStatus& status) {
-    ctx->SetStatus(ToStatus(status));
+  return [ctx, done](const absl::Status& status) {
+    ctx->SetStatus(ToTensorFlow(status));
     done();
   };
 }
@@ -147,9 +143,9 @@ class TensorBufferPutStatusOp : public WaitingOp {
     OP_REQUIRES_OK_ASYNC(ctx, Find(ctx, &resource), done);
     int64_t place = kNoPlace;
     OP_REQUIRES_OK_ASYNC(ctx, PlaceOf(*this, ctx->input(0), &place), done);
-    BufferStatus status;
-    OP_REQUIRES_OK_ASYNC(
-        ctx, StatusOf(*this, ctx->input(1), ctx->input(2), BufferStatus::kOk, &status), done);
+    absl::Status status;
+    OP_REQUIRES_OK_ASYNC(ctx, StatusOf(*this, ctx->input(1), ctx->input(2), kOkCode, &status),
+                         done);
     if (place != kNoPlace) resource->turns()->End(place);
     if (!status.ok()) {
       const auto begin = [&](DoneCallback ended) {
@@ -197,8 +193,8 @@ class TensorBufferTakeOp : public WaitingOp {
     options.runner_grace_millis = runner_grace_millis_;
     const auto begin = [&](DoneCallback ended) {
       resource->buffer()->Take(
-          std::move(options), [this, ctx, ended](const BufferStatus& status, TensorRecord record) {
-            ctx->SetStatus(status.ok() ? Emit(ctx, std::move(record)) : ToStatus(status));
+          std::move(options), [this, ctx, ended](const absl::Status& status, TensorRecord record) {
+            ctx->SetStatus(status.ok() ? Emit(ctx, std::move(record)) : ToTensorFlow(status));
             ended();
           });
     };

@@ -24,7 +24,7 @@ void TensorBufferResource::Resume(int64_t capacity, int64_t first_place) {
   turns_->Restart(first_place);
 }
 
-void TensorBufferResource::Cancel(const BufferStatus& status) {
+void TensorBufferResource::Cancel(const absl::Status& status) {
   turns_->Cancel(status);
   buffer_->Cancel(status);
 }

@@ -42,7 +42,7 @@ class TensorBufferResource : public tensorflow::ResourceBase {
   void Resume(int64_t capacity, int64_t first_place);
 
   // Fails all calls that wait and those to come.
-  void Cancel(const BufferStatus& status);
+  void Cancel(const absl::Status& status);
 
   // The op called `op_name` says shared_capacity = `capacity`: must be the buffer's.
   tensorflow::Status CheckCapacity(const std::string& op_name, int64_t capacity) const;

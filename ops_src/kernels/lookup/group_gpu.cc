@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "cuda/device_status.h"
 #include "cuda/self_check.h"
+#include "kernels/tensorflow_compat.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/lib/core/errors.h"
 #include "tensorflow/core/platform/stream_executor.h"
@@ -56,21 +58,19 @@ void* GpuStreamOf(OpKernelContext* ctx) {
 #endif
 }
 
-Status GpuStatus(int32_t status, const std::string& op) {
-  if (status == 0) return Status();
-  const char* const message = graph_opt_cuda_message(status);
-  if (status == GRAPH_OPT_CUDA_TOO_MANY) return errors::InvalidArgument(op, ": ", message);
-  return errors::Internal(op, ": ", message);
+Status GpuStatus(int32_t returned, const std::string& op) {
+  return StatusOfOp(op, DeviceStatus(returned));
 }
 
 bool TrustsGpuKernels(OpKernelContext* ctx) {
   static TrustedDevices* const devices = new TrustedDevices(std::getenv("GRAPH_OPT_GPU_KERNELS"));
   return devices->Trusts(ctx->device()->name(), [ctx] {
-    const int64_t bytes = SelfCheckBytes();
-    if (bytes < 0) return std::string(graph_opt_cuda_message(static_cast<int32_t>(bytes)));
+    int64_t bytes = 0;
+    absl::Status status = SelfCheckBytes(&bytes);
+    if (!status.ok()) return status;
     Tensor memory;
-    const Status status = AllocateWorkspace(ctx, bytes, &memory);
-    if (!status.ok()) return std::string(status.message());
+    status = FromTensorFlow(AllocateWorkspace(ctx, bytes, &memory));
+    if (!status.ok()) return status;
     return SelfCheck(const_cast<char*>(memory.tensor_data().data()), GpuStreamOf(ctx));
   });
 }

@@ -18,8 +18,8 @@ namespace graph_opt {
 // The cudaStream_t of a kernel call.
 void* GpuStreamOf(tensorflow::OpKernelContext* ctx);
 
-// A status of group_embedding_cuda.h.
-tensorflow::Status GpuStatus(int32_t status, const std::string& op);
+// What a call of group_embedding_cuda.h returned to `op`, as a status.
+tensorflow::Status GpuStatus(int32_t returned, const std::string& op);
 
 // Whether the kernels of the call's device are used: the first call on a device checks them
 // (self_check.h). Where they are not, a HostGroup does the same.

@@ -6,6 +6,7 @@
 #include "kernels/lookup/group_gpu.h"
 #include "kernels/lookup/pooled_rows.h"
 #include "kernels/lookup/variable_tables.h"
+#include "kernels/tensorflow_compat.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/lib/core/errors.h"
 
@@ -80,7 +81,7 @@ class GroupLookupGpuKernel : public GroupGpuKernel {
     DeviceThreads threads(ctx);
     HostGroup host(*group->get(), GpuStreamOf(ctx), &threads);
     BagFault fault;
-    OP_REQUIRES_OK(ctx, GpuStatus(host.Lookup(&fault), name()));
+    OP_REQUIRES_OK(ctx, StatusOfOp(name(), host.Lookup(&fault)));
     OP_REQUIRES_OK(ctx, FaultOf(fault, *group));
   }
 
@@ -154,12 +155,12 @@ class GroupGradGpuKernel : public GroupGpuKernel {
     DeviceThreads threads(ctx);
     HostGroup host(*group->get(), GpuStreamOf(ctx), &threads);
     BagFault fault;
-    OP_REQUIRES_OK(ctx, GpuStatus(host.Sort(&fault), name()));
+    OP_REQUIRES_OK(ctx, StatusOfOp(name(), host.Sort(&fault)));
     OP_REQUIRES_OK(ctx, FaultOf(fault, *group));
     std::vector<int64_t> counts;
     for (int s = 0; s < attrs_.num_shards(); ++s) counts.push_back(host.NumRows(s));
     OP_REQUIRES_OK(ctx, Allocate(ctx, dims, counts, group));
-    OP_REQUIRES_OK(ctx, GpuStatus(host.Sum(), name()));
+    OP_REQUIRES_OK(ctx, StatusOfOp(name(), host.Sum()));
   }
 
   Status AddTables(OpKernelContext* ctx, const std::vector<int64_t>& dims, GpuGroup* group) {

@@ -6,6 +6,7 @@
 #include "kernels/lookup/device_threads.h"
 #include "kernels/lookup/pooled_rows.h"
 #include "kernels/packed/placed_group.h"
+#include "kernels/tensorflow_compat.h"
 #include "lookup/group_lookup.h"
 #include "packed/row_request.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -84,8 +85,7 @@ class GroupCombineKernel : public PlacedGroupKernel {
     for (const Tensor& one : rows) {
       sent.push_back(SentRows{one.tensor_data().data(), one.NumElements()});
     }
-    const std::string wrong = PackedTables(shards, sent, type, tables);
-    return wrong.empty() ? Status() : errors::InvalidArgument(name(), ": ", wrong);
+    return StatusOfOp(name(), PackedTables(shards, sent, type, tables));
   }
 
   // The ids become the packed numbers of their rows.

@@ -6,6 +6,7 @@
 #include "kernels/lookup/device_threads.h"
 #include "kernels/lookup/group_inputs.h"
 #include "kernels/lookup/variable_tables.h"
+#include "kernels/tensorflow_compat.h"
 #include "packed/row_request.h"
 #include "packed/row_update.h"
 #include "scratch/scratch_array.h"
@@ -54,10 +55,6 @@ class ServedShardsKernel : public OpKernel {
                                    "; need a vector");
   }
 
-  Status WhatIsWrong(const std::string& wrong) const {
-    return wrong.empty() ? Status() : errors::InvalidArgument(name(), ": ", wrong);
-  }
-
  private:
   int num_shards_ = 0;
   std::vector<std::string> table_names_;
@@ -84,16 +81,18 @@ class GroupGatherKernel : public ServedShardsKernel {
     const Tensor& request = ctx->input(num_shards());
     OP_REQUIRES_OK(ctx, CheckVector("request", request));
     std::vector<RequestedRows> requested;
-    OP_REQUIRES_OK(ctx, WhatIsWrong(ReadRequest(reinterpret_cast<const int64_t*>(
-                                                    request.flat<tensorflow::int64>().data()),
-                                                request.NumElements(), shards, &requested)));
+    OP_REQUIRES_OK(ctx,
+                   StatusOfOp(name(), ReadRequest(reinterpret_cast<const int64_t*>(
+                                                      request.flat<tensorflow::int64>().data()),
+                                                  request.NumElements(), shards, &requested)));
     int64_t size = 0;
     for (int i = 0; i < num_shards(); ++i) size += requested[i].count * shards[i].dim;
     Tensor* rows = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({size}), &rows));
     DeviceThreads threads(ctx);
-    OP_REQUIRES_OK(ctx, WhatIsWrong(GatherRows(shards, requested, type_, BestRowKernels(), &threads,
-                                               const_cast<char*>(rows->tensor_data().data()))));
+    OP_REQUIRES_OK(
+        ctx, StatusOfOp(name(), GatherRows(shards, requested, type_, BestRowKernels(), &threads,
+                                           const_cast<char*>(rows->tensor_data().data()))));
   }
 
  private:
@@ -130,8 +129,8 @@ class GroupApplyPackedKernel : public ServedShardsKernel {
     char* const bytes = AlignedBytes(update, &aligned);
     DeviceThreads threads(ctx);
     RowUpdate rows;
-    OP_REQUIRES_OK(ctx,
-                   WhatIsWrong(ReadUpdate(bytes, update.NumElements(), shards, &threads, &rows)));
+    OP_REQUIRES_OK(
+        ctx, StatusOfOp(name(), ReadUpdate(bytes, update.NumElements(), shards, &threads, &rows)));
     ApplyUpdate(optimizer, shards, rows, BestRowKernels(), &threads);
   }
 

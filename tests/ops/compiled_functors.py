@@ -1,0 +1,114 @@
+"""Compiles the C++ of ops_src that knows no TensorFlow, and links tests with it.
+
+The compiler is shown no more of TensorFlow's headers than Abseil's, as in ops_src/CMakeLists.txt.
+Abseil itself is linked from where TensorFlow has it.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Iterable, List, Sequence, Tuple
+
+import tensorflow as tf
+
+from tests.conftest import MadeOnce
+
+HERE = Path(__file__).resolve().parent
+OPS_SRC = HERE.parents[1] / "ops_src"
+SUPPRESSIONS = HERE / "thread_sanitizer_suppressions.txt"
+ROOMS = ("apply", "lookup", "optimizers", "packed", "rows", "scratch", "threads")
+HEADER_ROOMS = ("apply", "buffer", "lookup", "optimizers", "packed", "scratch", "threads")
+WARNINGS = ("-Wall", "-Wextra", "-Werror")
+AVX2 = ("-mavx2", "-mf16c")
+AVX512 = (*AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl")
+INSTRUCTION_SETS = {"row_kernels_avx2.cc": AVX2, "row_kernels_avx512.cc": AVX512}
+# Always checks for undefined behaviour, since that costs little.
+QUICK = ("-O1", "-fPIC", "-fsanitize=undefined", "-fno-sanitize-recover=all")
+
+
+def sanitized(sanitizer: str) -> Tuple[str, ...]:
+    """Flags that look for more, and take longer."""
+    return ("-O1", "-g", "-fsanitize=" + sanitizer, "-fno-sanitize-recover=all")
+
+
+def compile_all(
+    made_once: MadeOnce, sources: Iterable[Path], flags: Sequence[str], folder: Path
+) -> None:
+    """Compiles sources to objects in a folder, each instruction set with its own flags."""
+    command = ["c++", *WARNINGS, *_flags_of_tensorflow(), "-ffp-contract=off", "-pthread", *flags]
+    command += ["-isystem", str(_abseil(made_once)), "-I", str(OPS_SRC), "-I", str(HERE)]
+
+    def compile_one(source: Path) -> None:
+        own = INSTRUCTION_SETS.get(source.name, ())
+        output = str(folder / (source.stem + ".o"))
+        subprocess.run([*command, *own, "-c", str(source), "-o", output], check=True, timeout=900)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(compile_one, sources))
+
+
+def functor_objects(made_once: MadeOnce, flags: Sequence[str] = QUICK) -> List[Path]:
+    """The objects of all functors, which are compiled once for each choice of flags."""
+    sources = [path for room in ROOMS for path in sorted((OPS_SRC / room).glob("*.cc"))]
+    if platform.machine() != "x86_64":
+        sources = [path for path in sources if path.name not in INSTRUCTION_SETS]
+    make = partial(compile_all, made_once, sources, flags)
+    return sorted(made_once("functors" + "".join(flags), make).glob("*.o"))
+
+
+def link(objects: Iterable[Path], flags: Sequence[str], output: Path) -> Path:
+    """Links a program, or with `-shared` a library."""
+    directory = tf.sysconfig.get_lib()
+    command = ["c++", *flags, "-pthread", *map(str, objects), "-o", str(output)]
+    command += [*tf.sysconfig.get_link_flags(), "-Wl,-rpath," + directory]
+    subprocess.run(command, check=True, timeout=900)
+    return output
+
+
+def build(
+    made_once: MadeOnce, test: str, flags: Sequence[str], folder: Path, with_functors: bool = True
+) -> Path:
+    """The program of a test in this folder."""
+    source = HERE / test
+    compile_all(made_once, [source], flags, folder)
+    functors = functor_objects(made_once, flags) if with_functors else []
+    return link([folder / (source.stem + ".o"), *functors], flags, folder / source.stem)
+
+
+def run(program: Path, *arguments: str) -> None:
+    """Runs C++ tests and shows their output if they fail."""
+    ran = subprocess.run(
+        [str(program), *arguments],
+        env={**os.environ, "TSAN_OPTIONS": "suppressions={}".format(SUPPRESSIONS)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=1800,
+    )
+    assert ran.returncode == 0, ran.stdout
+
+
+def is_valid(source: str, made_once: MadeOnce, *flags: str) -> bool:
+    """Whether a compiler that sees what functors see takes this source."""
+    command = ["c++", *WARNINGS, "-fsyntax-only", "-x", "c++", *flags, "-"]
+    command += ["-isystem", str(_abseil(made_once)), "-I", str(OPS_SRC)]
+    return subprocess.run(command, input=source, text=True, timeout=900).returncode == 0
+
+
+def _flags_of_tensorflow() -> List[str]:
+    """The language and the ABI of TensorFlow's own Abseil."""
+    return [flag for flag in tf.sysconfig.get_compile_flags() if not flag.startswith("-I")]
+
+
+def _abseil(made_once: MadeOnce) -> Path:
+    """A folder on whose path nothing is found but Abseil's headers."""
+
+    def make(folder: Path) -> None:
+        (folder / "absl").symlink_to(Path(tf.sysconfig.get_include(), "absl"))
+
+    return made_once("abseil", make)
