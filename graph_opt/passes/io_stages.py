@@ -62,7 +62,9 @@ def batch_flow(view: GraphView) -> BatchFlow:
     order = view.topological_order()
     if order is None:
         raise tf.errors.InvalidArgumentError(
-            None, None, "the graph has a cycle that is no while loop: it is no valid GraphDef"
+            None,
+            None,
+            "the graph has a cycle that is not a while loop, so it is not a valid GraphDef",
         )
     stand_ins = [name for name in view.of_op(STAND_IN) if is_stand_in(view.nodes[name])]
     sources = tuple([*view.of_op(BUFFER_TAKE, *BATCH_SOURCES), *stand_ins])

@@ -125,14 +125,16 @@ def _require_pattern(lookup: Lookup) -> None:
     if lookup.unknown:
         raise lookup.unknown[0]
     if lookup.is_counted:
-        need = "as many bags as segment ids tell"
-        raise Refusal("lookup_differs", at=lookup.output.node, need=need, saw="a number of bags")
+        need = "as many bags as the segment ids imply"
+        raise Refusal(
+            "lookup_differs", at=lookup.output.node, need=need, saw="an explicit number of bags"
+        )
     if lookup.division is not None and lookup.api != apis.SAFE_EMBEDDING_LOOKUP_SPARSE:
         raise Refusal(
             "division_by_zero",
             at=lookup.division,
             need="DivNoNan, as TensorFlow 2 writes it, or safe_embedding_lookup_sparse",
-            saw="a division which gives nan where weights sum to 0",
+            saw="a division that gives nan where weights sum to 0",
         )
 
 
@@ -141,7 +143,7 @@ def _require_rows_by_ids(lookup: Lookup) -> None:
         need = "a lookup of whole rows by their ids"
         raise Refusal("rows_not_by_ids", at=lookup.output.node, need=need, saw=lookup.api)
     if lookup.max_norm:
-        need = "rows as they are in the table"
+        need = "rows exactly as they are in the table"
         raise Refusal("rows_clipped", at=lookup.output.node, need=need, saw="max_norm")
 
 
@@ -176,8 +178,8 @@ def _require_shards(lookup: Lookup) -> None:
         raise Refusal(
             "shards_uneven",
             at=first.name,
-            need="shards of {} rows, equal in all else".format(wanted),
-            saw="rows {}{}".format(rows, "" if alike else ", of several widths or types"),
+            need="shards of {} rows, otherwise alike".format(wanted),
+            saw="rows {}{}".format(rows, "" if alike else ", of different widths or types"),
         )
 
 
@@ -187,7 +189,7 @@ def _require_same_dtype(view: GraphView, lookup: Lookup) -> None:
         raise Refusal(
             "pooled_dtype_differs",
             at=lookup.output.node,
-            need="rows of {}, as the table's".format(dtype_name(lookup.tables[0].dtype)),
+            need="rows of {}, the table's type".format(dtype_name(lookup.tables[0].dtype)),
             saw="an unknown type" if dtype is None else dtype_name(dtype),
         )
 
@@ -234,7 +236,7 @@ def _require_rank(view: GraphView, lookup: Lookup, inputs: LookupInputs) -> None
         rank = entries[0] if entries else None
     table = lookup.tables[0].shape or (None, None)
     if rank not in (None, len(shape)) or shape[-1] not in (None, table[1]):
-        need = "a result of {} dimensions, the last of {}".format(rank, table[1])
+        need = "a result of {} dimensions, the last of size {}".format(rank, table[1])
         raise Refusal("lookup_differs", at=lookup.output.node, need=need, saw=str(shape))
 
 
@@ -257,6 +259,6 @@ def _require_every_step(view: GraphView, lookup: Lookup, inputs: LookupInputs) -
         raise Refusal(
             "lookup_in_control_flow",
             at=lookup.output.node,
-            need="a lookup outside of tf.cond and tf.while_loop",
+            need="a lookup outside tf.cond and tf.while_loop",
             saw="ids through {} '{}'".format(view.op(found), found),
         )

@@ -161,6 +161,6 @@ def _refusal(part: MergedPart, kind: str, labels: Sequence[str]) -> Refusal:
     return Refusal(
         "fusion_makes_a_cycle",
         at=next(iter(part.stand_ins)),
-        need="a {} that, merged with others, does not wait for itself".format(kind),
+        need="a {} that does not depend on itself once it is merged with others".format(kind),
         saw="a cycle through the lookups " + listed,
     )

@@ -296,5 +296,5 @@ def _refuse_fused(view: GraphView) -> None:
                 None,
                 None,
                 "the graph's lookups were fused before (node '{}'): group embedding is applied "
-                "once, to the graph as the model made it".format(name),
+                "once, to the graph as the model built it".format(name),
             )

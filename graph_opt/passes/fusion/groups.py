@@ -183,7 +183,7 @@ def _update_of(
     update = updates.found[name]
     if candidate.lookup.tables[0].dtype != _FLOAT32:
         raise Refusal(
-            "update_dtype", at=update.end, need="a float32 table", saw="one of another type"
+            "update_dtype", at=update.end, need="a float32 table", saw="a table of another type"
         )
     for value in update.hyperparameters:
         if isinstance(value, TensorRef) and (view.dtype(value) or 0) % 100 != _FLOAT32:
@@ -217,8 +217,8 @@ def _members(
         raise Refusal(
             "gradient_changed_before_update",
             at=missing[0].values.node,
-            need="the gradients of recognised lookups, summed and nothing else",
-            saw="a gradient that something else makes or changes",
+            need="the sum of the gradients of recognised lookups",
+            saw="a gradient that something else computes or changes",
         )
     return tuple(known[part] for part in update.parts)
 

@@ -153,7 +153,7 @@ class FusionPlanner:
             outcome.refused[member.candidate.name] = Refusal(
                 "group_too_small",
                 at=member.candidate.lookup.output.node,
-                need="{} lookups that can be one op (minimum_lookups)".format(least),
+                need="at least {} lookups that can be one op (minimum_lookups)".format(least),
                 saw=str(len(group.members)),
             )
         return False

@@ -208,7 +208,7 @@ def _refuse_rewritten(view: GraphView) -> None:
             None,
             None,
             "the graph was rewritten before (node '{}'): async embedding is applied once, to "
-            "the graph as the model made it".format(put),
+            "the graph as the model built it".format(put),
         )
 
 

@@ -150,11 +150,14 @@ class Movability:
             return Refusal(
                 "placeholder_upstream",
                 at=blocker,
-                need="ids of the IO stage alone (graph_opt.staged(..., feed_dict=) can feed it)",
+                need="ids only from the IO stage (graph_opt.staged(..., feed_dict=) can feed it)",
                 saw=op,
             )
         return Refusal(
-            "control_edge_from_main", at=blocker, need="nothing of main before it", saw="op " + op
+            "control_edge_from_main",
+            at=blocker,
+            need="no operation of main before it",
+            saw="op " + op,
         )
 
     def outside(self, source: str) -> Outside:

@@ -137,7 +137,7 @@ class RegionFinder:
                 need = "a source that depends on no batch"
                 return Refusal("batch_source_in_main", at=source, need=need, saw=above[0])
         saw = ", ".join(sources)
-        return Refusal("several_io_stages", at=name, need="ids of one IO stage", saw=saw)
+        return Refusal("several_io_stages", at=name, need="ids from one IO stage", saw=saw)
 
     def _refuse_source(self, source: str) -> Optional[Refusal]:
         if is_stage(self._view, source):
@@ -209,7 +209,7 @@ class RegionFinder:
             )
         if node in self._sources:
             return Refusal(
-                "no_io_dependence", at=node, need="a lookup behind the source", saw="the source"
+                "no_io_dependence", at=node, need="a lookup after the source", saw="the source"
             )
         return self._blocked.get(node)
 
@@ -259,7 +259,7 @@ class RegionFinder:
                         "boundary_in_control_flow",
                         at=name,
                         need="a tf.cond that moves entirely",
-                        saw="its inside is read by " + reader,
+                        saw="an inner node read by " + reader,
                     )
         return fresh
 

@@ -104,7 +104,7 @@ def _casts_integers(match: Match, tensor: TensorRef) -> bool:
 
 def _in_float32(rows: Pattern) -> Pattern:
     """Rows, cast to float32 if they are of low precision."""
-    cast = op("Cast", rows).where(_casts_to_float32, "a Cast to float32 of low precision")
+    cast = op("Cast", rows).where(_casts_to_float32, "a Cast from low precision to float32")
     return one_of(cast, rows.where(_is_not_low_precision, "a Cast to float32"))
 
 

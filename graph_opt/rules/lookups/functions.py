@@ -69,7 +69,7 @@ def _refuse_call(
                 Refusal(
                     "lookup_in_function",
                     at=name,
-                    need="a lookup outside of tf.function, tf.cond and tf.while_loop",
+                    need="a lookup outside tf.function, tf.cond and tf.while_loop",
                     saw="rows of table {} read in function {} of this {}".format(
                         read.variable, readers[0], view.op(name)
                     ),

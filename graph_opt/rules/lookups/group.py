@@ -151,7 +151,7 @@ def _require_no_variable(forward: ForwardPart, group: _Group) -> None:
             raise Refusal(
                 "dense_variable_upstream",
                 at=group.output,
-                need="ids and weights that come from the input alone",
+                need="ids and weights that come only from the input",
                 saw="{}, computed from a whole variable".format(tensor),
             )
 

@@ -81,6 +81,6 @@ class Match:
     def unknown_refusals(self) -> Tuple[Refusal, ...]:
         """The conditions that unknown static shapes left undecided."""
         return tuple(
-            Refusal(_DIFFERS, at=at.node, need=need, saw="shapes that do not tell")
+            Refusal(_DIFFERS, at=at.node, need=need, saw="shapes that are not known")
             for at, need in self.unknown
         )

@@ -104,7 +104,7 @@ def require_table(view: GraphView, reader: str, tensor: TensorRef) -> Optional[T
         raise Refusal(
             "lookup_in_control_flow",
             at=reader,
-            need="a lookup outside of tf.cond and tf.while_loop",
+            need="a lookup outside tf.cond and tf.while_loop",
             saw="table {} through {} '{}'".format(
                 read.variable, view.op(read.control_flow), read.control_flow
             ),

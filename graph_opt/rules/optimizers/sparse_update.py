@@ -146,7 +146,7 @@ def _require_slots(view: GraphView, update: SparseUpdate) -> None:
                 "slots_differ",
                 at=slot.node,
                 need="a variable of the shape and type of {}".format(update.table),
-                saw="no variable" if found is None else "shape {}".format(found.shape),
+                saw="something else" if found is None else "shape {}".format(found.shape),
             )
 
 

@@ -45,8 +45,8 @@ def table_writer(
         raise Refusal(
             "table_updated_twice",
             at=writers[1].node,
-            need="one update of {}".format(table),
-            saw="another one: {}".format(writers[0].node),
+            need="a single update of {}".format(table),
+            saw="another: {}".format(writers[0].node),
         )
     return writers[0].node if writers else None
 
@@ -99,14 +99,14 @@ def _trains(view: GraphView, forward: ForwardPart, name: str) -> bool:
 def _require_known(view: GraphView, writer: _Writer, known: FrozenSet[str]) -> None:
     name, op = writer.node, view.op(writer.node)
     if _DENSE.search(op):
-        need = "an update by the rows that were looked up"
+        need = "an update of only the rows that were looked up"
         raise Refusal("update_is_dense", at=name, need=need, saw=op)
     if op in _ASSIGNS:
-        need = "a table that one optimizer alone changes"
+        need = "a table that only one optimizer changes"
         raise Refusal("table_assigned", at=name, need=need, saw=op)
     if op not in known:
-        need = "an optimizer of docs/optimizers.md"
+        need = "an optimizer that docs/optimizers.md lists"
         raise Refusal("optimizer_unknown", at=name, need=need, saw=op)
     if writer.in_control_flow:
-        need = "an update in each step"
+        need = "an update that runs in every step"
         raise Refusal("update_in_control_flow", at=name, need=need, saw="one in a tf.cond")
