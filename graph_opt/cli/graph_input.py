@@ -12,7 +12,7 @@ from graph_opt.compat import tf
 from graph_opt.config.options import session_options
 from graph_opt.inspect.graph_files import GraphFile, read_graph
 from graph_opt.inspect.shapes import with_shapes, without_shapes
-from graph_opt.passes.graph_as_it_is import (
+from graph_opt.passes.graph_reports import (
     is_rewritten,
     report_of_lookups,
     report_of_rewritten,

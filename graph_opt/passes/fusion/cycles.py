@@ -30,7 +30,7 @@ from graph_opt.passes.fusion.plan import LeftOut
 # What to give up first: what costs the least.
 UPDATE, GRADIENT, LOOKUP = "update", "gradient", "lookup"
 _ORDER = (UPDATE, GRADIENT, LOOKUP)
-_MOST_NAMES = 8
+_MAX_NAMES = 8
 
 
 class MergedPart(NamedTuple):
@@ -155,9 +155,9 @@ def _cheapest(rings: Sequence[_Ring]) -> Optional[_Ring]:
 
 
 def _refusal(part: MergedPart, kind: str, labels: Sequence[str]) -> Refusal:
-    listed = ", ".join(labels[:_MOST_NAMES])
-    if len(labels) > _MOST_NAMES:
-        listed += " and {} more".format(len(labels) - _MOST_NAMES)
+    listed = ", ".join(labels[:_MAX_NAMES])
+    if len(labels) > _MAX_NAMES:
+        listed += " and {} more".format(len(labels) - _MAX_NAMES)
     return Refusal(
         "fusion_makes_a_cycle",
         at=next(iter(part.stand_ins)),

@@ -1,4 +1,4 @@
-"""Reports on graphs that are not rewritten: because nothing was asked for, or not again."""
+"""Reports on graphs that are not rewritten: nothing was asked for, or they already have been."""
 
 from __future__ import annotations
 
