@@ -89,6 +89,16 @@ def _attribute(name: str, node: Any, definition: Any) -> Optional[Any]:
     return None
 
 
+def is_value(number: int) -> bool:
+    """Whether tensors of a DataType number are values: neither references nor resource handles."""
+    return number < _REF_OFFSET and number != tf.resource.as_datatype_enum
+
+
+def value_dtype(number: int) -> int:
+    """The DataType number of what a reference refers to; of any other type, the number itself."""
+    return number % _REF_OFFSET
+
+
 def dtype_name(number: int) -> str:
     """Name of a DataType number: 1 is 'float32', 101 is 'float32_ref'."""
     return tf.as_dtype(number).name

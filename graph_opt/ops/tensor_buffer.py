@@ -12,7 +12,7 @@ A step that fails puts a status in its place.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.ops.library import load_library
@@ -38,7 +38,7 @@ METRIC_NAMES = (
     "cancelled",
     "errors",
 )
-"""The elements of `tensor_buffer_metrics`, in order.
+"""The elements of `TensorBuffer.metrics`, in order.
 
 capacity, size: number of records it may hold, and holds now. put_count, take_count: number of
 records put and taken, including errors. dropped: number of places left empty (skipped batches).
@@ -50,322 +50,199 @@ records.
 """
 
 
-def tensor_buffer_put(
-    record: Sequence[tf.Tensor],
-    place: Optional[tf.Tensor] = None,
-    *,
-    shared_name: str,
-    shared_capacity: int = 1,
-    timeout_millis: int = 0,
-    container: str = "",
-    name: Optional[str] = None,
-) -> tf.Operation:
-    """Puts a record into a buffer; while there is no room, waits without holding a thread.
+class TensorBuffer(NamedTuple):
+    """A buffer, named as all its ops name it.
 
-    Args:
-      record: The tensors of one batch, at least one, of any shape. They are not copied.
-      place: int64 scalar, the number of the step among those that fill the buffer: records leave in
-        the order of places. None or `NO_PLACE`: in the order of arrival.
+    Attributes:
       shared_name: Name of the buffer.
       shared_capacity: Maximum number of records, the same for all ops of a buffer.
-      timeout_millis: Maximum wait in milliseconds; 0 for no limit.
       container: Resource container; '' is the default one.
-      name: Name of the node.
-
-    Returns:
-      The operation. It fails with the buffer's error if the buffer is cancelled, with
-      CancelledError if it is closed or the step is cancelled, and with DeadlineExceededError after
-      the timeout.
 
     Example:
-      >>> put = tensor_buffer_put([ids, rows], shared_name="batches", shared_capacity=2)
+      >>> batches = TensorBuffer("batches", 2)
+      >>> put = batches.put([ids, rows])
+      >>> ids, rows = batches.take([tf.int64, tf.float32])
     """
-    return load_library().tensor_buffer_put(
-        record=record,
-        place=[] if place is None else [place],
-        container=container,
-        shared_name=shared_name,
-        shared_capacity=shared_capacity,
-        timeout_millis=timeout_millis,
-        name=name,
-    )
 
+    shared_name: str
+    shared_capacity: int = 1
+    container: str = ""
 
-def tensor_buffer_take(
-    dtypes: Sequence[Any],
-    shapes: Optional[Sequence[Any]] = None,
-    *,
-    shared_name: str,
-    shared_capacity: int = 1,
-    timeout_millis: int = 0,
-    runner_grace_millis: int = DEFAULT_RUNNER_GRACE_MILLIS,
-    container: str = "",
-    name: Optional[str] = None,
-) -> List[tf.Tensor]:
-    """Takes the next record from a buffer; while there is none, waits without holding a thread.
+    def put(
+        self,
+        record: Sequence[tf.Tensor],
+        place: Optional[tf.Tensor] = None,
+        timeout_millis: int = 0,
+        name: Optional[str] = None,
+    ) -> tf.Operation:
+        """Puts a record into the buffer; while there is no room, waits without holding a thread.
 
-    Args:
-      dtypes: Dtypes of the record's tensors.
-      shapes: Their static shapes, checked when a record is taken. None: all unknown.
-      shared_name: Name of the buffer.
-      shared_capacity: Maximum number of records, the same for all ops of a buffer.
-      timeout_millis: Maximum wait in milliseconds; 0 for no limit.
-      runner_grace_millis: Maximum wait in milliseconds for a buffer that nothing was ever put into
-        and that no runner resumed; 0 for no limit.
-      container: Resource container; '' is the default one.
-      name: Name of the node.
+        Args:
+          record: The tensors of one batch, at least one, of any shape. They are not copied.
+          place: int64 scalar, the number of the step among those that fill the buffer: records
+            leave in the order of places. None or `NO_PLACE`: in the order of arrival.
+          timeout_millis: Maximum wait in milliseconds; 0 for no limit.
+          name: Name of the node.
 
-    Returns:
-      The record. The op fails with the error that was put in a record's place, with the buffer's
-      error if the buffer is cancelled, with OutOfRangeError if it is closed and empty, with
-      CancelledError if the step is cancelled, with DeadlineExceededError after the timeout, and
-      with FailedPreconditionError after the grace period.
+        Returns:
+          The operation. It fails with the buffer's error if the buffer is cancelled, with
+          CancelledError if it is closed or the step is cancelled, and with DeadlineExceededError
+          after the timeout.
+        """
+        return load_library().tensor_buffer_put(
+            record=record,
+            place=[] if place is None else [place],
+            timeout_millis=timeout_millis,
+            name=name,
+            **self._asdict(),
+        )
 
-    Example:
-      >>> ids, rows = tensor_buffer_take([tf.int64, tf.float32], shared_name="batches")
-    """
-    record = load_library().tensor_buffer_take(
-        dtypes=dtypes,
-        shapes=[] if shapes is None else shapes,
-        container=container,
-        shared_name=shared_name,
-        shared_capacity=shared_capacity,
-        timeout_millis=timeout_millis,
-        runner_grace_millis=runner_grace_millis,
-        name=name,
-    )
-    return list(record)
+    def take(
+        self,
+        dtypes: Sequence[Any],
+        shapes: Optional[Sequence[Any]] = None,
+        timeout_millis: int = 0,
+        runner_grace_millis: int = DEFAULT_RUNNER_GRACE_MILLIS,
+        name: Optional[str] = None,
+    ) -> List[tf.Tensor]:
+        """Takes the next record; while there is none, waits without holding a thread.
 
+        Args:
+          dtypes: Dtypes of the record's tensors.
+          shapes: Their static shapes, checked when a record is taken. None: all unknown.
+          timeout_millis: Maximum wait in milliseconds; 0 for no limit.
+          runner_grace_millis: Maximum wait in milliseconds for a buffer that nothing was ever put
+            into and that no runner resumed; 0 for no limit.
+          name: Name of the node.
 
-def tensor_buffer_put_status(
-    place: Any,
-    code: Any,
-    message: Any,
-    *,
-    shared_name: str,
-    shared_capacity: int = 1,
-    container: str = "",
-    name: Optional[str] = None,
-) -> tf.Operation:
-    """Puts an error in the place of a record; waits for room without holding a thread.
+        Returns:
+          The record. The op fails with the error that was put in a record's place, with the
+          buffer's error if the buffer is cancelled, with OutOfRangeError if it is closed and empty,
+          with CancelledError if the step is cancelled, with DeadlineExceededError after the
+          timeout, and with FailedPreconditionError after the grace period.
+        """
+        record = load_library().tensor_buffer_take(
+            dtypes=dtypes,
+            shapes=[] if shapes is None else shapes,
+            timeout_millis=timeout_millis,
+            runner_grace_millis=runner_grace_millis,
+            name=name,
+            **self._asdict(),
+        )
+        return list(record)
 
-    The take that gets it fails with this error; the next take gets the record after it.
+    def put_status(
+        self, place: Any, code: Any, message: Any, name: Optional[str] = None
+    ) -> tf.Operation:
+        """Puts an error in the place of a record; waits for room without holding a thread.
 
-    Args:
-      place: int64 scalar, as for `tensor_buffer_put`; `NO_PLACE` means the order of arrival.
-      code: int32 scalar, error code (`tf.errors.*`); 0 leaves the place empty, so that nobody waits
-        for it.
-      message: string scalar.
-      shared_name: Name of the buffer.
-      shared_capacity: Maximum number of records, the same for all ops of a buffer.
-      container: Resource container; '' is the default one.
-      name: Name of the node.
+        The take that gets it fails with this error; the next take gets the record after it.
 
-    Returns:
-      The operation. It fails like a put.
+        Args:
+          place: int64 scalar, as for `put`; `NO_PLACE` means the order of arrival.
+          code: int32 scalar, error code (`tf.errors.*`); 0 leaves the place empty, so that nobody
+            waits for it.
+          message: string scalar.
+          name: Name of the node.
 
-    Example:
-      >>> tensor_buffer_put_status(7, tf.errors.DATA_LOSS, "row 17 is torn", shared_name="batches")
-    """
-    return load_library().tensor_buffer_put_status(
-        place=place,
-        code=code,
-        message=message,
-        container=container,
-        shared_name=shared_name,
-        shared_capacity=shared_capacity,
-        name=name,
-    )
+        Returns:
+          The operation. It fails like a put.
 
+        Example:
+          >>> batches.put_status(7, tf.errors.DATA_LOSS, "row 17 is torn")
+        """
+        return load_library().tensor_buffer_put_status(
+            place=place, code=code, message=message, name=name, **self._asdict()
+        )
 
-def tensor_buffer_turn(
-    place: Any,
-    *,
-    shared_name: str,
-    shared_capacity: int = 1,
-    container: str = "",
-    name: Optional[str] = None,
-) -> tf.Operation:
-    """Waits until the steps of all earlier places are done with the sources.
+    def turn(self, place: Any, name: Optional[str] = None) -> tf.Operation:
+        """Waits until the steps of all earlier places are done with the sources.
 
-    Args:
-      place: int64 scalar, the number of the step; `NO_PLACE` does not wait.
-      shared_name: Name of the buffer that the steps fill.
-      shared_capacity: Maximum number of records, the same for all ops of a buffer.
-      container: Resource container; '' is the default one.
-      name: Name of the node.
+        Args:
+          place: int64 scalar, the number of the step; `NO_PLACE` does not wait.
+          name: Name of the node.
 
-    Returns:
-      The operation. The sources must wait for it, and `tensor_buffer_turn_end` for the sources.
-    """
-    return load_library().tensor_buffer_turn(
-        place=place,
-        container=container,
-        shared_name=shared_name,
-        shared_capacity=shared_capacity,
-        name=name,
-    )
+        Returns:
+          The operation. The sources must wait for it, and `turn_end` for the sources.
+        """
+        return load_library().tensor_buffer_turn(place=place, name=name, **self._asdict())
 
+    def turn_end(self, place: Any, name: Optional[str] = None) -> tf.Operation:
+        """Ends the turn of a step, as does the put or status in its place.
 
-def tensor_buffer_turn_end(
-    place: Any,
-    *,
-    shared_name: str,
-    shared_capacity: int = 1,
-    container: str = "",
-    name: Optional[str] = None,
-) -> tf.Operation:
-    """Ends the turn of a step, as does the put or status in its place.
+        Args:
+          place: int64 scalar, the number of the step.
+          name: Name of the node.
+        """
+        return load_library().tensor_buffer_turn_end(place=place, name=name, **self._asdict())
 
-    Args:
-      place: int64 scalar, the number of the step.
-      shared_name: Name of the buffer that the steps fill.
-      shared_capacity: Maximum number of records, the same for all ops of a buffer.
-      container: Resource container; '' is the default one.
-      name: Name of the node.
+    def cancel(
+        self, status: Optional[Tuple[Any, Any]] = None, name: Optional[str] = None
+    ) -> tf.Operation:
+        """Drops all records and fails pending and later puts and takes until `resume`.
 
-    Returns:
-      The operation.
-    """
-    return load_library().tensor_buffer_turn_end(
-        place=place,
-        container=container,
-        shared_name=shared_name,
-        shared_capacity=shared_capacity,
-        name=name,
-    )
+        Args:
+          status: Error code (int32 scalar, `tf.errors.*`) and message (string scalar) of that
+            failure. None: CANCELLED. The first of several cancels determines the status.
+          name: Name of the node.
 
+        Example:
+          >>> batches.cancel((tf.errors.DATA_LOSS, "row 17 is torn"))
+        """
+        return load_library().tensor_buffer_cancel(
+            code=[] if status is None else [status[0]],
+            message=[] if status is None else [status[1]],
+            first_place=[],
+            is_cancelled=True,
+            name=name,
+            **self._asdict(),
+        )
 
-def tensor_buffer_cancel(
-    status: Optional[Tuple[Any, Any]] = None,
-    *,
-    shared_name: str,
-    shared_capacity: int = 1,
-    container: str = "",
-    name: Optional[str] = None,
-) -> tf.Operation:
-    """Drops all records and fails pending and later puts and takes until the buffer is resumed.
+    def resume(
+        self, first_place: Optional[Any] = None, name: str = "TensorBufferResume"
+    ) -> tf.Operation:
+        """Reopens the buffer for a runner: resets its records, error, closed state and places.
 
-    Args:
-      status: Error code (int32 scalar, `tf.errors.*`) and message (string scalar) of that failure.
-        None: CANCELLED. The first of several cancels determines the status.
-      shared_name: Name of the buffer.
-      shared_capacity: Maximum number of records, the same for all ops of a buffer.
-      container: Resource container; '' is the default one.
-      name: Name of the node.
+        Pending takes keep waiting; pending puts fail with CancelledError. The buffer gets this
+        capacity: on a server, an earlier session's graph may have used another one, and records of
+        other types.
 
-    Returns:
-      The operation.
+        Args:
+          first_place: int64 scalar, the first place; puts in earlier places fail. None: 0.
+          name: Name of the node.
 
-    Example:
-      >>> tensor_buffer_cancel((tf.errors.DATA_LOSS, "row 17 is torn"), shared_name="batches")
-    """
-    return load_library().tensor_buffer_cancel(
-        code=[] if status is None else [status[0]],
-        message=[] if status is None else [status[1]],
-        first_place=[],
-        is_cancelled=True,
-        container=container,
-        shared_name=shared_name,
-        shared_capacity=shared_capacity,
-        name=name,
-    )
+        Returns:
+          The operation, of type `TensorBufferCancel`.
+        """
+        return load_library().tensor_buffer_cancel(
+            code=[],
+            message=[],
+            first_place=[] if first_place is None else [first_place],
+            is_cancelled=False,
+            name=name,
+            **self._asdict(),
+        )
 
+    def close(self, name: Optional[str] = None) -> tf.Operation:
+        """Closes the buffer: later puts fail; takes get what is left, then OutOfRangeError."""
+        return load_library().tensor_buffer_close(name=name, **self._asdict())
 
-def tensor_buffer_resume(
-    first_place: Optional[Any] = None,
-    *,
-    shared_name: str,
-    shared_capacity: int = 1,
-    container: str = "",
-    name: Optional[str] = None,
-) -> tf.Operation:
-    """Reopens a buffer for a runner: resets its records, error, closed state and places.
+    def size(self, name: Optional[str] = None) -> tf.Tensor:
+        """The number of records in the buffer, an int32 scalar."""
+        return load_library().tensor_buffer_size(name=name, **self._asdict())
 
-    Pending takes keep waiting; pending puts fail with CancelledError.
+    def metrics(self, name: Optional[str] = None) -> tf.Tensor:
+        """What the buffer has seen since it was created.
 
-    Args:
-      first_place: int64 scalar, the first place; puts in earlier places fail. None: 0.
-      shared_name: Name of the buffer.
-      shared_capacity: Its new maximum number of records: on a server, an earlier session's graph
-        may have used another capacity, and records of other types.
-      container: Resource container; '' is the default one.
-      name: Name of the node.
-
-    Returns:
-      The operation, of type `TensorBufferCancel`.
-    """
-    return load_library().tensor_buffer_cancel(
-        code=[],
-        message=[],
-        first_place=[] if first_place is None else [first_place],
-        is_cancelled=False,
-        container=container,
-        shared_name=shared_name,
-        shared_capacity=shared_capacity,
-        name=name or "TensorBufferResume",
-    )
-
-
-def tensor_buffer_close(
-    *, shared_name: str, shared_capacity: int = 1, container: str = "", name: Optional[str] = None
-) -> tf.Operation:
-    """Closes a buffer: later puts fail; takes get what is left, then OutOfRangeError.
-
-    Args:
-      shared_name: Name of the buffer.
-      shared_capacity: Maximum number of records, the same for all ops of a buffer.
-      container: Resource container; '' is the default one.
-      name: Name of the node.
-
-    Returns:
-      The operation.
-    """
-    return load_library().tensor_buffer_close(
-        container=container, shared_name=shared_name, shared_capacity=shared_capacity, name=name
-    )
-
-
-def tensor_buffer_size(
-    *, shared_name: str, shared_capacity: int = 1, container: str = "", name: Optional[str] = None
-) -> tf.Tensor:
-    """The number of records in a buffer.
-
-    Args:
-      shared_name: Name of the buffer.
-      shared_capacity: Maximum number of records, the same for all ops of a buffer.
-      container: Resource container; '' is the default one.
-      name: Name of the node.
-
-    Returns:
-      int32 scalar.
-    """
-    return load_library().tensor_buffer_size(
-        container=container, shared_name=shared_name, shared_capacity=shared_capacity, name=name
-    )
-
-
-def tensor_buffer_metrics(
-    *, shared_name: str, shared_capacity: int = 1, container: str = "", name: Optional[str] = None
-) -> tf.Tensor:
-    """What a buffer has seen since it was created.
-
-    Args:
-      shared_name: Name of the buffer.
-      shared_capacity: Maximum number of records, the same for all ops of a buffer.
-      container: Resource container; '' is the default one.
-      name: Name of the node.
-
-    Returns:
-      int64 vector; `METRIC_NAMES` names its elements, `decode_metrics` turns its value into a dict.
-    """
-    return load_library().tensor_buffer_metrics(
-        container=container, shared_name=shared_name, shared_capacity=shared_capacity, name=name
-    )
+        Returns:
+          int64 vector; `METRIC_NAMES` names its elements, `decode_metrics` turns its value into a
+          dict.
+        """
+        return load_library().tensor_buffer_metrics(name=name, **self._asdict())
 
 
 def decode_metrics(values: Sequence[int]) -> Dict[str, int]:
-    """The value of a `tensor_buffer_metrics` tensor as a dict.
+    """The value of a `TensorBuffer.metrics` tensor as a dict.
 
     Args:
       values: One integer for each of `METRIC_NAMES`, in that order.

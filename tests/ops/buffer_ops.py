@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Callable, Dict, List
 
 from graph_opt.compat import tf
-from graph_opt.ops import tensor_buffer
+from graph_opt.ops.tensor_buffer import TensorBuffer, decode_metrics
 
 MOST_SECONDS = 300.0
 
@@ -16,28 +16,21 @@ class BufferOps:
     """A buffer of int64 scalars; `put` puts the value that is fed to `number`."""
 
     def __init__(self, shared_name: str = "batches", shared_capacity: int = 1, **waiting: Any):
-        self.names: Dict[str, Any] = {
-            "shared_name": shared_name,
-            "shared_capacity": shared_capacity,
-        }
+        self.buffer = TensorBuffer(shared_name, shared_capacity)
         self.number = tf.placeholder(tf.int64, [])
-        self.put = tensor_buffer.tensor_buffer_put([self.number], **self.names, **waiting)
-        taken = tensor_buffer.tensor_buffer_take([tf.int64], [[]], **self.names, **waiting)
+        self.put = self.buffer.put([self.number], **waiting)
+        taken = self.buffer.take([tf.int64], [[]], **waiting)
         self.taken = taken[0]
         self.code = tf.placeholder(tf.int32, [])
         self.message = tf.placeholder(tf.string, [])
         self.place = tf.placeholder_with_default(tf.constant(-1, tf.int64), [])
-        self.put_status = tensor_buffer.tensor_buffer_put_status(
-            self.place, self.code, self.message, **self.names
-        )
-        self.cancel_with = tensor_buffer.tensor_buffer_cancel(
-            (self.code, self.message), **self.names
-        )
-        self.cancel = tensor_buffer.tensor_buffer_cancel(**self.names)
-        self.resume = tensor_buffer.tensor_buffer_resume(self.place, **self.names)
-        self.close = tensor_buffer.tensor_buffer_close(**self.names)
-        self.size = tensor_buffer.tensor_buffer_size(**self.names)
-        self.metrics_op = tensor_buffer.tensor_buffer_metrics(**self.names)
+        self.put_status = self.buffer.put_status(self.place, self.code, self.message)
+        self.cancel_with = self.buffer.cancel((self.code, self.message))
+        self.cancel = self.buffer.cancel()
+        self.resume = self.buffer.resume(self.place)
+        self.close = self.buffer.close()
+        self.size = self.buffer.size()
+        self.metrics_op = self.buffer.metrics()
 
     def put_number(self, session: tf.Session, number: int) -> None:
         """Puts one number; waits while the buffer is full."""
@@ -50,7 +43,7 @@ class BufferOps:
 
     def metrics(self, session: tf.Session) -> Dict[str, int]:
         """The buffer's metrics by name."""
-        return tensor_buffer.decode_metrics(session.run(self.metrics_op))
+        return decode_metrics(session.run(self.metrics_op))
 
     def await_metric(self, session: tf.Session, name: str, value: int) -> None:
         """Waits up to a minute for the metric to have this value."""

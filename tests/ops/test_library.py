@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from graph_opt.compat import tf
-from graph_opt.ops import library, load_library, tensor_buffer
+from graph_opt.ops import library, load_library
+from graph_opt.ops.tensor_buffer import TensorBuffer
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -47,7 +48,7 @@ def test_a_library_for_another_tensorflow_says_so(
 
 
 def test_gradients_end_at_a_take() -> None:
-    (row,) = tensor_buffer.tensor_buffer_take([tf.float32], [[3]], shared_name="rows")
+    (row,) = TensorBuffer("rows").take([tf.float32], [[3]])
     assert tf.gradients(tf.reduce_sum(row * 2.0), [row])[0] is not None
     variable = tf.get_variable("weight", [3])
     assert tf.gradients(tf.reduce_sum(row * variable), [variable])[0] is not None

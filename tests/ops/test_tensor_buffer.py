@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from graph_opt.compat import tf
-from graph_opt.ops import load_library, tensor_buffer
+from graph_opt.ops import load_library
+from graph_opt.ops.tensor_buffer import METRIC_NAMES, TensorBuffer, decode_metrics
 from tests.ops.buffer_ops import BufferOps, drain, result, start
 
 
@@ -22,11 +23,9 @@ def test_records_come_out_as_they_went_in() -> None:
         np.array(True),
     ]
     tensors = [tf.constant(value) for value in record]
-    put = tensor_buffer.tensor_buffer_put(tensors, shared_name="b")
-    taken = tensor_buffer.tensor_buffer_take(
-        [tensor.dtype for tensor in tensors],
-        [tensor.shape for tensor in tensors],
-        shared_name="b",
+    put = TensorBuffer("b").put(tensors)
+    taken = TensorBuffer("b").take(
+        [tensor.dtype for tensor in tensors], [tensor.shape for tensor in tensors]
     )
     assert [tensor.shape for tensor in taken] == [tensor.shape for tensor in tensors]
     with tf.Session() as session:
@@ -37,9 +36,9 @@ def test_records_come_out_as_they_went_in() -> None:
 
 def test_shapes_may_vary_and_be_unknown() -> None:
     value = tf.placeholder(tf.float32)
-    put = tensor_buffer.tensor_buffer_put([value], shared_name="b")
-    (unknown,) = tensor_buffer.tensor_buffer_take([tf.float32], shared_name="b")
-    (partial,) = tensor_buffer.tensor_buffer_take([tf.float32], [[None, 2]], shared_name="b")
+    put = TensorBuffer("b").put([value])
+    (unknown,) = TensorBuffer("b").take([tf.float32])
+    (partial,) = TensorBuffer("b").take([tf.float32], [[None, 2]])
     assert unknown.shape.rank is None
     assert partial.shape.as_list() == [None, 2]
     with tf.Session() as session:
@@ -152,11 +151,9 @@ def test_resume_reopens_a_buffer() -> None:
 def test_the_next_graph_on_a_server_may_change_a_buffer() -> None:
     server = tf.train.Server.create_local_server()
     old = BufferOps(shared_capacity=1)
-    put = tensor_buffer.tensor_buffer_put(
-        ["text", "more"], shared_name="batches", shared_capacity=2
-    )
-    resume = tensor_buffer.tensor_buffer_resume(shared_name="batches", shared_capacity=2)
-    size = tensor_buffer.tensor_buffer_size(shared_name="batches", shared_capacity=2)
+    put = TensorBuffer("batches", 2).put(["text", "more"])
+    resume = TensorBuffer("batches", 2).resume()
+    size = TensorBuffer("batches", 2).size()
     with tf.Session(server.target) as session:
         old.put_number(session, 1)
         with pytest.raises(tf.errors.InvalidArgumentError, match="shared_capacity is 2"):
@@ -171,7 +168,7 @@ def test_the_next_graph_on_a_server_may_change_a_buffer() -> None:
 
 def test_a_record_of_another_graph_is_refused() -> None:
     buffer = BufferOps()
-    put = tensor_buffer.tensor_buffer_put(["text"], **buffer.names)
+    put = buffer.buffer.put(["text"])
     with tf.Session() as session:
         buffer.put_number(session, 1)
         assert session.run(buffer.taken) == 1
@@ -213,10 +210,10 @@ def test_metrics_count_records_bytes_and_waits() -> None:
 
 
 def test_decoding_needs_a_value_for_each_metric() -> None:
-    names = tensor_buffer.METRIC_NAMES
-    assert list(tensor_buffer.decode_metrics(range(len(names)))) == list(names)
+    names = METRIC_NAMES
+    assert list(decode_metrics(range(len(names)))) == list(names)
     with pytest.raises(ValueError, match="{} metrics, got 3".format(len(names))):
-        tensor_buffer.decode_metrics([1, 2, 3])
+        decode_metrics([1, 2, 3])
 
 
 def addresses(metadata: Any, node_name: str) -> List[int]:
@@ -231,10 +228,10 @@ def addresses(metadata: Any, node_name: str) -> List[int]:
 
 
 def test_records_are_passed_on_without_a_copy() -> None:
-    put = tensor_buffer.tensor_buffer_put([tf.random.normal([1000, 1000])], shared_name="first")
-    first = tensor_buffer.tensor_buffer_take([tf.float32], shared_name="first", name="first")
-    move = tensor_buffer.tensor_buffer_put(first, shared_name="second")
-    second = tensor_buffer.tensor_buffer_take([tf.float32], shared_name="second", name="second")
+    put = TensorBuffer("first").put([tf.random.normal([1000, 1000])])
+    first = TensorBuffer("first").take([tf.float32], name="first")
+    move = TensorBuffer("second").put(first)
+    second = TensorBuffer("second").take([tf.float32], name="second")
     trace = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
     moved, taken = tf.RunMetadata(), tf.RunMetadata()
     with tf.Session() as session:
@@ -255,8 +252,8 @@ def test_ops_with_one_name_share_a_buffer_and_others_do_not() -> None:
 
 
 def test_containers_separate_buffers() -> None:
-    put = tensor_buffer.tensor_buffer_put([tf.constant(1)], shared_name="b", container="left")
-    size = tensor_buffer.tensor_buffer_size(shared_name="b", container="right")
+    put = TensorBuffer("b", container="left").put([tf.constant(1)])
+    size = TensorBuffer("b", container="right").size()
     with tf.Session() as session:
         session.run(put)
         assert session.run(size) == 0
@@ -280,27 +277,27 @@ def refused(fetch: Any, *before: Any) -> str:
 
 
 def test_capacities_of_one_buffer_must_agree() -> None:
-    put = tensor_buffer.tensor_buffer_put([tf.constant(1)], shared_name="b", shared_capacity=2)
-    size = tensor_buffer.tensor_buffer_size(shared_name="b", shared_capacity=3, name="size")
+    put = TensorBuffer("b", 2).put([tf.constant(1)])
+    size = TensorBuffer("b", 3).size(name="size")
     message = refused(size, put)
     assert "size: shared_capacity is 3, but buffer 'b' exists with shared_capacity 2" in message
 
 
 def test_types_of_one_buffer_must_agree() -> None:
-    put = tensor_buffer.tensor_buffer_put([tf.constant(1)], shared_name="b")
-    taken = tensor_buffer.tensor_buffer_take([tf.float32, tf.int32], shared_name="b", name="take")
+    put = TensorBuffer("b").put([tf.constant(1)])
+    taken = TensorBuffer("b").take([tf.float32, tf.int32], name="take")
     message = refused(taken, put)
     assert "take: dtypes are [float, int32], but buffer 'b' holds records of [int32]" in message
 
 
 def test_a_buffer_needs_a_name() -> None:
-    put = tensor_buffer.tensor_buffer_put([tf.constant(1)], shared_name="", name="put")
+    put = TensorBuffer("").put([tf.constant(1)], name="put")
     assert "put: shared_name is empty" in refused(put)
 
 
 @pytest.mark.parametrize("code", [0, 17, -1])
 def test_cancel_needs_an_error_code(code: int) -> None:
-    cancel = tensor_buffer.tensor_buffer_cancel((code, "m"), shared_name="b", name="cancel")
+    cancel = TensorBuffer("b").cancel((code, "m"), name="cancel")
     assert "cancel: code is {}".format(code) in refused(cancel)
 
 
@@ -326,7 +323,6 @@ def test_a_resume_has_no_status() -> None:
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"shared_capacity": 0}, "shared_capacity"),
         ({"timeout_millis": -1}, "timeout_millis"),
         ({"runner_grace_millis": -1}, "runner_grace_millis"),
         ({"shapes": [[], []]}, "shapes has 2 entries, dtypes has 1"),
@@ -336,16 +332,21 @@ def test_bad_attributes_are_refused_when_the_graph_is_built(
     arguments: Dict[str, Any], message: str
 ) -> None:
     with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match=message):
-        tensor_buffer.tensor_buffer_take([tf.int32], shared_name="b", **arguments)
+        TensorBuffer("b").take([tf.int32], **arguments)
+
+
+def test_a_buffer_without_room_is_refused_when_the_graph_is_built() -> None:
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="shared_capacity"):
+        TensorBuffer("b", 0).take([tf.int32])
 
 
 def test_a_place_must_be_a_scalar() -> None:
     places = tf.placeholder(tf.int64, [2])
     with pytest.raises(ValueError, match="rank 0"):
-        tensor_buffer.tensor_buffer_put([tf.constant(1)], places, shared_name="b")
-    for op in (tensor_buffer.tensor_buffer_turn, tensor_buffer.tensor_buffer_turn_end):
+        TensorBuffer("b").put([tf.constant(1)], places)
+    for op in (TensorBuffer("b").turn, TensorBuffer("b").turn_end):
         with pytest.raises(ValueError, match="rank 0"):
-            op(places, shared_name="b")
+            op(places)
 
 
 @pytest.mark.parametrize("code", [17, -1])

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from graph_opt.compat import tf
-from graph_opt.ops import tensor_buffer
 from tests.ops.buffer_ops import BufferOps, drain, result, start
 
 
@@ -25,17 +24,17 @@ class Mover:
     def __init__(self, source: BufferOps, target: BufferOps, fails: Any = None) -> None:
         self.target = target
         self._places = itertools.count()
-        (taken,) = tensor_buffer.tensor_buffer_take([tf.int64], [[]], **source.names)
-        taken.op._add_control_input(tensor_buffer.tensor_buffer_turn(target.place, **target.names))
+        (taken,) = source.buffer.take([tf.int64], [[]])
+        taken.op._add_control_input(target.buffer.turn(target.place))
         with tf.control_dependencies([taken]):
-            turn_end = tensor_buffer.tensor_buffer_turn_end(target.place, **target.names)
+            turn_end = target.buffer.turn_end(target.place)
         number = self._work(taken)
         if fails is not None:
             check = tf.debugging.Assert(tf.logical_not(fails(taken)), ["skipped"])
             with tf.control_dependencies([check]):
                 number = tf.identity(number)
         with tf.control_dependencies([turn_end]):
-            self.move = tensor_buffer.tensor_buffer_put([number], target.place, **target.names)
+            self.move = target.buffer.put([number], target.place)
 
     @staticmethod
     def _work(number: tf.Tensor) -> tf.Tensor:
@@ -136,7 +135,7 @@ def placed(buffer: BufferOps, place: int) -> Dict[Any, Any]:
 
 def test_a_batch_waits_for_those_ahead_of_it() -> None:
     main = BufferOps("main", 2)
-    put = tensor_buffer.tensor_buffer_put([main.number], main.place, **main.names)
+    put = main.buffer.put([main.number], main.place)
     with tf.Session() as session, ThreadPoolExecutor(3) as threads:
         session.run(put, placed(main, 1))  # admitted, since a slot is left for the first
         take = start(threads, session, main.taken)
@@ -151,7 +150,7 @@ def test_a_batch_waits_for_those_ahead_of_it() -> None:
 
 def test_a_skipped_place_is_no_longer_waited_for() -> None:
     main = BufferOps("main", 2)
-    put = tensor_buffer.tensor_buffer_put([main.number], main.place, **main.names)
+    put = main.buffer.put([main.number], main.place)
     with tf.Session() as session, ThreadPoolExecutor(1) as threads:
         session.run(put, placed(main, 1))
         take = start(threads, session, main.taken)
@@ -163,8 +162,8 @@ def test_a_skipped_place_is_no_longer_waited_for() -> None:
 
 def test_places_from_before_a_resume_are_refused() -> None:
     main = BufferOps("main", 2)
-    put = tensor_buffer.tensor_buffer_put([main.number], main.place, **main.names)
-    turn = tensor_buffer.tensor_buffer_turn(main.place, **main.names)
+    put = main.buffer.put([main.number], main.place)
+    turn = main.buffer.turn(main.place)
     with tf.Session() as session:
         session.run(main.resume, {main.place: 100})
         session.run(turn, placed(main, 100))
@@ -179,9 +178,9 @@ def test_places_from_before_a_resume_are_refused() -> None:
 
 def test_without_a_place_nothing_waits() -> None:
     main = BufferOps("main", 2)
-    put = tensor_buffer.tensor_buffer_put([main.number], main.place, **main.names)
-    turn = tensor_buffer.tensor_buffer_turn(main.place, **main.names)
-    turn_end = tensor_buffer.tensor_buffer_turn_end(main.place, **main.names)
+    put = main.buffer.put([main.number], main.place)
+    turn = main.buffer.turn(main.place)
+    turn_end = main.buffer.turn_end(main.place)
     with tf.Session() as session:
         for number in (7, 3):
             session.run([turn, turn_end])
@@ -192,8 +191,8 @@ def test_without_a_place_nothing_waits() -> None:
 
 def test_turns_are_taken_in_order_and_end_with_the_buffer() -> None:
     main = BufferOps("main")
-    turn = tensor_buffer.tensor_buffer_turn(main.place, **main.names)
-    turn_end = tensor_buffer.tensor_buffer_turn_end(main.place, **main.names)
+    turn = main.buffer.turn(main.place)
+    turn_end = main.buffer.turn_end(main.place)
     feeds: Dict[Any, Any] = {main.code: tf.errors.DATA_LOSS, main.message: "torn"}
     with tf.Session() as session, ThreadPoolExecutor(2) as threads:
         second = start(threads, session, turn, placed(main, 1))

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from graph_opt.compat import tf
-from graph_opt.ops import tensor_buffer
+from graph_opt.ops.tensor_buffer import TensorBuffer
 from tests.ops.buffer_ops import BufferOps, result, start
 
 
@@ -30,9 +30,7 @@ def test_a_take_that_waits_too_long_fails() -> None:
 
 
 def test_a_take_without_a_runner_fails_and_names_the_hook() -> None:
-    taken = tensor_buffer.tensor_buffer_take(
-        [tf.int32], shared_name="input", runner_grace_millis=50, name="take"
-    )
+    taken = TensorBuffer("input").take([tf.int32], runner_grace_millis=50, name="take")
     with tf.Session() as session:
         with pytest.raises(tf.errors.FailedPreconditionError) as raised:
             session.run(taken)
@@ -95,10 +93,7 @@ def test_closing_the_session_ends_waits() -> None:
 def test_waiting_holds_no_thread() -> None:
     waiting = 64
     buffer = BufferOps()
-    takes = [
-        tensor_buffer.tensor_buffer_take([tf.int64], [[]], **buffer.names)[0]
-        for _ in range(waiting)
-    ]
+    takes = [buffer.buffer.take([tf.int64], [[]])[0] for _ in range(waiting)]
     product = tf.reduce_sum(tf.matmul(tf.ones([20, 20]), tf.ones([20, 20])))
     config = tf.ConfigProto(inter_op_parallelism_threads=2, intra_op_parallelism_threads=2)
     with tf.Session(config=config) as session, ThreadPoolExecutor(1) as threads:
@@ -127,10 +122,7 @@ def test_takes_of_many_steps_wait_while_the_graph_works() -> None:
 
 def test_puts_that_wait_hold_no_thread() -> None:
     buffer = BufferOps()
-    puts = [
-        tensor_buffer.tensor_buffer_put([tf.constant(number, tf.int64)], **buffer.names)
-        for number in range(64)
-    ]
+    puts = [buffer.buffer.put([tf.constant(number, tf.int64)]) for number in range(64)]
     config = tf.ConfigProto(inter_op_parallelism_threads=2)
     with tf.Session(config=config) as session, ThreadPoolExecutor(1) as threads:
         step = start(threads, session, puts)

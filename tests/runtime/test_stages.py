@@ -8,7 +8,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import live_graph, tf
-from graph_opt.ops.tensor_buffer import tensor_buffer_put
+from graph_opt.ops.tensor_buffer import TensorBuffer
 from graph_opt.runtime.staged import prefetch_join, staged
 from graph_opt.runtime.stages import downstream_of, stages_of
 from tests.runtime.sources import numbers
@@ -69,7 +69,7 @@ def test_new_stages_are_seen() -> None:
 
 
 def test_a_buffer_that_the_user_makes_is_not_a_stage() -> None:
-    tensor_buffer_put([tf.constant(1)], shared_name="mine")
+    TensorBuffer("mine").put([tf.constant(1)])
     assert stages_of(tf.get_default_graph()) == []
 
 

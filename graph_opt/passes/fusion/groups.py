@@ -16,6 +16,7 @@ from typing import (
     Tuple,
 )
 
+from graph_opt.compat.op_definitions import value_dtype
 from graph_opt.compat.stateful_ops import PLACEHOLDERS
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
@@ -186,7 +187,7 @@ def _update_of(
             "update_dtype", at=update.end, need="a float32 table", saw="a table of another type"
         )
     for value in update.hyperparameters:
-        if isinstance(value, TensorRef) and (view.dtype(value) or 0) % 100 != _FLOAT32:
+        if isinstance(value, TensorRef) and value_dtype(view.dtype(value) or 0) != _FLOAT32:
             raise Refusal(
                 "update_dtype", at=value.node, need="a float32 hyperparameter", saw="another type"
             )

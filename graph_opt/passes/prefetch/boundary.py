@@ -18,15 +18,13 @@ from __future__ import annotations
 
 from typing import AbstractSet, Dict, FrozenSet, Iterable, List, NamedTuple, Sequence, Set, Tuple
 
-from graph_opt.compat import tf
-from graph_opt.compat.op_definitions import is_stateful
+from graph_opt.compat.op_definitions import is_stateful, is_value
 from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.passes.io_stages import is_buffer
 from graph_opt.passes.prefetch.region import PrefetchRegion
 from graph_opt.passes.unused_gradients import UnusedGradients
 from graph_opt.rules.lookup import MARKED
 
-_REF_OFFSET = 100
 _SHAPE_READERS = frozenset(["Shape", "Size", "Rank"])
 _ZEROS_READERS = frozenset(["ZerosLike", "OnesLike"])
 _EXPANDERS = frozenset(["Tile", "BroadcastTo", "Fill"])
@@ -144,11 +142,7 @@ class BoundaryFinder:
     def _outputs(self, name: str) -> List[TensorRef]:
         """The outputs of a node that are values."""
         dtypes = self._view.dtypes(name) or []
-        return [
-            TensorRef(name, index)
-            for index, number in enumerate(dtypes)
-            if number < _REF_OFFSET and number != tf.resource.as_datatype_enum
-        ]
+        return [TensorRef(name, index) for index, number in enumerate(dtypes) if is_value(number)]
 
     def _uses_in_main(self, name: str) -> List[Tuple[TensorRef, List[Use]]]:
         found: Dict[TensorRef, List[Use]] = {}

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import AbstractSet, Any, Dict, List, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
+from graph_opt.compat.op_definitions import is_value
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
 from graph_opt.graph.view import GraphView, Shape, TensorRef
@@ -24,8 +25,6 @@ from graph_opt.passes.prefetch.fetch_guard import guard_source
 from graph_opt.passes.prefetch.region import PrefetchRegion
 from graph_opt.passes.protect_gathers import ensure_shape
 from graph_opt.passes.unused_gradients import UnusedGradients
-
-_REF_OFFSET = 100
 
 
 class StageRewrite:
@@ -110,7 +109,7 @@ class StageRewrite:
                 "unknown_op", at=tensor.node, need="an op that this process has registered",
                 saw=self._view.op(tensor.node),
             )  # fmt: skip
-        if number > _REF_OFFSET or number == tf.resource.as_datatype_enum:
+        if not is_value(number):
             raise Refusal(
                 "state_in_boundary", at=tensor.node, need="a value", saw=tf.as_dtype(number).name
             )

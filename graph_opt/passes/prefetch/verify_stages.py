@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from graph_opt.compat import tf
+from graph_opt.compat.op_definitions import is_value
 from graph_opt.graph.verify import GraphError, around, verify
 from graph_opt.graph.view import GraphView
 from graph_opt.ops.stage_spec import KIND_PREFETCH
 from graph_opt.passes.io_stages import BUFFER_TAKE, stage_puts
 
-_REF_OFFSET = 100
 # Like the put, they are fed the place of a step.
 _STEERING = ("TensorBufferPutStatus", "TensorBufferCancel")
 
@@ -48,7 +47,7 @@ def _verify_region(view: GraphView, put: str) -> None:
 def _verify_boundary(view: GraphView, put: str) -> None:
     for tensor in view.inputs(put):
         number = view.dtype(tensor)
-        if number is None or number > _REF_OFFSET or number == tf.resource.as_datatype_enum:
+        if number is None or not is_value(number):
             raise GraphError(
                 "{}: state or an unknown value in the boundary: {}\n{}".format(
                     put, tensor, around(view, tensor.node)

@@ -188,37 +188,43 @@ class _Through(Pattern):
         return self._inner.match(match, tensor)
 
 
-class _Where(Pattern):
-    def __init__(self, inner: Pattern, condition: Condition, need: str) -> None:
+class _Wrapper(Pattern):
+    """A pattern that does something more once its inner pattern has matched."""
+
+    def __init__(self, inner: Pattern) -> None:
         self._inner = inner
-        self._condition = condition
-        self._need = need
 
     @property
     def ops(self) -> Optional[FrozenSet[str]]:
         return self._inner.ops
 
     def fits(self, match: Match, tensor: TensorRef) -> bool:
-        if not self._inner.match(match, tensor):
-            return False
+        return self._inner.match(match, tensor) and self.fits_too(match, tensor)
+
+    @abc.abstractmethod
+    def fits_too(self, match: Match, tensor: TensorRef) -> bool:
+        """Whether the rest fits."""
+
+
+class _Where(_Wrapper):
+    def __init__(self, inner: Pattern, condition: Condition, need: str) -> None:
+        super().__init__(inner)
+        self._condition = condition
+        self._need = need
+
+    def fits_too(self, match: Match, tensor: TensorRef) -> bool:
         holds = self._condition(match, tensor)
         if holds is None:
             match.note(match.unknown, (tensor, self._need), None)
         return holds is not False or match.mismatch(tensor, self._need)
 
 
-class _After(Pattern):
+class _After(_Wrapper):
     def __init__(self, inner: Pattern, earlier: Pattern) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._earlier = earlier
 
-    @property
-    def ops(self) -> Optional[FrozenSet[str]]:
-        return self._inner.ops
-
-    def fits(self, match: Match, tensor: TensorRef) -> bool:
-        if not self._inner.match(match, tensor):
-            return False
+    def fits_too(self, match: Match, tensor: TensorRef) -> bool:
         view, ops = match.view, self._earlier.ops or frozenset()
         waits = [name for name in view.controls(tensor.node) if view.op(name) in ops]
         if len(waits) != 1:
@@ -227,18 +233,12 @@ class _After(Pattern):
         return self._earlier.match(match, TensorRef(waits[0], 0))
 
 
-class _Gives(Pattern):
+class _Gives(_Wrapper):
     def __init__(self, inner: Pattern, facts: Dict[str, Any]) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._facts = facts
 
-    @property
-    def ops(self) -> Optional[FrozenSet[str]]:
-        return self._inner.ops
-
-    def fits(self, match: Match, tensor: TensorRef) -> bool:
-        if not self._inner.match(match, tensor):
-            return False
+    def fits_too(self, match: Match, tensor: TensorRef) -> bool:
         for name, fact in self._facts.items():
             match.note(match.facts, name, fact)
         return True
