@@ -118,6 +118,7 @@ class _Contestants:
         self.absent: Dict[str, str] = {}  # label of a run, or name of a program: the reason
         self.size: Optional[Size] = None
         self._peers: Dict[str, Peer] = {}
+        self.instruction_sets: Dict[str, str] = {}  # label of a run: what it runs
         self._runs: Dict[str, str] = {}  # label of a run: name of its program
         self._floor: Optional[RandomRows] = None
         self._folder = tempfile.TemporaryDirectory()
@@ -152,6 +153,9 @@ class _Contestants:
             with self._fails(name):
                 answer = self._peers[name].prepare(size)
                 self._runs.update({label: name for label in answer["runs"]})
+                self.instruction_sets.update(
+                    {label: answer["instruction_set"] for label in answer["runs"]}
+                )
                 self.absent.update(answer["absent"])
 
     def load(self, ids: np.ndarray) -> None:
@@ -219,12 +223,16 @@ def _measured(
         if None not in measured
     }
     return Outcome(
-        tuple(_records(seconds, size, params)), tuple(_absent(contestants, seconds, params))
+        tuple(_records(seconds, size, params, contestants.instruction_sets)),
+        tuple(_absent(contestants, seconds, params)),
     )
 
 
 def _records(
-    seconds: Dict[str, List[float]], size: Size, params: Dict[str, Any]
+    seconds: Dict[str, List[float]],
+    size: Size,
+    params: Dict[str, Any],
+    instruction_sets: Dict[str, str],
 ) -> Iterator[Record]:
     floors = seconds.get(FLOOR, [])
     floor = _MICRO * float(np.median(floors)) if floors else None
@@ -235,7 +243,11 @@ def _records(
             "microseconds",
             WORKLOAD,
             _mode(implementation),
-            dict(params, implementation=implementation),
+            dict(
+                params,
+                implementation=implementation,
+                instruction_set=instruction_sets["{} {}".format(implementation, params["pass"])],
+            ),
             [_MICRO * one for one in runs],
             "us",
             floor=floor,

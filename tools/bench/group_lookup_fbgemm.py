@@ -8,6 +8,7 @@ state for each row where TensorFlow's Adagrad keeps a row.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from typing import Any, Iterator, List
 
@@ -20,6 +21,7 @@ from fbgemm_gpu.split_table_batched_embeddings_ops_training import (
     SplitTableBatchedEmbeddingBagsCodegen,
 )
 
+from tools.bench.fbgemm_path import FbgemmPath, fbgemm_path
 from tools.bench.group_lookup_cases import FORWARD, LEARNING_RATE, TRAIN, Size
 from tools.bench.group_lookup_server import Prepared, Run
 
@@ -50,7 +52,7 @@ class Lookups:
     def forward(self, number: int) -> Any:
         """Pooled rows of one batch."""
         module = self._module
-        return torch.ops.fbgemm.split_embedding_codegen_forward_cpu(
+        return _pooled(
             module.weights_host,
             module.weights_offsets,
             module.D_offsets,
@@ -58,9 +60,6 @@ class Lookups:
             module.hash_size_cumsum,
             self._ids[number],
             self._offsets,
-            module.pooling_mode.value,
-            None,
-            _FLOAT32,
         )
 
     def train(self, number: int) -> None:
@@ -68,12 +67,36 @@ class Lookups:
         self._module(self._ids[number], self._offsets).backward(self._above)
 
 
+def _pooled(*tables_and_batch: Any) -> Any:
+    return torch.ops.fbgemm.split_embedding_codegen_forward_cpu(
+        *tables_and_batch, PoolingMode.MEAN.value, None, _FLOAT32
+    )
+
+
+def _pooled_from_one_table(weights: Any, ids: Any, offsets: Any) -> Any:
+    rows, dimension = weights.shape
+    first, widths = torch.zeros(1, dtype=torch.int64), torch.tensor([0, dimension])
+    return _pooled(
+        weights.flatten(), first, widths.int(), dimension, torch.tensor([0, rows]), ids, offsets
+    )
+
+
+@functools.lru_cache(maxsize=None)
+def _path() -> FbgemmPath:
+    return fbgemm_path(torch.no_grad()(_pooled_from_one_table))
+
+
 @contextlib.contextmanager
 def prepared(size: Size) -> Iterator[Prepared]:
-    """Forward without, training with the record that gradients need."""
+    """Forward without, training with the record that gradients need; neither by a slow path."""
+    path = _path()
+    if path.fault is not None:
+        absent = {"fbgemm " + one: path.fault for one in (FORWARD, TRAIN)}
+        yield Prepared(lambda ids: None, {}, absent, path.instruction_set)
+        return
     lookups = Lookups(size)
     runs = {
         "fbgemm " + FORWARD: Run(torch.no_grad()(lookups.forward), 1),
         "fbgemm " + TRAIN: Run(lookups.train, 1),
     }
-    yield Prepared(lookups.load, runs, {})
+    yield Prepared(lookups.load, runs, {}, path.instruction_set)

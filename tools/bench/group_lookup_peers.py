@@ -58,7 +58,8 @@ class Peer:
     def __init__(self, program: Program) -> None:
         self._name = program.name
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
-        environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="2")
+        # TensorFlow's line on what it is compiled for is read (see instruction_sets.py).
+        environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="0")
         # OpenMP's threads spin at barriers otherwise: no faster here, and where anything else runs
         # on the machine a step of FBGEMM then takes 50 to 500 times as long.
         environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -73,7 +74,7 @@ class Peer:
         )
 
     def prepare(self, size: Size) -> Dict[str, Any]:
-        """Makes tables and programs for a size; gives the labels of its `runs`, and `absent`."""
+        """Makes tables and programs for a size; gives `runs`, `absent` and `instruction_set`."""
         return self._ask(do="prepare", size=list(size))
 
     def load(self, path: Path) -> None:

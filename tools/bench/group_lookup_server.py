@@ -4,7 +4,8 @@
 
 Each line of its input is a request in JSON, each line of its output the answer:
 
-    {"do": "prepare", "size": [26, 200000, 16, 512, 1]}           {"runs": ["fbgemm forward", ...]}
+    {"do": "prepare", "size": [26, 200000, 16, 512, 1]}           {"runs": ["fbgemm forward", ...],
+                                                                   "instruction_set": "AVX2", ...}
     {"do": "load", "path": "ids.npy"}                             {}
     {"do": "measure", "run": "fbgemm forward", "seconds": 0.3}    {"seconds": 0.00024}
     {"do": "close"}                                               {}
@@ -48,11 +49,13 @@ class Prepared(NamedTuple):
         load: takes the ids, [batches, tables, ids].
         runs: by label, "IMPLEMENTATION PASS".
         absent: by label, why there is no such run.
+        instruction_set: the vector instructions that it runs.
     """
 
     load: Callable[[np.ndarray], object]
     runs: Dict[str, Run]
     absent: Dict[str, str]
+    instruction_set: str
 
 
 class Server:
@@ -85,7 +88,11 @@ class Server:
         self._size = size
         self._next = 0
         self._prepared = prepared = self._stack.enter_context(self._module.prepared(size))
-        return {"runs": list(prepared.runs), "absent": prepared.absent}
+        return {
+            "runs": list(prepared.runs),
+            "absent": prepared.absent,
+            "instruction_set": prepared.instruction_set,
+        }
 
     def _measure(self, run: Run, seconds: float) -> float:
         """Seconds for each batch, over a window that ends with the first call after `seconds`."""

@@ -7,6 +7,7 @@ from typing import Any, Dict, Iterator, List, Sequence
 
 import tensorflow.compat.v1 as tf
 
+from tools.bench import instruction_sets
 from tools.bench.group_lookup_batches import Batches, runs_of, tables_of
 from tools.bench.group_lookup_cases import COMBINER, FORWARD, TRAIN, Size
 from tools.bench.group_lookup_server import Prepared, Run
@@ -28,7 +29,10 @@ def prepared(size: Size) -> Iterator[Prepared]:
             session.run(tf.global_variables_initializer())
             runs: Dict[str, Run] = runs_of(session, batches, forward, size.replicas)
             runs.update(runs_of(session, batches, train, 1))
-            yield Prepared(lambda ids: batches.load(session, ids), runs, {})
+            compiled_for = instruction_sets.of_tensorflow(
+                instruction_sets.own_log(), instruction_sets.cpu_flags()
+            )
+            yield Prepared(lambda ids: batches.load(session, ids), runs, {}, compiled_for)
 
 
 def _plain(tables: Sequence[Any], ids: Sequence[tf.SparseTensor]) -> List[tf.Tensor]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+from pathlib import Path
 from typing import Any, Iterator, List, Sequence
 
 import numpy as np
@@ -12,6 +14,7 @@ import tensorflow_recommenders_addons as tfra
 from tools.bench.group_lookup_batches import Batches, runs_of
 from tools.bench.group_lookup_cases import COMBINER, FORWARD, LEARNING_RATE, TRAIN, Size
 from tools.bench.group_lookup_server import Prepared
+from tools.bench.instruction_sets import of_library
 
 _DEVICE = "/CPU:0"
 
@@ -33,7 +36,13 @@ def prepared(size: Size) -> Iterator[Prepared]:
             session.run(fill, {keys: np.arange(size.rows), values: rows})
             runs = runs_of(session, batches, {"tfra " + FORWARD: forward}, size.replicas)
             runs.update(runs_of(session, batches, {"tfra " + TRAIN: train}, 1))
-            yield Prepared(lambda ids: batches.load(session, ids), runs, {})
+            yield Prepared(lambda ids: batches.load(session, ids), runs, {}, _compiled_for())
+
+
+@functools.lru_cache(maxsize=None)
+def _compiled_for() -> str:
+    core = Path(tfra.__file__).parent / "dynamic_embedding" / "core"
+    return of_library(core / "_cuckoo_hashtable_ops.so")
 
 
 def _table(size: Size, number: int) -> Any:

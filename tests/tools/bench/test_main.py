@@ -113,6 +113,13 @@ def test_group_lookup(quick_here: Quick, tmp_path: Path) -> None:
     assert cases == set(itertools.product((1, 3), ("zipf", "uniform"), ("forward", "train")))
     measured = {r["params"].get("implementation") for r in content["records"]}
     assert {"tf_ref", "tf_resource", "tf_safe_ref", "graph_opt"} <= measured
+    instruction_sets = {
+        r["params"]["implementation"]: r["params"]["instruction_set"]
+        for r in content["records"]
+        if r["figure"] == "microseconds"
+    }
+    assert instruction_sets["tf_ref"] in ("SSE4.2", "AVX", "AVX2", "AVX-512")
+    assert instruction_sets["graph_opt"] in ("portable", "AVX2", "AVX-512")
     # Peers that are not installed are absent, each with its reason.
     absent = {a["params"]["implementation"] for a in content.get("absent", [])}
     assert {"fbgemm", "tfra"} <= measured | absent
