@@ -10,9 +10,9 @@ from tests.repository_checks import imports_of
 
 
 def import_cycles(sources: Mapping[str, str]) -> List[List[str]]:
-    """Groups of modules that import each other, imports inside functions included.
+    """Groups of modules that import each other, including imports inside functions.
 
-    Imports for type checkers alone are left out: nothing runs by them.
+    Imports only for type checkers do not count, since they never run.
 
     Args:
       sources: Text of each module by its dotted name; a package's is `package.__init__`.
@@ -27,7 +27,7 @@ def import_cycles(sources: Mapping[str, str]) -> List[List[str]]:
 
 
 def _imported(sources: Mapping[str, str]) -> Dict[str, Set[str]]:
-    """The modules that each module imports; a name that is no module belongs to its package."""
+    """The modules that each module imports; a name that is not a module belongs to its package."""
     modules = {_importable(name) for name in sources}
     imported: Dict[str, Set[str]] = {}
     for name, source in sources.items():

@@ -1,6 +1,6 @@
-"""TensorFlow's own optimizers, by which each fused one is tested: every spec has one or more here.
+"""TensorFlow's optimizers, with which each fused one is compared: at least one for every spec.
 
-A name is that of the case; rates are such that a few steps move tables visibly.
+Names are those of test cases; learning rates are large enough for a few steps to move tables.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STOCK: Dict[str, Callable[[], Any]] = {
     ),
     "adam": lambda: tf.train.AdamOptimizer(0.01),
 }
-# Those whose fused update is another one than TensorFlow's from the second step on.
+# Optimizers whose fused update differs from TensorFlow's from the second step on.
 MOVING_EVERY_ROW = ("adam",)
 ROW_BY_ROW = tuple(name for name in STOCK if name not in MOVING_EVERY_ROW)
 # Optimizers of tf.keras.optimizers.legacy that end in the same ops, with keywords.
@@ -36,7 +36,7 @@ KERAS: Dict[str, Tuple[str, Dict[str, Any]]] = {
 
 
 def usual_cases() -> Dict[str, Tuple[str, Tuple[str, ...]]]:
-    """Optimizer and flags: each without flags, and with each of its own."""
+    """Optimizer and flags: each optimizer without flags, and with each of its flags."""
     return {
         "-".join((spec.name, *flags)): (spec.name, flags)
         for spec in optimizer_specs().values()

@@ -18,7 +18,7 @@ from tests.session.parameter_servers import free_addresses, parameter_servers
 
 @pytest.fixture(scope="module", params=[True, False], ids=["with_ops", "without_ops"])
 def cluster(request: Any) -> Iterator[Any]:
-    """A worker of two parameter servers, and whether these have graph_opt's ops."""
+    """A worker with two parameter servers, and whether these have graph_opt's ops."""
     *ps, address = free_addresses(3)
     addresses = {"ps": ps, "worker": [address]}
     with parameter_servers(addresses, has_ops=[request.param] * 2):

@@ -1,7 +1,7 @@
-"""Compiles the C++ of ops_src that knows no TensorFlow, and links tests with it.
+"""Compiles the C++ in ops_src that does not use TensorFlow, and links tests with it.
 
-The compiler is shown no more of TensorFlow's headers than Abseil's, as in ops_src/CMakeLists.txt.
-Abseil itself is linked from where TensorFlow has it.
+The compiler sees none of TensorFlow's headers but Abseil's, as in ops_src/CMakeLists.txt. Abseil
+itself is linked from TensorFlow's library.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ QUICK = ("-O1", "-fPIC", "-fsanitize=undefined", "-fno-sanitize-recover=all")
 
 
 def sanitized(sanitizer: str) -> Tuple[str, ...]:
-    """Flags that look for more, and take longer."""
+    """Flags for more checks, which take longer."""
     return ("-O1", "-g", "-fsanitize=" + sanitizer, "-fno-sanitize-recover=all")
 
 
@@ -101,12 +101,12 @@ def is_valid(source: str, made_once: MadeOnce, *flags: str) -> bool:
 
 
 def _flags_of_tensorflow() -> List[str]:
-    """The language and the ABI of TensorFlow's own Abseil."""
+    """Flags for the language standard and ABI of TensorFlow's Abseil."""
     return [flag for flag in tf.sysconfig.get_compile_flags() if not flag.startswith("-I")]
 
 
 def _abseil(made_once: MadeOnce) -> Path:
-    """A folder on whose path nothing is found but Abseil's headers."""
+    """An include folder that contains only Abseil's headers."""
 
     def make(folder: Path) -> None:
         (folder / "absl").symlink_to(Path(tf.sysconfig.get_include(), "absl"))

@@ -1,4 +1,4 @@
-"""The specs of optimizers: against TensorFlow's ops, the documentation, and the models of tests."""
+"""The specs of optimizers, checked against TensorFlow's ops, the documentation and test models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.optimizer_models import MOVING_EVERY_ROW, STOCK
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "optimizers.md"
 SPECS = optimizer_specs()
 STOCK_OPS = {stock.op: (spec, stock) for spec in SPECS.values() for stock in spec.stock_ops}
-# TensorFlow's names of inputs that all apply ops have.
+# TensorFlow's names for the inputs that all apply ops have.
 COMMON = {"table": "var", "gradient": "grad", "rows": "indices"}
 
 
@@ -63,7 +63,7 @@ def row_of(spec: OptimizerSpec) -> str:
     return "| {} |".format(" | ".join([spec.name, ops, *(cell or "-" for cell in cells)]))
 
 
-def test_the_documentation_lists_each_optimizer_as_it_is() -> None:
+def test_the_documentation_describes_each_optimizer_correctly() -> None:
     text = DOCUMENT.read_text(encoding="utf-8").splitlines()
     table: List[str] = [line for line in text if line.startswith("|")][2:]
     assert table == [row_of(spec) for spec in SPECS.values()]

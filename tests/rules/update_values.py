@@ -1,4 +1,4 @@
-"""Trains a graph by its own update, and by the op that the rules describe in its place."""
+"""Trains a graph with its own update, and with the op that may replace it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adam as TensorFlow 1 and Keras write it: every edge of it is looked at."""
+"""Adam as TensorFlow 1 and Keras write it: every edge is checked."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_slots_are_m_and_v_and_the_end_is_the_group(resource: bool) -> None:
 
 
 @pytest.mark.parametrize("resource", [False, True])
-def test_numbers_are_in_the_order_of_the_op(resource: bool) -> None:
+def test_hyperparameters_are_in_the_order_of_the_op(resource: bool) -> None:
     _, update = adam(resource, beta1=0.5, beta2=0.25, epsilon=0.125)
     read = "Read/ReadVariableOp" if resource else "read"
     assert update.hyperparameters[1:] == (
@@ -53,13 +53,13 @@ def test_locks_are_kept() -> None:
     assert adam(use_locking=True)[1].attributes == {"use_locking": True}
 
 
-def test_reads_of_slots_that_users_fetch_are_not_its_own() -> None:
+def test_reads_of_slots_that_users_fetch_do_not_belong_to_it() -> None:
     _, update = adam()
     assert "table/Adam/read" not in update.nodes
 
 
 @pytest.mark.parametrize("resource", [False, True])
-def test_all_that_the_optimizer_made_for_the_table_is_its_own(resource: bool) -> None:
+def test_all_that_the_optimizer_made_for_the_table_belongs_to_it(resource: bool) -> None:
     view, update = adam(resource)
     made = [
         name
@@ -73,7 +73,7 @@ def test_all_that_the_optimizer_made_for_the_table_is_its_own(resource: bool) ->
 
 
 def same_update(view: GraphView, update: SparseUpdate) -> bool:
-    """Whether a changed graph would still get the same op in place of the update."""
+    """Whether the same op would still replace the update of a changed graph."""
     return sparse_updates(view, ["table"]).found.get("table") == update
 
 

@@ -1,4 +1,4 @@
-"""How optimizers update tables is found, and what it says trains the same."""
+"""Updates by optimizers are recognised, and the ops that they describe train the same."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def batches(steps: int) -> List[Dict[Any, Any]]:
 
 
 def steps_alike(optimizer: str) -> int:
-    """Where all rows move, the first step alone is the same as by rows."""
+    """If all rows move, only the first step is the same as a row-wise update."""
     return 1 if optimizer in MOVING_EVERY_ROW else STEPS
 
 
@@ -263,7 +263,7 @@ def test_a_table_that_nothing_updates_is_neither_found_nor_refused() -> None:
     assert updates_of("table") == SparseUpdates({}, {})
 
 
-def test_savers_and_initializers_are_no_updates() -> None:
+def test_savers_and_initializers_are_not_updates() -> None:
     STOCK["adagrad"]().minimize(lookup_loss())
     tf.train.Saver()
     table = tf.trainable_variables()[0]
@@ -286,7 +286,7 @@ def test_refuses_an_optimizer_that_nobody_knows_and_names_it(resource: bool) -> 
     assert refusal.code == "optimizer_unknown" and "SparseApplyRMSProp" in refusal.saw
 
 
-def test_refuses_the_momentum_of_keras_which_is_another_rule() -> None:
+def test_refuses_the_momentum_of_keras_which_is_another_formula() -> None:
     legacy = pytest.importorskip("tensorflow").keras.optimizers.legacy
     loss = lookup_loss(True)
     legacy.SGD(0.1, momentum=0.9).get_updates(loss, tf.trainable_variables())
@@ -334,7 +334,7 @@ def test_refuses_rows_that_a_user_changes(op: str) -> None:
     assert code_of() in ("update_not_recognised", "optimizer_unknown")
 
 
-def test_refuses_a_product_that_is_no_rate_times_a_gradient() -> None:
+def test_refuses_a_product_that_is_not_a_rate_times_a_gradient() -> None:
     model = Model(tf)
     CORE_MODELS["sparse_mean"](model)
     ids = model.features()["values"]
