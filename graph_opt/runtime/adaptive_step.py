@@ -1,8 +1,8 @@
-"""Whose threads run a step that main waits for: the stage's own, or all of the session's.
+"""Chooses who runs a step that main waits for: the stage's own thread, or the session's threads.
 
-One thread runs a step's kernels one after the other. That keeps them out of main's way, but where
-main waits anyway and there are cores to spare, a stage of many lookups is done sooner on many.
-Which it is depends on the graph and the machine, so both are tried.
+A single thread runs a step's kernels one after the other. That keeps them out of main's way, but if
+main is waiting anyway and cores are idle, a stage of many lookups finishes sooner on several
+threads. Which is faster depends on the graph and the machine, so both are tried.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import Any, Callable, List, Optional
 from graph_opt.compat import tf
 
 _TRIED_STEPS = 16
-# Shorter steps are not worth the session's threads, nor compiling them again.
+# For shorter steps, neither the session's threads nor another compilation is worth it.
 _LEAST_SECONDS = 0.001
-# Sooner by this much, or the order in one thread is kept.
+# It must be this much faster; otherwise the kernels stay in one thread.
 _WORTH = 0.8
 
 Step = Callable[..., Any]
 
 
 class AdaptiveStep:
-    """A step that runs in the calling thread, or on the session's threads where that is faster.
+    """A step that runs in the calling thread, or on the session's threads if that is faster.
 
     Args:
-      own: Runs the step's kernels in the thread that calls.
+      own: Runs the step's kernels in the calling thread.
       compile_shared: Makes the step that runs them on the session's threads.
-      is_awaited: Whether somebody waits for the step that begins now.
+      is_awaited: Whether anyone is waiting for the step that begins now.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Which runner fills which stage of a session: several hooks must not start the threads twice."""
+"""Which runner fills which stage of a session, so that two hooks do not start its threads twice."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _lock = threading.Lock()
 
 
 def claim(session: Any, stages: Sequence[Stage], runner: Any) -> List[Stage]:
-    """Gives the runner those of the stages that no runner of this session has."""
+    """Assigns to the runner the stages that no runner of this session has; returns them."""
     with _lock:
         taken = _runners.setdefault(session, {})
         free = [stage for stage in stages if stage.name not in taken]
@@ -24,7 +24,7 @@ def claim(session: Any, stages: Sequence[Stage], runner: Any) -> List[Stage]:
 
 
 def release(session: Any, runner: Any) -> None:
-    """Frees the runner's stages. Until then the runner, and with it the session, stay alive."""
+    """Frees the runner's stages. Until then, they keep the runner and its session alive."""
     with _lock:
         taken = _runners.get(session, {})
         for name in [name for name, owner in taken.items() if owner is runner]:
@@ -32,7 +32,7 @@ def release(session: Any, runner: Any) -> None:
 
 
 def runners_of(session: Any) -> List[Any]:
-    """All runners the session had and that are still referred to, the latest last."""
+    """All runners that the session has had and that still exist, the latest last."""
     with _lock:
         known = [reference() for reference in _known.get(session, [])]
     return [runner for runner in known if runner is not None]

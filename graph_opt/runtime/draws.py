@@ -1,10 +1,10 @@
-"""What the steps of a stage draw from, and how its threads take turns at it.
+"""What the steps of a stage draw from, and how its threads take turns drawing.
 
     step 0   Turn [get_next] TurnEnd  [parse ........] [put in place 0]
     step 1   Turn waits .....[get_next] TurnEnd  [parse ........] [put in place 1]
 
-A step whose kernels all run in one thread runs them in any order that the edges allow: what reads a
-source waits for the end of the turn, or all of the step might run before it.
+If all kernels of a step run in one thread, they run in any order that the edges allow. So whatever
+reads a source waits for the end of the turn; otherwise all of the step might run before it.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ _PYTHON_OPS = ("PyFunc", "EagerPyFunc")
 
 
 def takes_upstream(tensors: Sequence[Any]) -> List[Any]:
-    """The takes that these tensors depend on, without those behind another take, by name."""
+    """The takes that these tensors depend on, sorted by name; the search stops at each take."""
     takes = [each for each in _operations_behind(tensors, ()) if each.type == BUFFER_TAKE]
     return sorted(takes, key=_name)
 
 
 def sources_upstream(tensors: Sequence[Any], fed: Sequence[str] = ()) -> List[Any]:
-    """Operations that give these tensors another value at each step, by name.
+    """The operations that give these tensors a new value at each step, sorted by name.
 
-    Takes from the stages before, iterators, queues, seeded random numbers; and a `py_func` behind
-    none of them, which makes batches by itself.
+    These are takes from earlier stages, iterators, queues, seeded random numbers, and a `py_func`
+    that depends on none of them: it makes batches by itself.
 
     Args:
       tensors: What a step computes.
-      fed: Names of the tensors that each step feeds: nothing before them runs.
+      fed: Names of the tensors that each step feeds; nothing upstream of them runs.
     """
     operations = _operations_behind(tensors, fed)
     functions: Dict[str, Any] = {}
@@ -57,8 +57,8 @@ def take_turns(spec: StageSpec, device: str, tensors: Sequence[Any], sources: Se
       spec: The stage; the nodes that steer its buffer are in the graph.
       device: Where the buffer lives.
       tensors: What a step computes.
-      sources: What they are drawn from, at least one operation; none inside a `tf.cond` or
-        `tf.while_loop`: what waits for a branch that is not taken never runs.
+      sources: What they are drawn from, at least one operation. None may be inside a `tf.cond` or
+        `tf.while_loop`, since what waits for a branch that is not taken never runs.
 
     Returns:
       The operation that the put must wait for.
@@ -75,7 +75,7 @@ def take_turns(spec: StageSpec, device: str, tensors: Sequence[Any], sources: Se
 
 
 def _readers(tensors: Sequence[Any], sources: Sequence[Any]) -> List[Any]:
-    """What reads a source and is read by none: it has time until all of them are drawn."""
+    """What reads a source and is not needed by one: it can wait until all of them are drawn."""
     drawn_from = _operations_behind([output for each in sources for output in each.outputs], ())
     readers = {user for each in sources for output in each.outputs for user in output.consumers()}
     of_step = _operations_behind(tensors, ())
@@ -83,7 +83,7 @@ def _readers(tensors: Sequence[Any], sources: Sequence[Any]) -> List[Any]:
 
 
 def _operations_behind(tensors: Sequence[Any], fed: Sequence[str]) -> Set[Any]:
-    """All that a step runs to compute the tensors."""
+    """Everything that a step runs to compute the tensors."""
     seen: Set[Any] = set()
     waiting = [tensor.op for tensor in tensors]
     while waiting:
@@ -99,7 +99,7 @@ def _operations_behind(tensors: Sequence[Any], fed: Sequence[str]) -> Set[Any]:
 
 
 def _is_fed(operation: Any, fed: Sequence[str]) -> bool:
-    """Whether all that the operation yields is fed."""
+    """Whether all outputs of the operation are fed."""
     names = [output.name for output in operation.outputs]
     return bool(names) and all(name in fed for name in names)
 

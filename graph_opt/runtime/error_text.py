@@ -1,4 +1,4 @@
-"""The message of an error as a session without prefetching would give it."""
+"""Error messages as they would be without prefetching."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Any
 
 from graph_opt.runtime.stages import stages_of
 
-# TensorFlow names each op that an error came through: [[{{node first}}]] [[second]] [[third]].
+# TensorFlow appends each op that an error passed through: [[{{node first}}]] [[second]] [[third]].
 _THROUGH_A_TAKE = re.compile(r"\n\s*\[\[[^\]{}]*TensorBufferTake[^\]{}]*\]\]")
-# A gRPC session puts the task of the op that failed in front, and that of the take before it.
+# A gRPC session prefixes the task of the op that failed, and before it that of the take.
 _FROM_TAKES_TASK = re.compile(r"^From /job:[^\n]*:\n(?=From /job:)")
 
 
 def without_takes(message: str) -> str:
-    """The message without the takes that the error came through."""
+    """The message without the takes that the error passed through."""
     if "TensorBufferTake" not in message:
         return message
     return _FROM_TAKES_TASK.sub("", _THROUGH_A_TAKE.sub("", message))
 
 
 def as_in_graph(message: str, graph: Any) -> str:
-    """The message with the user's nodes in place of their clones in a prefetch region.
+    """The message with the user's nodes instead of their clones in a prefetch region.
 
     Args:
-      message: As a step of a stage gave it.
+      message: The message of an error in a step of a stage.
       graph: The graph of the session.
     """
     message = without_takes(message)

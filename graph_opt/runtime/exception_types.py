@@ -1,4 +1,4 @@
-"""Exception classes given by a user, as error codes for the graph and classes kept beside it."""
+"""Splits a user's exception classes into error codes, kept in the graph, and other classes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def split_exception_types(
       Error codes (`tf.errors.OpError` itself gives all of them), and the other classes.
 
     Raises:
-      tf.errors.InvalidArgumentError: something else is among them.
+      tf.errors.InvalidArgumentError: one of them is something else.
     """
     codes: List[int] = []
     types: List[Type[BaseException]] = []

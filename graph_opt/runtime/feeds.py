@@ -1,13 +1,13 @@
-"""Feeds of a stage: what each step of its threads puts into placeholders.
+"""The feeds of a stage: what each of its steps puts into placeholders.
 
-The forms of `feed_dict`:
+What `feed_dict` may hold:
 
     key                           value                    each step feeds
     tensor or its name            tensor                   its value, evaluated just before
     SparseTensor, RaggedTensor    the same, or its Value   all components
     tuple of keys                 tuple of values          each value to its key
     any of these                  constant                 the constant
-    any of these                  callable                 what it returns
+    any of these                  callable                 its result
     any of these                  iterator, generator      its next item, until StopIteration
 """
 
@@ -67,10 +67,10 @@ class Feed:
 
     Attributes:
       slots: The fed tensors, flattened.
-      form: How a value of the source falls apart into the slots.
-      fetched: Names of the tensors to evaluate; empty for the other kinds.
-      constant: The converted value; None for the other kinds.
-      draw: Gives the next value; None for the other kinds.
+      form: How a value of the source is split into the slots.
+      fetched: Names of the tensors to evaluate; empty for other kinds.
+      constant: The converted value; None for other kinds.
+      draw: Returns the next value; None for other kinds.
     """
 
     slots: Tuple[Slot, ...]
@@ -93,7 +93,7 @@ class FeedPlan:
 
     @property
     def draws(self) -> bool:
-        """Whether the steps are fed something else each time: the order of reading matters."""
+        """Whether each step is fed something new, so that the order of reading matters."""
         return any(feed.draw is not None or feed.fetched for feed in self.feeds)
 
     @property
@@ -103,7 +103,7 @@ class FeedPlan:
 
 
 def plan_feeds(graph: Any, feed_dict: Optional[Mapping[Any, Any]]) -> FeedPlan:
-    """Reads a `feed_dict`; constants are converted and tensors compared at once.
+    """Reads a `feed_dict`; constants are converted, and tensors are checked, right away.
 
     Raises:
       tf.errors.InvalidArgumentError: a key that cannot be fed, is fed twice, or does not fit its
@@ -120,7 +120,7 @@ def plan_feeds(graph: Any, feed_dict: Optional[Mapping[Any, Any]]) -> FeedPlan:
 
 
 class Drawn(NamedTuple):
-    """What one step has drawn: a value or None for each feed, and the values of all fetched."""
+    """What one step has drawn: a value or None for each feed, and the values of what is fetched."""
 
     values: List[Any]
     fetched: Sequence[Any]
@@ -130,25 +130,25 @@ class FeedReader:
     """Draws the values of each step."""
 
     def __init__(self, plan: FeedPlan, fetch: Optional[Fetch]) -> None:
-        """`fetch` returns the values of `plan.fetched`; None where nothing is fetched."""
+        """`fetch` returns the values of `plan.fetched`; it is None if nothing is fetched."""
         self._plan = plan
         self._fetch = fetch
 
     def draw(self) -> Drawn:
         """Draws from all sources of one step.
 
-        The caller holds a lock: so a batch's images and labels stay together when they come from
-        two generators.
+        The caller holds a lock, so that a batch's images and labels stay together even if they come
+        from two generators.
 
         Raises:
-          StopIteration: an iterator is at its end.
-          Exception: whatever a callable raises.
+          StopIteration: An iterator has ended.
+          Exception: Whatever a callable raises.
         """
         fetched = self._fetch() if self._fetch else ()
         return Drawn([feed.draw() if feed.draw else None for feed in self._plan.feeds], fetched)
 
     def convert(self, drawn: Drawn) -> List[np.ndarray]:
-        """Values in the order of `plan.fed`; safe for threads.
+        """Returns the values in the order of `plan.fed`; thread-safe.
 
         Raises:
           tf.errors.InvalidArgumentError: a value does not fit its placeholder.

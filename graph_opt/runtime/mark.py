@@ -1,4 +1,4 @@
-"""Naming a lookup output to the async pass where its rules do not recognise the lookup."""
+"""Marks outputs of lookups that the passes do not recognise by themselves."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def async_embedding_mark_node(tensor: Any) -> Any:
       The same tensor.
 
     Raises:
-      tf.errors.InvalidArgumentError: no tensor of a graph.
+      tf.errors.InvalidArgumentError: It is not a tensor of a graph.
 
     Example:
       >>> rows = graph_opt.async_embedding_mark_node(my_lookup(table, ids))

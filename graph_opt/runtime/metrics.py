@@ -14,11 +14,11 @@ def buffer_metrics(session: Any) -> Dict[str, Dict[str, int]]:
     """Metrics of every stage of a session, by stage name, upstream first.
 
     Args:
-      session: An open session, monitored or not. Nothing of the graph but the metrics is run.
+      session: An open session, monitored or not. Only the metrics are run.
 
     Returns:
       For each stage the values of `graph_opt.ops.tensor_buffer.METRIC_NAMES` (times in
-      microseconds, sizes in bytes, all counted since the buffer was made) and, once a runner
+      microseconds, sizes in bytes, all counted since the buffer was created) and, once a runner
       fills it, `steps` (batches put by its threads), `ignored` (batches skipped by
       `ignored_exception_types`) and `threads` (alive).
 

@@ -1,4 +1,4 @@
-"""What an error in a stage's thread means: the end of input, a batch to skip, or a fault."""
+"""What an error in a stage's thread means: end of input, a batch to skip, or a failure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ CLOSED = "closed"
 IGNORED = "ignored"
 FAILED = "failed"
 
-# A gRPC session puts the failing task in front of the message of a Python error in `tf.py_func`.
+# A gRPC session prefixes the message of a Python error in `tf.py_func` with the failing task.
 _RAISED_IN_GRAPH = re.compile(r"(?:From /job:[^\n]*\n)?\s*([A-Za-z_][\w.]*)(?::|\n|$)")
 
 
-# A step over several tasks fails with one status for each; the runtime may put the cancelled tasks
-# first and the lost one, which made it cancel them, behind.
+# A step over several tasks fails with one status per task. The runtime may list the tasks that it
+# cancelled before the lost one, which made it cancel them.
 _LOST_TASK = re.compile(r"^(ABORTED|UNAVAILABLE): ", re.MULTILINE)
 
 
@@ -30,10 +30,10 @@ class Status(NamedTuple):
 
 
 def outcome_of(error: BaseException, stage: StageSpec, python_side: PythonSpec) -> str:
-    """`CLOSED`, `IGNORED` or `FAILED`, by the stage's own lists; closed comes first.
+    """`CLOSED`, `IGNORED` or `FAILED`, by the stage's lists; `CLOSED` takes precedence.
 
-    A Python error raised by `tf.py_func` arrives as an error of TensorFlow whose message begins
-    with its class: it counts as that class too.
+    A Python error raised in `tf.py_func` arrives as an error of TensorFlow whose message begins
+    with its class, and counts as that class, too.
     """
     code = getattr(error, "error_code", None)
     if isinstance(error, StopIteration) or code in stage.closed_codes:
@@ -48,9 +48,9 @@ def outcome_of(error: BaseException, stage: StageSpec, python_side: PythonSpec) 
 def status_of(error: BaseException) -> Status:
     """The error's own code and message; other exceptions are UNKNOWN, "Type: message".
 
-    The loss of a task is ABORTED in all its forms, so that monitored sessions recover: TensorFlow
-    turns an UNAVAILABLE that a kernel (here: main's take) returns into INTERNAL, and a step may be
-    CANCELLED because a task was lost.
+    The loss of a task is always ABORTED, so that monitored sessions recover: TensorFlow turns an
+    UNAVAILABLE that a kernel (here main's take) returns into INTERNAL, and a step may be CANCELLED
+    because a task was lost.
     """
     if not isinstance(error, tf.errors.OpError):
         return Status(tf.errors.UNKNOWN, "{}: {}".format(type(error).__name__, error))

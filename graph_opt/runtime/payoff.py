@@ -1,8 +1,8 @@
-"""Whether running ahead pays: what it saves against what it costs, measured while it runs.
+"""Whether prefetching pays: what it saves compared with what it costs, measured as it runs.
 
-Lookups that run ahead save main at most the time they take. Running them ahead costs, for each
-stage, a step of the session in another thread, which must be woken. Where that is more, and no
-trifle beside a step of main, the user is told once, and the graph's report says so from then on.
+Prefetched lookups save main at most the time they take. For each stage, prefetching costs a step
+of the session in another thread, which must be woken. If that is more, and not negligible compared
+with a step of main, the user is told once, and the graph's report says so from then on.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from graph_opt.reporting.warnings_given import warn_once, warnings_about
 _WARM_UP_STEPS = 100
 _MEASURED_STEPS = 400
 _EMPTY_STEPS = 50
-# Longer steps of main hide what running ahead costs: no need to know it.
+# Longer steps of main hide the cost, so it need not be known.
 _LONGEST_STEP_SECONDS = 0.005
 _LEAST_SHARE = 0.1
 
@@ -33,8 +33,8 @@ class Payoff(NamedTuple):
 
     Attributes:
       step: From one batch of main to the next.
-      lookups: CPU time of the thread that looks up.
-      cost: What running them apart costs.
+      lookups: CPU time of the thread that does the lookups.
+      cost: The overhead of doing them in another thread.
     """
 
     step: float
@@ -43,7 +43,7 @@ class Payoff(NamedTuple):
 
     @property
     def is_loss(self) -> bool:
-        """Whether more is lost than can be gained, and enough of it to matter."""
+        """Whether the loss exceeds any gain and is large enough to matter."""
         return self.lookups < self.cost and self.cost > _LEAST_SHARE * self.step
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class Payoff(NamedTuple):
 
 
 class MeasuredStep:
-    """A step of a stage that finds out, over some hundred batches, whether running ahead pays."""
+    """A step of a stage that measures, over a few hundred batches, whether prefetching pays."""
 
     def __init__(
         self, step: Step, workers: int, stages: int, compile_empty: Callable[[], Step], graph: Any
@@ -65,11 +65,11 @@ class MeasuredStep:
         """Measures from the first call on; called by one thread at a time.
 
         Args:
-          step: Runs one batch, its kernels in the thread that calls.
-          workers: How many run steps of this stage.
-          stages: How many stages each batch passes.
+          step: Runs one batch, with its kernels in the calling thread.
+          workers: Number of workers that run steps of this stage.
+          stages: Number of stages that each batch passes through.
           compile_empty: Makes a step of the session that does nothing.
-          graph: Whose report is to tell.
+          graph: The graph whose report gets the warning.
         """
         self._step = step
         self._workers = workers
@@ -120,7 +120,7 @@ def _tell(graph: Any, loss: str) -> None:
 
 
 def _seconds_apart(step: Step) -> float:
-    """How long it takes to have another thread run a step, typically."""
+    """The median time that it takes to have another thread run a step."""
     begin, end = threading.Semaphore(0), threading.Semaphore(0)
     errors: List[tf.errors.OpError] = []
 

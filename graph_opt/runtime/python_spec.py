@@ -1,7 +1,7 @@
-"""What a stage needs and a graph cannot hold: Python feeds and Python exception classes.
+"""What a stage needs but a graph cannot hold: Python feeds and Python exception classes.
 
-A side table keyed by the graph, so that no mark is left on TensorFlow's objects. It holds names
-and never tensors: a value that led back to the graph would keep the graph alive for ever.
+A table keyed by the graph, so that TensorFlow's objects are left unchanged. It holds names, never
+tensors: a value that referred to the graph would keep it alive forever.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from graph_opt.runtime.feeds import FeedPlan
 
 @dataclass(frozen=True)
 class PythonSpec:
-    """What a `StageSpec` cannot say of one stage.
+    """The part of one stage's description that a `StageSpec` cannot hold.
 
     Attributes:
-      feeds: What to feed at each step; empty where the stage has no `feed_dict`.
+      feeds: What to feed at each step; empty if the stage has no `feed_dict`.
       closed_types: Exception classes, other than TensorFlow's, that mean the end of input.
       ignored_types: Exception classes, other than TensorFlow's, that skip a batch.
     """
@@ -35,19 +35,19 @@ _lock = threading.Lock()
 
 
 def remember(graph: Any, stage: str, spec: PythonSpec) -> None:
-    """Keeps a stage's for as long as the graph lives."""
+    """Keeps the spec of a stage for as long as the graph lives."""
     with _lock:
         _specs.setdefault(graph, {})[stage] = spec
 
 
 def recall(graph: Any, stage: str) -> PythonSpec:
-    """That of a stage; an empty one if `staged` did not make the stage in this process."""
+    """The spec of a stage; an empty one if `staged` did not make the stage in this process."""
     with _lock:
         return _specs.get(graph, {}).get(stage, EMPTY)
 
 
 def fed_placeholders(graph: Any) -> Set[str]:
-    """Names of the tensors that some stage's `feed_dict` feeds, such as 'images:0'."""
+    """Names of the tensors that the `feed_dict` of any stage feeds, such as 'images:0'."""
     with _lock:
         stages = list(_specs.get(graph, {}).values())
     return {name for spec in stages for name in spec.feeds.fed}

@@ -1,4 +1,4 @@
-"""A nest of features as the flat record of a buffer, and back."""
+"""Converts nests of features to the flat records of a buffer, and back."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ _STATE_DTYPES = (tf.resource, tf.variant)
 
 
 def flatten_features(features: Any) -> List[Any]:
-    """The tensors of a nest, in the order of `tf.nest`; composites give their components.
+    """The tensors of a nest, in the order of `tf.nest`; composites become their components.
 
     Args:
       features: A nest (dict, list, tuple, namedtuple) of tensors, SparseTensors, RaggedTensors,
         None, and what `tf.convert_to_tensor` takes.
 
     Returns:
-      Tensors; None leaves are left out.
+      The tensors; None leaves are left out.
 
     Raises:
-      tf.errors.InvalidArgumentError: no tensor in it, or one that is state and no value.
+      tf.errors.InvalidArgumentError: there is no tensor in it, or one that is state, not a value.
     """
     tensors = [_as_tensor(leaf) for leaf in tf.nest.flatten(features, expand_composites=True)]
     record = [tensor for tensor in tensors if tensor is not None]
@@ -30,10 +30,10 @@ def flatten_features(features: Any) -> List[Any]:
 
 
 def pack_features(features: Any, record: Sequence[Any]) -> Any:
-    """The structure of `features` with the tensors of `record` in it; static shapes are kept.
+    """The structure of `features`, filled with the tensors of `record` as they are.
 
     Args:
-      features: What `flatten_features` was given.
+      features: The argument of `flatten_features`.
       record: One tensor for each that it returned.
     """
     tensors = iter(record)
@@ -45,7 +45,7 @@ def pack_features(features: Any, record: Sequence[Any]) -> Any:
 
 
 def common_signature(records: Sequence[Sequence[Any]]) -> Tuple[List[Any], List[Any]]:
-    """Dtypes and most general static shapes of records that share a buffer.
+    """The dtypes and the most general static shapes of records that share a buffer.
 
     Raises:
       tf.errors.InvalidArgumentError: they differ in length or dtypes.

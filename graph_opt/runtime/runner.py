@@ -1,4 +1,4 @@
-"""Runs the stages of one session: starts their threads, passes errors on, stops them.
+"""Runs the stages of one session: starts their threads, passes errors on, and stops them.
 
 How it ends:
 
@@ -24,8 +24,8 @@ from graph_opt.runtime.stages import Stage, downstream_of
 from graph_opt.runtime.trace import trace_of
 from graph_opt.runtime.worker_pool import WorkerPool
 
-# A step that waits for its source (not for a buffer) cannot be interrupted: it ends when the
-# session closes, which must not wait for it.
+# A step that waits for its source (not for a buffer) cannot be interrupted. It ends when the
+# session closes, and closing must not wait for it.
 _JOIN_SECONDS = 0.7
 _STOP_POLL_SECONDS = 0.1
 _STOPPED = Status(tf.errors.CANCELLED, "prefetching has stopped: the session is ending")
@@ -50,13 +50,13 @@ class StageRunner:
         coordinator: Optional[Any] = None,
         daemon: bool = True,
     ) -> None:
-        """Makes a runner; nothing runs before `start`.
+        """Makes a runner, which does nothing before `start`.
 
         Args:
-          stages: What to run, upstream first, as `stages_of` gives them.
+          stages: The stages to run, upstream first, as `stages_of` returns them.
           session: The session, monitored or not.
-          coordinator: A `tf.train.Coordinator` whose stop ends the threads; optional.
-          daemon: Whether the threads let the process end without being stopped.
+          coordinator: A `tf.train.Coordinator` that ends the threads when it stops; optional.
+          daemon: Whether the process may end while the threads are running.
         """
         self._session = raw_session(session)
         self._stages = list(stages)
@@ -72,7 +72,7 @@ class StageRunner:
 
     @property
     def stages(self) -> List[Stage]:
-        """The stages this runner runs; those of another runner of the session are left out."""
+        """The stages that this runner runs, without those of the session's other runners."""
         return list(self._stages)
 
     @property
@@ -83,11 +83,11 @@ class StageRunner:
     def start(self) -> None:
         """Opens the buffers in the calling thread and starts the threads, those of io stages first.
 
-        Stages that another runner of this session runs already are left to it.
+        Stages that another runner of this session already runs are left to it.
 
         Raises:
-          tf.errors.OpError: the session has failed, or lacks a thread pool a stage asks for.
-          RuntimeError: started before; make a new runner.
+          tf.errors.OpError: the session has failed, or lacks a thread pool that a stage asks for.
+          RuntimeError: the runner was started before; make a new one.
         """
         if self._pools or self._stopped.is_set():
             raise RuntimeError("this runner was started before: make a new one")
@@ -128,7 +128,7 @@ class StageRunner:
 
     def _open(self) -> BufferWatch:
         trace = trace_of(self._session)
-        # Higher than any place of a runner before: on a server, one of its steps may still run.
+        # Higher than any place of an earlier runner, whose last step may still run on a server.
         first_place = time.time_ns()
         for stage in self._stages:
             self._pools[stage.name] = WorkerPool(
@@ -139,14 +139,14 @@ class StageRunner:
         return watch
 
     def _prepare_cancel(self) -> None:
-        # In a prefetch thread that has just put a batch: main has what it needs and need not wait.
+        # In a prefetch thread that has just put a batch: main has one and does not wait for this.
         try:
             self._control.prepare_cancel(self._stages)
         except (tf.errors.OpError, RuntimeError) as error:
             tf.logging.info("graph_opt: the session is ending: %s", error)
 
     def _start_supervisor(self, coordinator: Any) -> None:
-        # Only this thread is registered: it ends in time even if a step of another does not.
+        # Only this thread is registered: it ends in time even if a step in another thread does not.
         self._supervisor = threading.Thread(
             target=self._supervise, args=(coordinator,), name="graph_opt/supervisor", daemon=True
         )
@@ -186,7 +186,7 @@ class StageRunner:
             )
 
     def _fail(self, stage: Stage, status: Status) -> None:
-        """Passes an error that ends a stage on to its consumers; called from its threads."""
+        """Passes the error that ends a stage on to its consumers; called from its threads."""
         affected = [stage] + downstream_of(stage, self._stages)
         with self._lock:
             if self._stopped.is_set() or self._pools[stage.name].stopping:
@@ -206,7 +206,7 @@ class StageRunner:
             self._control.cancel(stages, status)
         except tf.errors.OpError as error:
             if len(stages) > 1 and not is_closed(self._session):
-                for stage in stages:  # one device may be lost and the others not
+                for stage in stages:  # one device may be lost, the others not
                     self._cancel([stage], status)
                 return
             tf.logging.info("graph_opt: %s was not cancelled: %s", stages[0].name, error.message)
@@ -229,7 +229,7 @@ def _stop_at_exit(runner: StageRunner) -> None:
 
 
 def _stop_all() -> None:
-    """Threads inside TensorFlow while the process is torn down may crash it."""
+    """Stops all runners: a thread inside TensorFlow could crash a process that is ending."""
     for runner in list(_running):
         if runner.running:
             runner.stop()

@@ -1,4 +1,4 @@
-"""What steers the buffers of a session, and what one step of a stage runs."""
+"""Controls the buffers of a session, and compiles what a step of a stage runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graph_opt.runtime.feeds import FeedReader
 from graph_opt.runtime.outcome import Status
 from graph_opt.runtime.stages import Put, Stage
 
-# Steering must not hang on a lost master.
+# Controlling a buffer must not hang if the master is lost.
 _CONTROL_TIMEOUT_MILLIS = 5000
 _MESSAGE_CHARACTERS = 100000
 
@@ -27,9 +27,9 @@ Step = Callable[..., Any]
 class BufferControl:
     """Resumes, closes and cancels the buffers of a session's stages.
 
-    The ops run in the calling thread (direct sessions), so that they work while all pool threads
-    are busy. Compiling a step costs time that grows with the graph: each is compiled once, when
-    it is first needed.
+    In direct sessions the ops run in the calling thread, so that they work even if all pool threads
+    are busy. Compiling takes time that grows with the graph, so each step is compiled once, when it
+    is first needed.
     """
 
     def __init__(self, session: Any) -> None:
@@ -39,7 +39,7 @@ class BufferControl:
         self._steps: Dict[Tuple[str, ...], Step] = {}
 
     def resume(self, stages: Sequence[Stage], first_place: int) -> None:
-        """Empties and opens the buffers; waiting takes go on waiting for the first element.
+        """Empties and opens the buffers; pending takes keep waiting for the first element.
 
         Args:
           stages: The stages of the buffers.
@@ -65,7 +65,7 @@ class BufferControl:
         put(np.int64(place), *_as_values(code, message))
 
     def close(self, stage: Stage) -> None:
-        """Ends the input: takes drain the buffer and then fail with OutOfRangeError."""
+        """Ends the input: takes drain the buffer, then fail with OutOfRangeError."""
         self._compiled([stage.close])()
 
     def prepare_cancel(self, stages: Sequence[Stage]) -> None:
@@ -73,7 +73,7 @@ class BufferControl:
         self._compiled_cancel(stages)
 
     def empty_step(self, stage: Stage) -> Step:
-        """A step of the session that does next to nothing, in the thread that calls."""
+        """A step of the session that does next to nothing, in the calling thread."""
         return callables.compile_call(
             self._session,
             fetches=[stage.metrics],
@@ -110,7 +110,7 @@ def _as_values(code: int, message: str) -> List[Any]:
 
 
 class LastPlace:
-    """Place of the step that a worker ran last; `NO_PLACE` where the order of arrival is kept."""
+    """The place of the last step that a worker ran; `NO_PLACE` if batches leave as they arrive."""
 
     __slots__ = ("place",)
 
@@ -123,11 +123,11 @@ class StageSteps:
     """Compiles what the threads of one stage call for each batch, feeds included.
 
     Attributes:
-      own_thread: Whether the kernels of a step run in the thread that calls it.
+      own_thread: Whether the kernels of a step run in the calling thread.
     """
 
     def __init__(self, session: Any, stage: Stage, first_place: int) -> None:
-        """Raises tf.errors.InvalidArgumentError where the session lacks the stage's pool."""
+        """Raises tf.errors.InvalidArgumentError if the session lacks the stage's pool."""
         self._session = session
         self._stage = stage
         self._pool = _thread_pool(session, stage)
@@ -141,17 +141,17 @@ class StageSteps:
         self._puts: Dict[Tuple[str, int, bool], Step] = {}
 
     def step(self, put: Put, last: LastPlace, traced: bool = False) -> Step:
-        """A function that draws the feeds and runs the put; each worker has its own.
+        """Returns a function that draws the feeds and runs the put; each worker has its own.
 
         Args:
           put: A put operation of the stage.
-          last: Is told the place of each step.
-          traced: Whether each op's times are collected; the function then takes `run_metadata`.
+          last: Gets the place of each step.
+          traced: Whether to collect each op's times; the function then takes `run_metadata`.
         """
         return self._fed(put, last, self._put(put, self._pool, traced))
 
     def shared_step(self, put: Put, last: LastPlace) -> Step:
-        """As `step`, its kernels on the session's threads wherever the others run."""
+        """Like `step`, but its kernels always run on the session's threads."""
         return self._fed(put, last, self._put(put, callables.DEFAULT_POOL, traced=False))
 
     def _fed(self, put: Put, last: LastPlace, run_put: Step) -> Step:
@@ -180,7 +180,7 @@ class StageSteps:
             return self._puts[key]
 
     def _compile(self, pool: int, **what: Any) -> Step:
-        # The session's own limit of a step is for main's: a stage may wait long for room.
+        # The session's own time limit is for steps of main; a stage may wait long for room.
         return callables.compile_call(
             self._session,
             inter_op_thread_pool=pool,
@@ -192,7 +192,7 @@ class StageSteps:
 def _thread_pool(session: Any, stage: Stage) -> int:
     direct = callables.is_direct_session(session)
     if stage.spec.thread_pool < 0:
-        # On one core there is nobody to keep out of the way of.
+        # On a single core, a thread of its own gains nothing.
         several_cores = thread_priority.cores() > 1
         own_thread = direct and several_cores and stage.spec.priority != MAINS_THREADS
         return callables.CALLER_THREAD if own_thread else callables.DEFAULT_POOL
@@ -203,7 +203,7 @@ def _thread_pool(session: Any, stage: Stage) -> int:
             session.graph,
         )
         return callables.DEFAULT_POOL
-    # Pool 0 is the session's default one, so that pool p of the config is number p + 1.
+    # Pool 0 is the session's default pool, so pool p of the config is number p + 1.
     pools = max(0, callables.thread_pool_count(session) - 1)
     if stage.spec.thread_pool >= pools:
         raise tf.errors.InvalidArgumentError(

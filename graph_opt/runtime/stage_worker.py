@@ -1,11 +1,10 @@
-"""One worker of a stage: two threads of different priority that take turns.
+"""One worker of a stage: two threads of different priority, of which one works at a time.
 
     normal:   step, step ──┐            ┌── step ...      main waits for the stage
     low:                   └ step, step ┘                 the buffer holds a batch
 
-Few processes may raise a priority that they have lowered, so that one thread cannot do both. Only
-one of the two is at work at any time; a worker that never yields has no second one, nor has one
-whose steps are short.
+Few processes may raise a priority that they have lowered, so one thread cannot do both. A worker
+that never yields, or whose steps are short, has no second thread.
 """
 
 from __future__ import annotations
@@ -18,24 +17,24 @@ from graph_opt.ops.stage_thread import ThreadKind, be_stage_thread
 from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime import thread_priority
 
-# A shorter step delays main by less than handing it to another thread costs; and one that was long
-# by chance tells nothing of the next.
+# A shorter step delays main by less than it costs to hand it to another thread; and a single long
+# step says nothing about the next one.
 _WORTH_YIELDING_SECONDS = 0.00025
 _WORTH_YIELDING_STEPS = 2
-# Main waited for a step that got no core for this long, and less than a fifth of one: other
-# processes keep the cores busy. Steps then do not yield for a time that makes this a loss of two
-# percent.
+# If main waited for a step that went without a core for this long, and got less than a fifth of
+# one, other processes keep the cores busy. Steps then do not yield for so long that the wait costs
+# two percent.
 _STARVED_SECONDS = 0.02
 _STARVED_RATIO = 4
 _PAUSE_RATIO = 50
 
 
 class Yielding(NamedTuple):
-    """When a worker steps back for the other threads of the machine, and how far.
+    """When a worker yields to the other threads of the machine, and by how much.
 
     Attributes:
-      priority: As `thread_priority.lower` takes it.
-      is_due: Whether a step that begins now has time.
+      priority: An argument of `thread_priority.lower`.
+      is_due: Whether a step that begins now can take its time.
     """
 
     priority: int
@@ -43,7 +42,7 @@ class Yielding(NamedTuple):
 
 
 class StageWorker:
-    """Runs a loop of steps, each in the thread whose priority is due.
+    """Runs a loop of steps, each in the thread whose turn it is.
 
     Args:
       name: Name of its threads.
@@ -75,19 +74,19 @@ class StageWorker:
 
     @property
     def threads(self) -> List[threading.Thread]:
-        """Its threads, as far as they were needed yet."""
+        """The threads that it has needed so far."""
         return list(self._threads)
 
     @property
     def at_work(self) -> bool:
-        """Whether it was started and has not ended."""
+        """Whether it has started and not yet ended."""
         return any(thread.is_alive() for thread in self._threads)
 
     def start(self, yielding: Optional[Yielding]) -> None:
-        """Begins the loop, at normal priority.
+        """Starts the loop, at normal priority.
 
         Args:
-          yielding: None: it never steps back.
+          yielding: None if it never yields.
         """
         self._yielding = yielding
         self._hand_over(low=False)
@@ -143,7 +142,7 @@ class StageWorker:
         self._ended()
 
     def _run_steps(self, low: bool) -> bool:
-        """Runs steps while this priority is due; whether the loop has ended."""
+        """Runs steps while it is this thread's turn; returns whether the loop has ended."""
         yielding = self._yielding
         worked, since = time.thread_time(), time.perf_counter()
         for _ in self._loop:

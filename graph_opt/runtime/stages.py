@@ -28,8 +28,8 @@ class Put:
 
     Attributes:
       name: Its name.
-      threads_num: How many threads run it.
-      ordered: Whether each step feeds its place, by which batches leave in the order of steps.
+      threads_num: Number of threads that run it.
+      ordered: Whether each step feeds its place, so that batches leave in the order of steps.
     """
 
     name: str
@@ -39,10 +39,10 @@ class Put:
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage as its nodes in a graph tell of it, for who runs it. Nodes are given by name.
+    """A stage as found in a graph, with the names of the nodes that a runner needs.
 
     Attributes:
-      spec: What its first put says; `upstream` is that of all puts.
+      spec: The spec in its first put, with the `upstream` of all puts.
       puts: What the stage's threads run; `prefetch_join` makes one for each thread.
       cancel, resume, close: Operations that steer the buffer.
       put_status: Operation that puts an error in the place of a batch.
@@ -64,7 +64,7 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """Unique in the graph; the shared name of its buffer, too."""
+        """Its name, unique in the graph; also the shared name of its buffer."""
         return self.spec.name
 
 
@@ -81,7 +81,7 @@ _lock = threading.Lock()
 
 
 def stages_of(graph: Any) -> List[Stage]:
-    """All stages of a graph, upstream first, so io stages before those that take from them.
+    """All stages of a graph, upstream first: io stages come before those that take from them.
 
     They are found by op type and attributes, never by node names: a graph imported under a name
     scope has them too. One pass over the graph, remembered until nodes are added.
@@ -135,7 +135,7 @@ def _role(operation: Any) -> str:
         return str(operation.type)
     if not operation.get_attr("is_cancelled"):
         return "resume"
-    # A cancel without a status cannot pass an error on: only the other kind will do.
+    # A cancel without a status cannot pass an error on, so only the other kind will do.
     return "cancel" if operation.get_attr("num_status") == 1 else "cancel without status"
 
 

@@ -12,7 +12,7 @@ _Metrics = Dict[str, Dict[str, int]]
 
 
 class PrefetchSummaryHook(tf.train.SessionRunHook):
-    """Writes, every N steps of main, who waited for whom.
+    """Writes, every N steps of main, how long main and the stages waited.
 
     Scalars of each stage, under `prefetch/<stage>/`: `elements` in the buffer and `occupancy`
     (elements over capacity) at that moment; and per step of main, on average since the last time,

@@ -1,4 +1,4 @@
-"""The priority of a thread, which on Linux is its own and not its process's."""
+"""The priority of a thread; on Linux each thread has its own."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ def cores() -> int:
 
 
 def lower(priority: int) -> str:
-    """Lowers the priority of the calling thread: for good, as few processes may raise one again.
+    """Lowers the priority of the calling thread, for good: few processes may raise it again.
 
     Threads that it starts inherit it.
 
     Args:
-      priority: 1 to 19 is a nice value; 20 is SCHED_IDLE: only where no other thread wants to run.
+      priority: 1 to 19 is a nice value; 20 is SCHED_IDLE, to run when no other thread wants to.
 
     Returns:
-      '' if that was done, else why not.
+      '' if it was lowered, otherwise the reason why not.
     """
     if not sys.platform.startswith("linux"):
         return "threads have no priority of their own on {}".format(sys.platform)
@@ -33,6 +33,6 @@ def lower(priority: int) -> str:
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         else:
             os.setpriority(os.PRIO_PROCESS, 0, priority)
-    except OSError as error:  # a seccomp filter refuses it, for one
+    except OSError as error:  # for example from a seccomp filter
         return str(error)
     return ""

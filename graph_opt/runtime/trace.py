@@ -1,4 +1,4 @@
-"""Who ran when: a bounded list of steps of prefetch threads and of main, for timelines."""
+"""A bounded list of the steps of prefetch threads and of main, for timelines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT_LENGTH = 20000
 
 
 class Wait(NamedTuple):
-    """A put that waited for room or a take that waited for an element; `perf_counter` seconds."""
+    """A put that waited for room, or a take for an element; in `perf_counter` seconds."""
 
     op: str
     start: float
@@ -29,11 +29,11 @@ class StepRecord(NamedTuple):
     Attributes:
       stage: Name of the stage; "main" for the main graph.
       thread: Name of the thread.
-      step: Number of the step among those of this thread, from 0.
+      step: Number of the step within this thread, from 0.
       start: Seconds on the clock of `time.perf_counter`.
       end: The same clock.
-      waits: When the step's put or take waited at a buffer, on the same clock; empty where the
-        trace is not detailed.
+      waits: When the step's put or take waited at a buffer, on the same clock; empty unless the
+        trace is detailed.
     """
 
     stage: str
@@ -48,8 +48,8 @@ class StepTrace:
     """The last steps of a session. Threads append without a lock: `deque.append` is atomic.
 
     Attributes:
-      detailed: Set it to have the waits at buffers recorded too, from the times of each op. That
-        slows steps down: meant for the few that a picture shows.
+      detailed: Set it to also record the waits at buffers, from the times of each op. That slows
+        steps down; it is meant for the few that a picture shows.
     """
 
     def __init__(self, length: int = DEFAULT_LENGTH) -> None:
@@ -60,7 +60,7 @@ class StepTrace:
         self._main_steps = 0
 
     def records(self) -> List[StepRecord]:
-        """All records kept, in the order in which the steps ended."""
+        """All records that are kept, in the order in which the steps ended."""
         while True:
             try:
                 return list(self._records)
@@ -68,7 +68,7 @@ class StepTrace:
                 continue
 
     def clear(self) -> None:
-        """Forgets all records."""
+        """Drops all records."""
         self._records.clear()
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""When the steps of a detailed trace waited at buffers, and the hook that traces main."""
+"""Finds when the steps of a detailed trace waited at buffers; has the hook that traces main."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run_traced(step: Callable[..., Any]) -> Tuple[Wait, ...]:
 
 def waits_in(metadata: Any) -> Tuple[Wait, ...]:
     """The puts and takes of a step's RunMetadata, in order of time."""
-    # The runtime stamps with the wall clock, the records are on the monotonic one.
+    # The runtime uses the wall clock, the records the monotonic one.
     shift = time.perf_counter() - time.time()
     waits = []
     for device in metadata.step_stats.dev_stats:
@@ -35,7 +35,7 @@ def waits_in(metadata: Any) -> Tuple[Wait, ...]:
 
 
 class StepTraceHook(tf.train.SessionRunHook):
-    """Records every step of main beside those of the prefetch threads.
+    """Records every step of main along with those of the prefetch threads.
 
     Attributes:
       trace: The trace of the last session created; it outlives the session.
@@ -48,7 +48,7 @@ class StepTraceHook(tf.train.SessionRunHook):
     """
 
     def __init__(self) -> None:
-        """Has an empty trace until a session is created."""
+        """Starts with an empty trace, until a session is created."""
         self.trace = StepTrace()
         self._start = 0.0
 
@@ -58,7 +58,7 @@ class StepTraceHook(tf.train.SessionRunHook):
         self.trace = trace_of(session)
 
     def before_run(self, run_context: Any) -> Optional[Any]:
-        """Notes when the step starts; asks for each op's times if the trace is detailed."""
+        """Notes when the step starts, and requests each op's times if the trace is detailed."""
         options = None
         if self.trace.detailed:
             level = trace_level(raw_session(run_context.session))

@@ -5,7 +5,7 @@ What a worker does:
     step, step, step ... ──> closed error: this worker ends; the last one closes the buffer
        │        ├─ ignored error: batch skipped, next step
        │        └─ any other error: put into the buffer in place of the batch, next step
-       └─ the buffer or the session is lost: all downstream are told, all their workers end
+       └─ the buffer or the session is lost: all stages downstream are told, and their workers end
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from graph_opt.runtime.trace import StepRecord, StepTrace, Wait
 from graph_opt.runtime.trace_waits import run_traced
 
 TOO_MANY_IGNORED = "too many ignored"
-# A stage that skips every batch would spin for ever without a word: then one error is told.
+# A stage that skips every batch would spin forever without a word, so its last error is raised.
 IGNORED_IN_A_ROW_LIMIT = 1000
 
 Fail = Callable[[Stage, Status], None]
@@ -69,7 +69,7 @@ class WorkerPool:
 
     @property
     def threads(self) -> List[threading.Thread]:
-        """All threads that its workers have by now."""
+        """All threads that its workers have so far."""
         return [thread for worker in self._workers for thread in worker.threads]
 
     def start(
@@ -82,8 +82,8 @@ class WorkerPool:
         """Starts the workers.
 
         Args:
-          fail: Called, from a thread of the stage, with an error that is no end of input.
-          all_ended: Called from the last thread that ends.
+          fail: Called, from a thread of the stage, with an error that is not the end of input.
+          all_ended: Called from the last thread to end.
           holds_batch: Whether the buffer holds a batch for its consumers.
           begun: Called once, from a thread of the stage, when the first batch is put.
         """
@@ -98,7 +98,7 @@ class WorkerPool:
             worker.start(yielding)
 
     def counters(self) -> Dict[str, int]:
-        """Steps done, batches ignored and workers that have not ended."""
+        """Numbers of steps done, batches ignored, and workers that have not ended."""
         return {
             "steps": sum(self._steps),
             "ignored": sum(self._ignored),
@@ -146,7 +146,7 @@ class WorkerPool:
                     waits = run_traced(traced)
                 else:
                     step()
-            except BaseException as error:  # also SystemExit: a thread must not die unnoticed
+            except BaseException as error:  # even SystemExit: a thread must not die unnoticed
                 outcome = self._outcome_of(error, ignored_in_a_row)
                 if not self._goes_on_after(error, outcome, last.place):
                     return
@@ -186,7 +186,7 @@ class WorkerPool:
         return self._put_status(place, status)
 
     def _put_status(self, place: int, status: Optional[Status]) -> bool:
-        """Puts an error, or None for nothing, in the place of a batch. False: it cannot be put."""
+        """Puts an error, or None for nothing, in the place of a batch; returns whether it could."""
         if status is None and place == NO_PLACE:
             return True
         try:
