@@ -60,7 +60,7 @@ format: $(VENV)/.with-lint ## Format the sources the way `make lint` expects
 bench: $(VENV)/.built $(VENV)/.with-bench peers ## Run all benchmarks and write the figures to build/bench/
 	@$(RUN) -m tools.bench
 
-figures: $(VENV)/.built $(VENV)/.with-bench ## Take the figures in build/bench/ into docs/
+figures: $(VENV)/.built $(VENV)/.with-bench ## Update the figures in docs/ from build/bench/
 	@$(RUN) -m tools.bench.publish
 
 peers: $(VENV)/.created ## Install the competitors of the group_lookup benchmark, as far as possible

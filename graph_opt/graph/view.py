@@ -153,7 +153,7 @@ class GraphView:
         """Returns the view of a rewritten graph, without parsing its unchanged nodes again.
 
         Args:
-          changed: NodeDefs that replace those of the same names and have other inputs.
+          changed: NodeDefs with changed inputs, which replace those of the same names.
           added: NodeDefs of new nodes.
 
         Raises:
@@ -188,7 +188,7 @@ class GraphView:
             del view._inputs[name], view._controls[name]
         for op, shown in view._by_op.items():
             view._by_op[op] = [name for name in shown if name not in names]
-        # Otherwise nobody would notice a node added later that reads one of these.
+        # Otherwise a node added later that reads one of these would go unnoticed.
         tensors = self._tensors.items()
         view._tensors = {text: tensor for text, tensor in tensors if tensor.node not in names}
         if self._order is not None:

@@ -51,7 +51,7 @@ records.
 
 
 class TensorBuffer(NamedTuple):
-    """A buffer, named as all its ops name it.
+    """A buffer, identified by what all its ops have in common.
 
     Attributes:
       shared_name: Name of the buffer.

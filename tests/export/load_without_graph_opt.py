@@ -1,4 +1,4 @@
-"""Loads exported models in a process that has TensorFlow alone, as a serving process does.
+"""Loads exported models in a process that has only TensorFlow, like a serving process.
 
     python -I load_without_graph_opt.py REQUESTS.json RESULTS.json
 

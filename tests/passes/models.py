@@ -1,4 +1,4 @@
-"""Small models with their lookups behind an iterator, and a way to run a split graph."""
+"""Small models whose lookups read from an iterator, and a way to run a split graph."""
 
 from __future__ import annotations
 
