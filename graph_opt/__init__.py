@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from graph_opt.embedding.group_lookup import group_embedding_lookup_sparse
     from graph_opt.embedding.group_rows import group_embedding_lookup
+    from graph_opt.ops.instruction_set import instruction_set
     from graph_opt.ops.library import load_library as load_op_library
     from graph_opt.ops.scratch_memory import scratch_memory
     from graph_opt.passes.optimize import OptimizedGraph, optimize_graph_def
@@ -58,6 +59,7 @@ __all__ = [
     "group_embedding_lookup",
     "group_embedding_lookup_sparse",
     "install",
+    "instruction_set",
     "load_config",
     "load_op_library",
     "make_prefetch_hook",
@@ -93,6 +95,7 @@ _MODULES = {
     "group_embedding_lookup": "graph_opt.embedding.group_rows",
     "group_embedding_lookup_sparse": "graph_opt.embedding.group_lookup",
     "install": "graph_opt.session.installation",
+    "instruction_set": "graph_opt.ops.instruction_set",
     "load_config": "graph_opt.config",
     "load_op_library": "graph_opt.ops.library:load_library",
     "make_prefetch_hook": "graph_opt.session.prefetch_hook",

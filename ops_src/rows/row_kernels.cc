@@ -1,5 +1,10 @@
 #include "rows/row_kernels.h"
 
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+
 namespace graph_opt {
 
 namespace portable {
@@ -20,6 +25,13 @@ extern const RowKernels kBest;
 
 struct Runnable {
   Runnable() {
+    FindRunnable();
+    const char* const widest = std::getenv("GRAPH_OPT_INSTRUCTION_SET");
+    if (widest != nullptr && *widest != '\0') LimitTo(widest);
+    sets[count] = &kBest;
+  }
+
+  void FindRunnable() {
     sets[count++] = &portable::kRowKernels;
 #if defined(__x86_64__)
     __builtin_cpu_init();
@@ -30,7 +42,23 @@ struct Runnable {
       sets[count++] = &avx512::kRowKernels;
     }
 #endif
-    sets[count] = &kBest;
+  }
+
+  // The machine may not have the set that is named, which is then no limit.
+  void LimitTo(const char* widest) {
+    int limit = count;
+    for (int i = 0; i < count; ++i) {
+      if (std::strcmp(sets[i]->name, widest) == 0) limit = i + 1;
+    }
+    for (int i = limit; i < count; ++i) sets[i] = nullptr;
+    count = limit;
+    for (const char* name : {"AVX-512", "AVX2", "portable"}) {
+      if (std::strcmp(name, widest) == 0) return;
+    }
+    std::fprintf(stderr,
+                 "graph_opt: GRAPH_OPT_INSTRUCTION_SET is '%s'; need AVX-512, AVX2 or portable. "
+                 "Using the widest that this machine has.\n",
+                 widest);
   }
 
   const RowKernels* sets[5] = {};
@@ -77,6 +105,8 @@ const RowKernels kBest = {"best", 1, Pool, CopyRows, AddToRows, SumRuns, UpdateR
 }  // namespace
 
 const RowKernels& BestRowKernels() { return kBest; }
+
+const RowKernels& RowKernelsFor(int64_t dim, RowType type) { return SetFor(dim, type); }
 
 const RowKernels* const* RunnableRowKernels() { return Found().sets; }
 

@@ -81,8 +81,8 @@ struct UpdateRows {
 
 // What is compiled once for each instruction set.
 struct RowKernels {
-  const char* name;
-  int lanes;  // floats in a vector
+  const char* name;  // of the instruction set, for people
+  int lanes;         // floats in a vector
   void (*pool)(const PoolBlock& block);
   // Stops before the first id that is not a row, or not the only one of bag i as far as can be told
   // from those before it. Returns how many there were.
@@ -97,6 +97,9 @@ struct RowKernels {
 
 // For each call the fastest that this machine runs, which depends on how wide the rows are.
 const RowKernels& BestRowKernels();
+
+// Those that it takes for rows of this width.
+const RowKernels& RowKernelsFor(int64_t dim, RowType type);
 
 // For tests: all that this machine runs, the best ones last, null at the end.
 const RowKernels* const* RunnableRowKernels();

@@ -155,12 +155,8 @@ void Pool(const PoolBlock& block) {
 }
 
 extern const RowKernels kRowKernels;
-#define GRAPH_OPT_TEXT_OF(set) #set
-#define GRAPH_OPT_NAME_OF(set) GRAPH_OPT_TEXT_OF(set)
-const RowKernels kRowKernels = {
-    GRAPH_OPT_NAME_OF(GRAPH_OPT_SET), kLanes, Pool, CopyRows, AddToRows, SumRuns, UpdateRuns};
-#undef GRAPH_OPT_NAME_OF
-#undef GRAPH_OPT_TEXT_OF
+const RowKernels kRowKernels = {GRAPH_OPT_SET_NAME, kLanes,  Pool,      CopyRows,
+                                AddToRows,          SumRuns, UpdateRuns};
 
 }  // namespace GRAPH_OPT_SET
 }  // namespace graph_opt
