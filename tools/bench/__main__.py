@@ -52,7 +52,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     if len(names) == 1:
         measure(names[0], options.quick, options.output)
         return 0
-    failed = [name for name in names if not _run_apart(name, options.quick, options.output)]
+    failed = [name for name in names if not _run_separately(name, options.quick, options.output)]
     if failed:
         print("failed: {}".format(", ".join(failed)), file=sys.stderr)
     return 1 if failed else 0
@@ -78,7 +78,7 @@ def measure(name: str, quick: bool, output: Path) -> records.Outcome:
     return outcome
 
 
-def _run_apart(name: str, quick: bool, output: Path) -> bool:
+def _run_separately(name: str, quick: bool, output: Path) -> bool:
     command = [sys.executable, "-m", "tools.bench", name, "--output", str(output)]
     if quick:
         command.append("--quick")

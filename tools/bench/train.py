@@ -1,6 +1,7 @@
 """Training with fused lookups, prefetched or not, against the stock session: `dlrm` and `wide`.
 
-The scenarios and figures of async_training.py, with modes stock, async, fused and both in turns.
+The scenarios and figures of async_training.py, for modes stock, async, fused and both, which run
+alternately.
 `overlap_efficiency` and the floor are those of mode both, whose lookups are fused and run ahead,
 against mode fused.
 """

@@ -1,4 +1,4 @@
-"""Contestants measured in turns, so that a machine that drifts drifts for all of them.
+"""Contestants measured alternately, so that a machine that drifts drifts for all of them.
 
     warm-up: A B    round 1: A B    round 2: A B    ...
 

@@ -46,7 +46,9 @@ HALVES = Schedule(rounds=3, steps=40, warm_up=15, settle=5)
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Runs the demo as the command line says; returns the exit code."""
-    parser = argparse.ArgumentParser(description="Train DLRM with and without graph_opt, in turns.")
+    parser = argparse.ArgumentParser(
+        description="Train DLRM with and without graph_opt, alternately."
+    )
     parser.add_argument("--rounds", type=positive, default=5, help="turns of each")
     parser.add_argument("--warm-up", type=count, default=40, help="untimed steps")
     parser.add_argument(
@@ -95,7 +97,7 @@ def _run(flags: argparse.Namespace) -> None:
 
 
 def _part(title: str, setting: Setting, schedule: Schedule) -> Part:
-    """Trains in all modes in turns, then times the halves alone, then scores all."""
+    """Trains in all modes alternately, then times the halves alone, then scores all."""
     import graph_opt
 
     with contextlib.ExitStack() as stack:

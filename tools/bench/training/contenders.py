@@ -1,4 +1,4 @@
-"""Training sessions and their halves, held open side by side so that they can run in turns."""
+"""Training sessions and their halves, held open side by side so that they can run alternately."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class Contest(NamedTuple):
 
     @property
     def contestants(self) -> Tuple[str, ...]:
-        """All that take turns: the modes, and the halves of one of them."""
+        """All that run alternately: the modes, and the halves of one of them."""
         return (*self.modes, MAIN_ALONE, LOOKUPS_ALONE)
 
     def goal(self, mode: str, scenario: Scenario) -> Goal:

@@ -136,7 +136,7 @@ def figures(turns: Turns, cores: Optional[int] = None) -> Figures:
 def measure(
     setting: Setting, schedule: Schedule, modes: Sequence[str] = (STOCK, ASYNC) + FLOORS
 ) -> Turns:
-    """Opens contenders and runs them in turns.
+    """Opens contenders and runs them alternately.
 
     Args:
       setting: what and where.

@@ -21,13 +21,13 @@ def run_contest(contest: Contest, quick: bool = False) -> Outcome:
     scenarios = (contest.quick_scenario,) if quick else SCENARIOS
     for number, scenario in enumerate(scenarios, start=1):
         print("{}/{} {}".format(number, len(scenarios), scenario), file=sys.stderr, flush=True)
-        outcome += _run_apart(contest, scenario, quick)
+        outcome += _run_separately(contest, scenario, quick)
     if not outcome.records:
         raise RuntimeError("no scenario came to figures: {}".format(outcome.absent[0].reason))
     return outcome
 
 
-def _run_apart(contest: Contest, scenario: Scenario, quick: bool) -> Outcome:
+def _run_separately(contest: Contest, scenario: Scenario, quick: bool) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "outcome.json"
         command = [sys.executable, "-m", "tools.bench.training.scenario"]

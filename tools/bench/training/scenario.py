@@ -1,4 +1,4 @@
-"""One workload on one cluster: all modes of a contest and the halves of one, measured in turns.
+"""One workload on one cluster: all modes of a contest and the halves of one, measured alternately.
 
     python -m tools.bench.training.scenario --contest train --workload dlrm --delay-ms 1 \
       --output FILE
