@@ -22,6 +22,17 @@ STOCK: Dict[str, Callable[[], Any]] = {
         0.1, learning_rate_power=-0.7, l2_shrinkage_regularization_strength=0.05
     ),
     "adam": lambda: tf.train.AdamOptimizer(0.01),
+    "rms_prop": lambda: tf.train.RMSPropOptimizer(0.01),
+    "rms_prop_momentum": lambda: tf.train.RMSPropOptimizer(0.01, decay=0.8, momentum=0.9),
+    "rms_prop_centered": lambda: tf.train.RMSPropOptimizer(0.01, momentum=0.5, centered=True),
+    "adadelta": lambda: tf.train.AdadeltaOptimizer(1.0, rho=0.9, epsilon=1e-4),
+    "proximal_adagrad": lambda: tf.train.ProximalAdagradOptimizer(0.1),
+    "proximal_adagrad_l1_l2": lambda: tf.train.ProximalAdagradOptimizer(
+        0.1, l1_regularization_strength=0.3, l2_regularization_strength=0.2
+    ),
+    "proximal_descent": lambda: tf.train.ProximalGradientDescentOptimizer(
+        0.1, l1_regularization_strength=0.3, l2_regularization_strength=0.2
+    ),
 }
 # Optimizers whose fused update differs from TensorFlow's from the second step on.
 MOVING_EVERY_ROW = ("adam",)
@@ -32,6 +43,11 @@ KERAS: Dict[str, Tuple[str, Dict[str, Any]]] = {
     "adagrad": ("Adagrad", {}),
     "ftrl": ("Ftrl", {}),
     "adam": ("Adam", {}),
+    "momentum": ("SGD", {"momentum": 0.9}),
+    "nesterov": ("SGD", {"momentum": 0.9, "nesterov": True}),
+    "rms_prop": ("RMSprop", {"momentum": 0.5}),
+    "rms_prop_centered": ("RMSprop", {"momentum": 0.5, "centered": True}),
+    "adadelta": ("Adadelta", {}),
 }
 
 

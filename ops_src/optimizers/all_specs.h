@@ -4,12 +4,15 @@
 
 #include <string.h>
 
+#include "optimizers/adadelta.h"
 #include "optimizers/adagrad.h"
 #include "optimizers/adam.h"
 #include "optimizers/ftrl.h"
 #include "optimizers/gradient_descent.h"
 #include "optimizers/momentum.h"
 #include "optimizers/optimizer.h"
+#include "optimizers/proximal.h"
+#include "optimizers/rms_prop.h"
 
 namespace graph_opt {
 namespace optimizers {
@@ -17,7 +20,9 @@ namespace optimizers {
 template <typename... Specs>
 struct SpecList {};
 
-typedef SpecList<GradientDescent, Momentum, Adagrad, Ftrl, Adam> AllSpecs;
+typedef SpecList<GradientDescent, Momentum, Adagrad, Ftrl, Adam, RMSProp, CenteredRMSProp, Adadelta,
+                 ProximalAdagrad, ProximalGradientDescent, KerasMomentum>
+    AllSpecs;
 
 template <typename Call>
 bool WithSpecAt(int32_t, const Optimizer&, SpecList<>, Call&&) {

@@ -34,6 +34,35 @@ struct Momentum : Spec {
   }
 };
 
+// Keras' SGD with momentum: the rate is part of what accumulates.
+struct KerasMomentum : Spec {
+  static constexpr int kSlots = 1;
+  float learning_rate;
+  float momentum;
+  bool use_nesterov;
+
+  template <typename Description>
+  void Describe(Description* of) {
+    of->Name("KerasMomentum");
+    of->StockOp(
+        "SparseApplyKerasMomentum(table, accumulator, learning_rate, gradient, rows, momentum)");
+    of->Slot("accumulator", 0);
+    of->Hyperparameter("learning_rate", &learning_rate, 0.125f);
+    of->Hyperparameter("momentum", &momentum, 0.875f);
+    of->Flag("use_nesterov", &use_nesterov, false);
+  }
+
+  template <typename Lanes, typename V = typename Lanes::Vector>
+  GRAPH_OPT_FORMULA void Update(V gradient, V* weights, V* accumulator) const {
+    *accumulator = *accumulator * momentum - gradient * learning_rate;
+    if (use_nesterov) {
+      *weights += *accumulator * momentum - gradient * learning_rate;
+    } else {
+      *weights += *accumulator;
+    }
+  }
+};
+
 }  // namespace optimizers
 }  // namespace graph_opt
 

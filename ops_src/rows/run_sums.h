@@ -43,7 +43,7 @@ struct Run {
   int64_t begin, end;
   uint64_t payload_mask;
 
-  inline Floats Of(int64_t j, int64_t at, int some) const {
+  inline GRAPH_OPT_INLINED Floats Of(int64_t j, int64_t at, int some) const {
     const int64_t payload = all.sorted[j] & payload_mask;
     const T* from = reinterpret_cast<const T*>(GradientOf(all, payload, sizeof(T))) + at;
     Floats gradient = some == 0 ? Load(from) : LoadSome(from, some);
@@ -55,7 +55,7 @@ struct Run {
     return gradient;
   }
 
-  inline Floats Sum(int64_t at, int some) const {
+  inline GRAPH_OPT_INLINED Floats Sum(int64_t at, int some) const {
     Floats total = Of(begin, at, some);
     for (int64_t j = begin + 1; j < end; ++j) total += Of(j, at, some);
     return total;

@@ -14,7 +14,7 @@ namespace GRAPH_OPT_SET {
 struct Lanes {
   typedef Floats Vector;
   static inline Floats SquareRoot(Floats x) { return GRAPH_OPT_SET::SquareRoot(x); }
-  static inline Floats Power(Floats x, float exponent) {
+  static __attribute__((noinline)) Floats Power(Floats x, float exponent) {
     for (int i = 0; i < kLanes; ++i) x[i] = powf(x[i], exponent);
     return x;
   }
@@ -22,11 +22,11 @@ struct Lanes {
   static inline Floats Greatest(Floats a, Floats b) { return GRAPH_OPT_SET::Greatest(a, b); }
 };
 
-inline Floats LoadPart(const float* from, int some) {
+inline GRAPH_OPT_INLINED Floats LoadPart(const float* from, int some) {
   return some == 0 ? Load(from) : LoadSome(from, some);
 }
 
-inline void StorePart(Floats lanes, float* to, int some) {
+inline GRAPH_OPT_INLINED void StorePart(Floats lanes, float* to, int some) {
   if (some == 0) return Store(lanes, to);
   StoreSome(lanes, to, some);
 }
@@ -44,7 +44,8 @@ struct RowPlace {
 
 // Some columns of a row.
 template <typename Spec, typename Row>
-inline void UpdateColumns(const Spec& spec, Floats gradient, const Row& row, int64_t at, int some) {
+inline GRAPH_OPT_INLINED void UpdateColumns(const Spec& spec, Floats gradient, const Row& row,
+                                            int64_t at, int some) {
   constexpr int kSlots = Spec::kSlots;
   Floats weights = LoadPart(row.weights + at, some);
   Floats slots[kSlots == 0 ? 1 : kSlots];
@@ -60,12 +61,13 @@ struct UpdateBySpec {
   const UpdateRows& rows;
 
   template <typename Spec>
-  inline void operator()(const Spec& spec) const {
+  inline void operator()(const Spec& given) const {
+    const Spec spec = given;  // of its own, which no write to a table could change
     typedef RowPlace<Spec::kSlots> Row;
     const int64_t row_bytes = all.dim * 4;
     ForEachRun<float>(
         all,
-        [&](const auto& run, uint64_t key) {
+        [&](const auto& run, uint64_t key) GRAPH_OPT_INLINED {
           const Row row(rows, static_cast<int64_t>(key - rows.first_key) * all.dim);
           int64_t at = 0;
           for (; at + kLanes <= all.dim; at += kLanes) {
@@ -75,7 +77,7 @@ struct UpdateBySpec {
           const int some = static_cast<int>(all.dim - at);
           UpdateColumns(spec, run.Sum(at, some), row, at, some);
         },
-        [&](uint64_t key) {
+        [&](uint64_t key) GRAPH_OPT_INLINED {
           const Row row(rows, static_cast<int64_t>(key - rows.first_key) * all.dim);
           FetchRow(row.weights, row_bytes);
           for (int slot = 0; slot < Spec::kSlots; ++slot) FetchRow(row.slots[slot], row_bytes);

@@ -19,6 +19,9 @@
 
 #include "rows/row_types.h"
 
+// For what innermost loops call: by itself the compiler stops inlining where a file becomes long.
+#define GRAPH_OPT_INLINED __attribute__((always_inline))
+
 #ifndef GRAPH_OPT_SET
 #error "GRAPH_OPT_SET must name the namespace of this instruction set"
 #endif

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from typing import List
+from typing import Any, List
 
 import pytest
 
@@ -12,7 +12,7 @@ from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView
 from graph_opt.ops.optimizers import OptimizerSpec, StockOp, optimizer_specs
 from graph_opt.rules.optimizers.sparse_update import sparse_updates
-from tests.optimizer_models import MOVING_EVERY_ROW, STOCK
+from tests.optimizer_models import KERAS, MOVING_EVERY_ROW, STOCK
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "optimizers.md"
 SPECS = optimizer_specs()
@@ -43,17 +43,27 @@ def test_an_op_is_drawn_with_the_inputs_that_tensorflow_gives_it(
     assert {name: flags.get(name) for name in spec.flags} == spec.flags
 
 
+def minimize_by(model: str, loss: Any) -> None:
+    """Updates by a model of TensorFlow's optimizers, or by one of Keras'."""
+    if model in STOCK:
+        STOCK[model]().minimize(loss)
+        return
+    legacy = pytest.importorskip("tensorflow").keras.optimizers.legacy
+    name, options = KERAS[model[len("keras_") :]]
+    getattr(legacy, name)(learning_rate=0.1, **options).get_updates(loss, tf.trainable_variables())
+
+
 def test_every_optimizer_has_a_model_by_which_it_is_tested() -> None:
     tested = set()
-    for name, make in STOCK.items():
+    for model in [*STOCK, *("keras_" + name for name in KERAS)]:
         with tf.Graph().as_default() as graph:
             table = tf.get_variable("table", [4, 2], use_resource=True)
-            make().minimize(tf.reduce_sum(tf.nn.embedding_lookup(table, [0, 1, 1])))
+            minimize_by(model, tf.reduce_sum(tf.nn.embedding_lookup(table, [0, 1, 1])))
             view = GraphView(graph.as_graph_def(add_shapes=True))
         found = sparse_updates(view, ["table"]).found["table"]
         tested.add(found.optimizer)
         assert len(found.slots) == len(SPECS[found.optimizer].slots)
-        assert found.moves_every_row == (name in MOVING_EVERY_ROW)
+        assert found.moves_every_row == model.endswith(MOVING_EVERY_ROW)
     assert tested == set(SPECS)
 
 

@@ -36,8 +36,9 @@ def adam(inputs: Inputs) -> None:
 
 
 @left_unfused("optimizer_unknown")
-def rmsprop(inputs: Inputs) -> None:
-    trained(pooled(inputs, models.table()), tf.train.RMSPropOptimizer(0.1))
+def dual_averaging(inputs: Inputs) -> None:
+    step = tf.train.get_or_create_global_step()
+    trained(pooled(inputs, models.table()), tf.train.AdagradDAOptimizer(0.1, step))
 
 
 @left_unfused("update_is_dense")

@@ -1,0 +1,76 @@
+#ifndef GRAPH_OPT_OPTIMIZERS_RMS_PROP_H_
+#define GRAPH_OPT_OPTIMIZERS_RMS_PROP_H_
+
+#include "optimizers/spec.h"
+
+namespace graph_opt {
+namespace optimizers {
+
+// tf.train.RMSPropOptimizer, and Keras' with momentum. Only averages of rows with a gradient decay.
+struct RMSProp : Spec {
+  static constexpr int kSlots = 2;
+  float learning_rate;
+  float rho;
+  float momentum;
+  float epsilon;
+
+  template <typename Description>
+  void Describe(Description* of) {
+    of->Name("RMSProp");
+    of->StockOp(
+        "SparseApplyRMSProp(table, mean_square, moment, learning_rate, rho, momentum, epsilon, "
+        "gradient, rows)");
+    of->Slot("mean_square", 1);
+    of->Slot("moment", 0);
+    of->Hyperparameter("learning_rate", &learning_rate, 0.125f);
+    of->Hyperparameter("rho", &rho, 0.875f);
+    of->Hyperparameter("momentum", &momentum, 0.75f);
+    of->Hyperparameter("epsilon", &epsilon, 1e-3f);
+  }
+
+  template <typename Lanes, typename V = typename Lanes::Vector>
+  GRAPH_OPT_FORMULA void Update(V gradient, V* weights, V* mean_square, V* moment) const {
+    *mean_square = *mean_square * rho + gradient * gradient * (1.0f - rho);
+    *moment =
+        *moment * momentum + learning_rate * gradient / Lanes::SquareRoot(*mean_square + epsilon);
+    *weights -= *moment;
+  }
+};
+
+// The same with centered=True: gradients are divided by their standard deviation.
+struct CenteredRMSProp : Spec {
+  static constexpr int kSlots = 3;
+  float learning_rate;
+  float rho;
+  float momentum;
+  float epsilon;
+
+  template <typename Description>
+  void Describe(Description* of) {
+    of->Name("CenteredRMSProp");
+    of->StockOp(
+        "SparseApplyCenteredRMSProp(table, mean, mean_square, moment, learning_rate, rho, "
+        "momentum, epsilon, gradient, rows)");
+    of->Slot("mean", 0);
+    of->Slot("mean_square", 1);
+    of->Slot("moment", 0);
+    of->Hyperparameter("learning_rate", &learning_rate, 0.125f);
+    of->Hyperparameter("rho", &rho, 0.875f);
+    of->Hyperparameter("momentum", &momentum, 0.75f);
+    of->Hyperparameter("epsilon", &epsilon, 1e-3f);
+  }
+
+  template <typename Lanes, typename V = typename Lanes::Vector>
+  GRAPH_OPT_FORMULA void Update(V gradient, V* weights, V* mean, V* mean_square, V* moment) const {
+    *mean_square = *mean_square * rho + gradient * gradient * (1.0f - rho);
+    *mean = *mean * rho + gradient * (1.0f - rho);
+    const V variance = *mean_square + epsilon - *mean * *mean;
+    *moment = *moment * momentum + learning_rate * gradient / Lanes::SquareRoot(variance);
+    *weights -= *moment;
+  }
+};
+
+}  // namespace optimizers
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_OPTIMIZERS_RMS_PROP_H_
