@@ -79,7 +79,7 @@ def train(args: argparse.Namespace) -> None:
     output = logits(features, args.columns, args.buckets)
     loss = tf.losses.sigmoid_cross_entropy(features["label"], output)
     step = tf.train.get_or_create_global_step()
-    train_op = tf.train.FtrlOptimizer(args.learning_rate).minimize(loss, step)
+    train_op = tf.train.AdagradOptimizer(args.learning_rate).minimize(loss, step)
     saver = tf.train.Saver()
     if args.mode == "stock":
         session = tf.Session()
@@ -127,7 +127,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=50)
     parser.add_argument("--columns", type=int, default=200)
     parser.add_argument("--buckets", type=int, default=20000, help="rows of each table")
-    parser.add_argument("--learning-rate", type=float, default=0.05)
+    parser.add_argument("--learning-rate", type=float, default=0.3)
     parser.add_argument("--checkpoint", help="path of the checkpoint")
     parser.add_argument("--rows", type=int, default=2048, help="rows to make up")
     args = parser.parse_args()
