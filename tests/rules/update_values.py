@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
@@ -83,13 +83,12 @@ def _joined_attributes(each: List[GroupAttributes]) -> GroupAttributes:
     )
 
 
-def trained(step: Any, feeds: List[Dict[Any, Any]], start: Values) -> Values:
-    """All variables after a step for each of `feeds`, from the values `start`."""
+def trained(step: Any, feeds: List[Dict[Any, Any]]) -> Tuple[Values, Values]:
+    """All variables before and after a step for each of `feeds`, in a session of their own."""
     variables = {variable.op.name: variable for variable in tf.global_variables()}
     with tf.Session() as session:
         session.run([tf.global_variables_initializer(), tf.tables_initializer()])
-        for name, value in start.items():
-            variables[name].load(value, session)
+        before = dict(session.run(variables))
         for feed in feeds:
             session.run(step, feed)
-        return dict(session.run(variables))
+        return before, dict(session.run(variables))
