@@ -32,15 +32,18 @@ PYTEST := $(RUN) -m pytest -q -ra
 PARALLEL := -n $(WORKERS) --maxprocesses=8 --dist worksteal
 NATIVE_SOURCES := $(shell find ops_src -type f -not -path '*/__pycache__/*')
 CLANG_FORMATTED := $(shell find ops_src tests tools -name '*.cc' -o -name '*.h' -o -name '*.cu')
+COMPILED_TESTS := $(shell grep -l compiled_once -r tests --include='test_*.py')
 
-.PHONY: help demo test test-all lint format bench figures peers gpu-check docs horovod wheel lock clean
+.PHONY: help setup demo test test-all lint format bench figures peers gpu-check docs horovod wheel lock clean
 help: ## List these targets
 	@sed -n 's/^\([a-z%-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+setup: $(VENV)/.tests-compiled $(VENV)/.with-lint ## Set up and compile all that tests and lint need
 
 demo: $(VENV)/.built ## Train the demo model with a stock session and with graph_opt, and compare them
 	@$(RUN) -m tools.demo
 
-test: $(VENV)/.built ## Run the quick tests
+test: $(VENV)/.tests-compiled ## Run the quick tests
 	@$(PYTEST) $(PARALLEL) -m "not slow" tests
 
 test-all: test ## Run all tests, the slow ones one after the other
@@ -110,6 +113,11 @@ $(VENV)/.built: $(VENV)/.installed $(NATIVE_SOURCES)
 	@tools/setup/require_compiler.sh
 	@echo "==> graph_opt/ops: compiling the ops"
 	@tools/setup/quietly.sh $(VENV)/setup.log $(RUN) setup.py build_ext --inplace
+	@touch $@
+
+$(VENV)/.tests-compiled: $(VENV)/.built $(CLANG_FORMATTED) $(COMPILED_TESTS)
+	@echo "==> build/compiled_tests: compiling the C++ tests"
+	@tools/setup/quietly.sh $(VENV)/setup.log $(PYTEST) $(PARALLEL) --setup-only -m "not slow" $(COMPILED_TESTS)
 	@touch $@
 
 $(VENV)/.with-horovod: export HOROVOD_WITH_TENSORFLOW = 1

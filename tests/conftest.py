@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import fcntl
+import functools
+import hashlib
 import os
 import random
 import shutil
+import sys
 import threading
 import time
 from pathlib import Path
@@ -37,6 +40,14 @@ from graph_opt.compat import tf
 MakeFiles = Callable[[Path], object]
 MadeOnce = Callable[[str, MakeFiles], Path]
 SEED = 20201
+COMPILED = REPOSITORY / "build" / "compiled_tests"
+COMPILED_FROM = (
+    "ops_src/**/*.[ch]*",
+    "tests/**/*.[ch]*",
+    "tools/gpu_check/*.[ch]*",
+    "tests/ops/compiled_functors.py",
+    "tests/tools/test_*_check.py",
+)
 THREAD_END_SECONDS = 30.0
 # TensorFlow keeps the writers of event files, with their threads, for the rest of the process.
 THREADS_OF_TENSORFLOW = ("EventLoggerThread",)
@@ -73,19 +84,34 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
     root = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         root = root.parent
+    return functools.partial(_made_in, root)
 
-    def folder_of(name: str, make: MakeFiles) -> Path:
-        folder = root / ("made_" + name)
-        with open(str(folder) + ".lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not (folder / "made").exists():
-                shutil.rmtree(folder, ignore_errors=True)
-                folder.mkdir()
-                make(folder)
-                (folder / "made").touch()
-        return folder
 
-    return folder_of
+@pytest.fixture(scope="session")
+def compiled_once() -> MadeOnce:
+    """Like `made_once`, for what is compiled: it stays in build/ until a C++ source changes."""
+    digest = hashlib.sha1(sys.version.encode("utf-8") + tf.version.VERSION.encode("utf-8"))
+    for pattern in COMPILED_FROM:
+        for path in sorted(REPOSITORY.glob(pattern)):
+            digest.update(str(path.relative_to(REPOSITORY)).encode("utf-8") + path.read_bytes())
+    root = COMPILED / digest.hexdigest()
+    root.mkdir(parents=True, exist_ok=True)
+    for other in COMPILED.iterdir():
+        if other != root:
+            shutil.rmtree(other, ignore_errors=True)
+    return functools.partial(_made_in, root)
+
+
+def _made_in(root: Path, name: str, make: MakeFiles) -> Path:
+    folder = root / ("made_" + name)
+    with open(str(folder) + ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "made").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            make(folder)
+            (folder / "made").touch()
+    return folder
 
 
 @pytest.fixture

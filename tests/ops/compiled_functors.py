@@ -37,11 +37,11 @@ def sanitized(sanitizer: str) -> Tuple[str, ...]:
 
 
 def compile_all(
-    made_once: MadeOnce, sources: Iterable[Path], flags: Sequence[str], folder: Path
+    compiled_once: MadeOnce, sources: Iterable[Path], flags: Sequence[str], folder: Path
 ) -> None:
     """Compiles sources to objects in a folder, each instruction set with its own flags."""
     command = ["c++", *WARNINGS, *_flags_of_tensorflow(), "-ffp-contract=off", "-pthread", *flags]
-    command += ["-isystem", str(_abseil(made_once)), "-I", str(OPS_SRC), "-I", str(HERE)]
+    command += ["-isystem", str(_abseil(compiled_once)), "-I", str(OPS_SRC), "-I", str(HERE)]
 
     def compile_one(source: Path) -> None:
         own = INSTRUCTION_SETS.get(source.name, ())
@@ -52,13 +52,13 @@ def compile_all(
         list(pool.map(compile_one, sources))
 
 
-def functor_objects(made_once: MadeOnce, flags: Sequence[str] = QUICK) -> List[Path]:
+def functor_objects(compiled_once: MadeOnce, flags: Sequence[str] = QUICK) -> List[Path]:
     """The objects of all functors, which are compiled once for each choice of flags."""
     sources = [path for room in ROOMS for path in sorted((OPS_SRC / room).glob("*.cc"))]
     if platform.machine() != "x86_64":
         sources = [path for path in sources if path.name not in INSTRUCTION_SETS]
-    make = partial(compile_all, made_once, sources, flags)
-    return sorted(made_once("functors" + "".join(flags), make).glob("*.o"))
+    make = partial(compile_all, compiled_once, sources, flags)
+    return sorted(compiled_once("functors" + "".join(flags), make).glob("*.o"))
 
 
 def link(objects: Iterable[Path], flags: Sequence[str], output: Path) -> Path:
@@ -71,13 +71,17 @@ def link(objects: Iterable[Path], flags: Sequence[str], output: Path) -> Path:
 
 
 def build(
-    made_once: MadeOnce, test: str, flags: Sequence[str], folder: Path, with_functors: bool = True
+    compiled_once: MadeOnce, test: str, flags: Sequence[str], with_functors: bool = True
 ) -> Path:
-    """The program of a test in this folder."""
+    """The program of a test."""
     source = HERE / test
-    compile_all(made_once, [source], flags, folder)
-    functors = functor_objects(made_once, flags) if with_functors else []
-    return link([folder / (source.stem + ".o"), *functors], flags, folder / source.stem)
+
+    def make(folder: Path) -> None:
+        compile_all(compiled_once, [source], flags, folder)
+        functors = functor_objects(compiled_once, flags) if with_functors else []
+        link([folder / (source.stem + ".o"), *functors], flags, folder / source.stem)
+
+    return compiled_once(source.stem + "".join(flags), make) / source.stem
 
 
 def run(program: Path, *arguments: str) -> None:
@@ -93,10 +97,10 @@ def run(program: Path, *arguments: str) -> None:
     assert ran.returncode == 0, ran.stdout
 
 
-def is_valid(source: str, made_once: MadeOnce, *flags: str) -> bool:
+def is_valid(source: str, compiled_once: MadeOnce, *flags: str) -> bool:
     """Whether a compiler that sees what functors see takes this source."""
     command = ["c++", *WARNINGS, "-fsyntax-only", "-x", "c++", *flags, "-"]
-    command += ["-isystem", str(_abseil(made_once)), "-I", str(OPS_SRC)]
+    command += ["-isystem", str(_abseil(compiled_once)), "-I", str(OPS_SRC)]
     return subprocess.run(command, input=source, text=True, timeout=900).returncode == 0
 
 
@@ -105,10 +109,10 @@ def _flags_of_tensorflow() -> List[str]:
     return [flag for flag in tf.sysconfig.get_compile_flags() if not flag.startswith("-I")]
 
 
-def _abseil(made_once: MadeOnce) -> Path:
-    """An include folder that contains only Abseil's headers."""
+def _abseil(compiled_once: MadeOnce) -> Path:
+    """An include folder that contains only Abseil\'s headers."""
 
     def make(folder: Path) -> None:
         (folder / "absl").symlink_to(Path(tf.sysconfig.get_include(), "absl"))
 
-    return made_once("abseil", make)
+    return compiled_once("abseil", make)

@@ -9,7 +9,7 @@ from typing import Dict, List
 import pytest
 
 from tests.conftest import MadeOnce
-from tests.ops.compiled_functors import build, compile_all, link, run, sanitized
+from tests.ops.compiled_functors import build, run, sanitized
 
 HERE = Path(__file__).resolve().parent
 SOURCES = sorted(HERE.glob("bounded_buffer*_test.cc"))
@@ -21,14 +21,11 @@ def names_in(source: Path) -> List[str]:
 
 
 @pytest.fixture(scope="module")
-def programs(made_once: MadeOnce) -> Dict[Path, Path]:
-    def make(folder: Path) -> None:
-        compile_all(made_once, SOURCES, ["-O1"], folder)
-        for source in SOURCES:
-            link([folder / (source.stem + ".o")], [], folder / source.stem)
-
-    folder = made_once("bounded_buffer", make)
-    return {source: folder / source.stem for source in SOURCES}
+def programs(compiled_once: MadeOnce) -> Dict[Path, Path]:
+    return {
+        source: build(compiled_once, source.name, ["-O1"], with_functors=False)
+        for source in SOURCES
+    }
 
 
 @pytest.mark.parametrize(
@@ -50,6 +47,6 @@ def test_an_unknown_test_is_an_error(programs: Dict[Path, Path]) -> None:
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
 def test_bounded_buffer_under_a_sanitizer(
-    made_once: MadeOnce, tmp_path: Path, source: Path, sanitizer: str
+    compiled_once: MadeOnce, source: Path, sanitizer: str
 ) -> None:
-    run(build(made_once, source.name, sanitized(sanitizer), tmp_path, with_functors=False))
+    run(build(compiled_once, source.name, sanitized(sanitizer), with_functors=False))

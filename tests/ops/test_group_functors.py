@@ -20,23 +20,26 @@ from tests.ops.compiled_functors import (
 TEST = "group_functors_test.cc"
 
 
-def test_group_functors(made_once: MadeOnce, tmp_path: Path) -> None:
-    run(build(made_once, TEST, QUICK, tmp_path))
+@pytest.fixture(scope="module")
+def program(compiled_once: MadeOnce) -> Path:
+    return build(compiled_once, TEST, QUICK)
+
+
+def test_group_functors(program: Path) -> None:
+    run(program)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
-def test_group_functors_under_a_sanitizer(
-    made_once: MadeOnce, tmp_path: Path, sanitizer: str
-) -> None:
-    run(build(made_once, TEST, sanitized(sanitizer), tmp_path))
+def test_group_functors_under_a_sanitizer(compiled_once: MadeOnce, sanitizer: str) -> None:
+    run(build(compiled_once, TEST, sanitized(sanitizer)))
 
 
-def test_functors_are_cpp_14(made_once: MadeOnce) -> None:
+def test_functors_are_cpp_14(compiled_once: MadeOnce) -> None:
     sources = [path for room in HEADER_ROOMS for path in sorted((OPS_SRC / room).glob("*.h"))]
     sources.append(OPS_SRC / "rows" / "row_kernels_portable.cc")
     text = "".join('#include "{}"\n'.format(path) for path in sources)
-    assert is_valid(text, made_once, "-std=c++14")
+    assert is_valid(text, compiled_once, "-std=c++14")
 
 
 @pytest.mark.parametrize(
@@ -47,5 +50,5 @@ def test_functors_are_cpp_14(made_once: MadeOnce) -> None:
         '#include "kernels/lookup/columns.h"',
     ],
 )
-def test_newer_cpp_and_tensorflow_are_found(made_once: MadeOnce, planted: str) -> None:
-    assert not is_valid(planted, made_once, "-std=c++14")
+def test_newer_cpp_and_tensorflow_are_found(compiled_once: MadeOnce, planted: str) -> None:
+    assert not is_valid(planted, compiled_once, "-std=c++14")

@@ -30,11 +30,8 @@ def cpu_has() -> List[str]:
 
 
 @pytest.fixture(scope="module")
-def program(made_once: MadeOnce) -> Path:
-    def make(folder: Path) -> None:
-        build(made_once, "instruction_set_test.cc", QUICK, folder)
-
-    return made_once("instruction_set", make) / "instruction_set_test"
+def program(compiled_once: MadeOnce) -> Path:
+    return build(compiled_once, "instruction_set_test.cc", QUICK)
 
 
 def chosen(program: Path, limit: str) -> subprocess.CompletedProcess[str]:

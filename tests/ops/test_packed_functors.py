@@ -12,13 +12,16 @@ from tests.ops.compiled_functors import QUICK, build, run, sanitized
 TEST = "packed_functors_test.cc"
 
 
-def test_packed_functors(made_once: MadeOnce, tmp_path: Path) -> None:
-    run(build(made_once, TEST, QUICK, tmp_path))
+@pytest.fixture(scope="module")
+def program(compiled_once: MadeOnce) -> Path:
+    return build(compiled_once, TEST, QUICK)
+
+
+def test_packed_functors(program: Path) -> None:
+    run(program)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
-def test_packed_functors_under_a_sanitizer(
-    made_once: MadeOnce, tmp_path: Path, sanitizer: str
-) -> None:
-    run(build(made_once, TEST, sanitized(sanitizer), tmp_path))
+def test_packed_functors_under_a_sanitizer(compiled_once: MadeOnce, sanitizer: str) -> None:
+    run(build(compiled_once, TEST, sanitized(sanitizer)))

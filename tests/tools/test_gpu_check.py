@@ -39,8 +39,8 @@ def build_emulated(folder: Path, flags: Sequence[str] = ()) -> Path:
 
 
 @pytest.fixture(scope="module")
-def emulated(made_once: MadeOnce) -> Path:
-    return made_once("emulated", build_emulated) / LIBRARY
+def emulated(compiled_once: MadeOnce) -> Path:
+    return compiled_once("emulated", build_emulated) / LIBRARY
 
 
 def faults(path: Path, order: int, seed: int) -> List[str]:

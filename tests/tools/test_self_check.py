@@ -26,19 +26,19 @@ NAMED = {"PoolBags": "lookup", "ReduceRuns<WriteSums>": "gradient"}
 NAMED["ReduceRuns<UpdateBySpec>"] = "update"
 
 
-def build(made_once: MadeOnce, folder: Path) -> None:
+def build(compiled_once: MadeOnce, folder: Path) -> None:
     """The self-check and the CPU's functors, with kernels that are compiled for the host."""
-    compile_all(made_once, sorted((OPS_SRC / "cuda").glob("*.cc")), QUICK, folder)
+    compile_all(compiled_once, sorted((OPS_SRC / "cuda").glob("*.cc")), QUICK, folder)
     # Not for undefined behaviour, which planted faults have.
     flags = ["-O1", "-fPIC", "-I", str(REPOSITORY / "tools" / "gpu_check")]
-    compile_all(made_once, sorted(HERE.glob("*_emulated.cc")), flags, folder)
-    objects = [*functor_objects(made_once), *folder.glob("*.o")]
+    compile_all(compiled_once, sorted(HERE.glob("*_emulated.cc")), flags, folder)
+    objects = [*functor_objects(compiled_once), *folder.glob("*.o")]
     link(objects, [*QUICK, "-shared"], folder / LIBRARY)
 
 
 @pytest.fixture(scope="module")
-def library(made_once: MadeOnce) -> Path:
-    return made_once("self_check", partial(build, made_once)) / LIBRARY
+def library(compiled_once: MadeOnce) -> Path:
+    return compiled_once("self_check", partial(build, compiled_once)) / LIBRARY
 
 
 def self_check(loaded: ctypes.CDLL, kernel: int = -1, fault: int = 0) -> str:
