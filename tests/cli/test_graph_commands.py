@@ -18,6 +18,7 @@ from graph_opt.cli.main import main
 from graph_opt.compat import tf
 from graph_opt.inspect.graph_files import read_graph, write_graph
 from graph_opt.ops import library
+from graph_opt.runtime.staged import staged
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 READY = str(REPOSITORY / "configs" / "async_embedding_thread_pool.pbtxt")
@@ -334,11 +335,17 @@ def test_output_that_nobody_can_read(graph_file: Path) -> None:
     gone = _command(["inspect", str(graph_file)], stdout=subprocess.PIPE)
     assert gone.stdout is not None
     gone.stdout.close()
-    with open("/dev/full", "wb") as full:
-        unwritable = _command(["inspect", "--json", str(graph_file)], stdout=full)
     assert (gone.communicate(timeout=300)[1], gone.returncode) == (b"", 0)
-    message = b"graph-opt: the output cannot be written: No space left on device\n"
-    assert (unwritable.communicate(timeout=300)[1], unwritable.returncode) == (message, 2)
+
+
+def test_output_that_cannot_be_written(
+    graph_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert main(["inspect", "--json", str(graph_file)]) == 2
+    message = "graph-opt: the output cannot be written: No space left on device\n"
+    assert capsys.readouterr().err == message
 
 
 def test_missing_compiled_ops_are_one_line(
@@ -364,20 +371,12 @@ def test_an_interrupt_is_one_line(tmp_path: Path) -> None:
 def test_a_graph_with_its_own_io_stage_keeps_static_shapes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    program = """
-import sys, numpy as np
-from graph_opt.compat import tf
-from graph_opt.runtime.staged import staged
-tf.disable_v2_behavior()
-dataset = tf.data.Dataset.from_tensors(np.arange(6)).repeat()
-ids = staged(tf.data.make_one_shot_iterator(dataset).get_next())
-rows = tf.nn.embedding_lookup(tf.get_variable("table", [10, 4]), ids)
-tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(tf.square(rows)))
-open(sys.argv[1], "wb").write(tf.get_default_graph().as_graph_def().SerializeToString())
-"""
+    dataset = tf.data.Dataset.from_tensors(np.arange(6)).repeat()
+    ids = staged(tf.data.make_one_shot_iterator(dataset).get_next())
+    rows = tf.nn.embedding_lookup(tf.get_variable("table", [10, 4]), ids)
+    tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(tf.square(rows)))
     path = str(tmp_path / "staged.pb")
-    environment = dict(os.environ, PYTHONPATH=str(REPOSITORY))
-    subprocess.run([sys.executable, "-c", program, path], env=environment, check=True, timeout=300)
+    write_graph(tf.get_default_graph().as_graph_def(), Path(path))
     assert main(["inspect", path]) == 0
     out = capsys.readouterr().out
     assert "batches of staged/TensorBufferTake" in out

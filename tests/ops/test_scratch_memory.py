@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.forked_programs import run_forked
 
 # One batch of a million ids, and then small ones.
 PROGRAM = """
@@ -53,14 +51,9 @@ print(json.dumps(found))
 """
 
 
-def test_memory_of_one_large_batch_is_released() -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        cwd=str(REPOSITORY),
-        check=True,
-        timeout=120,
-        stdout=subprocess.PIPE,
-    )
+def test_memory_of_one_large_batch_is_released(tmp_path: Path) -> None:
+    ran = run_forked(PROGRAM, tmp_path)
+    assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)
     ids_bytes = 8 << 20  # of the large batch
     assert found["before"] == {"held_bytes": 0, "idle_bytes": 0, "peak_bytes": 0}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional
 
 import pytest
@@ -14,6 +14,7 @@ from graph_opt.compat import tf
 from graph_opt.runtime import thread_priority
 from graph_opt.runtime.metrics import buffer_metrics
 from graph_opt.runtime.staged import staged
+from tests.forked_programs import run_forked
 from tests.runtime.sources import prefetching, wait_until
 
 pytestmark = pytest.mark.skipif(
@@ -175,13 +176,10 @@ print("policies", sorted(seen), "back", back)
     "case, expected, warnings",
     [("allowed", "policies [0, 5] back True", 0), ("forbidden", "policies [0] back False", 1)],
 )
-def test_a_process_without_privileges(case: str, expected: str, warnings: int) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", _UNPRIVILEGED, case],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+def test_a_process_without_privileges(
+    case: str, expected: str, warnings: int, tmp_path: Path
+) -> None:
+    ran = run_forked(_UNPRIVILEGED, tmp_path, case)
     assert expected in ran.stdout, ran.stdout + ran.stderr
     assert ran.stderr.count("prefetch_priority has no effect") == warnings, ran.stderr
 
