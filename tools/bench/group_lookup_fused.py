@@ -12,7 +12,6 @@ from typing import Any, Dict, Iterator, List, Sequence, Tuple
 import tensorflow.compat.v1 as tf
 
 import graph_opt
-from tools.bench import instruction_sets
 from tools.bench.group_lookup_batches import Batches, runs_of, tables_of
 from tools.bench.group_lookup_cases import COMBINER, FORWARD, TRAIN, Size
 from tools.bench.group_lookup_server import Prepared, Run
@@ -48,8 +47,7 @@ def prepared(size: Size) -> Iterator[Prepared]:
             for batches, session in loads:
                 batches.load(session, ids)
 
-        chosen = instruction_sets.of_graph_opt(size.dimension, instruction_sets.cpu_flags())
-        yield Prepared(load, runs, absent, chosen)
+        yield Prepared(load, runs, absent, graph_opt.instruction_set(size.dimension))
 
 
 @contextlib.contextmanager

@@ -6,7 +6,6 @@ Only the standard library is imported, since peers without TensorFlow read this 
 from __future__ import annotations
 
 import os
-import platform
 import re
 import stat
 import subprocess
@@ -23,9 +22,6 @@ _SETS: Tuple[Tuple[str, str, str], ...] = (
     ("AVX", "AVX", "avx"),
     ("SSE4.2", "SSE4.2", "sse4_2"),
 )
-# As ops_src/rows/row_kernels.cc asks for them.
-_AVX2_KERNELS = frozenset(["avx2", "f16c"])
-_AVX512_KERNELS = _AVX2_KERNELS | frozenset(["avx512f", "avx512bw", "avx512vl", "avx512dq"])
 _NOT_COMPILED = re.compile(r"To enable the following instructions: ([^,]+),")
 _REGISTERS = (("zmm", "AVX-512"), ("ymm", "AVX"), ("xmm", "SSE"))
 
@@ -77,12 +73,3 @@ def of_library(path: Path) -> str:
     except OSError:
         return UNKNOWN
     return next((shown for name, shown in _REGISTERS if name in used), UNKNOWN)
-
-
-def of_graph_opt(dimension: int, flags: FrozenSet[str]) -> str:
-    """The kernels that graph_opt chooses for float rows of so many numbers."""
-    if platform.machine() != "x86_64":
-        return "portable"
-    if flags >= _AVX512_KERNELS and dimension % 16 == 0:
-        return "AVX-512"
-    return "AVX2" if flags >= _AVX2_KERNELS and dimension % 8 == 0 else "portable"

@@ -12,7 +12,7 @@ import pytest
 from tests.tools.bench import slow_peer
 from tools.bench import group_lookup
 from tools.bench.group_lookup_peers import Program
-from tools.bench.instruction_sets import UNKNOWN, cpu_flags, of_graph_opt, of_library, of_tensorflow
+from tools.bench.instruction_sets import UNKNOWN, cpu_flags, of_library, of_tensorflow
 
 LOG = (
     "I tensorflow/core/platform/cpu_feature_guard.cc:182] This TensorFlow binary is optimized to "
@@ -49,13 +49,6 @@ def test_registers_of_a_library_are_found(tmp_path: Path) -> None:
         subprocess.run(command, check=True, timeout=300)
         found.append(of_library(library))
     assert found == ["SSE", "AVX"]
-
-
-def test_kernels_are_chosen_by_cpu_and_width() -> None:
-    all_flags = FLAGS | {"avx512bw", "avx512vl", "avx512dq"}
-    chosen = [of_graph_opt(width, all_flags) for width in (16, 8, 5)]
-    assert chosen == ["AVX-512", "AVX2", "portable"]
-    assert of_graph_opt(16, FLAGS) == "AVX2" and of_graph_opt(16, frozenset()) == "portable"
 
 
 def test_a_peer_on_its_reference_path_is_left_out_with_the_reason(
