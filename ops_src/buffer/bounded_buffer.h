@@ -21,17 +21,17 @@
 
 namespace graph_opt {
 
-// A bounded buffer between the threads of a stage and those that take from it.
+// A bounded buffer between the threads that fill it, those of a stage, and those that take from it.
 //
 // Element needs a default and a move constructor and `int64_t ByteSize() const`. Every call returns
-// at once and ends by its callback, exactly once: in the calling thread if it need not wait, else
-// in the thread that ends the wait. Callbacks run, and elements die, without any lock held.
+// at once and ends with its callback, exactly once: in the calling thread if it need not wait, else
+// in the thread that ends the wait. No lock is held while callbacks run and elements are destroyed.
 //
-// Order. A put may say the place of its step among those of the stage: elements leave in the order
-// of places (ordered_elements.h), each place once. Puts without a place keep the order of arrival,
-// and so do waiting takes.
+// Order: a put may give the place of its step among those of the stage. Elements leave in the order
+// of places (ordered_elements.h), each place once. Puts without a place stay in order of arrival,
+// as do waiting takes.
 //
-// Errors wait for room and leave like elements; the take that gets one ends with it.
+// Errors wait for room and leave like elements; the take that receives one ends with it.
 //
 // Must be held by a shared_ptr.
 template <typename Element>
@@ -61,7 +61,7 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
     PutEntry(Entry{Element(), std::move(error)}, place, std::move(options), std::move(done));
   }
 
-  // Nothing comes for this place: later ones need not wait for it.
+  // Nothing will be put at this place: later ones need not wait for it.
   void Skip(int64_t place) {
     Locked([&](Aftermath* after) {
       if (held_.Skip(place)) ++metrics_.dropped;
@@ -90,8 +90,8 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
     });
   }
 
-  // Fails waiting and later calls with `status` and drops the elements. Later calls of Cancel
-  // change nothing until Resume: the first error is the one to tell.
+  // Fails waiting and later calls with `status` and drops the elements. Further calls of Cancel
+  // have no effect until Resume: the first error is the one to report.
   void Cancel(const absl::Status& status) {
     Locked([&](Aftermath* after) {
       if (cancel_status_.ok()) cancel_status_ = status;
@@ -101,8 +101,8 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
     });
   }
 
-  // Opens the buffer anew for a runner, with this capacity: drops elements and waiting puts,
-  // forgets the status and the close, and counts places from `first_place` on. Takes wait on.
+  // Reopens the buffer for a runner, with this capacity: drops elements and waiting puts, clears
+  // the status and the close, and counts places from `first_place` on. Takes keep waiting.
   void Resume(int64_t capacity, int64_t first_place) {
     Locked([&](Aftermath* after) {
       fed_ = true;
@@ -120,7 +120,7 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
     return held_.size();
   }
 
-  // Whether a take would find an element, and none waits.
+  // Whether a take would find an element, and no other take is waiting.
   bool IsReady() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return pending_takes_.empty() && held_.FrontMayLeave();
@@ -175,7 +175,7 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
     TakeCallback done_;
   };
 
-  // What is left to do, or to destroy, when the lock is free again.
+  // What is left to do, or to destroy, once the lock is released.
   struct Aftermath {
     std::vector<std::shared_ptr<PendingCall>> ended;
     std::vector<Entry> entries;
@@ -316,8 +316,8 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
     return DeadlineTimer::Process().Schedule(when, std::move(callback));
   }
 
-  // A function that fails the call with what `reason` says by then, unless that is OK or the call
-  // has ended. It may come late: it keeps neither the buffer nor the call alive.
+  // A function that fails the call with the status that `reason` then returns, unless that is OK or
+  // the call has ended. It may run late: it keeps neither the buffer nor the call alive.
   template <typename Call>
   std::function<void()> FailLater(const std::shared_ptr<Call>& call,
                                   absl::Status (BoundedBuffer::*reason)(const PendingCall&) const) {
@@ -338,7 +338,7 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
   void Fail(const std::shared_ptr<PendingPut>& put, const absl::Status& status, Aftermath* after) {
     pending_puts_.remove(put);
     EndPut(put, status, after);
-    Flush(after);  // those behind it may go now, and the buffer may be drained
+    Flush(after);  // those behind it may proceed now, and the buffer may be drained
   }
 
   void Fail(const std::shared_ptr<PendingTake>& take, const absl::Status& status,

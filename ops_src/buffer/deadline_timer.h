@@ -15,12 +15,12 @@ namespace graph_opt {
 // Runs callbacks at given times on one thread, which starts with the first Schedule().
 //
 // Callbacks run without any lock held, one after another, and must not block. Cancel() does not
-// wait: a callback that is just starting still runs, so it must cope with having lost its object.
+// wait: a callback that is about to start still runs, so it must cope with its object being gone.
 class DeadlineTimer {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Names one scheduled callback; a default one names none.
+  // Identifies a scheduled callback; a default-constructed one identifies none.
   struct Token {
     Clock::time_point when;
     uint64_t id = 0;

@@ -7,10 +7,10 @@
 
 namespace graph_opt {
 
-// The place of an element that keeps the order of arrival.
+// The place of an element that leaves in order of arrival.
 constexpr int64_t kNoPlace = -1;
 
-// The places of a stage's steps, as far as they are still waited for.
+// The places of a stage's steps that are still awaited.
 //
 // Each step has a place: its number among those of the stage. Places are open until they are
 // settled, in any order.
@@ -32,7 +32,7 @@ class OpenPlaces {
     return place - lowest_ - settled;
   }
 
-  // Waits for this place no longer. False: it was settled before.
+  // Stops waiting for this place. Returns false if it was settled before.
   bool Settle(int64_t place) {
     if (!IsOpen(place)) return false;
     settled_.insert(place);

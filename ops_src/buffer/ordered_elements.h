@@ -14,7 +14,7 @@ namespace graph_opt {
 // The elements that a buffer holds, in the order in which they leave.
 //
 // Elements with a place leave in the order of their places: the front one only when every earlier
-// place is settled, and a new one is let in iff
+// place is settled. A new one is let in if and only if
 //
 //   elements held + open places ahead of it < capacity
 //
@@ -23,7 +23,7 @@ namespace graph_opt {
 //
 //   capacity 3, place 0 open:   [ slot of 0 | 1 | 2 ]   a put of 3 waits; 0 is let in, then leaves
 //
-// Not safe for threads by itself: guarded by the buffer's lock.
+// Not thread-safe by itself: guarded by the buffer's lock.
 template <typename Element>
 class OrderedElements {
  public:
@@ -50,7 +50,7 @@ class OrderedElements {
     places_.Settle(place);
   }
 
-  // No element comes for this place. False: it was settled before.
+  // No element will come for this place. Returns false if it was settled before.
   bool Skip(int64_t place) { return places_.Settle(place); }
 
   // Whether there is a front element and its turn has come.
@@ -64,7 +64,7 @@ class OrderedElements {
     return element;
   }
 
-  // Empties itself; the caller destroys what it gets when no lock is held.
+  // Removes all elements; the caller destroys what it gets once no lock is held.
   std::vector<Element> Clear() {
     std::vector<Element> elements;
     for (Held& held : held_) elements.push_back(std::move(held.element));

@@ -13,34 +13,34 @@
 
 namespace graph_opt {
 
-// How a caller gives up a call that waits. The kernels implement it over the step's cancellation.
+// How a caller gives up a waiting call. Kernels implement it with the step's cancellation.
 class Interruption {
  public:
   virtual ~Interruption() = default;
 
   // The call begins to wait: from now on `interrupt` may be called, once, from any thread. Called
-  // under the buffer's lock, so it must not call `interrupt` itself. False: the caller has given
-  // up already.
+  // under the buffer's lock, so it must not call `interrupt` itself. Returns false if the caller
+  // has given up already.
   virtual bool Arm(std::function<void()> interrupt) = 0;
 
   // The call has ended; called outside the lock, before its callback. Must not wait for an
-  // `interrupt` under way: that one finds nothing to do.
+  // `interrupt` that is running: that one finds nothing to do.
   virtual void Disarm() = 0;
 };
 
-// What a put or take brings along.
+// What comes with a put or a take.
 struct CallOptions {
   // Name of the calling node, for messages; must outlive the call.
   const std::string* caller = nullptr;
-  // Longest wait; 0 is no limit.
+  // Longest wait; 0 for no limit.
   int64_t timeout_millis = 0;
-  // A take: longest wait for a buffer that nothing ever fed; 0 is no limit.
+  // Of a take: longest wait for a buffer that was never fed; 0 for no limit.
   int64_t runner_grace_millis = 0;
   // May be null.
   std::unique_ptr<Interruption> interruption;
 };
 
-// A put or take until its callback runs. Its fields belong to the buffer's lock until it has ended.
+// A put or take until its callback runs. The buffer's lock guards its fields until it has ended.
 class PendingCall {
  public:
   explicit PendingCall(CallOptions call_options) : options(std::move(call_options)) {}

@@ -23,7 +23,7 @@ namespace graph_opt {
 //   step 0   [draw]End  [parse ..........][put]
 //   step 1   Await.....[draw]End  [parse ....][put]
 //
-// Every call returns at once; Await ends by its callback, exactly once, and without any lock held.
+// Every call returns at once; Await ends with its callback, exactly once, without any lock held.
 // Must be held by a shared_ptr.
 class TurnLine : public std::enable_shared_from_this<TurnLine> {
  public:
@@ -43,15 +43,15 @@ class TurnLine : public std::enable_shared_from_this<TurnLine> {
     });
   }
 
-  // The turn of this place is over, or never comes. Again, or for a place of before the last
-  // restart: nothing happens.
+  // The turn of this place is over, or will never come. Has no effect when repeated, or for a place
+  // from before the last restart.
   void End(int64_t place) {
     Locked([&](Ended* ended) {
       if (open_.Settle(place)) Serve(ended);
     });
   }
 
-  // Fails waiting and later calls with the first such status, until Restart.
+  // Fails waiting and later calls with the first such status until Restart.
   void Cancel(const absl::Status& status) {
     Locked([&](Ended* ended) {
       if (cancel_status_.ok()) cancel_status_ = status;
@@ -149,7 +149,7 @@ class TurnLine : public std::enable_shared_from_this<TurnLine> {
 
   std::mutex mutex_;  // guards all below
   OpenPlaces open_;
-  int64_t first_place_ = 0;  // earlier ones belong to steps of before a restart
+  int64_t first_place_ = 0;  // earlier ones belong to steps from before a restart
   std::multimap<int64_t, std::shared_ptr<PendingTurn>> waiting_;
   absl::Status cancel_status_;
 };

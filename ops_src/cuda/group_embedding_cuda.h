@@ -5,9 +5,9 @@
  * graph_opt_cuda_count_rows and copies to and from the host wait for it. A call gives 0, a
  * cudaError_t, or a negative number of GraphOptCudaStatus.
  *
- * Results are those of the functors in ops_src/lookup and ops_src/apply but for the order of
+ * Results are those of the functors in ops_src/lookup and ops_src/apply except for the order of
  * additions, and the same in each run. An id that its table does not have counts as a row of zeros
- * and has no gradient, as in tf.gather on a GPU; it is told in `fault`, where that is given.
+ * and has no gradient, as in tf.gather on a GPU; it is reported in `fault` if that is given.
  */
 #ifndef GRAPH_OPT_CUDA_GROUP_EMBEDDING_CUDA_H_
 #define GRAPH_OPT_CUDA_GROUP_EMBEDDING_CUDA_H_

@@ -10,7 +10,7 @@ namespace {
 
 // Slots, bags and rows of sums are counted in 32 bits.
 constexpr int64_t kMost = INT32_MAX;
-// Lookups are told in 16 bits of a fault, bags in 46.
+// A fault has 16 bits for the lookup and 46 for the bag.
 constexpr int32_t kMostLookups = 65534;
 
 int64_t ElementBytes(int32_t type) { return type == GRAPH_OPT_CUDA_FLOAT ? 4 : 2; }

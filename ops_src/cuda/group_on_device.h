@@ -78,7 +78,7 @@ class GroupPlan {
   int32_t Read(const GraphOptCudaGroup& group);
 
   const GroupSizes& sizes() const { return sizes_; }
-  // The piece of memory as it is to be copied to `place`, and the pointers into it there.
+  // The block of memory to be copied to `place`, and the pointers into it there.
   const std::vector<char>& Image(char* place, GroupOnDevice* on_device);
 
  private:

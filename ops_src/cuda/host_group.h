@@ -12,7 +12,7 @@
 
 namespace graph_opt {
 
-// The bags of a lookup whose pointers are to host memory, but for positions that sizes make rows.
+// The bags of a lookup in host memory; positions that have sizes are not flattened yet.
 Bags BagsOf(const GraphOptCudaLookup& lookup);
 // The rows of sparse ids whose positions `sizes` make rows; may be written over the positions.
 void FlattenPositions(const GraphOptCudaLookup& lookup, const int64_t* positions, int64_t* rows);
@@ -30,7 +30,7 @@ class HostGroup {
  public:
   HostGroup(const GraphOptCudaGroup& group, void* stream, Parallel* parallel);
 
-  // Bad ids are no failure of the call: they are told in `fault`, and nothing is written.
+  // Bad ids do not fail the call: they are reported in `fault`, and nothing is written.
   absl::Status Lookup(BagFault* fault);
   absl::Status Sort(BagFault* fault);
   int64_t NumRows(int shard) const;  // of all shards of the group

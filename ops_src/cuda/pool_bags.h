@@ -196,7 +196,7 @@ struct PoolBags {
     StoreColumns<T, kColumns>(sums, pooled, column);
   }
 
-  // Tells when a bag's ids are not where they should be. Sparse ids of a bag in order are found by
+  // Reports a bag whose ids are not where they should be. Sparse ids of a bag in order are found by
   // the positions of the first one and by those of all others (CheckIds).
   GRAPH_OPT_GPU void CheckBag(const LookupOnDevice& lookup, int32_t index, int64_t bag,
                               const IdRange& ids) const {

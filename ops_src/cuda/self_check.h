@@ -29,7 +29,7 @@ class TrustedDevices {
   //   off     they are not used
   explicit TrustedDevices(const char* mode);
 
-  // What `check` fails with is told once, on standard error.
+  // A failure of `check` is reported once, on standard error.
   bool Trusts(const std::string& device, const std::function<absl::Status()>& check);
 
  private:

@@ -8,7 +8,7 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/public/version.h"
 
-// What TensorFlow 1.15 and 2.x spell differently, once.
+// What TensorFlow 1.15 and 2.x spell differently, in one place.
 
 #if TF_MAJOR_VERSION > 2 || (TF_MAJOR_VERSION == 2 && TF_MINOR_VERSION >= 13)
 #define GRAPH_OPT_STATUS_IS_ABSL 1

@@ -9,15 +9,15 @@
 
 namespace graph_opt {
 
-// Sets `places` of sparse ids that are not in the order of their bags, ids of a bag in the order in
-// which they stand: as tf.nn.safe_embedding_lookup_sparse does. False, and nothing is set, where
-// they are in order already, where a bag does not exist, and where not `safe`: TensorFlow's unsafe
-// lookup has an error for them.
+// Sorts sparse ids by bag, as tf.nn.safe_embedding_lookup_sparse does, by setting `places`; ids of
+// the same bag keep their order. Returns false and sets nothing if they are sorted already, if a
+// bag does not exist, or if the lookup is not `safe`: TensorFlow's unsafe lookup reports an error
+// for unsorted ids.
 bool PutInBagOrder(Bags* bags, std::vector<int64_t>* places);
 
-// Lookups as they were given, and with sparse ids in the order of their bags. They are put in order
-// when that is asked for, which is when a fault says that they may not be: to look first would be
-// to read all positions twice. A LookupType has `bags`.
+// Lookups as they were given, and with their sparse ids sorted by bag. Sorting is done on demand,
+// after a fault has shown that they may be unsorted: checking first would read all positions
+// twice. A LookupType has `bags`.
 template <typename LookupType>
 class InBagOrder {
  public:
@@ -25,7 +25,7 @@ class InBagOrder {
 
   const std::vector<LookupType>& given() const { return given_; }
 
-  // Any thread may call it.
+  // May be called from any thread.
   const std::vector<LookupType>& in_order() {
     std::call_once(once_, [this] {
       in_order_ = given_;

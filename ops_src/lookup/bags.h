@@ -18,9 +18,9 @@ namespace graph_opt {
 // Sparse ids in another order come with `places` (bag_order.h): the k-th occurrence in the order of
 // the bags is ids[places[k]].
 //
-// Ids dropped and bags left empty are those of tf.nn.safe_embedding_lookup_sparse where `safe`:
-// ids < 0, and weights that are not > 0 unless the combiner is a sum. An empty bag gives zeros, or
-// the row `default_id` with weight 1 if that is >= 0. Where not `safe`, nothing is dropped.
+// If `safe`, ids are dropped as in tf.nn.safe_embedding_lookup_sparse: those below 0 and, unless
+// the combiner is a sum, those whose weight is not above 0. An empty bag gives zeros, or the row
+// `default_id` with weight 1 if that is >= 0. If not `safe`, nothing is dropped.
 struct Bags {
   enum Layout { kDense, kRagged, kSparse };
 
@@ -41,10 +41,10 @@ struct Bags {
 
   bool drops_weights() const { return safe && weights != nullptr && combiner != Combiner::kSum; }
 
-  // Where the k-th occurrence stands among the ids.
+  // The index of the k-th occurrence among the ids.
   int64_t Place(int64_t k) const { return places == nullptr ? k : places[k]; }
 
-  // First occurrence of the bags from `bag` on. Between 0 and num_ids whatever `positions` hold.
+  // First occurrence of `bag` or a later bag. Between 0 and num_ids, whatever is in `positions`.
   int64_t Begin(int64_t bag) const {
     if (bag == 0) return 0;
     if (layout == kDense) return bag * width;
@@ -62,12 +62,12 @@ struct Bags {
     return low;
   }
 
-  // Where the block of bags that ends before `bag` ends: all that is left belongs to the last one.
+  // Where a block of bags that stops before `bag` ends: the last block takes whatever is left.
   int64_t End(int64_t bag) const { return bag == num_bags ? num_ids : Begin(bag); }
 };
 
-// What is wrong with an input. Of several faults the first one in the order of lookups and bags is
-// told, whatever the threads.
+// What is wrong with an input. Of several faults, the first in the order of lookups and bags is
+// reported, whatever the number of threads.
 struct BagFault {
   enum Kind { kNone, kIdOutOfRange, kPositionsOutOfOrder, kTooMany };
 
@@ -76,8 +76,8 @@ struct BagFault {
   int64_t bag = 0;
   int64_t id = 0;
 
-  // Whether sparse ids in another order than that of their bags can be the cause: bags that look
-  // empty then may ask for a default row that is not there.
+  // Whether sparse ids that are not sorted by bag can be the cause: some bags then look empty, and
+  // may ask for a default row that does not exist.
   bool MayBeOfOrder() const { return kind == kPositionsOutOfOrder || kind == kIdOutOfRange; }
 
   bool Before(const BagFault& other) const {
@@ -93,14 +93,14 @@ struct BagBlock {
   int64_t end;
 };
 
-// The place of an occurrence that is none: tf.nn.safe_embedding_lookup_sparse reads row `filled_id`
-// for an empty bag and then drops it, so that row has a gradient, which is zero. Optimizers with
-// momentum move it.
+// Stands for the place of an id that is not there. tf.nn.safe_embedding_lookup_sparse reads row
+// `filled_id` for an empty bag and then drops what it read, so that row gets a gradient of zero, by
+// which optimizers with momentum move it.
 constexpr int64_t kFilled = -2;
 
-// Calls occurrence(bag, place, id, weight) for each id of the block that counts, in order, with its
-// place among the ids, -1 for `default_id` or kFilled, and bag_end(bag) after each bag. False, with
-// the bag, when the positions are not in order.
+// Calls occurrence(bag, place, id, weight) for each id of the block that is not dropped, in order,
+// and bag_end(bag) after each bag. `place` is the index of the id, or -1 for `default_id`, or
+// kFilled. Returns false, and the bag, if the positions are not in order.
 template <typename Id, typename Occurrence, typename BagEnd>
 bool ForEachTyped(const Bags& bags, int64_t begin, int64_t end, int64_t* bad_bag,
                   const Occurrence& occurrence, const BagEnd& bag_end) {

@@ -9,11 +9,11 @@
 
 namespace graph_opt {
 
-// The different keys of a range as a set of bits, which puts them in order without sorting them.
+// The distinct keys of a range as a bit set, which orders them without sorting.
 class DenseKeys {
  public:
-  // Whether the range has few keys for so many ids. Bits are cleared and counted by the word, which
-  // is cheap next to an id.
+  // Whether a bit set pays: the range is small for so many ids. Clearing and counting bits works on
+  // whole words, which is cheap compared to reading an id.
   static bool Pay(int64_t begin, int64_t end, size_t num_ids) {
     constexpr size_t kWordsPerId = 4;
     return NumWords(begin, end) <= kWordsPerId * num_ids;
@@ -32,7 +32,7 @@ class DenseKeys {
     bits_[place / 64] |= uint64_t{1} << (place % 64);
   }
 
-  // Numbers the keys, ascending. Returns how many there are.
+  // Numbers the keys in ascending order. Returns how many there are.
   int64_t Rank() {
     ranks_.Reserve(static_cast<int64_t>(num_words_));
     uint32_t count = 0;
@@ -54,7 +54,7 @@ class DenseKeys {
     }
   }
 
-  // What is ranked, for row kernels.
+  // The ranked keys, as row kernels take them.
   KeySet set() const { return KeySet{first_key_, bits_.data(), ranks_.data()}; }
 
  private:

@@ -14,7 +14,7 @@ namespace graph_opt {
 //   Sort()        ids -> occurrences by row            then NumRows() is known
 //   SumRows()     occurrences -> (row, sum of its gradients), ascending rows
 //
-// The sum of a row adds its occurrences in the order of lookups and ids, whatever the threads.
+// A row's occurrences are added in the order of lookups and ids, for any number of threads.
 class GroupGradient {
  public:
   GroupGradient(std::vector<GradientTable> tables, std::vector<PooledGradient> lookups,
@@ -22,7 +22,7 @@ class GroupGradient {
 
   BagFault Sort();
 
-  // Different rows of a shard that occur.
+  // The number of distinct rows of a shard that occur.
   int64_t NumRows(int table, int shard) const;
 
   // `indices[table][shard]` takes NumRows() rows of that shard, `values` their gradients.
@@ -33,7 +33,7 @@ class GroupGradient {
   void SumRows(const std::vector<std::vector<ShardSums>>& sums);
 
  private:
-  struct Piece {  // the part of a range that lies in one shard
+  struct Piece {  // the part of a range that is in one shard
     int range;
     int shard;
     int64_t begin, end;
@@ -60,7 +60,7 @@ struct WeightGradient {
   int table;
   const void* gradients;  // of the pooled rows
   int64_t stride;
-  float* weight_gradients;  // one for each id; 0 for those dropped
+  float* weight_gradients;  // one for each id; 0 for dropped ones
 };
 
 BagFault GroupWeightGradient(const std::vector<Table>& tables,

@@ -26,7 +26,7 @@ struct Table {
   }
 };
 
-// One lookup of a group: the bags, the table they name rows of, and where the pooled rows go.
+// One lookup of a group: its bags, the table that their ids refer to, and where pooled rows go.
 struct Lookup {
   Bags bags;
   int table = 0;
@@ -34,7 +34,7 @@ struct Lookup {
   int64_t pooled_stride = 0;
 };
 
-// Collects the first fault (BagFault) that any thread found.
+// Keeps the first of the faults that threads find.
 class FirstFault {
  public:
   void Tell(const BagFault& fault) {
@@ -48,7 +48,7 @@ class FirstFault {
   BagFault fault_;
 };
 
-// Cuts the lookups into blocks that cost about the same, bags and ids counted alike.
+// Splits the lookups into blocks of about equal cost, counting a bag and an id the same.
 std::vector<BagBlock> BlocksOf(const std::vector<const Bags*>& lookups,
                                const std::vector<int64_t>& row_bytes, int num_threads);
 

@@ -36,23 +36,23 @@ struct KeyRange {
   int64_t end;
 };
 
-// Cuts the tables into ranges with about the same number of ids each. Where the cuts are changes
-// nothing in the results.
+// Splits the tables into ranges with about the same number of ids each. Where they are split does
+// not affect the results.
 std::vector<KeyRange> KeyRangesOf(const std::vector<GradientTable>& tables,
                                   const std::vector<PooledGradient>& lookups, int num_threads);
 
-// The occurrences of the rows of one key range, sorted by key, those of one row in the order of
-// lookups and ids. Where it is cheaper, those of one row are summed already, in the same order.
+// The occurrences of the rows of one key range, sorted by key; those of one row are in the order of
+// lookups and ids. Where that is cheaper, they are summed already, in the same order.
 class SortedOccurrences {
  public:
   // Reads the ids of all lookups of the range's table.
   BagFault Collect(const KeyRange& range, const GradientTable& table,
                    InBagOrder<PooledGradient>* lookups, const RowKernels& kernels);
 
-  // Those with keys in [begin, end), as the row kernels take them.
+  // The occurrences with keys in [begin, end), as the row kernels take them.
   Occurrences Between(int64_t begin, int64_t end) const;
 
-  // How many different keys there are in [begin, end).
+  // The number of distinct keys in [begin, end).
   int64_t CountKeys(int64_t begin, int64_t end) const;
 
  private:

@@ -6,7 +6,7 @@
 
 namespace graph_opt {
 
-// The threads that a functor may use; the caller's own among them.
+// The threads that a functor may use, the caller's own included.
 class Parallel {
  public:
   virtual ~Parallel() = default;

@@ -8,9 +8,9 @@
 
 namespace graph_opt {
 
-// Plain bags are those of which nothing is dropped and to which nothing is added. They are read in
-// a loop that has no branch on where a bag ends: with some ids in each bag a processor would guess
-// wrong in every other bag, which costs more than all else that is done with an id.
+// Plain bags are those from which nothing is dropped and to which nothing is added. The loop that
+// reads them does not branch at the end of a bag: with a few ids per bag, the processor would
+// mispredict every other bag, which costs more than everything else that is done with an id.
 
 inline bool MayBePlain(const Bags& bags) {
   return bags.layout == Bags::kSparse && bags.weights == nullptr && bags.places == nullptr &&
@@ -25,13 +25,13 @@ struct BagSpan {
   int64_t end;
 };
 
-// Ids that are dropped are often among the first ones; then all that was read is read again.
+// Dropped ids tend to show up early, and what was read until then has to be read again.
 constexpr int64_t kIdsBetweenChecks = 256;
 
 // Calls each(k, bag, id) for the ids, k counting from the first one, and sets ends[0 .. num_bags]:
-// bag b of the span has the ids from ends[b] to ends[b + 1]. False, after some calls or all, when
-// an id is not below `num_rows`, or not of a bag of the span, or not in the order of the bags;
-// `each` must stand an id that is none.
+// bag b of the span has the ids from ends[b] to ends[b + 1]. Returns false, after any number of
+// calls, if an id is not below `num_rows`, does not belong to a bag of the span, or is out of
+// order; `each` must tolerate such an id.
 template <typename Id, typename Each>
 bool ForEachPlain(const Bags& bags, const BagSpan& span, int64_t num_rows, int64_t* ends,
                   const Each& each) {

@@ -15,8 +15,8 @@ inline int BitsFor(uint64_t count) {
   return bits;
 }
 
-// Sorts the first `count` of `words` by bits [low, high); the order of equal ones stays. `scratch`
-// gets room for as many; the two may change places.
+// Stably sorts the first `count` of `words` by bits [low, high). `scratch` grows to the same size;
+// the two may be swapped.
 inline void RadixSort(int low, int high, ScratchArray<uint64_t>* words,
                       ScratchArray<uint64_t>* scratch, size_t count) {
   constexpr size_t kFewWords = 192;   // below, clearing the histograms costs more than comparing

@@ -10,13 +10,13 @@ namespace graph_opt {
 
 enum class Partition { kMod, kDiv, kKeys };
 
-// Which shard of a partitioned table has which id, as tf.nn.embedding_lookup counts.
+// Which shard of a partitioned table holds which id, as in tf.nn.embedding_lookup.
 //
 //   mod   id i is row i / P of shard i % P
-//   div   shards are consecutive pieces of the ids; the first V % P have one row more
+//   div   shards are consecutive ranges of ids; the first V % P have one more row
 //   keys  ids are keys (not in TensorFlow: rows that were packed from shards)
 //
-// A row of the table is also known by its key: shards are numbered through one after another.
+// Each row also has a key: rows are numbered consecutively, shard after shard.
 class TableShards {
  public:
   TableShards() = default;
@@ -33,7 +33,7 @@ class TableShards {
   int64_t first_key(int shard) const { return first_keys_[shard]; }
   int64_t end_key(int shard) const { return first_keys_[shard + 1]; }
 
-  // The key of `id`, or -1 when the table has no such row.
+  // The key of `id`, or -1 if the table has no such row.
   int64_t KeyOf(int64_t id) const {
     if (id < 0) return -1;
     if (pieces_ == 1 || partition_ == Partition::kKeys) return id < num_rows() ? id : -1;

@@ -11,7 +11,7 @@
 
 namespace graph_opt {
 
-// An array in scratch memory. Elements are not initialised.
+// An array in scratch memory. Its elements are not initialized.
 template <typename T>
 class ScratchArray {
   static_assert(std::is_trivial<T>::value, "elements are neither constructed nor destroyed");
@@ -26,7 +26,7 @@ class ScratchArray {
     return *this;
   }
 
-  // Room for `count` elements. Where there is not so much, what was written is lost.
+  // Makes room for `count` elements. What was written is lost if the array has to grow.
   void Reserve(int64_t count) {
     const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
     if (bytes <= block_.bytes) return;

@@ -11,15 +11,15 @@ namespace {
 
 constexpr int kLeastBits = 12;  // of the smallest class, 4 KiB
 constexpr int kMostBits = 48;
-// A class is 25 % larger than the one before at most; a block of one of the next four classes, up
+// A class is at most 25 % larger than the one before; a block of one of the next four classes, up
 // to twice the size, will do as well.
 constexpr int kClassesPerDoubling = 4;
 constexpr int kClassesThatDo = kClassesPerDoubling;
 constexpr int kNumClasses = (kMostBits - kLeastBits) * kClassesPerDoubling;
-// From here on blocks are mapped: malloc may keep what is freed.
+// Blocks of this size and above are mapped, since malloc may keep what is freed.
 constexpr int64_t kLeastMappedBytes = 256 << 10;
 constexpr int64_t kLineBytes = 64;
-// How often idle blocks are looked through.
+// How often idle blocks are searched for old ones.
 constexpr int64_t kCallsBetweenLooks = 16;
 
 int64_t BytesOfClass(int index) {

@@ -8,10 +8,10 @@
 
 namespace graph_opt {
 
-// Memory that the group ops need for the time of a call, as large as their batch. To map and clear
-// new pages in every call would cost more than what is done with them, so blocks that come back are
-// kept for later calls of any op. A block that none of the last kCallsKept calls took goes back to
-// the system: what is kept is what recent calls needed, however large an earlier batch was.
+// A pool of the memory that group ops need during a call, which is as large as their batch. Mapping
+// and clearing new pages in every call would cost more than using them, so returned blocks are kept
+// for later calls of any op. A block that none of the last kCallsKept calls used is returned to the
+// system, so that the pool holds what recent calls needed, however large an earlier batch was.
 class ScratchPool {
  public:
   static constexpr int64_t kCallsKept = 128;
@@ -32,14 +32,14 @@ class ScratchPool {
   ScratchPool(const ScratchPool&) = delete;
   ScratchPool& operator=(const ScratchPool&) = delete;
 
-  // The one of all group ops. It is never destroyed: threads may outlive static objects.
+  // The pool that all group ops share. Never destroyed: threads may outlive static objects.
   static ScratchPool* OfProcess();
 
-  // A block of at least `bytes`, at least 1; what it contains is undefined. Throws std::bad_alloc.
+  // A block of at least `bytes` (which is at least 1), not initialized. Throws std::bad_alloc.
   Block Take(int64_t bytes);
   void GiveBack(const Block& block);
 
-  // A call of a group op begins. Any thread, any number of calls at a time.
+  // Called as a call of a group op begins, from any thread.
   void BeginCall();
 
   // While there is a user, blocks are kept between calls.
@@ -51,7 +51,7 @@ class ScratchPool {
  private:
   struct Idle {
     char* data;
-    int64_t since;  // the number of the call
+    int64_t since;  // the number of the call that returned it
   };
 
   void FreeIdleBefore(int64_t call);
@@ -63,7 +63,7 @@ class ScratchPool {
   int64_t users_ = 0;                    // guarded by mutex_
 };
 
-// A member of kernels that use scratch memory: when the last one goes, so does the memory.
+// A member of kernels that use scratch memory. The memory is freed with the last of them.
 class ScratchUser {
  public:
   ScratchUser() { ScratchPool::OfProcess()->AddUser(); }

@@ -7,15 +7,15 @@
 
 namespace graph_opt {
 
-// Whether the calling thread runs the steps of a stage by itself, one kernel after the other.
+// Whether the calling thread runs the steps of a stage itself, one kernel after another.
 bool OnStageThread();
 
-// Whether it is such a thread, and steps back for the others: work that it leaves to threads of
-// the session would not.
+// Whether it is such a thread and yields to others: work that it handed to threads of the session
+// would not yield.
 bool OnYieldingThread();
 
-// Lets a stage's thread wait for a call that ends in any thread, so that the step goes on where it
-// began: neither at the priority nor at the expense of the thread that ended the wait.
+// Lets a stage's thread wait for a call that ends in any thread, so that the step continues where
+// it began: neither at the priority nor at the expense of the thread that ended the wait.
 class CallEnd {
  public:
   void Notify() {
@@ -38,8 +38,8 @@ class CallEnd {
 
 }  // namespace graph_opt
 
-// Called by graph_opt/ops/stage_thread.py: from now on the calling thread is none of a stage's (0),
-// one that runs its steps (1), or one that steps back for the others meanwhile (2).
+// Called by graph_opt/ops/stage_thread.py: from now on the calling thread is not a stage's (0),
+// runs a stage's steps (1), or runs them and yields to other threads (2).
 extern "C" void graph_opt_be_stage_thread(int32_t kind);
 
 #endif  // GRAPH_OPT_THREADS_STAGE_THREAD_H_

@@ -9,8 +9,8 @@
 
 namespace graph_opt {
 
-// Buffers of one session, for those who ask about them without a step of it. They live as long as
-// this, whatever becomes of the session.
+// Buffers of one session, for asking about them without running a step. They live as long as this
+// object, whatever happens to the session.
 struct BufferWatch {
   // Adds a buffer to the watch that the calling thread has begun, if it has.
   static void Note(const std::shared_ptr<TensorBuffer>& buffer);
@@ -29,10 +29,10 @@ void* graph_opt_begin_watching();
 void graph_opt_end_watching();
 void graph_opt_delete_watch(void* watch);
 
-// The number of the buffer of this name among those watched; -1: it is none of them.
+// The number of the buffer of this name among those watched; -1 if it is not one of them.
 int32_t graph_opt_watched_buffer(const void* watch, const char* shared_name);
 
-// 1: a take would find an element, and none waits; 0: it would have to wait.
+// 1: a take would find an element, and no other take is waiting; 0: it would have to wait.
 int32_t graph_opt_buffer_is_ready(const void* watch, int32_t buffer);
 }
 

@@ -164,7 +164,7 @@ REGISTER_OP("TensorBufferCancel")
     .SetIsStateful()
     .SetShapeFn(AllInputsAreScalars)
     .Doc(DocOf(R"doc(
-Fails waiting and later puts and takes of a buffer, or opens it anew.
+Fails waiting and later puts and takes of a buffer, or reopens it.
 
 With `is_cancelled` the records are dropped and all calls fail with the given error, until the buffer
 is resumed; of several errors the first one is kept. Without, the buffer is resumed: records, error,

@@ -37,11 +37,11 @@ class TensorBufferResource : public tensorflow::ResourceBase {
   const std::shared_ptr<TensorBuffer>& shared_buffer() const { return buffer_; }
   TurnLine* turns() const { return turns_.get(); }
 
-  // Opens both anew, for records of any types: on a server, the next session's graph may give a
-  // buffer of the same name another capacity and other records.
+  // Reopens both, for records of any types: on a server, the next session's graph may give a buffer
+  // of the same name another capacity and other records.
   void Resume(int64_t capacity, int64_t first_place);
 
-  // Fails all calls that wait and those to come.
+  // Fails all waiting and later calls.
   void Cancel(const absl::Status& status);
 
   // The op called `op_name` says shared_capacity = `capacity`: must be the buffer's.
@@ -57,7 +57,7 @@ class TensorBufferResource : public tensorflow::ResourceBase {
   const std::shared_ptr<TensorBuffer> buffer_;
   const std::shared_ptr<TurnLine> turns_;
   std::mutex mutex_;
-  tensorflow::DataTypeVector dtypes_;  // empty until a put or take says them; guarded by mutex_
+  tensorflow::DataTypeVector dtypes_;  // empty until a put or take states them; guarded by mutex_
 };
 
 }  // namespace graph_opt

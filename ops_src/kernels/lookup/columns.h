@@ -9,8 +9,8 @@
 
 namespace graph_opt {
 
-// How many columns each lookup has of a tensor of `width`. The columns of the lookups, side by side
-// in any order, must be all there are, so `first_columns` tells the rest.
+// How many columns of a tensor of `width` each lookup has. The columns of the lookups are side by
+// side, in any order, and fill the tensor, so `first_columns` determines the rest.
 tensorflow::Status WidthsOfColumns(const std::vector<tensorflow::int64>& first_columns,
                                    int64_t width, std::vector<int64_t>* widths);
 

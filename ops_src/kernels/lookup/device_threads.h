@@ -14,10 +14,10 @@
 
 namespace graph_opt {
 
-// The intra-op threads of a kernel's device. Threads take the next task when they are done with
-// one, so tasks need not cost the same; and the caller takes those for which no thread is free, so
-// that it never waits for what other ops have the threads do. A thread that steps back for the
-// others takes them all: they need the intra-op threads.
+// The intra-op threads of a kernel's device. A thread takes the next task when it has finished one,
+// so tasks need not cost the same; and the caller takes those for which no thread is free, so that
+// it never waits for the work of other ops. A thread that yields to others runs all tasks itself:
+// the others need the intra-op threads.
 class DeviceThreads : public Parallel {
  public:
   explicit DeviceThreads(tensorflow::OpKernelContext* ctx)
@@ -43,7 +43,7 @@ class DeviceThreads : public Parallel {
   }
 
  private:
-  // Shared with threads that may come when all is done and Run has returned.
+  // Shared with threads that may start after everything is done and Run has returned.
   class Tasks {
    public:
     Tasks(int64_t count, const std::function<void(int64_t)>* work) : count_(count), work_(work) {}
@@ -56,13 +56,13 @@ class DeviceThreads : public Parallel {
     }
 
     void Wait() {
-      // The last tasks end some microseconds later, sooner than this thread would be woken up.
+      // The last tasks end within a few microseconds, before this thread could be woken up.
       for (int i = 0; i < kSpins && done_ < count_; ++i) Pause();
       all_done_.WaitForNotification();
     }
 
    private:
-    static constexpr int kSpins = 1000;  // some ten microseconds
+    static constexpr int kSpins = 1000;  // about ten microseconds
 
     static void Pause() {
 #if defined(__x86_64__)
@@ -71,7 +71,7 @@ class DeviceThreads : public Parallel {
     }
 
     const int64_t count_;
-    const std::function<void(int64_t)>* const work_;  // of Run's caller, until all is done
+    const std::function<void(int64_t)>* const work_;  // belongs to Run's caller
     std::atomic<int64_t> next_{0};
     std::atomic<int64_t> done_{0};
     tensorflow::Notification all_done_;

@@ -12,8 +12,8 @@
 
 namespace graph_opt {
 
-// What the GPU's kernels of group lookups share. Tensors are in device memory but for `shapes`, row
-// counts and hyperparameters; all work is queued on the kernel's stream.
+// What the GPU kernels of group lookups share. Tensors are in device memory, except for `shapes`,
+// row counts and hyperparameters; all work is queued on the kernel's stream.
 
 // The cudaStream_t of a kernel call.
 void* GpuStreamOf(tensorflow::OpKernelContext* ctx);
@@ -22,7 +22,7 @@ void* GpuStreamOf(tensorflow::OpKernelContext* ctx);
 tensorflow::Status GpuStatus(int32_t returned, const std::string& op);
 
 // Whether the kernels of the call's device are used: the first call on a device checks them
-// (self_check.h). Where they are not, a HostGroup does the same.
+// (self_check.h). If they are not, a HostGroup does the same work.
 bool TrustsGpuKernels(tensorflow::OpKernelContext* ctx);
 
 // The inputs of a group of which ids, positions and weights are in device memory.
@@ -31,7 +31,7 @@ class GpuGroupInputs : public GroupInputs {
   explicit GpuGroupInputs(tensorflow::OpKernelContext* ctx)
       : stream_(GpuStreamOf(ctx)), op_(ctx->op_kernel().name()) {}
 
-  // The sizes by which a lookup's positions are one row; empty where they are rows already.
+  // The sizes by which a lookup's positions are flattened; empty if they are rows already.
   const std::vector<int64_t>& sizes(int lookup) const;
 
  protected:
@@ -68,20 +68,20 @@ class GpuGroup {
   std::vector<GraphOptCudaLookup> lookups_;
 };
 
-// Device memory for the time of a kernel call.
+// Device memory for the duration of a kernel call.
 tensorflow::Status AllocateWorkspace(tensorflow::OpKernelContext* ctx, int64_t bytes,
                                      tensorflow::Tensor* workspace);
 
 // Bad ids that a kernel's calls found. Nothing waits for the device: a call queues a copy of what
-// it found, and a later call of the same kernel fails by it.
+// it found, and a later call of the same kernel fails because of it.
 class GpuFaults {
  public:
-  // The device word for a call to write; fails when an earlier call has found a fault.
+  // The device word for a call to write; fails if an earlier call has found a fault.
   tensorflow::Status Begin(tensorflow::OpKernelContext* ctx, const GroupAttrs& attrs,
                            uint64_t** word);
   // After the call is queued.
   tensorflow::Status Queue(tensorflow::OpKernelContext* ctx);
-  // Where the stream has been waited for since: fails when this call found a fault.
+  // After the stream has been waited for: fails if this call found a fault.
   tensorflow::Status Take(tensorflow::OpKernelContext* ctx, const GroupAttrs& attrs);
 
  private:

@@ -17,12 +17,12 @@ struct GroupAttrs {
 
   int num_lookups() const { return static_cast<int>(lookup_tables.size()); }
   int num_tables() const { return static_cast<int>(table_shards.size()); }
-  // Input of a table's first shard, counted from the first table.
+  // Index of a table's first shard among the shards of all tables.
   int first_shard(int table) const { return first_shards[table]; }
   int num_shards() const { return first_shards.back(); }
   // Whether the pooled rows of all lookups are columns of one tensor.
   bool joined() const { return !columns.empty(); }
-  // Which of the tensors of pooled rows, or of their gradients, has those of a lookup.
+  // Index of the tensor that has a lookup's pooled rows, or their gradients.
   int pooled_of(int lookup) const { return joined() ? 0 : lookup; }
 
   std::vector<int> lookup_tables;
@@ -52,11 +52,11 @@ class GroupInputs {
   tensorflow::Status Read(tensorflow::OpKernelContext* ctx, const GroupAttrs& attrs);
 
   const Bags& bags(int lookup) const { return bags_[lookup]; }
-  // Shape of a lookup's result but for its last dimension.
+  // Shape of a lookup's result without its last dimension.
   const tensorflow::TensorShape& outer_shape(int lookup) const { return outer_shapes_[lookup]; }
 
  protected:
-  // What reads positions, and not only where they are: of another device's memory it is done there.
+  // These read positions, rather than pass them on: for device memory that is done on the device.
   virtual tensorflow::Status LastSegment(const tensorflow::Tensor& segments, int64_t* last);
   virtual tensorflow::Status FlattenRows(const tensorflow::Tensor& positions,
                                          const tensorflow::Tensor& shape, int lookup);
@@ -72,7 +72,7 @@ class GroupInputs {
 
 tensorflow::Status RowTypeOf(tensorflow::DataType dtype, RowType* type);
 
-// What a fault is to the user: the op, the table, the lookup, the row and the id.
+// A fault as an error for users, with the op, the table, the lookup, the row and the id.
 tensorflow::Status FaultStatus(const BagFault& fault, const GroupAttrs& attrs,
                                const std::vector<int64_t>& table_rows, const std::string& op);
 

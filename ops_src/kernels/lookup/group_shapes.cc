@@ -15,7 +15,7 @@ using tensorflow::shape_inference::InferenceContext;
 using tensorflow::shape_inference::ShapeHandle;
 namespace errors = tensorflow::errors;
 
-// Shape of a lookup's result but for its last dimension.
+// Shape of a lookup's result without its last dimension.
 Status OuterShape(InferenceContext* c, const std::string& layout, int lookup, int num_lookups,
                   int first_ids, ShapeHandle* outer) {
   const ShapeHandle ids = c->input(first_ids + lookup);

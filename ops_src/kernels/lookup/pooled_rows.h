@@ -11,7 +11,7 @@
 namespace graph_opt {
 
 // Allocates the outputs `pooled`, the first ones of the op: one for each lookup, or columns of one.
-// The tables are as wide and of the type that `dims` and `dtypes` say. Gives lookups without
+// `dims` and `dtypes` are the widths and types of the tables. The lookups it fills in lack the
 // tables' rows.
 tensorflow::Status AllocatePooled(tensorflow::OpKernelContext* ctx, const GroupAttrs& attrs,
                                   const GroupInputs& inputs, const std::vector<int64_t>& dims,

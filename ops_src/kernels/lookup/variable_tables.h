@@ -10,8 +10,8 @@
 
 namespace graph_opt {
 
-// The values of a list of variables, for the time of one kernel call: without a copy, and locked
-// like TensorFlow's own sparse ops lock them (shared; exclusive for updates with use_locking), in
+// The values of a list of variables, for the duration of a kernel call: not copied, and locked as
+// TensorFlow's own sparse ops lock them (shared; exclusive for updates with use_locking), in
 // the order of the locks' addresses, so that no two calls wait for each other.
 class VariableTables {
  public:
@@ -19,7 +19,7 @@ class VariableTables {
 
   ~VariableTables();
 
-  // Inputs [first, first + count): resource handles, references or plain tensors. Fails when one is
+  // Inputs [first, first + count): resource handles, references or plain tensors. Fails if one is
   // not initialized. Called once.
   tensorflow::Status Open(tensorflow::OpKernelContext* ctx, int first, int count, Purpose purpose);
 

@@ -28,7 +28,7 @@ class PlacedGroupKernel : public tensorflow::OpKernel {
   tensorflow::Status ReadWidths(tensorflow::OpKernelConstruction* ctx,
                                 std::vector<int64_t>* widths) const;
 
-  // The tables but for their widths, where the op has `shard_rows`.
+  // The tables without their widths, if the op has `shard_rows`.
   std::vector<GradientTable> Tables(std::vector<int64_t>* table_rows) const;
 
   GroupAttrs attrs_;
@@ -44,7 +44,7 @@ class PlacedGroupKernel : public tensorflow::OpKernel {
   std::vector<std::vector<int>> lookups_of_;
 };
 
-// One that sends: rows of some tables, the bags of others (server_pooling.h).
+// An op that sends rows of some tables and the bags of others (server_pooling.h).
 class SendingKernel : public PlacedGroupKernel {
  public:
   explicit SendingKernel(tensorflow::OpKernelConstruction* ctx);
@@ -62,7 +62,7 @@ class SendingKernel : public PlacedGroupKernel {
   // The first fault of two, `of_rows` being one of `by_rows`.
   static BagFault FirstOf(BagFault of_rows, const BagFault& of_bags, const Parts& parts);
 
-  // Reads the bags that travel. Those of lookup i are the i-th.
+  // Reads the bags that are sent; those of lookup i come i-th.
   BagFault ReadBags(const std::vector<GradientTable>& tables,
                     const std::vector<PooledGradient>& lookups, const Parts& parts,
                     Parallel* parallel, std::vector<BagPacking>* bags) const;
