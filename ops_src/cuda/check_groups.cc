@@ -10,10 +10,10 @@ namespace {
 
 constexpr int64_t kNone = -1;
 constexpr int64_t kRows = 40;
-// More ids than a team of threads sums: the whole block does, of a bag and of a row's gradients.
+// More ids than a team of threads sums: the whole block sums such a bag, or a row's gradients.
 constexpr int64_t kLongBag = 700;
 constexpr int64_t kRowsOfLongBag = 2;
-// What a lookup's kind counts through.
+// The dimensions that the kinds of lookups enumerate.
 constexpr int kKinds = 8;
 
 int64_t BytesOf(int32_t type) { return type == GRAPH_OPT_CUDA_FLOAT ? 4 : 2; }
@@ -33,7 +33,7 @@ uint32_t CheckGroup::Below(uint32_t end) {
   return (random_ >> 8) % end;
 }
 
-// Multiples of 1/16 between -2 and 2, which all types hold.
+// Multiples of 1/16 between -2 and 2, which all types represent exactly.
 std::vector<char> CheckGroup::Values(int32_t type, int64_t count) {
   std::vector<char> bytes(count * BytesOf(type));
   for (int64_t i = 0; i < count; ++i) {

@@ -5,9 +5,9 @@
 //
 //   template <typename Block> operator()(const Block& block, Shared* shared, int64_t index)
 //
-// for block number `index`. What its threads do stands in phases, block.Each([&](int thread)
-// {...}): all threads are done with a phase before any begins the next. Between phases there is
-// only code that is the same in all threads; what a thread found lives on in `shared`.
+// for block number `index`. What its threads do is divided into phases, block.Each([&](int thread)
+// {...}): all threads finish a phase before any begins the next. Between phases there is only code
+// that is the same in all threads; what a thread has found is kept in `shared`.
 #ifndef GRAPH_OPT_CUDA_DEVICE_CODE_H_
 #define GRAPH_OPT_CUDA_DEVICE_CODE_H_
 

@@ -11,7 +11,7 @@
 //   int32_t Sort(const SortMemory& memory, int key_bits, void* temporary, int64_t bytes)
 //   int32_t AddUp(const SortMemory& memory, void* temporary, int64_t bytes)  marks to runs
 //
-// Sizes of memory do not depend on what the pointers of a group are.
+// Sizes of memory do not depend on the pointers of a group.
 #ifndef GRAPH_OPT_CUDA_GROUP_CALLS_H_
 #define GRAPH_OPT_CUDA_GROUP_CALLS_H_
 
@@ -31,7 +31,7 @@ namespace gpu {
     if (failed != 0) return failed;      \
   } while (false)
 
-// Hands out pieces of the workspace, each aligned; with no workspace only counts.
+// Hands out aligned pieces of the workspace; without a workspace, it only counts.
 class Pieces {
  public:
   explicit Pieces(void* workspace) : workspace_(static_cast<char*>(workspace)) {}
@@ -59,7 +59,7 @@ inline int BitsUpTo(int64_t most) {
 
 inline int64_t BlocksOfThreads(int64_t count) { return (count + kThreads - 1) / kThreads; }
 
-// Where everything of a backward pass lies in its workspace.
+// Where the parts of a backward pass are in its workspace.
 struct SortWorkspace {
   char* group;
   SortMemory memory;

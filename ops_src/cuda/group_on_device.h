@@ -1,4 +1,4 @@
-// A group as the kernels read it: one piece of device memory, filled on the host.
+// A group as the kernels read it: one block of device memory, filled on the host.
 #ifndef GRAPH_OPT_CUDA_GROUP_ON_DEVICE_H_
 #define GRAPH_OPT_CUDA_GROUP_ON_DEVICE_H_
 
@@ -57,7 +57,7 @@ struct GroupOnDevice {
   int32_t num_shards;
 };
 
-// What the host knows of a group.
+// What the host knows about a group.
 struct GroupSizes {
   int64_t slots = 0;
   int64_t bags = 0;
@@ -72,7 +72,7 @@ struct GroupSizes {
 // Threads that count the ids of one bag.
 constexpr int kBagLanes = 8;
 
-// Checks a group and lays it out. A negative status, or 0.
+// Checks a group and lays it out. Returns a negative status, or 0.
 class GroupPlan {
  public:
   int32_t Read(const GraphOptCudaGroup& group);

@@ -11,7 +11,7 @@
 namespace graph_opt {
 namespace {
 
-// Calls copy(place, row, count) for each run of rows that follow each other.
+// Calls copy(place, row, count) for each run of consecutive rows.
 template <typename Copy>
 absl::Status ForEachRun(const int64_t* rows, int64_t count, const Copy& copy) {
   for (int64_t begin = 0; begin < count;) {
@@ -23,7 +23,7 @@ absl::Status ForEachRun(const int64_t* rows, int64_t count, const Copy& copy) {
   return absl::OkStatus();
 }
 
-// The bag of a sparse id, or -1 when its positions are outside the shape.
+// The bag of a sparse id, or -1 if its positions are outside the shape.
 int64_t BagOf(const GraphOptCudaLookup& lookup, const int64_t* positions) {
   int64_t bag = 0;
   for (int32_t d = 0; d < lookup.num_sizes; ++d) {
@@ -142,8 +142,8 @@ absl::Status HostGroup::WriteRows(const char* from, int64_t row_bytes, const int
   });
 }
 
-// As for tables on servers: each row that is named is fetched once, and ids become the numbers of
-// the fetched rows.
+// As for tables on servers: each row that occurs is fetched once, and ids become the numbers of the
+// fetched rows.
 absl::Status HostGroup::Lookup(BagFault* fault) {
   GRAPH_OPT_RETURN_IF_ERROR(Read());
   std::vector<PooledGradient> named(lookups_.size());
@@ -303,7 +303,7 @@ absl::Status HostGroup::WriteUpdated(int table, int shard, const int64_t* rows, 
   return absl::OkStatus();
 }
 
-// The rows that have a gradient are a small shard of their own for the time of the update.
+// The rows that have a gradient form a small shard of their own during the update.
 absl::Status HostGroup::Apply(const Optimizer& optimizer) {
   std::vector<ShardSums> all = SumOnHost();
   std::vector<UpdatedCopy> copies(all.size());

@@ -19,9 +19,9 @@ void FlattenPositions(const GraphOptCudaLookup& lookup, const int64_t* positions
 // A table of a group without its rows.
 GradientTable GradientTableOf(const GraphOptCudaGroup& group, int table);
 
-// A group in device memory, done by the CPU's functors: for a GPU whose kernels are not to be
-// trusted. Ids, gradients and the rows that they name are copied to the host, and results back.
-// Each call waits for the stream, and fails where a copy does.
+// Does the work of a group in device memory with the CPU's functors, for a GPU whose kernels cannot
+// be trusted. Ids, gradients and the rows that ids refer to are copied to the host, and results
+// back. Each call waits for the stream, and fails if a copy fails.
 //
 //   Lookup()                     pools the rows of all lookups
 //   Sort(), NumRows(), Sum()     sums of gradients

@@ -15,8 +15,8 @@
 namespace graph_opt {
 namespace {
 
-// Relative errors that are allowed, where results are of order 1: roots, powers and quotients may
-// be rounded otherwise; 16-bit results may be rounded the other way.
+// Relative errors that are allowed, for results of order 1: roots, powers and quotients may be
+// rounded differently, and 16-bit results in the other direction.
 constexpr float kAllowed = 2e-5f;
 constexpr float kAllowedOf[] = {kAllowed, 1.1f / 1024, 1.1f / 128};
 
@@ -73,7 +73,7 @@ std::vector<PooledGradient> GradientsOf(const GraphOptCudaGroup& group) {
   return gradients;
 }
 
-// The groups, what the CPU makes of them, and what the GPU does.
+// The groups, and what CPU and GPU compute from them.
 class Check {
  public:
   Check() : optimizers_(UsualOptimizers()), plain_({}, &cpu_), updated_(optimizers_, &cpu_) {
@@ -93,7 +93,7 @@ class Check {
     return DeviceStatus(static_cast<int32_t>(status_));
   }
 
-  // What later steps read is right by then: a wrong place could end the process.
+  // Checks what later steps read before they run: a wrong place could end the process.
   absl::Status Run(void* memory, void* stream) {
     if (status_ < 0) return Launched("sort", static_cast<int32_t>(status_));
     device_ = static_cast<char*>(memory);
@@ -121,7 +121,7 @@ class Check {
     return Launched("last", graph_opt_cuda_download(device_, images_bytes_, got_.data(), stream_));
   }
 
-  // With zeros in the workspace, what a kernel fails to write leads others to no wrong place.
+  // With zeros in the workspace, a kernel that fails to write does not lead others astray.
   absl::Status ClearWorkspace() {
     const std::vector<char> zeros(workspace_bytes_, 0);
     return Upload(zeros.data(), workspace_bytes_, workspace_);
@@ -297,7 +297,7 @@ class Check {
     return absl::OkStatus();
   }
 
-  // What the GPU made of a part of the CPU's memory.
+  // The GPU's version of a part of the CPU's memory.
   const void* Got(const void* of_cpu) {
     return got_.data() + (static_cast<const char*>(of_cpu) - cpu_.data());
   }

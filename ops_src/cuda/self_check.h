@@ -18,8 +18,8 @@ absl::Status SelfCheck(void* memory, void* stream);
 
 absl::Status SelfCheckBytes(int64_t* bytes);
 
-// Which devices' kernels are used: those that passed their check, which is made when a device is
-// first asked for. Any thread may ask.
+// The devices whose kernels are used: those that passed their check, which runs when a device is
+// first asked for. Thread-safe.
 class TrustedDevices {
  public:
   // `mode`, or null, is a value of the environment variable GRAPH_OPT_GPU_KERNELS:

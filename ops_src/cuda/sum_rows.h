@@ -7,7 +7,7 @@
 namespace graph_opt {
 namespace gpu {
 
-// More rows than this are summed by a whole block: about what one thread reads in some ten
+// More rows than this are summed by a whole block: about what one thread reads in ten or so
 // microseconds.
 constexpr int64_t kLongSum = 256;
 // Columns that a thread has at most: 16 bytes of two-byte numbers.
@@ -42,7 +42,7 @@ GRAPH_OPT_GPU void StoreColumns(const float* values, void* row, int64_t column) 
 template <typename T, int kColumns, typename Terms>
 GRAPH_OPT_GPU void AddRows(const Terms& terms, int64_t begin, int64_t end, int64_t column,
                            float* total) {
-  // Rows whose loads are under way together: as many as registers hold.
+  // Rows that are loaded at the same time: as many as registers hold.
   constexpr int kRowsAtOnce = kColumns > 4 ? 2 : 4;
   for (int64_t first = begin; first < end; first += kRowsAtOnce) {
     Term term[kRowsAtOnce];

@@ -10,18 +10,18 @@
 namespace graph_opt {
 namespace {
 
-// A block is worth a thread's trouble from about this many bytes of rows on: some microseconds.
+// A block is worth handing to a thread from about this many bytes of rows: a few microseconds.
 constexpr int64_t kLeastBlockBytes = 64 << 10;
-// Blocks for each thread: more even the threads out, fewer cost less.
+// Blocks for each thread: with more, the load is more even; fewer cost less.
 constexpr int kBlocksPerThread = 4;
-// Occurrences whose rows are found before they are read.
+// How many rows are found before they are read.
 constexpr int64_t kFoundAtOnce = 1024;
 
-// Pooled rows of more bytes than this are written past the caches, which would not hold them until
-// they are read anyway, and need not read what is overwritten.
+// If pooled rows have more bytes than this, they are written past the caches, which would not hold
+// them until they are read, and would first fetch what is overwritten.
 constexpr int64_t kMostCachedBytes = 24 << 20;
 
-// Rows that are found and not yet pooled: 32 KiB, to stand on the stack, and more for a large bag.
+// Rows that are found and not yet pooled: 32 KiB on the stack, and more for a large bag.
 class FoundRows {
  public:
   const void** rows() { return rows_; }
@@ -53,7 +53,7 @@ class FoundRows {
   ScratchArray<float> more_weights_;
 };
 
-// Finds the rows of one block of bags, and has them pooled some at a time.
+// Finds the rows of one block of bags and pools them in batches.
 class BlockPooling {
  public:
   BlockPooling(const Table& table, const Lookup& lookup, const RowKernels& kernels,
@@ -129,7 +129,7 @@ class BlockPooling {
     return block.end;
   }
 
-  // What the loop changes stands in local variables, which the compiler keeps in registers.
+  // What the loop changes is in local variables, which the compiler keeps in registers.
   template <bool kWeighted>
   BagFault RunAs(const BagBlock& block) {
     BagFault fault;
@@ -209,10 +209,10 @@ class BlockPooling {
   FoundRows memory_;
 };
 
-// How much work the bags before `bag` are.
+// The amount of work in the bags before `bag`.
 int64_t WorkBefore(const Bags& bags, int64_t bag) { return bag + bags.End(bag); }
 
-// The first bag before which there is at least `work`.
+// The first bag with at least `work` before it.
 int64_t BagAtWork(const Bags& bags, int64_t work) {
   int64_t low = 0;
   int64_t high = bags.num_bags;

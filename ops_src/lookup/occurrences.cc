@@ -9,13 +9,13 @@
 namespace graph_opt {
 namespace {
 
-// Ranges for each thread: more even the threads out, fewer read the ids less often.
+// Ranges for each thread: with more, the load is more even; with fewer, ids are read less often.
 constexpr int kRangesPerThread = 3;
-// Fewer ids than this are not worth cutting: some ten microseconds.
+// Fewer ids than this are not worth splitting: about ten microseconds.
 constexpr int64_t kLeastRangeIds = 2048;
 constexpr int64_t kSamples = 512;
 
-// Of a second-level cache, where gradients pass as well.
+// Part of a second-level cache, which gradients pass through as well.
 constexpr int64_t kMostSumBytes = 256 << 10;
 
 int64_t IdAt(const Bags& bags, int64_t k) {
@@ -89,7 +89,7 @@ class SortedOccurrences::Collector {
     }
   }
 
-  // One more than can be kept: a word is written before it is known to be in the range.
+  // One more than is kept: a word is written before it is known to be in the range.
   int64_t most_words() const { return most_ids_ + 1; }
 
   // Makes room, before the lookups are read.
@@ -123,7 +123,7 @@ class SortedOccurrences::Collector {
   }
 
  private:
-  // False where bags are not plain; nothing is added then.
+  // Returns false, and adds nothing, if the bags are not plain.
   bool ReadPlain(const PooledGradient& lookup) {
     const Bags& bags = lookup.bags;
     if (!MayBePlain(bags) || table_.shards.num_shards() != 1) return false;
@@ -146,7 +146,7 @@ class SortedOccurrences::Collector {
     return true;
   }
 
-  // False where an empty bag has a gradient.
+  // Returns false if an empty bag has a gradient.
   bool ReadLengths(const PooledGradient& lookup) {
     const int64_t* const ends = into_->ends_.data();
     bool has_empty = false;
@@ -162,7 +162,7 @@ class SortedOccurrences::Collector {
     return true;
   }
 
-  // What the loop changes stands in local variables, which the compiler keeps in registers.
+  // What the loop changes is in local variables, which the compiler keeps in registers.
   template <bool kWeighted>
   bool Read(const PooledGradient& lookup, BagFault* fault) {
     const bool is_whole = table_.shards.num_shards() == 1;
@@ -294,9 +294,9 @@ BagFault SortedOccurrences::CollectFrom(const std::vector<PooledGradient>& looku
   return fault;
 }
 
-// Replaces the occurrences by one for each key, with their sum. False, with nothing changed, where
-// sorting is cheaper: the keys are too far apart for a set of bits, or the sums too many for the
-// second-level cache.
+// Replaces the occurrences with one for each key, which has their sum. Returns false and changes
+// nothing if sorting is cheaper: if the keys are too sparse for a bit set, or the sums do not fit
+// into the second-level cache.
 bool SortedOccurrences::SumByKey(const KeyRange& range, const RowKernels& kernels) {
   if (type_ != RowType::kFloat || !DenseKeys::Pay(range.begin, range.end, count_)) return false;
   keys_.Begin(range.begin, range.end);

@@ -20,7 +20,7 @@ void BufferWatch::Note(const std::shared_ptr<TensorBuffer>& buffer) {
 using graph_opt::BufferWatch;
 
 GRAPH_OPT_EXPORT void* graph_opt_begin_watching() {
-  // Were it started by a thread of low priority, deadlines would pass late on a busy machine.
+  // If a low-priority thread started it, deadlines would be noticed late on a busy machine.
   graph_opt::DeadlineTimer::Process().Start();
   return graph_opt::begun = new BufferWatch;
 }

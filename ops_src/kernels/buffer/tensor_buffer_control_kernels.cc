@@ -21,7 +21,7 @@ using tensorflow::Tensor;
 using tensorflow::TensorShape;
 namespace errors = tensorflow::errors;
 
-// What the ops that steer or watch a buffer share.
+// What the ops that control or observe a buffer share.
 class ControlOp : public OpKernel {
  public:
   explicit ControlOp(OpKernelConstruction* ctx) : OpKernel(ctx) {

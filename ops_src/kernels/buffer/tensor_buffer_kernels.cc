@@ -39,8 +39,8 @@ class StepCancellation : public Interruption {
     return manager_->RegisterCallback(token_, std::move(interrupt));
   }
 
-  // DeregisterCallback would wait for a cancellation under way, which may be what ended this very
-  // call; the callback owns all it touches, so it may come late.
+  // DeregisterCallback would wait for a running cancellation, which may be what ended this very
+  // call; the callback owns everything it touches, so it may run late.
   void Disarm() override { manager_->TryDeregisterCallback(token_); }
 
  private:
@@ -68,9 +68,9 @@ class WaitingOp : public AsyncOpKernel {
 
   const DataTypeVector& dtypes() const { return attrs_.dtypes(); }
 
-  // Begins a call by `begin(ended)`, which has `ended` called when the kernel's outputs and status
-  // are set. A stage's own thread waits for that and goes on with its step; elsewhere the step goes
-  // on in the thread that ended the call.
+  // Begins a call with `begin(ended)`, which arranges for `ended` to be called once the kernel's
+  // outputs and status are set. A stage's own thread waits for that and continues its step; in any
+  // other case the step continues in the thread that ended the call.
   template <typename Begin>
   static void Call(Begin begin, DoneCallback done) {
     if (!OnStageThread()) return begin(std::move(done));

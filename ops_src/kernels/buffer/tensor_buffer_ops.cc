@@ -92,10 +92,10 @@ Waiting holds no thread. Fails with the buffer's own error when it was cancelled
 it was closed, with DeadlineExceeded after `timeout_millis`.
 
 record: The tensors of one batch, of any shapes.
-place: None or -1: the record leaves in the order of arrival. Else the number of the step among those
-  that fill the buffer: records leave in the order of places, so that a later one waits until all
-  earlier places are put, or got a status by TensorBufferPutStatus.
-timeout_millis: Longest wait in milliseconds; 0 is no limit.
+place: If none or -1, records leave in order of arrival. Otherwise the number of the step among those
+  that fill the buffer: records leave in the order of places, so that a later one waits until every
+  earlier place has a record, or a status from TensorBufferPutStatus.
+timeout_millis: Longest wait in milliseconds; 0 for no limit.
 num_places: 0 or 1.)doc"));
 
 REGISTER_OP("TensorBufferPutStatus")
@@ -107,8 +107,8 @@ REGISTER_OP("TensorBufferPutStatus")
     .Doc(DocOf(R"doc(
 Puts an error in the place of a record: the take that gets it fails with it, once. Waits for room.
 
-place: As TensorBufferPut's; -1 is the order of arrival.
-code: Scalar error code (tf.errors.*). 0, OK, leaves the place empty: nobody waits for it any more.
+place: As in TensorBufferPut; -1 for order of arrival.
+code: Scalar error code (tf.errors.*). 0, OK, leaves the place empty, and nothing waits for it.
 message: Scalar message of the error.)doc"));
 
 REGISTER_OP("TensorBufferTurn")
@@ -118,17 +118,17 @@ REGISTER_OP("TensorBufferTurn")
     .Doc(DocOf(R"doc(
 Waits until the steps of all earlier places are done with the sources of the stage.
 
-The sources wait for this op, and TensorBufferTurnEnd for the sources: so the steps draw from them one
-at a time and in the order of places, while all else of the steps runs at the same time.
+The sources wait for this op, and TensorBufferTurnEnd for the sources, so that steps draw from them one
+at a time and in the order of places, while the rest of the steps runs in parallel.
 
-place: Scalar number of the step among those that fill the buffer; -1 waits for nobody.)doc"));
+place: Scalar number of the step among those that fill the buffer; -1 does not wait.)doc"));
 
 REGISTER_OP("TensorBufferTurnEnd")
     .Input("place: int64")
     .BUFFER_ATTRS.SetIsStateful()
     .SetShapeFn(AllInputsAreScalars)
     .Doc(DocOf(R"doc(
-Ends the turn that TensorBufferTurn waited for; the put of the place, or its status, ends it as well.
+Ends the turn that TensorBufferTurn waited for. Putting a record or a status at the place does so, too.
 
 place: Scalar number of the step; -1 has no turn.)doc"));
 
@@ -144,15 +144,15 @@ REGISTER_OP("TensorBufferTake")
 Takes the next record of tensors out of a buffer, by reference; waits while there is none.
 
 Waiting holds no thread. Fails with an error that was put in place of a record, with the buffer's own
-error when it was cancelled, with OutOfRange when it is closed and empty, with DeadlineExceeded after
-`timeout_millis`, and with FailedPrecondition when nothing ever fed the buffer.
+error if it was cancelled, with OutOfRange if it is closed and empty, with DeadlineExceeded after
+`timeout_millis`, and with FailedPrecondition if nothing has ever fed the buffer.
 
 record: The tensors as they were put.
 shapes: Static shapes of the record, one for each dtype, or none: unknown. A record that does not fit
   is an InvalidArgument error.
-timeout_millis: Longest wait in milliseconds; 0 is no limit.
+timeout_millis: Longest wait in milliseconds; 0 for no limit.
 runner_grace_millis: Longest wait, in milliseconds, for a buffer that nothing was ever put into and
-  that no runner has resumed: the hook was forgotten. 0 is no limit.)doc"));
+  that no runner has resumed, since the hook was forgotten. 0 for no limit.)doc"));
 
 REGISTER_OP("TensorBufferCancel")
     .Input("code: num_status * int32")
@@ -166,13 +166,13 @@ REGISTER_OP("TensorBufferCancel")
     .Doc(DocOf(R"doc(
 Fails waiting and later puts and takes of a buffer, or reopens it.
 
-With `is_cancelled` the records are dropped and all calls fail with the given error, until the buffer
-is resumed; of several errors the first one is kept. Without, the buffer is resumed: records, error,
-close and places are forgotten, it has the capacity given here, and a runner counts as attached.
+With `is_cancelled`, the records are dropped and all calls fail with the given error until the buffer
+is resumed; of several errors, the first one counts. Without it, the buffer is resumed: records, error,
+close and places are cleared, it gets the capacity given here, and a runner counts as attached.
 
 code: None, or the scalar error code (tf.errors.*), not OK; none means CANCELLED.
 message: None, or the scalar message of the error.
-first_place: None, or where a resumed buffer begins to count places: scalar, 0 if none. Puts of earlier
+first_place: None, or the scalar place from which a resumed buffer counts; 0 if none. Puts at earlier
   places, by steps that began before, fail.
 is_cancelled: True cancels, False resumes.
 num_status: 0 or 1.
@@ -182,9 +182,9 @@ REGISTER_OP("TensorBufferClose")
     .BUFFER_ATTRS.SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc(DocOf(R"doc(
-Closes a buffer: later puts fail, takes get what is left and then OutOfRange.
+Closes a buffer: later puts fail; takes get what is left, and then OutOfRange.
 
-Puts that wait at this moment are still let in.)doc"));
+Puts that are waiting at this moment are still let in.)doc"));
 
 REGISTER_OP("TensorBufferSize")
     .Output("size: int32")
@@ -200,7 +200,7 @@ REGISTER_OP("TensorBufferMetrics")
     .BUFFER_ATTRS.SetIsStateful()
     .SetShapeFn(VectorShape)
     .Doc(DocOf(R"doc(
-What a buffer has seen since it was created.
+What has happened in a buffer since it was created.
 
 metrics: Vector; graph_opt.ops.tensor_buffer.METRIC_NAMES names its elements in order.)doc"));
 

@@ -33,19 +33,19 @@ namespace graph_opt {
 
 inline std::string GroupDoc(const std::string& doc) {
   return doc + R"doc(
-ids: Those of each lookup: [K], or of a dense one [B] or [B, W].
-positions: Where they belong. Sparse: the SparseTensor's indices [K, rank], or segment ids [K];
+ids: The ids of each lookup: [K], or [B] or [B, W] for a dense one.
+positions: The rows they belong to. Sparse: the SparseTensor's indices [K, rank], or segment ids [K];
   ragged: row splits [B + 1]; dense: not read.
-shapes: Sparse: the SparseTensor's dense_shape, or empty with segment ids, when the last of them
-  tells the number of rows. Otherwise not read.
+shapes: Sparse: the SparseTensor's dense_shape, or empty with segment ids, the last of which then
+  determines the number of rows. Otherwise not read.
 weights: One for each id, of the weighted lookups only.
-num_shards: Of all tables together.
+num_shards: Total of all tables.
 num_lookups: L; T is the number of tables.
-num_weights: Weighted lookups.
+num_weights: The number of weighted lookups.
 id_dtypes: [L].
 lookup_tables: [L]. The table of each lookup.
-table_shards: [T]. Into how many variables a table is partitioned; these stand one after another.
-table_names: [T]. For errors.
+table_shards: [T]. The number of variables that a table is partitioned into, in order of tables.
+table_names: [T]. For error messages.
 combiners: [L]. sum, mean or sqrtn.
 layouts: [L]. sparse, ragged or dense.
 weighted: [L].

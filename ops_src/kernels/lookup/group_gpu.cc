@@ -20,7 +20,7 @@ using tensorflow::Tensor;
 using tensorflow::TensorShape;
 namespace errors = tensorflow::errors;
 
-// The C structures number kinds as the functors do.
+// The C structures number their kinds as the functors do.
 static_assert(static_cast<int>(RowType::kFloat) == GRAPH_OPT_CUDA_FLOAT, "");
 static_assert(static_cast<int>(RowType::kHalf) == GRAPH_OPT_CUDA_HALF, "");
 static_assert(static_cast<int>(RowType::kBfloat16) == GRAPH_OPT_CUDA_BFLOAT16, "");

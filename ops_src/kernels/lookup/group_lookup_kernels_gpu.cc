@@ -114,7 +114,7 @@ class GroupLookupGpuKernel : public GroupGpuKernel {
   }
 };
 
-// Waits for the device once: how many rows have a gradient is known only there.
+// Waits for the device once: only the device knows how many rows have a gradient.
 class GroupGradGpuKernel : public GroupGpuKernel {
  public:
   using GroupGpuKernel::GroupGpuKernel;

@@ -23,12 +23,12 @@ int FirstIds(InferenceContext* c) {
   return c->GetAttr("num_shards", &num_shards).ok() ? num_shards : 0;
 }
 
-// The shape of a shard: of the tensor, or of what the handle stands for.
+// The shape of a shard: of the tensor, or of the variable that the handle refers to.
 ShapeHandle ShardShape(InferenceContext* c, int input) {
   const auto* handle = c->input_handle_shapes_and_types(input);
   if (handle != nullptr && !handle->empty()) return (*handle)[0].shape;
   const ShapeHandle shape = c->input(input);
-  // A handle of which nothing is known is a scalar.
+  // A handle about which nothing is known is a scalar.
   return c->RankKnown(shape) && c->Rank(shape) == 0 ? c->UnknownShape() : shape;
 }
 

@@ -19,7 +19,7 @@ using tensorflow::Tensor;
 using tensorflow::Var;
 namespace errors = tensorflow::errors;
 
-// Copies a tensor in the memory of the kernel's device, in the order of its stream if it has one.
+// Copies a tensor in the memory of the kernel's device, on its stream if it has one.
 Status CopyOnDevice(OpKernelContext* ctx, const Tensor& from, Tensor* to) {
   tensorflow::DeviceContext* const device = ctx->op_device_context();
   if (device == nullptr) {
@@ -38,7 +38,7 @@ Status CopyOnDevice(OpKernelContext* ctx, const Tensor& from, Tensor* to) {
   return copied;
 }
 
-// From here on no other tensor shares the variable's memory: it may be written under a shared lock,
+// From then on no other tensor shares the variable's memory: it may be written under a shared lock,
 // and reads of the whole variable make copies (`copy_on_read_mode`).
 Status OwnMemory(OpKernelContext* ctx, Var* variable) {
   if (variable->copy_on_read_mode.load()) return Status();
@@ -104,7 +104,7 @@ Status VariableTables::OpenResources(OpKernelContext* ctx, int first, int count,
       for (const auto& variable : variables_) TF_RETURN_IF_ERROR(OwnMemory(ctx, variable.get()));
     }
     Lock(mutexes, purpose == kUpdateExclusively);
-    // An assignment in between may have put shared memory into a variable.
+    // An assignment in the meantime may have given a variable shared memory.
     ready = purpose == kRead ||
             std::all_of(variables_.begin(), variables_.end(), [](const auto& variable) {
               return variable->copy_on_read_mode.load() || !variable->tensor()->IsInitialized();

@@ -56,7 +56,7 @@ class GroupCombineKernel : public PlacedGroupKernel {
   }
 
  private:
-  // `pooled` is for each table whether its server pooled.
+  // `pooled` says for each table whether its server pooled.
   Status ReadTables(OpKernelContext* ctx, const GroupInputs& inputs, std::vector<Table>* tables,
                     std::vector<bool>* pooled) const {
     OpInputList rows;
@@ -88,7 +88,7 @@ class GroupCombineKernel : public PlacedGroupKernel {
     return StatusOfOp(name(), PackedTables(shards, sent, type, tables));
   }
 
-  // The ids become the packed numbers of their rows.
+  // Replaces ids with the packed numbers of their rows.
   Status NumberRows(OpKernelContext* ctx, const std::vector<bool>& pooled,
                     std::vector<Lookup>* lookups) const {
     const Tensor* inverse = nullptr;
@@ -118,7 +118,7 @@ class GroupCombineKernel : public PlacedGroupKernel {
     return Status();
   }
 
-  // Where the server pooled, each bag has one id, the number of its row.
+  // If the server pooled, each bag has one id, the number of its row.
   void NumberBags(const std::vector<Table>& tables, const std::vector<bool>& pooled,
                   std::vector<Lookup>* lookups, std::vector<int32_t>* numbers) const {
     int64_t most_rows = 0;

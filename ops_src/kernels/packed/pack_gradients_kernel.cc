@@ -85,8 +85,8 @@ class GroupPackGradientsKernel : public SendingKernel {
     return Status();
   }
 
-  // Copies the gradients of bags, which stand one lookup after the other. Where they come from a
-  // row may have those of all lookups, so some rows of all are copied before the next ones.
+  // Copies the gradients of bags, lookup after lookup. A row of the source may have those of all
+  // lookups, so a few rows of all lookups are copied before the next ones.
   void CopyGradients(const std::vector<PooledGradient>& lookups, const Parts& parts,
                      const std::vector<std::vector<UpdateBlock>>& blocks,
                      Parallel* parallel) const {

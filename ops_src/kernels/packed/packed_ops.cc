@@ -9,8 +9,8 @@
 #include "tensorflow/core/framework/shape_inference.h"
 #include "tensorflow/core/lib/core/errors.h"
 
-// Group lookups whose tables are on parameter servers; one tensor goes to a server, and one comes
-// back, whatever the number of its tables.
+// Group lookups whose tables are on parameter servers. One tensor goes to each server and one comes
+// back, for any number of tables.
 //
 //   worker   Prepare        ids -> one request for each server
 //   server   Gather         request -> rows
@@ -211,7 +211,7 @@ REGISTER_OP("GraphOptLoaded")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::ScalarShape)
     .Doc(R"doc(
-True: fails to be found in a process that has not loaded these ops.
+Always true; a process that has not loaded these ops does not find this one.
 
 loaded: A scalar.)doc");
 

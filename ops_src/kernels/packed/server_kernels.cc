@@ -135,7 +135,7 @@ class GroupApplyPackedKernel : public ServedShardsKernel {
   }
 
  private:
-  // The tensor's bytes where int64s may be read: those of a part of a tensor may lie anywhere.
+  // The tensor's bytes, aligned for int64: a slice of a tensor may begin anywhere.
   static char* AlignedBytes(const Tensor& tensor, ScratchArray<char>* copy) {
     char* const bytes = const_cast<char*>(tensor.tensor_data().data());
     if (reinterpret_cast<uintptr_t>(bytes) % alignof(int64_t) == 0) return bytes;
