@@ -19,9 +19,9 @@ from tools.bench.training.sessions import ASYNC, BOTH, FUSED, STOCK
 # Names and colours of the modes; the colours stand out from white and from black.
 MODES: Dict[str, Tuple[str, str]] = {
     STOCK: ("TensorFlow alone", "#8c959f"),
-    ASYNC: ("lookups run ahead", "#bf8700"),
-    FUSED: ("lookups fused", "#2da44e"),
-    BOTH: ("graph_opt: both", "#218bff"),
+    ASYNC: ("run ahead", "#bf8700"),
+    FUSED: ("fused", "#2da44e"),
+    BOTH: ("graph_opt: fused and ahead", "#218bff"),
 }
 WORKLOADS = {"wide": "wide", "dlrm": "DLRM"}
 SUMMARY_DELAYS: Tuple[Optional[float], ...] = (None, 1.0)
@@ -184,7 +184,9 @@ def _finish(axis: Any, shown: Sequence[Case], modes: Sequence[Optional[str]]) ->
     from matplotlib.patches import Patch
 
     axis.set_yticks(
-        range(len(shown)), ["{}\n{}".format(case.model, case.tables) for case in shown], fontsize=9
+        range(len(shown)),
+        ["{}, tables\n{}".format(case.model, case.tables) for case in shown],
+        fontsize=9,
     )
     axis.tick_params(length=0, labelsize=9)
     axis.invert_yaxis()
