@@ -54,7 +54,7 @@ def take_turns(spec: StageSpec, device: str, tensors: Sequence[Any], sources: Se
     """Lets the steps of a stage run `sources` one at a time, in the order of their places.
 
     Args:
-      spec: The stage; the nodes that steer its buffer are in the graph.
+      spec: The stage, whose control nodes are in the graph.
       device: Where the buffer lives.
       tensors: What a step computes.
       sources: What they are drawn from, at least one operation. None may be inside a `tf.cond` or

@@ -53,12 +53,12 @@ def staged(
 ) -> Any:
     """Computes `features` ahead of the graph that consumes them.
 
-    What `features` depends on runs in threads of its own, which put each result into a buffer;
-    what is returned reads the buffer, in the order in which the batches were drawn from iterators,
-    queues, `feed_dict` and the stages before, whatever the number of threads. An error of a step
-    takes the place of its batch: it is raised once, and the next step goes on with the batch
-    behind. The threads start with the session: add `graph_opt.make_prefetch_hook()` to its hooks,
-    or open it with graph_opt's own session classes.
+    What `features` depends on runs in separate threads, which put each result into a buffer. The
+    returned tensors read the buffer, in the order in which the batches were drawn from iterators,
+    queues, `feed_dict` and earlier stages, whatever the number of threads. An error of a step takes
+    the place of its batch: it is raised once, and the next step continues with the batch after it.
+    The threads start with the session: add `graph_opt.make_prefetch_hook()` to its hooks, or open
+    it with graph_opt's own session classes.
 
     ```
     thread:  [read n+1][put]  [read n+2][put waits: full ......]
@@ -73,34 +73,36 @@ def staged(
         (StopIteration is the end of input; a recovered session goes on where it stood). A tuple
         of placeholders takes tuples of values, so that one generator feeds several. Threads draw
         from Python sources one at a time.
-      capacity: Elements that the buffer holds for each client.
-      num_threads: Threads that fill the buffer. They draw batches one at a time, and do the rest,
-        such as parsing, at the same time.
-      num_clients: How many consumers take from the buffer at once; it holds
+      capacity: Maximum number of elements in the buffer for each client.
+      num_threads: Number of threads that fill the buffer. They draw batches one at a time, and do
+        everything else, such as parsing, in parallel.
+      num_clients: Number of consumers that take from the buffer at the same time; it holds
         `capacity * num_clients` elements.
-      timeout_millis: Longest time in milliseconds that a thread waits for room in the buffer;
-        then DeadlineExceededError takes the place of its batch. 0 is no limit.
+      timeout_millis: The longest time in milliseconds that a thread waits for room in the buffer;
+        then DeadlineExceededError takes the place of its batch. 0 means no limit.
       closed_exception_types: Errors that mean the end of input: classes of `tf.errors`, their
         codes, or other exception classes (raised by `feed_dict` or inside `tf.py_func`). Once
         every thread has met one, and the buffer is empty, consumers get OutOfRangeError.
       ignored_exception_types: Errors that skip a batch, given likewise. Skipped batches are
         counted in `graph_opt.metrics(session)`.
-      use_stage_subgraph_thread_pool: Whether the stage's kernels run on a pool of their own.
+      use_stage_subgraph_thread_pool: Whether the stage's kernels run on a separate thread pool.
       stage_subgraph_thread_pool_id: 0-based index into the session config's
         `session_stage_subgraph_thread_pool`.
-      stage_subgraph_stream_id: DeepRec's GPU stream of the stage; has no effect on a CPU.
+      stage_subgraph_stream_id: DeepRec's GPU stream of the stage; it has no effect here.
       name: Name of the stage and scope of its nodes; 'staged' if None.
-      prefetch_priority: How far the stage's threads step back while its buffer holds an element: 0
-        not at all, 1 to 19 by that nice value, 20 behind all other threads. -1 runs its kernels on
-        the main graph's threads, as a pool of its own does on that pool's.
-      unordered: Whether several threads may draw at the same time, and batches overtake each other.
+      prefetch_priority: How far the stage's threads lower their priority while its buffer holds an
+        element: 0 not at all, 1 to 19 to that nice value, 20 below all other threads. With -1, its
+        kernels run on the main graph's threads; with a separate pool, always on that pool's. In a
+        gRPC session they always run on the server's session threads.
+      unordered: Whether several threads may draw at the same time, so that batches may overtake
+        each other.
 
     Returns:
-      The structure of `features`, with the dtypes and static shapes it had.
+      The structure of `features`, with the same dtypes and static shapes.
 
     Raises:
-      tf.errors.InvalidArgumentError: an option out of its range, no tensor in `features`, a
-        variable or a resource among them, or a `feed_dict` that cannot be fed.
+      tf.errors.InvalidArgumentError: an option is out of range, `features` contains no tensor,
+        or a variable or resource, or `feed_dict` cannot be fed.
 
     Example:
       >>> images, labels = graph_opt.staged(iterator.get_next(), capacity=4, num_threads=2)
@@ -135,14 +137,14 @@ def prefetch_join(
     name: Optional[str] = None,
     prefetch_priority: int = DEFAULT_PRIORITY,
 ) -> Any:
-    """Fills one buffer from several threads that each compute features of their own.
+    """Fills one buffer from several threads, each of which computes its own features.
 
-    As `tf.train.batch_join` is to `tf.train.batch`: thread i runs what `thread_to_features[i]`
-    depends on. The batches of one thread keep their order; those of different threads come as they
-    are ready. A thread that meets the end of its input ends; the buffer closes with the last.
+    It is to `staged` what `tf.train.batch_join` is to `tf.train.batch`: thread i runs what
+    `thread_to_features[i]` depends on. The batches of a thread keep their order; those of different
+    threads come as they are ready. A thread ends with its input; the last one closes the buffer.
 
     Args:
-      thread_to_features: Features of each thread, all of one structure and of the same dtypes.
+      thread_to_features: Features of each thread, all of the same structure and dtypes.
       feed_dict: Placeholders that the threads feed, as in `staged`; each thread feeds all of them.
       capacity: As in `staged`, like all that follow.
       num_clients: See `staged`.
@@ -156,7 +158,7 @@ def prefetch_join(
       prefetch_priority: See `staged`.
 
     Returns:
-      The structure of one thread's features, with the static shapes that all threads share.
+      The structure of one thread's features, with the static shapes common to all threads.
 
     Raises:
       tf.errors.InvalidArgumentError: as `staged`, and where the threads' features differ.
@@ -192,7 +194,7 @@ def _checked_spec(
     num_threads: int = 1,
     unordered: bool = False,
 ) -> StageSpec:
-    """What the options ask for, of a stage without a name."""
+    """Checks the options; returns the spec, without a name, that they describe."""
     if tf.executing_eagerly():
         _refuse(caller, "needs a graph: call it inside `with tf.Graph().as_default()`")
     _require(caller, "capacity", capacity, 1)
@@ -258,7 +260,7 @@ def _build_stage(
 def _in_order(
     spec: StageSpec, tensors: List[Any], feeds: FeedPlan, taken: Any
 ) -> Tuple[StageSpec, List[Any]]:
-    """Lets steps draw in turns where their order matters.
+    """Makes steps take turns drawing if their order matters.
 
     Returns:
       The spec, ordered only if it must be, and the operations that the put waits for.
@@ -293,7 +295,7 @@ def _put(
 
 
 def _take(graph: Any, dtypes: List[Any], shapes: List[Any], spec: StageSpec) -> Any:
-    # A slow source is no fault: only puts have the user's limit.
+    # A slow source is not an error, so only puts have the user's limit.
     attributes = take_attributes(spec._replace(timeout_millis=0))
     attributes["dtypes"] = _type_list(dtypes)
     listed = tf.AttrValue.ListValue(shape=[shape.as_proto() for shape in shapes])

@@ -18,7 +18,7 @@ _CONTROL_OPS = (
     "TensorBufferSize",
     "TensorBufferMetrics",
 )
-_STEERING = ("TensorBufferPutStatus", "TensorBufferClose", "TensorBufferMetrics")
+_NEEDED_OPS = ("TensorBufferPutStatus", "TensorBufferClose", "TensorBufferMetrics")
 _Buffer = Tuple[str, str]
 
 
@@ -44,7 +44,7 @@ class Stage:
     Attributes:
       spec: The spec in its first put, with the `upstream` of all puts.
       puts: What the stage's threads run; `prefetch_join` makes one for each thread.
-      cancel, resume, close: Operations that steer the buffer.
+      cancel, resume, close: Operations that control the buffer.
       put_status: Operation that puts an error in the place of a batch.
       metrics: Tensor of the buffer's metrics.
       status_code, status_message: Tensors fed to `cancel` and `put_status`.
@@ -142,7 +142,7 @@ def _role(operation: Any) -> str:
 def _stage(puts: List[Any], found: _Found) -> Stage:
     specs = [spec_of(put.node_def) for put in puts]
     controls = found.controls.get(_buffer(puts[0]), {})
-    for role in (*_STEERING, "cancel", "resume"):
+    for role in (*_NEEDED_OPS, "cancel", "resume"):
         if role not in controls:
             _refuse("stage '{}' has no {} node for its buffer".format(specs[0].name, role))
     put_status = controls["TensorBufferPutStatus"]

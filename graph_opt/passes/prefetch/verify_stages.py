@@ -9,7 +9,7 @@ from graph_opt.ops.stage_spec import KIND_PREFETCH
 from graph_opt.passes.io_stages import BUFFER_TAKE, stage_puts
 
 # Like the put, they are fed the place of a step.
-_STEERING = ("TensorBufferPutStatus", "TensorBufferCancel")
+_CONTROL_OPS = ("TensorBufferPutStatus", "TensorBufferCancel")
 
 
 def verify_stages(view: GraphView) -> None:
@@ -36,7 +36,7 @@ def _verify_region(view: GraphView, put: str) -> None:
         if not name.startswith(scope):
             continue
         for reader in view.successors(name):
-            if reader not in region and view.op(reader) not in _STEERING:
+            if reader not in region and view.op(reader) not in _CONTROL_OPS:
                 raise GraphError(
                     "{}: read by '{}' of main, past the buffer\n{}".format(
                         name, reader, around(view, name)
