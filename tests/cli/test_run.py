@@ -230,6 +230,7 @@ def test_flags_and_app_run_work(folder: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "['plain.py'] 5 steps 2 stages\n"), done.stderr
 
 
+@pytest.mark.slow  # the report of a script that spawns is among the quick ones
 def test_a_spawned_child_sees_the_same_as_its_parent(folder: Path) -> None:
     done = _graph_opt(["spawning.py"], folder, TF_CPP_MIN_LOG_LEVEL="0")
     expected = "before {}\nin child 2 stages\nin parent 2 stages\n".format(tf.VERSION)

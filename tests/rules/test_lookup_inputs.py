@@ -31,6 +31,7 @@ VARIANTS: Dict[str, Dict[str, Any]] = {
     "ref_mod": {"partitions": 3},
     "resource_div": {"resource": True, "partitions": 3, "strategy": "div"},
 }
+QUICK_VARIANTS = ("ref", "resource_div")
 CLIPPED = [name for name in CORE_MODELS if name.endswith("max_norm")]
 REFUSED_OF_TENSORFLOW_1 = {
     "contrib_scattered": "rows_not_by_ids",
@@ -77,9 +78,14 @@ def assert_same_values(is_weighted: bool, negative: bool = True) -> None:
                 np.testing.assert_allclose(ours, stock, **close)
 
 
-def cases() -> List[Tuple[str, str]]:
+def cases() -> List[Any]:
+    """Models and variants, of which those with both changes at once are quick."""
     names = [name for name in (*CORE_MODELS, *COLUMN_MODELS) if name not in CLIPPED]
-    every = [(name, variant) for name in names for variant in VARIANTS]
+    every = [
+        pytest.param(name, variant, marks=() if variant in QUICK_VARIANTS else pytest.mark.slow)
+        for name in names
+        for variant in VARIANTS
+    ]
     return every + [(name, "ref") for name in LAYER_MODELS]
 
 

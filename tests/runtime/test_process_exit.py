@@ -8,6 +8,10 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
+# Sessions that prefetch are tested so in tests/session/test_interrupt.py; these do it by hooks.
+pytestmark = pytest.mark.slow
 REPOSITORY = Path(__file__).resolve().parents[2]
 START_SECONDS = 600
 INTERRUPT_SECONDS = 60.0  # two on an idle machine

@@ -56,7 +56,7 @@ def faults(path: Path, order: int, seed: int) -> List[str]:
     "order, seed",
     [
         pytest.param(FORWARD, 0, marks=pytest.mark.slow),
-        (BACKWARD, 1),
+        pytest.param(BACKWARD, 1, marks=pytest.mark.slow),
         (SHUFFLED, 2),
         pytest.param(SHUFFLED, 3, marks=pytest.mark.slow),
     ],

@@ -129,7 +129,7 @@ def test_processes_end_when_their_owner_is_killed() -> None:
         assert wait_until_gone(pids) == []
 
 
-@pytest.mark.parametrize("mode", [STOCK, ASYNC])
+@pytest.mark.parametrize("mode", [pytest.param(STOCK, marks=pytest.mark.slow), ASYNC])
 def test_the_death_of_a_server_ends_training_with_its_name(mode: str) -> None:
     with start_cluster(servers=1, delay_ms=1.0) as cluster:
         train_op = embedding_model(cluster)

@@ -121,7 +121,7 @@ def test_criteos_rows(optimizer: str, shared_data: Path) -> None:
         pytest.skip("no Criteo rows beside the checkout")
     options = dlrm_model.ModelOptions(buckets=1000, bottom=(32,), top=(32,))
     workload = dlrm_workload(DataFiles([str(path)], [str(path)], 0), options, BATCH)
-    check_losses(workload, optimizer, steps=100, tables=26)
+    check_losses(workload, optimizer, steps=30, tables=26)
 
 
 def test_movielens_rows(shared_data: Path) -> None:

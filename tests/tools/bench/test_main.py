@@ -130,7 +130,7 @@ def test_async(quick_here: Quick, tmp_path: Path) -> None:
     content = quick_here("async", tmp_path)
     check_form("async", content)
     scenarios = {(r["workload"], r["params"].get("delay_ms")) for r in content["records"]}
-    assert scenarios == {("dlrm", None)}
+    assert scenarios == {("wide", None)}
     measured = figures(content) | {(a["figure"], a["mode"]) for a in content.get("absent", [])}
     assert measured == {
         ("steps_per_s", "stock"),
@@ -162,14 +162,16 @@ def test_train(quick_here: Quick, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_scenario_with_a_server_far_away(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workload, delay", [("wide", ["--delay-ms", "1"]), ("dlrm", [])])
+def test_other_scenarios(workload: str, delay: List[str], tmp_path: Path) -> None:
     output = tmp_path / "outcome.json"
-    flags = ["--contest", "train", "--workload", "wide", "--delay-ms", "1", "--quick"]
+    flags = ["--contest", "train", "--workload", workload, *delay, "--quick"]
     module = "tools.bench.training.scenario"
     command = [sys.executable, "-m", module, *flags, "--output", str(output)]
     subprocess.run(command, cwd=str(REPOSITORY), timeout=900, check=True)
     records = json.loads(output.read_text(encoding="utf-8"))["records"]
-    assert {record["params"]["delay_ms"] for record in records} == {1.0}
+    assert {record["workload"] for record in records} == {workload}
+    assert {record["params"].get("delay_ms") for record in records} == {1.0 if delay else None}
 
 
 def test_an_unknown_name_is_told_the_names_there_are(capsys: pytest.CaptureFixture) -> None:

@@ -79,14 +79,14 @@ def test_training_with_a_parameter_server_and_resource_variables(
     assert {"loss", "mean_prediction", "prefetch/async_embedding/starved_ms"} <= tags
 
 
-def test_dlrm_trains_with_fused_lookups_on_a_parameter_server(
+def test_training_with_fused_lookups_on_a_parameter_server(
     data: List[str], capsys: pytest.CaptureFixture
 ) -> None:
     cluster = "--ps --delay-ms 1 --mode both --threads-num 2".split()
-    assert command.main([*SMALL_DLRM, *FIVE_STEPS, *data, *cluster]) == 0
+    assert command.main([*SMALL_WIDE, *FIVE_STEPS, *data, *cluster]) == 0
     printed = capsys.readouterr().out
     assert OUTCOME.search(printed)
-    assert "26 of 26 lookups fused" in printed
+    assert "6 of 6 lookups fused" in printed
     assert "the taker waited" in printed
 
 
@@ -166,7 +166,8 @@ def children_of(pid: int) -> List[int]:
     return found
 
 
-@pytest.mark.parametrize("mode", [pytest.param("stock", marks=pytest.mark.slow), "async"])
+@pytest.mark.slow  # test_cluster and tests/session/test_interrupt look at the parts
+@pytest.mark.parametrize("mode", ["stock", "async"])
 def test_ctrl_c_leaves_a_whole_checkpoint_and_no_process(mode: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
     flags = ["--ps", "--steps", "0", "--mode", mode, "--data-dir", str(tmp_path)]

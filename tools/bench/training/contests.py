@@ -83,7 +83,7 @@ class Contest(NamedTuple):
     ratio_goals: Dict[Tuple[str, str, Optional[float]], Goal]
     efficiency_goal: Optional[Goal] = None
     rounds: int = 6
-    quick_scenario: Scenario = Scenario("dlrm")
+    quick_scenario: Scenario = Scenario("wide")
 
     @property
     def contestants(self) -> Tuple[str, ...]:
@@ -118,7 +118,6 @@ TRAIN_CONTEST = Contest(
         **{(BOTH, "wide", delay_ms): _THREE_TIMES for delay_ms in DELAYS_MS},
     },
     rounds=5,
-    quick_scenario=Scenario("wide"),
 )
 
 CONTESTS = {contest.name: contest for contest in (ASYNC_CONTEST, TRAIN_CONTEST)}
