@@ -16,10 +16,14 @@ class Describer {
   void Name(const char* name) { of_->name = name; }
   void StockOp(const char* drawn) { of_->stock_ops.push_back(drawn); }
   void Slot(const char* name, float initial) { of_->slots.push_back({name, initial}); }
-  void Hyperparameter(const char* name, float*, float usual) {
+  void Hyperparameter(const char* name, float*, float usual,
+                      optimizers::Bound = optimizers::Bound::kNone) {
     of_->hyperparameters.push_back({name, usual});
   }
-  void Flag(const char* name, bool*, bool by_default) { of_->flags.push_back({name, by_default}); }
+  void Flag(const char* name, bool* member, bool by_default) {
+    *member = by_default;
+    of_->flags.push_back({name, by_default});
+  }
   void MovesEveryRow() { of_->moves_every_row = true; }
 
  private:

@@ -27,12 +27,13 @@ struct Ftrl : Spec {
         "l2, l2_shrinkage, learning_rate_power)");
     of->Slot("accumulator", 0.1f);
     of->Slot("linear", 0);
-    of->Hyperparameter("learning_rate", &learning_rate, 0.125f);
-    of->Hyperparameter("l1", &l1, 0.015625f);
-    of->Hyperparameter("l2", &l2, 0.03125f);
-    of->Hyperparameter("l2_shrinkage", &l2_shrinkage, 0.0625f);
-    of->Hyperparameter("learning_rate_power", &learning_rate_power, -0.5f);
     of->Flag("multiply_linear_by_lr", &multiply_linear_by_lr, false);
+    of->Hyperparameter("learning_rate", &learning_rate, 0.125f,
+                       multiply_linear_by_lr ? Bound::kNotNegative : Bound::kPositive);
+    of->Hyperparameter("l1", &l1, 0.015625f, Bound::kNotNegative);
+    of->Hyperparameter("l2", &l2, 0.03125f, Bound::kNotNegative);
+    of->Hyperparameter("l2_shrinkage", &l2_shrinkage, 0.0625f, Bound::kNotNegative);
+    of->Hyperparameter("learning_rate_power", &learning_rate_power, -0.5f, Bound::kNotPositive);
   }
 
   template <typename Lanes, typename V = typename Lanes::Vector>

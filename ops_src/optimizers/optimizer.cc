@@ -16,6 +16,7 @@
 namespace graph_opt {
 namespace {
 
+using optimizers::Bound;
 using optimizers::SlotCount;
 using optimizers::SpecList;
 
@@ -65,8 +66,11 @@ class Given {
   void Name(const char* name) { name_ = name; }
   void StockOp(const char*) {}
   void Slot(const char*, float) {}
-  void Hyperparameter(const char* name, float* member, float) {
-    *member = used_ < num_values_ ? values_[used_] : 0.0f;
+  void Hyperparameter(const char* name, float* member, float usual, Bound bound = Bound::kNone) {
+    *member = used_ < num_values_ ? values_[used_] : usual;
+    if (beyond_.empty() && !IsWithin(*member, bound)) {
+      beyond_ = std::string(name) + " is " + std::to_string(*member) + "; need " + TextOf(bound);
+    }
     names_ += (used_ == 0 ? "" : ", ") + std::string(name);
     ++used_;
   }
@@ -90,15 +94,29 @@ class Given {
     for (const std::string& flag : flags_) {
       if (!flag.empty()) return name_ + " has no flag '" + flag + "'";
     }
-    return std::string();
+    return beyond_.empty() ? beyond_ : name_ + ": " + beyond_;
   }
 
  private:
+  static bool IsWithin(float value, Bound bound) {
+    return bound == Bound::kPositive      ? value > 0
+           : bound == Bound::kNotNegative ? value >= 0
+           : bound == Bound::kNotPositive ? value <= 0
+                                          : true;
+  }
+
+  static const char* TextOf(Bound bound) {
+    return bound == Bound::kPositive      ? "more than 0"
+           : bound == Bound::kNotNegative ? "0 or more"
+                                          : "0 or less";
+  }
+
   const float* const values_;
   const int32_t num_values_;
   std::vector<std::string> flags_;
   std::string name_;
   std::string names_;
+  std::string beyond_;
   int32_t used_ = 0;
 };
 

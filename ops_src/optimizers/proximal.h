@@ -29,9 +29,9 @@ struct ProximalAdagrad : Spec {
     of->StockOp(
         "SparseApplyProximalAdagrad(table, accumulator, learning_rate, l1, l2, gradient, rows)");
     of->Slot("accumulator", 0.1f);
-    of->Hyperparameter("learning_rate", &learning_rate, 0.125f);
-    of->Hyperparameter("l1", &l1, 0.125f);
-    of->Hyperparameter("l2", &l2, 0.0625f);
+    of->Hyperparameter("learning_rate", &learning_rate, 0.125f, Bound::kPositive);
+    of->Hyperparameter("l1", &l1, 0.125f, Bound::kNotNegative);
+    of->Hyperparameter("l2", &l2, 0.0625f, Bound::kNotNegative);
   }
 
   template <typename Lanes, typename V = typename Lanes::Vector>

@@ -10,7 +10,8 @@
 //                      that an op lacks is 0. The same op with "Resource" before its name is meant,
 //                      too. Without such an op, graph_opt/rules/optimizers has a pattern.
 //     Slot             Its value before training; users may choose another.
-//     Hyperparameter   With a usual value, which checks take.
+//     Hyperparameter   With a usual value, which checks take, and a bound where the stock op has
+//                      one: it fails beyond.
 //     Flag             A boolean attribute of the stock op, with the op's default.
 //     MovesEveryRow    That TensorFlow's sparse update moves all rows in each step. An update of
 //                      those that were looked up is then another one, and done on request only;
@@ -43,6 +44,8 @@ namespace optimizers {
 struct Spec {
   void Prepare() {}
 };
+
+enum class Bound { kNone, kPositive, kNotNegative, kNotPositive };
 
 template <int kCount>
 struct SlotCount {};

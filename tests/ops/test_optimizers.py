@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from typing import Any, List
+from typing import Any, Dict, List, Tuple
 
 import pytest
 
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView
+from graph_opt.ops.group_embedding import GroupAttributes, GroupIds, group_embedding_apply
 from graph_opt.ops.optimizers import OptimizerSpec, StockOp, optimizer_specs
 from graph_opt.rules.optimizers.sparse_update import sparse_updates
 from tests.optimizer_models import KERAS, MOVING_EVERY_ROW, STOCK
@@ -77,3 +78,49 @@ def test_the_documentation_describes_each_optimizer_correctly() -> None:
     text = DOCUMENT.read_text(encoding="utf-8").splitlines()
     table: List[str] = [line for line in text if line.startswith("|")][2:]
     assert table == [row_of(spec) for spec in SPECS.values()]
+
+
+def ops_with(spec: OptimizerSpec, hyperparameters: Dict[str, float]) -> Tuple[Any, Any]:
+    """An update by TensorFlow's op and by ours, of variables of their own."""
+
+    def variables(kind: str) -> Dict[str, Any]:
+        ones = tf.ones_initializer()
+        return {
+            name: tf.get_variable(kind + name, [3, 2], use_resource=True, initializer=ones).handle
+            for name in ["table", *spec.slots]
+        }
+
+    stock = spec.stock_ops[-1]
+    op = getattr(tf.raw_ops, "Resource" + stock.op)
+    arguments = inspect.signature(op).parameters
+    scalars = {name: tf.constant(value, tf.float32) for name, value in hyperparameters.items()}
+    gradient = tf.ones([1, 2])
+    given = {**variables("stock_"), **scalars, "gradient": gradient, "rows": tf.constant([1])}
+    theirs = op(**{name: given[drawn] for name, drawn in zip(arguments, stock.inputs)})
+    own = variables("own_")
+    ids = GroupIds([tf.constant([1])], [tf.zeros([0], tf.int64)], [tf.zeros([0], tf.int64)], [])
+    attributes = GroupAttributes([0], [1], ["t"], ["sum"], ["dense"], [False], [-1])
+    table, slots = own["table"], [own[name] for name in spec.slots]
+    ours = group_embedding_apply(
+        spec.name, [table], slots, list(scalars.values()), ids, attributes, [gradient]
+    )
+    return theirs, ours
+
+
+@pytest.mark.parametrize("name", sorted({spec.name for spec, _ in STOCK_OPS.values()}))
+def test_hyperparameters_that_tensorflow_refuses_are_refused(name: str) -> None:
+    spec = SPECS[name]
+    for changed in spec.hyperparameters:
+        for value in (-1.0, 0.0, 1.0):
+            with tf.Graph().as_default(), tf.Session() as session:
+                both = ops_with(spec, {**spec.hyperparameters, changed: value})
+                session.run(tf.global_variables_initializer())
+                failed = []
+                for update in both:
+                    try:
+                        session.run(update)
+                    except tf.errors.InvalidArgumentError as error:
+                        failed.append(error.message)
+            assert len(failed) in (0, 2), (changed, value, failed)
+            if failed:
+                assert "{} is {:f}; need".format(changed, value) in failed[1]

@@ -47,9 +47,14 @@ Status OptimizerInputs::Read(OpKernelConstruction* ctx, int num_shards) {
     return errors::InvalidArgument(ctx->def().name(), ": ", name_, " has ", num_slots_,
                                    " slots for each of ", num_shards, " shards; given ", num_slots);
   }
-  // Whatever else is wrong is so with any values.
+  // Whatever else is wrong with the attributes is so with any values.
+  std::vector<float> values;
+  for (const OptimizerDescription::Value& usual : of.hyperparameters) {
+    values.push_back(usual.value);
+  }
+  values.resize(num_hyperparameters);
   Optimizer optimizer;
-  return Make(ctx->def().name(), std::vector<float>(num_hyperparameters), &optimizer);
+  return Make(ctx->def().name(), values, &optimizer);
 }
 
 Status OptimizerInputs::Make(const std::string& op, const std::vector<float>& values,

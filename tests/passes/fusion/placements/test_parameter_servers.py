@@ -79,7 +79,7 @@ def received_by(session: Any, fetches: List[Any]) -> List[str]:
     ]
 
 
-@pytest.mark.parametrize("optimizer", ["adagrad", "momentum", "ftrl"])
+@pytest.mark.parametrize("optimizer", ["adagrad", "momentum", "ftrl", "rms_prop_centered"])
 @pytest.mark.parametrize("resource, shards", [(False, 1), (True, 3)])
 def test_training_on_servers_is_the_same(
     target: str, optimizer: str, resource: bool, shards: int
