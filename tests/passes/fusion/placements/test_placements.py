@@ -1,0 +1,55 @@
+"""A placement that is added to the list is all that the pass needs to know of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Hashable, List, Optional
+
+import pytest
+
+from graph_opt.compat import tf
+from graph_opt.graph.view import GraphView
+from graph_opt.passes.fusion import placements
+from graph_opt.passes.fusion.candidates import Candidate
+from graph_opt.passes.fusion.placements.local import Local
+from tests.passes import fused_models as models
+
+
+@dataclasses.dataclass(frozen=True)
+class Apart(Local):
+    """Tables that a name sets apart, as if they were somewhere else."""
+
+    @classmethod
+    def of(cls, view: GraphView, candidate: Candidate) -> Optional[Apart]:
+        """Those whose names begin with `apart`."""
+        found = Local.of(view, candidate)
+        if found is None or not candidate.tables[0].startswith("apart"):
+            return None
+        return cls(found.worker, found.tables)
+
+    def group_key(self, table_dtype: int) -> Hashable:
+        """No other placement has this key."""
+        return Apart, self.tables
+
+
+def four_tables(inputs: Any) -> List[Any]:
+    """Lookups of two tables of each placement."""
+    sparse = tf.sparse.from_dense(inputs["ids"])
+    names = ("apart_1", "here_1", "apart_2", "here_2")
+    return [
+        tf.nn.safe_embedding_lookup_sparse(models.table(name), sparse, combiner="mean")
+        for name in names
+    ]
+
+
+def test_a_third_placement_has_ops_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    stock = models.train(four_tables, "adagrad")
+    monkeypatch.setattr(placements, "PLACEMENTS", (Apart, *placements.PLACEMENTS))
+    fused = models.train(four_tables, "adagrad", models.config())
+    groups = {one.tables[0]: one.group for one in fused.report.fused_lookups}
+    assert groups["apart_1"] == groups["apart_2"] != groups["here_1"] == groups["here_2"]
+    assert all(one.update == "fused" for one in fused.report.fused_lookups)
+    updates = [op for op in fused.graph.get_operations() if op.type == "GroupEmbeddingApply"]
+    assert len(updates) == 2
+    losses, variables = models.difference(stock, fused)
+    assert losses < 1e-5 and variables < 1e-5
