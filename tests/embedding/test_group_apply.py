@@ -73,8 +73,15 @@ def run_steps(optimizer: str, use_resource: bool, partitions: int, fused: bool) 
             return session.run(shards + slots)
 
 
-@pytest.mark.parametrize("partitions", [1, 2])
-@pytest.mark.parametrize("use_resource", [False, True])
+@pytest.mark.parametrize(
+    "use_resource, partitions",
+    [
+        (False, 1),
+        pytest.param(False, 2, marks=pytest.mark.slow),
+        pytest.param(True, 1, marks=pytest.mark.slow),
+        (True, 2),
+    ],
+)
 @pytest.mark.parametrize("optimizer", ROW_BY_ROW)
 def test_the_fused_update_equals(optimizer: str, use_resource: bool, partitions: int) -> None:
     expected = run_steps(optimizer, use_resource, partitions, fused=False)

@@ -177,8 +177,15 @@ def values_after(
             return session.run([*parts, *(one for slot in slots for one in slot)])
 
 
-@pytest.mark.parametrize("pool_on_server", ["never", "always"])
-@pytest.mark.parametrize("use_resource", [False, True])
+@pytest.mark.parametrize(
+    "use_resource, pool_on_server",
+    [
+        (False, "never"),
+        pytest.param(False, "always", marks=pytest.mark.slow),
+        pytest.param(True, "never", marks=pytest.mark.slow),
+        (True, "always"),
+    ],
+)
 @pytest.mark.parametrize("update", sorted(usual_cases()))
 def test_a_packed_update_equals_a_local_one(
     update: str, use_resource: bool, pool_on_server: str
