@@ -64,23 +64,24 @@ struct UpdateBySpec {
   inline void operator()(const Spec& given) const {
     const Spec spec = given;  // of its own, which no write to a table could change
     typedef RowPlace<Spec::kSlots> Row;
-    const int64_t row_bytes = all.dim * 4;
+    const UpdateRows& places = rows;
+    const int64_t dim = all.dim;
     ForEachRun<float>(
         all,
         [&](const auto& run, uint64_t key) GRAPH_OPT_INLINED {
-          const Row row(rows, static_cast<int64_t>(key - rows.first_key) * all.dim);
+          const Row row(places, static_cast<int64_t>(key - places.first_key) * dim);
           int64_t at = 0;
-          for (; at + kLanes <= all.dim; at += kLanes) {
+          for (; at + kLanes <= dim; at += kLanes) {
             UpdateColumns(spec, run.Sum(at, 0), row, at, 0);
           }
-          if (at == all.dim) return;
-          const int some = static_cast<int>(all.dim - at);
+          if (at == dim) return;
+          const int some = static_cast<int>(dim - at);
           UpdateColumns(spec, run.Sum(at, some), row, at, some);
         },
         [&](uint64_t key) GRAPH_OPT_INLINED {
-          const Row row(rows, static_cast<int64_t>(key - rows.first_key) * all.dim);
-          FetchRow(row.weights, row_bytes);
-          for (int slot = 0; slot < Spec::kSlots; ++slot) FetchRow(row.slots[slot], row_bytes);
+          const Row row(places, static_cast<int64_t>(key - places.first_key) * dim);
+          FetchRow(row.weights, dim * 4);
+          for (int slot = 0; slot < Spec::kSlots; ++slot) FetchRow(row.slots[slot], dim * 4);
         });
   }
 };
