@@ -159,7 +159,8 @@ def test_a_step_that_waits_for_its_source_does_not_hold_up_the_stop(
     never = tf.FIFOQueue(1, tf.int64, [])
     begun = threading.Event()
     with tf.control_dependencies([tf.py_func(begun.set, [], [])]):
-        two_stages(never.dequeue())
+        waiting = never.dequeue()  # Only this: the second stage would set `begun`, too.
+    two_stages(waiting)
     with tf.Session() as session:
         coordinator = tf.train.Coordinator()
         with prefetching(session, coordinator) as hook:
