@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, NamedTuple, Sequence
 
 import numpy as np
 
@@ -13,32 +13,47 @@ from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate
 
 
-def update_slots(shards: Sequence[str], updates: Dict[str, SparseUpdate]) -> List[str]:
-    """The optimizer's first slot of every shard, then its second one of every shard."""
-    count = len(updates[shards[0]].slots)
-    return [updates[shard].slots[slot].input_name for slot in range(count) for shard in shards]
+class UpdateNode(NamedTuple):
+    """The part of an op that updates tables which says how.
+
+    Attributes:
+      inputs: Slots and hyperparameters, which follow the tables.
+      attributes: What the op says of the optimizer.
+    """
+
+    inputs: List[str]
+    attributes: Dict[str, Any]
 
 
-def update_attributes(
-    update: SparseUpdate, num_slots: int, num_hyperparameters: int
-) -> Dict[str, Any]:
-    """What an op that updates says of the optimizer."""
-    flags = sorted(name for name, is_set in update.attributes.items() if is_set)
-    locking = "use_locking" in flags
-    return {
-        "optimizer": tf.AttrValue(s=update.optimizer.encode()),
-        "num_slots": values.integer(num_slots),
-        "num_hyperparameters": values.integer(num_hyperparameters),
-        "flags": values.texts([name for name in flags if name != "use_locking"]),
-        "use_locking": tf.AttrValue(b=locking),
-    }
+def update_node(
+    writer: NodeWriter, shards: Sequence[str], updates: Dict[str, SparseUpdate]
+) -> UpdateNode:
+    """Describes the update of some shards by one op.
 
-
-def hyperparameter_inputs(writer: NodeWriter, update: SparseUpdate) -> List[str]:
-    """The hyperparameters of an update as inputs."""
-    return [
+    Args:
+      writer: Writes hyperparameters that are constants.
+      shards: Names of the variables; the first one's update speaks for all.
+      updates: The stock update of each variable, by its name.
+    """
+    first = updates[shards[0]]
+    # The optimizer's first slot of every shard, then its second one of every shard.
+    slots = [
+        updates[shard].slots[slot].input_name
+        for slot in range(len(first.slots))
+        for shard in shards
+    ]
+    hyperparameters = [
         value.input_name
         if isinstance(value, TensorRef)
         else writer.constant("hyperparameter_{}".format(place), np.float32(value))
-        for place, value in enumerate(update.hyperparameters)
+        for place, value in enumerate(first.hyperparameters)
     ]
+    flags = sorted(name for name, is_set in first.attributes.items() if is_set)
+    attributes = {
+        "optimizer": tf.AttrValue(s=first.optimizer.encode()),
+        "num_slots": values.integer(len(slots)),
+        "num_hyperparameters": values.integer(len(hyperparameters)),
+        "flags": values.texts([name for name in flags if name != "use_locking"]),
+        "use_locking": tf.AttrValue(b="use_locking" in flags),
+    }
+    return UpdateNode(slots + hyperparameters, attributes)

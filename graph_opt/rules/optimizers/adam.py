@@ -24,6 +24,7 @@ from graph_opt.rules.match.pattern import ANY, Condition, Pattern, constant, one
 from graph_opt.rules.match.table import find_read
 from graph_opt.rules.optimizers.update_inputs import (
     FoundUpdate,
+    flag,
     hyperparameter,
     matched,
     scalar,
@@ -53,12 +54,11 @@ def read(view: GraphView, writer: str) -> FoundUpdate:
     found = matched(view, writer, op(ENDS, tensor("table"), step))
     nodes = dict(found.nodes)
     end = _end(view, writer, (found.places[m].node, found.places[v].node), nodes)
-    locking = view.attribute(writer, "use_locking")
     return FoundUpdate(
         optimizer=OPTIMIZER,
         slots=(found.tensors["m"], found.tensors["v"]),
         hyperparameters=tuple(hyperparameter(view, found.tensors[name]) for name in _SCALARS),
-        attributes={"use_locking": locking is not None and bool(locking.b)},
+        attributes={"use_locking": flag(view, writer, "use_locking")},
         values=found.tensors["values"],
         indices=found.tensors["indices"],
         end=end,

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from graph_opt.graph.view import GraphView
 from graph_opt.rules.match.pattern import one_of, op, tensor
-from graph_opt.rules.optimizers.update_inputs import FoundUpdate, hyperparameter, matched, scalar
+from graph_opt.rules.optimizers.update_inputs import (
+    FoundUpdate,
+    flag,
+    hyperparameter,
+    matched,
+    scalar,
+)
 
 OPTIMIZER = "GradientDescent"
 _ADDS = ("ScatterAdd", "ResourceScatterAdd")
@@ -28,12 +34,11 @@ def read(view: GraphView, writer: str) -> FoundUpdate:
         op(_ADDS, table, indices, op("Mul", op("Neg", values), rate)),
     )
     found = matched(view, writer, update)
-    locking = view.attribute(writer, "use_locking")
     return FoundUpdate(
         optimizer=OPTIMIZER,
         slots=(),
         hyperparameters=(hyperparameter(view, found.tensors["rate"]),),
-        attributes={"use_locking": locking is not None and bool(locking.b)},
+        attributes={"use_locking": flag(view, writer, "use_locking")},
         values=found.tensors["values"],
         indices=found.tensors["indices"],
         end=writer,

@@ -16,7 +16,13 @@ from typing import Mapping, Tuple
 from graph_opt.graph.view import GraphView
 from graph_opt.ops.optimizers import OptimizerSpec, StockOp, optimizer_specs
 from graph_opt.rules.match.pattern import Pattern, op, tensor
-from graph_opt.rules.optimizers.update_inputs import FoundUpdate, hyperparameter, matched, summed
+from graph_opt.rules.optimizers.update_inputs import (
+    FoundUpdate,
+    flag,
+    hyperparameter,
+    matched,
+    summed,
+)
 
 _RESOURCE = "Resource"
 
@@ -48,7 +54,7 @@ def read(view: GraphView, writer: str) -> FoundUpdate:
             hyperparameter(view, found.tensors[name]) if name in found.tensors else 0.0
             for name in spec.hyperparameters
         ),
-        attributes={name: _flag(view, writer, name, spec) for name in names},
+        attributes={name: flag(view, writer, name, spec.flags.get(name, False)) for name in names},
         values=found.tensors["values"],
         indices=found.tensors["indices"],
         end=writer,
@@ -62,9 +68,3 @@ def _pattern(stock: StockOp) -> Pattern:
     known = {"gradient": values, "rows": rows}
     inputs = [known[name] if name in known else tensor(name) for name in stock.inputs]
     return op((stock.op, _RESOURCE + stock.op), *inputs)
-
-
-def _flag(view: GraphView, writer: str, name: str, spec: OptimizerSpec) -> bool:
-    """A boolean attribute; files omit attributes with their default value."""
-    value = view.attribute(writer, name)
-    return spec.flags.get(name, False) if value is None else bool(value.b)

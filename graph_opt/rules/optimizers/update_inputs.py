@@ -60,6 +60,12 @@ def hyperparameter(view: GraphView, tensor: TensorRef) -> Hyperparameter:
     return tensor
 
 
+def flag(view: GraphView, writer: str, name: str, default: bool = False) -> bool:
+    """A boolean attribute; files omit attributes with their default value."""
+    value = view.attribute(writer, name)
+    return default if value is None else bool(value.b)
+
+
 def is_scalar(view: GraphView, tensor: TensorRef) -> bool:
     """Whether the tensor is known to be a scalar."""
     value = view.constant(tensor)

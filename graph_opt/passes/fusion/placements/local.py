@@ -8,16 +8,9 @@ from typing import Dict, Hashable, Optional, Sequence
 from graph_opt.graph.view import GraphView
 from graph_opt.passes import attribute_values as values
 from graph_opt.passes.fusion.candidates import Candidate, Member
-from graph_opt.passes.fusion.group_nodes import (
-    Columns,
-    GroupNodes,
-)
+from graph_opt.passes.fusion.group_nodes import Columns, GroupNodes
 from graph_opt.passes.fusion.placement import Placement
-from graph_opt.passes.fusion.update_nodes import (
-    hyperparameter_inputs,
-    update_attributes,
-    update_slots,
-)
+from graph_opt.passes.fusion.update_nodes import update_node
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate
 
 
@@ -76,11 +69,9 @@ class Local(Placement):
     ) -> Dict[str, str]:
         """See `Placement`."""
         shared = nodes.group_op(members, self.tables, columns, of_gradients=True)
-        first = updates[shared.shards[0]]
         is_resource = members[0].candidate.lookup.tables[0].is_resource
         writer = nodes.writer("update", self.tables)
-        slots = update_slots(shared.shards, updates)
-        hyperparameters = hyperparameter_inputs(writer, first)
+        optimizer = update_node(writer, shared.shards, updates)
         gradients = nodes.pooled_gradients(members, self.tables, columns)
         attributes = dict(shared.attributes)
         if not is_resource:
@@ -88,10 +79,10 @@ class Local(Placement):
         node = writer.node(
             "apply",
             "ResourceGroupEmbeddingApply" if is_resource else "GroupEmbeddingApply",
-            [*shared.shards, *slots, *hyperparameters, *shared.inputs, *gradients]
+            [*shared.shards, *optimizer.inputs, *shared.inputs, *gradients]
             + ["^" + source for source in controls],
             num_gradients=values.integer(len(gradients)),
             **attributes,
-            **update_attributes(first, len(slots), len(hyperparameters)),
+            **optimizer.attributes,
         )
         return {shard: str(node.name) for shard in shared.shards}

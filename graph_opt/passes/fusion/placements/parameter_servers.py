@@ -21,11 +21,7 @@ from graph_opt.passes.fusion.group_nodes import (
     output_name,
 )
 from graph_opt.passes.fusion.placement import Placement
-from graph_opt.passes.fusion.update_nodes import (
-    hyperparameter_inputs,
-    update_attributes,
-    update_slots,
-)
+from graph_opt.passes.fusion.update_nodes import update_node
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.tasks import task_of
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate
@@ -175,16 +171,14 @@ def _apply(
 ) -> str:
     writer: NodeWriter = nodes.writer("apply", server.device)
     shards = [shared.shards[shard] for shard in server.shards]
-    first = updates[shards[0]]
-    slots = update_slots(shards, updates)
-    hyperparameters = hyperparameter_inputs(writer, first)
+    optimizer = update_node(writer, shards, updates)
     kind = "ResourceGroupEmbeddingApplyPacked" if is_resource else "GroupEmbeddingApplyPacked"
     node = writer.node(
         "rows",
         kind,
-        [*shards, *slots, *hyperparameters, update, *("^" + source for source in controls)],
+        [*shards, *optimizer.inputs, update, *("^" + source for source in controls)],
         **_of_shards(shards, is_resource),
-        **update_attributes(first, len(slots), len(hyperparameters)),
+        **optimizer.attributes,
     )
     return str(node.name)
 
