@@ -61,6 +61,19 @@ def test_a_static_batch_is_recognised() -> None:
     assert outputs(search()) == [(SAFE, pooled.name)]
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_dense_shape_that_the_user_cast_is_the_given_one(weighted: bool) -> None:
+    shape = tf.cast(tf.placeholder(tf.int32, [2]), tf.int64, name="users_cast")
+    indices = tf.placeholder(tf.int64, [None, 2])
+    ids = tf.SparseTensor(indices, tf.placeholder(tf.int64, [None]), shape)
+    weights = tf.SparseTensor(indices, tf.placeholder(tf.float32, [None]), shape)
+    table = tf.get_variable("table", [10, 4])
+    pooled = tf.nn.safe_embedding_lookup_sparse(table, ids, weights if weighted else None)
+    found = search()
+    assert outputs(found) == [(SAFE, pooled.name)]
+    assert str(found.lookups[0].given["dense_shape"]) == "users_cast:0"
+
+
 def test_the_users_reshape_is_not_part_of_the_lookup() -> None:
     pooled = safe()
     tf.reshape(pooled, tf.concat([tf.shape(pooled)[:1], [2, 2]], 0))
