@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "deferred/deferred_rows.h"
 #include "lookup/group_lookup.h"
 #include "lookup/occurrences.h"
 #include "rows/row_kernels.h"
@@ -14,7 +15,8 @@ struct UpdatedTable {
   GradientTable table;
   struct Shard {
     float* rows;
-    float* slots[kMostSlots];  // those the optimizer has
+    float* slots[kMostSlots];          // those the optimizer has
+    DeferredRows* deferred = nullptr;  // within a DeferredUpdate of it; null: all are current
   };
   std::vector<Shard> shards;
 };

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "deferred/deferred_rows.h"
 #include "lookup/parallel.h"
 #include "packed/packed_bags.h"
 #include "rows/row_kernels.h"
@@ -46,6 +47,7 @@ struct UpdatedShard {
   float* slots[kMostSlots];  // those the optimizer has
   int64_t num_rows;
   int64_t dim;
+  DeferredRows* deferred = nullptr;  // within a DeferredUpdate of it; null: all are current
 };
 
 // Takes an update apart, and checks it wholly. `bytes` must be aligned for int64.

@@ -1,0 +1,19 @@
+#ifndef GRAPH_OPT_PACKED_DEFERRED_REQUEST_H_
+#define GRAPH_OPT_PACKED_DEFERRED_REQUEST_H_
+
+#include <vector>
+
+#include "deferred/deferred_rows.h"
+#include "packed/row_request.h"
+
+namespace graph_opt {
+
+// Brings the rows to date that a request asks for, each shard's of its own (ReadRequest). Rows that
+// a shard does not have are skipped.
+void BringToDate(const std::vector<DeferredShard>& shards,
+                 const std::vector<RequestedRows>& requested, const RowKernels& kernels,
+                 Parallel* parallel);
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_PACKED_DEFERRED_REQUEST_H_
