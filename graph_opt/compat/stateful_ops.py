@@ -24,7 +24,9 @@ READS = frozenset(
         "ResourceGather", "ResourceGatherNd", "ReadVariableOp", "LookupTableFind",
         "LookupTableFindV2", "LookupTableSize", "LookupTableSizeV2", "VariableShape",
         "IsVariableInitialized", "VarIsInitializedOp", "ResourceGroupEmbeddingLookup",
-        "ResourceGroupEmbeddingGather",
+        "ResourceGroupEmbeddingGather", "GroupEmbeddingBringToDate",
+        "ResourceGroupEmbeddingBringToDate", "GroupEmbeddingBringPackedToDate",
+        "ResourceGroupEmbeddingBringPackedToDate",
     ]
 )  # fmt: skip
 # These act outside of the graph, once for each batch.

@@ -234,6 +234,7 @@ def group_embedding_apply(
     gradients: Sequence[tf.Tensor],
     flags: Optional[Sequence[str]] = None,
     use_locking: bool = False,
+    row_states: Sequence[str] = (),
     name: Optional[str] = None,
 ) -> tf.Operation:
     """Updates the rows that were looked up, directly from the gradients of the pooled rows.
@@ -248,6 +249,7 @@ def group_embedding_apply(
       gradients: [L], or [1] with columns. The gradients of the pooled rows.
       flags: The optimizer's flags that are set; None for the defaults of its spec.
       use_locking: Whether to lock the variables exclusively.
+      row_states: For a deferred update (`graph_opt.ops.deferred_rows`), one for each shard.
       name: Name of the node.
 
     Returns:
@@ -266,6 +268,7 @@ def group_embedding_apply(
         optimizer=optimizer,
         flags=list(default_flags(optimizer) if flags is None else flags),
         use_locking=use_locking,
+        row_states=list(row_states),
         name=name,
         **ids.inputs(),
         **attributes._asdict(),

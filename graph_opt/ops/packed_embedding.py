@@ -202,6 +202,7 @@ def group_embedding_apply_packed(
     table_names: Sequence[str],
     flags: Optional[Sequence[str]] = None,
     use_locking: bool = False,
+    row_states: Sequence[str] = (),
     name: Optional[str] = None,
 ) -> tf.Operation:
     """Updates, on a server, the rows whose gradients a worker has sent.
@@ -215,6 +216,7 @@ def group_embedding_apply_packed(
       table_names: For error messages, one for each shard.
       flags: The optimizer's flags that are set; None for the defaults of its spec.
       use_locking: Whether to lock the variables exclusively.
+      row_states: For a deferred update (`graph_opt.ops.deferred_rows`), one for each shard.
       name: Name of the node.
 
     Returns:
@@ -235,6 +237,7 @@ def group_embedding_apply_packed(
         optimizer=optimizer,
         flags=list(default_flags(optimizer) if flags is None else flags),
         use_locking=use_locking,
+        row_states=list(row_states),
         name=name,
     )
 

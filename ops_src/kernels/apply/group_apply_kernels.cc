@@ -4,6 +4,7 @@
 
 #include "apply/group_apply.h"
 #include "kernels/apply/optimizer_inputs.h"
+#include "kernels/deferred/row_states.h"
 #include "kernels/lookup/device_threads.h"
 #include "kernels/lookup/group_inputs.h"
 #include "kernels/lookup/pooled_rows.h"
@@ -27,6 +28,8 @@ class GroupApplyKernel : public OpKernel {
   explicit GroupApplyKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, attrs_.Read(ctx));
     OP_REQUIRES_OK(ctx, optimizer_.Read(ctx, attrs_.num_shards()));
+    OP_REQUIRES_OK(ctx, states_.Read(ctx, attrs_.num_shards(), true));
+    OP_REQUIRES(ctx, states_.empty(), errors::Unimplemented(name(), ": row_states"));
   }
 
   void Compute(OpKernelContext* ctx) override {
@@ -79,6 +82,7 @@ class GroupApplyKernel : public OpKernel {
 
   GroupAttrs attrs_;
   OptimizerInputs optimizer_;
+  RowStates states_;
   ScratchUser scratch_;
 };
 

@@ -26,6 +26,12 @@ class GroupApplyGpuKernel : public OpKernel {
   explicit GroupApplyGpuKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, attrs_.Read(ctx));
     OP_REQUIRES_OK(ctx, optimizer_.Read(ctx, attrs_.num_shards()));
+    std::vector<std::string> row_states;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("row_states", &row_states));
+    OP_REQUIRES(ctx, row_states.empty(),
+                errors::InvalidArgument(name(), ": row_states names '", row_states[0],
+                                        "', but updates are deferred on CPUs only; place the "
+                                        "tables there, or leave row_states empty"));
   }
 
   void Compute(OpKernelContext* ctx) override {

@@ -32,18 +32,25 @@ std::string OptimizerAttr() {
   return "optimizer: {" + NamesOf(OptimizerDescriptions(), "'", "'") + "}";
 }
 
-std::string OptimizerDoc(const std::string& doc) {
+std::string RowStatesDoc(const std::string& doc) {
   return doc + R"doc(
+row_states: [shards], or empty for an update that is not deferred. Where is kept up to which step
+  the rows of each shard are current: the container of the variable, if it has one, and a colon,
+  then its shared_name, or its name if it has none. A name with a colon has one before it, too.)doc";
+}
+
+std::string OptimizerDoc(const std::string& doc) {
+  return RowStatesDoc(doc + R"doc(
 slots: Those of the optimizer: the first slot of every shard, then the second one of every shard.)doc" +
-         Listed(&OptimizerDescription::slots) + R"doc(
+                      Listed(&OptimizerDescription::slots) + R"doc(
 hyperparameters: Scalars, in this order.)doc" +
-         Listed(&OptimizerDescription::hyperparameters) + R"doc(
+                      Listed(&OptimizerDescription::hyperparameters) + R"doc(
 optimizer: Whose formula updates the rows.
 num_slots: Shards times the optimizer's slots.
 num_hyperparameters: As listed above.
 flags: Those of the optimizer that are set.)doc" +
-         Listed(&OptimizerDescription::flags) + R"doc(
-use_locking: Lock the variables exclusively.)doc";
+                      Listed(&OptimizerDescription::flags) + R"doc(
+use_locking: Lock the variables exclusively.)doc");
 }
 
 }  // namespace graph_opt

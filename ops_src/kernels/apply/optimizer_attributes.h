@@ -10,15 +10,19 @@
       .Attr("num_slots: int >= 0")           \
       .Attr("num_hyperparameters: int >= 1") \
       .Attr("flags: list(string) = []")      \
-      .Attr("use_locking: bool = false")
+      .Attr("use_locking: bool = false")     \
+      .Attr("row_states: list(string) = []")
 
 namespace graph_opt {
 
 // The attribute `optimizer`, which is one of those of ops_src/optimizers.
 std::string OptimizerAttr();
 
-// `doc`, then what slots, hyperparameters and flags each optimizer has.
+// `doc`, then what slots, hyperparameters and flags each optimizer has, and what row_states are.
 std::string OptimizerDoc(const std::string& doc);
+
+// `doc`, then what row_states are (read by RowStates).
+std::string RowStatesDoc(const std::string& doc);
 
 }  // namespace graph_opt
 

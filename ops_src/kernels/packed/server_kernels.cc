@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "kernels/apply/optimizer_inputs.h"
+#include "kernels/deferred/row_states.h"
 #include "kernels/lookup/device_threads.h"
 #include "kernels/lookup/group_inputs.h"
 #include "kernels/lookup/variable_tables.h"
@@ -104,6 +105,8 @@ class GroupApplyPackedKernel : public ServedShardsKernel {
  public:
   explicit GroupApplyPackedKernel(OpKernelConstruction* ctx) : ServedShardsKernel(ctx) {
     OP_REQUIRES_OK(ctx, optimizer_.Read(ctx, num_shards()));
+    OP_REQUIRES_OK(ctx, states_.Read(ctx, num_shards(), true));
+    OP_REQUIRES(ctx, states_.empty(), errors::Unimplemented(name(), ": row_states"));
   }
 
   void Compute(OpKernelContext* ctx) override {
@@ -145,6 +148,7 @@ class GroupApplyPackedKernel : public ServedShardsKernel {
   }
 
   OptimizerInputs optimizer_;
+  RowStates states_;
 };
 
 class LoadedKernel : public OpKernel {

@@ -1,0 +1,26 @@
+#ifndef GRAPH_OPT_KERNELS_DEFERRED_DEFERRED_ATTRIBUTES_H_
+#define GRAPH_OPT_KERNELS_DEFERRED_DEFERRED_ATTRIBUTES_H_
+
+#include <string>
+
+#include "kernels/apply/optimizer_attributes.h"
+
+// What the registrations of the ops that bring rows to date share (read by RowStates).
+
+#define GRAPH_OPT_DEFERRED_ATTRS \
+  Attr(OptimizerAttr()).Attr("num_slots: int >= 1").Attr("row_states: list(string) >= 1")
+
+namespace graph_opt {
+
+// Of ops that bring rows to date.
+inline std::string DeferredDoc(const std::string& doc) {
+  return RowStatesDoc(doc + R"doc(
+tables: The shards of each table, [rows, width] of float32.
+slots: As those of the update.
+optimizer: As that of the update.
+num_slots: Shards times the optimizer's slots.)doc");
+}
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_KERNELS_DEFERRED_DEFERRED_ATTRIBUTES_H_

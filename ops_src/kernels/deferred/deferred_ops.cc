@@ -1,0 +1,106 @@
+#include <string>
+#include <vector>
+
+#include "kernels/deferred/deferred_attributes.h"
+#include "kernels/lookup/group_attributes.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+// Updates with `row_states` leave rows behind that have no gradient, though the optimizer moves
+// them. These ops make up for it, before the rows are read. They allow what is not initialized: who
+// reads a table needs no slots, and an initializer may run first.
+
+namespace graph_opt {
+namespace {
+
+using tensorflow::Status;
+using tensorflow::shape_inference::InferenceContext;
+using tensorflow::shape_inference::ShapeHandle;
+
+Status RequestIsVector(InferenceContext* c) {
+  ShapeHandle vector;
+  return c->WithRank(c->input(c->num_inputs() - 1), 1, &vector);
+}
+
+const char kRowsDoc[] = R"doc(
+Brings the rows that a group lookup reads to date, those that deferred updates left behind.
+
+To be run before the lookup. Ids of rows that do not exist are left to the lookup to report.)doc";
+
+REGISTER_OP("GroupEmbeddingBringToDate")
+    .Input("tables: Ref(num_shards * float)")
+    .Input("slots: Ref(num_slots * float)")
+    .GRAPH_OPT_GROUP_INPUTS.GRAPH_OPT_DEFERRED_ATTRS.GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
+    .SetAllowsUninitializedInput()
+    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .Doc(GroupDoc(DeferredDoc(kRowsDoc)));
+
+REGISTER_OP("ResourceGroupEmbeddingBringToDate")
+    .Input("tables: num_shards * resource")
+    .Input("slots: num_slots * resource")
+    .GRAPH_OPT_GROUP_INPUTS.GRAPH_OPT_DEFERRED_ATTRS.GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .Doc(GroupDoc(DeferredDoc(kRowsDoc)));
+
+const char kPackedDoc[] = R"doc(
+Brings the rows that a worker asks for to date, those that deferred updates left behind.
+
+To be run before GroupEmbeddingGather, which reports a malformed request.
+
+request: From GroupEmbeddingPrepare.
+num_shards: Of this server.
+table_names: [shards]. For errors.)doc";
+
+REGISTER_OP("GroupEmbeddingBringPackedToDate")
+    .Input("tables: Ref(num_shards * float)")
+    .Input("slots: Ref(num_slots * float)")
+    .Input("request: int64")
+    .Attr("num_shards: int >= 1")
+    .Attr("table_names: list(string) >= 1")
+    .GRAPH_OPT_DEFERRED_ATTRS.SetIsStateful()
+    .SetAllowsUninitializedInput()
+    .SetShapeFn(RequestIsVector)
+    .Doc(DeferredDoc(kPackedDoc));
+
+REGISTER_OP("ResourceGroupEmbeddingBringPackedToDate")
+    .Input("tables: num_shards * resource")
+    .Input("slots: num_slots * resource")
+    .Input("request: int64")
+    .Attr("num_shards: int >= 1")
+    .Attr("table_names: list(string) >= 1")
+    .GRAPH_OPT_DEFERRED_ATTRS.SetIsStateful()
+    .SetShapeFn(RequestIsVector)
+    .Doc(DeferredDoc(kPackedDoc));
+
+const char kAllDoc[] = R"doc(
+Brings all rows to date that deferred updates left behind.
+
+To be run before whatever else reads or writes the tables or their slots. Then there is nothing to
+do until the next update; one that runs in the same step brings all rows to date, too. If a table or
+a slot is not initialized, what was kept about it is dropped.
+
+num_shards: Of all tables.
+table_names: [shards]. For errors.)doc";
+
+REGISTER_OP("GroupEmbeddingBringAllToDate")
+    .Input("tables: Ref(num_shards * float)")
+    .Input("slots: Ref(num_slots * float)")
+    .Attr("num_shards: int >= 1")
+    .Attr("table_names: list(string) >= 1")
+    .GRAPH_OPT_DEFERRED_ATTRS.SetIsStateful()
+    .SetAllowsUninitializedInput()
+    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .Doc(DeferredDoc(kAllDoc));
+
+REGISTER_OP("ResourceGroupEmbeddingBringAllToDate")
+    .Input("tables: num_shards * resource")
+    .Input("slots: num_slots * resource")
+    .Attr("num_shards: int >= 1")
+    .Attr("table_names: list(string) >= 1")
+    .GRAPH_OPT_DEFERRED_ATTRS.SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .Doc(DeferredDoc(kAllDoc));
+
+}  // namespace
+}  // namespace graph_opt
