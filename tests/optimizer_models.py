@@ -43,6 +43,7 @@ KERAS: Dict[str, Tuple[str, Dict[str, Any]]] = {
     "adagrad": ("Adagrad", {}),
     "ftrl": ("Ftrl", {}),
     "adam": ("Adam", {}),
+    "adamax": ("Adamax", {"epsilon": 1e-3}),
     "momentum": ("SGD", {"momentum": 0.9}),
     "nesterov": ("SGD", {"momentum": 0.9, "nesterov": True}),
     "rms_prop": ("RMSprop", {"momentum": 0.5}),

@@ -7,6 +7,7 @@
 #include "optimizers/adadelta.h"
 #include "optimizers/adagrad.h"
 #include "optimizers/adam.h"
+#include "optimizers/adamax.h"
 #include "optimizers/ftrl.h"
 #include "optimizers/gradient_descent.h"
 #include "optimizers/momentum.h"
@@ -21,7 +22,7 @@ template <typename... Specs>
 struct SpecList {};
 
 typedef SpecList<GradientDescent, Momentum, Adagrad, Ftrl, Adam, RMSProp, CenteredRMSProp, Adadelta,
-                 ProximalAdagrad, ProximalGradientDescent, KerasMomentum>
+                 ProximalAdagrad, ProximalGradientDescent, KerasMomentum, Adamax>
     AllSpecs;
 
 template <typename Call>

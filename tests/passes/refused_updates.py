@@ -35,6 +35,14 @@ def adam(inputs: Inputs) -> None:
     trained(pooled(inputs, models.table()), tf.train.AdamOptimizer())
 
 
+@left_unfused("amsgrad_updates_whole_table")
+def amsgrad_of_keras(inputs: Inputs) -> None:
+    table = models.table(resource=True)
+    loss = tf.reduce_sum(pooled(inputs, table))
+    optimizer = tf.keras.optimizers.legacy.Adam(amsgrad=True)
+    optimizer.get_updates(loss, [table])
+
+
 @left_unfused("optimizer_unknown")
 def dual_averaging(inputs: Inputs) -> None:
     step = tf.train.get_or_create_global_step()

@@ -7,33 +7,25 @@ ScatterAdd | ResourceScatterAdd (table, indices, -values * rate)       for a res
 from __future__ import annotations
 
 from graph_opt.graph.view import GraphView
-from graph_opt.rules.match.pattern import one_of, op, tensor
-from graph_opt.rules.optimizers.update_inputs import (
-    FoundUpdate,
-    flag,
-    hyperparameter,
-    matched,
-    scalar,
-)
+from graph_opt.rules.match.matcher import Match
+from graph_opt.rules.match.pattern import Pattern, one_of, op, tensor
+from graph_opt.rules.optimizers.update_form import FoundUpdate, UpdateForm
+from graph_opt.rules.optimizers.update_inputs import flag, hyperparameter, scalar
 
 OPTIMIZER = "GradientDescent"
 _ADDS = ("ScatterAdd", "ResourceScatterAdd")
-ENDS = frozenset(["ScatterSub", *_ADDS])
 
 
-def read(view: GraphView, writer: str) -> FoundUpdate:
-    """Reads an update by a scatter op.
-
-    Raises:
-      Refusal: lookup_differs.
-    """
+def _pattern() -> Pattern:
     table, indices, values, rate = (tensor(n) for n in ("table", "indices", "values", "rate"))
     rate = scalar(rate)
-    update = one_of(
+    return one_of(
         op("ScatterSub", table, indices, op("Mul", values, rate)),
         op(_ADDS, table, indices, op("Mul", op("Neg", values), rate)),
     )
-    found = matched(view, writer, update)
+
+
+def _read(view: GraphView, writer: str, found: Match) -> FoundUpdate:
     return FoundUpdate(
         optimizer=OPTIMIZER,
         slots=(),
@@ -44,3 +36,6 @@ def read(view: GraphView, writer: str) -> FoundUpdate:
         end=writer,
         nodes=tuple(found.nodes),
     )
+
+
+FORM = UpdateForm(frozenset(["ScatterSub", *_ADDS]), _pattern(), _read)

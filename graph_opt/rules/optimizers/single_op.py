@@ -15,20 +15,16 @@ from typing import Mapping, Tuple
 
 from graph_opt.graph.view import GraphView
 from graph_opt.ops.optimizers import OptimizerSpec, StockOp, optimizer_specs
+from graph_opt.rules.match.matcher import Match
 from graph_opt.rules.match.pattern import Pattern, op, tensor
-from graph_opt.rules.optimizers.update_inputs import (
-    FoundUpdate,
-    flag,
-    hyperparameter,
-    matched,
-    summed,
-)
+from graph_opt.rules.optimizers.update_form import FoundUpdate, UpdateForm
+from graph_opt.rules.optimizers.update_inputs import flag, hyperparameter, summed
 
 _RESOURCE = "Resource"
 
 
 @functools.lru_cache(maxsize=None)
-def stock_ops() -> Mapping[str, Tuple[OptimizerSpec, StockOp]]:
+def _stock_ops() -> Mapping[str, Tuple[OptimizerSpec, StockOp]]:
     """Spec and inputs by op type, for references and for resource variables."""
     return {
         kind + stock.op: (spec, stock)
@@ -38,14 +34,16 @@ def stock_ops() -> Mapping[str, Tuple[OptimizerSpec, StockOp]]:
     }
 
 
-def read(view: GraphView, writer: str) -> FoundUpdate:
-    """Reads an update by an apply op.
+@functools.lru_cache(maxsize=None)
+def forms() -> Tuple[UpdateForm, ...]:
+    """One form for each op."""
+    return tuple(
+        UpdateForm(frozenset([op_type]), _pattern(stock), functools.partial(_read, spec))
+        for op_type, (spec, stock) in _stock_ops().items()
+    )
 
-    Raises:
-      Refusal: lookup_differs.
-    """
-    spec, stock = stock_ops()[view.op(writer)]
-    found = matched(view, writer, _pattern(stock))
+
+def _read(spec: OptimizerSpec, view: GraphView, writer: str, found: Match) -> FoundUpdate:
     names = (*spec.flags, "use_locking")
     return FoundUpdate(
         optimizer=spec.name,

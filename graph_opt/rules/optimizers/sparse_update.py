@@ -3,7 +3,7 @@
     values, indices of one lookup, or ConcatV2 of several lookups'
         -> one op, by the optimizer's spec         single_op
         or -> a product and a scatter              gradient_descent
-        or -> many ops                             adam
+        or -> many ops                             adam, adamax
 
 Anything between the lookups' gradients and this (clipping, scaling, communication) is ignored: the
 parts are then what it produced, rather than gradients of lookups.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Callable, Dict, Iterable, Optional, Tuple
+from typing import Dict, Iterable, List, Optional, Tuple
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, Shape, TensorRef
@@ -23,10 +23,10 @@ from graph_opt.rules.lookup import Table
 from graph_opt.rules.match.forward import ForwardPart
 from graph_opt.rules.match.structure import Structure
 from graph_opt.rules.match.table import describe, find_read
-from graph_opt.rules.optimizers import adam, gradient_descent, single_op
-from graph_opt.rules.optimizers.single_op import stock_ops
+from graph_opt.rules.optimizers import adam, adamax, amsgrad, gradient_descent, single_op
 from graph_opt.rules.optimizers.table_writers import table_writer
-from graph_opt.rules.optimizers.update_inputs import FoundUpdate, Hyperparameter, parts_of
+from graph_opt.rules.optimizers.update_form import UpdateForm, read_update
+from graph_opt.rules.optimizers.update_inputs import Hyperparameter, parts_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,13 +70,13 @@ class SparseUpdates:
 
 
 @functools.lru_cache(maxsize=None)
-def _readers() -> Dict[str, Callable[[GraphView, str], FoundUpdate]]:
-    """The functions that read updates, by the op that writes the table."""
-    return {
-        **dict.fromkeys(stock_ops(), single_op.read),
-        **dict.fromkeys(gradient_descent.ENDS, gradient_descent.read),
-        **dict.fromkeys(adam.ENDS, adam.read),
-    }
+def _forms() -> Dict[str, List[UpdateForm]]:
+    """The forms of updates, by the op that writes the table."""
+    forms: Dict[str, List[UpdateForm]] = {}
+    for form in (*single_op.forms(), gradient_descent.FORM, adam.FORM, adamax.FORM, amsgrad.FORM):
+        for op_type in form.ends:
+            forms.setdefault(op_type, []).append(form)
+    return forms
 
 
 def sparse_updates(view: GraphView, tables: Iterable[str]) -> SparseUpdates:
@@ -104,12 +104,14 @@ def sparse_updates(view: GraphView, tables: Iterable[str]) -> SparseUpdates:
 
 
 def _update(view: GraphView, forward: ForwardPart, table: str) -> Optional[SparseUpdate]:
-    writer = table_writer(view, forward, table, frozenset(_readers()))
+    writer = table_writer(view, forward, table, frozenset(_forms()))
     if writer is None:
         return None
     try:
         update = _read(view, table, writer)
     except Refusal as refusal:
+        if refusal.code != "lookup_differs":
+            raise
         # One code for all the ways in which updates can differ.
         raise Refusal(
             "update_not_recognised", at=refusal.node, need=refusal.need, saw=refusal.saw
@@ -119,7 +121,7 @@ def _update(view: GraphView, forward: ForwardPart, table: str) -> Optional[Spars
 
 
 def _read(view: GraphView, table: str, writer: str) -> SparseUpdate:
-    found = _readers()[view.op(writer)](view, writer)
+    found = read_update(view, writer, _forms()[view.op(writer)])
     structure = Structure(view)
     parts = parts_of(structure, found.values, found.indices)
     return SparseUpdate(

@@ -98,7 +98,7 @@ def _trains(view: GraphView, forward: ForwardPart, name: str) -> bool:
 
 def _require_known(view: GraphView, writer: _Writer, known: FrozenSet[str]) -> None:
     name, op = writer.node, view.op(writer.node)
-    if _DENSE.search(op):
+    if op not in known and _DENSE.search(op):
         need = "an update of only the rows that were looked up"
         raise Refusal("update_is_dense", at=name, need=need, saw=op)
     if op in _ASSIGNS:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Dict, NamedTuple, Tuple, Union
+from typing import Tuple, Union
 
 from graph_opt.compat import tf
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.gradients.gather import Slices, shape_source
 from graph_opt.rules.match.matcher import Match
-from graph_opt.rules.match.pattern import ANY, Condition, Op, Pattern, op, tensor
+from graph_opt.rules.match.pattern import ANY, Condition, Op, Pattern, constant, op, tensor
 from graph_opt.rules.match.structure import Structure
 from graph_opt.rules.op_names import VARIABLES
 
@@ -18,24 +18,6 @@ Hyperparameter = Union[TensorRef, float]  # a tensor, or the value of a constant
 _PASS_ON = ("Identity", "StopGradient", "PreventGradient", "EnsureShape")
 _UNIQUE = ("Unique", "UniqueV2")
 _INTEGERS = (tf.int32.as_datatype_enum, tf.int64.as_datatype_enum)
-
-
-class FoundUpdate(NamedTuple):
-    """An update of one variable, with its gradient in one piece.
-
-    Attributes:
-      values, indices: The IndexedSlices whose sum is applied.
-      The others: As in `SparseUpdate`.
-    """
-
-    optimizer: str
-    slots: Tuple[TensorRef, ...]
-    hyperparameters: Tuple[Hyperparameter, ...]
-    attributes: Dict[str, bool]
-    values: TensorRef
-    indices: TensorRef
-    end: str
-    nodes: Tuple[str, ...]
 
 
 def hyperparameter(view: GraphView, tensor: TensorRef) -> Hyperparameter:
@@ -77,6 +59,21 @@ def scalar(pattern: Pattern) -> Pattern:
     return pattern.where(lambda match, found: is_scalar(match.view, found), "a scalar")
 
 
+def rest_of_one(taken: Pattern) -> Pattern:
+    """What is left of 1 without this."""
+    return op("Sub", constant(1), taken)
+
+
+def equals(name: str) -> Condition:
+    """Whether a tensor is the same hyperparameter as the one bound to the name."""
+
+    def holds(match: Match, found: TensorRef) -> bool:
+        bound = match.tensors[name]
+        return hyperparameter(match.view, found) == hyperparameter(match.view, bound)
+
+    return holds
+
+
 def summed() -> Tuple[Pattern, Pattern]:
     """The tensors `values` and `indices` with duplicates of a row summed.
 
@@ -99,20 +96,6 @@ def _counts(unique: Op) -> Condition:
         return source in (None, TensorRef(match.nodes_of[unique], 0))
 
     return holds
-
-
-def matched(view: GraphView, writer: str, pattern: Pattern) -> Match:
-    """The match of an update's pattern with the node that writes the table.
-
-    Raises:
-      Refusal: lookup_differs.
-    """
-    match = Match(view)
-    if not pattern.match(match, TensorRef(writer, 0)):
-        refusal = match.refusal()
-        assert refusal is not None
-        raise refusal
-    return match
 
 
 def parts_of(structure: Structure, values: TensorRef, indices: TensorRef) -> Tuple[Slices, ...]:
