@@ -18,7 +18,11 @@ void UpdateRange(const Optimizer& optimizer, const UpdatedTable& updated, const 
     rows.first_key = static_cast<uint64_t>(shards.first_key(shard));
     rows.table = place.rows;
     std::copy(place.slots, place.slots + kMostSlots, rows.slots);
-    kernels.update_runs(found.Between(begin, end), rows);
+    if (place.deferred == nullptr) {
+      kernels.update_runs(found.Between(begin, end), rows);
+    } else {
+      UpdateRuns(place.deferred, found.Between(begin, end), rows, kernels);
+    }
   }
 }
 

@@ -7,29 +7,20 @@
 #define GRAPH_OPT_DEFERRED_DEFERRED_ROWS_H_
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "lookup/bags.h"
+#include "deferred/row_stamps.h"
+#include "deferred/step_history.h"
 #include "lookup/parallel.h"
-#include "lookup/table_shards.h"
 #include "optimizers/optimizer.h"
 #include "rows/row_kernels.h"
 
 namespace graph_opt {
 
-// The steps to which the rows of one table, or one shard, are current, and what later steps were.
-// Each row changes only under a lock of its own, so that rows are brought to date by any number of
-// threads while an update runs. At first all rows are current, and their slots unknown.
-class DeferredRows {
- public:
-  explicit DeferredRows(int64_t num_rows);
-  ~DeferredRows();
-  DeferredRows(const DeferredRows&) = delete;
-  DeferredRows& operator=(const DeferredRows&) = delete;
-
-  int64_t num_rows() const;
-};
+class DeferredRows;
 
 // Where a shard lies.
 struct DeferredShard {
@@ -39,24 +30,60 @@ struct DeferredShard {
   int64_t dim = 0;
 };
 
-struct DeferredTable {
-  TableShards partition;
-  std::vector<DeferredShard> shards;
+// The steps to which the rows of one table, or one shard, are current, and what later steps were.
+// Each row changes only under a lock of its own, so that rows are brought to date by any number of
+// threads while an update runs. At first all rows are current, and nothing is known of their slots.
+//
+// Steps count once their update has ended. Until then rows are brought to the step before, and
+// those that the update has done are left alone: no row goes without its gradient.
+class DeferredRows {
+ public:
+  explicit DeferredRows(int64_t num_rows, uint32_t first_step = 0);
+  DeferredRows(const DeferredRows&) = delete;
+  DeferredRows& operator=(const DeferredRows&) = delete;
+
+  int64_t num_rows() const { return stamps_.num_rows(); }
+
+  // The steps that have ended, or null before the first.
+  std::shared_ptr<const PassedSteps> passed() const;
+
+  RowStamps* stamps() { return &stamps_; }
+
+  // A step begins once no other is between these two. `place` is where the rows lie.
+  void BeginStep(const DeferredShard& place, const IdleStep& step, const RowKernels& kernels,
+                 Parallel* parallel);
+  void EndStep(const DeferredShard& place, const IdleStep& step, int64_t run,
+               const RowKernels& kernels, Parallel* parallel);
+
+  // Waits for a step that has begun.
+  void BringAll(const DeferredShard& place, int64_t run, const RowKernels& kernels,
+                Parallel* parallel);
+
+ private:
+  void Settle(const DeferredShard& place, int64_t run, const RowKernels& kernels,
+              Parallel* parallel);
+  void Sweep(const DeferredShard& place, const RowKernels& kernels);
+  void Publish();
+
+  RowStamps stamps_;
+  std::mutex updating_;  // held by an update from its begin to its end
+  std::unique_ptr<StepHistory> history_;
+  uint32_t step_;
+  int64_t next_swept_ = 0;
+  bool is_settled_ = false;  // all rows are current as of settled_at_
+  uint32_t settled_at_ = 0;
+  int64_t settled_in_run_ = -1;
+  mutable std::mutex publishing_;
+  std::shared_ptr<const PassedSteps> passed_;
 };
 
-// The ids of one lookup.
-struct DeferredLookup {
-  Bags bags;
-  int table;
-};
-
-// Fails for optimizers that leave rows without gradient alone, and for hyperparameters (an epsilon
-// of 0) with which what they do to them is not known.
+// Fails for optimizers that leave rows without gradient alone, and for hyperparameters with which
+// what they do to them cannot be deferred.
 absl::Status CheckDeferrable(const Optimizer& optimizer);
 
 // The next step of some shards, from the lock of their updates to its end. While it lives, the rows
-// with gradients are updated by GroupApply or ApplyUpdate; they are brought to date there. Its end
-// makes the step count for all other rows.
+// with gradients are updated by UpdateRuns (GroupApply and ApplyUpdate call it); they are brought
+// to date there. Its end makes the step count for all other rows.
 class DeferredUpdate {
  public:
   // Waits until no other update of the shards runs. The optimizer is deferrable. `run` is the
@@ -67,16 +94,22 @@ class DeferredUpdate {
   ~DeferredUpdate();
   DeferredUpdate(const DeferredUpdate&) = delete;
   DeferredUpdate& operator=(const DeferredUpdate&) = delete;
+
+ private:
+  const IdleStep step_;
+  std::vector<DeferredShard> shards_;
+  const int64_t run_;
+  const RowKernels& kernels_;
+  Parallel* const parallel_;
 };
 
-// Brings the rows that lookups name to the last step that has ended. Ids without a row are skipped.
-void BringToDate(const std::vector<DeferredTable>& tables,
-                 const std::vector<DeferredLookup>& lookups, const RowKernels& kernels,
-                 Parallel* parallel);
+// Brings the rows of the occurrences to date and updates them, within a DeferredUpdate. Threads may
+// do this at once for different rows.
+void UpdateRuns(DeferredRows* deferred, const Occurrences& occurrences, const UpdateRows& rows,
+                const RowKernels& kernels);
 
 // Waits until no update of the shards runs, and brings all their rows to date: at once where they
-// are. What wrote to table or slots must not be an update alone: rows that were known to have slots
-// of 0, and were left alone, are then looked at again.
+// are. Rows that rested no longer do, since whatever waits for this may write to their slots.
 void BringAllToDate(const std::vector<DeferredShard>& shards, int64_t run,
                     const RowKernels& kernels, Parallel* parallel);
 

@@ -8,8 +8,8 @@
 namespace graph_opt {
 namespace optimizers {
 
-// tf.train.AdamOptimizer on the rows that were looked up. TensorFlow writes it as many ops over
-// the whole table: moments decay in every row, and by them every row moves.
+// tf.train.AdamOptimizer. TensorFlow writes it as many ops over the whole table: moments decay in
+// every row, and by them every row moves.
 struct Adam : Spec {
   static constexpr int kSlots = 2;
   float learning_rate;
@@ -43,6 +43,13 @@ struct Adam : Spec {
     *m = *m * beta1 + gradient * (1.0f - beta1);
     *v = *v * beta2 + gradient * gradient * (1.0f - beta2);
     *weights -= corrected_rate * *m / (Lanes::SquareRoot(*v) + epsilon);
+  }
+
+  template <typename Description>
+  void Idle(Description* of) const {
+    of->Decays(0, beta1);
+    of->Decays(1, beta2);
+    of->Moves(corrected_rate, 0, 1, epsilon);
   }
 };
 

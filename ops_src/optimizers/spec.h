@@ -25,6 +25,17 @@
 //                are Lanes::Vector, on which arithmetic works with floats, too, and Lanes has
 //                SquareRoot, Power, Least and Greatest. Results are those of TensorFlow's op
 //                (tensorflow/core/kernels/training_ops.cc): keep its order of operations.
+//
+//   Idle         What a step does to a row without gradient, of optimizers that move every row.
+//                With it such steps can be deferred (deferred/deferred_rows.h). Slots have the
+//                places of Describe. In this order, each optional:
+//     Decays(slot, factor)                Of each slot that does.
+//     Keeps(factor)                       Weights are multiplied by it before they move.
+//     Moves(rate, slot)                   Weights -= rate * slot,
+//     Moves(rate, slot, root, epsilon)    or weights -= rate * slot / (sqrt(root slot) + epsilon),
+//                                         with the decayed slots.
+//                Rate and kept factor may be others in each step. Factors are doubles, as exact as
+//                TensorFlow's own: it may well multiply by 1 - float(1 - beta).
 #ifndef GRAPH_OPT_OPTIMIZERS_SPEC_H_
 #define GRAPH_OPT_OPTIMIZERS_SPEC_H_
 
@@ -43,6 +54,8 @@ namespace optimizers {
 
 struct Spec {
   void Prepare() {}
+  template <typename Description>
+  void Idle(Description*) const {}
 };
 
 enum class Bound { kNone, kPositive, kNotNegative, kNotPositive };

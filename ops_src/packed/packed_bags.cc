@@ -228,6 +228,10 @@ absl::Status FindPackedBags(const int64_t** words, const int64_t* end, PackedBag
   return absl::OkStatus();
 }
 
+void ReadIds(const PackedBags& packed, int32_t* ids) {
+  ReadNumbers(packed.ids, packed.num_ids, packed.id_bytes, ids);
+}
+
 absl::Status Unpack(const PackedBags& packed, UnpackedBags* unpacked) {
   unpacked->ids.Reserve(std::max(packed.num_bags, packed.num_ids));
   unpacked->positions.Reserve(packed.num_ids + 1);
@@ -236,7 +240,7 @@ absl::Status Unpack(const PackedBags& packed, UnpackedBags* unpacked) {
   if (!NumberBags(numbers, packed.num_bags, packed.num_ids, unpacked->positions.data())) {
     return MalformedBags();
   }
-  ReadNumbers(packed.ids, packed.num_ids, packed.id_bytes, numbers);
+  ReadIds(packed, numbers);
   Bags& bags = unpacked->bags;
   bags.layout = Bags::kSparse;
   bags.wide_ids = false;

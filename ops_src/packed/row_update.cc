@@ -160,7 +160,7 @@ UpdatedTable TableOf(const UpdatedShard& shard) {
   UpdatedTable table;
   table.table.shards = TableShards(Partition::kMod, {shard.num_rows});
   table.table.dim = shard.dim;
-  UpdatedTable::Shard rows = {shard.rows, {}};
+  UpdatedTable::Shard rows = {shard.rows, {}, shard.deferred};
   std::copy(shard.slots, shard.slots + kMostSlots, rows.slots);
   table.shards.push_back(rows);
   return table;
@@ -213,7 +213,11 @@ void ApplyRows(const Optimizer& optimizer, const std::vector<UpdatedShard>& shar
         words[j] = static_cast<uint64_t>(block.rows[at + j]) << kPlaceBits | j;
       }
       found.gradients = block.values + at * shard.dim;
-      kernels.update_runs(found, rows);
+      if (shard.deferred == nullptr) {
+        kernels.update_runs(found, rows);
+      } else {
+        UpdateRuns(shard.deferred, found, rows, kernels);
+      }
     }
   });
 }

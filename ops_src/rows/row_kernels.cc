@@ -100,7 +100,9 @@ void UpdateRuns(const Occurrences& all, const UpdateRows& rows) {
   SetFor(all.dim, all.type).update_runs(all, rows);
 }
 
-const RowKernels kBest = {"best", 1, Pool, CopyRows, AddToRows, SumRuns, UpdateRuns};
+void BringRows(const IdleRows& rows) { SetFor(rows.dim, RowType::kFloat).bring_rows(rows); }
+
+const RowKernels kBest = {"best", 1, Pool, CopyRows, AddToRows, SumRuns, UpdateRuns, BringRows};
 
 }  // namespace
 

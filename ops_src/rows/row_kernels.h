@@ -79,6 +79,43 @@ struct UpdateRows {
   float* slots[kMostSlots];  // those the optimizer has
 };
 
+// Consecutive steps that a row missed and that move it (deferred/step_history.h):
+//
+//   weights = weights * kept - m * (sums[0] + sums[1] * y + sums[2] * y^2 + ...) / d
+//   m = moment slot * moment    d = sqrt(root slot) * root + epsilon    y = 1 - epsilon / d
+//
+// or weights * kept - m * sums[0] without a root slot. Slots are as they were before all spans.
+struct IdleSpan {
+  const float* sums;
+  float moment;
+  float root;
+  float kept;
+};
+
+// The steps without gradient that one row missed.
+struct IdleRow {
+  int64_t row;
+  int64_t first_span;
+  int64_t num_spans;
+  float kept;                // weights are multiplied by it after the spans
+  float decays[kMostSlots];  // of the slots, over all steps
+  bool slots_are_zero;       // said when they are done
+};
+
+struct IdleRows {
+  float* table;  // [rows, dim], as the slots
+  float* slots[kMostSlots];
+  int num_slots;
+  int64_t dim;
+  int moment;  // slot
+  int root;    // slot, or -1
+  float epsilon;
+  int num_sums;  // of each span
+  const IdleSpan* spans;
+  IdleRow* rows;
+  int64_t count;
+};
+
 // What is compiled once for each instruction set.
 struct RowKernels {
   const char* name;  // of the instruction set, for people
@@ -93,6 +130,7 @@ struct RowKernels {
   // Returns how many runs there were.
   int64_t (*sum_runs)(const Occurrences& occurrences, const RunSums& sums);
   void (*update_runs)(const Occurrences& occurrences, const UpdateRows& rows);
+  void (*bring_rows)(const IdleRows& rows);
 };
 
 // For each call the fastest that this machine runs, which depends on how wide the rows are.

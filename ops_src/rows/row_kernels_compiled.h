@@ -2,6 +2,7 @@
 #ifndef GRAPH_OPT_ROWS_ROW_KERNELS_COMPILED_H_
 #define GRAPH_OPT_ROWS_ROW_KERNELS_COMPILED_H_
 
+#include "rows/idle_rows.h"
 #include "rows/row_kernels.h"
 #include "rows/run_sums.h"
 #include "rows/single_rows.h"
@@ -155,8 +156,8 @@ void Pool(const PoolBlock& block) {
 }
 
 extern const RowKernels kRowKernels;
-const RowKernels kRowKernels = {GRAPH_OPT_SET_NAME, kLanes,  Pool,      CopyRows,
-                                AddToRows,          SumRuns, UpdateRuns};
+const RowKernels kRowKernels = {GRAPH_OPT_SET_NAME, kLanes,  Pool,       CopyRows,
+                                AddToRows,          SumRuns, UpdateRuns, BringRows};
 
 }  // namespace GRAPH_OPT_SET
 }  // namespace graph_opt

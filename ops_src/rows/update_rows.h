@@ -22,15 +22,6 @@ struct Lanes {
   static inline Floats Greatest(Floats a, Floats b) { return GRAPH_OPT_SET::Greatest(a, b); }
 };
 
-inline GRAPH_OPT_INLINED Floats LoadPart(const float* from, int some) {
-  return some == 0 ? Load(from) : LoadSome(from, some);
-}
-
-inline GRAPH_OPT_INLINED void StorePart(Floats lanes, float* to, int some) {
-  if (some == 0) return Store(lanes, to);
-  StoreSome(lanes, to, some);
-}
-
 // Where a row and its slots lie.
 template <int kSlots>
 struct RowPlace {

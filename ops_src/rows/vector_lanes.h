@@ -96,6 +96,16 @@ inline void StoreSome(Floats lanes, float* to, int count) {
 #endif
 }
 
+// The same of a whole vector, where `some` is 0.
+inline GRAPH_OPT_INLINED Floats LoadPart(const float* from, int some) {
+  return some == 0 ? Load(from) : LoadSome(from, some);
+}
+
+inline GRAPH_OPT_INLINED void StorePart(Floats lanes, float* to, int some) {
+  if (some == 0) return Store(lanes, to);
+  StoreSome(lanes, to, some);
+}
+
 inline Floats SquareRoot(Floats x) {
 #if defined(__AVX512F__)
   return _mm512_maskz_sqrt_ps(0xffff, x);

@@ -1,0 +1,200 @@
+#include "deferred/deferred_rows.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "deferred/row_bringer.h"
+
+namespace graph_opt {
+namespace {
+
+// How many steps a row may miss before it is brought to date all the same. In each step some rows
+// are looked at, so many that all have their turn within half that time, and those that missed a
+// quarter of it are brought to date: no row ever misses more than three quarters.
+int64_t MostMissed(int64_t num_rows) {
+  int64_t most = 1024;
+  while (most < num_rows / 8 && most < 65536) most *= 2;
+  return most;
+}
+
+// Brings rows [begin, end) to date that missed more than `least` steps, and rows that rest, too, if
+// that has to end.
+void BringRange(const DeferredShard& shard, int64_t begin, int64_t end, int64_t least,
+                RowBringer* bringer, const PassedSteps& passed) {
+  constexpr int64_t kMost = RowBringer::kRowsAtOnce;
+  int64_t rows[kMost];
+  int64_t count = 0;
+  for (int64_t row = begin; row < end; ++row) {
+    const RowStamps::Stamp stamp = shard.rows->stamps()->Of(row);
+    if (stamp.IsBehind(passed.step()) && stamp.Age(passed.step()) <= least) continue;
+    rows[count++] = row;
+    if (count < kMost) continue;
+    bringer->Bring(rows, count);
+    count = 0;
+  }
+  bringer->Bring(rows, count);
+}
+
+void BringAllRows(const DeferredShard& shard, const std::shared_ptr<const PassedSteps>& passed,
+                  const RowKernels& kernels, Parallel* parallel) {
+  constexpr int64_t kRowsOfTask = 16384;
+  const int64_t num_rows = shard.rows->num_rows();
+  parallel->Run((num_rows + kRowsOfTask - 1) / kRowsOfTask, [&](int64_t i) {
+    RowBringer bringer(shard, passed, kernels, RowBringer::Rest::kEnded);
+    const int64_t begin = i * kRowsOfTask;
+    BringRange(shard, begin, std::min(begin + kRowsOfTask, num_rows), 0, &bringer, *passed);
+  });
+}
+
+// Those of the shards that are deferred, each once, in the order in which all threads lock them.
+std::vector<DeferredShard> InOrder(std::vector<DeferredShard> shards) {
+  const auto before = [](const DeferredShard& a, const DeferredShard& b) {
+    return std::less<DeferredRows*>()(a.rows, b.rows);
+  };
+  const auto same = [](const DeferredShard& a, const DeferredShard& b) { return a.rows == b.rows; };
+  const auto is_current = [](const DeferredShard& shard) { return shard.rows == nullptr; };
+  shards.erase(std::remove_if(shards.begin(), shards.end(), is_current), shards.end());
+  std::sort(shards.begin(), shards.end(), before);
+  shards.erase(std::unique(shards.begin(), shards.end(), same), shards.end());
+  return shards;
+}
+
+}  // namespace
+
+DeferredRows::DeferredRows(int64_t num_rows, uint32_t first_step)
+    : stamps_(num_rows, first_step), step_(first_step) {}
+
+std::shared_ptr<const PassedSteps> DeferredRows::passed() const {
+  std::lock_guard<std::mutex> lock(publishing_);
+  return passed_;
+}
+
+void DeferredRows::BeginStep(const DeferredShard& place, const IdleStep& step,
+                             const RowKernels& kernels, Parallel* parallel) {
+  updating_.lock();
+  if (history_ != nullptr && !history_->rule().HasRuleOf(step)) {
+    BringAllRows(place, passed_, kernels, parallel);
+    history_ = nullptr;
+  }
+  if (history_ != nullptr) return;
+  history_.reset(new StepHistory(step, MostMissed(num_rows()), step_));
+  Publish();
+}
+
+void DeferredRows::EndStep(const DeferredShard& place, const IdleStep& step, int64_t run,
+                           const RowKernels& kernels, Parallel* parallel) {
+  history_->Add(step);
+  step_ = history_->passed()->step();
+  Publish();
+  Sweep(place, kernels);
+  if (settled_in_run_ == run) Settle(place, run, kernels, parallel);
+  updating_.unlock();
+}
+
+void DeferredRows::BringAll(const DeferredShard& place, int64_t run, const RowKernels& kernels,
+                            Parallel* parallel) {
+  std::lock_guard<std::mutex> lock(updating_);
+  Settle(place, run, kernels, parallel);
+}
+
+void DeferredRows::Settle(const DeferredShard& place, int64_t run, const RowKernels& kernels,
+                          Parallel* parallel) {
+  settled_in_run_ = run;
+  if (is_settled_ && settled_at_ == step_) return;
+  if (passed_ != nullptr) BringAllRows(place, passed_, kernels, parallel);
+  is_settled_ = true;
+  settled_at_ = step_;
+}
+
+void DeferredRows::Sweep(const DeferredShard& place, const RowKernels& kernels) {
+  const int64_t most_missed = MostMissed(num_rows());
+  int64_t left = std::min(num_rows(), (2 * num_rows() + most_missed - 1) / most_missed);
+  RowBringer bringer(place, passed_, kernels);
+  while (left > 0) {
+    const int64_t end = std::min(next_swept_ + left, num_rows());
+    BringRange(place, next_swept_, end, most_missed / 4, &bringer, *passed_);
+    left -= end - next_swept_;
+    next_swept_ = end == num_rows() ? 0 : end;
+  }
+}
+
+void DeferredRows::Publish() {
+  std::lock_guard<std::mutex> lock(publishing_);
+  passed_ = history_->passed();
+}
+
+absl::Status CheckDeferrable(const Optimizer& optimizer) {
+  const IdleStep step = IdleStepOf(optimizer);
+  if (!step.changes) {
+    return absl::InvalidArgumentError("the optimizer leaves rows without gradient as they are");
+  }
+  for (int slot = 0; slot < step.num_slots; ++slot) {
+    if (step.decays[slot] >= 0 && step.decays[slot] <= 1) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("a slot is multiplied by ", step.decays[slot], " in each step; need 0 to 1"));
+  }
+  if (step.root < 0 || step.epsilon > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("epsilon is ", step.epsilon, "; need more than 0"));
+}
+
+DeferredUpdate::DeferredUpdate(const Optimizer& optimizer, std::vector<DeferredShard> shards,
+                               int64_t run, const RowKernels& kernels, Parallel* parallel)
+    : step_(IdleStepOf(optimizer)),
+      shards_(InOrder(std::move(shards))),
+      run_(run),
+      kernels_(kernels),
+      parallel_(parallel) {
+  for (const DeferredShard& shard : shards_) {
+    shard.rows->BeginStep(shard, step_, kernels_, parallel_);
+  }
+}
+
+DeferredUpdate::~DeferredUpdate() {
+  for (const DeferredShard& shard : shards_) {
+    shard.rows->EndStep(shard, step_, run_, kernels_, parallel_);
+  }
+}
+
+void UpdateRuns(DeferredRows* deferred, const Occurrences& occurrences, const UpdateRows& rows,
+                const RowKernels& kernels) {
+  DeferredShard place;
+  place.rows = deferred;
+  place.table = rows.table;
+  std::copy(rows.slots, rows.slots + kMostSlots, place.slots);
+  place.dim = occurrences.dim;
+  const std::shared_ptr<const PassedSteps> passed = deferred->passed();
+  RowBringer bringer(place, passed, kernels);
+  Occurrences left = occurrences;
+  while (left.count > 0) {
+    int64_t of_runs[RowBringer::kRowsAtOnce];
+    int64_t num_runs = 0;
+    int64_t end = 0;
+    for (; end < left.count; ++end) {
+      const int64_t row =
+          static_cast<int64_t>((left.sorted[end] >> left.payload_bits) - rows.first_key);
+      if (num_runs > 0 && of_runs[num_runs - 1] == row) continue;
+      if (num_runs == RowBringer::kRowsAtOnce) break;
+      of_runs[num_runs++] = row;
+    }
+    bringer.LockAndBring(of_runs, num_runs);
+    Occurrences some = left;
+    some.count = end;
+    kernels.update_runs(some, rows);
+    RowStamps* const stamps = deferred->stamps();
+    for (int64_t i = 0; i < num_runs; ++i) stamps->Unlock(of_runs[i], passed->step() + 1);
+    left.sorted += end;
+    left.count -= end;
+  }
+}
+
+void BringAllToDate(const std::vector<DeferredShard>& shards, int64_t run,
+                    const RowKernels& kernels, Parallel* parallel) {
+  for (const DeferredShard& shard : InOrder(shards)) {
+    shard.rows->BringAll(shard, run, kernels, parallel);
+  }
+}
+
+}  // namespace graph_opt

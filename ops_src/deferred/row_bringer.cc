@@ -1,0 +1,92 @@
+#include "deferred/row_bringer.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+namespace graph_opt {
+
+RowBringer::RowBringer(const DeferredShard& shard, std::shared_ptr<const PassedSteps> passed,
+                       const RowKernels& kernels, Rest rest)
+    : shard_(shard),
+      stamps_(shard.rows->stamps()),
+      passed_(std::move(passed)),
+      kernels_(kernels),
+      rest_(rest) {}
+
+void RowBringer::Bring(const int64_t* rows, int64_t count) {
+  int64_t waiting[kRowsAtOnce];
+  for (int64_t i = 0; i < count; ++i) stamps_->Prefetch(rows[i]);
+  while (count > 0) {
+    int64_t num_waiting = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const RowStamps::Stamp stamp = stamps_->Of(rows[i]);
+      if (!IsWanted(stamp)) continue;
+      if (!stamp.is_locked() && stamps_->TryLock(rows[i], stamp)) {
+        Add(rows[i], stamp);
+      } else {
+        waiting[num_waiting++] = rows[i];
+      }
+    }
+    if (rows_.empty() && num_waiting > 0) std::this_thread::yield();
+    BringAdded();
+    const bool may_rest = rest_ == Rest::kAllowed && !passed_->rule().keeps;
+    for (const IdleRow& row : rows_) {
+      if (row.slots_are_zero && may_rest) {
+        stamps_->UnlockResting(row.row);
+      } else {
+        stamps_->Unlock(row.row, passed_->step());
+      }
+    }
+    rows_.clear();
+    rows = waiting;
+    count = num_waiting;
+  }
+}
+
+// Whether a row may have to be brought to date.
+bool RowBringer::IsWanted(RowStamps::Stamp stamp) const {
+  if (stamp.is_resting()) return rest_ == Rest::kEnded;
+  return stamp.is_locked() || stamp.IsBehind(passed_->step());
+}
+
+void RowBringer::LockAndBring(const int64_t* rows, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) stamps_->Prefetch(rows[i]);
+  for (int64_t i = 0; i < count; ++i) {
+    const RowStamps::Stamp stamp = stamps_->Lock(rows[i]);
+    if (stamp.IsBehind(passed_->step())) Add(rows[i], stamp);
+  }
+  BringAdded();
+  rows_.clear();
+}
+
+void RowBringer::Add(int64_t row, RowStamps::Stamp stamp) {
+  if (stamp.is_resting()) {
+    stamps_->Unlock(row, passed_->step());
+    return;
+  }
+  rows_.emplace_back();
+  rows_.back().row = row;
+  passed_->Describe(stamp.Age(passed_->step()), &rows_.back(), &spans_);
+}
+
+void RowBringer::BringAdded() {
+  if (rows_.empty()) return;
+  const IdleStep& rule = passed_->rule();
+  IdleRows all;
+  all.table = shard_.table;
+  std::copy(shard_.slots, shard_.slots + kMostSlots, all.slots);
+  all.num_slots = rule.num_slots;
+  all.dim = shard_.dim;
+  all.moment = rule.moment;
+  all.root = rule.root;
+  all.epsilon = static_cast<float>(rule.epsilon);
+  all.num_sums = passed_->num_sums();
+  all.spans = spans_.data();
+  all.rows = rows_.data();
+  all.count = static_cast<int64_t>(rows_.size());
+  kernels_.bring_rows(all);
+  spans_.clear();
+}
+
+}  // namespace graph_opt

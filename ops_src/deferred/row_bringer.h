@@ -1,0 +1,48 @@
+#ifndef GRAPH_OPT_DEFERRED_ROW_BRINGER_H_
+#define GRAPH_OPT_DEFERRED_ROW_BRINGER_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "deferred/deferred_rows.h"
+
+namespace graph_opt {
+
+// One thread's work on the rows of one shard: brings them to the step that has ended last.
+class RowBringer {
+ public:
+  static constexpr int64_t kRowsAtOnce = 128;
+
+  // What becomes of rows whose slots are found to be 0, or were before.
+  enum class Rest { kAllowed, kEnded };
+
+  // The shard's rows are not null. `kernels` outlive this.
+  RowBringer(const DeferredShard& shard, std::shared_ptr<const PassedSteps> passed,
+             const RowKernels& kernels, Rest rest = Rest::kAllowed);
+
+  // At most kRowsAtOnce rows, all of the shard. Rows that another thread has locked are waited for,
+  // but not with locks in hand.
+  void Bring(const int64_t* rows, int64_t count);
+
+  // Locks at most kRowsAtOnce rows, each once, and brings them to date. Only one thread may hold
+  // locks of the same rows so.
+  void LockAndBring(const int64_t* rows, int64_t count);
+
+ private:
+  bool IsWanted(RowStamps::Stamp stamp) const;
+  void Add(int64_t row, RowStamps::Stamp stamp);
+  void BringAdded();
+
+  const DeferredShard shard_;
+  RowStamps* const stamps_;
+  const std::shared_ptr<const PassedSteps> passed_;
+  const RowKernels& kernels_;
+  const Rest rest_;
+  std::vector<IdleRow> rows_;  // locked by this, and behind
+  std::vector<IdleSpan> spans_;
+};
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_DEFERRED_ROW_BRINGER_H_

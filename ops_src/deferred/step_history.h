@@ -1,0 +1,83 @@
+#ifndef GRAPH_OPT_DEFERRED_STEP_HISTORY_H_
+#define GRAPH_OPT_DEFERRED_STEP_HISTORY_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "deferred/drift_series.h"
+#include "optimizers/idle_step.h"
+#include "rows/row_kernels.h"
+
+namespace graph_opt {
+
+// What all steps under one rule have in common, and the sums of spans that are complete. Those of
+// the span that begins with step s are at s modulo their number, until newer ones replace them.
+class SpanRing {
+ public:
+  SpanRing(const IdleStep& rule, int64_t num_spans);
+
+  const IdleStep& rule() const { return rule_; }
+  const DriftSeries& series() const { return series_; }
+  int64_t num_spans() const { return num_spans_; }
+
+  // A span's sums, then the factor of its weights.
+  int64_t width() const { return series_.num_sums + 1; }
+  float* At(uint32_t step) { return spans_.data() + (step & (num_spans_ - 1)) * width(); }
+  const float* At(uint32_t step) const { return const_cast<SpanRing*>(this)->At(step); }
+
+  // decay^n of a slot.
+  double SlotDecay(int slot, int64_t n) const;
+
+ private:
+  const IdleStep rule_;
+  const DriftSeries series_;
+  const int64_t num_spans_;  // a power of 2
+  std::vector<float> spans_;
+  std::vector<double> powers_[kMostSlots];       // of 0 to kPowers - 1
+  std::vector<double> high_powers_[kMostSlots];  // of the multiples of kPowers
+};
+
+// The steps until one of them, as rows are brought there. Does not change.
+class PassedSteps {
+ public:
+  uint32_t step() const { return step_; }
+  const IdleStep& rule() const { return ring_->rule(); }
+  int num_sums() const { return ring_->series().num_sums; }
+
+  // The last `age` steps, for a row that missed them. Adds their spans to `spans`.
+  void Describe(int64_t age, IdleRow* row, std::vector<IdleSpan>* spans) const;
+
+ private:
+  friend class StepHistory;
+
+  uint32_t step_ = 0;
+  std::shared_ptr<const SpanRing> ring_;
+  std::vector<float> window_;  // spans of 0, 1, ... steps that end here, as those of the ring
+};
+
+// The steps under one rule (IdleStep::HasRuleOf), in memory that does not grow: of old steps, only
+// those that a row may need which missed `most_missed` steps.
+class StepHistory {
+ public:
+  // Steps are numbered modulo 2^32.
+  StepHistory(const IdleStep& rule, int64_t most_missed, uint32_t first_step);
+
+  const IdleStep& rule() const { return ring_->rule(); }
+  const std::shared_ptr<const PassedSteps>& passed() const { return passed_; }
+
+  // Adds a step, at its own rate and kept factor.
+  void Add(const IdleStep& step);
+
+ private:
+  const std::shared_ptr<SpanRing> ring_;
+  std::shared_ptr<const PassedSteps> passed_;
+  int64_t num_steps_ = 0;
+  std::vector<double> sums_;  // as PassedSteps::window_, without the factors
+  std::vector<double> next_sums_;
+  std::vector<double> kept_;
+};
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_DEFERRED_STEP_HISTORY_H_

@@ -1,0 +1,64 @@
+#include "optimizers/idle_step.h"
+
+#include <algorithm>
+
+#include "optimizers/all_specs.h"
+
+namespace graph_opt {
+namespace {
+
+// Takes what a spec tells.
+class IdleDescriber {
+ public:
+  explicit IdleDescriber(IdleStep* step) : step_(step) {}
+
+  void Decays(int slot, double factor) {
+    step_->decays[slot] = factor;
+    step_->changes = true;
+  }
+  void Keeps(double factor) {
+    step_->kept = factor;
+    step_->keeps = true;
+    step_->changes = true;
+  }
+  void Moves(double rate, int moment) {
+    step_->rate = rate;
+    step_->moment = moment;
+    step_->changes = true;
+  }
+  void Moves(double rate, int moment, int root, double epsilon) {
+    Moves(rate, moment);
+    step_->root = root;
+    step_->epsilon = epsilon;
+  }
+
+ private:
+  IdleStep* const step_;
+};
+
+struct DescribeIdle {
+  IdleStep* step;
+
+  template <typename Spec>
+  void operator()(const Spec& spec) const {
+    step->num_slots = Spec::kSlots;
+    IdleDescriber describer(step);
+    spec.Idle(&describer);
+  }
+};
+
+}  // namespace
+
+bool IdleStep::HasRuleOf(const IdleStep& other) const {
+  return num_slots == other.num_slots && moment == other.moment && root == other.root &&
+         epsilon == other.epsilon && keeps == other.keeps && changes == other.changes &&
+         std::equal(decays, decays + kMostSlots, other.decays);
+}
+
+IdleStep IdleStepOf(const Optimizer& optimizer) {
+  IdleStep step;
+  optimizers::WithSpec(optimizer, DescribeIdle{&step});
+  return step;
+}
+
+}  // namespace graph_opt
