@@ -24,7 +24,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "reporting": frozenset(),
     "passes": frozenset(
         {"rules", "graph", "config", "reporting", "ops.stage_nodes", "ops.stage_spec"}
-        | {"ops.library"}
+        | {"ops.library", "ops.optimizers", "ops.deferred_rows"}
     ),
     "export": frozenset({"graph", "ops", "reporting"}),
     "runtime": frozenset({"ops", "export", "reporting"}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional
+from typing import Any, Dict, List, Optional
 
 from tensorflow.python.framework import op_def_registry
 
@@ -61,6 +61,26 @@ def output_dtypes(node: Any) -> Optional[List[int]]:
         offset = _REF_OFFSET if argument.is_ref else 0
         dtypes.extend(number + offset for number in types)
     return dtypes
+
+
+def attributes_of(op: str, node: Any) -> Dict[str, Any]:
+    """Those attributes of a node that nodes of `op` have, too."""
+    definition = op_definition(op)
+    names = [attribute.name for attribute in definition.attr] if definition is not None else []
+    return {name: node.attr[name] for name in names if name in node.attr}
+
+
+def takes_reference(node: Any, slot: int) -> bool:
+    """Whether a node takes data input `slot` by reference; False for an unknown op."""
+    definition = op_definition(node.op)
+    if definition is None:
+        return False
+    end = 0
+    for argument in definition.input_arg:
+        end += len(_argument_types(argument, node, definition) or ())
+        if slot < end:
+            return bool(argument.is_ref)
+    return False
 
 
 def _argument_types(argument: Any, node: Any, definition: Any) -> Optional[List[int]]:

@@ -19,16 +19,22 @@ HANDLES = frozenset(
         "PriorityQueueV2",
     ]
 )  # fmt: skip
-READS = frozenset(
+_READS = frozenset(
     [
         "ResourceGather", "ResourceGatherNd", "ReadVariableOp", "LookupTableFind",
         "LookupTableFindV2", "LookupTableSize", "LookupTableSizeV2", "VariableShape",
         "IsVariableInitialized", "VarIsInitializedOp", "ResourceGroupEmbeddingLookup",
-        "ResourceGroupEmbeddingGather", "GroupEmbeddingBringToDate",
-        "ResourceGroupEmbeddingBringToDate", "GroupEmbeddingBringPackedToDate",
-        "ResourceGroupEmbeddingBringPackedToDate",
+        "ResourceGroupEmbeddingGather",
     ]
 )  # fmt: skip
+# They move rows to where a read finds them, and so draw on state only as that read does.
+BRING_ROWS = frozenset(
+    [
+        "GroupEmbeddingBringToDate", "ResourceGroupEmbeddingBringToDate",
+        "GroupEmbeddingBringPackedToDate", "ResourceGroupEmbeddingBringPackedToDate",
+    ]
+)  # fmt: skip
+READS = _READS | BRING_ROWS
 # These act outside of the graph, once for each batch.
 ONCE_A_BATCH = frozenset(["Assert", "Print", "PrintV2", "PyFunc", "EagerPyFunc"])
 RANDOM = frozenset(

@@ -21,6 +21,10 @@ _DEFAULT_PRIORITY = 20
 # After 1000 steps, the loss of a small regression model is 1.2 times as high if rows miss 16
 # updates, 1.4 to 2 times if they miss 32, 3 times at 64 and 15 to 60 times at 128.
 _MOST_MISSED_UPDATES = 32
+DEFERRED_ADAM, LAZY_ADAM, STOCK_ADAM = "deferred", "lazy", "stock"
+ADAMS = (DEFERRED_ADAM, LAZY_ADAM, STOCK_ADAM)
+"""What becomes of Adam's update: fused, with each row brought to date before it is read; fused, and
+rows that were not looked up stay as they are; or left as TensorFlow wrote it."""
 _ASYNC = "graph_options.optimizer_options.async_embedding_options"
 _GROUP = "graph_options.optimizer_options.group_embedding_options"
 _OPTIMIZER = "graph_options.optimizer_options"
@@ -84,8 +88,7 @@ class GroupEmbeddingOptions:
       lookups: Regular expressions; a lookup is fused if one of them matches part of its name or of
         the name of one of its variables. Empty: all lookups are.
       fuse_update: Replace the optimizers' updates, too.
-      lazy_adam: Fuse Adam's update and apply it row by row: the moments of rows that were not
-        looked up do not decay. If False, Adam's update stays TensorFlow's.
+      adam: One of `ADAMS`: what becomes of updates that move every row of a table, such as Adam's.
       require_server_ops: Raise an error if a parameter server has not loaded graph_opt's ops. If
         False, TensorFlow's ops look up the tables of such a server.
       fuse_inference: Sessions also fuse the lookups of graphs that train nothing.
@@ -94,7 +97,7 @@ class GroupEmbeddingOptions:
     minimum_lookups: int = 1
     lookups: Tuple[str, ...] = ()
     fuse_update: bool = True
-    lazy_adam: bool = False
+    adam: str = STOCK_ADAM
     require_server_ops: bool = False
     fuse_inference: bool = False
 
@@ -225,10 +228,28 @@ def _group_embedding(options: Any) -> GroupEmbeddingOptions:
         minimum_lookups=max(options.minimum_lookups, 1),
         lookups=tuple(options.lookups),
         fuse_update=options.fuse_update or not options.HasField("fuse_update"),
-        lazy_adam=options.lazy_adam,
+        adam=_adam(options),
         require_server_ops=options.require_server_ops,
         fuse_inference=options.fuse_inference,
     )
+
+
+def _adam(options: Any) -> str:
+    """The option `adam`, or what the older `lazy_adam` says."""
+    if not options.HasField("adam"):
+        return LAZY_ADAM if options.lazy_adam else GroupEmbeddingOptions.adam
+    adam = str(options.adam)
+    if adam not in ADAMS:
+        raise _invalid(
+            "{}.adam is '{}', must be {}, {} or {}".format(_GROUP, adam, *map(repr, ADAMS))
+        )
+    if options.HasField("lazy_adam") and options.lazy_adam != (adam == LAZY_ADAM):
+        raise _invalid(
+            "{0}.adam is '{1}', but {0}.lazy_adam is {2}: set only adam".format(
+                _GROUP, adam, str(options.lazy_adam).lower()
+            )
+        )
+    return adam
 
 
 def _check_pattern(pattern: str) -> None:

@@ -26,6 +26,7 @@ FIELDS: Tuple[NewField, ...] = (
     NewField("GroupEmbeddingOptions", "fuse_update", 4, "bool"),
     NewField("GroupEmbeddingOptions", "require_server_ops", 5, "bool"),
     NewField("GroupEmbeddingOptions", "fuse_inference", 6, "bool"),
+    NewField("GroupEmbeddingOptions", "adam", 7, "string"),
     NewField("SessionStageSubgraphThreadPoolOptions", "inter_op_threads_num", 1, "int32"),
     NewField("SessionStageSubgraphThreadPoolOptions", "intra_op_threads_num", 2, "int32"),
     NewField("SessionStageSubgraphThreadPoolOptions", "global_name", 3, "string"),

@@ -17,6 +17,7 @@ from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.prefetch.fetch_guard import is_guard
 from graph_opt.passes.report_entries import lookup_outcome, stage_report
 from graph_opt.reporting.outcomes import (
+    DEFERRED_PART,
     FUSED_PART,
     NO_PART,
     STOCK_PART,
@@ -124,10 +125,12 @@ def _is_update(op: str) -> bool:
     return "Apply" in op or "Scatter" in op
 
 
-def _tables_updated(view: GraphView) -> Set[str]:
+def _tables_updated(view: GraphView, only_deferred: bool = False) -> Set[str]:
     """Names of the variables that fused updates write."""
     updated: Set[str] = set()
     for name in view.of_op(*_UPDATES):
+        if only_deferred and not _texts(view, name, "row_states"):
+            continue
         shards = view.attribute(name, "num_shards")
         first = view.inputs(name)[: shards.i if shards is not None else 0]
         updated.update(tensor.node for tensor in first if view.op(tensor.node) in VARIABLES)
@@ -146,6 +149,7 @@ def _numbers(view: GraphView, name: str, key: str) -> List[int]:
 
 def _fused(view: GraphView, idle: Set[str]) -> Iterator[FusedLookup]:
     updated = _tables_updated(view) | _named_by(view, _UPDATES)
+    deferred = _tables_updated(view, only_deferred=True)
     trained = _named_by(view, _GRADIENTS)
     for name in view.of_op(*_LOOKUPS):
         if view.attribute(name, FUSED) is None or name in idle:
@@ -164,8 +168,16 @@ def _fused(view: GraphView, idle: Set[str]) -> Iterator[FusedLookup]:
                 output="{}:{}".format(name, 0 if joined is not None and joined.i else number),
                 group=name,
                 gradient=FUSED_PART if is_trained else NO_PART,
-                update=FUSED_PART if is_updated else STOCK_PART if is_trained else NO_PART,
+                update=_update_part(is_trained, is_updated, _is_among(tables[table], deferred)),
             )
+
+
+def _update_part(is_trained: bool, is_updated: bool, is_deferred: bool) -> str:
+    if is_deferred:
+        return DEFERRED_PART
+    if is_updated:
+        return FUSED_PART
+    return STOCK_PART if is_trained else NO_PART
 
 
 def _is_among(table: str, names: Set[str]) -> bool:

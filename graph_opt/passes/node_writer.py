@@ -7,10 +7,20 @@ from typing import Any, List, NamedTuple, Optional, Sequence
 import numpy as np
 
 from graph_opt.compat import tf
-from graph_opt.graph.view import Shape, shape_proto
+from graph_opt.graph.view import GraphView, Shape, shape_proto
 from graph_opt.ops import stage_nodes
 from graph_opt.ops.stage_spec import StageSpec, put_attributes, take_attributes
 from graph_opt.passes.io_stages import BUFFER_PUT, BUFFER_TAKE
+
+
+def free_scope(view: GraphView, scope: str) -> str:
+    """A name scope that the graph does not have: `scope`, or with a number behind it."""
+    taken = {name.partition("/")[0] for name in view.nodes}
+    found, number = scope, 0
+    while found in taken:
+        number += 1
+        found = "{}_{}".format(scope, number)
+    return found
 
 
 class Record(NamedTuple):

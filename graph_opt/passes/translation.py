@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import AbstractSet, FrozenSet, Mapping
+from typing import AbstractSet, FrozenSet, Mapping, Optional
+
+from graph_opt.passes.fusion.deferred import DeferredVariables
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,12 +17,17 @@ class Translation:
     Attributes:
       substitutes: Maps the result of each fused lookup to the tensor that replaces it.
       taken: Maps each boundary tensor to the output of the take that passes it to main.
+      up_to_date: Maps tensors with the whole value of a variable, of which rows may be behind, to
+        that value once all rows are current.
+      deferred: The tables whose rows may be behind; None if there are none.
       prefetched: Nodes whose values exist only in prefetch.
       dead: Nodes that remain in the graph although no step runs them any more.
     """
 
     substitutes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     taken: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    up_to_date: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    deferred: Optional[DeferredVariables] = None
     prefetched: FrozenSet[str] = frozenset()
     dead: FrozenSet[str] = frozenset()
 

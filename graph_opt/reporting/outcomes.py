@@ -8,6 +8,7 @@ from typing import Dict, Optional, Tuple
 MOVED = "moved"
 LEFT = "left in main"
 FUSED_PART = "fused"
+DEFERRED_PART = "deferred"
 STOCK_PART = "stock"
 NO_PART = "none"
 
@@ -53,7 +54,8 @@ class FusedLookup:
       output: Name of the tensor with the result in the model.
       group: Node of the fused op that does this lookup, '' if it was not fused.
       gradient: `fused`, `stock`, or `none` if nothing trains it.
-      update: The same for the optimizer's update of its tables.
+      update: The same for the optimizer's update of its tables; `deferred` if it is fused and moves
+        rows without a gradient only when they are next read.
       refusals: Why parts were not fused: code, node, need and saw.
     """
 
@@ -66,6 +68,23 @@ class FusedLookup:
     gradient: str = NO_PART
     update: str = NO_PART
     refusals: Tuple[Dict[str, str], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class DenseReader:
+    """A node that reads or writes whole tables whose update is deferred.
+
+    Attributes:
+      node: Its name.
+      op: Its op type.
+      tables: Names of the variables whose rows are all brought to date before it runs.
+      in_each_step: Whether the steps that update them run it, too.
+    """
+
+    node: str
+    op: str
+    tables: Tuple[str, ...]
+    in_each_step: bool
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,8 @@ from typing import Dict
 
 REMEDIES: Dict[str, str] = {
     "adam_updates_whole_table": (
-        "Set group_embedding_options.lazy_adam if moving only those rows is good enough"
+        "Set group_embedding_options.adam to 'deferred', or to 'lazy' if moving only those rows is "
+        "good enough"
     ),
     "amsgrad_updates_whole_table": "Train with amsgrad=False, whose update can be fused",
     "batch_source_in_main": "Feed the pipeline from outside the step",
@@ -71,6 +72,10 @@ REMEDIES: Dict[str, str] = {
     "update_dtype": "Train in float32",
     "update_in_control_flow": "Update the table in each step",
     "update_is_dense": "Apply the penalty to the looked-up rows",
+    "update_not_deferrable": (
+        "Place table and slots on a CPU, and give Adam an epsilon greater than 0; or set "
+        "group_embedding_options.adam to 'lazy'"
+    ),
     "update_not_recognised": "Use an optimizer of tf.train, or expect this update to stay",
     "update_output_read": "Read the variable itself, behind a control dependency",
 }

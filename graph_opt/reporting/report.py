@@ -8,6 +8,7 @@ from typing import Any, Dict, FrozenSet, Tuple
 from graph_opt.reporting import text
 from graph_opt.reporting.outcomes import (
     MOVED,
+    DenseReader,
     FusedLookup,
     LookupOutcome,
     PackedTransfer,
@@ -34,6 +35,7 @@ class Report:
       protected_gathers: Gathers kept from being turned into whole-table reads.
       packed_transfers: What crosses between tasks as one tensor instead of many.
       fused_lookups: Every lookup of the model, if lookups were to be fused.
+      dense_readers: What reads whole tables whose update is deferred.
       replaced: Output of a fused lookup to the tensor that replaces it.
       whole_table_reads_removed: Gathers that TensorFlow would have turned into reads of whole
         tables if they had not been fused.
@@ -53,6 +55,7 @@ class Report:
     protected_gathers: Tuple[str, ...] = ()
     packed_transfers: Tuple[PackedTransfer, ...] = ()
     fused_lookups: Tuple[FusedLookup, ...] = ()
+    dense_readers: Tuple[DenseReader, ...] = ()
     replaced: Dict[str, str] = dataclasses.field(default_factory=dict)
     whole_table_reads_removed: Tuple[str, ...] = ()
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Iterable, List
+from typing import Iterable, Iterator, List
 
-from graph_opt.reporting.outcomes import MOVED
+from graph_opt.reporting.outcomes import DEFERRED_PART, FUSED_PART, MOVED
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.tables import counted
 from graph_opt.reporting.user_lookups import UserLookup, refusals_by_code, user_lookups
@@ -38,6 +38,7 @@ def summary(report: Report) -> str:
         parts.append("{} of {} fused".format(fused, counted(count, "lookup")))
         if groups:
             parts[-1] += " into {}".format(counted(len(groups), "op"))
+        parts.extend(_updates(lookups))
     if report.lookups:
         moved = _count(lookup for lookup in lookups if lookup.stage)
         of = count if parts else counted(count, "lookup")
@@ -48,12 +49,24 @@ def summary(report: Report) -> str:
         parts.append("{} left as {}".format(left, "it is" if left == 1 else "they are"))
     if codes:
         parts[-1] += " ({})".format(codes)
+    dense = sum(reader.in_each_step for reader in report.dense_readers)
+    if dense:
+        parts.append("{} of whole tables in each step".format(counted(dense, "read")))
     return "; ".join([", ".join(parts), *report.left_alone])
+
+
+def _updates(lookups: Iterable[UserLookup]) -> Iterator[str]:
+    """What became of the updates, if some are deferred."""
+    fused = {one.tables for one in lookups if one.update in (FUSED_PART, DEFERRED_PART)}
+    deferred = {one.tables for one in lookups if one.update == DEFERRED_PART}
+    if deferred:
+        yield "{} fused ({} deferred)".format(counted(len(fused), "update"), len(deferred))
 
 
 def details_wanted(report: Report) -> bool:
     """Whether the summary leaves out why something was not done."""
-    return bool(refusals_by_code(report) or report.warnings)
+    dense = any(reader.in_each_step for reader in report.dense_readers)
+    return bool(refusals_by_code(report) or report.warnings or dense)
 
 
 def _count(lookups: Iterable[UserLookup]) -> int:

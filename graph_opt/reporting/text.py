@@ -5,7 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Dict, List, Sequence
 
-from graph_opt.reporting.outcomes import FUSED_PART, MOVED, NO_PART, StageReport
+from graph_opt.reporting.outcomes import (
+    DEFERRED_PART,
+    FUSED_PART,
+    MOVED,
+    NO_PART,
+    StageReport,
+)
 from graph_opt.reporting.remedies import REMEDIES
 from graph_opt.reporting.tables import counted, crossing_text, printable, shape_text, table
 from graph_opt.reporting.user_lookups import UserLookup, refusals_by_code, user_lookups
@@ -38,6 +44,7 @@ def report_text(report: Report, title: str) -> str:
     blocks = [title, _regions(report), _lookups(report), _columns(report)]
     blocks.extend(_stage(stage) for stage in report.stages)
     blocks.append("\n".join(report.changes))
+    blocks.append("\n".join(_dense_lines(report)))
     blocks.append(refusals_text(report))
     blocks.append("\n".join(_remarks(report)))
     return "\n\n".join(block for block in blocks if block)
@@ -56,7 +63,7 @@ def brief_text(report: Report) -> str:
         lines.append("  {} of {} columns without a table moved".format(moved, len(report.columns)))
     for stage in report.stages:
         lines.extend(_stage_lines(stage))
-    lines.extend("  " + change for change in report.changes)
+    lines.extend("  " + line for line in [*report.changes, *_dense_lines(report)])
     lines.extend("  " + line for line in refusals_text(report).splitlines())
     return "\n".join(lines + _remarks(report))
 
@@ -113,11 +120,11 @@ def _lookup_row(lookup: UserLookup) -> List[str]:
     return [name, lookup.api, lookup.combiner or "-", _tables(lookup.tables)]
 
 
-def _tables(names: Sequence[str]) -> str:
+def _tables(names: Sequence[str], noun: str = "shard") -> str:
     if len(names) < 2:
         return "".join(names)
     more = len(names) - 1
-    return "{} and {} more {}".format(names[0], more, "shard" if more == 1 else "shards")
+    return "{} and {} more {}".format(names[0], more, noun if more == 1 else noun + "s")
 
 
 def _stage(stage: StageReport) -> str:
@@ -165,9 +172,29 @@ def _fusion_lines(report: Report) -> List[str]:
     ]
     trained = [lookup for lookup in report.fused if lookup.gradient != NO_PART]
     for part in ("gradient", "update"):
-        fused = sum(getattr(lookup, part) == FUSED_PART for lookup in trained)
+        outcomes = [getattr(lookup, part) for lookup in trained]
+        deferred = outcomes.count(DEFERRED_PART)
+        fused = outcomes.count(FUSED_PART) + deferred
         if trained:
             lines.append("  {}s fused: {} of {}".format(part, fused, len(trained)))
+            lines[-1] += " ({} deferred)".format(deferred) if deferred else ""
+    return lines
+
+
+def _dense_lines(report: Report) -> List[str]:
+    """What makes a deferred update cost as much as one of the whole table, and when."""
+    lines = [
+        "dense_reader: {} ({}) has all rows of {} brought to date in each step, which takes as "
+        "long as TensorFlow's own update: read single rows, or read it less often".format(
+            reader.node, reader.op, _tables(reader.tables, "table")
+        )
+        for reader in report.dense_readers
+        if reader.in_each_step
+    ]
+    others = [reader.node for reader in report.dense_readers if not reader.in_each_step]
+    if others:
+        more = " or one of {} other nodes".format(len(others) - 1) if len(others) > 1 else ""
+        lines.append("all rows are brought to date when {}{} runs".format(others[0], more))
     return lines
 
 

@@ -27,7 +27,7 @@ class UserLookup:
       combiner: `sum`, `mean`, `sqrtn`, or None if nothing is combined.
       group: Node of the fused op that does this lookup, '' if it was not fused.
       gradient: `fused`, `stock`, or `none` if nothing trains it or nothing was to be fused.
-      update: The same for the optimizer's update of its tables.
+      update: The same for the optimizer's update of its tables, or `deferred`.
       stage: Stage that runs it ahead, '' if it runs in main.
       refusals: Why it, or a part of it, was left as it is: code, node, need and saw.
       count: How many lookups this is.

@@ -234,15 +234,27 @@ def test_group_embedding_is_off_unless_asked_for() -> None:
 
 def test_group_embedding_options_have_defaults_that_fuse_everything() -> None:
     assert group_options("") == GroupEmbeddingOptions(
-        minimum_lookups=1, lookups=(), fuse_update=True, lazy_adam=False, require_server_ops=False
+        minimum_lookups=1, lookups=(), fuse_update=True, adam="stock", require_server_ops=False
     )
 
 
 def test_group_embedding_options_are_read() -> None:
     text = "lazy_adam: true minimum_lookups: 3 lookups: 'a' lookups: 'b$' fuse_update: false"
     assert group_options(text) == GroupEmbeddingOptions(
-        minimum_lookups=3, lookups=("a", "b$"), fuse_update=False, lazy_adam=True
+        minimum_lookups=3, lookups=("a", "b$"), fuse_update=False, adam="lazy"
     )
+
+
+@pytest.mark.parametrize(
+    "text, adam",
+    [
+        ("adam: 'deferred'", "deferred"),
+        ("adam: 'lazy' lazy_adam: true", "lazy"),
+        ("adam: 'stock' lazy_adam: false", "stock"),
+    ],
+)
+def test_adam_is_what_the_option_says(text: str, adam: str) -> None:
+    assert group_options(text).adam == adam
 
 
 @pytest.mark.parametrize(
@@ -250,6 +262,9 @@ def test_group_embedding_options_are_read() -> None:
     [
         ("minimum_lookups: -1", "minimum_lookups is -1"),
         ("lookups: 'emb('", "not a regular expression"),
+        ("adam: 'lasy'", "adam is 'lasy', must be 'deferred', 'lazy' or 'stock'"),
+        ("adam: 'deferred' lazy_adam: true", "lazy_adam is true: set only adam"),
+        ("adam: 'lazy' lazy_adam: false", "lazy_adam is false: set only adam"),
     ],
 )
 def test_bad_group_embedding_options_are_named(text: str, named: str) -> None:

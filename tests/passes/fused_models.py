@@ -33,7 +33,8 @@ def config(lazy_adam: bool = False, prefetch: bool = False, **options: Any) -> A
     made = ConfigProto()
     optimizer = made.graph_options.optimizer_options
     optimizer.do_group_embedding = True
-    optimizer.group_embedding_options.lazy_adam = lazy_adam
+    if lazy_adam:
+        optimizer.group_embedding_options.lazy_adam = True
     optimizer.group_embedding_options.lookups.extend(options.pop("lookups", []))
     for name, value in options.items():
         setattr(optimizer.group_embedding_options, name, value)

@@ -30,7 +30,7 @@ def clipped_gradients(inputs: Inputs) -> None:
     optimizer.apply_gradients(zip(clipped, variables))
 
 
-@left_unfused("adam_updates_whole_table")
+@left_unfused("adam_updates_whole_table", adam="stock")
 def adam(inputs: Inputs) -> None:
     trained(pooled(inputs, models.table()), tf.train.AdamOptimizer())
 
@@ -41,6 +41,11 @@ def amsgrad_of_keras(inputs: Inputs) -> None:
     loss = tf.reduce_sum(pooled(inputs, table))
     optimizer = tf.keras.optimizers.legacy.Adam(amsgrad=True)
     optimizer.get_updates(loss, [table])
+
+
+@left_unfused("update_not_deferrable", adam="deferred")
+def adam_without_epsilon(inputs: Inputs) -> None:
+    trained(pooled(inputs, models.table()), tf.train.AdamOptimizer(epsilon=0.0))
 
 
 @left_unfused("optimizer_unknown")

@@ -20,6 +20,7 @@ from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
 from graph_opt.graph.verify import CycleError
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.dead_nodes import dead_nodes
+from graph_opt.passes.fusion.bring_to_date import BringToDate
 from graph_opt.passes.fusion.candidates import (
     Candidate,
     CandidateSearch,
@@ -35,15 +36,18 @@ from graph_opt.passes.fusion.cycles import (
     MergedPart,
     parts_on_cycles,
 )
+from graph_opt.passes.fusion.deferred import DeferredVariables
+from graph_opt.passes.fusion.dense_readers import dense_readers
 from graph_opt.passes.fusion.group_nodes import FUSED, Columns, GroupNodes, output_name
 from graph_opt.passes.fusion.groups import LookupGroup, UpdateGroup
 from graph_opt.passes.fusion.outcome import fused_lookups
 from graph_opt.passes.fusion.placements import PLACEMENTS
 from graph_opt.passes.fusion.plan import FusionPlan, FusionPlanner, LeftOut
+from graph_opt.passes.node_writer import free_scope
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.protect_gathers import exposed_reads
 from graph_opt.passes.unused_gradients import unused_gradients
-from graph_opt.reporting.outcomes import FusedLookup
+from graph_opt.reporting.outcomes import DenseReader, FusedLookup
 from graph_opt.reporting.tables import counted
 from graph_opt.rules.gradients.rows import Slices
 
@@ -86,12 +90,16 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
         fused = dataclasses.replace(
             fused.without(dead),
             translation=dataclasses.replace(
-                fused.translation.with_dead(dead), substitutes=fusion.substitutes
+                fused.translation.with_dead(dead),
+                substitutes=fusion.substitutes,
+                up_to_date=fusion.to_date.up_to_date,
+                deferred=fusion.deferred,
             ),
         )
         return fused.reporting(
             *([_FREED.format(counted(len(freed), "lookup"))] if freed else []),
             fused_lookups=fusion.outcomes(),
+            dense_readers=fusion.dense_readers(),
             whole_table_reads_removed=tuple(freed),
         )
 
@@ -104,11 +112,13 @@ class _Fusion:
         self._search = search
         self._plan = plan
         self._outcome = plan.outcome
-        self._nodes = GroupNodes(view, _free_scope(view))
+        self._nodes = GroupNodes(view, free_scope(view, _SCOPE), plan.deferred)
         self._inputs: Dict[Tuple[str, int], str] = {}
         self._controls: Dict[str, Dict[str, str]] = {}
         self._moved: Dict[str, str] = {}
         self._outputs: Dict[str, str] = {}
+        self.to_date = BringToDate(view, self._nodes, {})
+        self.deferred: Optional[DeferredVariables] = None
         self.replaced: Set[str] = set()
         self.merged: List[MergedOp] = []
 
@@ -120,15 +130,25 @@ class _Fusion:
             self._fuse_update(updates)
         for members in self._plan.gradients:
             self._fuse_gradients(members)
+        self._bring_readers_to_date()
         self._redirect_new_nodes()
+        inputs = [InputEdit(node, slot, to) for (node, slot), to in self._inputs.items()]
+        controls = [
+            ControlEdit(node, tuple(moved), tuple(dict.fromkeys(moved.values())))
+            for node, moved in self._controls.items()
+        ]
         return Rewrite(
             tuple(self._nodes.nodes),
-            tuple(InputEdit(node, slot, tensor) for (node, slot), tensor in self._inputs.items()),
-            tuple(
-                ControlEdit(node, tuple(moved), tuple(dict.fromkeys(moved.values())))
-                for node, moved in self._controls.items()
-            ),
+            (*inputs, *self.to_date.inputs),
+            (*controls, *self.to_date.controls),
         )
+
+    def _bring_readers_to_date(self) -> None:
+        deferred = self._plan.deferred
+        self.to_date = BringToDate(self._view, self._nodes, deferred, self.replaced)
+        self.to_date.bring_readers()
+        if deferred:
+            self.deferred = DeferredVariables(tuple(deferred.values()), self.to_date.write_all())
 
     def _fuse_forward(self, group: LookupGroup) -> None:
         concatenation = group.concatenation
@@ -136,6 +156,7 @@ class _Fusion:
         if concatenation is not None:
             columns = Columns(concatenation.columns, concatenation.width)
         node = group.placement.write_lookup(self._nodes, group.members, columns)
+        group.placement.write_to_date(self._nodes, group.members, node)
         output = group.members[0].candidate.lookup.output
         writer = self._nodes.writer("result", self._view.device(output.node))
         if concatenation is not None:
@@ -186,6 +207,8 @@ class _Fusion:
         for member in group.members:
             self._outcome.gradients.add(member.candidate.name)
             self._outcome.updates.add(member.candidate.name)
+            if member.candidate.tables[0] in self._plan.deferred:
+                self._outcome.deferred.add(member.candidate.name)
             self.replaced.update(_gradient_nodes(member))
         self._note_update(group, made)
 
@@ -253,6 +276,12 @@ class _Fusion:
         """Maps the result of each fused lookup to the tensor that replaces it."""
         return dict(self._outputs)
 
+    def dense_readers(self) -> Tuple[DenseReader, ...]:
+        """What reads or writes whole tables whose update is deferred."""
+        updates = [group.updates[shard] for group in self._plan.updates for shard in group.updates]
+        ends = [update.end for update in updates if update.table in self._plan.deferred]
+        return dense_readers(self._view, self.to_date.whole_reads, ends)
+
     def outcomes(self) -> Tuple[FusedLookup, ...]:
         """What became of each lookup."""
         return fused_lookups(self._search, self._outcome)
@@ -278,15 +307,6 @@ def _part_of_gradient(member: Member, made: Dict[Slices, Slices]) -> MergedPart:
         for tensor in (slices.values, slices.indices):
             stand_ins[tensor.node] = made[slices].values.node
     return MergedPart((member.candidate,), stand_ins)
-
-
-def _free_scope(view: GraphView) -> str:
-    taken = {name.partition("/")[0] for name in view.nodes}
-    scope, number = _SCOPE, 0
-    while scope in taken:
-        number += 1
-        scope = "{}_{}".format(_SCOPE, number)
-    return scope
 
 
 def _refuse_fused(view: GraphView) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from graph_opt.graph.view import GraphView, Shape, TensorRef
 from graph_opt.passes import attribute_values as values
 from graph_opt.passes.fusion.candidates import Candidate, Member, is_flattened
 from graph_opt.passes.fusion.concatenated_lookups import Concatenation
+from graph_opt.passes.fusion.deferred import DeferredVariable
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.rules.lookup import Lookup
 
@@ -65,10 +66,17 @@ class GroupNodes:
     Args:
       view: The graph.
       scope: Name scope of all new nodes.
+      deferred: The tables whose update is deferred, by name of the variable.
     """
 
-    def __init__(self, view: GraphView, scope: str) -> None:
+    def __init__(
+        self,
+        view: GraphView,
+        scope: str,
+        deferred: Optional[Mapping[str, DeferredVariable]] = None,
+    ) -> None:
         self._view = view
+        self.deferred: Mapping[str, DeferredVariable] = deferred or {}
         self._scope = scope
         self._made: Dict[Tuple[str, str, str], str] = {}
         self._numbers: Dict[str, int] = {}
@@ -81,6 +89,10 @@ class GroupNodes:
         writer = NodeWriter("{}/{}_{}".format(self._scope, kind, number), device)
         writer.nodes = self.nodes
         return writer
+
+    def named(self, name: str) -> Any:
+        """The NodeDef of this name among those written so far."""
+        return next(node for node in self.nodes if node.name == name)
 
     def group_op(
         self,

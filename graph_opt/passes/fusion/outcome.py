@@ -7,7 +7,13 @@ from typing import Dict, Optional, Sequence, Set, Tuple
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.passes.fusion.candidates import Candidate, CandidateSearch
-from graph_opt.reporting.outcomes import FUSED_PART, NO_PART, STOCK_PART, FusedLookup
+from graph_opt.reporting.outcomes import (
+    DEFERRED_PART,
+    FUSED_PART,
+    NO_PART,
+    STOCK_PART,
+    FusedLookup,
+)
 from graph_opt.rules.lookup import Lookup
 
 
@@ -22,6 +28,7 @@ class Outcome:
       groups: The new node that looks it up.
       gradients: Lookups whose gradient is fused.
       updates: Lookups whose tables' update is fused.
+      deferred: Those whose tables' update is deferred.
     """
 
     refused: Dict[str, Refusal]
@@ -30,6 +37,7 @@ class Outcome:
     groups: Dict[str, str] = dataclasses.field(default_factory=dict)
     gradients: Set[str] = dataclasses.field(default_factory=set)
     updates: Set[str] = dataclasses.field(default_factory=set)
+    deferred: Set[str] = dataclasses.field(default_factory=set)
 
 
 def fused_lookups(search: CandidateSearch, outcome: Outcome) -> Tuple[FusedLookup, ...]:
@@ -50,6 +58,7 @@ def _described(lookup: Lookup, candidate: Optional[Candidate], outcome: Outcome)
         outcome.update_refused.get(name),
     )
     trained = candidate is not None and bool(candidate.gradients or candidate.backward_refusal)
+    update = _part(trained, name in outcome.updates)
     return FusedLookup(
         name=lookup.name,
         api=lookup.api,
@@ -58,7 +67,7 @@ def _described(lookup: Lookup, candidate: Optional[Candidate], outcome: Outcome)
         output=name,
         group=outcome.groups.get(name, ""),
         gradient=_part(trained, name in outcome.gradients),
-        update=_part(trained, name in outcome.updates),
+        update=DEFERRED_PART if name in outcome.deferred else update,
         refusals=tuple(reason.to_dict() for reason in reasons if reason is not None),
     )
 

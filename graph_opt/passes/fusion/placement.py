@@ -80,6 +80,16 @@ class Placement(abc.ABC):
         """
 
     @abc.abstractmethod
+    def write_to_date(self, nodes: GroupNodes, members: Sequence[Member], lookup: str) -> None:
+        """Makes a lookup wait until the rows that it reads are current, if any may be behind.
+
+        Args:
+          nodes: Collects the nodes, and knows which tables are `deferred`.
+          members: The lookups.
+          lookup: The node that `write_lookup` returned.
+        """
+
+    @abc.abstractmethod
     def write_update(
         self,
         nodes: GroupNodes,

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Dict, List, NamedTuple, Sequence, Set, Tuple
+from typing import Callable, Dict, Iterable, List, NamedTuple, Sequence, Set, Tuple
 
-from graph_opt.config.options import GroupEmbeddingOptions, SessionOptions
+from graph_opt.config.options import (
+    DEFERRED_ADAM,
+    STOCK_ADAM,
+    GroupEmbeddingOptions,
+    SessionOptions,
+)
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.fusion.candidates import Candidate, CandidateSearch, Member
 from graph_opt.passes.fusion.concatenated_lookups import Concatenation
+from graph_opt.passes.fusion.deferred import DeferredVariable, deferred_variable
 from graph_opt.passes.fusion.groups import (
     LookupGroup,
     UpdateGroup,
@@ -37,6 +43,7 @@ class FusionPlan(NamedTuple):
       gradients: One op each, for lookups whose update is not fused.
       placements: Where lookups run, by name of the lookup.
       joined_by: The ConcatV2 that joins a lookup's result with others, by name of the lookup.
+      deferred: The tables whose update is deferred, by name of the variable.
       outcome: Why the rest is not fused.
     """
 
@@ -45,6 +52,7 @@ class FusionPlan(NamedTuple):
     gradients: Tuple[Tuple[Member, ...], ...]
     placements: Dict[str, Placement]
     joined_by: Dict[str, Concatenation]
+    deferred: Dict[str, DeferredVariable]
     outcome: Outcome
 
 
@@ -116,7 +124,13 @@ class FusionPlanner:
         ]
         gradients = gradient_groups(self._view, self._flow, members, placements, joined_by)
         return FusionPlan(
-            tuple(parts), tuple(updates), tuple(gradients), placements, joined_by, outcome
+            tuple(parts),
+            tuple(updates),
+            tuple(gradients),
+            placements,
+            joined_by,
+            self._deferred(updates),
+            outcome,
         )
 
     def _placements(self, outcome: Outcome) -> Dict[str, Placement]:
@@ -202,11 +216,30 @@ class FusionPlanner:
         for candidate in trained:
             updates = [found[name] for name in candidate.tables if name in found]
             moving = [update.optimizer for update in updates if update.moves_every_row]
-            if moving and not self._options.lazy_adam:
+            if moving and self._options.adam == STOCK_ADAM:
                 refuse(candidate, _every_row_refusal(candidate, moving[0]))
-            else:
+                continue
+            try:
+                self._deferred_ones(updates)
                 allowed.append(candidate)
+            except Refusal as refusal:
+                refuse(candidate, refusal)
         return allowed
+
+    def _deferred(self, groups: Sequence[UpdateGroup]) -> Dict[str, DeferredVariable]:
+        updates = [update for group in groups for update in group.updates.values()]
+        return {shard.table: shard for shard in self._deferred_ones(updates)}
+
+    def _deferred_ones(self, updates: Iterable[SparseUpdate]) -> List[DeferredVariable]:
+        """The tables of those updates that are to be deferred.
+
+        Raises:
+          Refusal: One of them cannot be.
+        """
+        if self._options.adam != DEFERRED_ADAM:
+            return []
+        moving = [update for update in updates if update.moves_every_row]
+        return [deferred_variable(self._view, update) for update in moving]
 
 
 def _slices(member: Member) -> Tuple[Slices, ...]:
@@ -217,7 +250,7 @@ def _every_row_refusal(candidate: Candidate, optimizer: str) -> Refusal:
     return Refusal(
         "adam_updates_whole_table",
         at=candidate.tables[0],
-        need="group_embedding_options.lazy_adam, since TensorFlow's {} updates every row and "
-        "a fused update only those looked up".format(optimizer),
+        need="group_embedding_options.adam other than 'stock', since TensorFlow's {} updates every "
+        "row and a fused update only those looked up".format(optimizer),
         saw=optimizer,
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Sequence
+from typing import Any, Dict, List, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.graph.view import TensorRef
 from graph_opt.passes import attribute_values as values
+from graph_opt.passes.fusion.deferred import DeferredVariable
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate
 
@@ -26,7 +27,10 @@ class UpdateNode(NamedTuple):
 
 
 def update_node(
-    writer: NodeWriter, shards: Sequence[str], updates: Dict[str, SparseUpdate]
+    writer: NodeWriter,
+    shards: Sequence[str],
+    updates: Dict[str, SparseUpdate],
+    deferred: Mapping[str, DeferredVariable],
 ) -> UpdateNode:
     """Describes the update of some shards by one op.
 
@@ -34,6 +38,7 @@ def update_node(
       writer: Writes hyperparameters that are constants.
       shards: Names of the variables; the first one's update speaks for all.
       updates: The stock update of each variable, by its name.
+      deferred: The variables whose update is deferred, by name: all of these, or none.
     """
     first = updates[shards[0]]
     # The optimizer's first slot of every shard, then its second one of every shard.
@@ -56,4 +61,6 @@ def update_node(
         "flags": values.texts([name for name in flags if name != "use_locking"]),
         "use_locking": tf.AttrValue(b="use_locking" in flags),
     }
+    if shards[0] in deferred:
+        attributes["row_states"] = values.texts([deferred[shard].row_state for shard in shards])
     return UpdateNode(slots + hyperparameters, attributes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+from graph_opt.compat.stateful_ops import BRING_ROWS
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.io_stages import BatchFlow, is_stage, sources_of
@@ -68,7 +69,7 @@ class RegionFinder:
         self._lookups = lookups
         self._movability = movability
         self._infer_io_stage = infer_io_stage
-        self._table_reads = {gather for lookup in lookups for gather in lookup.gathers}
+        self._table_reads = _table_reads(view, lookups)
         self._sources = set(flow.sources)
         self._candidates = self._upstream(lookup.output.node for lookup in lookups)
         marked = [lookup.output.node for lookup in lookups if lookup.api == MARKED]
@@ -269,3 +270,10 @@ class RegionFinder:
             if reader not in moved:
                 return reader
         return None
+
+
+def _table_reads(view: GraphView, lookups: Sequence[Lookup]) -> Set[str]:
+    """The nodes that read tables row by row, and those that bring the rows to date for them."""
+    gathers = {gather for lookup in lookups for gather in lookup.gathers}
+    waited_for = {source for gather in gathers for source in view.controls(gather)}
+    return gathers | {source for source in waited_for if view.op(source) in BRING_ROWS}

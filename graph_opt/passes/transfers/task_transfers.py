@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import AbstractSet, Dict, FrozenSet, List, NamedTuple, Optional, Tuple
 
 from graph_opt.compat import tf
+from graph_opt.compat.stateful_ops import BRING_ROWS
 from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.passes.io_stages import BUFFER_PUT
 from graph_opt.passes.tasks import task_of
@@ -166,6 +167,8 @@ def _ends(view: GraphView, consumers: List[str]) -> Optional[Ends]:
             ends.add(name)
             continue
         readers = [use.consumer for _, use in view.node_uses(name)]
+        if view.op(name) in BRING_ROWS:
+            readers = view.control_uses(name)
         if not readers:
             waiting = view.control_uses(name)
             if not waiting:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, Hashable, Optional, Sequence
+from typing import Dict, Hashable, List, Optional, Sequence
 
 from graph_opt.graph.view import GraphView
 from graph_opt.passes import attribute_values as values
 from graph_opt.passes.fusion.candidates import Candidate, Member
+from graph_opt.passes.fusion.deferred import ShardInputs, optimizers_of
 from graph_opt.passes.fusion.group_nodes import Columns, GroupNodes
 from graph_opt.passes.fusion.placement import Placement
 from graph_opt.passes.fusion.update_nodes import update_node
@@ -59,6 +60,20 @@ class Local(Placement):
         )
         return str(node.name)
 
+    def write_to_date(self, nodes: GroupNodes, members: Sequence[Member], lookup: str) -> None:
+        """See `Placement`."""
+        for optimizer, late in _by_optimizer(nodes, members).items():
+            shared = nodes.group_op(late, self.tables)
+            shards = ShardInputs(shared.shards, nodes.deferred, optimizer)
+            to_date = nodes.writer("to_date", self.tables).node(
+                "rows",
+                shards.op("GroupEmbeddingBringToDate"),
+                shards.inputs + shared.inputs,
+                **shared.attributes,
+                **shards.attributes,
+            )
+            nodes.named(lookup).input.append("^" + to_date.name)
+
     def write_update(
         self,
         nodes: GroupNodes,
@@ -71,7 +86,7 @@ class Local(Placement):
         shared = nodes.group_op(members, self.tables, columns, of_gradients=True)
         is_resource = members[0].candidate.lookup.tables[0].is_resource
         writer = nodes.writer("update", self.tables)
-        optimizer = update_node(writer, shared.shards, updates)
+        optimizer = update_node(writer, shared.shards, updates, nodes.deferred)
         gradients = nodes.pooled_gradients(members, self.tables, columns)
         attributes = dict(shared.attributes)
         if not is_resource:
@@ -86,3 +101,12 @@ class Local(Placement):
             **optimizer.attributes,
         )
         return {shard: str(node.name) for shard in shared.shards}
+
+
+def _by_optimizer(nodes: GroupNodes, members: Sequence[Member]) -> Dict[str, List[Member]]:
+    """The lookups whose tables' update is deferred, by its optimizer."""
+    found: Dict[str, List[Member]] = {}
+    for member in members:
+        for optimizer in optimizers_of(member.candidate.tables, nodes.deferred):
+            found.setdefault(optimizer, []).append(member)
+    return found

@@ -14,6 +14,7 @@ from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView
 from graph_opt.passes import attribute_values as values
 from graph_opt.passes.fusion.candidates import Candidate, Member
+from graph_opt.passes.fusion.deferred import ShardInputs, optimizers_of
 from graph_opt.passes.fusion.group_nodes import (
     Columns,
     GroupNodes,
@@ -113,6 +114,12 @@ class ParameterServers(Placement):
         )
         return str(combine.name)
 
+    def write_to_date(self, nodes: GroupNodes, members: Sequence[Member], lookup: str) -> None:
+        """See `Placement`."""
+        combine = nodes.named(lookup)
+        for name in combine.input[: combine.attr["num_servers"].i]:
+            _bring_to_date(nodes, nodes.named(name))
+
     def write_update(
         self,
         nodes: GroupNodes,
@@ -160,6 +167,22 @@ def _gather(
     return str(node.name)
 
 
+def _bring_to_date(nodes: GroupNodes, gather: Any) -> None:
+    """Makes a server's gather wait until the rows are current that it is asked for."""
+    shards, request = list(gather.input[:-1]), gather.input[-1]
+    for optimizer in optimizers_of(shards, nodes.deferred):
+        late = ShardInputs(shards, nodes.deferred, optimizer)
+        to_date = nodes.writer("to_date", gather.device).node(
+            "rows",
+            late.op("GroupEmbeddingBringPackedToDate"),
+            [*late.inputs, request],
+            num_shards=values.integer(len(shards)),
+            table_names=values.texts(shards),
+            **late.attributes,
+        )
+        gather.input.append("^" + to_date.name)
+
+
 def _apply(
     nodes: GroupNodes,
     shared: GroupOp,
@@ -171,7 +194,7 @@ def _apply(
 ) -> str:
     writer: NodeWriter = nodes.writer("apply", server.device)
     shards = [shared.shards[shard] for shard in server.shards]
-    optimizer = update_node(writer, shards, updates)
+    optimizer = update_node(writer, shards, updates, nodes.deferred)
     kind = "ResourceGroupEmbeddingApplyPacked" if is_resource else "GroupEmbeddingApplyPacked"
     node = writer.node(
         "rows",

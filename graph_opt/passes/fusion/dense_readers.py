@@ -1,0 +1,52 @@
+"""Which readers of whole tables a training step runs: these make a deferred update dense again."""
+
+from __future__ import annotations
+
+from typing import Dict, Iterable, Set, Tuple
+
+from graph_opt.graph.view import GraphView
+from graph_opt.passes.fusion.merge_order import waiting_for
+from graph_opt.passes.fusion.table_reads import TableRead
+from graph_opt.reporting.outcomes import DenseReader
+
+# What only sets a variable: initializers and restored checkpoints.
+_ASSIGNS = frozenset(["Assign", "AssignVariableOp"])
+
+
+def dense_readers(
+    view: GraphView, reads: Iterable[TableRead], ends: Iterable[str]
+) -> Tuple[DenseReader, ...]:
+    """Describes the readers of whole tables.
+
+    Args:
+      view: The graph before its updates were replaced.
+      reads: The edges through which tables and slots are read.
+      ends: The nodes after which the tables are updated.
+    """
+    tables: Dict[str, Dict[str, None]] = {}
+    for read in reads:
+        tables.setdefault(read.node, {})[read.shard.table] = None
+    trained = view.ancestors(_steps(view, ends)) if tables else {}
+    return tuple(
+        DenseReader(node, view.op(node), tuple(read), node in trained)
+        for node, read in tables.items()
+        if node in trained or _is_worth_naming(view, node)
+    )
+
+
+def _steps(view: GraphView, ends: Iterable[str]) -> Set[str]:
+    """The train ops: what waits for the updates, up to the last NoOp or assignment."""
+    found: Set[str] = set()
+    for end in ends:
+        found.update(waiting_for(view, end))
+    following = view.descendants(found)
+    return found.union(
+        name for name in following if view.op(name) == "NoOp" and not view.successors(name)
+    )
+
+
+def _is_worth_naming(view: GraphView, node: str) -> bool:
+    """Whether it is a reader that someone may run: every variable has an assignment and a read."""
+    if view.op(node) in _ASSIGNS:
+        return False
+    return view.op(node) != "ReadVariableOp" or bool(view.successors(node))
