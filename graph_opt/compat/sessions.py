@@ -36,7 +36,12 @@ class SteppedSession:
     _shared: Optional[_SharedSession] = None
 
     def prepare_step(
-        self, fetches: Elements, targets: Elements, feeds: Elements, runs_now: bool = True
+        self,
+        fetches: Elements,
+        targets: Elements,
+        feeds: Elements,
+        values: Sequence[Any] = (),
+        runs_now: bool = True,
     ) -> Tuple[Elements, Elements]:
         """Called before a step; may replace what it runs.
 
@@ -44,6 +49,7 @@ class SteppedSession:
           fetches: Tensors to fetch, without the fed ones.
           targets: Operations to run.
           feeds: Tensors that the step feeds.
+          values: Their values, unless the step is being compiled.
           runs_now: Whether the step is about to run, rather than being compiled.
 
         Returns:
@@ -77,7 +83,8 @@ class SteppedSession:
         run_metadata: Any,
     ) -> List[Any]:
         feeds = [reference.deref() for reference in feed_dict]
-        fetches, targets = self.prepare_step(fetch_list, target_list, feeds)
+        values = list(feed_dict.values())
+        fetches, targets = self.prepare_step(fetch_list, target_list, feeds, values)
         base: Any = super()
         return base._do_run(handle, targets, fetches, feed_dict, options, run_metadata)
 
@@ -138,7 +145,7 @@ class SteppedSession:
         inner = base._make_callable_from_options(options)
 
         def call(*values: Any, **keywords: Any) -> Any:
-            self.prepare_step(fetches, targets, feeds)
+            self.prepare_step(fetches, targets, feeds, values)
             return inner(*values, **keywords)
 
         return call

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import AbstractSet, Collection, Dict, List, NamedTuple, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView
@@ -53,8 +53,17 @@ def stage_puts(view: GraphView, kind: Optional[str] = None) -> List[str]:
     return [put for put in puts if kind is None or spec_of(view.nodes[put]).kind == kind]
 
 
-def batch_flow(view: GraphView) -> BatchFlow:
+def batch_flow(
+    view: GraphView,
+    choices: Collection[str] = (),
+    absorbed: AbstractSet[str] = frozenset(),
+) -> BatchFlow:
     """Follows every batch source downstream, along data and control edges.
+
+    Args:
+      view: The graph.
+      choices: Nodes that return a batch of one of several inputs, which makes them sources.
+      absorbed: The sources behind them, which do not count.
 
     Raises:
       InvalidArgumentError: The graph has a cycle that is not a while loop.
@@ -67,7 +76,8 @@ def batch_flow(view: GraphView) -> BatchFlow:
             "the graph has a cycle that is not a while loop, so it is not a valid GraphDef",
         )
     stand_ins = [name for name in view.of_op(STAND_IN) if is_stand_in(view.nodes[name])]
-    sources = tuple([*view.of_op(BUFFER_TAKE, *BATCH_SOURCES), *stand_ins])
+    given = [*view.of_op(BUFFER_TAKE, *BATCH_SOURCES), *stand_ins]
+    sources = tuple(dict.fromkeys([*(name for name in given if name not in absorbed), *choices]))
     stages = {source for source in sources if is_stage(view, source)}
     masks: Dict[str, int] = {source: 1 << i for i, source in enumerate(sources)}
     for name in order:

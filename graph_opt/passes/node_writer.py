@@ -58,6 +58,11 @@ class NodeWriter:
         """Name scope of all nodes."""
         return self._scope
 
+    @property
+    def device(self) -> str:
+        """Device of nodes for which none is given."""
+        return self._device
+
     def name(self, suffix: str) -> str:
         """The full name of a node."""
         return "{}/{}".format(self._scope, suffix)

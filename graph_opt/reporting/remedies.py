@@ -14,6 +14,7 @@ REMEDIES: Dict[str, str] = {
     "boundary_in_control_flow": (
         "Move the lookup out of the tf.cond, or move everything that uses it inside"
     ),
+    "choice_not_fed": "Choose the input with a placeholder",
     "collective_upstream": "Look up local ids, or leave the lookup in main",
     "control_edge_from_main": "Remove the tf.control_dependencies around the lookup",
     "dense_variable_upstream": (
@@ -21,6 +22,7 @@ REMEDIES: Dict[str, str] = {
         "async_embedding_mark_node"
     ),
     "division_by_zero": "Build the graph with TensorFlow 2, or use safe_embedding_lookup_sparse",
+    "fed_iterator_unknown": "Make all iterators before the session's first run",
     "fusion_makes_a_cycle": "Nothing, or choose lookups with group_embedding_options.lookups",
     "gather_not_by_row": "Look up rows along axis 0",
     "gradient_changed_before_update": "Nothing, unless the loss can be changed instead",

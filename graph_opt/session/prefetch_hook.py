@@ -8,6 +8,8 @@ from graph_opt.compat import tf
 from graph_opt.compat.callables import raw_session
 from graph_opt.runtime.runner import StageRunner
 from graph_opt.runtime.stages import stages_of
+from graph_opt.session.session import starts_stages
+from graph_opt.session.stage_reach import StageReach
 
 
 class PrefetchHook(tf.train.SessionRunHook):
@@ -40,7 +42,11 @@ class PrefetchHook(tf.train.SessionRunHook):
     def start(self, session: Any, coord: Optional[Any] = None) -> None:
         """Does what `after_create_session` does, for a hook made with `start=False`."""
         self._stop()
-        stages = stages_of(raw_session(session).graph)
+        raw = raw_session(session)
+        stages = stages_of(raw.graph)
+        if starts_stages(raw):  # Once a step chooses them.
+            chosen = StageReach(raw.graph).chosen()
+            stages = [stage for stage in stages if stage.name not in chosen]
         if stages:
             self._runner = StageRunner(stages, session, coord, daemon=self._daemon)
             self._runner.start()

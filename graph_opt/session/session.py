@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import Any, Dict, FrozenSet, List, Optional, Tuple
+from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.sessions import SteppedSession, adopt, is_watched
@@ -20,6 +20,7 @@ from graph_opt.export.users_graph import export_users_graph, has_our_ops
 from graph_opt.reporting.report import Report
 from graph_opt.runtime.error_text import without_takes
 from graph_opt.session import graph_use
+from graph_opt.session.chosen_stages import ChosenStages
 from graph_opt.session.fetch_map import FetchMap
 from graph_opt.session.graph_records import is_left_alone, report_of, translation_of
 from graph_opt.session.installed_config import checked_options, effective_config
@@ -50,6 +51,7 @@ class _Step:
       fetches: What is fetched in place of the given tensors.
       targets: What is run in place of the given operations.
       takes_from: Stages that must run.
+      may_take_from: Stages of which some must run, depending on what is fed.
       fills: Stages whose puts the step runs itself.
       resets: Stages whose input the step initializes.
       given: The original elements, kept alive so that no other object reuses their ids.
@@ -58,6 +60,7 @@ class _Step:
     fetches: List[Any]
     targets: List[Any]
     takes_from: FrozenSet[str]
+    may_take_from: Optional[ChosenStages]
     fills: FrozenSet[str]
     resets: FrozenSet[str]
     given: Tuple[Any, ...]
@@ -93,7 +96,12 @@ class _StagedSteps(SteppedSession):
         return self._threads
 
     def prepare_step(
-        self, fetches: List[Any], targets: List[Any], feeds: List[Any], runs_now: bool = True
+        self,
+        fetches: List[Any],
+        targets: List[Any],
+        feeds: List[Any],
+        values: Sequence[Any] = (),
+        runs_now: bool = True,
     ) -> Tuple[List[Any], List[Any]]:
         """Maps the fetches, and starts or ends threads as the step requires."""
         if not self._ran:
@@ -107,7 +115,7 @@ class _StagedSteps(SteppedSession):
                 self._steps.clear()
             self._steps[key] = step
         if runs_now:
-            self._start_and_end_threads(step)
+            self._start_and_end_threads(step, feeds, values)
         return step.fetches, step.targets
 
     def error_message(self, message: str) -> str:
@@ -156,10 +164,12 @@ class _StagedSteps(SteppedSession):
         fills = self._reach.filled_by(reached)
         if not fills:
             self._refuse_direct_reads(reached)
+        conditions = self._reach.may_take_from(reached)
         return _Step(
             fetches=fetched,
             targets=run,
             takes_from=self._reach.taken_from(reached),
+            may_take_from=ChosenStages(conditions) if conditions else None,
             fills=fills,
             resets=self._reach.reset_by(reached),
             given=given,
@@ -186,14 +196,21 @@ class _StagedSteps(SteppedSession):
                 "give the values of the batch that main is consuming".format(source, stage),
             )
 
-    def _start_and_end_threads(self, step: _Step) -> None:
+    def _start_and_end_threads(
+        self, step: _Step, feeds: Sequence[Any], values: Sequence[Any]
+    ) -> None:
         if step.resets:
             self._threads.stop(self, step.resets)
         if step.fills:
             self._threads.leave_to_others(step.fills)
-        elif not step.takes_from <= self._threads.started:
+            return
+        needed = step.takes_from
+        chosen = step.may_take_from
+        if chosen is not None and not chosen.all <= self._threads.started:
+            needed |= chosen.of(self, feeds, values)
+        if not needed <= self._threads.started:
             assert self._reach is not None
-            for name in sorted(step.takes_from - self._threads.started):
+            for name in sorted(needed - self._threads.started):
                 self._threads.start(self, self._reach.chain(name))
 
     def _graph_of_session(self) -> Any:
@@ -294,6 +311,11 @@ def adopt_session(session: Any, config: Any, coordinator: Any = None) -> bool:
     if coordinator is not None:
         session.stage_threads.coordinator = coordinator
     return True
+
+
+def starts_stages(session: Any) -> bool:
+    """Whether a session itself starts the stages from which its steps take."""
+    return isinstance(session, _StagedSteps)
 
 
 def end_threads(session: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Dict, FrozenSet, Iterable, List, Set, Tuple
+from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Set, Tuple
 
 from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_PUT, BUFFER_TAKE
 from graph_opt.runtime.stages import Stage, stages_of
@@ -52,12 +52,38 @@ class StageReach:
         self._prefetch_sources: Dict[str, str] = {}
 
     def taken_from(self, reached: Set[Any]) -> FrozenSet[str]:
-        """Names of the stages that a step takes from, directly or through other stages.
+        """Names of the stages that a step always takes from, directly or through other stages.
 
         Args:
           reached: `operations_behind` the step.
         """
-        buffers = {_buffer(operation) for operation in reached if operation.type == BUFFER_TAKE}
+        return self._stages_of(op for op in reached if is_take(op) and condition_of(op) is None)
+
+    def may_take_from(self, reached: Set[Any]) -> Dict[Any, FrozenSet[str]]:
+        """The stages that a step takes from only if it chooses their input.
+
+        Args:
+          reached: `operations_behind` the step.
+
+        Returns:
+          For the boolean tensor that says whether it does, the names of the stages.
+        """
+        takes = [operation for operation in reached if is_take(operation)]
+        conditions = {take: condition_of(take) for take in takes}
+        return {
+            condition: self._stages_of([take])
+            for take, condition in conditions.items()
+            if condition is not None
+        }
+
+    def chosen(self) -> FrozenSet[str]:
+        """Names of the stages from which a step takes only if it chooses their input."""
+        graph = self._graph()
+        operations = graph.get_operations() if graph is not None else ()
+        return frozenset().union(*self.may_take_from(set(operations)).values())
+
+    def _stages_of(self, takes: Iterable[Any]) -> FrozenSet[str]:
+        buffers = {_buffer(take) for take in takes}
         if not buffers:
             return frozenset()
         self._refresh()
@@ -149,6 +175,22 @@ class StageReach:
         for operation in behind:
             if operation.type in BATCH_SOURCES or operation.type == BUFFER_TAKE:
                 self._prefetch_sources[operation.name] = stage
+
+
+def is_take(operation: Any) -> bool:
+    """Whether an operation takes from a stage's buffer."""
+    return bool(operation.type == BUFFER_TAKE)
+
+
+def condition_of(take: Any) -> Optional[Any]:
+    """The boolean that says whether a step takes from this buffer; None if it always does.
+
+    Where steps choose among several inputs, a take waits for a Switch on that boolean.
+    """
+    for gate in take.control_inputs:
+        if gate.type == "Identity" and gate.inputs[0].op.type == "Switch":
+            return gate.inputs[0].op.inputs[1]
+    return None
 
 
 def _buffer(operation: Any) -> _Buffer:

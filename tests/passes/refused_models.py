@@ -108,6 +108,25 @@ def counting_ids(inputs: Inputs) -> None:
         looked_up(tf.identity(inputs["one"]))
 
 
+def fed_batch(handle: Any, shape: Any) -> Any:
+    """Ids from the iterator with this handle."""
+    iterator = tf.data.Iterator.from_string_handle(handle, tf.int64, shape)
+    return iterator.get_next()
+
+
+@left_in_main("choice_not_fed")
+def of_the_iterator_that_a_variable_names(inputs: Inputs) -> None:
+    iterator = tf.data.make_one_shot_iterator(tf.data.Dataset.range(9).batch(3))
+    handle = tf.get_variable("handle", [], tf.string, tf.zeros_initializer(), use_resource=False)
+    tf.assign(handle, iterator.string_handle())
+    looked_up(fed_batch(handle, [None]))
+
+
+@left_in_main("fed_iterator_unknown")
+def of_an_iterator_of_another_process(inputs: Inputs) -> None:
+    looked_up(fed_batch(tf.placeholder(tf.string, []), [7, 2]))
+
+
 @left_in_main("control_edge_from_main")
 def after_counting_steps(inputs: Inputs) -> None:
     steps = tf.get_variable("steps", [], tf.int64, tf.zeros_initializer(), use_resource=False)

@@ -14,6 +14,13 @@ from graph_opt.ops.stage_spec import KIND_IO, KIND_PREFETCH, StageSpec
 from graph_opt.passes.io_stages import BatchFlow, batch_flow, is_stage, stage_puts
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.prefetch.boundary import BoundaryFinder
+from graph_opt.passes.prefetch.choices import Choice, fed_iterators
+from graph_opt.passes.prefetch.conditional_inputs import (
+    NOT_JOINED,
+    JoinedInputs,
+    functional_conditionals,
+    join_conditional_inputs,
+)
 from graph_opt.passes.prefetch.movable import Movability
 from graph_opt.passes.prefetch.region import PrefetchRegion, RegionFinder
 from graph_opt.passes.prefetch.stage_rewrite import StageRewrite
@@ -46,7 +53,9 @@ def async_embedding(state: PassState, options: SessionOptions) -> PassState:
     """
     if options.async_embedding is None:
         return state
-    planner = _Planner(state.view, options.async_embedding, options.fetched)
+    joined = _joined_inputs(state.view, options.async_embedding)
+    state = state.rewritten(joined.rewrite)
+    planner = _Planner(state.view, options.async_embedding, options.fetched, joined)
     split = dataclasses.replace(
         state.rewritten(planner.plan()),
         translation=planner.translation(state.translation),
@@ -62,11 +71,19 @@ def async_embedding(state: PassState, options: SessionOptions) -> PassState:
     return split.rewritten(packing.rewrite).reporting(*changes, packed_transfers=packing.packed)
 
 
+def _joined_inputs(view: GraphView, options: AsyncEmbeddingOptions) -> JoinedInputs:
+    return join_conditional_inputs(view) if options.infer_io_stage else NOT_JOINED
+
+
 class _Planner:
     """One run of the pass on one graph."""
 
     def __init__(
-        self, view: GraphView, options: AsyncEmbeddingOptions, fetched: AbstractSet[str]
+        self,
+        view: GraphView,
+        options: AsyncEmbeddingOptions,
+        fetched: AbstractSet[str],
+        joined: JoinedInputs,
     ) -> None:
         _refuse_rewritten(view)
         self._view = view
@@ -74,7 +91,9 @@ class _Planner:
         self._fetched = frozenset(TensorRef.parse(name) for name in fetched)
         self._search = find_lookups(view)
         self._columns = find_indicators(view)
-        self._flow: BatchFlow = batch_flow(view)
+        self._joined = joined
+        self._choices = _choices(view, joined) if options.infer_io_stage else {}
+        self._flow: BatchFlow = batch_flow(view, self._choices, joined.absorbed)
         self._exposed: List[ExposedRead] = exposed_reads(view)
         self._unused: UnusedGradients = unused_gradients(view)
         self._nodes: List[Any] = []
@@ -102,7 +121,7 @@ class _Planner:
         for lookup in everything:
             (left if str(lookup.output) in unused else used).append(lookup)
         finder = RegionFinder(
-            self._view, self._flow, used, movability, self._options.infer_io_stage
+            self._view, self._flow, used, movability, self._options.infer_io_stage, self._choices
         )
         found = finder.find()
         self._refused.extend(found.refused)
@@ -111,14 +130,18 @@ class _Planner:
         names = _stage_names(self._view)
         order = {name: i for i, name in enumerate(self._flow.order)}
         for region in found.regions:
-            self._add_stage(region, order, next(names))
+            self._add_stages(region, order, names)
         return Rewrite(tuple(self._nodes), tuple(self._inputs), tuple(self._controls))
 
     def translation(self, before: Translation) -> Translation:
         """What names stand for after the rewrite."""
+        taken = dict(self._taken)
+        for tensor, joined in self._joined.aliases.items():
+            if joined in taken:
+                taken[tensor] = taken[joined]
         return dataclasses.replace(
             before.with_dead(self._broken),
-            taken=dict(self._taken),
+            taken=taken,
             prefetched=frozenset(self._prefetched),
         )
 
@@ -136,23 +159,17 @@ class _Planner:
             warnings=before.warnings + ((_NO_LOOKUP,) if nothing else ()),
         )
 
-    def _add_stage(self, region: PrefetchRegion, order: Dict[str, int], name: str) -> None:
+    def _add_stages(
+        self, region: PrefetchRegion, order: Dict[str, int], names: Iterator[str]
+    ) -> None:
+        """Adds the stage of a region; if steps choose among several inputs, one for each."""
         boundary = BoundaryFinder(
             self._view, region, self._flow.masks, order, self._unused, self._fetched
         ).find()
-        options = self._options
-        spec = StageSpec(
-            name,
-            KIND_PREFETCH,
-            capacity=options.capacity,
-            timeout_millis=options.timeout_millis,
-            threads_num=options.threads_num,
-            ordered=options.threads_num > 1 and not options.unordered,
-            thread_pool=options.thread_pool,
-            priority=options.prefetch_priority,
-        )
+        choice = self._choices.get(region.source)
+        specs = [self._spec(next(names)) for _ in range(choice.count if choice else 1)]
         protected = {(read.reduction, 0) for read in self._exposed}
-        builder = StageRewrite(self._view, region, boundary, self._unused, spec, protected)
+        builder = StageRewrite(self._view, region, boundary, self._unused, specs, protected, choice)
         try:
             rewrite = builder.build()
         except Refusal as refusal:
@@ -163,18 +180,32 @@ class _Planner:
         self._controls.extend(rewrite.controls)
         self._prefetched.update(boundary.hidden)
         self._broken.update(boundary.broken)
-        self._stage_of.update((lookup.output.node, name) for lookup in region.lookups)
+        self._stage_of.update((lookup.output.node, specs[0].name) for lookup in region.lookups)
         taken = {tensor: _full_name(take) for tensor, take in builder.takes.items()}
         self._taken.update((str(tensor), take) for tensor, take in taken.items())
-        self._stages.append(
+        self._stages.extend(
             stage_report(
                 self._view,
-                builder.spec,
+                spec,
                 taken,
-                io_source=region.source,
+                io_source=choice.name_of(number) if choice else region.source,
                 inferred=not is_stage(self._view, region.source),
                 nodes=len(region.nodes) + len(boundary.absorbed),
             )
+            for number, spec in enumerate(builder.specs)
+        )
+
+    def _spec(self, name: str) -> StageSpec:
+        options = self._options
+        return StageSpec(
+            name,
+            KIND_PREFETCH,
+            capacity=options.capacity,
+            timeout_millis=options.timeout_millis,
+            threads_num=options.threads_num,
+            ordered=options.threads_num > 1 and not options.unordered,
+            thread_pool=options.thread_pool,
+            priority=options.prefetch_priority,
         )
 
     def _outcome(self, lookup: Lookup) -> LookupOutcome:
@@ -200,6 +231,11 @@ _NO_LOOKUP = (
     "no embedding lookup was found, nothing was moved: the graph has no gather of variable rows "
     "that graph_opt recognises (mark one with graph_opt.async_embedding_mark_node)"
 )
+
+
+def _choices(view: GraphView, joined: JoinedInputs) -> Dict[str, Choice]:
+    """The nodes that return a batch of one of several inputs, by name."""
+    return {**fed_iterators(view), **functional_conditionals(view), **joined.choices(view)}
 
 
 def _refuse_rewritten(view: GraphView) -> None:

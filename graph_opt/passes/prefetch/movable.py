@@ -7,7 +7,7 @@ is stateless, or only reads state, or runs exactly once per batch in either regi
 from __future__ import annotations
 
 import itertools
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional
+from typing import Any, Dict, FrozenSet, Iterable, List, NamedTuple, Optional
 
 from graph_opt.compat.op_definitions import is_registered, is_stateful
 from graph_opt.compat.stateful_ops import (
@@ -76,7 +76,7 @@ class Movability:
         if op in RANDOM:
             return self._refuse_random(name)
         if op in FUNCTION_CALLS:
-            return self._refuse_function(name)
+            return self.refuse_function(name)
         if not is_stateful(op) or op in READS or op in ONCE_A_BATCH or op in HANDLES:
             return None
         return Refusal(
@@ -98,14 +98,21 @@ class Movability:
         need = "an op that this process has registered, to tell whether it has state"
         return Refusal("unknown_op", at=name, need=need, saw="op " + self._view.op(name))
 
-    def _refuse_function(self, name: str) -> Optional[Refusal]:
+    def refuse_function(self, name: str, also: FrozenSet[str] = frozenset()) -> Optional[Refusal]:
+        """Why a node that calls functions cannot move: an operation in them that must not.
+
+        Args:
+          name: The node.
+          also: Stateful ops that may be in its functions, too.
+        """
+        movable = _MOVABLE_IN_FUNCTIONS | also
         pending = called_functions([self._view.nodes[name]])
         seen = set(pending)
         while pending:
             called = pending.pop()
             function = self._library.get(called)
             for node in function.node_def if function is not None else ():
-                if node.op not in _MOVABLE_IN_FUNCTIONS and is_stateful(node.op):
+                if node.op not in movable and is_stateful(node.op):
                     return Refusal(
                         "stateful_upstream",
                         at=name,

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
+from types import MappingProxyType
+from typing import (
+    Dict,
+    FrozenSet,
+    Iterable,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 from graph_opt.compat.stateful_ops import BRING_ROWS
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.io_stages import BatchFlow, is_stage, sources_of
+from graph_opt.passes.prefetch.choices import Choice
 from graph_opt.passes.prefetch.movable import Movability
 from graph_opt.rules.lookup import MARKED, Lookup
 
@@ -54,6 +67,7 @@ class RegionFinder:
       lookups: The lookups that were recognised.
       movability: Decides about single operations.
       infer_io_stage: Whether an iterator or queue may serve as batch source.
+      choices: The sources that return a batch of one of several inputs.
     """
 
     def __init__(
@@ -63,8 +77,10 @@ class RegionFinder:
         lookups: Sequence[Lookup],
         movability: Movability,
         infer_io_stage: bool,
+        choices: Mapping[str, Choice] = MappingProxyType({}),
     ) -> None:
         self._view = view
+        self._choices = choices
         self._flow = flow
         self._lookups = lookups
         self._movability = movability
@@ -150,6 +166,8 @@ class RegionFinder:
                 need="graph_opt.staged(...) around the features, or infer_io_stage",
                 saw=self._view.op(source),
             )
+        if source in self._choices:
+            return self._choices[source].refuse(self._movability)
         handles = [tensor.node for tensor in self._view.inputs(source)]
         for node in handles + list(self._view.controls(source)):
             refusal = self._movability.refuse_outside(source, node, reads_table=True)
