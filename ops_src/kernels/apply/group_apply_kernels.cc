@@ -4,6 +4,7 @@
 
 #include "apply/group_apply.h"
 #include "kernels/apply/optimizer_inputs.h"
+#include "kernels/deferred/deferred_step.h"
 #include "kernels/deferred/row_states.h"
 #include "kernels/lookup/device_threads.h"
 #include "kernels/lookup/group_inputs.h"
@@ -29,7 +30,8 @@ class GroupApplyKernel : public OpKernel {
     OP_REQUIRES_OK(ctx, attrs_.Read(ctx));
     OP_REQUIRES_OK(ctx, optimizer_.Read(ctx, attrs_.num_shards()));
     OP_REQUIRES_OK(ctx, states_.Read(ctx, attrs_.num_shards(), true));
-    OP_REQUIRES(ctx, states_.empty(), errors::Unimplemented(name(), ": row_states"));
+    if (states_.empty()) return;
+    OP_REQUIRES_OK(ctx, CheckDeferred(name(), optimizer_.usual()));
   }
 
   void Compute(OpKernelContext* ctx) override {
@@ -47,6 +49,10 @@ class GroupApplyKernel : public OpKernel {
     OP_REQUIRES_OK(ctx, ReadTables(&variables, dims, &tables, &table_rows));
     OP_REQUIRES_OK(ctx, optimizer_.ReadHyperparameters(ctx, &optimizer));
     DeviceThreads threads(ctx);
+    DeferredStep step;
+    OP_REQUIRES_OK(ctx, step.Open(ctx, states_, optimizer_, &variables));
+    SetDeferred(step, &tables);
+    OP_REQUIRES_OK(ctx, step.Begin(ctx, optimizer, &threads));
     const BagFault fault = GroupApply(optimizer, tables, lookups, BestRowKernels(), &threads);
     OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, table_rows, name()));
   }
@@ -67,7 +73,8 @@ class GroupApplyKernel : public OpKernel {
                                          " and type ", tensorflow::DataTypeString(tensor.dtype()),
                                          "; need [rows, ", dims[t], "] of float32");
         }
-        UpdatedTable::Shard shard = {variables->floats(s), {}};
+        UpdatedTable::Shard shard;
+        shard.rows = variables->floats(s);
         TF_RETURN_IF_ERROR(
             optimizer_.SlotsOf(name(), variables, s, attrs_.table_names[t], shard.slots));
         rows.push_back(tensor.dim_size(0));
@@ -78,6 +85,15 @@ class GroupApplyKernel : public OpKernel {
       table_rows->push_back(table.table.shards.num_rows());
     }
     return Status();
+  }
+
+  void SetDeferred(const DeferredStep& step, std::vector<UpdatedTable>* tables) const {
+    for (int t = 0; t < attrs_.num_tables(); ++t) {
+      const int first = attrs_.first_shard(t);
+      for (int s = first; s < attrs_.first_shard(t + 1); ++s) {
+        (*tables)[t].shards[s - first].deferred = step.rows(s);
+      }
+    }
   }
 
   GroupAttrs attrs_;

@@ -30,31 +30,35 @@ Status Describe(const std::string& name, OptimizerDescription* description) {
 }  // namespace
 
 Status OptimizerInputs::Read(OpKernelConstruction* ctx, int num_shards) {
-  int num_slots;
   int num_hyperparameters;
   bool use_locking;
   OptimizerDescription of;
-  TF_RETURN_IF_ERROR(ctx->GetAttr("optimizer", &name_));
-  TF_RETURN_IF_ERROR(ctx->GetAttr("num_slots", &num_slots));
+  TF_RETURN_IF_ERROR(ReadSlots(ctx, num_shards));
   TF_RETURN_IF_ERROR(ctx->GetAttr("num_hyperparameters", &num_hyperparameters));
   TF_RETURN_IF_ERROR(ctx->GetAttr("flags", &flags_));
   TF_RETURN_IF_ERROR(ctx->GetAttr("use_locking", &use_locking));
   TF_RETURN_IF_ERROR(Describe(name_, &of));
-  num_shards_ = num_shards;
-  num_slots_ = static_cast<int>(of.slots.size());
   purpose_ = use_locking ? VariableTables::kUpdateExclusively : VariableTables::kUpdate;
-  if (num_slots != num_shards * num_slots_) {
-    return errors::InvalidArgument(ctx->def().name(), ": ", name_, " has ", num_slots_,
-                                   " slots for each of ", num_shards, " shards; given ", num_slots);
-  }
   // Whatever else is wrong with the attributes is so with any values.
   std::vector<float> values;
   for (const OptimizerDescription::Value& usual : of.hyperparameters) {
     values.push_back(usual.value);
   }
   values.resize(num_hyperparameters);
-  Optimizer optimizer;
-  return Make(ctx->def().name(), values, &optimizer);
+  return Make(ctx->def().name(), values, &usual_);
+}
+
+Status OptimizerInputs::ReadSlots(OpKernelConstruction* ctx, int num_shards) {
+  int num_slots;
+  OptimizerDescription of;
+  TF_RETURN_IF_ERROR(ctx->GetAttr("optimizer", &name_));
+  TF_RETURN_IF_ERROR(ctx->GetAttr("num_slots", &num_slots));
+  TF_RETURN_IF_ERROR(Describe(name_, &of));
+  num_shards_ = num_shards;
+  num_slots_ = static_cast<int>(of.slots.size());
+  if (num_slots == num_shards * num_slots_) return Status();
+  return errors::InvalidArgument(ctx->def().name(), ": ", name_, " has ", num_slots_,
+                                 " slots for each of ", num_shards, " shards; given ", num_slots);
 }
 
 Status OptimizerInputs::Make(const std::string& op, const std::vector<float>& values,

@@ -15,6 +15,9 @@ class OptimizerInputs {
  public:
   tensorflow::Status Read(tensorflow::OpKernelConstruction* ctx, int num_shards);
 
+  // Only the attributes about slots, for ops that do not update.
+  tensorflow::Status ReadSlots(tensorflow::OpKernelConstruction* ctx, int num_shards);
+
   // With the input `hyperparameters` of a kernel call.
   tensorflow::Status ReadHyperparameters(tensorflow::OpKernelContext* ctx,
                                          Optimizer* optimizer) const;
@@ -24,6 +27,8 @@ class OptimizerInputs {
   tensorflow::Status SlotsOf(const std::string& op, VariableTables* variables, int shard,
                              const std::string& table, float** slots) const;
 
+  // With usual hyperparameters.
+  const Optimizer& usual() const { return usual_; }
   int num_slots() const { return num_slots_; }  // of each shard
   VariableTables::Purpose purpose() const { return purpose_; }
 
@@ -33,6 +38,7 @@ class OptimizerInputs {
 
   std::string name_;
   std::vector<std::string> flags_;
+  Optimizer usual_ = {};
   int num_shards_ = 0;
   int num_slots_ = 0;
   VariableTables::Purpose purpose_ = VariableTables::kUpdate;

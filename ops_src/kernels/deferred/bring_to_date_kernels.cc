@@ -1,34 +1,141 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "deferred/deferred_lookup.h"
+#include "deferred/deferred_rows.h"
+#include "kernels/apply/optimizer_inputs.h"
 #include "kernels/deferred/row_states.h"
+#include "kernels/deferred/shards_to_date.h"
+#include "kernels/lookup/device_threads.h"
+#include "kernels/lookup/group_inputs.h"
+#include "packed/deferred_request.h"
+#include "packed/row_request.h"
+#include "scratch/scratch_pool.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/lib/core/errors.h"
 
 namespace graph_opt {
 namespace {
 
+using tensorflow::OpInputList;
 using tensorflow::OpKernel;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
+using tensorflow::Status;
+using tensorflow::Tensor;
+namespace errors = tensorflow::errors;
 
-// Without a deferred update no rows are left behind.
 class BringToDateKernel : public OpKernel {
  public:
   explicit BringToDateKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
-    int num_shards;
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_shards", &num_shards));
-    OP_REQUIRES_OK(ctx, states_.Read(ctx, num_shards, false));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_shards", &num_shards_));
+    OP_REQUIRES_OK(ctx, optimizer_.ReadSlots(ctx, num_shards_));
+    OP_REQUIRES_OK(ctx, states_.Read(ctx, num_shards_, false));
   }
 
-  void Compute(OpKernelContext*) override {}
+  void Compute(OpKernelContext* ctx) final {
+    ShardsToDate shards;
+    if (!shards.Find(ctx, states_)) return;
+    OP_REQUIRES_OK(ctx, shards.Open(ctx, states_, optimizer_));
+    DeviceThreads threads(ctx);
+    Bring(ctx, shards, &threads);
+  }
+
+ protected:
+  virtual void Bring(OpKernelContext* ctx, const ShardsToDate& shards, Parallel* parallel) = 0;
+
+  int num_shards() const { return num_shards_; }
 
  private:
+  int num_shards_ = 0;
+  OptimizerInputs optimizer_;
   RowStates states_;
+  ScratchUser scratch_;
 };
 
-#define CPU(op)                                                                        \
-  REGISTER_KERNEL_BUILDER(Name(op).Device(tensorflow::DEVICE_CPU), BringToDateKernel); \
-  REGISTER_KERNEL_BUILDER(Name("Resource" op).Device(tensorflow::DEVICE_CPU), BringToDateKernel)
-CPU("GroupEmbeddingBringToDate");
-CPU("GroupEmbeddingBringPackedToDate");
-CPU("GroupEmbeddingBringAllToDate");
+class LookedUpToDateKernel : public BringToDateKernel {
+ public:
+  explicit LookedUpToDateKernel(OpKernelConstruction* ctx) : BringToDateKernel(ctx) {
+    const Status status = attrs_.Read(ctx);
+    OP_REQUIRES(
+        ctx, status.ok(),
+        errors::CreateWithUpdatedMessage(status, name() + ": " + std::string(status.message())));
+  }
+
+ protected:
+  void Bring(OpKernelContext* ctx, const ShardsToDate& shards, Parallel* parallel) override {
+    std::vector<DeferredTable> tables;
+    for (int t = 0; t < attrs_.num_tables(); ++t) tables.push_back(TableOf(t, shards));
+    OpInputList ids;
+    OP_REQUIRES_OK(ctx, ctx->input_list("ids", &ids));
+    std::vector<DeferredLookup> lookups;
+    for (int i = 0; i < attrs_.num_lookups(); ++i) {
+      lookups.push_back(DeferredLookup{IdsOf(ids[i], i), attrs_.lookup_tables[i]});
+    }
+    BringToDate(tables, lookups, BestRowKernels(), parallel);
+  }
+
+ private:
+  DeferredTable TableOf(int table, const ShardsToDate& shards) const {
+    std::vector<int64_t> rows;
+    DeferredTable to_date;
+    for (int s = attrs_.first_shard(table); s < attrs_.first_shard(table + 1); ++s) {
+      rows.push_back(shards.num_rows(s));
+      to_date.shards.push_back(shards.shards()[s]);
+    }
+    // Which ids are where depends on all shards; if one is missing, the lookup says so.
+    if (*std::min_element(rows.begin(), rows.end()) < 0) rows.assign(rows.size(), 0);
+    to_date.partition = TableShards(attrs_.partition, std::move(rows));
+    return to_date;
+  }
+
+  // What belongs together does not matter: ids may have any shape.
+  Bags IdsOf(const Tensor& ids, int lookup) const {
+    Bags bags;
+    bags.wide_ids = ids.dtype() == tensorflow::DT_INT64;
+    bags.ids = ids.tensor_data().data();
+    bags.num_ids = ids.NumElements();
+    bags.default_id = attrs_.default_ids[lookup];
+    return bags;
+  }
+
+  GroupAttrs attrs_;
+};
+
+class RequestedToDateKernel : public BringToDateKernel {
+ public:
+  using BringToDateKernel::BringToDateKernel;
+
+ protected:
+  void Bring(OpKernelContext* ctx, const ShardsToDate& shards, Parallel* parallel) override {
+    const Tensor& request = ctx->input(ctx->num_inputs() - 1);
+    const auto words = reinterpret_cast<const int64_t*>(request.tensor_data().data());
+    const std::vector<ServedShard> unnamed(num_shards());
+    std::vector<RequestedRows> requested;
+    // The gather reports what is wrong with a request.
+    if (!ReadRequest(words, request.NumElements(), unnamed, &requested).ok()) return;
+    BringToDate(shards.shards(), requested, BestRowKernels(), parallel);
+  }
+};
+
+class AllToDateKernel : public BringToDateKernel {
+ public:
+  using BringToDateKernel::BringToDateKernel;
+
+ protected:
+  void Bring(OpKernelContext* ctx, const ShardsToDate& shards, Parallel* parallel) override {
+    BringAllToDate(shards.shards(), ctx->step_id(), BestRowKernels(), parallel);
+  }
+};
+
+#define CPU(op, Kernel)                                                     \
+  REGISTER_KERNEL_BUILDER(Name(op).Device(tensorflow::DEVICE_CPU), Kernel); \
+  REGISTER_KERNEL_BUILDER(Name("Resource" op).Device(tensorflow::DEVICE_CPU), Kernel)
+CPU("GroupEmbeddingBringToDate", LookedUpToDateKernel);
+CPU("GroupEmbeddingBringPackedToDate", RequestedToDateKernel);
+CPU("GroupEmbeddingBringAllToDate", AllToDateKernel);
 #undef CPU
 
 }  // namespace

@@ -4,20 +4,38 @@
 #include <string>
 #include <vector>
 
+#include "kernels/deferred/row_state.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor.h"
 
 namespace graph_opt {
 
-// The attribute `row_states`: where an op's shards keep up to which step their rows are current.
+// The attribute `row_states`: where the shards of an op, whose first input is one of them, have
+// their RowState.
 class RowStates {
  public:
+  typedef tensorflow::core::RefCountPtr<RowState> Pointer;
+
   // Fails unless there is an entry for each shard. An update's may be empty.
   tensorflow::Status Read(tensorflow::OpKernelConstruction* ctx, int num_shards, bool may_be_empty);
 
   bool empty() const { return places_.empty(); }
+  int size() const { return static_cast<int>(places_.size()); }
+
+  // That of a shard, or null if it has none.
+  Pointer Find(tensorflow::OpKernelContext* ctx, int shard) const;
+
+  // Makes it if there is none for a table of this shape.
+  tensorflow::Status FindOrMake(tensorflow::OpKernelContext* ctx, int shard,
+                                const tensorflow::Tensor& table, Pointer* state) const;
+
+  // Rows are then taken for current.
+  void Drop(tensorflow::OpKernelContext* ctx, int shard) const;
 
  private:
   struct Place {
+    const std::string& ContainerOf(tensorflow::OpKernelContext* ctx) const;
+
     std::string container;  // empty: the device's default one
     std::string name;
   };

@@ -68,16 +68,9 @@ VariableTables::~VariableTables() {
 }
 
 Status VariableTables::Open(OpKernelContext* ctx, int first, int count, Purpose purpose) {
-  if (count == 0) return Status();
-  if (ctx->input_dtype(first) == tensorflow::DT_RESOURCE) {
-    TF_RETURN_IF_ERROR(OpenResources(ctx, first, count, purpose));
-  } else if (purpose == kRead) {
-    for (int i = first; i < first + count; ++i) tensors_.push_back(ctx->input(i));
-  } else {
-    TF_RETURN_IF_ERROR(OpenReferences(ctx, first, count, purpose));
-  }
+  TF_RETURN_IF_ERROR(OpenThoseInitialized(ctx, first, count, purpose));
   for (int i = 0; i < count; ++i) {
-    if (!tensors_[i].IsInitialized()) {
+    if (!is_initialized(i)) {
       const std::string name = variables_.empty()
                                    ? std::string(ctx->op_kernel().requested_input(first + i))
                                    : tensorflow::HandleFromInput(ctx, first + i).name();
@@ -87,6 +80,22 @@ Status VariableTables::Open(OpKernelContext* ctx, int first, int count, Purpose 
   return Status();
 }
 
+Status VariableTables::OpenThoseInitialized(OpKernelContext* ctx, int first, int count,
+                                            Purpose purpose) {
+  if (count == 0) return Status();
+  if (ctx->input_dtype(first) == tensorflow::DT_RESOURCE) {
+    return OpenResources(ctx, first, count, purpose);
+  }
+  if (purpose != kRead) return OpenReferences(ctx, first, count, purpose);
+  for (int i = first; i < first + count; ++i) tensors_.push_back(ctx->input(i));
+  return Status();
+}
+
+bool VariableTables::is_initialized(int i) const {
+  const bool exists = variables_.empty() || variables_[i] != nullptr;
+  return exists && tensors_[i].IsInitialized();
+}
+
 float* VariableTables::floats(int i) { return tensors_[i].flat<float>().data(); }
 
 Status VariableTables::OpenResources(OpKernelContext* ctx, int first, int count, Purpose purpose) {
@@ -94,24 +103,26 @@ Status VariableTables::OpenResources(OpKernelContext* ctx, int first, int count,
   std::vector<mutex*> mutexes;
   for (int i = 0; i < count; ++i) {
     const auto& handle = tensorflow::HandleFromInput(ctx, first + i);
-    if (!LookupResource(ctx, handle, &variables_[i]).ok()) {
-      return NotInitialized(ctx, handle.name());
-    }
-    mutexes.push_back(variables_[i]->mu());
+    if (LookupResource(ctx, handle, &variables_[i]).ok()) mutexes.push_back(variables_[i]->mu());
   }
   for (bool ready = false; !ready;) {
     if (purpose != kRead) {
-      for (const auto& variable : variables_) TF_RETURN_IF_ERROR(OwnMemory(ctx, variable.get()));
+      for (const auto& variable : variables_) {
+        if (variable != nullptr) TF_RETURN_IF_ERROR(OwnMemory(ctx, variable.get()));
+      }
     }
     Lock(mutexes, purpose == kUpdateExclusively);
     // An assignment in the meantime may have given a variable shared memory.
     ready = purpose == kRead ||
             std::all_of(variables_.begin(), variables_.end(), [](const auto& variable) {
-              return variable->copy_on_read_mode.load() || !variable->tensor()->IsInitialized();
+              return variable == nullptr || variable->copy_on_read_mode.load() ||
+                     !variable->tensor()->IsInitialized();
             });
     if (!ready) Unlock();
   }
-  for (const auto& variable : variables_) tensors_.push_back(*variable->tensor());
+  for (const auto& variable : variables_) {
+    tensors_.push_back(variable == nullptr ? Tensor() : *variable->tensor());
+  }
   return Status();
 }
 

@@ -23,6 +23,11 @@ class VariableTables {
   // not initialized. Called once.
   tensorflow::Status Open(tensorflow::OpKernelContext* ctx, int first, int count, Purpose purpose);
 
+  // The same, but takes those that are initialized.
+  tensorflow::Status OpenThoseInitialized(tensorflow::OpKernelContext* ctx, int first, int count,
+                                          Purpose purpose);
+  bool is_initialized(int i) const;
+
   const tensorflow::Tensor& operator[](int i) const { return tensors_[i]; }
   // For kUpdate: the memory of a variable of floats.
   float* floats(int i);

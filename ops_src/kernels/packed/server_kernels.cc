@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "kernels/apply/optimizer_inputs.h"
+#include "kernels/deferred/deferred_step.h"
 #include "kernels/deferred/row_states.h"
 #include "kernels/lookup/device_threads.h"
 #include "kernels/lookup/group_inputs.h"
@@ -106,7 +107,8 @@ class GroupApplyPackedKernel : public ServedShardsKernel {
   explicit GroupApplyPackedKernel(OpKernelConstruction* ctx) : ServedShardsKernel(ctx) {
     OP_REQUIRES_OK(ctx, optimizer_.Read(ctx, num_shards()));
     OP_REQUIRES_OK(ctx, states_.Read(ctx, num_shards(), true));
-    OP_REQUIRES(ctx, states_.empty(), errors::Unimplemented(name(), ": row_states"));
+    if (states_.empty()) return;
+    OP_REQUIRES_OK(ctx, CheckDeferred(name(), optimizer_.usual()));
   }
 
   void Compute(OpKernelContext* ctx) override {
@@ -131,9 +133,13 @@ class GroupApplyPackedKernel : public ServedShardsKernel {
     ScratchArray<char> aligned;
     char* const bytes = AlignedBytes(update, &aligned);
     DeviceThreads threads(ctx);
+    DeferredStep step;
+    OP_REQUIRES_OK(ctx, step.Open(ctx, states_, optimizer_, &variables));
+    for (int i = 0; i < num_shards(); ++i) shards[i].deferred = step.rows(i);
     RowUpdate rows;
     OP_REQUIRES_OK(
         ctx, StatusOfOp(name(), ReadUpdate(bytes, update.NumElements(), shards, &threads, &rows)));
+    OP_REQUIRES_OK(ctx, step.Begin(ctx, optimizer, &threads));
     ApplyUpdate(optimizer, shards, rows, BestRowKernels(), &threads);
   }
 

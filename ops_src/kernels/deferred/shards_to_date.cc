@@ -1,0 +1,60 @@
+#include "kernels/deferred/shards_to_date.h"
+
+namespace graph_opt {
+
+using tensorflow::OpKernelContext;
+using tensorflow::Status;
+using tensorflow::Tensor;
+
+bool ShardsToDate::Find(OpKernelContext* ctx, const RowStates& states) {
+  bool found = false;
+  for (int shard = 0; shard < states.size(); ++shard) {
+    states_.push_back(states.Find(ctx, shard));
+    found |= states_.back() != nullptr;
+  }
+  return found;
+}
+
+Status ShardsToDate::Open(OpKernelContext* ctx, const RowStates& states,
+                          const OptimizerInputs& optimizer) {
+  const int num_shards = static_cast<int>(states_.size());
+  const int num_slots = optimizer.num_slots();
+  TF_RETURN_IF_ERROR(
+      variables_.OpenThoseInitialized(ctx, 0, num_shards * (1 + num_slots), optimizer.purpose()));
+  shards_.resize(num_shards);
+  for (int i = 0; i < num_shards; ++i) {
+    if (states_[i] == nullptr) continue;
+    if (!Fits(optimizer, i)) {
+      states.Drop(ctx, i);
+      continue;
+    }
+    DeferredShard& shard = shards_[i];
+    shard.rows = states_[i]->rows();
+    shard.dim = variables_[i].dim_size(1);
+    shard.table = variables_.floats(i);
+    for (int slot = 0; slot < num_slots; ++slot) {
+      shard.slots[slot] = variables_.floats(num_shards * (1 + slot) + i);
+    }
+  }
+  return Status();
+}
+
+bool ShardsToDate::Fits(const OptimizerInputs& optimizer, int shard) const {
+  const int num_shards = static_cast<int>(states_.size());
+  if (!variables_.is_initialized(shard) || !states_[shard]->Fits(variables_[shard])) return false;
+  for (int place = shard; place < num_shards * (1 + optimizer.num_slots()); place += num_shards) {
+    const Tensor& tensor = variables_[place];
+    if (!variables_.is_initialized(place) || tensor.dtype() != tensorflow::DT_FLOAT ||
+        tensor.shape() != variables_[shard].shape()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+int64_t ShardsToDate::num_rows(int shard) const {
+  const bool is_matrix = variables_.is_initialized(shard) && variables_[shard].dims() == 2;
+  return is_matrix ? variables_[shard].dim_size(0) : -1;
+}
+
+}  // namespace graph_opt
