@@ -89,6 +89,29 @@ def draws(node: Any, functions: Mapping[str, Any]) -> bool:
     return False
 
 
+def functions_only_read(node: Any, functions: Mapping[str, Any]) -> bool:
+    """Whether the functions that a node calls change no state.
+
+    Args:
+      node: A NodeDef.
+      functions: The graph's FunctionDefs by name.
+    """
+    pending = called_functions([node])
+    seen = set(pending)
+    while pending:
+        function = functions.get(pending.pop())
+        if function is None:
+            return False
+        for inner in function.node_def:
+            harmless = inner.op in READS or inner.op in ONCE_A_BATCH or inner.op in FUNCTION_CALLS
+            if not harmless and is_stateful(inner.op):
+                return False
+            fresh = [name for name in called_functions([inner]) if name not in seen]
+            seen.update(fresh)
+            pending.extend(fresh)
+    return True
+
+
 def called_functions(nodes: Iterable[Any]) -> List[str]:
     """Names of the functions in the attributes of NodeDefs."""
     names: List[str] = []

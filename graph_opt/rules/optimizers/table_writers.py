@@ -10,8 +10,9 @@ all else           an unknown optimizer or a function
 from __future__ import annotations
 
 import re
-from typing import Any, FrozenSet, Iterator, List, NamedTuple, Optional
+from typing import FrozenSet, Iterator, List, NamedTuple, Optional
 
+from graph_opt.compat.stateful_ops import called_functions, functions_only_read
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.match.forward import ForwardPart
@@ -52,7 +53,7 @@ def table_writer(
 
 
 def _writers(view: GraphView, table: str) -> Iterator[_Writer]:
-    """Nodes that may change the variable, among them any call of a function that gets it."""
+    """Nodes that may change the variable, among them calls of functions that get it."""
     is_resource = view.op(table) == "VarHandleOp"
     stack: List[_Writer] = [_Writer(table, False)]
     seen = {table}
@@ -81,11 +82,16 @@ def _may_write(view: GraphView, name: str, slot: int, is_resource: bool) -> bool
         return True
     if _WRITES.search(op):
         return slot == 0
-    return is_resource and _calls_function(view.nodes[name])
+    return is_resource and _calls_writer(view, name)
 
 
-def _calls_function(node: Any) -> bool:
-    return any(value.WhichOneof("value") == "func" for value in node.attr.values())
+def _calls_writer(view: GraphView, name: str) -> bool:
+    """Whether a node calls functions, and one of them may change a variable that it gets."""
+    node = view.nodes[name]
+    if not called_functions([node]):
+        return False
+    functions = {function.signature.name: function for function in view.library.function}
+    return not functions_only_read(node, functions)
 
 
 def _trains(view: GraphView, forward: ForwardPart, name: str) -> bool:

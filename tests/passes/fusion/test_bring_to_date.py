@@ -148,6 +148,55 @@ def test_a_branch_that_is_not_taken_brings_nothing_to_date() -> None:
     assert view.op(view.inputs(alive)[0].node) == "Switch"
 
 
+def test_a_function_that_only_reads_a_table_waits_like_any_reader() -> None:
+    inputs, (table,), _ = trained(resource=True)
+    enabled = tf.control_flow_v2_enabled()
+    tf.enable_control_flow_v2()
+    condition = tf.reduce_sum(inputs["one"]) > 3
+    tf.cond(condition, lambda: tf.reduce_sum(table), lambda: 0.0, name="sometimes")
+    if not enabled:
+        tf.disable_control_flow_v2()
+    made, view = planned()
+    assert [op for op, _ in brought(view, "sometimes")] == ["ResourceGroupEmbeddingBringAllToDate"]
+    assert [one.update for one in made.report.fused_lookups] == ["deferred"]
+
+
+def test_servers_bring_rows_to_date_before_they_gather() -> None:
+    setter = tf.train.replica_device_setter(2, worker_device="/job:worker/task:0")
+    with tf.device(setter):
+        trained(shards=3, names=("one", "two"))
+    _, view = planned(models.config(adam="deferred", require_server_ops=True))
+    gathers = view.of_op("GroupEmbeddingGather")
+    assert len(gathers) == 2
+    for gather in gathers:
+        *shards, request = [str(tensor) for tensor in view.inputs(gather)]
+        (source,) = view.controls(gather)
+        assert view.op(source) == "GroupEmbeddingBringPackedToDate"
+        assert view.device(source) == view.device(gather)
+        inputs = [str(tensor) for tensor in view.inputs(source)]
+        assert inputs[: len(shards)] == shards and inputs[-1] == request
+        assert len(inputs) == 3 * len(shards) + 1
+    for update in view.of_op("GroupEmbeddingApplyPacked"):
+        states = view.attribute(update, "row_states")
+        assert states is not None and len(states.list.s) == 3
+
+
+def test_a_server_is_told_which_tables_are_not_deferred() -> None:
+    with tf.device(tf.train.replica_device_setter(1, worker_device="/job:worker/task:0")):
+        inputs = models.batches()
+        sparse = tf.sparse.from_dense(inputs["ids"])
+        tables = [models.table("one"), models.table("frozen")]
+        pooled = [tf.nn.safe_embedding_lookup_sparse(table, sparse) for table in tables]
+        loss = models.loss_of(pooled, inputs)
+        tf.train.AdamOptimizer().minimize(loss, var_list=[tables[0]])
+    _, view = planned(models.config(adam="deferred", require_server_ops=True))
+    (source,) = view.of_op("GroupEmbeddingBringPackedToDate")
+    states = view.attribute(source, "row_states")
+    assert states is not None and [text.decode() for text in states.list.s] == ["one", ""]
+    names = [tensor.node for tensor in view.inputs(source)]
+    assert names[2:6] == ["one/Adam", "frozen", "one/Adam_1", "frozen"]
+
+
 def test_the_report_names_what_makes_each_step_dense() -> None:
     _, (table,), step = trained()
     average = tf.train.ExponentialMovingAverage(0.9)

@@ -12,6 +12,7 @@ from graph_opt.graph.view import GraphView
 from graph_opt.passes.fusion import placements
 from graph_opt.passes.fusion.candidates import Candidate
 from graph_opt.passes.fusion.placements.local import Local
+from graph_opt.passes.optimize import optimize_graph_def
 from tests.passes import fused_models as models
 
 
@@ -53,3 +54,15 @@ def test_a_third_placement_has_ops_of_its_own(monkeypatch: pytest.MonkeyPatch) -
     assert len(updates) == 2
     losses, variables = models.difference(stock, fused)
     assert losses < 1e-5 and variables < 1e-5
+
+
+def test_a_third_placement_brings_rows_to_date_as_it_looks_them_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(placements, "PLACEMENTS", (Apart, *placements.PLACEMENTS))
+    inputs = models.batches()
+    tf.train.AdamOptimizer().minimize(models.loss_of(four_tables(inputs), inputs))
+    graph_def = tf.get_default_graph().as_graph_def(add_shapes=True)
+    optimized = optimize_graph_def(graph_def, models.config(adam="deferred")).graph_def
+    brought = [list(node.input) for node in optimized.node if node.op.endswith("BringToDate")]
+    assert [inputs[:2] for inputs in brought] == [["apart_1", "apart_2"], ["here_1", "here_2"]]
