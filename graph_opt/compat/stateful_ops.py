@@ -41,7 +41,8 @@ RANDOM = frozenset(
     [
         "RandomUniform", "RandomUniformInt", "RandomStandardNormal", "RandomShuffle",
         "TruncatedNormal", "Multinomial", "ParameterizedTruncatedNormal", "RandomGamma",
-        "RandomPoisson", "RandomPoissonV2",
+        "RandomPoisson", "RandomPoissonV2", "LogUniformCandidateSampler",
+        "UniformCandidateSampler", "FixedUnigramCandidateSampler",
     ]
 )  # fmt: skip
 FUNCTION_CALLS = frozenset(

@@ -52,11 +52,19 @@ def lookup_groups(
     flow: BatchFlow,
     candidates: Sequence[Candidate],
     placements: Dict[str, Placement],
+    staying: AbstractSet[TensorRef],
 ) -> List[LookupGroup]:
     """Groups lookups that may be one op: same placement and semantics, independent of each other.
 
     Lookups of different batches stay separate, since a step may need only one of them; so do those
     that read different placeholders, unless the same train op waits for both.
+
+    Args:
+      view: The graph.
+      flow: Its batch flow.
+      candidates: The lookups.
+      placements: Where they run, by name of the lookup.
+      staying: Results that cannot be prefetched; in one op, they would keep the others from it.
     """
     outputs = {candidate.lookup.output.node for candidate in candidates}
     depths = merge_depths(view, flow.order, outputs)
@@ -70,6 +78,7 @@ def lookup_groups(
             depths[node],
             flow.masks.get(node, 0),
             feeds[candidate.name],
+            candidate.lookup.output in staying,
         )
 
     return [

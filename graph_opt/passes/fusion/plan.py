@@ -28,6 +28,7 @@ from graph_opt.passes.fusion.outcome import Outcome
 from graph_opt.passes.fusion.placement import Placement
 from graph_opt.passes.fusion.placements import placement_of
 from graph_opt.passes.io_stages import batch_flow
+from graph_opt.passes.prefetch.regions import staying_lookups
 from graph_opt.rules.gradients.rows import Slices
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate, sparse_updates
 
@@ -95,6 +96,7 @@ class FusionPlanner:
         self._options: GroupEmbeddingOptions = options.group_embedding
         self._servers_with_ops = options.servers_with_ops
         self._flow = batch_flow(view)
+        self._staying = staying_lookups(view, search.lookups, options.async_embedding)
 
     def plan(self, left_out: LeftOut) -> FusionPlan:
         """Everything that can be fused, except what is left out."""
@@ -107,7 +109,7 @@ class FusionPlanner:
         placed = [c for c in self._search.candidates if c.name in placements]
         groups = [
             group
-            for group in lookup_groups(self._view, self._flow, placed, placements)
+            for group in lookup_groups(self._view, self._flow, placed, placements, self._staying)
             if self._is_large_enough(group, outcome)
         ]
         fused = [member.candidate for group in groups for member in group.members]

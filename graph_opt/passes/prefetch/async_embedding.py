@@ -11,18 +11,12 @@ from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.stage_spec import KIND_IO, KIND_PREFETCH, StageSpec
-from graph_opt.passes.io_stages import BatchFlow, batch_flow, is_stage, stage_puts
+from graph_opt.passes.io_stages import is_stage, stage_puts
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.prefetch.boundary import BoundaryFinder
-from graph_opt.passes.prefetch.choices import Choice, fed_iterators
-from graph_opt.passes.prefetch.conditional_inputs import (
-    NOT_JOINED,
-    JoinedInputs,
-    functional_conditionals,
-    join_conditional_inputs,
-)
-from graph_opt.passes.prefetch.movable import Movability
-from graph_opt.passes.prefetch.region import PrefetchRegion, RegionFinder
+from graph_opt.passes.prefetch.conditional_inputs import JoinedInputs
+from graph_opt.passes.prefetch.region import PrefetchRegion
+from graph_opt.passes.prefetch.regions import BatchInputs, joined_inputs
 from graph_opt.passes.prefetch.stage_rewrite import StageRewrite
 from graph_opt.passes.protect_gathers import ExposedRead, exposed_reads
 from graph_opt.passes.report_entries import lookup_outcome, stage_report
@@ -53,7 +47,7 @@ def async_embedding(state: PassState, options: SessionOptions) -> PassState:
     """
     if options.async_embedding is None:
         return state
-    joined = _joined_inputs(state.view, options.async_embedding)
+    joined = joined_inputs(state.view, options.async_embedding)
     state = state.rewritten(joined.rewrite)
     planner = _Planner(state.view, options.async_embedding, options.fetched, joined)
     split = dataclasses.replace(
@@ -69,10 +63,6 @@ def async_embedding(state: PassState, options: SessionOptions) -> PassState:
         for each in packing.packed
     ]
     return split.rewritten(packing.rewrite).reporting(*changes, packed_transfers=packing.packed)
-
-
-def _joined_inputs(view: GraphView, options: AsyncEmbeddingOptions) -> JoinedInputs:
-    return join_conditional_inputs(view) if options.infer_io_stage else NOT_JOINED
 
 
 class _Planner:
@@ -92,8 +82,8 @@ class _Planner:
         self._search = find_lookups(view)
         self._columns = find_indicators(view)
         self._joined = joined
-        self._choices = _choices(view, joined) if options.infer_io_stage else {}
-        self._flow: BatchFlow = batch_flow(view, self._choices, joined.absorbed)
+        self._batches = BatchInputs(view, options, joined)
+        self._flow = self._batches.flow
         self._exposed: List[ExposedRead] = exposed_reads(view)
         self._unused: UnusedGradients = unused_gradients(view)
         self._nodes: List[Any] = []
@@ -114,16 +104,12 @@ class _Planner:
     def plan(self) -> Rewrite:
         """The rewrite that splits the graph."""
         everything = [*self._search.lookups, *self._columns]
-        movability = Movability(self._view, self._options.threads_num)
         unused = unused_lookups(self._view, everything, self._fetched)
         used: List[Lookup] = []
         left: List[Lookup] = []
         for lookup in everything:
             (left if str(lookup.output) in unused else used).append(lookup)
-        finder = RegionFinder(
-            self._view, self._flow, used, movability, self._options.infer_io_stage, self._choices
-        )
-        found = finder.find()
+        found = self._batches.regions(used)
         self._refused.extend(found.refused)
         self._refused.extend((lookup, unused[str(lookup.output)]) for lookup in left)
         _require_io_stage(self._refused, found.regions)
@@ -166,7 +152,7 @@ class _Planner:
         boundary = BoundaryFinder(
             self._view, region, self._flow.masks, order, self._unused, self._fetched
         ).find()
-        choice = self._choices.get(region.source)
+        choice = self._batches.choices.get(region.source)
         specs = [self._spec(next(names)) for _ in range(choice.count if choice else 1)]
         protected = {(read.reduction, 0) for read in self._exposed}
         builder = StageRewrite(self._view, region, boundary, self._unused, specs, protected, choice)
@@ -231,11 +217,6 @@ _NO_LOOKUP = (
     "no embedding lookup was found, nothing was moved: the graph has no gather of variable rows "
     "that graph_opt recognises (mark one with graph_opt.async_embedding_mark_node)"
 )
-
-
-def _choices(view: GraphView, joined: JoinedInputs) -> Dict[str, Choice]:
-    """The nodes that return a batch of one of several inputs, by name."""
-    return {**fed_iterators(view), **functional_conditionals(view), **joined.choices(view)}
 
 
 def _refuse_rewritten(view: GraphView) -> None:

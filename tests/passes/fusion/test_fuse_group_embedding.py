@@ -310,3 +310,19 @@ def test_fused_lookups_are_prefetched_as_one_tensor(resource: bool) -> None:
     assert report is not None and len(report.moved) == len(report.lookups) == 1
     floats = [tensor for tensor in report.stages[0].boundary if tensor.shape == (None, 10)]
     assert len(floats) == 1
+
+
+def test_a_lookup_that_must_stay_does_not_keep_others_from_running_ahead() -> None:
+    inputs = models.batches()
+    offset = tf.placeholder(tf.int64, [])
+    ids = [inputs["one"], inputs["one"] + 1, inputs["one"] + offset]
+    rows = [
+        tf.nn.embedding_lookup(models.table("t{}".format(i)), tf.minimum(each, 22))
+        for i, each in enumerate(ids)
+    ]
+    tf.train.AdagradOptimizer(0.1).minimize(models.loss_of(rows, inputs))
+    report = optimize_graph(tf.get_default_graph(), models.config(prefetch=True))
+    assert len(report.fused) == 3
+    refused = {lookup.name: lookup.refusal for lookup in report.lookups}
+    codes = [refusal and refusal["code"] for refusal in refused.values()]
+    assert codes == [None, "placeholder_upstream"]  # The first op has two lookups.

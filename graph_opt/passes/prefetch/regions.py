@@ -1,0 +1,76 @@
+"""Finds all prefetch regions of a graph, wherever its batches come from."""
+
+from __future__ import annotations
+
+from typing import Dict, FrozenSet, Optional, Sequence
+
+from graph_opt.config.options import AsyncEmbeddingOptions
+from graph_opt.graph.rewrite import edited_nodes
+from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.passes.io_stages import BatchFlow, batch_flow
+from graph_opt.passes.prefetch.choices import Choice, fed_iterators
+from graph_opt.passes.prefetch.conditional_inputs import (
+    NOT_JOINED,
+    JoinedInputs,
+    functional_conditionals,
+    join_conditional_inputs,
+)
+from graph_opt.passes.prefetch.movable import Movability
+from graph_opt.passes.prefetch.region import RegionFinder, RegionSearch
+from graph_opt.rules.lookup import Lookup
+
+
+def joined_inputs(view: GraphView, options: AsyncEmbeddingOptions) -> JoinedInputs:
+    """The conditionals behind which an IO stage may be inserted."""
+    return join_conditional_inputs(view) if options.infer_io_stage else NOT_JOINED
+
+
+class BatchInputs:
+    """Where the batches of a graph come from.
+
+    Args:
+      view: The graph, with an IdentityN behind each tf.cond that chooses an input.
+      options: Whether an IO stage may be inserted.
+      joined: These IdentityN nodes.
+
+    Attributes:
+      choices: The nodes that return a batch of one of several inputs, by name.
+      flow: What each batch reaches.
+    """
+
+    def __init__(
+        self, view: GraphView, options: AsyncEmbeddingOptions, joined: JoinedInputs
+    ) -> None:
+        self._view = view
+        self._options = options
+        self.choices: Dict[str, Choice] = {}
+        if options.infer_io_stage:
+            self.choices.update(fed_iterators(view))
+            self.choices.update(functional_conditionals(view))
+            self.choices.update(joined.choices(view))
+        self.flow: BatchFlow = batch_flow(view, self.choices, joined.absorbed)
+
+    def regions(self, lookups: Sequence[Lookup]) -> RegionSearch:
+        """What moves with these lookups, and why some of them stay."""
+        movability = Movability(self._view, self._options.threads_num)
+        infer = self._options.infer_io_stage
+        return RegionFinder(self._view, self.flow, lookups, movability, infer, self.choices).find()
+
+
+def staying_lookups(
+    view: GraphView, lookups: Sequence[Lookup], options: Optional[AsyncEmbeddingOptions]
+) -> FrozenSet[TensorRef]:
+    """The results of the lookups that cannot be prefetched; none if nothing is to be.
+
+    Args:
+      view: The graph.
+      lookups: Its lookups.
+      options: The options of the prefetch; None if it is off.
+    """
+    if options is None:
+        return frozenset()
+    joined = joined_inputs(view, options)
+    if joined.rewrite:
+        view = view.after(edited_nodes(view.nodes, joined.rewrite), joined.rewrite.nodes)
+    refused = BatchInputs(view, options, joined).regions(lookups).refused
+    return frozenset(lookup.output for lookup, _ in refused)
