@@ -25,7 +25,8 @@ REMEDIES: Dict[str, str] = {
     "fed_iterator_unknown": "Make all iterators before the session's first run",
     "fusion_makes_a_cycle": "Nothing, or choose lookups with group_embedding_options.lookups",
     "gather_not_by_row": "Look up rows along axis 0",
-    "gradient_changed_before_update": "Nothing, unless the loss can be changed instead",
+    "gradient_accumulated": "Nothing: the update takes what the accumulator returns",
+    "gradient_changed_before_update": "Nothing: TensorFlow's gradient only gives rows a shape",
     "gradient_not_recognised": "Nothing, or take the gradient of the lookup's result",
     "group_too_small": "Lower group_embedding_options.minimum_lookups",
     "ids_not_supported": "Give the ids a static shape; cast ids and weights",
@@ -68,11 +69,10 @@ REMEDIES: Dict[str, str] = {
         "Give the variable a static shape and one of the dtypes float32, float16 and bfloat16"
     ),
     "table_updated_twice": "Train the table with one optimizer",
-    "table_updated_unevenly": "Train the whole table with one optimizer and one train op",
     "tables_on_several_devices": "Place the shards together, or on parameter servers",
     "unknown_op": "Load the library that defines the op (tf.load_op_library)",
     "update_dtype": "Train in float32",
-    "update_in_control_flow": "Update the table in each step",
+    "update_in_control_flow": "Update the table outside of the loop",
     "update_is_dense": "Apply the penalty to the looked-up rows",
     "update_not_deferrable": (
         "Place table and slots on a CPU, and give Adam an epsilon greater than 0; or set "

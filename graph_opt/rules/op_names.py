@@ -7,7 +7,8 @@ VARIABLES = frozenset(["VariableV2", "Variable", "VarHandleOp"])
 PASS_ON = frozenset(["Identity", "RefIdentity", "StopGradient", "PreventGradient", "EnsureShape"])
 IDENTITIES = frozenset(["Identity", "EnsureShape"])
 CONTROL_FLOW = frozenset(["Switch", "RefSwitch", "Enter", "RefEnter", "Merge", "RefMerge"])
-INTO_CONTROL_FLOW = frozenset(["Switch", "RefSwitch", "Enter", "RefEnter"])
+SWITCHES = frozenset(["Switch", "RefSwitch"])
+INTO_CONTROL_FLOW = SWITCHES | frozenset(["Enter", "RefEnter"])
 OUT_OF_CONTROL_FLOW = frozenset(["Merge", "RefMerge", "Exit", "RefExit"])
 
 # GATHERS read rows of any tensor; ROW_GATHERS also read rows of a table through its handle.

@@ -69,7 +69,7 @@ def changed(change: Callable[[Any], None], **attributes: Any) -> Any:
     return graph_def
 
 
-class _ControlFlowV1:
+class ControlFlowV1:
     """Builds control flow with Switch, Merge and Enter in place of functions."""
 
     def __enter__(self) -> None:
@@ -148,7 +148,7 @@ def dropping_ids(inputs: Inputs) -> None:
 
 @left_in_main("loop_upstream")
 def behind_a_loop(inputs: Inputs) -> None:
-    with _ControlFlowV1():
+    with ControlFlowV1():
         ids = tf.while_loop(
             lambda ids: tf.reduce_sum(ids) < 0, lambda ids: [ids + 1], [inputs["one"]]
         )
@@ -163,7 +163,7 @@ def a_branch_that_main_reads(inputs: Inputs) -> None:
         branches.append(inputs["one"] + 0)
         return branches[0]
 
-    with _ControlFlowV1():
+    with ControlFlowV1():
         ids = tf.cond(tf.reduce_sum(inputs["one"]) > 0, branch, lambda: inputs["one"] * 0)
     looked_up(ids)
     tf.identity(branches[0])
@@ -267,7 +267,7 @@ def of_a_variable_without_shape(inputs: Inputs) -> Any:
 @left_unfused("lookup_in_control_flow")
 def in_a_branch(inputs: Inputs) -> None:
     table = models.table()
-    with _ControlFlowV1():
+    with ControlFlowV1():
         rows = tf.cond(
             tf.reduce_sum(inputs["one"]) > 0,
             lambda: tf.nn.embedding_lookup(table, tf.identity(inputs["one"])),

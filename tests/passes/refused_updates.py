@@ -6,7 +6,14 @@ from typing import Any
 
 from graph_opt.compat import tf
 from tests.passes import cyclic_models, fused_models, models
-from tests.passes.refused_models import Inputs, changed, left_unfused, looked_up, trained
+from tests.passes.refused_models import (
+    ControlFlowV1,
+    Inputs,
+    changed,
+    left_unfused,
+    looked_up,
+    trained,
+)
 
 
 def pooled(inputs: Inputs, table: Any, name: str = "ids") -> Any:
@@ -22,12 +29,20 @@ def of_one_shard_alone(inputs: Inputs) -> None:
 
 
 @left_unfused("gradient_changed_before_update")
-def clipped_gradients(inputs: Inputs) -> None:
+def clipped_gradients_of_a_row_for_each_id(inputs: Inputs) -> None:
     optimizer = tf.train.AdagradOptimizer(0.1)
-    rows = pooled(inputs, models.table())
+    rows = tf.nn.embedding_lookup(models.table(), inputs["one"])
     gradients, variables = zip(*optimizer.compute_gradients(tf.reduce_sum(rows)))
     clipped, _ = tf.clip_by_global_norm(gradients, 1.0)
     optimizer.apply_gradients(zip(clipped, variables))
+
+
+@left_unfused("gradient_accumulated")
+def gradients_of_several_workers(inputs: Inputs) -> None:
+    optimizer = tf.train.SyncReplicasOptimizer(tf.train.AdagradOptimizer(0.1), 2)
+    step = tf.train.get_or_create_global_step()
+    rows = pooled(inputs, models.table())
+    optimizer.minimize(tf.reduce_sum(rows), global_step=step)
 
 
 @left_unfused("adam_updates_whole_table", adam="stock")
@@ -76,28 +91,19 @@ def two_optimizers(inputs: Inputs) -> None:
     trained(rows, tf.train.GradientDescentOptimizer(0.1))
 
 
-@left_unfused("table_updated_unevenly")
-def safe_and_plain_lookups_of_one_table(inputs: Inputs) -> None:
-    table = models.table()
-    rows = [pooled(inputs, table), tf.nn.embedding_lookup(table, inputs["one"])]
-    trained(tf.concat(rows, 0))
-
-
 @left_unfused("update_in_control_flow")
-def updated_every_other_step(inputs: Inputs) -> None:
+def updated_several_times_in_a_step(inputs: Inputs) -> None:
     table = models.table()
     rows = pooled(inputs, table)
     (slices,) = tf.gradients(tf.reduce_sum(rows), [table])
     optimizer = tf.train.AdagradOptimizer(0.1)
-    enabled = tf.control_flow_v2_enabled()
-    tf.disable_control_flow_v2()
-    tf.cond(
-        tf.reduce_sum(inputs["one"]) > 0,
-        lambda: optimizer.apply_gradients([(slices, table)]),
-        tf.no_op,
-    )
-    if enabled:
-        tf.enable_control_flow_v2()
+
+    def again(count: Any) -> Any:
+        with tf.control_dependencies([optimizer.apply_gradients([(slices, table)])]):
+            return count + 1
+
+    with ControlFlowV1():
+        tf.while_loop(lambda count: count < 2, again, [tf.constant(0)])
 
 
 @left_unfused("update_dtype")

@@ -11,9 +11,14 @@ from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.unused_lookups import unused_lookups
 from graph_opt.rules import find_lookups
-from graph_opt.rules.gradients.rows import RowGradient, row_gradients
-from graph_opt.rules.lookup import GROUP_EMBEDDING_LOOKUP_SPARSE, Lookup
-from graph_opt.rules.lookup_inputs import LookupInputs, lookup_inputs
+from graph_opt.rules.gradients.rows import RowGradient, Slices, row_gradients
+from graph_opt.rules.lookup import (
+    EMBEDDING_LOOKUP,
+    GROUP_EMBEDDING_LOOKUP_SPARSE,
+    Lookup,
+    Table,
+)
+from graph_opt.rules.lookup_inputs import DENSE, LookupInputs, lookup_inputs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,11 +105,31 @@ def find_candidates(
 
 def is_flattened(view: GraphView, candidate: Candidate) -> bool:
     """Whether ids that are not combined have more than one dimension."""
-    if candidate.inputs.layout != "dense":
+    if candidate.inputs.layout != DENSE or not candidate.lookup.gathers:
         return False
     shape = view.shape(candidate.inputs.ids)
     assert shape is not None
     return len(shape) > 1
+
+
+def slices_member(table: Table, slices: Slices) -> Member:
+    """IndexedSlices as the gradient of a plain lookup of their indices, which no node does.
+
+    Args:
+      table: The variable that they are a gradient of.
+      slices: values [K, D] and indices [K].
+    """
+    lookup = Lookup(
+        api=EMBEDDING_LOOKUP,
+        tables=(dataclasses.replace(table, partitions=1),),
+        ids=(slices.indices,),
+        output=slices.values,
+        gathers=(),
+        nodes=(),
+    )
+    inputs = LookupInputs(DENSE, slices.indices, None, None, None, "sum", safe=False)
+    gradient = RowGradient(slices.values, (slices,), unique=False, nodes=())
+    return Member(Candidate(lookup, inputs, (gradient,)), gradient)
 
 
 def _candidate(view: GraphView, lookup: Lookup) -> Candidate:

@@ -24,8 +24,8 @@ from typing import (
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
-from graph_opt.passes.fusion.candidates import Candidate
 from graph_opt.passes.fusion.plan import LeftOut
+from graph_opt.rules.lookup import Lookup
 
 # What to give up first: what costs the least.
 UPDATE, GRADIENT, LOOKUP = "update", "gradient", "lookup"
@@ -42,7 +42,7 @@ class MergedPart(NamedTuple):
         that does their work.
     """
 
-    lookups: Tuple[Candidate, ...]
+    lookups: Tuple[Lookup, ...]
     stand_ins: Dict[str, str]
 
 
@@ -108,11 +108,11 @@ class _Search:
         if chosen is None:
             return LeftOut()
         tied = [part for ring in rings for part in (*ring.readers, *ring.read)]
-        labels = dict.fromkeys(one.lookup.name for part in tied for one in part.lookups)
+        labels = dict.fromkeys(one.name for part in tied for one in part.lookups)
         found = {
-            candidate.name: _refusal(part, chosen.op.kind, list(labels))
+            str(lookup.output): _refusal(part, chosen.op.kind, list(labels))
             for part in chosen.fewest
-            for candidate in part.lookups
+            for lookup in part.lookups
         }
         return LeftOut(
             found if chosen.op.kind == LOOKUP else {},

@@ -21,12 +21,7 @@ from graph_opt.graph.verify import CycleError
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.dead_nodes import dead_nodes
 from graph_opt.passes.fusion.bring_to_date import BringToDate
-from graph_opt.passes.fusion.candidates import (
-    Candidate,
-    CandidateSearch,
-    Member,
-    find_candidates,
-)
+from graph_opt.passes.fusion.candidates import CandidateSearch, Member, find_candidates
 from graph_opt.passes.fusion.concatenated_lookups import joined_gradient
 from graph_opt.passes.fusion.cycles import (
     GRADIENT,
@@ -39,10 +34,11 @@ from graph_opt.passes.fusion.cycles import (
 from graph_opt.passes.fusion.deferred import DeferredVariables
 from graph_opt.passes.fusion.dense_readers import dense_readers
 from graph_opt.passes.fusion.group_nodes import FUSED, Columns, GroupNodes, output_name
-from graph_opt.passes.fusion.groups import LookupGroup, UpdateGroup
+from graph_opt.passes.fusion.groups import LookupGroup
 from graph_opt.passes.fusion.outcome import fused_lookups
 from graph_opt.passes.fusion.placements import PLACEMENTS
 from graph_opt.passes.fusion.plan import FusionPlan, FusionPlanner, LeftOut
+from graph_opt.passes.fusion.updated_tables import UpdateGroup
 from graph_opt.passes.node_writer import free_scope
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.protect_gathers import exposed_reads
@@ -172,7 +168,7 @@ class _Fusion:
             MergedOp(
                 LOOKUP,
                 tuple(
-                    MergedPart((m.candidate,), {m.candidate.lookup.output.node: node})
+                    MergedPart((m.candidate.lookup,), {m.candidate.lookup.output.node: node})
                     for m in group.members
                 ),
             )
@@ -206,23 +202,16 @@ class _Fusion:
             self.replaced.add(update.end)
         for member in group.members:
             self._outcome.gradients.add(member.candidate.name)
-            self._outcome.updates.add(member.candidate.name)
-            if member.candidate.tables[0] in self._plan.deferred:
-                self._outcome.deferred.add(member.candidate.name)
             self.replaced.update(_gradient_nodes(member))
-        self._note_update(group, made)
-
-    def _note_update(self, group: UpdateGroup, made: Dict[str, str]) -> None:
-        lookups: Dict[Tuple[str, ...], Dict[str, Candidate]] = {}
-        for member in group.members:
-            candidate = member.candidate
-            lookups.setdefault(candidate.tables, {})[candidate.name] = candidate
-        parts = [
-            MergedPart(
-                tuple(found.values()), {group.updates[shard].end: made[shard] for shard in tables}
-            )
-            for tables, found in lookups.items()
-        ]
+        parts = []
+        for table in group.tables:
+            names = [str(lookup.output) for lookup in table.lookups]
+            self._outcome.updates.update(names)
+            if not self._plan.deferred.keys().isdisjoint(table.names):
+                self._outcome.deferred.update(names)
+            shards = [name for name in table.names if name in group.updates]
+            ends = {group.updates[name].end: made[name] for name in shards}
+            parts.append(MergedPart(table.lookups, ends))
         self.merged.append(MergedOp(UPDATE, tuple(parts)))
 
     def _fuse_gradients(self, group: Sequence[Member]) -> None:
@@ -306,7 +295,7 @@ def _part_of_gradient(member: Member, made: Dict[Slices, Slices]) -> MergedPart:
     for slices in member.gradient.slices:
         for tensor in (slices.values, slices.indices):
             stand_ins[tensor.node] = made[slices].values.node
-    return MergedPart((member.candidate,), stand_ins)
+    return MergedPart((member.candidate.lookup,), stand_ins)
 
 
 def _refuse_fused(view: GraphView) -> None:

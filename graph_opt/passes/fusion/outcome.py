@@ -58,6 +58,7 @@ def _described(lookup: Lookup, candidate: Optional[Candidate], outcome: Outcome)
         outcome.update_refused.get(name),
     )
     trained = candidate is not None and bool(candidate.gradients or candidate.backward_refusal)
+    trained = trained or name in outcome.updates or name in outcome.update_refused
     update = _part(trained, name in outcome.updates)
     return FusedLookup(
         name=lookup.name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Dict, Iterable, List, NamedTuple, Sequence, Set, Tuple
+from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from graph_opt.config.options import (
     DEFERRED_ADAM,
@@ -18,7 +18,6 @@ from graph_opt.passes.fusion.concatenated_lookups import Concatenation
 from graph_opt.passes.fusion.deferred import DeferredVariable, deferred_variable
 from graph_opt.passes.fusion.groups import (
     LookupGroup,
-    UpdateGroup,
     cut_by_concatenation,
     gradient_groups,
     lookup_groups,
@@ -27,12 +26,23 @@ from graph_opt.passes.fusion.groups import (
 from graph_opt.passes.fusion.outcome import Outcome
 from graph_opt.passes.fusion.placement import Placement
 from graph_opt.passes.fusion.placements import placement_of
+from graph_opt.passes.fusion.updated_tables import (
+    TrainedTable,
+    UpdateGroup,
+    table_updates,
+    trained_tables,
+)
 from graph_opt.passes.io_stages import batch_flow
 from graph_opt.passes.prefetch.regions import staying_lookups
-from graph_opt.rules.gradients.rows import Slices
-from graph_opt.rules.optimizers.sparse_update import SparseUpdate, sparse_updates
+from graph_opt.rules.gradients.rows import Slices, require_own_slices
+from graph_opt.rules.optimizers.sparse_update import (
+    SparseUpdate,
+    SparseUpdates,
+    sparse_updates,
+)
 
-_Refuse = Callable[[Candidate, Refusal], None]
+# Lookups of which nothing is to be fused.
+_UNWANTED = frozenset(["lookup_not_chosen", "group_too_small"])
 
 
 class FusionPlan(NamedTuple):
@@ -115,15 +125,8 @@ class FusionPlanner:
         fused = [member.candidate for group in groups for member in group.members]
         parts, joined_by = self._cut(groups)
         updates = self._update_groups(fused, placements, joined_by, outcome)
-        taken = {slices for group in updates for m in group.members for slices in _slices(m)}
-        members = [
-            Member(candidate, gradient)
-            for candidate in fused
-            for gradient in candidate.gradients
-            if gradient.unique
-            and candidate.name not in left_out.gradients
-            and not taken.intersection(gradient.slices)
-        ]
+        taken = {slices for group in updates for m in group.members for slices in _pooled(m)}
+        members = self._gradients_alone(fused, taken, outcome)
         gradients = gradient_groups(self._view, self._flow, members, placements, joined_by)
         return FusionPlan(
             tuple(parts),
@@ -135,6 +138,25 @@ class FusionPlanner:
             outcome,
         )
 
+    def _gradients_alone(
+        self, fused: Sequence[Candidate], taken: Set[Slices], outcome: Outcome
+    ) -> List[Member]:
+        """Gradients to fuse whose slices something reads; the others of fused updates are not."""
+        members = []
+        for candidate in fused:
+            for gradient in candidate.gradients:
+                if candidate.name in outcome.gradient_refused:
+                    continue
+                if not taken.isdisjoint(gradient.slices):
+                    continue
+                try:
+                    require_own_slices(self._view, gradient)
+                    members.append(Member(candidate, gradient))
+                except Refusal as refusal:
+                    if candidate.name not in outcome.update_refused:
+                        outcome.gradient_refused[candidate.name] = refusal
+        return members
+
     def _placements(self, outcome: Outcome) -> Dict[str, Placement]:
         """Where the lookups that can be fused run."""
         placements: Dict[str, Placement] = {}
@@ -143,20 +165,20 @@ class FusionPlanner:
                 continue
             try:
                 placement = placement_of(self._view, candidate)
-                self._require_ops(candidate, placement)
+                self._require_ops(placement, candidate.tables[0])
                 placements[candidate.name] = placement
             except Refusal as refusal:
                 outcome.refused[candidate.name] = refusal
         return placements
 
-    def _require_ops(self, candidate: Candidate, placement: Placement) -> None:
+    def _require_ops(self, placement: Placement, table: str) -> None:
         if self._options.require_server_ops:
             return
         for task in placement.tasks_needing_ops:
             if task not in self._servers_with_ops:
                 raise Refusal(
                     "server_without_ops",
-                    at=candidate.tables[0],
+                    at=table,
                     need="a parameter server that is known to have loaded graph_opt's ops",
                     saw=task,
                 )
@@ -198,35 +220,47 @@ class FusionPlanner:
     ) -> List[UpdateGroup]:
         if not self._options.fuse_update:
             return []
-        left = {c.tables for c in self._search.candidates if c.name in outcome.update_refused}
-        trained = [c for c in fused if c.gradients and c.tables not in left]
-        tables = dict.fromkeys(name for candidate in trained for name in candidate.tables)
-        updates = sparse_updates(self._view, list(tables))
-
-        def refuse(candidate: Candidate, refusal: Refusal) -> None:
-            outcome.update_refused[candidate.name] = refusal
-
-        allowed = self._allowed_optimizers(trained, updates.found, refuse)
-        return update_groups(
-            self._view, self._flow, allowed, placements, joined_by, updates, refuse
-        )
-
-    def _allowed_optimizers(
-        self, trained: Sequence[Candidate], found: Dict[str, SparseUpdate], refuse: _Refuse
-    ) -> List[Candidate]:
-        allowed = []
-        for candidate in trained:
-            updates = [found[name] for name in candidate.tables if name in found]
-            moving = [update.optimizer for update in updates if update.moves_every_row]
-            if moving and self._options.adam == STOCK_ADAM:
-                refuse(candidate, _every_row_refusal(candidate, moving[0]))
+        lookups = [
+            lookup
+            for lookup in self._search.lookups
+            if lookup.tables and not _is_unwanted(outcome.refused.get(str(lookup.output)))
+        ]
+        tables = trained_tables(lookups, [candidate for candidate in fused if candidate.gradients])
+        names = [name for table in tables for name in table.names]
+        updates = sparse_updates(self._view, names)
+        found: List[UpdateGroup] = []
+        for table in tables:
+            if self._is_left(table, updates, outcome):
                 continue
             try:
-                self._deferred_ones(updates)
-                allowed.append(candidate)
+                self._require_allowed_optimizer(table, updates)
+                found += table_updates(self._view, table, placements, updates, self._require_ops)
             except Refusal as refusal:
-                refuse(candidate, refusal)
-        return allowed
+                for lookup in table.lookups:
+                    outcome.update_refused[str(lookup.output)] = refusal
+        return update_groups(self._view, self._flow, found, joined_by)
+
+    def _is_left(self, table: TrainedTable, updates: SparseUpdates, outcome: Outcome) -> bool:
+        """Whether nothing trains a table, or its update was left out before."""
+        if any(str(lookup.output) in outcome.update_refused for lookup in table.lookups):
+            return True
+        refused = [updates.refusals[name] for name in table.names if name in updates.refusals]
+        trained = any(name in updates.found for name in table.names)
+        trained = trained or any(refusal.code != "table_assigned" for refusal in refused)
+        return not table.fused and not trained
+
+    def _require_allowed_optimizer(self, table: TrainedTable, updates: SparseUpdates) -> None:
+        found = [updates.found[name] for name in table.names if name in updates.found]
+        moving = [update.optimizer for update in found if update.moves_every_row]
+        if moving and self._options.adam == STOCK_ADAM:
+            raise Refusal(
+                "adam_updates_whole_table",
+                at=table.names[0],
+                need="group_embedding_options.adam other than 'stock', since TensorFlow's {} "
+                "updates every row and a fused update only those looked up".format(moving[0]),
+                saw=moving[0],
+            )
+        self._deferred_ones(found)
 
     def _deferred(self, groups: Sequence[UpdateGroup]) -> Dict[str, DeferredVariable]:
         updates = [update for group in groups for update in group.updates.values()]
@@ -244,15 +278,11 @@ class FusionPlanner:
         return [deferred_variable(self._view, update) for update in moving]
 
 
-def _slices(member: Member) -> Tuple[Slices, ...]:
-    return member.gradient.slices if member.gradient else ()
+def _is_unwanted(refusal: Optional[Refusal]) -> bool:
+    return refusal is not None and refusal.code in _UNWANTED
 
 
-def _every_row_refusal(candidate: Candidate, optimizer: str) -> Refusal:
-    return Refusal(
-        "adam_updates_whole_table",
-        at=candidate.tables[0],
-        need="group_embedding_options.adam other than 'stock', since TensorFlow's {} updates every "
-        "row and a fused update only those looked up".format(optimizer),
-        saw=optimizer,
-    )
+def _pooled(member: Member) -> Tuple[Slices, ...]:
+    """The slices that are not needed, since an op takes the gradient of the pooled rows."""
+    is_lookup = bool(member.candidate.lookup.gathers)
+    return member.gradient.slices if member.gradient and is_lookup else ()

@@ -12,7 +12,7 @@ lookup's inputs can compute the same IndexedSlices.
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, Iterator, List, NamedTuple, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
@@ -21,9 +21,11 @@ from graph_opt.rules.gradients.pooling import Pooling, gradient_of_output, pooli
 from graph_opt.rules.lookup import Lookup
 from graph_opt.rules.match.structure import Structure
 
-__all__ = ["RowGradient", "Slices", "row_gradients"]
+__all__ = ["RowGradient", "Slices", "require_own_slices", "row_gradients"]
 
 _CODE = "gradient_not_recognised"
+_ACCUMULATORS = frozenset(["SparseAccumulatorApplyGradient"])
+_PASS_ON = frozenset(["Identity", "Cast", "ConcatV2", "Switch"])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,6 +77,47 @@ def row_gradients(view: GraphView, lookup: Lookup) -> Tuple[RowGradient, ...]:
     except Refusal as refusal:
         # One code for all the ways in which gradients can differ.
         raise Refusal(_CODE, at=refusal.node, need=refusal.need, saw=refusal.saw) from refusal
+
+
+def require_own_slices(view: GraphView, gradient: RowGradient) -> None:
+    """Refuses a gradient if its readers can tell its IndexedSlices from those that one op returns.
+
+    That op sums duplicates of a row, and returns rows in another order.
+
+    Raises:
+      Refusal: gradient_changed_before_update, gradient_accumulated.
+    """
+    if not gradient.unique:
+        raise Refusal(
+            "gradient_changed_before_update",
+            at=gradient.slices[0].values.node,
+            need="an update of the gradient as it is, or of a lookup that combines rows",
+            saw="an update of what something else makes of a row for each id",
+        )
+    for slices in gradient.slices:
+        found = _accumulator(view, slices.indices)
+        if found is not None:
+            raise Refusal(
+                "gradient_accumulated",
+                at=found,
+                need="a reader of the gradient to which the order of its rows does not matter",
+                saw=view.op(found),
+            )
+
+
+def _accumulator(view: GraphView, indices: TensorRef) -> Optional[str]:
+    """The conditional accumulator that takes slices of these rows; it expects them in order."""
+    seen = {indices}
+    waiting = [indices]
+    while waiting:
+        for use in view.uses(waiting.pop()):
+            if view.op(use.consumer) in _ACCUMULATORS:
+                return use.consumer
+            following = [tensor for tensor, _ in view.node_uses(use.consumer)]
+            if view.op(use.consumer) in _PASS_ON:
+                waiting += [tensor for tensor in following if tensor not in seen]
+                seen.update(following)
+    return None
 
 
 def _gradients(view: GraphView, lookup: Lookup) -> Iterator[RowGradient]:

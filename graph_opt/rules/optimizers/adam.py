@@ -21,6 +21,7 @@ from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.match.matcher import Match
 from graph_opt.rules.match.pattern import ANY, Condition, Pattern, one_of, op, tensor
 from graph_opt.rules.match.table import find_read
+from graph_opt.rules.op_names import SWITCHES
 from graph_opt.rules.optimizers.several_ops import WRITES, end_of_several
 from graph_opt.rules.optimizers.update_form import FoundUpdate, UpdateForm
 from graph_opt.rules.optimizers.update_inputs import (
@@ -89,9 +90,11 @@ def _moment(name: str, beta: str, gradient: Pattern, indices: Pattern) -> Patter
 
 def _is_old(name: str) -> Condition:
     def holds(match: Match, old: TensorRef) -> bool:
-        view, variable = match.view, match.tensors[name]
-        found = find_read(view, old)
-        if found is None or found.variable != variable.node or found.control_flow is not None:
+        view = match.view
+        held, found = find_read(view, match.tensors[name]), find_read(view, old)
+        if held is None or found is None or found.variable != held.variable:
+            return False
+        if found.control_flow is not None and view.op(found.control_flow) not in SWITCHES:
             return False
         if view.op(old.node) == "ReadVariableOp":  # all readers of a reference share one read
             match.note(match.nodes, old.node, None)

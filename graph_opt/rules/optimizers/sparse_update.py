@@ -24,7 +24,7 @@ from graph_opt.rules.match.forward import ForwardPart
 from graph_opt.rules.match.structure import Structure
 from graph_opt.rules.match.table import describe, find_read
 from graph_opt.rules.optimizers import adam, adamax, amsgrad, gradient_descent, single_op
-from graph_opt.rules.optimizers.table_writers import table_writer
+from graph_opt.rules.optimizers.table_writers import Branch, Writer, table_writer
 from graph_opt.rules.optimizers.update_form import UpdateForm, read_update
 from graph_opt.rules.optimizers.update_inputs import Hyperparameter, parts_of
 
@@ -43,6 +43,8 @@ class SparseUpdate:
       moves_every_row: Whether it also moves rows not in the parts, unlike a fused update.
       end: The node after which the table is updated.
       nodes: What an update directly from the lookups' gradients makes superfluous, including `end`.
+      branches: The branches of tf.cond that it is in, outermost first; empty if it runs in every
+        step.
     """
 
     optimizer: str
@@ -54,6 +56,7 @@ class SparseUpdate:
     moves_every_row: bool
     end: str
     nodes: Tuple[str, ...]
+    branches: Tuple[Branch, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,8 +123,8 @@ def _update(view: GraphView, forward: ForwardPart, table: str) -> Optional[Spars
     return update
 
 
-def _read(view: GraphView, table: str, writer: str) -> SparseUpdate:
-    found = read_update(view, writer, _forms()[view.op(writer)])
+def _read(view: GraphView, table: str, writer: Writer) -> SparseUpdate:
+    found = read_update(view, writer.node, _forms()[view.op(writer.node)])
     structure = Structure(view)
     parts = parts_of(structure, found.values, found.indices)
     return SparseUpdate(
@@ -134,6 +137,7 @@ def _read(view: GraphView, table: str, writer: str) -> SparseUpdate:
         moves_every_row=optimizer_specs()[found.optimizer].moves_every_row,
         end=found.end,
         nodes=tuple(dict.fromkeys([*found.nodes, *structure.seen])),
+        branches=writer.branches,
     )
 
 

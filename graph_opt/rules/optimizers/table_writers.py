@@ -10,13 +10,13 @@ all else           an unknown optimizer or a function
 from __future__ import annotations
 
 import re
-from typing import FrozenSet, Iterator, List, NamedTuple, Optional
+from typing import FrozenSet, Iterator, NamedTuple, Optional, Tuple
 
 from graph_opt.compat.stateful_ops import called_functions, functions_only_read
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.match.forward import ForwardPart
-from graph_opt.rules.op_names import INTO_CONTROL_FLOW
+from graph_opt.rules.op_names import INTO_CONTROL_FLOW, SWITCHES
 
 _PASS_ON = frozenset(["Identity", "RefIdentity"])
 _ASSIGNS = frozenset(["Assign", "AssignVariableOp", "AssignVariableXlaConcatND"])
@@ -25,14 +25,35 @@ _APPLY = re.compile(r"Apply")
 _WRITES = re.compile(r"^(Resource)?(Assign|Scatter|StridedSliceAssign|CountUpTo)")
 
 
-class _Writer(NamedTuple):
+class Branch(NamedTuple):
+    """A branch of a tf.cond of TensorFlow 1.
+
+    Attributes:
+      condition: The boolean that decides, as the tf.cond's Switch nodes read it.
+      taken: For which of its values the branch runs: 0 or 1.
+    """
+
+    condition: TensorRef
+    taken: int
+
+
+class Writer(NamedTuple):
+    """A node that changes a table.
+
+    Attributes:
+      node: Its name.
+      branches: The branches that it is in, outermost first; empty if it runs in every step.
+      loop: The Enter of a tf.while_loop that it is in; "" for none.
+    """
+
     node: str
-    in_control_flow: bool
+    branches: Tuple[Branch, ...] = ()
+    loop: str = ""
 
 
 def table_writer(
     view: GraphView, forward: ForwardPart, table: str, known: FrozenSet[str]
-) -> Optional[str]:
+) -> Optional[Writer]:
     """The node of a known op that updates a table; None if nothing does.
 
     Raises:
@@ -49,26 +70,36 @@ def table_writer(
             need="a single update of {}".format(table),
             saw="another: {}".format(writers[0].node),
         )
-    return writers[0].node if writers else None
+    return writers[0] if writers else None
 
 
-def _writers(view: GraphView, table: str) -> Iterator[_Writer]:
+def _writers(view: GraphView, table: str) -> Iterator[Writer]:
     """Nodes that may change the variable, among them calls of functions that get it."""
     is_resource = view.op(table) == "VarHandleOp"
-    stack: List[_Writer] = [_Writer(table, False)]
+    stack = [Writer(table)]
     seen = {table}
     while stack:
         holder = stack.pop()
-        for _, use in view.node_uses(holder.node):
+        for tensor, use in view.node_uses(holder.node):
             name, op = use.consumer, view.op(use.consumer)
             if name in seen:
                 continue
+            found = _inside(view, holder, tensor)._replace(node=name)
             if op in INTO_CONTROL_FLOW or (op in _PASS_ON and _passes_on(op, is_resource)):
                 seen.add(name)
-                stack.append(_Writer(name, holder.in_control_flow or op in INTO_CONTROL_FLOW))
+                stack.append(found)
             elif _may_write(view, name, use.slot, is_resource):
                 seen.add(name)
-                yield _Writer(name, holder.in_control_flow)
+                yield found
+
+
+def _inside(view: GraphView, holder: Writer, tensor: TensorRef) -> Writer:
+    """What holds for readers of an output of a node that passes the variable on."""
+    op = view.op(holder.node)
+    if op in SWITCHES:
+        branch = Branch(view.inputs(holder.node)[1], tensor.index)
+        return holder._replace(branches=(*holder.branches, branch))
+    return holder._replace(loop=holder.node) if op in INTO_CONTROL_FLOW else holder
 
 
 def _passes_on(op: str, is_resource: bool) -> bool:
@@ -102,7 +133,7 @@ def _trains(view: GraphView, forward: ForwardPart, name: str) -> bool:
     return forward.depends_on_dense_variable(value.node)
 
 
-def _require_known(view: GraphView, writer: _Writer, known: FrozenSet[str]) -> None:
+def _require_known(view: GraphView, writer: Writer, known: FrozenSet[str]) -> None:
     name, op = writer.node, view.op(writer.node)
     if op not in known and _DENSE.search(op):
         need = "an update of only the rows that were looked up"
@@ -113,6 +144,6 @@ def _require_known(view: GraphView, writer: _Writer, known: FrozenSet[str]) -> N
     if op not in known:
         need = "an optimizer that docs/optimizers.md lists"
         raise Refusal("optimizer_unknown", at=name, need=need, saw=op)
-    if writer.in_control_flow:
-        need = "an update that runs in every step"
-        raise Refusal("update_in_control_flow", at=name, need=need, saw="one in a tf.cond")
+    if writer.loop:
+        need = "an update that runs at most once in a step"
+        raise Refusal("update_in_control_flow", at=name, need=need, saw="one in a tf.while_loop")

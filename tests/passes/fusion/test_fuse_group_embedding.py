@@ -144,20 +144,6 @@ def test_a_step_runs_one_op_for_lookups_and_one_for_updates(resource: bool) -> N
     assert not ran.intersection(STOCK_PARTS)
 
 
-def test_clipped_gradients_keep_their_update_and_get_a_fused_gradient() -> None:
-    def clipped(optimizer: Any, loss: Any) -> Any:
-        gradients, variables = zip(*optimizer.compute_gradients(loss))
-        gradients, _ = tf.clip_by_global_norm(gradients, 0.05)
-        return optimizer.apply_gradients(zip(gradients, variables))
-
-    fused = models.train(two_safe(), options=models.config(), minimize=clipped)
-    assert_equal(fused, models.train(two_safe(), minimize=clipped))
-    assert [lookup.gradient for lookup in fused.report.fused] == ["fused", "fused"]
-    assert [lookup.update for lookup in fused.report.fused] == ["stock", "stock"]
-    codes = {refusal["code"] for lookup in fused.report.fused for refusal in lookup.refusals}
-    assert codes == {"gradient_changed_before_update"}
-
-
 def test_adam_keeps_its_update_of_whole_tables_unless_asked() -> None:
     stock = models.train(two_safe(), "adam")
     fused = models.train(two_safe(), "adam", models.config())

@@ -323,7 +323,7 @@ def test_refuses_a_table_that_something_else_assigns(resource: bool) -> None:
 
 
 @pytest.mark.parametrize("resource", [False, True])
-def test_refuses_updates_inside_of_a_condition(resource: bool) -> None:
+def test_an_update_inside_of_conditions_tells_their_branches(resource: bool) -> None:
     model = Model(tf, resource=resource)
     CORE_MODELS["sparse_mean"](model)
     (slices,) = tf.gradients(loss_of(model), tf.trainable_variables())
@@ -332,8 +332,11 @@ def test_refuses_updates_inside_of_a_condition(resource: bool) -> None:
     def step() -> Any:
         return STOCK["adagrad"]().apply_gradients([(slices, table)])
 
-    tf.cond(tf.reduce_sum(model.outputs[0]) > 0, step, tf.no_op)
-    assert code_of() == "update_in_control_flow"
+    large = tf.reduce_sum(model.outputs[0]) > 0
+    tf.cond(large, lambda: tf.cond(large, tf.no_op, step), tf.no_op)
+    update = updates_of("table").found["table"]
+    assert [branch.taken for branch in update.branches] == [1, 0]
+    assert len(update.parts) == 1 and update.optimizer == "Adagrad"
 
 
 @pytest.mark.parametrize("op", ["scatter_sub", "scatter_add", "scatter_update"])

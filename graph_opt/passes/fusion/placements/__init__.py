@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Tuple, Type
+from typing import Sequence, Tuple, Type
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
-from graph_opt.passes.fusion.candidates import Candidate
+from graph_opt.passes.fusion.candidates import Candidate, slices_member
 from graph_opt.passes.fusion.placement import Placement
 from graph_opt.passes.fusion.placements.local import Local
 from graph_opt.passes.fusion.placements.parameter_servers import ParameterServers
+from graph_opt.passes.tasks import task_of
+from graph_opt.rules.gradients.rows import Slices
+from graph_opt.rules.lookup import Table
 
 PLACEMENTS: Tuple[Type[Placement], ...] = (ParameterServers, Local)
 
@@ -31,3 +34,19 @@ def placement_of(view: GraphView, candidate: Candidate) -> Placement:
         need="shards of a table on one device, or all on parameter servers",
         saw=", ".join(device or "no device" for device in devices),
     )
+
+
+def placement_of_slices(view: GraphView, table: Table, parts: Sequence[Slices]) -> Placement:
+    """The placement of a table whose update takes IndexedSlices: they come from one task, or not.
+
+    Args:
+      view: The graph.
+      table: A variable.
+      parts: The IndexedSlices.
+    """
+    tasks = {task_of(view.device(part.values.node)) for part in parts}
+    if len(tasks) == 1:
+        placement = ParameterServers.of(view, slices_member(table, parts[0]).candidate)
+        if placement is not None:
+            return placement
+    return Local(table.device, table.device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, Hashable, List, Optional, Sequence
+from typing import Dict, Hashable, List, Optional, Sequence, Tuple
 
 from graph_opt.graph.view import GraphView
 from graph_opt.passes import attribute_values as values
@@ -12,7 +12,10 @@ from graph_opt.passes.fusion.deferred import ShardInputs, optimizers_of
 from graph_opt.passes.fusion.group_nodes import Columns, GroupNodes
 from graph_opt.passes.fusion.placement import Placement
 from graph_opt.passes.fusion.update_nodes import update_node
+from graph_opt.passes.tasks import task_of
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate
+
+_OWN = "/job:localhost/"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +42,12 @@ class Local(Placement):
         """One worker and one device; tables may have different dtypes."""
         del table_dtype
         return self
+
+    @property
+    def tasks_needing_ops(self) -> Tuple[str, ...]:
+        """The tables' task, which may be a server that does all this for its own tables."""
+        task = task_of(self.tables)
+        return () if task is None or task.startswith(_OWN) else (task,)
 
     def write_lookup(
         self, nodes: GroupNodes, members: Sequence[Member], columns: Optional[Columns]
