@@ -10,6 +10,7 @@ import contextlib
 from typing import AbstractSet, Any, Dict, Iterator, List, Sequence
 
 from graph_opt.compat import tf
+from graph_opt.compat.graph_growth import finalize_silently
 
 _CLASS = "_class"
 _SHAPES = "_output_shapes"
@@ -25,7 +26,7 @@ def unfinalized(graph: Any) -> Iterator[None]:
         yield
     finally:
         if finalized:
-            graph.finalize()
+            finalize_silently(graph)
 
 
 def add_nodes(graph: Any, node_defs: Sequence[Any]) -> List[Any]:

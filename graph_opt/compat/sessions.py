@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
+import weakref
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
 from tensorflow.python.client import pywrap_tf_session
@@ -57,9 +58,25 @@ class SteppedSession:
         """
         raise NotImplementedError
 
-    def error_message(self, message: str) -> str:
-        """The message to raise an error of a step with; the message as it is, unless overridden."""
-        return message
+    def error_message(self, error: tf.errors.OpError) -> str:
+        """The message to raise a step's error with; the error's own, unless overridden."""
+        return str(error.message)
+
+    def knows_graph(self) -> bool:
+        """Whether the session may take over what its graph has; nothing can be added meanwhile."""
+        return True
+
+    def learn_graph(self) -> None:
+        """Called outside of steps until `knows_graph`."""
+
+    def _extend_graph(self) -> None:
+        base: Any = super()
+        while True:
+            with _as_session(self).graph._session_run_lock():
+                if self.knows_graph():
+                    base._extend_graph()
+                    return
+            self.learn_graph()
 
     def _do_call(self, step: Callable[..., Any], *arguments: Any) -> Any:
         base: Any = super()
@@ -68,8 +85,7 @@ class SteppedSession:
             try:
                 return step(*given)
             except tf.errors.OpError as error:
-                message = self.error_message(str(error.message))
-                raise type(error)(None, None, message) from None
+                raise type(error)(None, None, self.error_message(error)) from None
 
         return base._do_call(run, *arguments)
 
@@ -205,6 +221,7 @@ class _SharedSession(tf.Session):
         self._dead_handles: List[Any] = []
         self._session = owner._session
         self._holder = owner._handle_holder
+        self._owner = weakref.ref(owner)
         self._owner_id = id(owner)
         self._owner_hash = hash(owner)
 
@@ -218,6 +235,13 @@ class _SharedSession(tf.Session):
     @property
     def _closed(self) -> bool:
         return bool(self._holder.closed)
+
+    def _extend_graph(self) -> None:
+        owner = self._owner()
+        if owner is None:
+            super()._extend_graph()
+        else:
+            owner._extend_graph()
 
     def close(self) -> None:
         """Does nothing: the owner closes the session."""

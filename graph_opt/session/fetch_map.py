@@ -1,6 +1,7 @@
 """What a fetch by an original name means in an optimized graph.
 
 - The result of a fused lookup: the output of the op that replaces it, read by the next lines.
+- A variable whose update is deferred, as a whole: a read that waits until all rows are up to date.
 - A boundary tensor: the output of the stage's take, which is the value for main's current batch.
 - Any other tensor of the prefetch region: refused, since it belongs to a batch yet to reach main.
 - Anything else: itself.
@@ -29,6 +30,7 @@ class FetchMap:
     def __init__(self, graph: Any, translation: Translation) -> None:
         self._graph = graph
         self._substitutes = translation.substitutes
+        self._up_to_date = translation.up_to_date
         self._taken = translation.taken
         self._prefetched = translation.prefetched
         self._boundary_operations = {name.rpartition(":")[0] for name in self._taken}
@@ -41,6 +43,8 @@ class FetchMap:
         """
         if tensor.name in self._substitutes:
             tensor = self._graph.get_tensor_by_name(self._substitutes[tensor.name])
+        if tensor.name in self._up_to_date:
+            return self._graph.get_tensor_by_name(self._up_to_date[tensor.name])
         if not self._taken and not self._prefetched:
             return tensor
         take = self._taken.get(tensor.name)
@@ -68,12 +72,20 @@ class FetchMap:
         return operation
 
     def check_feed(self, tensor: Any) -> None:
-        """Refuses a feed that the prefetch threads would never see.
+        """Refuses a feed that the prefetch threads or the readers of a tensor would never see.
 
         Raises:
-          tf.errors.InvalidArgumentError: The tensor belongs to prefetch or is the result of a fused
-            lookup.
+          tf.errors.InvalidArgumentError: The tensor belongs to prefetch, is the result of a fused
+            lookup, or is a variable whose update is deferred.
         """
+        if tensor.name in self._up_to_date:
+            raise tf.errors.InvalidArgumentError(
+                None,
+                tensor.op,
+                "cannot feed '{}': it is the value of a variable whose rows are updated when they "
+                "are read, and its readers do not read this tensor. Load the value into the "
+                "variable, or set group_embedding_options.adam to stock".format(tensor.name),
+            )
         if tensor.name in self._substitutes:
             raise tf.errors.InvalidArgumentError(
                 None,

@@ -47,6 +47,11 @@ def note_rewritten(
     _note(graph, GraphRecord(translation, report, asked, rewritten=True))
 
 
+def note_grown(graph: Any, translation: Translation) -> None:
+    """Records what the names of a rewritten graph stand for after it has grown."""
+    _records[graph] = _records[graph]._replace(translation=translation)
+
+
 def note_unchanged(graph: Any, report: Report, asked: SessionOptions, final: bool = False) -> None:
     """Records why a graph was left unchanged; a later session may still optimize it.
 

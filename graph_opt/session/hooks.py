@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, List, Optional, Sequence
 
 from graph_opt.compat import tf
+from graph_opt.compat.callables import raw_session
 from graph_opt.session.hook_fetches import fetched_by
 from graph_opt.session.installed_config import checked_options, effective_config
+from graph_opt.session.late_rows import bring_rows_to_date
 from graph_opt.session.optimization import optimize_training_graph
 from graph_opt.session.prefetch_hook import PrefetchHook, make_prefetch_hook
 from graph_opt.session.session import adopt_session, end_threads
@@ -64,9 +66,10 @@ class AsyncEmbeddingHook(tf.train.SessionRunHook):
             self._fallback.after_create_session(session, coord)
 
     def end(self, session: Any) -> None:
-        """Ends the prefetch threads."""
+        """Ends the prefetch threads, and brings rows to date that outlive the session."""
         self._fallback.end(session)
         end_threads(session)
+        bring_rows_to_date(raw_session(session))
 
 
 def with_async_hook(

@@ -1,23 +1,22 @@
-"""Applies rewrites to a live `tf.Graph`."""
+"""Optimizes a live `tf.Graph` in place."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any, Optional, Tuple
 
-from graph_opt.compat import live_graph, tf
+from graph_opt.compat import tf
 from graph_opt.compat.exported_graph import running_graph_def
 from graph_opt.config.options import SessionOptions, session_options
-from graph_opt.export.users_graph import export_users_graph
 from graph_opt.graph.collection import collection_paused
-from graph_opt.graph.rewrite import Rewrite
-from graph_opt.graph.undo import undo_of
 from graph_opt.inspect.dump import dump_graph, is_wanted
 from graph_opt.passes.optimize import plan
 from graph_opt.passes.translation import Translation
 from graph_opt.reporting.report import Report
 from graph_opt.session.graph_records import note_rewritten, note_unchanged
 from graph_opt.session.graph_use import refuse_if_run
+from graph_opt.session.new_readers import watch_growth
+from graph_opt.session.rewritten_graph import apply_to_graph
 from graph_opt.session.server_options import with_server_ops
 
 
@@ -81,6 +80,7 @@ def optimize_live_graph(graph: Any, request: OptimizationRequest, target: str = 
         note_unchanged(graph, report, request.asked, request.final)
     else:
         note_rewritten(graph, translation, report, request.asked)
+        watch_growth(graph)
     tf.logging.info("graph_opt: %s", report)
     return report
 
@@ -97,23 +97,7 @@ def _rewritten(
         planned = plan(before, options)
     if is_wanted():
         dump_graph(running_graph_def(graph), "before")
-    if planned.rewrites:
-        export_users_graph(graph, undo_of(before, planned.rewrites))
-    with live_graph.unfinalized(graph):
-        for rewrite in planned.rewrites:
-            apply_to_graph(graph, rewrite)
+    apply_to_graph(graph, before, planned.rewrites)
     if is_wanted():
         dump_graph(running_graph_def(graph), "after")
     return planned.report, planned.translation if planned.rewrites else None
-
-
-def apply_to_graph(graph: Any, rewrite: Rewrite) -> None:
-    """Adds the rewrite's nodes to a live graph and moves its edges."""
-    if rewrite.nodes:
-        live_graph.add_nodes(graph, rewrite.nodes)
-    for edit in rewrite.inputs:
-        live_graph.set_input(graph, edit.node, edit.slot, edit.tensor)
-    for control in rewrite.controls:
-        operation = graph.get_operation_by_name(control.node)
-        sources = [source.name for source in operation.control_inputs]
-        live_graph.set_control_inputs(graph, control.node, control.apply(sources))

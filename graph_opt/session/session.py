@@ -17,6 +17,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.sessions import SteppedSession, adopt, is_watched
 from graph_opt.config import to_stock
 from graph_opt.export.users_graph import export_users_graph, has_our_ops
+from graph_opt.passes.translation import Translation
 from graph_opt.reporting.report import Report
 from graph_opt.runtime.error_text import without_takes
 from graph_opt.session import graph_use
@@ -24,6 +25,8 @@ from graph_opt.session.chosen_stages import ChosenStages
 from graph_opt.session.fetch_map import FetchMap
 from graph_opt.session.graph_records import is_left_alone, report_of, translation_of
 from graph_opt.session.installed_config import checked_options, effective_config
+from graph_opt.session.late_rows import bring_rows_to_date, note_open
+from graph_opt.session.new_readers import bring_to_date_for_new_readers, has_no_new_readers
 from graph_opt.session.optimization import (
     asks_for_anything,
     is_training_graph,
@@ -87,6 +90,7 @@ class _StagedSteps(SteppedSession):
         self._first_run = threading.Lock()
         self._reach: Optional[StageReach] = None
         self._fetch_map: Optional[FetchMap] = None
+        self._translation: Optional[Translation] = None
         self._trains_later = False
         self._version_seen = -1
 
@@ -106,6 +110,7 @@ class _StagedSteps(SteppedSession):
         """Maps the fetches, and starts or ends threads as the step requires."""
         if not self._ran:
             self._prepare_graph([*fetches, *targets])
+        self.learn_graph()
         given = (*fetches, None, *targets, None, *feeds)
         key = tuple(map(id, given))
         step = self._steps.get(key)
@@ -118,17 +123,34 @@ class _StagedSteps(SteppedSession):
             self._start_and_end_threads(step, feeds, values)
         return step.fetches, step.targets
 
-    def error_message(self, message: str) -> str:
+    def error_message(self, error: tf.errors.OpError) -> str:
         """Removes the buffers that an error passed through from its message."""
-        return without_takes(message)
+        return without_takes(str(error.message))
+
+    def knows_graph(self) -> bool:
+        """Whether all readers of deferred variables wait for their rows."""
+        return not self._ran or has_no_new_readers(self._graph_of_session())
+
+    def learn_graph(self) -> None:
+        """Makes readers that the graph got since the last step wait for their rows."""
+        graph = self._graph_of_session()
+        if not has_no_new_readers(graph):
+            bring_to_date_for_new_readers(graph)
+        translation = translation_of(graph)
+        if translation is not self._translation:
+            self._translation = translation
+            self._fetch_map = FetchMap(graph, translation)
+            self._steps.clear()
 
     def close(self) -> None:
-        """Ends the prefetch threads and closes the session.
+        """Brings rows to date that outlive the session, ends its threads and closes it.
 
         Raises:
           tf.errors.OpError: TensorFlow failed to close the session.
         """
         self._threads.stop_all(self)
+        if self._ran:
+            bring_rows_to_date(self)
         super().close()
 
     def _prepare_graph(self, fetched: List[Any]) -> None:
@@ -146,10 +168,11 @@ class _StagedSteps(SteppedSession):
         if has_our_ops(graph):  # E.g. a graph that was imported after it had been rewritten.
             export_users_graph(graph)
         self._reach = StageReach(graph)
-        self._fetch_map = FetchMap(graph, translation_of(graph))
+        self.learn_graph()
         self._trains_later = is_left_alone(graph) and not is_training_graph(graph)
         self._version_seen = graph.version
         self._ran = True
+        note_open(self)
 
     def _resolve(
         self, fetches: List[Any], targets: List[Any], feeds: List[Any], given: Tuple[Any, ...]

@@ -1,0 +1,84 @@
+"""Brings the rows of deferred tables to date when a session ends and its variables do not.
+
+Variables on servers outlive the session. Whoever reads them next (another script, a process without
+graph_opt, a person with a debugger) knows nothing of updates that are still to come.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import weakref
+from typing import Any, MutableSet
+
+from graph_opt.compat import tf
+from graph_opt.compat.callables import is_closed, is_direct_session
+from graph_opt.reporting.warnings_given import warn_once
+from graph_opt.session.graph_records import translation_of
+
+# Millions of rows take seconds; a server that is gone may never answer.
+LONGEST_SECONDS = 60.0
+_NOT_BROUGHT = (
+    "the rows of tables on '{}' could not be brought to date when the session was closed: {}. Rows "
+    "that recent batches did not touch may have missed steps; the next session of graph_opt on "
+    "these servers makes up for it, other readers see them as they are"
+)
+_open_sessions: MutableSet[Any] = weakref.WeakSet()
+_at_exit = threading.Lock()
+
+
+def note_open(session: Any) -> None:
+    """Notes a session that has run, in case that nobody closes it before the process exits."""
+    if _outlived_by_variables(session):
+        with _at_exit:
+            if not _open_sessions:
+                atexit.unregister(_bring_all_to_date)
+                atexit.register(_bring_all_to_date)
+            _open_sessions.add(session)
+
+
+def bring_rows_to_date(session: Any, seconds: float = LONGEST_SECONDS) -> None:
+    """Brings all rows to date that outlive the session, as far as its servers answer.
+
+    Args:
+      session: A session on a rewritten graph; nothing happens if it is closed.
+      seconds: How long to wait for the servers.
+    """
+    _open_sessions.discard(session)
+    deferred = translation_of(session.graph).deferred
+    if deferred is None or not _outlived_by_variables(session) or is_closed(session):
+        return
+    node = deferred.all_to_date
+    failed: Any = None
+    finished = threading.Event()
+
+    def run() -> None:
+        nonlocal failed
+        try:
+            options = tf.RunOptions(timeout_in_ms=int(seconds * 1000))
+            session.run(node, options=options)
+        except Exception as error:  # The script's own error, if any, matters more.
+            failed = error
+        finished.set()
+
+    # TensorFlow may wait forever for a server that is down.
+    threading.Thread(target=run, name="graph_opt_late_rows", daemon=True).start()
+    if not finished.wait(seconds):
+        failed = "no answer in {:g} s".format(seconds)
+    if failed is not None:
+        reason = str(getattr(failed, "message", failed)).partition("\n")[0]
+        warn_once(_NOT_BROUGHT.format(_target(session), reason), session.graph)
+
+
+def _outlived_by_variables(session: Any) -> bool:
+    return translation_of(session.graph).deferred is not None and not is_direct_session(session)
+
+
+def _target(session: Any) -> str:
+    target = session.sess_str
+    return target.decode("utf-8") if isinstance(target, bytes) else str(target)
+
+
+def _bring_all_to_date() -> None:
+    for session in list(_open_sessions):
+        bring_rows_to_date(session)

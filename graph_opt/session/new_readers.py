@@ -1,0 +1,122 @@
+"""Brings rows to date before nodes that a graph gets after it was rewritten.
+
+Savers, summaries, sums of a table and assignments may be added at any time: by TensorFlow's session
+creators before they finalize the graph, or by a script between two steps. TensorFlow hands new
+nodes to a session at its next run and ignores edits to them from then on, so whatever reads or
+writes a deferred variable must be made to wait for its rows before that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import weakref
+from typing import AbstractSet, Any, List, MutableMapping, Set
+
+from graph_opt.compat.exported_graph import running_graph_def
+from graph_opt.compat.graph_growth import before_finalizing, is_reference, operations_from
+from graph_opt.graph.collection import collection_paused
+from graph_opt.graph.view import GraphView
+from graph_opt.passes.fusion.bring_to_date import rewrite_for_new_readers
+from graph_opt.passes.translation import Translation
+from graph_opt.session.graph_records import note_grown, translation_of
+from graph_opt.session.rewritten_graph import apply_to_graph
+
+
+class _Growth:
+    """How much of one graph is known.
+
+    Attributes:
+      lock: Held while the graph is looked at.
+      version: The graph's version up to which nothing is left to do.
+      count: How many of its operations have been looked at.
+      ours: Names of the nodes that were added for its new readers.
+    """
+
+    def __init__(self, graph: Any) -> None:
+        self.lock = threading.RLock()
+        self.version = graph.version
+        self.count = len(operations_from(graph, 0))
+        self.ours: Set[str] = set()
+
+
+_growths: MutableMapping[Any, _Growth] = weakref.WeakKeyDictionary()
+
+
+def watch_growth(graph: Any) -> None:
+    """From now on, nodes that are added to a rewritten graph are looked at.
+
+    Sessions of graph_opt call `bring_to_date_for_new_readers`; for those that TensorFlow's session
+    creators open, it is called before the graph is finalized.
+    """
+    if translation_of(graph).deferred is not None:
+        _growths[graph] = _Growth(graph)
+        before_finalizing(graph, bring_to_date_for_new_readers)
+
+
+def has_no_new_readers(graph: Any) -> bool:
+    """Whether every node of the graph has been looked at, or none needs to be."""
+    growth = _growths.get(graph)
+    return growth is None or growth.version == graph.version
+
+
+def bring_to_date_for_new_readers(graph: Any) -> None:
+    """Makes new readers and writers of deferred variables wait until the rows are up to date.
+
+    What their names stand for is in `translation_of(graph)` afterwards.
+    """
+    growth = _growths.get(graph)
+    if growth is None:
+        return
+    with growth.lock:
+        while growth.version != graph.version:
+            version = graph.version
+            new = operations_from(graph, growth.count)
+            theirs = [operation for operation in new if operation.name not in growth.ours]
+            if _touches(theirs, translation_of(graph)):
+                growth.ours |= _rewrite(graph, {operation.name for operation in theirs})
+            growth.version, growth.count = version, growth.count + len(new)
+
+
+def _rewrite(graph: Any, names: AbstractSet[str]) -> AbstractSet[str]:
+    """Rewrites the graph for its new nodes; returns the names of the nodes that this adds."""
+    translation = translation_of(graph)
+    with collection_paused():
+        before = running_graph_def(graph, add_shapes=True)
+        assert translation.deferred is not None
+        rewrite, up_to_date = rewrite_for_new_readers(
+            GraphView(before), translation.deferred, names
+        )
+    if rewrite:
+        apply_to_graph(graph, before, [rewrite])
+    if up_to_date:
+        merged = {**translation.up_to_date, **up_to_date}
+        note_grown(graph, dataclasses.replace(translation, up_to_date=merged))
+    return {node.name for node in rewrite.nodes}
+
+
+def _touches(operations: List[Any], translation: Translation) -> bool:
+    """Whether any of these operations may read or write a deferred variable."""
+    assert translation.deferred is not None
+    variables = {name for each in translation.deferred.variables for name in each.variables}
+    known = set(variables)
+    for tensor in translation.up_to_date:
+        known.add(tensor.rpartition(":")[0])
+    return any(
+        tensor.op.name in known or (is_reference(tensor) and _leads_to(tensor, variables))
+        for operation in operations
+        for tensor in operation.inputs
+    )
+
+
+def _leads_to(tensor: Any, variables: AbstractSet[str]) -> bool:
+    """Whether a reference or handle is, through switches and the like, that of a variable."""
+    waiting, seen = [tensor], set()
+    while waiting:
+        operation = waiting.pop().op
+        if operation.name in variables:
+            return True
+        if operation.name not in seen:
+            seen.add(operation.name)
+            waiting.extend(each for each in operation.inputs if is_reference(each))
+    return False
