@@ -1,0 +1,35 @@
+"""Sessions with deferred updates: scripts see in them what they see with stock TensorFlow."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import graph_opt
+from graph_opt.compat import tf
+from tests.session.deferred_model import ModelOptions, assert_same
+from tests.session.deferred_scripts import SCRIPTS, Script, Seen
+from tests.session.deferred_sessions import assert_deferred, fused_config
+
+
+def seen_by(play: Any, opened: Any, options: ModelOptions, folder: Path) -> Seen:
+    folder.mkdir()
+    with tf.Graph().as_default() as graph:
+        seen: Seen = play(Script(opened, options, folder))
+        if opened is not tf.Session:
+            assert_deferred(graph)
+    return seen
+
+
+@pytest.mark.parametrize("use_resource", [False, True], ids=["ref", "resource"])
+@pytest.mark.parametrize("play", SCRIPTS, ids=lambda play: play.__name__)
+def test_a_script_sees_what_it_sees_with_tensorflow(
+    play: Any, use_resource: bool, tmp_path: Path
+) -> None:
+    options = ModelOptions(use_resource=use_resource)
+    stock = seen_by(play, tf.Session, options, tmp_path / "stock")
+    opened = functools.partial(graph_opt.Session, config=fused_config())
+    assert_same(seen_by(play, opened, options, tmp_path / "ours"), stock)
