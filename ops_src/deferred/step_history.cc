@@ -41,7 +41,8 @@ class SpanList {
     // A later span moves a weight by sums[0] * moment / root at most, and an earlier one by sums[0]
     // at least, both over the same divisor.
     const double most = std::fabs(sums[0]) * moment_ / root_;
-    if (moment_ >= FLT_MIN && !(most <= kNegligible * moved_)) {
+    const bool counts = moment_ >= FLT_MIN && most != 0 && !(most < kNegligible * moved_);
+    if (counts) {
       const double center = ring_.series().center;
       spans_->push_back({sums, static_cast<float>(moment_), static_cast<float>(root_ * center),
                          static_cast<float>(kept_)});

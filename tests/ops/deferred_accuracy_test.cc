@@ -1,0 +1,266 @@
+// Deferred steps against the same steps in double: never farther from them than TensorFlow's own
+// float arithmetic, step by step. Arguments: steps of a training (default 1500), how many of the
+// trainings are left out for each one that runs (default 4).
+#include <cfloat>
+
+#include "deferred/step_history.h"
+#include "deferred_functors_testing.h"
+
+#if defined(__SSE2__)
+#include <pmmintrin.h>
+#include <xmmintrin.h>
+#endif
+
+namespace graph_opt {
+namespace {
+
+struct Betas {
+  float first;
+  float second;
+};
+constexpr Betas kBetas[] = {{0.9f, 0.999f},  {0.9f, 0.99f}, {0.5f, 0.9f}, {0.0f, 0.999f},
+                            {0.99f, 0.999f}, {0.9f, 0.9f},  {0.9f, 0.8f}, {0.3f, 0.0f}};
+constexpr float kEpsilons[] = {1e-8f, 1e-3f, 1.0f, 1e-12f};
+
+enum class Rates { kConstant, kDecay, kWarmUp, kOftenZero };
+constexpr Rates kRates[] = {Rates::kConstant, Rates::kDecay, Rates::kWarmUp, Rates::kOftenZero};
+
+float RateAt(Rates rates, int64_t step, int64_t num_steps) {
+  const double part = static_cast<double>(step) / static_cast<double>(num_steps);
+  if (rates == Rates::kDecay) return static_cast<float>(0.05 * std::pow(0.9, 100 * part));
+  if (rates == Rates::kWarmUp) return static_cast<float>(1e-8 * std::pow(10, 6 * part));
+  if (rates == Rates::kOftenZero) return step / 400 % 2 == 0 ? 0.0f : 0.01f;
+  return 0.01f;
+}
+
+// Adam at a step, from 0.
+Optimizer AdamAt(int64_t step, const Betas& betas, float epsilon, float rate) {
+  const auto power = [step](float beta) {
+    return static_cast<float>(std::pow(beta, static_cast<double>(step + 1)));
+  };
+  return MakeOptimizer(
+      "Adam", {rate, betas.first, betas.second, epsilon, power(betas.first), power(betas.second)});
+}
+
+// A gradient for some rows: row r about every 1, 2, ... 10,000 steps; the last row never.
+std::vector<int64_t> SomeRows(Random* random, int64_t rows, int64_t step) {
+  std::vector<int64_t> ids;
+  for (int64_t row = 0; row < rows - 1; ++row) {
+    const double every = std::pow(10, 4.0 * static_cast<double>(row) / static_cast<double>(rows));
+    const bool is_first = step == 0 && row % 2 == 0;
+    if (is_first || Below(random, static_cast<int64_t>(every) + 1) == 0) ids.push_back(row);
+  }
+  return ids;
+}
+
+std::vector<float> Gradients(Random* random, int64_t count) {
+  std::vector<float> gradients(count);
+  for (int64_t i = 0; i < count; ++i) {
+    gradients[i] = Number(random) * std::pow(10.0f, -static_cast<float>(i % 4) - 2);
+  }
+  return gradients;
+}
+
+// Of the weights of all trainings.
+struct Distances {
+  Distance deferred;
+  Distance stepwise;
+};
+
+void TrainsAsStepByStep(const Betas& betas, float epsilon, Rates rates, int64_t num_steps,
+                        Distances* all) {
+  constexpr int64_t kRows = 24;
+  constexpr int64_t kDim = 16;
+  Random random(7);
+  Sequential sequential;
+  Training training(&random, kRows, kDim, {0, 0}, BestRowKernels());
+  for (int64_t step = 0; step < num_steps; ++step) {
+    const std::vector<int64_t> ids = SomeRows(&random, kRows, step);
+    const std::vector<float> gradients =
+        Gradients(&random, static_cast<int64_t>(ids.size()) * kDim);
+    training.BringToDate(SomeRows(&random, kRows, 1), &sequential);
+    training.Step(AdamAt(step, betas, epsilon, RateAt(rates, step, num_steps)), ids, gradients,
+                  &sequential, step);
+  }
+  training.BringAllToDate(&sequential, num_steps);
+  for (int which = 0; which < 3; ++which) {
+    Distance deferred;
+    Distance stepwise;
+    for (int64_t row = 0; row < kRows; ++row) {
+      deferred.Add(training.Deferred(which, row));
+      stepwise.Add(training.Stepwise(which, row));
+    }
+    if (which == 0) {
+      all->deferred.Add(deferred);
+      all->stepwise.Add(stepwise);
+    }
+    // A training has few weights that change often: chance decides which of the two rounds better.
+    if (deferred.typical() > 1.6 * stepwise.typical() + 0.2 ||
+        deferred.greatest > 3 * stepwise.greatest + 2) {
+      std::fprintf(stderr,
+                   "betas %g %g, epsilon %g, rates %d, values %d: typical distance %.2f, of float "
+                   "step by step %.2f; greatest %.1f, %.1f\n",
+                   betas.first, betas.second, epsilon, static_cast<int>(rates), which,
+                   deferred.typical(), stepwise.typical(), deferred.greatest, stepwise.greatest);
+      std::exit(1);
+    }
+  }
+  for (size_t which = 0; which < 3; ++which) {  // the row that never had a gradient
+    for (int64_t i = (kRows - 1) * kDim; i < kRows * kDim; ++i) {
+      CHECK(training.deferred()[which][i] == training.stepwise()[which][i]);
+    }
+  }
+}
+
+// One row of weights 0 that missed `age` steps, brought to date at once, and the same in double.
+struct OneRow {
+  OneRow(const Optimizer& first, int64_t dim)
+      : values(static_cast<size_t>(1 + graph_opt_num_slots(&first)), std::vector<float>(dim)) {}
+
+  void BringToDate(const PassedSteps& passed, int64_t age, const RowKernels& kernels) {
+    std::vector<IdleSpan> spans;
+    IdleRow row = {};
+    passed.Describe(age, &row, &spans);
+    CHECK(row.first_span == 0 && row.num_spans == static_cast<int64_t>(spans.size()));
+    IdleRows all = {};
+    all.table = values[0].data();
+    for (size_t slot = 1; slot < values.size(); ++slot) all.slots[slot - 1] = values[slot].data();
+    all.num_slots = passed.rule().num_slots;
+    all.dim = static_cast<int64_t>(values[0].size());
+    all.moment = passed.rule().moment;
+    all.root = passed.rule().root;
+    all.epsilon = static_cast<float>(passed.rule().epsilon);
+    all.num_sums = passed.num_sums();
+    all.spans = spans.data();
+    all.rows = &row;
+    all.count = 1;
+    kernels.bring_rows(all);
+  }
+
+  Values<float> values;
+};
+
+Values<double> InDouble(const Values<float>& values) {
+  Values<double> doubles;
+  for (const std::vector<float>& some : values) doubles.emplace_back(some.begin(), some.end());
+  return doubles;
+}
+
+void StepInDouble(const Optimizer& optimizer, Values<double>* values) {
+  const std::vector<double> none((*values)[0].size(), 0.0);
+  double* slots[kMostSlots] = {};
+  for (size_t slot = 1; slot < values->size(); ++slot) slots[slot - 1] = (*values)[slot].data();
+  graph_opt_update_exactly(&optimizer, static_cast<int64_t>(none.size()), none.data(),
+                           (*values)[0].data(), slots);
+}
+
+// How far two numbers are apart, as a part of the second.
+double Apart(double value, double exact) {
+  if (std::fabs(exact) < 1e-30) return std::fabs(value) < 1e-29 ? 0 : 1;
+  return std::fabs(value / exact - 1);
+}
+
+// With weights of 0, what is compared is the drift itself, not what is left of it in a sum.
+void BringsRowsOfAnyAgeToDate(const Betas& betas, float epsilon, Rates rates,
+                              const RowKernels& kernels, int64_t most_steps) {
+  const auto optimizer_at = [&](int64_t step) {
+    return AdamAt(step, betas, epsilon, RateAt(rates, step, most_steps));
+  };
+  Random random(11);
+  const int64_t dim = 1 + Below(&random, 40);
+  OneRow before(optimizer_at(0), dim);
+  for (int64_t i = 0; i < dim; ++i) {
+    before.values[1][i] = Number(&random) * 1e-3f;
+    before.values[2][i] =
+        before.values[1][i] * before.values[1][i] * std::pow(10.0f, static_cast<float>(i % 7) - 1);
+  }
+  StepHistory history(IdleStepOf(optimizer_at(0)), most_steps, 0xffffff00);
+  Values<double> exact = InDouble(before.values);
+  int64_t next = 1;
+  for (int64_t step = 0; step < most_steps; ++step) {
+    const Optimizer optimizer = optimizer_at(step);
+    history.Add(IdleStepOf(optimizer));
+    StepInDouble(optimizer, &exact);
+    if (step + 1 < next && step + 1 < most_steps) continue;
+    next += 1 + next / 3;
+    OneRow row = before;
+    row.BringToDate(*history.passed(), step + 1, kernels);
+    for (int64_t i = 0; i < dim; ++i) {
+      const bool as_exact = Apart(row.values[0][i], exact[0][i]) < 8 * FLT_EPSILON &&
+                            Apart(row.values[1][i], exact[1][i]) < FLT_EPSILON &&
+                            Apart(row.values[2][i], exact[2][i]) < FLT_EPSILON;
+      if (as_exact) continue;
+      std::fprintf(stderr, "betas %g %g, epsilon %g, rates %d, %s, after %d steps: %g, not %g\n",
+                   betas.first, betas.second, epsilon, static_cast<int>(rates), kernels.name,
+                   static_cast<int>(step + 1), row.values[0][i], exact[0][i]);
+      std::exit(1);
+    }
+  }
+}
+
+// Whatever spec: what it says of idle steps is what its formula does without a gradient.
+void IdleStepsAreUpdatesWithoutGradient(const RowKernels& kernels) {
+  int found = 0;
+  for (const UsualOptimizer& usual : UsualOptimizers()) {
+    if (!CheckDeferrable(usual.optimizer).ok()) continue;
+    ++found;
+    OneRow row(usual.optimizer, 21);
+    Random random(3);
+    for (std::vector<float>& values : row.values) {
+      for (float& value : values) value = std::fabs(Number(&random)) + 0.1f;
+    }
+    StepHistory history(IdleStepOf(usual.optimizer), 1024, 0);
+    const Values<float> before = row.values;
+    Values<double> exact = InDouble(row.values);
+    for (int step = 0; step < 3; ++step) {
+      history.Add(IdleStepOf(usual.optimizer));
+      StepInDouble(usual.optimizer, &exact);
+    }
+    row.BringToDate(*history.passed(), 3, kernels);
+    for (size_t which = 0; which < exact.size(); ++which) {
+      for (size_t i = 0; i < exact[which].size(); ++i) {
+        const double moved = std::fabs(exact[which][i] - before[which][i]);
+        const double unit = FLT_EPSILON * (std::fabs(before[which][i]) + moved);
+        if (std::fabs(row.values[which][i] - exact[which][i]) < 2 * unit) continue;
+        std::fprintf(stderr, "%s, values %d: %g, not %g\n", usual.text.c_str(),
+                     static_cast<int>(which), row.values[which][i], exact[which][i]);
+        std::exit(1);
+      }
+    }
+  }
+  CHECK(found >= 1);
+}
+
+}  // namespace
+}  // namespace graph_opt
+
+int main(int argc, char** argv) {
+  using namespace graph_opt;
+#if defined(__SSE2__)  // as threads of TensorFlow's kernels do
+  _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);
+  _MM_SET_DENORMALS_ZERO_MODE(_MM_DENORMALS_ZERO_ON);
+#endif
+  const int64_t num_steps = argc > 1 ? std::atoi(argv[1]) : 1500;
+  const int left_out = argc > 2 ? std::atoi(argv[2]) : 4;
+  int number = 0;
+  Distances all;
+  for (const RowKernels* const* set = RunnableRowKernels(); *set != nullptr; ++set) {
+    IdleStepsAreUpdatesWithoutGradient(**set);
+  }
+  for (const Betas& betas : kBetas) {
+    for (float epsilon : kEpsilons) {
+      for (Rates rates : kRates) {
+        if (number++ % (left_out + 1) != 0) continue;
+        for (const RowKernels* const* set = RunnableRowKernels(); *set != nullptr; ++set) {
+          BringsRowsOfAnyAgeToDate(betas, epsilon, rates, **set, 10 * num_steps);
+        }
+        TrainsAsStepByStep(betas, epsilon, rates, num_steps, &all);
+      }
+    }
+  }
+  std::printf("deferred: typical distance %.2f, greatest %.1f; in float step by step: %.2f, %.1f\n",
+              all.deferred.typical(), all.deferred.greatest, all.stepwise.typical(),
+              all.stepwise.greatest);
+  CHECK(all.deferred.typical() < all.stepwise.typical());
+  return 0;
+}
