@@ -87,6 +87,7 @@ void DeferredRows::EndStep(const DeferredShard& place, const IdleStep& step, int
                            const RowKernels& kernels, Parallel* parallel) {
   history_->Add(step);
   step_ = history_->passed()->step();
+  is_settled_.store(false, std::memory_order_release);
   Publish();
   Sweep(place, kernels);
   if (settled_in_run_ == run) Settle(place, run, kernels, parallel);
@@ -102,10 +103,9 @@ void DeferredRows::BringAll(const DeferredShard& place, int64_t run, const RowKe
 void DeferredRows::Settle(const DeferredShard& place, int64_t run, const RowKernels& kernels,
                           Parallel* parallel) {
   settled_in_run_ = run;
-  if (is_settled_ && settled_at_ == step_) return;
+  if (is_settled()) return;
   if (passed_ != nullptr) BringAllRows(place, passed_, kernels, parallel);
-  is_settled_ = true;
-  settled_at_ = step_;
+  is_settled_.store(true, std::memory_order_release);
 }
 
 void DeferredRows::Sweep(const DeferredShard& place, const RowKernels& kernels) {

@@ -6,6 +6,7 @@
 #ifndef GRAPH_OPT_DEFERRED_DEFERRED_ROWS_H_
 #define GRAPH_OPT_DEFERRED_DEFERRED_ROWS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -44,6 +45,9 @@ class DeferredRows {
 
   int64_t num_rows() const { return stamps_.num_rows(); }
 
+  // Whether all rows are current, so that there is nothing to bring to date.
+  bool is_settled() const { return is_settled_.load(std::memory_order_acquire); }
+
   // The steps that have ended, or null before the first.
   std::shared_ptr<const PassedSteps> passed() const;
 
@@ -70,8 +74,7 @@ class DeferredRows {
   std::unique_ptr<StepHistory> history_;
   uint32_t step_;
   int64_t next_swept_ = 0;
-  bool is_settled_ = false;  // all rows are current as of settled_at_
-  uint32_t settled_at_ = 0;
+  std::atomic<bool> is_settled_{false};
   int64_t settled_in_run_ = -1;
   mutable std::mutex publishing_;
   std::shared_ptr<const PassedSteps> passed_;

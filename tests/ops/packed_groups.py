@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from graph_opt.ops.packed_embedding import (
 )
 
 OnServer = Callable[[int], Any]  # the context manager that places the ops of a server
+BeforeGather = Callable[[List[int], tf.Tensor], tf.Operation]  # of shards' numbers and a request
 
 
 def here(server: int) -> Any:
@@ -50,8 +51,8 @@ class PackedGroup(NamedTuple):
     on_server: OnServer = here
     pool_on_server: str = "auto"
 
-    def look_up(self) -> List[tf.Tensor]:
-        """The pooled rows."""
+    def look_up(self, before_gather: Optional[BeforeGather] = None) -> List[tf.Tensor]:
+        """The pooled rows; `before_gather` makes an op that each server runs before it gathers."""
         prepared = group_embedding_prepare(
             self.ids, self.attributes, self.placement, self.widths, self.pool_on_server
         )
@@ -59,14 +60,17 @@ class PackedGroup(NamedTuple):
         for server in range(self.placement.num_servers):
             places = self.placement.shards_of(server)
             with self.on_server(server):
-                rows.append(
-                    group_embedding_gather(
-                        [self.shards[place] for place in places],
-                        prepared.requests[server],
-                        [self.names[place] for place in places],
-                        self.dtype,
+                request = prepared.requests[server]
+                waits = [] if before_gather is None else [before_gather(places, request)]
+                with tf.control_dependencies(waits):
+                    rows.append(
+                        group_embedding_gather(
+                            [self.shards[place] for place in places],
+                            request,
+                            [self.names[place] for place in places],
+                            self.dtype,
+                        )
                     )
-                )
         return group_embedding_combine(
             rows, prepared, self.ids, self.attributes, self.placement, self.widths
         )
@@ -78,6 +82,7 @@ class PackedGroup(NamedTuple):
         slots: Sequence[Sequence[tf.Tensor]],
         hyperparameters: Sequence[tf.Tensor],
         gradients: Sequence[tf.Tensor],
+        row_states: Sequence[str] = (),
         **options: Any,
     ) -> tf.Operation:
         """The updates of all servers; `slots` has a list of each slot's shards."""
@@ -96,6 +101,7 @@ class PackedGroup(NamedTuple):
                         hyperparameters,
                         update,
                         [self.names[place] for place in places],
+                        row_states=[row_states[place] for place in places] if row_states else (),
                         **options,
                     )
                 )

@@ -72,12 +72,12 @@ def test_training_equals_adam(case: Case) -> None:
                 models.compare(session, step)
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(
     touches=st.lists(
-        st.tuples(st.sampled_from([0, 1, 2, 40, 1500]), st.integers(0, 10**6)),
+        st.tuples(st.sampled_from([0, 1, 2, 40, 600]), st.integers(0, 10**6)),
         min_size=1,
-        max_size=5,
+        max_size=4,
     )
 )
 def test_rows_that_missed_any_number_of_steps(
@@ -90,7 +90,7 @@ def test_rows_that_missed_any_number_of_steps(
     for missed, seed in touches:
         for _ in range(missed):
             session.run(models.train, empty)
-        feed = models.feed(random_batch(np.random.RandomState(seed), 3 + seed % ROWS), seed)
+        feed = models.feed(random_batch(np.random.RandomState(seed), 1 + seed % ROWS), seed)
         session.run(models.train, feed)
         steps += missed + 1
         for ours, theirs in session.run(models.read, feed):

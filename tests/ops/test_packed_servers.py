@@ -10,6 +10,11 @@ import pytest
 from graph_opt.compat import tf
 from graph_opt.compat.variables import parts_of
 from graph_opt.embedding.group_lookup import LookupRequest, lookup_group
+from graph_opt.ops.deferred_rows import (
+    group_embedding_bring_all_to_date,
+    group_embedding_bring_packed_to_date,
+    row_state_name,
+)
 from tests.embedding.lookup_groups import IdBags, random_bags, table
 from tests.ops.packed_groups import PackedGroup, packed
 from tests.session.parameter_servers import free_addresses, parameter_servers
@@ -157,3 +162,85 @@ def test_a_malformed_request_names_the_server_s_table(worker: Any) -> None:
         session.run(tf.global_variables_initializer())
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"row 98 is asked of .*'t0'"):
             session.run(pooled)
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+@pytest.mark.parametrize("pool_on_server", ["never", "always"])
+def test_deferred_training_on_a_server_equals_adam(
+    worker: Any, use_resource: bool, pool_on_server: str
+) -> None:
+    random = np.random.RandomState(4)
+    with tf.device(WORKER):
+        ids = [tf.placeholder(tf.int64, [None, 2]) for _ in range(3)]
+        stock = tables_on_server(use_resource)
+        stock_pooled = [
+            tf.reduce_sum(tf.nn.embedding_lookup(one, of, partition_strategy="mod"), 1)
+            for one, of in zip(stock, ids)
+        ]
+        gradients = [tf.constant(random.randn(4, 5 + 8 * i).astype(np.float32)) for i in range(3)]
+        adam = tf.train.AdamOptimizer(0.01)
+        loss = tf.add_n([tf.reduce_sum(one * of) for one, of in zip(stock_pooled, gradients)])
+        train_stock = adam.minimize(loss)
+        with tf.variable_scope("deferred"):
+            ours = tables_on_server(use_resource)
+        parts, stock_parts = ([p for one in of for p in parts_of(one)] for of in (ours, stock))
+        with tf.device(SERVER):
+            m, v = (
+                [
+                    tf.get_variable(
+                        "{}{}".format(slot, i),
+                        initializer=np.zeros(part.shape.as_list(), np.float32),
+                        use_resource=use_resource,
+                    )
+                    for i, part in enumerate(parts)
+                ]
+                for slot in "mv"
+            )
+        pattern = lookup_group(
+            [
+                LookupRequest([tf.zeros(part.shape) for part in parts_of(one)], of, "sum")
+                for one, of in zip(ours, ids)
+            ]
+        )
+        group = packed(pattern[0].op, parts, [0] * len(parts), lambda server: tf.device(SERVER))
+        group = group._replace(
+            shards=[reference(part) for part in parts],
+            names=[part.op.name for part in parts],
+            pool_on_server=pool_on_server,
+        )
+        states = [row_state_name(reference(part).op.name) for part in parts]
+        slots = [[reference(one) for one in slot] for slot in (m, v)]
+
+        def to_date(places: List[int], request: tf.Tensor) -> tf.Operation:
+            return group_embedding_bring_packed_to_date(
+                "Adam",
+                [group.shards[place] for place in places],
+                [slot[place] for slot in slots for place in places],
+                [states[place] for place in places],
+                request,
+                [group.names[place] for place in places],
+            )
+
+        pooled = group.look_up(to_date)
+        numbers = [tf.constant(number) for number in (0.01, 0.9, 0.999, 1e-8)]
+        powers = [tf.placeholder(tf.float32, []) for _ in range(2)]
+        train = group.apply("Adam", group.shards, slots, [*numbers, *powers], gradients, states)
+        with tf.device(SERVER):
+            all_to_date = group_embedding_bring_all_to_date(
+                "Adam", group.shards, [*slots[0], *slots[1]], states, group.names
+            )
+    with tf.Session(worker.target) as session:
+        session.run(tf.global_variables_initializer())
+        session.run([tf.assign(a, b.read_value()).op for a, b in zip(parts, stock_parts)])
+        turned = betas = np.array([0.9, 0.999], np.float32)
+        for step in range(12):
+            feed = {of: random.randint(0, 5 if step % 4 else 23, [4, 2]) for of in ids}
+            for one, other in zip(*session.run([pooled, stock_pooled], feed)):
+                np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+            feed.update(zip(powers, turned))
+            turned = turned * betas  # rounded as TensorFlow's
+            session.run([train, train_stock], feed)
+        session.run(all_to_date)
+        theirs = [*stock_parts, *(adam.get_slot(p, slot) for slot in "mv" for p in stock_parts)]
+        for one, other in zip(*session.run([[*parts, *m, *v], theirs])):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)

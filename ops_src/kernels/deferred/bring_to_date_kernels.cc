@@ -37,13 +37,16 @@ class BringToDateKernel : public OpKernel {
 
   void Compute(OpKernelContext* ctx) final {
     ShardsToDate shards;
-    if (!shards.Find(ctx, states_)) return;
+    if (!shards.Find(ctx, states_) || IsDone(shards)) return;
     OP_REQUIRES_OK(ctx, shards.Open(ctx, states_, optimizer_));
     DeviceThreads threads(ctx);
     Bring(ctx, shards, &threads);
   }
 
  protected:
+  // Whether there is nothing to do.
+  virtual bool IsDone(const ShardsToDate& shards) const { return shards.AreSettled(); }
+
   virtual void Bring(OpKernelContext* ctx, const ShardsToDate& shards, Parallel* parallel) = 0;
 
   int num_shards() const { return num_shards_; }
@@ -125,6 +128,9 @@ class AllToDateKernel : public BringToDateKernel {
   using BringToDateKernel::BringToDateKernel;
 
  protected:
+  // An update of the same run has to know of this one.
+  bool IsDone(const ShardsToDate&) const override { return false; }
+
   void Bring(OpKernelContext* ctx, const ShardsToDate& shards, Parallel* parallel) override {
     BringAllToDate(shards.shards(), ctx->step_id(), BestRowKernels(), parallel);
   }

@@ -1,5 +1,7 @@
 #include "kernels/deferred/shards_to_date.h"
 
+#include <algorithm>
+
 namespace graph_opt {
 
 using tensorflow::OpKernelContext;
@@ -13,6 +15,12 @@ bool ShardsToDate::Find(OpKernelContext* ctx, const RowStates& states) {
     found |= states_.back() != nullptr;
   }
   return found;
+}
+
+bool ShardsToDate::AreSettled() const {
+  return std::all_of(states_.begin(), states_.end(), [](const RowStates::Pointer& state) {
+    return state == nullptr || state->rows()->is_settled();
+  });
 }
 
 Status ShardsToDate::Open(OpKernelContext* ctx, const RowStates& states,

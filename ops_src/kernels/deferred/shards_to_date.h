@@ -20,6 +20,9 @@ class ShardsToDate {
   // shard has a state: then nothing was left behind, and nothing is opened.
   bool Find(tensorflow::OpKernelContext* ctx, const RowStates& states);
 
+  // Whether all rows of those found are current.
+  bool AreSettled() const;
+
   // Then opens the variables. A state whose shard or slots are not initialized, or are no longer
   // those that it was made for, is dropped.
   tensorflow::Status Open(tensorflow::OpKernelContext* ctx, const RowStates& states,
