@@ -97,7 +97,7 @@ class GroupEmbeddingOptions:
     minimum_lookups: int = 1
     lookups: Tuple[str, ...] = ()
     fuse_update: bool = True
-    adam: str = STOCK_ADAM
+    adam: str = DEFERRED_ADAM
     require_server_ops: bool = False
     fuse_inference: bool = False
 

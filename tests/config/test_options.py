@@ -234,7 +234,7 @@ def test_group_embedding_is_off_unless_asked_for() -> None:
 
 def test_group_embedding_options_have_defaults_that_fuse_everything() -> None:
     assert group_options("") == GroupEmbeddingOptions(
-        minimum_lookups=1, lookups=(), fuse_update=True, adam="stock", require_server_ops=False
+        minimum_lookups=1, lookups=(), fuse_update=True, adam="deferred", require_server_ops=False
     )
 
 

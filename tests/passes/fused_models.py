@@ -9,6 +9,7 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.config import ConfigProto
 from graph_opt.session.live import optimize_graph
+from graph_opt.session.session import Session
 from tests.optimizer_models import STOCK
 
 # Names of the train ops that optimizers make.
@@ -121,7 +122,7 @@ def train(
         variables = {variable.op.name: variable for variable in tf.global_variables()}
         initialize = tf.global_variables_initializer()
         report = None if options is None else optimize_graph(graph, options)
-        with tf.Session() as session:
+        with tf.Session() if options is None else Session(config=options) as session:
             session.run(initialize)
             losses = [float(session.run([loss, step])[0]) for _ in range(steps)]
             return Trained(losses, session.run(variables), report, graph)

@@ -144,9 +144,9 @@ def test_a_step_runs_one_op_for_lookups_and_one_for_updates(resource: bool) -> N
     assert not ran.intersection(STOCK_PARTS)
 
 
-def test_adam_keeps_its_update_of_whole_tables_unless_asked() -> None:
+def test_adam_keeps_its_update_of_whole_tables_where_asked() -> None:
     stock = models.train(two_safe(), "adam")
-    fused = models.train(two_safe(), "adam", models.config())
+    fused = models.train(two_safe(), "adam", models.config(adam="stock"))
     assert_equal(fused, stock)
     assert [lookup.gradient for lookup in fused.report.fused] == ["fused", "fused"]
     codes = [lookup.refusals[0]["code"] for lookup in fused.report.fused]

@@ -99,14 +99,14 @@ def clip(optimizer: Any, loss: Any) -> Any:
     return optimizer.apply_gradients(zip(gradients, [variable for _, variable in pairs]))
 
 
-def check_training(model: Model) -> None:
+def check_training(model: Model, steps: int = 3) -> None:
     minimize = clip if model.clipped else None
 
     def lookups(inputs: Dict[str, Any]) -> List[Any]:
         return lookups_of(model, inputs)
 
-    fused = models.train(lookups, model.optimizer, models.config(), minimize, steps=3)
-    stock = models.train(lookups, model.optimizer, None, minimize, steps=3)
+    fused = models.train(lookups, model.optimizer, models.config(), minimize, steps)
+    stock = models.train(lookups, model.optimizer, None, minimize, steps)
     losses, values = models.difference(fused, stock)
     assert losses < TOLERANCE and values < TOLERANCE
     assert fused.report is not None
@@ -120,8 +120,22 @@ def test_random_models_train_the_same(model: Model) -> None:
     check_training(model)
 
 
+@settings(max_examples=4)
+@given(MODELS)
+def test_random_models_train_the_same_with_adam(model: Model) -> None:
+    """Rows that no batch looks up move, too, and so does row 0 of bags without ids."""
+    check_training(model._replace(optimizer="adam"), steps=6)
+
+
 @pytest.mark.slow
 @settings(max_examples=100)
 @given(MODELS)
 def test_many_random_models_train_the_same(model: Model) -> None:
     check_training(model)
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(MODELS)
+def test_many_random_models_train_the_same_with_adam(model: Model) -> None:
+    check_training(model._replace(optimizer="adam"), steps=10)
