@@ -47,7 +47,7 @@ class Combination(NamedTuple):
 QUICK = (
     Combination("adam", False, False, True, False, True),
     Combination("adam", False, True, False, True, True),
-    Combination("adam", True, False, False, True, False),
+    Combination("adam", True, True, True, True, False),
     Combination("momentum", False, False, False, True, True),
 )
 ALL = tuple(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, Sequence
+from typing import Dict, Iterable, Iterator, Sequence
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
@@ -31,12 +31,17 @@ def end_of_several(view: GraphView, lasts: Sequence[str], nodes: Dict[str, None]
     nodes.update(dict.fromkeys(_unread(view, nodes)))
     waiting = [set(_waiting_for(view, last)) for last in lasts]
     ends = sorted(set.intersection(*waiting))
+    if not ends:  # tf.group makes a NoOp for each device scope, and another that waits for them.
+        waiting = [set(_no_ops_after(view, found)) for found in waiting]
+        ends = sorted(set.intersection(*waiting))
     if len(ends) != 1:
         need = "one NoOp that waits for the update"
         raise Refusal("lookup_differs", at=lasts[0], need=need, saw=str(len(ends)))
+    nodes.update(dict.fromkeys(_groups_before(view, ends[0], lasts)))
     nodes[ends[0]] = None
     for name in nodes:
-        users = view.successors(name) if view.op(name) in WRITES else []
+        ends_part = view.op(name) in WRITES or (view.op(name) == "NoOp" and name != ends[0])
+        users = view.successors(name) if ends_part else []
         outside = [user for user in users if user not in nodes]
         if outside:
             need = "an update that nothing else uses a part of"
@@ -51,7 +56,21 @@ def _waiting_for(view: GraphView, last: str) -> Iterator[str]:
         if view.op(name) == "NoOp":
             yield name
         elif _is_read(view, name):
-            yield from (after for after in view.control_uses(name) if view.op(after) == "NoOp")
+            yield from _no_ops_after(view, [name])
+
+
+def _no_ops_after(view: GraphView, names: Iterable[str]) -> Iterator[str]:
+    """NoOps that wait for any of these nodes."""
+    for name in names:
+        yield from (after for after in view.control_uses(name) if view.op(after) == "NoOp")
+
+
+def _groups_before(view: GraphView, end: str, lasts: Sequence[str]) -> Iterator[str]:
+    """NoOps between the last nodes of an update and its end."""
+    for last in lasts:
+        for name in _waiting_for(view, last):
+            if name != end and end in view.control_uses(name):
+                yield name
 
 
 def _unread(view: GraphView, nodes: Dict[str, None]) -> Iterator[str]:
