@@ -24,6 +24,7 @@ BENCHES: Dict[str, str] = {
     "stock_trap": "tools.bench.stock_trap",
     "pass": "tools.bench.pass_growth",
     "group_lookup": "tools.bench.group_lookup",
+    "adam": "tools.bench.adam.benchmark",
     "async": "tools.bench.async_training",
     "train": "tools.bench.train",
 }

@@ -2,6 +2,7 @@
 
     train.svg     every scenario: how many times as fast as stock each mode is, and could be
     summary.svg   the same of stock and both alone, without and with a parameter server
+    adam.svg      steps a second with Adam, over the rows of a table
 
 They are drawn from the outcome that stands in the JSON file, and from nothing else.
 """
@@ -13,6 +14,7 @@ import re
 from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
+from tools.bench.adam.chart import adam_chart
 from tools.bench.records import Outcome, Record
 from tools.bench.training.sessions import ASYNC, BOTH, FUSED, STOCK
 
@@ -128,7 +130,8 @@ def summary_chart(outcome: Outcome) -> Any:
 
 
 CHARTS: Dict[str, Dict[str, Callable[[Outcome], Any]]] = {
-    "train": {"train.svg": train_chart, "summary.svg": summary_chart}
+    "train": {"train.svg": train_chart, "summary.svg": summary_chart},
+    "adam": {"adam.svg": adam_chart},
 }
 
 

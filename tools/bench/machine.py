@@ -9,6 +9,7 @@ from typing import Any, Dict
 import tensorflow.compat.v1 as tf
 
 _BYTES_PER_GIB = 1 << 30
+_BYTES_PER_KIB = 1 << 10
 
 
 def machine() -> Dict[str, Any]:
@@ -29,6 +30,15 @@ def machine() -> Dict[str, Any]:
 def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+def available_bytes() -> int:
+    """Memory that new processes can have without swapping."""
+    with open("/proc/meminfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("MemAvailable"):
+                return int(line.split()[1]) * _BYTES_PER_KIB
+    return _memory_bytes()
 
 
 def _cpu_model() -> str:

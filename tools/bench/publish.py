@@ -1,8 +1,8 @@
 """Takes what was measured into docs/: `python -m tools.bench.publish [--measured FOLDER]`.
 
 The JSON files of benchmarks that docs/benchmarks/ has are replaced by those just measured, where
-there are any; then all that follows from them is written anew: the charts beside them and the table
-of docs/benchmarks.md.
+there are any; then all that follows from them is written anew: the charts beside them and the
+tables of docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any, Dict, Optional, Sequence
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 from tools.bench import charts
+from tools.bench.adam import page as adam_page
 from tools.bench.charts import Case, cases, figure_of, ratio_at_best
 from tools.bench.records import Outcome
 from tools.bench.training.sessions import BOTH, STOCK
@@ -22,7 +23,7 @@ from tools.bench.training.sessions import BOTH, STOCK
 PAGE = Path("docs/benchmarks.md")
 PUBLISHED = Path("docs/benchmarks")
 MEASURED = Path("build/bench")
-_TABLE = re.compile(r"(<!-- train\.json -->\n).*?(<!-- end -->)", re.DOTALL)
+_TABLE = re.compile(r"<!-- (\w+)\.json -->\n.*?<!-- end -->", re.DOTALL)
 _HEAD = (
     "| model | its tables | TensorFlow alone | graph_opt | times as fast | the machine allows |",
     "|---|---|---|---|---|---|",
@@ -40,7 +41,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
             print("==> {}".format(path))
         for written in charts.write(path.stem, outcome_in(path), PUBLISHED):
             print("==> {}".format(written))
-    PAGE.write_text(with_table(PAGE.read_text("utf-8")), encoding="utf-8")
+    PAGE.write_text(with_tables(PAGE.read_text("utf-8")), encoding="utf-8")
     print("==> {}".format(PAGE))
     return 0
 
@@ -50,12 +51,17 @@ def outcome_in(path: Path) -> Outcome:
     return Outcome.from_dict(json.loads(path.read_text(encoding="utf-8")))
 
 
-def with_table(page: str) -> str:
-    """The text of docs/benchmarks.md with the table that train.json says."""
-    path = PUBLISHED / "train.json"
+def with_tables(page: str) -> str:
+    """The text of docs/benchmarks.md with the tables that its JSON files say."""
+    return _TABLE.sub(lambda found: _table(found[1]), page)
+
+
+def _table(bench: str) -> str:
+    path = PUBLISHED / (bench + ".json")
     machine = json.loads(path.read_text(encoding="utf-8"))["machine"]
-    lines = [*_HEAD, *_rows(outcome_in(path)), "", conditions(machine)]
-    return _TABLE.sub(lambda found: found[1] + "\n".join(lines) + "\n" + found[2], page)
+    head, rows = _TABLES[bench]
+    lines = [*head, *rows(outcome_in(path)), "", conditions(machine)]
+    return "<!-- {}.json -->\n{}\n<!-- end -->".format(bench, "\n".join(lines))
 
 
 def conditions(machine: Dict[str, Any]) -> str:
@@ -80,6 +86,11 @@ def _row(outcome: Outcome, case: Case) -> Optional[str]:
         case.model, case.tables, stock.value, both.value, ratio.value, best
     )
 
+
+_TABLES: Dict[str, Tuple[Sequence[str], Callable[[Outcome], Sequence[str]]]] = {
+    "train": (_HEAD, _rows),
+    "adam": (adam_page.HEAD, adam_page.rows),
+}
 
 if __name__ == "__main__":
     raise SystemExit(main())

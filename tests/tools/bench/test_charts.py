@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tools.bench import charts, publish, records
+from tools.bench.adam import page
 from tools.bench.charts import Case
 from tools.bench.records import Outcome, Record
 
@@ -65,14 +66,44 @@ def test_a_chart_is_legible_on_dark_pages_and_the_same_each_time(tmp_path: Path)
     assert not re.search(r"<text [^>]*fill: #0", text)
 
 
+def adam(workload: str, rows: int, stock: float, deferred: float, **place: float) -> List[Record]:
+    params = dict(rows=rows, **place)
+    return [
+        record("steps_per_s", "stock", stock, workload, **params),
+        record("steps_per_s", "deferred", deferred, workload, **params),
+        record("ratio_to_stock", "deferred", deferred / stock, workload, **params),
+        record("ratio_to_lazy", "deferred", 0.96, workload, **params),
+    ]
+
+
+def test_the_chart_of_adam_has_a_panel_for_each_model_and_place(tmp_path: Path) -> None:
+    records = adam("dlrm", 20000, 35.0, 95.0) + adam("dlrm", 200000, 7.25, 91.0)
+    records += adam("wide", 20000, 31.0, 140.0, delay_ms=1.0)
+    (path,) = charts.write("adam", Outcome(tuple(records)), tmp_path)
+    shown = words(path.read_text("utf-8"))
+    assert {"35", "95", "7.25", "91", "31", "140", "20,000", "200,000"} <= set(shown)
+    titles = {"DLRM, tables in the process", "wide, tables on a server 1 ms away"}
+    assert titles <= set(shown)
+
+
+def test_the_table_of_adam_has_a_row_for_each_scenario() -> None:
+    records = adam("dlrm", 200000, 7.25, 91.0) + adam("wide", 20000, 31.0, 140.0, delay_ms=1.0)
+    incomplete = adam("wide", 20000, 31.0, 140.0)[:2]
+    assert page.rows(Outcome(tuple(records + incomplete))) == [
+        "| DLRM | in the process | 200,000 | 7.25 steps/s | 91 steps/s | **12.6** | 0.96 |",
+        "| wide, 40 columns | on a server 1 ms away | 20,000 | 31 steps/s | 140 steps/s "
+        "| **4.52** | 0.96 |",
+    ]
+
+
 def test_a_benchmark_without_charts_writes_none(tmp_path: Path) -> None:
     assert charts.write("buffer", OUTCOME, tmp_path) == []
 
 
 def test_what_docs_show_follows_from_their_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(REPOSITORY)
-    page = publish.PAGE.read_text("utf-8")
-    assert publish.with_table(page) == page
+    text = publish.PAGE.read_text("utf-8")
+    assert publish.with_tables(text) == text
     for path in publish.PUBLISHED.glob("*.json"):
         outcome = publish.outcome_in(path)
         for name, chart in charts.CHARTS.get(path.stem, {}).items():
@@ -96,9 +127,9 @@ def test_publishing_takes_what_was_measured(
     monkeypatch.chdir(tmp_path)
     assert publish.main(["--measured", "measured"]) == 0
     assert publish.outcome_in(publish.PUBLISHED / "train.json") == OUTCOME
-    page = publish.PAGE.read_text("utf-8")
+    text = publish.PAGE.read_text("utf-8")
     row = "| wide | on a server 1 ms away | 20 steps/s | 51 steps/s | **2.50** | 4.0 |"
-    assert row in page and page.count("**2.50**") == 1
+    assert row in text and text.count("**2.50**") == 1
     assert " 51 steps/s, 2.5 times as fast" in words(
         (publish.PUBLISHED / "summary.svg").read_text("utf-8")
     )

@@ -19,7 +19,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 NEEDED = {"figure", "workload", "mode", "params", "value", "runs"}
 OPTIONAL = {"unit", "goal", "floor"}
 Quick = Callable[[str, Path], Dict[str, Any]]
-MODES = {"stock", "async", "fused", "both", "fbgemm", "tfra"}
+MODES = {"stock", "async", "fused", "both", "deferred", "lazy", "machine", "fbgemm", "tfra"}
 
 
 def quick(name: str, output: Path) -> Dict[str, Any]:
@@ -126,6 +126,22 @@ def test_group_lookup(quick_here: Quick, tmp_path: Path) -> None:
     assert {"ratio_to_tf", "ratio_to_tf_safe"} <= {r["figure"] for r in content["records"]}
 
 
+def test_adam(quick_here: Quick, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(str(tmp_path))  # its data are generated here
+    content = quick_here("adam", tmp_path)
+    check_form("adam", content)
+    modes = ("stock", "deferred", "lazy")
+    growth = set(itertools.product(("growth_exponent",), modes))
+    assert growth | set(itertools.product(("steps_per_s", "bytes_per_step"), modes)) <= figures(
+        content
+    )
+    assert {("ratio_to_stock", "deferred"), ("ratio_to_lazy", "deferred")} <= figures(content)
+    rates = [r for r in content["records"] if r["figure"] == "steps_per_s"]
+    assert [r["params"]["rows"] for r in rates] == 3 * [500] + 3 * [1000]
+    assert all("floor" in r and "delay_ms" not in r["params"] for r in rates)
+    assert ("growth_exponent", "<=", 0.1) in with_goals(content)
+
+
 def test_async(quick_here: Quick, tmp_path: Path) -> None:
     content = quick_here("async", tmp_path)
     check_form("async", content)
@@ -178,5 +194,5 @@ def test_an_unknown_name_is_told_the_names_there_are(capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit):
         command.main(["bufer"])
     said = capsys.readouterr().err
-    names = "buffer, stock_trap, pass, group_lookup, async, train"
+    names = "buffer, stock_trap, pass, group_lookup, adam, async, train"
     assert "no benchmark is called bufer; there are {}".format(names) in said

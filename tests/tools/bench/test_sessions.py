@@ -27,6 +27,13 @@ def test_a_mode_asks_for_what_it_is_named_after(
     assert options.HasField("async_embedding_options") == runs_ahead
 
 
+@pytest.mark.parametrize("mode", ["deferred", "lazy"])
+def test_a_mode_of_adam_is_fused_and_has_the_option_of_its_name(mode: str) -> None:
+    options = session_config(mode).graph_options.optimizer_options
+    assert options.do_group_embedding and not options.do_async_embedding
+    assert options.group_embedding_options.adam == mode
+
+
 def test_what_is_given_wins_over_the_file_and_the_file_over_the_defaults(tmp_path: Path) -> None:
     path = tmp_path / "config.pbtxt"
     path.write_text(

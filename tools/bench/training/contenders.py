@@ -72,7 +72,7 @@ class Contender(NamedTuple):
     """Something that runs steps.
 
     Attributes:
-      name: one of `sessions.MODES`, "main_alone" or "lookups_alone".
+      name: its mode, "main_alone" or "lookups_alone".
       cluster: the processes it uses.
       session: what it runs in.
       step: runs one step.
@@ -155,7 +155,7 @@ def open_trainer(
 
     Args:
       setting: what is measured.
-      mode: one of `sessions.MODES`.
+      mode: one of `sessions.MODES` or `sessions.ADAM_MODES`.
       training: the graph, built for `cluster`; all modes but "stock" rewrite it.
       cluster: where the variables live. Two trainers must not share parameter servers: variables
         of one name are one variable there.

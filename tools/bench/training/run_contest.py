@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
+from tools.bench.process_outcome import outcome_of_process
 from tools.bench.records import Absent, Outcome
 from tools.bench.training.contests import SCENARIOS, Contest, Scenario
 
@@ -28,20 +26,15 @@ def run_contest(contest: Contest, quick: bool = False) -> Outcome:
 
 
 def _run_separately(contest: Contest, scenario: Scenario, quick: bool) -> Outcome:
-    with tempfile.TemporaryDirectory() as folder:
-        output = Path(folder) / "outcome.json"
-        command = [sys.executable, "-m", "tools.bench.training.scenario"]
-        command += ["--contest", contest.name, "--workload", scenario.workload]
-        command += ["--output", str(output)]
-        if scenario.delay_ms is not None:
-            command += ["--delay-ms", str(scenario.delay_ms)]
-        if quick:
-            command.append("--quick")
-        try:
-            subprocess.run(command, timeout=LIMIT_SECONDS, check=True)
-        except subprocess.SubprocessError as error:
-            return _nothing(contest, scenario, str(error))
-        return Outcome.from_dict(json.loads(output.read_text(encoding="utf-8")))
+    flags = ["--contest", contest.name, "--workload", scenario.workload]
+    if scenario.delay_ms is not None:
+        flags += ["--delay-ms", str(scenario.delay_ms)]
+    if quick:
+        flags.append("--quick")
+    try:
+        return outcome_of_process("tools.bench.training.scenario", flags, LIMIT_SECONDS)
+    except subprocess.SubprocessError as error:
+        return _nothing(contest, scenario, str(error))
 
 
 def _nothing(contest: Contest, scenario: Scenario, reason: str) -> Outcome:

@@ -5,6 +5,9 @@
     fused   all lookups are one op, and so are their updates
     both    the fused lookups run ahead
 
+    deferred   fused; Adam with TensorFlow's numbers, each row moved when it is next read
+    lazy       fused; Adam moves only the rows of the batch, and so is another optimizer
+
 This is all that differs between a stock run and an optimized run.
 """
 
@@ -22,7 +25,10 @@ FUSED = "fused"
 BOTH = "both"
 MODES = (STOCK, ASYNC, FUSED, BOTH)
 PREFETCHING_MODES = (ASYNC, BOTH)
-FUSING_MODES = (FUSED, BOTH)
+DEFERRED = "deferred"
+LAZY = "lazy"
+ADAM_MODES = (STOCK, DEFERRED, LAZY)
+FUSING_MODES = (FUSED, BOTH, DEFERRED, LAZY)
 
 ONLY_AT_THE_END = 1 << 40  # steps between two checkpoints
 
@@ -56,7 +62,7 @@ class SessionOptions(NamedTuple):
     """How the session is opened.
 
     Attributes:
-      mode: one of `MODES`.
+      mode: one of `MODES` or `ADAM_MODES`.
       prefetching: used by the modes whose lookups run ahead.
       checkpoint_directory: where checkpoints and summaries go; None: neither is written.
       checkpoint_steps: steps between two checkpoints (one more is written at the end).
@@ -119,7 +125,7 @@ def session_config(mode: str, prefetching: Prefetching = DEFAULT_PREFETCHING) ->
     """A `graph_opt.ConfigProto` that asks for what the mode is named after.
 
     Args:
-      mode: any of `MODES` but "stock".
+      mode: any of `MODES` or `ADAM_MODES` but "stock".
       prefetching: how lookups run ahead, where they do; and the config file.
     """
     import graph_opt
@@ -130,6 +136,8 @@ def session_config(mode: str, prefetching: Prefetching = DEFAULT_PREFETCHING) ->
     optimizer_options = config.graph_options.optimizer_options
     optimizer_options.do_group_embedding = mode in FUSING_MODES
     optimizer_options.do_async_embedding = mode in PREFETCHING_MODES
+    if mode in (DEFERRED, LAZY):
+        optimizer_options.group_embedding_options.adam = mode
     if optimizer_options.do_async_embedding:
         _set_prefetching(optimizer_options.async_embedding_options, prefetching)
     return config

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Callable, Dict
+from typing import Callable, Dict, NamedTuple
 
 from tools.bench.workloads.dlrm import model as dlrm_model
 from tools.bench.workloads.dlrm.generated import generated_files
@@ -18,23 +18,52 @@ SEED = 1
 DLRM_ROWS = 400000
 WIDE_ROWS = 40960
 QUICK_ROWS = 2000
+WIDE_WIDTH = wide_model.ModelOptions().dimension
+
+
+class Tables(NamedTuple):
+    """Number of embedding tables, rows of each, and columns of each."""
+
+    number: int
+    rows: int
+    width: int
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all tables, which are float32."""
+        return 4 * self.number * self.rows * self.width
 
 
 def dlrm(batch: int, quick: bool = False) -> Workload:
     """DLRM over generated rows in Criteo's format: bound by its dense layers."""
-    rows = QUICK_ROWS if quick else DLRM_ROWS
-    training, held_out = generated_files(DATA, rows, rows // 10, SEED)
-    sizes = dlrm_model.ModelOptions()
+    return dlrm_with_rows(1000 if quick else dlrm_model.ModelOptions().buckets, batch, quick)
+
+
+def dlrm_with_rows(rows: int, batch: int, quick: bool = False) -> Workload:
+    """DLRM with so many rows in each of its tables."""
+    generated = QUICK_ROWS if quick else DLRM_ROWS
+    training, held_out = generated_files(DATA, generated, generated // 10, SEED)
+    sizes = dlrm_model.ModelOptions(buckets=rows)
     if quick:
-        sizes = sizes._replace(buckets=1000, bottom=(16,), top=(16,))
+        sizes = sizes._replace(bottom=(16,), top=(16,))
     return dlrm_workload(DataFiles([str(training)], [str(held_out)], 0), sizes, batch, seed=SEED)
 
 
 def wide(batch: int, quick: bool = False) -> Workload:
     """Many multi-hot columns under a small network: bound by its lookups."""
-    data = DataOptions(columns=4, most_ids=2, buckets=1000) if quick else DataOptions()
-    rows = QUICK_ROWS if quick else WIDE_ROWS
-    return wide_workload(DATA, rows, data, wide_model.ModelOptions(), batch, SEED)
+    data = DataOptions()
+    if quick:
+        return wide_with_tables(Tables(4, 1000, WIDE_WIDTH), batch, quick)
+    return wide_with_tables(Tables(data.columns, data.buckets, WIDE_WIDTH), batch)
+
+
+def wide_with_tables(tables: Tables, batch: int, quick: bool = False) -> Workload:
+    """Such a model with so many columns, each with a table of so many rows."""
+    most_ids = 2 if quick else DataOptions().most_ids
+    data = DataOptions(tables.number, most_ids, tables.rows)
+    generated = QUICK_ROWS if quick else WIDE_ROWS
+    layers = wide_model.ModelOptions(dimension=tables.width)
+    return wide_workload(DATA, generated, data, layers, batch, SEED)
 
 
 WORKLOADS: Dict[str, Callable[[int, bool], Workload]] = {"dlrm": dlrm, "wide": wide}
