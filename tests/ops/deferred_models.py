@@ -14,7 +14,13 @@ from graph_opt.ops.deferred_rows import (
     group_embedding_bring_to_date,
     row_state_name,
 )
-from graph_opt.ops.group_embedding import group_embedding_apply, group_embedding_lookup
+from graph_opt.ops.group_embedding import (
+    GroupAttributes,
+    GroupIds,
+    group_embedding_apply,
+    group_embedding_lookup,
+)
+from graph_opt.ops.optimizers import optimizer_specs
 from tests.embedding.lookup_groups import table
 from tests.ops.packed_groups import inputs_of
 
@@ -231,3 +237,35 @@ def random_batch(
 ) -> List[List[List[int]]]:
     """Bags of equal length for each lookup."""
     return [random.randint(0, rows, [BAGS, length]).tolist() for _ in LOOKED_UP]
+
+
+def train(models: Models, session: Any, seeds: range, rows: int = ROWS) -> None:
+    """A step of both models for each seed, whose ids are below `rows`."""
+    for seed in seeds:
+        batch = random_batch(np.random.RandomState(seed), rows)
+        session.run(models.train, models.feed(batch, seed))
+
+
+def adam_of(
+    references: List[tf.Tensor],
+    states: List[str],
+    ids: tf.Tensor,
+    gradient: tf.Tensor,
+    optimizer: str = "Adam",
+    **values: float,
+) -> tf.Operation:
+    """An update of a table, the first of the references, which are followed by its slots."""
+    spec = optimizer_specs()[optimizer]
+    hyperparameters = [tf.constant(values.get(k, v)) for k, v in spec.hyperparameters.items()]
+    empty = tf.zeros([0], tf.int64)
+    attributes = GroupAttributes([0], [1], ["table"], ["sum"], ["dense"], [False], [-1])
+    return group_embedding_apply(
+        optimizer,
+        references[:1],
+        references[1:],
+        hyperparameters,
+        GroupIds([ids], [empty], [empty], []),
+        attributes,
+        [gradient],
+        row_states=states,
+    )

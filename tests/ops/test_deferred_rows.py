@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any, Iterator, List, Tuple
 
 import numpy as np
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from graph_opt.compat import tf
 from graph_opt.ops.deferred_rows import group_embedding_bring_all_to_date, row_state_name
-from graph_opt.ops.group_embedding import GroupAttributes, GroupIds, group_embedding_apply
 from graph_opt.ops.optimizers import optimizer_specs
 from tests.embedding.lookup_groups import table
 from tests.ops.deferred_models import (
@@ -21,9 +19,11 @@ from tests.ops.deferred_models import (
     ROWS,
     Case,
     Models,
+    adam_of,
     random_batch,
     reference,
     state_of,
+    train,
 )
 
 NOTHING: List[List[List[int]]] = [[[]] * BAGS] * len(LOOKED_UP)
@@ -36,12 +36,6 @@ def running() -> Iterator[Tuple[Models, Any]]:
         models = Models(Case())
         with tf.Session() as session:
             yield models, session
-
-
-def train(models: Models, session: Any, seeds: range, rows: int = ROWS) -> None:
-    for seed in seeds:
-        batch = random_batch(np.random.RandomState(seed), rows)
-        session.run(models.train, models.feed(batch, seed))
 
 
 @pytest.mark.parametrize(
@@ -96,35 +90,6 @@ def test_rows_that_missed_any_number_of_steps(
         for ours, theirs in session.run(models.read, feed):
             np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
     models.compare(session, steps)
-
-
-def test_rows_are_brought_to_date_by_another_thread(running: Tuple[Models, Any]) -> None:
-    models, session = running
-    models.start(session)
-    stop = threading.Event()
-    errors: List[BaseException] = []
-
-    def read(seed: int) -> None:
-        try:
-            while not stop.is_set():
-                batch = random_batch(np.random.RandomState(seed), length=8)
-                session.run(models.rows_to_date, models.feed(batch, seed))
-                if seed % 16 == 0:
-                    session.run(models.all_to_date)
-                seed += 2
-        except BaseException as error:
-            errors.append(error)
-            raise
-
-    threads = [threading.Thread(target=read, args=(first,)) for first in (0, 1)]
-    for thread in threads:
-        thread.start()
-    train(models, session, range(150))
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert not errors
-    models.compare(session, 150)
 
 
 def test_a_restored_table_goes_on_from_its_moments(running: Tuple[Models, Any]) -> None:
@@ -245,31 +210,6 @@ def test_a_table_of_another_shape_has_another_state(use_resource: bool) -> None:
             value = session.run(variables[0])
             assert value.shape == tuple(size)
             assert (value < 1).all()  # rows without a gradient move, too
-
-
-def adam_of(
-    references: List[tf.Tensor],
-    states: List[str],
-    ids: tf.Tensor,
-    gradient: tf.Tensor,
-    optimizer: str = "Adam",
-    **values: float,
-) -> tf.Operation:
-    """An update of a table, the first of the references, which are followed by its slots."""
-    spec = optimizer_specs()[optimizer]
-    hyperparameters = [tf.constant(values.get(k, v)) for k, v in spec.hyperparameters.items()]
-    empty = tf.zeros([0], tf.int64)
-    attributes = GroupAttributes([0], [1], ["table"], ["sum"], ["dense"], [False], [-1])
-    return group_embedding_apply(
-        optimizer,
-        references[:1],
-        references[1:],
-        hyperparameters,
-        GroupIds([ids], [empty], [empty], []),
-        attributes,
-        [gradient],
-        row_states=states,
-    )
 
 
 @pytest.mark.parametrize(
