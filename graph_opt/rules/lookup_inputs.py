@@ -34,6 +34,7 @@ TABLE_DTYPES = (
 )
 _FLOAT = tf.float32.as_datatype_enum
 _INTEGERS = (tf.int32.as_datatype_enum, tf.int64.as_datatype_enum)
+_HIGHEST_RANK = 8  # of tensors that TensorFlow's own kernels take
 _NOT_BY_IDS = (apis.GATHER_ND, apis.SCATTERED_EMBEDDING_LOOKUP_SPARSE, apis.MARKED)
 
 
@@ -88,7 +89,7 @@ def lookup_inputs(view: GraphView, lookup: Lookup) -> LookupInputs:
     """
     _require_rows_by_ids(lookup)
     for table in lookup.tables:
-        _require_table(table)
+        _require_table(table, is_combined=lookup.combiner is not None)
     _require_shards(lookup)
     _require_same_dtype(view, lookup)
     _require_pattern(lookup)
@@ -147,13 +148,16 @@ def _require_rows_by_ids(lookup: Lookup) -> None:
         raise Refusal("rows_clipped", at=lookup.output.node, need=need, saw="max_norm")
 
 
-def _require_table(table: Table) -> None:
+def _require_table(table: Table, is_combined: bool) -> None:
     shape = table.shape
-    if shape is None or len(shape) != 2 or None in shape or table.dtype not in TABLE_DTYPES:
+    ranks = (2,) if is_combined else range(1, _HIGHEST_RANK + 1)
+    known = shape is not None and len(shape) in ranks and None not in shape and 0 not in shape
+    if not known or table.dtype not in TABLE_DTYPES:
         raise Refusal(
             "table_not_supported",
             at=table.name,
-            need="a table of static shape [rows, width] of float32, float16 or bfloat16",
+            need="a table of static shape, of float32, float16 or bfloat16"
+            + (", [rows, width] if rows are combined" if is_combined else ""),
             saw="shape {} of {}".format(shape, dtype_name(table.dtype)),
         )
 
@@ -170,8 +174,8 @@ def _require_shards(lookup: Lookup) -> None:
     alike = all(
         table.shape is not None
         and first.shape is not None
-        and (table.shape[1], table.dtype, table.is_resource)
-        == (first.shape[1], first.dtype, first.is_resource)
+        and (table.shape[1:], table.dtype, table.is_resource)
+        == (first.shape[1:], first.dtype, first.is_resource)
         for table in lookup.tables
     )
     if rows != wanted or not alike:
@@ -234,9 +238,12 @@ def _require_rank(view: GraphView, lookup: Lookup, inputs: LookupInputs) -> None
     elif inputs.dense_shape is not None:
         entries = view.shape(inputs.dense_shape)
         rank = entries[0] if entries else None
-    table = lookup.tables[0].shape or (None, None)
-    if rank not in (None, len(shape)) or shape[-1] not in (None, table[1]):
-        need = "a result of {} dimensions, the last of size {}".format(rank, table[1])
+    row = (lookup.tables[0].shape or (None, None))[1:]
+    last = shape[len(shape) - len(row) :]
+    if rank is not None:
+        rank += len(row) - 1
+    if rank not in (None, len(shape)) or any(a not in (None, b) for a, b in zip(last, row)):
+        need = "a result of {} dimensions, the last of sizes {}".format(rank, row)
         raise Refusal("lookup_differs", at=lookup.output.node, need=need, saw=str(shape))
 
 

@@ -308,9 +308,11 @@ REFUSED: Dict[str, Tuple[str, Callable[[], Any]]] = {
         "table_not_supported",
         lambda: tf.nn.embedding_lookup(table(tf.float64), ids_of(1)),
     ),
-    "table of rank 3": (
+    "combined rows of rank 2": (
         "table_not_supported",
-        lambda: tf.nn.embedding_lookup(get_table([4, 5, 6]), ids_of(1)),
+        lambda: tf.nn.embedding_lookup_sparse(
+            get_table([4, 5, 6]), sparse_of()[0], None, combiner="sum"
+        ),
     ),
     "unknown rows": (
         "table_not_supported",

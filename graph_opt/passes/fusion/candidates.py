@@ -6,6 +6,8 @@ import dataclasses
 import re
 from typing import AbstractSet, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
+import numpy as np
+
 from graph_opt.config.options import GroupEmbeddingOptions
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
@@ -30,12 +32,14 @@ class Candidate:
       inputs: Its inputs.
       gradients: Its gradients as `tf.gradients` wrote them; none if nothing trains it.
       backward_refusal: Why its gradients and updates are left unchanged.
+      row_shape: The shape of a row; `lookup` has the tables as matrices.
     """
 
     lookup: Lookup
     inputs: LookupInputs
     gradients: Tuple[RowGradient, ...] = ()
     backward_refusal: Optional[Refusal] = None
+    row_shape: Tuple[int, ...] = (1,)
 
     @property
     def name(self) -> str:
@@ -104,9 +108,11 @@ def find_candidates(
 
 
 def is_flattened(view: GraphView, candidate: Candidate) -> bool:
-    """Whether ids that are not combined have more than one dimension."""
-    if candidate.inputs.layout != DENSE or not candidate.lookup.gathers:
+    """Whether ids that are not combined, or rows, have another number of dimensions than one."""
+    if candidate.inputs.layout != DENSE:
         return False
+    if len(candidate.row_shape) != 1 or not candidate.lookup.gathers:
+        return len(candidate.row_shape) != 1
     shape = view.shape(candidate.inputs.ids)
     assert shape is not None
     return len(shape) > 1
@@ -117,11 +123,11 @@ def slices_member(table: Table, slices: Slices) -> Member:
 
     Args:
       table: The variable that they are a gradient of.
-      slices: values [K, D] and indices [K].
+      slices: values [K] + shape of a row, and indices [K].
     """
     lookup = Lookup(
         api=EMBEDDING_LOOKUP,
-        tables=(dataclasses.replace(table, partitions=1),),
+        tables=(dataclasses.replace(_as_matrix(table), partitions=1),),
         ids=(slices.indices,),
         output=slices.values,
         gathers=(),
@@ -129,15 +135,29 @@ def slices_member(table: Table, slices: Slices) -> Member:
     )
     inputs = LookupInputs(DENSE, slices.indices, None, None, None, "sum", safe=False)
     gradient = RowGradient(slices.values, (slices,), unique=False, nodes=())
-    return Member(Candidate(lookup, inputs, (gradient,)), gradient)
+    return Member(Candidate(lookup, inputs, (gradient,), None, _row_shape(table)), gradient)
 
 
 def _candidate(view: GraphView, lookup: Lookup) -> Candidate:
     inputs = lookup_inputs(view, lookup)
+    row_shape = _row_shape(lookup.tables[0])
+    matrices = dataclasses.replace(lookup, tables=tuple(map(_as_matrix, lookup.tables)))
     try:
-        return Candidate(lookup, inputs, row_gradients(view, lookup))
+        gradients = row_gradients(view, lookup)
     except Refusal as refusal:
-        return Candidate(lookup, inputs, (), refusal)
+        return Candidate(matrices, inputs, (), refusal, row_shape)
+    return Candidate(matrices, inputs, gradients, None, row_shape)
+
+
+def _row_shape(table: Table) -> Tuple[int, ...]:
+    assert table.shape is not None
+    return tuple(size or 0 for size in table.shape[1:])
+
+
+def _as_matrix(table: Table) -> Table:
+    """The table as our ops see it: [rows, width]."""
+    assert table.shape is not None
+    return dataclasses.replace(table, shape=(table.shape[0], int(np.prod(_row_shape(table)))))
 
 
 def _require_wanted(lookup: Lookup, patterns: Sequence[str]) -> None:

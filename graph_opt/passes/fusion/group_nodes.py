@@ -240,12 +240,11 @@ class GroupNodes:
         return str(node.name)
 
     def restored(self, writer: NodeWriter, member: Member, pooled: str) -> str:
-        """The op's result in the shape of the lookup's: ids.shape + [D]."""
+        """The op's result in the shape of the lookup's: that of the ids, then that of a row."""
         candidate = member.candidate
         if not is_flattened(self._view, candidate):
             return pooled
         number = len(self.nodes)
-        width = _static(candidate.lookup.tables[0].shape, 1)
         shape = writer.node(
             "ids_shape_{}".format(number),
             "Shape",
@@ -253,7 +252,8 @@ class GroupNodes:
             T=tf.AttrValue(type=self._dtype(candidate.inputs.ids)),
             out_type=tf.AttrValue(type=_INT32),
         )
-        last = writer.constant("width_{}".format(number), np.array([width], np.int32))
+        row = np.array(candidate.row_shape, np.int32)
+        last = writer.constant("row_shape_{}".format(number), row)
         axis = writer.constant("axis_{}".format(number), np.int32(0))
         whole = writer.node(
             "shape_{}".format(number),

@@ -165,11 +165,11 @@ def _from_slices(
     """The update of one shard from its gradients as they are."""
     shards = [shard for lookup in table.lookups for shard in lookup.tables]
     shard = next(shard for shard in shards if shard.name == update.table)
-    if shard.shape is None or len(shard.shape) != 2 or None in shard.shape:
+    if not shard.shape or None in shard.shape or 0 in shard.shape:
         raise Refusal(
             "table_not_supported",
             at=shard.name,
-            need="a table of static shape [rows, width]",
+            need="a table of static shape",
             saw="shape {}".format(shard.shape),
         )
     placement = placement_of_slices(view, shard, update.parts)

@@ -45,11 +45,15 @@ Status LookupShape(InferenceContext* c) {
     for (int i = 0; i < table_shards[t] && shard < num_shards; ++i, ++shard) {
       const ShapeHandle shape = ShardShape(c, shard);
       if (!c->RankKnown(shape)) continue;
-      if (c->Rank(shape) != 2) {
+      if (c->Rank(shape) < 1) {
         return errors::InvalidArgument("table '", t < names.size() ? names[t] : "", "' has rank ",
                                        c->Rank(shape), "; need [rows, width]");
       }
-      TF_RETURN_IF_ERROR(c->Merge(dim, c->Dim(shape, 1), &dim));
+      DimensionHandle width = c->MakeDim(1);
+      for (int axis = 1; axis < c->Rank(shape); ++axis) {
+        TF_RETURN_IF_ERROR(c->Multiply(width, c->Dim(shape, axis), &width));
+      }
+      TF_RETURN_IF_ERROR(c->Merge(dim, width, &dim));
     }
     dims.push_back(dim);
   }

@@ -55,6 +55,15 @@ Status OwnMemory(OpKernelContext* ctx, Var* variable) {
   return Status();
 }
 
+// The same memory as [rows, width], for tables whose rows are numbers or have several dimensions.
+Tensor AsMatrix(const Tensor& tensor) {
+  Tensor matrix = tensor;
+  if (tensor.dims() == 2 || tensor.dims() == 0 || tensor.NumElements() == 0) return matrix;
+  const int64_t rows = tensor.dim_size(0);
+  CHECK(matrix.CopyFrom(tensor, tensorflow::TensorShape({rows, tensor.NumElements() / rows})));
+  return matrix;
+}
+
 Status NotInitialized(OpKernelContext* ctx, const std::string& name) {
   return errors::FailedPrecondition(ctx->op_kernel().name(), ": variable '", name,
                                     "' is not initialized; run its initializer first");
@@ -87,7 +96,7 @@ Status VariableTables::OpenThoseInitialized(OpKernelContext* ctx, int first, int
     return OpenResources(ctx, first, count, purpose);
   }
   if (purpose != kRead) return OpenReferences(ctx, first, count, purpose);
-  for (int i = first; i < first + count; ++i) tensors_.push_back(ctx->input(i));
+  for (int i = first; i < first + count; ++i) tensors_.push_back(AsMatrix(ctx->input(i)));
   return Status();
 }
 
@@ -121,7 +130,7 @@ Status VariableTables::OpenResources(OpKernelContext* ctx, int first, int count,
     if (!ready) Unlock();
   }
   for (const auto& variable : variables_) {
-    tensors_.push_back(variable == nullptr ? Tensor() : *variable->tensor());
+    tensors_.push_back(variable == nullptr ? Tensor() : AsMatrix(*variable->tensor()));
   }
   return Status();
 }
@@ -134,7 +143,7 @@ Status VariableTables::OpenReferences(OpKernelContext* ctx, int first, int count
     Lock(mutexes, true);
   }
   for (int i = first; i < first + count; ++i) {
-    tensors_.push_back(ctx->mutable_input(i, exclusively));
+    tensors_.push_back(AsMatrix(ctx->mutable_input(i, exclusively)));
   }
   return Status();
 }

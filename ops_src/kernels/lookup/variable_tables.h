@@ -12,7 +12,8 @@ namespace graph_opt {
 
 // The values of a list of variables, for the duration of a kernel call: not copied, and locked as
 // TensorFlow's own sparse ops lock them (shared; exclusive for updates with use_locking), in
-// the order of the locks' addresses, so that no two calls wait for each other.
+// the order of the locks' addresses, so that no two calls wait for each other. Each is a matrix
+// with its rows, whatever the rank of the variable.
 class VariableTables {
  public:
   enum Purpose { kRead, kUpdate, kUpdateExclusively };
