@@ -40,6 +40,8 @@ help: ## List these targets
 
 setup: $(VENV)/.tests-compiled $(VENV)/.with-lint ## Set up and compile all that tests and lint need
 
+# TensorFlow's information would tear the progress bars.
+demo: export TF_CPP_MIN_LOG_LEVEL ?= 1
 demo: $(VENV)/.built ## Train the demo model with a stock session and with graph_opt, and compare them
 	@$(RUN) -m tools.demo
 

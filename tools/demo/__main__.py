@@ -1,8 +1,9 @@
 """`make demo`: DLRM trained alternately by the stock session and graph_opt's modes, and a report.
 
-First everything in this process, then with the tables on a parameter server that is a millisecond
-away. All sessions train copies of the same model on the same rows, A B C D A B C D, so that
-whatever else the machine does meets all of them.
+First with Adam, whose update of whole tables is what most models spend their time in. Then with
+Adagrad, in all modes: everything in this process, and with the tables on a parameter server that is
+a millisecond away. All sessions train copies of the same model on the same rows, A B C D A B C D,
+so that whatever else the machine does meets all of them.
 """
 
 from __future__ import annotations
@@ -35,12 +36,16 @@ from tools.bench.training.sessions import (
 from tools.bench.workloads.dlrm.workload import add_flags, workload_from_flags
 from tools.bench.workloads.scoring import Score, evaluate
 from tools.bench.workloads.workload import TrainingGraph, training_graph
+from tools.demo.adam import adam_report, train_with_adam
 from tools.demo.report import Part, report
 from tools.demo.timeline import Lane, Panel, draw, optimized_lanes, stock_lanes
 
-STEPS = 120
+STEPS = 90
 BUCKETS = 20000  # of each table: eight sessions' checkpoints should not fill a small disk
 TRACED_STEPS = 5
+ADAM_BUCKETS = 200000  # of each table
+ADAM_LEARNING_RATE = 0.001
+ADAM = Schedule(rounds=5, steps=16, warm_up=20, settle=2)
 HALVES = Schedule(rounds=3, steps=40, warm_up=15, settle=5)
 
 
@@ -56,6 +61,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     )
     parser.add_argument(
         "--output", type=Path, default=Path("build/demo"), help="folder of the picture"
+    )
+    parser.add_argument(
+        "--adam-buckets", type=positive, default=ADAM_BUCKETS, help="rows of a table with Adam"
     )
     add_flags(parser)
     shared_flags.add_learning_flags(parser, steps=STEPS)
@@ -81,6 +89,7 @@ def _run(flags: argparse.Namespace) -> None:
         shared_flags.learning_from_flags(flags),
         SessionOptions(prefetching=shared_flags.prefetching_from_flags(flags)),
     )
+    _adam(flags, here)
     schedule = Schedule(flags.rounds, flags.steps, flags.warm_up)
     parts = [
         _part("one process", here, schedule),
@@ -94,6 +103,22 @@ def _run(flags: argparse.Namespace) -> None:
     draw([part.panels for part in parts], picture)
     print(report(parts, flags))
     print(f"timeline of {TRACED_STEPS} steps: {picture}")
+
+
+def _adam(flags: argparse.Namespace, here: Setting) -> None:
+    """Trains with Adam and prints what came of it: the first figures that a user sees."""
+    larger = argparse.Namespace(**dict(vars(flags), buckets=flags.adam_buckets))
+    setting = here._replace(
+        workload=workload_from_flags(larger),
+        learning=here.learning._replace(optimizer="adam", learning_rate=ADAM_LEARNING_RATE),
+    )
+    schedule = ADAM._replace(rounds=flags.rounds, steps=min(ADAM.steps, flags.steps))
+    part = train_with_adam(setting, schedule, _in_turns)
+    title = (
+        f"DLRM with Adam: 26 tables of {flags.adam_buckets} x {flags.dimension}, "
+        f"batch {flags.batch}"
+    )
+    print(adam_report(part, title), flush=True)
 
 
 def _part(title: str, setting: Setting, schedule: Schedule) -> Part:

@@ -10,7 +10,9 @@ import pytest
 from tools.bench.training.sessions import MODES
 from tools.demo import __main__ as demo
 
-SIZES = "--batch 32 --buckets 50 --dimension 4 --bottom 8 --top 8 --rows 2000".split()
+SIZES = (
+    "--batch 32 --buckets 50 --adam-buckets 50 --dimension 4 --bottom 8 --top 8 --rows 2000".split()
+)
 SCHEDULE = "--rounds 1 --steps 5 --warm-up 2".split()
 
 
@@ -21,6 +23,7 @@ def test_the_demo_trains_in_all_modes_and_reports(
     folders = ["--data-dir", str(tmp_path), "--output", str(tmp_path)]
     assert demo.main([*SIZES, *SCHEDULE, *folders]) == 0
     printed = capsys.readouterr().out
+    assert printed.index("DLRM with Adam: 26 tables of 50 x 4") < printed.index("adagrad")
     assert "26 of 26 lookups fused" in printed
     for line in ("Steps a second", "overlap efficiency", "AUC", "Who waited for whom"):
         assert line in printed
