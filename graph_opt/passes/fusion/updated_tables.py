@@ -21,6 +21,7 @@ from graph_opt.passes.fusion.placements import placement_of_slices
 from graph_opt.rules.gradients.rows import Slices
 from graph_opt.rules.lookup import Lookup
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate, SparseUpdates
+from graph_opt.rules.optimizers.update_inputs import value_key
 
 _FLOAT32 = 1
 
@@ -104,10 +105,11 @@ def table_updates(
     return [_from_slices(view, table, update, require_ops) for update in found.values()]
 
 
-def optimizer_key(update: SparseUpdate) -> Hashable:
+def optimizer_key(view: GraphView, update: SparseUpdate) -> Hashable:
     """What updates by one op have in common."""
     flags = tuple(sorted(update.attributes.items()))
-    return update.optimizer, update.hyperparameters, flags, update.branches
+    hyperparameters = tuple(value_key(view, value) for value in update.hyperparameters)
+    return update.optimizer, hyperparameters, flags, update.branches
 
 
 def semantics(candidate: Candidate) -> Tuple[Hashable, ...]:
@@ -129,7 +131,7 @@ def _from_pooled_rows(
 ) -> Optional[UpdateGroup]:
     """The update from the gradients of pooled rows, if it takes no other gradients."""
     alike = (
-        {optimizer_key(update) for update in updates.values()},
+        {optimizer_key(view, update) for update in updates.values()},
         {waiting_for(view, update.end) for update in updates.values()},
         {semantics(candidate) for candidate in table.fused},
         {placements[candidate.name] for candidate in table.fused},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Tuple, Union
+from typing import Hashable, Tuple, Union
 
 from graph_opt.compat import tf
 from graph_opt.graph.refusal import Refusal
@@ -16,6 +16,7 @@ from graph_opt.rules.op_names import VARIABLES
 Hyperparameter = Union[TensorRef, float]  # a tensor, or the value of a constant
 
 _PASS_ON = ("Identity", "StopGradient", "PreventGradient", "EnsureShape")
+_SCALAR_OPS = frozenset(["Add", "AddV2", "Sub", "Mul", "RealDiv", "Pow", "Sqrt", "Neg"])
 _UNIQUE = ("Unique", "UniqueV2")
 _INTEGERS = (tf.int32.as_datatype_enum, tf.int64.as_datatype_enum)
 
@@ -40,6 +41,25 @@ def hyperparameter(view: GraphView, tensor: TensorRef) -> Hyperparameter:
         if view.op(use.consumer) == "ReadVariableOp" and not view.controls(use.consumer):
             return TensorRef(use.consumer, 0)
     return tensor
+
+
+def value_key(view: GraphView, value: Hyperparameter, deepest: int = 8) -> Hashable:
+    """The same for hyperparameters with the same value: the same ops of the same tensors.
+
+    Some optimizers compute a hyperparameter for each table.
+
+    Args:
+      view: The graph.
+      value: The hyperparameter.
+      deepest: Maximum nesting depth of ops to compare.
+    """
+    if not isinstance(value, TensorRef) or deepest == 0:
+        return value
+    op = view.op(value.node)
+    if op not in _SCALAR_OPS or view.controls(value.node):
+        return value
+    inputs = [hyperparameter(view, source) for source in view.inputs(value.node)]
+    return (op, *(value_key(view, source, deepest - 1) for source in inputs))
 
 
 def flag(view: GraphView, writer: str, name: str, default: bool = False) -> bool:

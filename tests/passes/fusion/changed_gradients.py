@@ -103,16 +103,15 @@ def colocated(inputs: Inputs, optimizer: Any, resource: bool) -> Tuple[Any, Any]
     return loss, optimizer.apply_gradients(zip(clipped, variables))
 
 
-def towers(count: int, average: Callable[[List[Any]], Any], devices: bool = False) -> Model:
+def towers(count: int, average: Callable[[List[Any]], Any]) -> Model:
     """A model whose batch is split among towers that share variables."""
 
     def model(inputs: Inputs, optimizer: Any, resource: bool) -> Tuple[Any, Any]:
         losses, gradients = [], []
         for number, part in enumerate(parts_of(inputs, count)):
             with tf.variable_scope("", reuse=number > 0 or None), tf.name_scope("tower"):
-                with tf.device("/cpu:{}".format(number) if devices else None):
-                    losses.append(loss_of(part, resource))
-                    gradients.append(optimizer.compute_gradients(losses[-1]))
+                losses.append(loss_of(part, resource))
+                gradients.append(optimizer.compute_gradients(losses[-1]))
         averaged = [(average([g for g, _ in each]), each[0][1]) for each in zip(*gradients)]
         return tf.add_n(losses), optimizer.apply_gradients(averaged)
 
@@ -237,5 +236,5 @@ def applied_if_finite(inputs: Inputs, optimizer: Any, resource: bool) -> Tuple[A
     gradients = optimizer.compute_gradients(loss)
     norm = tf.global_norm([gradient for gradient, _ in gradients])
     with ControlFlowV1():
-        applied = tf.cond(norm < 0.5, lambda: optimizer.apply_gradients(gradients), tf.no_op)
+        applied = tf.cond(norm < 5.0, lambda: optimizer.apply_gradients(gradients), tf.no_op)
     return loss, applied

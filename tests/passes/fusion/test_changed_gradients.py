@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Set
+from typing import Any, Iterator, Set
 
 import pytest
 
 from graph_opt.compat import tf
 from graph_opt.session.live import optimize_graph
-from tests.optimizer_models import STOCK
+from graph_opt.session.session import Session
+from tests.optimizer_models import KERAS, STOCK
 from tests.passes import fused_models as models
 from tests.passes.fusion.changed_gradients import MODELS
 
 STEPS = 6
+OPTIMIZERS = (("adagrad", False), ("momentum", True), ("adam", False), ("adam", True))
+FUSED = {"fused", "deferred"}
 # Lookups of which something is left, with the reason; that the lookup itself is, is no matter here.
 LEFT = {"gradient_changed_before_update", "gradient_accumulated", "rows_clipped"}
 
@@ -21,13 +24,22 @@ def train(name: str, optimizer: str, resource: bool, fuse: bool) -> models.Train
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(1)
         loss, step = MODELS[name](models.batches(), STOCK[optimizer](), resource)
-        variables = {variable.op.name: variable for variable in tf.global_variables()}
+        variables = {one.op.name: one.read_value() for one in tf.global_variables()}
         initialize = tf.global_variables_initializer()
-        report = optimize_graph(graph, models.config()) if fuse else None
-        with tf.Session() as session:
+        config = models.config(adam="deferred")
+        report = optimize_graph(graph, config) if fuse else None
+        with Session(config=config) if fuse else tf.Session() as session:
             session.run(initialize)
             losses = [float(session.run([loss, step])[0]) for _ in range(STEPS)]
             return models.Trained(losses, session.run(variables), report, graph)
+
+
+def cases() -> Iterator[Any]:
+    """Each model with one optimizer and kind of variables; the others are slow."""
+    for number, name in enumerate(sorted(MODELS)):
+        for place, (optimizer, resource) in enumerate(OPTIMIZERS):
+            quick = place == number % len(OPTIMIZERS)
+            yield pytest.param(name, optimizer, resource, marks=() if quick else pytest.mark.slow)
 
 
 def updates_of(graph: Any) -> Set[str]:
@@ -39,14 +51,13 @@ def updates_of(graph: Any) -> Set[str]:
     }
 
 
-@pytest.mark.parametrize("name", sorted(MODELS))
-@pytest.mark.parametrize("optimizer, resource", [("adagrad", False), ("momentum", True)])
+@pytest.mark.parametrize("name, optimizer, resource", list(cases()))
 def test_updates_are_fused_with_the_same_numbers(name: str, optimizer: str, resource: bool) -> None:
     fused = train(name, optimizer, resource, fuse=True)
     losses, values = models.difference(fused, train(name, optimizer, resource, fuse=False))
     assert losses < 1e-5 and values < 2e-5
     lookups = fused.report.fused_lookups
-    assert [lookup.update for lookup in lookups] == ["fused"] * len(lookups)
+    assert {lookup.update for lookup in lookups} <= FUSED
     assert {refusal["code"] for lookup in lookups for refusal in lookup.refusals} <= LEFT
     unexplained = [one for one in lookups if one.gradient == "stock" and not one.refusals]
     assert not unexplained
@@ -57,3 +68,20 @@ def test_clipped_updates_of_all_tables_are_one_op() -> None:
     assert len(updates_of(fused.graph)) == 1
     gradients = {lookup.tables[0]: lookup.gradient for lookup in fused.report.fused}
     assert gradients == {"one": "fused", "parted/part_0": "fused", "rows": "stock"}
+
+
+@pytest.mark.parametrize("optimizer", ["ftrl", "adagrad"])
+def test_updates_are_one_op_although_keras_computes_hyperparameters_for_each_table(
+    optimizer: str,
+) -> None:
+    name, options = KERAS[optimizer]
+    made = getattr(tf.keras.optimizers.legacy, name)(0.1, **options)
+    inputs = models.batches()
+    tables = [models.table("t{}".format(i), resource=True) for i in range(3)]
+    ids = tf.sparse.from_dense(inputs["ids"])
+    pooled = [tf.nn.safe_embedding_lookup_sparse(table, ids) for table in tables]
+    loss = models.loss_of(pooled, inputs)
+    made.apply_gradients(zip(tf.gradients(loss, tables), tables))
+    report = optimize_graph(tf.get_default_graph(), models.config())
+    assert [lookup.update for lookup in report.fused] == ["fused"] * 3
+    assert len(updates_of(tf.get_default_graph())) == 1
