@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.ops.optimizers import optimizer_specs
+from tests.dense_optimizers import DENSE_MOVING_EVERY_ROW
 
 STOCK: Dict[str, Callable[[], Any]] = {
     "sgd": lambda: tf.train.GradientDescentOptimizer(0.1),
@@ -35,7 +36,7 @@ STOCK: Dict[str, Callable[[], Any]] = {
     ),
 }
 # Optimizers whose fused update differs from TensorFlow's from the second step on.
-MOVING_EVERY_ROW = ("adam",)
+MOVING_EVERY_ROW = ("adam", "rms_prop_plain", *DENSE_MOVING_EVERY_ROW)
 ROW_BY_ROW = tuple(name for name in STOCK if name not in MOVING_EVERY_ROW)
 # Optimizers of tf.keras.optimizers.legacy that end in the same ops, with keywords.
 KERAS: Dict[str, Tuple[str, Dict[str, Any]]] = {
@@ -46,6 +47,7 @@ KERAS: Dict[str, Tuple[str, Dict[str, Any]]] = {
     "adamax": ("Adamax", {"epsilon": 1e-3}),
     "momentum": ("SGD", {"momentum": 0.9}),
     "nesterov": ("SGD", {"momentum": 0.9, "nesterov": True}),
+    "rms_prop_plain": ("RMSprop", {}),
     "rms_prop": ("RMSprop", {"momentum": 0.5}),
     "rms_prop_centered": ("RMSprop", {"momentum": 0.5, "centered": True}),
     "adadelta": ("Adadelta", {}),

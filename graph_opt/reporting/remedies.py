@@ -48,6 +48,10 @@ REMEDIES: Dict[str, str] = {
     ),
     "optimizer_unknown": "Use an optimizer that can be fused, or expect this update to stay",
     "partitions_concatenated": "Pass the partitioned variable itself to tf.nn.embedding_lookup",
+    "penalty_on_whole_table": (
+        "Put the penalty on the looked-up rows, or use AdamW, whose weight decay stands beside the "
+        "gradient"
+    ),
     "placeholder_upstream": (
         "Feed the placeholder through staged(..., feed_dict=...), or read the ids from a dataset"
     ),
@@ -73,7 +77,9 @@ REMEDIES: Dict[str, str] = {
     "unknown_op": "Load the library that defines the op (tf.load_op_library)",
     "update_dtype": "Train in float32",
     "update_in_control_flow": "Update the table outside of the loop",
-    "update_is_dense": "Apply the penalty to the looked-up rows",
+    "update_is_dense": (
+        "Compute the loss from looked-up rows, and change the values of IndexedSlices only"
+    ),
     "update_not_deferrable": (
         "Place table and slots on a CPU, and give Adam an epsilon greater than 0; or set "
         "group_embedding_options.adam to 'lazy'"

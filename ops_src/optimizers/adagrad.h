@@ -16,6 +16,8 @@ struct Adagrad : Spec {
   template <typename Description>
   void Describe(Description* of) {
     of->Name("Adagrad");
+    of->StockOp("ApplyAdagrad(table, accumulator, learning_rate, gradient)");
+    of->StockOp("ApplyAdagradV2(table, accumulator, learning_rate, epsilon, gradient)");
     of->StockOp("SparseApplyAdagrad(table, accumulator, learning_rate, gradient, rows)");
     of->StockOp("SparseApplyAdagradV2(table, accumulator, learning_rate, epsilon, gradient, rows)");
     of->Slot("accumulator", 0.1f);

@@ -8,8 +8,8 @@
 namespace graph_opt {
 namespace optimizers {
 
-// tf.train.AdamOptimizer. TensorFlow writes it as many ops over the whole table: moments decay in
-// every row, and by them every row moves.
+// tf.train.AdamOptimizer. With sparse gradients TensorFlow writes it as many ops over the whole
+// table: moments decay in every row, and by them every row moves.
 struct Adam : Spec {
   static constexpr int kSlots = 2;
   float learning_rate;
@@ -23,6 +23,9 @@ struct Adam : Spec {
   template <typename Description>
   void Describe(Description* of) {
     of->Name("Adam");
+    of->StockOp(
+        "ApplyAdam(table, m, v, beta1_power, beta2_power, learning_rate, beta1, beta2, epsilon, "
+        "gradient)");
     of->MovesEveryRow();
     of->Slot("m", 0);
     of->Slot("v", 0);

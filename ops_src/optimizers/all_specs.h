@@ -7,6 +7,7 @@
 #include "optimizers/adadelta.h"
 #include "optimizers/adagrad.h"
 #include "optimizers/adam.h"
+#include "optimizers/adam_w.h"
 #include "optimizers/adamax.h"
 #include "optimizers/ftrl.h"
 #include "optimizers/gradient_descent.h"
@@ -22,7 +23,8 @@ template <typename... Specs>
 struct SpecList {};
 
 typedef SpecList<GradientDescent, Momentum, Adagrad, Ftrl, Adam, RMSProp, CenteredRMSProp, Adadelta,
-                 ProximalAdagrad, ProximalGradientDescent, KerasMomentum, Adamax>
+                 ProximalAdagrad, ProximalGradientDescent, KerasMomentum, Adamax, DenseMomentum,
+                 DenseKerasMomentum, GradientDescentL2, AdamW, KerasRMSProp>
     AllSpecs;
 
 template <typename Call>

@@ -6,7 +6,8 @@
 namespace graph_opt {
 namespace optimizers {
 
-// tf.train.GradientDescentOptimizer, which TensorFlow writes as a product and a ScatterSub.
+// tf.train.GradientDescentOptimizer. With sparse gradients TensorFlow writes it as a product and a
+// ScatterSub.
 struct GradientDescent : Spec {
   static constexpr int kSlots = 0;
   float learning_rate;
@@ -14,12 +15,38 @@ struct GradientDescent : Spec {
   template <typename Description>
   void Describe(Description* of) {
     of->Name("GradientDescent");
+    of->StockOp("ApplyGradientDescent(table, learning_rate, gradient)");
     of->Hyperparameter("learning_rate", &learning_rate, 0.125f);
   }
 
   template <typename Lanes, typename V = typename Lanes::Vector>
   GRAPH_OPT_FORMULA void Update(V gradient, V* weights) const {
     *weights -= gradient * learning_rate;
+  }
+};
+
+// The same with a penalty of l2 / 2 times the squares of all weights: each step shrinks every row.
+struct GradientDescentL2 : Spec {
+  static constexpr int kSlots = 0;
+  float learning_rate;
+  float l2;
+
+  template <typename Description>
+  void Describe(Description* of) {
+    of->Name("GradientDescentL2");
+    of->MovesEveryRow();
+    of->Hyperparameter("learning_rate", &learning_rate, 0.125f);
+    of->Hyperparameter("l2", &l2, 0.0625f);
+  }
+
+  template <typename Lanes, typename V = typename Lanes::Vector>
+  GRAPH_OPT_FORMULA void Update(V gradient, V* weights) const {
+    *weights -= (gradient + *weights * l2) * learning_rate;
+  }
+
+  template <typename Description>
+  void Idle(Description* of) const {
+    of->Keeps(1.0 - static_cast<double>(learning_rate) * l2);
   }
 };
 

@@ -17,6 +17,11 @@ struct Momentum : Spec {
   void Describe(Description* of) {
     of->Name("Momentum");
     of->StockOp("SparseApplyMomentum(table, accumulator, learning_rate, gradient, rows, momentum)");
+    DescribeValues(of);
+  }
+
+  template <typename Description>
+  void DescribeValues(Description* of) {
     of->Slot("accumulator", 0);
     of->Hyperparameter("learning_rate", &learning_rate, 0.125f);
     of->Hyperparameter("momentum", &momentum, 0.875f);
@@ -34,6 +39,24 @@ struct Momentum : Spec {
   }
 };
 
+// The same where a script makes the gradient as large as the table: accumulators of rows without
+// gradient decay, too, and move them.
+struct DenseMomentum : Momentum {
+  template <typename Description>
+  void Describe(Description* of) {
+    of->Name("DenseMomentum");
+    of->StockOp("ApplyMomentum(table, accumulator, learning_rate, gradient, momentum)");
+    of->MovesEveryRow();
+    DescribeValues(of);
+  }
+
+  template <typename Description>
+  void Idle(Description* of) const {
+    of->Decays(0, momentum);
+    of->Moves(static_cast<double>(learning_rate) * (use_nesterov ? momentum : 1.0), 0);
+  }
+};
+
 // Keras' SGD with momentum: the rate is part of what accumulates.
 struct KerasMomentum : Spec {
   static constexpr int kSlots = 1;
@@ -46,6 +69,11 @@ struct KerasMomentum : Spec {
     of->Name("KerasMomentum");
     of->StockOp(
         "SparseApplyKerasMomentum(table, accumulator, learning_rate, gradient, rows, momentum)");
+    DescribeValues(of);
+  }
+
+  template <typename Description>
+  void DescribeValues(Description* of) {
     of->Slot("accumulator", 0);
     of->Hyperparameter("learning_rate", &learning_rate, 0.125f);
     of->Hyperparameter("momentum", &momentum, 0.875f);
@@ -60,6 +88,22 @@ struct KerasMomentum : Spec {
     } else {
       *weights += *accumulator;
     }
+  }
+};
+
+struct DenseKerasMomentum : KerasMomentum {
+  template <typename Description>
+  void Describe(Description* of) {
+    of->Name("DenseKerasMomentum");
+    of->StockOp("ApplyKerasMomentum(table, accumulator, learning_rate, gradient, momentum)");
+    of->MovesEveryRow();
+    DescribeValues(of);
+  }
+
+  template <typename Description>
+  void Idle(Description* of) const {
+    of->Decays(0, momentum);
+    of->Moves(use_nesterov ? -momentum : -1.0, 0);
   }
 };
 

@@ -70,6 +70,36 @@ struct CenteredRMSProp : Spec {
   }
 };
 
+// Keras' without momentum, several ops: the averages of all rows decay, but only rows with a
+// gradient move.
+struct KerasRMSProp : Spec {
+  static constexpr int kSlots = 1;
+  float learning_rate;
+  float rho;
+  float epsilon;
+
+  template <typename Description>
+  void Describe(Description* of) {
+    of->Name("KerasRMSProp");
+    of->MovesEveryRow();
+    of->Slot("mean_square", 0);
+    of->Hyperparameter("learning_rate", &learning_rate, 0.125f);
+    of->Hyperparameter("rho", &rho, 0.875f);
+    of->Hyperparameter("epsilon", &epsilon, 1e-3f);
+  }
+
+  template <typename Lanes, typename V = typename Lanes::Vector>
+  GRAPH_OPT_FORMULA void Update(V gradient, V* weights, V* mean_square) const {
+    *mean_square = *mean_square * rho + gradient * gradient * (1.0f - rho);
+    *weights -= learning_rate * gradient / (Lanes::SquareRoot(*mean_square) + epsilon);
+  }
+
+  template <typename Description>
+  void Idle(Description* of) const {
+    of->Decays(0, rho);
+  }
+};
+
 }  // namespace optimizers
 }  // namespace graph_opt
 

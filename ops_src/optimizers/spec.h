@@ -8,7 +8,8 @@
 //     StockOp          An op of TensorFlow's that updates so, drawn with its inputs: `table` and
 //                      the slots, `gradient` and `rows`, and hyperparameters by their names; one
 //                      that an op lacks is 0. The same op with "Resource" before its name is meant,
-//                      too. Without such an op, graph_opt/rules/optimizers has a pattern.
+//                      too. An op without `rows` takes a gradient as large as the table. Without
+//                      such an op, graph_opt/rules/optimizers has a pattern.
 //     Slot             Its value before training; users may choose another.
 //     Hyperparameter   With a usual value, which checks take, and a bound where the stock op has
 //                      one: it fails beyond.

@@ -13,13 +13,16 @@ from graph_opt.graph.view import GraphView
 from graph_opt.ops.group_embedding import GroupAttributes, GroupIds, group_embedding_apply
 from graph_opt.ops.optimizers import OptimizerSpec, StockOp, optimizer_specs
 from graph_opt.rules.optimizers.sparse_update import sparse_updates
+from tests.dense_optimizers import DENSE
 from tests.optimizer_models import KERAS, MOVING_EVERY_ROW, STOCK
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "optimizers.md"
 SPECS = optimizer_specs()
 STOCK_OPS = {stock.op: (spec, stock) for spec in SPECS.values() for stock in spec.stock_ops}
+# What these take as one op has a dense gradient.
+ALSO_SEVERAL_OPS = ("GradientDescent", "Adam")
 # TensorFlow's names for the inputs that all apply ops have.
-COMMON = {"table": "var", "gradient": "grad", "rows": "indices"}
+COMMON = {"table": ("var",), "gradient": ("grad", "delta"), "rows": ("indices",)}
 
 
 @pytest.mark.parametrize("name", SPECS)
@@ -38,7 +41,7 @@ def test_an_op_is_drawn_with_the_inputs_that_tensorflow_gives_it(
     assert len(inputs) == len(stock.inputs)
     for drawn, name in zip(stock.inputs, inputs):
         known = drawn in spec.slots or drawn in spec.hyperparameters
-        assert name == COMMON[drawn] if drawn in COMMON else known
+        assert name in COMMON[drawn] if drawn in COMMON else known
     assert set(spec.slots) <= set(stock.inputs)
     flags = {name: one.default for name, one in arguments.items() if one.default is not one.empty}
     assert {name: flags.get(name) for name in spec.flags} == spec.flags
@@ -46,8 +49,8 @@ def test_an_op_is_drawn_with_the_inputs_that_tensorflow_gives_it(
 
 def minimize_by(model: str, loss: Any) -> None:
     """Updates by a model of TensorFlow's optimizers, or by one of Keras'."""
-    if model in STOCK:
-        STOCK[model]().minimize(loss)
+    if model in STOCK or model in DENSE:
+        {**STOCK, **DENSE}[model]().minimize(loss)
         return
     legacy = pytest.importorskip("tensorflow").keras.optimizers.legacy
     name, options = KERAS[model[len("keras_") :]]
@@ -56,7 +59,7 @@ def minimize_by(model: str, loss: Any) -> None:
 
 def test_every_optimizer_has_a_model_by_which_it_is_tested() -> None:
     tested = set()
-    for model in [*STOCK, *("keras_" + name for name in KERAS)]:
+    for model in [*STOCK, *DENSE, *("keras_" + name for name in KERAS)]:
         with tf.Graph().as_default() as graph:
             table = tf.get_variable("table", [4, 2], use_resource=True)
             minimize_by(model, tf.reduce_sum(tf.nn.embedding_lookup(table, [0, 1, 1])))
@@ -69,7 +72,10 @@ def test_every_optimizer_has_a_model_by_which_it_is_tested() -> None:
 
 
 def row_of(spec: OptimizerSpec) -> str:
-    ops = ", ".join("`{}`".format(stock.op) for stock in spec.stock_ops) or "several ops"
+    ops = ", ".join("`{}`".format(stock.op) for stock in spec.stock_ops)
+    if spec.name in ALSO_SEVERAL_OPS:
+        ops += ", or several ops"
+    ops = ops or "several ops"
     cells = [", ".join(map(str, names)) for names in (spec.slots, spec.hyperparameters, spec.flags)]
     return "| {} |".format(" | ".join([spec.name, ops, *(cell or "-" for cell in cells)]))
 
@@ -95,7 +101,9 @@ def ops_with(spec: OptimizerSpec, hyperparameters: Dict[str, float]) -> Tuple[An
     arguments = inspect.signature(op).parameters
     scalars = {name: tf.constant(value, tf.float32) for name, value in hyperparameters.items()}
     gradient = tf.ones([1, 2])
-    given = {**variables("stock_"), **scalars, "gradient": gradient, "rows": tf.constant([1])}
+    is_dense = "rows" not in stock.inputs
+    given = {**variables("stock_"), **scalars, "rows": tf.constant([1])}
+    given["gradient"] = tf.ones([3, 2]) if is_dense else gradient
     theirs = op(**{name: given[drawn] for name, drawn in zip(arguments, stock.inputs)})
     own = variables("own_")
     ids = GroupIds([tf.constant([1])], [tf.zeros([0], tf.int64)], [tf.zeros([0], tf.int64)], [])

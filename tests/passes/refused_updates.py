@@ -70,6 +70,13 @@ def dual_averaging(inputs: Inputs) -> None:
 
 
 @left_unfused("update_is_dense")
+def a_norm_of_the_whole_table(inputs: Inputs) -> None:
+    table = models.table()
+    loss = tf.reduce_sum(pooled(inputs, table)) + tf.norm(table)
+    tf.train.AdagradOptimizer(0.1).minimize(loss)
+
+
+@left_unfused("penalty_on_whole_table")
 def a_penalty_on_the_whole_table(inputs: Inputs) -> None:
     table = models.table()
     rows = pooled(inputs, table)

@@ -197,7 +197,8 @@ class _Fusion:
             self._nodes, group.members, group.updates, list(controls), columns
         )
         for shard, update in group.updates.items():
-            self._redirect_waits(update.end, made[shard])
+            for end in (update.end, *update.slot_ends):
+                self._redirect_waits(end, made[shard])
             self.replaced.update(update.nodes)
             self.replaced.add(update.end)
         for member in group.members:
@@ -210,7 +211,11 @@ class _Fusion:
             if not self._plan.deferred.keys().isdisjoint(table.names):
                 self._outcome.deferred.update(names)
             shards = [name for name in table.names if name in group.updates]
-            ends = {group.updates[name].end: made[name] for name in shards}
+            ends = {
+                end: made[name]
+                for name in shards
+                for end in (group.updates[name].end, *group.updates[name].slot_ends)
+            }
             parts.append(MergedPart(table.lookups, ends))
         self.merged.append(MergedOp(UPDATE, tuple(parts)))
 

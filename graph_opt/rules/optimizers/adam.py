@@ -17,15 +17,12 @@ from __future__ import annotations
 
 from typing import Tuple
 
-from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.graph.view import GraphView
 from graph_opt.rules.match.matcher import Match
-from graph_opt.rules.match.pattern import ANY, Condition, Pattern, one_of, op, tensor
-from graph_opt.rules.match.table import find_read
-from graph_opt.rules.op_names import SWITCHES
-from graph_opt.rules.optimizers.several_ops import WRITES, end_of_several
-from graph_opt.rules.optimizers.update_form import FoundUpdate, UpdateForm
+from graph_opt.rules.match.pattern import Pattern, one_of, op, tensor
+from graph_opt.rules.optimizers.several_ops import decayed_slot, end_of_several
+from graph_opt.rules.optimizers.update_form import FoundUpdate, UpdateForm, matched_slices
 from graph_opt.rules.optimizers.update_inputs import (
-    equals,
     flag,
     hyperparameter,
     rest_of_one,
@@ -36,16 +33,14 @@ from graph_opt.rules.optimizers.update_inputs import (
 OPTIMIZER = "Adam"
 _ENDS = frozenset(["AssignSub", "AssignSubVariableOp"])
 _ADDS = ("Add", "AddV2")
-_ASSIGNS = ("Assign", "AssignVariableOp")
-_SCATTERS = ("ScatterAdd", "ResourceScatterAdd")
 _SCALARS = ("learning_rate", "beta1", "beta2", "epsilon", "beta1_power", "beta2_power")
 
 
 def _pattern() -> Tuple[Pattern, Pattern, Pattern]:
     """The subtraction, and both moments in it."""
     values, indices = summed()
-    m = _moment("m", "beta1", values, indices)
-    v = _moment("v", "beta2", op("Mul", values, values), indices)
+    m = decayed_slot("m", "beta1", values, indices)
+    v = decayed_slot("v", "beta2", op("Mul", values, values), indices)
     root = op(_ADDS, op("Sqrt", v), scalar(tensor("epsilon")))
     step = op("RealDiv", op("Mul", _rate(), m), root)
     return op(_ENDS, tensor("table"), step), m, v
@@ -59,8 +54,7 @@ def _read(view: GraphView, writer: str, found: Match) -> FoundUpdate:
         slots=(found.tensors["m"], found.tensors["v"]),
         hyperparameters=tuple(hyperparameter(view, found.tensors[name]) for name in _SCALARS),
         attributes={"use_locking": flag(view, writer, "use_locking")},
-        values=found.tensors["values"],
-        indices=found.tensors["indices"],
+        slices=matched_slices(found),
         end=end,
         nodes=tuple(nodes),
     )
@@ -75,33 +69,6 @@ def _rate() -> Pattern:
         op("RealDiv", op("Mul", learning_rate, root), rest),
         op("Mul", learning_rate, op("RealDiv", root, rest)),
     )
-
-
-def _moment(name: str, beta: str, gradient: Pattern, indices: Pattern) -> Pattern:
-    """A moment after the step: all rows decayed, then the gradient's part added to its rows."""
-    variable = tensor(name)
-    rest = rest_of_one(tensor(beta + " of the rest"))
-    decay = scalar(tensor(beta)).where(equals(beta + " of the rest"), "the gradient's beta")
-    old = ANY.where(_is_old(name), "the moment as it was before the step")
-    assigned = op(_ASSIGNS, variable, op("Mul", old, decay))
-    scattered = op(_SCATTERS, variable, indices, op("Mul", gradient, rest)).after(assigned)
-    return one_of(op("ReadVariableOp", variable).after(scattered), scattered)
-
-
-def _is_old(name: str) -> Condition:
-    def holds(match: Match, old: TensorRef) -> bool:
-        view = match.view
-        held, found = find_read(view, match.tensors[name]), find_read(view, old)
-        if held is None or found is None or found.variable != held.variable:
-            return False
-        if found.control_flow is not None and view.op(found.control_flow) not in SWITCHES:
-            return False
-        if view.op(old.node) == "ReadVariableOp":  # all readers of a reference share one read
-            match.note(match.nodes, old.node, None)
-        writers = {n for n in view.controls(old.node) if view.op(n) in WRITES}
-        return not writers.intersection(match.nodes)
-
-    return holds
 
 
 _PATTERN, _M, _V = _pattern()

@@ -16,7 +16,7 @@ from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.match.matcher import Match
 from graph_opt.rules.match.pattern import Pattern, op, optional, tensor
 from graph_opt.rules.optimizers.several_ops import end_of_several
-from graph_opt.rules.optimizers.update_form import FoundUpdate, UpdateForm
+from graph_opt.rules.optimizers.update_form import FoundUpdate, UpdateForm, matched_slices
 from graph_opt.rules.optimizers.update_inputs import (
     equals,
     flag,
@@ -60,8 +60,7 @@ def _read(view: GraphView, writer: str, found: Match) -> FoundUpdate:
         slots=tuple(found.tensors[slot] for slot in _SLOTS),
         hyperparameters=tuple(hyperparameter(view, found.tensors[name]) for name in _SCALARS),
         attributes={"use_locking": flag(view, writer, "use_locking")},
-        values=found.tensors["values"],
-        indices=found.tensors["indices"],
+        slices=matched_slices(found),
         end=end_of_several(view, lasts, nodes),
         nodes=tuple(nodes),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from graph_opt.graph.view import GraphView
 from graph_opt.rules.match.matcher import Match
 from graph_opt.rules.match.pattern import Pattern, one_of, op, tensor
-from graph_opt.rules.optimizers.update_form import FoundUpdate, UpdateForm
+from graph_opt.rules.optimizers.update_form import FoundUpdate, UpdateForm, matched_slices
 from graph_opt.rules.optimizers.update_inputs import flag, hyperparameter, scalar
 
 OPTIMIZER = "GradientDescent"
@@ -31,8 +31,7 @@ def _read(view: GraphView, writer: str, found: Match) -> FoundUpdate:
         slots=(),
         hyperparameters=(hyperparameter(view, found.tensors["rate"]),),
         attributes={"use_locking": flag(view, writer, "use_locking")},
-        values=found.tensors["values"],
-        indices=found.tensors["indices"],
+        slices=matched_slices(found),
         end=writer,
         nodes=tuple(found.nodes),
     )

@@ -3,7 +3,7 @@
     values, indices of one lookup, or ConcatV2 of several lookups'
         -> one op, by the optimizer's spec         single_op
         or -> a product and a scatter              gradient_descent
-        or -> many ops                             adam, adamax
+        or -> many ops                             adam, adam_w, adamax, keras_rms_prop
 
 Anything between the lookups' gradients and this (clipping, scaling, communication) is ignored: the
 parts are then what it produced, rather than gradients of lookups.
@@ -23,8 +23,16 @@ from graph_opt.rules.lookup import Table
 from graph_opt.rules.match.forward import ForwardPart
 from graph_opt.rules.match.structure import Structure
 from graph_opt.rules.match.table import describe, find_read
-from graph_opt.rules.optimizers import adam, adamax, amsgrad, gradient_descent, single_op
-from graph_opt.rules.optimizers.table_writers import Branch, Writer, table_writer
+from graph_opt.rules.optimizers import (
+    adam,
+    adam_w,
+    adamax,
+    amsgrad,
+    gradient_descent,
+    keras_rms_prop,
+    single_op,
+)
+from graph_opt.rules.optimizers.table_writers import ASSIGNS, Branch, Writer, assigned, table_writer
 from graph_opt.rules.optimizers.update_form import UpdateForm, read_update
 from graph_opt.rules.optimizers.update_inputs import Hyperparameter, parts_of
 
@@ -42,6 +50,7 @@ class SparseUpdate:
       attributes: The spec's flags and `use_locking`.
       moves_every_row: Whether it also moves rows not in the parts, unlike a fused update.
       end: The node after which the table is updated.
+      slot_ends: The nodes after which slots are, where `end` does not wait for them.
       nodes: What an update directly from the lookups' gradients makes superfluous, including `end`.
       branches: The branches of tf.cond that it is in, outermost first; empty if it runs in every
         step.
@@ -55,6 +64,7 @@ class SparseUpdate:
     attributes: Dict[str, bool]
     moves_every_row: bool
     end: str
+    slot_ends: Tuple[str, ...]
     nodes: Tuple[str, ...]
     branches: Tuple[Branch, ...] = ()
 
@@ -76,7 +86,8 @@ class SparseUpdates:
 def _forms() -> Dict[str, List[UpdateForm]]:
     """The forms of updates, by the op that writes the table."""
     forms: Dict[str, List[UpdateForm]] = {}
-    for form in (*single_op.forms(), gradient_descent.FORM, adam.FORM, adamax.FORM, amsgrad.FORM):
+    of_several_ops = (adam, adam_w, adamax, amsgrad, gradient_descent, keras_rms_prop)
+    for form in (*single_op.forms(), *(module.FORM for module in of_several_ops)):
         for op_type in form.ends:
             forms.setdefault(op_type, []).append(form)
     return forms
@@ -115,6 +126,8 @@ def _update(view: GraphView, forward: ForwardPart, table: str) -> Optional[Spars
     except Refusal as refusal:
         if refusal.code != "lookup_differs":
             raise
+        if view.op(writer) in ASSIGNS:
+            raise assigned(view, writer) from refusal
         # One code for all the ways in which updates can differ.
         raise Refusal(
             "update_not_recognised", at=refusal.node, need=refusal.need, saw=refusal.saw
@@ -126,16 +139,17 @@ def _update(view: GraphView, forward: ForwardPart, table: str) -> Optional[Spars
 def _read(view: GraphView, table: str, writer: Writer) -> SparseUpdate:
     found = read_update(view, writer.node, _forms()[view.op(writer.node)])
     structure = Structure(view)
-    parts = parts_of(structure, found.values, found.indices)
+    parts = [part for slices in found.slices for part in parts_of(structure, *slices)]
     return SparseUpdate(
         optimizer=found.optimizer,
         table=table,
         slots=found.slots,
         hyperparameters=found.hyperparameters,
-        parts=parts,
+        parts=tuple(parts),
         attributes=found.attributes,
         moves_every_row=optimizer_specs()[found.optimizer].moves_every_row,
         end=found.end,
+        slot_ends=found.slot_ends,
         nodes=tuple(dict.fromkeys([*found.nodes, *structure.seen])),
         branches=writer.branches,
     )

@@ -19,10 +19,16 @@ from graph_opt.rules.match.forward import ForwardPart
 from graph_opt.rules.op_names import INTO_CONTROL_FLOW, SWITCHES
 
 _PASS_ON = frozenset(["Identity", "RefIdentity"])
-_ASSIGNS = frozenset(["Assign", "AssignVariableOp", "AssignVariableXlaConcatND"])
+ASSIGNS = frozenset(["Assign", "AssignVariableOp", "AssignVariableXlaConcatND"])
 _DENSE = re.compile(r"^(Resource)?Apply")
 _APPLY = re.compile(r"Apply")
 _WRITES = re.compile(r"^(Resource)?(Assign|Scatter|StridedSliceAssign|CountUpTo)")
+
+
+def assigned(view: GraphView, name: str) -> Refusal:
+    """The refusal for an assignment that no optimizer is known to write so."""
+    need = "a table that only one optimizer changes"
+    return Refusal("table_assigned", at=name, need=need, saw=view.op(name))
 
 
 class Branch(NamedTuple):
@@ -63,6 +69,8 @@ def table_writer(
     writers = [writer for writer in _writers(view, table) if _trains(view, forward, writer.node)]
     for writer in writers:
         _require_known(view, writer, known)
+        if len(writers) > 1 and view.op(writer.node) in ASSIGNS:
+            raise assigned(view, writer.node)
     if len(writers) > 1:
         raise Refusal(
             "table_updated_twice",
@@ -127,7 +135,7 @@ def _calls_writer(view: GraphView, name: str) -> bool:
 
 def _trains(view: GraphView, forward: ForwardPart, name: str) -> bool:
     """Whether this changes the variable in training; an Assign may initialize or restore it."""
-    if view.op(name) not in _ASSIGNS:
+    if view.op(name) not in ASSIGNS:
         return True
     value: TensorRef = view.inputs(name)[1]
     return forward.depends_on_dense_variable(value.node)
@@ -138,10 +146,9 @@ def _require_known(view: GraphView, writer: Writer, known: FrozenSet[str]) -> No
     if op not in known and _DENSE.search(op):
         need = "an update of only the rows that were looked up"
         raise Refusal("update_is_dense", at=name, need=need, saw=op)
-    if op in _ASSIGNS:
-        need = "a table that only one optimizer changes"
-        raise Refusal("table_assigned", at=name, need=need, saw=op)
     if op not in known:
+        if op in ASSIGNS:
+            raise assigned(view, name)
         need = "an optimizer that docs/optimizers.md lists"
         raise Refusal("optimizer_unknown", at=name, need=need, saw=op)
     if writer.loop:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Callable, Dict, FrozenSet, Iterable, NamedTuple, Optional, Tuple
 
 from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.rules.gradients.gather import Slices
 from graph_opt.rules.match.matcher import Match
 from graph_opt.rules.match.pattern import Pattern
 from graph_opt.rules.optimizers.update_inputs import Hyperparameter
 
 
 class FoundUpdate(NamedTuple):
-    """An update of one variable, with its gradient in one piece.
+    """An update of one variable.
 
     Attributes:
-      values, indices: The IndexedSlices whose sum is applied.
+      slices: The IndexedSlices whose sum is applied, before they are taken apart.
       The others: As in `SparseUpdate`.
     """
 
@@ -22,10 +23,10 @@ class FoundUpdate(NamedTuple):
     slots: Tuple[TensorRef, ...]
     hyperparameters: Tuple[Hyperparameter, ...]
     attributes: Dict[str, bool]
-    values: TensorRef
-    indices: TensorRef
+    slices: Tuple[Slices, ...]
     end: str
     nodes: Tuple[str, ...]
+    slot_ends: Tuple[str, ...] = ()
 
 
 class UpdateForm(NamedTuple):
@@ -42,6 +43,11 @@ class UpdateForm(NamedTuple):
     ends: FrozenSet[str]
     pattern: Pattern
     read: Callable[[GraphView, str, Match], FoundUpdate]
+
+
+def matched_slices(found: Match) -> Tuple[Slices, ...]:
+    """The one IndexedSlices that `summed` matched."""
+    return (Slices(found.tensors["values"], found.tensors["indices"]),)
 
 
 def read_update(view: GraphView, writer: str, forms: Iterable[UpdateForm]) -> FoundUpdate:

@@ -1,0 +1,108 @@
+"""A gradient as large as its table, though only the rows of some IndexedSlices are not 0.
+
+    values, indices -> UnsortedSegmentSum(values, indices, rows of the table)
+    several of these -> AddN | Add
+    table -> Mul(table, scalar)                     the gradient of a penalty on the whole table
+
+TensorFlow converts IndexedSlices so where a script computes with them as with a tensor, and where
+it adds them to a dense gradient.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Optional, Tuple
+
+from graph_opt.graph.refusal import Refusal
+from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.rules.gradients.gather import Slices
+from graph_opt.rules.match.structure import Structure
+from graph_opt.rules.match.table import find_read
+
+_PASS_ON = ("Identity", "StopGradient", "PreventGradient", "EnsureShape")
+_SUMS = ("AddN", "Add", "AddV2")
+_PRODUCTS = ("Mul",)
+_DEEPEST = 16
+
+
+class DenseGradient(NamedTuple):
+    """What a dense gradient is the sum of.
+
+    Attributes:
+      slices: IndexedSlices.
+      decay: The factor of the table itself; 0 without a penalty on it.
+    """
+
+    slices: Tuple[Slices, ...]
+    decay: float
+
+
+def dense_gradient(structure: Structure, table: str, gradient: TensorRef) -> DenseGradient:
+    """Takes a dense gradient of a table apart.
+
+    Args:
+      structure: Notes the nodes.
+      table: Name of the variable.
+      gradient: The gradient.
+
+    Raises:
+      Refusal: update_is_dense.
+    """
+    view = structure.view
+    gradient = structure.through(gradient, *_PASS_ON)
+    op = view.op(gradient.node)
+    if op == "UnsortedSegmentSum":
+        values, indices, _ = structure.inputs(gradient, op)
+        return DenseGradient((Slices(values, indices),), 0.0)
+    if op in _SUMS:
+        parts = [dense_gradient(structure, table, part) for part in structure.inputs(gradient, op)]
+        slices = tuple(one for part in parts for one in part.slices)
+        return DenseGradient(slices, sum(part.decay for part in parts))
+    decay = _decay(structure, table, gradient)
+    if decay is None:
+        need = "the sum of gradients of lookups"
+        raise Refusal("update_is_dense", at=gradient.node, need=need, saw=op)
+    return DenseGradient((), decay)
+
+
+def _decay(structure: Structure, table: str, gradient: TensorRef) -> Optional[float]:
+    """The factor of a product with the table; None if it is anything else."""
+    view = structure.view
+    if not structure.is_made_by(gradient, *_PRODUCTS):
+        return None
+    for of_table, other in _both_ways(view.inputs(gradient.node)):
+        read = find_read(view, of_table)
+        if read is None or read.variable != table or read.control_flow is not None:
+            continue
+        factor = _number(view, other, _DEEPEST)
+        if factor is not None:
+            structure.inputs(gradient, *_PRODUCTS)
+        return factor
+    return None
+
+
+def _both_ways(pair: Tuple[TensorRef, ...]) -> Tuple[Tuple[TensorRef, TensorRef], ...]:
+    left, right = pair
+    return ((left, right), (right, left))
+
+
+def _number(view: GraphView, tensor: TensorRef, deepest: int) -> Optional[float]:
+    """The value of a product of constants, as the gradient of a sum of losses is; or None."""
+    value = view.constant(tensor)
+    if value is not None:
+        return float(value.reshape(-1)[0]) if value.size == 1 else None
+    op = view.op(tensor.node)
+    if deepest == 0:
+        return None
+    if op in _PASS_ON:  # what it waits for does not change a constant
+        return _number(view, view.inputs(tensor.node)[0], deepest - 1)
+    if op == "Fill":
+        shape, filled = view.inputs(tensor.node)
+        dims = view.constant(shape)
+        is_scalar = dims is not None and dims.size == 0
+        return _number(view, filled, deepest - 1) if is_scalar else None
+    if op not in _PRODUCTS:
+        return None
+    factors = [_number(view, factor, deepest - 1) for factor in view.inputs(tensor.node)]
+    if any(factor is None for factor in factors):
+        return None
+    return factors[0] * factors[1]  # type: ignore[operator]

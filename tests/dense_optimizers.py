@@ -1,0 +1,93 @@
+"""Optimizers of scripts that make the gradients of tables as large as the tables."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List
+
+from graph_opt.compat import tf
+
+PENALTY = 0.05
+
+
+class AdamWeightDecayOptimizer(tf.train.Optimizer):  # type: ignore[misc]
+    """BERT's AdamW, as its scripts have it."""
+
+    def __init__(self, learning_rate: Any, weight_decay_rate: float = 0.0) -> None:
+        super().__init__(False, "AdamWeightDecayOptimizer")
+        self.learning_rate = learning_rate
+        self.weight_decay_rate = weight_decay_rate
+        self.beta_1 = 0.9
+        self.beta_2 = 0.999
+        self.epsilon = 1e-6
+
+    def apply_gradients(
+        self, grads_and_vars: Any, global_step: Any = None, name: Any = None
+    ) -> Any:
+        """One step."""
+        assignments: List[Any] = []
+        for grad, param in grads_and_vars:
+            if grad is None or param is None:
+                continue
+            m, v = (self._zeros(param, kind) for kind in ("adam_m", "adam_v"))
+            next_m = tf.multiply(self.beta_1, m) + tf.multiply(1.0 - self.beta_1, grad)
+            next_v = tf.multiply(self.beta_2, v) + tf.multiply(1.0 - self.beta_2, tf.square(grad))
+            update = next_m / (tf.sqrt(next_v) + self.epsilon)
+            if self.weight_decay_rate:
+                update += self.weight_decay_rate * param
+            update_with_lr = self.learning_rate * update
+            next_param = param - update_with_lr
+            assignments.extend([param.assign(next_param), m.assign(next_m), v.assign(next_v)])
+        return tf.group(*assignments, name=name)
+
+    def _zeros(self, param: Any, kind: str) -> Any:
+        return tf.get_variable(
+            name="{}/{}".format(param.op.name, kind),
+            shape=param.shape.as_list(),
+            dtype=tf.float32,
+            trainable=False,
+            initializer=tf.zeros_initializer(),
+            use_resource=param.dtype == param.dtype.base_dtype,
+        )
+
+
+class KerasOptimizer:
+    """One of tf.keras.optimizers.legacy that gets its gradients as tensors."""
+
+    def __init__(self, optimizer: str, **options: Any) -> None:
+        self._optimizer = getattr(tf.keras.optimizers.legacy, optimizer)(0.1, **options)
+
+    def minimize(self, loss: Any) -> Any:
+        """One step."""
+        variables = tf.trainable_variables()
+        gradients = [tf.convert_to_tensor(one) for one in tf.gradients(loss, variables)]
+        return self._optimizer.apply_gradients(zip(gradients, variables))
+
+
+def densified(optimizer: Any, penalty: float = 0.0) -> Any:
+    """The optimizer, which gets gradients as tensors; with the gradient of a penalty if wanted."""
+    compute = optimizer.compute_gradients
+
+    def compute_gradients(*args: Any, **keywords: Any) -> List[Any]:
+        found = [(tf.convert_to_tensor(grad), var) for grad, var in compute(*args, **keywords)]
+        return [(grad + penalty * var if penalty else grad, var) for grad, var in found]
+
+    optimizer.compute_gradients = compute_gradients
+    return optimizer
+
+
+DENSE: Dict[str, Callable[[], Any]] = {
+    "dense_sgd": lambda: densified(tf.train.GradientDescentOptimizer(0.1)),
+    "dense_adagrad": lambda: densified(tf.train.AdagradOptimizer(0.1)),
+    "dense_sgd_l2": lambda: densified(tf.train.GradientDescentOptimizer(0.1), PENALTY),
+    "dense_momentum": lambda: densified(tf.train.MomentumOptimizer(0.1, 0.9)),
+    "dense_nesterov": lambda: densified(tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True)),
+    "dense_adam": lambda: densified(tf.train.AdamOptimizer(0.01)),
+    "dense_keras_momentum": lambda: KerasOptimizer("SGD", momentum=0.9),
+    "dense_keras_nesterov": lambda: KerasOptimizer("SGD", momentum=0.9, nesterov=True),
+    "adam_weight_decay": lambda: AdamWeightDecayOptimizer(0.01, weight_decay_rate=0.1),
+    "adam_without_weight_decay": lambda: AdamWeightDecayOptimizer(0.01),
+}
+OF_RESOURCES = ("dense_keras_momentum", "dense_keras_nesterov")
+# Those that move rows without gradient in the first step already.
+SHRINKING = ("dense_sgd_l2", "adam_weight_decay")
+DENSE_MOVING_EVERY_ROW = tuple(name for name in DENSE if name not in ("dense_sgd", "dense_adagrad"))
