@@ -1,0 +1,104 @@
+"""Optimizers other than Adam whose rows move in each step: as in TensorFlow's session."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple
+
+import numpy as np
+import pytest
+
+import graph_opt
+from graph_opt.compat import tf
+from tests.dense_optimizers import DENSE, DENSE_MOVING_EVERY_ROW, OF_RESOURCES
+from tests.optimizer_models import KERAS
+from tests.passes.fused_models import config
+
+ROWS, WIDTH, BATCH, STEPS = 300, 5, 4, 120
+READ_AFTER = (40, 41, STEPS)
+# Of the largest value in a row: TensorFlow rounds in each step that a row misses.
+TOLERANCE = 2e-5
+KERAS_MOVING_EVERY_ROW = ("adam", "rms_prop_plain")
+
+
+class Script(NamedTuple):
+    """A training script's tensors."""
+
+    user: Any
+    items: Any
+    train_op: Any
+
+
+def script(optimizer: str, resource: bool) -> Script:
+    user = tf.placeholder(tf.int64, [BATCH])
+    items = tf.placeholder(tf.int64, [BATCH, 2])
+    tables = [
+        tf.get_variable(
+            name,
+            [ROWS, WIDTH],
+            initializer=tf.random_uniform_initializer(-0.5, 0.5, seed=3),
+            use_resource=resource,
+        )
+        for name in ("users", "items")
+    ]
+    bags = tf.sparse.from_dense(items + 1)
+    bags = tf.SparseTensor(bags.indices, bags.values - 1, bags.dense_shape)
+    rows = [
+        tf.nn.embedding_lookup(tables[0], user),
+        tf.nn.embedding_lookup_sparse(tables[1], bags, None, combiner="mean"),
+    ]
+    loss = tf.reduce_sum(tf.square(rows[0] * rows[1] - 1.0))
+    if optimizer in DENSE:
+        return Script(user, items, DENSE[optimizer]().minimize(loss))
+    name, options = KERAS[optimizer]
+    made = getattr(tf.keras.optimizers.legacy, name)(learning_rate=0.01, **options)
+    with tf.control_dependencies(made.get_updates(loss, tables)):
+        return Script(user, items, tf.no_op())
+
+
+def read_often(session: Any, made: Script) -> List[Dict[str, np.ndarray]]:
+    """All variables after some of the steps."""
+    variables = {variable.op.name: variable for variable in tf.global_variables()}
+    random = np.random.RandomState(5)
+    session.run(tf.global_variables_initializer())
+    found = []
+    for step in range(1, STEPS + 1):
+        ids = (ROWS * random.rand(BATCH, 3) ** 3).astype(np.int64)
+        session.run(made.train_op, {made.user: ids[:, 0], made.items: ids[:, 1:]})
+        if step in READ_AFTER:
+            found.append(session.run(variables))
+    return found
+
+
+def assert_as_in_stock(optimizer: str, resource: bool) -> None:
+    results, deferred = [], []
+    for options in (None, config(adam="deferred")):
+        with tf.Graph().as_default():
+            tf.set_random_seed(1)
+            made = script(optimizer, resource)
+            if options is None:
+                with tf.Session() as session:
+                    results.append(read_often(session, made))
+            else:
+                with graph_opt.Session(config=options) as session:
+                    results.append(read_often(session, made))
+                    deferred = [lookup.update for lookup in graph_opt.report().fused_lookups]
+    assert deferred == ["deferred", "deferred"]
+    for stock, ours in zip(*results):
+        assert sorted(stock) == sorted(ours)
+        for name, value in stock.items():
+            scale = np.max(np.abs(value), axis=-1, keepdims=True) if value.ndim else 1
+            worst = np.max(np.abs(ours[name] - value) / np.maximum(scale, 1e-30))
+            assert worst <= TOLERANCE, (name, worst)
+
+
+@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("optimizer", sorted(DENSE_MOVING_EVERY_ROW))
+def test_gradients_as_large_as_the_table(optimizer: str, resource: bool) -> None:
+    if optimizer in OF_RESOURCES and not resource:
+        pytest.skip("of resource variables alone")
+    assert_as_in_stock(optimizer, resource)
+
+
+@pytest.mark.parametrize("optimizer", KERAS_MOVING_EVERY_ROW)
+def test_keras_optimizers(optimizer: str) -> None:
+    assert_as_in_stock(optimizer, resource=True)
