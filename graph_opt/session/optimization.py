@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any, Iterable, Iterator
+from typing import AbstractSet, Any, Iterable, Iterator
 
 from graph_opt.compat import tf
 from graph_opt.config.options import SessionOptions, session_options
@@ -26,6 +26,8 @@ _OTHER_OPTIONS = (
     "effect: a graph is rewritten only once, so build the model in a new tf.Graph to use them"
 )
 _UPDATE_OP = re.compile(r"^(Resource)?(Sparse)?Apply[A-Z]")
+_PART_OF_UPDATE = re.compile(r"^Assign(Sub|Add)|^(Resource)?Scatter(Sub|Add|Update)$")
+_ASSIGN = ("Assign", "AssignVariableOp")
 
 
 def optimize_before_first_run(
@@ -80,7 +82,32 @@ def is_training_graph(graph: Any) -> bool:
         return False  # Many model functions create their optimizer for evaluation, too.
     if graph.get_collection(tf.GraphKeys.TRAIN_OP):
         return True
-    return any(_UPDATE_OP.match(operation.type) for operation in graph.get_operations())
+    operations = graph.get_operations()
+    if any(_UPDATE_OP.match(operation.type) for operation in operations):
+        return True
+    trained = {variable.op for variable in graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)}
+    return any(_moves_one_of(trained, operation) for operation in operations)
+
+
+def _moves_one_of(variables: AbstractSet[Any], operation: Any) -> bool:
+    """Whether this changes one of the variables by its own value; initializers do not."""
+    if not operation.inputs or operation.inputs[0].op not in variables:
+        return False
+    if operation.type not in _ASSIGN:
+        return _PART_OF_UPDATE.match(operation.type) is not None
+    return _depends_on(operation.inputs[1].op, operation.inputs[0].op)
+
+
+def _depends_on(operation: Any, wanted: Any) -> bool:
+    pending, seen = [operation], {operation}
+    while pending:
+        found = pending.pop()
+        if found is wanted:
+            return True
+        sources = {tensor.op for tensor in found.inputs} - seen
+        seen |= sources
+        pending.extend(sources)
+    return False
 
 
 def asks_for_anything(config: Any) -> bool:

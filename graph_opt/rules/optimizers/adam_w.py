@@ -19,7 +19,7 @@ from graph_opt.rules.match.matcher import Match
 from graph_opt.rules.match.pattern import Pattern, one_of, op, tensor
 from graph_opt.rules.match.structure import Structure
 from graph_opt.rules.optimizers.dense_gradient import dense_gradient
-from graph_opt.rules.optimizers.several_ops import old_value, waiting_for_all
+from graph_opt.rules.optimizers.several_ops import old_value, unread_after, waiting_for_all
 from graph_opt.rules.optimizers.update_form import FoundUpdate, UpdateForm
 from graph_opt.rules.optimizers.update_inputs import flag, hyperparameter, scalar
 
@@ -69,6 +69,7 @@ def _read(view: GraphView, writer: str, found: Match) -> FoundUpdate:
         for name, changed in (("m", _M), ("v", _V))
     ]
     waiting_for_all(view, [writer, *ends])
+    ends.extend(unread_after(view, [writer, *ends]))
     return FoundUpdate(
         optimizer=OPTIMIZER,
         slots=(found.tensors["m"], found.tensors["v"]),

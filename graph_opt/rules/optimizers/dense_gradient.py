@@ -50,6 +50,9 @@ def dense_gradient(structure: Structure, table: str, gradient: TensorRef) -> Den
     view = structure.view
     gradient = structure.through(gradient, *_PASS_ON)
     op = view.op(gradient.node)
+    if op == "IdentityN":  # Keras' sum over replicas, of which there is one
+        structure.seen[gradient.node] = None
+        return dense_gradient(structure, table, view.inputs(gradient.node)[gradient.index])
     if op == "UnsortedSegmentSum":
         values, indices, _ = structure.inputs(gradient, op)
         return DenseGradient((Slices(values, indices),), 0.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, Iterator, Sequence
+from typing import Dict, Iterable, Iterator, List, Sequence
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
@@ -73,7 +73,7 @@ def end_of_several(view: GraphView, lasts: Sequence[str], nodes: Dict[str, None]
     Raises:
       Refusal: lookup_differs.
     """
-    nodes.update(dict.fromkeys(_unread(view, nodes)))
+    nodes.update(dict.fromkeys(unread_after(view, nodes)))
     waiting = [set(_waiting_for(view, last)) for last in lasts]
     ends = sorted(set.intersection(*waiting))
     if not ends:  # tf.group makes a NoOp for each device scope, and another that waits for them.
@@ -137,12 +137,11 @@ def _groups_before(view: GraphView, end: str, lasts: Sequence[str]) -> Iterator[
                 yield name
 
 
-def _unread(view: GraphView, nodes: Dict[str, None]) -> Iterator[str]:
+def unread_after(view: GraphView, writes: Iterable[str]) -> List[str]:
     """Reads that a resource variable's change adds after itself, and whose value nothing uses."""
-    for name in list(nodes):
-        for waiting in view.control_uses(name):
-            if _is_read(view, waiting):
-                yield waiting
+    return [
+        waiting for name in writes for waiting in view.control_uses(name) if _is_read(view, waiting)
+    ]
 
 
 def _is_read(view: GraphView, name: str) -> bool:

@@ -8,7 +8,7 @@
 // What the registrations of the ops that bring rows to date share (read by RowStates).
 
 #define GRAPH_OPT_DEFERRED_ATTRS \
-  Attr(OptimizerAttr()).Attr("num_slots: int >= 1").Attr("row_states: list(string) >= 1")
+  Attr(OptimizerAttr()).Attr("num_slots: int >= 0").Attr("row_states: list(string) >= 1")
 
 namespace graph_opt {
 
