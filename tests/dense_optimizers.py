@@ -9,7 +9,7 @@ from graph_opt.compat import tf
 PENALTY = 0.05
 
 
-class AdamWeightDecayOptimizer(tf.train.Optimizer):  # type: ignore[misc]
+class AdamWeightDecayOptimizer(tf.train.Optimizer):
     """BERT's AdamW, as its scripts have it."""
 
     def __init__(self, learning_rate: Any, weight_decay_rate: float = 0.0) -> None:

@@ -84,7 +84,9 @@ def assert_as_in_stock(optimizer: str, resource: bool) -> None:
             else:
                 with graph_opt.Session(config=options) as session:
                     results.append(read_often(session, made))
-                    deferred = [lookup.update for lookup in graph_opt.report().fused_lookups]
+                    report = graph_opt.report()
+                    assert report is not None
+                    deferred = [lookup.update for lookup in report.fused_lookups]
     assert deferred == ["deferred", "deferred"]
     for stock, ours in zip(*results):
         assert sorted(stock) == sorted(ours)
@@ -94,11 +96,20 @@ def assert_as_in_stock(optimizer: str, resource: bool) -> None:
             assert worst <= TOLERANCE, (name, worst)
 
 
-@pytest.mark.parametrize("resource", [False, True])
-@pytest.mark.parametrize("optimizer", sorted(DENSE_MOVING_EVERY_ROW))
+def dense_cases() -> List[Any]:
+    """All optimizers with both kinds of variables; the slow ones differ little from a quick one."""
+    quick = [("dense_momentum", True), ("adam_weight_decay", False), ("dense_sgd_l2", True)]
+    return [
+        pytest.param(optimizer, resource, marks=() if is_quick else pytest.mark.slow)
+        for optimizer in DENSE_MOVING_EVERY_ROW
+        for resource in (False, True)
+        if resource or optimizer not in OF_RESOURCES
+        for is_quick in [(optimizer, resource) in quick]
+    ]
+
+
+@pytest.mark.parametrize(("optimizer", "resource"), dense_cases())
 def test_gradients_as_large_as_the_table(optimizer: str, resource: bool) -> None:
-    if optimizer in OF_RESOURCES and not resource:
-        pytest.skip("of resource variables alone")
     assert_as_in_stock(optimizer, resource)
 
 

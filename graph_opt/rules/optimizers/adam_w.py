@@ -58,7 +58,7 @@ def _product(name: str, factor: Pattern) -> Pattern:
 
 
 def _read(view: GraphView, writer: str, found: Match) -> FoundUpdate:
-    table = found.tensors["table"].node
+    table = found.tensors["table"]
     structure = Structure(view)
     slices = _slices(structure, table, found.tensors["gradient"])
     if slices != _slices(structure, table, found.tensors["gradient again"]):
@@ -85,7 +85,7 @@ def _read(view: GraphView, writer: str, found: Match) -> FoundUpdate:
     )
 
 
-def _slices(structure: Structure, table: str, gradient: TensorRef) -> Tuple[Slices, ...]:
+def _slices(structure: Structure, table: TensorRef, gradient: TensorRef) -> Tuple[Slices, ...]:
     found = dense_gradient(structure, table, gradient)
     if found.decay:
         need = "a weight decay beside the gradient"

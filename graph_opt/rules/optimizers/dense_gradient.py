@@ -36,12 +36,12 @@ class DenseGradient(NamedTuple):
     decay: float
 
 
-def dense_gradient(structure: Structure, table: str, gradient: TensorRef) -> DenseGradient:
+def dense_gradient(structure: Structure, table: TensorRef, gradient: TensorRef) -> DenseGradient:
     """Takes a dense gradient of a table apart.
 
     Args:
       structure: Notes the nodes.
-      table: Name of the variable.
+      table: The reference or handle that the update writes to.
       gradient: The gradient.
 
     Raises:
@@ -67,14 +67,15 @@ def dense_gradient(structure: Structure, table: str, gradient: TensorRef) -> Den
     return DenseGradient((), decay)
 
 
-def _decay(structure: Structure, table: str, gradient: TensorRef) -> Optional[float]:
+def _decay(structure: Structure, table: TensorRef, gradient: TensorRef) -> Optional[float]:
     """The factor of a product with the table; None if it is anything else."""
     view = structure.view
     if not structure.is_made_by(gradient, *_PRODUCTS):
         return None
+    written = find_read(view, table)
     for of_table, other in _both_ways(view.inputs(gradient.node)):
         read = find_read(view, of_table)
-        if read is None or read.variable != table or read.control_flow is not None:
+        if read is None or written is None or read.variable != written.variable:
             continue
         factor = _number(view, other, _DEEPEST)
         if factor is not None:

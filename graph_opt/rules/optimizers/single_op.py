@@ -68,7 +68,7 @@ def _read(spec: OptimizerSpec, view: GraphView, writer: str, found: Match) -> Fo
         return update._replace(slices=matched_slices(found))
     _refuse_nesterov(spec, view, writer)
     structure = Structure(view)
-    gradient = dense_gradient(structure, found.tensors["table"].node, found.tensors["gradient"])
+    gradient = dense_gradient(structure, found.tensors["table"], found.tensors["gradient"])
     if gradient.decay:
         update = _with_penalty(update, gradient.decay)
     nodes = (*update.nodes, *structure.seen)

@@ -126,8 +126,8 @@ def _update(view: GraphView, forward: ForwardPart, table: str) -> Optional[Spars
     except Refusal as refusal:
         if refusal.code != "lookup_differs":
             raise
-        if view.op(writer) in ASSIGNS:
-            raise assigned(view, writer) from refusal
+        if view.op(writer.node) in ASSIGNS:
+            raise assigned(view, writer.node) from refusal
         # One code for all the ways in which updates can differ.
         raise Refusal(
             "update_not_recognised", at=refusal.node, need=refusal.need, saw=refusal.saw
