@@ -63,7 +63,6 @@ class BringToDate:
 
     Attributes:
       inputs: Data edges to move.
-      controls: Control edges to add.
       up_to_date: Maps tensors with a whole variable's value to that value, once it is current.
       whole_reads: The readers of whole variables, without those in `replaced`.
     """
@@ -83,10 +82,15 @@ class BringToDate:
         self._values: Dict[Tuple[str, str], str] = {}
         self._rows: Dict[Tuple[str, TensorRef], str] = {}
         self._branches: Dict[TensorRef, str] = {}
+        self._waits: Dict[str, Dict[str, None]] = {}
         self.inputs: List[InputEdit] = []
-        self.controls: List[ControlEdit] = []
         self.up_to_date: Dict[str, str] = {}
         self.whole_reads: List[TableRead] = []
+
+    @property
+    def controls(self) -> List[ControlEdit]:
+        """Control edges to add."""
+        return [ControlEdit(node, (), tuple(waits)) for node, waits in self._waits.items()]
 
     def bring_readers(self, only: Optional[AbstractSet[str]] = None) -> None:
         """Adds what the readers among the nodes `only` need; None for all nodes."""
@@ -129,9 +133,7 @@ class BringToDate:
             self.inputs.append(InputEdit(read.node, read.slot, value))
 
     def _wait(self, node: str, source: str) -> None:
-        edit = ControlEdit(node, (), (source,))
-        if edit not in self.controls:
-            self.controls.append(edit)
+        self._waits.setdefault(node, {})[source] = None
 
     def _note_value(self, shard: DeferredVariable, variable: str, value: PassedOn) -> None:
         moment = _Moment(tuple(sorted(set(value.waits))))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from graph_opt.compat import tf
+from graph_opt.embedding.group_lookup import group_embedding_lookup_sparse
 from graph_opt.session.graph_records import report_of
 from graph_opt.session.session import Session
 from tests.passes import fused_models as models
@@ -159,3 +160,16 @@ def test_a_session_says_how_many_updates_are_deferred(
 ) -> None:
     run(of(two_safe()), DEFERRED, steps=1)
     assert "2 updates fused (2 deferred)" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_the_models_own_group_lookup_of_such_a_table_sees_current_rows(resource: bool) -> None:
+    """Its gradient is no fused one, but the update of the sum is."""
+
+    def lookups(inputs: Dict[str, Any]) -> List[Any]:
+        table = models.table("one", resource=resource)
+        features = [tf.sparse.from_dense(inputs[name]) for name in ("ids", "more")]
+        own = group_embedding_lookup_sparse([table, table], features[:1] * 2, ["sum", "mean"])
+        return [tf.nn.safe_embedding_lookup_sparse(table, features[1]), *own]
+
+    assert_same(of(lookups))

@@ -79,7 +79,7 @@ def received_by(session: Any, fetches: List[Any]) -> List[str]:
     ]
 
 
-@pytest.mark.parametrize("optimizer", ["adagrad", "momentum", "ftrl", "rms_prop_centered"])
+@pytest.mark.parametrize("optimizer", ["adagrad", "momentum", "ftrl", "rms_prop_centered", "adam"])
 @pytest.mark.parametrize("resource, shards", [(False, 1), (True, 3)])
 def test_training_on_servers_is_the_same(
     target: str, optimizer: str, resource: bool, shards: int
@@ -89,7 +89,8 @@ def test_training_on_servers_is_the_same(
     losses, values = models.difference(fused, train(target, lookups, optimizer).trained)
     assert losses < 1e-5 and values < 1e-5
     assert fused.report is not None
-    assert [lookup.update for lookup in fused.report.fused] == ["fused", "fused"]
+    update = "deferred" if optimizer == "adam" else "fused"
+    assert [lookup.update for lookup in fused.report.fused] == [update, update]
 
 
 @pytest.mark.parametrize("strategy", ["mod", "div"])
