@@ -22,8 +22,8 @@ import tensorflow.compat.v1 as tf
 import graph_opt
 
 LOG_STEPS = 50
-DIMENSION = 16
-COUNTERS = 13
+DIMENSION, COUNTERS = 16, 13
+OPTIMIZERS = {"adagrad": tf.train.AdagradOptimizer, "adam": tf.train.AdamOptimizer}
 CATEGORIES = ["C{}".format(number) for number in range(1, 27)]
 Features = Dict[str, tf.Tensor]
 
@@ -90,10 +90,9 @@ def train(args: argparse.Namespace, place: tf.estimator.RunConfig) -> None:
     with tf.device(device):
         tf.set_random_seed(1)
         features, label = read_rows(args.data, args.batch, args.epochs)
-        output = logits(features, args.buckets)
-        loss = tf.losses.sigmoid_cross_entropy(label, output)
+        loss = tf.losses.sigmoid_cross_entropy(label, logits(features, args.buckets))
         step = tf.train.get_or_create_global_step()
-        train_op = tf.train.AdagradOptimizer(args.learning_rate).minimize(loss, step)
+        train_op = OPTIMIZERS[args.optimizer](args.learning_rate).minimize(loss, step)
     api, config = (tf, None) if args.mode == "stock" else (graph_opt, session_config(args.mode))
     hooks = [tf.train.StopAtStepHook(last_step=args.steps)]
     with api.train.MonitoredTrainingSession(
@@ -128,7 +127,8 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=-1, help="passes over the data, -1: no end")
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--buckets", type=int, default=100000, help="rows of each table")
-    parser.add_argument("--learning-rate", type=float, default=0.05)
+    parser.add_argument("--optimizer", choices=sorted(OPTIMIZERS), default="adagrad")
+    parser.add_argument("--learning-rate", type=float, default=0.05, help="for adam 0.001 is usual")
     parser.add_argument("--checkpoint-dir")
     args = parser.parse_args()
     tf.logging.set_verbosity(tf.logging.ERROR)

@@ -65,8 +65,10 @@ def test_dlrm_with_a_parameter_server(tmp_path: Path) -> None:
     for job in cluster:
         place = json.dumps({"cluster": cluster, "task": {"type": job, "index": 0}})
         (tmp_path / job).mkdir()
-        started[job] = Started("dlrm", tmp_path / job, [DLRM], TF_CONFIG=place)
+        adam = DLRM + " --optimizer adam --learning-rate 0.001"
+        started[job] = Started("dlrm", tmp_path / job, [adam], TF_CONFIG=place)
     (printed,) = started["chief"].printed()
+    assert "updates fused: 26 of 26 (26 deferred)" in printed
     assert "26 of 26 lookups fused" in printed and "26 of 26 lookups moved" in printed
     assert losses(printed)
     assert started["ps"].process.is_alive()
