@@ -7,6 +7,7 @@ graph_opt, a person with a debugger) knows nothing of updates that are still to 
 from __future__ import annotations
 
 import atexit
+import sys
 import threading
 import weakref
 from typing import Any, MutableSet
@@ -44,6 +45,8 @@ def bring_rows_to_date(session: Any, seconds: float = LONGEST_SECONDS) -> None:
       session: A session on a rewritten graph; nothing happens if it is closed.
       seconds: How long to wait for the servers.
     """
+    if sys.is_finalizing():
+        return  # No thread runs any more; sessions that were still open were seen to at exit.
     _open_sessions.discard(session)
     deferred = translation_of(session.graph).deferred
     if deferred is None or not _outlived_by_variables(session) or is_closed(session):
