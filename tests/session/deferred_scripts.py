@@ -7,6 +7,7 @@ that they run in processes without graph_opt as well.
 from __future__ import annotations
 
 import re
+import threading
 from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple
 
@@ -66,6 +67,8 @@ def fetching_variables(script: Script) -> Seen:
     read = users.value()  # of a ref variable, the node `users/read`
     copy = users.read_value()
     largest = tf.reduce_max(tf.abs(users), axis=1)
+    factor = tf.placeholder(tf.float32, [])
+    scaled = users * factor
     seen: Dict[str, Any] = {}
     with script.opened() as session:
         session.run(tf.global_variables_initializer())
@@ -95,8 +98,25 @@ def fetching_variables(script: Script) -> Seen:
         fed = session.make_callable([users, largest], [model.rate])
         train(session, model, 2)
         seen["callable with a feed"] = fed(0.1)
+        train(session, model, 2)
+        partial = session.partial_run_setup([users, scaled], [factor])
+        seen["partial"] = [session.partial_run(partial, users)]
+        seen["partial"].append(session.partial_run(partial, scaled, {factor: 2.0}))
+        train(session, model, 2)
+        seen["frozen"] = _frozen(session, largest)
         seen["all"] = all_values(session)
     return seen
+
+
+def _frozen(session: Any, output: Any) -> Any:
+    """The constants of a frozen graph."""
+    frozen = tf.graph_util.convert_variables_to_constants(
+        session, session.graph.as_graph_def(), [output.op.name]
+    )
+    values = [
+        tf.make_ndarray(node.attr["value"].tensor) for node in frozen.node if node.op == "Const"
+    ]
+    return [value for value in values if value.ndim == 2]
 
 
 def _value_name(variable: Any) -> str:
@@ -216,6 +236,31 @@ def _traced(table: Any) -> Any:
     )[1]
 
 
+def growing_from_another_thread(script: Script) -> Seen:
+    """A thread that adds readers and fetches them while steps run."""
+    model = deferred_model(script.options)
+    errors: List[BaseException] = []
+
+    def watch(session: Any, graph: Any) -> None:
+        try:
+            with graph.as_default():
+                for _ in range(8):
+                    assert np.all(np.isfinite(session.run(tf.reduce_sum(model.users))))
+                    session.run(model.optimizer.get_slot(model.items, "m"))
+        except BaseException as error:
+            errors.append(error)
+
+    with script.opened() as session:
+        session.run(tf.global_variables_initializer())
+        train(session, model, 4)
+        watcher = threading.Thread(target=watch, args=(session, session.graph))
+        watcher.start()
+        train(session, model, 40)
+        watcher.join()
+        assert not errors, errors[0]
+        return all_values(session)
+
+
 def two_sessions(script: Script) -> Seen:
     """Two sessions on one graph, whose variables are their own, in turns."""
     model = deferred_model(script.options)
@@ -280,6 +325,7 @@ SCRIPTS = (
     changing_the_rate,
     writing_variables,
     growing_the_graph,
+    growing_from_another_thread,
     two_sessions,
     saving_and_restoring,
 )

@@ -13,7 +13,6 @@ def fused_config(prefetch: bool = False) -> Any:
     config = graph_opt.ConfigProto(intra_op_parallelism_threads=2, inter_op_parallelism_threads=2)
     options = config.graph_options.optimizer_options
     options.do_group_embedding = True
-    options.group_embedding_options.adam = "deferred"
     options.do_async_embedding = prefetch
     if prefetch:
         options.async_embedding_options.threads_num = 1

@@ -5,6 +5,7 @@ One such process answers all questions, at the end.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import pickle
 import subprocess
@@ -17,6 +18,8 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from graph_opt.reporting.warnings_given import warnings_about
+from graph_opt.session.late_rows import bring_rows_to_date
 from tests.session.deferred_model import (
     DeferredModel,
     ModelOptions,
@@ -182,3 +185,38 @@ def test_other_processes_see_what_they_see_with_tensorflow(
     found = answers([*questions, last], tmp_path)
     for question, answer in zip([*questions, last], found):
         assert_same(answer, question.expected, what=question.request["kind"])
+
+
+def test_a_lost_server_does_not_hold_up_the_end_of_a_session() -> None:
+    ps, worker = free_addresses(2)
+    addresses = {"ps": [ps], "worker": [worker]}
+    with contextlib.ExitStack() as stack:
+        servers = stack.enter_context(contextlib.ExitStack())
+        servers.enter_context(parameter_servers(addresses, has_ops=[True]))
+        server = tf.train.Server(tf.train.ClusterSpec(addresses), job_name="worker", task_index=0)
+        model = deferred_model(ModelOptions(device=_ON_SERVER))
+        session = graph_opt.Session(server.target, config=fused_config())
+        session.run(tf.global_variables_initializer())
+        train(session, model, 3)
+        assert_deferred(session.graph)
+        servers.close()
+        bring_rows_to_date(session)
+        (message,) = [text for text in warnings_about(session.graph) if "brought to date" in text]
+        assert server.target in message
+        # TensorFlow itself does not close a session while one of its servers is down.
+        stack.enter_context(parameter_servers(addresses, has_ops=[True]))
+        session.close()
+
+
+def test_a_reset_server_starts_afresh(cluster: List[str]) -> None:
+    options = ModelOptions(use_resource=True, device=_ON_SERVER)
+    expected = stock_values(options.placed(None), 4)[0]
+    del expected["scores"]
+    for _ in range(2):
+        with tf.Graph().as_default():
+            model = deferred_model(options)
+            with graph_opt.Session(cluster[0], config=fused_config()) as session:
+                session.run(tf.global_variables_initializer())
+                train(session, model, 4)
+                assert_same(all_values(session), expected)
+        tf.Session.reset(cluster[0])
