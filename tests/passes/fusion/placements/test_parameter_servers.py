@@ -15,6 +15,7 @@ from graph_opt.session.session import Session
 from tests.optimizer_models import STOCK
 from tests.passes import fused_models as models
 from tests.passes.fusion.test_fuse_group_embedding import every_api, two_safe
+from tests.passes.refused_models import ControlFlowV1
 
 SERVERS = 2
 
@@ -47,13 +48,15 @@ def train(
     optimizer: str = "adagrad",
     config: Any = None,
     servers: int = SERVERS,
+    minimize: Any = None,
 ) -> Ran:
     setter = tf.train.replica_device_setter(servers, worker_device="/job:worker/task:0")
     with tf.Graph().as_default() as graph, tf.device(setter):
         tf.set_random_seed(1)
         inputs = models.batches()
         loss = models.loss_of(lookups(inputs), inputs)
-        step = STOCK[optimizer]().minimize(loss)
+        made = STOCK[optimizer]()
+        step = minimize(made, loss) if minimize else made.minimize(loss)
         variables = {variable.op.name: variable for variable in tf.global_variables()}
         initialize = tf.global_variables_initializer()
         report = None if config is None else optimize_graph(graph, config, target)
@@ -124,6 +127,30 @@ def test_26_tables_on_one_server_take_three_transfers(target: str) -> None:
     assert losses < 1e-5 and values < 1e-5
     assert len(of_lookups(stock.received)) == 3 * 26
     assert len(of_lookups(fused.received)) == 3
+
+
+def clipped_if_finite(optimizer: Any, loss: Any) -> Any:
+    """Gradients clipped by their global norm, and not applied where that is not finite."""
+    gradients, variables = zip(*optimizer.compute_gradients(loss))
+    clipped, norm = tf.clip_by_global_norm(gradients, 0.05)
+    with ControlFlowV1():
+        return tf.cond(
+            tf.math.is_finite(norm),
+            lambda: optimizer.apply_gradients(zip(clipped, variables)),
+            tf.no_op,
+        )
+
+
+def test_clipped_gradients_of_all_tables_take_one_transfer(target: str) -> None:
+    stock = train(target, many_tables, servers=1, minimize=clipped_if_finite)
+    config = models.config()
+    fused = train(target, many_tables, config=config, servers=1, minimize=clipped_if_finite)
+    losses, values = models.difference(fused.trained, stock.trained)
+    assert losses < 1e-5 and values < 1e-5
+    assert fused.trained.report is not None
+    assert {lookup.update for lookup in fused.trained.report.fused} == {"fused"}
+    # Beside the update: ids and rows, the dense layer's weights and gradient, and the condition.
+    assert len(fused.received) < 10 < 26 < len(stock.received)
 
 
 def test_prefetched_lookups_on_servers_read_the_same_frozen_tables(target: str) -> None:
