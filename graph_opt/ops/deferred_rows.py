@@ -9,7 +9,8 @@ rows has a control edge from one of these ops, which bring them to date:
     anything else             group_embedding_bring_all_to_date
 
 All take the tables and slots of the update as references or handles, and its row states. Where
-nothing is left behind, they return at once. None needs the variables to be initialized.
+nothing is left behind, they return at once. None needs the variables to be initialized. A shard
+that is not deferred has the row state "", and any references or handles for slots.
 """
 
 from __future__ import annotations

@@ -10,7 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_opt.compat import tf
-from graph_opt.ops.deferred_rows import group_embedding_bring_all_to_date, row_state_name
+from graph_opt.ops.deferred_rows import (
+    group_embedding_bring_all_to_date,
+    group_embedding_bring_to_date,
+    row_state_name,
+)
+from graph_opt.ops.group_embedding import GroupAttributes, GroupIds
 from graph_opt.ops.optimizers import optimizer_specs
 from tests.embedding.lookup_groups import table
 from tests.ops.deferred_models import (
@@ -133,6 +138,33 @@ def test_nothing_needs_to_be_initialized(use_resource: bool) -> None:
         # A session that serves restores no slots.
         session.run([part.initializer for part in models.deferred.weights])
         session.run([models.all_to_date, models.read[0][0]], batch)
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_other_tables_of_a_group_are_left_alone(use_resource: bool) -> None:
+    variables = [
+        tf.get_variable(name, initializer=tf.ones([ROWS, 4]), use_resource=use_resource)
+        for name in ("table", "m", "v", "frozen")
+    ]
+    *deferred, frozen = (reference(one) for one in variables)
+    states = [state_of(variables[0])]
+    apply = adam_of(deferred, states, tf.constant([[1]]), tf.ones([1, 4]))
+    group = GroupIds([tf.constant([[2, 3]])] * 2, [tf.zeros([0], tf.int64)] * 2, [], [])
+    group = group._replace(shapes=group.positions)
+    attributes = GroupAttributes(
+        [0, 1], [1, 1], ["frozen", "table"], ["sum"] * 2, ["dense"] * 2, [False] * 2, [-1] * 2
+    )
+    slots = [frozen, deferred[1], frozen, deferred[2]]
+    to_date = group_embedding_bring_to_date(
+        "Adam", [frozen, deferred[0]], slots, ["", *states], group, attributes
+    )
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(apply)
+        session.run(to_date)
+        rows, untouched = session.run([variables[0], variables[3]])
+        assert (rows[[2, 3]] < 1).all() and (rows[4:] == 1).all()
+        assert (untouched == 1).all()
 
 
 @pytest.fixture(scope="module")

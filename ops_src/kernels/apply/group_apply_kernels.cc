@@ -29,7 +29,7 @@ class GroupApplyKernel : public OpKernel {
   explicit GroupApplyKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, attrs_.Read(ctx));
     OP_REQUIRES_OK(ctx, optimizer_.Read(ctx, attrs_.num_shards()));
-    OP_REQUIRES_OK(ctx, states_.Read(ctx, attrs_.num_shards(), true));
+    OP_REQUIRES_OK(ctx, states_.Read(ctx, attrs_.num_shards(), RowStates::kUpdate));
     if (states_.empty()) return;
     OP_REQUIRES_OK(ctx, CheckDeferred(name(), optimizer_.usual()));
   }

@@ -32,7 +32,7 @@ class BringToDateKernel : public OpKernel {
   explicit BringToDateKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("num_shards", &num_shards_));
     OP_REQUIRES_OK(ctx, optimizer_.ReadSlots(ctx, num_shards_));
-    OP_REQUIRES_OK(ctx, states_.Read(ctx, num_shards_, false));
+    OP_REQUIRES_OK(ctx, states_.Read(ctx, num_shards_, RowStates::kReader));
   }
 
   void Compute(OpKernelContext* ctx) final {

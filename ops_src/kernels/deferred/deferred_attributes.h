@@ -16,7 +16,8 @@ namespace graph_opt {
 inline std::string DeferredDoc(const std::string& doc) {
   return RowStatesDoc(doc + R"doc(
 tables: The shards of each table, [rows, width] of float32.
-slots: As those of the update.
+slots: As those of the update. A shard that is not deferred has an empty entry in row_states, and
+  its slots, which may be the shard itself, are not read.
 optimizer: As that of the update.
 num_slots: Shards times the optimizer's slots.)doc");
 }

@@ -10,10 +10,10 @@ using tensorflow::Status;
 using tensorflow::Tensor;
 namespace errors = tensorflow::errors;
 
-Status RowStates::Read(OpKernelConstruction* ctx, int num_shards, bool may_be_empty) {
+Status RowStates::Read(OpKernelConstruction* ctx, int num_shards, Of of) {
   std::vector<std::string> entries;
   TF_RETURN_IF_ERROR(ctx->GetAttr("row_states", &entries));
-  if (may_be_empty && entries.empty()) return Status();
+  if (of == kUpdate && entries.empty()) return Status();
   const std::string& op = ctx->def().name();
   if (entries.size() != static_cast<size_t>(num_shards)) {
     return errors::InvalidArgument(op, ": row_states has ", entries.size(),
@@ -23,6 +23,10 @@ Status RowStates::Read(OpKernelConstruction* ctx, int num_shards, bool may_be_em
   const char* const kind =
       ctx->input_type(0) == tensorflow::DT_RESOURCE ? "resource " : "reference ";
   for (const std::string& entry : entries) {
+    if (of == kReader && entry.empty()) {
+      places_.emplace_back();
+      continue;
+    }
     const size_t colon = entry.find(':');
     const bool has_container = colon != std::string::npos;
     const std::string name = has_container ? entry.substr(colon + 1) : entry;
@@ -46,7 +50,8 @@ Status RowStates::Read(OpKernelConstruction* ctx, int num_shards, bool may_be_em
 RowStates::Pointer RowStates::Find(OpKernelContext* ctx, int shard) const {
   const Place& place = places_[shard];
   RowState* found = nullptr;
-  if (!ctx->resource_manager()->Lookup(place.ContainerOf(ctx), place.name, &found).ok()) {
+  if (place.name.empty() ||
+      !ctx->resource_manager()->Lookup(place.ContainerOf(ctx), place.name, &found).ok()) {
     return Pointer();
   }
   return Pointer(found);

@@ -16,8 +16,11 @@ class RowStates {
  public:
   typedef tensorflow::core::RefCountPtr<RowState> Pointer;
 
-  // Fails unless there is an entry for each shard. An update's may be empty.
-  tensorflow::Status Read(tensorflow::OpKernelConstruction* ctx, int num_shards, bool may_be_empty);
+  enum Of { kUpdate, kReader };
+
+  // Fails unless there is an entry for each shard, or for an update none at all. A reader's entry
+  // is empty if the shard is not deferred.
+  tensorflow::Status Read(tensorflow::OpKernelConstruction* ctx, int num_shards, Of of);
 
   bool empty() const { return places_.empty(); }
   int size() const { return static_cast<int>(places_.size()); }

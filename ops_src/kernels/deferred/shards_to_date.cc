@@ -27,8 +27,11 @@ Status ShardsToDate::Open(OpKernelContext* ctx, const RowStates& states,
                           const OptimizerInputs& optimizer) {
   const int num_shards = static_cast<int>(states_.size());
   const int num_slots = optimizer.num_slots();
-  TF_RETURN_IF_ERROR(
-      variables_.OpenThoseInitialized(ctx, 0, num_shards * (1 + num_slots), optimizer.purpose()));
+  std::vector<bool> is_updated;
+  for (int variable = 0; variable < num_shards * (1 + num_slots); ++variable) {
+    is_updated.push_back(states_[variable % num_shards] != nullptr);
+  }
+  TF_RETURN_IF_ERROR(variables_.OpenThoseInitialized(ctx, is_updated, optimizer.purpose()));
   shards_.resize(num_shards);
   for (int i = 0; i < num_shards; ++i) {
     if (states_[i] == nullptr) continue;

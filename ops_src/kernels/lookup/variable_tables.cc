@@ -77,7 +77,7 @@ VariableTables::~VariableTables() {
 }
 
 Status VariableTables::Open(OpKernelContext* ctx, int first, int count, Purpose purpose) {
-  TF_RETURN_IF_ERROR(OpenThoseInitialized(ctx, first, count, purpose));
+  TF_RETURN_IF_ERROR(OpenAll(ctx, first, std::vector<bool>(count, purpose != kRead), purpose));
   for (int i = 0; i < count; ++i) {
     if (!is_initialized(i)) {
       const std::string name = variables_.empty()
@@ -89,14 +89,20 @@ Status VariableTables::Open(OpKernelContext* ctx, int first, int count, Purpose 
   return Status();
 }
 
-Status VariableTables::OpenThoseInitialized(OpKernelContext* ctx, int first, int count,
-                                            Purpose purpose) {
+Status VariableTables::OpenThoseInitialized(OpKernelContext* ctx,
+                                            const std::vector<bool>& is_updated, Purpose purpose) {
+  return OpenAll(ctx, 0, is_updated, purpose);
+}
+
+Status VariableTables::OpenAll(OpKernelContext* ctx, int first, const std::vector<bool>& is_updated,
+                               Purpose purpose) {
+  const int count = static_cast<int>(is_updated.size());
   if (count == 0) return Status();
   if (ctx->input_dtype(first) == tensorflow::DT_RESOURCE) {
-    return OpenResources(ctx, first, count, purpose);
+    return OpenResources(ctx, first, is_updated, purpose);
   }
   if (purpose != kRead) return OpenReferences(ctx, first, count, purpose);
-  for (int i = first; i < first + count; ++i) tensors_.push_back(AsMatrix(ctx->input(i)));
+  for (int i = first; i < first + count; ++i) tensors_.push_back(ctx->input(i));
   return Status();
 }
 
@@ -107,30 +113,28 @@ bool VariableTables::is_initialized(int i) const {
 
 float* VariableTables::floats(int i) { return tensors_[i].flat<float>().data(); }
 
-Status VariableTables::OpenResources(OpKernelContext* ctx, int first, int count, Purpose purpose) {
-  variables_.resize(count);
+Status VariableTables::OpenResources(OpKernelContext* ctx, int first,
+                                     const std::vector<bool>& is_updated, Purpose purpose) {
+  variables_.resize(is_updated.size());
   std::vector<mutex*> mutexes;
-  for (int i = 0; i < count; ++i) {
-    const auto& handle = tensorflow::HandleFromInput(ctx, first + i);
-    if (LookupResource(ctx, handle, &variables_[i]).ok()) mutexes.push_back(variables_[i]->mu());
+  std::vector<Var*> updated;
+  for (size_t i = 0; i < is_updated.size(); ++i) {
+    const auto& handle = tensorflow::HandleFromInput(ctx, first + static_cast<int>(i));
+    if (!LookupResource(ctx, handle, &variables_[i]).ok()) continue;
+    mutexes.push_back(variables_[i]->mu());
+    if (is_updated[i]) updated.push_back(variables_[i].get());
   }
   for (bool ready = false; !ready;) {
-    if (purpose != kRead) {
-      for (const auto& variable : variables_) {
-        if (variable != nullptr) TF_RETURN_IF_ERROR(OwnMemory(ctx, variable.get()));
-      }
-    }
+    for (Var* variable : updated) TF_RETURN_IF_ERROR(OwnMemory(ctx, variable));
     Lock(mutexes, purpose == kUpdateExclusively);
     // An assignment in the meantime may have given a variable shared memory.
-    ready = purpose == kRead ||
-            std::all_of(variables_.begin(), variables_.end(), [](const auto& variable) {
-              return variable == nullptr || variable->copy_on_read_mode.load() ||
-                     !variable->tensor()->IsInitialized();
-            });
+    ready = std::all_of(updated.begin(), updated.end(), [](Var* variable) {
+      return variable->copy_on_read_mode.load() || !variable->tensor()->IsInitialized();
+    });
     if (!ready) Unlock();
   }
   for (const auto& variable : variables_) {
-    tensors_.push_back(variable == nullptr ? Tensor() : AsMatrix(*variable->tensor()));
+    tensors_.push_back(variable == nullptr ? Tensor() : *variable->tensor());
   }
   return Status();
 }

@@ -24,9 +24,10 @@ class VariableTables {
   // not initialized. Called once.
   tensorflow::Status Open(tensorflow::OpKernelContext* ctx, int first, int count, Purpose purpose);
 
-  // The same, but takes those that are initialized.
-  tensorflow::Status OpenThoseInitialized(tensorflow::OpKernelContext* ctx, int first, int count,
-                                          Purpose purpose);
+  // The same for the first inputs, one for each of `is_updated`, but takes those that are
+  // initialized. Those that are not updated are only read.
+  tensorflow::Status OpenThoseInitialized(tensorflow::OpKernelContext* ctx,
+                                          const std::vector<bool>& is_updated, Purpose purpose);
   bool is_initialized(int i) const;
 
   const tensorflow::Tensor& operator[](int i) const { return tensors_[i]; }
@@ -34,8 +35,10 @@ class VariableTables {
   float* floats(int i);
 
  private:
-  tensorflow::Status OpenResources(tensorflow::OpKernelContext* ctx, int first, int count,
-                                   Purpose purpose);
+  tensorflow::Status OpenAll(tensorflow::OpKernelContext* ctx, int first,
+                             const std::vector<bool>& is_updated, Purpose purpose);
+  tensorflow::Status OpenResources(tensorflow::OpKernelContext* ctx, int first,
+                                   const std::vector<bool>& is_updated, Purpose purpose);
   tensorflow::Status OpenReferences(tensorflow::OpKernelContext* ctx, int first, int count,
                                     Purpose purpose);
   void Lock(std::vector<tensorflow::mutex*> mutexes, bool exclusively);

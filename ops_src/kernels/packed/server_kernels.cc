@@ -106,7 +106,7 @@ class GroupApplyPackedKernel : public ServedShardsKernel {
  public:
   explicit GroupApplyPackedKernel(OpKernelConstruction* ctx) : ServedShardsKernel(ctx) {
     OP_REQUIRES_OK(ctx, optimizer_.Read(ctx, num_shards()));
-    OP_REQUIRES_OK(ctx, states_.Read(ctx, num_shards(), true));
+    OP_REQUIRES_OK(ctx, states_.Read(ctx, num_shards(), RowStates::kUpdate));
     if (states_.empty()) return;
     OP_REQUIRES_OK(ctx, CheckDeferred(name(), optimizer_.usual()));
   }
