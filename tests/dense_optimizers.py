@@ -75,10 +75,23 @@ def densified(optimizer: Any, penalty: float = 0.0) -> Any:
     return optimizer
 
 
+def penalized(optimizer: Any) -> Any:
+    """The optimizer, which also minimizes the squares of all weights."""
+    minimize = optimizer.minimize
+
+    def minimize_both(loss: Any) -> Any:
+        squares = [tf.nn.l2_loss(variable) for variable in tf.trainable_variables()]
+        return minimize(loss + PENALTY * tf.add_n(squares))
+
+    optimizer.minimize = minimize_both
+    return optimizer
+
+
 DENSE: Dict[str, Callable[[], Any]] = {
     "dense_sgd": lambda: densified(tf.train.GradientDescentOptimizer(0.1)),
     "dense_adagrad": lambda: densified(tf.train.AdagradOptimizer(0.1)),
     "dense_sgd_l2": lambda: densified(tf.train.GradientDescentOptimizer(0.1), PENALTY),
+    "penalized_sgd": lambda: penalized(tf.train.GradientDescentOptimizer(0.1)),
     "dense_momentum": lambda: densified(tf.train.MomentumOptimizer(0.1, 0.9)),
     "dense_nesterov": lambda: densified(tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True)),
     "dense_adam": lambda: densified(tf.train.AdamOptimizer(0.01)),
@@ -89,5 +102,5 @@ DENSE: Dict[str, Callable[[], Any]] = {
 }
 OF_RESOURCES = ("dense_keras_momentum", "dense_keras_nesterov")
 # Those that move rows without gradient in the first step already.
-SHRINKING = ("dense_sgd_l2", "adam_weight_decay")
+SHRINKING = ("dense_sgd_l2", "penalized_sgd", "adam_weight_decay")
 DENSE_MOVING_EVERY_ROW = tuple(name for name in DENSE if name not in ("dense_sgd", "dense_adagrad"))

@@ -17,6 +17,7 @@ ROWS, WIDTH, BATCH, STEPS = 300, 5, 4, 120
 READ_AFTER = (40, 41, STEPS)
 # Of the largest value in a row: TensorFlow rounds in each step that a row misses.
 TOLERANCE = 2e-5
+AVERAGED = "adam, and averages of the tables"
 KERAS_MOVING_EVERY_ROW = ("adam", "rms_prop_plain")
 
 
@@ -50,6 +51,10 @@ def script(optimizer: str, resource: bool) -> Script:
 
 
 def trained(optimizer: str, loss: Any, tables: List[Any]) -> Any:
+    if optimizer == AVERAGED:
+        step = tf.train.AdamOptimizer(0.01).minimize(loss)
+        with tf.control_dependencies([step]):
+            return tf.train.ExponentialMovingAverage(0.9).apply(tables)
     if optimizer in DENSE:
         return DENSE[optimizer]().minimize(loss)
     name, options = KERAS[optimizer]
@@ -87,6 +92,8 @@ def assert_as_in_stock(optimizer: str, resource: bool) -> None:
                     report = graph_opt.report()
                     assert report is not None
                     deferred = [lookup.update for lookup in report.fused_lookups]
+                    dense = any(reader.in_each_step for reader in report.dense_readers)
+                    assert dense == (optimizer == AVERAGED)
     assert deferred == ["deferred", "deferred"]
     for stock, ours in zip(*results):
         assert sorted(stock) == sorted(ours)
@@ -98,7 +105,7 @@ def assert_as_in_stock(optimizer: str, resource: bool) -> None:
 
 def dense_cases() -> List[Any]:
     """All optimizers with both kinds of variables; the slow ones differ little from a quick one."""
-    quick = [("dense_momentum", True), ("adam_weight_decay", False), ("dense_sgd_l2", True)]
+    quick = [("dense_momentum", True), ("adam_weight_decay", False), ("penalized_sgd", True)]
     return [
         pytest.param(optimizer, resource, marks=() if is_quick else pytest.mark.slow)
         for optimizer in DENSE_MOVING_EVERY_ROW
@@ -116,3 +123,8 @@ def test_gradients_as_large_as_the_table(optimizer: str, resource: bool) -> None
 @pytest.mark.parametrize("optimizer", KERAS_MOVING_EVERY_ROW)
 def test_keras_optimizers(optimizer: str) -> None:
     assert_as_in_stock(optimizer, resource=True)
+
+
+@pytest.mark.parametrize("resource", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_averages_of_tables_see_all_rows_in_each_step(resource: bool) -> None:
+    assert_as_in_stock(AVERAGED, resource)

@@ -32,6 +32,7 @@ from graph_opt.passes.node_writer import NodeWriter, free_scope
 from graph_opt.rules.match.table import count_tables, find_read
 from graph_opt.rules.op_names import GROUP_LOOKUPS
 
+_CONDITIONS = ("If", "StatelessIf")
 _INT32 = tf.int32.as_datatype_enum
 _INT64 = tf.int64.as_datatype_enum
 _SCOPE = "group_embedding_to_date"
@@ -125,7 +126,9 @@ class BringToDate:
     def _let_wait(self, read: TableRead, source: str) -> None:
         """Makes a node wait; if it reads a copy of a reference's value, makes the copy wait."""
         is_by_reference = takes_reference(self._view.nodes[read.node], read.slot)
-        waits_itself = read.rows is not None and read.in_place
+        # A tf.cond may ask whether the variable has a value, which an Identity would need.
+        may_wait = read.rows is not None or self._view.op(read.node) in _CONDITIONS
+        waits_itself = may_wait and read.in_place
         if read.shard.is_resource or is_by_reference or waits_itself:
             self._wait(read.node, source)
         else:

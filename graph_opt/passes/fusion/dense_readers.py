@@ -14,19 +14,21 @@ _ASSIGNS = frozenset(["Assign", "AssignVariableOp"])
 
 
 def dense_readers(
-    view: GraphView, reads: Iterable[TableRead], ends: Iterable[str]
+    view: GraphView, rewritten: GraphView, reads: Iterable[TableRead], ends: Iterable[str]
 ) -> Tuple[DenseReader, ...]:
     """Describes the readers of whole tables.
 
     Args:
       view: The graph before its updates were replaced.
+      rewritten: The graph since: it may read less, such as no table for the gradient of a penalty.
       reads: The edges through which tables and slots are read.
       ends: The nodes after which the tables are updated.
     """
     tables: Dict[str, Dict[str, None]] = {}
     for read in reads:
         tables.setdefault(read.node, {})[read.shard.table] = None
-    trained = view.ancestors(_steps(view, ends)) if tables else {}
+    steps = [name for name in _steps(view, ends) if name in rewritten] if tables else []
+    trained = rewritten.ancestors(steps)
     return tuple(
         DenseReader(node, view.op(node), tuple(read), node in trained)
         for node, read in tables.items()

@@ -82,6 +82,7 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
         forced = unused_gradients(fused.view).nodes
         dead = dead_nodes(fused.view, fusion.replaced.union(forced))
         dead.difference_update(_kept_for_fetches(fused.view, fetched, fusion.substitutes))
+        readers = fusion.dense_readers(fused.view)
         freed = [read.gather for read in exposed_reads(state.view) if read.reduction in dead]
         fused = dataclasses.replace(
             fused.without(dead),
@@ -95,7 +96,7 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
         return fused.reporting(
             *([_FREED.format(counted(len(freed), "lookup"))] if freed else []),
             fused_lookups=fusion.outcomes(),
-            dense_readers=fusion.dense_readers(),
+            dense_readers=readers,
             whole_table_reads_removed=tuple(freed),
         )
 
@@ -270,11 +271,11 @@ class _Fusion:
         """Maps the result of each fused lookup to the tensor that replaces it."""
         return dict(self._outputs)
 
-    def dense_readers(self) -> Tuple[DenseReader, ...]:
+    def dense_readers(self, rewritten: GraphView) -> Tuple[DenseReader, ...]:
         """What reads or writes whole tables whose update is deferred."""
         updates = [group.updates[shard] for group in self._plan.updates for shard in group.updates]
         ends = [update.end for update in updates if update.table in self._plan.deferred]
-        return dense_readers(self._view, self.to_date.whole_reads, ends)
+        return dense_readers(self._view, rewritten, self.to_date.whole_reads, ends)
 
     def outcomes(self) -> Tuple[FusedLookup, ...]:
         """What became of each lookup."""
