@@ -82,6 +82,7 @@ class DeferredModel:
 OPTIMIZERS: Dict[str, Callable[[Any], Any]] = {
     "adam": lambda rate: tf.train.AdamOptimizer(rate),
     "keras_adam": lambda rate: tf.keras.optimizers.legacy.Adam(rate),
+    "keras_adamax": lambda rate: tf.keras.optimizers.legacy.Adamax(rate),
     "adagrad": lambda rate: tf.train.AdagradOptimizer(rate),
     "momentum": lambda rate: tf.train.MomentumOptimizer(rate, 0.9),
 }

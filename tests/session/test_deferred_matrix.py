@@ -21,9 +21,9 @@ from tests.session.deferred_scripts import all_values, train, values_in
 from tests.session.deferred_sessions import assert_deferred, fused_config
 from tests.session.parameter_servers import free_addresses, parameter_servers
 
-KERAS = ("keras_adam",)
-DEFERRED = ("adam",)
-OPTIMIZERS = ("adam", "keras_adam", "adagrad", "momentum")
+KERAS = ("keras_adam", "keras_adamax")
+DEFERRED = ("adam", "keras_adam")
+OPTIMIZERS = ("adam", "keras_adam", "keras_adamax", "adagrad", "momentum")
 QUICK_STEPS, STEPS, READS = 40, 2000, 10
 
 
@@ -48,6 +48,8 @@ QUICK = (
     Combination("adam", False, False, True, False, True),
     Combination("adam", False, True, False, True, True),
     Combination("adam", True, True, True, True, False),
+    Combination("keras_adam", True, False, True, True, True),
+    Combination("keras_adamax", True, True, False, True, False),
     Combination("momentum", False, False, False, True, True),
 )
 ALL = tuple(
