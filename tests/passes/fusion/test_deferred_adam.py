@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Callable, Dict, List, NamedTuple
 
 import numpy as np
@@ -55,7 +56,8 @@ def run(build: Build, config: Any, steps: int = 12, every: int = 5) -> List[Any]
             for number in range(1, steps + 1):
                 seen.append(session.run([built.loss, built.step])[0])
                 if number % every == 0:
-                    seen.extend(session.run(built.now_and_then))
+                    values = session.run(built.now_and_then)
+                    seen.extend(value for value in values if value is not None)
         report = report_of(graph)
     if config is not None:
         assert report is not None
@@ -173,3 +175,32 @@ def test_the_models_own_group_lookup_of_such_a_table_sees_current_rows(resource:
         return [tf.nn.safe_embedding_lookup_sparse(table, features[1]), *own]
 
     assert_same(of(lookups))
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_what_is_replaced_still_works_under_its_name(resource: bool) -> None:
+    """The rows before they are pooled, and TensorFlow's own update between two fused ones."""
+
+    def build(inputs: Dict[str, Any]) -> Built:
+        def lookups(inputs: Dict[str, Any]) -> List[Any]:
+            table = models.table("one", resource=resource, shards=2)
+            ids = tf.sparse.from_dense(tf.maximum(inputs["more"], 1))
+            return [tf.nn.embedding_lookup_sparse(table, ids, None, combiner="sum")]
+
+        built = of(lookups)(inputs)
+        operations = tf.get_default_graph().get_operations()
+        gathers = [each for each in operations if each.type in ("GatherV2", "ResourceGather")]
+        rows = next(each for each in gathers if each.name.startswith("embedding_lookup_sparse"))
+        updates = [each for each in operations if re.match(r"Adam/update_one.*deps$", each.name)]
+        assert len(updates) == 2
+        return Built(built.loss, built.step, [rows.outputs[0], *updates])
+
+    assert_same(build, every=4)
+
+
+def test_initializing_again_starts_over() -> None:
+    def build(inputs: Dict[str, Any]) -> Built:
+        built = of(two_safe())(inputs)
+        return Built(built.loss, built.step, [tf.global_variables_initializer()])
+
+    assert_same(build, every=4)
