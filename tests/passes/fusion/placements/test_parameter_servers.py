@@ -173,11 +173,17 @@ def test_prefetched_lookups_on_servers_read_the_same_frozen_tables(target: str) 
     assert len(report.moved) == 1
 
 
-def test_servers_that_were_not_asked_keep_their_lookups() -> None:
+def one_by_one(inputs: Dict[str, Any]) -> List[Any]:
+    """A lookup without combiner, which TensorFlow places beside its table."""
+    return [tf.nn.embedding_lookup(models.table("one"), inputs["one"])]
+
+
+@pytest.mark.parametrize("lookups", [two_safe(), one_by_one])
+def test_servers_that_were_not_asked_keep_their_lookups(lookups: Any) -> None:
     setter = tf.train.replica_device_setter(1, worker_device="/job:worker/task:0")
     with tf.Graph().as_default() as graph, tf.device(setter):
         inputs = models.batches()
-        loss = models.loss_of(two_safe()(inputs), inputs)
+        loss = models.loss_of(lookups(inputs), inputs)
         tf.train.AdagradOptimizer(0.1).minimize(loss)
         report = optimize_graph(graph, models.config())
     codes = {lookup.refusals[0]["code"] for lookup in report.fused_lookups}
