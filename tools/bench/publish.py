@@ -1,8 +1,8 @@
 """Takes what was measured into docs/: `python -m tools.bench.publish [--measured FOLDER]`.
 
 The JSON files of benchmarks that docs/benchmarks/ has are replaced by those just measured, where
-there are any; then all that follows from them is written anew: the charts beside them and the
-tables of docs/benchmarks.md.
+there are any; then all that follows from them is written anew: the charts beside them, the tables
+of docs/benchmarks.md, and the README's sentence on Adam.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from tools.bench.records import Outcome
 from tools.bench.training.sessions import BOTH, STOCK
 
 PAGE = Path("docs/benchmarks.md")
+README = Path("README.md")
 PUBLISHED = Path("docs/benchmarks")
 MEASURED = Path("build/bench")
-_TABLE = re.compile(r"<!-- (\w+)\.json -->\n.*?<!-- end -->", re.DOTALL)
+_MARKED = re.compile(r"<!-- (\w+)\.json -->\n.*?<!-- end -->", re.DOTALL)
 _HEAD = (
     "| model | its tables | TensorFlow alone | graph_opt | times as fast | the machine allows |",
     "|---|---|---|---|---|---|",
@@ -41,8 +42,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
             print("==> {}".format(path))
         for written in charts.write(path.stem, outcome_in(path), PUBLISHED):
             print("==> {}".format(written))
-    PAGE.write_text(with_tables(PAGE.read_text("utf-8")), encoding="utf-8")
-    print("==> {}".format(PAGE))
+    for page, written_anew in ((PAGE, with_tables), (README, with_sentences)):
+        page.write_text(written_anew(page.read_text("utf-8")), encoding="utf-8")
+        print("==> {}".format(page))
     return 0
 
 
@@ -53,19 +55,37 @@ def outcome_in(path: Path) -> Outcome:
 
 def with_tables(page: str) -> str:
     """The text of docs/benchmarks.md with the tables that its JSON files say."""
-    return _TABLE.sub(lambda found: _table(found[1]), page)
+    return _MARKED.sub(lambda found: _marked(found[1], _table(found[1])), page)
 
 
-def _table(bench: str) -> str:
-    path = PUBLISHED / (bench + ".json")
-    machine = json.loads(path.read_text(encoding="utf-8"))["machine"]
-    head, rows = _TABLES[bench]
-    lines = [*head, *rows(outcome_in(path)), "", conditions(machine)]
+def with_sentences(page: str) -> str:
+    """The text of the README with what adam.json says in a sentence."""
+    return _MARKED.sub(lambda found: _marked(found[1], [_sentence(found[1])]), page)
+
+
+def _marked(bench: str, lines: Sequence[str]) -> str:
     return "<!-- {}.json -->\n{}\n<!-- end -->".format(bench, "\n".join(lines))
 
 
-def conditions(machine: Dict[str, Any]) -> str:
+def _table(bench: str) -> Sequence[str]:
+    head, rows = _TABLES[bench]
+    path = PUBLISHED / (bench + ".json")
+    return [*head, *rows(outcome_in(path)), "", conditions(machine_in(path))]
+
+
+def _sentence(bench: str) -> str:
+    path = PUBLISHED / (bench + ".json")
+    return adam_page.sentence(outcome_in(path), machine_in(path))
+
+
+def machine_in(path: Path) -> Dict[str, Any]:
     """What a file's figures were measured on."""
+    machine: Dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["machine"]
+    return machine
+
+
+def conditions(machine: Dict[str, Any]) -> str:
+    """The same in words."""
     words = "Measured on {cores} cores ({cpu}, {memory_gib} GiB), TensorFlow {tensorflow}."
     return words.format(**machine)
 

@@ -104,6 +104,8 @@ def test_what_docs_show_follows_from_their_files(monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(REPOSITORY)
     text = publish.PAGE.read_text("utf-8")
     assert publish.with_tables(text) == text
+    text = publish.README.read_text("utf-8")
+    assert publish.with_sentences(text) == text
     for path in publish.PUBLISHED.glob("*.json"):
         outcome = publish.outcome_in(path)
         for name, chart in charts.CHARTS.get(path.stem, {}).items():
@@ -119,10 +121,23 @@ def test_the_readme_names_the_machine_of_its_chart() -> None:
     )
 
 
+def test_the_sentence_on_adam_has_the_gain_of_each_size() -> None:
+    machine = {"cores": 2, "cpu": "A CPU"}
+    records = adam("dlrm", 20000, 30.0, 60.0) + adam("dlrm", 200000, 7.0, 80.5)
+    records += adam("dlrm", 1000000, 1.0, 70.0) + adam("wide", 20000, 30.0, 60.0)
+    assert page.sentence(Outcome(tuple(records)), machine) == (
+        "How many times as fast DLRM trains on 2 cores (A CPU): **2** with 20,000 rows in each "
+        "table, **12** with 200,000, **70** with 1,000,000."
+    )
+    with pytest.raises(ValueError, match="no figure of dlrm"):
+        page.sentence(Outcome(()), machine)
+
+
 def test_publishing_takes_what_was_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(str(REPOSITORY / "docs"), str(tmp_path / "docs"))
+    shutil.copyfile(str(REPOSITORY / "README.md"), str(tmp_path / "README.md"))
     records.write(tmp_path / "measured" / "train.json", "train", OUTCOME)
     monkeypatch.chdir(tmp_path)
     assert publish.main(["--measured", "measured"]) == 0

@@ -1,8 +1,8 @@
-"""The table of docs/benchmarks.md that says how fast models train with Adam."""
+"""How fast models train with Adam: the table of docs/benchmarks.md, and the README's sentence."""
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from tools.bench.records import Outcome, Record
 from tools.bench.training.sessions import DEFERRED, STOCK
@@ -22,6 +22,25 @@ def rows(outcome: Outcome) -> List[str]:
     places = [key[2:] for key in found if key[:2] == ("steps_per_s", STOCK)]
     lines = (_row(found, *place) for place in places)
     return [line for line in lines if line is not None]
+
+
+def sentence(outcome: Outcome, machine: Dict[str, Any]) -> str:
+    """What DLRM gains with its tables in the process, of each of their sizes.
+
+    Raises:
+        ValueError: it was not measured.
+    """
+    gains = [
+        "**{:.2g}** with {:,}".format(each.value, each.params["rows"])
+        for each in outcome.records
+        if (each.figure, each.mode, each.workload) == ("ratio_to_stock", DEFERRED, "dlrm")
+        and "delay_ms" not in each.params
+    ]
+    if not gains:
+        raise ValueError("no figure of dlrm with its tables in the process")
+    gains[0] += " rows in each table"
+    words = "How many times as fast DLRM trains on {cores} cores ({cpu}): {gains}."
+    return words.format(gains=", ".join(gains), **machine)
 
 
 def _row(

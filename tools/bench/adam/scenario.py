@@ -35,7 +35,7 @@ class Effort(NamedTuple):
     seconds: float
 
 
-FULL = Effort(rounds=5, seconds=0.8)
+FULL = Effort(rounds=7, seconds=0.4)
 QUICK = Effort(rounds=2, seconds=0.0)
 
 

@@ -13,7 +13,7 @@ from typing import Callable, Sequence
 from tools.bench.training.contenders import Contender
 from tools.bench.training.measurement import Turns
 
-LEAST_STEPS = 3
+LEAST_STEPS = 2
 MOST_STEPS = 200
 _SETTLING_SHARE = 5  # one untimed step for so many timed ones
 
@@ -29,7 +29,7 @@ def run_in_timed_turns(
     Args:
         contenders: open contenders.
         rounds: turns of each.
-        seconds: about how long a turn takes; one of a slow contender takes three steps.
+        seconds: about how long a turn takes; one of a slow contender takes two steps.
         before_round: called before each round.
 
     Returns:
