@@ -9,8 +9,8 @@ namespace {
 
 constexpr int64_t kPowers = 256;
 
-// What is left out of all later spans together, as a part of the move that earlier ones make.
-constexpr double kNegligible = 1.0 / (int64_t{1} << 32);
+// A later span is left out if it moves a row less than this part of what earlier ones do.
+constexpr double kNegligible = 1.0 / (1 << 28);
 
 // The power of 2 that is not below.
 int64_t PowerAbove(int64_t n) {
@@ -34,8 +34,7 @@ class SpanList {
   bool GoesOn() const { return moment_ >= FLT_MIN || ring_.rule().keeps; }
 
   // The next num_steps steps, or the last ones.
-  void Add(const float* sums) {
-    const double kept = sums[ring_.series().num_sums];
+  void Add(const float* sums, double kept) {
     kept_ *= kept;
     moved_ *= std::fabs(kept);
     // A later span moves a weight by sums[0] * moment / root at most, and an earlier one by sums[0]
@@ -72,7 +71,8 @@ SpanRing::SpanRing(const IdleStep& rule, int64_t num_spans)
     : rule_(rule),
       series_(ChooseSeries(rule)),
       num_spans_(num_spans),
-      spans_(num_spans * (series_.num_sums + 1)) {
+      sums_(num_spans * series_.num_sums),
+      kept_(rule.keeps ? num_spans : 0) {
   for (int slot = 0; slot < rule.num_slots; ++slot) {
     for (int64_t n = 0; n < kPowers; ++n) {
       powers_[slot].push_back(std::pow(rule.decays[slot], static_cast<double>(n)));
@@ -81,6 +81,11 @@ SpanRing::SpanRing(const IdleStep& rule, int64_t num_spans)
       high_powers_[slot].push_back(std::pow(rule.decays[slot], static_cast<double>(n)));
     }
   }
+}
+
+void SpanRing::Complete(uint32_t step, const double* sums, double kept) {
+  std::copy(sums, sums + num_sums(), sums_.data() + Place(step) * num_sums());
+  if (rule_.keeps) kept_[Place(step)] = static_cast<float>(kept);
 }
 
 double SpanRing::SlotDecay(int slot, int64_t n) const {
@@ -98,9 +103,12 @@ void PassedSteps::Describe(int64_t age, IdleRow* row, std::vector<IdleSpan>* spa
   SpanList list(ring, spans);
   const int64_t steps = ring.series().num_steps;
   for (; age >= steps && list.GoesOn(); age -= steps) {
-    list.Add(ring.At(step_ - static_cast<uint32_t>(age)));
+    const uint32_t begin = step_ - static_cast<uint32_t>(age);
+    list.Add(ring.SumsFrom(begin), ring.KeptFrom(begin));
   }
-  if (age > 0 && age < steps) list.Add(window_.data() + age * ring.width());
+  if (age > 0 && age < steps) {
+    list.Add(sums_.data() + age * ring.num_sums(), ring.rule().keeps ? kept_[age] : 1.0f);
+  }
   row->num_spans = static_cast<int64_t>(spans->size()) - row->first_span;
   row->kept = static_cast<float>(list.kept());
 }
@@ -109,12 +117,8 @@ StepHistory::StepHistory(const IdleStep& rule, int64_t most_missed, uint32_t fir
     : ring_(std::make_shared<SpanRing>(rule, PowerAbove(most_missed))),
       sums_(ring_->series().terms.size()),
       next_sums_(sums_.size()),
-      kept_(ring_->series().num_steps + 1, 1.0) {
-  const auto passed = std::make_shared<PassedSteps>();
-  passed->step_ = first_step;
-  passed->ring_ = ring_;
-  passed->window_.resize(ring_->series().num_steps * ring_->width());
-  passed_ = passed;
+      kept_(rule.keeps ? ring_->series().num_steps + 1 : 0, 1.0) {
+  Publish(first_step);
 }
 
 // A span that ends with this step is the one that ended with the step before, and this step.
@@ -129,22 +133,21 @@ void StepHistory::Add(const IdleStep& step) {
   double* const next = next_sums_.data();
   for (int64_t i = num_sums; i < count; ++i) next[i] = before[i] * kept + terms[i] * rate;
   sums_.swap(next_sums_);
-  for (int64_t j = series.num_steps; j > 0; --j) kept_[j] = kept_[j - 1] * kept;
-
-  const auto passed = std::make_shared<PassedSteps>();
-  passed->step_ = passed_->step_ + 1;
-  passed->ring_ = ring_;
-  const int64_t width = ring_->width();
-  passed->window_.resize(series.num_steps * width);
-  const auto write = [&](int64_t j, float* span) {
-    const double* const sums = sums_.data() + j * num_sums;
-    std::copy(sums, sums + num_sums, span);
-    span[num_sums] = static_cast<float>(kept_[j]);
-  };
-  for (int64_t j = 1; j < series.num_steps; ++j) write(j, passed->window_.data() + j * width);
+  for (size_t j = kept_.size(); j > 1; --j) kept_[j - 1] = kept_[j - 2] * kept;
+  const uint32_t now = passed_->step() + 1;
   if (++num_steps_ >= series.num_steps) {
-    write(series.num_steps, ring_->At(passed->step_ - static_cast<uint32_t>(series.num_steps)));
+    ring_->Complete(now - static_cast<uint32_t>(series.num_steps),
+                    sums_.data() + series.num_steps * num_sums, kept_.empty() ? 1 : kept_.back());
   }
+  Publish(now);
+}
+
+void StepHistory::Publish(uint32_t step) {
+  const auto passed = std::make_shared<PassedSteps>();
+  passed->step_ = step;
+  passed->ring_ = ring_;
+  passed->sums_.assign(sums_.begin(), sums_.end() - ring_->num_sums());
+  if (!kept_.empty()) passed->kept_.assign(kept_.begin(), kept_.end() - 1);
   passed_ = passed;
 }
 

@@ -19,21 +19,24 @@ class SpanRing {
 
   const IdleStep& rule() const { return rule_; }
   const DriftSeries& series() const { return series_; }
-  int64_t num_spans() const { return num_spans_; }
+  int64_t num_sums() const { return series_.num_sums; }
 
-  // A span's sums, then the factor of its weights.
-  int64_t width() const { return series_.num_sums + 1; }
-  float* At(uint32_t step) { return spans_.data() + (step & (num_spans_ - 1)) * width(); }
-  const float* At(uint32_t step) const { return const_cast<SpanRing*>(this)->At(step); }
+  // The span that begins with a step: its sums, and the factor of weights.
+  const float* SumsFrom(uint32_t step) const { return sums_.data() + Place(step) * num_sums(); }
+  float KeptFrom(uint32_t step) const { return rule_.keeps ? kept_[Place(step)] : 1.0f; }
+  void Complete(uint32_t step, const double* sums, double kept);
 
   // decay^n of a slot.
   double SlotDecay(int slot, int64_t n) const;
 
  private:
+  int64_t Place(uint32_t step) const { return step & (num_spans_ - 1); }
+
   const IdleStep rule_;
   const DriftSeries series_;
   const int64_t num_spans_;  // a power of 2
-  std::vector<float> spans_;
+  std::vector<float> sums_;
+  std::vector<float> kept_;                      // none where the rule keeps weights as they are
   std::vector<double> powers_[kMostSlots];       // of 0 to kPowers - 1
   std::vector<double> high_powers_[kMostSlots];  // of the multiples of kPowers
 };
@@ -43,7 +46,7 @@ class PassedSteps {
  public:
   uint32_t step() const { return step_; }
   const IdleStep& rule() const { return ring_->rule(); }
-  int num_sums() const { return ring_->series().num_sums; }
+  int num_sums() const { return ring_->series().num_sums; }  // of each span
 
   // The last `age` steps, for a row that missed them. Adds their spans to `spans`.
   void Describe(int64_t age, IdleRow* row, std::vector<IdleSpan>* spans) const;
@@ -53,7 +56,8 @@ class PassedSteps {
 
   uint32_t step_ = 0;
   std::shared_ptr<const SpanRing> ring_;
-  std::vector<float> window_;  // spans of 0, 1, ... steps that end here, as those of the ring
+  std::vector<float> sums_;  // of the spans of 0, 1, ... steps that end here
+  std::vector<float> kept_;  // of the same, as in the ring
 };
 
 // The steps under one rule (IdleStep::HasRuleOf), in memory that does not grow: of old steps, only
@@ -70,10 +74,12 @@ class StepHistory {
   void Add(const IdleStep& step);
 
  private:
+  void Publish(uint32_t step);
+
   const std::shared_ptr<SpanRing> ring_;
   std::shared_ptr<const PassedSteps> passed_;
   int64_t num_steps_ = 0;
-  std::vector<double> sums_;  // as PassedSteps::window_, without the factors
+  std::vector<double> sums_;  // as those of passed_, and those of the span that is complete
   std::vector<double> next_sums_;
   std::vector<double> kept_;
 };
