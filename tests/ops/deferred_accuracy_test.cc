@@ -198,6 +198,53 @@ void BringsRowsOfAnyAgeToDate(const Betas& betas, float epsilon, Rates rates,
   }
 }
 
+// One step in double, of column i.
+void StepByRule(const IdleStep& step, size_t i, Values<double>* values) {
+  for (int slot = 0; slot < step.num_slots; ++slot) (*values)[slot + 1][i] *= step.decays[slot];
+  double& weight = (*values)[0][i];
+  weight *= step.kept;
+  if (step.moment < 0) return;
+  const double root = step.root < 0 ? 1 : std::sqrt((*values)[step.root + 1][i]) + step.epsilon;
+  weight -= step.rate * (*values)[step.moment + 1][i] / root;
+}
+
+// Rules of all forms: weights that decay, moments that are not divided by a root, and none at all.
+void RulesOfAllForms(const RowKernels& kernels) {
+  for (int form = 0; form < 6; ++form) {
+    IdleStep step;
+    step.num_slots = 2;
+    step.decays[0] = 0.8;
+    step.decays[1] = 0.97;
+    step.changes = true;
+    step.keeps = form % 2 == 0;
+    step.moment = form < 4 ? 1 : -1;  // not in the usual places
+    step.root = form < 2 ? 0 : -1;
+    step.epsilon = 0.01;
+    Random random(form);
+    OneRow before(AdamAt(0, kBetas[0], 1, 1), 19);
+    for (std::vector<float>& values : before.values) {
+      for (float& value : values) value = std::fabs(Number(&random)) + 0.01f;
+    }
+    Values<double> exact = InDouble(before.values);
+    StepHistory history(step, 4096, 5);
+    for (int age = 1; age < 3000; ++age) {
+      step.kept = step.keeps ? 1 - 1e-5 * static_cast<double>(age % 1000) : 1;
+      step.rate = 0.01 + 1e-3 * static_cast<double>(age % 7);
+      history.Add(step);
+      for (size_t i = 0; i < 19; ++i) StepByRule(step, i, &exact);
+      if (age % 97 != 0 && age > 10) continue;
+      OneRow row = before;
+      row.BringToDate(*history.passed(), age, kernels);
+      for (size_t i = 0; i < 19; ++i) {
+        const double unit = FLT_EPSILON * (std::fabs(before.values[0][i]) + std::fabs(exact[0][i]));
+        CHECK(std::fabs(row.values[0][i] - exact[0][i]) < 8 * unit);
+        CHECK(Apart(row.values[1][i], exact[1][i]) < FLT_EPSILON);
+        CHECK(Apart(row.values[2][i], exact[2][i]) < FLT_EPSILON);
+      }
+    }
+  }
+}
+
 // Whatever spec: what it says of idle steps is what its formula does without a gradient.
 void IdleStepsAreUpdatesWithoutGradient(const RowKernels& kernels) {
   int found = 0;
@@ -246,6 +293,7 @@ int main(int argc, char** argv) {
   Distances all;
   for (const RowKernels* const* set = RunnableRowKernels(); *set != nullptr; ++set) {
     IdleStepsAreUpdatesWithoutGradient(**set);
+    RulesOfAllForms(**set);
   }
   for (const Betas& betas : kBetas) {
     for (float epsilon : kEpsilons) {
