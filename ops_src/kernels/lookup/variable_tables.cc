@@ -102,7 +102,7 @@ Status VariableTables::OpenAll(OpKernelContext* ctx, int first, const std::vecto
     return OpenResources(ctx, first, is_updated, purpose);
   }
   if (purpose != kRead) return OpenReferences(ctx, first, count, purpose);
-  for (int i = first; i < first + count; ++i) tensors_.push_back(ctx->input(i));
+  for (int i = first; i < first + count; ++i) tensors_.push_back(AsMatrix(ctx->input(i)));
   return Status();
 }
 
@@ -134,7 +134,7 @@ Status VariableTables::OpenResources(OpKernelContext* ctx, int first,
     if (!ready) Unlock();
   }
   for (const auto& variable : variables_) {
-    tensors_.push_back(variable == nullptr ? Tensor() : *variable->tensor());
+    tensors_.push_back(variable == nullptr ? Tensor() : AsMatrix(*variable->tensor()));
   }
   return Status();
 }
