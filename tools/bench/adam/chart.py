@@ -37,6 +37,9 @@ def adam_chart(outcome: Outcome) -> Any:
 
 
 def _draw(axis: Any, outcome: Outcome, model: str, place: Place) -> None:
+    if not any((each.workload, _place(each)) == (model, place) for each in _rates(outcome)):
+        axis.set_visible(False)
+        return
     for mode, (name, colour, style) in MODES.items():
         records = [
             each
