@@ -193,7 +193,7 @@ def _dense_lines(report: Report) -> List[str]:
     ]
     others = [reader.node for reader in report.dense_readers if not reader.in_each_step]
     if others:
-        more = " or one of {} other nodes".format(len(others) - 1) if len(others) > 1 else ""
+        more = " or " + counted(len(others) - 1, "other node") if len(others) > 1 else ""
         lines.append("all rows are brought to date when {}{} runs".format(others[0], more))
     return lines
 

@@ -166,14 +166,19 @@ def writing_variables(script: Script) -> Seen:
     replaced = tf.assign(items, value)
     cleared, filled = tf.assign(slot, tf.zeros_like(slot)), tf.assign(slot, value * 0.01)
     added = tf.assign_add(slot, tf.ones_like(slot) * 0.001)
+    rows = tf.scatter_update(items, [3, ITEMS - 1], tf.ones([2, WIDTH]))
+    part = tf.assign(users[1:4], tf.fill([3, WIDTH], 0.5))
+    with tf.control_dependencies([model.train_op]):
+        of_length_1 = tf.nn.l2_normalize(tf.gather(users, [0, 5]), axis=1)
+        normalized = tf.scatter_nd_update(users, [[0], [5]], of_length_1)
     seen: Dict[str, Any] = {}
     with script.opened() as session:
         session.run(tf.global_variables_initializer())
         train(session, model, 4)
-        # An update of a table that something else scatters into would not be fused.
+        # An update would not be fused if such a value, computed from tables, were assigned earlier.
         scaled = tf.assign(users, users * 0.5)
-        one_row = tf.scatter_update(items, [3, ITEMS - 1], tf.ones([2, WIDTH]))
-        for number, change in enumerate((scaled, replaced, cleared, filled, one_row, added)):
+        changes = (scaled, replaced, cleared, filled, rows, added, part, normalized)
+        for number, change in enumerate(changes):
             session.run(change)
             train(session, model, 4)
             if number % 2:

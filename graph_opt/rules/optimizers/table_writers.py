@@ -1,6 +1,7 @@
 """What changes a table: except for initializers and checkpoints, it must be a single update.
 
 sparse update      one that may be recognised
+ScatterUpdate      sets rows: no update if the table has another, such as that of an optimizer
 Apply*             a dense one: TensorFlow made the gradient as large as the table
 Assign             of a value that depends on a variable, such as an average; initializers and
                    restored checkpoints do not
@@ -21,6 +22,7 @@ from graph_opt.rules.op_names import INTO_CONTROL_FLOW, SWITCHES
 _PASS_ON = frozenset(["Identity", "RefIdentity"])
 ASSIGNS = frozenset(["Assign", "AssignVariableOp", "AssignVariableXlaConcatND"])
 _DENSE = re.compile(r"^(Resource)?Apply")
+_SETS_ROWS = re.compile(r"^(Resource)?(ScatterUpdate|ScatterNdUpdate|StridedSliceAssign)$")
 _APPLY = re.compile(r"Apply")
 _WRITES = re.compile(r"^(Resource)?(Assign|Scatter|StridedSliceAssign|CountUpTo)")
 
@@ -66,7 +68,9 @@ def table_writer(
       Refusal: table_updated_twice, update_is_dense, table_assigned, optimizer_unknown,
         update_in_control_flow.
     """
-    writers = [writer for writer in _writers(view, table) if _trains(view, forward, writer.node)]
+    trains = [writer for writer in _writers(view, table) if _trains(view, forward, writer.node)]
+    # Rows that the script sets itself, such as those of new items, are no part of an optimizer.
+    writers = [each for each in trains if not _SETS_ROWS.search(view.op(each.node))] or trains
     for writer in writers:
         _require_known(view, writer, known)
         if len(writers) > 1 and view.op(writer.node) in ASSIGNS:

@@ -342,6 +342,16 @@ def test_refuses_rows_that_a_user_changes(op: str) -> None:
     assert code_of() in ("update_not_recognised", "optimizer_unknown")
 
 
+@pytest.mark.parametrize("resource", [False, True])
+def test_rows_that_a_script_sets_are_no_second_update(resource: bool) -> None:
+    STOCK["adagrad"]().minimize(lookup_loss(resource))
+    table = tf.trainable_variables()[0]
+    tf.scatter_update(table, [1, 2], tf.ones([2, 8]))
+    tf.scatter_nd_update(table, [[3]], tf.ones([1, 8]))
+    tf.assign(table[:2], tf.zeros([2, 8]))
+    assert update_of().optimizer == "Adagrad"
+
+
 def test_refuses_a_product_that_is_not_a_rate_times_a_gradient() -> None:
     model = Model(tf)
     CORE_MODELS["sparse_mean"](model)
