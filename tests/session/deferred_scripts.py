@@ -131,15 +131,19 @@ def ordering_readers_after_the_step(script: Script) -> Seen:
     model = deferred_model(script.options)
     with tf.control_dependencies([model.train_op]):
         after = tf.identity(model.users.read_value())
+    ids = tf.constant(np.arange(20))
+    with tf.control_dependencies([model.train_op]):
+        some_after = tf.gather(model.users, ids)
     before = tf.identity(model.users.read_value())
     with tf.control_dependencies([before]):
         later = tf.no_op()
-    seen: Dict[str, List[Any]] = {"after": [], "before": []}
+    seen: Dict[str, List[Any]] = {"after": [], "some after": [], "before": []}
     with script.opened() as session:
         session.run(tf.global_variables_initializer())
         for _ in range(3):
             train(session, model, 3)
             seen["after"].append(session.run(after))
+            seen["some after"].append(session.run(some_after))
             train(session, model, 2)
             seen["before"].append(session.run([before, later])[0])
         seen["all"] = [all_values(session)]

@@ -1,6 +1,6 @@
 """Makes everything that reads deferred tables wait until the rows that it reads are current.
 
-    some rows        ids -> BringToDate -^> gather
+    some rows        ids -> BringToDate -^> gather                     after all that it waits for
     whole table      BringAllToDate -^> ReadVariableOp, SaveV2, Assign, ...
                      BringAllToDate -^> Identity(table) -> reader       of a reference's value
 
@@ -81,7 +81,7 @@ class BringToDate:
         self._replaced = replaced
         self._all: Dict[Tuple[str, _Moment], str] = {}
         self._values: Dict[Tuple[str, str], str] = {}
-        self._rows: Dict[Tuple[str, TensorRef], str] = {}
+        self._rows: Dict[Tuple[str, TensorRef, Tuple[str, ...]], str] = {}
         self._branches: Dict[TensorRef, str] = {}
         self._waits: Dict[str, Dict[str, None]] = {}
         self.inputs: List[InputEdit] = []
@@ -117,11 +117,26 @@ class BringToDate:
         if read.node in self._replaced:
             self._wait(read.node, self._all_to_date(read.shard, _AT_ONCE))
         elif read.rows is not None:
-            self._let_wait(read, self._rows_to_date(read.shard, read.rows))
+            self._let_wait(read, self._rows_to_date(read.shard, read.rows, self._before(read)))
         else:
             self.whole_reads.append(read)
             moment = _Moment(tuple(sorted(set(read.waits))), read.branch)
             self._let_wait(read, self._all_to_date(read.shard, moment))
+
+    def _before(self, read: TableRead) -> Tuple[str, ...]:
+        """What a reader of some rows waits for, by constants of its own as well.
+
+        TensorFlow lets only the first op of a `tf.control_dependencies` wait, which for a gather
+        is the constant that holds its axis.
+        """
+        view = self._view
+        others = [
+            tensor.node
+            for slot, tensor in enumerate(view.inputs(read.node))
+            if slot != read.slot and tensor != read.rows
+        ]
+        waiting = [node for node in others if view.op(node) != "Const" or view.controls(node)]
+        return tuple(sorted({*read.waits, *waiting}))
 
     def _let_wait(self, read: TableRead, source: str) -> None:
         """Makes a node wait; if it reads a copy of a reference's value, makes the copy wait."""
@@ -189,9 +204,9 @@ class BringToDate:
         )
         return str(node.name)
 
-    def _rows_to_date(self, shard: DeferredVariable, ids: TensorRef) -> str:
-        """Brings these rows to date, as if they were looked up one by one."""
-        key = (shard.table, ids)
+    def _rows_to_date(self, shard: DeferredVariable, ids: TensorRef, waits: Tuple[str, ...]) -> str:
+        """Brings these rows to date after other nodes, as if they were looked up one by one."""
+        key = (shard.table, ids, waits)
         if key not in self._rows:
             writer = self._nodes.writer("to_date", shard.device)
             found = ShardInputs([shard.table], self._deferred, shard.optimizer)
@@ -208,7 +223,7 @@ class BringToDate:
             node = writer.node(
                 "rows",
                 found.op("GroupEmbeddingBringToDate"),
-                [*found.inputs, flat.name, nothing, nothing],
+                [*found.inputs, flat.name, nothing, nothing, *("^" + each for each in waits)],
                 num_shards=values.integer(1),
                 num_lookups=values.integer(1),
                 num_weights=values.integer(0),
