@@ -13,7 +13,7 @@ found.
 from __future__ import annotations
 
 import dataclasses
-from typing import Optional, Tuple
+from typing import Iterable, List, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import dtype_name
@@ -96,8 +96,10 @@ def lookup_inputs(view: GraphView, lookup: Lookup) -> LookupInputs:
     inputs = _read(lookup)
     _require_ids(view, inputs)
     _require_rank(view, lookup, inputs)
-    _require_no_waiting(view, lookup)
+    reads = [name for gather in lookup.gathers for name in read_nodes(view, gather)]
+    _require_no_waiting(view, [*lookup.nodes, *reads])
     _require_every_step(view, lookup, inputs)
+    _require_no_waiting(view, _own_constants(view, lookup, inputs))
     return inputs
 
 
@@ -247,9 +249,18 @@ def _require_rank(view: GraphView, lookup: Lookup, inputs: LookupInputs) -> None
         raise Refusal("lookup_differs", at=lookup.output.node, need=need, saw=str(shape))
 
 
-def _require_no_waiting(view: GraphView, lookup: Lookup) -> None:
-    reads = [name for gather in lookup.gathers for name in read_nodes(view, gather)]
-    waiting = [name for name in [*lookup.nodes, *reads] if view.controls(name)]
+def _own_constants(view: GraphView, lookup: Lookup, inputs: LookupInputs) -> List[str]:
+    """Constants such as a gather's axis.
+
+    The first op of a `tf.control_dependencies` waits, and lets those wait that take its result.
+    """
+    given = {tensor.node for tensor in inputs.tensors()}
+    read = {tensor.node for name in lookup.nodes for tensor in view.inputs(name)}
+    return sorted(name for name in read - given if view.op(name) == "Const")
+
+
+def _require_no_waiting(view: GraphView, nodes: Iterable[str]) -> None:
+    waiting = [name for name in nodes if view.controls(name)]
     if waiting:
         raise Refusal(
             "lookup_waits",

@@ -277,6 +277,12 @@ def waiting() -> None:
         tf.nn.safe_embedding_lookup_sparse(one, ids)
 
 
+def waiting_by_its_axis() -> None:
+    one, ids = table(), ids_of(1)
+    with tf.control_dependencies([tf.assign_add(tf.get_variable("count", []), 1.0)]):
+        tf.nn.embedding_lookup(one, ids)
+
+
 def in_a_cond(is_merged: bool) -> None:
     ids, chosen = ids_of(1), tf.placeholder(tf.bool, [])
     if is_merged:
@@ -333,6 +339,7 @@ REFUSED: Dict[str, Tuple[str, Callable[[], Any]]] = {
         ),
     ),
     "waiting": ("lookup_waits", waiting),
+    "waiting by its axis": ("lookup_waits", waiting_by_its_axis),
     "in a cond": ("lookup_in_control_flow", lambda: in_a_cond(False)),
     "counted rows": ("lookup_differs", with_a_counted_number_of_rows),
     "negative default": (
