@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterable, Iterator, List
 
-from graph_opt.reporting.outcomes import DEFERRED_PART, FUSED_PART, MOVED
+from graph_opt.reporting.outcomes import DEFERRED_PART, FUSED_PART, MOVED, STOCK_PART
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.tables import counted
 from graph_opt.reporting.user_lookups import UserLookup, refusals_by_code, user_lookups
@@ -39,6 +39,7 @@ def summary(report: Report) -> str:
         if groups:
             parts[-1] += " into {}".format(counted(len(groups), "op"))
         parts.extend(_updates(lookups))
+        parts.extend(_left_parts(lookups))
     if report.lookups:
         moved = _count(lookup for lookup in lookups if lookup.stage)
         of = count if parts else counted(count, "lookup")
@@ -61,6 +62,17 @@ def _updates(lookups: Iterable[UserLookup]) -> Iterator[str]:
     deferred = {one.tables for one in lookups if one.update == DEFERRED_PART}
     if deferred:
         yield "{} fused ({} deferred)".format(counted(len(fused), "update"), len(deferred))
+
+
+def _left_parts(lookups: Iterable[UserLookup]) -> Iterator[str]:
+    """What fused lookups keep of TensorFlow's."""
+    fused = [lookup for lookup in lookups if lookup.group]
+    for part, left in (
+        ("gradient", _count(one for one in fused if one.gradient == STOCK_PART)),
+        ("update", len({one.tables for one in fused if one.update == STOCK_PART})),
+    ):
+        if left:
+            yield "{} left to TensorFlow".format(counted(left, part))
 
 
 def details_wanted(report: Report) -> bool:
