@@ -19,7 +19,7 @@ from typing import Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.ops.group_embedding import GroupAttributes, GroupIds
-from graph_opt.ops.library import load_library
+from graph_opt.ops.library import op_for
 
 
 def row_state_name(name: str, shared_name: str = "", container: str = "") -> str:
@@ -63,12 +63,7 @@ def group_embedding_bring_to_date(
     Returns:
       The operation, which the lookup must have as a control input.
     """
-    library = load_library()
-    if tables[0].dtype == tf.resource:
-        bring_to_date = library.resource_group_embedding_bring_to_date
-    else:
-        bring_to_date = library.group_embedding_bring_to_date
-    return bring_to_date(
+    return op_for(tables, "group_embedding_bring_to_date")(
         tables=list(tables),
         slots=list(slots),
         optimizer=optimizer,
@@ -102,12 +97,7 @@ def group_embedding_bring_packed_to_date(
     Returns:
       The operation, which `group_embedding_gather` must have as a control input.
     """
-    library = load_library()
-    if tables[0].dtype == tf.resource:
-        bring_to_date = library.resource_group_embedding_bring_packed_to_date
-    else:
-        bring_to_date = library.group_embedding_bring_packed_to_date
-    return bring_to_date(
+    return op_for(tables, "group_embedding_bring_packed_to_date")(
         tables=list(tables),
         slots=list(slots),
         optimizer=optimizer,
@@ -142,12 +132,7 @@ def group_embedding_bring_all_to_date(
     Returns:
       The operation, which the reader must have as a control input.
     """
-    library = load_library()
-    if tables[0].dtype == tf.resource:
-        bring_to_date = library.resource_group_embedding_bring_all_to_date
-    else:
-        bring_to_date = library.group_embedding_bring_all_to_date
-    return bring_to_date(
+    return op_for(tables, "group_embedding_bring_all_to_date")(
         tables=list(tables),
         slots=list(slots),
         optimizer=optimizer,

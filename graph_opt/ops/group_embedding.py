@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from graph_opt.compat import tf
-from graph_opt.ops.library import load_library
+from graph_opt.ops.library import load_library, op_for
 from graph_opt.ops.optimizers import default_flags
 
 SPARSE = "sparse"
@@ -255,12 +255,7 @@ def group_embedding_apply(
     Returns:
       The operation.
     """
-    library = load_library()
-    if tables[0].dtype == tf.resource:
-        apply = library.resource_group_embedding_apply
-    else:
-        apply = library.group_embedding_apply
-    return apply(
+    return op_for(tables, "group_embedding_apply")(
         tables=list(tables),
         slots=list(slots),
         hyperparameters=list(hyperparameters),

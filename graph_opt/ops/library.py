@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from types import ModuleType
-from typing import Optional
+from typing import Any, Callable, Optional, Sequence
 
 from graph_opt.compat import tf
 
@@ -37,6 +37,25 @@ def load_library() -> ModuleType:
         if _library is None:
             _library = _load(LIBRARY_PATH)
         return _library
+
+
+def op_for(tables: Sequence[tf.Tensor], name: str) -> Callable[..., Any]:
+    """The generated function of an op that has a form for references and one for handles.
+
+    Args:
+      tables: The variables that it will get: resource handles, or else references or values.
+      name: The function of the form for references.
+
+    Raises:
+      ImportError: As `load_library`.
+
+    Example:
+      >>> op_for(handles, "group_embedding_apply").__name__
+      'resource_group_embedding_apply'
+    """
+    prefix = "resource_" if tables[0].dtype == tf.resource else ""
+    function: Callable[..., Any] = getattr(load_library(), prefix + name)
+    return function
 
 
 def _load(path: str) -> ModuleType:

@@ -15,7 +15,7 @@ from typing import Any, List, NamedTuple, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.ops.group_embedding import GroupAttributes, GroupIds
-from graph_opt.ops.library import load_library
+from graph_opt.ops.library import load_library, op_for
 from graph_opt.ops.optimizers import default_flags
 
 
@@ -223,12 +223,7 @@ def group_embedding_apply_packed(
       The operation. The results are bitwise those of `group_embedding_apply`. A malformed update
       fails with InvalidArgumentError and changes nothing.
     """
-    library = load_library()
-    if tables[0].dtype == tf.resource:
-        apply = library.resource_group_embedding_apply_packed
-    else:
-        apply = library.group_embedding_apply_packed
-    return apply(
+    return op_for(tables, "group_embedding_apply_packed")(
         tables=list(tables),
         slots=list(slots),
         hyperparameters=list(hyperparameters),

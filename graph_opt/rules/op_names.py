@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 VARIABLES = frozenset(["VariableV2", "Variable", "VarHandleOp"])
-# Ops that pass a tensor, or a reference to it, on unchanged.
-PASS_ON = frozenset(["Identity", "RefIdentity", "StopGradient", "PreventGradient", "EnsureShape"])
+# Ops that pass a value on unchanged; PASS_ON also those that pass on a reference.
+PASS_VALUES_ON = ("Identity", "StopGradient", "PreventGradient", "EnsureShape")
+PASS_ON = frozenset([*PASS_VALUES_ON, "RefIdentity"])
 IDENTITIES = frozenset(["Identity", "EnsureShape"])
 CONTROL_FLOW = frozenset(["Switch", "RefSwitch", "Enter", "RefEnter", "Merge", "RefMerge"])
 SWITCHES = frozenset(["Switch", "RefSwitch"])
@@ -17,6 +18,7 @@ ROW_GATHERS = GATHERS | {"ResourceGather"}
 GATHERS_ND = frozenset(["GatherNd", "ResourceGatherNd"])
 STITCHES = frozenset(["ParallelDynamicStitch", "DynamicStitch"])
 UNIQUES = frozenset(["Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2"])
+ADDS = ("Add", "AddV2")
 SELECTS = frozenset(["Select", "SelectV2"])
 
 SEGMENT_REDUCTIONS = {

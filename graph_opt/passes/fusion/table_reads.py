@@ -17,10 +17,10 @@ from graph_opt.passes.fusion.deferred import DeferredVariable
 from graph_opt.passes.tasks import task_of
 from graph_opt.rules.op_names import (
     COMBINERS,
-    GATHERS,
     GROUP_GATHERS,
     GROUP_LOOKUPS,
     PASS_ON,
+    ROW_GATHERS,
 )
 
 # What reads no values.
@@ -155,7 +155,7 @@ def _rows(view: GraphView, use: Use) -> Optional[TensorRef]:
     op = view.op(use.consumer)
     if use.slot != 0:
         return None
-    if op in GATHERS or op == "ResourceGather":
+    if op in ROW_GATHERS:
         return view.inputs(use.consumer)[1] if _is_by_row(view, use.consumer) else None
     return view.inputs(use.consumer)[1] if op in COMBINERS else None
 

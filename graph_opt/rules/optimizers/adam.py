@@ -20,6 +20,7 @@ from typing import Tuple
 from graph_opt.graph.view import GraphView
 from graph_opt.rules.match.matcher import Match
 from graph_opt.rules.match.pattern import Pattern, one_of, op, tensor
+from graph_opt.rules.op_names import ADDS
 from graph_opt.rules.optimizers.several_ops import decayed_slot, end_of_several
 from graph_opt.rules.optimizers.update_form import FoundUpdate, UpdateForm, matched_slices
 from graph_opt.rules.optimizers.update_inputs import (
@@ -32,7 +33,6 @@ from graph_opt.rules.optimizers.update_inputs import (
 
 OPTIMIZER = "Adam"
 _ENDS = frozenset(["AssignSub", "AssignSubVariableOp"])
-_ADDS = ("Add", "AddV2")
 _SCALARS = ("learning_rate", "beta1", "beta2", "epsilon", "beta1_power", "beta2_power")
 
 
@@ -41,7 +41,7 @@ def _pattern() -> Tuple[Pattern, Pattern, Pattern]:
     values, indices = summed()
     m = decayed_slot("m", "beta1", values, indices)
     v = decayed_slot("v", "beta2", op("Mul", values, values), indices)
-    root = op(_ADDS, op("Sqrt", v), scalar(tensor("epsilon")))
+    root = op(ADDS, op("Sqrt", v), scalar(tensor("epsilon")))
     step = op("RealDiv", op("Mul", _rate(), m), root)
     return op(_ENDS, tensor("table"), step), m, v
 

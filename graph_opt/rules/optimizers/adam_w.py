@@ -18,6 +18,7 @@ from graph_opt.rules.gradients.gather import Slices
 from graph_opt.rules.match.matcher import Match
 from graph_opt.rules.match.pattern import Pattern, one_of, op, tensor
 from graph_opt.rules.match.structure import Structure
+from graph_opt.rules.op_names import ADDS
 from graph_opt.rules.optimizers.dense_gradient import dense_gradient
 from graph_opt.rules.optimizers.several_ops import old_value, unread_after, waiting_for_all
 from graph_opt.rules.optimizers.update_form import FoundUpdate, UpdateForm
@@ -25,7 +26,6 @@ from graph_opt.rules.optimizers.update_inputs import flag, hyperparameter, scala
 
 OPTIMIZER = "AdamW"
 _ENDS = frozenset(["Assign", "AssignVariableOp"])
-_ADDS = ("Add", "AddV2")
 _SCALARS = (
     "learning_rate",
     "beta1",
@@ -42,14 +42,14 @@ def _pattern() -> Tuple[Pattern, Pattern, Pattern]:
     m = _moment("m", "beta1", tensor("gradient"))
     square = op("Square", tensor("gradient again"))
     v = _moment("v", "beta2", square)
-    step = op("RealDiv", m, op(_ADDS, op("Sqrt", v), scalar(tensor("epsilon"))))
-    decayed = op(_ADDS, step, _product("weight_decay", old_value("table")))
+    step = op("RealDiv", m, op(ADDS, op("Sqrt", v), scalar(tensor("epsilon"))))
+    decayed = op(ADDS, step, _product("weight_decay", old_value("table")))
     moved = _product("learning_rate", one_of(decayed, step))
     return op(_ENDS, tensor("table"), op("Sub", old_value("table"), moved)), m, v
 
 
 def _moment(name: str, beta: str, gradient: Pattern) -> Pattern:
-    return op(_ADDS, _product(beta, old_value(name)), _product("one_minus_" + beta, gradient))
+    return op(ADDS, _product(beta, old_value(name)), _product("one_minus_" + beta, gradient))
 
 
 def _product(name: str, factor: Pattern) -> Pattern:

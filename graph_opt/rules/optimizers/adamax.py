@@ -15,6 +15,7 @@ from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.match.matcher import Match
 from graph_opt.rules.match.pattern import Pattern, op, optional, tensor
+from graph_opt.rules.op_names import ADDS
 from graph_opt.rules.optimizers.several_ops import end_of_several
 from graph_opt.rules.optimizers.update_form import FoundUpdate, UpdateForm, matched_slices
 from graph_opt.rules.optimizers.update_inputs import (
@@ -28,7 +29,6 @@ from graph_opt.rules.optimizers.update_inputs import (
 
 OPTIMIZER = "Adamax"
 _ENDS = frozenset(["ResourceScatterAdd"])
-_ADDS = ("Add", "AddV2")
 _SLOTS = ("m", "u")
 _SCALARS = ("learning_rate", "beta1", "beta2", "epsilon", "beta1_power")
 
@@ -37,9 +37,9 @@ def _pattern() -> Tuple[Pattern, Pattern, Pattern, Pattern]:
     """The addition, the rows, and the new values of m and u in these rows."""
     gradient, rows = summed()
     rest = rest_of_one(tensor("beta1 of the rest").where(equals("beta1"), "the beta of m"))
-    m = op(_ADDS, op("Mul", _row("m", rows), scalar(tensor("beta1"))), op("Mul", gradient, rest))
+    m = op(ADDS, op("Mul", _row("m", rows), scalar(tensor("beta1"))), op("Mul", gradient, rest))
     u = op("Maximum", op("Mul", _row("u", rows), scalar(tensor("beta2"))), op("Abs", gradient))
-    step = op("RealDiv", m, op(_ADDS, u, scalar(tensor("epsilon"))))
+    step = op("RealDiv", m, op(ADDS, u, scalar(tensor("epsilon"))))
     power = rest_of_one(scalar(tensor("beta1_power")))
     rate = op("RealDiv", op("Neg", scalar(tensor("learning_rate"))), power)
     return op(_ENDS, tensor("table"), rows, op("Mul", rate, step)), rows, m, u

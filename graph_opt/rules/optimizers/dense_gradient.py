@@ -17,9 +17,9 @@ from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.gradients.gather import Slices
 from graph_opt.rules.match.structure import Structure
 from graph_opt.rules.match.table import find_read
+from graph_opt.rules.op_names import ADDS, PASS_VALUES_ON
 
-_PASS_ON = ("Identity", "StopGradient", "PreventGradient", "EnsureShape")
-_SUMS = ("AddN", "Add", "AddV2")
+_SUMS = ("AddN", *ADDS)
 _PRODUCTS = ("Mul",)
 _DEEPEST = 16
 
@@ -48,7 +48,7 @@ def dense_gradient(structure: Structure, table: TensorRef, gradient: TensorRef) 
       Refusal: update_is_dense.
     """
     view = structure.view
-    gradient = structure.through(gradient, *_PASS_ON)
+    gradient = structure.through(gradient, *PASS_VALUES_ON)
     op = view.op(gradient.node)
     if op == "IdentityN":  # Keras' sum over replicas, of which there is one
         structure.seen[gradient.node] = None
@@ -97,7 +97,7 @@ def _number(view: GraphView, tensor: TensorRef, deepest: int) -> Optional[float]
     op = view.op(tensor.node)
     if deepest == 0:
         return None
-    if op in _PASS_ON:  # what it waits for does not change a constant
+    if op in PASS_VALUES_ON:  # what it waits for does not change a constant
         return _number(view, view.inputs(tensor.node)[0], deepest - 1)
     if op == "Fill":
         shape, filled = view.inputs(tensor.node)

@@ -11,11 +11,10 @@ from graph_opt.rules.gradients.gather import Slices, shape_source
 from graph_opt.rules.match.matcher import Match
 from graph_opt.rules.match.pattern import ANY, Condition, Op, Pattern, constant, op, tensor
 from graph_opt.rules.match.structure import Structure
-from graph_opt.rules.op_names import VARIABLES
+from graph_opt.rules.op_names import PASS_VALUES_ON, VARIABLES
 
 Hyperparameter = Union[TensorRef, float]  # a tensor, or the value of a constant
 
-_PASS_ON = ("Identity", "StopGradient", "PreventGradient", "EnsureShape")
 _SCALAR_OPS = frozenset(["Add", "AddV2", "Sub", "Mul", "RealDiv", "Pow", "Sqrt", "Neg"])
 _UNIQUE = ("Unique", "UniqueV2")
 _INTEGERS = (tf.int32.as_datatype_enum, tf.int64.as_datatype_enum)
@@ -120,8 +119,8 @@ def _counts(unique: Op) -> Condition:
 
 def parts_of(structure: Structure, values: TensorRef, indices: TensorRef) -> Tuple[Slices, ...]:
     """The IndexedSlices that these concatenate, in order; just these if they concatenate none."""
-    values = structure.through(values, *_PASS_ON)
-    indices = _uncast(structure, structure.through(indices, *_PASS_ON))
+    values = structure.through(values, *PASS_VALUES_ON)
+    indices = _uncast(structure, structure.through(indices, *PASS_VALUES_ON))
     if not _are_joined(structure, values, indices):
         return (Slices(values, indices),)
     pairs = zip(
@@ -149,4 +148,4 @@ def _uncast(structure: Structure, indices: TensorRef) -> TensorRef:
     if (view.dtype(source), view.dtype(indices)) != _INTEGERS:
         return indices
     structure.seen[indices.node] = None
-    return structure.through(source, *_PASS_ON)
+    return structure.through(source, *PASS_VALUES_ON)
