@@ -9,6 +9,7 @@ import hashlib
 import os
 import random
 import shutil
+import signal
 import sys
 import threading
 import time
@@ -41,16 +42,18 @@ MakeFiles = Callable[[Path], object]
 MadeOnce = Callable[[str, MakeFiles], Path]
 SEED = 20201
 COMPILED = REPOSITORY / "build" / "compiled_tests"
-COMPILED_FROM = (
-    "ops_src/**/*.[ch]*",
-    "tests/**/*.[ch]*",
-    "tools/gpu_check/*.[ch]*",
-    "tests/ops/compiled_functors.py",
-    "tests/tools/test_*_check.py",
-)
+COMPILED_FROM = tuple(
+    folder + "/*." + suffix
+    for folder in ("ops_src/**", "tests/**", "tools/gpu_check")
+    for suffix in ("cc", "cu", "h")
+) + ("tests/ops/compiled_functors.py", "tests/tools/test_*_check.py")
 THREAD_END_SECONDS = 30.0
 # TensorFlow keeps the writers of event files, with their threads, for the rest of the process.
 THREADS_OF_TENSORFLOW = ("EventLoggerThread",)
+
+# A shell starts background jobs with interrupts ignored, and every process of a test inherits that.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile(
     "repeatable", derandomize=True, deadline=None, database=None, print_blob=True
