@@ -10,10 +10,11 @@ import atexit
 import sys
 import threading
 import weakref
-from typing import Any, MutableSet
+from typing import Any, MutableSet, Optional
 
 from graph_opt.compat import tf
 from graph_opt.compat.callables import is_closed, is_direct_session
+from graph_opt.passes.fusion.deferred import DeferredVariables
 from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.session.graph_records import translation_of
 
@@ -30,7 +31,7 @@ _at_exit = threading.Lock()
 
 def note_open(session: Any) -> None:
     """Notes a session that has run, in case that nobody closes it before the process exits."""
-    if _outlived_by_variables(session):
+    if _tables_left_behind(session) is not None:
         with _at_exit:
             if not _open_sessions:
                 atexit.unregister(_bring_all_to_date)
@@ -48,8 +49,8 @@ def bring_rows_to_date(session: Any, seconds: float = LONGEST_SECONDS) -> None:
     if sys.is_finalizing():
         return  # No thread runs any more; sessions that were still open were seen to at exit.
     _open_sessions.discard(session)
-    deferred = translation_of(session.graph).deferred
-    if deferred is None or not _outlived_by_variables(session) or is_closed(session):
+    deferred = _tables_left_behind(session)
+    if deferred is None or is_closed(session):
         return
     node = deferred.all_to_date
     failed: Any = None
@@ -73,8 +74,9 @@ def bring_rows_to_date(session: Any, seconds: float = LONGEST_SECONDS) -> None:
         warn_once(_NOT_BROUGHT.format(_target(session), reason), session.graph)
 
 
-def _outlived_by_variables(session: Any) -> bool:
-    return translation_of(session.graph).deferred is not None and not is_direct_session(session)
+def _tables_left_behind(session: Any) -> Optional[DeferredVariables]:
+    """The deferred tables of a session if they outlive it."""
+    return None if is_direct_session(session) else translation_of(session.graph).deferred
 
 
 def _target(session: Any) -> str:

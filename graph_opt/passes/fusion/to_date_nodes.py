@@ -1,0 +1,163 @@
+"""Writes the nodes that bring rows of deferred tables to date, each of them once."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+from graph_opt.compat import tf
+from graph_opt.compat.op_definitions import attributes_of, value_dtype
+from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.passes import attribute_values as values
+from graph_opt.passes.fusion.deferred import DeferredVariable, ShardInputs, optimizers_of
+from graph_opt.passes.fusion.group_nodes import GroupNodes
+from graph_opt.passes.node_writer import NodeWriter
+from graph_opt.rules.match.table import count_tables, find_read
+from graph_opt.rules.op_names import GROUP_LOOKUPS
+
+_INT32 = tf.int32.as_datatype_enum
+
+
+class Moment(NamedTuple):
+    """When all rows of a table are brought to date.
+
+    Attributes:
+      waits: The nodes after which they are.
+      branch: The output of a Switch that must be alive.
+    """
+
+    waits: Tuple[str, ...] = ()
+    branch: Optional[TensorRef] = None
+
+
+_AT_ONCE = Moment()
+
+
+class ToDateNodes:
+    """Collects the nodes that bring rows to date, for whatever asks for them.
+
+    Args:
+      view: The graph.
+      nodes: Collects the nodes.
+      deferred: The tables, by name of the variable.
+    """
+
+    def __init__(
+        self, view: GraphView, nodes: GroupNodes, deferred: Mapping[str, DeferredVariable]
+    ) -> None:
+        self._view = view
+        self._nodes = nodes
+        self._deferred = deferred
+        self._all: Dict[Tuple[str, Moment], str] = {}
+        self._values: Dict[Tuple[str, str], str] = {}
+        self._rows: Dict[Tuple[str, TensorRef, Tuple[str, ...]], str] = {}
+        self._branches: Dict[TensorRef, str] = {}
+
+    def all_tables(self) -> str:
+        """A node that brings all rows of all tables to date."""
+        every = ["^" + self.all_rows(shard) for shard in self._deferred.values()]
+        return str(self._nodes.writer("all_to_date", "").node("done", "NoOp", every).name)
+
+    def all_rows(self, shard: DeferredVariable, moment: Moment = _AT_ONCE) -> str:
+        """A node that brings all rows of a table to date."""
+        key = (shard.table, moment)
+        if key not in self._all:
+            found = ShardInputs([shard.table], self._deferred, shard.optimizer)
+            waits = list(moment.waits)
+            if moment.branch is not None:
+                waits.append(self._alive(shard, moment.branch))
+            node = self._nodes.writer("to_date", shard.device).node(
+                "all",
+                found.op("GroupEmbeddingBringAllToDate"),
+                found.inputs + ["^" + source for source in waits],
+                num_shards=values.integer(1),
+                table_names=values.texts([shard.table]),
+                **found.attributes,
+            )
+            self._all[key] = node.name
+        return self._all[key]
+
+    def some_rows(self, shard: DeferredVariable, ids: TensorRef, waits: Tuple[str, ...]) -> str:
+        """A node that brings these rows to date after other nodes, as if looked up one by one."""
+        key = (shard.table, ids, waits)
+        if key not in self._rows:
+            writer = self._nodes.writer("to_date", shard.device)
+            found = ShardInputs([shard.table], self._deferred, shard.optimizer)
+            dtype = self._view.dtype(ids) or 0
+            flat = writer.node(
+                "flat",
+                "Reshape",
+                [ids.input_name, writer.constant("shape", np.array([-1], np.int32))],
+                T=tf.AttrValue(type=dtype),
+                Tshape=tf.AttrValue(type=_INT32),
+                _output_shapes=values.shapes([(None,)]),
+            )
+            nothing = writer.constant("empty", np.zeros([0], np.int64))
+            node = writer.node(
+                "rows",
+                found.op("GroupEmbeddingBringToDate"),
+                [*found.inputs, flat.name, nothing, nothing, *("^" + each for each in waits)],
+                num_shards=values.integer(1),
+                num_lookups=values.integer(1),
+                num_weights=values.integer(0),
+                id_dtypes=values.types([dtype]),
+                lookup_tables=values.integers([0]),
+                table_shards=values.integers([1]),
+                table_names=values.texts([shard.table]),
+                combiners=values.texts(["sum"]),
+                layouts=values.texts(["dense"]),
+                weighted=values.booleans([False]),
+                default_ids=values.integers([-1]),
+                safe=tf.AttrValue(b=True),
+                **found.attributes,
+            )
+            self._rows[key] = node.name
+        return self._rows[key]
+
+    def rows_of_group_op(self, name: str) -> List[str]:
+        """Nodes that bring the rows to date that an op of graph_opt's reads."""
+        view = self._view
+        count = count_tables(view, name)
+        reads = [find_read(view, tensor) for tensor in view.inputs(name)[:count]]
+        shards = [read.variable for read in reads if read is not None]
+        looked_up = view.op(name) in GROUP_LOOKUPS
+        kind = "GroupEmbeddingBring{}ToDate".format("" if looked_up else "Packed")
+        rest = [tensor.input_name for tensor in view.inputs(name)[count:]]
+        made = []
+        for optimizer in optimizers_of(shards, self._deferred):
+            found = ShardInputs(shards, self._deferred, optimizer)
+            op = found.op(kind)
+            attributes = {**attributes_of(op, view.nodes[name]), **found.attributes}
+            writer = self._nodes.writer("to_date", view.device(name))
+            node = writer.node("rows", op, found.inputs + rest, **attributes)
+            made.append(str(node.name))
+        return made
+
+    def value(self, variable: str, source: str) -> str:
+        """A node that returns a variable's value after node `source`."""
+        key = (variable, source)
+        if key not in self._values:
+            writer = self._nodes.writer("value", self._view.device(variable))
+            name = self._identity(writer, TensorRef(variable, 0), source)
+            writer.named(name).attr["_class"].CopyFrom(values.colocated([variable]))
+            self._values[key] = name
+        return self._values[key]
+
+    def _alive(self, shard: DeferredVariable, branch: TensorRef) -> str:
+        """A node that runs if the branch of a tf.cond does: a Switch itself always does."""
+        if branch not in self._branches:
+            writer = self._nodes.writer("branch", shard.device)
+            self._branches[branch] = self._identity(writer, branch)
+        return self._branches[branch]
+
+    def _identity(self, writer: NodeWriter, tensor: TensorRef, source: str = "") -> str:
+        dtype = self._view.dtype(tensor)
+        node = writer.node(
+            "read",
+            "Identity",
+            [tensor.input_name] + (["^" + source] if source else []),
+            T=tf.AttrValue(type=value_dtype(dtype or 0)),
+            _output_shapes=values.shapes([self._view.shape(tensor)]),
+        )
+        return str(node.name)
