@@ -6,6 +6,7 @@
 #include "kernels/apply/optimizer_inputs.h"
 #include "kernels/deferred/deferred_step.h"
 #include "kernels/deferred/row_states.h"
+#include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
 #include "kernels/lookup/group_inputs.h"
 #include "kernels/lookup/pooled_rows.h"
@@ -17,11 +18,6 @@
 namespace graph_opt {
 namespace {
 
-using tensorflow::OpKernel;
-using tensorflow::OpKernelConstruction;
-using tensorflow::OpKernelContext;
-using tensorflow::Status;
-using tensorflow::Tensor;
 namespace errors = tensorflow::errors;
 
 class GroupApplyKernel : public OpKernel {

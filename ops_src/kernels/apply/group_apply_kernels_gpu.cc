@@ -3,6 +3,7 @@
 
 #include "cuda/host_group.h"
 #include "kernels/apply/optimizer_inputs.h"
+#include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
 #include "kernels/lookup/group_gpu.h"
 #include "kernels/lookup/pooled_rows.h"
@@ -14,11 +15,6 @@
 namespace graph_opt {
 namespace {
 
-using tensorflow::OpKernel;
-using tensorflow::OpKernelConstruction;
-using tensorflow::OpKernelContext;
-using tensorflow::Status;
-using tensorflow::Tensor;
 namespace errors = tensorflow::errors;
 
 class GroupApplyGpuKernel : public OpKernel {

@@ -4,17 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "kernels/kernel_names.h"
 #include "optimizers/description.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace graph_opt {
 namespace {
 
-using tensorflow::OpInputList;
-using tensorflow::OpKernelConstruction;
-using tensorflow::OpKernelContext;
-using tensorflow::Status;
-using tensorflow::Tensor;
 namespace errors = tensorflow::errors;
 
 // An error where there is no such optimizer, of which the op's registration has the names.

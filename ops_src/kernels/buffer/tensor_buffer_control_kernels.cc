@@ -5,6 +5,7 @@
 #include "kernels/buffer/buffer_watch.h"
 #include "kernels/buffer/tensor_buffer_inputs.h"
 #include "kernels/buffer/tensor_buffer_resource.h"
+#include "kernels/kernel_names.h"
 #include "kernels/tensorflow_compat.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/lib/core/errors.h"
@@ -12,13 +13,6 @@
 namespace graph_opt {
 namespace {
 
-using tensorflow::OpInputList;
-using tensorflow::OpKernel;
-using tensorflow::OpKernelConstruction;
-using tensorflow::OpKernelContext;
-using tensorflow::Status;
-using tensorflow::Tensor;
-using tensorflow::TensorShape;
 namespace errors = tensorflow::errors;
 
 // What the ops that control or observe a buffer share.

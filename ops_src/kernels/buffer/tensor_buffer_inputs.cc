@@ -3,15 +3,11 @@
 #include <string>
 #include <utility>
 
+#include "kernels/kernel_names.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace graph_opt {
 
-using tensorflow::OpKernel;
-using tensorflow::OpKernelConstruction;
-using tensorflow::OpKernelContext;
-using tensorflow::Status;
-using tensorflow::Tensor;
 namespace errors = tensorflow::errors;
 
 Status BufferAttrs::Read(OpKernelConstruction* ctx) {

@@ -6,6 +6,7 @@
 #include "kernels/buffer/buffer_watch.h"
 #include "kernels/buffer/tensor_buffer_inputs.h"
 #include "kernels/buffer/tensor_buffer_resource.h"
+#include "kernels/kernel_names.h"
 #include "kernels/tensorflow_compat.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -19,14 +20,7 @@ namespace {
 using tensorflow::AsyncOpKernel;
 using tensorflow::CancellationManager;
 using tensorflow::DataTypeVector;
-using tensorflow::OpInputList;
-using tensorflow::OpKernel;
-using tensorflow::OpKernelConstruction;
-using tensorflow::OpKernelContext;
 using tensorflow::PartialTensorShape;
-using tensorflow::Status;
-using tensorflow::Tensor;
-using tensorflow::TensorShape;
 namespace errors = tensorflow::errors;
 
 // Ends a waiting call when its step is cancelled.

@@ -1,6 +1,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/shape_function_names.h"
 #include "kernels/tensorflow_compat.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -12,9 +13,6 @@ namespace graph_opt {
 namespace {
 
 using tensorflow::PartialTensorShape;
-using tensorflow::Status;
-using tensorflow::shape_inference::InferenceContext;
-using tensorflow::shape_inference::ShapeHandle;
 
 Status AllInputsAreScalars(InferenceContext* c) {
   for (int i = 0; i < c->num_inputs(); ++i) {

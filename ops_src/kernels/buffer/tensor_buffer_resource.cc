@@ -1,12 +1,12 @@
 #include "kernels/buffer/tensor_buffer_resource.h"
 
+#include "kernels/kernel_names.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace graph_opt {
 
 using tensorflow::DataTypeVector;
 using tensorflow::DataTypeVectorString;
-using tensorflow::Status;
 namespace errors = tensorflow::errors;
 
 int64_t TensorRecord::ByteSize() const {

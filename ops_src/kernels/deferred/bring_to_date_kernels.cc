@@ -8,6 +8,7 @@
 #include "kernels/apply/optimizer_inputs.h"
 #include "kernels/deferred/row_states.h"
 #include "kernels/deferred/shards_to_date.h"
+#include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
 #include "kernels/lookup/group_inputs.h"
 #include "packed/deferred_request.h"
@@ -19,12 +20,6 @@
 namespace graph_opt {
 namespace {
 
-using tensorflow::OpInputList;
-using tensorflow::OpKernel;
-using tensorflow::OpKernelConstruction;
-using tensorflow::OpKernelContext;
-using tensorflow::Status;
-using tensorflow::Tensor;
 namespace errors = tensorflow::errors;
 
 class BringToDateKernel : public OpKernel {

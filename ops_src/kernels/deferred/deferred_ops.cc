@@ -3,6 +3,7 @@
 
 #include "kernels/deferred/deferred_attributes.h"
 #include "kernels/lookup/group_attributes.h"
+#include "kernels/shape_function_names.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -13,10 +14,6 @@
 
 namespace graph_opt {
 namespace {
-
-using tensorflow::Status;
-using tensorflow::shape_inference::InferenceContext;
-using tensorflow::shape_inference::ShapeHandle;
 
 Status RequestIsVector(InferenceContext* c) {
   ShapeHandle vector;

@@ -1,12 +1,11 @@
 #include "kernels/deferred/deferred_step.h"
 
+#include "kernels/kernel_names.h"
 #include "rows/row_kernels.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace graph_opt {
 
-using tensorflow::OpKernelContext;
-using tensorflow::Status;
 namespace errors = tensorflow::errors;
 
 Status CheckDeferred(const std::string& op, const Optimizer& optimizer) {

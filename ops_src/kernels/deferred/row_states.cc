@@ -1,13 +1,10 @@
 #include "kernels/deferred/row_states.h"
 
+#include "kernels/kernel_names.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace graph_opt {
 
-using tensorflow::OpKernelConstruction;
-using tensorflow::OpKernelContext;
-using tensorflow::Status;
-using tensorflow::Tensor;
 namespace errors = tensorflow::errors;
 
 Status RowStates::Read(OpKernelConstruction* ctx, int num_shards, Of of) {

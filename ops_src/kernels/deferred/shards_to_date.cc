@@ -2,11 +2,9 @@
 
 #include <algorithm>
 
-namespace graph_opt {
+#include "kernels/kernel_names.h"
 
-using tensorflow::OpKernelContext;
-using tensorflow::Status;
-using tensorflow::Tensor;
+namespace graph_opt {
 
 bool ShardsToDate::Find(OpKernelContext* ctx, const RowStates& states) {
   bool found = false;

@@ -5,6 +5,7 @@
 
 #include "cuda/device_status.h"
 #include "cuda/self_check.h"
+#include "kernels/kernel_names.h"
 #include "kernels/tensorflow_compat.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/lib/core/errors.h"
@@ -14,10 +15,6 @@
 namespace graph_opt {
 namespace {
 
-using tensorflow::OpKernelContext;
-using tensorflow::Status;
-using tensorflow::Tensor;
-using tensorflow::TensorShape;
 namespace errors = tensorflow::errors;
 
 // The C structures number their kinds as the functors do.

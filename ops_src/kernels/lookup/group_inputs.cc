@@ -2,19 +2,13 @@
 
 #include <limits>
 
+#include "kernels/kernel_names.h"
 #include "kernels/lookup/columns.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace graph_opt {
 namespace {
 
-using tensorflow::DataType;
-using tensorflow::OpInputList;
-using tensorflow::OpKernelConstruction;
-using tensorflow::OpKernelContext;
-using tensorflow::Status;
-using tensorflow::Tensor;
-using tensorflow::TensorShape;
 namespace errors = tensorflow::errors;
 
 const int64_t* Int64s(const Tensor& tensor) {

@@ -2,6 +2,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
 #include "kernels/lookup/group_inputs.h"
 #include "kernels/lookup/pooled_rows.h"
@@ -15,15 +16,6 @@
 namespace graph_opt {
 namespace {
 
-using tensorflow::DataType;
-using tensorflow::OpInputList;
-using tensorflow::OpKernel;
-using tensorflow::OpKernelConstruction;
-using tensorflow::OpKernelContext;
-using tensorflow::OpOutputList;
-using tensorflow::Status;
-using tensorflow::Tensor;
-using tensorflow::TensorShape;
 namespace errors = tensorflow::errors;
 
 // The shards' tensors as tables; each must be a matrix, those of one table equally wide.

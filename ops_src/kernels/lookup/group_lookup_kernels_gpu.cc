@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "cuda/host_group.h"
+#include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
 #include "kernels/lookup/group_gpu.h"
 #include "kernels/lookup/pooled_rows.h"
@@ -13,15 +14,6 @@
 namespace graph_opt {
 namespace {
 
-using tensorflow::DataType;
-using tensorflow::OpInputList;
-using tensorflow::OpKernel;
-using tensorflow::OpKernelConstruction;
-using tensorflow::OpKernelContext;
-using tensorflow::OpOutputList;
-using tensorflow::Status;
-using tensorflow::Tensor;
-using tensorflow::TensorShape;
 namespace errors = tensorflow::errors;
 
 void* Data(const Tensor& tensor) { return const_cast<char*>(tensor.tensor_data().data()); }

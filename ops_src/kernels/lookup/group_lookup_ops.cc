@@ -3,6 +3,7 @@
 
 #include "kernels/lookup/group_attributes.h"
 #include "kernels/lookup/group_shapes.h"
+#include "kernels/shape_function_names.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -11,10 +12,6 @@
 namespace graph_opt {
 namespace {
 
-using tensorflow::Status;
-using tensorflow::shape_inference::DimensionHandle;
-using tensorflow::shape_inference::InferenceContext;
-using tensorflow::shape_inference::ShapeHandle;
 namespace errors = tensorflow::errors;
 
 // Index of the first flat input after the tables.

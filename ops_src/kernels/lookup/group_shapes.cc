@@ -4,15 +4,12 @@
 #include <string>
 
 #include "kernels/lookup/columns.h"
+#include "kernels/shape_function_names.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace graph_opt {
 namespace {
 
-using tensorflow::Status;
-using tensorflow::shape_inference::DimensionHandle;
-using tensorflow::shape_inference::InferenceContext;
-using tensorflow::shape_inference::ShapeHandle;
 namespace errors = tensorflow::errors;
 
 // Shape of a lookup's result without its last dimension.

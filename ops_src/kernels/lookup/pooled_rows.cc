@@ -2,17 +2,12 @@
 
 #include <string>
 
+#include "kernels/kernel_names.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace graph_opt {
 namespace {
 
-using tensorflow::DataType;
-using tensorflow::OpInputList;
-using tensorflow::OpKernelContext;
-using tensorflow::Status;
-using tensorflow::Tensor;
-using tensorflow::TensorShape;
 namespace errors = tensorflow::errors;
 
 // Lookups whose results are columns of one tensor have the same rows.

@@ -4,6 +4,7 @@
 #include <functional>
 #include <utility>
 
+#include "kernels/kernel_names.h"
 #include "tensorflow/core/common_runtime/device.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/lib/core/errors.h"
@@ -13,9 +14,6 @@ namespace graph_opt {
 namespace {
 
 using tensorflow::mutex;
-using tensorflow::OpKernelContext;
-using tensorflow::Status;
-using tensorflow::Tensor;
 using tensorflow::Var;
 namespace errors = tensorflow::errors;
 

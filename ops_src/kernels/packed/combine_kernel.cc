@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
 #include "kernels/lookup/pooled_rows.h"
 #include "kernels/packed/placed_group.h"
@@ -15,12 +16,6 @@
 namespace graph_opt {
 namespace {
 
-using tensorflow::DataType;
-using tensorflow::OpInputList;
-using tensorflow::OpKernelConstruction;
-using tensorflow::OpKernelContext;
-using tensorflow::Status;
-using tensorflow::Tensor;
 namespace errors = tensorflow::errors;
 
 class GroupCombineKernel : public PlacedGroupKernel {

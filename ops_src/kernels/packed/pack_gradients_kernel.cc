@@ -2,6 +2,7 @@
 #include <cstring>
 #include <vector>
 
+#include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
 #include "kernels/lookup/pooled_rows.h"
 #include "kernels/packed/placed_group.h"
@@ -11,11 +12,6 @@
 
 namespace graph_opt {
 namespace {
-
-using tensorflow::OpKernelContext;
-using tensorflow::Status;
-using tensorflow::Tensor;
-using tensorflow::TensorShape;
 
 class GroupPackGradientsKernel : public SendingKernel {
  public:

@@ -4,13 +4,11 @@
 #include <string>
 #include <utility>
 
+#include "kernels/kernel_names.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace graph_opt {
 
-using tensorflow::OpKernel;
-using tensorflow::OpKernelConstruction;
-using tensorflow::Status;
 namespace errors = tensorflow::errors;
 
 PlacedGroupKernel::PlacedGroupKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {

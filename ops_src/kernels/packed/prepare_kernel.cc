@@ -1,5 +1,6 @@
 #include <vector>
 
+#include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
 #include "kernels/packed/placed_group.h"
 #include "packed/row_request.h"
@@ -8,12 +9,6 @@
 
 namespace graph_opt {
 namespace {
-
-using tensorflow::OpKernelConstruction;
-using tensorflow::OpKernelContext;
-using tensorflow::Status;
-using tensorflow::Tensor;
-using tensorflow::TensorShape;
 
 int64_t* Int64s(Tensor* tensor) {
   return reinterpret_cast<int64_t*>(tensor->flat<tensorflow::int64>().data());

@@ -5,6 +5,7 @@
 #include "kernels/apply/optimizer_inputs.h"
 #include "kernels/deferred/deferred_step.h"
 #include "kernels/deferred/row_states.h"
+#include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
 #include "kernels/lookup/group_inputs.h"
 #include "kernels/lookup/variable_tables.h"
@@ -18,13 +19,6 @@
 namespace graph_opt {
 namespace {
 
-using tensorflow::DataType;
-using tensorflow::OpKernel;
-using tensorflow::OpKernelConstruction;
-using tensorflow::OpKernelContext;
-using tensorflow::Status;
-using tensorflow::Tensor;
-using tensorflow::TensorShape;
 namespace errors = tensorflow::errors;
 
 // An op over the shards of a server.
