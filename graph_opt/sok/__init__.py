@@ -1,0 +1,1 @@
+"""The names of SparseOperationKit (SOK), over tables that are divided among ranks."""
