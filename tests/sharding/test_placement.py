@@ -82,7 +82,8 @@ def test_columns_are_cut_once_and_evenly(width: int, data: st.DataObject) -> Non
     assert widths[0] - widths[-1] <= 1
     assert [part.first_column for part in placed.slices] == list(np.cumsum([0] + widths[:-1]))
     for part, rank in zip(placed.slices, ranks):
-        assert [part.shape_on(other)[0] for other in range(5)] == [9 * (r == rank) for r in range(5)]
+        rows = [part.shape_on(other)[0] for other in range(5)]
+        assert rows == [9 * (other == rank) for other in range(5)]
 
 
 def test_a_replicated_table_is_whole_on_each_rank() -> None:
