@@ -10,6 +10,7 @@ from graph_opt.config.options import SessionOptions, session_options
 from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.rewrite import Rewrite, apply_to_graph_def
 from graph_opt.ops.library import load_library
+from graph_opt.passes.fusion.compact_gradients import compact_gradients
 from graph_opt.passes.fusion.fuse_group_embedding import fuse_group_embedding
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.prefetch.async_embedding import async_embedding
@@ -33,7 +34,8 @@ class Pass(NamedTuple):
 
 
 PASSES = (
-    Pass(fuse_group_embedding, "first: it needs forward, backward and update in one region"),
+    Pass(compact_gradients, "first: the updates of such gradients are then fused like any other"),
+    Pass(fuse_group_embedding, "early: it needs forward, backward and update in one region"),
     Pass(async_embedding, "moves lookups, fused or not; packs what crosses between tasks"),
     Pass(protect_gathers, "last: lookups that are still TensorFlow's own and stay in main"),
 )

@@ -78,7 +78,8 @@ REMEDIES: Dict[str, str] = {
     "update_dtype": "Train in float32",
     "update_in_control_flow": "Update the table outside of the loop",
     "update_is_dense": (
-        "Compute the loss from looked-up rows, and change the values of IndexedSlices only"
+        "Compute the loss from looked-up rows, and change gradients only by what leaves rows of "
+        "zeros at zero, or change the values of IndexedSlices"
     ),
     "update_not_deferrable": (
         "Place table and slots on a CPU, and give Adam an epsilon greater than 0; or set "

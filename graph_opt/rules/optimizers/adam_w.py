@@ -21,7 +21,7 @@ from graph_opt.rules.match.structure import Structure
 from graph_opt.rules.op_names import ADDS
 from graph_opt.rules.optimizers.dense_gradient import dense_gradient
 from graph_opt.rules.optimizers.several_ops import old_value, unread_after, waiting_for_all
-from graph_opt.rules.optimizers.update_form import FoundUpdate, UpdateForm
+from graph_opt.rules.optimizers.update_form import GRADIENT, FoundUpdate, UpdateForm
 from graph_opt.rules.optimizers.update_inputs import flag, hyperparameter, scalar
 
 OPTIMIZER = "AdamW"
@@ -39,7 +39,7 @@ _SCALARS = (
 
 def _pattern() -> Tuple[Pattern, Pattern, Pattern]:
     """The assignment, and the new moments in it."""
-    m = _moment("m", "beta1", tensor("gradient"))
+    m = _moment("m", "beta1", tensor(GRADIENT))
     square = op("Square", tensor("gradient again"))
     v = _moment("v", "beta2", square)
     step = op("RealDiv", m, op(ADDS, op("Sqrt", v), scalar(tensor("epsilon"))))
@@ -60,7 +60,7 @@ def _product(name: str, factor: Pattern) -> Pattern:
 def _read(view: GraphView, writer: str, found: Match) -> FoundUpdate:
     table = found.tensors["table"]
     structure = Structure(view)
-    slices = _slices(structure, table, found.tensors["gradient"])
+    slices = _slices(structure, table, found.tensors[GRADIENT])
     if slices != _slices(structure, table, found.tensors["gradient again"]):
         need = "one gradient for both moments"
         raise Refusal("lookup_differs", at=writer, need=need, saw="two")

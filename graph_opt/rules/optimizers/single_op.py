@@ -23,7 +23,7 @@ from graph_opt.rules.match.pattern import Pattern, op, tensor
 from graph_opt.rules.match.structure import Structure
 from graph_opt.rules.optimizers import gradient_descent
 from graph_opt.rules.optimizers.dense_gradient import dense_gradient
-from graph_opt.rules.optimizers.update_form import FoundUpdate, UpdateForm, matched_slices
+from graph_opt.rules.optimizers.update_form import GRADIENT, FoundUpdate, UpdateForm, matched_slices
 from graph_opt.rules.optimizers.update_inputs import flag, hyperparameter, summed
 
 _RESOURCE = "Resource"
@@ -64,11 +64,11 @@ def _read(spec: OptimizerSpec, view: GraphView, writer: str, found: Match) -> Fo
         end=writer,
         nodes=tuple(found.nodes),
     )
-    if "gradient" not in found.tensors:
+    if GRADIENT not in found.tensors:
         return update._replace(slices=matched_slices(found))
     _refuse_nesterov(spec, view, writer)
     structure = Structure(view)
-    gradient = dense_gradient(structure, found.tensors["table"], found.tensors["gradient"])
+    gradient = dense_gradient(structure, found.tensors["table"], found.tensors[GRADIENT])
     if gradient.decay:
         update = _with_penalty(update, gradient.decay)
     nodes = (*update.nodes, *structure.seen)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Dict, Iterable, List, Optional, Tuple
+from typing import Dict, Iterable, Iterator, List, Optional, Tuple
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, Shape, TensorRef
@@ -21,6 +21,7 @@ from graph_opt.ops.optimizers import optimizer_specs
 from graph_opt.rules.gradients.gather import Slices
 from graph_opt.rules.lookup import Table
 from graph_opt.rules.match.forward import ForwardPart
+from graph_opt.rules.match.matcher import Match
 from graph_opt.rules.match.structure import Structure
 from graph_opt.rules.match.table import describe, find_read
 from graph_opt.rules.optimizers import (
@@ -33,7 +34,7 @@ from graph_opt.rules.optimizers import (
     single_op,
 )
 from graph_opt.rules.optimizers.table_writers import ASSIGNS, Branch, Writer, assigned, table_writer
-from graph_opt.rules.optimizers.update_form import UpdateForm, read_update
+from graph_opt.rules.optimizers.update_form import GRADIENT, UpdateForm, read_update
 from graph_opt.rules.optimizers.update_inputs import Hyperparameter, parts_of
 
 
@@ -115,6 +116,16 @@ def sparse_updates(view: GraphView, tables: Iterable[str]) -> SparseUpdates:
         if update is not None:
             updates.found[table] = update
     return updates
+
+
+def dense_gradients(view: GraphView) -> Iterator[TensorRef]:
+    """What updates take as the gradient of a whole variable, which may be made of slices."""
+    for op_type, forms in _forms().items():
+        for writer in view.of_op(op_type):
+            for form in forms:
+                match = Match(view)
+                if form.pattern.match(match, TensorRef(writer, 0)) and GRADIENT in match.tensors:
+                    yield match.tensors[GRADIENT]
 
 
 def _update(view: GraphView, forward: ForwardPart, table: str) -> Optional[SparseUpdate]:

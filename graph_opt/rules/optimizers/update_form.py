@@ -10,6 +10,9 @@ from graph_opt.rules.match.matcher import Match
 from graph_opt.rules.match.pattern import Pattern
 from graph_opt.rules.optimizers.update_inputs import Hyperparameter
 
+# The name that patterns bind a gradient to which is as large as the table.
+GRADIENT = "gradient"
+
 
 class FoundUpdate(NamedTuple):
     """An update of one variable.

@@ -145,6 +145,94 @@ MODELS["two_towers_divided_first"] = towers(2, slices_divided_first)
 MODELS["four_towers_summed"] = towers(4, slices_summed)
 
 
+def dense_averages(gradients: List[Any]) -> Any:
+    """As in TensorFlow's multi-tower tutorial: stacked, which makes slices as large as tables."""
+    stacked = tf.concat([tf.expand_dims(gradient, 0) for gradient in gradients], axis=0)
+    return tf.reduce_mean(stacked, 0)
+
+
+def dense_stacks(gradients: List[Any]) -> Any:
+    """The same with less to write, and finite."""
+    return tf.debugging.check_numerics(tf.reduce_mean(tf.stack(gradients), axis=0), "gradient")
+
+
+def dense_sums_divided(gradients: List[Any]) -> Any:
+    """A sum over towers, divided as a tensor."""
+    return tf.add_n(gradients) / float(len(gradients))
+
+
+def dense_averages_of_halves(gradients: List[Any]) -> Any:
+    """Each tower's share as a tensor, then summed with signs of all kinds."""
+    first, *others = [tf.multiply(0.5, gradient) for gradient in gradients]
+    for other in others:
+        first = -(-first - other)
+    return first
+
+
+MODELS["two_towers_stacked"] = towers(2, dense_averages)
+MODELS["four_towers_stacked"] = towers(4, dense_stacks)
+MODELS["four_towers_divided_as_tensors"] = towers(4, dense_sums_divided)
+MODELS["two_towers_halved_as_tensors"] = towers(2, dense_averages_of_halves)
+
+
+def as_tensors(gradients: Gradients) -> Gradients:
+    """The gradients as large as the variables."""
+    return [(tf.convert_to_tensor(gradient), variable) for gradient, variable in gradients]
+
+
+@changing
+def dense_and_clipped_by_global_norm(gradients: Gradients) -> Gradients:
+    return clipped_by_global_norm(as_tensors(gradients))
+
+
+@changing
+def dense_and_clipped_by_norm(gradients: Gradients) -> Gradients:
+    return clipped_by_norm(as_tensors(gradients))
+
+
+@changing
+def dense_and_clipped_by_value(gradients: Gradients) -> Gradients:
+    return clipped_by_value(as_tensors(gradients))
+
+
+@changing
+def dense_and_scaled_by_row(gradients: Gradients) -> Gradients:
+    factors = [tf.linspace(0.5, 1.5, variable.shape[-1]) for _, variable in gradients]
+    return [(g * by, v) for (g, v), by in zip(as_tensors(gradients), factors)]
+
+
+@whole
+def towers_clipped_together(inputs: Inputs, optimizer: Any, resource: bool) -> Tuple[Any, Any]:
+    """Averages over towers, then the norm of all of them; the norm is fetched, too."""
+
+    class Clipping:
+        def compute_gradients(self, loss: Any) -> Gradients:
+            return optimizer.compute_gradients(loss)
+
+        def apply_gradients(self, gradients: Gradients) -> Any:
+            values, variables = zip(*gradients)
+            clipped, norm = tf.clip_by_global_norm(values, 0.05)
+            self.norm = norm
+            return optimizer.apply_gradients(zip(clipped, variables))
+
+    clipping = Clipping()
+    loss, step = towers(2, dense_averages)(inputs, clipping, resource)
+    return loss + 0.0 * clipping.norm, step
+
+
+@whole
+def dense_and_applied_if_finite(inputs: Inputs, optimizer: Any, resource: bool) -> Tuple[Any, Any]:
+    """Loss scaling: scaled back as tensors, and applied where all of them are finite."""
+    loss = loss_of(inputs, resource)
+    gradients = [(tf.multiply(g, 0.125), v) for g, v in optimizer.compute_gradients(loss * 8.0)]
+    finite = [tf.reduce_all(tf.is_finite(gradient)) for gradient, _ in gradients]
+    with ControlFlowV1():
+        applied = tf.cond(
+            tf.reduce_all(finite), lambda: optimizer.apply_gradients(gradients), tf.no_op
+        )
+    return loss, applied
+
+
 @whole
 def two_losses_of_one_table(inputs: Inputs, optimizer: Any, resource: bool) -> Tuple[Any, Any]:
     """A table with lookups of two kinds."""

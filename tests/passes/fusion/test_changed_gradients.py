@@ -7,8 +7,11 @@ from typing import Any, Iterator, Set
 import pytest
 
 from graph_opt.compat import tf
+from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.passes.optimize import optimize_graph_def
 from graph_opt.session.live import optimize_graph
 from graph_opt.session.session import Session
+from tests.dense_optimizers import DENSE
 from tests.optimizer_models import KERAS, STOCK
 from tests.passes import fused_models as models
 from tests.passes.fusion.changed_gradients import MODELS
@@ -68,6 +71,21 @@ def test_clipped_updates_of_all_tables_are_one_op() -> None:
     assert len(updates_of(fused.graph)) == 1
     gradients = {lookup.tables[0]: lookup.gradient for lookup in fused.report.fused}
     assert gradients == {"one": "fused", "parted/part_0": "fused", "rows": "stock"}
+
+
+@pytest.mark.parametrize("optimizer", ["dense_adam", "adam_weight_decay"])
+def test_nothing_as_large_as_a_table_is_left_of_dense_gradients(optimizer: str) -> None:
+    _, step = MODELS["towers_clipped_together"](models.batches(), DENSE[optimizer](), False)
+    shapes = [tuple(one.shape.as_list()) for one in tf.trainable_variables()]
+    graph_def = tf.get_default_graph().as_graph_def(add_shapes=True)
+    optimized = optimize_graph_def(graph_def, models.config(adam="deferred"))
+    assert {lookup.update for lookup in optimized.report.fused_lookups} == {"deferred"}
+    change = "4 gradients as large as the table computed for the rows that occur"
+    assert change in optimized.report.changes
+    view = GraphView(optimized.graph_def)
+    sums = {name: view.shape(TensorRef(name, 0)) for name in view.of_op("UnsortedSegmentSum")}
+    large = {name for name, shape in sums.items() if shape in shapes}
+    assert large and large.isdisjoint(view.ancestors([step.name]))
 
 
 @pytest.mark.parametrize("optimizer", ["ftrl", "adagrad"])
