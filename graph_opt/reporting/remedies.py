@@ -69,6 +69,9 @@ REMEDIES: Dict[str, str] = {
     "stateful_upstream": "Move the operation behind the lookup, or out of the step",
     "table_assigned": "Nothing, or keep such averages in variables of their own",
     "table_attributes_missing": "Dump the graph again; it is not as TensorFlow wrote it",
+    "table_computed": (
+        "Look rows up in the variable itself, and change the rows: multiply those of padding by 0"
+    ),
     "table_not_supported": (
         "Give the variable a static shape and one of the dtypes float32, float16 and bfloat16"
     ),

@@ -250,6 +250,12 @@ def of_a_partitioned_table_taken_whole(inputs: Inputs) -> None:
     trained(tf.gather(models.table(partitions=2), inputs["one"]))
 
 
+@left_in_main("table_computed")
+def of_a_table_with_a_row_for_padding(inputs: Inputs) -> None:
+    padded = tf.concat([tf.zeros([1, models.WIDTH]), models.table()[1:]], 0)
+    trained(tf.nn.embedding_lookup(padded, inputs["one"]))
+
+
 @left_in_main("table_attributes_missing")
 def of_a_variable_without_shape(inputs: Inputs) -> Any:
     looked_up(inputs["one"])

@@ -25,6 +25,10 @@ from graph_opt.rules.op_names import (
 )
 
 _READS = PASS_ON | CONTROL_FLOW | frozenset(["ReadVariableOp"])
+# What models make of a whole table before they look rows up: a row of zeros for padding, say.
+_PARTS = frozenset(["Concat", "ConcatV2", "MirrorPad", "Pad", "PadV2", "Slice", "StridedSlice"])
+_ELEMENTWISE = frozenset(["Cast", "Mul", "RealDiv", "Sigmoid", "Tanh"])
+_LONGEST_COMPUTATION = 8
 # A read is one or two nodes; one for each enclosing tf.cond or tf.while_loop is added.
 _LONGEST_READ = 64
 
@@ -94,11 +98,13 @@ def require_table(view: GraphView, reader: str, tensor: TensorRef) -> Optional[T
     """The table that node `reader` reads through `tensor`, or None if that is no variable.
 
     Raises:
-      Refusal: lookup_in_control_flow, partitions_concatenated, table_attributes_missing.
+      Refusal: lookup_in_control_flow, partitions_concatenated, table_attributes_missing,
+        table_computed.
     """
     read = find_read(view, tensor)
     if read is None:
         _refuse_concatenated(view, reader, tensor)
+        _refuse_computed(view, reader, tensor)
         return None
     if read.control_flow is not None:
         raise Refusal(
@@ -156,3 +162,40 @@ def _refuse_concatenated(view: GraphView, reader: str, tensor: TensorRef) -> Non
                 len(variables), variables[0]
             ),
         )
+
+
+def _refuse_computed(view: GraphView, reader: str, tensor: TensorRef) -> None:
+    variable = _computed_from(view, tensor)
+    if variable is not None:
+        source = view.through_identity(tensor).node
+        raise Refusal(
+            "table_computed",
+            at=reader,
+            need="rows of a variable",
+            saw="rows of what {} '{}' makes of all of {}".format(view.op(source), source, variable),
+        )
+
+
+def _computed_from(view: GraphView, tensor: TensorRef) -> Optional[str]:
+    """The first variable whose rows a tensor consists of, changed or not."""
+    waiting = [tensor]
+    for _ in range(_LONGEST_COMPUTATION):
+        waiting = [source for each in waiting for source in _row_sources(view, each)]
+        for source in waiting:
+            read = find_read(view, source)
+            if read is not None:
+                return read.variable
+    return None
+
+
+def _row_sources(view: GraphView, tensor: TensorRef) -> List[TensorRef]:
+    """The inputs of a node whose rows are in its output."""
+    source = view.through_identity(tensor)
+    op = view.op(source.node)
+    if op in _PARTS:
+        return list(view.inputs(source.node))
+    shape = view.shape(source)
+    # Rows of a batch, whose number is unknown, are no table, whatever they are multiplied by.
+    if op not in _ELEMENTWISE or not shape or None in shape:
+        return []
+    return [one for one in view.inputs(source.node) if view.shape(one) == shape]

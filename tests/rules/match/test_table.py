@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from graph_opt.compat import tf
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.rules import Table
+from graph_opt.rules import Table, find_lookups
 from graph_opt.rules.lookup import Lookup
 from graph_opt.rules.match.table import find_concatenated_reads, find_read, require_table
+from tests.rules.lookup_values import shaped_view
 from tests.rules.search import codes, search
 
 FLOAT32 = 1
@@ -75,12 +78,14 @@ def test_a_frozen_table_and_one_read_twice_over_are_tables() -> None:
 
 
 @pytest.mark.parametrize("resource", [False, True])
-def test_derived_tensors_are_not_tables(resource: bool) -> None:
+def test_other_tensors_are_not_tables(resource: bool) -> None:
     table = tf.get_variable("table", [10, 4], use_resource=resource)
-    tf.gather(tf.nn.l2_normalize(table, 1), ids())
+    tf.gather(tf.placeholder(tf.float32, [None, 4]) * table[0], ids())
+    tf.gather(tf.matmul(table, tf.zeros([4, 4])), ids())
     tf.gather(tf.constant([[1.0], [2.0]]), ids())
     tf.gather(tf.placeholder(tf.float32, [None, 4]), ids())
-    assert search().lookups == () and search().refusals == ()
+    found = find_lookups(shaped_view())
+    assert found.lookups == () and found.refusals == ()
 
 
 @pytest.mark.parametrize("resource", [False, True])
@@ -94,10 +99,23 @@ def test_a_partitioned_variable_read_whole_is_refused(resource: bool) -> None:
     assert codes(search()) == [("partitions_concatenated", "rows")]
 
 
-def test_a_concatenation_with_anything_but_variables_is_not_a_table() -> None:
-    table = tf.get_variable("table", [10, 4])
-    tf.gather(tf.concat([table, tf.zeros([1, 4])], 0), ids())
-    assert search().lookups == () and search().refusals == ()
+@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda table: tf.concat([tf.zeros([1, 4]), table[1:]], 0),
+        lambda table: tf.pad(tf.identity(table), [[1, 0], [0, 0]]),
+        lambda table: tf.nn.l2_normalize(table, 1),
+        lambda table: tf.cast(table * 2.0, tf.float16),
+    ],
+    ids=["padded", "pad", "normalized", "scaled"],
+)
+def test_rows_of_what_is_made_of_a_whole_table_are_refused(resource: bool, compute: Any) -> None:
+    table = tf.get_variable("table", [10, 4], use_resource=resource)
+    tf.gather(compute(table), ids(), name="rows")
+    found = find_lookups(shaped_view())
+    assert codes(found) == [("table_computed", "rows")]
+    assert "makes of all of table" in found.refusals[0].saw
 
 
 @pytest.mark.parametrize("missing", ["dtype", "shape"])
