@@ -174,7 +174,7 @@ def test_every_way_of_importing_tensorflow_gives_version_1(folder: Path) -> None
 @pytest.mark.parametrize(
     "options, arguments, threads, capacity",
     [
-        ([], [], 1, 2),
+        pytest.param([], [], 1, 2, marks=pytest.mark.slow),
         pytest.param(
             ["--config", READY, "--set", "threads_num=2"], [], 2, 2, marks=pytest.mark.slow
         ),
@@ -209,6 +209,10 @@ def test_without_inference_a_script_without_a_stage_is_told_to_add_one(folder: P
     done = _graph_opt(["--no-infer-io-stage", "training.py"], folder)
     assert done.returncode == 1
     assert "InvalidArgumentError" in done.stderr and "staged" in done.stderr
+
+
+@pytest.mark.slow
+def test_without_inference_a_script_with_a_stage_is_prefetched(folder: Path) -> None:
     staged = _graph_opt(["--no-infer-io-stage", "training.py", "--config", "staged"], folder)
     assert staged.returncode == 0, staged.stderr
     assert "b'prefetch' 1" in staged.stdout

@@ -6,11 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict
 
 import pytest
+
+from tests.cli.plain_python import run_plainly
 
 SCRIPTS = Path(__file__).resolve().parent / "scripts"
 REPOSITORY = SCRIPTS.parents[2]
@@ -33,13 +34,17 @@ Session = tf.compat.v1.Session
 """
 
 
-def _run(folder: Path, name: str, header: str, command: List[str]) -> subprocess.CompletedProcess:
-    source = (SCRIPTS / "differing.txt").read_text()
-    (folder / name).write_text(source.replace("# HEADER", header))
+def _script(folder: Path, key: str, header: str) -> Path:
+    path = folder / (key.replace(" ", "_") + ".py")
+    path.write_text((SCRIPTS / "differing.txt").read_text().replace("# HEADER", header))
+    return path
+
+
+def _run_ours(script: Path) -> subprocess.CompletedProcess:
     environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="2", PYTHONPATH=str(REPOSITORY))
     return subprocess.run(
-        [sys.executable, *command, name],
-        cwd=str(folder),
+        [sys.executable, "-m", "graph_opt.cli", "run", script.name],
+        cwd=str(script.parent),
         env=environment,
         capture_output=True,
         timeout=300,
@@ -52,19 +57,13 @@ def _run(folder: Path, name: str, header: str, command: List[str]) -> subprocess
 def outputs(tmp_path_factory: pytest.TempPathFactory) -> Dict[str, Any]:
     """Runs both scripts with Python and with graph-opt."""
     folder = tmp_path_factory.mktemp("versions")
-    ours = ["-m", "graph_opt.cli", "run"]
     runs = {
-        "1 python": (VERSION_1_UNDER_PYTHON, []),
-        "1 graph-opt": (VERSION_1, ours),
-        "2 python": (VERSION_2, []),
-        "2 graph-opt": (VERSION_2, ours),
+        "1 python": (VERSION_1_UNDER_PYTHON, run_plainly),
+        "1 graph-opt": (VERSION_1, _run_ours),
+        "2 python": (VERSION_2, run_plainly),
+        "2 graph-opt": (VERSION_2, _run_ours),
     }
-    with ThreadPoolExecutor(2) as pool:
-        done = {
-            key: pool.submit(_run, folder, key.replace(" ", "_") + ".py", header, command)
-            for key, (header, command) in runs.items()
-        }
-        return {key: run.result() for key, run in done.items()}
+    return {key: run(_script(folder, key, header)) for key, (header, run) in runs.items()}
 
 
 def _results(done: subprocess.CompletedProcess) -> Dict[str, Any]:

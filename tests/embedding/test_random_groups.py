@@ -170,7 +170,7 @@ DIFFERENT_WIDTHS = [
 ]
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @example(seed=0, choices=DIFFERENT_WIDTHS, use_resource=False, partitions=1, strategy="mod")
 @ANY_GROUP
 def test_a_group_equals_separate_lookups(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.conftest import MadeOnce
@@ -11,17 +13,28 @@ SHARING = "deferred_functors_test.cc"
 ACCURACY = "deferred_accuracy_test.cc"
 
 
-def test_deferred_rows(compiled_once: MadeOnce) -> None:
-    run(build(compiled_once, SHARING, QUICK))
+# Fixtures, so that the set-up compiles them.
+@pytest.fixture(scope="module")
+def sharing(compiled_once: MadeOnce) -> Path:
+    return build(compiled_once, SHARING, QUICK)
 
 
-def test_deferred_steps_are_as_exact_as_tensorflow(compiled_once: MadeOnce) -> None:
-    run(build(compiled_once, ACCURACY, QUICK))
+@pytest.fixture(scope="module")
+def accuracy(compiled_once: MadeOnce) -> Path:
+    return build(compiled_once, ACCURACY, QUICK)
+
+
+def test_deferred_rows(sharing: Path) -> None:
+    run(sharing)
+
+
+def test_deferred_steps_are_as_exact_as_tensorflow(accuracy: Path) -> None:
+    run(accuracy, "1000", "8")
 
 
 @pytest.mark.slow
-def test_ten_thousand_steps_are_as_exact_as_tensorflow(compiled_once: MadeOnce) -> None:
-    run(build(compiled_once, ACCURACY, QUICK), "10000", "0")
+def test_ten_thousand_steps_are_as_exact_as_tensorflow(accuracy: Path) -> None:
+    run(accuracy, "10000", "0")
 
 
 @pytest.mark.slow

@@ -114,7 +114,7 @@ def _check_losses(choice: ModelChoice) -> None:
     assert len(stock) == -(-ODD_ROWS // models.BATCH)
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(_MODELS)
 def test_losses_equal_stock_at_every_step(choice: ModelChoice) -> None:
     _check_losses(choice)

@@ -147,7 +147,7 @@ LOOKUPS = st.lists(
 )
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(kinds=LOOKUPS, dense_gathers=st.integers(0, 3), train=st.booleans())
 def test_every_lookup_of_a_mixture_is_found_once_and_dense_gathers_are_not(
     kinds: List[Tuple[str, bool, Tuple[int, str]]], dense_gathers: int, train: bool

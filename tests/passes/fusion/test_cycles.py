@@ -58,7 +58,7 @@ PIECES = st.lists(
 )
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(PIECES)
 def test_random_orders_of_updates_train_the_same(pieces: List[Piece]) -> None:
     losses, values, _ = train(pieces, fused=False)

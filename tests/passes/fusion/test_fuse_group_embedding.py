@@ -110,7 +110,7 @@ def ops_run(trained: models.Trained) -> Set[str]:
 
 
 @pytest.mark.parametrize("optimizer", ROW_BY_ROW)
-@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("resource", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_training_is_the_same_with_every_optimizer(optimizer: str, resource: bool) -> None:
     lookups = two_safe(resource, shards=2)
     fused = models.train(lookups, optimizer, models.config())
@@ -118,8 +118,17 @@ def test_training_is_the_same_with_every_optimizer(optimizer: str, resource: boo
     assert [lookup.update for lookup in fused.report.fused] == ["fused", "fused"]
 
 
-@pytest.mark.parametrize("strategy, shards", [("mod", 1), ("mod", 3), ("div", 3)])
-@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize(
+    "resource, strategy, shards",
+    [
+        (False, "mod", 1),
+        (True, "mod", 3),
+        (False, "div", 3),
+        pytest.param(True, "mod", 1, marks=pytest.mark.slow),
+        pytest.param(False, "mod", 3, marks=pytest.mark.slow),
+        pytest.param(True, "div", 3, marks=pytest.mark.slow),
+    ],
+)
 def test_training_is_the_same_with_every_api(resource: bool, strategy: str, shards: int) -> None:
     lookups = every_api(resource, strategy, shards)
     fused = models.train(lookups, options=models.config())

@@ -114,13 +114,13 @@ def check_training(model: Model, steps: int = 3) -> None:
     assert bool(read) == bool(fused.report.fused) and len(fused.report.fused) <= read
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(MODELS)
 def test_random_models_train_the_same(model: Model) -> None:
     check_training(model)
 
 
-@settings(max_examples=4)
+@settings(max_examples=3)
 @given(MODELS)
 def test_random_models_train_the_same_with_adam(model: Model) -> None:
     """Rows that no batch looks up move, too, and so does row 0 of bags without ids."""

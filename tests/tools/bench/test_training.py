@@ -94,11 +94,11 @@ def test_every_mode_trains_wide_on_from_the_checkpoint_of_another(
     data: List[str], tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     run = str(tmp_path / "run")
-    for mode in ("stock", "async", "fused", "both", "stock"):
+    for mode in ("fused", "stock", "both", "async"):
         flags = ["--mode", mode, "--checkpoint-dir", run]
         assert command.main([*SMALL_WIDE, *FIVE_STEPS, *data, *flags]) == 0
         assert outcome(capsys) == [5, 200]
-    assert tf.train.latest_checkpoint(run) == f"{run}/model.ckpt-25"
+    assert tf.train.latest_checkpoint(run) == f"{run}/model.ckpt-20"
 
 
 def test_the_real_rows_train_to_their_end(
