@@ -4,9 +4,12 @@
         -> AddN | Mul(_, factor) | RealDiv | Neg | Minimum ...    what leaves rows of 0 at 0
         -> ExpandDims, ConcatV2 | Pack -> Mean over these         an average over towers
         -> L2Loss | Sum of all elements                           a norm
+        -> AssignAdd(variable)                                    accumulated gradients
+    variable -> Identity | ReadVariableOp                         what has been accumulated
 
 TensorFlow makes them where a script computes with IndexedSlices as with tensors. The same ops give
-the same numbers if all of these tensors have only the rows that occur in any of the slices.
+the same numbers if all of these tensors have only the rows that occur in any of the slices, and
+those in which an accumulator is not 0.
 """
 
 from __future__ import annotations
@@ -18,9 +21,13 @@ import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView, Shape, TensorRef, Use
-from graph_opt.rules.op_names import ADDS, SWITCHES
+from graph_opt.rules.match.table import describe, find_read
+from graph_opt.rules.op_names import ADDS, INTO_CONTROL_FLOW, ROW_READERS, SWITCHES
 
 SLICES_AS_TENSOR = "UnsortedSegmentSum"
+_READS = ("Identity", "ReadVariableOp")
+_ACCUMULATES = frozenset(["AssignAdd", "AssignAddVariableOp"])
+_FLOAT32 = tf.float32.as_datatype_enum
 _SUMS = frozenset(["AddN", *ADDS])
 # Of these, 0 is 0 and False is False.
 _OF_ONE = frozenset(
@@ -53,19 +60,25 @@ class RowWiseRegion:
 
     Attributes:
       result: The tensor.
-      sources: The IndexedSlices as tensors, by name of the node.
+      sources: The nodes that everything is computed from: IndexedSlices as tensors, and reads of
+        accumulators.
+      accumulators: The variables that these read.
       nodes: What is computed from these, in the order of the computation.
       totals: Edges to what reduces any of these to a number.
+      added_by: The node that adds it to an accumulator; "" if it is the gradient of an update.
     """
 
     result: TensorRef
     sources: Tuple[str, ...]
+    accumulators: Tuple[str, ...]
     nodes: Tuple[str, ...]
     totals: Tuple[Use, ...]
+    added_by: str = ""
 
     def is_sum(self, view: GraphView) -> bool:
         """Whether it is a mere sum of slices, of which nothing takes a norm."""
-        return not self.totals and all(view.op(name) in _SUMS for name in self.nodes)
+        is_plain = not self.totals and not self.accumulators
+        return is_plain and all(view.op(name) in _SUMS for name in self.nodes)
 
 
 class RowWise:
@@ -78,6 +91,7 @@ class RowWise:
     def __init__(self, view: GraphView) -> None:
         self._view = view
         self._known: Dict[TensorRef, Optional[_Rows]] = {}
+        self._accumulators: Dict[str, str] = {}
 
     def region_of(self, tensor: TensorRef) -> Optional[RowWiseRegion]:
         """What computes a tensor; None if it is not one that has only some rows of a table."""
@@ -88,20 +102,40 @@ class RowWise:
         totals = self._totals(needed)
         for use in totals:
             needed.update(self._computed_by(self._view.inputs(use.consumer)[use.slot]))
-        sources = [name for name in needed if self._view.op(name) == SLICES_AS_TENSOR]
+        sources = [name for name in needed if self._is_source(name)]
         if totals and self._depend_on(sources, totals):
             return None
-        nodes = [name for name in needed if self._view.op(name) != SLICES_AS_TENSOR]
-        return RowWiseRegion(tensor, tuple(sources), tuple(nodes), tuple(totals))
+        read = [self._accumulators[name] for name in sources if name in self._accumulators]
+        nodes = [name for name in needed if not self._is_source(name)]
+        return RowWiseRegion(
+            tensor, tuple(sources), tuple(dict.fromkeys(read)), tuple(nodes), tuple(totals)
+        )
 
     def is_row_wise(self, tensor: TensorRef) -> bool:
         """Whether a tensor has values in the rows of some slices alone."""
         return self._rows(tensor) is not None
 
+    def accumulations(self, variable: str) -> List[str]:
+        """The nodes that add such tensors to a variable."""
+        found: List[str] = []
+        waiting = [variable]
+        while waiting:
+            for _, use in self._view.node_uses(waiting.pop()):
+                op = self._view.op(use.consumer)
+                if op in INTO_CONTROL_FLOW or op == "RefIdentity":
+                    waiting.append(use.consumer)
+                elif op in _ACCUMULATES and use.slot == 0:
+                    if self._rows(self._view.inputs(use.consumer)[1]) is not None:
+                        found.append(use.consumer)
+        return found
+
+    def _is_source(self, name: str) -> bool:
+        return self._view.op(name) == SLICES_AS_TENSOR or name in self._accumulators
+
     def _depend_on(self, sources: List[str], totals: List[Use]) -> bool:
         """Whether the rows that occur are computed from one of the totals."""
-        indices = [self._view.inputs(source)[1].node for source in sources]
-        before = self._view.ancestors(indices)
+        inputs = [self._view.inputs(source) for source in sources]
+        before = self._view.ancestors(one[1].node for one in inputs if len(one) > 1)
         return any(use.consumer in before for use in totals)
 
     def _computed_by(self, tensor: TensorRef) -> Dict[str, None]:
@@ -110,7 +144,7 @@ class RowWise:
         stack = [tensor.node]
         while stack:
             name = stack[-1]
-            inputs = self._view.inputs(name) if self._view.op(name) != SLICES_AS_TENSOR else ()
+            inputs = self._view.inputs(name) if not self._is_source(name) else ()
             waiting = [one.node for one in inputs if self.is_row_wise(one) and one.node not in done]
             if waiting:
                 stack.extend(waiting)
@@ -136,7 +170,7 @@ class RowWise:
     def _has_sources_in(self, name: str, nodes: Dict[str, None]) -> bool:
         """Whether a node computes with slices of these nodes alone."""
         before = self._computed_by(TensorRef(name, 0))
-        return all(one in nodes for one in before if self._view.op(one) == SLICES_AS_TENSOR)
+        return all(one in nodes for one in before if self._is_source(one))
 
     def _reduces(self, tensor: TensorRef, use: Use) -> bool:
         """Whether the consumer makes a number of all elements that other rows do not change."""
@@ -182,6 +216,8 @@ class RowWise:
             return None
         if op == SLICES_AS_TENSOR:
             return self._of_slices(tensor)
+        if op in _READS and find_read(view, tensor) is not None:
+            return self._of_accumulator(tensor)
         inputs = self._inputs_in_question(tensor)
         rows = [self._known[one] for one in inputs]
         if op in _OF_ONE or (op == "Cast" and self._is_float(tensor)):
@@ -201,6 +237,27 @@ class RowWise:
             return None
         assert shape is not None
         return _Rows(tuple(size or 0 for size in shape))
+
+    def _of_accumulator(self, tensor: TensorRef) -> Optional[_Rows]:
+        """What is known of a variable's value, if such tensors are added to the variable."""
+        self._known[tensor] = None  # A sum of itself and others is no such tensor.
+        read = find_read(self._view, tensor)
+        assert read is not None
+        if read.control_flow and self._view.op(read.control_flow) not in SWITCHES:
+            return None
+        variable = describe(self._view, read.variable)
+        if variable.dtype != _FLOAT32 or not _is_static(variable.shape):
+            return None
+        if self._is_looked_up(read.variable) or not self.accumulations(read.variable):
+            return None
+        self._accumulators[tensor.node] = read.variable
+        return _Rows(tuple(size or 0 for size in variable.shape or ()))
+
+    def _is_looked_up(self, variable: str) -> bool:
+        """Whether it is a table, of which most rows are not 0."""
+        readers = self._view.readers(variable)
+        readers += [reader for read in readers for reader in self._view.readers(read)]
+        return any(self._view.op(reader) in ROW_READERS for reader in readers)
 
     def _reshaped(self, name: str, op: str, rows: List[Optional[_Rows]]) -> Optional[_Rows]:
         """What stacks such tensors, or sums a stack of them."""

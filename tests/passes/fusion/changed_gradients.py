@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 from graph_opt.compat import tf
 from tests.passes import fused_models as models
@@ -313,6 +313,41 @@ def applied_every_other_step(inputs: Inputs, optimizer: Any, resource: bool) -> 
 
     with tf.control_dependencies(puts):
         count = tf.assign_add(step, 1)
+    with ControlFlowV1(), tf.control_dependencies([count]):
+        return loss, tf.cond(tf.equal(count % 2, 0), applied, tf.no_op)
+
+
+def accumulators(variables: Sequence[Any], resource: bool) -> List[Any]:
+    """Variables for the sums of their gradients."""
+    return [
+        tf.get_variable(
+            "accumulated/" + one.op.name,
+            one.shape,
+            initializer=tf.zeros_initializer(),
+            trainable=False,
+            use_resource=resource,
+        )
+        for one in variables
+    ]
+
+
+@whole
+def accumulated_in_variables(inputs: Inputs, optimizer: Any, resource: bool) -> Tuple[Any, Any]:
+    """Gradients of two steps summed in variables, their mean clipped, applied, and set to 0."""
+    loss = loss_of(inputs, resource)
+    step = tf.train.get_or_create_global_step()
+    gradients, variables = zip(*optimizer.compute_gradients(loss))
+    held = accumulators(variables, resource)
+    adds = [sums.assign_add(gradient) for sums, gradient in zip(held, gradients)]
+    with tf.control_dependencies(adds):
+        count = tf.assign_add(step, 1)
+
+    def applied() -> Any:
+        means = [sums.read_value() / 2.0 for sums in held]
+        clipped, _ = tf.clip_by_global_norm(means, 0.05)
+        with tf.control_dependencies([optimizer.apply_gradients(zip(clipped, variables))]):
+            return tf.group(*[sums.assign(tf.zeros_like(sums)) for sums in held])
+
     with ControlFlowV1(), tf.control_dependencies([count]):
         return loss, tf.cond(tf.equal(count % 2, 0), applied, tf.no_op)
 

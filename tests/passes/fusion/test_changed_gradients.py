@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Set
+from typing import Any, Iterator, List, Set
 
+import numpy as np
 import pytest
 
+from graph_opt import report
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.optimize import optimize_graph_def
@@ -14,7 +16,7 @@ from graph_opt.session.session import Session
 from tests.dense_optimizers import DENSE
 from tests.optimizer_models import KERAS, STOCK
 from tests.passes import fused_models as models
-from tests.passes.fusion.changed_gradients import MODELS
+from tests.passes.fusion.changed_gradients import MODELS, accumulators, loss_of
 
 STEPS = 6
 OPTIMIZERS = (("adagrad", False), ("momentum", True), ("adam", False), ("adam", True))
@@ -66,6 +68,48 @@ def test_updates_are_fused_with_the_same_numbers(name: str, optimizer: str, reso
     assert not unexplained
 
 
+def accumulate(optimizer: str, resource: bool, fuse: bool) -> List[Any]:
+    """The values of all variables as a script sees them that accumulates in runs of their own."""
+    with tf.Graph().as_default():
+        tf.set_random_seed(1)
+        made = STOCK[optimizer]()
+        loss = loss_of(models.batches(), resource)
+        gradients, variables = zip(*made.compute_gradients(loss))
+        held = accumulators(variables, resource)
+        zero = [sums.assign(tf.zeros_like(sums)) for sums in held]
+        adds = [sums.assign_add(gradient) for sums, gradient in zip(held, gradients)]
+        with tf.control_dependencies(adds):
+            count = tf.assign_add(tf.train.get_or_create_global_step(), 1)
+        apply = made.apply_gradients([(sums / 3.0, one) for sums, one in zip(held, variables)])
+        values = [one.read_value() for one in tf.global_variables()]
+        initialize = tf.global_variables_initializer()
+        seen = []
+        options = models.config(adam="deferred")
+        with Session(config=options) if fuse else tf.Session() as session:
+            session.run(initialize)
+            for _ in range(2):
+                session.run(zero)
+                # What is fetched by itself beside what waits for it is added once all the same.
+                for fetches in ([one.op for one in adds], adds, [*adds, count]):
+                    seen.append(session.run(fetches)[: len(adds)])
+                session.run(apply)
+                seen.append(session.run(values))
+            found = report() if fuse else None
+            assert found is None or {one.update for one in found.fused_lookups} <= FUSED
+        return [value for step in seen for value in step if value is not None]
+
+
+@pytest.mark.parametrize(
+    "optimizer, resource", [("adagrad", False), ("adagrad", True), ("adam", False)]
+)
+def test_gradients_accumulated_in_variables(optimizer: str, resource: bool) -> None:
+    found = accumulate(optimizer, resource, fuse=True)
+    expected = accumulate(optimizer, resource, fuse=False)
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
 def test_clipped_updates_of_all_tables_are_one_op() -> None:
     fused = train("clipped_by_global_norm", "adagrad", resource=False, fuse=True)
     assert len(updates_of(fused.graph)) == 1
@@ -73,19 +117,28 @@ def test_clipped_updates_of_all_tables_are_one_op() -> None:
     assert gradients == {"one": "fused", "parted/part_0": "fused", "rows": "stock"}
 
 
-@pytest.mark.parametrize("optimizer", ["dense_adam", "adam_weight_decay"])
-def test_nothing_as_large_as_a_table_is_left_of_dense_gradients(optimizer: str) -> None:
-    _, step = MODELS["towers_clipped_together"](models.batches(), DENSE[optimizer](), False)
+@pytest.mark.parametrize(
+    "name, optimizer, changed",
+    [
+        ("towers_clipped_together", "dense_adam", 4),
+        ("towers_clipped_together", "adam_weight_decay", 4),
+        ("accumulated_in_variables", "dense_adam", 8),
+    ],
+)
+def test_nothing_as_large_as_a_table_is_left_of_dense_gradients(
+    name: str, optimizer: str, changed: int
+) -> None:
+    _, step = MODELS[name](models.batches(), DENSE[optimizer](), False)
     shapes = [tuple(one.shape.as_list()) for one in tf.trainable_variables()]
     graph_def = tf.get_default_graph().as_graph_def(add_shapes=True)
     optimized = optimize_graph_def(graph_def, models.config(adam="deferred"))
     assert {lookup.update for lookup in optimized.report.fused_lookups} == {"deferred"}
-    change = "4 gradients as large as the table computed for the rows that occur"
-    assert change in optimized.report.changes
+    change = "{} gradients as large as the table computed for the rows that occur"
+    assert change.format(changed) in optimized.report.changes
     view = GraphView(optimized.graph_def)
-    sums = {name: view.shape(TensorRef(name, 0)) for name in view.of_op("UnsortedSegmentSum")}
-    large = {name for name, shape in sums.items() if shape in shapes}
-    assert large and large.isdisjoint(view.ancestors([step.name]))
+    sums = {node: view.shape(TensorRef(node, 0)) for node in view.of_op("UnsortedSegmentSum")}
+    large = {node for node, shape in sums.items() if shape in shapes}
+    assert large and large.isdisjoint(view.ancestors([TensorRef.parse(step.name).node]))
 
 
 @pytest.mark.parametrize("optimizer", ["ftrl", "adagrad"])
