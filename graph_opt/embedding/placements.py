@@ -188,7 +188,7 @@ def _look_up_together(
         default_ids=[
             NO_DEFAULT if lookup.default_id is None else lookup.default_id for lookup in lookups
         ],
-        partition_strategy=partition_strategy,
+        partition_strategies=[partition_strategy] * len(tables),
         safe=safe,
     )
     ids = GroupIds(

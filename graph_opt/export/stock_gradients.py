@@ -32,7 +32,7 @@ def row_gradients(
         rows = tf.concat([found[i].gradients for i in readers], 0)
         shards = attributes.shards_of(table)
         count = table_rows[shards.start : shards.stop]
-        parts = _partitioned(ids, count, attributes.partition_strategy)
+        parts = _partitioned(ids, count, attributes.strategy_of(table))
         for number in range(len(shards)):
             here = tf.where(tf.equal(parts.shard, number))[:, 0]
             shard_rows = _summed(tf.gather(parts.row, here), tf.gather(rows, here))

@@ -144,7 +144,7 @@ def _pooled(attributes: GroupAttributes, shards: List[Any], ids: GroupIds) -> Li
                 lookup_ids,
                 attributes.combiners[lookup],
                 None if default == NO_DEFAULT else default,
-                attributes.partition_strategy,
+                attributes.strategy_of(table),
                 prune=attributes.safe,
             )
         )

@@ -41,6 +41,12 @@ class GroupIds(NamedTuple):
     shapes: List[tf.Tensor]
     weights: List[tf.Tensor]
 
+    @classmethod
+    def of(cls, inputs: Sequence[tf.Tensor], num_lookups: int) -> GroupIds:
+        """The ids among the inputs of a node, of which they are the last ones."""
+        cuts = [i * num_lookups for i in range(4)]
+        return cls(*(list(inputs[begin:end]) for begin, end in zip(cuts, [*cuts[1:], None])))
+
     def inputs(self) -> Dict[str, List[tf.Tensor]]:
         """The inputs, under the names that all ops of a group lookup use."""
         return dict(self._asdict())
@@ -57,7 +63,8 @@ class GroupAttributes(NamedTuple):
       layouts: [L]. sparse, ragged or dense.
       weighted: [L]. Whether the lookup has weights.
       default_ids: [L]. The table row that stands in for an empty bag; -1 for zeros.
-      partition_strategy: mod or div.
+      partition_strategies: Empty, or [T]: mod or div, how ids are assigned to the shards of each
+        table; empty: mod.
       safe: Whether to drop ids < 0 and weights that are not > 0, as
         tf.nn.safe_embedding_lookup_sparse does.
       columns: Empty, or [L]: the results of all lookups form one tensor [B, columns_width], as do
@@ -75,7 +82,7 @@ class GroupAttributes(NamedTuple):
     layouts: Sequence[str]
     weighted: Sequence[bool]
     default_ids: Sequence[int]
-    partition_strategy: str = "mod"
+    partition_strategies: Sequence[str] = ()
     safe: bool = True
     columns: Sequence[int] = ()
     columns_width: int = 0
@@ -84,7 +91,7 @@ class GroupAttributes(NamedTuple):
     @classmethod
     def of(cls, op: tf.Operation) -> GroupAttributes:
         """The attributes of a node."""
-        texts = ("table_names", "combiners", "layouts", "partition_strategy")
+        texts = ("table_names", "combiners", "layouts", "partition_strategies")
         values = {field: op.get_attr(field) for field in cls._fields}
         for field in texts:
             values[field] = _decoded(values[field])
@@ -101,6 +108,7 @@ class GroupAttributes(NamedTuple):
             lookup_tables=[tables.index(self.lookup_tables[i]) for i in lookups],
             table_shards=[self.table_shards[t] for t in tables],
             table_names=[self.table_names[t] for t in tables],
+            partition_strategies=[self.strategy_of(t) for t in tables],
             combiners=[self.combiners[i] for i in lookups],
             layouts=[self.layouts[i] for i in lookups],
             weighted=[self.weighted[i] for i in lookups],
@@ -111,6 +119,10 @@ class GroupAttributes(NamedTuple):
     def tables_of(self, lookups: Sequence[int]) -> List[int]:
         """Numbers of the tables that these lookups read, in ascending order."""
         return sorted({self.lookup_tables[i] for i in lookups})
+
+    def strategy_of(self, table: int) -> str:
+        """How ids are assigned to the shards of a table: mod or div."""
+        return self.partition_strategies[table] if self.partition_strategies else "mod"
 
     def shards_of(self, table: int) -> range:
         """Numbers of a table's shards among all shards."""

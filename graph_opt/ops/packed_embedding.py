@@ -24,7 +24,7 @@ class ShardPlacement(NamedTuple):
 
     Attributes:
       rows: Number of rows of each shard, in the order of the tables.
-      servers: Number of the server of each shard. Each server has at least one.
+      servers: Number of the server of each shard.
       num_servers: Number of servers.
     """
 

@@ -282,12 +282,12 @@ def test_a_placement_that_does_not_fit_is_an_error() -> None:
     params = table("t", 9, 4, use_resource=True)
     pooled = lookup_group([LookupRequest(params, IdBags([[1]], []).sparse(), "sum")])
     group = packed(pooled[0].op, [params], [0])
-    for change, message in (
+    changes: List[Tuple[Dict[str, Any], str]] = [
         ({"servers": [1]}, "shard_servers names server 1 of 1"),
-        ({"num_servers": 2}, "server 1 has no shard"),
         ({"servers": [0, 0]}, "shard_servers has 2 entries, need one for each of the 1 shards"),
         ({"rows": [-1]}, "shard_rows has -1"),
-    ):
+    ]
+    for change, message in changes:
         placement = group.placement._replace(**change)
         prepared = group_embedding_prepare(group.ids, group.attributes, placement, [4])
         with pytest.raises(tf.errors.InvalidArgumentError, match=message):

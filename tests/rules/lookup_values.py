@@ -89,7 +89,7 @@ def attributes_of(lookup: Lookup, inputs: LookupInputs) -> GroupAttributes:
         layouts=[DENSE if inputs.layout == DENSE else SPARSE],
         weighted=[inputs.weights is not None],
         default_ids=[inputs.default_id],
-        partition_strategy=inputs.partition_strategy,
+        partition_strategies=[inputs.partition_strategy],
         safe=inputs.safe,
     )
 

@@ -127,7 +127,7 @@ class GroupNodes:
             layouts=values.texts([_op_layout(c) for c in candidates]),
             weighted=values.booleans([c.inputs.weights is not None for c in candidates]),
             default_ids=values.integers([c.inputs.default_id for c in candidates]),
-            partition_strategy=tf.AttrValue(s=strategy_of(candidates).encode()),
+            partition_strategies=values.texts([strategy_of(candidates)] * len(tables)),
             safe=tf.AttrValue(b=inputs.safe),
         )
         if columns is not None:

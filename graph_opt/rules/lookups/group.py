@@ -37,7 +37,7 @@ class _Attributes(NamedTuple):
       table_shards: [T].
       combiners: [L].
       weighted: [L].
-      strategy: `mod` or `div`.
+      strategies: [T]. `mod` or `div`.
       has_columns: Whether all lookups share one output.
     """
 
@@ -45,7 +45,7 @@ class _Attributes(NamedTuple):
     table_shards: List[int]
     combiners: List[str]
     weighted: List[bool]
-    strategy: str
+    strategies: List[str]
     has_columns: bool
 
 
@@ -141,6 +141,7 @@ def _is_consistent(group: _Group) -> bool:
         lengths == {lookups}
         and len(group.ids) >= lookups
         and sum(attributes.table_shards) == len(group.shards)
+        and len(attributes.strategies) == tables
         and all(0 <= table < tables for table in attributes.lookup_tables)
     )
 
@@ -161,7 +162,11 @@ def _lookup(group: _Group, output: int, places: Sequence[int]) -> Lookup:
     attributes = group.attributes
     tables = _tables_of(group, sorted({attributes.lookup_tables[place] for place in places}))
     combiners = {attributes.combiners[place] for place in places}
-    is_partitioned = any(table.partitions > 1 for table in tables)
+    strategies = {
+        attributes.strategies[attributes.lookup_tables[place]]
+        for place in places
+        if attributes.table_shards[attributes.lookup_tables[place]] > 1
+    }
     return Lookup(
         api=apis.GROUP_EMBEDDING_LOOKUP_SPARSE,
         tables=tables,
@@ -171,7 +176,7 @@ def _lookup(group: _Group, output: int, places: Sequence[int]) -> Lookup:
         nodes=group.nodes,
         combiner=combiners.pop() if len(combiners) == 1 else None,
         weighted=any(attributes.weighted[place] for place in places),
-        partition_strategy=attributes.strategy if is_partitioned else None,
+        partition_strategy=strategies.pop() if len(strategies) == 1 else None,
     )
 
 
@@ -187,17 +192,23 @@ def _tables_of(group: _Group, numbers: Sequence[int]) -> Tuple[Table, ...]:
 
 
 def _attributes(view: GraphView, name: str) -> _Attributes:
-    strategy = view.attribute(name, "partition_strategy")
     weighted = view.attribute(name, "weighted")
+    table_shards = _integers(view, name, "table_shards")
     combiners = view.attribute(name, "combiners")
     return _Attributes(
         lookup_tables=_integers(view, name, "lookup_tables"),
-        table_shards=_integers(view, name, "table_shards"),
+        table_shards=table_shards,
         combiners=[] if combiners is None else [text.decode() for text in combiners.list.s],
         weighted=[] if weighted is None else list(weighted.list.b),
-        strategy="mod" if strategy is None else strategy.s.decode(),
+        strategies=_strategies(view, name, len(table_shards)),
         has_columns=bool(_integers(view, name, "columns")),
     )
+
+
+def _strategies(view: GraphView, name: str, tables: int) -> List[str]:
+    value = view.attribute(name, "partition_strategies")
+    strategies = [] if value is None else [text.decode() for text in value.list.s]
+    return strategies or ["mod"] * tables
 
 
 def _integers(view: GraphView, name: str, key: str) -> List[int]:

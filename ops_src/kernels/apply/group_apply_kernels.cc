@@ -76,7 +76,7 @@ class GroupApplyKernel : public OpKernel {
         rows.push_back(tensor.dim_size(0));
         table.shards.push_back(shard);
       }
-      table.table.shards = TableShards(attrs_.partition, std::move(rows));
+      table.table.shards = TableShards(attrs_.partition(t), std::move(rows));
       table.table.dim = dims[t];
       table_rows->push_back(table.table.shards.num_rows());
     }

@@ -91,7 +91,7 @@ class GroupApplyGpuKernel : public OpKernel {
         TF_RETURN_IF_ERROR(optimizer_.SlotsOf(name(), variables, s, table, shard.slots));
         shards.push_back(shard);
       }
-      group->AddTable(dims[t], RowType::kFloat, attrs_.partition, shards);
+      group->AddTable(dims[t], RowType::kFloat, attrs_.partition(t), shards);
     }
     return Status();
   }

@@ -85,7 +85,7 @@ class LookedUpToDateKernel : public BringToDateKernel {
     }
     // Which ids are where depends on all shards; if one is missing, the lookup says so.
     if (*std::min_element(rows.begin(), rows.end()) < 0) rows.assign(rows.size(), 0);
-    to_date.partition = TableShards(attrs_.partition, std::move(rows));
+    to_date.partition = TableShards(attrs_.partition(table), std::move(rows));
     return to_date;
   }
 

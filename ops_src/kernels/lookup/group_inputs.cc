@@ -52,7 +52,7 @@ Status ReadLayout(const std::string& name, Bags::Layout* layout) {
 Status GroupAttrs::Read(OpKernelConstruction* ctx) {
   std::vector<std::string> combiner_names;
   std::vector<std::string> layout_names;
-  std::string strategy;
+  std::vector<std::string> strategies;
   TF_RETURN_IF_ERROR(ctx->GetAttr("lookup_tables", &lookup_tables));
   TF_RETURN_IF_ERROR(ctx->GetAttr("table_shards", &table_shards));
   TF_RETURN_IF_ERROR(ctx->GetAttr("table_names", &table_names));
@@ -61,7 +61,7 @@ Status GroupAttrs::Read(OpKernelConstruction* ctx) {
   TF_RETURN_IF_ERROR(ctx->GetAttr("weighted", &weighted));
   TF_RETURN_IF_ERROR(ctx->GetAttr("default_ids", &default_ids));
   TF_RETURN_IF_ERROR(ctx->GetAttr("filled_ids", &filled_ids));
-  TF_RETURN_IF_ERROR(ctx->GetAttr("partition_strategy", &strategy));
+  TF_RETURN_IF_ERROR(ctx->GetAttr("partition_strategies", &strategies));
   TF_RETURN_IF_ERROR(ctx->GetAttr("safe", &safe));
   int num_lookup_inputs;
   int num_weights;
@@ -79,6 +79,10 @@ Status GroupAttrs::Read(OpKernelConstruction* ctx) {
     TF_RETURN_IF_ERROR(LengthIs("filled_ids", filled_ids.size(), lookups, "lookups"));
   }
   TF_RETURN_IF_ERROR(LengthIs("table_names", table_names.size(), table_shards.size(), "tables"));
+  if (!strategies.empty()) {
+    TF_RETURN_IF_ERROR(
+        LengthIs("partition_strategies", strategies.size(), table_shards.size(), "tables"));
+  }
   int with_weights = 0;
   for (bool is_weighted : weighted) with_weights += is_weighted;
   if (with_weights != num_weights) {
@@ -108,7 +112,10 @@ Status GroupAttrs::Read(OpKernelConstruction* ctx) {
     TF_RETURN_IF_ERROR(ReadCombiner(combiner_names[i], &combiners[i]));
     TF_RETURN_IF_ERROR(ReadLayout(layout_names[i], &layouts[i]));
   }
-  partition = strategy == "div" ? Partition::kDiv : Partition::kMod;
+  partitions.assign(table_shards.size(), Partition::kMod);
+  for (size_t t = 0; t < strategies.size(); ++t) {
+    if (strategies[t] == "div") partitions[t] = Partition::kDiv;
+  }
   return ReadColumns(ctx);
 }
 

@@ -20,6 +20,7 @@ struct GroupAttrs {
   // Index of a table's first shard among the shards of all tables.
   int first_shard(int table) const { return first_shards[table]; }
   int num_shards() const { return first_shards.back(); }
+  Partition partition(int table) const { return partitions[table]; }
   // Whether the pooled rows of all lookups are columns of one tensor.
   bool joined() const { return !columns.empty(); }
   // Index of the tensor that has a lookup's pooled rows, or their gradients.
@@ -34,7 +35,7 @@ struct GroupAttrs {
   std::vector<bool> weighted;
   std::vector<tensorflow::int64> default_ids;
   std::vector<tensorflow::int64> filled_ids;  // empty: none
-  Partition partition = Partition::kMod;
+  std::vector<Partition> partitions;          // of each table
   bool safe = true;
   std::vector<tensorflow::int64> columns;  // where joined(): the first one of each lookup
   std::vector<int64_t> widths;             // and how many it has

@@ -40,7 +40,7 @@ Status TablesOf(const VariableTables& tensors, const GroupAttrs& attrs, std::vec
     }
     table.dim = tensors[attrs.first_shard(t)].dim_size(1);
     TF_RETURN_IF_ERROR(RowTypeOf(tensors[attrs.first_shard(t)].dtype(), &table.type));
-    table.shards = TableShards(attrs.partition, std::move(rows));
+    table.shards = TableShards(attrs.partition(t), std::move(rows));
     table_rows->push_back(table.shards.num_rows());
   }
   return Status();
@@ -129,7 +129,7 @@ class GroupGradKernel : public GroupKernel {
         if (counts(s) < 0) return errors::InvalidArgument(name(), ": table_rows has ", counts(s));
         shard_rows.push_back(counts(s));
       }
-      (*tables)[t].shards = TableShards(attrs_.partition, std::move(shard_rows));
+      (*tables)[t].shards = TableShards(attrs_.partition(t), std::move(shard_rows));
       (*tables)[t].dim = dims[t];
       table_rows->push_back((*tables)[t].shards.num_rows());
     }

@@ -98,7 +98,7 @@ class GroupLookupGpuKernel : public GroupGpuKernel {
       }
       RowType type;
       TF_RETURN_IF_ERROR(RowTypeOf(first.dtype(), &type));
-      group->AddTable(first.dim_size(1), type, attrs_.partition, shards);
+      group->AddTable(first.dim_size(1), type, attrs_.partition(t), shards);
       dims->push_back(first.dim_size(1));
       dtypes->push_back(first.dtype());
     }
@@ -185,7 +185,7 @@ class GroupGradGpuKernel : public GroupGpuKernel {
         shard.num_rows = counts(s);
         shards.push_back(shard);
       }
-      group->AddTable(dims[t], types[t], attrs_.partition, shards);
+      group->AddTable(dims[t], types[t], attrs_.partition(t), shards);
     }
     return Status();
   }

@@ -70,7 +70,7 @@ Status LastIsVector(InferenceContext* c) {
 #define PLACEMENT_ATTRS Attr("shard_servers: list(int) >= 1").Attr("num_servers: int >= 1")
 
 const char kPlacementDoc[] = R"doc(
-shard_servers: [shards]. The number of the server that each is on; each server has one at least.
+shard_servers: [shards]. The number of the server that each is on.
 num_servers: Servers.)doc";
 
 #define POOL_ON_SERVER "pool_on_server: {'auto', 'never', 'always'} = 'auto'"

@@ -23,7 +23,7 @@ std::vector<GradientTable> PlacedGroupKernel::Tables(std::vector<int64_t>* table
   for (int t = 0; t < attrs_.num_tables(); ++t) {
     std::vector<int64_t> rows(shard_rows_.begin() + attrs_.first_shard(t),
                               shard_rows_.begin() + attrs_.first_shard(t + 1));
-    tables[t].shards = TableShards(attrs_.partition, std::move(rows));
+    tables[t].shards = TableShards(attrs_.partition(t), std::move(rows));
     table_rows->push_back(tables[t].shards.num_rows());
   }
   return tables;
@@ -33,17 +33,11 @@ Status PlacedGroupKernel::ReadPlacement(OpKernelConstruction* ctx) {
   TF_RETURN_IF_ERROR(ctx->GetAttr("shard_servers", &servers_));
   TF_RETURN_IF_ERROR(ctx->GetAttr("num_servers", &num_servers_));
   TF_RETURN_IF_ERROR(CheckLength("shard_servers", servers_.size(), attrs_.num_shards(), "shards"));
-  std::vector<bool> has_shard(num_servers_, false);
   for (int server : servers_) {
     if (server < 0 || server >= num_servers_) {
       return errors::InvalidArgument(name(), ": shard_servers names server ", server, " of ",
                                      num_servers_);
     }
-    has_shard[server] = true;
-  }
-  for (int server = 0; server < num_servers_; ++server) {
-    if (has_shard[server]) continue;
-    return errors::InvalidArgument(name(), ": server ", server, " has no shard");
   }
   if (!ctx->HasAttr("shard_rows")) return Status();
   TF_RETURN_IF_ERROR(ctx->GetAttr("shard_rows", &shard_rows_));

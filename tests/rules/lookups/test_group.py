@@ -219,7 +219,7 @@ def packed_graph(
         columns=integers(columns),
         combiners=texts(["mean"] * count),
         weighted=tf.AttrValue(list=tf.AttrValue.ListValue(b=[False] * count)),
-        partition_strategy=tf.AttrValue(s=b"div"),
+        partition_strategies=texts(["div"] * len(shards)),
     )
     prepare = node(
         "GroupEmbeddingPrepare",
