@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from graph_opt.compat import tf
+from graph_opt.ops.all_to_all import differentiate_all_to_all
+from graph_opt.ops.exchange_gradients import differentiate_combine, differentiate_gather
 from graph_opt.ops.group_gradients import differentiate
 
-_DIFFERENTIABLE = ("GroupEmbeddingLookup", "ResourceGroupEmbeddingLookup")
+_DIFFERENTIABLE = {
+    "GroupEmbeddingLookup": differentiate,
+    "ResourceGroupEmbeddingLookup": differentiate,
+    "ExchangeGather": differentiate_gather,
+    "ResourceExchangeGather": differentiate_gather,
+    "ExchangeCombine": differentiate_combine,
+    "InProcessAllToAll": differentiate_all_to_all,
+}
 _NOT_DIFFERENTIABLE = (
     "TensorBufferPut",
     "TensorBufferTake",
@@ -28,10 +37,14 @@ _NOT_DIFFERENTIABLE = (
     "GroupEmbeddingPackGradients",
     "GroupEmbeddingApplyPacked",
     "ResourceGroupEmbeddingApplyPacked",
+    "ExchangeGatherGrad",
+    "ExchangeCombineGrad",
+    "ExchangeCombineWeightsGrad",
+    "InProcessGroupFail",
     "GraphOptLoaded",
 )
 
-for _op_type in _DIFFERENTIABLE:
-    tf.RegisterGradient(_op_type)(differentiate)
+for _op_type, _differentiate in _DIFFERENTIABLE.items():
+    tf.RegisterGradient(_op_type)(_differentiate)
 for _op_type in _NOT_DIFFERENTIABLE:
     tf.no_gradient(_op_type)

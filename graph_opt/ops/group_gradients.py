@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Tuple
+import contextlib
+from typing import Any, List, Sequence, Tuple
 
 from graph_opt.compat import tf
+from graph_opt.compat.eager import is_eager
 from graph_opt.ops.group_embedding import (
     NO_DEFAULT,
     GroupAttributes,
@@ -41,7 +43,7 @@ def differentiate(op: tf.Operation, *gradients: Any) -> List[Any]:
     kept_gradients = [tf.convert_to_tensor(gradients[i]) for i in pooled]
     kept_shards = [s for t in attributes.tables_of(lookups) for s in attributes.shards_of(t)]
     kept_tables = [tables[s] for s in kept_shards]
-    with op.graph.colocate_with(op):
+    with _colocated_with(op):
         slices = _slices(kept_tables, kept_ids, _with_filled_ids(kept), kept_gradients)
         for shard, gradient in zip(kept_shards, slices):
             results[shard] = gradient
@@ -49,11 +51,18 @@ def differentiate(op: tf.Operation, *gradients: Any) -> List[Any]:
             of_weights = group_embedding_weights_gradient(
                 kept_tables, kept_ids, kept, kept_gradients
             )
-            places = _weight_inputs(op, attributes)
-            weighted = [i for i in lookups if attributes.weighted[i]]
-            for lookup, gradient in zip(weighted, of_weights):
-                results[places[lookup]] = gradient
+            places = weight_inputs(attributes, len(op.inputs))
+            weighted = [i for i, has_weights in enumerate(attributes.weighted) if has_weights]
+            kept_places = [place for i, place in zip(weighted, places) if i in lookups]
+            for place, gradient in zip(kept_places, of_weights):
+                results[place] = gradient
     return results
+
+
+def _colocated_with(op: Any) -> Any:
+    """Places gradients beside their op. What an eager tape recorded has no graph."""
+    graph = getattr(op, "graph", None)
+    return contextlib.nullcontext() if graph is None else graph.colocate_with(op)
 
 
 def _with_filled_ids(attributes: GroupAttributes) -> GroupAttributes:
@@ -66,20 +75,53 @@ def _with_filled_ids(attributes: GroupAttributes) -> GroupAttributes:
 def _slices(
     tables: List[tf.Tensor], ids: GroupIds, attributes: GroupAttributes, gradients: List[tf.Tensor]
 ) -> List[tf.IndexedSlices]:
-    rows = [_num_rows(table) for table in tables]
-    if all(isinstance(count, int) for count in rows):
-        table_rows = tf.constant(rows, tf.int64)
-    else:
-        table_rows = tf.stack([tf.cast(count, tf.int64) for count in rows])
+    rows, table_rows = rows_of_shards(tables)
     dtypes: List[Any] = []
     for table in range(len(attributes.table_shards)):
         lookup = 0 if attributes.columns else attributes.lookup_tables.index(table)
         dtypes.extend([gradients[lookup].dtype] * attributes.table_shards[table])
     shard_gradients = group_embedding_gradient(ids, attributes, table_rows, gradients, dtypes)
     return [
-        tf.IndexedSlices(values, indices, _dense_shape(count, values))
+        indexed_slices(indices, values, count)
         for (indices, values), count in zip(shard_gradients, rows)
     ]
+
+
+def rows_of_shards(tables: Sequence[tf.Tensor]) -> Tuple[List[Any], tf.Tensor]:
+    """The numbers of rows of shards.
+
+    Args:
+      tables: Resource handles, or all tensors.
+
+    Returns:
+      For each shard an int if the number is known statically, else a tensor; and all numbers as one
+      int64 vector.
+    """
+    rows = [_num_rows(table) for table in tables]
+    if all(isinstance(count, int) for count in rows):
+        return rows, tf.constant(rows, tf.int64)
+    return rows, tf.stack([tf.cast(count, tf.int64) for count in rows])
+
+
+def indexed_slices(indices: tf.Tensor, values: tf.Tensor, rows: Any) -> tf.IndexedSlices:
+    """The gradient of a shard.
+
+    Args:
+      indices: int64 [K], the rows that have a gradient.
+      values: [K, D].
+      rows: The shard's number of rows, as in `rows_of_shards`.
+    """
+    return tf.IndexedSlices(values, indices, _dense_shape(rows, values))
+
+
+def weight_inputs(attributes: GroupAttributes, num_inputs: int) -> List[int]:
+    """Which inputs of a lookup are the weights of its weighted lookups, in their order.
+
+    Args:
+      attributes: Of the lookup.
+      num_inputs: Its number of inputs; the weights are the last ones.
+    """
+    return list(range(num_inputs - sum(attributes.weighted), num_inputs))
 
 
 def _dense_shape(rows: Any, values: tf.Tensor) -> tf.Tensor:
@@ -95,7 +137,7 @@ def _num_rows(table: tf.Tensor) -> Any:
     if table.dtype != tf.resource:
         rows = tf.dimension_value(table.shape[0])
         return tf.shape(table, out_type=tf.int64)[0] if rows is None else rows
-    if table.op.type == "VarHandleOp":
+    if not is_eager(table) and table.op.type == "VarHandleOp":
         shape = tf.TensorShape(table.op.get_attr("shape"))
         if shape.rank is not None and tf.dimension_value(shape[0]) is not None:
             return int(tf.dimension_value(shape[0]))
@@ -110,6 +152,8 @@ def _stands_for_none(gradient: Any, output: tf.Tensor) -> bool:
     """
     if gradient is None:
         return True
+    if is_eager(gradient):
+        return False
     if isinstance(gradient, tf.IndexedSlices) or gradient.op.type != "ZerosLike":
         return False
     return gradient.op.inputs[0] is output
@@ -118,15 +162,7 @@ def _stands_for_none(gradient: Any, output: tf.Tensor) -> bool:
 def _inputs_of(op: tf.Operation, attributes: GroupAttributes) -> Tuple[List[tf.Tensor], GroupIds]:
     inputs = list(op.inputs)
     num_shards = sum(attributes.table_shards)
-    num_lookups = len(attributes.lookup_tables)
-    cuts = [num_shards + i * num_lookups for i in range(4)]
-    ids = GroupIds(
-        ids=inputs[cuts[0] : cuts[1]],
-        positions=inputs[cuts[1] : cuts[2]],
-        shapes=inputs[cuts[2] : cuts[3]],
-        weights=inputs[cuts[3] :],
-    )
-    return inputs[:num_shards], ids
+    return inputs[:num_shards], GroupIds.of(inputs[num_shards:], len(attributes.lookup_tables))
 
 
 def _only(ids: GroupIds, attributes: GroupAttributes, lookups: List[int]) -> GroupIds:
@@ -137,10 +173,3 @@ def _only(ids: GroupIds, attributes: GroupAttributes, lookups: List[int]) -> Gro
         shapes=[ids.shapes[i] for i in lookups],
         weights=[ids.weights[weighted.index(i)] for i in lookups if attributes.weighted[i]],
     )
-
-
-def _weight_inputs(op: tf.Operation, attributes: GroupAttributes) -> Dict[int, int]:
-    """The number of the input with the weights of each weighted lookup, by lookup."""
-    weighted = [i for i, has_weights in enumerate(attributes.weighted) if has_weights]
-    first = len(op.inputs) - len(weighted)
-    return {lookup: first + place for place, lookup in enumerate(weighted)}

@@ -190,7 +190,7 @@ absl::Status PackedTables(const PackedShards& shards, const std::vector<SentRows
       const int64_t left = sent[server].size - taken[server];
       if (count < 0 || (table.dim > 0 && count > left / table.dim)) {
         return absl::InvalidArgumentError(
-            absl::StrCat("server ", server, " sent ", sent[server].size,
+            absl::StrCat(shards.server, " ", server, " sent ", sent[server].size,
                          " numbers, fewer than the rows that were asked for"));
       }
       const char* data = sent[server].data + taken[server] * ByteSize(type);
@@ -206,8 +206,8 @@ absl::Status PackedTables(const PackedShards& shards, const std::vector<SentRows
   }
   for (size_t server = 0; server < sent.size(); ++server) {
     if (taken[server] == sent[server].size) continue;
-    return absl::InvalidArgumentError(absl::StrCat("server ", server, " sent ", sent[server].size,
-                                                   " numbers, need ", taken[server]));
+    return absl::InvalidArgumentError(absl::StrCat(
+        shards.server, " ", server, " sent ", sent[server].size, " numbers, need ", taken[server]));
   }
   return absl::OkStatus();
 }

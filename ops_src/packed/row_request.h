@@ -57,6 +57,7 @@ struct PackedShards {
   std::vector<int> servers;       // of each shard
   const int64_t* counts;          // of each shard; kPooledByServer
   std::vector<int64_t> num_bags;  // of all lookups of each table
+  const char* server = "server";  // what a server is called in errors
 };
 constexpr int64_t kPooledByServer = -1;
 

@@ -21,9 +21,29 @@ from tests.conftest import MadeOnce
 HERE = Path(__file__).resolve().parent
 OPS_SRC = HERE.parents[1] / "ops_src"
 SUPPRESSIONS = HERE / "thread_sanitizer_suppressions.txt"
-ROOMS = ("apply", "deferred", "lookup", "optimizers", "packed", "rows", "scratch", "threads")
+ROOMS = (
+    "apply",
+    "deferred",
+    "exchange",
+    "lookup",
+    "optimizers",
+    "packed",
+    "rows",
+    "scratch",
+    "threads",
+)
 HEADER_ROOMS = (
-    *("apply", "buffer", "deferred", "lookup", "optimizers", "packed", "scratch", "threads"),
+    *(
+        "apply",
+        "buffer",
+        "deferred",
+        "exchange",
+        "lookup",
+        "optimizers",
+        "packed",
+        "scratch",
+        "threads",
+    ),
 )
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 AVX2 = ("-mavx2", "-mf16c")

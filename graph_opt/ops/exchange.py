@@ -1,0 +1,244 @@
+"""Group lookups in tables whose rows are spread over ranks, each of which looks up its own bags.
+
+    rank                               owner
+    prepare   ids -> requests   -->    gather           requests of all ranks -> rows
+    combine   rows -> pooled    <--
+    combine's gradient          -->    gather's gradient   one IndexedSlices for each shard
+
+The arrows are all-to-all messages: one with requests, one with rows and one with the rows'
+gradients, whatever the number of tables and their widths. Each row travels once in each. Ids,
+layouts and columns are those of `graph_opt.ops.group_embedding`; the tables of an exchange have the
+same dtype.
+
+Every rank builds the same nodes, whatever it owns: it passes its part of every table, which has no
+rows where it owns nothing. So all ranks take part in all messages, also in those of gradients.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+
+from graph_opt.compat import tf
+from graph_opt.ops.group_embedding import GroupAttributes, GroupIds, group_embedding_lookup
+from graph_opt.ops.library import load_library, op_for
+from graph_opt.ops.packed_embedding import ShardPlacement, group_embedding_prepare
+
+AllToAll = Callable[[tf.Tensor, tf.Tensor, str], Tuple[tf.Tensor, tf.Tensor]]
+
+
+class ExchangeRequests(NamedTuple):
+    """What a lookup asks of all ranks.
+
+    Attributes:
+      rows: int64. The requests to rank 0, 1, ..., one after another.
+      splits: int32 [N]. How many numbers go to each rank.
+      inverse: For `exchange_combine`.
+      counts: For `exchange_combine`.
+    """
+
+    rows: tf.Tensor
+    splits: tf.Tensor
+    inverse: tf.Tensor
+    counts: tf.Tensor
+
+
+class GatheredRows(NamedTuple):
+    """The rows that all ranks asked for.
+
+    Attributes:
+      rows: Of the tables' dtype. The elements for rank 0, 1, ..., one after another.
+      splits: int32 [N]. How many elements go to each rank.
+    """
+
+    rows: tf.Tensor
+    splits: tf.Tensor
+
+
+def exchange_lookup(
+    parts: Sequence[tf.Tensor],
+    ids: GroupIds,
+    attributes: GroupAttributes,
+    placement: ShardPlacement,
+    rank: int,
+    table_widths: Sequence[int],
+    dtypes: Sequence[Any],
+    all_to_all: AllToAll,
+    name: str,
+) -> List[tf.Tensor]:
+    """Pools the rows of all lookups, wherever their rows are. All ranks must call it alike.
+
+    Args:
+      parts: [T]. This rank's part of each table, [rows, D]: resource handles, or all tensors. A
+        part has no rows where this rank has no shard of the table. Gradient tapes must be told of
+        the variables (`compat.eager.handle_of`).
+      ids: What this rank looks up; any number of bags, none included.
+      attributes: How it is looked up: the same on all ranks.
+      placement: The rank of each shard; each rank has at most one of each table.
+      rank: Number of this rank.
+      table_widths: [T]. D of each table.
+      dtypes: [T]. Dtype of each table: all the same.
+      all_to_all: `(tensor, splits, message name) -> (received, received splits)`, differentiable
+        with respect to `tensor`. Not called if there is one rank.
+      name: Of the exchange, the same on all ranks. Messages are named after it.
+
+    Returns:
+      [B, D] for each lookup, or with columns one [B, columns_width]: what `group_embedding_lookup`
+      returns with all shards in one place. Gradients with respect to `parts` are IndexedSlices with
+      this rank's rows, ascending, and the sums over all ranks, added in the order of the ranks.
+      Rows of lookups that get no gradient are among them, with a gradient of zero.
+
+    Raises:
+      ValueError: A rank has several shards of a table, or dtypes differ.
+    """
+    if len(set(dtypes)) != 1:
+        raise ValueError(
+            "the tables of an exchange have dtypes {}; need one dtype, so make an exchange for "
+            "each".format(", ".join(sorted({tf.as_dtype(dtype).name for dtype in dtypes})))
+        )
+    served = _served(attributes, placement, rank)
+    if placement.num_servers == 1:
+        results = 1 if attributes.columns else len(attributes.lookup_tables)
+        return group_embedding_lookup(
+            parts, ids, attributes, [dtypes[0]] * results, name=name + "_lookup"
+        )
+    message = "graph_opt_" + name
+    requests = exchange_prepare(ids, attributes, placement, table_widths)
+    received, splits = all_to_all(requests.rows, requests.splits, message + "_ids")
+    gathered = exchange_gather(
+        parts, received, splits, attributes.table_names, table_widths, dtypes[0], served
+    )
+    rows, splits = all_to_all(gathered.rows, gathered.splits, message + "_rows")
+    return exchange_combine(rows, splits, requests, ids, attributes, placement, table_widths)
+
+
+def exchange_prepare(
+    ids: GroupIds,
+    attributes: GroupAttributes,
+    placement: ShardPlacement,
+    table_widths: Sequence[int],
+    pool_on_owner: Optional[str] = None,
+    name: Optional[str] = None,
+) -> ExchangeRequests:
+    """Finds what to ask of each rank: rows, each once, or bags to pool.
+
+    Args:
+      ids: What is looked up.
+      attributes: How it is looked up.
+      placement: Where the shards are. A rank may have none.
+      table_widths: Width of each table.
+      pool_on_owner: Whether owners pool the bags of tables of one shard: `always`, `never`, or
+        `auto`: whenever that is less to send. Results and gradients are bitwise equal. None is
+        `auto` if no lookup has weights, else `never`: the gradient of weights needs the rows.
+      name: Name of the node.
+
+    Returns:
+      The requests. The op fails with InvalidArgumentError, naming the table, row and id, if an id
+      is out of range.
+    """
+    if pool_on_owner is None:
+        pool_on_owner = "never" if any(attributes.weighted) else "auto"
+    prepared = group_embedding_prepare(
+        ids, attributes, placement, table_widths, pool_on_owner, name
+    )
+    splits = tf.stack([tf.size(request) for request in prepared.requests])
+    rows = tf.concat(prepared.requests, axis=0)
+    return ExchangeRequests(rows, splits, prepared.inverse, prepared.counts)
+
+
+def exchange_gather(
+    tables: Sequence[tf.Tensor],
+    requests: tf.Tensor,
+    splits: tf.Tensor,
+    table_names: Sequence[str],
+    table_widths: Sequence[int],
+    dtype: Any,
+    served: Optional[Sequence[int]] = None,
+    name: Optional[str] = None,
+) -> GatheredRows:
+    """Reads, on their owner, the rows that all ranks ask for.
+
+    Args:
+      tables: Shards on this rank, [rows, D]: resource handles, or all tensors.
+      requests: int64. The requests from all ranks, rank after rank.
+      splits: int32 [N]. How many numbers each rank has sent.
+      table_names: For error messages, one for each shard.
+      table_widths: Width of each shard.
+      dtype: Dtype of the shards.
+      served: Numbers of the shards that requests are about, in the order of
+        `ShardPlacement.shards_of`; None for all. The others get an empty gradient.
+      name: Name of the node.
+
+    Returns:
+      The rows for each rank.
+    """
+    arguments = dict(
+        table_names=list(table_names),
+        table_widths=list(table_widths),
+        served=list(range(len(tables)) if served is None else served),
+        name=name,
+    )
+    if tables[0].dtype == tf.resource:
+        arguments["T"] = dtype
+    rows, row_splits = op_for(tables, "exchange_gather")(
+        list(tables), requests, splits, **arguments
+    )
+    return GatheredRows(rows, row_splits)
+
+
+def exchange_combine(
+    rows: tf.Tensor,
+    splits: tf.Tensor,
+    requests: ExchangeRequests,
+    ids: GroupIds,
+    attributes: GroupAttributes,
+    placement: ShardPlacement,
+    table_widths: Sequence[int],
+    name: Optional[str] = None,
+) -> List[tf.Tensor]:
+    """Pools the rows that all ranks sent.
+
+    Args:
+      rows: From `exchange_gather` of each rank, rank after rank.
+      splits: int32 [N]. How many elements each rank has sent.
+      requests: The requests, prepared from the same ids.
+      ids: What is looked up.
+      attributes: How it is looked up.
+      placement: Where the shards are.
+      table_widths: Width of each table.
+      name: Name of the node.
+
+    Returns:
+      The same as `group_embedding_lookup`, bitwise.
+    """
+    results = 1 if attributes.columns else len(attributes.lookup_tables)
+    pooled = load_library().exchange_combine(
+        rows=rows,
+        splits=splits,
+        inverse=requests.inverse,
+        counts=requests.counts,
+        pooled_dtypes=[rows.dtype] * results,
+        table_widths=list(table_widths),
+        num_shards=len(placement.rows),
+        shard_servers=list(placement.servers),
+        num_servers=placement.num_servers,
+        name=name,
+        **ids.inputs(),
+        **attributes._asdict(),
+    )
+    return list(pooled)
+
+
+def _served(attributes: GroupAttributes, placement: ShardPlacement, rank: int) -> List[int]:
+    """The tables that a rank has a shard of."""
+    served: List[int] = []
+    for table, table_name in enumerate(attributes.table_names):
+        owners = [placement.servers[shard] for shard in attributes.shards_of(table)]
+        if len(set(owners)) < len(owners):
+            raise ValueError(
+                "the {} shards of table {!r} are on ranks {}; need at most one on each".format(
+                    len(owners), table_name, owners
+                )
+            )
+        if rank in owners:
+            served.append(table)
+    return served

@@ -1,0 +1,88 @@
+"""The gradients of an exchange: of rows and weights, and of the shards on this rank."""
+
+from __future__ import annotations
+
+from typing import Any, List
+
+from graph_opt.compat import tf
+from graph_opt.ops.group_embedding import GroupAttributes, GroupIds
+from graph_opt.ops.group_gradients import indexed_slices, rows_of_shards, weight_inputs
+from graph_opt.ops.library import load_library
+
+# Inputs of ExchangeCombine before the ids.
+_ROWS, _SPLITS, _INVERSE, _COUNTS, _FIRST_IDS = range(5)
+
+
+def differentiate_gather(op: Any, *gradients: Any) -> List[Any]:
+    """The gradient function of `ExchangeGather`, in the form that `tf.RegisterGradient` expects.
+
+    Args:
+      op: The op.
+      gradients: The gradients of its outputs; that of the splits is not used.
+
+    Returns:
+      IndexedSlices for each shard, None for requests and splits.
+    """
+    *tables, requests, splits = op.inputs
+    if gradients[0] is None:
+        return [None] * len(op.inputs)
+    counts, table_rows = rows_of_shards(tables)
+    indices, values = load_library().exchange_gather_grad(
+        requests=requests,
+        splits=splits,
+        gradients=tf.convert_to_tensor(gradients[0]),
+        table_rows=table_rows,
+        num_shards=len(tables),
+        table_names=op.get_attr("table_names"),
+        table_widths=op.get_attr("table_widths"),
+        served=op.get_attr("served"),
+    )
+    slices = [indexed_slices(*one) for one in zip(indices, values, counts)]
+    return [*slices, None, None]
+
+
+def differentiate_combine(op: Any, *gradients: Any) -> List[Any]:
+    """The gradient function of `ExchangeCombine`, in the form that `tf.RegisterGradient` expects.
+
+    Args:
+      op: The op.
+      gradients: The gradients of the pooled rows; None stands for zeros.
+
+    Returns:
+      The gradients of the rows and of the weights, None for the other inputs.
+    """
+    attributes = GroupAttributes.of(op)
+    inputs = list(op.inputs)
+    results: List[Any] = [None] * len(inputs)
+    if all(gradient is None for gradient in gradients):
+        return results
+    ids = GroupIds.of(inputs[_FIRST_IDS:], len(attributes.lookup_tables))
+    arguments = dict(
+        inverse=inputs[_INVERSE],
+        counts=inputs[_COUNTS],
+        gradients=[
+            tf.zeros_like(output) if gradient is None else tf.convert_to_tensor(gradient)
+            for output, gradient in zip(op.outputs, gradients)
+        ],
+        table_widths=op.get_attr("table_widths"),
+        num_shards=op.get_attr("num_shards"),
+        shard_servers=op.get_attr("shard_servers"),
+        num_servers=op.get_attr("num_servers"),
+        **ids.inputs(),
+        **attributes._asdict(),
+    )
+    results[_ROWS] = load_library().exchange_combine_grad(**arguments)
+    places = weight_inputs(attributes, len(inputs))
+    if places and not _skips(op, places):
+        of_weights = load_library().exchange_combine_weights_grad(
+            rows=inputs[_ROWS], splits=inputs[_SPLITS], **arguments
+        )
+        for place, gradient in zip(places, of_weights):
+            results[place] = gradient
+    return results
+
+
+def _skips(op: Any, inputs: List[int]) -> bool:
+    """Whether an eager tape needs the gradient of none of these inputs. A graph drops them."""
+    skipped = getattr(op, "skip_input_indices", None) or ()
+    return all(place in skipped for place in inputs)

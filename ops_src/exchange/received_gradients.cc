@@ -1,0 +1,122 @@
+#include "exchange/received_gradients.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace graph_opt {
+namespace {
+
+GradientTable TableOf(const ServedShard& shard, RowType type) {
+  GradientTable table;
+  table.shards = TableShards(Partition::kMod, {shard.num_rows});
+  table.dim = shard.dim;
+  table.type = type;
+  return table;
+}
+
+}  // namespace
+
+ReceivedGradients::ReceivedGradients(const std::vector<ServedShard>& shards,
+                                     const ReceivedRequests& requests, const char* gradients,
+                                     RowType type, const RowKernels& kernels, Parallel* parallel)
+    : shards_(shards), type_(type), kernels_(kernels), parallel_(parallel) {
+  for (size_t rank = 0; rank < requests.ranks.size(); ++rank) {
+    for (size_t shard = 0; shard < shards.size(); ++shard) {
+      const RequestedRows& requested = requests.ranks[rank][shard];
+      parts_.push_back(Part{rank, static_cast<int>(shard), &requested.bags, requested.rows,
+                            requested.count, gradients});
+      gradients += requested.count * shards[shard].dim * ByteSize(type);
+    }
+  }
+}
+
+absl::Status ReceivedGradients::Sort() {
+  const absl::Status summed = SumBags();
+  if (!summed.ok()) return summed;
+  std::vector<GradientTable> tables;
+  for (const ServedShard& shard : shards_) tables.push_back(TableOf(shard, type_));
+  std::vector<PooledGradient> lookups;
+  for (const Part& part : parts_) {
+    PooledGradient lookup;
+    lookup.bags.ids = part.rows;
+    lookup.bags.num_ids = lookup.bags.num_bags = part.count;
+    lookup.bags.safe = false;
+    lookup.bags.combiner = Combiner::kSum;
+    lookup.table = part.shard;
+    lookup.gradients = part.gradients;
+    lookup.stride = shards_[part.shard].dim;
+    lookups.push_back(lookup);
+  }
+  rows_.reset(new GroupGradient(std::move(tables), std::move(lookups), kernels_, parallel_));
+  const BagFault fault = rows_->Sort();
+  return fault.kind == BagFault::kNone ? absl::OkStatus() : FaultOf(fault, parts_[fault.lookup]);
+}
+
+void ReceivedGradients::SumRows(const std::vector<GroupGradient::ShardSums>& sums) {
+  std::vector<std::vector<GroupGradient::ShardSums>> of_tables;
+  for (const GroupGradient::ShardSums& one : sums) of_tables.push_back({one});
+  rows_->SumRows(of_tables);
+}
+
+// Gives the parts with bags the rows of these, as ranks that pool send them.
+absl::Status ReceivedGradients::SumBags() {
+  std::vector<Part*> summed;
+  std::vector<Part*> part_of_lookup;
+  std::vector<GradientTable> tables;
+  std::vector<PooledGradient> lookups;
+  std::vector<UnpackedBags> unpacked;
+  for (Part& part : parts_) {
+    if (part.bags->empty()) continue;
+    const char* gradients = part.gradients;
+    for (const PackedBags& packed : *part.bags) {
+      unpacked.emplace_back();
+      const absl::Status status = Unpack(packed, &unpacked.back());
+      if (!status.ok()) return OfRank(part.rank, status);
+      PooledGradient lookup;
+      lookup.bags = unpacked.back().bags;
+      lookup.bags.filled_id = -1;
+      lookup.table = static_cast<int>(tables.size());
+      lookup.gradients = gradients;
+      lookup.stride = shards_[part.shard].dim;
+      lookups.push_back(lookup);
+      part_of_lookup.push_back(&part);
+      gradients += packed.num_bags * shards_[part.shard].dim * ByteSize(type_);
+    }
+    tables.push_back(TableOf(shards_[part.shard], type_));
+    summed.push_back(&part);
+  }
+  if (summed.empty()) return absl::OkStatus();
+  GroupGradient gradient(tables, lookups, kernels_, parallel_);
+  const BagFault fault = gradient.Sort();
+  if (fault.kind != BagFault::kNone) return FaultOf(fault, *part_of_lookup[fault.lookup]);
+  sums_ = std::vector<Sums>(summed.size());
+  std::vector<std::vector<GroupGradient::ShardSums>> to(summed.size());
+  for (size_t i = 0; i < summed.size(); ++i) {
+    Part& part = *summed[i];
+    part.count = gradient.NumRows(static_cast<int>(i), 0);
+    sums_[i].rows.Reserve(part.count);
+    sums_[i].values.Reserve(part.count * shards_[part.shard].dim * ByteSize(type_));
+    part.rows = sums_[i].rows.data();
+    part.gradients = sums_[i].values.data();
+    to[i].push_back(GroupGradient::ShardSums{sums_[i].rows.data(), sums_[i].values.data()});
+  }
+  gradient.SumRows(to);
+  return absl::OkStatus();
+}
+
+absl::Status ReceivedGradients::FaultOf(const BagFault& fault, const Part& part) const {
+  const ServedShard& shard = shards_[part.shard];
+  if (fault.kind == BagFault::kIdOutOfRange) {
+    return OfRank(part.rank, absl::InvalidArgumentError(
+                                 absl::StrCat("row ", fault.id, " is asked of table '", shard.table,
+                                              "', which has ", shard.num_rows, " rows here")));
+  }
+  return OfRank(part.rank,
+                absl::InvalidArgumentError(absl::StrCat(
+                    "the gradients of table '", shard.table,
+                    fault.kind == BagFault::kTooMany ? "' are too many for one step"
+                                                     : "' are of bags that are out of order")));
+}
+
+}  // namespace graph_opt

@@ -1,0 +1,65 @@
+#ifndef GRAPH_OPT_EXCHANGE_RECEIVED_GRADIENTS_H_
+#define GRAPH_OPT_EXCHANGE_RECEIVED_GRADIENTS_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "exchange/received_requests.h"
+#include "lookup/group_gradient.h"
+#include "scratch/scratch_array.h"
+
+namespace graph_opt {
+
+// Sums the gradients that a rank receives for its shards' rows:
+//
+//   Sort()      requests of all ranks -> rows of each shard   then NumRows() is known
+//   SumRows()   -> (row, sum of its gradients), ascending rows
+//
+// The gradients are laid out as the rows that were sent (GatherForRanks). Each rank's gradients of
+// a row are summed first, and those sums are added in the order of the ranks: the result is the
+// same to the bit for any number of threads, and whether ranks or owners pool.
+class ReceivedGradients {
+ public:
+  // `gradients` have as many elements as ElementsOfRanks() says. The data of `shards` is not read.
+  ReceivedGradients(const std::vector<ServedShard>& shards, const ReceivedRequests& requests,
+                    const char* gradients, RowType type, const RowKernels& kernels,
+                    Parallel* parallel);
+
+  absl::Status Sort();
+
+  int64_t NumRows(int shard) const { return rows_->NumRows(shard, 0); }
+
+  // One for each shard.
+  void SumRows(const std::vector<GroupGradient::ShardSums>& sums);
+
+ private:
+  struct Part {  // what one rank sends for one shard
+    size_t rank;
+    int shard;
+    const std::vector<PackedBags>* bags;
+    const int64_t* rows;
+    int64_t count;
+    const char* gradients;  // of the rows, or of the bags while there are no rows
+  };
+  struct Sums {  // of a part with bags, by row
+    ScratchArray<int64_t> rows;
+    ScratchArray<char> values;
+  };
+
+  absl::Status SumBags();
+  absl::Status FaultOf(const BagFault& fault, const Part& part) const;
+
+  const std::vector<ServedShard>& shards_;
+  const RowType type_;
+  const RowKernels& kernels_;
+  Parallel* const parallel_;
+  std::vector<Part> parts_;  // in the order of the message
+  std::vector<Sums> sums_;   // that parts refer to
+  std::unique_ptr<GroupGradient> rows_;
+};
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_EXCHANGE_RECEIVED_GRADIENTS_H_

@@ -1,0 +1,157 @@
+#include <vector>
+
+#include "exchange/sent_row_gradients.h"
+#include "kernels/exchange/splits.h"
+#include "kernels/kernel_names.h"
+#include "kernels/lookup/device_threads.h"
+#include "kernels/lookup/pooled_rows.h"
+#include "kernels/packed/combining_kernel.h"
+#include "kernels/tensorflow_compat.h"
+#include "lookup/group_gradient.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace graph_opt {
+namespace {
+
+namespace errors = tensorflow::errors;
+
+// An op on the rows that all ranks sent.
+class ReceiverKernel : public CombiningKernel {
+ public:
+  explicit ReceiverKernel(OpKernelConstruction* ctx) : CombiningKernel(ctx, "rank") {}
+
+ protected:
+  // What each rank has sent, of `rows` and `splits`.
+  Status ReadSent(OpKernelContext* ctx, std::vector<SentRows>* sent) const {
+    const Tensor* rows = nullptr;
+    std::vector<int64_t> splits;
+    TF_RETURN_IF_ERROR(ctx->input("rows", &rows));
+    TF_RETURN_IF_ERROR(ReadSplits(ctx, name(), &splits));
+    const char* const data = rows->tensor_data().data();
+    int64_t begin = 0;
+    for (int64_t size : splits) {
+      sent->push_back(SentRows{data + begin * ByteSize(type()), size});
+      begin += size;
+    }
+    if (begin == rows->NumElements() && splits.size() == static_cast<size_t>(num_servers())) {
+      return Status();
+    }
+    return errors::InvalidArgument(name(), ": rows has ", rows->NumElements(),
+                                   " elements, and splits says that ", splits.size(),
+                                   " ranks have sent ", begin, "; need ", num_servers(), " ranks");
+  }
+
+  // The gradients of the pooled rows, whose ids are those of the rows that were sent.
+  Status ReadNumbered(OpKernelContext* ctx, const GroupInputs& inputs, const PackedShards& shards,
+                      std::vector<PooledGradient>* lookups) const {
+    std::vector<int64_t> dims;
+    std::vector<Bags> bags;
+    TF_RETURN_IF_ERROR(ReadGradients(ctx, attrs_, inputs, lookups, &dims));
+    for (int t = 0; t < attrs_.num_tables(); ++t) {
+      if (dims[t] == shards.widths[t]) continue;
+      return errors::InvalidArgument(name(), ": gradients of table '", attrs_.table_names[t],
+                                     "' are ", dims[t], " wide, the table is ", shards.widths[t]);
+    }
+    TF_RETURN_IF_ERROR(NumberRows(ctx, inputs, shards, &bags));
+    for (size_t i = 0; i < lookups->size(); ++i) (*lookups)[i].bags = bags[i];
+    return Status();
+  }
+};
+
+class ExchangeCombineKernel : public ReceiverKernel {
+ public:
+  using ReceiverKernel::ReceiverKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    GroupInputs inputs;
+    PackedShards shards;
+    std::vector<SentRows> sent;
+    OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
+    OP_REQUIRES_OK(ctx, ReadShards(ctx, inputs, &shards));
+    OP_REQUIRES_OK(ctx, ReadSent(ctx, &sent));
+    OP_REQUIRES_OK(ctx, Combine(ctx, inputs, shards, sent));
+  }
+};
+
+class ExchangeCombineGradKernel : public ReceiverKernel {
+ public:
+  using ReceiverKernel::ReceiverKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    GroupInputs inputs;
+    PackedShards shards;
+    std::vector<PooledGradient> lookups;
+    std::vector<int64_t> elements;
+    OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
+    OP_REQUIRES_OK(ctx, ReadShards(ctx, inputs, &shards));
+    OP_REQUIRES_OK(ctx, ReadNumbered(ctx, inputs, shards, &lookups));
+    OP_REQUIRES_OK(ctx, StatusOfOp(name(), ElementsSent(shards, num_servers(), &elements)));
+    int64_t size = 0;
+    for (int64_t count : elements) size += count;
+    Tensor* gradients = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({size}), &gradients));
+    DeviceThreads threads(ctx);
+    OP_REQUIRES_OK(
+        ctx, StatusOfOp(name(),
+                        GradientsOfSentRows(shards, num_servers(), attrs_.table_names, lookups,
+                                            type(), BestRowKernels(), &threads,
+                                            const_cast<char*>(gradients->tensor_data().data()))));
+  }
+};
+
+class ExchangeCombineWeightsGradKernel : public ReceiverKernel {
+ public:
+  using ReceiverKernel::ReceiverKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    GroupInputs inputs;
+    PackedShards shards;
+    std::vector<SentRows> sent;
+    std::vector<PooledGradient> pooled;
+    std::vector<Table> tables;
+    OpInputList weights;
+    OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
+    OP_REQUIRES_OK(ctx, ReadShards(ctx, inputs, &shards));
+    OP_REQUIRES_OK(ctx, ReadSent(ctx, &sent));
+    OP_REQUIRES_OK(ctx, ReadNumbered(ctx, inputs, shards, &pooled));
+    OP_REQUIRES_OK(ctx, StatusOfOp(name(), PackedTables(shards, sent, type(), &tables)));
+    OP_REQUIRES_OK(ctx, ctx->input_list("weights", &weights));
+    std::vector<WeightGradient> lookups;
+    std::vector<int> places;  // among all lookups
+    for (int i = 0; i < attrs_.num_lookups(); ++i) {
+      if (!attrs_.weighted[i]) continue;
+      const int table = attrs_.lookup_tables[i];
+      OP_REQUIRES(ctx, !IsPooled(shards, table),
+                  errors::InvalidArgument(
+                      name(), ": the owner of table '", attrs_.table_names[table],
+                      "' has pooled weighted bags, so that their weights have no gradient; need "
+                      "pool_on_server 'never'"));
+      const int output = static_cast<int>(lookups.size());
+      Tensor* gradient = nullptr;
+      OP_REQUIRES_OK(ctx, ctx->allocate_output(output, weights[output].shape(), &gradient));
+      WeightGradient lookup;
+      lookup.bags = pooled[i].bags;
+      lookup.table = table;
+      lookup.gradients = pooled[i].gradients;
+      lookup.stride = pooled[i].stride;
+      lookup.weight_gradients = gradient->flat<float>().data();
+      lookups.push_back(lookup);
+      places.push_back(i);
+    }
+    DeviceThreads threads(ctx);
+    BagFault fault = GroupWeightGradient(tables, lookups, &threads);
+    if (fault.kind == BagFault::kNone) return;
+    fault.lookup = places[fault.lookup];
+    ctx->SetStatus(FaultOf(fault, tables));
+  }
+};
+
+#define CPU(op) Name(op).Device(tensorflow::DEVICE_CPU)
+REGISTER_KERNEL_BUILDER(CPU("ExchangeCombine"), ExchangeCombineKernel);
+REGISTER_KERNEL_BUILDER(CPU("ExchangeCombineGrad"), ExchangeCombineGradKernel);
+REGISTER_KERNEL_BUILDER(CPU("ExchangeCombineWeightsGrad"), ExchangeCombineWeightsGradKernel);
+#undef CPU
+
+}  // namespace
+}  // namespace graph_opt

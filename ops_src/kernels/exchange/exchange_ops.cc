@@ -1,0 +1,216 @@
+#include <string>
+#include <vector>
+
+#include "kernels/lookup/group_attributes.h"
+#include "kernels/lookup/group_shapes.h"
+#include "kernels/shape_function_names.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+// Group lookups whose tables are spread over ranks, each of which looks up its own bags. One
+// message with requests goes from each rank to each other one, one with rows comes back, and one
+// with the rows' gradients goes out, whatever the number of tables:
+//
+//   rank    GroupEmbeddingPrepare      ids -> requests
+//   owner   ExchangeGather             requests of all ranks -> rows
+//   rank    ExchangeCombine            rows -> pooled rows
+//   rank    ExchangeCombineGrad        gradients of pooled rows -> gradients of rows
+//   owner   ExchangeGatherGrad         gradients from all ranks -> gradients of its shards
+
+namespace graph_opt {
+namespace {
+
+namespace errors = tensorflow::errors;
+
+Status ReadTableWidths(InferenceContext* c, std::vector<DimensionHandle>* dims) {
+  std::vector<tensorflow::int64> widths;
+  TF_RETURN_IF_ERROR(c->GetAttr("table_widths", &widths));
+  for (tensorflow::int64 width : widths) {
+    if (width < 0) return errors::InvalidArgument("table_widths has ", width);
+    dims->push_back(c->MakeDim(width));
+  }
+  return Status();
+}
+
+Status RequireVectors(InferenceContext* c, int first, int count) {
+  ShapeHandle vector;
+  for (int i = first; i < first + count; ++i) {
+    TF_RETURN_IF_ERROR(c->WithRank(c->input(i), 1, &vector));
+  }
+  return Status();
+}
+
+Status GatherShape(InferenceContext* c) {
+  TF_RETURN_IF_ERROR(RequireVectors(c, c->num_inputs() - 2, 2));
+  c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
+  c->set_output(1, c->input(c->num_inputs() - 1));
+  return Status();
+}
+
+Status GatherGradShape(InferenceContext* c) {
+  std::vector<DimensionHandle> dims;
+  TF_RETURN_IF_ERROR(RequireVectors(c, 0, 4));
+  TF_RETURN_IF_ERROR(ReadTableWidths(c, &dims));
+  const int num_shards = c->num_outputs() / 2;
+  for (int i = 0; i < num_shards && i < static_cast<int>(dims.size()); ++i) {
+    const DimensionHandle rows = c->UnknownDim();
+    c->set_output(i, c->Vector(rows));
+    c->set_output(num_shards + i, c->Matrix(rows, dims[i]));
+  }
+  return Status();
+}
+
+constexpr int kCombineInputs = 4;  // before the ids
+
+Status CombineShape(InferenceContext* c) {
+  std::vector<DimensionHandle> dims;
+  TF_RETURN_IF_ERROR(RequireVectors(c, 0, kCombineInputs));
+  TF_RETURN_IF_ERROR(ReadTableWidths(c, &dims));
+  return SetPooledShapes(c, kCombineInputs, dims);
+}
+
+Status CombineGradShape(InferenceContext* c) {
+  TF_RETURN_IF_ERROR(RequireVectors(c, 0, 2));
+  c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
+  return Status();
+}
+
+Status CombineWeightsGradShape(InferenceContext* c) {
+  int num_lookups;
+  TF_RETURN_IF_ERROR(RequireVectors(c, 0, kCombineInputs));
+  TF_RETURN_IF_ERROR(c->GetAttr("num_lookups", &num_lookups));
+  const int first_weights = kCombineInputs + 3 * num_lookups;
+  for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->input(first_weights + i));
+  return Status();
+}
+
+#define GATHER_ATTRS                          \
+  Attr("num_shards: int >= 1")                \
+      .Attr("T: {float, half, bfloat16}")     \
+      .Attr("table_names: list(string) >= 1") \
+      .Attr("table_widths: list(int) >= 1")   \
+      .Attr("served: list(int)")
+
+const char kServedDoc[] = R"doc(
+requests: From all ranks, rank after rank: the `requests` for this rank of GroupEmbeddingPrepare.
+splits: [ranks]. How many numbers each rank has sent.
+num_shards: Of this rank.
+T: The type of the shards.
+table_names: [shards]. For errors.
+table_widths: [shards].
+served: The numbers of the shards that requests are about, in their order. The others, such as the
+  empty ones of tables that are on other ranks, get no gradient.)doc";
+
+const char kGatherDoc[] = R"doc(
+Reads the rows that all ranks ask for.
+
+tables: Shards of this rank, [rows, width].
+rows: The rows for each rank, rank after rank, as GroupEmbeddingGather gives them.
+row_splits: [ranks]. How many elements each rank gets.)doc";
+
+REGISTER_OP("ExchangeGather")
+    .Input("tables: num_shards * T")
+    .Input("requests: int64")
+    .Input("splits: int32")
+    .Output("rows: T")
+    .Output("row_splits: int32")
+    .GATHER_ATTRS.SetShapeFn(GatherShape)
+    .Doc(std::string(kGatherDoc) + kServedDoc);
+
+REGISTER_OP("ResourceExchangeGather")
+    .Input("tables: num_shards * resource")
+    .Input("requests: int64")
+    .Input("splits: int32")
+    .Output("rows: T")
+    .Output("row_splits: int32")
+    .GATHER_ATTRS.SetShapeFn(GatherShape)
+    .Doc(std::string(kGatherDoc) + kServedDoc);
+
+REGISTER_OP("ExchangeGatherGrad")
+    .Input("requests: int64")
+    .Input("splits: int32")
+    .Input("gradients: T")
+    .Input("table_rows: int64")
+    .Output("indices: num_shards * int64")
+    .Output("values: num_shards * T")
+    .GATHER_ATTRS.SetShapeFn(GatherGradShape)
+    .Doc(std::string(R"doc(
+Sums the gradients that all ranks send by row. Those of a row are added in the order of the ranks.
+
+gradients: Of the rows that ExchangeGather gave, in their order.
+table_rows: [shards]. Rows of each.
+indices: Of each shard: the rows with a gradient, ascending.
+values: Their gradients.)doc") +
+         kServedDoc);
+
+#define PLACEMENT_ATTRS                      \
+  Attr("table_widths: list(int) >= 1")       \
+      .Attr("shard_servers: list(int) >= 1") \
+      .Attr("num_servers: int >= 1")
+
+const char kSentDoc[] = R"doc(
+inverse: From GroupEmbeddingPrepare, with the same group inputs.
+counts: From there, too.
+T: The type of all tables.
+table_widths: [T].
+shard_servers: [shards]. The rank that each is on.
+num_servers: Ranks.)doc";
+
+REGISTER_OP("ExchangeCombine")
+    .Input("rows: T")
+    .Input("splits: int32")
+    .Input("inverse: int32")
+    .Input("counts: int64")
+    .GRAPH_OPT_GROUP_INPUTS.Output("pooled: pooled_dtypes")
+    .Attr("T: {float, half, bfloat16}")
+    .Attr("pooled_dtypes: list({float, half, bfloat16}) >= 1")
+    .PLACEMENT_ATTRS.GRAPH_OPT_GROUP_ATTRS.SetShapeFn(CombineShape)
+    .Doc(GroupDoc(std::string(R"doc(
+Pools the rows that all ranks sent: gives what GroupEmbeddingLookup gives.
+
+rows: From ExchangeGather of each rank, rank after rank.
+splits: [ranks]. How many elements each rank has sent.
+pooled: [B, width] for each lookup, or of all lookups in one, with columns.
+pooled_dtypes: [L], or [1] with columns: T.)doc") +
+                  kSentDoc));
+
+REGISTER_OP("ExchangeCombineGrad")
+    .Input("inverse: int32")
+    .Input("counts: int64")
+    .GRAPH_OPT_GROUP_INPUTS.Input("gradients: num_gradients * T")
+    .Output("row_gradients: T")
+    .Attr("num_gradients: int >= 1")
+    .Attr("T: {float, half, bfloat16}")
+    .PLACEMENT_ATTRS.GRAPH_OPT_GROUP_ATTRS.SetShapeFn(CombineGradShape)
+    .Doc(GroupDoc(std::string(R"doc(
+Sums the gradients of a group lookup by row, as the rows were sent.
+
+gradients: Of the pooled rows.
+row_gradients: Of the rows that ExchangeCombine got, in their order.
+num_gradients: L, or 1 with columns.)doc") +
+                  kSentDoc));
+
+REGISTER_OP("ExchangeCombineWeightsGrad")
+    .Input("rows: T")
+    .Input("splits: int32")
+    .Input("inverse: int32")
+    .Input("counts: int64")
+    .GRAPH_OPT_GROUP_INPUTS.Input("gradients: num_gradients * T")
+    .Output("weights_gradients: num_weights * float")
+    .Attr("num_gradients: int >= 1")
+    .Attr("T: {float, half, bfloat16}")
+    .PLACEMENT_ATTRS.GRAPH_OPT_GROUP_ATTRS.SetShapeFn(CombineWeightsGradShape)
+    .Doc(GroupDoc(std::string(R"doc(
+Gradients of the weights of a group lookup. Fails where an owner has pooled weighted bags: then the
+rows are not here.
+
+rows: As those of ExchangeCombine.
+splits: As there.
+gradients: Of the pooled rows.
+weights_gradients: One for each weight; 0 for dropped ones.
+num_gradients: L, or 1 with columns.)doc") +
+                  kSentDoc));
+
+}  // namespace
+}  // namespace graph_opt

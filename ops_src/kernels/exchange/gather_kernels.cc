@@ -1,0 +1,188 @@
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "exchange/received_gradients.h"
+#include "exchange/received_requests.h"
+#include "kernels/exchange/splits.h"
+#include "kernels/kernel_names.h"
+#include "kernels/lookup/device_threads.h"
+#include "kernels/lookup/group_inputs.h"
+#include "kernels/lookup/variable_tables.h"
+#include "kernels/tensorflow_compat.h"
+#include "scratch/scratch_pool.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace graph_opt {
+namespace {
+
+namespace errors = tensorflow::errors;
+
+// An op over the shards that a rank serves to all ranks.
+class OwnerKernel : public OpKernel {
+ public:
+  explicit OwnerKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_shards", &num_shards_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("table_names", &table_names_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("table_widths", &widths_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("served", &served_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("T", &dtype_));
+    OP_REQUIRES_OK(ctx, RowTypeOf(dtype_, &type_));
+    const size_t shards = num_shards_;
+    OP_REQUIRES(ctx, table_names_.size() == shards && widths_.size() == shards,
+                errors::InvalidArgument(name(), ": table_names has ", table_names_.size(),
+                                        " entries and table_widths ", widths_.size(),
+                                        ", need one for each of the ", num_shards_, " shards"));
+    for (int shard : served_) {
+      OP_REQUIRES(
+          ctx, shard >= 0 && shard < num_shards_,
+          errors::InvalidArgument(name(), ": served names shard ", shard, " of ", num_shards_));
+    }
+  }
+
+ protected:
+  int num_shards() const { return num_shards_; }
+  const std::vector<int>& served() const { return served_; }
+  DataType dtype() const { return dtype_; }
+  RowType type() const { return type_; }
+  int64_t width(int shard) const { return widths_[shard]; }
+  const std::string& table_name(int shard) const { return table_names_[shard]; }
+
+  // The requests for the shards that are served.
+  Status ReadReceived(OpKernelContext* ctx, const std::vector<ServedShard>& shards,
+                      ReceivedRequests* received) const {
+    const Tensor* requests = nullptr;
+    std::vector<int64_t> splits;
+    TF_RETURN_IF_ERROR(ctx->input("requests", &requests));
+    TF_RETURN_IF_ERROR(ReadSplits(ctx, name(), &splits));
+    return StatusOfOp(
+        name(),
+        ReadRequests(reinterpret_cast<const int64_t*>(requests->flat<tensorflow::int64>().data()),
+                     requests->NumElements(), splits, shards, received));
+  }
+
+ private:
+  int num_shards_ = 0;
+  std::vector<std::string> table_names_;
+  std::vector<tensorflow::int64> widths_;
+  std::vector<int> served_;
+  DataType dtype_ = tensorflow::DT_FLOAT;
+  RowType type_ = RowType::kFloat;
+  ScratchUser scratch_;
+};
+
+class ExchangeGatherKernel : public OwnerKernel {
+ public:
+  using OwnerKernel::OwnerKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    VariableTables tensors;
+    OP_REQUIRES_OK(ctx, tensors.Open(ctx, 0, num_shards(), VariableTables::kRead));
+    for (int i = 0; i < num_shards(); ++i) OP_REQUIRES_OK(ctx, CheckShard(tensors[i], i));
+    std::vector<ServedShard> shards;
+    for (int i : served()) {
+      shards.push_back(ServedShard{table_name(i), tensors[i].tensor_data().data(),
+                                   tensors[i].dim_size(0), width(i)});
+    }
+    ReceivedRequests received;
+    OP_REQUIRES_OK(ctx, ReadReceived(ctx, shards, &received));
+    const std::vector<int64_t> elements = ElementsOfRanks(shards, received);
+    int64_t size = 0;
+    Tensor* rows = nullptr;
+    OP_REQUIRES_OK(ctx, WriteSplits(ctx, name(), 1, elements, &size));
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({size}), &rows));
+    DeviceThreads threads(ctx);
+    OP_REQUIRES_OK(
+        ctx, StatusOfOp(name(), GatherForRanks(shards, received, type(), BestRowKernels(), &threads,
+                                               const_cast<char*>(rows->tensor_data().data()))));
+  }
+
+ private:
+  Status CheckShard(const Tensor& tensor, int shard) const {
+    const bool is_matrix = tensor.dims() == 2 && tensor.dim_size(1) == width(shard);
+    if (is_matrix && tensor.dtype() == dtype()) return Status();
+    return errors::InvalidArgument(name(), ": shard ", shard, " (table '", table_name(shard),
+                                   "') has shape ", tensor.shape().DebugString(), " and type ",
+                                   tensorflow::DataTypeString(tensor.dtype()), "; need [rows, ",
+                                   width(shard), "] of ", tensorflow::DataTypeString(dtype()));
+  }
+};
+
+class ExchangeGatherGradKernel : public OwnerKernel {
+ public:
+  using OwnerKernel::OwnerKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    std::vector<ServedShard> shards;
+    ReceivedRequests received;
+    const Tensor* gradients = nullptr;
+    OP_REQUIRES_OK(ctx, ShardsOf(ctx, &shards));
+    OP_REQUIRES_OK(ctx, ReadReceived(ctx, shards, &received));
+    OP_REQUIRES_OK(ctx, ctx->input("gradients", &gradients));
+    int64_t size = 0;
+    for (int64_t elements : ElementsOfRanks(shards, received)) size += elements;
+    OP_REQUIRES(ctx, gradients->NumElements() == size,
+                errors::InvalidArgument(name(), ": ", gradients->NumElements(),
+                                        " gradients, the rows that were asked for have ", size,
+                                        " elements"));
+    DeviceThreads threads(ctx);
+    ReceivedGradients sums(shards, received, gradients->tensor_data().data(), type(),
+                           BestRowKernels(), &threads);
+    OP_REQUIRES_OK(ctx, StatusOfOp(name(), sums.Sort()));
+    std::vector<GroupGradient::ShardSums> to;
+    OP_REQUIRES_OK(ctx, Allocate(ctx, sums, &to));
+    sums.SumRows(to);
+  }
+
+ private:
+  Status ShardsOf(OpKernelContext* ctx, std::vector<ServedShard>* shards) const {
+    const Tensor* table_rows = nullptr;
+    TF_RETURN_IF_ERROR(ctx->input("table_rows", &table_rows));
+    if (table_rows->NumElements() != num_shards()) {
+      return errors::InvalidArgument(name(), ": table_rows has ", table_rows->NumElements(),
+                                     " entries, need one for each of the ", num_shards(),
+                                     " shards");
+    }
+    const auto rows = table_rows->flat<tensorflow::int64>();
+    for (int i : served()) {
+      if (rows(i) < 0) return errors::InvalidArgument(name(), ": table_rows has ", rows(i));
+      shards->push_back(ServedShard{table_name(i), nullptr, rows(i), width(i)});
+    }
+    return Status();
+  }
+
+  // `to` takes one for each shard that is served; the others get no rows.
+  Status Allocate(OpKernelContext* ctx, const ReceivedGradients& sums,
+                  std::vector<GroupGradient::ShardSums>* to) const {
+    OpOutputList indices;
+    OpOutputList values;
+    TF_RETURN_IF_ERROR(ctx->output_list("indices", &indices));
+    TF_RETURN_IF_ERROR(ctx->output_list("values", &values));
+    std::vector<int64_t> rows(num_shards(), 0);
+    for (size_t i = 0; i < served().size(); ++i) {
+      rows[served()[i]] = sums.NumRows(static_cast<int>(i));
+    }
+    std::vector<GroupGradient::ShardSums> all;
+    for (int i = 0; i < num_shards(); ++i) {
+      Tensor* index = nullptr;
+      Tensor* value = nullptr;
+      TF_RETURN_IF_ERROR(indices.allocate(i, TensorShape({rows[i]}), &index));
+      TF_RETURN_IF_ERROR(values.allocate(i, TensorShape({rows[i], width(i)}), &value));
+      all.push_back(GroupGradient::ShardSums{
+          reinterpret_cast<int64_t*>(index->flat<tensorflow::int64>().data()),
+          const_cast<char*>(value->tensor_data().data())});
+    }
+    for (int i : served()) to->push_back(all[i]);
+    return Status();
+  }
+};
+
+#define CPU(op) Name(op).Device(tensorflow::DEVICE_CPU)
+REGISTER_KERNEL_BUILDER(CPU("ExchangeGather"), ExchangeGatherKernel);
+REGISTER_KERNEL_BUILDER(CPU("ResourceExchangeGather"), ExchangeGatherKernel);
+REGISTER_KERNEL_BUILDER(CPU("ExchangeGatherGrad"), ExchangeGatherGradKernel);
+#undef CPU
+
+}  // namespace
+}  // namespace graph_opt

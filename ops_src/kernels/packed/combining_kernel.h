@@ -1,0 +1,51 @@
+#ifndef GRAPH_OPT_KERNELS_PACKED_COMBINING_KERNEL_H_
+#define GRAPH_OPT_KERNELS_PACKED_COMBINING_KERNEL_H_
+
+#include <vector>
+
+#include "kernels/packed/placed_group.h"
+#include "packed/row_request.h"
+
+namespace graph_opt {
+
+// An op on rows that were asked for and sent: it has `inverse` and `counts` of the request.
+class CombiningKernel : public PlacedGroupKernel {
+ public:
+  // `server` is what a server is called in errors.
+  CombiningKernel(tensorflow::OpKernelConstruction* ctx, const char* server);
+
+ protected:
+  tensorflow::DataType dtype() const { return dtype_; }
+  RowType type() const { return type_; }
+
+  // What was asked for.
+  tensorflow::Status ReadShards(tensorflow::OpKernelContext* ctx, const GroupInputs& inputs,
+                                PackedShards* shards) const;
+
+  // Whether a table's server pooled.
+  bool IsPooled(const PackedShards& shards, int table) const {
+    return shards.counts[attrs_.first_shard(table)] == kPooledByServer;
+  }
+
+  // The bags of all lookups, with the packed numbers of their rows in place of ids. Those that
+  // servers pooled are as they are.
+  tensorflow::Status NumberRows(tensorflow::OpKernelContext* ctx, const GroupInputs& inputs,
+                                const PackedShards& shards, std::vector<Bags>* bags) const;
+
+  // Pools the rows that the servers sent.
+  tensorflow::Status Combine(tensorflow::OpKernelContext* ctx, const GroupInputs& inputs,
+                             const PackedShards& shards, const std::vector<SentRows>& sent) const;
+
+  // A fault in rows that were numbered.
+  tensorflow::Status FaultOf(const BagFault& fault, const std::vector<Table>& tables) const;
+
+ private:
+  const char* const server_;
+  std::vector<int64_t> widths_;
+  tensorflow::DataType dtype_ = tensorflow::DT_FLOAT;
+  RowType type_ = RowType::kFloat;
+};
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_KERNELS_PACKED_COMBINING_KERNEL_H_

@@ -1,0 +1,326 @@
+// The functors of an exchange without TensorFlow: sums in the order of ranks, the same to the bit
+// whether ranks or owners pool, safe whatever a message contains, and a rendezvous that ends.
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <utility>
+
+#include "exchange/all_to_all_group.h"
+#include "exchange/received_gradients.h"
+#include "exchange/received_requests.h"
+#include "exchange/sent_row_gradients.h"
+#include "group_functors_testing.h"
+
+namespace graph_opt {
+namespace {
+
+constexpr int64_t kDims[] = {1, 5, 16, 33};
+
+// Shards of an owner, and the rows that each rank asks of each.
+struct Owner {
+  Owner(Random* random, int num_shards, int num_ranks) {
+    for (int s = 0; s < num_shards; ++s) {
+      const int64_t dim = kDims[Below(random, 4)];
+      const int64_t rows = Below(random, 200);
+      values.emplace_back(rows * dim);
+      for (float& value : values.back()) value = Number(random);
+      shards.push_back(ServedShard{"t" + std::to_string(s), values.back().data(), rows, dim});
+    }
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      asked.emplace_back();
+      sizes.push_back(0);
+      const bool asks = Below(random, 4) > 0;
+      for (const ServedShard& shard : shards) {
+        std::vector<int64_t> rows;
+        for (int64_t row = 0; row < shard.num_rows; ++row) {
+          if (asks && Below(random, 3) == 0) rows.push_back(row);
+        }
+        message.push_back(0);
+        message.push_back(static_cast<int64_t>(rows.size()));
+        message.insert(message.end(), rows.begin(), rows.end());
+        sizes.back() += kRequestHeaderWords + static_cast<int64_t>(rows.size());
+        asked.back().push_back(std::move(rows));
+      }
+    }
+  }
+
+  std::vector<std::vector<float>> values;
+  std::vector<ServedShard> shards;
+  std::vector<std::vector<std::vector<int64_t>>> asked;  // of each rank, of each shard
+  std::vector<int64_t> message;
+  std::vector<int64_t> sizes;
+};
+
+void GathersAndSumsForAllRanks(const RowKernels& kernels, int seed) {
+  Random random(seed);
+  Threads threads(1 + seed % 3);
+  const int num_ranks = static_cast<int>(1 + Below(&random, 5));
+  const Owner owner(&random, static_cast<int>(Below(&random, 4)), num_ranks);
+  ReceivedRequests requests;
+  CHECK(
+      ReadRequests(owner.message.data(), owner.message.size(), owner.sizes, owner.shards, &requests)
+          .ok());
+  int64_t size = 0;
+  for (int64_t elements : ElementsOfRanks(owner.shards, requests)) size += elements;
+  std::vector<float> rows(size);
+  CHECK(GatherForRanks(owner.shards, requests, RowType::kFloat, kernels, &threads,
+                       reinterpret_cast<char*>(rows.data()))
+            .ok());
+  std::vector<float> gradients(size);
+  for (float& gradient : gradients) gradient = Number(&random) / 3;
+  std::vector<std::map<int64_t, std::vector<float>>> expected(owner.shards.size());
+  size_t at = 0;
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    for (size_t s = 0; s < owner.shards.size(); ++s) {
+      const int64_t dim = owner.shards[s].dim;
+      for (int64_t row : owner.asked[rank][s]) {
+        std::vector<float>& sum = expected[s][row];
+        const bool is_first = sum.empty();
+        sum.resize(dim);
+        for (int64_t d = 0; d < dim; ++d, ++at) {
+          CHECK(rows[at] == owner.values[s][row * dim + d]);
+          sum[d] = is_first ? gradients[at] : sum[d] + gradients[at];
+        }
+      }
+    }
+  }
+  CHECK(at == rows.size());
+  if (owner.shards.empty()) return;
+  ReceivedGradients sums(owner.shards, requests, reinterpret_cast<const char*>(gradients.data()),
+                         RowType::kFloat, kernels, &threads);
+  CHECK(sums.Sort().ok());
+  std::vector<std::vector<int64_t>> indices(owner.shards.size());
+  std::vector<std::vector<float>> values(owner.shards.size());
+  std::vector<GroupGradient::ShardSums> to;
+  for (size_t s = 0; s < owner.shards.size(); ++s) {
+    CHECK(sums.NumRows(static_cast<int>(s)) == static_cast<int64_t>(expected[s].size()));
+    indices[s].resize(expected[s].size());
+    values[s].resize(expected[s].size() * owner.shards[s].dim);
+    to.push_back(GroupGradient::ShardSums{indices[s].data(), values[s].data()});
+  }
+  sums.SumRows(to);
+  for (size_t s = 0; s < owner.shards.size(); ++s) {
+    size_t place = 0;
+    for (const auto& row : expected[s]) {
+      CHECK(indices[s][place] == row.first);
+      CHECK(std::equal(row.second.begin(), row.second.end(),
+                       values[s].data() + place * owner.shards[s].dim));
+      ++place;
+    }
+  }
+}
+
+// One rank's request for a table of one shard, as rows or as bags, and the gradients it sends.
+struct Sent {
+  std::vector<int64_t> words;
+  std::vector<float> gradients;
+};
+
+Sent SendRows(const Group& group, const RowKernels& kernels, Parallel* threads) {
+  std::vector<PooledGradient> lookups = group.Gradients();
+  for (PooledGradient& lookup : lookups) lookup.bags.filled_id = -1;
+  GradientTable table;
+  table.shards = group.tables[0].map;
+  table.dim = group.tables[0].dim;
+  GroupGradient gradient({table}, lookups, kernels, threads);
+  CHECK(gradient.Sort().kind == BagFault::kNone);
+  const int64_t count = gradient.NumRows(0, 0);
+  Sent sent;
+  sent.words = {0, count};
+  sent.words.resize(kRequestHeaderWords + count);
+  sent.gradients.resize(count * table.dim);
+  gradient.SumRows({{{sent.words.data() + kRequestHeaderWords, sent.gradients.data()}}});
+  return sent;
+}
+
+Sent SendBags(const Group& group) {
+  Sent sent;
+  sent.words = {static_cast<int64_t>(group.bags.size()), 0};
+  for (const PooledGradient& lookup : group.Gradients()) {
+    BagPacking packing;
+    Bags bags = lookup.bags;
+    bags.filled_id = -1;
+    CHECK(packing.Read(bags, group.tables[0].map.num_rows()).kind == BagFault::kNone);
+    std::vector<int64_t> packed(packing.num_words());
+    packing.Write(packed.data());
+    sent.words.insert(sent.words.end(), packed.begin(), packed.end());
+    const float* from = static_cast<const float*>(lookup.gradients);
+    sent.gradients.insert(sent.gradients.end(), from, from + bags.num_bags * lookup.stride);
+  }
+  sent.words[1] = static_cast<int64_t>(sent.words.size()) - kRequestHeaderWords;
+  return sent;
+}
+
+std::pair<std::vector<int64_t>, std::vector<float>> SumOf(const std::vector<Sent>& ranks,
+                                                          const ServedShard& shard,
+                                                          const RowKernels& kernels,
+                                                          Parallel* threads) {
+  std::vector<int64_t> message;
+  std::vector<int64_t> sizes;
+  std::vector<float> gradients;
+  for (const Sent& sent : ranks) {
+    sizes.push_back(static_cast<int64_t>(sent.words.size()));
+    message.insert(message.end(), sent.words.begin(), sent.words.end());
+    gradients.insert(gradients.end(), sent.gradients.begin(), sent.gradients.end());
+  }
+  ReceivedRequests requests;
+  CHECK(ReadRequests(message.data(), message.size(), sizes, {shard}, &requests).ok());
+  const std::vector<ServedShard> shards = {shard};
+  ReceivedGradients sums(shards, requests, reinterpret_cast<const char*>(gradients.data()),
+                         RowType::kFloat, kernels, threads);
+  CHECK(sums.Sort().ok());
+  std::vector<int64_t> rows(sums.NumRows(0));
+  std::vector<float> values(rows.size() * shard.dim);
+  sums.SumRows({{rows.data(), values.data()}});
+  return {rows, values};
+}
+
+void OwnersPoolToTheSameBits(const RowKernels& kernels, int seed) {
+  Random random(seed);
+  Threads threads(1 + seed % 3);
+  std::vector<Sent> rows;
+  std::vector<Sent> bags;
+  std::vector<Sent> mixed;
+  ServedShard shard = {"t", nullptr, 40, 7};
+  while (rows.size() < 3) {
+    Group group(&random, 1, 2, seed % 2 == 1, false);
+    const TableShards& map = group.tables[0].map;
+    if (map.num_shards() != 1 || map.num_rows() > 60 || map.num_rows() == 0) continue;
+    if (rows.empty()) shard.dim = group.tables[0].dim;
+    if (group.tables[0].dim != shard.dim) continue;
+    shard.num_rows = std::max(shard.num_rows, map.num_rows());
+    rows.push_back(SendRows(group, kernels, &threads));
+    bags.push_back(SendBags(group));
+    mixed.push_back(rows.size() % 2 ? rows.back() : bags.back());
+  }
+  const auto expected = SumOf(rows, shard, kernels, &threads);
+  CHECK(SumOf(bags, shard, kernels, &threads) == expected);
+  CHECK(SumOf(mixed, shard, kernels, &threads) == expected);
+}
+
+void MalformedMessagesAreErrors(const RowKernels& kernels, int seed) {
+  Random random(seed);
+  Sequential sequential;
+  const Owner owner(&random, 2, 3);
+  std::vector<int64_t> message = owner.message;
+  for (int change = 0; change < 3; ++change) {
+    message[Below(&random, message.size())] = Below(&random, 2) ? Below(&random, 300) : -1;
+  }
+  message.shrink_to_fit();
+  ReceivedRequests requests;
+  if (!ReadRequests(message.data(), message.size(), owner.sizes, owner.shards, &requests).ok()) {
+    return;
+  }
+  int64_t size = 0;
+  for (int64_t elements : ElementsOfRanks(owner.shards, requests)) size += elements;
+  std::vector<float> rows(size);
+  char* const bytes = reinterpret_cast<char*>(rows.data());
+  const absl::Status gathered =
+      GatherForRanks(owner.shards, requests, RowType::kFloat, kernels, &sequential, bytes);
+  ReceivedGradients sums(owner.shards, requests, bytes, RowType::kFloat, kernels, &sequential);
+  const absl::Status sorted = sums.Sort();
+  CHECK(gathered.ok() == sorted.ok());
+  if (!sorted.ok()) CHECK(sorted.message().find("from rank ") == 0);
+}
+
+AllToAllGroup::Message MessageOf(const std::shared_ptr<std::vector<int64_t>>& rows,
+                                 std::vector<int64_t> splits, const std::string& kind) {
+  AllToAllGroup::Message message;
+  message.owner = rows;
+  message.data = reinterpret_cast<const char*>(rows->data());
+  message.row_bytes = sizeof(int64_t);
+  message.kind = kind;
+  message.splits = std::move(splits);
+  return message;
+}
+
+// Many messages of many names, from the threads of all ranks at once.
+void RanksMeetByName() {
+  constexpr int kRanks = 4;
+  constexpr int kMessages = 300;
+  const auto group = std::make_shared<AllToAllGroup>(kRanks);
+  std::atomic<int> received(0);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      for (int i = 0; i < kMessages; ++i) {
+        const int number = rank % 2 ? i : kMessages - 1 - i;  // in opposite orders
+        const auto rows = std::make_shared<std::vector<int64_t>>(kRanks, number * 10 + rank);
+        const auto call = group->NewCall("m" + std::to_string(number), rank);
+        group->Send(
+            call, MessageOf(rows, std::vector<int64_t>(kRanks, 1), "int64"), 60000,
+            [&received, number, rank](const absl::Status& status,
+                                      const std::vector<AllToAllGroup::Message>& all) {
+              CHECK(status.ok() && all.size() == kRanks);
+              for (int from = 0; from < kRanks; ++from) {
+                CHECK(reinterpret_cast<const int64_t*>(all[from].data)[rank] == number * 10 + from);
+              }
+              ++received;
+            });
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(received == kRanks * kMessages);
+}
+
+void NothingWaitsForEver() {
+  const auto rows = std::make_shared<std::vector<int64_t>>(2, 0);
+  const std::vector<int64_t> splits = {1, 1};
+  std::vector<absl::Status> ended;
+  const auto done = [&](const absl::Status& status, const std::vector<AllToAllGroup::Message>&) {
+    ended.push_back(status);
+  };
+  const auto has = [&](const std::string& text) {
+    return std::string(ended.back().message()).find(text) != std::string::npos;
+  };
+  auto group = std::make_shared<AllToAllGroup>(2);
+  const auto call = group->NewCall("m", 1);
+  group->Send(call, MessageOf(rows, splits, "int64"), 0, done);
+  group->Send(group->NewCall("m", 1), MessageOf(rows, splits, "int64"), 0, done);
+  CHECK(ended.size() == 1 && has("rank 1 sends message 'm' while an earlier one"));
+  group->Cancel(call);
+  CHECK(ended.size() == 2 && has("rank 1 was cancelled while message 'm'"));
+  group->Send(group->NewCall("other", 0), MessageOf(rows, splits, "int64"), 0, done);
+  CHECK(ended.size() == 3 && has("rank 1 was cancelled"));
+  group->Cancel(call);
+  CHECK(ended.size() == 3);
+
+  group = std::make_shared<AllToAllGroup>(2);
+  group->Send(group->NewCall("m", 0), MessageOf(rows, splits, "int64"), 0, done);
+  group->Send(group->NewCall("m", 1), MessageOf(rows, splits, "float"), 0, done);
+  CHECK(ended.size() == 5 && has("rank 0 sends int64 and rank 1 float"));
+
+  group = std::make_shared<AllToAllGroup>(3);
+  std::mutex mutex;
+  std::condition_variable waits;
+  absl::Status late;
+  group->Send(group->NewCall("m", 1), MessageOf(rows, {1, 1, 0}, "int64"), 20,
+              [&](const absl::Status& status, const std::vector<AllToAllGroup::Message>&) {
+                std::lock_guard<std::mutex> lock(mutex);
+                late = status;
+                waits.notify_one();
+              });
+  std::unique_lock<std::mutex> lock(mutex);
+  waits.wait(lock, [&] { return !late.ok(); });
+  CHECK(late.code() == absl::StatusCode::kDeadlineExceeded);
+  CHECK(std::string(late.message()).find("has waited 20 ms for ranks 0, 2 of 3") !=
+        std::string::npos);
+}
+
+void RunAll() {
+  for (const RowKernels* const* kernels = RunnableRowKernels(); *kernels != nullptr; ++kernels) {
+    for (int seed = 0; seed < 40; ++seed) {
+      GathersAndSumsForAllRanks(**kernels, seed);
+      OwnersPoolToTheSameBits(**kernels, seed);
+      MalformedMessagesAreErrors(**kernels, seed);
+    }
+  }
+  RanksMeetByName();
+  NothingWaitsForEver();
+}
+
+}  // namespace
+}  // namespace graph_opt
+
+int main() { graph_opt::RunAll(); }

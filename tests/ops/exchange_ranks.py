@@ -1,0 +1,248 @@
+"""Random lookups in tables spread over ranks, each a thread, and the same with TensorFlow's ops."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+from tensorflow.python.eager import context
+
+from graph_opt.compat import tf
+from graph_opt.compat.eager import handle_of
+from graph_opt.ops.exchange import exchange_lookup
+from graph_opt.ops.group_embedding import GroupAttributes, GroupIds
+from graph_opt.ops.packed_embedding import ShardPlacement
+from graph_opt.sharding.in_process import InProcessTransport
+
+MODES = ("references", "resources", "function", "eager")
+
+
+class TableCase(NamedTuple):
+    """A table: `where` is mod, div, or the rank that has all of it."""
+
+    values: np.ndarray
+    where: Any
+
+
+class LookupCase(NamedTuple):
+    """The bags of all ranks: of each rank a list of bags, of each bag its ids and weights."""
+
+    table: int
+    combiner: str
+    weighted: bool
+    ranks: List[List[Tuple[List[int], List[float]]]]
+
+
+class ExchangeCase(NamedTuple):
+    """Tables and lookups; with `joined`, the results are columns of one tensor."""
+
+    size: int
+    tables: List[TableCase]
+    lookups: List[LookupCase]
+    joined: bool = False
+    default_ids: Optional[List[int]] = None
+
+    def rows_of(self, table: int) -> List[List[int]]:
+        """The rows of a table that each rank has."""
+        rows, where = range(len(self.tables[table].values)), self.tables[table].where
+        if where == "mod":
+            return [list(rows[rank :: self.size]) for rank in range(self.size)]
+        if where == "div":
+            return [list(part) for part in np.array_split(rows, self.size)]
+        return [list(rows) if rank == where else [] for rank in range(self.size)]
+
+    def shards(self) -> List[Tuple[int, int, int]]:
+        """Table, rank and number of rows of each shard."""
+        return [
+            (table, rank, len(rows))
+            for table, case in enumerate(self.tables)
+            for rank, rows in enumerate(self.rows_of(table))
+            if case.where in ("mod", "div", rank)
+        ]
+
+    def placement(self) -> ShardPlacement:
+        shards = self.shards()
+        return ShardPlacement([s[2] for s in shards], [s[1] for s in shards], self.size)
+
+    def attributes(self) -> GroupAttributes:
+        widths = [self.tables[lookup.table].values.shape[1] for lookup in self.lookups]
+        counts = [shard[0] for shard in self.shards()]
+        return GroupAttributes(
+            lookup_tables=[lookup.table for lookup in self.lookups],
+            table_shards=[counts.count(table) for table in range(len(self.tables))],
+            table_names=["table{}".format(table) for table in range(len(self.tables))],
+            combiners=[lookup.combiner for lookup in self.lookups],
+            layouts=["sparse"] * len(self.lookups),
+            weighted=[lookup.weighted for lookup in self.lookups],
+            default_ids=self.default_ids or [-1] * len(self.lookups),
+            partition_strategies=[
+                table.where if table.where in ("mod", "div") else "mod" for table in self.tables
+            ],
+            safe=False,
+            columns=[sum(widths[:i]) for i in range(len(widths))] if self.joined else [],
+            columns_width=sum(widths) if self.joined else 0,
+        )
+
+
+class Outcome(NamedTuple):
+    """Pooled rows of each lookup, dense gradients of each table, gradients of all weights."""
+
+    pooled: List[np.ndarray]
+    tables: List[np.ndarray]
+    weights: List[np.ndarray]
+
+
+def cotangent(shape: Sequence[int], place: int) -> np.ndarray:
+    """The gradient of a lookup's result, the same for the same global bag."""
+    numbers = np.random.RandomState(place).randint(-8, 9, size=(400, shape[1]))
+    return (numbers / 4.0).astype(np.float32)[: shape[0]]
+
+
+def sparse_of(bags: List[Tuple[List[int], List[float]]]) -> Dict[str, np.ndarray]:
+    """Ids, positions, dense shape and weights of bags."""
+    pairs = [(b, i) for b, (ids, _) in enumerate(bags) for i in range(len(ids))]
+    return dict(
+        ids=np.array([i for ids, _ in bags for i in ids], np.int64),
+        positions=np.array(pairs, np.int64).reshape(-1, 2),
+        shape=np.array([len(bags), max([len(ids) for ids, _ in bags] + [0])], np.int64),
+        weights=np.array([w for _, weights in bags for w in weights], np.float32),
+    )
+
+
+def on_rank(case: ExchangeCase, transport: InProcessTransport, mode: str) -> Any:
+    """One rank's results: pooled rows, indices and values of each table, gradients of weights."""
+    if mode in ("eager", "function"):
+        with context.eager_mode():
+            tables = [tf.Variable(part, use_resource=True) for part in _parts(case, transport.rank)]
+            weights = _weights(case, transport)
+
+            def step() -> Any:
+                return _taped(case, transport, tables, weights)
+
+            results = tf.function(step)() if mode == "function" else step()
+            return tf.nest.map_structure(lambda value: value.numpy(), results)
+    with tf.Graph().as_default(), tf.Session() as session:
+        results = build_rank(case, transport, mode == "resources")
+        session.run(tf.global_variables_initializer())
+        return session.run(results)
+
+
+def build_rank(case: ExchangeCase, transport: InProcessTransport, use_resource: bool = True) -> Any:
+    """One rank's variables, lookups and gradients in the current graph: the results' tensors."""
+    tables = [tf.Variable(part, use_resource=use_resource) for part in _parts(case, transport.rank)]
+    weights = _weights(case, transport)
+    pooled = _lookup(case, transport, tables, weights)
+    found = tf.gradients(_loss(case, transport, pooled), [*tables, *weights])
+    return _results(pooled, found, len(tables))
+
+
+def merged(case: ExchangeCase, ranks: Sequence[Any]) -> Outcome:
+    """The results of all ranks as those of one process with the batches of all ranks."""
+    dense = [np.zeros(table.values.shape, np.float32) for table in case.tables]
+    for rank, (_, slices, _) in enumerate(ranks):
+        for table, (indices, values) in enumerate(slices):
+            rows = case.rows_of(table)[rank]
+            assert list(indices) == sorted(set(indices))
+            for index, value in zip(indices, values):
+                dense[table][rows[index]] += value.astype(np.float32)
+    count = len(ranks[0][0])
+    pooled = [np.concatenate([rank[0][i] for rank in ranks]) for i in range(count)]
+    weights = [np.concatenate([rank[2][i] for rank in ranks]) for i in range(len(ranks[0][2]))]
+    return Outcome([one.astype(np.float32) for one in pooled], dense, weights)
+
+
+def stock(case: ExchangeCase) -> Outcome:
+    """`tf.nn.embedding_lookup_sparse` and its gradients, in float32."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        tables = [tf.constant(table.values.astype(np.float32)) for table in case.tables]
+        weights, pooled, losses = [], [], []
+        for place, lookup in enumerate(case.lookups):
+            bags = [bag for rank in lookup.ranks for bag in rank]
+            # Results end with the last bag that is not empty, so there is one more.
+            given = sparse_of([*bags, ([0], [1.0])])
+            ids = tf.SparseTensor(given["positions"], given["ids"], given["shape"])
+            of_weights = None
+            if lookup.weighted:
+                weights.append(tf.constant(given["weights"]))
+                of_weights = tf.SparseTensor(given["positions"], weights[-1], given["shape"])
+            found = tf.nn.embedding_lookup_sparse(
+                tables[lookup.table], ids, of_weights, combiner=lookup.combiner
+            )[:-1]
+            pooled.append(found)
+            width = case.tables[lookup.table].values.shape[1]
+            losses.append(tf.reduce_sum(found * cotangent([len(bags), width], place)))
+        slices = tf.gradients(tf.add_n(losses), [*tables, *weights])
+        dense = [
+            tf.zeros_like(of) if one is None else tf.convert_to_tensor(one)
+            for of, one in zip([*tables, *weights], slices)
+        ]
+        pooled, dense = session.run([pooled, dense])
+    if case.joined:
+        pooled = [np.concatenate(pooled, axis=1)]
+    return Outcome(pooled, dense[: len(tables)], [one[:-1] for one in dense[len(tables) :]])
+
+
+def _parts(case: ExchangeCase, rank: int) -> List[np.ndarray]:
+    return [t.values[case.rows_of(i)[rank]] for i, t in enumerate(case.tables)]
+
+
+def _weights(case: ExchangeCase, transport: InProcessTransport) -> List[tf.Tensor]:
+    return [
+        tf.constant(sparse_of(lookup.ranks[transport.rank])["weights"])
+        for lookup in case.lookups
+        if lookup.weighted
+    ]
+
+
+def _lookup(
+    case: ExchangeCase, transport: InProcessTransport, tables: List[Any], weights: List[tf.Tensor]
+) -> List[tf.Tensor]:
+    given = [sparse_of(lookup.ranks[transport.rank]) for lookup in case.lookups]
+    ids = GroupIds(
+        ids=[tf.constant(one["ids"]) for one in given],
+        positions=[tf.constant(one["positions"]) for one in given],
+        shapes=[tf.constant(one["shape"]) for one in given],
+        weights=weights,
+    )
+    return exchange_lookup(
+        [handle_of(table) for table in tables],
+        ids,
+        case.attributes(),
+        case.placement(),
+        transport.rank,
+        [table.values.shape[1] for table in case.tables],
+        [tf.as_dtype(table.values.dtype) for table in case.tables],
+        transport.all_to_all,
+        "exchange_0",
+    )
+
+
+def _loss(case: ExchangeCase, transport: InProcessTransport, pooled: List[tf.Tensor]) -> tf.Tensor:
+    parts = []
+    for place, lookup in enumerate(case.lookups):
+        counts = [len(rank) for rank in lookup.ranks]
+        width = case.tables[lookup.table].values.shape[1]
+        first = sum(counts[: transport.rank])
+        part = cotangent([sum(counts), width], place)[first : first + counts[transport.rank]]
+        parts.append(part)
+    if case.joined:
+        parts = [np.concatenate(parts, axis=1)]
+    return tf.add_n(
+        [tf.reduce_sum(tf.cast(p, tf.float32) * part) for p, part in zip(pooled, parts)]
+    )
+
+
+def _taped(
+    case: ExchangeCase, transport: InProcessTransport, tables: List[Any], weights: List[tf.Tensor]
+) -> Any:
+    with tf.GradientTape() as tape:
+        for weight in weights:
+            tape.watch(weight)
+        pooled = _lookup(case, transport, tables, weights)
+        loss = _loss(case, transport, pooled)
+    return _results(pooled, tape.gradient(loss, [*tables, *weights]), len(tables))
+
+
+def _results(pooled: List[tf.Tensor], found: List[Any], num_tables: int) -> Any:
+    slices = [(one.indices, one.values) for one in found[:num_tables]]
+    return pooled, slices, found[num_tables:]
