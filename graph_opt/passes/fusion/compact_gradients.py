@@ -18,11 +18,11 @@ whatever else writes to it, such as a restored checkpoint, may have left some.
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, Iterator, List, Tuple
+from typing import Dict, Iterator, List, Set, Tuple
 
 from graph_opt.config.options import SessionOptions
 from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
-from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.passes.fusion.compact_region import CompactRegion
 from graph_opt.passes.node_writer import free_scope
 from graph_opt.passes.pass_state import PassState
@@ -64,18 +64,27 @@ def compact_gradients(state: PassState, options: SessionOptions) -> PassState:
 def _regions(view: GraphView) -> Iterator[RowWiseRegion]:
     """The largest regions that end in the gradient of an update, or in a term of its sum.
 
-    And those that are added to the accumulators that such a region reads.
+    And those that are added to the accumulators that such a region reads, and those of which only
+    a norm is taken, such as one for a summary.
     """
     row_wise = RowWise(view)
     accumulators: Dict[str, None] = {}
+    reduced: Set[Use] = set()
     for region in _of_updates(view, row_wise):
         accumulators.update(dict.fromkeys(region.accumulators))
+        reduced.update(region.totals)
         yield region
     for variable in accumulators:
         for node in row_wise.accumulations(variable):
-            region_of_sum = row_wise.region_of(view.inputs(node)[1])
-            if region_of_sum is not None:
-                yield dataclasses.replace(region_of_sum, added_by=node)
+            of_sum = row_wise.region_of(view.inputs(node)[1])
+            if of_sum is not None:
+                reduced.update(of_sum.totals)
+                yield dataclasses.replace(of_sum, added_by=node)
+    for tensor, use in row_wise.reduced():
+        of_total = row_wise.region_of(tensor) if use not in reduced else None
+        if of_total is not None and not of_total.accumulators:
+            reduced.update(of_total.totals)
+            yield dataclasses.replace(of_total, only_totals=True)
 
 
 def _of_updates(view: GraphView, row_wise: RowWise) -> Iterator[RowWiseRegion]:

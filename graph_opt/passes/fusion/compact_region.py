@@ -58,6 +58,8 @@ class CompactRegion:
         for use in totals:
             compact = self._compact(self._view.inputs(use.consumer)[use.slot])
             self.inputs.append(InputEdit(use.consumer, use.slot, compact))
+        if self._region.only_totals:
+            return
         if self._region.added_by:
             return self._add(self._region.added_by, rows)
         whole = self._whole(rows)

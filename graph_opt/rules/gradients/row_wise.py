@@ -15,7 +15,7 @@ those in which an accumulator is not 0.
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 import numpy as np
 
@@ -37,6 +37,7 @@ _OF_ONE = frozenset(
 _OF_SEVERAL = _SUMS | {"Sub", "Mul", "Maximum", "Minimum"}
 _QUOTIENTS = frozenset(["RealDiv", "Div", "DivNoNan"])
 _TOTALS = frozenset(["Sum", "Any"])
+_REDUCTIONS = _TOTALS | {"All", "L2Loss"}
 
 
 class _Rows(NamedTuple):
@@ -65,7 +66,8 @@ class RowWiseRegion:
       accumulators: The variables that these read.
       nodes: What is computed from these, in the order of the computation.
       totals: Edges to what reduces any of these to a number.
-      added_by: The node that adds it to an accumulator; "" if it is the gradient of an update.
+      added_by: The node that adds it to an accumulator; "" for any other.
+      only_totals: Whether nothing else about it matters.
     """
 
     result: TensorRef
@@ -74,6 +76,7 @@ class RowWiseRegion:
     nodes: Tuple[str, ...]
     totals: Tuple[Use, ...]
     added_by: str = ""
+    only_totals: bool = False
 
     def is_sum(self, view: GraphView) -> bool:
         """Whether it is a mere sum of slices, of which nothing takes a norm."""
@@ -114,6 +117,21 @@ class RowWise:
     def is_row_wise(self, tensor: TensorRef) -> bool:
         """Whether a tensor has values in the rows of some slices alone."""
         return self._rows(tensor) is not None
+
+    def reduced(self) -> Iterator[Tuple[TensorRef, Use]]:
+        """Such tensors as large as a table of which something takes a total, and what does."""
+        shapes = self._shapes_of_tables()
+        for name in self._view.of_op(*sorted(_REDUCTIONS)):
+            tensor = self._view.inputs(name)[0]
+            rows = self._rows(tensor)
+            if rows is not None and rows.shape in shapes and self._reduces(tensor, Use(name, 0)):
+                yield tensor, Use(name, 0)
+
+    def _shapes_of_tables(self) -> Set[Shape]:
+        tables = (self._view.inputs(name)[0] for name in self._view.of_op(*sorted(ROW_READERS)))
+        reads = (find_read(self._view, table) for table in tables)
+        names = dict.fromkeys(read.variable for read in reads if read is not None)
+        return {describe(self._view, name).shape for name in names}
 
     def accumulations(self, variable: str) -> List[str]:
         """The nodes that add such tensors to a variable."""

@@ -221,6 +221,21 @@ def towers_clipped_together(inputs: Inputs, optimizer: Any, resource: bool) -> T
 
 
 @whole
+def slices_applied_if_finite(inputs: Inputs, optimizer: Any, resource: bool) -> Tuple[Any, Any]:
+    """Slices that become as large as their tables only to see whether they are finite."""
+    loss = loss_of(inputs, resource)
+    gradients = optimizer.compute_gradients(loss)
+    tensors = as_tensors(gradients)
+    finite = [tf.reduce_all(tf.is_finite(gradient)) for gradient, _ in tensors]
+    norm = tf.sqrt(tf.add_n([tf.reduce_sum(tf.square(gradient)) for gradient, _ in tensors]))
+    with ControlFlowV1(), tf.control_dependencies([norm]):
+        applied = tf.cond(
+            tf.reduce_all(finite), lambda: optimizer.apply_gradients(gradients), tf.no_op
+        )
+    return loss + 0.0 * norm, applied
+
+
+@whole
 def dense_and_applied_if_finite(inputs: Inputs, optimizer: Any, resource: bool) -> Tuple[Any, Any]:
     """Loss scaling: scaled back as tensors, and applied where all of them are finite."""
     loss = loss_of(inputs, resource)

@@ -123,12 +123,13 @@ def test_clipped_updates_of_all_tables_are_one_op() -> None:
         ("towers_clipped_together", "dense_adam", 4),
         ("towers_clipped_together", "adam_weight_decay", 4),
         ("accumulated_in_variables", "dense_adam", 8),
+        ("slices_applied_if_finite", "adam", 4),
     ],
 )
 def test_nothing_as_large_as_a_table_is_left_of_dense_gradients(
     name: str, optimizer: str, changed: int
 ) -> None:
-    _, step = MODELS[name](models.batches(), DENSE[optimizer](), False)
+    _, step = MODELS[name](models.batches(), {**STOCK, **DENSE}[optimizer](), False)
     shapes = [tuple(one.shape.as_list()) for one in tf.trainable_variables()]
     graph_def = tf.get_default_graph().as_graph_def(add_shapes=True)
     optimized = optimize_graph_def(graph_def, models.config(adam="deferred"))
