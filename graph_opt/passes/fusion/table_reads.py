@@ -21,6 +21,7 @@ from graph_opt.rules.op_names import (
     GROUP_LOOKUPS,
     PASS_ON,
     ROW_GATHERS,
+    SWITCHES,
 )
 
 # What reads no values.
@@ -30,7 +31,6 @@ _DESCRIBES = frozenset(
         "Rank", "ZerosLike", "OnesLike", "DisableCopyOnRead",
     ]
 )  # fmt: skip
-_SWITCH = "Switch"
 
 
 class TableRead(NamedTuple):
@@ -128,7 +128,7 @@ def _passed_on(
     if use.slot != 0 or not (shard.is_resource or _is_in_place(view, name, variable)):
         return
     waits = (*held.waits, *view.controls(name))
-    if op == _SWITCH:
+    if op in SWITCHES:
         for index in (0, 1):
             yield PassedOn(TensorRef(name, index), waits, TensorRef(name, index))
     elif op in PASS_ON:

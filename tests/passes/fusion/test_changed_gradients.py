@@ -66,6 +66,7 @@ def test_updates_are_fused_with_the_same_numbers(name: str, optimizer: str, reso
     assert {refusal["code"] for lookup in lookups for refusal in lookup.refusals} <= LEFT
     unexplained = [one for one in lookups if one.gradient == "stock" and not one.refusals]
     assert not unexplained
+    assert not [reader for reader in fused.report.dense_readers if reader.in_each_step]
 
 
 def accumulate(optimizer: str, resource: bool, fuse: bool) -> List[Any]:
