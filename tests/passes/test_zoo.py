@@ -51,6 +51,8 @@ def test_what_is_left_has_a_known_reason(name: str) -> None:
     assert left == {entry for entry in EXPECTED if entry[0] == name}
     assert report.fused_lookups and len(report.moved) == len(report.lookups)
     assert {lookup.update for lookup in report.fused_lookups} <= {"fused", "deferred"}
+    assert all(one.refusals for one in report.fused_lookups if one.gradient == "stock")
+    assert not [reader for reader in report.dense_readers if reader.in_each_step]
 
 
 @pytest.mark.slow

@@ -213,6 +213,48 @@ def youtube(batch: Batch) -> Trained:
     return trained(tf.reduce_mean(losses))
 
 
+def dien(batch: Batch) -> Trained:
+    """A GRU over a history with sampled negatives, batch norm, and Adam with a decayed rate."""
+    items, user = table("item", [ITEMS, 4]), table("user", [USERS, 4])
+    item, history, negatives = (
+        tf.nn.embedding_lookup(items, ids)
+        for ids in (batch["item"], batch["history"], (batch["history"] + 7) % ITEMS)
+    )
+    cell = tf.nn.rnn_cell.GRUCell(4, kernel_initializer=tf.random_normal_initializer(seed=3))
+    states, last = tf.nn.dynamic_rnn(cell, history, batch["length"], dtype=tf.float32)
+    clicks, others = (tf.reduce_sum(states * rows, 2) for rows in (history, negatives))
+    seen = tf.sequence_mask(batch["length"], HISTORY, tf.float32)
+    auxiliary = tf.reduce_mean((tf.nn.softplus(-clicks) + tf.nn.softplus(others)) * seen)
+    rows = tf.concat([tf.nn.embedding_lookup(user, batch["user"]), item, last, item * last], 1)
+    normal = tf.layers.batch_normalization(rows, training=True)
+    loss = loss_of(dense(normal, 1), batch["label"]) + auxiliary
+    step = tf.train.get_or_create_global_step()
+    rate = tf.train.cosine_decay(0.01, step, 100)
+    with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
+        return loss, tf.train.AdamOptimizer(rate).minimize(loss, step)
+
+
+def esmm(batch: Batch) -> Trained:
+    """Two tasks whose scaled loss moves nothing if it overflows, and a lookup without gradient."""
+    rows = columns.input_layer(
+        {name: batch[name] for name in NAMES}, list(map(embedded, map(hashed, NAMES)))
+    )
+    items = table("item", [ITEMS, 4])
+    liked = tf.stop_gradient(tf.nn.embedding_lookup(items, batch["history"][:, 0]))
+    bags = tf.sparse.from_dense(batch["history"])
+    bought = tf.nn.safe_embedding_lookup_sparse(items, bags, combiner="sqrtn")
+    inputs = tf.concat([rows, liked, bought], 1)
+    click, buy = (tf.sigmoid(dense(dense(inputs, 4, tf.nn.relu), 1))[:, 0] for _ in range(2))
+    loss = tf.losses.log_loss(batch["label"], click)
+    loss += tf.losses.log_loss(batch["second_label"], click * buy)
+    scale = tf.train.experimental.DynamicLossScale(1024.0, increment_period=3)
+    optimizer = tf.train.experimental.MixedPrecisionLossScaleOptimizer(
+        tf.train.AdamOptimizer(0.01), scale
+    )
+    return trained(loss, optimizer)
+
+
 MODELS: Dict[str, Callable[[Batch], Trained]] = {
-    model.__name__: model for model in (wide_and_deep, deepfm, din, bst, mmoe, dssm, youtube)
+    model.__name__: model
+    for model in (wide_and_deep, deepfm, din, bst, mmoe, dssm, youtube, dien, esmm)
 }

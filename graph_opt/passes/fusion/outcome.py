@@ -59,6 +59,8 @@ def _described(lookup: Lookup, candidate: Optional[Candidate], outcome: Outcome)
     )
     trained = candidate is not None and bool(candidate.gradients or candidate.backward_refusal)
     trained = trained or name in outcome.updates or name in outcome.update_refused
+    # The gradients of a table that several lookups read may be those of the others alone.
+    has_gradient = trained and (candidate is None or _has_gradient(candidate, outcome))
     update = _part(trained, name in outcome.updates)
     return FusedLookup(
         name=lookup.name,
@@ -67,10 +69,15 @@ def _described(lookup: Lookup, candidate: Optional[Candidate], outcome: Outcome)
         combiner=lookup.combiner,
         output=name,
         group=outcome.groups.get(name, ""),
-        gradient=_part(trained, name in outcome.gradients),
+        gradient=_part(has_gradient, name in outcome.gradients),
         update=DEFERRED_PART if name in outcome.deferred else update,
         refusals=tuple(reason.to_dict() for reason in reasons if reason is not None),
     )
+
+
+def _has_gradient(candidate: Candidate, outcome: Outcome) -> bool:
+    found = candidate.gradients or candidate.backward_refusal
+    return bool(found) or candidate.name in outcome.gradient_refused
 
 
 def _part(exists: bool, fused: bool) -> str:
