@@ -24,7 +24,7 @@ _READS = frozenset(
         "ResourceGather", "ResourceGatherNd", "ReadVariableOp", "LookupTableFind",
         "LookupTableFindV2", "LookupTableSize", "LookupTableSizeV2", "VariableShape",
         "IsVariableInitialized", "VarIsInitializedOp", "ResourceGroupEmbeddingLookup",
-        "ResourceGroupEmbeddingGather",
+        "ResourceGroupEmbeddingGather", "ResourceExchangeGather",
     ]
 )  # fmt: skip
 # They move rows to where a read finds them, and so draw on state only as that read does.

@@ -68,7 +68,9 @@ def in_process_all_to_all(
 
 
 def fail_in_process_group(group: str, rank: int, size: int, error: str) -> None:
-    """Fails all calls of a group that wait, and all later ones, with AbortedError.
+    """Fails all calls of a group that wait, and all later ones, with UnknownError.
+
+    So does Horovod. After an AbortedError, a monitored session would try again, for ever.
 
     Args:
       group: Name of the group.

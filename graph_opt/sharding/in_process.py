@@ -76,7 +76,7 @@ class InProcessGroup:
 
         Args:
           rank: The rank that can not go on.
-          error: What follows "rank R" in the AbortedError of the others.
+          error: What follows "rank R" in the UnknownError of the others.
         """
         fail_in_process_group(self.name, rank, self.size, error)
 

@@ -70,7 +70,7 @@ void AllToAllGroup::Cancel(const Call& call) {
     const auto found = exchanges_.find(call.name);
     if (found == exchanges_.end() || found->second.ranks[call.rank].id != call.id) return;
   }
-  Fail(absl::AbortedError(absl::StrCat("rank ", call.rank, " was cancelled while message '",
+  Fail(absl::UnknownError(absl::StrCat("rank ", call.rank, " was cancelled while message '",
                                        call.name, "' waited for other ranks")));
 }
 

@@ -19,7 +19,8 @@ namespace graph_opt {
 //
 // A rank that gives up would keep the others waiting. So whatever ends a call before its time (its
 // step was cancelled, it waited too long, ranks disagree on what they send) fails all calls of the
-// group, and all later ones, with an error that names the rank and the cause.
+// group, and all later ones, with an error that names the rank and the cause. What a rank did is an
+// UnknownError to the others, as with Horovod: after an AbortedError, monitored sessions try again.
 class AllToAllGroup : public std::enable_shared_from_this<AllToAllGroup> {
  public:
   // What a rank sends: rows, those for rank 0 first.

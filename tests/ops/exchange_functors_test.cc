@@ -2,6 +2,8 @@
 // whether ranks or owners pool, safe whatever a message contains, and a rendezvous that ends.
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -234,9 +236,10 @@ AllToAllGroup::Message MessageOf(const std::shared_ptr<std::vector<int64_t>>& ro
   return message;
 }
 
+constexpr int kRanks = 4;
+
 // Many messages of many names, from the threads of all ranks at once.
 void RanksMeetByName() {
-  constexpr int kRanks = 4;
   constexpr int kMessages = 300;
   const auto group = std::make_shared<AllToAllGroup>(kRanks);
   std::atomic<int> received(0);

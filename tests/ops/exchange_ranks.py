@@ -34,7 +34,15 @@ class LookupCase(NamedTuple):
 
 
 class ExchangeCase(NamedTuple):
-    """Tables and lookups; with `joined`, the results are columns of one tensor."""
+    """Tables and lookups.
+
+    Attributes:
+      size: Number of ranks.
+      tables: All tables.
+      lookups: All lookups.
+      joined: Whether the results are columns of one tensor.
+      default_ids: None, or as `tf.nn.safe_embedding_lookup_sparse` takes them, -1 for none.
+    """
 
     size: int
     tables: List[TableCase]
@@ -72,13 +80,13 @@ class ExchangeCase(NamedTuple):
             table_shards=[counts.count(table) for table in range(len(self.tables))],
             table_names=["table{}".format(table) for table in range(len(self.tables))],
             combiners=[lookup.combiner for lookup in self.lookups],
-            layouts=["sparse"] * len(self.lookups),
+            layouts=[_layout(place) for place in range(len(self.lookups))],
             weighted=[lookup.weighted for lookup in self.lookups],
             default_ids=self.default_ids or [-1] * len(self.lookups),
             partition_strategies=[
                 table.where if table.where in ("mod", "div") else "mod" for table in self.tables
             ],
-            safe=False,
+            safe=self.default_ids is not None,
             columns=[sum(widths[:i]) for i in range(len(widths))] if self.joined else [],
             columns_width=sum(widths) if self.joined else 0,
         )
@@ -113,7 +121,9 @@ def on_rank(case: ExchangeCase, transport: InProcessTransport, mode: str) -> Any
     """One rank's results: pooled rows, indices and values of each table, gradients of weights."""
     if mode in ("eager", "function"):
         with context.eager_mode():
-            tables = [tf.Variable(part, use_resource=True) for part in _parts(case, transport.rank)]
+            tables = [
+                tf.Variable(part, use_resource=True) for part in parts_of_rank(case, transport.rank)
+            ]
             weights = _weights(case, transport)
 
             def step() -> Any:
@@ -129,7 +139,9 @@ def on_rank(case: ExchangeCase, transport: InProcessTransport, mode: str) -> Any
 
 def build_rank(case: ExchangeCase, transport: InProcessTransport, use_resource: bool = True) -> Any:
     """One rank's variables, lookups and gradients in the current graph: the results' tensors."""
-    tables = [tf.Variable(part, use_resource=use_resource) for part in _parts(case, transport.rank)]
+    tables = [
+        tf.Variable(part, use_resource=use_resource) for part in parts_of_rank(case, transport.rank)
+    ]
     weights = _weights(case, transport)
     pooled = _lookup(case, transport, tables, weights)
     found = tf.gradients(_loss(case, transport, pooled), [*tables, *weights])
@@ -152,29 +164,14 @@ def merged(case: ExchangeCase, ranks: Sequence[Any]) -> Outcome:
 
 
 def stock(case: ExchangeCase) -> Outcome:
-    """`tf.nn.embedding_lookup_sparse` and its gradients, in float32."""
+    """TensorFlow's lookups and their gradients, in float32."""
     with tf.Graph().as_default(), tf.Session() as session:
         tables = [tf.constant(table.values.astype(np.float32)) for table in case.tables]
-        weights, pooled, losses = [], [], []
-        for place, lookup in enumerate(case.lookups):
-            bags = [bag for rank in lookup.ranks for bag in rank]
-            # Results end with the last bag that is not empty, so there is one more.
-            given = sparse_of([*bags, ([0], [1.0])])
-            ids = tf.SparseTensor(given["positions"], given["ids"], given["shape"])
-            of_weights = None
-            if lookup.weighted:
-                weights.append(tf.constant(given["weights"]))
-                of_weights = tf.SparseTensor(given["positions"], weights[-1], given["shape"])
-            found = tf.nn.embedding_lookup_sparse(
-                tables[lookup.table], ids, of_weights, combiner=lookup.combiner
-            )[:-1]
-            pooled.append(found)
-            width = case.tables[lookup.table].values.shape[1]
-            losses.append(tf.reduce_sum(found * cotangent([len(bags), width], place)))
-        slices = tf.gradients(tf.add_n(losses), [*tables, *weights])
+        loss, pooled, weights = stock_step(case, tables)
+        inputs = [*tables, *weights]
         dense = [
             tf.zeros_like(of) if one is None else tf.convert_to_tensor(one)
-            for of, one in zip([*tables, *weights], slices)
+            for of, one in zip(inputs, tf.gradients(loss, inputs))
         ]
         pooled, dense = session.run([pooled, dense])
     if case.joined:
@@ -182,7 +179,40 @@ def stock(case: ExchangeCase) -> Outcome:
     return Outcome(pooled, dense[: len(tables)], [one[:-1] for one in dense[len(tables) :]])
 
 
-def _parts(case: ExchangeCase, rank: int) -> List[np.ndarray]:
+def stock_step(
+    case: ExchangeCase, tables: Sequence[Any]
+) -> Tuple[tf.Tensor, List[tf.Tensor], List[tf.Tensor]]:
+    """The loss of all ranks' bags, the pooled rows and the weights, with one that is not used."""
+    weights, pooled, losses = [], [], []
+    for place, lookup in enumerate(case.lookups):
+        bags = [bag for rank in lookup.ranks for bag in rank]
+        # Results end with the last bag that is not empty, so there is one more.
+        given = sparse_of([*bags, ([0], [1.0])])
+        ids = tf.SparseTensor(given["positions"], given["ids"], given["shape"])
+        of_weights = None
+        if lookup.weighted:
+            weights.append(tf.constant(given["weights"]))
+            of_weights = tf.SparseTensor(given["positions"], weights[-1], given["shape"])
+        pooled.append(_stock_lookup(case, place, tables[lookup.table], ids, of_weights)[:-1])
+        width = case.tables[lookup.table].values.shape[1]
+        losses.append(tf.reduce_sum(pooled[-1] * cotangent([len(bags), width], place)))
+    return tf.add_n(losses), pooled, weights
+
+
+def _stock_lookup(
+    case: ExchangeCase, place: int, table: Any, ids: tf.SparseTensor, weights: Any
+) -> tf.Tensor:
+    combiner = case.lookups[place].combiner
+    if case.default_ids is None:
+        return tf.nn.embedding_lookup_sparse(table, ids, weights, combiner=combiner)
+    default = None if case.default_ids[place] < 0 else case.default_ids[place]
+    return tf.nn.safe_embedding_lookup_sparse(
+        [table], ids, weights, combiner=combiner, default_id=default
+    )
+
+
+def parts_of_rank(case: ExchangeCase, rank: int) -> List[np.ndarray]:
+    """The values of a rank's part of each table."""
     return [t.values[case.rows_of(i)[rank]] for i, t in enumerate(case.tables)]
 
 
@@ -194,16 +224,23 @@ def _weights(case: ExchangeCase, transport: InProcessTransport) -> List[tf.Tenso
     ]
 
 
+def _layout(place: int) -> str:
+    """Of the lookup at this place: every other one is ragged, with int32 ids."""
+    return "ragged" if place % 2 else "sparse"
+
+
 def _lookup(
     case: ExchangeCase, transport: InProcessTransport, tables: List[Any], weights: List[tf.Tensor]
 ) -> List[tf.Tensor]:
-    given = [sparse_of(lookup.ranks[transport.rank]) for lookup in case.lookups]
-    ids = GroupIds(
-        ids=[tf.constant(one["ids"]) for one in given],
-        positions=[tf.constant(one["positions"]) for one in given],
-        shapes=[tf.constant(one["shape"]) for one in given],
-        weights=weights,
-    )
+    ids = GroupIds([], [], [], weights)
+    for place, lookup in enumerate(case.lookups):
+        bags = lookup.ranks[transport.rank]
+        given = sparse_of(bags)
+        is_sparse = _layout(place) == "sparse"
+        splits = np.cumsum([0] + [len(of_bag) for of_bag, _ in bags])
+        ids.ids.append(tf.constant(given["ids"], tf.int64 if is_sparse else tf.int32))
+        ids.positions.append(tf.constant(given["positions"] if is_sparse else splits, tf.int64))
+        ids.shapes.append(tf.constant(given["shape"]))
     return exchange_lookup(
         [handle_of(table) for table in tables],
         ids,
@@ -230,6 +267,12 @@ def _loss(case: ExchangeCase, transport: InProcessTransport, pooled: List[tf.Ten
     return tf.add_n(
         [tf.reduce_sum(tf.cast(p, tf.float32) * part) for p, part in zip(pooled, parts)]
     )
+
+
+def loss_on_rank(case: ExchangeCase, transport: InProcessTransport, tables: List[Any]) -> tf.Tensor:
+    """The loss of one rank's bags, of which `stock_step` has the sum over all ranks."""
+    pooled = _lookup(case, transport, tables, _weights(case, transport))
+    return _loss(case, transport, pooled)
 
 
 def _taped(

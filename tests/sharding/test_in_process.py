@@ -75,7 +75,7 @@ def test_an_error_of_one_rank_is_raised_and_the_others_are_told() -> None:
             raise KeyError("no such feature")
         try:
             run(transport, "second")
-        except tf.errors.AbortedError as error:
+        except tf.errors.UnknownError as error:
             told.append(error.message)
             raise
 
@@ -85,8 +85,23 @@ def test_an_error_of_one_rank_is_raised_and_the_others_are_told() -> None:
     assert all("rank 1 failed: KeyError: 'no such feature'" in message for message in told)
 
 
+def test_a_monitored_session_does_not_try_again() -> None:
+    def work(transport: InProcessTransport) -> None:
+        with tf.Graph().as_default():
+            tf.train.get_or_create_global_step()
+            sent = send(transport)
+            with tf.train.MonitoredTrainingSession() as session:
+                session.run(sent)
+                if transport.rank == 0:
+                    raise OSError("disk full")
+                session.run(sent)
+
+    with pytest.raises(OSError, match="disk full"):
+        run_ranks(2, work, 60)
+
+
 def test_a_rank_that_sends_more_than_another_is_told() -> None:
-    with pytest.raises(tf.errors.AbortedError, match="rank 0 has ended"):
+    with pytest.raises(tf.errors.UnknownError, match="rank 0 has ended"):
         run_ranks(2, lambda transport: run(transport) if transport.rank else None, 60)
 
 
@@ -103,7 +118,7 @@ def test_a_cancelled_step_ends_the_steps_of_the_others() -> None:
     ended: List[str] = []
 
     def wait() -> None:
-        with pytest.raises(tf.errors.AbortedError) as error:
+        with pytest.raises(tf.errors.UnknownError) as error:
             run(group.transport(0), "m")
         ended.append(str(error.value))
 

@@ -179,7 +179,7 @@ class InProcessGroupFailKernel : public OpKernel {
   }
 
   void Compute(OpKernelContext*) override {
-    member_.group->Fail(absl::AbortedError(absl::StrCat("rank ", member_.rank, " ", error_)));
+    member_.group->Fail(absl::UnknownError(absl::StrCat("rank ", member_.rank, " ", error_)));
   }
 
  private:

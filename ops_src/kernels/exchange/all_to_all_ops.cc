@@ -60,7 +60,7 @@ REGISTER_OP("InProcessGroupFail")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc(R"doc(
-Fails all calls of a group that wait, and all later ones, with AbortedError.
+Fails all calls of a group that wait, and all later ones, with UnknownError.
 
 group: Name of the group.
 rank: The rank with the error.
