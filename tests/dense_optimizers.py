@@ -53,13 +53,16 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
 class KerasOptimizer:
     """One of tf.keras.optimizers.legacy that gets its gradients as tensors."""
 
-    def __init__(self, optimizer: str, **options: Any) -> None:
+    def __init__(self, optimizer: str, penalty: float = 0.0, **options: Any) -> None:
+        self._penalty = penalty
         self._optimizer = getattr(tf.keras.optimizers.legacy, optimizer)(0.1, **options)
 
     def minimize(self, loss: Any) -> Any:
         """One step."""
         variables = tf.trainable_variables()
-        gradients = [tf.convert_to_tensor(one) for one in tf.gradients(loss, variables)]
+        penalty = self._penalty and self._penalty * tf.add_n(list(map(tf.nn.l2_loss, variables)))
+        found = tf.gradients(loss + penalty, variables)
+        gradients = [tf.convert_to_tensor(one) for one in found]
         return self._optimizer.apply_gradients(zip(gradients, variables))
 
 
@@ -95,12 +98,21 @@ DENSE: Dict[str, Callable[[], Any]] = {
     "dense_momentum": lambda: densified(tf.train.MomentumOptimizer(0.1, 0.9)),
     "dense_nesterov": lambda: densified(tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True)),
     "dense_adam": lambda: densified(tf.train.AdamOptimizer(0.01)),
+    "penalized_momentum": lambda: penalized(tf.train.MomentumOptimizer(0.1, 0.9)),
+    "penalized_nesterov": lambda: penalized(
+        tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True)
+    ),
     "dense_keras_momentum": lambda: KerasOptimizer("SGD", momentum=0.9),
     "dense_keras_nesterov": lambda: KerasOptimizer("SGD", momentum=0.9, nesterov=True),
+    "penalized_keras_momentum": lambda: KerasOptimizer("SGD", PENALTY, momentum=0.9),
+    "penalized_keras_nesterov": lambda: KerasOptimizer("SGD", PENALTY, momentum=0.9, nesterov=True),
     "adam_weight_decay": lambda: AdamWeightDecayOptimizer(0.01, weight_decay_rate=0.1),
     "adam_without_weight_decay": lambda: AdamWeightDecayOptimizer(0.01),
 }
-OF_RESOURCES = ("dense_keras_momentum", "dense_keras_nesterov")
+OF_RESOURCES = tuple(name for name in DENSE if "keras" in name)
 # Those that move rows without gradient in the first step already.
-SHRINKING = ("dense_sgd_l2", "penalized_sgd", "adam_weight_decay")
+SHRINKING = (
+    *("dense_sgd_l2", "adam_weight_decay"),
+    *(name for name in DENSE if name.startswith("penalized")),
+)
 DENSE_MOVING_EVERY_ROW = tuple(name for name in DENSE if name not in ("dense_sgd", "dense_adagrad"))

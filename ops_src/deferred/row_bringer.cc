@@ -30,7 +30,8 @@ void RowBringer::Bring(const int64_t* rows, int64_t count) {
     }
     if (rows_.empty() && num_waiting > 0) std::this_thread::yield();
     BringAdded();
-    const bool may_rest = rest_ == Rest::kAllowed && !passed_->rule().keeps;
+    const IdleStep& rule = passed_->rule();
+    const bool may_rest = rest_ == Rest::kAllowed && !rule.keeps && !rule.mixes;
     for (const IdleRow& row : rows_) {
       if (row.slots_are_zero && may_rest) {
         stamps_->UnlockResting(row.row);
@@ -80,6 +81,7 @@ void RowBringer::BringAdded() {
   all.dim = shard_.dim;
   all.moment = rule.moment;
   all.root = rule.root;
+  all.are_mixed = rule.mixes;
   all.epsilon = static_cast<float>(rule.epsilon);
   all.num_sums = passed_->num_sums();
   all.spans = spans_.data();

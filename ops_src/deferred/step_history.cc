@@ -95,6 +95,13 @@ double SpanRing::SlotDecay(int slot, int64_t n) const {
 }
 
 void PassedSteps::Describe(int64_t age, IdleRow* row, std::vector<IdleSpan>* spans) const {
+  if (mixed_ != nullptr) {
+    const Mixing all = mixed_->Of(step_, age);
+    row->mixing = {
+        static_cast<float>(all.slot_from_slot), static_cast<float>(all.slot_from_weights),
+        static_cast<float>(all.weights_from_slot), static_cast<float>(all.weights_from_weights)};
+    return;
+  }
   const SpanRing& ring = *ring_;
   for (int slot = 0; slot < ring.rule().num_slots; ++slot) {
     row->decays[slot] = static_cast<float>(ring.SlotDecay(slot, age));
@@ -117,12 +124,17 @@ StepHistory::StepHistory(const IdleStep& rule, int64_t most_missed, uint32_t fir
     : ring_(std::make_shared<SpanRing>(rule, PowerAbove(most_missed))),
       sums_(ring_->series().terms.size()),
       next_sums_(sums_.size()),
-      kept_(rule.keeps ? ring_->series().num_steps + 1 : 0, 1.0) {
+      kept_(rule.keeps ? ring_->series().num_steps + 1 : 0, 1.0),
+      mixed_(rule.mixes ? new MixedHistory(most_missed) : nullptr) {
   Publish(first_step);
 }
 
 // A span that ends with this step is the one that ended with the step before, and this step.
 void StepHistory::Add(const IdleStep& step) {
+  if (mixed_ != nullptr) {
+    mixed_->Add(step.mixing, passed_->step() + 1);
+    return Publish(passed_->step() + 1);
+  }
   const DriftSeries& series = ring_->series();
   const int64_t num_sums = series.num_sums;
   const int64_t count = static_cast<int64_t>(sums_.size());
@@ -148,6 +160,7 @@ void StepHistory::Publish(uint32_t step) {
   passed->ring_ = ring_;
   passed->sums_.assign(sums_.begin(), sums_.end() - ring_->num_sums());
   if (!kept_.empty()) passed->kept_.assign(kept_.begin(), kept_.end() - 1);
+  if (mixed_ != nullptr) passed->mixed_ = mixed_->Passed();
   passed_ = passed;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "deferred/drift_series.h"
+#include "deferred/mixed_steps.h"
 #include "optimizers/idle_step.h"
 #include "rows/row_kernels.h"
 
@@ -56,8 +57,9 @@ class PassedSteps {
 
   uint32_t step_ = 0;
   std::shared_ptr<const SpanRing> ring_;
-  std::vector<float> sums_;  // of the spans of 0, 1, ... steps that end here
-  std::vector<float> kept_;  // of the same, as in the ring
+  std::vector<float> sums_;                  // of the spans of 0, 1, ... steps that end here
+  std::vector<float> kept_;                  // of the same, as in the ring
+  std::shared_ptr<const MixedSteps> mixed_;  // null if the rule does not mix
 };
 
 // The steps under one rule (IdleStep::HasRuleOf), in memory that does not grow: of old steps, only
@@ -82,6 +84,7 @@ class StepHistory {
   std::vector<double> sums_;  // as those of passed_, and those of the span that is complete
   std::vector<double> next_sums_;
   std::vector<double> kept_;
+  std::unique_ptr<MixedHistory> mixed_;  // instead of all these, if the rule mixes
 };
 
 }  // namespace graph_opt

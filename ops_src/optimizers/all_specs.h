@@ -24,7 +24,8 @@ struct SpecList {};
 
 typedef SpecList<GradientDescent, Momentum, Adagrad, Ftrl, Adam, RMSProp, CenteredRMSProp, Adadelta,
                  ProximalAdagrad, ProximalGradientDescent, KerasMomentum, Adamax, DenseMomentum,
-                 DenseKerasMomentum, GradientDescentL2, AdamW, KerasRMSProp>
+                 DenseKerasMomentum, GradientDescentL2, AdamW, KerasRMSProp, DenseMomentumL2,
+                 DenseKerasMomentumL2>
     AllSpecs;
 
 template <typename Call>

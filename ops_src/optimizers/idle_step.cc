@@ -21,6 +21,12 @@ class IdleDescriber {
     step_->keeps = true;
     step_->changes = true;
   }
+  void Mixes(double slot_from_slot, double slot_from_weights, double weights_from_slot,
+             double weights_from_weights) {
+    step_->mixing = {slot_from_slot, slot_from_weights, weights_from_slot, weights_from_weights};
+    step_->mixes = true;
+    step_->changes = true;
+  }
   void Moves(double rate, int moment) {
     step_->rate = rate;
     step_->moment = moment;
@@ -49,10 +55,23 @@ struct DescribeIdle {
 
 }  // namespace
 
+Mixing Mixing::After(const Mixing& earlier) const {
+  Mixing both;
+  both.slot_from_slot =
+      slot_from_slot * earlier.slot_from_slot + slot_from_weights * earlier.weights_from_slot;
+  both.slot_from_weights =
+      slot_from_slot * earlier.slot_from_weights + slot_from_weights * earlier.weights_from_weights;
+  both.weights_from_slot =
+      weights_from_slot * earlier.slot_from_slot + weights_from_weights * earlier.weights_from_slot;
+  both.weights_from_weights = weights_from_slot * earlier.slot_from_weights +
+                              weights_from_weights * earlier.weights_from_weights;
+  return both;
+}
+
 bool IdleStep::HasRuleOf(const IdleStep& other) const {
   return num_slots == other.num_slots && moment == other.moment && root == other.root &&
-         epsilon == other.epsilon && keeps == other.keeps && changes == other.changes &&
-         std::equal(decays, decays + kMostSlots, other.decays);
+         epsilon == other.epsilon && keeps == other.keeps && mixes == other.mixes &&
+         changes == other.changes && std::equal(decays, decays + kMostSlots, other.decays);
 }
 
 IdleStep IdleStepOf(const Optimizer& optimizer) {

@@ -5,13 +5,28 @@
 
 namespace graph_opt {
 
+// What one step does to weights and a slot that depend on each other:
+//
+//   slot     = slot_from_slot    * slot + slot_from_weights    * weights
+//   weights  = weights_from_slot * slot + weights_from_weights * weights      both the old ones
+struct Mixing {
+  double slot_from_slot = 1;
+  double slot_from_weights = 0;
+  double weights_from_slot = 0;
+  double weights_from_weights = 1;
+
+  // Both, this one after the other.
+  Mixing After(const Mixing& earlier) const;
+};
+
 // What one step does to a row without gradient:
 //
 //   slots[i] *= decays[i]
 //   weights  *= kept
 //   weights  -= rate * slots[moment] / (sqrt(slots[root]) + epsilon)     the decayed slots
 //
-// With root -1 the moment is not divided; with moment -1 there is no third line.
+// With root -1 the moment is not divided; with moment -1 there is no third line. Where the first
+// slot and the weights mix, there is nothing else.
 struct IdleStep {
   int num_slots = 0;
   double decays[kMostSlots] = {1, 1, 1};
@@ -22,8 +37,10 @@ struct IdleStep {
   double rate = 0;
   bool changes = false;  // any line does anything
   bool keeps = false;    // there is a second line, whatever its factor
+  bool mixes = false;
+  Mixing mixing;
 
-  // Whether the other differs in kept and rate alone, which may be others in each step.
+  // Whether the other differs in kept, rate and mixing alone, which may be others in each step.
   bool HasRuleOf(const IdleStep& other) const;
 };
 

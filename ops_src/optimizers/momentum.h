@@ -57,6 +57,32 @@ struct DenseMomentum : Momentum {
   }
 };
 
+// The same with a penalty of l2 / 2 times the squares of all weights.
+struct DenseMomentumL2 : DenseMomentum {
+  float l2;
+
+  template <typename Description>
+  void Describe(Description* of) {
+    of->Name("DenseMomentumL2");
+    of->MovesEveryRow();
+    DescribeValues(of);
+    of->Hyperparameter("l2", &l2, 0.0625f);
+  }
+
+  template <typename Lanes, typename V = typename Lanes::Vector>
+  GRAPH_OPT_FORMULA void Update(V gradient, V* weights, V* accumulator) const {
+    Momentum::Update<Lanes>(gradient + *weights * l2, weights, accumulator);
+  }
+
+  template <typename Description>
+  void Idle(Description* of) const {
+    const double rate = learning_rate;
+    const double of_accumulator = rate * (use_nesterov ? momentum : 1.0);
+    of->Mixes(momentum, l2, -of_accumulator * momentum,
+              1 - of_accumulator * l2 - (use_nesterov ? rate * l2 : 0));
+  }
+};
+
 // Keras' SGD with momentum: the rate is part of what accumulates.
 struct KerasMomentum : Spec {
   static constexpr int kSlots = 1;
@@ -104,6 +130,32 @@ struct DenseKerasMomentum : KerasMomentum {
   void Idle(Description* of) const {
     of->Decays(0, momentum);
     of->Moves(use_nesterov ? -momentum : -1.0, 0);
+  }
+};
+
+// The same with a penalty of l2 / 2 times the squares of all weights.
+struct DenseKerasMomentumL2 : DenseKerasMomentum {
+  float l2;
+
+  template <typename Description>
+  void Describe(Description* of) {
+    of->Name("DenseKerasMomentumL2");
+    of->MovesEveryRow();
+    DescribeValues(of);
+    of->Hyperparameter("l2", &l2, 0.0625f);
+  }
+
+  template <typename Lanes, typename V = typename Lanes::Vector>
+  GRAPH_OPT_FORMULA void Update(V gradient, V* weights, V* accumulator) const {
+    KerasMomentum::Update<Lanes>(gradient + *weights * l2, weights, accumulator);
+  }
+
+  template <typename Description>
+  void Idle(Description* of) const {
+    const double shrunk = static_cast<double>(learning_rate) * l2;
+    const double of_accumulator = use_nesterov ? momentum : 1.0;
+    of->Mixes(momentum, -shrunk, of_accumulator * momentum,
+              1 - of_accumulator * shrunk - (use_nesterov ? shrunk : 0));
   }
 };
 

@@ -35,8 +35,13 @@
 //     Moves(rate, slot)                   Weights -= rate * slot,
 //     Moves(rate, slot, root, epsilon)    or weights -= rate * slot / (sqrt(root slot) + epsilon),
 //                                         with the decayed slots.
-//                Rate and kept factor may be others in each step. Factors are doubles, as exact as
-//                TensorFlow's own: it may well multiply by 1 - float(1 - beta).
+//     Mixes(slot from slot,               Instead of all these: the first slot and the weights
+//     depend
+//           slot from weights,            on each other (Mixing in idle_step.h).
+//           weights from slot,
+//           weights from weights)
+//                Rate, kept factor and mixing may be others in each step. Factors are doubles, as
+//                exact as TensorFlow's own: it may well multiply by 1 - float(1 - beta).
 #ifndef GRAPH_OPT_OPTIMIZERS_SPEC_H_
 #define GRAPH_OPT_OPTIMIZERS_SPEC_H_
 

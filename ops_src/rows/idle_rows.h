@@ -63,9 +63,24 @@ inline GRAPH_OPT_INLINED Words DecayColumns(const IdleRows& all, const IdleRow& 
   return bits;
 }
 
+// Returns the bits of the slot.
+inline GRAPH_OPT_INLINED Words MixColumns(const IdleRows& all, const IdleMixing& by,
+                                          const IdleColumns& columns) {
+  float* const of_weights = all.table + columns.at;
+  float* const of_slot = all.slots[0] + columns.at;
+  const Floats weights = LoadPart(of_weights, columns.some);
+  const Floats slot = LoadPart(of_slot, columns.some);
+  const Floats mixed = FlushToZero(slot * by.slot_from_slot + weights * by.slot_from_weights);
+  StorePart(mixed, of_slot, columns.some);
+  StorePart(slot * by.weights_from_slot + weights * by.weights_from_weights, of_weights,
+            columns.some);
+  return (Words)mixed & 0x7fffffff;
+}
+
 template <bool kRooted>
 inline GRAPH_OPT_INLINED Words BringColumns(const IdleRows& all, const IdleRow& row,
                                             const IdleColumns& columns) {
+  if (!kRooted && all.are_mixed) return MixColumns(all, row.mixing, columns);
   if (row.num_spans > 0 || row.kept != 1.0f) MoveColumns<kRooted>(all, row, columns);
   return DecayColumns(all, row, columns);
 }

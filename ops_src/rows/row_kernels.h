@@ -92,6 +92,17 @@ struct IdleSpan {
   float kept;
 };
 
+// Steps that one row missed and that mix its weights with its first slot:
+//
+//   slot     = slot_from_slot    * slot + slot_from_weights    * weights
+//   weights  = weights_from_slot * slot + weights_from_weights * weights      both the old ones
+struct IdleMixing {
+  float slot_from_slot;
+  float slot_from_weights;
+  float weights_from_slot;
+  float weights_from_weights;
+};
+
 // The steps without gradient that one row missed.
 struct IdleRow {
   int64_t row;
@@ -99,6 +110,7 @@ struct IdleRow {
   int64_t num_spans;
   float kept;                // weights are multiplied by it after the spans
   float decays[kMostSlots];  // of the slots, over all steps
+  IdleMixing mixing;         // instead of all these, if rows are mixed
   bool slots_are_zero;       // said when they are done
 };
 
@@ -109,6 +121,7 @@ struct IdleRows {
   int64_t dim;
   int moment;  // slot
   int root;    // slot, or -1
+  bool are_mixed;
   float epsilon;
   int num_sums;  // of each span
   const IdleSpan* spans;

@@ -105,7 +105,10 @@ def assert_as_in_stock(optimizer: str, resource: bool) -> None:
 
 def dense_cases() -> List[Any]:
     """All optimizers with both kinds of variables; the slow ones differ little from a quick one."""
-    quick = [("dense_momentum", True), ("adam_weight_decay", False), ("penalized_sgd", True)]
+    quick = [
+        *(("dense_momentum", True), ("adam_weight_decay", False), ("penalized_sgd", True)),
+        *(("penalized_nesterov", False), ("penalized_keras_momentum", True)),
+    ]
     return [
         pytest.param(optimizer, resource, marks=() if is_quick else pytest.mark.slow)
         for optimizer in DENSE_MOVING_EVERY_ROW

@@ -21,13 +21,13 @@ from graph_opt.ops.optimizers import OptimizerSpec, StockOp, optimizer_specs
 from graph_opt.rules.match.matcher import Match
 from graph_opt.rules.match.pattern import Pattern, op, tensor
 from graph_opt.rules.match.structure import Structure
-from graph_opt.rules.optimizers import gradient_descent
 from graph_opt.rules.optimizers.dense_gradient import dense_gradient
 from graph_opt.rules.optimizers.update_form import GRADIENT, FoundUpdate, UpdateForm, matched_slices
 from graph_opt.rules.optimizers.update_inputs import flag, hyperparameter, summed
 
 _RESOURCE = "Resource"
 _NESTEROV = "use_nesterov"
+_PENALIZED = "L2"  # What is added to the name of a spec that also takes a penalty on all weights.
 
 
 @functools.lru_cache(maxsize=None)
@@ -83,15 +83,15 @@ def _refuse_nesterov(spec: OptimizerSpec, view: GraphView, writer: str) -> None:
 
 def _with_penalty(update: FoundUpdate, decay: float) -> FoundUpdate:
     """The update that shrinks weights, too."""
-    if update.optimizer != gradient_descent.OPTIMIZER:
+    if update.optimizer + _PENALIZED not in optimizer_specs():
         raise Refusal(
             "penalty_on_whole_table",
             at=update.end,
-            need="plain gradient descent, which only shrinks the rows that no batch looked up",
+            need="gradient descent or momentum, whose steps without gradient have a closed form",
             saw="{} with a gradient in every row".format(update.optimizer),
         )
     return update._replace(
-        optimizer=gradient_descent.OPTIMIZER + "L2",
+        optimizer=update.optimizer + _PENALIZED,
         hyperparameters=(*update.hyperparameters, decay),
     )
 

@@ -46,7 +46,7 @@ def test_refuses_dense_updates(resource: bool) -> None:
 
 
 @pytest.mark.parametrize("resource", [False, True])
-@pytest.mark.parametrize("optimizer", ["adagrad", "adam", "momentum"])
+@pytest.mark.parametrize("optimizer", ["adagrad", "adam"])
 def test_refuses_a_penalty_on_the_table_by_name(optimizer: str, resource: bool) -> None:
     loss = lookup_loss(resource)
     STOCK[optimizer]().minimize(loss + 0.5 * tf.nn.l2_loss(tf.trainable_variables()[0]))
