@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, List
 
 from graph_opt.compat import tf
 
-PENALTY = 0.05
+PENALTY = 0.02  # With momentum, more makes idle rows swing through 0, all columns at once.
 
 
 class AdamWeightDecayOptimizer(tf.train.Optimizer):
@@ -106,6 +106,7 @@ DENSE: Dict[str, Callable[[], Any]] = {
     "dense_keras_nesterov": lambda: KerasOptimizer("SGD", momentum=0.9, nesterov=True),
     "penalized_keras_momentum": lambda: KerasOptimizer("SGD", PENALTY, momentum=0.9),
     "penalized_keras_nesterov": lambda: KerasOptimizer("SGD", PENALTY, momentum=0.9, nesterov=True),
+    "dense_keras_amsgrad": lambda: KerasOptimizer("Adam", amsgrad=True),
     "adam_weight_decay": lambda: AdamWeightDecayOptimizer(0.01, weight_decay_rate=0.1),
     "adam_without_weight_decay": lambda: AdamWeightDecayOptimizer(0.01),
 }

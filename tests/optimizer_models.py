@@ -36,7 +36,7 @@ STOCK: Dict[str, Callable[[], Any]] = {
     ),
 }
 # Optimizers whose fused update differs from TensorFlow's from the second step on.
-MOVING_EVERY_ROW = ("adam", "rms_prop_plain", *DENSE_MOVING_EVERY_ROW)
+MOVING_EVERY_ROW = ("adam", "amsgrad", "rms_prop_plain", *DENSE_MOVING_EVERY_ROW)
 ROW_BY_ROW = tuple(name for name in STOCK if name not in MOVING_EVERY_ROW)
 # Optimizers of tf.keras.optimizers.legacy that end in the same ops, with keywords.
 KERAS: Dict[str, Tuple[str, Dict[str, Any]]] = {
@@ -44,6 +44,7 @@ KERAS: Dict[str, Tuple[str, Dict[str, Any]]] = {
     "adagrad": ("Adagrad", {}),
     "ftrl": ("Ftrl", {}),
     "adam": ("Adam", {}),
+    "amsgrad": ("Adam", {"amsgrad": True}),
     "adamax": ("Adamax", {"epsilon": 1e-3}),
     "momentum": ("SGD", {"momentum": 0.9}),
     "nesterov": ("SGD", {"momentum": 0.9, "nesterov": True}),

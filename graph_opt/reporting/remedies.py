@@ -9,7 +9,6 @@ REMEDIES: Dict[str, str] = {
         "Set group_embedding_options.adam to 'deferred', or to 'lazy' if moving only those rows is "
         "good enough"
     ),
-    "amsgrad_updates_whole_table": "Train with amsgrad=False, whose update can be fused",
     "batch_source_in_main": "Feed the pipeline from outside the step",
     "boundary_in_control_flow": (
         "Move the lookup out of the tf.cond, or move everything that uses it inside"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 VARIABLES = frozenset(["VariableV2", "Variable", "VarHandleOp"])
+# What sets a variable's whole value from one tensor; ALL_ASSIGNS also from one for each part of it.
+ASSIGNS = frozenset(["Assign", "AssignVariableOp"])
+ALL_ASSIGNS = ASSIGNS | {"AssignVariableXlaConcatND"}
 # Ops that pass a value on unchanged; PASS_ON also those that pass on a reference.
 PASS_VALUES_ON = ("Identity", "StopGradient", "PreventGradient", "EnsureShape")
 PASS_ON = frozenset([*PASS_VALUES_ON, "RefIdentity"])

@@ -29,6 +29,11 @@ struct Adam : Spec {
     of->MovesEveryRow();
     of->Slot("m", 0);
     of->Slot("v", 0);
+    DescribeValues(of);
+  }
+
+  template <typename Description>
+  void DescribeValues(Description* of) {
     of->Hyperparameter("learning_rate", &learning_rate, 0.125f);
     of->Hyperparameter("beta1", &beta1, 0.875f);
     of->Hyperparameter("beta2", &beta2, 0.9375f);
@@ -53,6 +58,40 @@ struct Adam : Spec {
     of->Decays(0, beta1);
     of->Decays(1, beta2);
     of->Moves(corrected_rate, 0, 1, epsilon);
+  }
+};
+
+// AMSGrad, as Keras' Adam(amsgrad=True): divides by the greatest v so far. That is as it was in
+// rows without gradient, whose v only decays.
+struct AMSGrad : Adam {
+  static constexpr int kSlots = 3;
+
+  template <typename Description>
+  void Describe(Description* of) {
+    of->Name("AMSGrad");
+    of->StockOp(
+        "ApplyAdamWithAmsgrad(table, m, v, greatest_v, beta1_power, beta2_power, learning_rate, "
+        "beta1, beta2, epsilon, gradient)");
+    of->MovesEveryRow();
+    of->Slot("m", 0);
+    of->Slot("v", 0);
+    of->Slot("greatest_v", 0);
+    DescribeValues(of);
+  }
+
+  template <typename Lanes, typename V = typename Lanes::Vector>
+  GRAPH_OPT_FORMULA void Update(V gradient, V* weights, V* m, V* v, V* greatest_v) const {
+    *m = *m * beta1 + gradient * (1.0f - beta1);
+    *v = *v * beta2 + gradient * gradient * (1.0f - beta2);
+    *greatest_v = Lanes::Greatest(*greatest_v, *v);
+    *weights -= corrected_rate * *m / (Lanes::SquareRoot(*greatest_v) + epsilon);
+  }
+
+  template <typename Description>
+  void Idle(Description* of) const {
+    of->Decays(0, beta1);
+    of->Decays(1, beta2);
+    of->Moves(corrected_rate, 0, 2, epsilon);
   }
 };
 

@@ -25,7 +25,7 @@ struct SpecList {};
 typedef SpecList<GradientDescent, Momentum, Adagrad, Ftrl, Adam, RMSProp, CenteredRMSProp, Adadelta,
                  ProximalAdagrad, ProximalGradientDescent, KerasMomentum, Adamax, DenseMomentum,
                  DenseKerasMomentum, GradientDescentL2, AdamW, KerasRMSProp, DenseMomentumL2,
-                 DenseKerasMomentumL2>
+                 DenseKerasMomentumL2, AMSGrad>
     AllSpecs;
 
 template <typename Call>

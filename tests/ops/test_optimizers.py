@@ -20,7 +20,7 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "optimizers.md"
 SPECS = optimizer_specs()
 STOCK_OPS = {stock.op: (spec, stock) for spec in SPECS.values() for stock in spec.stock_ops}
 # What these take as one op has a dense gradient.
-ALSO_SEVERAL_OPS = ("GradientDescent", "Adam")
+ALSO_SEVERAL_OPS = ("GradientDescent", "Adam", "AMSGrad")
 # TensorFlow's names for the inputs that all apply ops have.
 COMMON = {"table": ("var",), "gradient": ("grad", "delta"), "rows": ("indices",)}
 

@@ -50,14 +50,6 @@ def adam(inputs: Inputs) -> None:
     trained(pooled(inputs, models.table()), tf.train.AdamOptimizer())
 
 
-@left_unfused("amsgrad_updates_whole_table")
-def amsgrad_of_keras(inputs: Inputs) -> None:
-    table = models.table(resource=True)
-    loss = tf.reduce_sum(pooled(inputs, table))
-    optimizer = tf.keras.optimizers.legacy.Adam(amsgrad=True)
-    optimizer.get_updates(loss, [table])
-
-
 @left_unfused("update_not_deferrable", adam="deferred")
 def adam_without_epsilon(inputs: Inputs) -> None:
     trained(pooled(inputs, models.table()), tf.train.AdamOptimizer(epsilon=0.0))

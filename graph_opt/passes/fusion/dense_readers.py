@@ -8,9 +8,7 @@ from graph_opt.graph.view import GraphView
 from graph_opt.passes.fusion.merge_order import waiting_for
 from graph_opt.passes.fusion.table_reads import TableRead
 from graph_opt.reporting.outcomes import DenseReader
-
-# What only sets a variable: initializers and restored checkpoints.
-_ASSIGNS = frozenset(["Assign", "AssignVariableOp"])
+from graph_opt.rules.op_names import ALL_ASSIGNS
 
 
 def dense_readers(
@@ -49,6 +47,6 @@ def _steps(view: GraphView, ends: Iterable[str]) -> Set[str]:
 
 def _is_worth_naming(view: GraphView, node: str) -> bool:
     """Whether it is a reader that someone may run: every variable has an assignment and a read."""
-    if view.op(node) in _ASSIGNS:
+    if view.op(node) in ALL_ASSIGNS:  # an initializer or a restored checkpoint
         return False
     return view.op(node) != "ReadVariableOp" or bool(view.successors(node))

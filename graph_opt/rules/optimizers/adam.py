@@ -42,7 +42,7 @@ def _pattern() -> Tuple[Pattern, Pattern, Pattern]:
     m = decayed_slot("m", "beta1", values, indices)
     v = decayed_slot("v", "beta2", op("Mul", values, values), indices)
     root = op(ADDS, op("Sqrt", v), scalar(tensor("epsilon")))
-    step = op("RealDiv", op("Mul", _rate(), m), root)
+    step = op("RealDiv", op("Mul", corrected_rate(), m), root)
     return op(_ENDS, tensor("table"), step), m, v
 
 
@@ -60,7 +60,7 @@ def _read(view: GraphView, writer: str, found: Match) -> FoundUpdate:
     )
 
 
-def _rate() -> Pattern:
+def corrected_rate() -> Pattern:
     """The learning rate, corrected for moments that start at 0."""
     learning_rate = scalar(tensor("learning_rate"))
     root = op("Sqrt", rest_of_one(scalar(tensor("beta2_power"))))

@@ -18,14 +18,13 @@ from graph_opt.rules.gradients.gather import Slices
 from graph_opt.rules.match.matcher import Match
 from graph_opt.rules.match.pattern import Pattern, one_of, op, tensor
 from graph_opt.rules.match.structure import Structure
-from graph_opt.rules.op_names import ADDS
+from graph_opt.rules.op_names import ADDS, ASSIGNS
 from graph_opt.rules.optimizers.dense_gradient import dense_gradient
 from graph_opt.rules.optimizers.several_ops import old_value, unread_after, waiting_for_all
 from graph_opt.rules.optimizers.update_form import GRADIENT, FoundUpdate, UpdateForm
 from graph_opt.rules.optimizers.update_inputs import flag, hyperparameter, scalar
 
 OPTIMIZER = "AdamW"
-_ENDS = frozenset(["Assign", "AssignVariableOp"])
 _SCALARS = (
     "learning_rate",
     "beta1",
@@ -45,7 +44,7 @@ def _pattern() -> Tuple[Pattern, Pattern, Pattern]:
     step = op("RealDiv", m, op(ADDS, op("Sqrt", v), scalar(tensor("epsilon"))))
     decayed = op(ADDS, step, _product("weight_decay", old_value("table")))
     moved = _product("learning_rate", one_of(decayed, step))
-    return op(_ENDS, tensor("table"), op("Sub", old_value("table"), moved)), m, v
+    return op(ASSIGNS, tensor("table"), op("Sub", old_value("table"), moved)), m, v
 
 
 def _moment(name: str, beta: str, gradient: Pattern) -> Pattern:
@@ -98,7 +97,7 @@ def _assignment(view: GraphView, slot: TensorRef, changed: TensorRef) -> str:
     found = [
         use.consumer
         for use in view.uses(changed)
-        if view.op(use.consumer) in _ENDS and list(view.inputs(use.consumer)) == [slot, changed]
+        if view.op(use.consumer) in ASSIGNS and list(view.inputs(use.consumer)) == [slot, changed]
     ]
     if len(found) != 1:
         need = "one assignment of it to {}".format(slot.node)
@@ -107,4 +106,4 @@ def _assignment(view: GraphView, slot: TensorRef, changed: TensorRef) -> str:
 
 
 _PATTERN, _M, _V = _pattern()
-FORM = UpdateForm(_ENDS, _PATTERN, _read)
+FORM = UpdateForm(ASSIGNS, _PATTERN, _read)

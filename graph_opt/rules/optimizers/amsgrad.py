@@ -1,37 +1,58 @@
-"""AMSGrad: Adam that divides by the largest second moment so far. Recognised to say why it stays.
+"""AMSGrad on sparse gradients, as Keras' Adam(amsgrad=True) writes it, over whole variables.
 
-greatest <- Assign(greatest, Maximum(greatest, v))
-table <- AssignSub(rate * m / (sqrt(greatest) + epsilon))
-or [Resource]ApplyAdamWithAmsgrad
+    m, v as in adam
+    greatest <- Assign(greatest, greatest' = Maximum(greatest, v))
+    table <- AssignSub(rate * m / (sqrt(greatest') + epsilon))
+    group_deps waits for all four
+
+For a dense gradient there is one op, ResourceApplyAdamWithAmsgrad.
 """
 
 from __future__ import annotations
 
-from graph_opt.graph.refusal import Refusal
+from typing import Tuple
+
 from graph_opt.graph.view import GraphView
 from graph_opt.rules.match.matcher import Match
-from graph_opt.rules.match.pattern import ANY, Pattern, one_of, op
-from graph_opt.rules.optimizers.update_form import FoundUpdate, UpdateForm
+from graph_opt.rules.match.pattern import Pattern, one_of, op, tensor
+from graph_opt.rules.op_names import ADDS, ASSIGNS
+from graph_opt.rules.optimizers.adam import corrected_rate
+from graph_opt.rules.optimizers.several_ops import decayed_slot, end_of_several, old_value
+from graph_opt.rules.optimizers.update_form import FoundUpdate, UpdateForm, matched_slices
+from graph_opt.rules.optimizers.update_inputs import flag, hyperparameter, scalar, summed
 
-_SUBTRACTIONS = frozenset(["AssignSub", "AssignSubVariableOp"])
-_APPLY_OPS = frozenset(["ResourceApplyAdamWithAmsgrad"])
+OPTIMIZER = "AMSGrad"
+_ENDS = frozenset(["AssignSub", "AssignSubVariableOp"])
+_SLOTS = ("m", "v", "greatest_v")
+_SCALARS = ("learning_rate", "beta1", "beta2", "epsilon", "beta1_power", "beta2_power")
 
 
-def _pattern() -> Pattern:
-    maximum = op("Maximum", ANY, ANY)
-    assigned = op(("Assign", "AssignVariableOp"), ANY, maximum)
-    greatest = one_of(op("ReadVariableOp", ANY).after(assigned), assigned, maximum)
-    divisor = op(("Add", "AddV2"), op("Sqrt", greatest), ANY)
-    return one_of(op(_APPLY_OPS, ...), op(_SUBTRACTIONS, ANY, op("RealDiv", ANY, divisor)))
+def _pattern() -> Tuple[Pattern, Pattern, Pattern, Pattern]:
+    """The subtraction, both moments in it, and the assignment of the greatest."""
+    values, indices = summed()
+    m = decayed_slot("m", "beta1", values, indices)
+    v = decayed_slot("v", "beta2", op("Mul", values, values), indices)
+    assigned = op(ASSIGNS, tensor("greatest_v"), op("Maximum", old_value("greatest_v"), v))
+    greatest = one_of(op("ReadVariableOp", tensor("greatest_v")).after(assigned), assigned)
+    root = op(ADDS, op("Sqrt", greatest), scalar(tensor("epsilon")))
+    step = op("RealDiv", op("Mul", corrected_rate(), m), root)
+    return op(_ENDS, tensor("table"), step), m, v, assigned
 
 
 def _read(view: GraphView, writer: str, found: Match) -> FoundUpdate:
-    raise Refusal(
-        "amsgrad_updates_whole_table",
-        at=writer,
-        need="an optimizer that docs/optimizers.md lists",
-        saw="AMSGrad, which moves every row of the table and of its three slots in each step",
+    nodes = dict(found.nodes)
+    lasts = (writer, *(found.places[last].node for last in (_M, _V, _GREATEST)))
+    end = end_of_several(view, lasts, nodes)
+    return FoundUpdate(
+        optimizer=OPTIMIZER,
+        slots=tuple(found.tensors[slot] for slot in _SLOTS),
+        hyperparameters=tuple(hyperparameter(view, found.tensors[name]) for name in _SCALARS),
+        attributes={"use_locking": flag(view, writer, "use_locking")},
+        slices=matched_slices(found),
+        end=end,
+        nodes=tuple(nodes),
     )
 
 
-FORM = UpdateForm(_SUBTRACTIONS | _APPLY_OPS, _pattern(), _read)
+_PATTERN, _M, _V, _GREATEST = _pattern()
+FORM = UpdateForm(_ENDS, _PATTERN, _read)

@@ -9,14 +9,13 @@ from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.match.matcher import Match
 from graph_opt.rules.match.pattern import ANY, Pattern, one_of, op, tensor
 from graph_opt.rules.match.table import find_read
-from graph_opt.rules.op_names import SWITCHES
+from graph_opt.rules.op_names import ASSIGNS, SWITCHES
 from graph_opt.rules.optimizers.update_inputs import equals, rest_of_one, scalar
 
-_ASSIGNS = ("Assign", "AssignVariableOp")
 _SCATTERS = ("ScatterAdd", "ResourceScatterAdd")
 WRITES = frozenset(
     [
-        *("Assign", "AssignVariableOp", "AssignSub", "AssignSubVariableOp"),
+        *(*ASSIGNS, "AssignSub", "AssignSubVariableOp"),
         *("ScatterAdd", "ResourceScatterAdd", "ScatterUpdate", "ResourceScatterUpdate"),
     ]
 )
@@ -34,7 +33,7 @@ def decayed_slot(name: str, factor: str, gradient: Pattern, rows: Pattern) -> Pa
     variable = tensor(name)
     rest = rest_of_one(tensor(factor + " of the rest"))
     decay = scalar(tensor(factor)).where(equals(factor + " of the rest"), "the gradient's factor")
-    assigned = op(_ASSIGNS, variable, op("Mul", old_value(name), decay))
+    assigned = op(ASSIGNS, variable, op("Mul", old_value(name), decay))
     scattered = op(_SCATTERS, variable, rows, op("Mul", gradient, rest)).after(assigned)
     return one_of(op("ReadVariableOp", variable).after(scattered), scattered)
 

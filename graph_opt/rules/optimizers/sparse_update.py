@@ -24,6 +24,7 @@ from graph_opt.rules.match.forward import ForwardPart
 from graph_opt.rules.match.matcher import Match
 from graph_opt.rules.match.structure import Structure
 from graph_opt.rules.match.table import describe, find_read
+from graph_opt.rules.op_names import ALL_ASSIGNS
 from graph_opt.rules.optimizers import (
     adam,
     adam_w,
@@ -33,7 +34,7 @@ from graph_opt.rules.optimizers import (
     keras_rms_prop,
     single_op,
 )
-from graph_opt.rules.optimizers.table_writers import ASSIGNS, Branch, Writer, assigned, table_writer
+from graph_opt.rules.optimizers.table_writers import Branch, Writer, assigned, table_writer
 from graph_opt.rules.optimizers.update_form import GRADIENT, UpdateForm, read_update
 from graph_opt.rules.optimizers.update_inputs import Hyperparameter, parts_of
 
@@ -137,7 +138,7 @@ def _update(view: GraphView, forward: ForwardPart, table: str) -> Optional[Spars
     except Refusal as refusal:
         if refusal.code != "lookup_differs":
             raise
-        if view.op(writer.node) in ASSIGNS:
+        if view.op(writer.node) in ALL_ASSIGNS:
             raise assigned(view, writer.node) from refusal
         # One code for all the ways in which updates can differ.
         raise Refusal(

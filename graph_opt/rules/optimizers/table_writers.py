@@ -17,10 +17,9 @@ from graph_opt.compat.stateful_ops import called_functions, functions_only_read
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.match.forward import ForwardPart
-from graph_opt.rules.op_names import INTO_CONTROL_FLOW, SWITCHES
+from graph_opt.rules.op_names import ALL_ASSIGNS, INTO_CONTROL_FLOW, SWITCHES
 
 _PASS_ON = frozenset(["Identity", "RefIdentity"])
-ASSIGNS = frozenset(["Assign", "AssignVariableOp", "AssignVariableXlaConcatND"])
 _DENSE = re.compile(r"^(Resource)?Apply")
 _SETS_ROWS = re.compile(r"^(Resource)?(ScatterUpdate|ScatterNdUpdate|StridedSliceAssign)$")
 _APPLY = re.compile(r"Apply")
@@ -73,7 +72,7 @@ def table_writer(
     writers = [each for each in trains if not _SETS_ROWS.search(view.op(each.node))] or trains
     for writer in writers:
         _require_known(view, writer, known)
-        if len(writers) > 1 and view.op(writer.node) in ASSIGNS:
+        if len(writers) > 1 and view.op(writer.node) in ALL_ASSIGNS:
             raise assigned(view, writer.node)
     if len(writers) > 1:
         raise Refusal(
@@ -139,7 +138,7 @@ def _calls_writer(view: GraphView, name: str) -> bool:
 
 def _trains(view: GraphView, forward: ForwardPart, name: str) -> bool:
     """Whether this changes the variable in training; an Assign may initialize or restore it."""
-    if view.op(name) not in ASSIGNS:
+    if view.op(name) not in ALL_ASSIGNS:
         return True
     value: TensorRef = view.inputs(name)[1]
     return forward.depends_on_dense_variable(value.node)
@@ -151,7 +150,7 @@ def _require_known(view: GraphView, writer: Writer, known: FrozenSet[str]) -> No
         need = "an update of only the rows that were looked up"
         raise Refusal("update_is_dense", at=name, need=need, saw=op)
     if op not in known:
-        if op in ASSIGNS:
+        if op in ALL_ASSIGNS:
             raise assigned(view, name)
         need = "an optimizer that docs/optimizers.md lists"
         raise Refusal("optimizer_unknown", at=name, need=need, saw=op)

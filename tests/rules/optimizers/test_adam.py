@@ -117,16 +117,3 @@ def test_other_dense_subtractions_are_refused(resource: bool) -> None:
     tf.assign_sub(table, table * 0.5)
     refusals = sparse_updates(shaped_view(), ["table"]).refusals
     assert refusals["table"].code == "update_not_recognised"
-
-
-@pytest.mark.parametrize("dense", [False, True])
-def test_amsgrad_is_refused_for_a_reason_of_its_own(dense: bool) -> None:
-    model = Model(tf, resource=True)
-    CORE_MODELS["sparse_mean"](model)
-    loss = loss_of(model)
-    if dense:
-        loss += tf.nn.l2_loss(tf.trainable_variables()[0])
-    optimizer = tf.keras.optimizers.legacy.Adam(amsgrad=True)
-    optimizer.get_updates(loss, tf.trainable_variables())
-    refusal = sparse_updates(shaped_view(), ["table"]).refusals["table"]
-    assert refusal.code == "amsgrad_updates_whole_table"
