@@ -129,6 +129,7 @@ struct OneRow {
     all.dim = static_cast<int64_t>(values[0].size());
     all.moment = passed.rule().moment;
     all.root = passed.rule().root;
+    all.are_mixed = passed.rule().mixes;
     all.epsilon = static_cast<float>(passed.rule().epsilon);
     all.num_sums = passed.num_sums();
     all.spans = spans.data();
@@ -245,6 +246,42 @@ void RulesOfAllForms(const RowKernels& kernels) {
   }
 }
 
+// Weights and a slot that depend on each other, as with momentum and a penalty on all weights.
+void MixedStepsOfAnyAge(const RowKernels& kernels) {
+  Random random(17);
+  Values<float> before(2, std::vector<float>(19));
+  for (std::vector<float>& values : before) {
+    for (float& value : values) value = Number(&random);
+  }
+  Values<double> exact = InDouble(before);
+  IdleStep step;
+  step.num_slots = 1;
+  step.changes = true;
+  step.mixes = true;
+  StepHistory history(step, 8192, 0xfffffff0);
+  for (int age = 1; age < 6000; ++age) {
+    const double rate = age % 11 == 0 ? 0 : 0.001 * static_cast<double>(1 + age % 7);
+    step.mixing = {0.9, 0.05, -0.9 * rate, 1 - 0.05 * rate};
+    history.Add(step);
+    for (size_t i = 0; i < 19; ++i) {
+      const double slot = exact[1][i];
+      exact[1][i] = 0.9 * slot + 0.05 * exact[0][i];
+      exact[0][i] += rate * (-0.9 * slot - 0.05 * exact[0][i]);
+    }
+    if (age % 97 != 0 && age > 10) continue;
+    OneRow row(AdamAt(0, kBetas[0], 1, 1), 19);
+    row.values = before;
+    row.BringToDate(*history.passed(), age, kernels);
+    for (size_t which = 0; which < 2; ++which) {
+      for (size_t i = 0; i < 19; ++i) {
+        const double sizes = std::fabs(before[0][i]) + std::fabs(before[1][i]);
+        const double unit = FLT_EPSILON * (sizes + std::fabs(exact[which][i]));
+        CHECK(std::fabs(row.values[which][i] - exact[which][i]) < 2 * unit);
+      }
+    }
+  }
+}
+
 // Whatever spec: what it says of idle steps is what its formula does without a gradient.
 void IdleStepsAreUpdatesWithoutGradient(const RowKernels& kernels) {
   int found = 0;
@@ -256,6 +293,7 @@ void IdleStepsAreUpdatesWithoutGradient(const RowKernels& kernels) {
     for (std::vector<float>& values : row.values) {
       for (float& value : values) value = std::fabs(Number(&random)) + 0.1f;
     }
+    for (float& value : row.values.back()) value += 4;  // AMSGrad's last is the greatest
     StepHistory history(IdleStepOf(usual.optimizer), 1024, 0);
     const Values<float> before = row.values;
     Values<double> exact = InDouble(row.values);
@@ -294,6 +332,7 @@ int main(int argc, char** argv) {
   for (const RowKernels* const* set = RunnableRowKernels(); *set != nullptr; ++set) {
     IdleStepsAreUpdatesWithoutGradient(**set);
     RulesOfAllForms(**set);
+    MixedStepsOfAnyAge(**set);
   }
   for (const Betas& betas : kBetas) {
     for (float epsilon : kEpsilons) {
