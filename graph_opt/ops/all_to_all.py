@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 from typing import Any, List, NamedTuple, Optional
 
 from graph_opt.compat import tf
-from graph_opt.ops.library import load_library
+from graph_opt.ops.library import LIBRARY_PATH, load_library
 
 GRADIENT_SUFFIX = "_gradients"
 DEFAULT_TIMEOUT_SECONDS = 300.0
@@ -78,11 +80,8 @@ def fail_in_process_group(group: str, rank: int, size: int, error: str) -> None:
       size: Number of ranks.
       error: What follows "rank R" in the error that the others get: "failed: ..." or "has ended".
     """
-    library = load_library()
-    with tf.Graph().as_default():
-        fail = library.in_process_group_fail(group=group, rank=rank, size=size, error=error)
-        with tf.Session() as session:
-            session.run(fail)
+    function = _functions().graph_opt_fail_in_process_group
+    function(group.encode("utf-8"), size, rank, error.encode("utf-8"))
 
 
 def differentiate_all_to_all(op: Any, *gradients: Any) -> List[Any]:
@@ -107,3 +106,15 @@ def differentiate_all_to_all(op: Any, *gradients: Any) -> List[Any]:
         timeout_millis=op.get_attr("timeout_millis"),
     )
     return [sent_back[0], None]
+
+
+@functools.lru_cache(maxsize=None)
+def _functions() -> Any:
+    load_library()
+    # CDLL: steps that end here may call Python functions, so Python's lock must be free.
+    functions = ctypes.CDLL(LIBRARY_PATH)
+    functions.graph_opt_fail_in_process_group.argtypes = [
+        *(ctypes.c_char_p, ctypes.c_int32, ctypes.c_int32, ctypes.c_char_p)
+    ]
+    functions.graph_opt_fail_in_process_group.restype = None
+    return functions

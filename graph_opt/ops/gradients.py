@@ -40,7 +40,6 @@ _NOT_DIFFERENTIABLE = (
     "ExchangeGatherGrad",
     "ExchangeCombineGrad",
     "ExchangeCombineWeightsGrad",
-    "InProcessGroupFail",
     "GraphOptLoaded",
 )
 

@@ -123,3 +123,9 @@ void AllToAllGroup::Finish(const absl::Status& status, Exchange* exchange) {
 }
 
 }  // namespace graph_opt
+
+extern "C" __attribute__((visibility("default"))) void graph_opt_fail_in_process_group(
+    const char* group, int32_t size, int32_t rank, const char* error) {
+  graph_opt::AllToAllGroup::OfProcess(group, size)
+      ->Fail(absl::UnknownError(absl::StrCat("rank ", rank, " ", error)));
+}

@@ -89,4 +89,9 @@ class AllToAllGroup : public std::enable_shared_from_this<AllToAllGroup> {
 
 }  // namespace graph_opt
 
+// Called by graph_opt/ops/all_to_all.py: rank number `rank` can not go on, and all calls of
+// the group fail with "rank R " and `error`.
+extern "C" void graph_opt_fail_in_process_group(const char* group, int32_t size, int32_t rank,
+                                                const char* error);
+
 #endif  // GRAPH_OPT_EXCHANGE_ALL_TO_ALL_GROUP_H_

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tensorflow.python.eager import context
 
+import graph_opt
 from graph_opt.compat import tf
 from graph_opt.sharding.in_process import InProcessGroup, InProcessTransport, run_ranks
 
@@ -155,3 +156,16 @@ def test_a_bad_size_or_rank_is_an_error() -> None:
         InProcessGroup(0)
     with pytest.raises(ValueError, match="rank 2 of a group of 2"):
         InProcessGroup(2).transport(2)
+
+
+def test_ranks_leave_no_line_in_the_log_of_optimized_sessions(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    config = graph_opt.ConfigProto()
+    config.graph_options.optimizer_options.do_group_embedding = True
+    graph_opt.install(config)
+    try:
+        assert run_ranks(2, lambda transport: transport.rank) == [0, 1]
+        assert "graph_opt" not in capfd.readouterr().err
+    finally:
+        graph_opt.uninstall()

@@ -22,24 +22,6 @@ using tensorflow::AsyncOpKernel;
 using tensorflow::CancellationManager;
 namespace errors = tensorflow::errors;
 
-// The rank of a group that an op acts for.
-struct Member {
-  Status Read(OpKernelConstruction* ctx) {
-    std::string name;
-    int size;
-    TF_RETURN_IF_ERROR(ctx->GetAttr("group", &name));
-    TF_RETURN_IF_ERROR(ctx->GetAttr("rank", &rank));
-    TF_RETURN_IF_ERROR(ctx->GetAttr("size", &size));
-    group = AllToAllGroup::OfProcess(name, size);
-    if (group->size() == size && rank < size) return Status();
-    return errors::InvalidArgument(ctx->def().name(), ": rank ", rank, " of ", size, " in group '",
-                                   name, "', which has ", group->size(), " ranks");
-  }
-
-  std::shared_ptr<AllToAllGroup> group;
-  int rank = 0;
-};
-
 // Tells the group when the step of a call is cancelled.
 class CallCancellation {
  public:
@@ -78,7 +60,15 @@ class CallCancellation {
 class InProcessAllToAllKernel : public AsyncOpKernel {
  public:
   explicit InProcessAllToAllKernel(OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, member_.Read(ctx));
+    std::string group;
+    int size;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("group", &group));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("rank", &rank_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("size", &size));
+    group_ = AllToAllGroup::OfProcess(group, size);
+    OP_REQUIRES(ctx, group_->size() == size && rank_ < size,
+                errors::InvalidArgument(name(), ": rank ", rank_, " of ", size, " in group '",
+                                        group, "', which has ", group_->size(), " ranks"));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("message", &message_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("timeout_millis", &timeout_millis_));
   }
@@ -97,21 +87,23 @@ class InProcessAllToAllKernel : public AsyncOpKernel {
     const Status read = Read(ctx, &message);
     if (!read.ok()) {
       const absl::Status status = FromTensorFlow(read);
-      member_.group->Fail(absl::Status(
-          status.code(), absl::StrCat("rank ", member_.rank, ": ", std::string(status.message()))));
+      group_->Fail(absl::Status(status.code(),
+                                absl::StrCat("rank ", rank_, ": ", std::string(status.message()))));
       ctx->SetStatus(read);
       return done();
     }
-    const AllToAllGroup::Call call = member_.group->NewCall(message_, member_.rank);
+    const AllToAllGroup::Call call = group_->NewCall(message_, rank_);
     const auto cancellation =
-        std::make_shared<CallCancellation>(member_.group, call, ctx->cancellation_manager());
+        std::make_shared<CallCancellation>(group_, call, ctx->cancellation_manager());
     if (!CallCancellation::Arm(cancellation)) {
+      group_->Fail(absl::UnknownError(
+          absl::StrCat("rank ", rank_, " was cancelled before message '", message_, "'")));
       ctx->SetStatus(errors::Cancelled(name(), ": the step is cancelled"));
       return done();
     }
-    const int rank = member_.rank;
+    const int rank = rank_;
     const std::string& op = name();
-    member_.group->Send(
+    group_->Send(
         call, std::move(message), timeout_millis_,
         [ctx, rank, &op, cancellation, done](const absl::Status& status,
                                              const std::vector<AllToAllGroup::Message>& messages) {
@@ -128,10 +120,10 @@ class InProcessAllToAllKernel : public AsyncOpKernel {
     int64_t rows = 0;
     for (int64_t count : message->splits) rows += count;
     if (tensor.dims() < 1 || rows != tensor.dim_size(0) ||
-        message->splits.size() != static_cast<size_t>(member_.group->size())) {
+        message->splits.size() != static_cast<size_t>(group_->size())) {
       return errors::InvalidArgument(name(), ": ", message->splits.size(), " splits of ", rows,
                                      " rows in all, for a tensor of shape ",
-                                     tensor.shape().DebugString(), " and ", member_.group->size(),
+                                     tensor.shape().DebugString(), " and ", group_->size(),
                                      " ranks");
     }
     TensorShape row = tensor.shape();
@@ -166,31 +158,14 @@ class InProcessAllToAllKernel : public AsyncOpKernel {
     return Status();
   }
 
-  Member member_;
+  std::shared_ptr<AllToAllGroup> group_;
+  int rank_ = 0;
   std::string message_;
   tensorflow::int64 timeout_millis_ = 0;
 };
 
-class InProcessGroupFailKernel : public OpKernel {
- public:
-  explicit InProcessGroupFailKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, member_.Read(ctx));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("error", &error_));
-  }
-
-  void Compute(OpKernelContext*) override {
-    member_.group->Fail(absl::UnknownError(absl::StrCat("rank ", member_.rank, " ", error_)));
-  }
-
- private:
-  Member member_;
-  std::string error_;
-};
-
-#define CPU(op) Name(op).Device(tensorflow::DEVICE_CPU)
-REGISTER_KERNEL_BUILDER(CPU("InProcessAllToAll"), InProcessAllToAllKernel);
-REGISTER_KERNEL_BUILDER(CPU("InProcessGroupFail"), InProcessGroupFailKernel);
-#undef CPU
+REGISTER_KERNEL_BUILDER(Name("InProcessAllToAll").Device(tensorflow::DEVICE_CPU),
+                        InProcessAllToAllKernel);
 
 }  // namespace
 }  // namespace graph_opt

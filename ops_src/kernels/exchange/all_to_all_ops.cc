@@ -1,5 +1,4 @@
 #include "kernels/shape_function_names.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
@@ -51,21 +50,6 @@ message: Name of the message; a rank may not send two of the same name at once.
 rank: Of the caller, below size.
 size: Ranks of the group.
 timeout_millis: Longest wait; 0 for no limit.)doc");
-
-REGISTER_OP("InProcessGroupFail")
-    .Attr("group: string")
-    .Attr("rank: int >= 0")
-    .Attr("size: int >= 1")
-    .Attr("error: string")
-    .SetIsStateful()
-    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
-    .Doc(R"doc(
-Fails all calls of a group that wait, and all later ones, with UnknownError.
-
-group: Name of the group.
-rank: The rank with the error.
-size: Ranks of the group.
-error: What the others are told.)doc");
 
 }  // namespace
 }  // namespace graph_opt
