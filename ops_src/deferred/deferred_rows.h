@@ -53,6 +53,10 @@ class DeferredRows {
 
   RowStamps* stamps() { return &stamps_; }
 
+  // Rows whose slots are 0 rest, until somebody else may write to slots at any time.
+  bool may_rest() const { return may_rest_.load(std::memory_order_acquire); }
+  void EndRest() { may_rest_.store(false, std::memory_order_release); }
+
   // A step begins once no other is between these two. `place` is where the rows lie.
   void BeginStep(const DeferredShard& place, const IdleStep& step, const RowKernels& kernels,
                  Parallel* parallel);
@@ -75,6 +79,7 @@ class DeferredRows {
   uint32_t step_;
   int64_t next_swept_ = 0;
   std::atomic<bool> is_settled_{false};
+  std::atomic<bool> may_rest_{true};
   int64_t settled_in_run_ = -1;
   mutable std::mutex publishing_;
   std::shared_ptr<const PassedSteps> passed_;

@@ -30,8 +30,10 @@ void RowBringer::Bring(const int64_t* rows, int64_t count) {
     }
     if (rows_.empty() && num_waiting > 0) std::this_thread::yield();
     BringAdded();
+    // Asked while the rows are locked, as whoever ends their rest then visits each of them.
     const IdleStep& rule = passed_->rule();
-    const bool may_rest = rest_ == Rest::kAllowed && !rule.keeps && !rule.mixes;
+    const bool may_rest =
+        rest_ == Rest::kAllowed && !rule.keeps && !rule.mixes && shard_.rows->may_rest();
     for (const IdleRow& row : rows_) {
       if (row.slots_are_zero && may_rest) {
         stamps_->UnlockResting(row.row);

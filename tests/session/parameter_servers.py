@@ -48,6 +48,11 @@ def start_process(target: Callable[..., object], *arguments: Any) -> Any:
     return process
 
 
+def pipe() -> Any:
+    """The two ends of a pipe to such a process."""
+    return _processes.Pipe()
+
+
 class ParameterServer:
     """A task of job ps in a separate process, which a test may kill.
 
@@ -58,7 +63,7 @@ class ParameterServer:
     """
 
     def __init__(self, cluster: Dict[str, List[str]], task: int = 0, has_ops: bool = False) -> None:
-        self._messages, theirs = _processes.Pipe()
+        self._messages, theirs = pipe()
         self._process = start_process(_serve, cluster, task, has_ops, theirs)
         theirs.close()
 

@@ -39,6 +39,7 @@ class GroupApplyKernel : public OpKernel {
     std::vector<UpdatedTable> tables;
     std::vector<int64_t> table_rows;
     Optimizer optimizer;
+    OP_REQUIRES_OK(ctx, states_.BringOthers(ctx, optimizer_.num_slots()));
     OP_REQUIRES_OK(ctx, variables.Open(ctx, 0, num_variables, optimizer_.purpose()));
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
     OP_REQUIRES_OK(ctx, ReadGradients(ctx, attrs_, inputs, &lookups, &dims));

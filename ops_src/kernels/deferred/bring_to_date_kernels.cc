@@ -32,7 +32,9 @@ class BringToDateKernel : public OpKernel {
 
   void Compute(OpKernelContext* ctx) final {
     ShardsToDate shards;
-    if (!shards.Find(ctx, states_) || IsDone(shards)) return;
+    bool found = false;
+    OP_REQUIRES_OK(ctx, shards.Find(ctx, states_, optimizer_.num_slots(), &found));
+    if (!found || IsDone(shards)) return;
     OP_REQUIRES_OK(ctx, shards.Open(ctx, states_, optimizer_));
     DeviceThreads threads(ctx);
     Bring(ctx, shards, &threads);

@@ -22,6 +22,10 @@ Status DeferredStep::Open(OpKernelContext* ctx, const RowStates& states,
   shards_.resize(num_shards);
   for (int i = 0; i < num_shards; ++i) {
     TF_RETURN_IF_ERROR(states.FindOrMake(ctx, i, (*variables)[i], &states_[i]));
+    if (!states_[i]->has_home()) {
+      const ShardHome home(ctx, *variables, num_shards, optimizer.num_slots(), i);
+      TF_RETURN_IF_ERROR(states.MoveTo(ctx, i, home, states_[i].get()));
+    }
     shards_[i].rows = states_[i]->rows();
     shards_[i].table = variables->floats(i);
     shards_[i].dim = (*variables)[i].dim_size(1);

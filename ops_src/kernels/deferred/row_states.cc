@@ -1,6 +1,11 @@
 #include "kernels/deferred/row_states.h"
 
+#include <algorithm>
+
+#include "kernels/deferred/home_to_date.h"
+#include "kernels/deferred/other_sessions.h"
 #include "kernels/kernel_names.h"
+#include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace graph_opt {
@@ -16,47 +21,34 @@ Status RowStates::Read(OpKernelConstruction* ctx, int num_shards, Of of) {
     return errors::InvalidArgument(op, ": row_states has ", entries.size(),
                                    " entries, need one for each of the ", num_shards, " shards");
   }
-  // A server may hold a variable of each kind under one name.
-  const char* const kind =
-      ctx->input_type(0) == tensorflow::DT_RESOURCE ? "resource " : "reference ";
+  const bool has_handles = ctx->input_type(0) == tensorflow::DT_RESOURCE;
   for (const std::string& entry : entries) {
-    if (of == kReader && entry.empty()) {
-      places_.emplace_back();
-      continue;
-    }
-    const size_t colon = entry.find(':');
-    const bool has_container = colon != std::string::npos;
-    const std::string name = has_container ? entry.substr(colon + 1) : entry;
-    if (name.empty()) {
+    const StatePlace place(entry, has_handles);
+    const bool may_be_empty = of == kReader && entry.empty();
+    if (place.name.empty() && !may_be_empty) {
       return errors::InvalidArgument(op, ": row_states has the entry '", entry,
                                      "'; need the name of a variable");
     }
-    places_.push_back(Place{has_container ? entry.substr(0, colon) : "", kind + name});
-    for (size_t i = 0; i + 1 < places_.size(); ++i) {
-      if (places_[i].name != places_.back().name ||
-          places_[i].container != places_.back().container) {
-        continue;
-      }
+    if (!may_be_empty && std::count(places_.begin(), places_.end(), place) > 0) {
       return errors::InvalidArgument(op, ": row_states has the entry '", entry,
                                      "' twice; need another one for each shard");
     }
+    places_.push_back(place);
+  }
+  std::vector<std::string> slots;
+  if (TryGetNodeAttr(ctx->def(), kSlotStates, &slots)) {
+    for (const std::string& entry : slots) slots_.emplace_back(entry, has_handles);
   }
   return Status();
 }
 
 RowStates::Pointer RowStates::Find(OpKernelContext* ctx, int shard) const {
-  const Place& place = places_[shard];
-  RowState* found = nullptr;
-  if (place.name.empty() ||
-      !ctx->resource_manager()->Lookup(place.ContainerOf(ctx), place.name, &found).ok()) {
-    return Pointer();
-  }
-  return Pointer(found);
+  return places_[shard].Find(ctx);
 }
 
 Status RowStates::FindOrMake(OpKernelContext* ctx, int shard, const Tensor& table,
                              Pointer* state) const {
-  const Place& place = places_[shard];
+  const StatePlace& place = places_[shard];
   for (;;) {
     *state = Find(ctx, shard);
     if (*state != nullptr && (*state)->Fits(table)) return Status();
@@ -71,14 +63,36 @@ Status RowStates::FindOrMake(OpKernelContext* ctx, int shard, const Tensor& tabl
   }
 }
 
-void RowStates::Drop(OpKernelContext* ctx, int shard) const {
-  const Place& place = places_[shard];
-  // Another step may have dropped it already.
-  ctx->resource_manager()->Delete<RowState>(place.ContainerOf(ctx), place.name).IgnoreError();
+Status RowStates::BringOthers(OpKernelContext* ctx, int num_slots) const {
+  for (int shard = 0; shard < size(); ++shard) {
+    const Pointer state = Find(ctx, shard);
+    if (state == nullptr || !state->has_home()) continue;
+    if (state->IsHome(ctx, size(), num_slots, shard)) continue;
+    TF_RETURN_IF_ERROR(BringAllHome(ctx, state.get()));
+    state->MoveTo(ShardHome());
+  }
+  return Status();
 }
 
-const std::string& RowStates::Place::ContainerOf(OpKernelContext* ctx) const {
-  return container.empty() ? ctx->resource_manager()->default_container() : container;
+Status RowStates::MoveTo(OpKernelContext* ctx, int shard, const ShardHome& home,
+                         RowState* state) const {
+  state->MoveTo(home);
+  const StatePlace& place = places_[shard];
+  for (size_t i = shard; i < slots_.size(); i += places_.size()) {
+    const StatePlace& slot = slots_[i];
+    tensorflow::ResourceMgr* const manager = ctx->resource_manager();
+    manager->Delete<SlotState>(slot.ContainerOf(ctx), slot.name).IgnoreError();
+    const Status made = manager->Create(slot.ContainerOf(ctx), slot.name,
+                                        new SlotState(place.ContainerOf(ctx), place.name));
+    if (!made.ok() && !errors::IsAlreadyExists(made)) return made;
+  }
+  return Status();
+}
+
+void RowStates::Drop(OpKernelContext* ctx, int shard) const {
+  const StatePlace& place = places_[shard];
+  // Another step may have dropped it already.
+  ctx->resource_manager()->Delete<RowState>(place.ContainerOf(ctx), place.name).IgnoreError();
 }
 
 }  // namespace graph_opt

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/deferred/row_state.h"
+#include "kernels/deferred/state_place.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 
@@ -32,18 +33,20 @@ class RowStates {
   tensorflow::Status FindOrMake(tensorflow::OpKernelContext* ctx, int shard,
                                 const tensorflow::Tensor& table, Pointer* state) const;
 
+  // Prepares an update, which has locked none of its inputs yet: what another optimizer left behind
+  // of its shards, with other slots, is brought to date there.
+  tensorflow::Status BringOthers(tensorflow::OpKernelContext* ctx, int num_slots) const;
+
+  // Notes where the update of a shard finds it and its slots.
+  tensorflow::Status MoveTo(tensorflow::OpKernelContext* ctx, int shard, const ShardHome& home,
+                            RowState* state) const;
+
   // Rows are then taken for current.
   void Drop(tensorflow::OpKernelContext* ctx, int shard) const;
 
  private:
-  struct Place {
-    const std::string& ContainerOf(tensorflow::OpKernelContext* ctx) const;
-
-    std::string container;  // empty: the device's default one
-    std::string name;
-  };
-
-  std::vector<Place> places_;
+  std::vector<StatePlace> places_;
+  std::vector<StatePlace> slots_;  // as the slots of the op; empty if they have no names
 };
 
 }  // namespace graph_opt

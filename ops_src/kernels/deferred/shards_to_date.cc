@@ -2,17 +2,26 @@
 
 #include <algorithm>
 
+#include "kernels/deferred/home_to_date.h"
 #include "kernels/kernel_names.h"
 
 namespace graph_opt {
 
-bool ShardsToDate::Find(OpKernelContext* ctx, const RowStates& states) {
-  bool found = false;
+Status ShardsToDate::Find(OpKernelContext* ctx, const RowStates& states, int num_slots,
+                          bool* found) {
+  *found = false;
   for (int shard = 0; shard < states.size(); ++shard) {
     states_.push_back(states.Find(ctx, shard));
-    found |= states_.back() != nullptr;
+    RowState* const state = states_.back().get();
+    if (state == nullptr) continue;
+    if (!state->has_home() || state->IsHome(ctx, states.size(), num_slots, shard)) {
+      *found = true;
+      continue;
+    }
+    TF_RETURN_IF_ERROR(BringAllHome(ctx, state));
+    states_.back().reset();
   }
-  return found;
+  return Status();
 }
 
 bool ShardsToDate::AreSettled() const {

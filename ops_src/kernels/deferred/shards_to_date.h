@@ -16,9 +16,11 @@ namespace graph_opt {
 // taken before those of updates, as updates do.
 class ShardsToDate {
  public:
-  // The first inputs are the shards and their slots, one state for each shard. Returns false if no
-  // shard has a state: then nothing was left behind, and nothing is opened.
-  bool Find(tensorflow::OpKernelContext* ctx, const RowStates& states);
+  // The first inputs are the shards and their slots, one state for each shard. `found` is false if
+  // no shard has a state: then nothing was left behind, and nothing is opened. A shard whose
+  // updates another optimizer defers, with other slots, is brought to date at once.
+  tensorflow::Status Find(tensorflow::OpKernelContext* ctx, const RowStates& states, int num_slots,
+                          bool* found);
 
   // Whether all rows of those found are current.
   bool AreSettled() const;

@@ -114,11 +114,33 @@ float* VariableTables::floats(int i) { return tensors_[i].flat<float>().data(); 
 Status VariableTables::OpenResources(OpKernelContext* ctx, int first,
                                      const std::vector<bool>& is_updated, Purpose purpose) {
   variables_.resize(is_updated.size());
+  for (size_t i = 0; i < is_updated.size(); ++i) {
+    const auto& handle = tensorflow::HandleFromInput(ctx, first + static_cast<int>(i));
+    LookupResource(ctx, handle, &variables_[i]).IgnoreError();
+  }
+  return OpenFound(ctx, is_updated, purpose);
+}
+
+Status VariableTables::OpenNamed(OpKernelContext* ctx, const std::vector<Name>& names) {
+  for (const Name& name : names) {
+    Var* found = nullptr;
+    ctx->resource_manager()->Lookup(name.first, name.second, &found).IgnoreError();
+    variables_.emplace_back(found);
+  }
+  return OpenFound(ctx, std::vector<bool>(names.size(), true), kUpdate);
+}
+
+Status VariableTables::OpenTensors(const std::vector<Tensor>& values) {
+  for (const Tensor& value : values) tensors_.push_back(AsMatrix(value));
+  return Status();
+}
+
+Status VariableTables::OpenFound(OpKernelContext* ctx, const std::vector<bool>& is_updated,
+                                 Purpose purpose) {
   std::vector<mutex*> mutexes;
   std::vector<Var*> updated;
   for (size_t i = 0; i < is_updated.size(); ++i) {
-    const auto& handle = tensorflow::HandleFromInput(ctx, first + static_cast<int>(i));
-    if (!LookupResource(ctx, handle, &variables_[i]).ok()) continue;
+    if (variables_[i] == nullptr) continue;
     mutexes.push_back(variables_[i]->mu());
     if (is_updated[i]) updated.push_back(variables_[i].get());
   }

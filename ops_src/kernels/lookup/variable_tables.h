@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tensorflow/core/framework/op_kernel.h"
@@ -17,6 +18,7 @@ namespace graph_opt {
 class VariableTables {
  public:
   enum Purpose { kRead, kUpdate, kUpdateExclusively };
+  typedef std::pair<std::string, std::string> Name;  // container and name of a resource
 
   ~VariableTables();
 
@@ -28,6 +30,12 @@ class VariableTables {
   // initialized. Those that are not updated are only read.
   tensorflow::Status OpenThoseInitialized(tensorflow::OpKernelContext* ctx,
                                           const std::vector<bool>& is_updated, Purpose purpose);
+
+  // The same for variables that are no inputs, to be updated: those with these names in the
+  // device's resource manager, or references with these values.
+  tensorflow::Status OpenNamed(tensorflow::OpKernelContext* ctx, const std::vector<Name>& names);
+  tensorflow::Status OpenTensors(const std::vector<tensorflow::Tensor>& values);
+
   bool is_initialized(int i) const;
 
   const tensorflow::Tensor& operator[](int i) const { return tensors_[i]; }
@@ -39,6 +47,8 @@ class VariableTables {
                              const std::vector<bool>& is_updated, Purpose purpose);
   tensorflow::Status OpenResources(tensorflow::OpKernelContext* ctx, int first,
                                    const std::vector<bool>& is_updated, Purpose purpose);
+  tensorflow::Status OpenFound(tensorflow::OpKernelContext* ctx,
+                               const std::vector<bool>& is_updated, Purpose purpose);
   tensorflow::Status OpenReferences(tensorflow::OpKernelContext* ctx, int first, int count,
                                     Purpose purpose);
   void Lock(std::vector<tensorflow::mutex*> mutexes, bool exclusively);

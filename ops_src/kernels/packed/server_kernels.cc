@@ -107,6 +107,7 @@ class GroupApplyPackedKernel : public ServedShardsKernel {
 
   void Compute(OpKernelContext* ctx) override {
     const int num_variables = num_shards() * (1 + optimizer_.num_slots());
+    OP_REQUIRES_OK(ctx, states_.BringOthers(ctx, optimizer_.num_slots()));
     VariableTables variables;
     OP_REQUIRES_OK(ctx, variables.Open(ctx, 0, num_variables, optimizer_.purpose()));
     std::vector<UpdatedShard> shards(num_shards());
