@@ -1,7 +1,7 @@
 """Brings the rows of deferred tables to date when a session ends and its variables do not.
 
-Variables on servers outlive the session. Whoever reads them next (another script, a process without
-graph_opt, a person with a debugger) knows nothing of updates that are still to come.
+Variables on servers outlive the session. A server brings rows to date for whoever reads them next,
+but the script that trained them is the one that should take the time.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from graph_opt.session.graph_records import translation_of
 # Millions of rows take seconds; a server that is gone may never answer.
 LONGEST_SECONDS = 60.0
 _NOT_BROUGHT = (
-    "the rows of tables on '{}' could not be brought to date when the session was closed: {}. Rows "
-    "that recent batches did not touch may have missed steps; the next session of graph_opt on "
-    "these servers makes up for it, other readers see them as they are"
+    "the rows of tables on '{}' could not be brought to date when the session was closed: {}. The "
+    "servers do so when the rows are next read"
 )
 _open_sessions: MutableSet[Any] = weakref.WeakSet()
 _at_exit = threading.Lock()

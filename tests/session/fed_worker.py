@@ -5,7 +5,7 @@ It knows nothing of graph_opt, and runs in processes of its own as well as in a 
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Optional
 
 from graph_opt.compat import tf
 from tests.session.deferred_model import (
@@ -78,7 +78,8 @@ class FedWorker:
 
     def saved(self, folder: str) -> Any:
         """What a checkpoint has."""
-        return values_in(self._saver.save(self.session, folder + "/saved"))
+        with self._graph.as_default():
+            return values_in(self._saver.save(self.session, folder + "/saved"))
 
     def write(self) -> None:
         """Sets some rows."""
@@ -92,19 +93,23 @@ class FedWorker:
 
 
 def serve_fed_worker(
-    cluster: Dict[str, List[str]], task: int, opened: Opened, messages: Any
+    cluster: Dict[str, List[str]], task: Optional[int], opened: Opened, messages: Any
 ) -> None:
-    """Runs a worker's server, and does there what `messages` ask for.
+    """Does what `messages` ask for, on a server of its own, or as a client of the first one.
 
     Each message is the name of a method of `FedWorker` and its arguments; "open" makes a new one.
     """
-    server = tf.train.Server(tf.train.ClusterSpec(cluster), job_name="worker", task_index=task)
+    target = "grpc://" + cluster["ps"][0]
+    if task is not None:
+        spec = tf.train.ClusterSpec(cluster)
+        server = tf.train.Server(spec, job_name="worker", task_index=task)
+        target = server.target
     worker = None
     messages.send("ready")
     while True:
         name, arguments = messages.recv()
         if name == "open":
-            worker = FedWorker(server.target, arguments[0], opened)
+            worker = FedWorker(target, arguments[0], opened)
             messages.send(None)
         else:
             messages.send(getattr(worker, name)(*arguments))
@@ -113,5 +118,3 @@ def serve_fed_worker(
 def stock_session(target: str, graph: Any) -> Any:
     """A session of TensorFlow's."""
     return tf.Session(target, graph)
-
-

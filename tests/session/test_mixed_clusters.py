@@ -1,4 +1,4 @@
-"""Clusters of which some sessions defer updates, while others leave them to TensorFlow or only read.
+"""Clusters in which some sessions defer updates, and others leave them to TensorFlow or only read.
 
 Processes without graph_opt are real ones, as are those that are killed.
 """
@@ -6,7 +6,7 @@ Processes without graph_opt are real ones, as are those that are killed.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Dict, Iterator, List
+from typing import Any, Dict, Iterator, List, Optional
 
 import pytest
 
@@ -37,9 +37,9 @@ def lazy(target: str, graph: Any) -> Any:
 
 
 class OtherWorker:
-    """A `FedWorker` in another process."""
+    """A `FedWorker` in another process: a task of the cluster, or without one a mere client."""
 
-    def __init__(self, cluster: Dict[str, List[str]], task: int, opened: Opened) -> None:
+    def __init__(self, cluster: Dict[str, List[str]], task: Optional[int], opened: Opened) -> None:
         self._messages, theirs = pipe()
         self._process = start_process(serve_fed_worker, cluster, task, opened, theirs)
         assert self._answer() == "ready"
@@ -61,9 +61,10 @@ class Cluster:
     """A parameter server with our ops, this process as worker 0, and one without as worker 1."""
 
     def __init__(self) -> None:
-        ps, *workers = free_addresses(4)
+        ps, *workers = free_addresses(3)
         self.addresses = {"ps": [ps], "worker": workers}
-        self.server = tf.train.Server(tf.train.ClusterSpec(self.addresses), job_name="worker")
+        spec = tf.train.ClusterSpec(self.addresses)
+        self.server = tf.train.Server(spec, job_name="worker", task_index=0)
         self.stock = OtherWorker(self.addresses, 1, stock_session)
 
 
@@ -129,7 +130,7 @@ def test_a_killed_worker_leaves_nothing_undone(cluster: Cluster) -> None:
     seen: List[Any] = []
     for opened in (stock_session, deferring):
         tf.Session.reset(cluster.server.target)
-        killed = OtherWorker(cluster.addresses, 2, opened)
+        killed = OtherWorker(cluster.addresses, None, opened)
         killed.ask("open", options)
         killed.ask("initialize")
         killed.ask("train", 0, 1, 2, 3)

@@ -227,7 +227,7 @@ class OtherReaders {
 
   Status BringRows(const Node* variable, const Edge* gather) {
     const Edge* const ids = edges_.input(gather->dst(), 1);
-    const DataType dtype = ids->src()->output_type(ids->src_output());
+    const DataType dtype = tensorflow::BaseType(ids->src()->output_type(ids->src_output()));
     NodeDefBuilder builder(graph_->NewName("graph_opt_rows_to_date"), kVariableRowsToDate);
     builder.Input(ids->src()->name(), ids->src_output(), dtype)
         .Attr("variable", EntryOf(variable))
