@@ -92,6 +92,7 @@ def test_wide_has_the_losses_of_stock(optimizer: str, tmp_path: Path) -> None:
     check_losses(wide(tmp_path, columns=6), optimizer, steps=5, tables=6)
 
 
+@pytest.mark.slow  # the example with as many tables is among the quick ones
 def test_dlrm_has_the_losses_of_stock(tmp_path: Path) -> None:
     check_losses(dlrm(tmp_path, 200, (16,), resource=True), "adagrad", steps=5, tables=26)
 
