@@ -99,6 +99,7 @@ def serve_fed_worker(
 
     Each message is the name of a method of `FedWorker` and its arguments; "open" makes a new one.
     """
+    tf.disable_v2_behavior()
     target = "grpc://" + cluster["ps"][0]
     if task is not None:
         spec = tf.train.ClusterSpec(cluster)
