@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import Any, FrozenSet, Iterator, List, NamedTuple, Set, Tuple
+from typing import Any, Callable, FrozenSet, Iterator, List, NamedTuple, Set, Tuple
 
 from graph_opt.config.options import SWITCHES, SessionOptions
 from graph_opt.graph.view import GraphView
 from graph_opt.ops.library import load_library
+from graph_opt.ops.optimizers import optimizer_specs
 from graph_opt.ops.stage_spec import KIND_IO, KIND_PREFETCH, has_spec, spec_of
 from graph_opt.passes.dead_nodes import dead_nodes
 from graph_opt.passes.fusion.group_nodes import FUSED
@@ -125,16 +126,28 @@ def _is_update(op: str) -> bool:
     return "Apply" in op or "Scatter" in op
 
 
-def _tables_updated(view: GraphView, only_deferred: bool = False) -> Set[str]:
-    """Names of the variables that fused updates write."""
+def _tables_updated(view: GraphView, wanted: Callable[[str], bool] = lambda name: True) -> Set[str]:
+    """Names of the variables that fused updates write, or those that are wanted."""
     updated: Set[str] = set()
     for name in view.of_op(*_UPDATES):
-        if only_deferred and not _texts(view, name, "row_states"):
+        if not wanted(name):
             continue
         shards = view.attribute(name, "num_shards")
         first = view.inputs(name)[: shards.i if shards is not None else 0]
         updated.update(tensor.node for tensor in first if view.op(tensor.node) in VARIABLES)
     return updated
+
+
+def _is_moved_late(view: GraphView, update: str) -> bool:
+    """Whether an update leaves rows for later that it would move."""
+    optimizer = view.attribute(update, "optimizer")
+    moves = optimizer is not None and optimizer_specs()[optimizer.s.decode()].moves_every_row
+    return moves and bool(_texts(view, update, "row_states"))
+
+
+def _is_set(view: GraphView, name: str, key: str) -> bool:
+    value = view.attribute(name, key)
+    return value is not None and bool(value.b)
 
 
 def _texts(view: GraphView, name: str, key: str) -> List[str]:
@@ -149,7 +162,8 @@ def _numbers(view: GraphView, name: str, key: str) -> List[int]:
 
 def _fused(view: GraphView, idle: Set[str]) -> Iterator[FusedLookup]:
     updated = _tables_updated(view) | _named_by(view, _UPDATES)
-    deferred = _tables_updated(view, only_deferred=True)
+    deferred = _tables_updated(view, lambda name: _is_moved_late(view, name))
+    averaged = _tables_updated(view, lambda name: _is_set(view, name, "averaged"))
     trained = _named_by(view, _GRADIENTS)
     for name in view.of_op(*_LOOKUPS):
         if view.attribute(name, FUSED) is None or name in idle:
@@ -169,6 +183,7 @@ def _fused(view: GraphView, idle: Set[str]) -> Iterator[FusedLookup]:
                 group=name,
                 gradient=FUSED_PART if is_trained else NO_PART,
                 update=_update_part(is_trained, is_updated, _is_among(tables[table], deferred)),
+                average=DEFERRED_PART if _is_among(tables[table], averaged) else NO_PART,
             )
 
 

@@ -57,6 +57,8 @@ class FusedLookup:
       update: The same for the optimizer's update of its tables; `deferred` if it is fused and moves
         rows without a gradient only when they are next read.
       refusals: Why parts were not fused: code, node, need and saw.
+      average: `deferred` if averages of its tables over time move so, `stock` if TensorFlow moves
+        them, `none` if there are none.
     """
 
     name: str
@@ -68,6 +70,7 @@ class FusedLookup:
     gradient: str = NO_PART
     update: str = NO_PART
     refusals: Tuple[Dict[str, str], ...] = ()
+    average: str = NO_PART
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,6 +9,10 @@ REMEDIES: Dict[str, str] = {
         "Set group_embedding_options.adam to 'deferred', or to 'lazy' if moving only those rows is "
         "good enough"
     ),
+    "average_not_deferrable": (
+        "Make one average of each table with ema.apply, outside of tf.cond, of resource variables "
+        "if tables are on servers"
+    ),
     "batch_source_in_main": "Feed the pipeline from outside the step",
     "boundary_in_control_flow": (
         "Move the lookup out of the tf.cond, or move everything that uses it inside"

@@ -57,11 +57,14 @@ def summary(report: Report) -> str:
 
 
 def _updates(lookups: Iterable[UserLookup]) -> Iterator[str]:
-    """What became of the updates, if some are deferred."""
+    """What became of the updates and averages of tables, if some are deferred."""
     fused = {one.tables for one in lookups if one.update in (FUSED_PART, DEFERRED_PART)}
     deferred = {one.tables for one in lookups if one.update == DEFERRED_PART}
     if deferred:
         yield "{} fused ({} deferred)".format(counted(len(fused), "update"), len(deferred))
+    averages = {one.tables for one in lookups if one.average == DEFERRED_PART}
+    if averages:
+        yield "{} deferred".format(counted(len(averages), "moving average"))
 
 
 def _left_parts(lookups: Iterable[UserLookup]) -> Iterator[str]:
@@ -70,6 +73,7 @@ def _left_parts(lookups: Iterable[UserLookup]) -> Iterator[str]:
     for part, left in (
         ("gradient", _count(one for one in fused if one.gradient == STOCK_PART)),
         ("update", len({one.tables for one in fused if one.update == STOCK_PART})),
+        ("moving average", len({one.tables for one in fused if one.average == STOCK_PART})),
     ):
         if left:
             yield "{} left to TensorFlow".format(counted(left, part))

@@ -178,6 +178,10 @@ def _fusion_lines(report: Report) -> List[str]:
         if trained:
             lines.append("  {}s fused: {} of {}".format(part, fused, len(trained)))
             lines[-1] += " ({} deferred)".format(deferred) if deferred else ""
+    averages = [lookup.average for lookup in report.fused if lookup.average != NO_PART]
+    if averages:
+        deferred = averages.count(DEFERRED_PART)
+        lines.append("  moving averages deferred: {} of {}".format(deferred, len(averages)))
     return lines
 
 

@@ -28,6 +28,7 @@ class UserLookup:
       group: Node of the fused op that does this lookup, '' if it was not fused.
       gradient: `fused`, `stock`, or `none` if nothing trains it or nothing was to be fused.
       update: The same for the optimizer's update of its tables, or `deferred`.
+      average: `deferred` or `stock`, for averages of its tables over time; `none` without them.
       stage: Stage that runs it ahead, '' if it runs in main.
       refusals: Why it, or a part of it, was left as it is: code, node, need and saw.
       count: How many lookups this is.
@@ -40,6 +41,7 @@ class UserLookup:
     group: str = ""
     gradient: str = NO_PART
     update: str = NO_PART
+    average: str = NO_PART
     stage: str = ""
     refusals: Tuple[Dict[str, str], ...] = ()
     count: int = 1
@@ -94,6 +96,7 @@ def _fused(lookup: FusedLookup, outcome: Optional[LookupOutcome]) -> UserLookup:
         group=lookup.group,
         gradient=lookup.gradient,
         update=lookup.update,
+        average=lookup.average,
         stage="" if outcome is None else outcome.stage,
         refusals=refusals,
     )

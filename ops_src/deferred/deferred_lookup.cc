@@ -19,8 +19,11 @@ struct IdRange {
 };
 
 bool IsCurrent(const DeferredTable& table) {
-  return std::all_of(table.shards.begin(), table.shards.end(), [](const DeferredShard& shard) {
-    return shard.rows == nullptr || shard.rows->passed() == nullptr;
+  return std::all_of(table.shards.begin(), table.shards.end(), [&](const DeferredShard& shard) {
+    if (shard.rows == nullptr) return true;
+    const std::shared_ptr<const PassedSteps> passed = shard.rows->passed();
+    if (passed == nullptr) return true;
+    return table.needs == DeferredNeeds::kWeights && !passed->rule().changes;
   });
 }
 
@@ -51,8 +54,9 @@ std::vector<IdRange> RangesOf(const std::vector<DeferredTable>& tables,
 class ShardRows {
  public:
   ShardRows(const DeferredShard& shard, std::shared_ptr<const PassedSteps> passed,
-            const RowKernels& kernels)
-      : bringer_(shard, std::move(passed), kernels), num_rows_(shard.rows->num_rows()) {}
+            const RowKernels& kernels, DeferredNeeds needs)
+      : bringer_(shard, std::move(passed), kernels, RowBringer::Rest::kAllowed, needs),
+        num_rows_(shard.rows->num_rows()) {}
 
   void Add(int64_t row) {
     if (row >= num_rows_) return;
@@ -79,8 +83,9 @@ class TableRows {
     for (const DeferredShard& shard : table.shards) {
       std::shared_ptr<const PassedSteps> passed;
       if (shard.rows != nullptr) passed = shard.rows->passed();
-      shards_.emplace_back(passed == nullptr ? nullptr
-                                             : new ShardRows(shard, std::move(passed), kernels));
+      shards_.emplace_back(passed == nullptr
+                               ? nullptr
+                               : new ShardRows(shard, std::move(passed), kernels, table.needs));
     }
   }
 

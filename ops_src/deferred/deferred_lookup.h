@@ -16,6 +16,7 @@ namespace graph_opt {
 struct DeferredTable {
   TableShards partition;
   std::vector<DeferredShard> shards;
+  DeferredNeeds needs = DeferredNeeds::kAll;
 };
 
 // The ids of one lookup. Of its bags, only ids and default id count.

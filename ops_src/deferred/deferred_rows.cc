@@ -48,6 +48,24 @@ void BringAllRows(const DeferredShard& shard, const std::shared_ptr<const Passed
   });
 }
 
+// A step of the average over all rows.
+void AverageAllRows(const DeferredShard& shard, float rate, Parallel* parallel) {
+  constexpr int64_t kFloatsOfTask = 1 << 18;
+  const int64_t size = shard.rows->num_rows() * shard.dim;
+  parallel->Run((size + kFloatsOfTask - 1) / kFloatsOfTask, [&](int64_t task) {
+    const int64_t end = std::min((task + 1) * kFloatsOfTask, size);
+    for (int64_t i = task * kFloatsOfTask; i < end; ++i) {
+      shard.average[i] -= (shard.average[i] - shard.table[i]) * rate;
+    }
+  });
+}
+
+// What a step of the optimizer does to rows without gradient; no slot counts if it is nothing.
+IdleStep RuleOf(const Optimizer& optimizer) {
+  const IdleStep step = IdleStepOf(optimizer);
+  return step.changes ? step : IdleStep();
+}
+
 // Those of the shards that are deferred, each once, in the order in which all threads lock them.
 std::vector<DeferredShard> InOrder(std::vector<DeferredShard> shards) {
   const auto before = [](const DeferredShard& a, const DeferredShard& b) {
@@ -74,24 +92,56 @@ std::shared_ptr<const PassedSteps> DeferredRows::passed() const {
 void DeferredRows::BeginStep(const DeferredShard& place, const IdleStep& step,
                              const RowKernels& kernels, Parallel* parallel) {
   updating_.lock();
-  if (history_ != nullptr && !history_->rule().HasRuleOf(step)) {
-    BringAllRows(place, passed_, kernels, parallel);
-    history_ = nullptr;
-  }
-  if (history_ != nullptr) return;
-  history_.reset(new StepHistory(step, MostMissed(num_rows()), step_));
+  place_ = place;
+  if (history_ != nullptr && history_->rule().HasRuleOf(step)) return;
+  Restart(place, step, is_averaged(), kernels, parallel);
+}
+
+// Forgets what the steps were, once all rows are current.
+void DeferredRows::Restart(const DeferredShard& place, const IdleStep& rule, bool averages,
+                           const RowKernels& kernels, Parallel* parallel) {
+  if (history_ != nullptr) BringAllRows(place, passed_, kernels, parallel);
+  history_.reset(new StepHistory(rule, MostMissed(num_rows()), step_, averages));
   Publish();
 }
 
 void DeferredRows::EndStep(const DeferredShard& place, const IdleStep& step, int64_t run,
                            const RowKernels& kernels, Parallel* parallel) {
-  history_->Add(step);
+  if (step.changes) {
+    history_->Add(step);
+    Count(place, run, kernels, parallel);
+  }
+  updating_.unlock();
+}
+
+void DeferredRows::StepAverage(const DeferredShard& place, float rate, int64_t run,
+                               const RowKernels& kernels, Parallel* parallel) {
+  std::lock_guard<std::mutex> lock(updating_);
+  if (!(rate >= 0 && rate <= 1)) {
+    Settle(place, settled_in_run_, kernels, parallel);
+    AverageAllRows(place, rate, parallel);
+    return;
+  }
+  if (!is_averaged()) {
+    is_averaged_.store(true, std::memory_order_release);
+    Restart(place, history_ == nullptr ? IdleStep() : history_->rule(), true, kernels, parallel);
+  }
+  history_->AddAverage(rate);
+  Count(place, run, kernels, parallel);
+}
+
+// Makes a step count that was added to the history.
+void DeferredRows::Count(const DeferredShard& place, int64_t run, const RowKernels& kernels,
+                         Parallel* parallel) {
   step_ = history_->passed()->step();
   is_settled_.store(false, std::memory_order_release);
   Publish();
   Sweep(place, kernels);
   if (settled_in_run_ == run) Settle(place, run, kernels, parallel);
-  updating_.unlock();
+}
+
+uint32_t DeferredRows::StampOfUpdate() const {
+  return history_->rule().changes ? step_ + 1 : step_;
 }
 
 void DeferredRows::BringAll(const DeferredShard& place, int64_t run, const RowKernels& kernels,
@@ -125,10 +175,15 @@ void DeferredRows::Publish() {
   passed_ = history_->passed();
 }
 
-absl::Status CheckDeferrable(const Optimizer& optimizer) {
+absl::Status CheckDeferrable(const Optimizer& optimizer, bool averaged) {
   const IdleStep step = IdleStepOf(optimizer);
   if (!step.changes) {
+    if (averaged) return absl::OkStatus();
     return absl::InvalidArgumentError("the optimizer leaves rows without gradient as they are");
+  }
+  if (averaged && step.mixes) {
+    return absl::InvalidArgumentError(
+        "averages are not known of weights that mix with a slot where they have no gradient");
   }
   for (int slot = 0; slot < step.num_slots; ++slot) {
     if (step.decays[slot] >= 0 && step.decays[slot] <= 1) continue;
@@ -142,7 +197,7 @@ absl::Status CheckDeferrable(const Optimizer& optimizer) {
 
 DeferredUpdate::DeferredUpdate(const Optimizer& optimizer, std::vector<DeferredShard> shards,
                                int64_t run, const RowKernels& kernels, Parallel* parallel)
-    : step_(IdleStepOf(optimizer)),
+    : step_(RuleOf(optimizer)),
       shards_(InOrder(std::move(shards))),
       run_(run),
       kernels_(kernels),
@@ -160,13 +215,8 @@ DeferredUpdate::~DeferredUpdate() {
 
 void UpdateRuns(DeferredRows* deferred, const Occurrences& occurrences, const UpdateRows& rows,
                 const RowKernels& kernels) {
-  DeferredShard place;
-  place.rows = deferred;
-  place.table = rows.table;
-  std::copy(rows.slots, rows.slots + kMostSlots, place.slots);
-  place.dim = occurrences.dim;
-  const std::shared_ptr<const PassedSteps> passed = deferred->passed();
-  RowBringer bringer(place, passed, kernels);
+  RowBringer bringer(deferred->place(), deferred->passed(), kernels);
+  const uint32_t stamp = deferred->StampOfUpdate();
   Occurrences left = occurrences;
   while (left.count > 0) {
     int64_t of_runs[RowBringer::kRowsAtOnce];
@@ -184,9 +234,16 @@ void UpdateRuns(DeferredRows* deferred, const Occurrences& occurrences, const Up
     some.count = end;
     kernels.update_runs(some, rows);
     RowStamps* const stamps = deferred->stamps();
-    for (int64_t i = 0; i < num_runs; ++i) stamps->Unlock(of_runs[i], passed->step() + 1);
+    for (int64_t i = 0; i < num_runs; ++i) stamps->Unlock(of_runs[i], stamp);
     left.sorted += end;
     left.count -= end;
+  }
+}
+
+void StepAverages(const std::vector<DeferredShard>& shards, float rate, int64_t run,
+                  const RowKernels& kernels, Parallel* parallel) {
+  for (const DeferredShard& shard : InOrder(shards)) {
+    shard.rows->StepAverage(shard, rate, run, kernels, parallel);
   }
 }
 

@@ -23,17 +23,26 @@ namespace graph_opt {
 
 class DeferredRows;
 
+// Which rows a reader needs current: those that any step has changed, or only those that the
+// optimizer has, where it does not read the average.
+enum class DeferredNeeds { kAll, kWeights };
+
 // Where a shard lies.
 struct DeferredShard {
   DeferredRows* rows = nullptr;  // null: they are always current
-  float* table = nullptr;        // [num_rows, dim], as the slots
+  float* table = nullptr;        // [num_rows, dim], as the slots and the average
   float* slots[kMostSlots] = {};
   int64_t dim = 0;
+  float* average = nullptr;  // null: none is kept
 };
 
 // The steps to which the rows of one table, or one shard, are current, and what later steps were.
 // Each row changes only under a lock of its own, so that rows are brought to date by any number of
 // threads while an update runs. At first all rows are current, and nothing is known of their slots.
+//
+// A row may have an average of its weights over time, which moves a part of the way to them in
+// steps of its own. All rows move then, so that is deferred as well, under any optimizer: where it
+// leaves rows without gradient alone, only steps of the average count.
 //
 // Steps count once their update has ended. Until then rows are brought to the step before, and
 // those that the update has done are left alone: no row goes without its gradient.
@@ -44,6 +53,9 @@ class DeferredRows {
   DeferredRows& operator=(const DeferredRows&) = delete;
 
   int64_t num_rows() const { return stamps_.num_rows(); }
+
+  // Whether there were steps of an average: what brings rows to date has to know where it lies.
+  bool is_averaged() const { return is_averaged_.load(std::memory_order_acquire); }
 
   // Whether all rows are current, so that there is nothing to bring to date.
   bool is_settled() const { return is_settled_.load(std::memory_order_acquire); }
@@ -63,11 +75,24 @@ class DeferredRows {
   void EndStep(const DeferredShard& place, const IdleStep& step, int64_t run,
                const RowKernels& kernels, Parallel* parallel);
 
+  // A step of the average, by (weights - average) * rate. Waits for a step that has begun.
+  void StepAverage(const DeferredShard& place, float rate, int64_t run, const RowKernels& kernels,
+                   Parallel* parallel);
+
+  // What a row that is updated now will be stamped with.
+  uint32_t StampOfUpdate() const;
+  // Where the rows lie, between BeginStep and EndStep.
+  const DeferredShard& place() const { return place_; }
+
   // Waits for a step that has begun.
   void BringAll(const DeferredShard& place, int64_t run, const RowKernels& kernels,
                 Parallel* parallel);
 
  private:
+  void Restart(const DeferredShard& place, const IdleStep& rule, bool averages,
+               const RowKernels& kernels, Parallel* parallel);
+  void Count(const DeferredShard& place, int64_t run, const RowKernels& kernels,
+             Parallel* parallel);
   void Settle(const DeferredShard& place, int64_t run, const RowKernels& kernels,
               Parallel* parallel);
   void Sweep(const DeferredShard& place, const RowKernels& kernels);
@@ -75,19 +100,21 @@ class DeferredRows {
 
   RowStamps stamps_;
   std::mutex updating_;  // held by an update from its begin to its end
+  DeferredShard place_;  // of that update
   std::unique_ptr<StepHistory> history_;
   uint32_t step_;
   int64_t next_swept_ = 0;
   std::atomic<bool> is_settled_{false};
   std::atomic<bool> may_rest_{true};
+  std::atomic<bool> is_averaged_{false};
   int64_t settled_in_run_ = -1;
   mutable std::mutex publishing_;
   std::shared_ptr<const PassedSteps> passed_;
 };
 
-// Fails for optimizers that leave rows without gradient alone, and for hyperparameters with which
-// what they do to them cannot be deferred.
-absl::Status CheckDeferrable(const Optimizer& optimizer);
+// Fails for optimizers that leave rows without gradient alone, unless an average is kept, and for
+// hyperparameters with which what they do to them cannot be deferred.
+absl::Status CheckDeferrable(const Optimizer& optimizer, bool averaged = false);
 
 // The next step of some shards, from the lock of their updates to its end. While it lives, the rows
 // with gradients are updated by UpdateRuns (GroupApply and ApplyUpdate call it); they are brought
@@ -115,6 +142,11 @@ class DeferredUpdate {
 // do this at once for different rows.
 void UpdateRuns(DeferredRows* deferred, const Occurrences& occurrences, const UpdateRows& rows,
                 const RowKernels& kernels);
+
+// A step of the averages of some shards, each by (weights - average) * rate, between steps of the
+// optimizer. A rate that is not from 0 to 1 is not deferred. `run` is as for updates.
+void StepAverages(const std::vector<DeferredShard>& shards, float rate, int64_t run,
+                  const RowKernels& kernels, Parallel* parallel);
 
 // Waits until no update of the shards runs, and brings all their rows to date: at once where they
 // are. Rows that rested no longer do, since whatever waits for this may write to their slots.

@@ -7,12 +7,13 @@
 namespace graph_opt {
 
 RowBringer::RowBringer(const DeferredShard& shard, std::shared_ptr<const PassedSteps> passed,
-                       const RowKernels& kernels, Rest rest)
+                       const RowKernels& kernels, Rest rest, DeferredNeeds needs)
     : shard_(shard),
       stamps_(shard.rows->stamps()),
       passed_(std::move(passed)),
       kernels_(kernels),
-      rest_(rest) {}
+      rest_(rest),
+      needed_(needs == DeferredNeeds::kAll ? passed_->step() : passed_->last_update()) {}
 
 void RowBringer::Bring(const int64_t* rows, int64_t count) {
   int64_t waiting[kRowsAtOnce];
@@ -35,7 +36,7 @@ void RowBringer::Bring(const int64_t* rows, int64_t count) {
     const bool may_rest =
         rest_ == Rest::kAllowed && !rule.keeps && !rule.mixes && shard_.rows->may_rest();
     for (const IdleRow& row : rows_) {
-      if (row.slots_are_zero && may_rest) {
+      if (row.may_rest && may_rest) {
         stamps_->UnlockResting(row.row);
       } else {
         stamps_->Unlock(row.row, passed_->step());
@@ -50,7 +51,7 @@ void RowBringer::Bring(const int64_t* rows, int64_t count) {
 // Whether a row may have to be brought to date.
 bool RowBringer::IsWanted(RowStamps::Stamp stamp) const {
   if (stamp.is_resting()) return rest_ == Rest::kEnded;
-  return stamp.is_locked() || stamp.IsBehind(passed_->step());
+  return stamp.is_locked() || stamp.IsBehind(needed_);
 }
 
 void RowBringer::LockAndBring(const int64_t* rows, int64_t count) {
@@ -80,6 +81,7 @@ void RowBringer::BringAdded() {
   all.table = shard_.table;
   std::copy(shard_.slots, shard_.slots + kMostSlots, all.slots);
   all.num_slots = rule.num_slots;
+  all.average = passed_->averages() ? shard_.average : nullptr;
   all.dim = shard_.dim;
   all.moment = rule.moment;
   all.root = rule.root;

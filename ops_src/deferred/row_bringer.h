@@ -17,9 +17,11 @@ class RowBringer {
   // What becomes of rows whose slots are found to be 0, or were before.
   enum class Rest { kAllowed, kEnded };
 
-  // The shard's rows are not null. `kernels` outlive this.
+  // The shard's rows are not null. `kernels` outlive this. Of what is read, `needs` says which rows
+  // are left alone.
   RowBringer(const DeferredShard& shard, std::shared_ptr<const PassedSteps> passed,
-             const RowKernels& kernels, Rest rest = Rest::kAllowed);
+             const RowKernels& kernels, Rest rest = Rest::kAllowed,
+             DeferredNeeds needs = DeferredNeeds::kAll);
 
   // At most kRowsAtOnce rows, all of the shard. Rows that another thread has locked are waited for,
   // but not with locks in hand.
@@ -39,6 +41,7 @@ class RowBringer {
   const std::shared_ptr<const PassedSteps> passed_;
   const RowKernels& kernels_;
   const Rest rest_;
+  const uint32_t needed_;      // rows of this step, or later, are left alone
   std::vector<IdleRow> rows_;  // locked by this, and behind
   std::vector<IdleSpan> spans_;
 };

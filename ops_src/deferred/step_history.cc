@@ -1,16 +1,15 @@
 #include "deferred/step_history.h"
 
 #include <algorithm>
-#include <cfloat>
 #include <cmath>
+
+#include "deferred/span_list.h"
 
 namespace graph_opt {
 namespace {
 
 constexpr int64_t kPowers = 256;
-
-// A later span is left out if it moves a row less than this part of what earlier ones do.
-constexpr double kNegligible = 1.0 / (1 << 28);
+constexpr double kLeastLog = -100;  // of what is as good as 0
 
 // The power of 2 that is not below.
 int64_t PowerAbove(int64_t n) {
@@ -19,60 +18,22 @@ int64_t PowerAbove(int64_t n) {
   return power;
 }
 
-// Puts the spans of one row together.
-class SpanList {
- public:
-  SpanList(const SpanRing& ring, std::vector<IdleSpan>* spans) : ring_(ring), spans_(spans) {
-    const IdleStep& rule = ring.rule();
-    const int64_t steps = ring.series().num_steps;
-    if (rule.moment < 0) return;
-    moment_decay_ = ring.SlotDecay(rule.moment, steps);
-    if (rule.root >= 0) root_decay_ = std::sqrt(ring.SlotDecay(rule.root, steps));
-  }
-
-  // Whether further spans still move a weight, or change it at all.
-  bool GoesOn() const { return moment_ >= FLT_MIN || ring_.rule().keeps; }
-
-  // The next num_steps steps, or the last ones.
-  void Add(const float* sums, double kept) {
-    kept_ *= kept;
-    moved_ *= std::fabs(kept);
-    // A later span moves a weight by sums[0] * moment / root at most, and an earlier one by sums[0]
-    // at least, both over the same divisor.
-    const double most = std::fabs(sums[0]) * moment_ / root_;
-    const bool counts = moment_ >= FLT_MIN && most != 0 && !(most < kNegligible * moved_);
-    if (counts) {
-      const double center = ring_.series().center;
-      spans_->push_back({sums, static_cast<float>(moment_), static_cast<float>(root_ * center),
-                         static_cast<float>(kept_)});
-      kept_ = 1;
-      moved_ += most;
-    }
-    moment_ *= moment_decay_;
-    root_ *= root_decay_;
-  }
-
-  double kept() const { return kept_; }
-
- private:
-  const SpanRing& ring_;
-  std::vector<IdleSpan>* const spans_;
-  double moment_decay_ = 0;
-  double root_decay_ = 1;
-  double moment_ = 1;
-  double root_ = 1;
-  double kept_ = 1;   // since the last span that is listed
-  double moved_ = 0;  // over the first divisor
-};
+// How many spans may be incomplete. Steps of an average make them longer, up to as many again as
+// those of the optimizer.
+int64_t MostOpen(const DriftSeries& series, bool averages) {
+  return averages ? 2 * series.num_steps : series.num_steps;
+}
 
 }  // namespace
 
-SpanRing::SpanRing(const IdleStep& rule, int64_t num_spans)
+SpanRing::SpanRing(const IdleStep& rule, int64_t num_spans, bool averages)
     : rule_(rule),
       series_(ChooseSeries(rule)),
+      layout_(series_.num_sums, averages),
       num_spans_(num_spans),
-      sums_(num_spans * series_.num_sums),
-      kept_(rule.keeps ? num_spans : 0) {
+      spans_(num_spans * layout_.size()),
+      num_steps_(averages ? num_spans : 0),
+      until_(averages ? num_spans : 0) {
   for (int slot = 0; slot < rule.num_slots; ++slot) {
     for (int64_t n = 0; n < kPowers; ++n) {
       powers_[slot].push_back(std::pow(rule.decays[slot], static_cast<double>(n)));
@@ -83,9 +44,17 @@ SpanRing::SpanRing(const IdleStep& rule, int64_t num_spans)
   }
 }
 
-void SpanRing::Complete(uint32_t step, const double* sums, double kept) {
-  std::copy(sums, sums + num_sums(), sums_.data() + Place(step) * num_sums());
-  if (rule_.keeps) kept_[Place(step)] = static_cast<float>(kept);
+int64_t SpanRing::StepsFrom(uint32_t step) const {
+  return num_steps_.empty() ? series_.num_steps : num_steps_[Place(step)];
+}
+
+void SpanRing::Complete(uint32_t step, int64_t num_steps, const double* span) {
+  std::copy(span, span + layout_.size(), spans_.data() + Place(step) * layout_.size());
+  if (!num_steps_.empty()) num_steps_[Place(step)] = static_cast<int32_t>(num_steps);
+}
+
+void SpanRing::SetUntil(uint32_t step, const StepCount& count) {
+  if (!until_.empty()) until_[Place(step)] = count;
 }
 
 double SpanRing::SlotDecay(int slot, int64_t n) const {
@@ -103,63 +72,117 @@ void PassedSteps::Describe(int64_t age, IdleRow* row, std::vector<IdleSpan>* spa
     return;
   }
   const SpanRing& ring = *ring_;
+  // The steps of the optimizer among the last so many.
+  const auto updates_in = [&](int64_t steps) -> int64_t {
+    if (!averages() || steps == 0) return steps;
+    return count_.num_updates - ring.Until(step_ - static_cast<uint32_t>(steps)).num_updates;
+  };
+  const int64_t num_updates = updates_in(age);
   for (int slot = 0; slot < ring.rule().num_slots; ++slot) {
-    row->decays[slot] = static_cast<float>(ring.SlotDecay(slot, age));
+    row->decays[slot] = static_cast<float>(ring.SlotDecay(slot, num_updates));
   }
   row->first_span = static_cast<int64_t>(spans->size());
   SpanList list(ring, spans);
-  const int64_t steps = ring.series().num_steps;
-  for (; age >= steps && list.GoesOn(); age -= steps) {
-    const uint32_t begin = step_ - static_cast<uint32_t>(age);
-    list.Add(ring.SumsFrom(begin), ring.KeptFrom(begin));
+  int64_t left = age;
+  while (left > num_recent_ && list.GoesOn()) {
+    const uint32_t begin = step_ - static_cast<uint32_t>(left);
+    const int64_t after = left - ring.StepsFrom(begin);
+    list.Add(ring.From(begin), updates_in(left) - updates_in(after));
+    left = after;
   }
-  if (age > 0 && age < steps) {
-    list.Add(sums_.data() + age * ring.num_sums(), ring.rule().keeps ? kept_[age] : 1.0f);
+  if (left > 0 && left <= num_recent_) {
+    const float* const span = recent_.data() + (num_recent_ - left) * ring.layout().size();
+    list.Add(span, updates_in(left));
+  } else if (left > 0 && averages()) {
+    list.Rest(count_.log_left - ring.Until(step_ - static_cast<uint32_t>(left)).log_left);
   }
   row->num_spans = static_cast<int64_t>(spans->size()) - row->first_span;
-  row->kept = static_cast<float>(list.kept());
+  list.Finish(row);
 }
 
-StepHistory::StepHistory(const IdleStep& rule, int64_t most_missed, uint32_t first_step)
-    : ring_(std::make_shared<SpanRing>(rule, PowerAbove(most_missed))),
-      sums_(ring_->series().terms.size()),
-      next_sums_(sums_.size()),
-      kept_(rule.keeps ? ring_->series().num_steps + 1 : 0, 1.0),
+StepHistory::StepHistory(const IdleStep& rule, int64_t most_missed, uint32_t first_step,
+                         bool averages)
+    : ring_(std::make_shared<SpanRing>(rule, PowerAbove(most_missed), averages)),
+      most_open_(rule.moment < 0 && !rule.keeps ? 0 : MostOpen(ring_->series(), averages)),
+      open_(2 * most_open_ * ring_->layout().size()),
+      num_updates_(2 * most_open_),
       mixed_(rule.mixes ? new MixedHistory(most_missed) : nullptr) {
-  Publish(first_step);
+  Publish(first_step, first_step);
 }
 
-// A span that ends with this step is the one that ended with the step before, and this step.
 void StepHistory::Add(const IdleStep& step) {
   if (mixed_ != nullptr) {
     mixed_->Add(step.mixing, passed_->step() + 1);
-    return Publish(passed_->step() + 1);
+    return End(true);
   }
-  const DriftSeries& series = ring_->series();
-  const int64_t num_sums = series.num_sums;
-  const int64_t count = static_cast<int64_t>(sums_.size());
+  Begin();
+  const SpanLayout& layout = ring_->layout();
+  const int64_t num_sums = layout.num_sums();
   const double kept = step.kept;
   const double rate = step.rate;
-  const double* const terms = series.terms.data();
-  const double* const before = sums_.data() - num_sums;
-  double* const next = next_sums_.data();
-  for (int64_t i = num_sums; i < count; ++i) next[i] = before[i] * kept + terms[i] * rate;
-  sums_.swap(next_sums_);
-  for (size_t j = kept_.size(); j > 1; --j) kept_[j - 1] = kept_[j - 2] * kept;
-  const uint32_t now = passed_->step() + 1;
-  if (++num_steps_ >= series.num_steps) {
-    ring_->Complete(now - static_cast<uint32_t>(series.num_steps),
-                    sums_.data() + series.num_steps * num_sums, kept_.empty() ? 1 : kept_.back());
+  const double* const all_terms = ring_->series().terms.data();
+  double* span = open_.data() + begin_ * layout.size();
+  for (int64_t i = begin_; i < end_; ++i, span += layout.size()) {
+    const double* const terms = all_terms + ++num_updates_[i] * num_sums;
+    for (int64_t k = 0; k < num_sums; ++k) span[k] = span[k] * kept + terms[k] * rate;
+    span[num_sums] *= kept;
   }
-  Publish(now);
+  ++count_.num_updates;
+  End(true);
 }
 
-void StepHistory::Publish(uint32_t step) {
+void StepHistory::AddAverage(double rate) {
+  Begin();
+  const SpanLayout& layout = ring_->layout();
+  double* span = open_.data() + begin_ * layout.size();
+  for (int64_t i = begin_; i < end_; ++i, span += layout.size()) {
+    double* const averaged = span + layout.averaged_sums();
+    for (int64_t k = 0; k < layout.num_sums(); ++k) averaged[k] += (span[k] - averaged[k]) * rate;
+    span[layout.share()] += (1 - span[layout.share()]) * rate;
+    span[layout.lost()] += (1 - span[layout.kept()] - span[layout.lost()]) * rate;
+  }
+  count_.log_left += std::max(kLeastLog, std::log1p(-rate));
+  End(false);
+}
+
+// Opens the span that begins with the next step.
+void StepHistory::Begin() {
+  ring_->SetUntil(passed_->step(), count_);
+  if (most_open_ == 0) return;
+  const int64_t size = ring_->layout().size();
+  if (end_ == static_cast<int64_t>(num_updates_.size())) {
+    std::copy(open_.begin() + begin_ * size, open_.begin() + end_ * size, open_.begin());
+    std::copy(num_updates_.begin() + begin_, num_updates_.begin() + end_, num_updates_.begin());
+    end_ -= begin_;
+    begin_ = 0;
+  }
+  double* const span = open_.data() + end_ * size;
+  std::fill(span, span + size, 0.0);
+  span[ring_->layout().kept()] = 1;
+  num_updates_[end_] = 0;
+  ++end_;
+}
+
+void StepHistory::End(bool is_update) {
+  const uint32_t now = passed_->step() + 1;
+  while (num_open() > 0 &&
+         (num_updates_[begin_] == ring_->series().num_steps || num_open() == most_open_)) {
+    ring_->Complete(now - static_cast<uint32_t>(num_open()), num_open(),
+                    open_.data() + begin_ * ring_->layout().size());
+    ++begin_;
+  }
+  Publish(now, is_update ? now : passed_->last_update());
+}
+
+void StepHistory::Publish(uint32_t step, uint32_t last_update) {
+  const int64_t size = ring_->layout().size();
   const auto passed = std::make_shared<PassedSteps>();
   passed->step_ = step;
+  passed->last_update_ = last_update;
+  passed->count_ = count_;
   passed->ring_ = ring_;
-  passed->sums_.assign(sums_.begin(), sums_.end() - ring_->num_sums());
-  if (!kept_.empty()) passed->kept_.assign(kept_.begin(), kept_.end() - 1);
+  passed->recent_.assign(open_.begin() + begin_ * size, open_.begin() + end_ * size);
+  passed->num_recent_ = num_open();
   if (mixed_ != nullptr) passed->mixed_ = mixed_->Passed();
   passed_ = passed;
 }

@@ -33,14 +33,15 @@ void AddLookups(const RequestedRows& requested, int shard, std::vector<ScratchAr
 }  // namespace
 
 void BringToDate(const std::vector<DeferredShard>& shards,
-                 const std::vector<RequestedRows>& requested, const RowKernels& kernels,
-                 Parallel* parallel) {
+                 const std::vector<RequestedRows>& requested, DeferredNeeds needs,
+                 const RowKernels& kernels, Parallel* parallel) {
   std::vector<DeferredTable> tables;
   std::vector<DeferredLookup> lookups;
   std::vector<ScratchArray<int32_t>> ids;
   for (size_t i = 0; i < shards.size(); ++i) {
     tables.emplace_back();
     tables.back().shards.push_back(shards[i]);
+    tables.back().needs = needs;
     if (shards[i].rows == nullptr) continue;
     tables.back().partition = TableShards(Partition::kMod, {shards[i].rows->num_rows()});
     AddLookups(requested[i], static_cast<int>(i), &ids, &lookups);

@@ -8,11 +8,11 @@
 
 namespace graph_opt {
 
-// Brings the rows to date that a request asks for, each shard's of its own (ReadRequest). Rows that
-// a shard does not have are skipped.
+// Brings the rows to date that a request asks for, each shard's of its own (ReadRequest), as far as
+// their reader needs. Rows that a shard does not have are skipped.
 void BringToDate(const std::vector<DeferredShard>& shards,
-                 const std::vector<RequestedRows>& requested, const RowKernels& kernels,
-                 Parallel* parallel);
+                 const std::vector<RequestedRows>& requested, DeferredNeeds needs,
+                 const RowKernels& kernels, Parallel* parallel);
 
 }  // namespace graph_opt
 

@@ -21,33 +21,58 @@ struct IdleColumns {
   int some;    // how many, where they are fewer than a vector; else 0
 };
 
-// How far the weights move, over their kept part, in one span.
-template <bool kRooted>
-inline GRAPH_OPT_INLINED Floats MoveBy(const IdleRows& all, const IdleSpan& span, Floats moment,
+// How far the weights move in one span, over their kept part, and their average.
+struct Moves {
+  Floats weights;
+  Floats average;
+};
+
+template <bool kRooted, bool kAveraged>
+inline GRAPH_OPT_INLINED Moves MovesOf(const IdleRows& all, const IdleSpan& span, Floats moment,
                                        Floats root) {
-  Floats scaled = moment * span.moment;
-  if (!kRooted) return scaled * span.sums[0];
+  const Floats scaled = moment * span.moment;
+  if (!kRooted) {
+    return {scaled * span.sums[0], kAveraged ? scaled * span.averaged_sums[0] : Floats{}};
+  }
   const Floats inverse = 1.0f / (root * span.root + all.epsilon);
   const Floats share = 1.0f - all.epsilon * inverse;
-  Floats sum = Broadcast(span.sums[all.num_sums - 1]);
-  for (int i = all.num_sums - 2; i >= 0; --i) sum = sum * share + span.sums[i];
-  return scaled * inverse * sum;
+  const int last = all.num_sums - 1;
+  Floats sum = Broadcast(span.sums[last]);
+  Floats averaged = kAveraged ? Broadcast(span.averaged_sums[last]) : Floats{};
+  for (int i = last - 1; i >= 0; --i) {
+    sum = sum * share + span.sums[i];
+    if (kAveraged) averaged = averaged * share + span.averaged_sums[i];
+  }
+  return {scaled * inverse * sum, scaled * inverse * averaged};
 }
 
-template <bool kRooted>
-inline GRAPH_OPT_INLINED void MoveColumns(const IdleRows& all, const IdleRow& row,
-                                          const IdleColumns& columns) {
+// Moves the weights, and their average. Returns bits of which none is set where both are equal.
+template <bool kRooted, bool kAveraged>
+inline GRAPH_OPT_INLINED Words MoveColumns(const IdleRows& all, const IdleRow& row,
+                                           const IdleColumns& columns) {
   float* const place = all.table + columns.at;
   Floats weights = LoadPart(place, columns.some);
+  Floats average{};
   Floats moment{};
   Floats root{};
+  if (kAveraged) average = LoadPart(all.average + columns.at, columns.some);
   if (row.num_spans > 0) moment = LoadPart(all.slots[all.moment] + columns.at, columns.some);
   if (kRooted) root = SquareRoot(LoadPart(all.slots[all.root] + columns.at, columns.some));
   const IdleSpan* const spans = all.spans + row.first_span;
   for (int64_t i = 0; i < row.num_spans; ++i) {
-    weights = weights * spans[i].kept - MoveBy<kRooted>(all, spans[i], moment, root);
+    const Moves moves = MovesOf<kRooted, kAveraged>(all, spans[i], moment, root);
+    if (kAveraged) {
+      average -= (average - weights) * spans[i].share + weights * spans[i].lost + moves.average;
+    }
+    weights = weights * spans[i].kept - moves.weights;
   }
-  StorePart(weights * row.kept, place, columns.some);
+  if (kAveraged) {
+    average -= (average - weights) * row.share + weights * row.lost;
+    StorePart(average, all.average + columns.at, columns.some);
+  }
+  weights *= row.kept;
+  StorePart(weights, place, columns.some);
+  return kAveraged ? (Words)((Words)average ^ (Words)weights) : Words{};
 }
 
 // Returns the bits of the slots, of which none is set where all are 0.
@@ -77,12 +102,15 @@ inline GRAPH_OPT_INLINED Words MixColumns(const IdleRows& all, const IdleMixing&
   return (Words)mixed & 0x7fffffff;
 }
 
-template <bool kRooted>
+template <bool kRooted, bool kAveraged>
 inline GRAPH_OPT_INLINED Words BringColumns(const IdleRows& all, const IdleRow& row,
                                             const IdleColumns& columns) {
-  if (!kRooted && all.are_mixed) return MixColumns(all, row.mixing, columns);
-  if (row.num_spans > 0 || row.kept != 1.0f) MoveColumns<kRooted>(all, row, columns);
-  return DecayColumns(all, row, columns);
+  if (!kRooted && !kAveraged && all.are_mixed) return MixColumns(all, row.mixing, columns);
+  Words apart{};
+  if (kAveraged || row.num_spans > 0 || row.kept != 1.0f) {
+    apart = MoveColumns<kRooted, kAveraged>(all, row, columns);
+  }
+  return apart | DecayColumns(all, row, columns);
 }
 
 inline bool IsZero(Words bits) {
@@ -91,14 +119,15 @@ inline bool IsZero(Words bits) {
   return any == 0;
 }
 
-template <bool kRooted>
+template <bool kRooted, bool kAveraged>
 inline void BringTyped(const IdleRows& given) {
   const IdleRows all = given;  // of its own, which no write to a table could change
   const int64_t dim = all.dim;
-  const int64_t ahead = RowsAhead(dim * 4) / (1 + all.num_slots) + 1;
+  const int64_t ahead = RowsAhead(dim * 4) / (1 + kAveraged + all.num_slots) + 1;
   const auto fetch = [&](int64_t i) GRAPH_OPT_INLINED {
     const int64_t at = all.rows[i].row * dim;
     FetchRow(all.table + at, dim * 4);
+    if (kAveraged) FetchRow(all.average + at, dim * 4);
     for (int slot = 0; slot < all.num_slots; ++slot) FetchRow(all.slots[slot] + at, dim * 4);
   };
   for (int64_t i = 0; i < ahead && i < all.count; ++i) fetch(i);
@@ -109,19 +138,22 @@ inline void BringTyped(const IdleRows& given) {
     const int64_t end = columns.at + dim;
     Words bits{};
     for (; columns.at + kLanes <= end; columns.at += kLanes) {
-      bits |= BringColumns<kRooted>(all, row, columns);
+      bits |= BringColumns<kRooted, kAveraged>(all, row, columns);
     }
     if (columns.at < end) {
       columns.some = static_cast<int>(end - columns.at);
-      bits |= BringColumns<kRooted>(all, row, columns);
+      bits |= BringColumns<kRooted, kAveraged>(all, row, columns);
     }
-    row.slots_are_zero = IsZero(bits);
+    row.may_rest = IsZero(bits);
   }
 }
 
 void BringRows(const IdleRows& rows) {
-  if (rows.root >= 0) return BringTyped<true>(rows);
-  BringTyped<false>(rows);
+  const bool is_averaged = rows.average != nullptr;
+  if (rows.root >= 0) {
+    return is_averaged ? BringTyped<true, true>(rows) : BringTyped<true, false>(rows);
+  }
+  is_averaged ? BringTyped<false, true>(rows) : BringTyped<false, false>(rows);
 }
 
 }  // namespace GRAPH_OPT_SET

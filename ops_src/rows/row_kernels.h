@@ -84,12 +84,18 @@ struct UpdateRows {
 //   weights = weights * kept - m * (sums[0] + sums[1] * y + sums[2] * y^2 + ...) / d
 //   m = moment slot * moment    d = sqrt(root slot) * root + epsilon    y = 1 - epsilon / d
 //
-// or weights * kept - m * sums[0] without a root slot. Slots are as they were before all spans.
+// or weights * kept - m * sums[0] without a root slot. Slots are as they were before all spans. An
+// average of the weights over time moves before them, with averaged_sums in the place of sums:
+//
+//   average = average - (average - weights) * share - weights * lost - m * (...) / d
 struct IdleSpan {
   const float* sums;
+  const float* averaged_sums;
   float moment;
   float root;
   float kept;
+  float share;
+  float lost;
 };
 
 // Steps that one row missed and that mix its weights with its first slot:
@@ -108,16 +114,19 @@ struct IdleRow {
   int64_t row;
   int64_t first_span;
   int64_t num_spans;
-  float kept;                // weights are multiplied by it after the spans
+  float kept;  // after the spans, as in one without sums
+  float share;
+  float lost;
   float decays[kMostSlots];  // of the slots, over all steps
   IdleMixing mixing;         // instead of all these, if rows are mixed
-  bool slots_are_zero;       // said when they are done
+  bool may_rest;             // said when they are done: slots are 0, and the average is the weights
 };
 
 struct IdleRows {
   float* table;  // [rows, dim], as the slots
   float* slots[kMostSlots];
   int num_slots;
+  float* average;  // or null
   int64_t dim;
   int moment;  // slot
   int root;    // slot, or -1

@@ -271,7 +271,7 @@ void RequestsNameRowsAndBags() {
   }
   std::vector<RequestedRows> requested;
   CHECK(ReadRequest(request.data(), static_cast<int64_t>(request.size()), served, &requested).ok());
-  BringToDate(sharded.Places(), requested, BestRowKernels(), &threads);
+  BringToDate(sharded.Places(), requested, DeferredNeeds::kAll, BestRowKernels(), &threads);
   const int64_t second = sharded.table.map.first_key(1);
   for (int64_t id = 0; id < 41; ++id) {
     const bool named =

@@ -90,9 +90,27 @@ class Training {
     Apply(optimizer, ids, gradients, &state_, &deferred_, parallel);
   }
 
+  // Keeps an average of the weights over time from now on, which begins with their values.
+  void KeepAverage() {
+    average_.deferred = deferred_[0];
+    average_.stepwise = stepwise_[0];
+    average_.exact = exact_[0];
+  }
+
+  // One step of the average.
+  void StepAverage(float rate, Parallel* parallel, int64_t run = 0) {
+    for (size_t i = 0; i < average_.exact.size(); ++i) {
+      average_.stepwise[i] -= (average_.stepwise[i] - stepwise_[0][i]) * rate;
+      average_.exact[i] -= (average_.exact[i] - exact_[0][i]) * rate;
+    }
+    StepAverages({Place()}, rate, run, kernels_, parallel);
+  }
+
   // As a lookup does.
-  void BringToDate(const std::vector<int64_t>& ids, Parallel* parallel) {
+  void BringToDate(const std::vector<int64_t>& ids, Parallel* parallel,
+                   DeferredNeeds needs = DeferredNeeds::kAll) {
     DeferredTable table;
+    table.needs = needs;
     table.partition = TableShards(Partition::kMod, {rows_});
     table.shards.push_back(Place());
     DeferredLookup lookup = {};
@@ -118,6 +136,11 @@ class Training {
   Distance Deferred(int values, int64_t row) const { return Of(deferred_, values, row); }
   Distance Stepwise(int values, int64_t row) const { return Of(stepwise_, values, row); }
 
+  Distance DeferredAverage(int64_t row) const { return OfAverage(average_.deferred, row); }
+  Distance StepwiseAverage(int64_t row) const { return OfAverage(average_.stepwise, row); }
+  bool IsResting(int64_t row) { return state_.stamps()->Of(row).is_resting(); }
+
+  const std::vector<float>& average() const { return average_.deferred; }
   const Values<float>& deferred() const { return deferred_; }
   const Values<float>& stepwise() const { return stepwise_; }
 
@@ -127,6 +150,7 @@ class Training {
     place.rows = &state_;
     place.table = deferred_[0].data();
     place.dim = dim_;
+    if (!average_.deferred.empty()) place.average = average_.deferred.data();
     for (size_t slot = 1; slot < deferred_.size(); ++slot) {
       place.slots[slot - 1] = deferred_[slot].data();
     }
@@ -170,12 +194,27 @@ class Training {
     return distance;
   }
 
+  Distance OfAverage(const std::vector<float>& values, int64_t row) const {
+    Distance distance;
+    for (int64_t i = row * dim_; i < (row + 1) * dim_; ++i) {
+      distance.Add(values[i], average_.exact[i], greatest_[0][i]);
+    }
+    return distance;
+  }
+
+  struct Average {
+    std::vector<float> deferred;
+    std::vector<float> stepwise;
+    std::vector<double> exact;
+  };
+
   const int64_t rows_;
   const int64_t dim_;
   const RowKernels& kernels_;
   DeferredRows state_;
   Values<float> deferred_;
   Values<float> stepwise_;
+  Average average_;
   Values<double> exact_;
   Values<double> greatest_;  // absolute values so far
 };

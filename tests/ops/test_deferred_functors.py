@@ -11,6 +11,7 @@ from tests.ops.compiled_functors import QUICK, build, run, sanitized
 
 SHARING = "deferred_functors_test.cc"
 ACCURACY = "deferred_accuracy_test.cc"
+AVERAGES = "deferred_averages_test.cc"
 
 
 # Fixtures, so that the set-up compiles them.
@@ -30,6 +31,10 @@ def test_deferred_rows(sharing: Path) -> None:
 
 def test_deferred_steps_are_as_exact_as_tensorflow(accuracy: Path) -> None:
     run(accuracy, "1000", "8")
+
+
+def test_deferred_averages_are_those_of_all_steps(compiled_once: MadeOnce) -> None:
+    run(build(compiled_once, AVERAGES, QUICK))
 
 
 @pytest.mark.slow

@@ -55,6 +55,14 @@ def adam_without_epsilon(inputs: Inputs) -> None:
     trained(pooled(inputs, models.table()), tf.train.AdamOptimizer(epsilon=0.0))
 
 
+@left_unfused("average_not_deferrable")
+def two_averages_of_a_table(inputs: Inputs) -> None:
+    table = models.table()
+    trained(pooled(inputs, table))
+    for decay in (0.9, 0.99):
+        tf.train.ExponentialMovingAverage(decay, name=str(decay)).apply([table])
+
+
 @left_unfused("optimizer_unknown")
 def dual_averaging(inputs: Inputs) -> None:
     step = tf.train.get_or_create_global_step()

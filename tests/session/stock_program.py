@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import tensorflow.compat.v1 as tf  # noqa: E402
 
+from tests.session.averaged_scripts import evaluate  # noqa: E402, F401
 from tests.session.deferred_model import ModelOptions, deferred_model  # noqa: E402
 from tests.session.deferred_scripts import all_values, train  # noqa: E402
 

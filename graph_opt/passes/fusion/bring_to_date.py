@@ -24,6 +24,7 @@ from graph_opt.passes.fusion.group_nodes import GroupNodes
 from graph_opt.passes.fusion.table_reads import PassedOn, TableRead, table_reads
 from graph_opt.passes.fusion.to_date_nodes import Moment, ToDateNodes
 from graph_opt.passes.node_writer import free_scope
+from graph_opt.rules.op_names import ROW_READERS
 
 _CONDITIONS = ("If", "StatelessIf")
 _SCOPE = "group_embedding_to_date"
@@ -74,7 +75,8 @@ class BringToDate:
                 group_ops.update(dict.fromkeys(found.group_ops))
                 for read in found.reads:
                     self._bring(read)
-                for value in () if shard.is_resource else found.values:
+                has_values = not shard.is_resource and shard.is_behind(variable)
+                for value in found.values if has_values else ():
                     if only is None or value.tensor.node in only:
                         self._note_value(shard, variable, value)
         for name in group_ops:
@@ -87,12 +89,23 @@ class BringToDate:
     def _bring(self, read: TableRead) -> None:
         if read.node in self._replaced:
             self._wait(read.node, self._to_date.all_rows(read.shard))
+        elif not read.shard.is_behind(read.variable) and self._only_reads(read):
+            return
         elif read.rows is not None:
-            self._let_wait(read, self._to_date.some_rows(read.shard, read.rows, self._before(read)))
+            before = self._before(read)
+            rows = self._to_date.some_rows(read.shard, read.variable, read.rows, before)
+            self._let_wait(read, rows)
         else:
             self.whole_reads.append(read)
             moment = Moment(tuple(sorted(set(read.waits))), read.branch)
             self._let_wait(read, self._to_date.all_rows(read.shard, moment))
+
+    def _only_reads(self, read: TableRead) -> bool:
+        """Whether a node is certain not to write the variable."""
+        node = self._view.nodes[read.node]
+        if not read.shard.is_resource:
+            return not takes_reference(node, read.slot)
+        return node.op == "ReadVariableOp" or node.op in ROW_READERS
 
     def _before(self, read: TableRead) -> Tuple[str, ...]:
         """What a reader of some rows waits for, by constants of its own as well.

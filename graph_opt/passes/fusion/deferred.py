@@ -8,7 +8,7 @@ reads them must wait for an op that brings them to date.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.graph.refusal import Refusal
@@ -33,6 +33,9 @@ class DeferredVariable:
       row_state: Name of what the table's device remembers of its rows.
       is_resource: Whether table and slots are resource variables.
       device: Device string of the table.
+      average: Name of the variable with the table's average over time, or "".
+      moves_every_row: Whether weights and slots of a row change without a gradient. If they do not,
+        only the average is behind.
     """
 
     table: str
@@ -41,11 +44,36 @@ class DeferredVariable:
     row_state: str
     is_resource: bool
     device: str
+    average: str = ""
+    moves_every_row: bool = True
+
+    @property
+    def inputs(self) -> Tuple[str, ...]:
+        """The slots, and the average."""
+        return (*self.slots, self.average) if self.average else self.slots
 
     @property
     def variables(self) -> Tuple[str, ...]:
-        """The table and its slots."""
-        return (self.table, *self.slots)
+        """All whose readers or writers have to wait."""
+        return (self.table, *self.inputs) if self.moves_every_row else (self.table, self.average)
+
+    def is_behind(self, variable: str) -> bool:
+        """Whether rows of this variable, one of `variables`, may have missed steps."""
+        return self.moves_every_row or variable == self.average
+
+
+class Need(NamedTuple):
+    """What rows are brought to date for: one op serves shards that have this in common.
+
+    Attributes:
+      optimizer: Name of the spec.
+      averaged: Whether the shards have averages.
+      of_average: Whether it is these that are read.
+    """
+
+    optimizer: str
+    averaged: bool = False
+    of_average: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +98,8 @@ def deferred_variable(view: GraphView, update: SparseUpdate) -> DeferredVariable
     device = view.device(update.table)
     if device and tf.DeviceSpec.from_string(device).device_type not in (None, "CPU"):
         raise _refusal(update, "a table on a CPU", device)
-    _require_hyperparameters(update)
+    if update.moves_every_row:
+        _require_hyperparameters(update)
     reads = [find_read(view, slot) for slot in update.slots]
     return DeferredVariable(
         table=update.table,
@@ -79,7 +108,15 @@ def deferred_variable(view: GraphView, update: SparseUpdate) -> DeferredVariable
         row_state=_state_name(view, update.table),
         is_resource=view.op(update.table) == "VarHandleOp",
         device=device,
+        average=update.average.average if update.average else "",
+        moves_every_row=update.moves_every_row,
     )
+
+
+def by_variable(deferred: Mapping[str, DeferredVariable]) -> Dict[str, DeferredVariable]:
+    """The same tables, by the names of their averages, too."""
+    averages = {shard.average: shard for shard in deferred.values() if shard.average}
+    return {**deferred, **averages}
 
 
 def _require_hyperparameters(update: SparseUpdate) -> None:
@@ -112,16 +149,21 @@ class ShardInputs:
     """What an op that brings rows of some shards to date says of them.
 
     Args:
-      shards: Names of the variables, in the op's order.
-      deferred: The deferred ones among all tables, by name; the op skips the others.
-      optimizer: The op skips shards of another optimizer, too.
+      shards: Names of the variables, in the op's order: tables, or averages in their place.
+      deferred: The deferred ones among all tables (`by_variable`); the op skips the others.
+      need: The op skips shards of which another need is known, too.
     """
 
     def __init__(
-        self, shards: Sequence[str], deferred: Mapping[str, DeferredVariable], optimizer: str
+        self, shards: Sequence[str], deferred: Mapping[str, DeferredVariable], need: Need
     ) -> None:
-        self._shards = tuple(shards)
-        self._of = [_with_optimizer(deferred.get(name), optimizer) for name in shards]
+        found = [deferred.get(name) for name in shards]
+        self._need = need
+        self._of = [
+            shard if shard is not None and _need_of(shard, name) == need else None
+            for name, shard in zip(shards, found)
+        ]
+        self._shards = [shard.table if shard else name for name, shard in zip(shards, self._of)]
         self._first = next(shard for shard in self._of if shard is not None)
 
     @property
@@ -131,10 +173,10 @@ class ShardInputs:
 
     @property
     def inputs(self) -> List[str]:
-        """The shards, and then the optimizer's first slot of every shard, and so on."""
+        """The shards, then the optimizer's first slot of every shard, and so on, then averages."""
         slots = [
-            name if shard is None else shard.slots[number]
-            for number in range(len(self._first.slots))
+            name if shard is None else shard.inputs[number]
+            for number in range(len(self._first.inputs))
             for name, shard in zip(self._shards, self._of)
         ]
         return [*self._shards, *slots]
@@ -144,25 +186,33 @@ class ShardInputs:
         """Those that all these ops have."""
         found = dict(
             optimizer=tf.AttrValue(s=self._first.optimizer.encode()),
-            num_slots=values.integer(len(self._first.slots) * len(self._shards)),
+            num_slots=values.integer(len(self._first.inputs) * len(self._shards)),
+            averaged=tf.AttrValue(b=self._need.averaged),
             row_states=values.texts([shard.row_state if shard else "" for shard in self._of]),
         )
         if not self.is_resource:
-            found["_class"] = values.colocated(self._shards)
+            found["_class"] = values.colocated(list(dict.fromkeys(self._shards)))
         return found
+
+    @property
+    def attributes_of_rows(self) -> Dict[str, Any]:
+        """Those that the ops have which bring some rows to date."""
+        return {**self.attributes, "weights_only": tf.AttrValue(b=not self._need.of_average)}
 
     def op(self, kind: str) -> str:
         """The op type of this kind for these variables."""
         return (_RESOURCE if self.is_resource else "") + kind
 
 
-def optimizers_of(shards: Iterable[str], deferred: Mapping[str, DeferredVariable]) -> List[str]:
-    """The optimizers of the deferred shards among these."""
-    found = [deferred[name].optimizer for name in shards if name in deferred]
+def needs_of(shards: Iterable[str], deferred: Mapping[str, DeferredVariable]) -> List[Need]:
+    """What readers of rows of these variables need: one op each; none where all are current."""
+    found = [
+        _need_of(deferred[name], name)
+        for name in shards
+        if name in deferred and deferred[name].is_behind(name)
+    ]
     return list(dict.fromkeys(found))
 
 
-def _with_optimizer(
-    shard: Optional[DeferredVariable], optimizer: str
-) -> Optional[DeferredVariable]:
-    return shard if shard is not None and shard.optimizer == optimizer else None
+def _need_of(shard: DeferredVariable, variable: str) -> Need:
+    return Need(shard.optimizer, bool(shard.average), variable == shard.average)

@@ -20,6 +20,7 @@ from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
 from graph_opt.graph.verify import CycleError
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.dead_nodes import dead_nodes
+from graph_opt.passes.fusion.averages import write_averages
 from graph_opt.passes.fusion.bring_to_date import BringToDate
 from graph_opt.passes.fusion.candidates import CandidateSearch, Member, find_candidates
 from graph_opt.passes.fusion.concatenated_lookups import joined_gradient
@@ -31,7 +32,7 @@ from graph_opt.passes.fusion.cycles import (
     MergedPart,
     parts_on_cycles,
 )
-from graph_opt.passes.fusion.deferred import DeferredVariables
+from graph_opt.passes.fusion.deferred import DeferredVariables, by_variable
 from graph_opt.passes.fusion.dense_readers import dense_readers
 from graph_opt.passes.fusion.group_nodes import FUSED, Columns, GroupNodes, output_name
 from graph_opt.passes.fusion.groups import LookupGroup
@@ -109,7 +110,7 @@ class _Fusion:
         self._search = search
         self._plan = plan
         self._outcome = plan.outcome
-        self._nodes = GroupNodes(view, free_scope(view, _SCOPE), plan.deferred)
+        self._nodes = GroupNodes(view, free_scope(view, _SCOPE), by_variable(plan.deferred))
         self._inputs: Dict[Tuple[str, int], str] = {}
         self._controls: Dict[str, Dict[str, str]] = {}
         self._moved: Dict[str, str] = {}
@@ -125,6 +126,7 @@ class _Fusion:
             self._fuse_forward(group)
         for updates in self._plan.updates:
             self._fuse_update(updates)
+        self._defer_averages()
         for members in self._plan.gradients:
             self._fuse_gradients(members)
         self._bring_readers_to_date()
@@ -209,7 +211,7 @@ class _Fusion:
         for table in group.tables:
             names = [str(lookup.output) for lookup in table.lookups]
             self._outcome.updates.update(names)
-            if not self._plan.deferred.keys().isdisjoint(table.names):
+            if any(self._is_moved_late(name) for name in table.names):
                 self._outcome.deferred.update(names)
             shards = [name for name in table.names if name in group.updates]
             ends = {
@@ -219,6 +221,19 @@ class _Fusion:
             }
             parts.append(MergedPart(table.lookups, ends))
         self.merged.append(MergedOp(UPDATE, tuple(parts)))
+
+    def _defer_averages(self) -> None:
+        updates = [update for group in self._plan.updates for update in group.updates.values()]
+        for made in write_averages(self._view, self._nodes, updates, self._plan.deferred):
+            for average in made.averages:
+                for name in average.nodes:
+                    self._redirect_waits(name, made.node)
+                self.replaced.update(average.nodes)
+                self._outcome.averages_deferred.add(average.table)
+
+    def _is_moved_late(self, table: str) -> bool:
+        shard = self._plan.deferred.get(table)
+        return shard is not None and shard.moves_every_row
 
     def _fuse_gradients(self, group: Sequence[Member]) -> None:
         placement = self._plan.placements[group[0].candidate.name]

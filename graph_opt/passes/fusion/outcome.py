@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, Optional, Sequence, Set, Tuple
+from typing import AbstractSet, Dict, Optional, Sequence, Set, Tuple
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.passes.fusion.candidates import Candidate, CandidateSearch
@@ -29,6 +29,9 @@ class Outcome:
       gradients: Lookups whose gradient is fused.
       updates: Lookups whose tables' update is fused.
       deferred: Those whose tables' update is deferred.
+      averages_refused: Why the average of a table is not deferred, by name of the table.
+      averages: Tables with an average that may be deferred.
+      averages_deferred: Those of which it is.
     """
 
     refused: Dict[str, Refusal]
@@ -38,6 +41,9 @@ class Outcome:
     gradients: Set[str] = dataclasses.field(default_factory=set)
     updates: Set[str] = dataclasses.field(default_factory=set)
     deferred: Set[str] = dataclasses.field(default_factory=set)
+    averages_refused: Dict[str, Refusal] = dataclasses.field(default_factory=dict)
+    averages: Set[str] = dataclasses.field(default_factory=set)
+    averages_deferred: Set[str] = dataclasses.field(default_factory=set)
 
 
 def fused_lookups(search: CandidateSearch, outcome: Outcome) -> Tuple[FusedLookup, ...]:
@@ -50,12 +56,14 @@ def fused_lookups(search: CandidateSearch, outcome: Outcome) -> Tuple[FusedLooku
 
 def _described(lookup: Lookup, candidate: Optional[Candidate], outcome: Outcome) -> FusedLookup:
     name = str(lookup.output)
+    tables = {table.name for table in lookup.tables}
     reasons: Sequence[Optional[Refusal]] = (
         lookup.larger,
         outcome.refused.get(name),
         candidate.backward_refusal if candidate else None,
         outcome.gradient_refused.get(name),
         outcome.update_refused.get(name),
+        *(outcome.averages_refused.get(table.name) for table in lookup.tables[:1]),
     )
     trained = candidate is not None and bool(candidate.gradients or candidate.backward_refusal)
     trained = trained or name in outcome.updates or name in outcome.update_refused
@@ -71,6 +79,7 @@ def _described(lookup: Lookup, candidate: Optional[Candidate], outcome: Outcome)
         group=outcome.groups.get(name, ""),
         gradient=_part(has_gradient, name in outcome.gradients),
         update=DEFERRED_PART if name in outcome.deferred else update,
+        average=_average(tables, outcome),
         refusals=tuple(reason.to_dict() for reason in reasons if reason is not None),
     )
 
@@ -78,6 +87,12 @@ def _described(lookup: Lookup, candidate: Optional[Candidate], outcome: Outcome)
 def _has_gradient(candidate: Candidate, outcome: Outcome) -> bool:
     found = candidate.gradients or candidate.backward_refusal
     return bool(found) or candidate.name in outcome.gradient_refused
+
+
+def _average(tables: AbstractSet[str], outcome: Outcome) -> str:
+    if not tables.isdisjoint(outcome.averages_deferred):
+        return DEFERRED_PART
+    return _part(not tables.isdisjoint({*outcome.averages, *outcome.averages_refused}), False)
 
 
 def _part(exists: bool, fused: bool) -> str:

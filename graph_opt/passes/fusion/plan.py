@@ -13,6 +13,7 @@ from graph_opt.config.options import (
 )
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
+from graph_opt.passes.fusion.averages import require_no_average, with_average
 from graph_opt.passes.fusion.candidates import Candidate, CandidateSearch, Member
 from graph_opt.passes.fusion.concatenated_lookups import Concatenation
 from graph_opt.passes.fusion.deferred import DeferredVariable, deferred_variable
@@ -227,7 +228,7 @@ class FusionPlanner:
         ]
         tables = trained_tables(lookups, [candidate for candidate in fused if candidate.gradients])
         names = [name for table in tables for name in table.names]
-        updates = sparse_updates(self._view, names)
+        updates = self._with_averages(sparse_updates(self._view, names), outcome)
         found: List[UpdateGroup] = []
         for table in tables:
             if self._is_left(table, updates, outcome):
@@ -239,6 +240,22 @@ class FusionPlanner:
                 for lookup in table.lookups:
                     outcome.update_refused[str(lookup.output)] = refusal
         return update_groups(self._view, self._flow, found, joined_by)
+
+    def _with_averages(self, updates: SparseUpdates, outcome: Outcome) -> SparseUpdates:
+        """The same updates, with the averages of their tables that can be deferred."""
+        found = {}
+        for table, update in updates.found.items():
+            found[table] = update
+            try:
+                if update.moves_every_row and self._options.adam != DEFERRED_ADAM:
+                    require_no_average(self._view, update, self._options.adam)
+                    continue
+                found[table] = with_average(self._view, update)
+                if found[table].average is not None:
+                    outcome.averages.add(table)
+            except Refusal as refusal:
+                outcome.averages_refused[table] = refusal
+        return dataclasses.replace(updates, found=found)
 
     def _is_left(self, table: TrainedTable, updates: SparseUpdates, outcome: Outcome) -> bool:
         """Whether nothing trains a table, or its update was left out before."""
@@ -272,10 +289,9 @@ class FusionPlanner:
         Raises:
           Refusal: One of them cannot be.
         """
-        if self._options.adam != DEFERRED_ADAM:
-            return []
-        moving = [update for update in updates if update.moves_every_row]
-        return [deferred_variable(self._view, update) for update in moving]
+        moves = self._options.adam == DEFERRED_ADAM
+        late = [each for each in updates if each.average or (moves and each.moves_every_row)]
+        return [deferred_variable(self._view, update) for update in late]
 
 
 def _is_unwanted(refusal: Optional[Refusal]) -> bool:

@@ -125,7 +125,7 @@ def _passed_on(
 ) -> Iterator[PassedOn]:
     """The outputs of a node that merely passes the variable on."""
     name, op = use.consumer, view.op(use.consumer)
-    if use.slot != 0 or not (shard.is_resource or _is_in_place(view, name, variable)):
+    if use.slot != 0 or not (shard.is_resource or is_in_place(view, name, variable)):
         return
     waits = (*held.waits, *view.controls(name))
     if op in SWITCHES:
@@ -146,7 +146,7 @@ def _read(
         waits=(*held.waits, *view.controls(use.consumer)),
         branch=held.branch,
         rows=_rows(view, use),
-        in_place=shard.is_resource or _is_in_place(view, use.consumer, variable),
+        in_place=shard.is_resource or is_in_place(view, use.consumer, variable),
     )
 
 
@@ -171,7 +171,7 @@ def _brings_to_date(op: str) -> bool:
     return "GroupEmbeddingBring" in op
 
 
-def _is_in_place(view: GraphView, name: str, variable: str) -> bool:
+def is_in_place(view: GraphView, name: str, variable: str) -> bool:
     """Whether a node is certain to be placed where the variable is."""
     groups = view.attribute(name, "_class")
     if groups is not None and "loc:@{}".format(variable).encode() in groups.list.s:

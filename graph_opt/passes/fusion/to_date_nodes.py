@@ -10,7 +10,13 @@ from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import attributes_of, value_dtype
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes import attribute_values as values
-from graph_opt.passes.fusion.deferred import DeferredVariable, ShardInputs, optimizers_of
+from graph_opt.passes.fusion.deferred import (
+    DeferredVariable,
+    Need,
+    ShardInputs,
+    by_variable,
+    needs_of,
+)
 from graph_opt.passes.fusion.group_nodes import GroupNodes
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.rules.match.table import count_tables, find_read
@@ -48,7 +54,8 @@ class ToDateNodes:
     ) -> None:
         self._view = view
         self._nodes = nodes
-        self._deferred = deferred
+        self._deferred = by_variable(deferred)
+        self._tables = tuple(deferred.values())
         self._all: Dict[Tuple[str, Moment], str] = {}
         self._values: Dict[Tuple[str, str], str] = {}
         self._rows: Dict[Tuple[str, TensorRef, Tuple[str, ...]], str] = {}
@@ -56,14 +63,14 @@ class ToDateNodes:
 
     def all_tables(self) -> str:
         """A node that brings all rows of all tables to date."""
-        every = ["^" + self.all_rows(shard) for shard in self._deferred.values()]
+        every = ["^" + self.all_rows(shard) for shard in self._tables]
         return str(self._nodes.writer("all_to_date", "").node("done", "NoOp", every).name)
 
     def all_rows(self, shard: DeferredVariable, moment: Moment = _AT_ONCE) -> str:
         """A node that brings all rows of a table to date."""
         key = (shard.table, moment)
         if key not in self._all:
-            found = ShardInputs([shard.table], self._deferred, shard.optimizer)
+            found = self._of(shard, shard.table)
             waits = list(moment.waits)
             if moment.branch is not None:
                 waits.append(self._alive(shard, moment.branch))
@@ -78,12 +85,15 @@ class ToDateNodes:
             self._all[key] = node.name
         return self._all[key]
 
-    def some_rows(self, shard: DeferredVariable, ids: TensorRef, waits: Tuple[str, ...]) -> str:
-        """A node that brings these rows to date after other nodes, as if looked up one by one."""
-        key = (shard.table, ids, waits)
+    def some_rows(
+        self, shard: DeferredVariable, variable: str, ids: TensorRef, waits: Tuple[str, ...]
+    ) -> str:
+        """A node that brings these rows of a variable of the table to date after other nodes."""
+        read = variable if variable == shard.average else shard.table
+        key = (read, ids, waits)
         if key not in self._rows:
             writer = self._nodes.writer("to_date", shard.device)
-            found = ShardInputs([shard.table], self._deferred, shard.optimizer)
+            found = self._of(shard, read)
             dtype = self._view.dtype(ids) or 0
             flat = writer.node(
                 "flat",
@@ -110,7 +120,7 @@ class ToDateNodes:
                 weighted=values.booleans([False]),
                 default_ids=values.integers([-1]),
                 safe=tf.AttrValue(b=True),
-                **found.attributes,
+                **found.attributes_of_rows,
             )
             self._rows[key] = node.name
         return self._rows[key]
@@ -125,14 +135,19 @@ class ToDateNodes:
         kind = "GroupEmbeddingBring{}ToDate".format("" if looked_up else "Packed")
         rest = [tensor.input_name for tensor in view.inputs(name)[count:]]
         made = []
-        for optimizer in optimizers_of(shards, self._deferred):
-            found = ShardInputs(shards, self._deferred, optimizer)
+        for need in needs_of(shards, self._deferred):
+            found = ShardInputs(shards, self._deferred, need)
             op = found.op(kind)
-            attributes = {**attributes_of(op, view.nodes[name]), **found.attributes}
+            attributes = {**attributes_of(op, view.nodes[name]), **found.attributes_of_rows}
             writer = self._nodes.writer("to_date", view.device(name))
             node = writer.node("rows", op, found.inputs + rest, **attributes)
             made.append(str(node.name))
         return made
+
+    def _of(self, shard: DeferredVariable, read: str) -> ShardInputs:
+        """The inputs of an op for readers of the table, or its average."""
+        need = Need(shard.optimizer, bool(shard.average), read == shard.average)
+        return ShardInputs([read], self._deferred, need)
 
     def value(self, variable: str, source: str) -> str:
         """A node that returns a variable's value after node `source`."""

@@ -47,6 +47,9 @@ def update_node(
         for slot in range(len(first.slots))
         for shard in shards
     ]
+    averaged = first.average is not None and shards[0] in deferred
+    if averaged:
+        slots += [deferred[shard].average for shard in shards]
     hyperparameters = [
         value.input_name
         if isinstance(value, TensorRef)
@@ -57,6 +60,7 @@ def update_node(
     attributes = {
         "optimizer": tf.AttrValue(s=first.optimizer.encode()),
         "num_slots": values.integer(len(slots)),
+        "averaged": tf.AttrValue(b=averaged),
         "num_hyperparameters": values.integer(len(hyperparameters)),
         "flags": values.texts([name for name in flags if name != "use_locking"]),
         "use_locking": tf.AttrValue(b="use_locking" in flags),

@@ -109,7 +109,8 @@ def optimizer_key(view: GraphView, update: SparseUpdate) -> Hashable:
     """What updates by one op have in common."""
     flags = tuple(sorted(update.attributes.items()))
     hyperparameters = tuple(value_key(view, value) for value in update.hyperparameters)
-    return update.optimizer, hyperparameters, flags, update.branches
+    averaged = update.average is not None
+    return update.optimizer, hyperparameters, flags, update.branches, averaged
 
 
 def semantics(candidate: Candidate) -> Tuple[Hashable, ...]:

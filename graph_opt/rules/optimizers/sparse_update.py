@@ -34,6 +34,7 @@ from graph_opt.rules.optimizers import (
     keras_rms_prop,
     single_op,
 )
+from graph_opt.rules.optimizers.moving_average import MovingAverage
 from graph_opt.rules.optimizers.table_writers import Branch, Writer, assigned, table_writer
 from graph_opt.rules.optimizers.update_form import GRADIENT, UpdateForm, read_update
 from graph_opt.rules.optimizers.update_inputs import Hyperparameter, parts_of
@@ -56,6 +57,7 @@ class SparseUpdate:
       nodes: What an update directly from the lookups' gradients makes superfluous, including `end`.
       branches: The branches of tf.cond that it is in, outermost first; empty if it runs in every
         step.
+      average: The step of the table's average over time, if that is to be deferred.
     """
 
     optimizer: str
@@ -69,6 +71,7 @@ class SparseUpdate:
     slot_ends: Tuple[str, ...]
     nodes: Tuple[str, ...]
     branches: Tuple[Branch, ...] = ()
+    average: Optional[MovingAverage] = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,11 +27,10 @@ class GroupApplyKernel : public OpKernel {
     OP_REQUIRES_OK(ctx, optimizer_.Read(ctx, attrs_.num_shards()));
     OP_REQUIRES_OK(ctx, states_.Read(ctx, attrs_.num_shards(), RowStates::kUpdate));
     if (states_.empty()) return;
-    OP_REQUIRES_OK(ctx, CheckDeferred(name(), optimizer_.usual()));
+    OP_REQUIRES_OK(ctx, CheckDeferred(name(), optimizer_.usual(), optimizer_.averaged()));
   }
 
   void Compute(OpKernelContext* ctx) override {
-    const int num_variables = attrs_.num_shards() * (1 + optimizer_.num_slots());
     VariableTables variables;
     GroupInputs inputs;
     std::vector<PooledGradient> lookups;
@@ -39,8 +38,8 @@ class GroupApplyKernel : public OpKernel {
     std::vector<UpdatedTable> tables;
     std::vector<int64_t> table_rows;
     Optimizer optimizer;
-    OP_REQUIRES_OK(ctx, states_.BringOthers(ctx, optimizer_.num_slots()));
-    OP_REQUIRES_OK(ctx, variables.Open(ctx, 0, num_variables, optimizer_.purpose()));
+    OP_REQUIRES_OK(ctx, states_.BringOthers(ctx, optimizer_.slots_of_shard()));
+    OP_REQUIRES_OK(ctx, optimizer_.Open(ctx, &variables));
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
     OP_REQUIRES_OK(ctx, ReadGradients(ctx, attrs_, inputs, &lookups, &dims));
     OP_REQUIRES_OK(ctx, ReadTables(&variables, dims, &tables, &table_rows));

@@ -29,6 +29,7 @@ REGISTER_OP("GroupEmbeddingApply")
     .GRAPH_OPT_GROUP_INPUTS.Input("gradients: num_gradients * float")
     .GRAPH_OPT_OPTIMIZER_ATTRS.Attr("num_gradients: int >= 1")
     .GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
+    .SetAllowsUninitializedInput()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc(GroupDoc(OptimizerDoc(kDoc)));
 

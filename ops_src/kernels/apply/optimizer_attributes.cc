@@ -46,7 +46,9 @@ slots: Those of the optimizer: the first slot of every shard, then the second on
 hyperparameters: Scalars, in this order.)doc" +
                       Listed(&OptimizerDescription::hyperparameters) + R"doc(
 optimizer: Whose formula updates the rows.
-num_slots: Shards times the optimizer's slots.
+num_slots: Shards times the optimizer's slots, and one more for an average.
+averaged: The slots of each shard end with an average of it over time, which GroupEmbeddingAverage
+  moves. Then any optimizer takes row_states: an average moves before its weights do.
 num_hyperparameters: As listed above.
 flags: Those of the optimizer that are set.)doc" +
                       Listed(&OptimizerDescription::flags) + R"doc(

@@ -8,6 +8,7 @@
 #define GRAPH_OPT_OPTIMIZER_ATTRS            \
   Attr(OptimizerAttr())                      \
       .Attr("num_slots: int >= 0")           \
+      .Attr("averaged: bool = false")        \
       .Attr("num_hyperparameters: int >= 1") \
       .Attr("flags: list(string) = []")      \
       .Attr("use_locking: bool = false")     \

@@ -49,12 +49,22 @@ Status OptimizerInputs::ReadSlots(OpKernelConstruction* ctx, int num_shards) {
   OptimizerDescription of;
   TF_RETURN_IF_ERROR(ctx->GetAttr("optimizer", &name_));
   TF_RETURN_IF_ERROR(ctx->GetAttr("num_slots", &num_slots));
+  TF_RETURN_IF_ERROR(ctx->GetAttr("averaged", &averaged_));
   TF_RETURN_IF_ERROR(Describe(name_, &of));
   num_shards_ = num_shards;
   num_slots_ = static_cast<int>(of.slots.size());
-  if (num_slots == num_shards * num_slots_) return Status();
-  return errors::InvalidArgument(ctx->def().name(), ": ", name_, " has ", num_slots_,
-                                 " slots for each of ", num_shards, " shards; given ", num_slots);
+  if (num_slots == num_variables() - num_shards) return Status();
+  return errors::InvalidArgument(ctx->def().name(), ": ", name_, " has ", num_slots_, " slots",
+                                 averaged_ ? " and an average" : "", " for each of ", num_shards,
+                                 " shards; given ", num_slots);
+}
+
+Status OptimizerInputs::Open(OpKernelContext* ctx, VariableTables* variables) const {
+  const int num_needed = num_shards_ * (1 + num_slots_);
+  if (!averaged_) return variables->Open(ctx, 0, num_needed, purpose_);
+  const std::vector<bool> is_updated(num_variables(), true);
+  TF_RETURN_IF_ERROR(variables->OpenThoseInitialized(ctx, is_updated, purpose_));
+  return variables->RequireInitialized(ctx, 0, num_needed);
 }
 
 Status OptimizerInputs::Make(const std::string& op, const std::vector<float>& values,
@@ -83,18 +93,32 @@ Status OptimizerInputs::ReadHyperparameters(OpKernelContext* ctx, Optimizer* opt
 
 Status OptimizerInputs::SlotsOf(const std::string& op, VariableTables* variables, int shard,
                                 const std::string& table, float** slots) const {
-  const Tensor& rows = (*variables)[shard];
   std::fill(slots, slots + kMostSlots, nullptr);
   for (int slot = 0; slot < num_slots_; ++slot) {
-    const int at = num_shards_ * (1 + slot) + shard;
-    const Tensor& tensor = (*variables)[at];
-    if (tensor.shape() != rows.shape() || tensor.dtype() != tensorflow::DT_FLOAT) {
-      return errors::InvalidArgument(op, ": slot ", slot, " of table '", table, "' has shape ",
-                                     tensor.shape().DebugString(), ", the table ",
-                                     rows.shape().DebugString(), "; need the same, of float32");
-    }
-    slots[slot] = variables->floats(at);
+    TF_RETURN_IF_ERROR(SlotAt(op, variables, shard, slot, table, &slots[slot]));
   }
+  return Status();
+}
+
+Status OptimizerInputs::AverageOf(const std::string& op, VariableTables* variables, int shard,
+                                  float** average) const {
+  *average = nullptr;
+  const int at = num_shards_ * (1 + num_slots_) + shard;
+  if (!averaged_ || !variables->is_initialized(at)) return Status();
+  return SlotAt(op, variables, shard, num_slots_, "", average);
+}
+
+Status OptimizerInputs::SlotAt(const std::string& op, VariableTables* variables, int shard,
+                               int slot, const std::string& table, float** memory) const {
+  const Tensor& rows = (*variables)[shard];
+  const int at = num_shards_ * (1 + slot) + shard;
+  const Tensor& tensor = (*variables)[at];
+  if (tensor.shape() != rows.shape() || tensor.dtype() != tensorflow::DT_FLOAT) {
+    return errors::InvalidArgument(op, ": slot ", slot, " of table '", table, "' has shape ",
+                                   tensor.shape().DebugString(), ", the table ",
+                                   rows.shape().DebugString(), "; need the same, of float32");
+  }
+  *memory = variables->floats(at);
   return Status();
 }
 

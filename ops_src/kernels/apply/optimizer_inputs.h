@@ -18,6 +18,10 @@ class OptimizerInputs {
   // Only the attributes about slots, for ops that do not update.
   tensorflow::Status ReadSlots(tensorflow::OpKernelConstruction* ctx, int num_shards);
 
+  // Opens the shards and slots, the first inputs, to update them. All are initialized but averages,
+  // which no update needs.
+  tensorflow::Status Open(tensorflow::OpKernelContext* ctx, VariableTables* variables) const;
+
   // With the input `hyperparameters` of a kernel call.
   tensorflow::Status ReadHyperparameters(tensorflow::OpKernelContext* ctx,
                                          Optimizer* optimizer) const;
@@ -27,12 +31,21 @@ class OptimizerInputs {
   tensorflow::Status SlotsOf(const std::string& op, VariableTables* variables, int shard,
                              const std::string& table, float** slots) const;
 
+  // The memory of a shard's average, in the same way; null if none is kept, or it has no value yet.
+  tensorflow::Status AverageOf(const std::string& op, VariableTables* variables, int shard,
+                               float** average) const;
+
   // With usual hyperparameters.
   const Optimizer& usual() const { return usual_; }
-  int num_slots() const { return num_slots_; }  // of each shard
+  int num_slots() const { return num_slots_; }  // of each shard, without its average
+  bool averaged() const { return averaged_; }
+  int slots_of_shard() const { return num_slots_ + averaged_; }
+  int num_variables() const { return num_shards_ * (1 + slots_of_shard()); }
   VariableTables::Purpose purpose() const { return purpose_; }
 
  private:
+  tensorflow::Status SlotAt(const std::string& op, VariableTables* variables, int shard, int slot,
+                            const std::string& table, float** memory) const;
   tensorflow::Status Make(const std::string& op, const std::vector<float>& values,
                           Optimizer* optimizer) const;
 
@@ -41,6 +54,7 @@ class OptimizerInputs {
   Optimizer usual_ = {};
   int num_shards_ = 0;
   int num_slots_ = 0;
+  bool averaged_ = false;
   VariableTables::Purpose purpose_ = VariableTables::kUpdate;
 };
 

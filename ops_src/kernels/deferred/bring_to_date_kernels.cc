@@ -33,7 +33,7 @@ class BringToDateKernel : public OpKernel {
   void Compute(OpKernelContext* ctx) final {
     ShardsToDate shards;
     bool found = false;
-    OP_REQUIRES_OK(ctx, shards.Find(ctx, states_, optimizer_.num_slots(), &found));
+    OP_REQUIRES_OK(ctx, shards.Find(ctx, states_, optimizer_.slots_of_shard(), &found));
     if (!found || IsDone(shards)) return;
     OP_REQUIRES_OK(ctx, shards.Open(ctx, states_, optimizer_));
     DeviceThreads threads(ctx);
@@ -47,6 +47,13 @@ class BringToDateKernel : public OpKernel {
   virtual void Bring(OpKernelContext* ctx, const ShardsToDate& shards, Parallel* parallel) = 0;
 
   int num_shards() const { return num_shards_; }
+
+  Status ReadNeeds(OpKernelConstruction* ctx, DeferredNeeds* needs) const {
+    bool weights_only;
+    TF_RETURN_IF_ERROR(ctx->GetAttr("weights_only", &weights_only));
+    *needs = weights_only ? DeferredNeeds::kWeights : DeferredNeeds::kAll;
+    return Status();
+  }
 
  private:
   int num_shards_ = 0;
@@ -62,6 +69,7 @@ class LookedUpToDateKernel : public BringToDateKernel {
     OP_REQUIRES(
         ctx, status.ok(),
         errors::CreateWithUpdatedMessage(status, name() + ": " + std::string(status.message())));
+    OP_REQUIRES_OK(ctx, ReadNeeds(ctx, &needs_));
   }
 
  protected:
@@ -81,6 +89,7 @@ class LookedUpToDateKernel : public BringToDateKernel {
   DeferredTable TableOf(int table, const ShardsToDate& shards) const {
     std::vector<int64_t> rows;
     DeferredTable to_date;
+    to_date.needs = needs_;
     for (int s = attrs_.first_shard(table); s < attrs_.first_shard(table + 1); ++s) {
       rows.push_back(shards.num_rows(s));
       to_date.shards.push_back(shards.shards()[s]);
@@ -102,11 +111,14 @@ class LookedUpToDateKernel : public BringToDateKernel {
   }
 
   GroupAttrs attrs_;
+  DeferredNeeds needs_ = DeferredNeeds::kAll;
 };
 
 class RequestedToDateKernel : public BringToDateKernel {
  public:
-  using BringToDateKernel::BringToDateKernel;
+  explicit RequestedToDateKernel(OpKernelConstruction* ctx) : BringToDateKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ReadNeeds(ctx, &needs_));
+  }
 
  protected:
   void Bring(OpKernelContext* ctx, const ShardsToDate& shards, Parallel* parallel) override {
@@ -116,8 +128,11 @@ class RequestedToDateKernel : public BringToDateKernel {
     std::vector<RequestedRows> requested;
     // The gather reports what is wrong with a request.
     if (!ReadRequest(words, request.NumElements(), unnamed, &requested).ok()) return;
-    BringToDate(shards.shards(), requested, BestRowKernels(), parallel);
+    BringToDate(shards.shards(), requested, needs_, BestRowKernels(), parallel);
   }
+
+ private:
+  DeferredNeeds needs_ = DeferredNeeds::kAll;
 };
 
 class AllToDateKernel : public BringToDateKernel {

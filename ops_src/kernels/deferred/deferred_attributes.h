@@ -7,8 +7,11 @@
 
 // What the registrations of the ops that bring rows to date share (read by RowStates).
 
-#define GRAPH_OPT_DEFERRED_ATTRS \
-  Attr(OptimizerAttr()).Attr("num_slots: int >= 0").Attr("row_states: list(string) >= 1")
+#define GRAPH_OPT_DEFERRED_ATTRS      \
+  Attr(OptimizerAttr())               \
+      .Attr("num_slots: int >= 0")    \
+      .Attr("averaged: bool = false") \
+      .Attr("row_states: list(string) >= 1")
 
 namespace graph_opt {
 
@@ -19,7 +22,14 @@ tables: The shards of each table, [rows, width] of float32.
 slots: As those of the update. A shard that is not deferred has an empty entry in row_states, and
   its slots, which may be the shard itself, are not read.
 optimizer: As that of the update.
-num_slots: Shards times the optimizer's slots.)doc");
+averaged: As that of the update.
+num_slots: Shards times the optimizer's slots, and one more for an average.)doc");
+}
+
+// The attribute that tells what the rows are brought to date for.
+inline std::string WeightsOnlyDoc(const std::string& doc) {
+  return doc + R"doc(
+weights_only: No averages are read: rows are left alone whose average alone is behind.)doc";
 }
 
 }  // namespace graph_opt

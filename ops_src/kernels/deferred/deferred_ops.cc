@@ -28,17 +28,19 @@ To be run before the lookup. Ids of rows that do not exist are left to the looku
 REGISTER_OP("GroupEmbeddingBringToDate")
     .Input("tables: Ref(num_shards * float)")
     .Input("slots: Ref(num_slots * float)")
-    .GRAPH_OPT_GROUP_INPUTS.GRAPH_OPT_DEFERRED_ATTRS.GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
+    .GRAPH_OPT_GROUP_INPUTS.GRAPH_OPT_DEFERRED_ATTRS.Attr("weights_only: bool = false")
+    .GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
     .SetAllowsUninitializedInput()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
-    .Doc(GroupDoc(DeferredDoc(kRowsDoc)));
+    .Doc(GroupDoc(WeightsOnlyDoc(DeferredDoc(kRowsDoc))));
 
 REGISTER_OP("ResourceGroupEmbeddingBringToDate")
     .Input("tables: num_shards * resource")
     .Input("slots: num_slots * resource")
-    .GRAPH_OPT_GROUP_INPUTS.GRAPH_OPT_DEFERRED_ATTRS.GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
+    .GRAPH_OPT_GROUP_INPUTS.GRAPH_OPT_DEFERRED_ATTRS.Attr("weights_only: bool = false")
+    .GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
-    .Doc(GroupDoc(DeferredDoc(kRowsDoc)));
+    .Doc(GroupDoc(WeightsOnlyDoc(DeferredDoc(kRowsDoc))));
 
 const char kPackedDoc[] = R"doc(
 Brings the rows that a worker asks for to date, those that deferred updates left behind.
@@ -55,10 +57,11 @@ REGISTER_OP("GroupEmbeddingBringPackedToDate")
     .Input("request: int64")
     .Attr("num_shards: int >= 1")
     .Attr("table_names: list(string) >= 1")
-    .GRAPH_OPT_DEFERRED_ATTRS.SetIsStateful()
+    .GRAPH_OPT_DEFERRED_ATTRS.Attr("weights_only: bool = false")
+    .SetIsStateful()
     .SetAllowsUninitializedInput()
     .SetShapeFn(RequestIsVector)
-    .Doc(DeferredDoc(kPackedDoc));
+    .Doc(WeightsOnlyDoc(DeferredDoc(kPackedDoc)));
 
 REGISTER_OP("ResourceGroupEmbeddingBringPackedToDate")
     .Input("tables: num_shards * resource")
@@ -66,9 +69,10 @@ REGISTER_OP("ResourceGroupEmbeddingBringPackedToDate")
     .Input("request: int64")
     .Attr("num_shards: int >= 1")
     .Attr("table_names: list(string) >= 1")
-    .GRAPH_OPT_DEFERRED_ATTRS.SetIsStateful()
+    .GRAPH_OPT_DEFERRED_ATTRS.Attr("weights_only: bool = false")
+    .SetIsStateful()
     .SetShapeFn(RequestIsVector)
-    .Doc(DeferredDoc(kPackedDoc));
+    .Doc(WeightsOnlyDoc(DeferredDoc(kPackedDoc)));
 
 const char kAllDoc[] = R"doc(
 Brings all rows to date that deferred updates left behind.
@@ -98,6 +102,42 @@ REGISTER_OP("ResourceGroupEmbeddingBringAllToDate")
     .GRAPH_OPT_DEFERRED_ATTRS.SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc(DeferredDoc(kAllDoc));
+
+Status RateIsScalar(InferenceContext* c) {
+  ShapeHandle scalar;
+  return c->WithRank(c->input(c->num_inputs() - 1), 0, &scalar);
+}
+
+const char kAverageDoc[] = R"doc(
+Moves averages of tables over time: each by (table - average) * rate, in all rows.
+
+That is deferred like updates, so that it takes no time that grows with the tables. An average that
+`slots` names last must be known to all other ops of the table.
+
+rate: What is left of 1 without the decay. Outside 0 to 1, rows are moved at once.
+num_shards: Of all tables.
+table_names: [shards]. For errors.)doc";
+
+REGISTER_OP("GroupEmbeddingAverage")
+    .Input("tables: Ref(num_shards * float)")
+    .Input("slots: Ref(num_slots * float)")
+    .Input("rate: float")
+    .Attr("num_shards: int >= 1")
+    .Attr("table_names: list(string) >= 1")
+    .GRAPH_OPT_DEFERRED_ATTRS.SetIsStateful()
+    .SetAllowsUninitializedInput()
+    .SetShapeFn(RateIsScalar)
+    .Doc(DeferredDoc(kAverageDoc));
+
+REGISTER_OP("ResourceGroupEmbeddingAverage")
+    .Input("tables: num_shards * resource")
+    .Input("slots: num_slots * resource")
+    .Input("rate: float")
+    .Attr("num_shards: int >= 1")
+    .Attr("table_names: list(string) >= 1")
+    .GRAPH_OPT_DEFERRED_ATTRS.SetIsStateful()
+    .SetShapeFn(RateIsScalar)
+    .Doc(DeferredDoc(kAverageDoc));
 
 }  // namespace
 }  // namespace graph_opt

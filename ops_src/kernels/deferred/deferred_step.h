@@ -13,8 +13,9 @@
 
 namespace graph_opt {
 
-// Whether an update with `row_states` can be deferred; `op` is named in the error.
-tensorflow::Status CheckDeferred(const std::string& op, const Optimizer& optimizer);
+// Whether an update with `row_states` can be deferred, of tables with an average or not; `op` is
+// named in the error.
+tensorflow::Status CheckDeferred(const std::string& op, const Optimizer& optimizer, bool averaged);
 
 // The step of an update that has `row_states`; of another one it does nothing. It ends within the
 // lifetime of the variables and threads that it was given.
@@ -24,6 +25,8 @@ class DeferredStep {
   tensorflow::Status Open(tensorflow::OpKernelContext* ctx, const RowStates& states,
                           const OptimizerInputs& optimizer, VariableTables* variables);
 
+  const std::vector<DeferredShard>& shards() const { return shards_; }
+
   // For the functor that updates the shard.
   DeferredRows* rows(int shard) const { return shards_.empty() ? nullptr : shards_[shard].rows; }
 
@@ -32,6 +35,7 @@ class DeferredStep {
                            Parallel* parallel);
 
  private:
+  bool averaged_ = false;
   std::vector<RowStates::Pointer> states_;
   std::vector<DeferredShard> shards_;
   std::unique_ptr<DeferredUpdate> update_;

@@ -6,7 +6,8 @@
 namespace graph_opt {
 
 ShardHome::ShardHome(OpKernelContext* ctx, const VariableTables& variables, int num_shards,
-                     int num_slots, int shard) {
+                     int num_slots, int shard, bool averaged)
+    : averaged_(averaged) {
   const bool has_handles = ctx->input_dtype(shard) == tensorflow::DT_RESOURCE;
   for (int i = shard; i < num_shards * (1 + num_slots); i += num_shards) {
     if (has_handles) {

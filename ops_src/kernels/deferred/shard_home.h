@@ -19,10 +19,12 @@ class ShardHome {
   // One of the `num_shards` first inputs of an op, and its slots: the first slot of every shard,
   // then the second slot of every shard, ... `variables` holds all of these.
   ShardHome(tensorflow::OpKernelContext* ctx, const VariableTables& variables, int num_shards,
-            int num_slots, int shard);
+            int num_slots, int shard, bool averaged = false);
 
   // Of the shard and its slots; 0 if nothing is known.
   int size() const { return static_cast<int>(references_.size() + handles_.size()); }
+  // Whether the last slot is an average.
+  bool averaged() const { return averaged_; }
   bool empty() const { return references_.empty() && handles_.empty(); }
 
   // Whether the same inputs of an op, which has locked none of them, are here.
@@ -34,6 +36,7 @@ class ShardHome {
  private:
   std::vector<tensorflow::Tensor> references_;  // they keep their memory for as long as they live
   std::vector<VariableTables::Name> handles_;
+  bool averaged_ = false;
 };
 
 }  // namespace graph_opt

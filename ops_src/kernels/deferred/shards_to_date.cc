@@ -35,7 +35,7 @@ Status ShardsToDate::Open(OpKernelContext* ctx, const RowStates& states,
   const int num_shards = static_cast<int>(states_.size());
   const int num_slots = optimizer.num_slots();
   std::vector<bool> is_updated;
-  for (int variable = 0; variable < num_shards * (1 + num_slots); ++variable) {
+  for (int variable = 0; variable < optimizer.num_variables(); ++variable) {
     is_updated.push_back(states_[variable % num_shards] != nullptr);
   }
   TF_RETURN_IF_ERROR(variables_.OpenThoseInitialized(ctx, is_updated, optimizer.purpose()));
@@ -53,6 +53,8 @@ Status ShardsToDate::Open(OpKernelContext* ctx, const RowStates& states,
     for (int slot = 0; slot < num_slots; ++slot) {
       shard.slots[slot] = variables_.floats(num_shards * (1 + slot) + i);
     }
+    TF_RETURN_IF_ERROR(
+        optimizer.AverageOf(ctx->op_kernel().name(), &variables_, i, &shard.average));
   }
   return Status();
 }

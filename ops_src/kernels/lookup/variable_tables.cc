@@ -76,6 +76,10 @@ VariableTables::~VariableTables() {
 
 Status VariableTables::Open(OpKernelContext* ctx, int first, int count, Purpose purpose) {
   TF_RETURN_IF_ERROR(OpenAll(ctx, first, std::vector<bool>(count, purpose != kRead), purpose));
+  return RequireInitialized(ctx, first, count);
+}
+
+Status VariableTables::RequireInitialized(OpKernelContext* ctx, int first, int count) const {
   for (int i = 0; i < count; ++i) {
     if (!is_initialized(i)) {
       const std::string name = variables_.empty()

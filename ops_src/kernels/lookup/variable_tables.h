@@ -37,6 +37,9 @@ class VariableTables {
   tensorflow::Status OpenTensors(const std::vector<tensorflow::Tensor>& values);
 
   bool is_initialized(int i) const;
+  // Fails if one of the first so many is not; they are the inputs from `first` on.
+  tensorflow::Status RequireInitialized(tensorflow::OpKernelContext* ctx, int first,
+                                        int count) const;
 
   const tensorflow::Tensor& operator[](int i) const { return tensors_[i]; }
   // For kUpdate: the memory of a variable of floats.

@@ -188,6 +188,7 @@ REGISTER_OP("GroupEmbeddingApplyPacked")
     .Attr("num_shards: int >= 1")
     .Attr("table_names: list(string) >= 1")
     .GRAPH_OPT_OPTIMIZER_ATTRS.SetIsStateful()
+    .SetAllowsUninitializedInput()
     .SetShapeFn(LastIsVector)
     .Doc(OptimizerDoc(kApplyDoc));
 

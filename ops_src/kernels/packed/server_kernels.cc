@@ -102,14 +102,13 @@ class GroupApplyPackedKernel : public ServedShardsKernel {
     OP_REQUIRES_OK(ctx, optimizer_.Read(ctx, num_shards()));
     OP_REQUIRES_OK(ctx, states_.Read(ctx, num_shards(), RowStates::kUpdate));
     if (states_.empty()) return;
-    OP_REQUIRES_OK(ctx, CheckDeferred(name(), optimizer_.usual()));
+    OP_REQUIRES_OK(ctx, CheckDeferred(name(), optimizer_.usual(), optimizer_.averaged()));
   }
 
   void Compute(OpKernelContext* ctx) override {
-    const int num_variables = num_shards() * (1 + optimizer_.num_slots());
-    OP_REQUIRES_OK(ctx, states_.BringOthers(ctx, optimizer_.num_slots()));
+    OP_REQUIRES_OK(ctx, states_.BringOthers(ctx, optimizer_.slots_of_shard()));
     VariableTables variables;
-    OP_REQUIRES_OK(ctx, variables.Open(ctx, 0, num_variables, optimizer_.purpose()));
+    OP_REQUIRES_OK(ctx, optimizer_.Open(ctx, &variables));
     std::vector<UpdatedShard> shards(num_shards());
     for (int i = 0; i < num_shards(); ++i) {
       const Tensor& tensor = variables[i];

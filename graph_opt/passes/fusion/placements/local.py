@@ -8,7 +8,7 @@ from typing import Dict, Hashable, List, Optional, Sequence, Tuple
 from graph_opt.graph.view import GraphView
 from graph_opt.passes import attribute_values as values
 from graph_opt.passes.fusion.candidates import Candidate, Member
-from graph_opt.passes.fusion.deferred import ShardInputs, optimizers_of
+from graph_opt.passes.fusion.deferred import Need, ShardInputs, needs_of
 from graph_opt.passes.fusion.group_nodes import Columns, GroupNodes
 from graph_opt.passes.fusion.placement import Placement
 from graph_opt.passes.fusion.update_nodes import update_node
@@ -71,15 +71,15 @@ class Local(Placement):
 
     def write_to_date(self, nodes: GroupNodes, members: Sequence[Member], lookup: str) -> None:
         """See `Placement`."""
-        for optimizer, late in _by_optimizer(nodes, members).items():
+        for need, late in _by_need(nodes, members).items():
             shared = nodes.group_op(late, self.tables)
-            shards = ShardInputs(shared.shards, nodes.deferred, optimizer)
+            shards = ShardInputs(shared.shards, nodes.deferred, need)
             to_date = nodes.writer("to_date", self.tables).node(
                 "rows",
                 shards.op("GroupEmbeddingBringToDate"),
                 shards.inputs + shared.inputs,
                 **shared.attributes,
-                **shards.attributes,
+                **shards.attributes_of_rows,
             )
             nodes.named(lookup).input.append("^" + to_date.name)
 
@@ -112,10 +112,10 @@ class Local(Placement):
         return {shard: str(node.name) for shard in shared.shards}
 
 
-def _by_optimizer(nodes: GroupNodes, members: Sequence[Member]) -> Dict[str, List[Member]]:
-    """The lookups whose tables' update is deferred, by its optimizer."""
-    found: Dict[str, List[Member]] = {}
+def _by_need(nodes: GroupNodes, members: Sequence[Member]) -> Dict[Need, List[Member]]:
+    """The lookups of which rows may be behind."""
+    found: Dict[Need, List[Member]] = {}
     for member in members:
-        for optimizer in optimizers_of(member.candidate.tables, nodes.deferred):
-            found.setdefault(optimizer, []).append(member)
+        for need in needs_of(member.candidate.tables, nodes.deferred):
+            found.setdefault(need, []).append(member)
     return found

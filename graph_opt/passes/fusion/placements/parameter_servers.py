@@ -14,7 +14,7 @@ from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView
 from graph_opt.passes import attribute_values as values
 from graph_opt.passes.fusion.candidates import Candidate, Member
-from graph_opt.passes.fusion.deferred import ShardInputs, optimizers_of
+from graph_opt.passes.fusion.deferred import ShardInputs, needs_of
 from graph_opt.passes.fusion.group_nodes import (
     Columns,
     GroupNodes,
@@ -170,15 +170,15 @@ def _gather(
 def _bring_to_date(nodes: GroupNodes, gather: Any) -> None:
     """Makes a server's gather wait until the rows are current that it is asked for."""
     shards, request = list(gather.input[:-1]), gather.input[-1]
-    for optimizer in optimizers_of(shards, nodes.deferred):
-        late = ShardInputs(shards, nodes.deferred, optimizer)
+    for need in needs_of(shards, nodes.deferred):
+        late = ShardInputs(shards, nodes.deferred, need)
         to_date = nodes.writer("to_date", gather.device).node(
             "rows",
             late.op("GroupEmbeddingBringPackedToDate"),
             [*late.inputs, request],
             num_shards=values.integer(len(shards)),
             table_names=values.texts(shards),
-            **late.attributes,
+            **late.attributes_of_rows,
         )
         gather.input.append("^" + to_date.name)
 
