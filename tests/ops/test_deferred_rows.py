@@ -164,8 +164,24 @@ def test_other_tables_of_a_group_are_left_alone(use_resource: bool) -> None:
         session.run(tf.global_variables_initializer())
         session.run(apply)
         rows, untouched = session.run(after)
-        assert (rows[[2, 3]] < 1).all()
+        assert (rows[[2, 3]] < 1).all() and (rows[4:] == 1).all()
         assert (untouched == 1).all()
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_each_plain_read_brings_its_own_variable_to_date(use_resource: bool) -> None:
+    variables = [
+        tf.get_variable(name, initializer=tf.ones([ROWS, 4]), use_resource=use_resource)
+        for name in ("table", "m", "v", "other")
+    ]
+    *deferred, _ = (reference(one) for one in variables)
+    apply = adam_of(deferred, [state_of(variables[0])], tf.constant([[1]]), tf.ones([1, 4]))
+    table, other = variables[0].read_value(), variables[3].read_value()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(apply)
+        assert (session.run(other) == 1).all()
+        assert (session.run(table) < 1).all()
 
 
 @pytest.fixture(scope="module")

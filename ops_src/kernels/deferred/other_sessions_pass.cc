@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -217,7 +219,7 @@ class OtherReaders {
     for (const Node* variable : variables) {
       (HasHandle(variable) ? handles : references).push_back(EntryOf(variable));
     }
-    NodeDefBuilder builder(graph_->NewName("graph_opt_to_date"), kVariablesToDate);
+    NodeDefBuilder builder(NewName("graph_opt_to_date"), kVariablesToDate);
     builder.Attr("references", references).Attr("handles", handles).Attr("written", written);
     Node* added = nullptr;
     TF_RETURN_IF_ERROR(Add(&builder, variables[0], &added));
@@ -228,7 +230,7 @@ class OtherReaders {
   Status BringRows(const Node* variable, const Edge* gather) {
     const Edge* const ids = edges_.input(gather->dst(), 1);
     const DataType dtype = tensorflow::BaseType(ids->src()->output_type(ids->src_output()));
-    NodeDefBuilder builder(graph_->NewName("graph_opt_rows_to_date"), kVariableRowsToDate);
+    NodeDefBuilder builder(NewName("graph_opt_rows_to_date"), kVariableRowsToDate);
     builder.Input(ids->src()->name(), ids->src_output(), dtype)
         .Attr("variable", EntryOf(variable))
         .Attr("has_handle", HasHandle(variable));
@@ -237,6 +239,13 @@ class OtherReaders {
     graph_->AddEdge(ids->src(), ids->src_output(), added, 0);
     graph_->AddControlEdge(added, gather->dst());
     return Status();
+  }
+
+  // A session keeps one kernel for all nodes of a name that its graphs have, so that names must
+  // differ between graphs, too.
+  std::string NewName(const std::string& prefix) {
+    static std::atomic<int64_t> number{0};
+    return graph_->NewName(prefix + "_" + std::to_string(number++));
   }
 
   Status Add(NodeDefBuilder* builder, const Node* beside, Node** added) {
