@@ -1,9 +1,14 @@
 #ifndef GRAPH_OPT_DEFERRED_ROW_STAMPS_H_
 #define GRAPH_OPT_DEFERRED_ROW_STAMPS_H_
 
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
+#include <new>
 #include <thread>
 
 namespace graph_opt {
@@ -28,8 +33,7 @@ class RowStamps {
     bool IsBehind(uint32_t step) const { return bits < kResting && Age(step) > 0; }
   };
 
-  RowStamps(int64_t num_rows, uint32_t step)
-      : num_rows_(num_rows), stamps_(new std::atomic<uint32_t>[num_rows]) {
+  RowStamps(int64_t num_rows, uint32_t step) : num_rows_(num_rows), stamps_(NewStamps(num_rows)) {
     for (int64_t row = 0; row < num_rows; ++row) {
       stamps_[row].store(step & kSteps, std::memory_order_relaxed);
     }
@@ -66,8 +70,27 @@ class RowStamps {
   static constexpr uint32_t kResting = kSteps + 1;
   static constexpr uint32_t kLocked = kSteps + 2;
 
+  struct Free {
+    void operator()(std::atomic<uint32_t>* stamps) const { std::free(stamps); }
+  };
+
+  // Stamps are read at random, so that in small pages most reads would miss the TLB.
+  static std::atomic<uint32_t>* NewStamps(int64_t num_rows) {
+    constexpr size_t kHugePage = 2 << 20;
+    size_t bytes = std::max<size_t>(num_rows * sizeof(std::atomic<uint32_t>), 64);
+    const bool is_huge = bytes >= kHugePage;
+    const size_t page = is_huge ? kHugePage : 64;
+    bytes = (bytes + page - 1) / page * page;
+    void* memory = nullptr;
+    if (posix_memalign(&memory, page, bytes) != 0) throw std::bad_alloc();
+#ifdef MADV_HUGEPAGE
+    if (is_huge) madvise(memory, bytes, MADV_HUGEPAGE);
+#endif
+    return new (memory) std::atomic<uint32_t>[num_rows];
+  }
+
   const int64_t num_rows_;
-  const std::unique_ptr<std::atomic<uint32_t>[]> stamps_;
+  const std::unique_ptr<std::atomic<uint32_t>[], Free> stamps_;
 };
 
 }  // namespace graph_opt
