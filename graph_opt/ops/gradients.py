@@ -33,6 +33,7 @@ _NOT_DIFFERENTIABLE = (
     "ResourceGroupEmbeddingBringPackedToDate",
     "GroupEmbeddingBringAllToDate",
     "ResourceGroupEmbeddingBringAllToDate",
+    "GroupEmbeddingInitialRows",
     "GroupEmbeddingPrepare",
     "GroupEmbeddingPackGradients",
     "GroupEmbeddingApplyPacked",

@@ -21,30 +21,9 @@ from tests.conftest import MadeOnce
 HERE = Path(__file__).resolve().parent
 OPS_SRC = HERE.parents[1] / "ops_src"
 SUPPRESSIONS = HERE / "thread_sanitizer_suppressions.txt"
-ROOMS = (
-    "apply",
-    "deferred",
-    "exchange",
-    "lookup",
-    "optimizers",
-    "packed",
-    "rows",
-    "scratch",
-    "threads",
-)
-HEADER_ROOMS = (
-    *(
-        "apply",
-        "buffer",
-        "deferred",
-        "exchange",
-        "lookup",
-        "optimizers",
-        "packed",
-        "scratch",
-        "threads",
-    ),
-)
+FUNCTORS = "apply deferred exchange initial lookup optimizers packed scratch threads".split()
+ROOMS = (*FUNCTORS, "rows")
+HEADER_ROOMS = (*FUNCTORS, "buffer")
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 AVX2 = ("-mavx2", "-mf16c")
 AVX512 = (*AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl")
