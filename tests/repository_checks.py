@@ -36,8 +36,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     ),
     "cli": frozenset({"session", "inspect", "passes", "config", "reporting"}),
     "train": frozenset({"session", "runtime"}),
-    "sharding": frozenset({"ops", "embedding.lookup_ids"}),
-    "sok": frozenset({"sharding", "ops", "embedding.lookup_ids"}),
+    "sharding": frozenset({"ops"}),
 }
 PUBLIC_MODULES = frozenset({"graph_opt", "graph_opt.train"})
 FORBIDDEN_STEMS = frozenset({"util", "utils", "helper", "helpers", "manager", "managers"})

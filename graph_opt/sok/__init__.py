@@ -1,1 +1,0 @@
-"""The names of SparseOperationKit (SOK), over tables that are divided among ranks."""
