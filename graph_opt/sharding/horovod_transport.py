@@ -51,15 +51,18 @@ class HorovodTransport(Transport):
         """See `Transport`."""
 
         @tf.custom_gradient
-        def exchange(sent: tf.Tensor) -> Any:
-            received, received_splits = self._all_to_all(sent, splits, name)
+        def exchange(sent: tf.Tensor, sizes: tf.Tensor) -> Any:
+            received, received_splits = self._all_to_all(sent, sizes, name)
 
-            def back(gradient: tf.Tensor, _: Any = None) -> tf.Tensor:
-                return self._all_to_all(gradient, received_splits, name + GRADIENT_SUFFIX)[0]
+            def back(gradient: tf.Tensor, _: Any = None) -> Any:
+                returned = self._all_to_all(gradient, received_splits, name + GRADIENT_SUFFIX)
+                return returned[0], None
 
             return (received, received_splits), back
 
-        received, received_splits = exchange(tf.convert_to_tensor(tensor))
+        tensor = tf.convert_to_tensor(tensor)
+        # Whatever the splits were computed from is not the exchange's own: they are an argument.
+        received, received_splits = exchange(tensor, tf.cast(splits, tf.int32))
         received.set_shape([None] + list(tensor.shape[1:]))
         return received, received_splits
 
