@@ -36,7 +36,8 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     ),
     "cli": frozenset({"session", "inspect", "passes", "config", "reporting"}),
     "train": frozenset({"session", "runtime"}),
-    "sharding": frozenset({"ops"}),
+    "sharding": frozenset({"ops", "embedding.lookup_ids"}),
+    "sok": frozenset({"sharding", "ops", "embedding.lookup_ids", "reporting.stderr"}),
 }
 PUBLIC_MODULES = frozenset({"graph_opt", "graph_opt.train"})
 FORBIDDEN_STEMS = frozenset({"util", "utils", "helper", "helpers", "manager", "managers"})

@@ -1,0 +1,163 @@
+"""Which ranks there are, and what they tell each other."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from typing import Any, Iterator, Optional, Tuple
+
+from graph_opt.compat import tf
+from graph_opt.reporting.stderr import say
+from graph_opt.sharding.horovod_transport import HorovodTransport
+from graph_opt.sharding.transport import OneRank, Transport, gather_from_all
+
+HOROVOD = "horovod"
+SINGLE = "single"
+_RANKS_OF_LAUNCHERS = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+_REDUCTIONS = ("sum", "average", "max", "min")
+
+_process: Optional[Transport] = None
+_comm_tool: Optional[str] = None
+_of_thread = threading.local()
+
+
+def init(comm_tool: str = HOROVOD) -> None:
+    """Says how ranks reach each other; to be called once, before tables are made.
+
+    Args:
+      comm_tool: `horovod`, after `horovod.tensorflow.init()`; or `single` for one rank. Where
+        Horovod is not installed and no launcher has started several ranks, both mean one rank.
+
+    Raises:
+      ValueError: There is no such tool, or it was initialized with another.
+      RuntimeError: Horovod is not initialized.
+      ImportError: A launcher has started several ranks, but Horovod is not installed.
+
+    Example:
+      >>> hvd.init()
+      >>> sok.init()
+    """
+    global _process, _comm_tool
+    if comm_tool not in (HOROVOD, SINGLE):
+        raise ValueError("comm_tool is {!r}; choose 'horovod' or 'single'".format(comm_tool))
+    if _comm_tool not in (None, comm_tool):
+        raise ValueError("sok.init() was called with {!r} before".format(_comm_tool))
+    if _process is None:
+        _process = OneRank() if comm_tool == SINGLE else _horovod_or_one_rank()
+        _comm_tool = comm_tool
+        if _process.size > 1:
+            say(
+                "gradients of divided tables are summed over the {0} ranks: divide by {0} in the "
+                "loss or the learning rate to average".format(_process.size)
+            )
+
+
+@contextlib.contextmanager
+def communicating_through(transport: Transport) -> Iterator[None]:
+    """In this thread and block, ranks reach each other in this way; no `init` is needed."""
+    before = getattr(_of_thread, "transport", None)
+    _of_thread.transport = transport
+    try:
+        yield
+    finally:
+        _of_thread.transport = before
+
+
+def transport_in_use() -> Transport:
+    """How ranks reach each other.
+
+    Raises:
+      RuntimeError: `init` has not been called.
+    """
+    transport: Optional[Transport] = getattr(_of_thread, "transport", None) or _process
+    if transport is None:
+        raise RuntimeError("call sok.init() first")
+    return transport
+
+
+def rank() -> int:
+    """Number of this rank."""
+    return transport_in_use().rank
+
+
+def num_ranks() -> int:
+    """Number of ranks."""
+    return transport_in_use().size
+
+
+def id_in_rank() -> int:
+    """0: each rank has one device."""
+    return 0
+
+
+def num_gpu_per_rank() -> int:
+    """1: each rank has one device."""
+    return 1
+
+
+def global_gpu_id() -> int:
+    """Number of this rank."""
+    return rank()
+
+
+def num_gpus() -> int:
+    """Number of ranks."""
+    return num_ranks()
+
+
+def alltoall(tensor: Any, splits: Any) -> Tuple[tf.Tensor, tf.Tensor]:
+    """Sends a part of a tensor to each rank.
+
+    Args:
+      tensor: Cut along its first axis.
+      splits: int32 [N]. How much goes to rank 0, 1, ...
+
+    Returns:
+      The parts received, one after another, and the size of each.
+    """
+    sent = tf.convert_to_tensor(tensor)
+    return transport_in_use().all_to_all(sent, tf.cast(splits, tf.int32), _message("alltoall"))
+
+
+def allgather(tensor: Any) -> tf.Tensor:
+    """The tensors of all ranks, one after another along the first axis."""
+    return gather_from_all(transport_in_use(), tensor, _message("allgather"))
+
+
+def allreduce(tensor: Any, op: str = "sum") -> tf.Tensor:
+    """The elementwise `sum`, `average`, `max` or `min` of the tensors of all ranks.
+
+    Raises:
+      ValueError: There is no such reduction.
+    """
+    if op not in _REDUCTIONS:
+        raise ValueError("op is {!r}; choose one of {}".format(op, ", ".join(_REDUCTIONS)))
+    mine = tf.expand_dims(tf.convert_to_tensor(tensor), 0)
+    every = gather_from_all(transport_in_use(), mine, _message("allreduce"))
+    reductions = (tf.reduce_sum, tf.reduce_mean, tf.reduce_max, tf.reduce_min)
+    return reductions[_REDUCTIONS.index(op)](every, axis=0)
+
+
+def broadcast(tensor: Any, root: int) -> tf.Tensor:
+    """The tensor of rank `root`; those of the others must have its shape."""
+    mine = tf.expand_dims(tf.convert_to_tensor(tensor), 0)
+    return gather_from_all(transport_in_use(), mine, _message("broadcast"))[root]
+
+
+def _horovod_or_one_rank() -> Transport:
+    try:
+        return HorovodTransport()
+    except ImportError:
+        if any(int(os.environ.get(name, "1")) > 1 for name in _RANKS_OF_LAUNCHERS):
+            raise
+        say("Horovod is not installed: sok runs with one rank")
+        return OneRank()
+
+
+def _message(kind: str) -> str:
+    name = "graph_opt_sok_" + kind
+    if tf.executing_eagerly():
+        return name
+    unique: str = tf.get_default_graph().unique_name(name)
+    return unique.replace("/", "_")

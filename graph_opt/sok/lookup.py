@@ -1,0 +1,95 @@
+"""Lookups in `sok.Variable`s."""
+
+from __future__ import annotations
+
+from typing import Any, List, Sequence, Union
+
+from graph_opt.compat import tf
+from graph_opt.embedding.lookup_ids import read_ids
+from graph_opt.ops.group_embedding import COMBINERS
+from graph_opt.sharding.exchange import TableLookup, look_up
+from graph_opt.sok.variable import StaticVariable
+
+
+def lookup_sparse(
+    params: Any,
+    sp_ids: Any,
+    sp_weights: Any = None,
+    combiners: Any = None,
+) -> Union[tf.Tensor, List[tf.Tensor]]:
+    """Pools rows of tables, as `tf.nn.embedding_lookup_sparse`, with all tables in three messages.
+
+    Unlike there, a bag without ids gives zeros, and there is a result for every bag. All ranks must
+    look up the same tables in the same order, each its own bags: any number of them, or none.
+    Gradients are summed over ranks.
+
+    Args:
+      params: `sok.Variable`s, one for each of `sp_ids`; the same may occur several times.
+      sp_ids: SparseTensor or RaggedTensor [B, ...] of int32 or int64: one, or a list.
+      sp_weights: None, or weights of the same kind and shape; any sign.
+      combiners: `sum`, `mean` or `sqrtn`, one for each; `mean` by default.
+
+    Returns:
+      [B, D] for each of `sp_ids`, as a list if they are one.
+
+    Raises:
+      TypeError: A table, ids or weights are of a kind that is not supported.
+      ValueError: Lists differ in length, or there is no such combiner.
+      tf.errors.InvalidArgumentError: At run time, an id that the table does not have.
+
+    Example:
+      >>> pooled = sok.lookup_sparse([users, items], [user_ids, item_ids], combiners=["sum"] * 2)
+    """
+    is_list = isinstance(sp_ids, (list, tuple))
+    tables = _as_list(params)
+    ids = _as_list(sp_ids)
+    weights = [None] * len(ids) if sp_weights is None else _as_list(sp_weights)
+    kinds = ["mean"] * len(ids) if combiners is None else _as_list(combiners)
+    for what, values in (("params", tables), ("sp_weights", weights), ("combiners", kinds)):
+        if len(values) != len(ids):
+            raise ValueError(
+                "{} has {} entries, but sp_ids has {}".format(what, len(values), len(ids))
+            )
+    lookups = []
+    for place, (table, combiner) in enumerate(zip(tables, kinds)):
+        if combiner not in COMBINERS:
+            raise ValueError(
+                "combiners[{}] is {!r}; choose one of {}".format(
+                    place, combiner, ", ".join(COMBINERS)
+                )
+            )
+        read = read_ids(place, ids[place], weights[place])
+        lookups.append(TableLookup(_checked(place, table).divided_table, read, combiner))
+    pooled = look_up(lookups, tables[0].transport) if lookups else []
+    return pooled if is_list else pooled[0]
+
+
+def all2all_dense_embedding(param: Any, indices: Any) -> tf.Tensor:
+    """Rows of a table, one for each id, as `tf.nn.embedding_lookup`.
+
+    Args:
+      param: A `sok.Variable`.
+      indices: int32 or int64, of any shape.
+
+    Returns:
+      indices.shape + [D].
+    """
+    table = _checked(0, param)
+    ids = tf.convert_to_tensor(indices)
+    lookup = TableLookup(table.divided_table, read_ids(0, tf.reshape(ids, [-1]), None), "sum")
+    rows = look_up([lookup], table.transport)[0]
+    shaped = tf.reshape(rows, tf.concat([tf.shape(ids), [table.global_shape[1]]], axis=0))
+    shaped.set_shape(ids.shape.concatenate(table.global_shape[1]))
+    return shaped
+
+
+def _checked(place: int, table: Any) -> StaticVariable:
+    if not isinstance(table, StaticVariable):
+        raise TypeError(
+            "params[{}] is a {}; need a sok.Variable".format(place, type(table).__name__)
+        )
+    return table
+
+
+def _as_list(value: Any) -> Sequence[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]

@@ -1,0 +1,192 @@
+"""Tables of which every rank has a part."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, List, MutableMapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+from graph_opt.compat import tf
+from graph_opt.compat.resource_variables import ResourceVariable
+from graph_opt.reporting.stderr import say
+from graph_opt.sharding.exchange import DividedTable
+from graph_opt.sharding.initializers import initial_values, values_of
+from graph_opt.sharding.placement import ModRows, RowsOnRank, RowsRule
+from graph_opt.sharding.transport import Transport
+from graph_opt.sok.communication import transport_in_use
+
+_LOCALIZED = "localized"
+_unnamed: MutableMapping[Any, int] = weakref.WeakKeyDictionary()
+
+
+class StaticVariable(ResourceVariable):
+    """This rank's part of a table; see `Variable`, which makes it."""
+
+    def __init__(self, transport: Transport, rows: RowsRule, width: int, **arguments: Any) -> None:
+        self.transport = transport
+        self.rows = rows
+        self._width = width
+        super().__init__(**arguments)
+
+    @property
+    def global_shape(self) -> Tuple[int, int]:
+        """Shape of the whole table."""
+        return self.rows.num_rows, self._width
+
+    @property
+    def target_gpu(self) -> int:
+        """The rank that has the table; -1 if all have a part."""
+        return self.rows.rank if isinstance(self.rows, RowsOnRank) else -1
+
+    @property
+    def global_gpu_id(self) -> int:
+        """Number of this rank."""
+        return self.transport.rank
+
+    @property
+    def num_gpus(self) -> int:
+        """Number of ranks."""
+        return self.transport.size
+
+    @property
+    def divided_table(self) -> DividedTable:
+        """What lookups need to know of it."""
+        return DividedTable(self.name.split(":")[0], self, self.rows, self._width)
+
+    def key_map(self, ids: Any) -> Any:
+        """The local rows of ids, on the ranks that have them."""
+        return self.rows.local_row(ids)
+
+
+def Variable(  # noqa: N802 (SparseOperationKit's name)
+    initial_value: Any = None,
+    mode: Optional[str] = None,
+    shape: Optional[Sequence[int]] = None,
+    initializer: Any = None,
+    dtype: Any = None,
+    name: Optional[str] = None,
+    **arguments: Any,
+) -> StaticVariable:
+    """A table of which this rank has a part. All ranks must make the same tables in the same order.
+
+    With an initializer of TensorFlow or Keras, each row starts with the same values on any number
+    of ranks, drawn from a stream of its own: not the numbers that TensorFlow would draw. Tables of
+    different names start with different values.
+
+    Args:
+      initial_value: The whole table: a list, array or tensor [rows, width], or [width] for one row.
+      mode: None or `distributed`: row i is row i // N on rank i % N. `localized:R`: the table is on
+        rank R, and the others have no rows.
+      shape: Without `initial_value`: the shape of the whole table.
+      initializer: Without `initial_value`: an initializer, its class or name, or a number.
+      dtype: Of the table; float32 if nothing else is known.
+      name: The same on all ranks.
+      **arguments: Others of `tf.Variable`, such as `trainable`.
+
+    Raises:
+      RuntimeError: `sok.init` has not been called, or there is no such mode or rank.
+      ValueError: The table is not a matrix.
+
+    Example:
+      >>> table = sok.Variable(shape=[1000, 16], initializer=tf.random_uniform_initializer())
+    """
+    transport = transport_in_use()
+    if initial_value is None and shape is None:
+        raise ValueError("sok.Variable needs either an initial value or a shape")
+    name = name or _default_name()
+    whole = None if initial_value is None else _as_matrix(initial_value, dtype)
+    rows_and_width = tuple(
+        int(size) for size in (whole.shape if whole is not None else shape or ())
+    )
+    if len(rows_and_width) != 2:
+        raise ValueError("sok.Variable {!r} needs a shape [rows, width]".format(name))
+    dtype = tf.as_dtype((dtype or tf.float32) if whole is None else whole.dtype)
+    rule = _rule(mode, rows_and_width[0], transport)
+    start = _start(whole, initializer, rows_and_width, dtype, name, rule, transport)
+    local = (rule.num_local_rows(transport.rank), rows_and_width[1])
+    return StaticVariable(
+        transport=transport,
+        rows=rule,
+        width=rows_and_width[1],
+        initial_value=lambda: tf.ensure_shape(start(), local),
+        dtype=dtype,
+        name=name,
+        **arguments,
+    )
+
+
+def filter_variables(variables: Sequence[Any]) -> Tuple[List[Any], List[Any]]:
+    """Separates tables of this module from all other variables."""
+    ours = [one for one in variables if isinstance(one, StaticVariable)]
+    return ours, [one for one in variables if not isinstance(one, StaticVariable)]
+
+
+def _rule(mode: Optional[str], num_rows: int, transport: Transport) -> RowsRule:
+    if mode in (None, "distributed"):
+        return ModRows(num_rows, transport.size)
+    kind, _, rank = str(mode).partition(":")
+    if kind != _LOCALIZED or not rank.isdigit():
+        raise RuntimeError(
+            "mode is {!r}; choose None, 'distributed' or 'localized:RANK'".format(mode)
+        )
+    if int(rank) >= transport.size:
+        raise RuntimeError("mode is {!r}, but there are {} ranks".format(mode, transport.size))
+    return RowsOnRank(num_rows, transport.size, int(rank))
+
+
+def _as_matrix(value: Any, dtype: Any) -> Any:
+    if not tf.is_tensor(value):
+        array = np.asarray(value, None if dtype is None else tf.as_dtype(dtype).as_numpy_dtype)
+        if dtype is None and not isinstance(value, np.ndarray) and array.dtype == np.float64:
+            array = array.astype(np.float32)
+        value = array
+    elif dtype is not None:
+        value = tf.cast(value, dtype)
+    return value[np.newaxis] if len(value.shape) == 1 else value
+
+
+def _start(
+    whole: Any,
+    initializer: Any,
+    shape: Tuple[int, int],
+    dtype: Any,
+    name: str,
+    rule: RowsRule,
+    transport: Transport,
+) -> Any:
+    """A function that makes this rank's first rows, from the same nodes on all ranks."""
+    rank = transport.rank
+    if isinstance(whole, np.ndarray):
+        part = whole[rule.keys(rank)]
+        return lambda: tf.constant(part, dtype)
+    if whole is not None:
+        return lambda: tf.gather(whole, _keys(rule, rank))
+    values = values_of(initializer, shape)
+    if values is None:
+        say(
+            "the initializer of sok.Variable {!r} is called with the shape of each rank's part: "
+            "its values depend on the number of ranks".format(name)
+        )
+        return lambda: initializer((rule.num_local_rows(rank), shape[1]), dtype=dtype)
+    return lambda: initial_values(values, _keys(rule, rank), shape[1], dtype, _full_name(name))
+
+
+def _keys(rule: RowsRule, rank: int) -> tf.Tensor:
+    rows = tf.range(tf.constant(rule.num_local_rows(rank), tf.int64), dtype=tf.int64)
+    return rule.key(rank, rows)
+
+
+def _full_name(name: str) -> str:
+    """The variable's own name, from within its initializer: tables must not start alike."""
+    if tf.executing_eagerly():
+        return name
+    scope = tf.get_default_graph().get_name_scope()
+    return scope[: -len("/Initializer")] if scope.endswith("/Initializer") else name
+
+
+def _default_name() -> str:
+    graph = tf.get_default_graph()
+    number = _unnamed.get(graph, 0)
+    _unnamed[graph] = number + 1
+    return "sok_static_Variable_{}".format(number)
