@@ -143,7 +143,27 @@ class DivRows(RowsRule):
         return ranks * fewer + _lesser(ranks, larger)
 
 
-class RowsOnRank(RowsRule):
+class _WholeTable(RowsRule):
+    """All rows in one place, under their own numbers."""
+
+    def __init__(self, num_rows: int, num_ranks: int, rank: int) -> None:
+        super().__init__(num_rows, num_ranks)
+        self.rank = rank
+
+    def owner(self, keys: Any) -> Any:
+        """See `RowsRule`."""
+        return keys * 0 + self.rank
+
+    def local_row(self, keys: Any) -> Any:
+        """See `RowsRule`."""
+        return keys
+
+    def key(self, rank: int, local_rows: Any) -> Any:
+        """See `RowsRule`."""
+        return local_rows
+
+
+class RowsOnRank(_WholeTable):
     """All rows on one rank.
 
     Attributes:
@@ -151,29 +171,16 @@ class RowsOnRank(RowsRule):
     """
 
     def __init__(self, num_rows: int, num_ranks: int, rank: int) -> None:
-        super().__init__(num_rows, num_ranks)
+        super().__init__(num_rows, num_ranks, rank)
         if not 0 <= rank < num_ranks:
             raise ValueError("there is no rank {} among {} ranks".format(rank, num_ranks))
-        self.rank = rank
-
-    def owner(self, keys: Any) -> Any:
-        """See `RowsRule`."""
-        return keys * 0 + self.rank
-
-    def local_row(self, keys: Any) -> Any:
-        """See `RowsRule`."""
-        return keys
-
-    def key(self, rank: int, local_rows: Any) -> Any:
-        """See `RowsRule`."""
-        return local_rows
 
     def num_local_rows(self, rank: int) -> int:
         """See `RowsRule`."""
         return self.num_rows if rank == self.rank else 0
 
 
-class ReplicatedRows(RowsRule):
+class ReplicatedRows(_WholeTable):
     """All rows on every rank: lookups are local, and each rank counts as the owner of its copy.
 
     Attributes:
@@ -181,20 +188,7 @@ class ReplicatedRows(RowsRule):
     """
 
     def __init__(self, num_rows: int, num_ranks: int, rank: int = 0) -> None:
-        super().__init__(num_rows, num_ranks)
-        self.rank = rank
-
-    def owner(self, keys: Any) -> Any:
-        """See `RowsRule`."""
-        return keys * 0 + self.rank
-
-    def local_row(self, keys: Any) -> Any:
-        """See `RowsRule`."""
-        return keys
-
-    def key(self, rank: int, local_rows: Any) -> Any:
-        """See `RowsRule`."""
-        return local_rows
+        super().__init__(num_rows, num_ranks, rank)
 
     def num_local_rows(self, rank: int) -> int:
         """See `RowsRule`."""
