@@ -21,7 +21,11 @@ from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 from graph_opt.compat import tf
 from graph_opt.ops.group_embedding import GroupAttributes, GroupIds, group_embedding_lookup
 from graph_opt.ops.library import load_library, op_for
-from graph_opt.ops.packed_embedding import ShardPlacement, group_embedding_prepare
+from graph_opt.ops.packed_embedding import (
+    ShardPlacement,
+    combine_arguments,
+    group_embedding_prepare,
+)
 
 AllToAll = Callable[[tf.Tensor, tf.Tensor, str], Tuple[tf.Tensor, tf.Tensor]]
 
@@ -210,20 +214,14 @@ def exchange_combine(
     Returns:
       The same as `group_embedding_lookup`, bitwise.
     """
-    results = 1 if attributes.columns else len(attributes.lookup_tables)
     pooled = load_library().exchange_combine(
         rows=rows,
         splits=splits,
         inverse=requests.inverse,
         counts=requests.counts,
-        pooled_dtypes=[rows.dtype] * results,
-        table_widths=list(table_widths),
-        num_shards=len(placement.rows),
-        shard_servers=list(placement.servers),
         num_servers=placement.num_servers,
         name=name,
-        **ids.inputs(),
-        **attributes._asdict(),
+        **combine_arguments(ids, attributes, placement, table_widths, rows.dtype),
     )
     return list(pooled)
 

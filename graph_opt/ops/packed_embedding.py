@@ -11,7 +11,7 @@ have the same dtype.
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.ops.group_embedding import GroupAttributes, GroupIds
@@ -141,20 +141,33 @@ def group_embedding_combine(
     Returns:
       The same as `group_embedding_lookup`, bitwise.
     """
-    results = 1 if attributes.columns else len(attributes.lookup_tables)
     pooled = load_library().group_embedding_combine(
         rows=list(rows),
         inverse=prepared.inverse,
         counts=prepared.counts,
-        pooled_dtypes=[rows[0].dtype] * results,
+        name=name,
+        **combine_arguments(ids, attributes, placement, table_widths, rows[0].dtype),
+    )
+    return list(pooled)
+
+
+def combine_arguments(
+    ids: GroupIds,
+    attributes: GroupAttributes,
+    placement: ShardPlacement,
+    table_widths: Sequence[int],
+    dtype: Any,
+) -> Dict[str, Any]:
+    """What ops that pool received rows are told about the lookup, however rows reached them."""
+    results = 1 if attributes.columns else len(attributes.lookup_tables)
+    return dict(
+        pooled_dtypes=[dtype] * results,
         table_widths=list(table_widths),
         num_shards=len(placement.rows),
         shard_servers=list(placement.servers),
-        name=name,
         **ids.inputs(),
         **attributes._asdict(),
     )
-    return list(pooled)
 
 
 def group_embedding_pack_gradients(
