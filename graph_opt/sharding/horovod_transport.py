@@ -6,6 +6,7 @@ import importlib
 from typing import Any, Tuple
 
 from graph_opt.compat import tf
+from graph_opt.sharding.store import launchers_store
 from graph_opt.sharding.transport import GRADIENT_SUFFIX, Transport
 
 _INSTALL = "install it with 'pip install graph_opt[horovod]' (or 'make horovod' in a checkout)"
@@ -44,6 +45,7 @@ class HorovodTransport(Transport):
             raise RuntimeError("Horovod is not initialized: call horovod.tensorflow.init() first")
         self.rank = int(self._horovod.rank())
         self.size = int(self._horovod.size())
+        self.store = launchers_store()
 
     def all_to_all(
         self, tensor: tf.Tensor, splits: tf.Tensor, name: str

@@ -13,6 +13,7 @@ from graph_opt.ops.all_to_all import (
     fail_in_process_group,
     in_process_all_to_all,
 )
+from graph_opt.sharding.store import InProcessStore
 from graph_opt.sharding.transport import Transport
 
 Result = TypeVar("Result")
@@ -26,6 +27,7 @@ class InProcessTransport(Transport):
     def __init__(self, group: InProcessGroup, rank: int) -> None:
         self.rank = rank
         self.size = group.size
+        self.store = group.store
         self._group = group
 
     def all_to_all(
@@ -52,6 +54,7 @@ class InProcessGroup:
       name: Unique in this process.
       size: Number of ranks.
       timeout_seconds: Longest wait of a rank for the others.
+      store: What the ranks tell each other outside of messages.
     """
 
     def __init__(self, size: int, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS) -> None:
@@ -60,6 +63,7 @@ class InProcessGroup:
         self.name = "in_process_{}_{}".format(os.getpid(), next(_numbers))
         self.size = size
         self.timeout_seconds = timeout_seconds
+        self.store = InProcessStore()
 
     def transport(self, rank: int) -> InProcessTransport:
         """What rank number `rank` sends and receives with.

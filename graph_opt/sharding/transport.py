@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, Tuple
+from typing import Any, Optional, Tuple
 
 from graph_opt.compat import tf
+from graph_opt.sharding.store import Store
 
 GRADIENT_SUFFIX = "_gradients"
 
@@ -16,10 +17,12 @@ class Transport(abc.ABC):
     Attributes:
       rank: Number of this rank.
       size: Number of ranks.
+      store: What ranks tell each other outside of messages; None if nothing carries it.
     """
 
     rank: int
     size: int
+    store: Optional[Store] = None
 
     @abc.abstractmethod
     def all_to_all(

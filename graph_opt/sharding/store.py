@@ -1,0 +1,140 @@
+"""Small values that ranks leave for each other outside of collectives, even while these hang."""
+
+from __future__ import annotations
+
+import abc
+import http.client
+import os
+import threading
+import time
+from typing import Dict, Optional, Tuple
+from urllib.parse import quote
+
+_ADDRESS = "HOROVOD_GLOO_RENDEZVOUS_ADDR"
+_PORT = "HOROVOD_GLOO_RENDEZVOUS_PORT"
+_SCOPE = "graph_opt"
+_POLL_SECONDS = 0.02
+_MAX_POLL_SECONDS = 0.2
+# The server answers at once; a launcher that is gone refuses, or does not answer at all.
+_ANSWER_SECONDS = 5.0
+
+
+class Store(abc.ABC):
+    """Byte strings by key, seen by all ranks of a group, however their steps fare."""
+
+    @abc.abstractmethod
+    def set(self, key: str, value: bytes) -> None:
+        """Leaves a value, in place of an earlier one.
+
+        Raises:
+          OSError: The store can not be reached.
+        """
+
+    @abc.abstractmethod
+    def get(self, key: str, timeout_seconds: float = 0.0) -> Optional[bytes]:
+        """What was left under a key.
+
+        Args:
+          key: The key.
+          timeout_seconds: How long to wait for a rank to leave it; 0 looks once.
+
+        Returns:
+          The value, or None if nobody has left one by then.
+
+        Raises:
+          OSError: The store can not be reached.
+        """
+
+
+class InProcessStore(Store):
+    """A store for ranks that are threads of one process."""
+
+    def __init__(self) -> None:
+        self._values: Dict[str, bytes] = {}
+        self._changed = threading.Condition()
+
+    def set(self, key: str, value: bytes) -> None:
+        """See `Store`."""
+        with self._changed:
+            self._values[key] = value
+            self._changed.notify_all()
+
+    def get(self, key: str, timeout_seconds: float = 0.0) -> Optional[bytes]:
+        """See `Store`."""
+        with self._changed:
+            self._changed.wait_for(lambda: key in self._values, timeout_seconds)
+            return self._values.get(key)
+
+
+class RendezvousStore(Store):
+    """The key-value server that `horovodrun --gloo` starts for its ranks.
+
+    Args:
+      address: Its host.
+      port: Its port.
+      scope: Keys of other scopes are apart; Horovod itself uses `global`, `local_...`, `cross_...`.
+    """
+
+    def __init__(self, address: str, port: int, scope: str = _SCOPE) -> None:
+        self._address = address
+        self._port = port
+        self._scope = scope
+
+    def set(self, key: str, value: bytes) -> None:
+        """See `Store`."""
+        status, _ = self._request("PUT", key, value)
+        if status != http.client.OK:
+            raise OSError(
+                "{} did not take key '{}': HTTP status {}".format(self._described(), key, status)
+            )
+
+    def get(self, key: str, timeout_seconds: float = 0.0) -> Optional[bytes]:
+        """See `Store`."""
+        end = time.monotonic() + timeout_seconds
+        pause = _POLL_SECONDS
+        while True:
+            status, value = self._request("GET", key)
+            if status == http.client.OK:
+                return value
+            if status != http.client.NOT_FOUND:
+                raise OSError(
+                    "{} did not give key '{}': HTTP status {}".format(
+                        self._described(), key, status
+                    )
+                )
+            left = end - time.monotonic()
+            if left <= 0:
+                return None
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, _MAX_POLL_SECONDS)
+
+    def _request(self, method: str, key: str, body: Optional[bytes] = None) -> Tuple[int, bytes]:
+        # Not urllib: it would ask the proxy that the environment names.
+        connection = http.client.HTTPConnection(self._address, self._port, timeout=_ANSWER_SECONDS)
+        path = "/{}/{}".format(quote(self._scope, safe=""), quote(key, safe=""))
+        try:
+            connection.request(method, path, body)
+            response = connection.getresponse()
+            return response.status, response.read()
+        except http.client.HTTPException as error:
+            raise OSError("{} does not answer: {!r}".format(self._described(), error)) from error
+        except OSError as error:
+            raise OSError("{} does not answer: {}".format(self._described(), error)) from error
+        finally:
+            connection.close()
+
+    def _described(self) -> str:
+        return "the rendezvous server of horovodrun at {}:{}".format(self._address, self._port)
+
+
+def launchers_store() -> Optional[Store]:
+    """The store of the launcher that started this rank, or None if it has none (MPI).
+
+    Example:
+      >>> store = launchers_store()
+      >>> store.get("failed_1") if store else None
+    """
+    address, port = os.environ.get(_ADDRESS), os.environ.get(_PORT)
+    if not address or not port or not port.isdigit():
+        return None
+    return RendezvousStore(address, int(port))

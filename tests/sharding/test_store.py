@@ -1,0 +1,98 @@
+"""What one rank leaves, all ranks find: in one process, and on a server as horovodrun starts it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any, Dict, Iterator, Type
+
+import pytest
+
+from graph_opt.sharding.store import InProcessStore, RendezvousStore, Store, launchers_store
+
+
+def _handler(values: Dict[str, bytes]) -> Type[BaseHTTPRequestHandler]:
+    """Answers as `horovod.runner.http.http_server.KVStoreHandler` of Horovod 0.28."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            _, scope, key = self.path.split("/")
+            value = values.get(scope + "/" + key)
+            self.send_response(404 if value is None else 200)
+            self.send_header("Content-Length", str(len(value or b"")))
+            self.end_headers()
+            self.wfile.write(value or b"")
+
+        def do_PUT(self) -> None:
+            _, scope, key = self.path.split("/")
+            values[scope + "/" + key] = self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    return Handler
+
+
+@pytest.fixture
+def server() -> Iterator[Any]:
+    httpd = HTTPServer(("127.0.0.1", 0), _handler({}))
+    thread = threading.Thread(target=httpd.serve_forever)
+    thread.start()
+    yield httpd
+    httpd.shutdown()
+    thread.join()
+    httpd.server_close()
+
+
+@pytest.fixture(params=["in process", "rendezvous"])
+def store(request: Any) -> Store:
+    if request.param == "in process":
+        return InProcessStore()
+    address, port = request.getfixturevalue("server").server_address
+    return RendezvousStore(address, port)
+
+
+def test_the_latest_value_is_found(store: Store) -> None:
+    assert store.get("key") is None
+    store.set("key", b"first")
+    store.set("key", b"\x00second\n")
+    store.set("another/key with spaces", b"")
+    assert store.get("key") == b"\x00second\n"
+    assert store.get("another/key with spaces", 60) == b""
+
+
+def test_a_rank_can_wait_for_what_another_leaves(store: Store) -> None:
+    setter = threading.Thread(target=store.set, args=("late", b"value"))
+    assert store.get("late", 0.01) is None
+    setter.start()
+    assert store.get("late", 60) == b"value"
+    setter.join()
+
+
+def test_a_launcher_that_is_gone_is_an_error_and_no_wait() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # nobody listens
+        store = RendezvousStore("127.0.0.1", unused.getsockname()[1])
+        with pytest.raises(OSError, match=r"rendezvous server of horovodrun at 127.0.0.1:\d+"):
+            store.get("key", 60)
+        with pytest.raises(OSError, match="does not answer"):
+            store.set("key", b"")
+
+
+def test_the_launcher_is_found_by_its_environment(
+    monkeypatch: pytest.MonkeyPatch, server: Any
+) -> None:
+    monkeypatch.delenv("HOROVOD_GLOO_RENDEZVOUS_ADDR", raising=False)
+    assert launchers_store() is None
+    address, port = server.server_address
+    monkeypatch.setenv("HOROVOD_GLOO_RENDEZVOUS_ADDR", address)
+    monkeypatch.setenv("HOROVOD_GLOO_RENDEZVOUS_PORT", str(port))
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    found = launchers_store()
+    assert found is not None
+    found.set("key", b"value")
+    assert found.get("key") == b"value"
