@@ -8,8 +8,8 @@ from typing import Any, List, NamedTuple, Optional
 
 from graph_opt.compat import tf
 from graph_opt.ops.library import LIBRARY_PATH, load_library
+from graph_opt.ops.message_names import GRADIENT_SUFFIX, message_name
 
-GRADIENT_SUFFIX = "_gradients"
 DEFAULT_TIMEOUT_SECONDS = 300.0
 
 
@@ -38,7 +38,8 @@ def in_process_all_to_all(
     """Sends rows of a tensor to each rank of a group, and receives theirs.
 
     Waits for the same message of each other rank. In a session it holds no thread meanwhile. The
-    gradient with respect to `tensor` travels back in a message named with `GRADIENT_SUFFIX`.
+    gradient with respect to `tensor` travels back in a message whose name ends with
+    `GRADIENT_SUFFIX`.
 
     Args:
       tensor: [K, ...]. The rows, those for rank 0 first; the other dimensions and the dtype must be
@@ -100,7 +101,7 @@ def differentiate_all_to_all(op: Any, *gradients: Any) -> List[Any]:
         tf.convert_to_tensor(gradients[0]),
         op.outputs[1],
         group=op.get_attr("group"),
-        message=tf.compat.as_str(op.get_attr("message")) + GRADIENT_SUFFIX,
+        message=message_name(tf.compat.as_str(op.get_attr("message")) + GRADIENT_SUFFIX),
         rank=op.get_attr("rank"),
         size=op.get_attr("size"),
         timeout_millis=op.get_attr("timeout_millis"),

@@ -83,7 +83,7 @@ def exchange_lookup(
       dtypes: [T]. Dtype of each table: all the same.
       all_to_all: `(tensor, splits, message name) -> (received, received splits)`, differentiable
         with respect to `tensor`. Not called if there is one rank.
-      name: Of the exchange, the same on all ranks. Messages are named after it.
+      name: Of the exchange, from `message_name`; its messages' names start with it.
 
     Returns:
       [B, D] for each lookup, or with columns one [B, columns_width]: what `group_embedding_lookup`
@@ -105,13 +105,12 @@ def exchange_lookup(
         return group_embedding_lookup(
             parts, ids, attributes, [dtypes[0]] * results, name=name + "_lookup"
         )
-    message = "graph_opt_" + name
     requests = exchange_prepare(ids, attributes, placement, table_widths)
-    received, splits = all_to_all(requests.rows, requests.splits, message + "_ids")
+    received, splits = all_to_all(requests.rows, requests.splits, name + "_ids")
     gathered = exchange_gather(
         parts, received, splits, attributes.table_names, table_widths, dtypes[0], served
     )
-    rows, splits = all_to_all(gathered.rows, gathered.splits, message + "_rows")
+    rows, splits = all_to_all(gathered.rows, gathered.splits, name + "_rows")
     return exchange_combine(rows, splits, requests, ids, attributes, placement, table_widths)
 
 

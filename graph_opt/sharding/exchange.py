@@ -46,6 +46,7 @@ class TableLookup(NamedTuple):
     combiner: str
 
 
+@tf.autograph.experimental.do_not_convert
 def look_up(
     lookups: Sequence[TableLookup], transport: Transport, safe: bool = False
 ) -> List[tf.Tensor]:
@@ -100,7 +101,7 @@ def _exchange(
         shapes=[lookup.ids.shape for lookup in lookups],
         weights=[lookup.ids.weights for lookup in lookups if lookup.ids.weights is not None],
     )
-    name = _next_name()
+    name = transport.message_name("graph_opt_exchange")
     with tf.name_scope(_SCOPE):
         return exchange_lookup(
             [handle_for_op(table.part) for table in tables.values()],
@@ -118,11 +119,3 @@ def _exchange(
 def _ranks(rule: RowsRule) -> Sequence[int]:
     """The ranks with a shard, in the order in which the ops number shards."""
     return [rule.rank] if isinstance(rule, RowsOnRank) else range(rule.num_ranks)
-
-
-def _next_name() -> str:
-    """The same on all ranks, as long as their graphs are; eager exchanges follow one another."""
-    if tf.executing_eagerly():
-        return "exchange"
-    unique: str = tf.get_default_graph().unique_name(_SCOPE + "exchange")
-    return unique[len(_SCOPE) :]

@@ -10,12 +10,11 @@ from typing import Any, Iterator, Optional, Tuple
 from graph_opt.compat import tf
 from graph_opt.reporting.stderr import say
 from graph_opt.sharding.horovod_transport import HorovodTransport
-from graph_opt.sharding.transport import OneRank, Transport, gather_from_all
+from graph_opt.sharding.transport import OneRank, Transport
 
 HOROVOD = "horovod"
 SINGLE = "single"
 _RANKS_OF_LAUNCHERS = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
-_REDUCTIONS = ("sum", "average", "max", "min")
 
 _process: Optional[Transport] = None
 _comm_tool: Optional[str] = None
@@ -117,12 +116,14 @@ def alltoall(tensor: Any, splits: Any) -> Tuple[tf.Tensor, tf.Tensor]:
       The parts received, one after another, and the size of each.
     """
     sent = tf.convert_to_tensor(tensor)
-    return transport_in_use().all_to_all(sent, tf.cast(splits, tf.int32), _message("alltoall"))
+    transport = transport_in_use()
+    return transport.all_to_all(sent, tf.cast(splits, tf.int32), _message(transport, "alltoall"))
 
 
 def allgather(tensor: Any) -> tf.Tensor:
     """The tensors of all ranks, one after another along the first axis."""
-    return gather_from_all(transport_in_use(), tensor, _message("allgather"))
+    transport = transport_in_use()
+    return transport.all_gather(tensor, _message(transport, "allgather"))
 
 
 def allreduce(tensor: Any, op: str = "sum") -> tf.Tensor:
@@ -131,18 +132,14 @@ def allreduce(tensor: Any, op: str = "sum") -> tf.Tensor:
     Raises:
       ValueError: There is no such reduction.
     """
-    if op not in _REDUCTIONS:
-        raise ValueError("op is {!r}; choose one of {}".format(op, ", ".join(_REDUCTIONS)))
-    mine = tf.expand_dims(tf.convert_to_tensor(tensor), 0)
-    every = gather_from_all(transport_in_use(), mine, _message("allreduce"))
-    reductions = (tf.reduce_sum, tf.reduce_mean, tf.reduce_max, tf.reduce_min)
-    return reductions[_REDUCTIONS.index(op)](every, axis=0)
+    transport = transport_in_use()
+    return transport.all_reduce(tensor, op, _message(transport, "allreduce"))
 
 
 def broadcast(tensor: Any, root: int) -> tf.Tensor:
     """The tensor of rank `root`; those of the others must have its shape."""
-    mine = tf.expand_dims(tf.convert_to_tensor(tensor), 0)
-    return gather_from_all(transport_in_use(), mine, _message("broadcast"))[root]
+    transport = transport_in_use()
+    return transport.broadcast(tensor, root, _message(transport, "broadcast"))
 
 
 def _horovod_or_one_rank() -> Transport:
@@ -155,9 +152,5 @@ def _horovod_or_one_rank() -> Transport:
         return OneRank()
 
 
-def _message(kind: str) -> str:
-    name = "graph_opt_sok_" + kind
-    if tf.executing_eagerly():
-        return name
-    unique: str = tf.get_default_graph().unique_name(name)
-    return unique.replace("/", "_")
+def _message(transport: Transport, kind: str) -> str:
+    return transport.message_name("graph_opt_sok_" + kind)

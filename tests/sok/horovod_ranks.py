@@ -8,6 +8,7 @@ from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.sharding.horovod_transport import horovod
 from graph_opt.sok.communication import transport_in_use
+from tests.sharding.transports import check_gradients, check_reductions
 from tests.sok.trained_tables import BATCH, train_part, train_stock
 
 CUTS = [0, 2, BATCH]
@@ -25,6 +26,8 @@ def main() -> None:
     for part, whole in zip(parts, train_stock("adam", steps=20)):
         np.testing.assert_allclose(part.rows, whole[part.keys], rtol=1e-4, atol=1e-5)
     check_communication()
+    check_reductions(transport_in_use())
+    check_gradients(transport_in_use())
     print("rank {} is done".format(sok.rank()))
 
 

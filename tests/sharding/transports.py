@@ -1,0 +1,84 @@
+"""What every transport must do; a program for each of two ranks, threads or processes."""
+
+from __future__ import annotations
+
+from typing import Any, List
+
+import numpy as np
+from tensorflow.python.eager import context
+
+from graph_opt.compat import tf
+from graph_opt.sharding.transport import OPERATIONS, Transport
+
+DTYPES = (tf.float32, tf.float16, tf.bfloat16, tf.float64, tf.int32, tf.int64)
+
+
+def check_reductions(transport: Transport) -> None:
+    """Every function but `all_to_all`, on two ranks, in a session and eagerly."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        for results in session.run([_reduced(transport, dtype) for dtype in DTYPES]):
+            _check_reduced(results)
+    with context.eager_mode():
+        _check_reduced([one.numpy() for one in _reduced(transport, tf.float32)])
+
+
+def _reduced(transport: Transport, dtype: Any) -> List[tf.Tensor]:
+    mine = tf.constant([3 - 2 * transport.rank, 5], dtype)
+    name = transport.message_name
+    return [
+        *(transport.all_reduce(mine, one, name("test_" + one)) for one in OPERATIONS),
+        transport.all_gather(mine[transport.rank :], name("test_gather")),
+        transport.broadcast(mine[0], 1, name("test_broadcast")),
+    ]
+
+
+def _check_reduced(results: List[np.ndarray]) -> None:
+    expected = [[4, 10], [2, 5], [3, 5], [1, 5], [3, 5, 5], 1]
+    assert [np.asarray(one, np.float64).tolist() for one in results] == expected
+
+
+def check_gradients(transport: Transport) -> None:
+    """Gradients of a message, of graphs and of tapes; several are on their way in one step."""
+    for dtype in (tf.float32, tf.bfloat16):
+        expected = [[3.0, 6.0, 6.0], [6.0, 12.0, 12.0], [9.0, 18.0, 18.0]]
+        assert _in_session(transport, dtype) == expected
+        with context.eager_mode():
+            assert _of_tape(transport, dtype).numpy().tolist() == expected[0]
+            traced = tf.function(_of_tape)
+            assert traced(transport, dtype).numpy().tolist() == expected[0]
+            assert _of_function(transport, dtype).numpy().tolist() == expected[0]
+
+
+def _loss(transport: Transport, tensor: tf.Tensor) -> tf.Tensor:
+    name = transport.message_name("test_message")
+    received, _ = transport.all_to_all(tensor, tf.constant([1, 2], tf.int32), name)
+    return tf.reduce_sum(tf.cast(received, tf.float32) * (transport.rank + 1.0))
+
+
+def _in_session(transport: Transport, dtype: Any) -> List[List[float]]:
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        tensor = tf.zeros([3], dtype)
+        loss = 3.0 * _loss(transport, tensor)
+        fetches = [tf.gradients(one, tensor)[0] for one in (loss, 2.0 * loss)]
+        with tf.GradientTape() as tape:
+            tape.watch(tensor)
+            loss = 9.0 * _loss(transport, tensor)
+        fetches.append(tape.gradient(loss, tensor))
+        assert all(node.type != "IdentityN" for node in graph.get_operations())
+        return [gradient.tolist() for gradient in session.run(fetches)]
+
+
+def _of_tape(transport: Transport, dtype: Any) -> tf.Tensor:
+    with tf.GradientTape() as tape:
+        tensor = tf.zeros([3], dtype)
+        tape.watch(tensor)
+        loss = 3.0 * _loss(transport, tensor)
+    return tape.gradient(loss, tensor)
+
+
+def _of_function(transport: Transport, dtype: Any) -> tf.Tensor:
+    with tf.GradientTape() as tape:
+        tensor = tf.zeros([3], dtype)
+        tape.watch(tensor)
+        loss = 3.0 * tf.function(lambda given: _loss(transport, given))(tensor)
+    return tape.gradient(loss, tensor)
