@@ -38,7 +38,7 @@ def _add_run(commands: Any) -> None:
         description="Runs an unmodified script, for TensorFlow 1 or for TensorFlow 2 in graph "
         "mode; the config overrides that of every session the script opens.",
         usage="graph-opt run [--config FILE] [--set KEY=VALUE]... [--no-infer-io-stage] "
-        "[--tf1 | --no-tf1] [--report FILE] {SCRIPT | -m MODULE} [ARGUMENT]...",
+        "[--tf1 | --no-tf1] [--sok] [--report FILE] {SCRIPT | -m MODULE} [ARGUMENT]...",
         allow_abbrev=False,
     )
     _add_config(command)
@@ -50,6 +50,11 @@ def _add_run(commands: Any) -> None:
         "iterator or queue",
     )
     _add_version(command)
+    command.add_argument(
+        "--sok",
+        action="store_true",
+        help="give the script graph_opt.sok as sparse_operation_kit",
+    )
     command.add_argument(
         "--report",
         metavar="FILE",

@@ -18,7 +18,7 @@ from graph_opt.cli import spawned_children
 _VARIABLE = "GRAPH_OPT_RUN"
 _PATH = "PYTHONPATH"
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "on_path")
-_PASSED_ON = ("config", "config_text", "settings", "infer_io_stage", "tf1", "report")
+_PASSED_ON = ("config", "config_text", "settings", "infer_io_stage", "tf1", "sok", "report")
 _BY_MULTIPROCESSING = "--multiprocessing-fork"
 
 

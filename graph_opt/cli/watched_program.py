@@ -23,6 +23,7 @@ from graph_opt.cli.programs import (
 )
 from graph_opt.cli.report_file import ReportFile
 from graph_opt.cli.tensorflow_import import TensorFlowImport
+from graph_opt.session.module_aliases import sparse_operation_kit
 
 _NO_TENSORFLOW = "the script did not import TensorFlow, so there was nothing to optimize"
 _NO_OVERRIDE = "{} is already TensorFlow's default; it does not override what the script sets"
@@ -65,6 +66,8 @@ class WatchedProgram:
         self.open_report()
         module = self._options.module
         own_package = module[0].partition(".")[0] if module else ""
+        if self._options.sok:  # The program may import it before TensorFlow.
+            sparse_operation_kit.put()
         TensorFlowImport(self._on_tensorflow, own_package).watch()
 
     def open_report(self) -> None:
@@ -105,6 +108,7 @@ class WatchedProgram:
             config=given_config(self._options),
             infer_io_stage=self._options.infer_io_stage,
             defaults=default_config(self._options),
+            sok=self._options.sok,
         )
         if self._report is None:
             tell_more_by("graph-opt run --report FILE says why")

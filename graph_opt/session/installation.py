@@ -41,6 +41,7 @@ from graph_opt.session.installed_config import (
     effective_config,
     set_installed,
 )
+from graph_opt.session.module_aliases import sparse_operation_kit
 from graph_opt.session.optimization import asks_for_anything
 from graph_opt.session.prefetch_hook import make_prefetch_hook
 from graph_opt.session.session import InteractiveSession, Session, take_over
@@ -99,6 +100,7 @@ class _Installed:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.config: Optional[InstalledConfig] = None
+        self.sok = False
         self.before: List[Tuple[Any, str, Any]] = []
 
 
@@ -106,7 +108,10 @@ _installed = _Installed()
 
 
 def install(
-    config: Any = None, infer_io_stage: Optional[bool] = None, defaults: Any = None
+    config: Any = None,
+    infer_io_stage: Optional[bool] = None,
+    defaults: Any = None,
+    sok: bool = False,
 ) -> Installation:
     """Puts graph_opt's names into `tensorflow.compat.v1`, for scripts that know only TensorFlow.
 
@@ -129,6 +134,7 @@ def install(
       infer_io_stage: Replaces the option `infer_io_stage` of configs that ask for async embedding;
         None leaves it unchanged.
       defaults: Used where neither the script's config nor `config` sets a field.
+      sok: Whether `import sparse_operation_kit` gives `graph_opt.sok` from now on.
 
     Returns:
       A context manager that uninstalls.
@@ -146,16 +152,19 @@ def install(
         if _installed.config is None:
             checked_options(wanted.over(None), "")
             _put_names(wanted)
+            _installed.sok = sok
+            if sok:
+                sparse_operation_kit.put()
             if _asks(wanted):
                 atexit.register(say_if_none_ran)
             return Installation(outermost=True)
-        if _installed.config == wanted:
+        if _installed.config == wanted and _installed.sok == sok:
             return Installation(outermost=False)
     raise tf.errors.FailedPreconditionError(
         None,
         None,
-        "graph_opt is already installed with a different config, infer_io_stage or defaults: call "
-        "graph_opt.uninstall() before installing it with new ones",
+        "graph_opt is already installed with a different config, infer_io_stage, defaults or sok: "
+        "call graph_opt.uninstall() before installing it with new ones",
     )
 
 
@@ -172,6 +181,9 @@ def uninstall() -> None:
             owner, name, value = _installed.before.pop()
             _restore(owner, name, value)
         _installed.config = None
+        if _installed.sok:
+            sparse_operation_kit.take_back()
+        _installed.sok = False
         set_installed(NOTHING_INSTALLED)
 
 

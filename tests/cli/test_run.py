@@ -243,6 +243,24 @@ def test_a_spawned_child_sees_the_same_as_its_parent(folder: Path) -> None:
     assert "oneDNN" not in done.stderr  # The script's own setting takes precedence.
 
 
+def test_a_script_that_imports_sok_finds_it(folder: Path) -> None:
+    (folder / "sparse.py").write_text(
+        "import sparse_operation_kit as sok\n"
+        "import tensorflow as tf\n"
+        "sok.init('single')\n"
+        "table = sok.Variable([[1.0], [2.0]])\n"
+        "rows = sok.all2all_dense_embedding(table, [1, 0])\n"
+        "with tf.Session() as session:\n"
+        "    session.run(tf.global_variables_initializer())\n"
+        "    print(sok.__name__, session.run(rows).tolist(), hasattr(tf, 'staged'))\n"
+    )
+    done = _graph_opt(["--sok", "sparse.py"], folder)
+    assert (done.returncode, done.stdout) == (
+        0,
+        "graph_opt.sok [[2.0], [1.0]] True\n",
+    ), done.stderr
+
+
 def test_an_estimator_trains(folder: Path) -> None:
     done = _graph_opt(["estimator.py", str(folder / "model")], folder)
     assert (done.returncode, done.stdout) == (0, "trained to 5\n"), done.stderr

@@ -1,0 +1,46 @@
+"""`import sparse_operation_kit` gives graph_opt's module while that is asked for."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import types
+
+import pytest
+
+import graph_opt
+from graph_opt.compat import tf
+
+NAME = "sparse_operation_kit"
+
+
+def test_scripts_import_our_modules_until_uninstalled(monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = types.ModuleType(NAME)
+    monkeypatch.setitem(sys.modules, NAME, theirs)
+    finders = list(sys.meta_path)
+    with graph_opt.install(sok=True), graph_opt.install(sok=True):
+        script = (
+            "import sparse_operation_kit as sok\n"
+            "import sparse_operation_kit.communication as communication\n"
+            "from sparse_operation_kit.communication import rank\n"
+            "from sparse_operation_kit import experiment\n"
+        )
+        names: dict = {}
+        exec(script, names)
+        ours = importlib.import_module("graph_opt.sok")
+        assert names["sok"] is names["experiment"] is ours
+        assert names["communication"] is ours.communication
+        assert ours.__spec__ is not None and ours.__spec__.name == "graph_opt.sok"
+        assert importlib.util.find_spec(NAME + ".variable") is not None
+        with pytest.raises(ModuleNotFoundError, match="graph_opt has no graph_opt"):
+            importlib.import_module(NAME + ".absent")
+        with pytest.raises(tf.errors.FailedPreconditionError, match="defaults or sok"):
+            graph_opt.install()
+    assert sys.modules[NAME] is theirs and sys.meta_path == finders
+    assert [name for name in sys.modules if name.startswith(NAME + ".")] == []
+
+
+def test_without_asking_nothing_is_found() -> None:
+    with graph_opt.install():
+        assert importlib.util.find_spec(NAME) is None
