@@ -9,7 +9,7 @@ from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.stage_spec import StageSpec
 from graph_opt.reporting.outcomes import LEFT, MOVED, BoundaryTensor, LookupOutcome, StageReport
-from graph_opt.rules.lookup import GROUP_EMBEDDING_LOOKUP_SPARSE, Lookup
+from graph_opt.rules.lookup import FUSED_APIS, Lookup
 
 
 def lookup_outcome(
@@ -33,7 +33,7 @@ def lookup_outcome(
         stage=stage or "",
         refusal=None if refusal is None else refusal.to_dict(),
         # One op that the model calls itself may do several.
-        count=len(lookup.ids) if lookup.api == GROUP_EMBEDDING_LOOKUP_SPARSE else 1,
+        count=len(lookup.ids) if lookup.api in FUSED_APIS else 1,
     )
 
 

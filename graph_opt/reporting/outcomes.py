@@ -59,6 +59,7 @@ class FusedLookup:
       refusals: Why parts were not fused: code, node, need and saw.
       average: `deferred` if averages of its tables over time move so, `stock` if TensorFlow moves
         them, `none` if there are none.
+      count: How many of the model's lookups this is: an op in the model itself may do several.
     """
 
     name: str
@@ -71,6 +72,7 @@ class FusedLookup:
     update: str = NO_PART
     refusals: Tuple[Dict[str, str], ...] = ()
     average: str = NO_PART
+    count: int = 1
 
 
 @dataclasses.dataclass(frozen=True)

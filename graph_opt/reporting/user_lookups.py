@@ -99,6 +99,7 @@ def _fused(lookup: FusedLookup, outcome: Optional[LookupOutcome]) -> UserLookup:
         average=lookup.average,
         stage="" if outcome is None else outcome.stage,
         refusals=refusals,
+        count=lookup.count,
     )
 
 

@@ -17,6 +17,9 @@ EMBEDDING_LOOKUP_SPARSE = "tf.nn.embedding_lookup_sparse"
 SAFE_EMBEDDING_LOOKUP_SPARSE = "tf.nn.safe_embedding_lookup_sparse"
 SCATTERED_EMBEDDING_LOOKUP_SPARSE = "tf.contrib.layers.scattered_embedding_lookup_sparse"
 GROUP_EMBEDDING_LOOKUP_SPARSE = "graph_opt.group_embedding_lookup_sparse"
+EXCHANGED_LOOKUP = "graph_opt.sok.lookup_sparse"
+# Functions of ours: their lookups are fused as the model writes them.
+FUSED_APIS = (GROUP_EMBEDDING_LOOKUP_SPARSE, EXCHANGED_LOOKUP)
 GATHER = "tf.gather"
 GATHER_ND = "tf.gather_nd"
 MARKED = "marked"

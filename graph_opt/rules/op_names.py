@@ -40,6 +40,8 @@ GROUP_LOOKUPS = frozenset(["GroupEmbeddingLookup", "ResourceGroupEmbeddingLookup
 GROUP_GATHERS = frozenset(["GroupEmbeddingGather", "ResourceGroupEmbeddingGather"])
 GROUP_PREPARE = "GroupEmbeddingPrepare"
 GROUP_COMBINE = "GroupEmbeddingCombine"
+EXCHANGE_GATHERS = frozenset(["ExchangeGather", "ResourceExchangeGather"])
+EXCHANGE_COMBINE = "ExchangeCombine"
 
 # Ops that read individual rows of a table rather than all of it.
 ROW_READERS = ROW_GATHERS | GATHERS_ND | frozenset(COMBINERS)

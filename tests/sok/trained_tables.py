@@ -62,9 +62,15 @@ def bags(step: int, first: int, last: int) -> Feeds:
     return feeds
 
 
-def train_part(transport: Transport, optimizer: str, cuts: Sequence[int], steps: int) -> List[Part]:
+def train_part(
+    transport: Transport,
+    optimizer: str,
+    cuts: Sequence[int],
+    steps: int,
+    open_session: Callable[[], Any] = tf.Session,
+) -> List[Part]:
     """Trains on one rank, which gets the bags cuts[rank] to cuts[rank + 1] of each batch."""
-    with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
+    with communicating_through(transport), tf.Graph().as_default(), open_session() as session:
         owner = transport.size - 1
         tables = [
             sok.Variable(values, mode=mode and mode.format(owner), name="table")

@@ -16,7 +16,7 @@ from graph_opt.rules import find_lookups
 from graph_opt.rules.gradients.rows import RowGradient, Slices, row_gradients
 from graph_opt.rules.lookup import (
     EMBEDDING_LOOKUP,
-    GROUP_EMBEDDING_LOOKUP_SPARSE,
+    FUSED_APIS,
     Lookup,
     Table,
 )
@@ -68,12 +68,15 @@ class CandidateSearch:
       refused: The reasons for the others, by name of the lookup's output.
       lookups: All lookups, in graph order.
       refusals: What looks like a lookup but cannot be treated as one.
+      fused: The lookups by ops of ours that the model itself calls. Only updates of their tables
+        are left to fuse.
     """
 
     candidates: Tuple[Candidate, ...]
     refused: Dict[str, Refusal]
     lookups: Tuple[Lookup, ...]
     refusals: Tuple[Refusal, ...] = ()
+    fused: Tuple[Lookup, ...] = ()
 
 
 def find_candidates(
@@ -88,7 +91,8 @@ def find_candidates(
     """
     candidates: List[Candidate] = []
     search = find_lookups(view)
-    lookups = [lookup for lookup in search.lookups if lookup.api != GROUP_EMBEDDING_LOOKUP_SPARSE]
+    lookups = [lookup for lookup in search.lookups if lookup.api not in FUSED_APIS]
+    fused = [lookup for lookup in search.lookups if lookup.api in FUSED_APIS]
     refused: Dict[str, Refusal] = {}
     unused = unused_lookups(view, lookups, fetched)
     for lookup in lookups:
@@ -104,7 +108,9 @@ def find_candidates(
             refused[name] = unused[name]
         else:
             candidates.append(candidate)
-    return CandidateSearch(tuple(candidates), refused, tuple(lookups), search.refusals)
+    return CandidateSearch(
+        tuple(candidates), refused, tuple(lookups), search.refusals, tuple(fused)
+    )
 
 
 def is_flattened(view: GraphView, candidate: Candidate) -> bool:

@@ -47,10 +47,30 @@ class Outcome:
 
 
 def fused_lookups(search: CandidateSearch, outcome: Outcome) -> Tuple[FusedLookup, ...]:
-    """One entry for each lookup of the graph, in graph order."""
+    """One entry for each lookup of the graph, those that the model itself fuses last."""
     candidates = {candidate.name: candidate for candidate in search.candidates}
-    return tuple(
-        _described(lookup, candidates.get(str(lookup.output)), outcome) for lookup in search.lookups
+    found = [_described(one, candidates.get(str(one.output)), outcome) for one in search.lookups]
+    return (*found, *(_fused_by_model(one, outcome) for one in search.fused))
+
+
+def _fused_by_model(lookup: Lookup, outcome: Outcome) -> FusedLookup:
+    """A lookup by an op of ours: only the update of its tables was left to fuse."""
+    name = str(lookup.output)
+    trained = name in outcome.updates or name in outcome.update_refused
+    reasons = [outcome.update_refused.get(name)]
+    reasons += [outcome.averages_refused.get(table.name) for table in lookup.tables[:1]]
+    return FusedLookup(
+        name=lookup.name,
+        api=lookup.api,
+        tables=tuple(table.name for table in lookup.tables),
+        combiner=lookup.combiner,
+        output=name,
+        group=lookup.output.node,
+        gradient=_part(trained, True),
+        update=_update(trained, name, outcome),
+        average=_average({table.name for table in lookup.tables}, outcome),
+        refusals=tuple(reason.to_dict() for reason in reasons if reason is not None),
+        count=len(lookup.ids),
     )
 
 
@@ -69,7 +89,6 @@ def _described(lookup: Lookup, candidate: Optional[Candidate], outcome: Outcome)
     trained = trained or name in outcome.updates or name in outcome.update_refused
     # The gradients of a table that several lookups read may be those of the others alone.
     has_gradient = trained and (candidate is None or _has_gradient(candidate, outcome))
-    update = _part(trained, name in outcome.updates)
     return FusedLookup(
         name=lookup.name,
         api=lookup.api,
@@ -78,7 +97,7 @@ def _described(lookup: Lookup, candidate: Optional[Candidate], outcome: Outcome)
         output=name,
         group=outcome.groups.get(name, ""),
         gradient=_part(has_gradient, name in outcome.gradients),
-        update=DEFERRED_PART if name in outcome.deferred else update,
+        update=_update(trained, name, outcome),
         average=_average(tables, outcome),
         refusals=tuple(reason.to_dict() for reason in reasons if reason is not None),
     )
@@ -87,6 +106,10 @@ def _described(lookup: Lookup, candidate: Optional[Candidate], outcome: Outcome)
 def _has_gradient(candidate: Candidate, outcome: Outcome) -> bool:
     found = candidate.gradients or candidate.backward_refusal
     return bool(found) or candidate.name in outcome.gradient_refused
+
+
+def _update(trained: bool, name: str, outcome: Outcome) -> str:
+    return DEFERRED_PART if name in outcome.deferred else _part(trained, name in outcome.updates)
 
 
 def _average(tables: AbstractSet[str], outcome: Outcome) -> str:

@@ -223,7 +223,7 @@ class FusionPlanner:
             return []
         lookups = [
             lookup
-            for lookup in self._search.lookups
+            for lookup in (*self._search.lookups, *self._search.fused)
             if lookup.tables and not _is_unwanted(outcome.refused.get(str(lookup.output)))
         ]
         tables = trained_tables(lookups, [candidate for candidate in fused if candidate.gradients])

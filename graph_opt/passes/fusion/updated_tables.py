@@ -168,7 +168,7 @@ def _from_slices(
     """The update of one shard from its gradients as they are."""
     shards = [shard for lookup in table.lookups for shard in lookup.tables]
     shard = next(shard for shard in shards if shard.name == update.table)
-    if not shard.shape or None in shard.shape or 0 in shard.shape:
+    if not shard.shape or None in shard.shape or 0 in shard.shape[1:]:
         raise Refusal(
             "table_not_supported",
             at=shard.name,

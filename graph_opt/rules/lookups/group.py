@@ -5,13 +5,16 @@
     ids .. -> GroupEmbeddingPrepare -> (Resource)GroupEmbeddingGather(tables) one for each server
            -> GroupEmbeddingCombine(rows of all servers, Prepare's other outputs):i
 
+    ids .. -> GroupEmbeddingPrepare -> all-to-all -> (Resource)ExchangeGather(this rank's parts)
+           -> all-to-all -> ExchangeCombine(rows of all ranks, Prepare's other outputs):i
+
 If the node has `columns`, all lookups share its only output.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
@@ -20,13 +23,17 @@ from graph_opt.rules.lookup import Lookup, Table
 from graph_opt.rules.match.forward import ForwardPart
 from graph_opt.rules.match.table import count_tables, require_table
 from graph_opt.rules.op_names import (
+    EXCHANGE_COMBINE,
+    EXCHANGE_GATHERS,
     GROUP_COMBINE,
     GROUP_GATHERS,
     GROUP_LOOKUPS,
     GROUP_PREPARE,
 )
 
-STARTS = GROUP_LOOKUPS | {GROUP_COMBINE}
+STARTS = GROUP_LOOKUPS | {GROUP_COMBINE, EXCHANGE_COMBINE}
+# Between two ops of an exchange are the message and what packs it.
+_LONGEST_MESSAGE = 16
 
 
 class _Attributes(NamedTuple):
@@ -59,6 +66,7 @@ class _Group(NamedTuple):
       shards: What they read; the shards of a table are consecutive.
       ids: Inputs of the group, starting with the ids of each lookup.
       attributes: How each table is looked up.
+      api: The public function.
     """
 
     output: str
@@ -67,6 +75,7 @@ class _Group(NamedTuple):
     shards: Tuple[Table, ...]
     ids: Tuple[TensorRef, ...]
     attributes: _Attributes
+    api: str = apis.GROUP_EMBEDDING_LOOKUP_SPARSE
 
 
 def start(view: GraphView, forward: ForwardPart, name: str) -> List[Lookup]:
@@ -75,7 +84,7 @@ def start(view: GraphView, forward: ForwardPart, name: str) -> List[Lookup]:
     Raises:
       Refusal: dense_variable_upstream, and those of `table.require_table`.
     """
-    group = _packed(view, name) if view.op(name) == GROUP_COMBINE else _whole(view, name)
+    group = _READERS.get(view.op(name), _whole)(view, name)
     if group is None or not _is_consistent(group):
         return []
     _require_no_variable(forward, group)
@@ -111,6 +120,45 @@ def _packed(view: GraphView, name: str) -> Optional[_Group]:
     nodes = (prepare, *gathers, name)
     attributes = _attributes(view, prepare)
     return _Group(name, nodes, gathers, shards, view.inputs(prepare), attributes)
+
+
+def _exchanged(view: GraphView, name: str) -> Optional[_Group]:
+    """The group whose rows ranks send each other: of each table, the part that this rank has."""
+    back = _message(view, view.inputs(name)[0], EXCHANGE_GATHERS)
+    if back is None:
+        return None
+    gather = back[-1]
+    requests = view.inputs(gather)[count_tables(view, gather)]
+    out = _message(view, requests, frozenset([GROUP_PREPARE]))
+    shards = _tables(view, gather, view.inputs(gather)[: count_tables(view, gather)])
+    if out is None or shards is None:
+        return None
+    prepare = out[-1]
+    attributes = _attributes(view, prepare)
+    attributes = attributes._replace(table_shards=[1] * len(attributes.table_shards))
+    nodes = tuple(dict.fromkeys([*reversed(out), *reversed(back), name]))
+    inputs = view.inputs(prepare)
+    return _Group(name, nodes, (gather,), shards, inputs, attributes, apis.EXCHANGED_LOOKUP)
+
+
+def _message(
+    view: GraphView, received: TensorRef, senders: FrozenSet[str]
+) -> Optional[Tuple[str, ...]]:
+    """The nodes between what a rank receives and the nearest op of its own that sends; that last.
+
+    A message and its gradient are alike on all ranks, so this op is what the other ranks sent with.
+    """
+    nodes: Dict[str, None] = {}
+    waiting = [received.node]
+    for _ in range(_LONGEST_MESSAGE):
+        level, waiting = waiting, []
+        for node in level:
+            if view.op(node) in senders:
+                nodes.pop(node, None)
+                return (*nodes, node)
+            nodes[node] = None
+            waiting += [tensor.node for tensor in view.inputs(node) if tensor.node not in nodes]
+    return None
 
 
 def _in_order(
@@ -168,7 +216,7 @@ def _lookup(group: _Group, output: int, places: Sequence[int]) -> Lookup:
         if attributes.table_shards[attributes.lookup_tables[place]] > 1
     }
     return Lookup(
-        api=apis.GROUP_EMBEDDING_LOOKUP_SPARSE,
+        api=group.api,
         tables=tables,
         ids=tuple(group.ids[place] for place in places),
         output=TensorRef(group.output, output),
@@ -214,3 +262,6 @@ def _strategies(view: GraphView, name: str, tables: int) -> List[str]:
 def _integers(view: GraphView, name: str, key: str) -> List[int]:
     value = view.attribute(name, key)
     return [] if value is None else [int(number) for number in value.list.i]
+
+
+_READERS = {GROUP_COMBINE: _packed, EXCHANGE_COMBINE: _exchanged}

@@ -17,6 +17,7 @@ from graph_opt.graph.view import GraphView, Shape, TensorRef
 from graph_opt.rules.lookup import Table
 from graph_opt.rules.op_names import (
     CONTROL_FLOW,
+    EXCHANGE_GATHERS,
     GROUP_GATHERS,
     GROUP_LOOKUPS,
     PASS_ON,
@@ -48,7 +49,7 @@ class TableRead(NamedTuple):
 def count_tables(view: GraphView, name: str) -> int:
     """How many of a node's inputs, starting with the first, it reads as tables, row by row."""
     op = view.op(name)
-    if op in GROUP_LOOKUPS:
+    if op in GROUP_LOOKUPS or op in EXCHANGE_GATHERS:
         shards = view.attribute(name, "num_shards")
         return 0 if shards is None else int(shards.i)
     if op in GROUP_GATHERS:

@@ -1,0 +1,54 @@
+"""Updates of tables that are divided among ranks, fused by a session of graph_opt's."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List
+
+import numpy as np
+import pytest
+
+import graph_opt
+from graph_opt.compat import tf
+from graph_opt.sharding.in_process import run_ranks
+from tests.sok.trained_tables import BATCH, OPTIMIZERS, SHAPES, train_part, train_stock
+
+STEPS = 30
+CUTS: Dict[int, List[int]] = {1: [0, BATCH], 2: [0, 2, BATCH], 3: [0, 4, 4, BATCH]}
+
+
+def fusing(graphs: List[Any]) -> Callable[[], Any]:
+    """Opens sessions that fuse, and notes their graphs."""
+
+    def open_session() -> Any:
+        config = graph_opt.ConfigProto()
+        config.graph_options.optimizer_options.do_group_embedding = True
+        graphs.append(tf.get_default_graph())
+        return graph_opt.Session(config=config)
+
+    return open_session
+
+
+@pytest.mark.parametrize("ranks", sorted(CUTS))
+@pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
+def test_it_trains_as_tensorflow_does_with_the_whole_batch(optimizer: str, ranks: int) -> None:
+    graphs: List[Any] = []
+    parts = run_ranks(
+        ranks,
+        lambda transport: train_part(transport, optimizer, CUTS[ranks], STEPS, fusing(graphs)),
+        timeout_seconds=30,
+    )
+    stock = train_stock(optimizer, STEPS)
+    for of_rank in parts:
+        for part, whole in zip(of_rank, stock):
+            np.testing.assert_allclose(part.rows, whole[part.keys], rtol=2e-5, atol=2e-5)
+    for graph in graphs:
+        running = graph_opt.running_graph_def(graph)
+        applied = [node for node in running.node if node.op == "ResourceGroupEmbeddingApply"]
+        assert len(applied) == 1
+        assert len(applied[0].attr["table_names"].list.s) == len(SHAPES)
+
+
+def test_the_session_says_that_updates_are_fused(capfd: pytest.CaptureFixture[str]) -> None:
+    run_ranks(2, lambda transport: train_part(transport, "adagrad", CUTS[2], 1, fusing([])))
+    said = capfd.readouterr().err
+    assert said.count("3 of 3 lookups fused into 1 op\n") == 2, said
