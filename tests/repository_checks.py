@@ -34,7 +34,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
         {"passes", "runtime", "config", "graph", "reporting", "inspect.dump", "embedding"}
         | {"export", "ops.packed_embedding", "ops.library"}
     ),
-    "cli": frozenset({"session", "inspect", "passes", "config", "reporting"}),
+    "cli": frozenset({"session", "inspect", "passes", "config", "reporting", "sharding.store"}),
     "train": frozenset({"session", "runtime"}),
     "sharding": frozenset({"ops", "embedding.lookup_ids"}),
     "sok": frozenset({"sharding", "ops", "embedding.lookup_ids", "reporting.stderr"}),

@@ -37,9 +37,18 @@ def _add_run(commands: Any) -> None:
         help="run a script with its lookups prefetched",
         description="Runs an unmodified script, for TensorFlow 1 or for TensorFlow 2 in graph "
         "mode; the config overrides that of every session the script opens.",
-        usage="graph-opt run [--config FILE] [--set KEY=VALUE]... [--no-infer-io-stage] "
+        usage="graph-opt run [-np N] [--config FILE] [--set KEY=VALUE]... [--no-infer-io-stage] "
         "[--tf1 | --no-tf1] [--sok] [--report FILE] {SCRIPT | -m MODULE} [ARGUMENT]...",
         allow_abbrev=False,
+    )
+    command.add_argument(
+        "-np",
+        "--num-proc",
+        type=_number_of_ranks,
+        metavar="N",
+        dest="num_ranks",
+        help="start the script N times on this machine, as ranks that Horovod connects. On several "
+        "machines: horovodrun -H ... graph-opt run ...",
     )
     _add_config(command)
     command.add_argument(
@@ -133,6 +142,13 @@ def _add_input(command: argparse.ArgumentParser) -> None:
         metavar="TAG[,TAG]...",
         help="for a SavedModel with several graphs: use the one with these tags",
     )
+
+
+def _number_of_ranks(text: str) -> int:
+    number = int(text) if text.isdigit() else 0
+    if not number:
+        raise argparse.ArgumentTypeError("{!r} is not a number of ranks, 1 or more".format(text))
+    return number
 
 
 class _Once(argparse.Action):

@@ -47,12 +47,13 @@ def _run(options: argparse.Namespace, is_own_process: bool) -> int:
         del options.script[0]
     if not (options.script or options.module):
         parser().error("run: no script given: give its path, or -m MODULE")
-    from graph_opt.cli import run
+    from graph_opt.cli import ranks, run
 
+    handle = run.handle if options.num_ranks is None else ranks.handle
     if is_own_process:  # Its threads and exit handlers may outlast the script.
-        return run.handle(options)
+        return handle(options)
     with run.undone_afterwards():
-        return run.handle(options)
+        return handle(options)
 
 
 def _graph_command(options: argparse.Namespace) -> int:

@@ -11,16 +11,20 @@ import json
 import os
 import shutil
 import tempfile
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 from graph_opt.cli.exit_codes import WrongInput
 
+RANK = "HOROVOD_RANK"  # Set by launchers of Horovod's ranks.
 _JSON = ".json"
 _NO_TENSORFLOW = "process {}: TensorFlow was not imported"
 
 
 class ReportFile:
     """The file, which is JSON if its name ends in `.json`, and otherwise text.
+
+    Ranks of `horovodrun`, each of which runs `graph-opt run`, write a file each: those after rank 0
+    put their number into its name (`report.rank1.json`).
 
     Args:
       path: The file; created at once, so that a path that cannot be written is an error before the
@@ -39,6 +43,7 @@ class ReportFile:
         self.folder = folder
         self._first = 0
         if not folder:
+            self.path = _of_this_rank(self.path)
             _write(self.path, "")
             self._first = os.getpid()
             self.folder = tempfile.mkdtemp(prefix="graph_opt_report_")
@@ -75,13 +80,16 @@ class ReportFile:
         _write(self.path, text + "\n")
 
     def _parts(self) -> List[Dict[str, Any]]:
-        """The parts of all processes: the first one's, then the others by process id."""
-        numbers = [int(name[: -len(_JSON)]) for name in os.listdir(self.folder) if _is_part(name)]
+        """The parts of all processes: the first one's, then the others by rank and process id."""
         parts = []
-        for number in sorted(numbers, key=lambda number: (number != self._first, number)):
-            with open(os.path.join(self.folder, "{}{}".format(number, _JSON))) as file:
+        for name in filter(_is_part, os.listdir(self.folder)):
+            with open(os.path.join(self.folder, name)) as file:
                 parts.append(json.load(file))
-        return parts
+        return sorted(parts, key=self._place)
+
+    def _place(self, part: Dict[str, Any]) -> Tuple[bool, int, int]:
+        report = part["report"]
+        return report["process"] != self._first, report.get("rank", -1), report["process"]
 
     def _finish(self) -> None:
         if os.getpid() != self._first:
@@ -92,6 +100,12 @@ class ReportFile:
 
 def _is_part(name: str) -> bool:
     return name.endswith(_JSON) and name[: -len(_JSON)].isdigit()
+
+
+def _of_this_rank(path: str) -> str:
+    rank = os.environ.get(RANK, "0")
+    stem, suffix = os.path.splitext(path)
+    return path if rank == "0" else "{}.rank{}{}".format(stem, rank, suffix)
 
 
 def _write(path: str, text: str) -> None:

@@ -21,7 +21,7 @@ from graph_opt.cli.programs import (
     main_file_of_module,
     main_file_running,
 )
-from graph_opt.cli.report_file import ReportFile
+from graph_opt.cli.report_file import RANK, ReportFile
 from graph_opt.cli.tensorflow_import import TensorFlowImport
 from graph_opt.session.module_aliases import sparse_operation_kit
 
@@ -139,7 +139,8 @@ class WatchedProgram:
         return self._main or main_file_at(self._options.main_path)
 
     def _say(self, text: str) -> None:
-        if not self._is_child:
+        # What one rank says holds for all.
+        if not self._is_child and os.environ.get(RANK, "0") == "0":
             say(text)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.summary import summary
@@ -59,25 +59,29 @@ class ProcessReport:
       process: The process's id.
       sessions: Those that were asked to optimize, in the order in which they began to run.
       messages: What else was said in it, each message once.
+      rank: Its rank, or that of the process that started it, if Horovod connects several.
     """
 
     process: int
     sessions: Tuple[SessionReport, ...]
     messages: Tuple[str, ...]
+    rank: Optional[int] = None
 
     def __str__(self) -> str:
-        title = "process {}: {}".format(self.process, _sessions(len(self.sessions)))
+        rank = "" if self.rank is None else "rank {}, ".format(self.rank)
+        title = "{}process {}: {}".format(rank, self.process, _sessions(len(self.sessions)))
         texts = [str(session) for session in self.sessions]
         messages = "\n".join("message: " + message for message in self.messages)
         return "\n\n".join(part for part in (title, *texts, messages) if part)
 
     def to_dict(self) -> Dict[str, Any]:
         """Plain dicts, lists, strings and numbers."""
-        return {
+        fields: Dict[str, Any] = {
             "process": self.process,
             "sessions": [session.to_dict() for session in self.sessions],
             "messages": list(self.messages),
         }
+        return fields if self.rank is None else dict(fields, rank=self.rank)
 
 
 def _sessions(count: int) -> str:

@@ -17,6 +17,7 @@ from graph_opt.reporting.warnings_given import warnings_given
 
 # Some processes open sessions indefinitely, such as one that evaluates every checkpoint.
 _MAX_SESSIONS_KEPT = 200
+_RANK = "HOROVOD_RANK"
 _NONE_RAN = (
     "no session ran in this process, so nothing was optimized: graph_opt works on the graphs of "
     "tf.compat.v1 sessions, and leaves eager code and tf.function as they are"
@@ -96,7 +97,9 @@ def say_if_none_ran() -> None:
 
 def process_report() -> ProcessReport:
     """Everything known about this process."""
-    return ProcessReport(os.getpid(), session_reports(), warnings_given())
+    rank = os.environ.get(_RANK, "")
+    number = int(rank) if rank.isdigit() else None
+    return ProcessReport(os.getpid(), session_reports(), warnings_given(), number)
 
 
 def tell_more_by(read_more: str, listener: Optional[Callable[[], None]] = None) -> None:

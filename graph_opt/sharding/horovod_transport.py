@@ -1,4 +1,4 @@
-"""Horovod as the transport between processes; the only module that imports it."""
+"""Horovod as the transport between processes; the only module that imports its ops."""
 
 from __future__ import annotations
 
