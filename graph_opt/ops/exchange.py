@@ -27,6 +27,9 @@ from graph_opt.ops.packed_embedding import (
     group_embedding_prepare,
 )
 
+IDS = "_ids"
+"""What the name of the message with an exchange's requests ends with."""
+
 AllToAll = Callable[[tf.Tensor, tf.Tensor, str], Tuple[tf.Tensor, tf.Tensor]]
 
 
@@ -34,7 +37,7 @@ class ExchangeRequests(NamedTuple):
     """What a lookup asks of all ranks.
 
     Attributes:
-      rows: int64. The requests to rank 0, 1, ..., one after another.
+      rows: int64. A header and the requests to rank 0, 1, ..., one after another.
       splits: int32 [N]. How many numbers go to each rank.
       inverse: For `exchange_combine`.
       counts: For `exchange_combine`.
@@ -68,6 +71,7 @@ def exchange_lookup(
     dtypes: Sequence[Any],
     all_to_all: AllToAll,
     name: str,
+    input_ended: Optional[tf.Tensor] = None,
 ) -> List[tf.Tensor]:
     """Pools the rows of all lookups, wherever their rows are. All ranks must call it alike.
 
@@ -84,6 +88,8 @@ def exchange_lookup(
       all_to_all: `(tensor, splits, message name) -> (received, received splits)`, differentiable
         with respect to `tensor`. Not called if there is one rank.
       name: Of the exchange, from `message_name`; its messages' names start with it.
+      input_ended: Boolean scalar: whether this rank's input has ended, so that it looks up nothing.
+        Once it has on all ranks, the lookup fails with OutOfRangeError on all of them.
 
     Returns:
       [B, D] for each lookup, or with columns one [B, columns_width]: what `group_embedding_lookup`
@@ -105,13 +111,43 @@ def exchange_lookup(
         return group_embedding_lookup(
             parts, ids, attributes, [dtypes[0]] * results, name=name + "_lookup"
         )
-    requests = exchange_prepare(ids, attributes, placement, table_widths)
-    received, splits = all_to_all(requests.rows, requests.splits, name + "_ids")
+    requests = exchange_prepare(ids, attributes, placement, table_widths, input_ended=input_ended)
+    received, splits = all_to_all(requests.rows, requests.splits, name + IDS)
     gathered = exchange_gather(
         parts, received, splits, attributes.table_names, table_widths, dtypes[0], served
     )
     rows, splits = all_to_all(gathered.rows, gathered.splits, name + "_rows")
     return exchange_combine(rows, splits, requests, ids, attributes, placement, table_widths)
+
+
+def exchange_failure(
+    code: Any, text: Any, num_ranks: int, all_to_all: AllToAll, exchange: str
+) -> Tuple[tf.Tensor, tf.Tensor]:
+    """Sends an error to all ranks in place of the requests of an exchange.
+
+    Their lookup, or this call where ranks fail in the same step, then ends with the same error on
+    all ranks: "rank R: " and the text. No rank sends further messages for this step. A rank must
+    not call it after it has sent its requests.
+
+    Args:
+      code: int32 scalar, a code of `tf.errors`, not 0.
+      text: string scalar.
+      num_ranks: Number of ranks.
+      all_to_all: As for `exchange_lookup`.
+      exchange: Name of the exchange.
+
+    Returns:
+      Code (int32 scalar) and text (string scalar) of the error that all ranks agree on: of several
+      the end of input before a cancellation before others, then the lowest rank's.
+
+    Example:
+      >>> exchange_failure(tf.errors.DATA_LOSS, "row 17 is torn", transport.size,
+      ...                  transport.all_to_all, "exchange")
+    """
+    requests, splits = load_library().exchange_failure(code=code, text=text, num_ranks=num_ranks)
+    received = all_to_all(requests, splits, exchange + IDS)
+    agreed = load_library().exchange_status(requests=[received[0]], splits=[received[1]])
+    return agreed[0], agreed[1]
 
 
 def exchange_prepare(
@@ -121,6 +157,7 @@ def exchange_prepare(
     table_widths: Sequence[int],
     pool_on_owner: Optional[str] = None,
     name: Optional[str] = None,
+    input_ended: Optional[tf.Tensor] = None,
 ) -> ExchangeRequests:
     """Finds what to ask of each rank: rows, each once, or bags to pool.
 
@@ -133,6 +170,7 @@ def exchange_prepare(
         `auto`: whenever that is less to send. Results and gradients are bitwise equal. None is
         `auto` if no lookup has weights, else `never`: the gradient of weights needs the rows.
       name: Name of the node.
+      input_ended: As for `exchange_lookup`.
 
     Returns:
       The requests. The op fails with InvalidArgumentError, naming the table, row and id, if an id
@@ -143,8 +181,9 @@ def exchange_prepare(
     prepared = group_embedding_prepare(
         ids, attributes, placement, table_widths, pool_on_owner, name
     )
-    splits = tf.stack([tf.size(request) for request in prepared.requests])
-    rows = tf.concat(prepared.requests, axis=0)
+    header = _header(input_ended)
+    splits = tf.stack([tf.size(header) + tf.size(request) for request in prepared.requests])
+    rows = tf.concat([part for one in prepared.requests for part in (header, one)], axis=0)
     return ExchangeRequests(rows, splits, prepared.inverse, prepared.counts)
 
 
@@ -162,7 +201,7 @@ def exchange_gather(
 
     Args:
       tables: Shards on this rank, [rows, D]: resource handles, or all tensors.
-      requests: int64. The requests from all ranks, rank after rank.
+      requests: int64. The headers and requests from all ranks, rank after rank.
       splits: int32 [N]. How many numbers each rank has sent.
       table_names: For error messages, one for each shard.
       table_widths: Width of each shard.
@@ -223,6 +262,13 @@ def exchange_combine(
         **combine_arguments(ids, attributes, placement, table_widths, rows.dtype),
     )
     return list(pooled)
+
+
+def _header(input_ended: Optional[tf.Tensor]) -> tf.Tensor:
+    """The header of a rank that has a batch; `message_header.h`."""
+    if input_ended is None:
+        return tf.constant([0, 0], tf.int64)
+    return tf.stack([-tf.cast(input_ended, tf.int64), tf.constant(0, tf.int64)])
 
 
 def _served(attributes: GroupAttributes, placement: ShardPlacement, rank: int) -> List[int]:

@@ -3,16 +3,12 @@
 #include "absl/strings/str_cat.h"
 
 namespace graph_opt {
+namespace {
 
-absl::Status OfRank(size_t rank, const absl::Status& status) {
-  if (status.ok()) return status;
-  return absl::Status(status.code(),
-                      absl::StrCat("from rank ", rank, ": ", std::string(status.message())));
-}
-
-absl::Status ReadRequests(const int64_t* message, int64_t size, const std::vector<int64_t>& sizes,
-                          const std::vector<ServedShard>& shards, ReceivedRequests* requests) {
-  requests->ranks.clear();
+// Calls read(begin, end) for the part of the message that each rank has sent.
+template <typename Read>
+absl::Status ForEachRank(const int64_t* message, int64_t size, const std::vector<int64_t>& sizes,
+                         Read read) {
   int64_t begin = 0;
   for (size_t rank = 0; rank < sizes.size(); ++rank) {
     if (sizes[rank] < 0 || sizes[rank] > size - begin) {
@@ -20,16 +16,47 @@ absl::Status ReadRequests(const int64_t* message, int64_t size, const std::vecto
           absl::StrCat("the requests have ", size, " numbers, and splits says that rank ", rank,
                        " has sent ", sizes[rank], " from number ", begin, " on"));
     }
-    requests->ranks.emplace_back();
-    const absl::Status read =
-        ReadRequest(message + begin, sizes[rank], shards, &requests->ranks.back());
-    if (!read.ok()) return OfRank(rank, read);
+    const absl::Status status = read(message + begin, message + begin + sizes[rank]);
+    if (!status.ok()) return OfRank(rank, status);
     begin += sizes[rank];
   }
   if (begin == size) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("the requests have ", size,
                                                  " numbers, and splits says that the ",
                                                  sizes.size(), " ranks have sent ", begin));
+}
+
+}  // namespace
+
+absl::Status OfRank(size_t rank, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat("from rank ", rank, ": ", std::string(status.message())));
+}
+
+absl::Status ReadHeaders(const int64_t* message, int64_t size, const std::vector<int64_t>& sizes,
+                         std::vector<RankState>* states) {
+  return ForEachRank(message, size, sizes, [&](const int64_t* begin, const int64_t* end) {
+    states->emplace_back();
+    return ReadHeader(&begin, end, &states->back());
+  });
+}
+
+absl::Status ReadRequests(const int64_t* message, int64_t size, const std::vector<int64_t>& sizes,
+                          const std::vector<ServedShard>& shards, ReceivedRequests* requests) {
+  requests->states.clear();
+  requests->ranks.clear();
+  return ForEachRank(message, size, sizes, [&](const int64_t* begin, const int64_t* end) {
+    requests->states.emplace_back();
+    requests->ranks.emplace_back();
+    const absl::Status header = ReadHeader(&begin, end, &requests->states.back());
+    if (!header.ok()) return header;
+    if (requests->states.back().has_batch()) {
+      return ReadRequest(begin, end - begin, shards, &requests->ranks.back());
+    }
+    requests->ranks.back().assign(shards.size(), RequestedRows{begin, 0, {}});
+    return absl::OkStatus();
+  });
 }
 
 std::vector<int64_t> ElementsOfRanks(const std::vector<ServedShard>& shards,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "exchange/message_header.h"
 #include "lookup/parallel.h"
 #include "packed/row_request.h"
 #include "rows/row_kernels.h"
@@ -12,13 +13,20 @@
 namespace graph_opt {
 
 // In an exchange, each rank serves its shards to all ranks. What they ask for comes as one message,
-// their requests (row_request.h) one after another, and what they get is one message, too.
+// of each rank a header (message_header.h) and a request (row_request.h), and what they get is one
+// message, too.
 struct ReceivedRequests {
+  std::vector<RankState> states;                  // of each rank
   std::vector<std::vector<RequestedRows>> ranks;  // of each rank: of each shard
 };
 
+// The headers of all ranks: `sizes[rank]` of the message's numbers are from each. Fails, naming the
+// rank, where one is malformed.
+absl::Status ReadHeaders(const int64_t* message, int64_t size, const std::vector<int64_t>& sizes,
+                         std::vector<RankState>* states);
+
 // Takes the message apart: `sizes[rank]` of its numbers are from each rank. Fails, naming the rank,
-// where a request is malformed.
+// where a request is malformed. A rank without a batch asks for nothing.
 absl::Status ReadRequests(const int64_t* message, int64_t size, const std::vector<int64_t>& sizes,
                           const std::vector<ServedShard>& shards, ReceivedRequests* requests);
 

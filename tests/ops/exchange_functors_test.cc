@@ -31,6 +31,8 @@ struct Owner {
     for (int rank = 0; rank < num_ranks; ++rank) {
       asked.emplace_back();
       sizes.push_back(0);
+      AppendHeader(RankState(), &message);
+      sizes.back() += kMessageHeaderWords;
       const bool asks = Below(random, 4) > 0;
       for (const ServedShard& shard : shards) {
         std::vector<int64_t> rows;
@@ -161,7 +163,8 @@ std::pair<std::vector<int64_t>, std::vector<float>> SumOf(const std::vector<Sent
   std::vector<int64_t> sizes;
   std::vector<float> gradients;
   for (const Sent& sent : ranks) {
-    sizes.push_back(static_cast<int64_t>(sent.words.size()));
+    sizes.push_back(kMessageHeaderWords + static_cast<int64_t>(sent.words.size()));
+    AppendHeader(RankState(), &message);
     message.insert(message.end(), sent.words.begin(), sent.words.end());
     gradients.insert(gradients.end(), sent.gradients.begin(), sent.gradients.end());
   }
@@ -198,6 +201,38 @@ void OwnersPoolToTheSameBits(const RowKernels& kernels, int seed) {
   const auto expected = SumOf(rows, shard, kernels, &threads);
   CHECK(SumOf(bags, shard, kernels, &threads) == expected);
   CHECK(SumOf(mixed, shard, kernels, &threads) == expected);
+}
+
+RankState StateOf(absl::StatusCode code, const std::string& text) {
+  RankState state;
+  state.code = static_cast<int64_t>(code);
+  state.text = text;
+  return state;
+}
+
+void RanksAgreeOnAnError() {
+  RankState ended;
+  ended.code = kInputEnded;
+  const RankState torn = StateOf(absl::StatusCode::kDataLoss, "torn");
+  const RankState wrong = StateOf(absl::StatusCode::kInvalidArgument, "wrong");
+  const RankState left = StateOf(absl::StatusCode::kCancelled, "left");
+  const RankState none = StateOf(absl::StatusCode::kOutOfRange, std::string(9000, 'x'));
+  CHECK(AgreedStatus({RankState(), ended}).ok());
+  CHECK(AgreedStatus({ended, ended}).code() == absl::StatusCode::kOutOfRange);
+  CHECK(AgreedStatus({RankState(), wrong, torn}).message() == "rank 1: wrong");
+  CHECK(AgreedStatus({torn, wrong, left}).message() == "rank 2: left");
+  CHECK(AgreedStatus({left, torn, none}).code() == absl::StatusCode::kOutOfRange);
+  for (const RankState& state : {RankState(), ended, torn, none}) {
+    std::vector<int64_t> message;
+    AppendHeader(state, &message);
+    message.push_back(7);
+    const int64_t* at = message.data();
+    RankState read;
+    CHECK(ReadHeader(&at, at + message.size(), &read).ok() && *at == 7);
+    CHECK(read.code == state.code && read.text == state.text.substr(0, kLongestText));
+    at = message.data();
+    CHECK(read.text.empty() || !ReadHeader(&at, at + 2, &read).ok());
+  }
 }
 
 void MalformedMessagesAreErrors(const RowKernels& kernels, int seed) {
@@ -319,6 +354,7 @@ void RunAll() {
       MalformedMessagesAreErrors(**kernels, seed);
     }
   }
+  RanksAgreeOnAnError();
   RanksMeetByName();
   NothingWaitsForEver();
 }

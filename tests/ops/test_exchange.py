@@ -230,11 +230,13 @@ def test_what_does_not_fit_is_an_error() -> None:
 @pytest.mark.parametrize(
     "requests, splits, message",
     [
-        ([0, 1, 9, 0, 0], [3, 2], "from rank 0: row 9 is asked of shard 0 of 1 .*, which has 4"),
-        ([0, 1, 1, 0, 2, 0], [3, 3], "from rank 1: the request has 3 numbers and ends within"),
-        ([0, 1, 1], [2, 0], "from rank 0: the request has 2 numbers and ends within"),
-        ([0, 1, 1, 0, 0], [3, 1], "from rank 1: the request has 1 numbers and ends within"),
-        ([0, 1, 1, 0, 0], [3, 3], "splits says that rank 1 has sent 3 from number 3 on"),
+        ([0, 0, 0, 1, 9, 0, 0, 0, 0], [5, 4], "from rank 0: row 9 is asked .* 1 .*, which has 4"),
+        ([0, 0, 0, 0, 0, 0, 0, 2, 0], [4, 5], "from rank 1: the request has 3 numbers and ends"),
+        ([0, 0, 0, 1], [4, 0], "from rank 0: the request has 2 numbers and ends within"),
+        ([0, 0, 0, 0, 0, 0, 0], [4, 3], "from rank 1: the request has 1 numbers and ends within"),
+        ([0, 0, 0, 0, 0], [4, 1], "from rank 1: the message has no header, or a malformed one"),
+        ([0, 0, 0, 0, 0, 9, 0], [4, 3], "from rank 1: the message has no header, or a malformed"),
+        ([0, 0, 0, 0, 0], [4, 3], "splits says that rank 1 has sent 3 from number 4 on"),
         ([0, 1, 1], [-1, 3], r"splits\[0\] is -1"),
     ],
 )

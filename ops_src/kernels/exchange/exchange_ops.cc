@@ -17,6 +17,11 @@
 //   rank    ExchangeCombine            rows -> pooled rows
 //   rank    ExchangeCombineGrad        gradients of pooled rows -> gradients of rows
 //   owner   ExchangeGatherGrad         gradients from all ranks -> gradients of its shards
+//
+// A rank that has no batch to look up sends what came in its place instead of requests:
+//
+//   rank    ExchangeFailure            error -> the message with the requests
+//   rank    ExchangeStatus             the messages of all ranks -> the error that all agree on
 
 namespace graph_opt {
 namespace {
@@ -93,7 +98,9 @@ Status CombineWeightsGradShape(InferenceContext* c) {
       .Attr("served: list(int)")
 
 const char kServedDoc[] = R"doc(
-requests: From all ranks, rank after rank: the `requests` for this rank of GroupEmbeddingPrepare.
+requests: From all ranks, rank after rank: a header, and the `requests` for this rank of
+  GroupEmbeddingPrepare. The header is two numbers: 0, or -1 if the rank's input has ended and the
+  request is empty, and 0; or what ExchangeFailure gives, and no request.
 splits: [ranks]. How many numbers each rank has sent.
 num_shards: Of this rank.
 T: The type of the shards.
@@ -103,7 +110,8 @@ served: The numbers of the shards that requests are about, in their order. The o
   empty ones of tables that are on other ranks, get no gradient.)doc";
 
 const char kGatherDoc[] = R"doc(
-Reads the rows that all ranks ask for.
+Reads the rows that all ranks ask for. If a rank has sent an error instead, or the input of all has
+ended, it fails with that error, on all ranks.
 
 tables: Shards of this rank, [rows, width].
 rows: The rows for each rank, rank after rank, as GroupEmbeddingGather gives them.
@@ -211,6 +219,53 @@ gradients: Of the pooled rows.
 weights_gradients: One for each weight; 0 for dropped ones.
 num_gradients: L, or 1 with columns.)doc") +
                   kSentDoc));
+
+REGISTER_OP("ExchangeFailure")
+    .Input("code: int32")
+    .Input("text: string")
+    .Output("requests: int64")
+    .Output("splits: int32")
+    .Attr("num_ranks: int >= 1")
+    .SetShapeFn([](InferenceContext* c) {
+      int ranks;
+      ShapeHandle scalar;
+      TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 0, &scalar));
+      TF_RETURN_IF_ERROR(c->WithRank(c->input(1), 0, &scalar));
+      TF_RETURN_IF_ERROR(c->GetAttr("num_ranks", &ranks));
+      c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
+      c->set_output(1, c->Vector(ranks));
+      return Status();
+    })
+    .Doc(R"doc(
+What a rank sends to all ranks if it has no batch to look up. ExchangeGather then fails on all of
+them, with "rank R: " before the text.
+
+code: Of the error, not 0.
+text: Of the error; what is longer than 8 KiB is cut off.
+requests: For each rank.
+splits: [num_ranks]. How many numbers go to each.
+num_ranks: All of them.)doc");
+
+REGISTER_OP("ExchangeStatus")
+    .Input("requests: count * int64")
+    .Input("splits: count * int32")
+    .Output("code: int32")
+    .Output("text: string")
+    .Attr("count: int >= 1")
+    .SetShapeFn([](InferenceContext* c) {
+      TF_RETURN_IF_ERROR(RequireVectors(c, 0, c->num_inputs()));
+      c->set_output(0, c->Scalar());
+      c->set_output(1, c->Scalar());
+      return Status();
+    })
+    .Doc(R"doc(
+The error with which ExchangeGather fails on all ranks.
+
+requests: The messages that it got, of one or more exchanges.
+splits: [ranks] of each.
+code: Of the error; 0 if there is none.
+text: Of the error.
+count: Number of exchanges.)doc");
 
 }  // namespace
 }  // namespace graph_opt

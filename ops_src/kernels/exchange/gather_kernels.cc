@@ -87,6 +87,7 @@ class ExchangeGatherKernel : public OwnerKernel {
     }
     ReceivedRequests received;
     OP_REQUIRES_OK(ctx, ReadReceived(ctx, shards, &received));
+    OP_REQUIRES_OK(ctx, ToTensorFlow(AgreedStatus(received.states)));
     const std::vector<int64_t> elements = ElementsOfRanks(shards, received);
     int64_t size = 0;
     Tensor* rows = nullptr;
