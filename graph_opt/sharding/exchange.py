@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Sequence, Union
 
 from graph_opt.compat import tf
-from graph_opt.compat.resource_variables import handle_for_op
+from graph_opt.compat.eager import handle_of
 from graph_opt.ops.exchange import exchange_lookup
 from graph_opt.ops.group_embedding import NO_DEFAULT, GroupAttributes, GroupIds
 from graph_opt.ops.packed_embedding import ShardPlacement
 from graph_opt.ops.stock_lookup import LookupIds
-from graph_opt.sharding.placement import DIV, MOD, DivRows, RowsOnRank, RowsRule
-from graph_opt.sharding.transport import Transport
+from graph_opt.sharding.placement import (
+    DIV,
+    MOD,
+    DivRows,
+    ReplicatedRows,
+    RowsOnRank,
+    RowsRule,
+    TablePlacement,
+)
+from graph_opt.sharding.transport import OneRank, Transport
 
 _SCOPE = "graph_opt/"
 
@@ -21,8 +29,8 @@ class DividedTable(NamedTuple):
 
     Attributes:
       name: The same on all ranks.
-      part: The resource variable with this rank's part, [rows, width]; no rows if it has none.
-      rows: How rows are divided.
+      part: The variable with this rank's part, [rows, width]; no rows if it has none.
+      rows: How rows are divided. With `ReplicatedRows`, every rank looks up in its own copy.
       width: Number of columns.
     """
 
@@ -30,6 +38,18 @@ class DividedTable(NamedTuple):
     part: Any
     rows: RowsRule
     width: int
+
+
+class ColumnSlices(NamedTuple):
+    """A table whose columns are divided, from left to right, as tables with the same rows.
+
+    Attributes:
+      name: The same on all ranks.
+      slices: Each a table of some columns.
+    """
+
+    name: str
+    slices: Sequence[DividedTable]
 
 
 class TableLookup(NamedTuple):
@@ -41,9 +61,44 @@ class TableLookup(NamedTuple):
       combiner: `sum`, `mean` or `sqrtn`.
     """
 
-    table: DividedTable
+    table: Union[DividedTable, ColumnSlices]
     ids: LookupIds
     combiner: str
+
+
+class _Piece(NamedTuple):
+    """A lookup in a slice of a table."""
+
+    lookup: int
+    table: DividedTable
+    handle: tf.Tensor
+
+
+class _Kind(NamedTuple):
+    """What the tables of an exchange have in common."""
+
+    dtype: Any
+    is_resource: bool
+    stays: bool  # on this rank
+
+
+def table_of(placement: TablePlacement, parts: Sequence[Any]) -> Union[DividedTable, ColumnSlices]:
+    """A table as it was placed.
+
+    Args:
+      placement: Where the table is.
+      parts: This rank's part of each slice: variables of the shapes `Slice.shape_on(rank)`.
+
+    Example:
+      >>> placement = by_columns("items", (1000, 16), transport.size, ranks=[0, 1])
+      >>> parts = [tf.Variable(tf.zeros(one.shape_on(transport.rank))) for one in placement.slices]
+      >>> items = table_of(placement, parts)
+    """
+    slices = [
+        DividedTable(placement.name, part, of_columns.rows, of_columns.width)
+        for of_columns, part in zip(placement.slices, parts)
+    ]
+    return slices[0] if len(slices) == 1 else ColumnSlices(placement.name, slices)
 
 
 @tf.autograph.experimental.do_not_convert
@@ -60,62 +115,108 @@ def look_up(
 
     Returns:
       [B, D] for each lookup, of its table's dtype. Gradients of the tables are IndexedSlices with
-      this rank's rows, summed over ranks in their order.
+      this rank's rows, summed over ranks in their order. Those of replicated tables are of this
+      rank's bags only: reduce them as those of dense variables.
+
+    Raises:
+      ValueError: A table is not divided among these ranks, or a part has another shape.
     """
-    places: Dict[Any, List[int]] = {}
+    handles: Dict[int, tf.Tensor] = {}
+    groups: Dict[Any, List[_Piece]] = {}
     for place, lookup in enumerate(lookups):
-        places.setdefault(lookup.table.part.dtype.base_dtype, []).append(place)
-    pooled: List[Optional[tf.Tensor]] = [None] * len(lookups)
-    for dtype, of_dtype in places.items():
-        results = _exchange([lookups[place] for place in of_dtype], dtype, transport, safe)
-        for place, result in zip(of_dtype, results):
-            pooled[place] = result
-    return [result for result in pooled if result is not None]
+        for table in _slices(lookup.table):
+            if id(table.part) not in handles:
+                _check(table, transport)
+                handles[id(table.part)] = handle_of(table.part)
+            piece = _Piece(place, table, handles[id(table.part)])
+            groups.setdefault(_kind(piece, transport), []).append(piece)
+    pooled: List[List[tf.Tensor]] = [[] for _ in lookups]
+    for kind, pieces in groups.items():
+        results = _exchange(
+            lookups, pieces, kind.dtype, OneRank() if kind.stays else transport, safe
+        )
+        for piece, result in zip(pieces, results):
+            pooled[piece.lookup].append(result)
+    return [one[0] if len(one) == 1 else tf.concat(one, axis=1) for one in pooled]
 
 
 def _exchange(
-    lookups: Sequence[TableLookup], dtype: Any, transport: Transport, safe: bool
+    lookups: Sequence[TableLookup],
+    pieces: Sequence[_Piece],
+    dtype: Any,
+    transport: Transport,
+    safe: bool,
 ) -> List[tf.Tensor]:
-    tables = {id(lookup.table.part): lookup.table for lookup in lookups}
-    order = list(tables)
-    rules = [table.rows for table in tables.values()]
+    of_parts = {id(piece.table.part): piece for piece in pieces}
+    order = list(of_parts)
+    tables = [piece.table for piece in of_parts.values()]
+    rules = [table.rows for table in tables]
+    ids = [lookups[piece.lookup].ids for piece in pieces]
     attributes = GroupAttributes(
-        lookup_tables=[order.index(id(lookup.table.part)) for lookup in lookups],
-        table_shards=[len(_ranks(rule)) for rule in rules],
-        table_names=[table.name for table in tables.values()],
-        combiners=[lookup.combiner for lookup in lookups],
-        layouts=[lookup.ids.layout for lookup in lookups],
-        weighted=[lookup.ids.weights is not None for lookup in lookups],
-        default_ids=[NO_DEFAULT] * len(lookups),
+        lookup_tables=[order.index(id(piece.table.part)) for piece in pieces],
+        table_shards=[len(_ranks(rule, transport)) for rule in rules],
+        table_names=[table.name for table in tables],
+        combiners=[lookups[piece.lookup].combiner for piece in pieces],
+        layouts=[one.layout for one in ids],
+        weighted=[one.weights is not None for one in ids],
+        default_ids=[NO_DEFAULT] * len(pieces),
         partition_strategies=[DIV if isinstance(rule, DivRows) else MOD for rule in rules],
         safe=safe,
     )
     placement = ShardPlacement(
-        rows=[rule.num_local_rows(rank) for rule in rules for rank in _ranks(rule)],
-        servers=[rank for rule in rules for rank in _ranks(rule)],
+        rows=[rule.num_local_rows(rank) for rule in rules for rank in _ranks(rule, transport)],
+        servers=[rank for rule in rules for rank in _ranks(rule, transport)],
         num_servers=transport.size,
     )
-    ids = GroupIds(
-        ids=[lookup.ids.ids for lookup in lookups],
-        positions=[lookup.ids.positions for lookup in lookups],
-        shapes=[lookup.ids.shape for lookup in lookups],
-        weights=[lookup.ids.weights for lookup in lookups if lookup.ids.weights is not None],
+    inputs = GroupIds(
+        ids=[one.ids for one in ids],
+        positions=[one.positions for one in ids],
+        shapes=[one.shape for one in ids],
+        weights=[one.weights for one in ids if one.weights is not None],
     )
-    name = transport.message_name("graph_opt_exchange")
+    base = "graph_opt_exchange"
+    name = base if transport.size == 1 else transport.message_name(base)
     with tf.name_scope(_SCOPE):
         return exchange_lookup(
-            [handle_for_op(table.part) for table in tables.values()],
-            ids,
+            [piece.handle for piece in of_parts.values()],
+            inputs,
             attributes,
             placement,
             transport.rank,
-            [table.width for table in tables.values()],
-            [dtype] * len(order),
+            [table.width for table in tables],
+            [dtype] * len(tables),
             transport.all_to_all,
             name,
         )
 
 
-def _ranks(rule: RowsRule) -> Sequence[int]:
+def _kind(piece: _Piece, transport: Transport) -> _Kind:
+    stays = isinstance(piece.table.rows, ReplicatedRows) or transport.size == 1
+    return _Kind(piece.table.part.dtype.base_dtype, piece.handle.dtype == tf.resource, stays)
+
+
+def _slices(table: Union[DividedTable, ColumnSlices]) -> Sequence[DividedTable]:
+    return table.slices if isinstance(table, ColumnSlices) else [table]
+
+
+def _ranks(rule: RowsRule, transport: Transport) -> Sequence[int]:
     """The ranks with a shard, in the order in which the ops number shards."""
+    if transport.size == 1:
+        return [0]
     return [rule.rank] if isinstance(rule, RowsOnRank) else range(rule.num_ranks)
+
+
+def _check(table: DividedTable, transport: Transport) -> None:
+    if table.rows.num_ranks != transport.size:
+        raise ValueError(
+            "table {!r} is divided among {} ranks, but there are {}".format(
+                table.name, table.rows.num_ranks, transport.size
+            )
+        )
+    shape = [table.rows.num_local_rows(transport.rank), table.width]
+    if not table.part.shape.is_compatible_with(shape):
+        raise ValueError(
+            "the part of table {!r} on rank {} has shape {}; need {}".format(
+                table.name, transport.rank, table.part.shape, shape
+            )
+        )

@@ -13,6 +13,7 @@ from graph_opt.ops.exchange import exchange_lookup
 from graph_opt.ops.group_embedding import GroupAttributes, GroupIds
 from graph_opt.ops.packed_embedding import ShardPlacement
 from graph_opt.sharding.in_process import InProcessTransport
+from graph_opt.sharding.transport import Transport
 
 MODES = ("references", "resources", "function", "eager")
 
@@ -144,7 +145,7 @@ def build_rank(case: ExchangeCase, transport: InProcessTransport, use_resource: 
     ]
     weights = _weights(case, transport)
     pooled = _lookup(case, transport, tables, weights)
-    found = tf.gradients(_loss(case, transport, pooled), [*tables, *weights])
+    found = tf.gradients(loss_of(case, transport, pooled), [*tables, *weights])
     return _results(pooled, found, len(tables))
 
 
@@ -254,7 +255,8 @@ def _lookup(
     )
 
 
-def _loss(case: ExchangeCase, transport: InProcessTransport, pooled: List[tf.Tensor]) -> tf.Tensor:
+def loss_of(case: ExchangeCase, transport: Transport, pooled: List[tf.Tensor]) -> tf.Tensor:
+    """The loss of a rank's pooled rows."""
     parts = []
     for place, lookup in enumerate(case.lookups):
         counts = [len(rank) for rank in lookup.ranks]
@@ -272,7 +274,7 @@ def _loss(case: ExchangeCase, transport: InProcessTransport, pooled: List[tf.Ten
 def loss_on_rank(case: ExchangeCase, transport: InProcessTransport, tables: List[Any]) -> tf.Tensor:
     """The loss of one rank's bags, of which `stock_step` has the sum over all ranks."""
     pooled = _lookup(case, transport, tables, _weights(case, transport))
-    return _loss(case, transport, pooled)
+    return loss_of(case, transport, pooled)
 
 
 def _taped(
@@ -282,7 +284,7 @@ def _taped(
         for weight in weights:
             tape.watch(weight)
         pooled = _lookup(case, transport, tables, weights)
-        loss = _loss(case, transport, pooled)
+        loss = loss_of(case, transport, pooled)
     return _results(pooled, tape.gradient(loss, [*tables, *weights]), len(tables))
 
 
