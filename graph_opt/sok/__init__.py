@@ -21,12 +21,18 @@ from graph_opt.sok.communication import (
     rank,
 )
 from graph_opt.sok.lookup import all2all_dense_embedding, lookup_sparse
+from graph_opt.sok.optimizers_of_tables import SGD, OptimizerWrapper
+from graph_opt.sok.rows import assign, export
 from graph_opt.sok.variable import Variable, filter_variables
 
 __all__ = [
+    "SGD",
+    "OptimizerWrapper",
     "Variable",
     "all2all_dense_embedding",
+    "assign",
     "communication",
+    "export",
     "filter_variables",
     "global_gpu_id",
     "id_in_rank",

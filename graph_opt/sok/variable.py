@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, List, MutableMapping, Optional, Sequence, Tuple
+from typing import Any, List, Mapping, MutableMapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from graph_opt.compat.resource_variables import ResourceVariable
 from graph_opt.reporting.stderr import say
 from graph_opt.sharding.exchange import DividedTable
 from graph_opt.sharding.initializers import initial_values, values_of
+from graph_opt.sharding.keyed_rows import DividedRows
 from graph_opt.sharding.placement import ModRows, RowsOnRank, RowsRule
 from graph_opt.sharding.transport import Transport
 from graph_opt.sok.communication import transport_in_use
@@ -53,6 +54,24 @@ class StaticVariable(ResourceVariable):
     def divided_table(self) -> DividedTable:
         """What lookups need to know of it."""
         return DividedTable(self.name.split(":")[0], self, self.rows, self._width)
+
+    @property
+    def keyed_rows(self) -> DividedRows:
+        """This rank's rows by key."""
+        return self._rows_in(self)
+
+    def own_slots(self, slots: Mapping[str, Any]) -> None:
+        """Lets an optimizer's slots be read and written by key, as the table itself.
+
+        Args:
+          slots: Variables; those of another shape than the table's are left alone.
+        """
+        for slot in slots.values():
+            if slot.shape == self.shape:
+                slot.keyed_rows = self._rows_in(slot)
+
+    def _rows_in(self, part: Any) -> DividedRows:
+        return DividedRows(part.name.split(":")[0], part, self.rows, self.transport.rank)
 
     def key_map(self, ids: Any) -> Any:
         """The local rows of ids, on the ranks that have them."""

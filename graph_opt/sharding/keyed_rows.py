@@ -1,0 +1,123 @@
+"""Tables whose rows are read and written by key, however a rank keeps them.
+
+What saves, loads, exports or assigns rows knows no more of a table than this.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, Optional, Tuple
+
+from graph_opt.compat import tf
+from graph_opt.sharding.placement import RowsOnRank, RowsRule
+
+
+class KeyedRows(abc.ABC):
+    """This rank's rows of a table, or of one of its slots.
+
+    Attributes:
+      name: Name of the variable, the same on all ranks.
+      dtype: Of the rows.
+      width: Number of columns.
+      key_dtype: Of the keys in files.
+      num_keys: Rows of the whole table, which has all keys in [0, num_keys); None where rows come
+        and go.
+      rank: Number of this rank.
+    """
+
+    name: str
+    dtype: Any
+    width: int
+    key_dtype: Any = tf.int64
+    num_keys: Optional[int] = None
+    rank: int
+
+    @abc.abstractmethod
+    def num_rows(self) -> tf.Tensor:
+        """How many rows this rank has now, as int64."""
+
+    @abc.abstractmethod
+    def block(self, first: Any, count: Any) -> Tuple[tf.Tensor, tf.Tensor]:
+        """Some of this rank's rows, in an order that only changes when rows come or go.
+
+        Args:
+          first: Number of the first one.
+          count: How many; fewer at the end.
+
+        Returns:
+          int64 keys [n], and rows [n, width].
+        """
+
+    @abc.abstractmethod
+    def owners(self, keys: Any) -> Any:
+        """The rank that has each key; -1 for keys that the table cannot have.
+
+        Args:
+          keys: int64, as a tensor.
+        """
+
+    @abc.abstractmethod
+    def write(self, keys: Any, rows: Any) -> Any:
+        """Writes rows by key, and makes those that are missing. In graphs returns the op.
+
+        Args:
+          keys: int64 [n]. This rank's own, each once.
+          rows: [n, width].
+        """
+
+
+class DividedRows(KeyedRows):
+    """Rows of a resource variable that has this rank's part of a table.
+
+    Args:
+      name: Name of the variable.
+      part: The variable, [rows, width].
+      rule: How rows are divided.
+      rank: Number of this rank.
+    """
+
+    def __init__(self, name: str, part: Any, rule: RowsRule, rank: int) -> None:
+        self.name = name
+        self.dtype = part.dtype.base_dtype
+        self.width = int(part.shape[1])
+        self.key_dtype = tf.uint64 if isinstance(rule, RowsOnRank) else tf.int64
+        self.num_keys = rule.num_rows
+        self.rank = rank
+        self._part = part
+        self._rule = rule
+
+    def num_rows(self) -> tf.Tensor:
+        """See `KeyedRows`."""
+        return tf.constant(self._rule.num_local_rows(self.rank), tf.int64)
+
+    def block(self, first: Any, count: Any) -> Tuple[tf.Tensor, tf.Tensor]:
+        """See `KeyedRows`."""
+        begin = tf.cast(first, tf.int64)
+        end = tf.minimum(self.num_rows(), begin + tf.cast(count, tf.int64))
+        keys = self._rule.key(self.rank, tf.range(begin, end, dtype=tf.int64))
+        return keys, tf.convert_to_tensor(self._part)[begin:end]
+
+    def owners(self, keys: Any) -> Any:
+        """See `KeyedRows`."""
+        exists = tf.logical_and(keys >= 0, keys < self.num_keys)
+        return tf.where(exists, self._rule.owner(keys), -tf.ones_like(keys))
+
+    def write(self, keys: Any, rows: Any) -> Any:
+        """See `KeyedRows`."""
+        places = self._rule.local_row(tf.cast(keys, tf.int64))
+        return self._part.scatter_update(tf.IndexedSlices(rows, places))
+
+
+def keyed_rows(variable: Any) -> KeyedRows:
+    """The rows of a divided table, or of a slot of one.
+
+    Raises:
+      TypeError: The variable is neither.
+    """
+    rows = getattr(variable, "keyed_rows", None)
+    if not isinstance(rows, KeyedRows):
+        raise TypeError(
+            "{!r} is neither a sok.Variable nor a slot of one (from "
+            "sok.OptimizerWrapper.get_slot)".format(getattr(variable, "name", variable))
+        )
+    return rows
