@@ -9,11 +9,10 @@ import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.compat.resource_variables import ResourceVariable
-from graph_opt.reporting.stderr import say
 from graph_opt.sharding.exchange import DividedTable
-from graph_opt.sharding.initializers import initial_values, values_of
+from graph_opt.sharding.initial_part import initial_part, name_of_eager_table
 from graph_opt.sharding.keyed_rows import DividedRows
-from graph_opt.sharding.placement import ModRows, RowsOnRank, RowsRule
+from graph_opt.sharding.placement import ModRows, RowsOnRank, RowsRule, Slice
 from graph_opt.sharding.transport import Transport
 from graph_opt.sok.communication import transport_in_use
 
@@ -89,16 +88,17 @@ def Variable(  # noqa: N802 (SparseOperationKit's name)
 ) -> StaticVariable:
     """A table of which this rank has a part. All ranks must make the same tables in the same order.
 
-    With an initializer of TensorFlow or Keras, each row starts with the same values on any number
-    of ranks, drawn from a stream of its own: not the numbers that TensorFlow would draw. Tables of
-    different names start with different values.
+    Each row starts with the same values on any number of ranks, drawn from a stream of its own: not
+    the numbers that TensorFlow would draw. Each table of a graph, or of eager execution, starts
+    with other values.
 
     Args:
       initial_value: The whole table: a list, array or tensor [rows, width], or [width] for one row.
       mode: None or `distributed`: row i is row i // N on rank i % N. `localized:R`: the table is on
         rank R, and the others have no rows.
       shape: Without `initial_value`: the shape of the whole table.
-      initializer: Without `initial_value`: an initializer, its class or name, or a number.
+      initializer: Without `initial_value`: an initializer, its class or name, or a number; or a
+        function `(shape, dtype=)` of the whole table.
       dtype: Of the table; float32 if nothing else is known.
       name: The same on all ranks.
       **arguments: Others of `tf.Variable`, such as `trainable`.
@@ -181,14 +181,10 @@ def _start(
         return lambda: tf.constant(part, dtype)
     if whole is not None:
         return lambda: tf.gather(whole, _keys(rule, rank))
-    values = values_of(initializer, shape)
-    if values is None:
-        say(
-            "the initializer of sok.Variable {!r} is called with the shape of each rank's part: "
-            "its values depend on the number of ranks".format(name)
-        )
-        return lambda: initializer((rule.num_local_rows(rank), shape[1]), dtype=dtype)
-    return lambda: initial_values(values, _keys(rule, rank), shape[1], dtype, _full_name(name))
+    part = Slice(rule, 0, shape[1])
+    return lambda: initial_part(
+        initializer, part, rank, shape[1], dtype, _full_name(transport, name)
+    )
 
 
 def _keys(rule: RowsRule, rank: int) -> tf.Tensor:
@@ -196,10 +192,10 @@ def _keys(rule: RowsRule, rank: int) -> tf.Tensor:
     return rule.key(rank, rows)
 
 
-def _full_name(name: str) -> str:
+def _full_name(transport: Transport, name: str) -> str:
     """The variable's own name, from within its initializer: tables must not start alike."""
     if tf.executing_eagerly():
-        return name
+        return name_of_eager_table(transport, name)
     scope = tf.get_default_graph().get_name_scope()
     return scope[: -len("/Initializer")] if scope.endswith("/Initializer") else name
 
