@@ -10,6 +10,7 @@ from graph_opt.ops.exchange import exchange_lookup
 from graph_opt.ops.group_embedding import NO_DEFAULT, GroupAttributes, GroupIds
 from graph_opt.ops.packed_embedding import ShardPlacement
 from graph_opt.ops.stock_lookup import LookupIds
+from graph_opt.sharding.guard import guard_graph
 from graph_opt.sharding.placement import (
     DIV,
     MOD,
@@ -176,6 +177,7 @@ def _exchange(
     )
     base = "graph_opt_exchange"
     name = base if transport.size == 1 else transport.message_name(base)
+    guard_graph(transport)
     with tf.name_scope(_SCOPE):
         return exchange_lookup(
             [piece.handle for piece in of_parts.values()],

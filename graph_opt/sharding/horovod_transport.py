@@ -69,6 +69,10 @@ class HorovodTransport(Transport):
         received.set_shape([None] + list(tensor.shape[1:]))
         return received, received_splits
 
+    def fail(self, error: str) -> None:
+        """Shuts Horovod down, on all ranks."""
+        self._horovod.shutdown()
+
     def all_gather(self, tensor: Any, name: str) -> tf.Tensor:
         """See `Transport`."""
         gather = self._horovod.allgather

@@ -44,6 +44,10 @@ class InProcessTransport(Transport):
             self._group.timeout_seconds,
         )
 
+    def fail(self, error: str) -> None:
+        """See `Transport`."""
+        self._group.fail(self.rank, error)
+
 
 class InProcessGroup:
     """Ranks that reach each other within this process.

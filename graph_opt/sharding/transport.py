@@ -65,6 +65,13 @@ class Transport(abc.ABC):
           gradient with respect to `tensor` travels back the same way, in a message of its own.
         """
 
+    def fail(self, error: str) -> None:  # noqa: B027 - one rank has nobody to tell
+        """Ends the group: messages that wait, and all later ones, fail on all ranks.
+
+        Args:
+          error: What follows "rank R " where the transport can say why.
+        """
+
     def all_gather(self, tensor: Any, name: str) -> tf.Tensor:
         """The tensors of all ranks, one after another along the first axis.
 

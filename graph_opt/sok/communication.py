@@ -9,6 +9,7 @@ from typing import Any, Iterator, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.reporting.stderr import say
+from graph_opt.sharding.guard import guard_process
 from graph_opt.sharding.horovod_transport import HorovodTransport
 from graph_opt.sharding.transport import OneRank, Transport
 
@@ -45,6 +46,7 @@ def init(comm_tool: str = HOROVOD) -> None:
     if _process is None:
         _process = OneRank() if comm_tool == SINGLE else _horovod_or_one_rank()
         _comm_tool = comm_tool
+        guard_process(_process)
         if _process.size > 1:
             say(
                 "gradients of divided tables are summed over the {0} ranks: divide by {0} in the "

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "exchange/all_to_all_group.h"
+#include "exchange/sent_messages.h"
 #include "kernels/exchange/splits.h"
 #include "kernels/kernel_names.h"
 #include "kernels/tensorflow_compat.h"
@@ -71,6 +72,7 @@ class InProcessAllToAllKernel : public AsyncOpKernel {
                                         group, "', which has ", group_->size(), " ranks"));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("message", &message_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("timeout_millis", &timeout_millis_));
+    sent_ = SentMessages(absl::StrCat(group, "/", rank_, "/", message_));
   }
 
   void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
@@ -103,6 +105,7 @@ class InProcessAllToAllKernel : public AsyncOpKernel {
     }
     const int rank = rank_;
     const std::string& op = name();
+    ++*sent_;
     group_->Send(
         call, std::move(message), timeout_millis_,
         [ctx, rank, &op, cancellation, done](const absl::Status& status,
@@ -162,6 +165,7 @@ class InProcessAllToAllKernel : public AsyncOpKernel {
   int rank_ = 0;
   std::string message_;
   tensorflow::int64 timeout_millis_ = 0;
+  std::atomic<int64_t>* sent_ = nullptr;
 };
 
 REGISTER_KERNEL_BUILDER(Name("InProcessAllToAll").Device(tensorflow::DEVICE_CPU),

@@ -1,0 +1,87 @@
+"""Every step of every session of the process, whatever its class and whoever opened it."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any, Callable, List
+
+from tensorflow.python.client import session as session_module
+
+from graph_opt.compat import tf
+from graph_opt.compat.sessions import _SharedSession
+
+Elements = List[Any]
+Around = Callable[[Any, Elements, Elements, Elements, Callable[[], Any]], Any]
+
+# What TensorFlow 2.15 puts around the message of an error in a graph.
+_DEFINED_AT = re.compile(r"\AGraph execution error:.*?^Node: [^\n]*\n", re.DOTALL | re.MULTILINE)
+_NODES = re.compile(r"\n?\s*\[\[[^\]]*\]\]")
+
+_around: List[Around] = []
+
+
+def run_steps_through(around: Around) -> None:
+    """From this call on, each step is run by `around(session, fetches, targets, feeds, run)`.
+
+    `run()` runs it, and returns what the step has to return. The steps of stages' threads are not
+    among them. Adding the same function again has no effect.
+    """
+    if not _around:
+        _replace_methods()
+    if around not in _around:
+        _around.append(around)
+
+
+def failed_node(error: tf.errors.OpError) -> str:
+    """Name of the node that failed, as TensorFlow's message gives it; "" if it names none."""
+    _, found, after = str(error.message).partition("{{node ")
+    return after.partition("}}")[0] if found else ""
+
+
+def own_message(error: tf.errors.OpError) -> str:
+    """What the kernel said, without where in the script its node was made."""
+    message = str(error.message).partition("\n\nOriginal stack trace for ")[0]
+    if message.startswith("Graph execution error:"):
+        message = _DEFINED_AT.sub("", message)
+    return _NODES.sub("", message).strip()
+
+
+def _run(session: Any, fetches: Elements, targets: Elements, feeds: Elements, run: Any) -> Any:
+    for around in _around:
+        run = functools.partial(around, session, fetches, targets, feeds, run)
+    return run()
+
+
+def _replace_methods() -> None:
+    session_class = session_module.BaseSession
+    do_run, make_callable = session_class._do_run, session_class._make_callable_from_options
+
+    @functools.wraps(do_run)
+    def do_run_watched(
+        self: Any, handle: Any, targets: Elements, fetches: Elements, feeds: Any, *rest: Any
+    ) -> Any:
+        run = functools.partial(do_run, self, handle, targets, fetches, feeds, *rest)
+        if isinstance(self, _SharedSession):
+            return run()
+        return _run(self, fetches, targets, [feed.deref() for feed in feeds], run)
+
+    @functools.wraps(make_callable)
+    def make_callable_watched(self: Any, options: Any) -> Any:
+        inner = make_callable(self, options)
+        if isinstance(self, _SharedSession):
+            return inner
+        graph = self.graph
+        fetches, targets, feeds = (
+            [graph.as_graph_element(name) for name in names]
+            for names in (options.fetch, options.target, options.feed)
+        )
+
+        def call(*values: Any, **named: Any) -> Any:
+            run = functools.partial(inner, *values, **named)
+            return _run(self, fetches, targets, feeds, run)
+
+        return call
+
+    session_class._do_run = do_run_watched
+    session_class._make_callable_from_options = make_callable_watched

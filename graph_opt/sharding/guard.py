@@ -1,0 +1,199 @@
+"""Makes errors of one rank errors of all: in the same step, with the rank and the cause.
+
+A step that fails before it has sent anything sends the error in place of its ids, so that all ranks
+fail in this step, and may go on with the next batch. One that fails later leaves the others in the
+middle of theirs: it says why outside of messages, and ends the group.
+"""
+
+from __future__ import annotations
+
+import atexit
+import re
+import sys
+import weakref
+from typing import Any, Callable, List, MutableMapping, Optional
+
+from graph_opt.compat import tf
+from graph_opt.compat.outer_graphs import outermost_graph
+from graph_opt.compat.sessions import unwatched_sessions
+from graph_opt.compat.step_calls import failed_node, own_message, run_steps_through
+from graph_opt.ops.exchange import exchange_failure
+from graph_opt.reporting.stderr import say
+from graph_opt.sharding.rank_failure import FailureBoard, RankFailure, failure_of
+from graph_opt.sharding.step_messages import StepMessages, is_collective, messages_of
+from graph_opt.sharding.transport import Transport
+
+_FIND_CAUSE_SECONDS = 3.0
+_SHUT_DOWN = re.compile(r"Horovod has been shut down|Horovod has not been initialized|Horovod back")
+_CANCELLED_RANK = re.compile(r"rank \d+ was cancelled")
+_NAMES_RANK = re.compile(r"^(?:From /job:[^\n]*\n)?rank \d+[ :]", re.MULTILINE)
+_NOBODY_SAYS = "{} (which rank failed, and why, is not known: {})"
+_NO_STORE = "Horovod was not started by horovodrun with gloo, so ranks have nowhere to say it"
+_NO_ANSWER = "no rank has said so within {:.0f} s".format(_FIND_CAUSE_SECONDS)
+
+
+class RankGuard:
+    """Watches the steps of one rank.
+
+    Args:
+      transport: How it reaches the others.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+        self.board: Optional[FailureBoard] = None
+        if transport.store is not None:
+            self.board = FailureBoard(transport.store, transport.rank, transport.size)
+
+    def run(
+        self, graph: Any, fetches: List[Any], targets: List[Any], feeds: List[Any], run: Any
+    ) -> Any:
+        """Runs a step; raises what ended the group, if a message fails because of that."""
+        messages = messages_of(graph, fetches, targets, feeds)
+        if not messages.collectives:
+            return run()
+        sent = messages.sent()
+        try:
+            return run()
+        except tf.errors.OpError as error:
+            raised = self._explained(graph, messages, sent, error)
+            if raised is error:
+                raise
+            raise raised from None
+
+    def explained(self, error: tf.errors.OpError) -> tf.errors.OpError:
+        """What to raise in place of the error of a message."""
+        in_process = _SHUT_DOWN.search(str(error.message)) is None
+        board = self.board
+        if board is None:
+            return error if in_process else _without_cause(error, _NO_STORE)
+        # Ranks of one process are told the cause, unless it is a step that was cancelled.
+        waits = not in_process or _CANCELLED_RANK.search(str(error.message)) is not None
+        cause = _or_none(lambda: board.find_cause(_FIND_CAUSE_SECONDS) if waits else board.cause())
+        if cause is not None and cause.rank != self.transport.rank:
+            agreed: RankFailure = _or_none(lambda: board.tell(cause), cause)
+            return agreed.error()
+        return error if in_process else _without_cause(error, _NO_ANSWER)
+
+    def give_up(self, failure: RankFailure) -> None:
+        """Ends the group: this rank can not take part in what the others wait for."""
+        board = self.board
+        if board is not None:
+            _or_none(lambda: board.tell(failure))
+        self.transport.fail(failure.text)
+
+    def _explained(
+        self, graph: Any, messages: StepMessages, sent: int, error: tf.errors.OpError
+    ) -> tf.errors.OpError:
+        if _is_of_message(graph, error):
+            return self.explained(error)
+        if _NAMES_RANK.search(own_message(error)) or not messages.keys:
+            return error
+        node = failed_node(error)
+        if node and node not in messages.nodes:
+            return error  # of a stage, which has told the other ranks itself
+        if messages.sent() > sent:
+            self.give_up(failure_of(self.transport.rank, error))
+            return error
+        return self._agreed(messages, error) if messages.exchanges else error
+
+    def _agreed(self, messages: StepMessages, error: tf.errors.OpError) -> tf.errors.OpError:
+        """Tells all ranks in place of the ids; returns the error that all raise in this step."""
+        if error.error_code == tf.errors.CANCELLED:
+            return error  # the session was closed
+        transport = self.transport
+        with tf.Graph().as_default(), unwatched_sessions() as session_class:
+            agreed = [
+                exchange_failure(
+                    error.error_code,
+                    own_message(error),
+                    transport.size,
+                    transport.all_to_all,
+                    exchange,
+                )
+                for exchange in messages.exchanges
+            ]
+            with session_class() as session:
+                try:
+                    code, text = session.run(agreed)[0]
+                except tf.errors.OpError:
+                    return error  # the group has ended meanwhile
+        text = text.decode("utf-8")
+        if text.startswith("rank {}: ".format(transport.rank)):
+            return error
+        return tf.errors.exception_type_from_error_code(int(code))(None, None, text)
+
+
+_of_graph: MutableMapping[Any, RankGuard] = weakref.WeakKeyDictionary()
+_of_process: Optional[RankGuard] = None
+
+
+def guard_graph(transport: Transport) -> None:
+    """Watches the steps of the current graph, which sends messages of ours."""
+    graph = outermost_graph()
+    if transport.size == 1 or graph is None or graph in _of_graph:
+        return
+    mine = _of_process if _of_process and _of_process.transport is transport else None
+    _of_graph[graph] = mine or RankGuard(transport)
+    run_steps_through(_guarded)
+
+
+def guard_process(transport: Transport) -> None:
+    """Watches all steps of a process that is one rank, and says why it ends."""
+    global _of_process
+    if transport.size == 1 or _of_process is not None:
+        return
+    _of_process = guard = RankGuard(transport)
+    run_steps_through(_guarded)
+    if guard.board is not None:
+        _or_none(guard.board.enter)
+        atexit.register(_or_none, guard.board.leave)
+        _tell_uncaught_errors(guard)
+
+
+def _guarded(
+    session: Any, fetches: List[Any], targets: List[Any], feeds: List[Any], run: Callable[[], Any]
+) -> Any:
+    guard = _of_graph.get(session.graph) or _of_process
+    return run() if guard is None else guard.run(session.graph, fetches, targets, feeds, run)
+
+
+def _tell_uncaught_errors(guard: RankGuard) -> None:
+    before = sys.excepthook
+
+    def hook(kind: Any, error: Any, trace: Any) -> None:
+        if guard.board is not None and issubclass(kind, Exception):
+            _or_none(lambda: _tell_uncaught(guard, error))
+        before(kind, error, trace)
+
+    sys.excepthook = hook
+
+
+def _tell_uncaught(guard: RankGuard, error: BaseException) -> None:
+    if _SHUT_DOWN.search(str(error)):  # e.g. in a tf.function, where no step was watched
+        found = guard.explained(tf.errors.UnknownError(None, None, str(error)))
+        say("rank {}: {}".format(guard.transport.rank, found.message.partition("\n")[0]))
+    elif not _NAMES_RANK.search(str(error)) and guard.board is not None:
+        guard.board.tell(failure_of(guard.transport.rank, error))
+
+
+def _is_of_message(graph: Any, error: tf.errors.OpError) -> bool:
+    if _SHUT_DOWN.search(str(error.message)):
+        return True
+    try:
+        return is_collective(graph.get_operation_by_name(failed_node(error)))
+    except (KeyError, ValueError):
+        return False
+
+
+def _without_cause(error: tf.errors.OpError, why: str) -> tf.errors.OpError:
+    message = _NOBODY_SAYS.format(own_message(error), why)
+    return type(error)(error.node_def, error.op, message)
+
+
+def _or_none(ask: Callable[[], Any], otherwise: Any = None) -> Any:
+    """What the store says, unless the launcher that has it is gone."""
+    try:
+        return ask()
+    except OSError:
+        return otherwise

@@ -1,0 +1,147 @@
+"""Why the ranks of a group can not go on: one cause, which all of them name."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from typing import List, NamedTuple, Optional
+
+from graph_opt.compat import tf
+from graph_opt.compat.step_calls import own_message
+from graph_opt.sharding.store import Store
+
+_CAUSE = "failure"
+_SETTLE_SECONDS = 0.05
+_POLL_SECONDS = 0.05
+# Monitored sessions open a new session after these, and would do so for ever.
+_RETRIED = (tf.errors.ABORTED, tf.errors.UNAVAILABLE)
+# Scripts take these for the end of their own input, or of the session.
+_EXPECTED = (tf.errors.OUT_OF_RANGE, tf.errors.CANCELLED, tf.errors.OK)
+
+
+class RankFailure(NamedTuple):
+    """What happened to a rank.
+
+    Attributes:
+      rank: The rank.
+      code: A code of `tf.errors`.
+      text: What follows "rank R ": "failed: ...", "has ended".
+    """
+
+    rank: int
+    code: int
+    text: str
+
+    def __str__(self) -> str:
+        return "rank {} {}".format(self.rank, self.text)
+
+    def error(self) -> tf.errors.OpError:
+        """What the steps of the other ranks fail with."""
+        unusable = self.code in _RETRIED or self.code in _EXPECTED
+        code = tf.errors.UNKNOWN if unusable else self.code
+        return tf.errors.exception_type_from_error_code(code)(None, None, str(self))
+
+
+def failure_of(rank: int, error: BaseException) -> RankFailure:
+    """The failure of a rank that has raised `error`."""
+    name = type(error).__name__
+    if isinstance(error, tf.errors.OpError):
+        return RankFailure(rank, int(error.error_code), _failed(name, own_message(error)))
+    return RankFailure(rank, tf.errors.UNKNOWN, _failed(name, str(error)))
+
+
+class FailureBoard:
+    """Where the ranks of a group find why they can not go on, whatever became of their messages.
+
+    Args:
+      store: Their store.
+      rank: Number of this rank.
+      size: Number of ranks.
+    """
+
+    def __init__(self, store: Store, rank: int, size: int) -> None:
+        self._store = store
+        self._rank = rank
+        self._size = size
+
+    def enter(self) -> None:
+        """Says which process this rank is."""
+        place = "{} {}".format(_this_machine(), os.getpid())
+        self._store.set("process_{}".format(self._rank), place.encode("utf-8"))
+
+    def leave(self) -> None:
+        """Says that this rank's program is over."""
+        self._store.set("ended_{}".format(self._rank), b"has ended")
+
+    def tell(self, failure: RankFailure) -> RankFailure:
+        """Says what the cause is, unless another is known, and returns the one that all name."""
+        known = self.cause()
+        if known is not None:
+            return known
+        self._store.set(_CAUSE, json.dumps(failure._asdict()).encode("utf-8"))
+        time.sleep(_SETTLE_SECONDS)  # another rank may have said something else
+        return self.cause() or failure
+
+    def cause(self) -> Optional[RankFailure]:
+        """The cause, if one is known."""
+        told = self._store.get(_CAUSE)
+        return RankFailure(**json.loads(told.decode("utf-8"))) if told else None
+
+    def find_cause(self, timeout_seconds: float) -> Optional[RankFailure]:
+        """The cause of an error in a message: told by a rank, or a rank that has ended."""
+        end = time.monotonic() + timeout_seconds
+        while True:
+            found = self.cause() or self.ended()
+            if found is not None:
+                return found
+            if time.monotonic() > end:
+                return None
+            time.sleep(_POLL_SECONDS)
+
+    def ended(self) -> Optional[RankFailure]:
+        """The first rank that has ended, whether it says so or its process is gone."""
+        for rank in self._others():
+            told = self._store.get("ended_{}".format(rank))
+            if told:
+                return RankFailure(rank, tf.errors.UNKNOWN, _without_rank(told, rank))
+            process = self._store.get("process_{}".format(rank))
+            if process and _is_gone(process.decode("utf-8")):
+                text = "ended without a word: it was killed, or ran out of memory"
+                return RankFailure(rank, tf.errors.UNKNOWN, text)
+        return None
+
+    def _others(self) -> List[int]:
+        return [rank for rank in range(self._size) if rank != self._rank]
+
+
+def _failed(name: str, message: str) -> str:
+    return "failed: {}: {}".format(name, message)
+
+
+def _without_rank(told: bytes, rank: int) -> str:
+    """What the launcher says begins with the rank."""
+    text = told.decode("utf-8")
+    start = "rank {} ".format(rank)
+    return text[len(start) :] if text.startswith(start) else text
+
+
+def _this_machine() -> str:
+    """Where process numbers mean the same: a container has its own."""
+    try:
+        return "{}:{}".format(socket.gethostname(), os.stat("/proc/self/ns/pid").st_ino)
+    except OSError:
+        return socket.gethostname()
+
+
+def _is_gone(process: str) -> bool:
+    """Whether a process of this machine is dead; of others only Horovod knows."""
+    machine, _, number = process.partition(" ")
+    if machine != _this_machine():
+        return False
+    try:
+        with open("/proc/{}/stat".format(number)) as stat:
+            return stat.read().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return os.path.isdir("/proc/self")

@@ -1,0 +1,72 @@
+"""A program for each of two ranks of Horovod, the second of which fails as the argument says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from typing import Any, Dict
+
+import numpy as np
+
+from graph_opt import sok
+from graph_opt.compat import tf
+from graph_opt.compat.step_calls import own_message
+from graph_opt.sharding.horovod_transport import horovod
+from tests.sharding.guarded_model import build, torn
+
+FAILS = 1
+STEPS = 3
+
+
+def main(fault: str) -> None:
+    """Trains; says what the first step that failed has raised, and how long it took."""
+    horovod().init()
+    sok.init()
+    mine = sok.rank() == FAILS
+    with tf.Graph().as_default():
+        raw = tf.placeholder(tf.int64, [None, 2])
+        early = tf.placeholder_with_default(False, [])
+        checked = tf.py_func(torn, [raw, early, "early"], tf.int64)
+        checked.set_shape([None, 2])
+        model = build(checked)
+        feeds: Dict[Any, Any] = {raw: np.array([[0, 1]])}
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            for _ in range(STEPS):
+                session.run(model.train, feeds)
+            if mine:
+                fail(fault)
+            feeds[early] = mine and fault == "early"
+            feeds[model.fail_late] = mine and fault == "late"
+            begun = time.monotonic()
+            try:
+                session.run(model.train, feeds)
+            except tf.errors.OpError as error:
+                told = own_message(error).partition("\n")[0]
+                report(type(error).__name__, told, time.monotonic() - begun)
+                if fault != "early":
+                    return
+                feeds[early] = False
+                session.run(model.train, feeds)
+                report("went on", "", 0)
+
+
+def fail(fault: str) -> None:
+    """Ends this rank between two steps, if it is to end there."""
+    if fault == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if fault == "raised":
+        raise KeyError("no such feature")
+    if fault == "left":
+        sys.exit(0)
+
+
+def report(*what: Any) -> None:
+    """Writes one line, whoever is about to end this process."""
+    os.write(1, "rank {}: {}: {}: {:.1f} s\n".format(sok.rank(), *what).encode("utf-8"))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,121 @@
+"""An error of one rank is an error of all, in the same step, with the rank and the cause."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List
+
+import numpy as np
+import pytest
+
+from graph_opt.compat import tf
+from graph_opt.sharding.in_process import InProcessTransport, run_ranks
+from graph_opt.sok.communication import communicating_through
+from tests.sharding.guarded_model import build, torn
+
+FAILS = 1  # the rank that does
+
+
+def on_ranks(size: int, work: Callable[[InProcessTransport], Any]) -> List[Any]:
+    def with_graph(transport: InProcessTransport) -> Any:
+        with communicating_through(transport), tf.Graph().as_default():
+            return work(transport)
+
+    return run_ranks(size, with_graph, 60)
+
+
+def error_of(run: Callable[[], Any]) -> tf.errors.OpError:
+    with pytest.raises(tf.errors.OpError) as raised:
+        run()
+    return raised.value
+
+
+def test_a_step_that_fails_before_it_sends_fails_on_all_ranks_which_then_go_on() -> None:
+    def work(transport: InProcessTransport) -> Any:
+        raw = tf.placeholder(tf.int64, [None, 2])
+        fails = tf.placeholder_with_default(False, [])
+        checked = tf.py_func(torn, [raw, fails, "early"], tf.int64)
+        checked.set_shape([None, 2])
+        model = build(checked)
+        mine = transport.rank == FAILS
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+
+            def step(feeds: Any) -> Any:
+                return session.run([model.train, model.total], feeds)[1]
+
+            bad_id = error_of(lambda: step({raw: [[0, 99 if mine else 1]]}))
+            after = step({raw: [[0, 1]] * (transport.rank + 1)})
+            bad_record = error_of(lambda: step({raw: [[0, 1]], fails: mine}))
+            return bad_id, bad_record, [after, step({raw: [[3, 4]]})]
+
+    for rank, (bad_id, bad_record, totals) in enumerate(on_ranks(3, work)):
+        assert isinstance(bad_id, tf.errors.InvalidArgumentError)
+        assert "99" in bad_id.message and "table" in bad_id.message
+        assert isinstance(bad_record, tf.errors.InvalidArgumentError)
+        assert "ValueError: record 17 is torn (early)" in bad_record.message
+        for error in (bad_id, bad_record):
+            assert ("rank 1: " in error.message) == (rank != FAILS)
+        assert totals == [4.0 * (rank + 1), 4.0]
+
+
+def test_a_step_that_fails_later_ends_the_group_with_its_cause() -> None:
+    def work(transport: InProcessTransport) -> Any:
+        ids = tf.placeholder(tf.int64, [None, 2])
+        model = build(ids)
+        mine = transport.rank == FAILS
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            session.run(model.train, {ids: [[0, 1]]})
+            feeds = {ids: [[0, 1]], model.fail_late: mine}
+            first = error_of(lambda: session.run(model.train, feeds))
+            return first, error_of(lambda: session.run(model.train, {ids: [[0, 1]]}))
+
+    for rank, errors in enumerate(on_ranks(3, work)):
+        for error in errors[:1] if rank == FAILS else errors:
+            assert isinstance(error, tf.errors.InvalidArgumentError)
+            assert "ValueError: record 17 is torn (late)" in error.message
+            if rank != FAILS:
+                assert error.message.startswith("rank 1 failed: InvalidArgumentError: ")
+
+
+def test_input_that_ends_on_one_rank_ends_the_epoch_on_all() -> None:
+    def work(transport: InProcessTransport) -> Any:
+        batches = 2 if transport.rank == FAILS else 4
+        dataset = tf.data.Dataset.from_tensors(np.array([[0, 1]])).repeat(batches)
+        iterator = tf.data.make_initializable_iterator(dataset)
+        model = build(iterator.get_next())
+        steps = []
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            for _ in range(2):
+                session.run(iterator.initializer)
+                steps.append(0)
+                with pytest.raises(tf.errors.OutOfRangeError):
+                    while True:
+                        session.run(model.train)
+                        steps[-1] += 1
+        return steps
+
+    assert on_ranks(3, work) == [[2, 2]] * 3
+
+
+def test_monitored_sessions_end_together() -> None:
+    def work(transport: InProcessTransport) -> Any:
+        batches = 3 if transport.rank == FAILS else 5
+        dataset = tf.data.Dataset.from_tensors(np.array([[0, 1]])).repeat(batches)
+        model = build(tf.data.make_one_shot_iterator(dataset).get_next())
+        tf.train.get_or_create_global_step()
+        steps = 0
+        with tf.train.MonitoredTrainingSession() as session:
+            while not session.should_stop():
+                session.run(model.train)
+                steps += 1
+        with tf.train.MonitoredTrainingSession() as session:
+            feeds = {model.fail_late: transport.rank == FAILS}
+            error = error_of(lambda: session.run(model.train, feeds))
+        return steps, error.message
+
+    for rank, (steps, message) in enumerate(on_ranks(2, work)):
+        assert steps == 3
+        assert "record 17 is torn" in message
+        assert message.startswith("rank 1 failed") == (rank != FAILS)

@@ -1,0 +1,48 @@
+"""A rank of Horovod fails: the others learn which and why, within seconds."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SECONDS = 8.0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    importlib.util.find_spec("horovod") is None, reason="Horovod is not installed: make horovod"
+)
+@pytest.mark.parametrize(
+    ("fault", "error", "told"),
+    [
+        ("killed", "UnknownError", "rank 1 .*killed"),
+        ("raised", "UnknownError", "rank 1 failed: KeyError: 'no such feature'"),
+        ("left", "UnknownError", "rank 1 has ended"),
+        ("early", "InvalidArgumentError", r"rank 1: ValueError: record 17 is torn \(early\)"),
+        (
+            *("late", "InvalidArgumentError"),
+            r"rank 1 failed: InvalidArgumentError: ValueError: record 17 is torn \(late\)",
+        ),
+    ],
+)
+def test_the_other_rank_learns_which_rank_failed_and_why(fault: str, error: str, told: str) -> None:
+    command = [sys.executable, "-m", "horovod.runner.launch", "-np", "2", "--gloo"]
+    ran = subprocess.run(
+        [*command, sys.executable, "-m", "tests.sharding.faulty_ranks", fault],
+        cwd=str(REPOSITORY),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+    )
+    found = re.search(r"rank 0: {}: .*{}.*: (\d+\.\d) s".format(error, told), ran.stdout)
+    assert found is not None, ran.stdout
+    assert float(found.group(1)) < SECONDS
+    if fault == "early":
+        assert "rank 0: went on" in ran.stdout and "rank 1: went on" in ran.stdout
