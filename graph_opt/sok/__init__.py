@@ -10,6 +10,9 @@ Example:
 
 from __future__ import annotations
 
+import importlib
+from typing import Any, List
+
 from graph_opt.sok import communication
 from graph_opt.sok.communication import (
     global_gpu_id,
@@ -27,13 +30,20 @@ from graph_opt.sok.variable import Variable, filter_variables
 
 __all__ = [
     "SGD",
+    "All2AllDenseEmbedding",
+    "DistributedEmbedding",
+    "GraphKeys",
+    "Init",
+    "OptimizerScope",
     "OptimizerWrapper",
+    "Saver",
     "Variable",
     "all2all_dense_embedding",
     "assign",
     "communication",
     "export",
     "filter_variables",
+    "get_embedding",
     "global_gpu_id",
     "id_in_rank",
     "init",
@@ -41,5 +51,35 @@ __all__ = [
     "num_gpu_per_rank",
     "num_gpus",
     "num_ranks",
+    "optimizers",
     "rank",
+    "split_embedding_variable_from_others",
+    "tf",
 ]
+
+# What release 1 had. Its layers load Keras, so they are imported on first use.
+_MODULES = {
+    "All2AllDenseEmbedding": "embeddings.all2all_dense_embedding",
+    "DistributedEmbedding": "embeddings.distributed_embedding",
+    "GraphKeys": "graph_keys",
+    "Init": "core.initialize",
+    "OptimizerScope": "optimizers.scope",
+    "Saver": "saver",
+    "get_embedding": "embeddings.get_embedding",
+    "split_embedding_variable_from_others": "embeddings.embedding_variable",
+}
+_PACKAGES = ("core", "embeddings", "optimizers", "saver", "tf")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return importlib.import_module(__name__ + "." + name)
+    if name not in _MODULES:
+        raise AttributeError("module {!r} has no attribute {!r}".format(__name__, name))
+    value = getattr(importlib.import_module(__name__ + "." + _MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> List[str]:
+    return sorted(set(globals()) | set(__all__))

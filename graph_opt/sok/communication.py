@@ -73,8 +73,13 @@ def transport_in_use() -> Transport:
     """
     transport: Optional[Transport] = getattr(_of_thread, "transport", None) or _process
     if transport is None:
-        raise RuntimeError("call sok.init() first")
+        raise RuntimeError("call sok.init(), or sok.Init() of release 1, first")
     return transport
+
+
+def launched_ranks() -> int:
+    """Number of processes that a launcher of ranks has started; 1 without one."""
+    return max(int(os.environ.get(name, "1")) for name in _RANKS_OF_LAUNCHERS)
 
 
 def rank() -> int:
@@ -148,7 +153,7 @@ def _horovod_or_one_rank() -> Transport:
     try:
         return HorovodTransport()
     except ImportError:
-        if any(int(os.environ.get(name, "1")) > 1 for name in _RANKS_OF_LAUNCHERS):
+        if launched_ranks() > 1:
             raise
         say("Horovod is not installed: sok runs with one rank")
         return OneRank()

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, List, Mapping, MutableMapping, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Callable,
+    List,
+    Mapping,
+    MutableMapping,
+    Optional,
+    Sequence,
+    Tuple,
+    TypeVar,
+)
 
 import numpy as np
 
@@ -15,6 +25,8 @@ from graph_opt.sharding.keyed_rows import DividedRows
 from graph_opt.sharding.placement import ModRows, RowsOnRank, RowsRule, Slice
 from graph_opt.sharding.transport import Transport
 from graph_opt.sok.communication import transport_in_use
+
+Table = TypeVar("Table")
 
 _LOCALIZED = "localized"
 _unnamed: MutableMapping[Any, int] = weakref.WeakKeyDictionary()
@@ -110,6 +122,33 @@ def Variable(  # noqa: N802 (SparseOperationKit's name)
     Example:
       >>> table = sok.Variable(shape=[1000, 16], initializer=tf.random_uniform_initializer())
     """
+    return static_variable(
+        StaticVariable, initial_value, mode, shape, initializer, dtype, name, **arguments
+    )
+
+
+def static_variable(
+    kind: Callable[..., Table],
+    initial_value: Any = None,
+    mode: Optional[str] = None,
+    shape: Optional[Sequence[int]] = None,
+    initializer: Any = None,
+    dtype: Any = None,
+    name: Optional[str] = None,
+    **arguments: Any,
+) -> Table:
+    """As `Variable`.
+
+    Args:
+      kind: The class to make: `StaticVariable`, or one that is derived from it.
+      initial_value: See `Variable`, as for all that follow.
+      mode: How rows are divided.
+      shape: Of the whole table.
+      initializer: Of its rows.
+      dtype: Of the table.
+      name: The same on all ranks.
+      **arguments: Of `tf.Variable`, or of the class.
+    """
     transport = transport_in_use()
     if initial_value is None and shape is None:
         raise ValueError("sok.Variable needs either an initial value or a shape")
@@ -124,7 +163,7 @@ def Variable(  # noqa: N802 (SparseOperationKit's name)
     rule = _rule(mode, rows_and_width[0], transport)
     start = _start(whole, initializer, rows_and_width, dtype, name, rule, transport)
     local = (rule.num_local_rows(transport.rank), rows_and_width[1])
-    return StaticVariable(
+    return kind(
         transport=transport,
         rows=rule,
         width=rows_and_width[1],

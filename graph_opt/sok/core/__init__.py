@@ -1,0 +1,1 @@
+"""SparseOperationKit 1: `sparse_operation_kit.core`."""

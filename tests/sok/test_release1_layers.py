@@ -1,0 +1,55 @@
+"""Scripts for SparseOperationKit 1, on one rank and several."""
+
+from __future__ import annotations
+
+from typing import Any, List
+
+import numpy as np
+import pytest
+
+from graph_opt.sharding.in_process import run_ranks
+from tests.sok import release1_model as model
+from tests.sok.release1_model import BATCH, ROWS, WIDTH, Trained
+
+CUTS = {1: [0, BATCH], 2: [0, 2, BATCH], 3: [0, 0, 4, BATCH]}  # of three ranks one has no samples
+
+
+def joined(num_ranks: int, *arguments: Any, **named: Any) -> Trained:
+    """What ranks have together."""
+    ranks: List[Trained] = run_ranks(
+        num_ranks,
+        lambda transport: model.script(
+            transport, arguments[0], CUTS[num_ranks], *arguments[1:], **named
+        ),
+    )
+    rows = np.full((ROWS, WIDTH), np.nan, np.float32)
+    for trained in ranks:
+        rows[trained.keys] = trained.rows
+        np.testing.assert_array_equal(trained.dense, ranks[0].dense)
+    return Trained(np.arange(ROWS), rows, ranks[0].dense)
+
+
+def assert_close(ours: Trained, theirs: Trained) -> None:
+    np.testing.assert_allclose(ours.rows, theirs.rows, rtol=1e-4, atol=2e-5)
+    np.testing.assert_allclose(ours.dense, theirs.dense, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("num_ranks", sorted(CUTS))
+def test_a_script_trains_as_tensorflow_does_on_the_whole_batch(num_ranks: int) -> None:
+    assert_close(joined(num_ranks, "adam", 100), model.stock(100))
+
+
+@pytest.mark.parametrize("optimizer", sorted(model.OPTIMIZERS))
+def test_optimizers_do_not_depend_on_ranks_nor_on_the_scale_of_the_loss(optimizer: str) -> None:
+    alone = joined(1, optimizer, 20)
+    assert_close(joined(2, optimizer, 20, scale=1024), alone)
+
+
+def test_row_wise_optimizers_are_the_same_and_move_only_rows_with_gradients() -> None:
+    few = joined(1, "plugin_adam", 1)
+    assert_close(joined(2, "lazy_adam", 20), joined(2, "plugin_adam", 20))
+    touched = np.unique(model.batch(0, 0, BATCH).values)
+    untouched = np.setdiff1d(np.arange(ROWS), touched)
+    assert len(untouched)
+    np.testing.assert_array_equal(few.rows[untouched], model.first_rows()[untouched])
+    assert np.all(few.rows[touched] != model.first_rows()[touched])
