@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence
 
 import numpy as np
 
@@ -13,6 +13,7 @@ BUFFER_PUT = "TensorBufferPut"
 BUFFER_TAKE = "TensorBufferTake"
 TURN = "TensorBufferTurn"
 TURN_END = "TensorBufferTurnEnd"
+TURN_BEGUN = "TensorBufferTurnBegun"
 
 
 def place_name(spec: StageSpec) -> str:
@@ -30,10 +31,27 @@ def turn_nodes(spec: StageSpec, device: str) -> List[Any]:
       spec: The stage.
       device: The device of the buffer.
     """
-    turns = [_control(op, op, spec, device) for op in (TURN, TURN_END)]
-    for node in turns:
-        node.input.append(place_name(spec))
-    return turns
+    return _turns(spec, device, place_name(spec), (TURN, TURN_END))
+
+
+def exchange_spec(spec: StageSpec) -> StageSpec:
+    """A buffer of which only the turns are used: in them, a stage's threads exchange messages."""
+    return spec._replace(name=spec.name + "/exchange", capacity=1)
+
+
+def exchange_turn_nodes(spec: StageSpec, device: str) -> List[Any]:
+    """NodeDefs of the turns in which the threads of a stage exchange messages with other ranks.
+
+    The caller adds control edges: the messages wait for the first, the second for the messages.
+    What follows tells whether the turn of a place has begun, and fails, or reopens, all turns.
+
+    Args:
+      spec: The stage.
+      device: The device of its buffer.
+    """
+    turns = exchange_spec(spec)
+    nodes = _turns(turns, device, place_name(spec), (TURN, TURN_END, TURN_BEGUN))
+    return nodes + _cancel_and_resume(turns, device, spec)
 
 
 def control_nodes(spec: StageSpec, device: str) -> List[Any]:
@@ -53,20 +71,40 @@ def control_nodes(spec: StageSpec, device: str) -> List[Any]:
     place.input.append(no_place.name)
     put_status = _control("TensorBufferPutStatus", "TensorBufferPutStatus", spec, device)
     put_status.input.extend([place.name, code.name, message.name])
+    rest = [
+        _control(op, op, spec, device)
+        for op in ("TensorBufferClose", "TensorBufferSize", "TensorBufferMetrics")
+    ]
+    return [
+        code,
+        message,
+        no_place,
+        place,
+        put_status,
+        *_cancel_and_resume(spec, device, spec),
+        *rest,
+    ]
+
+
+def _turns(spec: StageSpec, device: str, place: str, ops: Sequence[str]) -> List[Any]:
+    turns = [_control(op, op, spec, device) for op in ops]
+    for node in turns:
+        node.input.append(place)
+    return turns
+
+
+def _cancel_and_resume(spec: StageSpec, device: str, fed: StageSpec) -> List[Any]:
+    """The same for a buffer and for a stage's other turns; `fed` is the stage."""
     cancel = _control("TensorBufferCancel", "TensorBufferCancel", spec, device)
-    cancel.input.extend([code.name, message.name])
+    cancel.input.extend([fed.name + "/status_code", fed.name + "/status_message"])
     cancel.attr["is_cancelled"].b = True
     cancel.attr["num_status"].i = 1
     resume = _control("TensorBufferResume", "TensorBufferCancel", spec, device)
     resume.attr["is_cancelled"].b = False
     resume.attr["num_status"].i = 0
-    resume.input.append(place.name)
+    resume.input.append(place_name(fed))
     resume.attr["num_places"].i = 1
-    rest = [
-        _control(op, op, spec, device)
-        for op in ("TensorBufferClose", "TensorBufferSize", "TensorBufferMetrics")
-    ]
-    return [code, message, no_place, place, put_status, cancel, resume] + rest
+    return [cancel, resume]
 
 
 def _control(name: str, op: str, spec: StageSpec, device: str) -> Any:

@@ -82,6 +82,7 @@ _INTEGERS = _Coding(
 _FLAG = _Coding(lambda flag: tf.AttrValue(i=int(flag)), lambda value: value.i > 0)
 _Attributes = Dict[str, Tuple[str, _Coding]]
 
+EXCHANGE_MARK = "_stage_exchange"
 _NAME = "_stage_name"
 _CAPACITY = "_stage_capacity"
 # Fields that TensorFlow's runtime does not know, so that any node may carry them.
@@ -134,6 +135,11 @@ def stand_in_attributes(spec: StageSpec) -> Dict[str, Any]:
     """AttrValues of a node that stands in for a stage."""
     # The exported graph has no turns: a single thread keeps the order of the sources.
     return _written(spec._replace(threads_num=1) if spec.ordered else spec, _STAND_IN)
+
+
+def exchange_mark(spec: StageSpec) -> Dict[str, Any]:
+    """AttrValues of the node that returns what ranks agree on in place of the stage's batch."""
+    return {EXCHANGE_MARK: _TEXT.write(spec.name)}
 
 
 def has_spec(node: Any) -> bool:

@@ -42,6 +42,8 @@ GROUP_PREPARE = "GroupEmbeddingPrepare"
 GROUP_COMBINE = "GroupEmbeddingCombine"
 EXCHANGE_GATHERS = frozenset(["ExchangeGather", "ResourceExchangeGather"])
 EXCHANGE_COMBINE = "ExchangeCombine"
+# What carries the messages of an exchange.
+ALL_TO_ALLS = frozenset(["HorovodAlltoall", "InProcessAllToAll"])
 
 # Ops that read individual rows of a table rather than all of it.
 ROW_READERS = ROW_GATHERS | GATHERS_ND | frozenset(COMBINERS)

@@ -13,8 +13,11 @@ CLOSED = "closed"
 IGNORED = "ignored"
 FAILED = "failed"
 
-# A gRPC session prefixes the message of a Python error in `tf.py_func` with the failing task.
-_RAISED_IN_GRAPH = re.compile(r"(?:From /job:[^\n]*\n)?\s*([A-Za-z_][\w.]*)(?::|\n|$)")
+# A gRPC session prefixes the message of a Python error in `tf.py_func` with the failing task, and
+# an error that another rank has sent begins with that rank.
+_RAISED_IN_GRAPH = re.compile(
+    r"(?:rank \d+: )?(?:From /job:[^\n]*\n)?\s*([A-Za-z_][\w.]*)(?::|\n|$)"
+)
 
 
 # A step over several tasks fails with one status per task. The runtime may list the tasks that it

@@ -45,8 +45,9 @@ class BufferControl:
           stages: The stages of the buffers.
           first_place: The place of the first step of each stage.
         """
+        turns = [stage.exchange.resume for stage in stages if stage.exchange is not None]
         resume = self._compiled(
-            [stage.resume for stage in stages], [stage.place for stage in stages]
+            [*(stage.resume for stage in stages), *turns], [stage.place for stage in stages]
         )
         resume(*([np.int64(first_place)] * len(stages)))
 
@@ -62,7 +63,7 @@ class BufferControl:
         put = self._compiled(
             [stage.put_status], [stage.place, stage.status_code, stage.status_message], waits=True
         )
-        put(np.int64(place), *_as_values(code, message))
+        put(np.int64(place), *status_values(code, message))
 
     def close(self, stage: Stage) -> None:
         """Ends the input: takes drain the buffer, then fail with OutOfRangeError."""
@@ -82,11 +83,12 @@ class BufferControl:
 
     def cancel(self, stages: Sequence[Stage], status: Status) -> None:
         """Makes pending and later puts and takes of the stages fail with this status."""
-        self._compiled_cancel(stages)(*(_as_values(*status) * len(stages)))
+        self._compiled_cancel(stages)(*(status_values(*status) * len(stages)))
 
     def _compiled_cancel(self, stages: Sequence[Stage]) -> Step:
         feeds = [name for stage in stages for name in (stage.status_code, stage.status_message)]
-        return self._compiled([stage.cancel for stage in stages], feeds)
+        turns = [stage.exchange.cancel for stage in stages if stage.exchange is not None]
+        return self._compiled([*(stage.cancel for stage in stages), *turns], feeds)
 
     def _compiled(
         self, targets: Sequence[str], feeds: Sequence[str] = (), waits: bool = False
@@ -104,7 +106,8 @@ class BufferControl:
             return self._steps[key]
 
 
-def _as_values(code: int, message: str) -> List[Any]:
+def status_values(code: int, message: str) -> List[Any]:
+    """An error as the values that `Stage.status_code` and `status_message` are fed."""
     text = message[:_MESSAGE_CHARACTERS].encode("utf-8", "replace")
     return [np.int32(code), np.array(text, dtype=object)]
 
@@ -192,8 +195,9 @@ class StageSteps:
 def _thread_pool(session: Any, stage: Stage) -> int:
     direct = callables.is_direct_session(session)
     if stage.spec.thread_pool < 0:
-        # On a single core, a thread of its own gains nothing.
-        several_cores = thread_priority.cores() > 1
+        # On a single core, a thread of its own gains nothing. What follows a message would run in
+        # the thread that received it.
+        several_cores = thread_priority.cores() > 1 and stage.exchange is None
         own_thread = direct and several_cores and stage.spec.priority != MAINS_THREADS
         return callables.CALLER_THREAD if own_thread else callables.DEFAULT_POOL
     if not direct:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import threading
 import weakref
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterable, List, MutableMapping, NoReturn, Tuple
+from typing import Any, Dict, Iterable, List, MutableMapping, NoReturn, Optional, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.ops.stage_nodes import BUFFER_PUT
-from graph_opt.ops.stage_spec import StageSpec, has_spec, spec_of
+from graph_opt.ops.stage_nodes import BUFFER_PUT, TURN, TURN_BEGUN, TURN_END, exchange_spec
+from graph_opt.ops.stage_spec import EXCHANGE_MARK, StageSpec, has_spec, spec_of
 
 _CONTROL_OPS = (
+    TURN,
+    TURN_END,
+    TURN_BEGUN,
     "TensorBufferCancel",
     "TensorBufferPutStatus",
     "TensorBufferClose",
@@ -38,6 +41,29 @@ class Put:
 
 
 @dataclass(frozen=True)
+class ExchangeTurns:
+    """What a runner needs of a stage whose steps exchange messages with other ranks.
+
+    Attributes:
+      turn, turn_end: Operations that begin and end the turn of a step.
+      begun: Tensor that tells whether the turn of a step has begun.
+      cancel, resume: Operations that fail and reopen all turns.
+      agreed_code, agreed_message: Tensors that send an error in place of a batch, and return the
+        error that all ranks agree on.
+      messages: What the messages are called among all those of this process.
+    """
+
+    turn: str
+    turn_end: str
+    begun: str
+    cancel: str
+    resume: str
+    agreed_code: str
+    agreed_message: str
+    messages: Tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Stage:
     """A stage as found in a graph, with the names of the nodes that a runner needs.
 
@@ -48,7 +74,8 @@ class Stage:
       put_status: Operation that puts an error in the place of a batch.
       metrics: Tensor of the buffer's metrics.
       status_code, status_message: Tensors fed to `cancel` and `put_status`.
-      place: Tensor fed to `put_status`, `resume` and ordered puts.
+      place: Tensor fed to `put_status`, `resume` and ordered puts, and to turns.
+      exchange: Turns in which steps exchange messages with other ranks; None if they do not.
     """
 
     spec: StageSpec
@@ -61,6 +88,7 @@ class Stage:
     status_code: str
     status_message: str
     place: str
+    exchange: Optional[ExchangeTurns] = None
 
     @property
     def name(self) -> str:
@@ -74,6 +102,7 @@ class _Found:
 
     puts: Dict[str, List[Any]] = field(default_factory=dict)
     controls: Dict[_Buffer, Dict[str, Any]] = field(default_factory=dict)
+    agreements: Dict[str, Any] = field(default_factory=dict)
 
 
 _cache: MutableMapping[Any, Tuple[int, List[Stage]]] = weakref.WeakKeyDictionary()
@@ -119,6 +148,8 @@ def _search(graph: Any) -> _Found:
     found = _Found()
     for operation in graph.get_operations():
         kind = operation.type
+        if kind == "ExchangeStatus" and EXCHANGE_MARK in operation.node_def.attr:
+            found.agreements[_text(operation, EXCHANGE_MARK)] = operation
         if not kind.startswith("TensorBuffer"):
             continue
         if kind == BUFFER_PUT and has_spec(operation.node_def):
@@ -158,7 +189,35 @@ def _stage(puts: List[Any], found: _Found) -> Stage:
         place=put_status.inputs[0].name,
         status_code=put_status.inputs[1].name,
         status_message=put_status.inputs[2].name,
+        exchange=_exchange(specs[0], found),
     )
+
+
+def _exchange(spec: StageSpec, found: _Found) -> Optional[ExchangeTurns]:
+    status = found.agreements.get(spec.name)
+    if status is None:
+        return None
+    controls = found.controls.get(("", exchange_spec(spec).name), {})
+    for role in (TURN, TURN_END, TURN_BEGUN, "cancel", "resume"):
+        if role not in controls:
+            _refuse("stage '{}' has no {} node for its exchange".format(spec.name, role))
+    return ExchangeTurns(
+        turn=controls[TURN].name,
+        turn_end=controls[TURN_END].name,
+        begun=controls[TURN_BEGUN].outputs[0].name,
+        cancel=controls["cancel"].name,
+        resume=controls["resume"].name,
+        agreed_code=status.outputs[0].name,
+        agreed_message=status.outputs[1].name,
+        messages=tuple(sorted({_message(tensor.op) for tensor in status.inputs})),
+    )
+
+
+def _message(operation: Any) -> str:
+    """What no two messages of a process may have in common while they are under way."""
+    attributes = operation.node_def.attr
+    own = [str(attributes[key]) for key in ("group", "rank", "message") if key in attributes]
+    return " ".join(own) or str(operation.name.rpartition("/")[2])
 
 
 def _upstream_first(stages: List[Stage]) -> List[Stage]:

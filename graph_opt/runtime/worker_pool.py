@@ -22,6 +22,7 @@ from graph_opt.runtime.error_text import as_in_graph
 from graph_opt.runtime.outcome import CLOSED, IGNORED, Status, outcome_of, status_of
 from graph_opt.runtime.payoff import MeasuredStep
 from graph_opt.runtime.stage_control import BufferControl, LastPlace, StageSteps, Step
+from graph_opt.runtime.stage_exchange import StageExchange, as_error, sent_status
 from graph_opt.runtime.stage_worker import StageWorker, Yielding
 from graph_opt.runtime.stages import Put, Stage
 from graph_opt.runtime.trace import StepRecord, StepTrace, Wait
@@ -30,6 +31,8 @@ from graph_opt.runtime.trace_waits import run_traced
 TOO_MANY_IGNORED = "too many ignored"
 # A stage that skips every batch would spin forever without a word, so its last error is raised.
 IGNORED_IN_A_ROW_LIMIT = 1000
+
+_LEAVING = Status(tf.errors.CANCELLED, "has ended its session, and prefetches no more")
 
 Fail = Callable[[Stage, Status], None]
 
@@ -54,6 +57,10 @@ class WorkerPool:
         self._trace = trace
         self._python_side = python_spec.recall(session.graph, stage.name)
         self._compiler = StageSteps(session, stage, first_place)
+        self._exchange: Optional[StageExchange] = None
+        if stage.exchange is not None:
+            self._exchange = StageExchange(session, stage, stage.exchange)
+        self._leaving = _LEAVING
         self._lock = threading.Lock()
         self._fail: Optional[Fail] = None
         self._all_ended: Optional[Callable[[], None]] = None
@@ -146,7 +153,11 @@ class WorkerPool:
                     waits = run_traced(traced)
                 else:
                     step()
-            except BaseException as error:  # even SystemExit: a thread must not die unnoticed
+            except BaseException as failure:  # even SystemExit: a thread must not die unnoticed
+                error = self._agreed_on(failure, last.place)
+                if error is None:
+                    self._put_status(last.place, None)
+                    return
                 outcome = self._outcome_of(error, ignored_in_a_row)
                 if not self._goes_on_after(error, outcome, last.place):
                     return
@@ -171,6 +182,20 @@ class WorkerPool:
             return TOO_MANY_IGNORED
         return outcome
 
+    def _agreed_on(self, error: BaseException, place: int) -> Optional[BaseException]:
+        """What all ranks have in place of a batch that this one does not have; None at the end."""
+        if self._exchange is None or self.stopping or callables.is_closed(self._session):
+            return error
+        outcome = outcome_of(error, self.stage.spec, self._python_side)
+        failed = sent_status(status_of(error), outcome, self.stage.spec)
+        agreed = self._exchange.agree(failed, place)
+        if agreed is None:
+            return None
+        result = as_error(agreed)
+        ended = outcome_of(result, self.stage.spec, self._python_side) == CLOSED
+        self._exchange.settle(place, ended or agreed.code == tf.errors.CANCELLED)
+        return result
+
     def _goes_on_after(self, error: BaseException, outcome: str, place: int) -> bool:
         if self.stopping or callables.is_closed(self._session):
             return False
@@ -180,10 +205,12 @@ class WorkerPool:
         status = status._replace(message=as_in_graph(status.message, self._session.graph))
         if outcome == TOO_MANY_IGNORED:
             status = _too_many_ignored(self.stage, status)
-        if not isinstance(error, Exception):
+        broken = self._exchange is not None and self._exchange.broken
+        if broken or not isinstance(error, Exception):
             self._report(status)
             return False
-        return self._put_status(place, status)
+        over = self._exchange is not None and self._exchange.over
+        return self._put_status(place, status) and not over
 
     def _put_status(self, place: int, status: Optional[Status]) -> bool:
         """Puts an error, or None for nothing, in the place of a batch; returns whether it could."""
@@ -198,6 +225,7 @@ class WorkerPool:
         return True
 
     def _report(self, status: Status) -> None:
+        self._leaving = status
         if self._fail is not None:
             self._fail(self.stage, status)
 
@@ -207,6 +235,8 @@ class WorkerPool:
             last = self._working == 0
         if not last:
             return
+        if self._exchange is not None and not callables.is_closed(self._session):
+            self._exchange.leave(self._leaving)
         if not self.stopping and not callables.is_closed(self._session):
             self._close()
         if self._all_ended is not None:

@@ -1,6 +1,7 @@
 #ifndef GRAPH_OPT_BUFFER_TURN_LINE_H_
 #define GRAPH_OPT_BUFFER_TURN_LINE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <iterator>
@@ -43,6 +44,12 @@ class TurnLine : public std::enable_shared_from_this<TurnLine> {
     });
   }
 
+  // Whether the turn of this place has begun.
+  bool HasBegun(int64_t place) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return place <= last_begun_;
+  }
+
   // The turn of this place is over, or will never come. Has no effect when repeated, or for a place
   // from before the last restart.
   void End(int64_t place) {
@@ -64,6 +71,7 @@ class TurnLine : public std::enable_shared_from_this<TurnLine> {
     Locked([&](Ended* ended) {
       cancel_status_ = absl::OkStatus();
       first_place_ = first;
+      last_begun_ = first - 1;
       open_ = OpenPlaces(first);
       EndAll(Restarted(), ended);
     });
@@ -99,6 +107,7 @@ class TurnLine : public std::enable_shared_from_this<TurnLine> {
     while (!waiting_.empty() && waiting_.begin()->first <= open_.lowest()) {
       const std::shared_ptr<PendingTurn> turn = waiting_.begin()->second;
       waiting_.erase(waiting_.begin());
+      last_begun_ = std::max(last_begun_, turn->place);
       End(turn, absl::OkStatus(), ended);
     }
   }
@@ -150,6 +159,7 @@ class TurnLine : public std::enable_shared_from_this<TurnLine> {
   std::mutex mutex_;  // guards all below
   OpenPlaces open_;
   int64_t first_place_ = 0;  // earlier ones belong to steps from before a restart
+  int64_t last_begun_ = -1;
   std::multimap<int64_t, std::shared_ptr<PendingTurn>> waiting_;
   absl::Status cancel_status_;
 };

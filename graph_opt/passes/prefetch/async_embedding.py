@@ -30,7 +30,7 @@ from graph_opt.reporting.outcomes import (
 )
 from graph_opt.reporting.report import Report
 from graph_opt.rules import find_lookups
-from graph_opt.rules.lookup import COLUMNS, Lookup
+from graph_opt.rules.lookup import COLUMNS, EXCHANGED_LOOKUP, Lookup
 from graph_opt.rules.lookups.indicator import find_indicators
 
 _STAGE_NAME = "async_embedding"
@@ -105,10 +105,17 @@ class _Planner:
         """The rewrite that splits the graph."""
         everything = [*self._search.lookups, *self._columns]
         unused = unused_lookups(self._view, everything, self._fetched)
+        exchanged = {
+            lookup.output.node
+            for lookup in everything
+            if lookup.api == EXCHANGED_LOOKUP and str(lookup.output) not in unused
+        }
         used: List[Lookup] = []
         left: List[Lookup] = []
         for lookup in everything:
-            (left if str(lookup.output) in unused else used).append(lookup)
+            # An exchange that runs in prefetch makes all its lookups there.
+            stays = str(lookup.output) in unused and lookup.output.node not in exchanged
+            (left if stays else used).append(lookup)
         found = self._batches.regions(used)
         self._refused.extend(found.refused)
         self._refused.extend((lookup, unused[str(lookup.output)]) for lookup in left)
@@ -153,7 +160,8 @@ class _Planner:
             self._view, region, self._flow.masks, order, self._unused, self._fetched
         ).find()
         choice = self._batches.choices.get(region.source)
-        specs = [self._spec(next(names)) for _ in range(choice.count if choice else 1)]
+        count = choice.count if choice else 1
+        specs = [self._spec(next(names), bool(region.exchanges)) for _ in range(count)]
         protected = {(read.reduction, 0) for read in self._exposed}
         builder = StageRewrite(self._view, region, boundary, self._unused, specs, protected, choice)
         try:
@@ -181,15 +189,17 @@ class _Planner:
             for number, spec in enumerate(builder.specs)
         )
 
-    def _spec(self, name: str) -> StageSpec:
+    def _spec(self, name: str, exchanges: bool) -> StageSpec:
         options = self._options
+        # All ranks exchange the messages of the same batch, so batches have an order.
+        ordered = exchanges or (options.threads_num > 1 and not options.unordered)
         return StageSpec(
             name,
             KIND_PREFETCH,
             capacity=options.capacity,
             timeout_millis=options.timeout_millis,
             threads_num=options.threads_num,
-            ordered=options.threads_num > 1 and not options.unordered,
+            ordered=ordered,
             thread_pool=options.thread_pool,
             priority=options.prefetch_priority,
         )

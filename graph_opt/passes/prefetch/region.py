@@ -22,6 +22,7 @@ from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.io_stages import BatchFlow, is_stage, sources_of
 from graph_opt.passes.prefetch.choices import Choice
 from graph_opt.passes.prefetch.movable import Movability
+from graph_opt.rules.exchanges import Exchange, exchanges_of
 from graph_opt.rules.lookup import MARKED, Lookup
 
 _SWITCHES = ("Switch", "RefSwitch")
@@ -38,12 +39,14 @@ class PrefetchRegion(NamedTuple):
       nodes: Every node that moves, in topological order, without the source.
       lookups: The lookups whose outputs the region computes.
       conditional: Those of `nodes` that a tf.cond may skip.
+      exchanges: Those that make some of `lookups`.
     """
 
     source: str
     nodes: Tuple[str, ...]
     lookups: Tuple[Lookup, ...]
     conditional: FrozenSet[str] = frozenset()
+    exchanges: Tuple[Exchange, ...] = ()
 
 
 class RegionSearch(NamedTuple):
@@ -87,6 +90,8 @@ class RegionFinder:
         self._infer_io_stage = infer_io_stage
         self._table_reads = _table_reads(view, lookups)
         self._sources = set(flow.sources)
+        exchanges = exchanges_of(view, lookups)
+        self._exchanges = {message: each for each in exchanges for message in each.messages}
         self._candidates = self._upstream(lookup.output.node for lookup in lookups)
         marked = [lookup.output.node for lookup in lookups if lookup.api == MARKED]
         self._marked = self._upstream(marked)
@@ -144,8 +149,24 @@ class RegionFinder:
         if len(sources) > 1:
             return self._refuse_several(name, sources)
         refusal = self._refuse_source(sources[0])
-        refusal = refusal or self._movability.refuse_operation(name)
+        if name in self._exchanges:
+            refusal = refusal or self._refuse_message(name)
+        else:
+            refusal = refusal or self._movability.refuse_operation(name)
         return refusal or self._refuse_outside_inputs(name)
+
+    def _refuse_message(self, name: str) -> Optional[Refusal]:
+        """Each rank sends the messages of a batch at once, or one that it has none, for each."""
+        exchange = self._exchanges[name]
+        if self._is_conditional(name):
+            need, saw = "an exchange that every batch needs", "one inside a tf.cond"
+            return Refusal("collective_upstream", at=name, need=need, saw=saw)
+        others = {message for message in self._exchanges if message not in exchange.messages}
+        above = others.intersection(self._view.ancestors([exchange.ids])) if others else None
+        if not above:
+            return None
+        need = "ids that do not depend on another exchange"
+        return Refusal("collective_upstream", at=name, need=need, saw=sorted(above)[0])
 
     def _refuse_several(self, name: str, sources: Sequence[str]) -> Refusal:
         for source in sources:
@@ -214,6 +235,7 @@ class RegionFinder:
                 tuple(ordered[source]),
                 tuple(moved[source]),
                 frozenset(name for name in ordered[source] if self._is_conditional(name)),
+                exchanges_of(self._view, moved[source]),
             )
             for source in self._flow.sources
             if source in moved

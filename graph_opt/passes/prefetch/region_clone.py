@@ -17,6 +17,7 @@ from graph_opt.passes.io_stages import BUFFER_TAKE, is_buffer, stage_puts
 from graph_opt.passes.node_writer import NodeWriter, Record
 from graph_opt.passes.prefetch.boundary import Boundary
 from graph_opt.passes.prefetch.choices import Choice
+from graph_opt.passes.prefetch.exchange_turns import take_exchange_turns
 from graph_opt.passes.prefetch.region import PrefetchRegion
 from graph_opt.passes.protect_gathers import ensure_shape
 
@@ -81,6 +82,8 @@ class RegionClone:
         inputs = [self._cloned_input(tensor) for tensor in tensors] + shapes
         dtypes += [tf.int32.as_datatype_enum] * len(shapes)
         self.take = self._add_buffer(inputs, dtypes, source)
+        if self._region.exchanges:
+            take_exchange_turns(self._view, self._region.exchanges, self.writer, self.spec)
 
     def _needed_clones(self) -> Dict[str, None]:
         """The nodes, in topological order, from which the boundary tensors are computed.

@@ -102,6 +102,20 @@ class TensorBufferTurnEndOp : public ControlOp {
   }
 };
 
+class TensorBufferTurnBegunOp : public ControlOp {
+ public:
+  using ControlOp::ControlOp;
+
+ private:
+  void Control(OpKernelContext* ctx, TensorBufferResource* resource) override {
+    int64_t place = kNoPlace;
+    OP_REQUIRES_OK(ctx, PlaceOf(*this, ctx->input(0), &place));
+    Tensor* begun = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({}), &begun));
+    begun->scalar<bool>()() = resource->turns()->HasBegun(place);
+  }
+};
+
 class TensorBufferSizeOp : public ControlOp {
  public:
   using ControlOp::ControlOp;
@@ -143,6 +157,7 @@ REGISTER_CPU_KERNEL(TensorBufferCancel);
 REGISTER_CPU_KERNEL(TensorBufferClose);
 REGISTER_CPU_KERNEL(TensorBufferSize);
 REGISTER_CPU_KERNEL(TensorBufferMetrics);
+REGISTER_CPU_KERNEL(TensorBufferTurnBegun);
 REGISTER_CPU_KERNEL(TensorBufferTurnEnd);
 
 #undef REGISTER_CPU_KERNEL

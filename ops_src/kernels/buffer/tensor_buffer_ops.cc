@@ -130,6 +130,20 @@ Ends the turn that TensorBufferTurn waited for. Putting a record or a status at 
 
 place: Scalar number of the step; -1 has no turn.)doc"));
 
+REGISTER_OP("TensorBufferTurnBegun")
+    .Input("place: int64")
+    .Output("begun: bool")
+    .BUFFER_ATTRS.SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->Scalar());
+      return AllInputsAreScalars(c);
+    })
+    .Doc(DocOf(R"doc(
+Whether a TensorBufferTurn at this place has been let in.
+
+place: Scalar number of the step.
+begun: Scalar.)doc"));
+
 REGISTER_OP("TensorBufferTake")
     .Output("record: dtypes")
     .Attr("dtypes: list(type) >= 1")

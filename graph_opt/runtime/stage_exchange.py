@@ -1,0 +1,158 @@
+"""What the steps of a stage tell the other ranks when they have no batch to look up.
+
+For each batch every rank sends one message with ids. A step that fails before sends its error in
+their place, and all ranks do with the batch what they agree on. A rank whose stage ends says so in
+place of the next batch, and nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import Any, Callable, Dict, Optional, Sequence
+
+import numpy as np
+
+from graph_opt.compat import callables, tf
+from graph_opt.ops.stage_spec import StageSpec
+from graph_opt.runtime.outcome import CLOSED, Status
+from graph_opt.runtime.stage_control import status_values
+from graph_opt.runtime.stages import ExchangeTurns, Stage
+
+_AGREED = re.compile(r"^(rank \d+: |the input of all ranks has ended)", re.MULTILINE)
+
+
+class StageExchange:
+    """The agreements of one stage's steps with those of other ranks, in one session.
+
+    Args:
+      session: A `tf.Session`.
+      stage: The stage; its steps have places.
+      turns: Its turns.
+
+    Attributes:
+      over: Whether this rank sends no more messages.
+      broken: Whether that is because messages did not arrive, or another rank may wait for one.
+    """
+
+    def __init__(self, session: Any, stage: Stage, turns: ExchangeTurns) -> None:
+        self._session = session
+        self._stage = stage
+        self._turns = turns
+        self._lock = threading.Lock()
+        self._calls: Dict[str, Callable[..., Any]] = {}
+        self.over = False
+        self.broken = False
+
+    def agree(self, failed: Status, place: int) -> Optional[Status]:
+        """What becomes of a step that has failed.
+
+        Args:
+          failed: Its error.
+          place: Its place.
+
+        Returns:
+          The error that all ranks have in this place; None if the exchange is over.
+        """
+        if self.over:
+            return None
+        if self._has_begun(place):
+            return self._judged(failed)
+        try:
+            self._wait_for_turn(place)
+        except tf.errors.OpError:
+            return None
+        return self._sent(failed)
+
+    def settle(self, place: int, is_last: bool) -> None:
+        """Ends the turn of a step that has failed.
+
+        Args:
+          place: Its place.
+          is_last: Whether no rank exchanges anything after this step.
+        """
+        if not (is_last or self.over):
+            self._call("turn_end", [self._turns.turn_end], [], [self._stage.place])(np.int64(place))
+            return
+        self.over = True
+        feeds = [self._stage.status_code, self._stage.status_message]
+        cancel = self._call("cancel", [self._turns.cancel], [], feeds)
+        cancel(*status_values(tf.errors.CANCELLED, "the exchange with other ranks is over"))
+
+    def leave(self, status: Status) -> None:
+        """Tells the other ranks, unless the exchange is over, that this one has ended its stage.
+
+        Waits until they are about to exchange the next batch.
+
+        Args:
+          status: Why.
+        """
+        if self.over:
+            return
+        self.over = True
+        try:
+            self._send(Status(tf.errors.CANCELLED, status.message))
+        except (tf.errors.OpError, RuntimeError) as error:
+            tf.logging.info("graph_opt: other ranks were not told of the end: %s", error)
+
+    def _judged(self, failed: Status) -> Status:
+        """An error after ids were sent: what other ranks have sent, or one of the exchange."""
+        if not _AGREED.search(failed.message):
+            self.over = self.broken = True
+        return failed
+
+    def _sent(self, failed: Status) -> Status:
+        try:
+            return self._send(failed)
+        except tf.errors.OpError as error:
+            self.over = self.broken = True
+            text = "{} (other ranks were not told: {})".format(failed.message, error.message)
+            return Status(failed.code, text)
+
+    def _send(self, status: Status) -> Status:
+        turns = self._turns
+        feeds = [self._stage.status_code, self._stage.status_message]
+        send = self._call("send", [], [turns.agreed_code, turns.agreed_message], feeds)
+        code, message = send(*status_values(*status))
+        return Status(int(code), _text(message))
+
+    def _has_begun(self, place: int) -> bool:
+        begun = self._call("begun", [], [self._turns.begun], [self._stage.place])
+        return bool(begun(np.int64(place))[0])
+
+    def _wait_for_turn(self, place: int) -> None:
+        self._call("turn", [self._turns.turn], [], [self._stage.place])(np.int64(place))
+
+    def _call(
+        self, name: str, targets: Sequence[str], fetches: Sequence[str], feeds: Sequence[str]
+    ) -> Callable[..., Any]:
+        with self._lock:
+            if name not in self._calls:
+                self._calls[name] = callables.compile_call(
+                    self._session,
+                    fetches=fetches,
+                    targets=targets,
+                    feeds=feeds,
+                    inter_op_thread_pool=callables.CALLER_THREAD,
+                    timeout_millis=callables.NO_TIMEOUT,
+                )
+            return self._calls[name]
+
+
+def sent_status(status: Status, outcome: str, stage: StageSpec) -> Status:
+    """An error as other ranks are told: one that ends the input has a code that says so there."""
+    if outcome != CLOSED or status.code in stage.closed_codes or not stage.closed_codes:
+        return status
+    return Status(stage.closed_codes[0], status.message)
+
+
+def as_error(status: Status) -> tf.errors.OpError:
+    """The error of TensorFlow with this code and message."""
+    kind = tf.errors.exception_type_from_error_code(status.code)
+    return kind(None, None, status.message)
+
+
+def _text(value: Any) -> str:
+    array = np.asarray(value, dtype=object)
+    raw = array.item()
+    return raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
