@@ -43,15 +43,19 @@ def exchange_turn_nodes(spec: StageSpec, device: str) -> List[Any]:
     """NodeDefs of the turns in which the threads of a stage exchange messages with other ranks.
 
     The caller adds control edges: the messages wait for the first, the second for the messages.
-    What follows tells whether the turn of a place has begun, and fails, or reopens, all turns.
+    Then come those of a step without a batch, which wait for nothing, a node that tells whether the
+    turn of a place has begun, and nodes that fail, or reopen, all turns.
 
     Args:
       spec: The stage.
       device: The device of its buffer.
     """
     turns = exchange_spec(spec)
-    nodes = _turns(turns, device, place_name(spec), (TURN, TURN_END, TURN_BEGUN))
-    return nodes + _cancel_and_resume(turns, device, spec)
+    nodes = _turns(turns, device, place_name(spec), (TURN, TURN_END))
+    alone = _turns(turns, device, place_name(spec), (TURN, TURN_END, TURN_BEGUN))
+    for node in alone:
+        node.name = "{}/failure/{}".format(turns.name, node.op)
+    return [*nodes, *alone, *_cancel_and_resume(turns, device, spec)]
 
 
 def control_nodes(spec: StageSpec, device: str) -> List[Any]:

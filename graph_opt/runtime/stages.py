@@ -155,7 +155,7 @@ def _search(graph: Any) -> _Found:
         if kind == BUFFER_PUT and has_spec(operation.node_def):
             name = spec_of(operation.node_def).name
             found.puts.setdefault(name, []).append(operation)
-        elif kind in _CONTROL_OPS:
+        elif kind in _CONTROL_OPS and not operation.control_inputs:
             controls = found.controls.setdefault(_buffer(operation), {})
             controls[_role(operation)] = operation
     return found

@@ -5,12 +5,12 @@ from __future__ import annotations
 from graph_opt.compat.op_definitions import is_value
 from graph_opt.graph.verify import GraphError, around, verify
 from graph_opt.graph.view import GraphView
-from graph_opt.ops.stage_nodes import TURN_BEGUN
+from graph_opt.ops.stage_nodes import TURN, TURN_BEGUN, TURN_END
 from graph_opt.ops.stage_spec import KIND_PREFETCH
 from graph_opt.passes.io_stages import BUFFER_TAKE, stage_puts
 
 # Like the put, they are fed the place of a step.
-_CONTROL_OPS = ("TensorBufferPutStatus", "TensorBufferCancel", TURN_BEGUN)
+_CONTROL_OPS = ("TensorBufferPutStatus", "TensorBufferCancel", TURN, TURN_END, TURN_BEGUN)
 
 
 def verify_stages(view: GraphView) -> None:
