@@ -121,6 +121,26 @@ class SlotRecord:
         optimizer.add_variable_from_reference = record
 
 
+def slots_by_name(optimizer: Any, variable: Any) -> Dict[str, Any]:
+    """The slots that an optimizer has for a variable, by name, made if there are none yet.
+
+    Raises:
+      ValueError: Keras' optimizer has not been built for the variable.
+    """
+    if family_of(optimizer) != KERAS:
+        record = SlotRecord(optimizer)
+        record.create([variable])
+        return record.of(variable)
+    if unique_id(variable) not in getattr(optimizer, "_index_dict", {}):
+        raise ValueError(
+            "{} has no slots of {!r}: call its build() with all variables, or wrap it in "
+            "sok.OptimizerWrapper".format(optimizer.name, variable.name)
+        )
+    end = "/" + variable._shared_name
+    names = [(one.name.split(":")[0], one) for one in optimizer.variables]
+    return {name[: -len(end)].rsplit("/", 1)[-1]: one for name, one in names if name.endswith(end)}
+
+
 def counters_of(optimizer: Any) -> Dict[str, Any]:
     """The variables that count an optimizer's steps, by name: iterations, powers of betas."""
     if family_of(optimizer) != TRAIN:

@@ -57,6 +57,14 @@ class KeyedRows(abc.ABC):
         """
 
     @abc.abstractmethod
+    def places(self, keys: Any) -> Any:
+        """Where this rank has its own keys, as numbers below `num_rows`.
+
+        Args:
+          keys: int64, as a tensor.
+        """
+
+    @abc.abstractmethod
     def write(self, keys: Any, rows: Any) -> Any:
         """Writes rows by key, and makes those that are missing. In graphs returns the op.
 
@@ -102,9 +110,13 @@ class DividedRows(KeyedRows):
         exists = tf.logical_and(keys >= 0, keys < self.num_keys)
         return tf.where(exists, self._rule.owner(keys), -tf.ones_like(keys))
 
+    def places(self, keys: Any) -> Any:
+        """See `KeyedRows`."""
+        return self._rule.local_row(keys)
+
     def write(self, keys: Any, rows: Any) -> Any:
         """See `KeyedRows`."""
-        places = self._rule.local_row(tf.cast(keys, tf.int64))
+        places = self.places(tf.cast(keys, tf.int64))
         return self._part.scatter_update(tf.IndexedSlices(rows, places))
 
 

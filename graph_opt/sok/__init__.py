@@ -23,6 +23,7 @@ from graph_opt.sok.communication import (
     num_ranks,
     rank,
 )
+from graph_opt.sok.dump_load import DumpHook, dump, load
 from graph_opt.sok.lookup import all2all_dense_embedding, lookup_sparse
 from graph_opt.sok.optimizers_of_tables import SGD, OptimizerWrapper
 from graph_opt.sok.rows import assign, export
@@ -32,6 +33,7 @@ __all__ = [
     "SGD",
     "All2AllDenseEmbedding",
     "DistributedEmbedding",
+    "DumpHook",
     "GraphKeys",
     "Init",
     "OptimizerScope",
@@ -41,12 +43,14 @@ __all__ = [
     "all2all_dense_embedding",
     "assign",
     "communication",
+    "dump",
     "export",
     "filter_variables",
     "get_embedding",
     "global_gpu_id",
     "id_in_rank",
     "init",
+    "load",
     "lookup_sparse",
     "num_gpu_per_rank",
     "num_gpus",

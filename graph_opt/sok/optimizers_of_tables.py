@@ -101,6 +101,17 @@ class OptimizerWrapper:
         """The variables that count steps: `iterations`, or powers of `tf.train`'s betas."""
         return counters_of(self._copied())
 
+    @property
+    def wrapped(self) -> Any:
+        """The optimizer that the wrapper was made with."""
+        return self._optimizer
+
+    def slots_of(self, var: Any) -> Mapping[str, Any]:
+        """The slots of a variable by name, made if there are none yet."""
+        if unique_id(var) not in self._variables:
+            self._create_slots([var])
+        return self._slots[unique_id(var)]
+
     def get_slot_names(self) -> List[str]:
         """Names of the slots that there are."""
         self._copied()
