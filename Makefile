@@ -34,7 +34,7 @@ NATIVE_SOURCES := $(shell find ops_src -type f -not -path '*/__pycache__/*')
 CLANG_FORMATTED := $(shell find ops_src tests tools -name '*.cc' -o -name '*.h' -o -name '*.cu')
 COMPILED_TESTS := $(shell grep -l compiled_once -r tests --include='test_*.py')
 
-.PHONY: help setup demo test test-all lint format bench figures peers gpu-check docs horovod wheel lock clean
+.PHONY: help setup demo demo-horovod test test-all lint format bench figures peers gpu-check docs horovod wheel lock clean
 help: ## List these targets
 	@sed -n 's/^\([a-z%-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
@@ -44,6 +44,10 @@ setup: $(VENV)/.tests-compiled $(VENV)/.with-lint ## Set up and compile all that
 demo: export TF_CPP_MIN_LOG_LEVEL ?= 1
 demo: $(VENV)/.built ## Train the demo model with a stock session and with graph_opt, and compare them
 	@$(RUN) -m tools.demo
+
+demo-horovod: export TF_CPP_MIN_LOG_LEVEL ?= 1
+demo-horovod: $(VENV)/.built $(VENV)/.with-horovod ## Train the demo model on two ranks of Horovod, in several ways
+	@$(RUN) -m tools.demo.ranks
 
 test: $(VENV)/.tests-compiled ## Run the quick tests
 	@$(PYTEST) $(PARALLEL) -m "not slow" tests
@@ -62,7 +66,7 @@ format: $(VENV)/.with-lint ## Format the sources the way `make lint` expects
 	@$(RUN) -m ruff format .
 	@$(VENV)/bin/clang-format -i $(CLANG_FORMATTED)
 
-bench: $(VENV)/.built $(VENV)/.with-bench peers ## Run all benchmarks and write the figures to build/bench/
+bench: $(VENV)/.built $(VENV)/.with-bench $(VENV)/.with-horovod peers ## Run all benchmarks and write the figures to build/bench/
 	@$(RUN) -m tools.bench
 
 figures: $(VENV)/.built $(VENV)/.with-bench ## Update the figures in docs/ from build/bench/
@@ -72,6 +76,7 @@ peers: $(VENV)/.created ## Install the competitors of the group_lookup benchmark
 	@tools/setup/peers.sh build/peers $(RUN)
 
 bench-group_lookup: peers
+bench-collectives: $(VENV)/.with-horovod
 bench-%: $(VENV)/.built $(VENV)/.with-bench ## Run one benchmark
 	@$(RUN) -m tools.bench $*
 

@@ -56,9 +56,8 @@ def _launch(options: argparse.Namespace, given: Optional[bytes]) -> int:
         ]
 
         def tell_the_others(rank: int, cause: str) -> None:
-            text = "rank {} {}".format(rank, cause)
             with contextlib.suppress(OSError):
-                rendezvous.store.set("ended_{}".format(rank), text.encode("utf-8"))
+                rendezvous.store.set("ended_{}".format(rank), cause.encode("utf-8"))
 
         return RankGroup(_command(options), environments, given, tell_the_others).run()
 

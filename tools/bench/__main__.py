@@ -25,6 +25,7 @@ BENCHES: Dict[str, str] = {
     "pass": "tools.bench.pass_growth",
     "group_lookup": "tools.bench.group_lookup",
     "adam": "tools.bench.adam.benchmark",
+    "collectives": "tools.bench.collectives.benchmark",
     "async": "tools.bench.async_training",
     "train": "tools.bench.train",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -10,7 +10,19 @@ PARALLEL_CALLS = 4
 BATCHES_READY = 4
 
 
-def decoded_ahead(blocks: tf.data.Dataset, decode: Callable[..., Any]) -> tf.data.Dataset:
+class Part(NamedTuple):
+    """Every `of`-th batch, from batch `number` on: what one of several ranks trains on."""
+
+    number: int
+    of: int
+
+
+ALL = Part(0, 1)
+
+
+def decoded_ahead(
+    blocks: tf.data.Dataset, decode: Callable[..., Any], part: Part = ALL
+) -> tf.data.Dataset:
     """Decodes blocks side by side, in order, and keeps some batches ready.
 
     The sizes are fixed, and tf.data's tuning is off: four decoders feed any of the models several
@@ -20,7 +32,10 @@ def decoded_ahead(blocks: tf.data.Dataset, decode: Callable[..., Any]) -> tf.dat
     Args:
       blocks: undecoded batches.
       decode: makes an element of the result from one of `blocks`.
+      part: which of them.
     """
+    if part != ALL:
+        blocks = blocks.shard(part.of, part.number)
     options = tf.data.Options()
     options.autotune.enabled = False
     decoded = blocks.map(decode, num_parallel_calls=PARALLEL_CALLS)

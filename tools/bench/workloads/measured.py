@@ -9,7 +9,7 @@ from tools.bench.workloads.dlrm import model as dlrm_model
 from tools.bench.workloads.dlrm.generated import generated_files
 from tools.bench.workloads.dlrm.workload import DataFiles, dlrm_workload
 from tools.bench.workloads.wide import model as wide_model
-from tools.bench.workloads.wide.data import DataOptions
+from tools.bench.workloads.wide.data import ZIPF_EXPONENT, DataOptions
 from tools.bench.workloads.wide.workload import wide_workload
 from tools.bench.workloads.workload import Workload
 
@@ -57,10 +57,19 @@ def wide(batch: int, quick: bool = False) -> Workload:
     return wide_with_tables(Tables(data.columns, data.buckets, WIDE_WIDTH), batch)
 
 
-def wide_with_tables(tables: Tables, batch: int, quick: bool = False) -> Workload:
-    """Such a model with so many columns, each with a table of so many rows."""
+def wide_with_tables(
+    tables: Tables, batch: int, quick: bool = False, zipf: float = ZIPF_EXPONENT
+) -> Workload:
+    """Such a model with so many columns, each with a table of so many rows.
+
+    Args:
+      tables: the columns' tables.
+      batch: rows a step.
+      quick: few rows, with few ids.
+      zipf: how uneven ids are.
+    """
     most_ids = 2 if quick else DataOptions().most_ids
-    data = DataOptions(tables.number, most_ids, tables.rows)
+    data = DataOptions(tables.number, most_ids, tables.rows, zipf)
     generated = QUICK_ROWS if quick else WIDE_ROWS
     layers = wide_model.ModelOptions(dimension=tables.width)
     return wide_workload(DATA, generated, data, layers, batch, SEED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -30,8 +30,25 @@ def evaluate(workload: Workload, checkpoint_directory: str) -> Score:
     checkpoint = tf.train.latest_checkpoint(checkpoint_directory)
     if checkpoint is None:
         raise FileNotFoundError(f"no checkpoint in '{checkpoint_directory}'")
-    logits, labels = _predictions(workload, checkpoint)
-    return Score(roc_auc(labels, logits), log_loss(labels, logits), labels.size)
+    return _score(workload, lambda session: tf.train.Saver().restore(session, checkpoint))
+
+
+def evaluate_weights(workload: Workload, weights: Dict[str, np.ndarray]) -> Score:
+    """Scores weights on the workload's held-out rows, in this process.
+
+    Args:
+      workload: what they were trained on.
+      weights: the values of all trainable variables of its evaluation graph, by their names.
+
+    Raises:
+      KeyError: one is missing.
+    """
+
+    def assign(session: tf.Session) -> None:
+        for variable in tf.trainable_variables():
+            variable.load(weights[variable.name], session)
+
+    return _score(workload, assign)
 
 
 def roc_auc(labels: np.ndarray, scores: np.ndarray) -> float:
@@ -64,11 +81,18 @@ def log_loss(labels: np.ndarray, logits: np.ndarray) -> float:
     return float(np.mean(np.logaddexp(0.0, logits) - labels * logits))
 
 
-def _predictions(workload: Workload, checkpoint: str) -> Tuple[np.ndarray, np.ndarray]:
+def _score(workload: Workload, restore: Callable[[tf.Session], Any]) -> Score:
+    logits, labels = _predictions(workload, restore)
+    return Score(roc_auc(labels, logits), log_loss(labels, logits), labels.size)
+
+
+def _predictions(
+    workload: Workload, restore: Callable[[tf.Session], Any]
+) -> Tuple[np.ndarray, np.ndarray]:
     graph, logits, label = evaluation_graph(workload)
     outputs, labels = [], []
     with graph.as_default(), tf.Session() as session:
-        tf.train.Saver().restore(session, checkpoint)
+        restore(session)
         step = session.make_callable([logits, label])
         while True:
             try:

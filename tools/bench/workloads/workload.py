@@ -16,6 +16,8 @@ from tools.bench.cluster.loopback import Cluster
 # its square some 1e-8: with 0.1 in front of it the tables would hardly move in a short run.
 ADAGRAD_INITIAL_SUM = 1e-5
 
+INPUT_LAYER = tf.feature_column.input_layer
+
 OPTIMIZERS: Dict[str, Callable[[float], Any]] = {
     "adagrad": lambda rate: tf.train.AdagradOptimizer(rate, ADAGRAD_INITIAL_SUM),
     "adam": tf.train.AdamOptimizer,
@@ -31,15 +33,16 @@ class Workload(NamedTuple):
     Attributes:
       name: for titles and file names.
       training_batches: makes the dataset trained on; its elements are (features, label [B, 1]).
+        Given a `Part`, it makes that part.
       held_out_batches: makes the dataset scored on, read once.
       logits: turns (features, label) into the model's output [B, 1]. The label is there for its
-        row count only.
+        row count only. A third argument looks up embedding columns in place of `INPUT_LAYER`.
     """
 
     name: str
-    training_batches: Callable[[], tf.data.Dataset]
+    training_batches: Callable[..., tf.data.Dataset]
     held_out_batches: Callable[[], tf.data.Dataset]
-    logits: Callable[[Any, tf.Tensor], tf.Tensor]
+    logits: Callable[..., tf.Tensor]
 
 
 class Learning(NamedTuple):

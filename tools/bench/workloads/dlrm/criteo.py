@@ -27,7 +27,7 @@ from typing import Dict, List, NamedTuple, Sequence, Tuple
 import tensorflow.compat.v1 as tf
 
 from tools.bench.workloads.dlrm.schema import CATEGORICALS, COLUMNS, ID, INTEGER_COUNT
-from tools.bench.workloads.input_pipeline import decoded_ahead
+from tools.bench.workloads.input_pipeline import ALL, Part, decoded_ahead
 
 Batch = Tuple[Dict[str, tf.Tensor], tf.Tensor]
 
@@ -96,6 +96,7 @@ def batches(
     selection: Selection = EVERY_ROW,
     shuffle_rows: int = 0,
     seed: int = 0,
+    part: Part = ALL,
 ) -> tf.data.Dataset:
     """Batches of rows, in the order of the files and their lines.
 
@@ -106,6 +107,7 @@ def batches(
       selection: which lines are taken.
       shuffle_rows: rows that are shuffled among each other; 0 keeps the order.
       seed: of the shuffling.
+      part: which of the batches.
 
     Returns:
       A dataset of (features, label [B, 1] float32). Features: "counters" [B, 13] float32,
@@ -129,7 +131,7 @@ def batches(
         lines = lines.unbatch().shuffle(shuffle_rows, seed=seed).batch(batch_size)
     else:
         lines = lines.rebatch(batch_size)
-    return decoded_ahead(lines, lambda block: decode(block, layout))
+    return decoded_ahead(lines, lambda block: decode(block, layout), part)
 
 
 def decode(lines: tf.Tensor, layout: Layout) -> Batch:

@@ -12,13 +12,15 @@ Naumov et al., "Deep Learning Recommendation Model for Personalization and Recom
 
 from __future__ import annotations
 
-from typing import Dict, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Sequence, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tools.bench.workloads.dlrm.criteo import COUNTERS
 from tools.bench.workloads.dlrm.schema import CATEGORICALS
+
+Embed = Callable[[Dict[str, tf.Tensor], Sequence[Any]], tf.Tensor]
 
 
 class ModelOptions(NamedTuple):
@@ -36,18 +38,23 @@ class ModelOptions(NamedTuple):
     resource_variables: bool = False
 
 
-def logits(features: Dict[str, tf.Tensor], options: ModelOptions) -> tf.Tensor:
+def logits(
+    features: Dict[str, tf.Tensor],
+    options: ModelOptions,
+    embed: Embed = tf.feature_column.input_layer,
+) -> tf.Tensor:
     """The model's output before the sigmoid, [B, 1] float32.
 
     Args:
       features: as read by `criteo.batches`.
       options: sizes.
+      embed: looks up the embedding columns of the features, [B, F - 1] * D.
     """
     shards = options.table_shards
     partitioner = tf.fixed_size_partitioner(shards) if shards > 1 else None
     with tf.variable_scope("dlrm", use_resource=options.resource_variables):
         with tf.variable_scope("tables", partitioner=partitioner):
-            embeddings = tf.feature_column.input_layer(features, embedding_columns(options))
+            embeddings = embed(features, embedding_columns(options))
         sizes = options.bottom + (options.dimension,)
         bottom = multilayer_perceptron(features[COUNTERS], sizes, "bottom")
         products = pairwise_dot_products(bottom, embeddings, options.dimension)

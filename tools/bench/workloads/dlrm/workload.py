@@ -8,7 +8,8 @@ from typing import List, NamedTuple, Tuple
 from tools.bench.argument_types import count, positive, sizes
 from tools.bench.workloads.dlrm import criteo, model
 from tools.bench.workloads.dlrm.generated import generated_files
-from tools.bench.workloads.workload import Workload
+from tools.bench.workloads.input_pipeline import ALL
+from tools.bench.workloads.workload import INPUT_LAYER, Workload
 
 GENERATED_ROWS = 800000
 GENERATED_HELD_OUT_ROWS = 40000
@@ -85,20 +86,21 @@ def dlrm_workload(
     """DLRM over files in Criteo's format; see `criteo.batches` for the arguments."""
     return Workload(
         name="dlrm",
-        training_batches=lambda: criteo.batches(
+        training_batches=lambda part=ALL: criteo.batches(
             files.training,
             batch,
             epochs,
             criteo.Selection(files.held_out_every),
             shuffle_rows,
             seed,
+            part,
         ),
         held_out_batches=lambda: criteo.batches(
             files.held_out,
             batch,
             selection=criteo.Selection(files.held_out_every, is_held_out=True),
         ),
-        logits=lambda features, label: model.logits(features, options),
+        logits=lambda features, label, embed=INPUT_LAYER: model.logits(features, options, embed),
     )
 
 

@@ -14,7 +14,7 @@ from typing import Dict, NamedTuple, Tuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tools.bench.workloads.input_pipeline import decoded_ahead
+from tools.bench.workloads.input_pipeline import ALL, Part, decoded_ahead
 
 Batch = Tuple[Dict[str, tf.SparseTensor], tf.Tensor]
 
@@ -31,11 +31,15 @@ _HASH_BITS = 32
 
 
 class DataOptions(NamedTuple):
-    """Shape of the rows: columns, ids a column holds at most, buckets the ids are hashed to."""
+    """Shape of the rows: columns, ids a column holds at most, buckets the ids are hashed to.
+
+    The id of rank n comes about 1 / n ** `zipf` times as often as that of rank 1.
+    """
 
     columns: int = 200
     most_ids: int = 5
     buckets: int = 20000
+    zipf: float = ZIPF_EXPONENT
 
 
 def column_names(options: DataOptions) -> Tuple[str, ...]:
@@ -56,6 +60,8 @@ def generated_file(
       stream: files of different streams hold independent rows with the same hidden effects.
     """
     shape = f"{options.columns}x{options.most_ids}"
+    if options.zipf != ZIPF_EXPONENT:
+        shape += f"_zipf{options.zipf:g}"
     name = f"wide_v{FORMAT_VERSION}_{shape}_seed{seed}_stream{stream}_rows{rows}.int32"
     path = directory / name
     if path.exists():
@@ -76,7 +82,9 @@ def generated_file(
     return path
 
 
-def batches(path: Path, batch_size: int, epochs: int, options: DataOptions) -> tf.data.Dataset:
+def batches(
+    path: Path, batch_size: int, epochs: int, options: DataOptions, part: Part = ALL
+) -> tf.data.Dataset:
     """Batches of a generated file's rows, in order.
 
     Args:
@@ -84,6 +92,7 @@ def batches(path: Path, batch_size: int, epochs: int, options: DataOptions) -> t
       batch_size: rows of a batch; the last one may have fewer.
       epochs: how many times the file is read; -1: for ever.
       options: shape of the rows and buckets.
+      part: which of the batches.
 
     Returns:
       A dataset of (rows, label): `sparse_features` makes the model's features of `rows`; label
@@ -96,7 +105,7 @@ def batches(path: Path, batch_size: int, epochs: int, options: DataOptions) -> t
         str(path), record_bytes, buffer_size=READ_BUFFER_BYTES
     )
     blocks = records.repeat(epochs).batch(batch_size)
-    return decoded_ahead(blocks, lambda block: _decode(block, options))
+    return decoded_ahead(blocks, lambda block: _decode(block, options), part)
 
 
 def sparse_features(
@@ -140,7 +149,7 @@ def _hashed(ids: tf.Tensor, buckets: int) -> tf.Tensor:
 def _rows(random: np.random.RandomState, count: int, seed: int, options: DataOptions) -> np.ndarray:
     shape = (count, options.columns, options.most_ids)
     uniform = random.random_sample(shape).astype(np.float32)
-    power = np.float32(1.0 - ZIPF_EXPONENT)
+    power = np.float32(1.0 - options.zipf)
     tail = np.float32(CARDINALITY) ** power - 1
     ids = np.minimum(np.exp(np.log1p(uniform * tail) / power) - 1, CARDINALITY - 1).astype(np.int32)
     lengths = random.randint(1, options.most_ids + 1, shape[:2])

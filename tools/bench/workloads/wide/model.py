@@ -7,11 +7,13 @@ B rows in the batch, D embedding width. TensorFlow 1 as its users write it; know
 
 from __future__ import annotations
 
-from typing import Dict, NamedTuple, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from tools.bench.workloads.wide.data import DataOptions, column_names
+
+Embed = Callable[[Dict[str, tf.SparseTensor], Sequence[Any]], tf.Tensor]
 
 
 class ModelOptions(NamedTuple):
@@ -23,7 +25,10 @@ class ModelOptions(NamedTuple):
 
 
 def logits(
-    features: Dict[str, tf.SparseTensor], options: ModelOptions, data: DataOptions
+    features: Dict[str, tf.SparseTensor],
+    options: ModelOptions,
+    data: DataOptions,
+    embed: Embed = tf.feature_column.input_layer,
 ) -> tf.Tensor:
     """The model's output before the sigmoid, [B, 1] float32.
 
@@ -31,6 +36,7 @@ def logits(
       features: SparseTensors of bucketed ids, see `data.sparse_features`.
       options: sizes of the model.
       data: shape of the rows.
+      embed: looks up the embedding columns of the features, [B, columns * D].
     """
     columns = [
         tf.feature_column.embedding_column(
@@ -41,7 +47,7 @@ def logits(
         for name in column_names(data)
     ]
     with tf.variable_scope("wide", use_resource=options.resource_variables):
-        hidden = tf.feature_column.input_layer(features, columns)
+        hidden = embed(features, columns)
         for number, units in enumerate(options.layers):
             hidden = tf.layers.dense(hidden, units, tf.nn.relu, name=f"layer_{number}")
         return tf.layers.dense(hidden, 1, name="logit")

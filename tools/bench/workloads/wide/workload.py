@@ -6,9 +6,10 @@ import argparse
 from pathlib import Path
 
 from tools.bench.argument_types import positive, sizes
+from tools.bench.workloads.input_pipeline import ALL
 from tools.bench.workloads.wide import model
 from tools.bench.workloads.wide.data import DataOptions, batches, generated_file, sparse_features
-from tools.bench.workloads.workload import Workload
+from tools.bench.workloads.workload import INPUT_LAYER, Workload
 
 ROWS = 40960
 HELD_OUT_ROWS = 8192
@@ -58,7 +59,9 @@ def wide_workload(
     held_out = generated_file(directory, held_out_rows, seed, data, _HELD_OUT_STREAM)
     return Workload(
         name="wide",
-        training_batches=lambda: batches(training, batch, -1, data),
+        training_batches=lambda part=ALL: batches(training, batch, -1, data, part),
         held_out_batches=lambda: batches(held_out, batch, 1, data),
-        logits=lambda rows_, label: model.logits(sparse_features(rows_, label, data), layers, data),
+        logits=lambda rows_, label, embed=INPUT_LAYER: model.logits(
+            sparse_features(rows_, label, data), layers, data, embed
+        ),
     )

@@ -1,0 +1,139 @@
+"""The benchmark of ranks: what follows from what ranks found; with Horovod, its quick form."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any, Dict, List
+
+import numpy as np
+import pytest
+
+from graph_opt.compat import tf
+from tools.bench.collectives.figures import outcome_of
+from tools.bench.collectives.launch import RanksFailed, found_by_ranks
+from tools.bench.collectives.modes import BOTH, DEMONSTRATED, FUSED, HOROVOD, LOCAL, SHARDED
+from tools.bench.collectives.settings import WIDE, Setting
+from tools.bench.collectives.traffic import collectives_in, sok_bytes, traffic
+from tools.bench.collectives.weights import score_of_ranks
+from tools.bench.records import Record
+from tools.bench.workloads.measured import Tables, wide_with_tables
+from tools.bench.workloads.workload import evaluation_graph
+from tools.demo import ranks as demo
+
+NEEDS_HOROVOD = pytest.mark.skipif(
+    importlib.util.find_spec("horovod") is None, reason="Horovod is not installed: make horovod"
+)
+SETTING = Setting(WIDE, batch=10, rows=100, quick=True)
+# Seconds a step, and CPU seconds, of two ranks and rounds: the second rank takes 1 ms longer.
+MILLISECONDS = {HOROVOD: 19, SHARDED: 9, FUSED: 7, BOTH: 5, LOCAL: 2, "exchange_alone": 1}
+
+
+def found_by(rank: int) -> Dict[str, Any]:
+    turns = {name: [[0.001 * (each + rank), 0.001]] * 2 for name, each in MILLISECONDS.items()}
+    counted = traffic([100.0, 50.0, 50.0, 8.0], [1, 1], ranks=2)
+    modes: Dict[str, Any] = {
+        name: {"collectives": {"HorovodAlltoall": 3}} for name in (FUSED, BOTH)
+    }
+    for name in (HOROVOD, SHARDED):
+        modes[name] = dict(traffic=counted._asdict(), keys=100.0, collectives={})
+    return {"modes": modes, "turns": turns}
+
+
+def test_a_training_is_as_fast_as_its_slowest_rank() -> None:
+    records = outcome_of(SETTING, [found_by(0), found_by(1)]).records
+    assert value(records, "steps_per_s", SHARDED) == pytest.approx(100)
+    assert value(records, "ratio_to_horovod", SHARDED) == pytest.approx(2)
+    assert value(records, "ratio_to_sharded", BOTH) == pytest.approx(10 / 6)
+    (both,) = (each for each in records if (each.figure, each.mode) == ("steps_per_s", BOTH))
+    assert both.floor == pytest.approx(1000 / 3)  # the model alone takes longest
+    # 8 ms in line, 6 ahead, 3 at best
+    assert value(records, "overlap_efficiency", BOTH) == pytest.approx(2 / 5)
+
+
+def test_traffic_of_tables_is_told_from_that_of_other_variables() -> None:
+    records = outcome_of(SETTING, [found_by(0), found_by(1)]).records
+    # Two variables of one float each: a ring of two ranks sends 4 bytes for each.
+    assert value(records, "bytes_per_step", SHARDED) == 200
+    assert value(records, "messages_per_step", SHARDED) == 2
+    assert value(records, "messages_per_step", FUSED) == 3
+    # 100 ids; 40 bags, whose pooled rows have 8 numbers, as have their gradients
+    theirs = 8 * 100 + 4 * 40 + 2 * 4 * 8 * 40
+    assert sok_bytes(100, 40, 40 * 8, ranks=2) == theirs
+    assert value(records, "ratio_to_sok_traffic", SHARDED) == pytest.approx(200 / theirs)
+
+
+def test_only_collectives_of_the_step_and_of_stages_are_counted() -> None:
+    graph_def = tf.GraphDef()
+
+    def add(name: str, op: str, *inputs: str) -> None:
+        graph_def.node.add(name=name, op=op, input=inputs)
+
+    add("ids", "HorovodAlltoall")
+    add("ahead", "HorovodAlltoall")
+    add("put", "TensorBufferPut", "ahead:1")
+    add("gradients", "HorovodAllreduce")
+    add("train", "NoOp", "^gradients")
+    assert collectives_in(graph_def, "train") == {"HorovodAlltoall": 1, "HorovodAllreduce": 1}
+
+
+def test_divided_tables_are_put_together_by_row(tmp_path: Path) -> None:
+    workload = wide_with_tables(Tables(2, 5, 8), batch=50, quick=True)
+    graph, _, _ = evaluation_graph(workload)
+    random = np.random.RandomState(1)
+    values = {
+        variable.name: random.normal(size=variable.shape.as_list()).astype(np.float32)
+        for variable in graph.get_collection("trainable_variables")
+    }
+    np.savez(str(tmp_path / "horovod.0.npz"), **values)
+    for rank in range(2):
+        part = {name: value for name, value in values.items() if "embedding_weights" not in name}
+        for name, value in values.items():
+            if name not in part:
+                column = name.split("/")[-2][: -len("_embedding")]
+                part["table:" + column] = value[rank::2]
+        np.savez(str(tmp_path / "sharded.{}.npz".format(rank)), **part)
+    expected = score_of_ranks(workload, tmp_path, "horovod", 1)
+    assert score_of_ranks(workload, tmp_path, "sharded", 2) == expected
+
+
+def test_without_horovod_it_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(RanksFailed, match="make horovod"):
+        found_by_ranks(SETTING, tmp_path, lambda name, done, of: None)
+
+
+@pytest.mark.slow
+@NEEDS_HOROVOD
+def test_the_quick_form(tmp_path: Path) -> None:
+    from tools.bench import __main__ as command
+
+    assert command.main(["collectives", "--quick", "--output", str(tmp_path)]) == 0
+    content = json.loads((tmp_path / "collectives.json").read_text("utf-8"))
+    found = [Record.from_dict(each) for each in content["records"]]
+    for mode in (SHARDED, FUSED, BOTH):
+        assert value(found, "messages_per_step", mode) == 3
+        assert value(found, "ratio_to_horovod", mode) > 0
+    assert value(found, "bytes_per_step", SHARDED) < value(found, "bytes_per_step", HOROVOD)
+
+
+@pytest.mark.slow
+@NEEDS_HOROVOD
+def test_the_demo_trains_the_same_model_in_all_ways(capsys: pytest.CaptureFixture) -> None:
+    arguments = "--quick --buckets 100 --steps 3 --rounds 1 --batch 64".split()
+    assert demo.main(arguments) == 0
+    printed = capsys.readouterr().out
+    assert "26 of 26 lookups" in printed and "AUC, log loss" in printed
+    for mode in DEMONSTRATED:
+        assert printed.count("\n  {:<16}".format(mode)) == 4
+
+
+def value(records: Any, figure: str, mode: str) -> float:
+    found: List[float] = [
+        each.value for each in records if (each.figure, each.mode) == (figure, mode)
+    ]
+    (one,) = found
+    return one

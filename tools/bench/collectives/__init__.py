@@ -1,0 +1,1 @@
+"""Synchronous training on several ranks: tables copied to every rank, or divided among them."""

@@ -1,0 +1,49 @@
+"""Synchronous training on two ranks: Horovod with copied tables, against tables that are divided.
+
+`wide` and `dlrm`, on this machine, all modes in turns (see modes.py). Figures: `steps_per_s`,
+`ratio_to_horovod`, `ratio_to_sharded`, `messages_per_step` and `bytes_per_step` (those for tables,
+counted), `ratio_to_sok_traffic`, and `overlap_efficiency`.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from tools.bench.collectives.figures import nothing_of, outcome_of
+from tools.bench.collectives.launch import RanksFailed, found_by_ranks
+from tools.bench.collectives.modes import SHARDED
+from tools.bench.collectives.settings import DLRM, WIDE, Setting
+from tools.bench.records import Outcome
+
+# The last one counts what is sent with ids as uneven as the goal supposes.
+SETTINGS = (
+    Setting(WIDE),
+    Setting(DLRM),
+    Setting(WIDE, [SHARDED], zipf=1.2, rounds=1, with_floor=False),
+)
+QUICK_SETTINGS = (Setting(WIDE, batch=32, rows=500, rounds=2, seconds=0.0, quick=True),)
+
+
+def run(quick: bool = False) -> Outcome:
+    """Measures every setting; `quick` tries a small one."""
+    settings = QUICK_SETTINGS if quick else SETTINGS
+    outcome = Outcome(())
+    for number, setting in enumerate(settings, start=1):
+        title = "{}/{} {}".format(number, len(settings), setting.workload)
+        outcome += _measure(setting, title)
+    if not outcome.records:
+        raise RuntimeError("nothing came to figures: {}".format(outcome.absent[0].reason))
+    return outcome
+
+
+def _measure(setting: Setting, title: str) -> Outcome:
+    def watch(name: str, done: int, of: int) -> None:
+        print("{}, turn {} of {}: {}".format(title, done + 1, of, name), file=sys.stderr)
+
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            return outcome_of(setting, found_by_ranks(setting, Path(folder), watch))
+        except RanksFailed as error:
+            return nothing_of(setting, str(error))

@@ -1,0 +1,173 @@
+"""The figures of ranks that trained together, from what each of them found."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+
+from tools.bench.collectives.floor import EXCHANGE_ALONE
+from tools.bench.collectives.launch import CYCLE_MILLISECONDS
+from tools.bench.collectives.modes import BOTH, FUSED, HOROVOD, LOCAL, MODES, SHARDED
+from tools.bench.collectives.settings import DLRM, WIDE, Setting
+from tools.bench.collectives.traffic import ALL_TO_ALL, sok_bytes
+from tools.bench.machine import cores
+from tools.bench.records import Absent, Goal, Outcome, Record, from_runs
+from tools.bench.training.overlap import Seconds
+from tools.bench.turns import ratios
+from tools.bench.workloads.wide.data import ZIPF_EXPONENT
+
+Found = Sequence[Dict[str, Any]]
+FIGURES = ("steps_per_s", "ratio_to_horovod", "messages_per_step", "bytes_per_step")
+RATIO_TO_HOROVOD = {WIDE: Goal(">=", 2.0), DLRM: Goal(">=", 1.2)}
+RATIO_TO_SHARDED = {WIDE: Goal(">=", 1.1)}
+MESSAGES = Goal("<=", 3.0)
+SOK_TRAFFIC = Goal("<=", 1.0 / 3.0)
+_ZIPF_OF_GOAL = 1.2
+
+
+class Times(NamedTuple):
+    """Seconds a step in each round, by contender.
+
+    Attributes:
+        wall: of the slowest rank.
+        cpu: of all ranks together.
+    """
+
+    wall: Dict[str, List[float]]
+    cpu: Dict[str, List[float]]
+
+
+def outcome_of(setting: Setting, found: Found) -> Outcome:
+    """All figures of a setting.
+
+    Args:
+        setting: what the ranks were told to measure.
+        found: what each of them found.
+    """
+    times = times_of(found)
+    records = [*_rates(setting, times, len(found)), *_traffic(setting, found)]
+    efficiency = _efficiency(times)
+    if efficiency is not None:
+        params = params_of(setting, len(found))
+        records.append(from_runs("overlap_efficiency", setting.workload, BOTH, params, efficiency))
+    return Outcome(tuple(records))
+
+
+def nothing_of(setting: Setting, reason: str) -> Outcome:
+    """What there is to say of a setting that came to nothing."""
+    params = params_of(setting, 0)
+    return Outcome(
+        (),
+        tuple(Absent(figure, setting.workload, SHARDED, params, reason) for figure in FIGURES),
+    )
+
+
+def times_of(found: Found) -> Times:
+    """The ranks' times as those of one training."""
+    wall: Dict[str, List[float]] = {}
+    cpu: Dict[str, List[float]] = {}
+    for name in found[0]["turns"]:
+        rounds = list(zip(*(each["turns"][name] for each in found)))
+        wall[name] = [max(seconds for seconds, _ in of_ranks) for of_ranks in rounds]
+        cpu[name] = [sum(seconds for _, seconds in of_ranks) for of_ranks in rounds]
+    return Times(wall, cpu)
+
+
+def params_of(setting: Setting, ranks: int) -> Dict[str, Any]:
+    """The setting as params of a record."""
+    params: Dict[str, Any] = {
+        "ranks": ranks,
+        "batch": setting.batch,
+        "tables": setting.tables.number,
+        "rows": setting.tables.rows,
+        "cycle_ms": CYCLE_MILLISECONDS,
+    }
+    return params if setting.zipf == ZIPF_EXPONENT else dict(params, zipf=setting.zipf)
+
+
+def floors(times: Times) -> Dict[str, float]:
+    """The fewest seconds of a step, for the modes of which that is known.
+
+    In line, the model without messages, then the messages; ahead, the longest of these two and of
+    the CPU time of all ranks over the cores.
+    """
+    if EXCHANGE_ALONE not in times.wall or LOCAL not in times.wall:
+        return {}
+    model = statistics.median(times.wall[LOCAL])
+    messages = statistics.median(times.wall[EXCHANGE_ALONE])
+    found = {SHARDED: model + messages, FUSED: model + messages}
+    if FUSED in times.cpu:
+        used = [statistics.median(times.cpu[mode]) for mode in (FUSED, BOTH) if mode in times.cpu]
+        found[BOTH] = max(model, messages, min(used) / cores())
+    return found
+
+
+def _rates(setting: Setting, times: Times, ranks: int) -> List[Record]:
+    params, workload = params_of(setting, ranks), setting.workload
+    best = floors(times)
+    records = []
+    for mode in (mode for mode in times.wall if mode in MODES and setting.rounds > 1):
+        runs = times.wall[mode]
+        floor = 1.0 / best[mode] if mode in best else None
+        rates = [1.0 / each for each in runs]
+        records.append(from_runs("steps_per_s", workload, mode, params, rates, "1/s", floor=floor))
+        if mode != HOROVOD and HOROVOD in times.wall:
+            goal = RATIO_TO_HOROVOD.get(workload) if mode == SHARDED else None
+            quotients = ratios(times.wall[HOROVOD], runs)
+            records.append(
+                from_runs("ratio_to_horovod", workload, mode, params, quotients, goal=goal)
+            )
+        if mode in (FUSED, BOTH) and SHARDED in times.wall:
+            goal = RATIO_TO_SHARDED.get(workload) if mode == BOTH else None
+            quotients = ratios(times.wall[SHARDED], runs)
+            records.append(
+                from_runs("ratio_to_sharded", workload, mode, params, quotients, goal=goal)
+            )
+    return records
+
+
+def _efficiency(times: Times) -> Optional[List[float]]:
+    needed = (FUSED, BOTH, LOCAL, EXCHANGE_ALONE)
+    if any(name not in times.wall for name in needed):
+        return None
+    rounds = zip(*(times.wall[name] for name in needed), times.cpu[FUSED], times.cpu[BOTH])
+    seconds = [
+        Seconds(in_line, ahead, model, messages, min(used) / cores())
+        for in_line, ahead, model, messages, *used in rounds
+    ]
+    if not all(each.has_room for each in seconds):
+        return None
+    return [each.efficiency for each in seconds]
+
+
+def _traffic(setting: Setting, found: Found) -> List[Record]:
+    params, workload = params_of(setting, len(found)), setting.workload
+    records = []
+    for mode, first in found[0]["modes"].items():
+        if mode not in MODES:
+            continue
+        counted = [each["modes"][mode].get("traffic") for each in found]
+        goal = None if mode in (HOROVOD, "horovod_dense") else MESSAGES
+        messages = first["collectives"].get(ALL_TO_ALL, 0)
+        if counted[0] is not None:
+            messages = counted[0]["messages"]
+        records.append(
+            from_runs("messages_per_step", workload, mode, params, [float(messages)], goal=goal)
+        )
+        if counted[0] is None:
+            continue
+        sent = statistics.mean(each["table_bytes"] for each in counted)
+        records.append(from_runs("bytes_per_step", workload, mode, params, [sent], "bytes"))
+        if mode == SHARDED:
+            records.append(_to_sok(setting, found, sent))
+    return records
+
+
+def _to_sok(setting: Setting, found: Found, sent: float) -> Record:
+    keys = statistics.mean(each["modes"][SHARDED]["keys"] for each in found)
+    bags = setting.batch * setting.tables.number
+    theirs = sok_bytes(keys, bags, bags * setting.tables.width, len(found))
+    goal = SOK_TRAFFIC if setting.zipf == _ZIPF_OF_GOAL else None
+    params = params_of(setting, len(found))
+    runs = [sent / theirs]
+    return from_runs("ratio_to_sok_traffic", setting.workload, SHARDED, params, runs, goal=goal)

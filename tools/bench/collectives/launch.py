@@ -1,0 +1,88 @@
+"""Starting ranks by Horovod's launcher, and reading what each of them found."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Sequence
+
+from tools.bench.collectives.settings import Setting
+
+RANKS = 2
+CYCLE_MILLISECONDS = 0.1
+LIMIT_SECONDS = 900.0
+PROGRESS = "[0]<stdout>:progress "
+
+Watch = Callable[[str, int, int], Any]
+
+
+class RanksFailed(RuntimeError):
+    """The ranks did not come to an end; what they said stands on standard error."""
+
+
+def found_by_ranks(
+    setting: Setting,
+    folder: Path,
+    watch: Watch,
+    flags: Sequence[str] = (),
+    ranks: int = RANKS,
+) -> List[Dict[str, Any]]:
+    """Runs `rank.py` on so many ranks of this machine.
+
+    Args:
+      setting: what they measure.
+      folder: where they write what they found, and their weights if the flags ask for them.
+      watch: told what runs next, how many turns are done, and how many there are.
+      flags: other flags of theirs.
+      ranks: how many.
+
+    Returns:
+      What each of them wrote.
+
+    Raises:
+      RanksFailed: Horovod is not installed, a rank failed, or they took too long.
+    """
+    if importlib.util.find_spec("horovod") is None:
+        raise RanksFailed("Horovod is not installed: make horovod")
+    command = [sys.executable, "-m", "horovod.runner.launch", "-np", str(ranks), "--gloo"]
+    command += [sys.executable, "-m", "tools.bench.collectives.rank", *setting.flags, *flags]
+    environment = dict(os.environ, HOROVOD_CYCLE_TIME=str(CYCLE_MILLISECONDS))
+    environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    process = subprocess.Popen(
+        [*command, "--output", str(folder)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    timer = threading.Timer(LIMIT_SECONDS, process.send_signal, [signal.SIGTERM])
+    timer.start()
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            _pass_on(line, watch)
+        if process.wait():
+            raise RanksFailed("the ranks ended with exit code {}".format(process.returncode))
+    finally:
+        timer.cancel()
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+    return [
+        json.loads((folder / "rank_{}.json".format(rank)).read_text(encoding="utf-8"))
+        for rank in range(ranks)
+    ]
+
+
+def _pass_on(line: str, watch: Watch) -> None:
+    if not line.startswith(PROGRESS):
+        print(line, end="", file=sys.stderr)
+        return
+    done, of, name = line[len(PROGRESS) :].split()
+    watch(name, int(done), int(of))
