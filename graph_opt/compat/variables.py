@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any, List
 
 from tensorflow.python.ops import variables
+from tensorflow.python.ops.resource_variable_ops import ResourceVariable
+
+from graph_opt.compat import tf
 
 
 def parts_of(variable: Any) -> List[Any]:
@@ -12,3 +15,14 @@ def parts_of(variable: Any) -> List[Any]:
     if isinstance(variable, variables.PartitionedVariable):
         return list(variable)
     return [variable]
+
+
+def imported_variable(proto: Any) -> Any:
+    """The variable of nodes that were imported into the current graph.
+
+    Args:
+      proto: Of a variable with nodes of the same names: `variable.to_proto()`.
+    """
+    if proto.is_resource:
+        return ResourceVariable(variable_def=proto)
+    return tf.Variable(variable_def=proto)

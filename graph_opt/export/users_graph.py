@@ -20,7 +20,15 @@ from graph_opt.graph.undo import Undo, node_of_input
 from graph_opt.reporting.warnings_given import warn_once
 
 _MOST_NAMED = 3
-_OURS = ("TensorBuffer", "GroupEmbedding", "ResourceGroupEmbedding", "GraphOptLoaded")
+_OURS = (
+    "TensorBuffer",
+    "GroupEmbedding",
+    "ResourceGroupEmbedding",
+    "Exchange",
+    "ResourceExchange",
+    "InProcessAllToAll",
+    "GraphOptLoaded",
+)
 
 
 def export_users_graph(graph: Any, undo: Optional[Undo] = None) -> None:
@@ -104,8 +112,14 @@ def _left(graph_def: Any) -> List[str]:
     if not left:
         return []
     named = ", ".join(left[:_MOST_NAMED]) + (", ..." if len(left) > _MOST_NAMED else "")
-    return [
+    exchanges = any(node.op.startswith("Exchange") for node in graph_def.node)
+    line = (
         "the exported graph keeps {} ops that TensorFlow alone cannot load: {}. Call "
-        "graph_opt.load_op_library() before it is loaded, or export a graph built without "
-        "them (docs/serving.md)".format(len(left), named)
-    ]
+        "graph_opt.load_op_library() before it is loaded, or export {} (docs/serving.md)"
+    )
+    instead = (
+        "what has whole tables with graph_opt.sok.export_saved_model"
+        if exchanges
+        else "a graph built without them"
+    )
+    return [line.format(len(left), named, instead)]

@@ -6,6 +6,7 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Union
 
 from graph_opt.compat import tf
 from graph_opt.compat.eager import handle_of
+from graph_opt.export.users_graph import export_users_graph
 from graph_opt.ops.exchange import exchange_lookup
 from graph_opt.ops.group_embedding import NO_DEFAULT, GroupAttributes, GroupIds
 from graph_opt.ops.packed_embedding import ShardPlacement
@@ -178,6 +179,8 @@ def _exchange(
     base = "graph_opt_exchange"
     name = base if transport.size == 1 else transport.message_name(base)
     guard_graph(transport)
+    if not tf.executing_eagerly():
+        export_users_graph(tf.get_default_graph())
     with tf.name_scope(_SCOPE):
         return exchange_lookup(
             [piece.handle for piece in of_parts.values()],

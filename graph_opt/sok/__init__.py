@@ -27,6 +27,7 @@ from graph_opt.sok.dump_load import DumpHook, dump, load
 from graph_opt.sok.lookup import all2all_dense_embedding, lookup_sparse
 from graph_opt.sok.optimizers_of_tables import SGD, OptimizerWrapper
 from graph_opt.sok.rows import assign, export
+from graph_opt.sok.saved_model import export_saved_model
 from graph_opt.sok.variable import Variable, filter_variables
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "communication",
     "dump",
     "export",
+    "export_saved_model",
     "filter_variables",
     "get_embedding",
     "global_gpu_id",

@@ -1,0 +1,129 @@
+"""SavedModels of divided tables: TensorFlow alone loads and serves them, whole."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import List
+
+import numpy as np
+import pytest
+
+from graph_opt import sok
+from graph_opt.compat import tf
+from graph_opt.embedding.lookup_ids import read_ids
+from graph_opt.sharding.exchange import TableLookup, look_up, table_of
+from graph_opt.sharding.exporting import export_saved_model
+from graph_opt.sharding.in_process import run_ranks
+from graph_opt.sharding.placement import by_columns, divided
+from graph_opt.sharding.transport import OneRank, Transport
+from graph_opt.sok.communication import communicating_through
+
+ITEMS = np.arange(22, dtype=np.float32).reshape(11, 2)
+USERS = -np.arange(12, dtype=np.float32).reshape(6, 2)
+WIDE = 0.5 * np.arange(20, dtype=np.float32).reshape(5, 4)
+KERNEL = np.array([[1.0], [2.0]], np.float32)
+WORDS = ["red", "green", "blue"]
+QUERY = [["red", "blue"], ["green", "none"], ["", ""]]  # the last one has no ids
+
+SERVE = """
+import sys
+import tensorflow.compat.v1 as tf
+with tf.Session(graph=tf.Graph()) as session:
+    model = tf.saved_model.load(session, ["serve"], sys.argv[1])
+    signature = model.signature_def["serving_default"]
+    scores = session.run(signature.outputs["scores"].name,
+                         {signature.inputs["words"].name: eval(sys.argv[2])})
+    print(scores.ravel().tolist())
+assert not any(name.startswith(("graph_opt", "horovod")) for name in sys.modules)
+eager = __import__("tensorflow").saved_model.load(sys.argv[1]).signatures["serving_default"]
+"""
+
+
+def scores_of(words: tf.Tensor, transport: Transport) -> tf.Tensor:
+    """A model over tables that are placed in every way."""
+    rank, size = transport.rank, transport.size
+    vocabulary = tf.lookup.StaticHashTable(
+        tf.lookup.KeyValueTensorInitializer(WORDS, [0, 1, 2], value_dtype=tf.int64), -1
+    )
+    ids = vocabulary.lookup(words)
+    bags = tf.sparse.from_dense(ids + 1)  # without words that the vocabulary does not have
+    bags = bags.with_values(bags.values - 1)
+    weights = bags.with_values(-1.0 - tf.cast(bags.values, tf.float32))
+    items = sok.Variable(ITEMS, name="items")
+    users = sok.Variable(USERS, name="users", mode="localized:{}".format(size - 1))
+    pooled = sok.lookup_sparse([items, users], [bags, bags], [weights, weights], ["sum", "mean"])
+    wide = by_columns("wide", (5, 4), size, [0, size - 1])
+    blocks = divided("blocks", (11, 2), size, "div")
+    looked_up = []
+    for placement, values in ((wide, WIDE), (blocks, ITEMS)):
+        parts = [
+            tf.Variable(
+                values[of.rows.keys(rank), of.first_column : of.first_column + of.width],
+                use_resource=placement is wide,
+                name=placement.name,
+            )
+            for of in placement.slices
+        ]
+        table = table_of(placement, parts)
+        looked_up.append(TableLookup(table, read_ids(0, bags, weights), "sqrtn"))
+    wide_rows, block_rows = look_up(looked_up, transport)
+    kernel = tf.Variable(KERNEL, name="kernel", use_resource=True)
+    hidden = pooled[0] + pooled[1] + block_rows + wide_rows[:, :2] - wide_rows[:, 2:]
+    return tf.matmul(hidden, kernel)
+
+
+def export_on(transport: Transport, folder: str) -> List[float]:
+    """Exports from one rank, after a change of its tables, and returns its own scores."""
+    with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
+        words = tf.placeholder(tf.string, [None, 2], "words")
+        scores = scores_of(words, transport)
+        halves = [one.assign(one * 0.5) for one in tf.global_variables()]
+        session.run([tf.global_variables_initializer(), tf.tables_initializer()])
+        session.run(halves)
+        tf.get_default_graph().finalize()
+        sok.export_saved_model(session, folder, {"words": words}, {"scores": scores})
+        return session.run(scores, {words: QUERY}).ravel().tolist()
+
+
+def served(folder: str) -> List[float]:
+    command = [sys.executable, "-c", SERVE, folder, repr(QUERY)]
+    ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd="/", env={})
+    return list(eval(ran.stdout))
+
+
+def test_a_process_without_graph_opt_serves_whole_tables(tmp_path: Path) -> None:
+    folder = str(tmp_path / "models" / "1")
+    alone = export_on(OneRank(), str(tmp_path / "alone"))
+    ranks = run_ranks(2, lambda transport: export_on(transport, folder), 60)
+    for scores in (*ranks, served(folder), served(str(tmp_path / "alone"))):
+        np.testing.assert_allclose(scores, alone, rtol=1e-6)
+    assert alone[2] == 0 and len(set(alone)) == 3
+    assert not (tmp_path / "models" / "1.parts").exists()
+
+
+def test_all_ranks_learn_why_an_export_failed(tmp_path: Path) -> None:
+    errors: List[str] = []
+
+    def work(transport: Transport) -> None:
+        with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
+            ids = tf.placeholder(tf.int64, [None])
+            rows = sok.all2all_dense_embedding(sok.Variable(ITEMS, name="items"), ids)
+            session.run(tf.global_variables_initializer())
+            mean = transport.all_reduce(tf.reduce_mean(rows), "average", "mean")
+            with pytest.raises(ValueError, match="needs other ranks"):
+                export_saved_model(session, str(tmp_path / "a"), {}, {"mean": mean}, transport)
+            folder = tmp_path / "of_rank_{}".format(transport.rank)
+            if transport.rank == 0:
+                folder.mkdir()
+            try:
+                export_saved_model(session, str(folder), {"ids": ids}, {"rows": rows}, transport)
+            except (FileExistsError, RuntimeError) as error:
+                errors.append(str(error))
+
+    run_ranks(2, work, 60)
+    assert sorted(error.split("'")[0] for error in errors) == [
+        "rank 0 failed: FileExistsError: the folder ",
+        "the folder ",
+    ]
