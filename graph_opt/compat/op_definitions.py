@@ -9,6 +9,13 @@ from tensorflow.python.framework import op_def_registry
 from graph_opt.compat import tf
 
 _REF_OFFSET = 100
+# Graph files may have collectives where Horovod's library is not loaded: outputs beside the first.
+_COLLECTIVES: Dict[str, List[int]] = {
+    "HorovodAllreduce": [],
+    "HorovodAllgather": [],
+    "HorovodBroadcast": [],
+    "HorovodAlltoall": [tf.int32.as_datatype_enum],
+}
 
 
 def op_definition(op: str) -> Optional[Any]:
@@ -52,7 +59,8 @@ def output_dtypes(node: Any) -> Optional[List[int]]:
     """
     definition = op_definition(node.op)
     if definition is None:
-        return None
+        others = _COLLECTIVES.get(node.op)
+        return None if others is None else [node.attr["T"].type, *others]
     dtypes: List[int] = []
     for argument in definition.output_arg:
         types = _argument_types(argument, node, definition)

@@ -37,8 +37,10 @@ from graph_opt.passes.fusion.dense_readers import dense_readers
 from graph_opt.passes.fusion.group_nodes import FUSED, Columns, GroupNodes, output_name
 from graph_opt.passes.fusion.groups import LookupGroup
 from graph_opt.passes.fusion.outcome import fused_lookups
+from graph_opt.passes.fusion.placement import write_rows_of_gradient
 from graph_opt.passes.fusion.placements import PLACEMENTS
 from graph_opt.passes.fusion.plan import FusionPlan, FusionPlanner, LeftOut
+from graph_opt.passes.fusion.sent_gradients import SentGradient
 from graph_opt.passes.fusion.updated_tables import UpdateGroup
 from graph_opt.passes.node_writer import free_scope
 from graph_opt.passes.pass_state import PassState
@@ -50,6 +52,7 @@ from graph_opt.rules.gradients.rows import Slices
 
 _SCOPE = "group_embedding"
 _FREED = "{} kept from becoming whole-table reads"
+_SENT = "{} summed by row before other ranks get them"
 
 
 def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState:
@@ -94,8 +97,11 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
                 deferred=fusion.deferred,
             ),
         )
+        changes = [_FREED.format(counted(len(freed), "lookup"))] if freed else []
+        if fusion.summed_before_sending:
+            changes.append(_SENT.format(counted(fusion.summed_before_sending, "gradient")))
         return fused.reporting(
-            *([_FREED.format(counted(len(freed), "lookup"))] if freed else []),
+            *changes,
             fused_lookups=fusion.outcomes(),
             dense_readers=readers,
             whole_table_reads_removed=tuple(freed),
@@ -119,6 +125,7 @@ class _Fusion:
         self.deferred: Optional[DeferredVariables] = None
         self.replaced: Set[str] = set()
         self.merged: List[MergedOp] = []
+        self.summed_before_sending = 0
 
     def rewrite(self) -> Rewrite:
         """The rewrite; empty if nothing can be fused."""
@@ -129,6 +136,8 @@ class _Fusion:
         self._defer_averages()
         for members in self._plan.gradients:
             self._fuse_gradients(members)
+        for sent in self._plan.sent:
+            self._sum_before_sending(sent)
         self._bring_readers_to_date()
         self._redirect_new_nodes()
         inputs = [InputEdit(node, slot, to) for (node, slot), to in self._inputs.items()]
@@ -246,6 +255,32 @@ class _Fusion:
             self._outcome.gradients.add(member.candidate.name)
             self.replaced.update(_gradient_nodes(member))
         parts = [_part_of_gradient(member, made) for member in group]
+        self.merged.append(MergedOp(GRADIENT, tuple(parts)))
+
+    def _sum_before_sending(self, group: Sequence[SentGradient]) -> None:
+        members = [member for one in group for member in one.members]
+        made = write_rows_of_gradient(
+            self._view,
+            self._nodes,
+            members,
+            self._view.device(group[0].sent.slices.values.node),
+            self._gradient_columns(members),
+            [one.sent.slices.indices for one in group],
+            shared_tables=True,
+        )
+        parts = []
+        for one, slices in zip(group, made):
+            for use in one.sent.values_uses:
+                self._inputs[use.consumer, use.slot] = slices.values.input_name
+            for use in one.sent.indices_uses:
+                self._inputs[use.consumer, use.slot] = slices.indices.input_name
+            self._outcome.gradients.update(str(lookup.output) for lookup in one.lookups)
+            self.replaced.update(one.nodes)
+            ends = dict.fromkeys([tensor.node for tensor in one.sent.slices], slices.values.node)
+            parts.append(MergedPart(one.lookups, ends))
+        for member in members:
+            self.replaced.update(_gradient_nodes(member))
+        self.summed_before_sending += len(group)
         self.merged.append(MergedOp(GRADIENT, tuple(parts)))
 
     def _gradient_columns(self, members: Sequence[Member]) -> Optional[Columns]:

@@ -25,6 +25,8 @@ from graph_opt.passes.fusion.placement import Placement
 from graph_opt.passes.fusion.updated_tables import UpdateGroup, optimizer_key, semantics
 from graph_opt.passes.io_stages import BatchFlow
 
+_CONDITIONALS = ("If", "StatelessIf")
+
 
 class LookupGroup(NamedTuple):
     """Lookups that become one op, in the order of the ConcatV2 that joins them, if any."""
@@ -160,8 +162,17 @@ def gradient_groups(
 
 
 def _ends(view: GraphView, name: str) -> FrozenSet[str]:
-    """The sinks downstream of this node."""
-    return frozenset(node for node in view.descendants([name]) if not view.successors(node))
+    """The sinks downstream of this node, without what else a tf.cond returns that nothing reads."""
+    sinks = [node for node in view.descendants([name]) if not view.successors(node)]
+    return frozenset(sink for sink in sinks if not _is_side_result(view, sink))
+
+
+def _is_side_result(view: GraphView, name: str) -> bool:
+    """Whether a node is one of several results of a tf.cond, such as the shape of IndexedSlices."""
+    if view.op(name) != "Identity":
+        return False
+    source = view.inputs(name)[0].node
+    return view.op(source) in _CONDITIONALS and len(view.successors(source)) > 1
 
 
 def _joined(placements: Sequence[Placement]) -> Placement:

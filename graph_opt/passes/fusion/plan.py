@@ -27,6 +27,11 @@ from graph_opt.passes.fusion.groups import (
 from graph_opt.passes.fusion.outcome import Outcome
 from graph_opt.passes.fusion.placement import Placement
 from graph_opt.passes.fusion.placements import placement_of
+from graph_opt.passes.fusion.sent_gradients import (
+    SentGradient,
+    sent_gradient_groups,
+    sent_gradients,
+)
 from graph_opt.passes.fusion.updated_tables import (
     TrainedTable,
     UpdateGroup,
@@ -53,6 +58,7 @@ class FusionPlan(NamedTuple):
       lookups: One op each; the lookups that a ConcatV2 joins form a separate op.
       updates: One op each, with the gradients that they take.
       gradients: One op each, for lookups whose update is not fused.
+      sent: One op each, for gradients that are summed by row before other ranks get them.
       placements: Where lookups run, by name of the lookup.
       joined_by: The ConcatV2 that joins a lookup's result with others, by name of the lookup.
       deferred: The tables whose update is deferred, by name of the variable.
@@ -62,6 +68,7 @@ class FusionPlan(NamedTuple):
     lookups: Tuple[LookupGroup, ...]
     updates: Tuple[UpdateGroup, ...]
     gradients: Tuple[Tuple[Member, ...], ...]
+    sent: Tuple[Tuple[SentGradient, ...], ...]
     placements: Dict[str, Placement]
     joined_by: Dict[str, Concatenation]
     deferred: Dict[str, DeferredVariable]
@@ -125,14 +132,19 @@ class FusionPlanner:
         ]
         fused = [member.candidate for group in groups for member in group.members]
         parts, joined_by = self._cut(groups)
-        updates = self._update_groups(fused, placements, joined_by, outcome)
+        tables = self._trained_tables(fused, outcome)
+        found = sparse_updates(self._view, [name for table in tables for name in table.names])
+        sent = sent_gradients(self._view, tables, found.found, left_out.gradients)
+        updates = self._update_groups(tables, found, placements, joined_by, outcome)
         taken = {slices for group in updates for m in group.members for slices in _pooled(m)}
+        taken.update(slices for one in sent for slices in one.of_lookups)
         members = self._gradients_alone(fused, taken, outcome)
         gradients = gradient_groups(self._view, self._flow, members, placements, joined_by)
         return FusionPlan(
             tuple(parts),
             tuple(updates),
             tuple(gradients),
+            tuple(sent_gradient_groups(self._view, self._flow, sent, joined_by)),
             placements,
             joined_by,
             self._deferred(updates),
@@ -212,23 +224,25 @@ class FusionPlanner:
                     taken.add(concatenation.node)
         return parts, joined_by
 
+    def _trained_tables(self, fused: Sequence[Candidate], outcome: Outcome) -> List[TrainedTable]:
+        lookups = [
+            lookup
+            for lookup in (*self._search.lookups, *self._search.fused)
+            if lookup.tables and not _is_unwanted(outcome.refused.get(str(lookup.output)))
+        ]
+        return trained_tables(lookups, [candidate for candidate in fused if candidate.gradients])
+
     def _update_groups(
         self,
-        fused: Sequence[Candidate],
+        tables: Sequence[TrainedTable],
+        updates: SparseUpdates,
         placements: Dict[str, Placement],
         joined_by: Dict[str, Concatenation],
         outcome: Outcome,
     ) -> List[UpdateGroup]:
         if not self._options.fuse_update:
             return []
-        lookups = [
-            lookup
-            for lookup in (*self._search.lookups, *self._search.fused)
-            if lookup.tables and not _is_unwanted(outcome.refused.get(str(lookup.output)))
-        ]
-        tables = trained_tables(lookups, [candidate for candidate in fused if candidate.gradients])
-        names = [name for table in tables for name in table.names]
-        updates = self._with_averages(sparse_updates(self._view, names), outcome)
+        updates = self._with_averages(updates, outcome)
         found: List[UpdateGroup] = []
         for table in tables:
             if self._is_left(table, updates, outcome):

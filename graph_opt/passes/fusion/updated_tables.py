@@ -175,6 +175,10 @@ def _from_slices(
             need="a table of static shape",
             saw="shape {}".format(shard.shape),
         )
+    for part in update.parts:
+        if view.dtype(part.values) is None or view.dtype(part.indices) is None:
+            need = "slices made by ops that this process has registered"
+            raise Refusal("unknown_op", at=part.values.node, need=need, saw="others")
     placement = placement_of_slices(view, shard, update.parts)
     require_ops(placement, shard.name)
     members = tuple(slices_member(shard, part) for part in update.parts)

@@ -1,0 +1,122 @@
+"""Gradients that are summed by row before ranks send them to each other.
+
+In a world of one rank a collective passes on what it gets: these graphs run with an Identity in
+its place. `tests/sharding/test_replicated_tables.py` has several ranks.
+"""
+
+from __future__ import annotations
+
+from typing import Any, List, Sequence
+
+import numpy as np
+import pytest
+
+from graph_opt.compat import tf
+from graph_opt.graph.view import GraphView
+from graph_opt.passes.optimize import optimize_graph_def
+from tests.passes.fused_models import config
+from tests.passes.fusion.replicated_models import (
+    OPTIMIZERS,
+    Model,
+    Reduced,
+    applying,
+    require_equal,
+)
+
+GATHER = "HorovodAllgather"
+STEPS = 5
+SUMMED = "2 gradients summed by row before other ranks get them"
+
+
+def gathered(gradient: Any) -> Any:
+    """What `hvd.allreduce` makes of IndexedSlices."""
+    values = tf.identity(gradient.values, name=GATHER) / tf.cast(1, tf.float32)
+    indices = tf.identity(gradient.indices, name=GATHER)
+    return tf.IndexedSlices(values, indices, gradient.dense_shape)
+
+
+def each(gradients: List[Any]) -> Sequence[Any]:
+    return [gathered(gradient) for gradient in gradients]
+
+
+def conditionally(gradients: List[Any]) -> Sequence[Any]:
+    """As `DistributedOptimizer` in a graph without functions."""
+    tf.disable_control_flow_v2()
+    try:
+        several = tf.convert_to_tensor(True)
+        return [tf.cond(several, lambda g=g: gathered(g), lambda g=g: g) for g in gradients]
+    finally:
+        tf.enable_control_flow_v2()
+
+
+def clipped_before(gradients: List[Any]) -> Sequence[Any]:
+    return each(tf.clip_by_global_norm(gradients, 1.0)[0])
+
+
+def clipped_after(gradients: List[Any]) -> Sequence[Any]:
+    clipped: Sequence[Any] = tf.clip_by_global_norm(each(gradients), 1.0)[0]
+    return clipped
+
+
+def built(optimizer: str, reduced: Reduced, use_resource: bool) -> Any:
+    """The graph with Identity nodes as collectives, and its model."""
+    with tf.Graph().as_default() as graph:
+        model = Model(optimizer, applying(reduced), use_resource)
+        return graph.as_graph_def(add_shapes=True), model
+
+
+def with_op(graph_def: Any, op: str) -> Any:
+    """The same graph with this op in the place of the collectives."""
+    changed = tf.GraphDef()
+    changed.CopyFrom(graph_def)
+    for node in changed.node:
+        if GATHER in node.name and node.op in (GATHER, "Identity"):
+            node.op = op
+    return changed
+
+
+def train(graph_def: Any, model: Model) -> List[np.ndarray]:
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.import_graph_def(with_op(graph_def, "Identity"), name="")
+        return model.trained(session, STEPS)
+
+
+@pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
+@pytest.mark.parametrize("use_resource", [True, False])
+@pytest.mark.parametrize("reduced", [each, conditionally, clipped_before])
+def test_a_rank_sends_each_row_once(reduced: Reduced, use_resource: bool, optimizer: str) -> None:
+    graph_def, model = built(optimizer, reduced, use_resource)
+    fused = optimize_graph_def(with_op(graph_def, GATHER), config())
+    if reduced is clipped_before:
+        assert any("summed by row" in change for change in fused.report.changes)
+    else:
+        assert SUMMED in fused.report.changes
+        assert all(lookup.gradient == "fused" for lookup in fused.report.fused_lookups)
+    view = GraphView(fused.graph_def)
+    for collective in view.of_op(GATHER):
+        assert "GroupEmbeddingGrad" in {view.op(name) for name in view.ancestors([collective])}
+    require_equal(train(fused.graph_def, model), train(graph_def, model))
+
+
+def test_the_names_of_collectives_stay() -> None:
+    graph_def, _ = built("adagrad", each, use_resource=True)
+    before = with_op(graph_def, GATHER)
+    after = optimize_graph_def(before, config()).graph_def
+    names = [{node.name for node in one.node if node.op == GATHER} for one in (before, after)]
+    assert names[0] == names[1] and len(names[0]) == 6
+
+
+def test_a_norm_of_what_was_gathered_needs_all_rows() -> None:
+    graph_def, model = built("adagrad", clipped_after, use_resource=True)
+    fused = optimize_graph_def(with_op(graph_def, GATHER), config())
+    assert not any("summed by row" in change for change in fused.report.changes)
+    codes = [one["code"] for lookup in fused.report.fused_lookups for one in lookup.refusals]
+    assert set(codes) == {"gradient_changed_before_update"}
+    require_equal(train(fused.graph_def, model), train(graph_def, model))
+
+
+def test_gradients_are_summed_whatever_becomes_of_the_update() -> None:
+    graph_def, model = built("adagrad", each, use_resource=True)
+    fused = optimize_graph_def(with_op(graph_def, GATHER), config(fuse_update=False))
+    assert SUMMED in fused.report.changes
+    require_equal(train(fused.graph_def, model), train(graph_def, model))

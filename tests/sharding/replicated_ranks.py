@@ -1,0 +1,81 @@
+"""A program for each rank of Horovod: trains replicated tables with and without fusing."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Sequence
+
+import numpy as np
+
+import graph_opt
+from graph_opt.compat import tf
+from graph_opt.sharding.horovod_transport import horovod
+from tests.passes.fused_models import config
+from tests.passes.fusion.replicated_models import Minimize, Model, applying, require_equal
+
+STEPS = 5
+
+
+def allreduced(gradients: List[Any]) -> Sequence[Any]:
+    return [horovod().allreduce(gradient) for gradient in gradients]
+
+
+def grouped(gradients: List[Any]) -> Sequence[Any]:
+    reduced: Sequence[Any] = horovod().grouped_allreduce(gradients, op=horovod().Sum)
+    return reduced
+
+
+def clipped(gradients: List[Any]) -> Sequence[Any]:
+    reduced: Sequence[Any] = tf.clip_by_global_norm(allreduced(gradients), 1.0)[0]
+    return reduced
+
+
+def distributed(**options: Any) -> Minimize:
+    def minimize(optimizer: Any, loss: tf.Tensor, tables: Sequence[Any]) -> tf.Operation:
+        wrapped = horovod().DistributedOptimizer(optimizer, **options)
+        return wrapped.minimize(loss, var_list=tables)
+
+    return minimize
+
+
+WAYS: Dict[str, Minimize] = {
+    "allreduce": applying(allreduced),
+    "grouped_allreduce": applying(grouped),
+    "allreduce, clipped": applying(clipped),
+    "DistributedOptimizer": distributed(),
+    "DistributedOptimizer(groups)": distributed(groups=1),
+    "DistributedOptimizer(sparse_as_dense)": distributed(sparse_as_dense=True),
+}
+NOT_SUMMED = ("allreduce, clipped", "DistributedOptimizer(sparse_as_dense)")
+
+
+def train(way: str, optimizer: str, fuse: bool) -> List[np.ndarray]:
+    """The tables after some steps, and checks what the session did."""
+    with tf.Graph().as_default() as graph:
+        model = Model(optimizer, WAYS[way], use_resource=True)
+        with graph_opt.Session(config=config()) if fuse else tf.Session() as session:
+            trained = model.trained(session, STEPS, horovod().rank())
+        if fuse:
+            ops = {node.op for node in graph_opt.running_graph_def(graph).node}
+            assert "ResourceGroupEmbeddingLookup" in ops
+            report = graph_opt.session_reports()[-1].report
+            summed = any("summed by row" in change for change in report.changes)
+            assert summed == (way not in NOT_SUMMED), (way, report.changes)
+        return trained
+
+
+def main() -> None:
+    """Runs as one of two ranks; an assertion that fails ends both."""
+    horovod().init()
+    for way in WAYS:
+        for optimizer in ("adagrad", "adam"):
+            stock = train(way, optimizer, fuse=False)
+            require_equal(train(way, optimizer, fuse=True), stock)
+        # The collectives are the same: a rank that fuses meets one that does not.
+        require_equal(
+            train(way, "adagrad", fuse=horovod().rank() == 0), train(way, "adagrad", False)
+        )
+    print("rank {} is done".format(horovod().rank()))
+
+
+if __name__ == "__main__":
+    main()
