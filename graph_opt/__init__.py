@@ -18,7 +18,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, List
 
 if TYPE_CHECKING:
-    from graph_opt import train
+    from graph_opt import sok, train
     from graph_opt.compat.exported_graph import running_graph_def
     from graph_opt.config import ConfigProto, GraphOptions, OptimizerOptions, load_config
     from graph_opt.embedding.column_scope import group_embedding_column_scope
@@ -71,6 +71,7 @@ __all__ = [
     "running_graph_def",
     "scratch_memory",
     "session_reports",
+    "sok",
     "staged",
     "step_trace",
     "train",
@@ -107,6 +108,7 @@ _MODULES = {
     "running_graph_def": "graph_opt.compat.exported_graph",
     "scratch_memory": "graph_opt.ops.scratch_memory",
     "session_reports": "graph_opt.session.session_log",
+    "sok": "graph_opt.sok:",
     "staged": "graph_opt.runtime.staged",
     "step_trace": "graph_opt.runtime.trace:trace_of",
     "train": "graph_opt.train:",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, FrozenSet, Iterable, Sequence
+import re
+from typing import Any, FrozenSet, Iterable, List, Sequence
 
 import tensorflow as stock
 
@@ -11,6 +12,11 @@ from graph_opt.compat import tf
 
 # Parts of TensorFlow 1 that the installed release has in neither API.
 _REMOVED = frozenset({"contrib", "examples"})
+
+
+def release_numbers() -> List[int]:
+    """The installed release, such as [2, 15, 1]."""
+    return [int(number) for number in re.findall(r"\d+", stock.version.VERSION)[:3]]
 
 
 def version_with(names: Sequence[str], keywords: Iterable[str] = ()) -> int:

@@ -20,6 +20,7 @@ from graph_opt.compat.legacy_names import (
     v1_modules,
     v1_submodules,
 )
+from graph_opt.compat.legacy_optimizers import restore_optimizers
 from graph_opt.compat.sessions import creator_config, creator_master
 from graph_opt.config import to_stock
 from graph_opt.embedding.column_scope import embedding_column, group_embedding_column_scope
@@ -184,6 +185,7 @@ def uninstall() -> None:
         if _installed.sok:
             sparse_operation_kit.take_back()
         _installed.sok = False
+        restore_optimizers()  # which sok.init() may have replaced
         set_installed(NOTHING_INSTALLED)
 
 

@@ -58,6 +58,7 @@ class HorovodTransport(Transport):
             raise RuntimeError("Horovod is not initialized: call horovod.tensorflow.init() first")
         self.rank = int(self._horovod.rank())
         self.size = int(self._horovod.size())
+        self.local_rank = int(self._horovod.local_rank())
         self.store = launchers_store()
 
     def all_to_all(

@@ -32,11 +32,13 @@ class Transport(abc.ABC):
     Attributes:
       rank: Number of this rank.
       size: Number of ranks.
+      local_rank: Number of this rank among those on the same machine.
       store: What ranks tell each other outside of messages; None if nothing carries it.
     """
 
     rank: int
     size: int
+    local_rank: int = 0
     store: Optional[Store] = None
 
     def message_name(self, base: str) -> str:

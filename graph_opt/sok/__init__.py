@@ -13,11 +13,13 @@ from __future__ import annotations
 import importlib
 from typing import Any, List
 
+from graph_opt.compat.version_names import release_numbers
 from graph_opt.sok import communication
 from graph_opt.sok.communication import (
     global_gpu_id,
     id_in_rank,
     init,
+    local_rank,
     num_gpu_per_rank,
     num_gpus,
     num_ranks,
@@ -53,6 +55,7 @@ __all__ = [
     "id_in_rank",
     "init",
     "load",
+    "local_rank",
     "lookup_sparse",
     "num_gpu_per_rank",
     "num_gpus",
@@ -61,7 +64,10 @@ __all__ = [
     "rank",
     "split_embedding_variable_from_others",
     "tf",
+    "tf_version",
 ]
+
+tf_version = release_numbers()
 
 # What release 1 had. Its layers load Keras, so they are imported on first use.
 _MODULES = {

@@ -8,6 +8,7 @@ import threading
 from typing import Any, Iterator, Optional, Tuple
 
 from graph_opt.compat import tf
+from graph_opt.compat.legacy_optimizers import use_legacy_optimizers
 from graph_opt.reporting.stderr import say
 from graph_opt.sharding.guard import guard_process
 from graph_opt.sharding.horovod_transport import HorovodTransport
@@ -22,16 +23,19 @@ _comm_tool: Optional[str] = None
 _of_thread = threading.local()
 
 
-def init(comm_tool: str = HOROVOD) -> None:
-    """Says how ranks reach each other; to be called once, before tables are made.
+def init(comm_tool: str = HOROVOD, use_legacy_optimizer: bool = False) -> None:
+    """Says how ranks reach each other; to be called before tables are made. Again, it does nothing.
 
     Args:
       comm_tool: `horovod`, after `horovod.tensorflow.init()`; or `single` for one rank. Where
         Horovod is not installed and no launcher has started several ranks, both mean one rank.
+      use_legacy_optimizer: Whether `tf.keras.optimizers` and `tf.optimizers` become their `legacy`
+        modules in this process, until `graph_opt.uninstall()`. `sok.OptimizerWrapper` takes the new
+        classes as well, so this is not needed.
 
     Raises:
-      ValueError: There is no such tool, or it was initialized with another.
-      RuntimeError: Horovod is not initialized.
+      ValueError: There is no such tool.
+      RuntimeError: Horovod is not initialized, or `init` was called with another tool.
       ImportError: A launcher has started several ranks, but Horovod is not installed.
 
     Example:
@@ -42,7 +46,11 @@ def init(comm_tool: str = HOROVOD) -> None:
     if comm_tool not in (HOROVOD, SINGLE):
         raise ValueError("comm_tool is {!r}; choose 'horovod' or 'single'".format(comm_tool))
     if _comm_tool not in (None, comm_tool):
-        raise ValueError("sok.init() was called with {!r} before".format(_comm_tool))
+        raise RuntimeError(
+            "sok.init({!r}) was called before: a process has one way to reach the others".format(
+                _comm_tool
+            )
+        )
     if _process is None:
         _process = OneRank() if comm_tool == SINGLE else _horovod_or_one_rank()
         _comm_tool = comm_tool
@@ -52,6 +60,13 @@ def init(comm_tool: str = HOROVOD) -> None:
                 "gradients of divided tables are summed over the {0} ranks: divide by {0} in the "
                 "loss or the learning rate to average".format(_process.size)
             )
+    if use_legacy_optimizer:
+        use_legacy_optimizers()
+
+
+def set_comm_tool(comm_tool: str) -> None:
+    """The same as `sok.init(comm_tool)`."""
+    init(comm_tool)
 
 
 @contextlib.contextmanager
@@ -85,6 +100,11 @@ def launched_ranks() -> int:
 def rank() -> int:
     """Number of this rank."""
     return transport_in_use().rank
+
+
+def local_rank() -> int:
+    """Number of this rank among those on this machine."""
+    return transport_in_use().local_rank
 
 
 def num_ranks() -> int:

@@ -16,6 +16,7 @@ def lookup_sparse(
     sp_ids: Any,
     sp_weights: Any = None,
     combiners: Any = None,
+    use_low_frequency_filter: bool = False,
 ) -> Union[tf.Tensor, List[tf.Tensor]]:
     """Pools rows of tables, as `tf.nn.embedding_lookup_sparse`, with all tables in three messages.
 
@@ -28,18 +29,24 @@ def lookup_sparse(
       sp_ids: SparseTensor or RaggedTensor [B, ...] of int32 or int64: one, or a list.
       sp_weights: None, or weights of the same kind and shape; any sign.
       combiners: `sum`, `mean` or `sqrtn`, one for each; `mean` by default.
+      use_low_frequency_filter: Of SparseOperationKit's dynamic tables, which admit new ids: these
+        tables have all their rows from the start.
 
     Returns:
       [B, D] for each of `sp_ids`, as a list if they are one.
 
     Raises:
       TypeError: A table, ids or weights are of a kind that is not supported.
-      ValueError: Lists differ in length, or there is no such combiner.
+      ValueError: Lists differ in length, there is no such combiner, or a filter is asked for.
       tf.errors.InvalidArgumentError: At run time, an id that the table does not have.
 
     Example:
       >>> pooled = sok.lookup_sparse([users, items], [user_ids, item_ids], combiners=["sum"] * 2)
     """
+    if use_low_frequency_filter:
+        raise ValueError(
+            "use_low_frequency_filter is for tables that admit new ids; a sok.Variable has all rows"
+        )
     is_list = isinstance(sp_ids, (list, tuple))
     tables = _as_list(params)
     ids = _as_list(sp_ids)

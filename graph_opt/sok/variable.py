@@ -29,6 +29,8 @@ from graph_opt.sok.communication import transport_in_use
 Table = TypeVar("Table")
 
 _LOCALIZED = "localized"
+# What follows `initial_value` in `tf.Variable`.
+_POSITIONAL = ("trainable", "validate_shape", "caching_device", "name")
 _unnamed: MutableMapping[Any, int] = weakref.WeakKeyDictionary()
 
 
@@ -91,11 +93,10 @@ class StaticVariable(ResourceVariable):
 
 def Variable(  # noqa: N802 (SparseOperationKit's name)
     initial_value: Any = None,
+    *positional: Any,
     mode: Optional[str] = None,
     shape: Optional[Sequence[int]] = None,
     initializer: Any = None,
-    dtype: Any = None,
-    name: Optional[str] = None,
     **arguments: Any,
 ) -> StaticVariable:
     """A table of which this rank has a part. All ranks must make the same tables in the same order.
@@ -106,24 +107,28 @@ def Variable(  # noqa: N802 (SparseOperationKit's name)
 
     Args:
       initial_value: The whole table: a list, array or tensor [rows, width], or [width] for one row.
+      *positional: The arguments of `tf.Variable` that follow it: `trainable` and so on.
       mode: None or `distributed`: row i is row i // N on rank i % N. `localized:R`: the table is on
         rank R, and the others have no rows.
       shape: Without `initial_value`: the shape of the whole table.
       initializer: Without `initial_value`: an initializer, its class or name, or a number; or a
         function `(shape, dtype=)` of the whole table.
-      dtype: Of the table; float32 if nothing else is known.
-      name: The same on all ranks.
-      **arguments: Others of `tf.Variable`, such as `trainable`.
+      **arguments: Others of `tf.Variable`: `dtype`, `name` (the same on all ranks), and so on.
 
     Raises:
       RuntimeError: `sok.init` has not been called, or there is no such mode or rank.
       ValueError: The table is not a matrix.
+      TypeError: An argument is given twice.
 
     Example:
       >>> table = sok.Variable(shape=[1000, 16], initializer=tf.random_uniform_initializer())
     """
+    given = dict(zip(_POSITIONAL, positional))
+    twice = sorted(set(given) & set(arguments))
+    if twice:
+        raise TypeError("sok.Variable got two values of {}".format(", ".join(twice)))
     return static_variable(
-        StaticVariable, initial_value, mode, shape, initializer, dtype, name, **arguments
+        StaticVariable, initial_value, mode, shape, initializer, **given, **arguments
     )
 
 

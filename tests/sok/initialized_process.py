@@ -1,0 +1,52 @@
+"""A program that initializes `sok` in several ways: what it changes is the process's own."""
+
+from __future__ import annotations
+
+from typing import Callable, Type
+
+import tensorflow as tf
+
+import graph_opt
+
+
+def main() -> None:
+    """An assertion that fails ends the process."""
+    sok = graph_opt.sok
+    assert sok.tf_version == [int(part) for part in tf.__version__.split(".")[:3]]
+    for call in (sok.rank, sok.communication.local_rank, lambda: sok.Variable([[1.0]])):
+        assert "sok.init()" in error_of(call, RuntimeError)
+    assert "'horovod' or 'single'" in error_of(lambda: sok.init("nccl"), ValueError)
+
+    new = tf.keras.optimizers.Adam
+    sok.init("single")
+    sok.init("single")
+    assert tf.keras.optimizers.Adam is new
+    assert "'single'" in error_of(lambda: sok.init("horovod"), RuntimeError)
+    assert (sok.rank(), sok.num_ranks(), sok.local_rank(), sok.num_gpu_per_rank()) == (0, 1, 0, 1)
+    sok.communication.set_comm_tool("single")
+
+    sok.init("single", use_legacy_optimizer=True)
+    legacy = tf.keras.optimizers.legacy.Adam
+    assert tf.keras.optimizers.Adam is legacy and tf.optimizers.Adam is legacy
+    assert tf.keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.9)
+    for make in (new, legacy):
+        table = sok.Variable([[1.0, 2.0]], False, name="of_{}".format(make.__module__[-4:]))
+        assert not table.trainable
+        sok.OptimizerWrapper(make(0.1)).apply_gradients([(tf.ones([1, 2]), table)])
+        assert float(table[0, 0]) < 1.0
+    graph_opt.uninstall()
+    assert tf.keras.optimizers.Adam is new and tf.optimizers.Adam is new
+    print("done")
+
+
+def error_of(call: Callable[[], object], kind: Type[Exception]) -> str:
+    """The text of the error that a call ends with."""
+    try:
+        call()
+    except kind as error:
+        return str(error)
+    raise AssertionError("no {}".format(kind.__name__))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""`sok.init` in a process of its own, which it changes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from graph_opt import sok
+from graph_opt.sharding.transport import OneRank
+from graph_opt.sok.communication import communicating_through
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def test_init_in_its_own_process() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.sok.initialized_process"],
+        cwd=str(REPOSITORY),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+    )
+    assert ran.returncode == 0 and "done" in ran.stdout, ran.stdout
+
+
+def test_arguments_that_static_tables_do_not_take_are_named() -> None:
+    with communicating_through(OneRank()):
+        with pytest.raises(ValueError, match="tables that admit new ids"):
+            sok.lookup_sparse(sok.Variable([[1.0]]), [[0]], use_low_frequency_filter=True)
+        with pytest.raises(TypeError, match="two values of trainable"):
+            sok.Variable([[1.0]], True, trainable=False)
