@@ -32,6 +32,7 @@ BRING_ROWS = frozenset(
     [
         "GroupEmbeddingBringToDate", "ResourceGroupEmbeddingBringToDate",
         "GroupEmbeddingBringPackedToDate", "ResourceGroupEmbeddingBringPackedToDate",
+        "GroupEmbeddingBringExchangedToDate", "ResourceGroupEmbeddingBringExchangedToDate",
     ]
 )  # fmt: skip
 READS = _READS | BRING_ROWS

@@ -31,6 +31,8 @@ _NOT_DIFFERENTIABLE = (
     "ResourceGroupEmbeddingBringToDate",
     "GroupEmbeddingBringPackedToDate",
     "ResourceGroupEmbeddingBringPackedToDate",
+    "GroupEmbeddingBringExchangedToDate",
+    "ResourceGroupEmbeddingBringExchangedToDate",
     "GroupEmbeddingBringAllToDate",
     "ResourceGroupEmbeddingBringAllToDate",
     "GroupEmbeddingInitialRows",

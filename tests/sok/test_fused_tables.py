@@ -15,6 +15,12 @@ from tests.sok.trained_tables import BATCH, OPTIMIZERS, SHAPES, train_part, trai
 STEPS = 30
 CUTS: Dict[int, List[int]] = {1: [0, BATCH], 2: [0, 2, BATCH], 3: [0, 4, 4, BATCH]}
 
+READERS = ("ResourceExchangeGather", "ResourceGroupEmbeddingLookup")
+BRINGS = (
+    "ResourceGroupEmbeddingBringToDate",
+    "ResourceGroupEmbeddingBringExchangedToDate",
+)
+
 
 def fusing(graphs: List[Any]) -> Callable[[], Any]:
     """Opens sessions that fuse, and notes their graphs."""
@@ -45,6 +51,10 @@ def test_it_trains_as_tensorflow_does_with_the_whole_batch(optimizer: str, ranks
         running = graph_opt.running_graph_def(graph)
         applied = [node for node in running.node if node.op == "ResourceGroupEmbeddingApply"]
         assert len(applied) == 1
+        waits = [name for node in running.node if node.op in READERS for name in node.input]
+        brought = [name for name in waits if name.startswith("^") and "to_date" in name]
+        brings = {node.op for node in running.node if "^" + node.name in brought}
+        assert brings == ({BRINGS[ranks > 1]} if optimizer == "adam" else set())
         assert len(applied[0].attr["table_names"].list.s) == len(SHAPES)
 
 

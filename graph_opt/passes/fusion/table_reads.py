@@ -17,6 +17,7 @@ from graph_opt.passes.fusion.deferred import DeferredVariable
 from graph_opt.passes.tasks import task_of
 from graph_opt.rules.op_names import (
     COMBINERS,
+    EXCHANGE_GATHERS,
     GROUP_GATHERS,
     GROUP_LOOKUPS,
     PASS_ON,
@@ -24,6 +25,7 @@ from graph_opt.rules.op_names import (
     SWITCHES,
 )
 
+_GROUP_OPS = GROUP_LOOKUPS | GROUP_GATHERS | EXCHANGE_GATHERS
 # What reads no values.
 _DESCRIBES = frozenset(
     [
@@ -113,7 +115,7 @@ def table_reads(
             if following or (only is not None and use.consumer not in only):
                 continue
             op = view.op(use.consumer)
-            if op in GROUP_LOOKUPS or op in GROUP_GATHERS:
+            if op in _GROUP_OPS:
                 group_ops.append(use.consumer)
             elif op not in _DESCRIBES and not _brings_to_date(op):
                 reads.append(_read(view, shard, variable, held, use))

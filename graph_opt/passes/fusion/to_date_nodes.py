@@ -20,7 +20,7 @@ from graph_opt.passes.fusion.deferred import (
 from graph_opt.passes.fusion.group_nodes import GroupNodes
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.rules.match.table import count_tables, find_read
-from graph_opt.rules.op_names import GROUP_LOOKUPS
+from graph_opt.rules.op_names import EXCHANGE_GATHERS, GROUP_LOOKUPS
 
 _INT32 = tf.int32.as_datatype_enum
 
@@ -131,8 +131,7 @@ class ToDateNodes:
         count = count_tables(view, name)
         reads = [find_read(view, tensor) for tensor in view.inputs(name)[:count]]
         shards = [read.variable for read in reads if read is not None]
-        looked_up = view.op(name) in GROUP_LOOKUPS
-        kind = "GroupEmbeddingBring{}ToDate".format("" if looked_up else "Packed")
+        kind = "GroupEmbeddingBring{}ToDate".format(_what_it_reads(view.op(name)))
         rest = [tensor.input_name for tensor in view.inputs(name)[count:]]
         made = []
         for need in needs_of(shards, self._deferred):
@@ -176,3 +175,10 @@ class ToDateNodes:
             _output_shapes=values.shapes([self._view.shape(tensor)]),
         )
         return str(node.name)
+
+
+def _what_it_reads(op: str) -> str:
+    """The part of the name of the op that brings the rows to date which an op of ours reads."""
+    if op in GROUP_LOOKUPS:
+        return ""
+    return "Exchanged" if op in EXCHANGE_GATHERS else "Packed"

@@ -5,9 +5,11 @@
 
 #include "deferred/deferred_lookup.h"
 #include "deferred/deferred_rows.h"
+#include "exchange/received_requests.h"
 #include "kernels/apply/optimizer_inputs.h"
 #include "kernels/deferred/row_states.h"
 #include "kernels/deferred/shards_to_date.h"
+#include "kernels/exchange/splits.h"
 #include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
 #include "kernels/lookup/group_inputs.h"
@@ -135,6 +137,41 @@ class RequestedToDateKernel : public BringToDateKernel {
   DeferredNeeds needs_ = DeferredNeeds::kAll;
 };
 
+class ReceivedToDateKernel : public BringToDateKernel {
+ public:
+  explicit ReceivedToDateKernel(OpKernelConstruction* ctx) : BringToDateKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("served", &served_));
+    OP_REQUIRES_OK(ctx, ReadNeeds(ctx, &needs_));
+    for (int shard : served_) {
+      OP_REQUIRES(
+          ctx, shard >= 0 && shard < num_shards(),
+          errors::InvalidArgument(name(), ": served names shard ", shard, " of ", num_shards()));
+    }
+  }
+
+ protected:
+  void Bring(OpKernelContext* ctx, const ShardsToDate& shards, Parallel* parallel) override {
+    const Tensor* requests = nullptr;
+    std::vector<int64_t> splits;
+    OP_REQUIRES_OK(ctx, ctx->input("requests", &requests));
+    OP_REQUIRES_OK(ctx, ReadSplits(ctx, name(), &splits));
+    const auto words = reinterpret_cast<const int64_t*>(requests->tensor_data().data());
+    const std::vector<ServedShard> unnamed(served_.size());
+    ReceivedRequests received;
+    // The gather reports what is wrong with a request, and what ranks sent in place of one.
+    if (!ReadRequests(words, requests->NumElements(), splits, unnamed, &received).ok()) return;
+    std::vector<DeferredShard> asked;
+    for (int shard : served_) asked.push_back(shards.shards()[shard]);
+    for (const std::vector<RequestedRows>& requested : received.ranks) {
+      BringToDate(asked, requested, needs_, BestRowKernels(), parallel);
+    }
+  }
+
+ private:
+  std::vector<int> served_;
+  DeferredNeeds needs_ = DeferredNeeds::kAll;
+};
+
 class AllToDateKernel : public BringToDateKernel {
  public:
   using BringToDateKernel::BringToDateKernel;
@@ -153,6 +190,7 @@ class AllToDateKernel : public BringToDateKernel {
   REGISTER_KERNEL_BUILDER(Name("Resource" op).Device(tensorflow::DEVICE_CPU), Kernel)
 CPU("GroupEmbeddingBringToDate", LookedUpToDateKernel);
 CPU("GroupEmbeddingBringPackedToDate", RequestedToDateKernel);
+CPU("GroupEmbeddingBringExchangedToDate", ReceivedToDateKernel);
 CPU("GroupEmbeddingBringAllToDate", AllToDateKernel);
 #undef CPU
 

@@ -74,6 +74,50 @@ REGISTER_OP("ResourceGroupEmbeddingBringPackedToDate")
     .SetShapeFn(RequestIsVector)
     .Doc(WeightsOnlyDoc(DeferredDoc(kPackedDoc)));
 
+Status RequestsAreVectors(InferenceContext* c) {
+  ShapeHandle vector;
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(c->num_inputs() - 2), 1, &vector));
+  return c->WithRank(c->input(c->num_inputs() - 1), 1, &vector);
+}
+
+const char kExchangedDoc[] = R"doc(
+Brings the rows that all ranks ask for to date, those that deferred updates left behind.
+
+To be run before ExchangeGather, which reports a malformed request.
+
+requests: As those of ExchangeGather.
+splits: As there.
+num_shards: Of this rank.
+table_names: [shards]. For errors.
+served: The numbers of the shards that requests are about, in their order.)doc";
+
+REGISTER_OP("GroupEmbeddingBringExchangedToDate")
+    .Input("tables: Ref(num_shards * float)")
+    .Input("slots: Ref(num_slots * float)")
+    .Input("requests: int64")
+    .Input("splits: int32")
+    .Attr("num_shards: int >= 1")
+    .Attr("table_names: list(string) >= 1")
+    .Attr("served: list(int)")
+    .GRAPH_OPT_DEFERRED_ATTRS.Attr("weights_only: bool = false")
+    .SetIsStateful()
+    .SetAllowsUninitializedInput()
+    .SetShapeFn(RequestsAreVectors)
+    .Doc(WeightsOnlyDoc(DeferredDoc(kExchangedDoc)));
+
+REGISTER_OP("ResourceGroupEmbeddingBringExchangedToDate")
+    .Input("tables: num_shards * resource")
+    .Input("slots: num_slots * resource")
+    .Input("requests: int64")
+    .Input("splits: int32")
+    .Attr("num_shards: int >= 1")
+    .Attr("table_names: list(string) >= 1")
+    .Attr("served: list(int)")
+    .GRAPH_OPT_DEFERRED_ATTRS.Attr("weights_only: bool = false")
+    .SetIsStateful()
+    .SetShapeFn(RequestsAreVectors)
+    .Doc(WeightsOnlyDoc(DeferredDoc(kExchangedDoc)));
+
 const char kAllDoc[] = R"doc(
 Brings all rows to date that deferred updates left behind.
 
