@@ -27,6 +27,8 @@ from graph_opt.runtime.worker_pool import WorkerPool
 # A step that waits for its source (not for a buffer) cannot be interrupted. It ends when the
 # session closes, and closing must not wait for it.
 _JOIN_SECONDS = 0.7
+# Nor for longer than this for the other ranks, which a stage with exchanges tells of its end.
+_LEAVE_SECONDS = 5.0
 _STOP_POLL_SECONDS = 0.1
 _STOPPED = Status(tf.errors.CANCELLED, "prefetching has stopped: the session is ending")
 
@@ -80,6 +82,11 @@ class StageRunner:
         """Whether any thread is alive."""
         return any(thread.is_alive() for thread in self._threads())
 
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` was called, or the coordinator has stopped."""
+        return self._stopped.is_set()
+
     def start(self) -> None:
         """Opens the buffers in the calling thread and starts the threads, those of io stages first.
 
@@ -95,6 +102,7 @@ class StageRunner:
         if not self._stages:
             return
         try:
+            claims.claim_messages(self._stages, self)
             watch = self._open()
         except BaseException:
             claims.release(self._session, self)
@@ -164,7 +172,9 @@ class StageRunner:
             first = not self._stopped.is_set()
             self._stopped.set()
             if first:
-                self._join_deadline = time.monotonic() + _JOIN_SECONDS
+                exchanges = any(stage.exchange is not None for stage in self._stages)
+                wait = _LEAVE_SECONDS if exchanges else _JOIN_SECONDS
+                self._join_deadline = time.monotonic() + wait
         if first:
             for pool in self._pools.values():
                 pool.stopping = True

@@ -64,14 +64,25 @@ class StageExchange:
             return None
         return self._sent(failed)
 
-    def settle(self, place: int, is_last: bool) -> None:
+    def hear(self, failed: Status, ends_input: bool) -> None:
+        """Notes the error of a step that has failed while the stage is being stopped.
+
+        Args:
+          failed: Its error, which may be that of another rank that has ended its stage.
+          ends_input: Whether it means the end of input.
+        """
+        if _AGREED.search(failed.message) and _is_last(failed, ends_input):
+            self.over = True
+
+    def settle(self, place: int, agreed: Status, ends_input: bool) -> None:
         """Ends the turn of a step that has failed.
 
         Args:
           place: Its place.
-          is_last: Whether no rank exchanges anything after this step.
+          agreed: What `agree` has returned.
+          ends_input: Whether that means the end of input.
         """
-        if not (is_last or self.over):
+        if not (_is_last(agreed, ends_input) or self.over):
             self._call("turn_end", [self._turns.turn_end], [], [self._stage.place])(np.int64(place))
             return
         self.over = True
@@ -144,6 +155,11 @@ def sent_status(status: Status, outcome: str, stage: StageSpec) -> Status:
     if outcome != CLOSED or status.code in stage.closed_codes or not stage.closed_codes:
         return status
     return Status(stage.closed_codes[0], status.message)
+
+
+def _is_last(agreed: Status, ends_input: bool) -> bool:
+    """Whether no rank exchanges anything after a step with this error."""
+    return ends_input or agreed.code == tf.errors.CANCELLED
 
 
 def as_error(status: Status) -> tf.errors.OpError:

@@ -216,8 +216,10 @@ def _exchange(spec: StageSpec, found: _Found) -> Optional[ExchangeTurns]:
 def _message(operation: Any) -> str:
     """What no two messages of a process may have in common while they are under way."""
     attributes = operation.node_def.attr
-    own = [str(attributes[key]) for key in ("group", "rank", "message") if key in attributes]
-    return " ".join(own) or str(operation.name.rpartition("/")[2])
+    if "message" not in attributes:
+        return str(operation.name.rpartition("/")[2])
+    rank = "{} rank {}".format(_text(operation, "group"), attributes["rank"].i)
+    return "{} {}".format(rank, _text(operation, "message"))
 
 
 def _upstream_first(stages: List[Stage]) -> List[Stage]:

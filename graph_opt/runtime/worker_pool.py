@@ -184,16 +184,19 @@ class WorkerPool:
 
     def _agreed_on(self, error: BaseException, place: int) -> Optional[BaseException]:
         """What all ranks have in place of a batch that this one does not have; None at the end."""
-        if self._exchange is None or self.stopping or callables.is_closed(self._session):
+        exchange, spec = self._exchange, self.stage.spec
+        if exchange is None or callables.is_closed(self._session):
             return error
-        outcome = outcome_of(error, self.stage.spec, self._python_side)
-        failed = sent_status(status_of(error), outcome, self.stage.spec)
-        agreed = self._exchange.agree(failed, place)
+        outcome = outcome_of(error, spec, self._python_side)
+        status = status_of(error)
+        if self.stopping:
+            exchange.hear(status, outcome == CLOSED)
+            return error
+        agreed = exchange.agree(sent_status(status, outcome, spec), place)
         if agreed is None:
             return None
         result = as_error(agreed)
-        ended = outcome_of(result, self.stage.spec, self._python_side) == CLOSED
-        self._exchange.settle(place, ended or agreed.code == tf.errors.CANCELLED)
+        exchange.settle(place, agreed, outcome_of(result, spec, self._python_side) == CLOSED)
         return result
 
     def _goes_on_after(self, error: BaseException, outcome: str, place: int) -> bool:

@@ -6,11 +6,15 @@ from typing import Any, Callable, List, Optional
 
 import pytest
 
+import graph_opt
 from graph_opt.compat import tf
 from graph_opt.sharding.in_process import InProcessTransport, run_ranks
+from graph_opt.sok.communication import communicating_through
 from tests.sharding.prefetched_ranks import (
     BATCH,
     prefetching,
+    rank_dataset,
+    rank_model,
     train_rank,
 )
 
@@ -69,3 +73,54 @@ def test_a_bad_batch_of_one_rank_is_an_error_on_all_and_the_next_goes_on(threads
         assert code == tf.errors.INVALID_ARGUMENT and "rank 1: " in message
         assert "ValueError: row 17 is torn" in message
         assert steps[:3] + steps[4:] == expected[:3] + expected[4:]
+
+
+def first_rows(session: Any, model: Any, steps: int) -> List[int]:
+    """The first row of each batch, without that of its rank."""
+    return [
+        int(session.run([model.rows, model.train_op])[0][0]) % 1000 // BATCH for _ in range(steps)
+    ]
+
+
+def opened_and_closed(transport: InProcessTransport) -> None:
+    """Sessions that stop in the middle, one after another, and iterators that start again."""
+    with communicating_through(transport), tf.Graph().as_default():
+        model = rank_model(rank_dataset(transport.rank, 40))
+        for _ in range(2):
+            with graph_opt.Session(config=prefetching(2)) as session:
+                session.run(tf.global_variables_initializer())
+                for _ in range(2):
+                    session.run(model.iterator.initializer)
+                    assert first_rows(session, model, 3) == [0, 1, 2]
+        with graph_opt.Session(config=prefetching()) as session:
+            session.run([tf.global_variables_initializer(), model.iterator.initializer])
+            first_rows(session, model, 1)
+            other = graph_opt.Session(config=prefetching())
+            other.run([tf.global_variables_initializer(), model.iterator.initializer])
+            with pytest.raises(tf.errors.FailedPreconditionError, match="another open session"):
+                other.run(model.rows)
+
+
+def test_sessions_end_together_and_others_follow() -> None:
+    run_ranks(2, opened_and_closed, 30)
+
+
+def alternating(transport: InProcessTransport) -> None:
+    """Two graphs whose sessions are open at once."""
+    with communicating_through(transport):
+        models = []
+        for _ in range(2):
+            with tf.Graph().as_default() as graph:
+                model = rank_model(rank_dataset(transport.rank, 40))
+                session = graph_opt.Session(graph=graph, config=prefetching(2))
+                session.run([tf.global_variables_initializer(), model.iterator.initializer])
+                models.append((session, model))
+        for step in range(8):
+            for session, model in models:
+                assert first_rows(session, model, 1) == [step]
+        for session, _ in models:
+            session.close()
+
+
+def test_sessions_of_two_graphs_may_be_open_at_once() -> None:
+    run_ranks(2, alternating, 30)

@@ -10,7 +10,8 @@ each other: a rank that gets an error in place of ids sends nothing more of that
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence, Set
+import itertools
+from typing import Any, Dict, Iterator, List, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView, TensorRef
@@ -19,6 +20,12 @@ from graph_opt.ops.stage_spec import StageSpec, exchange_mark
 from graph_opt.passes.io_stages import BUFFER_PUT
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.rules.exchanges import Exchange
+
+# Attributes of messages between ranks of one process.
+_MESSAGE = "message"
+_OF_RANK = ("group", "rank")
+
+_stages: Dict[Tuple[str, ...], Iterator[int]] = {}
 
 
 def take_exchange_turns(
@@ -48,7 +55,33 @@ def take_exchange_turns(
     readers = [node for node in writer.nodes if _reads(node, {each.name for each in rows})]
     _wait([*readers, put], [turn_end])
     writer.nodes.extend([turn, turn_end, *controls])
+    suffix = _suffix(ids[0])
+    if suffix:
+        _rename_messages([*ids, *rows], suffix, writer.nodes)
     writer.nodes.extend(_failure(view, exchanges[0], ids, writer, spec))
+
+
+def _suffix(message: Any) -> str:
+    """What tells the messages of a stage from those of stages of other graphs, or other inputs.
+
+    All ranks optimize the same graphs in the same order.
+    """
+    rank = tuple(str(message.attr[key]) for key in _OF_RANK if key in message.attr)
+    number = next(_stages.setdefault(rank, itertools.count()))
+    return "_stage_{}".format(number) if number else ""
+
+
+def _rename_messages(messages: Sequence[Any], suffix: str, nodes: Sequence[Any]) -> None:
+    names = {node.name: node.name + suffix for node in messages}
+    for node in nodes:
+        for slot, text in enumerate(node.input):
+            name, colon, index = text.lstrip("^").partition(":")
+            if name in names:
+                node.input[slot] = text[: text.find(name)] + names[name] + colon + index
+    for node in messages:
+        node.name = names[node.name]
+        if _MESSAGE in node.attr:
+            node.attr[_MESSAGE].s += suffix.encode("utf-8")
 
 
 def _before(ids: Sequence[Any], put: Any, nodes: Sequence[Any]) -> List[str]:
