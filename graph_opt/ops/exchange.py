@@ -95,7 +95,7 @@ def exchange_lookup(
       [B, D] for each lookup, or with columns one [B, columns_width]: what `group_embedding_lookup`
       returns with all shards in one place. Gradients with respect to `parts` are IndexedSlices with
       this rank's rows, ascending, and the sums over all ranks, added in the order of the ranks.
-      Rows of lookups that get no gradient are among them, with a gradient of zero.
+      Rows that only lookups without a gradient read are not among them, as in TensorFlow's.
 
     Raises:
       ValueError: A rank has several shards of a table, or dtypes differ.

@@ -6,7 +6,12 @@ from typing import Any, List
 
 from graph_opt.compat import tf
 from graph_opt.ops.group_embedding import GroupAttributes, GroupIds
-from graph_opt.ops.group_gradients import indexed_slices, rows_of_shards, weight_inputs
+from graph_opt.ops.group_gradients import (
+    indexed_slices,
+    rows_of_shards,
+    stands_for_none,
+    weight_inputs,
+)
 from graph_opt.ops.library import load_library
 
 # Inputs of ExchangeCombine before the ids.
@@ -46,7 +51,7 @@ def differentiate_combine(op: Any, *gradients: Any) -> List[Any]:
 
     Args:
       op: The op.
-      gradients: The gradients of the pooled rows; None stands for zeros.
+      gradients: The gradients of the pooled rows; None and placeholder zeros count as none.
 
     Returns:
       The gradients of the rows and of the weights, None for the other inputs.
@@ -54,15 +59,18 @@ def differentiate_combine(op: Any, *gradients: Any) -> List[Any]:
     attributes = GroupAttributes.of(op)
     inputs = list(op.inputs)
     results: List[Any] = [None] * len(inputs)
-    if all(gradient is None for gradient in gradients):
+    has_gradient = [
+        not stands_for_none(gradient, output) for gradient, output in zip(gradients, op.outputs)
+    ]
+    if not any(has_gradient):
         return results
     ids = GroupIds.of(inputs[_FIRST_IDS:], len(attributes.lookup_tables))
     arguments = dict(
         inverse=inputs[_INVERSE],
         counts=inputs[_COUNTS],
         gradients=[
-            tf.zeros_like(output) if gradient is None else tf.convert_to_tensor(gradient)
-            for output, gradient in zip(op.outputs, gradients)
+            tf.convert_to_tensor(gradient) if has else tf.zeros_like(output)
+            for output, gradient, has in zip(op.outputs, gradients, has_gradient)
         ],
         table_widths=op.get_attr("table_widths"),
         num_shards=op.get_attr("num_shards"),
@@ -71,7 +79,9 @@ def differentiate_combine(op: Any, *gradients: Any) -> List[Any]:
         **ids.inputs(),
         **attributes._asdict(),
     )
-    results[_ROWS] = load_library().exchange_combine_grad(**arguments)
+    # With columns, one gradient is of all lookups.
+    marked = [] if attributes.columns or all(has_gradient) else has_gradient
+    results[_ROWS] = load_library().exchange_combine_grad(has_gradient=marked, **arguments)
     places = weight_inputs(attributes, len(inputs))
     if places and not _skips(op, places):
         of_weights = load_library().exchange_combine_weights_grad(

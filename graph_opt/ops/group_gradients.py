@@ -32,7 +32,7 @@ def differentiate(op: tf.Operation, *gradients: Any) -> List[Any]:
     """
     attributes = GroupAttributes.of(op)
     tables, ids = _inputs_of(op, attributes)
-    pooled = [i for i, g in enumerate(gradients) if not _stands_for_none(g, op.outputs[i])]
+    pooled = [i for i, g in enumerate(gradients) if not stands_for_none(g, op.outputs[i])]
     results: List[Any] = [None] * len(op.inputs)
     if not pooled:
         return results
@@ -144,7 +144,7 @@ def _num_rows(table: tf.Tensor) -> Any:
     return tf.raw_ops.VariableShape(input=table, out_type=tf.int64)[0]
 
 
-def _stands_for_none(gradient: Any, output: tf.Tensor) -> bool:
+def stands_for_none(gradient: Any, output: tf.Tensor) -> bool:
     """Whether nothing depends on the output, for which TensorFlow then passes zeros.
 
     Taken as gradients, they would touch rows that no loss depends on, and an optimizer with

@@ -1,8 +1,10 @@
 #include "exchange/received_gradients.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "exchange/no_gradient.h"
 
 namespace graph_opt {
 namespace {
@@ -39,10 +41,7 @@ absl::Status ReceivedGradients::Sort() {
   std::vector<PooledGradient> lookups;
   for (const Part& part : parts_) {
     PooledGradient lookup;
-    lookup.bags.ids = part.rows;
-    lookup.bags.num_ids = lookup.bags.num_bags = part.count;
-    lookup.bags.safe = false;
-    lookup.bags.combiner = Combiner::kSum;
+    lookup.bags = BagsOf(part);
     lookup.table = part.shard;
     lookup.gradients = part.gradients;
     lookup.stride = shards_[part.shard].dim;
@@ -51,6 +50,32 @@ absl::Status ReceivedGradients::Sort() {
   rows_.reset(new GroupGradient(std::move(tables), std::move(lookups), kernels_, parallel_));
   const BagFault fault = rows_->Sort();
   return fault.kind == BagFault::kNone ? absl::OkStatus() : FaultOf(fault, parts_[fault.lookup]);
+}
+
+bool ReceivedGradients::IsMarked(const Part& part, const char* gradient) const {
+  return shards_[part.shard].dim > 0 && HasNoGradient(type_, gradient);
+}
+
+// The rows of a part, each a bag. Those that are marked are dropped.
+Bags ReceivedGradients::BagsOf(const Part& part) {
+  Bags bags;
+  bags.ids = part.rows;
+  bags.num_ids = bags.num_bags = part.count;
+  bags.safe = false;
+  bags.combiner = Combiner::kSum;
+  const int64_t row_bytes = shards_[part.shard].dim * ByteSize(type_);
+  for (int64_t i = 0; i < part.count; ++i) {
+    if (!IsMarked(part, part.gradients + i * row_bytes)) continue;
+    if (!bags.safe) {
+      unmarked_.emplace_back();
+      unmarked_.back().Reserve(part.count);
+      std::copy(part.rows, part.rows + part.count, unmarked_.back().data());
+      bags.ids = unmarked_.back().data();
+      bags.safe = true;
+    }
+    unmarked_.back().data()[i] = -1;
+  }
+  return bags;
 }
 
 void ReceivedGradients::SumRows(const std::vector<GroupGradient::ShardSums>& sums) {
@@ -70,6 +95,9 @@ absl::Status ReceivedGradients::SumBags() {
     if (part.bags->empty()) continue;
     const char* gradients = part.gradients;
     for (const PackedBags& packed : *part.bags) {
+      const char* const of_lookup = gradients;
+      gradients += packed.num_bags * shards_[part.shard].dim * ByteSize(type_);
+      if (packed.num_bags > 0 && IsMarked(part, of_lookup)) continue;
       unpacked.emplace_back();
       const absl::Status status = Unpack(packed, &unpacked.back());
       if (!status.ok()) return OfRank(part.rank, status);
@@ -77,11 +105,10 @@ absl::Status ReceivedGradients::SumBags() {
       lookup.bags = unpacked.back().bags;
       lookup.bags.filled_id = -1;
       lookup.table = static_cast<int>(tables.size());
-      lookup.gradients = gradients;
+      lookup.gradients = of_lookup;
       lookup.stride = shards_[part.shard].dim;
       lookups.push_back(lookup);
       part_of_lookup.push_back(&part);
-      gradients += packed.num_bags * shards_[part.shard].dim * ByteSize(type_);
     }
     tables.push_back(TableOf(shards_[part.shard], type_));
     summed.push_back(&part);

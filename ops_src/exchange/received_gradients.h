@@ -19,7 +19,8 @@ namespace graph_opt {
 //
 // The gradients are laid out as the rows that were sent (GatherForRanks). Each rank's gradients of
 // a row are summed first, and those sums are added in the order of the ranks: the result is the
-// same to the bit for any number of threads, and whether ranks or owners pool.
+// same to the bit for any number of threads, and whether ranks or owners pool. Rows that a rank has
+// marked (no_gradient.h) are not among those that it has sent.
 class ReceivedGradients {
  public:
   // `gradients` have as many elements as ElementsOfRanks() says. The data of `shards` is not read.
@@ -49,14 +50,17 @@ class ReceivedGradients {
   };
 
   absl::Status SumBags();
+  bool IsMarked(const Part& part, const char* gradient) const;
+  Bags BagsOf(const Part& part);
   absl::Status FaultOf(const BagFault& fault, const Part& part) const;
 
   const std::vector<ServedShard>& shards_;
   const RowType type_;
   const RowKernels& kernels_;
   Parallel* const parallel_;
-  std::vector<Part> parts_;  // in the order of the message
-  std::vector<Sums> sums_;   // that parts refer to
+  std::vector<Part> parts_;                      // in the order of the message
+  std::vector<Sums> sums_;                       // that parts refer to
+  std::vector<ScratchArray<int64_t>> unmarked_;  // rows of parts with marks
   std::unique_ptr<GroupGradient> rows_;
 };
 

@@ -18,10 +18,12 @@ absl::Status ElementsSent(const PackedShards& shards, int num_ranks,
 
 // From the gradients of pooled rows those of the rows that ranks sent, in the order in which they
 // sent them, or of the bags that owners pooled. The ids of lookups are packed numbers
-// (PackedTables), but where the owner pools. `names` are those of the tables, for errors.
+// (PackedTables), but where the owner pools. Rows and bags of lookups that are not `counted` alone
+// are marked (no_gradient.h). `names` are those of the tables, for errors.
 absl::Status GradientsOfSentRows(const PackedShards& shards, int num_ranks,
                                  const std::vector<std::string>& names,
-                                 const std::vector<PooledGradient>& lookups, RowType type,
+                                 const std::vector<PooledGradient>& lookups,
+                                 const std::vector<bool>& counted, RowType type,
                                  const RowKernels& kernels, Parallel* parallel, char* gradients);
 
 }  // namespace graph_opt

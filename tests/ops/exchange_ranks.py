@@ -144,7 +144,7 @@ def build_rank(case: ExchangeCase, transport: InProcessTransport, use_resource: 
         tf.Variable(part, use_resource=use_resource) for part in parts_of_rank(case, transport.rank)
     ]
     weights = _weights(case, transport)
-    pooled = _lookup(case, transport, tables, weights)
+    pooled = look_up_on_rank(case, transport, tables, weights)
     found = tf.gradients(loss_of(case, transport, pooled), [*tables, *weights])
     return _results(pooled, found, len(tables))
 
@@ -230,9 +230,10 @@ def _layout(place: int) -> str:
     return "ragged" if place % 2 else "sparse"
 
 
-def _lookup(
+def look_up_on_rank(
     case: ExchangeCase, transport: InProcessTransport, tables: List[Any], weights: List[tf.Tensor]
 ) -> List[tf.Tensor]:
+    """All lookups of a rank."""
     ids = GroupIds([], [], [], weights)
     for place, lookup in enumerate(case.lookups):
         bags = lookup.ranks[transport.rank]
@@ -273,7 +274,7 @@ def loss_of(case: ExchangeCase, transport: Transport, pooled: List[tf.Tensor]) -
 
 def loss_on_rank(case: ExchangeCase, transport: InProcessTransport, tables: List[Any]) -> tf.Tensor:
     """The loss of one rank's bags, of which `stock_step` has the sum over all ranks."""
-    pooled = _lookup(case, transport, tables, _weights(case, transport))
+    pooled = look_up_on_rank(case, transport, tables, _weights(case, transport))
     return loss_of(case, transport, pooled)
 
 
@@ -283,7 +284,7 @@ def _taped(
     with tf.GradientTape() as tape:
         for weight in weights:
             tape.watch(weight)
-        pooled = _lookup(case, transport, tables, weights)
+        pooled = look_up_on_rank(case, transport, tables, weights)
         loss = loss_of(case, transport, pooled)
     return _results(pooled, tape.gradient(loss, [*tables, *weights]), len(tables))
 

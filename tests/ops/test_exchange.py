@@ -22,6 +22,7 @@ from tests.ops.exchange_ranks import (
     LookupCase,
     TableCase,
     build_rank,
+    look_up_on_rank,
     loss_on_rank,
     merged,
     on_rank,
@@ -176,6 +177,41 @@ def test_results_are_the_same_to_the_bit_every_time_and_wherever_bags_are_pooled
         monkeypatch.setattr(exchange, "exchange_prepare", prepare)
         results.append(arrays_of(run_ranks(3, lambda rank: on_rank(unweighted, rank, "eager"), 60)))
     assert results[1:] == results[:1] * 3
+
+
+@pytest.mark.parametrize("pool_on_owner", ["never", "always"])
+@pytest.mark.parametrize("dtype", sorted(DTYPES))
+def test_rows_of_lookups_without_gradient_are_left_alone(
+    dtype: str, pool_on_owner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Momentum would move a row with a gradient of zero; in TensorFlow it has none."""
+    prepare = functools.partial(exchange_prepare, pool_on_owner=pool_on_owner)
+    monkeypatch.setattr(exchange, "exchange_prepare", prepare)
+    values = np.ones([9, 3], tf.as_dtype(dtype).as_numpy_dtype)
+    used = [[([1, 2], [1.0] * 2), ([8], [1.0])], [([2], [1.0])]]
+    unused = [[([3, 2], [1.0] * 2)], [([4], [1.0]), ([5, 1], [1.0] * 2)]]
+    case = ExchangeCase(
+        2,
+        [TableCase(values, where) for where in ("mod", 1, "div")],
+        [LookupCase(table, "sum", False, bags) for table in (0, 1) for bags in (used, unused)]
+        + [LookupCase(2, "sum", False, unused)],
+    )
+
+    def gradients(transport: InProcessTransport) -> Any:
+        with tf.Graph().as_default(), tf.Session() as session:
+            tables = [tf.Variable(part) for part in parts_of_rank(case, transport.rank)]
+            pooled = look_up_on_rank(case, transport, tables, [])
+            loss = tf.reduce_sum(pooled[0]) + tf.reduce_sum(pooled[2])
+            slices = [(one.indices, one.values) for one in tf.gradients(loss, tables)]
+            session.run(tf.global_variables_initializer())
+            return session.run(slices)
+
+    for rank, slices in enumerate(run_ranks(2, gradients, 60)):
+        for table, (indices, found) in enumerate(slices):
+            rows = [case.rows_of(table)[rank][index] for index in indices]
+            of_rows = {} if table == 2 else {1: 1, 2: 2, 8: 1}
+            assert rows == [row for row in of_rows if row in case.rows_of(table)[rank]]
+            assert found.astype(np.float32).tolist() == [[of_rows[row]] * 3 for row in rows]
 
 
 def nodes_of_rank(case: ExchangeCase, transport: InProcessTransport) -> Dict[str, Tuple[str, ...]]:

@@ -76,7 +76,15 @@ class ExchangeCombineKernel : public ReceiverKernel {
 
 class ExchangeCombineGradKernel : public ReceiverKernel {
  public:
-  using ReceiverKernel::ReceiverKernel;
+  explicit ExchangeCombineGradKernel(OpKernelConstruction* ctx) : ReceiverKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("has_gradient", &has_gradient_));
+    const size_t lookups = attrs_.num_lookups();
+    if (has_gradient_.empty()) has_gradient_.assign(lookups, true);
+    OP_REQUIRES(
+        ctx, has_gradient_.size() == lookups,
+        errors::InvalidArgument(name(), ": has_gradient has ", has_gradient_.size(),
+                                " entries, need one for each of the ", lookups, " lookups"));
+  }
 
   void Compute(OpKernelContext* ctx) override {
     GroupInputs inputs;
@@ -95,9 +103,12 @@ class ExchangeCombineGradKernel : public ReceiverKernel {
     OP_REQUIRES_OK(
         ctx, StatusOfOp(name(),
                         GradientsOfSentRows(shards, num_servers(), attrs_.table_names, lookups,
-                                            type(), BestRowKernels(), &threads,
+                                            has_gradient_, type(), BestRowKernels(), &threads,
                                             const_cast<char*>(gradients->tensor_data().data()))));
   }
+
+ private:
+  std::vector<bool> has_gradient_;
 };
 
 class ExchangeCombineWeightsGradKernel : public ReceiverKernel {

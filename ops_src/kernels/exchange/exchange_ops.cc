@@ -189,13 +189,16 @@ REGISTER_OP("ExchangeCombineGrad")
     .GRAPH_OPT_GROUP_INPUTS.Input("gradients: num_gradients * T")
     .Output("row_gradients: T")
     .Attr("num_gradients: int >= 1")
+    .Attr("has_gradient: list(bool) = []")
     .Attr("T: {float, half, bfloat16}")
     .PLACEMENT_ATTRS.GRAPH_OPT_GROUP_ATTRS.SetShapeFn(CombineGradShape)
     .Doc(GroupDoc(std::string(R"doc(
 Sums the gradients of a group lookup by row, as the rows were sent.
 
 gradients: Of the pooled rows.
-row_gradients: Of the rows that ExchangeCombine got, in their order.
+row_gradients: Of the rows that ExchangeCombine got, in their order. Rows that only lookups
+  without a gradient read are marked: ExchangeGatherGrad leaves them out.
+has_gradient: [L], whether each lookup has one, else those given are zeros; empty if all have.
 num_gradients: L, or 1 with columns.)doc") +
                   kSentDoc));
 
