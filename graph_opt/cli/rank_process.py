@@ -15,6 +15,7 @@ _DRAIN_SECONDS = 2.0  # for what a rank's own processes, which may outlive it, s
 _TRACEBACK = "Traceback (most recent call last):"
 _OF_A_GRAPH = "Graph execution error:"
 _NODE = re.compile("Node: '.*'")
+_NAMED = re.compile(r"\brank (\d+) (?:failed|ended|has ended|was ended)")
 _MOST_LINES = 200
 _MOST_CHARACTERS = 300
 # What a rank says when another one has left.
@@ -115,7 +116,9 @@ class RankProcess:
     @property
     def followed_another(self) -> bool:
         """Whether it failed since another rank had left, as far as its error tells."""
-        return any(words in self.cause for words in _CONSEQUENCES)
+        cause = self.cause
+        named = {int(number) for number in _NAMED.findall(cause)}
+        return bool(named - {self.rank}) or any(words in cause for words in _CONSEQUENCES)
 
     def end(self, number: int) -> None:
         """Sends a signal to the rank and the processes that it started, if it still runs."""
