@@ -315,6 +315,11 @@ def adopt(instance: Any, new_class: type) -> Any:
     return instance
 
 
+def session_config(session: Any) -> Any:
+    """The stock ConfigProto that a session was opened with, or None."""
+    return session._config
+
+
 def creator_config(creator: Any) -> Any:
     """The ConfigProto that a session creator was made with, or None."""
     return getattr(creator, "_config", None)

@@ -114,6 +114,7 @@ class SessionOptions:
       async_embedding: None when `do_async_embedding` is off.
       thread_pools: The stages' pools, which `AsyncEmbeddingOptions.thread_pool` is an index into.
       group_embedding: None when `do_group_embedding` is off.
+      stall_seconds: How long a step may wait for other ranks; 0: no limit.
       warnings: Sentences for the log, one for each accepted option that has no effect.
       servers_with_ops: Tasks, other than the session's own, that are known to have graph_opt's
         ops. Not part of a config: a session asks the servers.
@@ -123,6 +124,7 @@ class SessionOptions:
     async_embedding: Optional[AsyncEmbeddingOptions] = None
     thread_pools: Tuple[ThreadPool, ...] = ()
     group_embedding: Optional[GroupEmbeddingOptions] = None
+    stall_seconds: int = 0
     warnings: Tuple[str, ...] = ()
     servers_with_ops: FrozenSet[str] = frozenset()
     fetched: FrozenSet[str] = frozenset()
@@ -170,6 +172,8 @@ def session_options(config: Any, target: str = "") -> SessionOptions:
     grouped: Optional[GroupEmbeddingOptions] = None
     if optimizer.do_group_embedding:
         grouped = _group_embedding(optimizer.group_embedding_options)
+    if optimizer.stall_seconds < 0:
+        _fail(_OPTIMIZER + ".stall_seconds", optimizer.stall_seconds, 0, None)
     warnings = _warnings(optimizer, pools)
     if target:
         warnings.extend(_server_warnings(optimizer))
@@ -179,6 +183,7 @@ def session_options(config: Any, target: str = "") -> SessionOptions:
         async_embedding=asynchronous,
         thread_pools=pools,
         group_embedding=grouped,
+        stall_seconds=optimizer.stall_seconds,
         warnings=tuple(warnings),
     )
 

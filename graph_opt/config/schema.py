@@ -39,6 +39,7 @@ FIELDS: Tuple[NewField, ...] = (
     NewField("OptimizerOptions", "stage_multi_stream", 15, "bool"),
     NewField("OptimizerOptions", "do_group_embedding", 1001, "bool"),
     NewField("OptimizerOptions", "group_embedding_options", 1002, "GroupEmbeddingOptions"),
+    NewField("OptimizerOptions", "stall_seconds", 1003, "int32"),
     NewField("OptimizerOptions", "do_op_fusion", 1007, "bool"),
     NewField(
         "ConfigProto",

@@ -9,14 +9,16 @@ from typing import Any
 from graph_opt.ops.library import LIBRARY_PATH, load_library
 
 PREPARE = "GroupEmbeddingPrepare"
+SENDERS = (PREPARE, "ExchangeGather", "ResourceExchangeGather", "ExchangeCombineGrad")
+"""Ops whose result is a message to other ranks."""
 
 
 def times_sent(key: str) -> int:
     """How often the messages of a key were sent, or were about to be.
 
     Args:
-      key: Of a message through Horovod, the name of the `GroupEmbeddingPrepare` node whose requests
-        it carries; of one within the process, "group/rank/message".
+      key: Of a message through Horovod, the name of the node (`SENDERS`) whose result it carries;
+        of one within the process, "group/rank/message".
     """
     return int(_function()(key.encode("utf-8")))
 

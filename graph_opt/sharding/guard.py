@@ -11,22 +11,30 @@ import atexit
 import re
 import sys
 import weakref
-from typing import Any, Callable, List, MutableMapping, Optional
+from typing import Any, Callable, Dict, List, MutableMapping, Optional
 
 from graph_opt.compat import tf
 from graph_opt.compat.outer_graphs import outermost_graph
-from graph_opt.compat.sessions import unwatched_sessions
+from graph_opt.compat.sessions import session_config, unwatched_sessions
 from graph_opt.compat.step_calls import failed_node, own_message, run_steps_through
+from graph_opt.config.options import session_options
 from graph_opt.ops.exchange import exchange_failure
 from graph_opt.reporting.stderr import say
+from graph_opt.sharding.plan_agreement import ADVICE, PlanAgreement, TrainsAloneError
+from graph_opt.sharding.plan_digest import encode, plan_of
 from graph_opt.sharding.rank_failure import FailureBoard, RankFailure, failure_of
+from graph_opt.sharding.rank_watch import RankWatch
+from graph_opt.sharding.step_clock import StepClock
 from graph_opt.sharding.step_messages import StepMessages, is_collective, messages_of
 from graph_opt.sharding.transport import Transport
 
 _FIND_CAUSE_SECONDS = 3.0
 _SHUT_DOWN = re.compile(r"Horovod has been shut down|Horovod has not been initialized|Horovod back")
 _CANCELLED_RANK = re.compile(r"rank \d+ was cancelled")
-_NAMES_RANK = re.compile(r"^(?:From /job:[^\n]*\n)?rank \d+[ :]", re.MULTILINE)
+# What ranks agree on instead of exchanging a batch; the second is that of `input_ended`.
+_AGREED = re.compile(r"^(rank \d+[ :]|the input of all ranks has ended)", re.MULTILINE)
+# A rank that trains on its own may be doing so before it trains with the others.
+_ALONE_SECONDS = 30.0
 _NOBODY_SAYS = "{} (which rank failed, and why, is not known: {})"
 _NO_STORE = "Horovod was not started by horovodrun with gloo, so ranks have nowhere to say it"
 _NO_ANSWER = "no rank has said so within {:.0f} s".format(_FIND_CAUSE_SECONDS)
@@ -40,26 +48,47 @@ class RankGuard:
     """
 
     def __init__(self, transport: Transport) -> None:
+        rank, size, store = transport.rank, transport.size, transport.store
         self.transport = transport
         self.board: Optional[FailureBoard] = None
-        if transport.store is not None:
-            self.board = FailureBoard(transport.store, transport.rank, transport.size)
+        self.watch: Optional[RankWatch] = None
+        self._plans: Optional[PlanAgreement] = None
+        self._clock = StepClock()
+        self._compared: Dict[int, StepMessages] = {}
+        self._is_alone = False
+        if store is not None:
+            self.board = FailureBoard(store, rank, size)
+            self.watch = RankWatch(self.board, self._clock, self.give_up)
+            self._plans = PlanAgreement(store, rank, size)
 
     def run(
-        self, graph: Any, fetches: List[Any], targets: List[Any], feeds: List[Any], run: Any
+        self, session: Any, fetches: List[Any], targets: List[Any], feeds: List[Any], run: Any
     ) -> Any:
-        """Runs a step; raises what ended the group, if a message fails because of that."""
-        messages = messages_of(graph, fetches, targets, feeds)
-        if not messages.collectives:
+        """Runs a step; raises what ended the group, if a message fails because of that.
+
+        Raises:
+          tf.errors.OpError: The step has failed on this rank or another; ranks are about to run
+            different graphs; or it has waited for them longer than `stall_seconds`.
+        """
+        messages = messages_of(session.graph, fetches, targets, feeds)
+        if not (messages.operations or messages.trains):
             return run()
-        sent = messages.sent()
-        try:
+        self._raise_known_cause()
+        limit = _stall_seconds(session)
+        if limit and self.watch is not None:
+            self.watch.start()
+        if not messages.operations:
+            self._note_alone()
             return run()
-        except tf.errors.OpError as error:
-            raised = self._explained(graph, messages, sent, error)
-            if raised is error:
-                raise
-            raise raised from None
+        with self._clock.step(messages, limit) as sent:
+            _or_none(lambda: self._compare_plans(messages, limit))
+            try:
+                return run()
+            except tf.errors.OpError as error:
+                raised = self._explained(session.graph, messages, sent, error)
+                if raised is error:
+                    raise
+                raise raised from None
 
     def explained(self, error: tf.errors.OpError) -> tf.errors.OpError:
         """What to raise in place of the error of a message."""
@@ -70,7 +99,7 @@ class RankGuard:
         # Ranks of one process are told the cause, unless it is a step that was cancelled.
         waits = not in_process or _CANCELLED_RANK.search(str(error.message)) is not None
         cause = _or_none(lambda: board.find_cause(_FIND_CAUSE_SECONDS) if waits else board.cause())
-        if cause is not None and cause.rank != self.transport.rank:
+        if cause is not None:
             agreed: RankFailure = _or_none(lambda: board.tell(cause), cause)
             return agreed.error()
         return error if in_process else _without_cause(error, _NO_ANSWER)
@@ -82,17 +111,47 @@ class RankGuard:
             _or_none(lambda: board.tell(failure))
         self.transport.fail(failure.text)
 
+    def _compare_plans(self, messages: StepMessages, limit: float) -> None:
+        if self._plans is None or self.board is None or id(messages) in self._compared:
+            return
+        try:
+            self._plans.agree(encode(plan_of(messages)), self._check, limit or _ALONE_SECONDS)
+        except TrainsAloneError as error:
+            text = "trains without any message to the others: " + ADVICE
+            failure = RankFailure(error.rank, tf.errors.INVALID_ARGUMENT, text)
+            raise self.board.tell(failure).error() from None
+        except tf.errors.InvalidArgumentError as error:
+            if messages.stages:  # whose threads may have begun to exchange
+                self.give_up(failure_of(self.transport.rank, error))
+            raise
+        self._compared[id(messages)] = messages
+
+    def _note_alone(self) -> None:
+        if not self._is_alone and self._plans is not None:
+            self._is_alone = True
+            _or_none(self._plans.note_step_without_messages)
+
+    def _raise_known_cause(self) -> None:
+        if self.watch is not None and self.watch.cause is not None:
+            raise self.watch.cause.error()
+
+    def _check(self) -> None:
+        """Raises an error if another rank has failed or ended."""
+        found = None if self.board is None else self.board.cause() or self.board.ended()
+        if found is not None:
+            raise found.error()
+
     def _explained(
-        self, graph: Any, messages: StepMessages, sent: int, error: tf.errors.OpError
+        self, graph: Any, messages: StepMessages, sent: List[int], error: tf.errors.OpError
     ) -> tf.errors.OpError:
         if _is_of_message(graph, error):
             return self.explained(error)
-        if _NAMES_RANK.search(own_message(error)) or not messages.keys:
+        if _AGREED.search(own_message(error)) or not messages.messages:
             return error
         node = failed_node(error)
-        if node and node not in messages.nodes:
+        if messages.stages and not (node and messages.runs(node)):
             return error  # of a stage, which has told the other ranks itself
-        if messages.sent() > sent:
+        if messages.sent() != sent or messages.stages:
             self.give_up(failure_of(self.transport.rank, error))
             return error
         return self._agreed(messages, error) if messages.exchanges else error
@@ -125,6 +184,7 @@ class RankGuard:
 
 
 _of_graph: MutableMapping[Any, RankGuard] = weakref.WeakKeyDictionary()
+_limits: MutableMapping[Any, float] = weakref.WeakKeyDictionary()
 _of_process: Optional[RankGuard] = None
 
 
@@ -133,8 +193,7 @@ def guard_graph(transport: Transport) -> None:
     graph = outermost_graph()
     if transport.size == 1 or graph is None or graph in _of_graph:
         return
-    mine = _of_process if _of_process and _of_process.transport is transport else None
-    _of_graph[graph] = mine or RankGuard(transport)
+    _of_graph[graph] = _guard_of(transport)
     run_steps_through(_guarded)
 
 
@@ -143,10 +202,11 @@ def guard_process(transport: Transport) -> None:
     global _of_process
     if transport.size == 1 or _of_process is not None:
         return
-    _of_process = guard = RankGuard(transport)
+    _of_process = guard = _guard_of(transport)
     run_steps_through(_guarded)
-    if guard.board is not None:
+    if guard.board is not None and guard.watch is not None:
         _or_none(guard.board.enter)
+        guard.watch.start()
         atexit.register(_or_none, guard.board.leave)
         _tell_uncaught_errors(guard)
 
@@ -155,7 +215,20 @@ def _guarded(
     session: Any, fetches: List[Any], targets: List[Any], feeds: List[Any], run: Callable[[], Any]
 ) -> Any:
     guard = _of_graph.get(session.graph) or _of_process
-    return run() if guard is None else guard.run(session.graph, fetches, targets, feeds, run)
+    return run() if guard is None else guard.run(session, fetches, targets, feeds, run)
+
+
+def _guard_of(transport: Transport) -> RankGuard:
+    if transport.guard is None:
+        transport.guard = RankGuard(transport)
+    guard: RankGuard = transport.guard
+    return guard
+
+
+def _stall_seconds(session: Any) -> float:
+    if session not in _limits:
+        _limits[session] = float(session_options(session_config(session)).stall_seconds)
+    return _limits[session]
 
 
 def _tell_uncaught_errors(guard: RankGuard) -> None:
@@ -173,7 +246,7 @@ def _tell_uncaught(guard: RankGuard, error: BaseException) -> None:
     if _SHUT_DOWN.search(str(error)):  # e.g. in a tf.function, where no step was watched
         found = guard.explained(tf.errors.UnknownError(None, None, str(error)))
         say("rank {}: {}".format(guard.transport.rank, found.message.partition("\n")[0]))
-    elif not _NAMES_RANK.search(str(error)) and guard.board is not None:
+    elif not _AGREED.search(str(error)) and guard.board is not None:
         guard.board.tell(failure_of(guard.transport.rank, error))
 
 

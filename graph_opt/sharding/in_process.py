@@ -87,6 +87,7 @@ class InProcessGroup:
           rank: The rank that can not go on.
           error: What follows "rank R" in the UnknownError of the others.
         """
+        self.store.set("ended_{}".format(rank), error.encode("utf-8"))
         fail_in_process_group(self.name, rank, self.size, error)
 
 

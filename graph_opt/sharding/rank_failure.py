@@ -6,10 +6,11 @@ import json
 import os
 import socket
 import time
-from typing import List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional
 
 from graph_opt.compat import tf
 from graph_opt.compat.step_calls import own_message
+from graph_opt.sharding.step_clock import RankState, decoded_state
 from graph_opt.sharding.store import Store
 
 _CAUSE = "failure"
@@ -59,21 +60,25 @@ class FailureBoard:
       store: Their store.
       rank: Number of this rank.
       size: Number of ranks.
+
+    Attributes:
+      rank: Number of this rank.
     """
 
     def __init__(self, store: Store, rank: int, size: int) -> None:
+        self.rank = rank
         self._store = store
-        self._rank = rank
         self._size = size
+        self._states_left = 0
 
     def enter(self) -> None:
         """Says which process this rank is."""
         place = "{} {}".format(_this_machine(), os.getpid())
-        self._store.set("process_{}".format(self._rank), place.encode("utf-8"))
+        self._store.set("process_{}".format(self.rank), place.encode("utf-8"))
 
     def leave(self) -> None:
         """Says that this rank's program is over."""
-        self._store.set("ended_{}".format(self._rank), b"has ended")
+        self._store.set("ended_{}".format(self.rank), b"has ended")
 
     def tell(self, failure: RankFailure) -> RankFailure:
         """Says what the cause is, unless another is known, and returns the one that all name."""
@@ -112,8 +117,36 @@ class FailureBoard:
                 return RankFailure(rank, tf.errors.UNKNOWN, text)
         return None
 
+    def is_over(self) -> bool:
+        """Whether this rank has said that its program is over."""
+        return self._store.get("ended_{}".format(self.rank)) is not None
+
+    def leave_state(self, state: RankState) -> None:
+        """Says what this rank is doing."""
+        self._states_left += 1
+        left = "{} ".format(self._states_left).encode("utf-8") + state.encoded()
+        self._store.set("state_{}".format(self.rank), left)
+
+    def states(self, within_seconds: float) -> Dict[int, Optional[RankState]]:
+        """What the other ranks are doing; None for those that say nothing within this time."""
+        before = {rank: self._state(rank) for rank in self._others()}
+        after = dict(before)
+        end = time.monotonic() + within_seconds
+        while time.monotonic() < end and any(after[rank] == before[rank] for rank in before):
+            time.sleep(_POLL_SECONDS)
+            after = {rank: self._state(rank) for rank in before}
+        return {
+            rank: None
+            if left is None or left == before[rank]
+            else decoded_state(left.partition(b" ")[2])
+            for rank, left in after.items()
+        }
+
+    def _state(self, rank: int) -> Optional[bytes]:
+        return self._store.get("state_{}".format(rank))
+
     def _others(self) -> List[int]:
-        return [rank for rank in range(self._size) if rank != self._rank]
+        return [rank for rank in range(self._size) if rank != self.rank]
 
 
 def _failed(name: str, message: str) -> str:

@@ -2,45 +2,95 @@
 
 from __future__ import annotations
 
+import collections
 import weakref
-from typing import Any, Dict, FrozenSet, List, MutableMapping, NamedTuple, Sequence, Set, Tuple
+from typing import (
+    Any,
+    Deque,
+    Dict,
+    FrozenSet,
+    Iterable,
+    List,
+    MutableMapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 from graph_opt.compat import tf
 from graph_opt.ops.exchange import IDS
-from graph_opt.ops.sent_messages import PREPARE, times_sent
+from graph_opt.ops.sent_messages import SENDERS, times_sent
+from graph_opt.ops.stage_nodes import BUFFER_PUT, BUFFER_TAKE
+from graph_opt.ops.stage_spec import StageSpec, has_spec, spec_of
 
-IN_PROCESS = "InProcessAllToAll"
+_IN_PROCESS = "InProcessAllToAll"
 _HOROVOD = "Horovod"
 # Nodes of Horovod that send nothing.
 _SILENT = ("HorovodSize", "HorovodRank", "HorovodLocalSize", "HorovodLocalRank")
 _OURS = "graph_opt_"
-_NOTED = (PREPARE,)
 _MAX_CACHED_STEPS = 512
+
+
+class Message(NamedTuple):
+    """A message of ours.
+
+    Attributes:
+      name: Its name.
+      key: For `times_sent`.
+    """
+
+    name: str
+    key: str
+
+
+class ExchangingStage(NamedTuple):
+    """A stage whose threads send messages.
+
+    Attributes:
+      spec: The stage.
+      operations: What its threads run.
+      messages: What they send, in the order in which they do.
+    """
+
+    spec: StageSpec
+    operations: FrozenSet[Any]
+    messages: Tuple[Message, ...]
 
 
 class StepMessages(NamedTuple):
     """What a step sends.
 
     Attributes:
-      collectives: The nodes that send something, in the order of their names.
+      operations: All nodes that it may run, if it sends anything or takes from a stage that does.
+      collectives: Those that send something.
+      messages: Our messages among these, in the order in which it sends them.
       exchanges: Names of the exchanges whose ids it sends.
-      keys: For `times_sent`: counts grow as soon as it has sent something of ours.
-      nodes: Names of all nodes that it may run.
+      stages: The stages that send messages and from which it takes.
+      trains: Whether it updates variables.
       given: The elements that it was made for, kept alive so that no other reuses their ids.
     """
 
+    operations: FrozenSet[Any]
     collectives: Tuple[Any, ...]
+    messages: Tuple[Message, ...]
     exchanges: Tuple[str, ...]
-    keys: Tuple[str, ...]
-    nodes: FrozenSet[str]
+    stages: Tuple[ExchangingStage, ...]
+    trains: bool
     given: Tuple[Any, ...]
 
-    def sent(self) -> int:
-        """How many messages of ours its nodes have sent so far."""
-        return sum(map(times_sent, self.keys))
+    def sent(self) -> List[int]:
+        """How often each of `messages` was sent so far."""
+        return [times_sent(message.key) for message in self.messages]
+
+    def runs(self, node: str) -> bool:
+        """Whether it may run the node of this name."""
+        return any(operation.name == node for operation in self.operations)
 
 
-_steps: MutableMapping[Any, Dict[Tuple[int, ...], StepMessages]] = weakref.WeakKeyDictionary()
+_Steps = Dict[Tuple[int, ...], StepMessages]
+_steps: MutableMapping[Any, _Steps] = weakref.WeakKeyDictionary()
 
 
 def messages_of(
@@ -54,49 +104,27 @@ def messages_of(
     if found is None:
         if len(steps) >= _MAX_CACHED_STEPS:
             steps.clear()
-        reached = _reached([tensor.op for tensor in fetches] + list(targets), feeds)
-        found = steps[key] = _messages(reached, given)
+        reached = operations_behind([tensor.op for tensor in fetches] + list(targets), feeds)
+        found = steps[key] = _messages(graph, reached, given)
     return found
 
 
 def is_collective(operation: Any) -> bool:
     """Whether a node sends something to other ranks."""
     kind = str(operation.type)
-    return kind == IN_PROCESS or (kind.startswith(_HOROVOD) and kind not in _SILENT)
+    return kind == _IN_PROCESS or (kind.startswith(_HOROVOD) and kind not in _SILENT)
 
 
-def message_of(operation: Any) -> str:
+def name_of(collective: Any) -> str:
     """The name under which a collective meets those of the other ranks."""
-    if operation.type == IN_PROCESS:
-        return str(tf.compat.as_str(operation.get_attr("message")))
-    scoped = not operation.get_attr("ignore_name_scope")
-    return str(operation.name if scoped else operation.name.rpartition("/")[2])
+    if collective.type == _IN_PROCESS:
+        return str(tf.compat.as_str(collective.get_attr("message")))
+    scoped = not collective.get_attr("ignore_name_scope")
+    return str(collective.name if scoped else collective.name.rpartition("/")[2])
 
 
-def _messages(reached: Set[Any], given: Tuple[Any, ...]) -> StepMessages:
-    collectives = sorted(filter(is_collective, reached), key=lambda operation: operation.name)
-    names = [message_of(operation) for operation in collectives]
-    keys = [_key_in_process(one) for one in collectives if one.type == IN_PROCESS]
-    if not keys:  # ranks of one process have nodes of the same names
-        keys = [one.name for one in reached if one.type in _NOTED]
-    return StepMessages(
-        collectives=tuple(collectives),
-        exchanges=tuple(
-            name[: -len(IDS)] for name in names if name.startswith(_OURS) and name.endswith(IDS)
-        ),
-        keys=tuple(keys),
-        nodes=frozenset(operation.name for operation in reached),
-        given=given,
-    )
-
-
-def _key_in_process(operation: Any) -> str:
-    group = tf.compat.as_str(operation.get_attr("group"))
-    return "{}/{}/{}".format(group, operation.get_attr("rank"), message_of(operation))
-
-
-def _reached(operations: List[Any], feeds: Sequence[Any]) -> Set[Any]:
-    """All operations that running these may run."""
+def operations_behind(operations: Iterable[Any], feeds: Sequence[Any] = ()) -> Set[Any]:
+    """All operations that running these may run, including themselves."""
     fed = {tensor.name for tensor in feeds}
     reached = set(operations)
     waiting = list(reached)
@@ -108,3 +136,55 @@ def _reached(operations: List[Any], feeds: Sequence[Any]) -> Set[Any]:
                 reached.add(other)
                 waiting.append(other)
     return reached
+
+
+def _messages(graph: Any, reached: Set[Any], given: Tuple[Any, ...]) -> StepMessages:
+    collectives = sorted(filter(is_collective, reached), key=name_of)
+    names = list(map(name_of, collectives))
+    takes = any(operation.type == BUFFER_TAKE for operation in reached)
+    stages = tuple(_stages(graph)) if takes else ()
+    return StepMessages(
+        operations=frozenset(reached) if collectives or stages else frozenset(),
+        collectives=tuple(collectives),
+        messages=_own_messages(collectives),
+        exchanges=tuple(
+            name[: -len(IDS)] for name in names if name.startswith(_OURS) and name.endswith(IDS)
+        ),
+        stages=stages,
+        trains=any("Apply" in operation.type for operation in reached),
+        given=given,
+    )
+
+
+def _stages(graph: Any) -> Iterable[ExchangingStage]:
+    for put in sorted(graph.get_operations(), key=lambda operation: str(operation.name)):
+        if put.type != BUFFER_PUT or not has_spec(put.node_def):
+            continue
+        behind = operations_behind([put])
+        messages = _own_messages(filter(is_collective, behind))
+        if messages:
+            yield ExchangingStage(spec_of(put.node_def), frozenset(behind), messages)
+
+
+def _own_messages(collectives: Iterable[Any]) -> Tuple[Message, ...]:
+    """Sorted by name: ids, rows, gradients of rows."""
+    found = [(name_of(one), _key(one)) for one in collectives]
+    return tuple(sorted(Message(name, key) for name, key in found if key))
+
+
+def _key(collective: Any) -> Optional[str]:
+    if collective.type == _IN_PROCESS:
+        group = tf.compat.as_str(collective.get_attr("group"))
+        return "{}/{}/{}".format(group, collective.get_attr("rank"), name_of(collective))
+    if not name_of(collective).startswith(_OURS):
+        return None
+    waiting: Deque[Any] = collections.deque([collective.inputs[0].op])
+    seen = set(waiting)
+    while waiting:
+        operation = waiting.popleft()
+        if operation.type in SENDERS:
+            return str(operation.name)
+        nearer = [tensor.op for tensor in operation.inputs if tensor.op not in seen]
+        waiting.extend(nearer)
+        seen.update(nearer)
+    return None

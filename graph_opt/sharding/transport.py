@@ -34,12 +34,14 @@ class Transport(abc.ABC):
       size: Number of ranks.
       local_rank: Number of this rank among those on the same machine.
       store: What ranks tell each other outside of messages; None if nothing carries it.
+      guard: Watches the steps of this rank (`graph_opt.sharding.guard`), once there is one.
     """
 
     rank: int
     size: int
     local_rank: int = 0
     store: Optional[Store] = None
+    guard: Any = None
 
     def message_name(self, base: str) -> str:
         """A name that is unique in the current graph, and the same on all ranks.

@@ -4,6 +4,7 @@
 
 #include "exchange/received_gradients.h"
 #include "exchange/received_requests.h"
+#include "exchange/sent_messages.h"
 #include "kernels/exchange/splits.h"
 #include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
@@ -97,6 +98,7 @@ class ExchangeGatherKernel : public OwnerKernel {
     OP_REQUIRES_OK(
         ctx, StatusOfOp(name(), GatherForRanks(shards, received, type(), BestRowKernels(), &threads,
                                                const_cast<char*>(rows->tensor_data().data()))));
+    ++*sent_;
   }
 
  private:
@@ -108,6 +110,8 @@ class ExchangeGatherKernel : public OwnerKernel {
                                    tensorflow::DataTypeString(tensor.dtype()), "; need [rows, ",
                                    width(shard), "] of ", tensorflow::DataTypeString(dtype()));
   }
+
+  std::atomic<int64_t>* const sent_ = SentMessages(name());
 };
 
 class ExchangeGatherGradKernel : public OwnerKernel {

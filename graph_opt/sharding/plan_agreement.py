@@ -1,0 +1,106 @@
+"""Ranks compare what they are about to exchange before they exchange it."""
+
+from __future__ import annotations
+
+import time
+from typing import Callable, List, Optional
+
+from graph_opt.compat import tf
+from graph_opt.sharding.plan_digest import difference
+from graph_opt.sharding.store import Store
+
+_LOOK_SECONDS = 0.25
+_SAME = b"-"
+ADVICE = "build the same graph, with the same options, on all ranks"
+
+
+class PlanAgreement:
+    """Compares the plans of all ranks, one after another.
+
+    Args:
+      store: Where ranks leave them.
+      rank: Number of this rank.
+      size: Number of ranks.
+    """
+
+    def __init__(self, store: Store, rank: int, size: int) -> None:
+        self._store = store
+        self._rank = rank
+        self._size = size
+        self._number = 0
+        self._agreed: List[bytes] = []
+
+    def note_step_without_messages(self) -> None:
+        """Says that this rank trains something on its own."""
+        self._store.set(_alone(self._rank), b"yes")
+
+    def agree(self, plan: bytes, check: Callable[[], None], alone_seconds: float) -> None:
+        """Returns once all ranks have the same plan; at once if this one is known.
+
+        Args:
+          plan: This rank's.
+          check: Raises an error if there is no point in waiting.
+          alone_seconds: How long to wait for a rank that trains something without messages.
+
+        Raises:
+          tf.errors.InvalidArgumentError: On all ranks: two of them have different plans.
+          TrainsAloneError: A rank has none.
+        """
+        if plan in self._agreed:
+            return
+        number, self._number = self._number, self._number + 1
+        self._store.set(_key(number, self._rank), plan)
+        verdict = "plan_{}_difference".format(number)
+        if self._rank == 0:
+            found = self._first_difference(number, plan, check, alone_seconds)
+            self._store.set(verdict, (found or "").encode("utf-8") or _SAME)
+        else:
+            told = self._wait_for(verdict, 0, check, alone_seconds)
+            found = None if told == _SAME else told.decode("utf-8")
+        if found:
+            raise tf.errors.InvalidArgumentError(
+                None, None, "ranks are about to run different graphs: {}; {}".format(found, ADVICE)
+            )
+        self._agreed.append(plan)
+
+    def _first_difference(
+        self, number: int, plan: bytes, check: Callable[[], None], alone_seconds: float
+    ) -> Optional[str]:
+        found = None
+        for rank in range(1, self._size):
+            other = self._wait_for(_key(number, rank), rank, check, alone_seconds)
+            found = found or difference(plan, 0, other, rank)
+        return found
+
+    def _wait_for(
+        self, key: str, rank: int, check: Callable[[], None], alone_seconds: float
+    ) -> bytes:
+        begun = time.monotonic()
+        while True:
+            left = self._store.get(key, _LOOK_SECONDS)
+            if left is not None:
+                return left
+            check()
+            waited = time.monotonic() - begun
+            if waited > alone_seconds and self._store.get(_alone(rank)) is not None:
+                raise TrainsAloneError(rank)
+
+
+class TrainsAloneError(Exception):
+    """A rank runs training steps without messages.
+
+    Attributes:
+      rank: The rank.
+    """
+
+    def __init__(self, rank: int) -> None:
+        super().__init__("rank {} trains without messages".format(rank))
+        self.rank = rank
+
+
+def _key(number: int, rank: int) -> str:
+    return "plan_{}_{}".format(number, rank)
+
+
+def _alone(rank: int) -> str:
+    return "alone_{}".format(rank)

@@ -1,0 +1,162 @@
+"""Ranks whose graphs differ, that do not come, or keep others waiting: all ranks are told."""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import Any, Callable, List
+
+import numpy as np
+import pytest
+
+import graph_opt
+from graph_opt import sok
+from graph_opt.compat import tf
+from graph_opt.sharding.in_process import InProcessTransport, run_ranks
+from graph_opt.sok.communication import communicating_through
+from tests.sharding.guarded_model import build
+
+ODD = 1  # the rank that differs
+IDS = np.array([[0, 1]])
+
+
+def errors_of(size: int, work: Callable[[InProcessTransport], Any]) -> List[tf.errors.OpError]:
+    """What `work` raises on each rank."""
+
+    def with_graph(transport: InProcessTransport) -> tf.errors.OpError:
+        with communicating_through(transport), tf.Graph().as_default():
+            with pytest.raises(tf.errors.OpError) as raised:
+                work(transport)
+            return raised.value
+
+    return run_ranks(size, with_graph, 60)
+
+
+def limited(seconds: int) -> Any:
+    config = graph_opt.ConfigProto()
+    config.graph_options.optimizer_options.stall_seconds = seconds
+    return config
+
+
+def look_up(widths: List[int], combiner: str = "sum") -> List[Any]:
+    tables = [sok.Variable(np.ones([5, width], np.float32), name="table") for width in widths]
+    ids = tf.RaggedTensor.from_tensor(tf.constant(IDS))
+    return sok.lookup_sparse(tables, [ids] * len(tables), combiners=[combiner] * len(tables))
+
+
+@pytest.mark.parametrize(
+    ("odd", "told"),
+    [
+        (
+            lambda: look_up([4, 2]),
+            'tables of lookup 0: ["table"] on rank 0, but ["table", "table_1"] on rank 1',
+        ),
+        (lambda: look_up([8]), "widths of the tables of lookup 0: [4] on rank 0, but [8] on rank"),
+        (lambda: look_up([4], "mean"), 'combiners of lookup 0: ["sum"] on rank 0, but ["mean"] on'),
+        (
+            lambda: [look_up([4]), look_up([4])],
+            "rank 1 has message 'graph_opt_exchange_1_ids' and rank 0 has not",
+        ),
+    ],
+)
+def test_all_ranks_are_told_how_their_graphs_differ(odd: Any, told: str) -> None:
+    def work(transport: InProcessTransport) -> None:
+        fetches = odd() if transport.rank == ODD else look_up([4])
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            session.run(fetches)
+
+    for error in errors_of(3, work):
+        assert isinstance(error, tf.errors.InvalidArgumentError)
+        assert error.message.startswith("ranks are about to run different graphs: " + told)
+        assert error.message.endswith("build the same graph, with the same options, on all ranks")
+
+
+def test_steps_of_other_kinds_are_compared_too_and_equal_ones_once() -> None:
+    def work(transport: InProcessTransport) -> None:
+        sums = look_up([4])
+        means = look_up([4] if transport.rank == ODD else [4, 4], "mean")
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            for _ in range(3):
+                session.run(sums)
+                session.run([sums, tf.constant(transport.rank)])
+            session.run(means)
+
+    for error in errors_of(2, work):
+        assert "tables of lookup 0: " in error.message
+
+
+def test_a_rank_that_exchanges_nothing_is_named() -> None:
+    def work(transport: InProcessTransport) -> None:
+        ids = tf.constant(IDS)
+        if transport.rank == ODD:
+            weight = tf.get_variable("weight", [])
+            train = tf.train.GradientDescentOptimizer(0.1).minimize(weight)
+            look_up([4])  # not used
+        else:
+            train = build(ids).train
+        with graph_opt.Session(config=limited(1)) as session:
+            session.run(tf.global_variables_initializer())
+            while True:
+                session.run(train)
+
+    for error in errors_of(3, work):
+        assert error.message.startswith("rank 1 trains without any message to the others")
+
+
+def test_a_rank_that_never_comes_is_named() -> None:
+    def work(transport: InProcessTransport) -> None:
+        model = build(tf.constant(IDS))
+        if transport.rank == ODD:
+            raise tf.errors.NotFoundError(None, None, "no data for this rank")
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            session.run(model.train)
+
+    group = []
+
+    def all_ranks(transport: InProcessTransport) -> None:
+        try:
+            work(transport)
+        finally:
+            group.append(transport.rank)
+
+    with pytest.raises(tf.errors.NotFoundError, match="no data for this rank"):
+        run_ranks(3, lambda one: _in_graph(one, all_ranks), 60)
+    assert sorted(group) == [0, 1, 2]
+
+
+def _in_graph(transport: InProcessTransport, work: Callable[[InProcessTransport], Any]) -> Any:
+    with communicating_through(transport), tf.Graph().as_default():
+        return work(transport)
+
+
+def test_a_rank_that_keeps_others_waiting_is_named() -> None:
+    told = threading.Event()
+
+    def work(transport: InProcessTransport) -> None:
+        model = build(tf.constant(IDS))
+        with graph_opt.Session(config=limited(1)) as session:
+            session.run(tf.global_variables_initializer())
+            session.run(model.train)
+            if transport.rank == ODD:
+                assert told.wait(60)
+            try:
+                session.run(model.train)
+            finally:
+                told.set()
+
+    for error in errors_of(2, work):
+        assert isinstance(error, tf.errors.DeadlineExceededError)
+        pattern = (
+            r"rank 1 has kept rank 0 waiting for \d+ s, which is more than stall_seconds \(1\): "
+            r"rank 0 has been in step 2 for \d+ s, and has sent 'graph_opt_exchange_ids' last; "
+            r"rank 1 has been outside of steps for \d+ s, after 1 of them"
+        )
+        assert re.match(pattern, error.message), error.message
+
+
+def test_a_negative_limit_is_refused() -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match="stall_seconds is -1, must be at"):
+        graph_opt.Session(config=limited(-1))
