@@ -14,6 +14,7 @@ from typing import NamedTuple, Optional, Tuple
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.rules.gradients.collectives import dense_collective
 from graph_opt.rules.gradients.gather import Slices
 from graph_opt.rules.match.structure import Structure
 from graph_opt.rules.match.table import find_read
@@ -62,6 +63,10 @@ def dense_gradient(structure: Structure, table: TensorRef, gradient: TensorRef) 
         return DenseGradient(slices, sum(part.decay for part in parts))
     decay = _decay(structure, table, gradient)
     if decay is None:
+        collective = dense_collective(view, gradient)
+        if collective is not None:
+            need = "slices through the collective, which sends few rows; no sparse_as_dense"
+            raise Refusal("update_is_dense", at=gradient.node, need=need, saw=collective)
         need = "the sum of gradients of lookups"
         raise Refusal("update_is_dense", at=gradient.node, need=need, saw=op)
     return DenseGradient((), decay)

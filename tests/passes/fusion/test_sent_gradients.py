@@ -24,6 +24,7 @@ from tests.passes.fusion.replicated_models import (
 )
 
 GATHER = "HorovodAllgather"
+REDUCE = "HorovodAllreduce"
 STEPS = 5
 SUMMED = "2 gradients summed by row before other ranks get them"
 
@@ -58,6 +59,11 @@ def clipped_after(gradients: List[Any]) -> Sequence[Any]:
     return clipped
 
 
+def as_dense(gradients: List[Any]) -> Sequence[Any]:
+    """What `sparse_as_dense` asks for."""
+    return [tf.identity(tf.convert_to_tensor(one), name=REDUCE) for one in gradients]
+
+
 def built(optimizer: str, reduced: Reduced, use_resource: bool) -> Any:
     """The graph with Identity nodes as collectives, and its model."""
     with tf.Graph().as_default() as graph:
@@ -70,7 +76,8 @@ def with_op(graph_def: Any, op: str) -> Any:
     changed = tf.GraphDef()
     changed.CopyFrom(graph_def)
     for node in changed.node:
-        if GATHER in node.name and node.op in (GATHER, "Identity"):
+        collective = GATHER in node.name or REDUCE in node.name
+        if collective and node.op in (GATHER, REDUCE, "Identity"):
             node.op = op
     return changed
 
@@ -119,4 +126,14 @@ def test_gradients_are_summed_whatever_becomes_of_the_update() -> None:
     graph_def, model = built("adagrad", each, use_resource=True)
     fused = optimize_graph_def(with_op(graph_def, GATHER), config(fuse_update=False))
     assert SUMMED in fused.report.changes
+    require_equal(train(fused.graph_def, model), train(graph_def, model))
+
+
+def test_gradients_as_large_as_tables_are_said_to_be_what_keeps_an_update() -> None:
+    graph_def, model = built("adagrad", as_dense, use_resource=True)
+    fused = optimize_graph_def(with_op(graph_def, REDUCE), config())
+    refusals = [one for lookup in fused.report.fused_lookups for one in lookup.refusals]
+    dense = [one for one in refusals if one["code"] == "update_is_dense"]
+    assert len(dense) == 4 and all(one["saw"] == REDUCE for one in dense)
+    assert all("no sparse_as_dense" in one["need"] for one in dense)
     require_equal(train(fused.graph_def, model), train(graph_def, model))
