@@ -3,8 +3,8 @@
 sparse update      one that may be recognised
 ScatterUpdate      sets rows: no update if the table has another, such as that of an optimizer
 Apply*             a dense one: TensorFlow made the gradient as large as the table
-Assign             of a value that depends on a variable, such as an average; initializers and
-                   restored checkpoints do not
+Assign             of a value that depends on a variable, such as an average; initializers,
+                   restored checkpoints and what another rank has (hvd.broadcast) do not
 all else           an unknown optimizer or a function
 """
 
@@ -19,6 +19,7 @@ from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.match.forward import ForwardPart
 from graph_opt.rules.op_names import ALL_ASSIGNS, INTO_CONTROL_FLOW, SWITCHES
 
+_BROADCAST = "HorovodBroadcast"
 _PASS_ON = frozenset(["Identity", "RefIdentity"])
 _DENSE = re.compile(r"^(Resource)?Apply")
 _SETS_ROWS = re.compile(r"^(Resource)?(ScatterUpdate|ScatterNdUpdate|StridedSliceAssign)$")
@@ -140,7 +141,9 @@ def _trains(view: GraphView, forward: ForwardPart, name: str) -> bool:
     """Whether this changes the variable in training; an Assign may initialize or restore it."""
     if view.op(name) not in ALL_ASSIGNS:
         return True
-    value: TensorRef = view.inputs(name)[1]
+    value: TensorRef = view.through_identity(view.inputs(name)[1])
+    if view.op(value.node) == _BROADCAST:
+        return False
     return forward.depends_on_dense_variable(value.node)
 
 

@@ -25,6 +25,8 @@ from tests.passes.fusion.replicated_models import (
 
 GATHER = "HorovodAllgather"
 REDUCE = "HorovodAllreduce"
+BROADCAST = "HorovodBroadcast"
+COLLECTIVES = (GATHER, REDUCE, BROADCAST)
 STEPS = 5
 SUMMED = "2 gradients summed by row before other ranks get them"
 
@@ -76,8 +78,8 @@ def with_op(graph_def: Any, op: str) -> Any:
     changed = tf.GraphDef()
     changed.CopyFrom(graph_def)
     for node in changed.node:
-        collective = GATHER in node.name or REDUCE in node.name
-        if collective and node.op in (GATHER, REDUCE, "Identity"):
+        collective = any(name in node.name for name in COLLECTIVES)
+        if collective and node.op in ("Identity", *COLLECTIVES):
             node.op = op
     return changed
 
@@ -137,3 +139,20 @@ def test_gradients_as_large_as_tables_are_said_to_be_what_keeps_an_update() -> N
     assert len(dense) == 4 and all(one["saw"] == REDUCE for one in dense)
     assert all("no sparse_as_dense" in one["need"] for one in dense)
     require_equal(train(fused.graph_def, model), train(graph_def, model))
+
+
+@pytest.mark.parametrize("use_resource", [True, False])
+def test_tables_that_start_as_those_of_another_rank(use_resource: bool) -> None:
+    """What `hvd.broadcast_global_variables` assigns is no update."""
+    with tf.Graph().as_default() as graph:
+        Model("adam", tf_minimize, use_resource)
+        for table in tf.trainable_variables():
+            table.assign(tf.identity(table, name=BROADCAST))
+        fused = optimize_graph_def(
+            with_op(graph.as_graph_def(add_shapes=True), BROADCAST), config()
+        )
+    assert {one.update for one in fused.report.fused_lookups} == {"deferred"}
+
+
+def tf_minimize(optimizer: Any, loss: tf.Tensor, tables: Sequence[Any]) -> tf.Operation:
+    return optimizer.minimize(loss, var_list=tables)
