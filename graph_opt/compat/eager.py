@@ -7,6 +7,7 @@ from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from tensorflow.python.eager import tape
 from tensorflow.python.framework import ops
+from tensorflow.python.ops import resource_variable_ops
 
 from graph_opt.compat import tf
 
@@ -77,3 +78,10 @@ def record_gradient(
         return [backward(gradient)]
 
     record.record_operation(name, [result], [source], gradients)
+
+
+def owner_of_resource(handle: tf.Tensor) -> Any:
+    """Deletes an eager resource when this object is deleted; None for a graph's."""
+    if not is_eager(handle):
+        return None
+    return resource_variable_ops.EagerResourceDeleter(handle, handle.device)

@@ -8,7 +8,10 @@ from typing import Any, Callable, List, Sequence, Union
 from graph_opt.compat import tf
 from graph_opt.sharding.transport import Transport
 from graph_opt.sok.embeddings.embedding_variable import EmbeddingVariable
+from graph_opt.sok.embeddings.hashed_variable import HashedVariable
 from graph_opt.sok.embeddings.raw_files import RawFiles
+
+Table = Union[EmbeddingVariable, HashedVariable]
 
 BLOCK_BYTES = 1 << 26
 
@@ -27,7 +30,7 @@ class Saver:
       >>> session.run(saver.dump_to_file(layer.embedding_variable, "model"))
     """
 
-    def dump_to_file(self, embedding_variable: EmbeddingVariable, filepath: str) -> tf.Tensor:
+    def dump_to_file(self, embedding_variable: Table, filepath: str) -> tf.Tensor:
         """Writes a table. All ranks must call it; rank 0 writes, a block of rows at a time.
 
         Args:
@@ -65,7 +68,7 @@ class Saver:
         with tf.control_dependencies([ended]):
             return _ok(_all(transport, tf.constant(1, tf.int64), "max", "end"))
 
-    def restore_from_file(self, embedding_variable: EmbeddingVariable, filepath: str) -> tf.Tensor:
+    def restore_from_file(self, embedding_variable: Table, filepath: str) -> tf.Tensor:
         """Reads a table. Each rank reads the files, and keeps the rows of its own keys.
 
         Rows of keys that the files do not have stay as they are.
@@ -98,7 +101,7 @@ class Saver:
         return _ok(_times((count + block - 1) // block, read))
 
     def load_embedding_values(
-        self, embedding_variable: EmbeddingVariable, tensors: Union[Any, Sequence[Any]]
+        self, embedding_variable: Table, tensors: Union[Any, Sequence[Any]]
     ) -> tf.Tensor:
         """Sets the rows of the keys 0, 1, ...: the same call on all ranks.
 
@@ -139,8 +142,8 @@ class Saver:
             return tf.constant("OK")
 
 
-def _checked(variable: Any) -> EmbeddingVariable:
-    if not isinstance(variable, EmbeddingVariable):
+def _checked(variable: Any) -> Table:
+    if not isinstance(variable, (EmbeddingVariable, HashedVariable)):
         raise TypeError(
             "Saver got a {}; need the embedding_variable of a layer".format(type(variable).__name__)
         )

@@ -21,7 +21,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.resource_variables import ResourceVariable
 from graph_opt.sharding.exchange import DividedTable
 from graph_opt.sharding.initial_part import initial_part, name_of_eager_table
-from graph_opt.sharding.keyed_rows import DividedRows
+from graph_opt.sharding.keyed_rows import DividedRows, KeyedRows
 from graph_opt.sharding.placement import ModRows, RowsOnRank, RowsRule, Slice
 from graph_opt.sharding.transport import Transport
 from graph_opt.sok.communication import transport_in_use
@@ -34,11 +34,52 @@ _POSITIONAL = ("trainable", "validate_shape", "caching_device", "name")
 _unnamed: MutableMapping[Any, int] = weakref.WeakKeyDictionary()
 
 
-class StaticVariable(ResourceVariable):
+class DividedVariable(ResourceVariable):
+    """This rank's rows of a table, by key.
+
+    Args:
+      transport: How ranks reach each other.
+      **arguments: Of the variable that has the rows.
+    """
+
+    def __init__(self, transport: Transport, **arguments: Any) -> None:
+        self.transport = transport
+        super().__init__(**arguments)
+
+    @property
+    def global_gpu_id(self) -> int:
+        """Number of this rank."""
+        return self.transport.rank
+
+    @property
+    def num_gpus(self) -> int:
+        """Number of ranks."""
+        return self.transport.size
+
+    @property
+    def keyed_rows(self) -> KeyedRows:
+        """This rank's rows by key."""
+        return self.rows_in(self)
+
+    def own_slots(self, slots: Mapping[str, Any]) -> None:
+        """Lets an optimizer's slots be read and written by key, as the table itself.
+
+        Args:
+          slots: Variables; those of another shape than the table's are left alone.
+        """
+        for slot in slots.values():
+            if slot.shape == self.shape:
+                slot.keyed_rows = self.rows_in(slot)
+
+    def rows_in(self, part: Any) -> KeyedRows:
+        """The rows of the table, or of a slot, by key."""
+        raise NotImplementedError
+
+
+class StaticVariable(DividedVariable):
     """This rank's part of a table; see `Variable`, which makes it."""
 
-    def __init__(self, transport: Transport, rows: RowsRule, width: int, **arguments: Any) -> None:
-        self.transport = transport
+    def __init__(self, rows: RowsRule, width: int, **arguments: Any) -> None:
         self.rows = rows
         self._width = width
         super().__init__(**arguments)
@@ -54,36 +95,12 @@ class StaticVariable(ResourceVariable):
         return self.rows.rank if isinstance(self.rows, RowsOnRank) else -1
 
     @property
-    def global_gpu_id(self) -> int:
-        """Number of this rank."""
-        return self.transport.rank
-
-    @property
-    def num_gpus(self) -> int:
-        """Number of ranks."""
-        return self.transport.size
-
-    @property
     def divided_table(self) -> DividedTable:
         """What lookups need to know of it."""
         return DividedTable(self.name.split(":")[0], self, self.rows, self._width)
 
-    @property
-    def keyed_rows(self) -> DividedRows:
-        """This rank's rows by key."""
-        return self._rows_in(self)
-
-    def own_slots(self, slots: Mapping[str, Any]) -> None:
-        """Lets an optimizer's slots be read and written by key, as the table itself.
-
-        Args:
-          slots: Variables; those of another shape than the table's are left alone.
-        """
-        for slot in slots.values():
-            if slot.shape == self.shape:
-                slot.keyed_rows = self._rows_in(slot)
-
-    def _rows_in(self, part: Any) -> DividedRows:
+    def rows_in(self, part: Any) -> DividedRows:
+        """See `DividedVariable`."""
         return DividedRows(part.name.split(":")[0], part, self.rows, self.transport.rank)
 
     def key_map(self, ids: Any) -> Any:
@@ -181,8 +198,8 @@ def static_variable(
 
 def filter_variables(variables: Sequence[Any]) -> Tuple[List[Any], List[Any]]:
     """Separates tables of this module from all other variables."""
-    ours = [one for one in variables if isinstance(one, StaticVariable)]
-    return ours, [one for one in variables if not isinstance(one, StaticVariable)]
+    ours = [one for one in variables if isinstance(one, DividedVariable)]
+    return ours, [one for one in variables if not isinstance(one, DividedVariable)]
 
 
 def _rule(mode: Optional[str], num_rows: int, transport: Transport) -> RowsRule:

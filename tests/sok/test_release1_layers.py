@@ -34,9 +34,19 @@ def assert_close(ours: Trained, theirs: Trained) -> None:
     np.testing.assert_allclose(ours.dense, theirs.dense, rtol=1e-4, atol=2e-5)
 
 
+@pytest.mark.parametrize("use_hashtable", [False, True])
 @pytest.mark.parametrize("num_ranks", sorted(CUTS))
-def test_a_script_trains_as_tensorflow_does_on_the_whole_batch(num_ranks: int) -> None:
-    assert_close(joined(num_ranks, "adam", 100), model.stock(100))
+def test_a_script_trains_as_tensorflow_does_on_the_whole_batch(
+    num_ranks: int, use_hashtable: bool
+) -> None:
+    ours = joined(num_ranks, "adam", 100, use_hashtable=use_hashtable)
+    assert_close(ours, model.stock(100))
+
+
+def test_two_runs_are_equal_to_the_bit() -> None:
+    first, second = (joined(3, "plugin_adam", 20, use_hashtable=True) for _ in range(2))
+    np.testing.assert_array_equal(first.rows, second.rows)
+    np.testing.assert_array_equal(first.dense, second.dense)
 
 
 @pytest.mark.parametrize("optimizer", sorted(model.OPTIMIZERS))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Union
 
 from graph_opt.compat import tf
 from graph_opt.sok.embeddings.embedding_variable import EmbeddingVariable, embedding_variable
+from graph_opt.sok.embeddings.hashed_variable import HashedVariable
 from graph_opt.sok.graph_keys import GraphKeys, remember
 
 _KEY_DTYPES = ("int64", "uint32")
@@ -46,22 +47,20 @@ class EmbeddingLayer(tf.keras.layers.Layer):
         self._key_dtype = _checked_key_dtype(key_dtype)
         self._use_hashtable = bool(use_hashtable)
         self._initializer = _initializer(embedding_initializer)
-        if self._use_hashtable:
-            raise NotImplementedError(
-                "use_hashtable=True is not there yet: pass use_hashtable=False, with keys from 0 "
-                "to max_vocabulary_size_per_gpu * ranks - 1"
-            )
         self._table = embedding_variable(
             max_vocabulary_size_per_gpu,
             embedding_vec_size,
+            self._use_hashtable,
             self._initializer,
             self._key_dtype,
             trainable=self.trainable,
         )
+        # Keras saves it with the layer's weights.
+        self._row_keys = getattr(self._table, "row_keys", None)
         remember(GraphKeys.SparseOperationKitEmbeddingLayers, self)
 
     @property
-    def embedding_variable(self) -> EmbeddingVariable:
+    def embedding_variable(self) -> Union[EmbeddingVariable, HashedVariable]:
         """The table: this rank's part of it."""
         return self._table
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, List, MutableMapping, Sequence, Tuple
+from typing import Any, List, MutableMapping, Sequence, Tuple, Union
 
 from graph_opt.compat import tf
 from graph_opt.embedding.lookup_ids import read_ids
 from graph_opt.sharding.exchange import TableLookup, look_up
 from graph_opt.sok.communication import transport_in_use
 from graph_opt.sok.core.initialize import seed_of_tables
-from graph_opt.sok.variable import StaticVariable, static_variable
+from graph_opt.sok.embeddings.hashed_variable import HashedVariable, hashed_variable
+from graph_opt.sok.variable import DividedVariable, StaticVariable, static_variable
 
 _LARGEST = 0.05
 _made: MutableMapping[Any, List[int]] = weakref.WeakKeyDictionary()
@@ -57,13 +58,19 @@ class EmbeddingVariable(StaticVariable):
 
 
 def embedding_variable(
-    rows_of_rank: int, width: int, initializer: Any, key_dtype: str, **arguments: Any
-) -> EmbeddingVariable:
+    rows_of_rank: int,
+    width: int,
+    use_hashtable: bool,
+    initializer: Any,
+    key_dtype: str,
+    **arguments: Any,
+) -> Union[EmbeddingVariable, HashedVariable]:
     """Makes a table. All ranks must make the same tables in the same order.
 
     Args:
       rows_of_rank: Rows on each rank.
       width: Number of columns.
+      use_hashtable: Whether keys get rows when they are first seen. Otherwise they are the rows.
       initializer: Of its rows; None: uniform from -0.05 to 0.05.
       key_dtype: int64 or uint32.
       **arguments: Of `tf.Variable`.
@@ -71,15 +78,11 @@ def embedding_variable(
     if initializer is None:
         initializer = tf.random_uniform_initializer(-_LARGEST, _LARGEST, seed=seed_of_tables())
     name = _next_name()
-    return static_variable(
-        EmbeddingVariable,
-        shape=(rows_of_rank * transport_in_use().size, width),
-        initializer=initializer,
-        name=name,
-        m_var_name=name,
-        key_dtype=key_dtype,
-        **arguments,
-    )
+    shape = rows_of_rank * transport_in_use().size, width
+    named = dict(name=name, m_var_name=name, key_dtype=key_dtype, **arguments)
+    if use_hashtable:
+        return hashed_variable(shape, initializer, **named)
+    return static_variable(EmbeddingVariable, shape=shape, initializer=initializer, **named)
 
 
 def split_embedding_variable_from_others(
@@ -97,8 +100,8 @@ def split_embedding_variable_from_others(
         raise ValueError(
             "variables is a {}; need a list or a tuple".format(type(variables).__name__)
         )
-    tables = [one for one in variables if isinstance(one, StaticVariable)]
-    return tables, [one for one in variables if not isinstance(one, StaticVariable)]
+    tables = [one for one in variables if isinstance(one, DividedVariable)]
+    return tables, [one for one in variables if not isinstance(one, DividedVariable)]
 
 
 def _next_name() -> str:

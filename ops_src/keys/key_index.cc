@@ -1,0 +1,49 @@
+#include "keys/key_index.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace graph_opt {
+
+constexpr int64_t KeyIndex::kAbsent;
+
+absl::Status KeyIndex::Assign(const int64_t* keys, int64_t count) {
+  rows_.clear();
+  rows_.reserve(count);
+  for (int64_t row = 0; row < count; ++row) {
+    const auto added = rows_.emplace(keys[row], row);
+    if (!added.second) {
+      const int64_t first = added.first->second;
+      rows_.clear();
+      return absl::DataLossError(
+          absl::StrCat("rows ", first, " and ", row, " both have key ", keys[row]));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void KeyIndex::Find(const int64_t* keys, int64_t count, int64_t* rows) const {
+  for (int64_t i = 0; i < count; ++i) {
+    const auto found = rows_.find(keys[i]);
+    rows[i] = found == rows_.end() ? kAbsent : found->second;
+  }
+}
+
+absl::Status KeyIndex::FindOrAdd(const int64_t* keys, int64_t count, int64_t capacity,
+                                 int64_t* rows, int64_t* new_keys) {
+  const int64_t before = size();
+  for (int64_t i = 0; i < count; ++i) {
+    const auto added = rows_.emplace(keys[i], size());
+    rows[i] = added.first->second;
+    if (!added.second) continue;
+    if (rows[i] >= capacity) {
+      for (int64_t row = before; row < capacity; ++row) rows_.erase(new_keys[row]);
+      rows_.erase(keys[i]);
+      return absl::ResourceExhaustedError(
+          absl::StrCat("all ", capacity, " rows are taken; key ", keys[i], " needs another"));
+    }
+    new_keys[rows[i]] = keys[i];
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace graph_opt

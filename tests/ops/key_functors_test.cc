@@ -1,0 +1,94 @@
+// Rows of keys without TensorFlow.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <vector>
+
+#include "keys/key_index.h"
+#include "keys/owned_keys.h"
+
+namespace graph_opt {
+namespace {
+
+typedef std::vector<int64_t> Numbers;
+constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+
+void Check(bool condition, const char* what) {
+  if (condition) return;
+  std::fprintf(stderr, "failed: %s\n", what);
+  std::exit(1);
+}
+
+Numbers Found(const KeyIndex& index, const Numbers& keys) {
+  Numbers rows(keys.size());
+  index.Find(keys.data(), keys.size(), rows.data());
+  return rows;
+}
+
+void TestRowsAreGivenInTheOrderOfKeys() {
+  KeyIndex index;
+  Numbers row_keys(5, 0);
+  Numbers keys = {7, kLeast, 7, -1};
+  Numbers rows(keys.size());
+  Check(index.FindOrAdd(keys.data(), 4, 5, rows.data(), row_keys.data()).ok(), "there is room");
+  Check(rows == Numbers({0, 1, 0, 2}), "rows in the order of keys");
+  keys = {kMost, 7, 0};
+  rows.resize(3);
+  Check(index.FindOrAdd(keys.data(), 3, 5, rows.data(), row_keys.data()).ok(), "still room");
+  Check(rows == Numbers({3, 0, 4}), "new keys get the next rows");
+  Check(row_keys == Numbers({7, kLeast, -1, kMost, 0}), "the key of each row");
+  Check(Found(index, {kMost, 8, kLeast}) == Numbers({3, -1, 1}), "found, or absent");
+  KeyIndex again;
+  Check(again.Assign(row_keys.data(), 5).ok(), "keys are taken");
+  Check(Found(again, row_keys) == Numbers({0, 1, 2, 3, 4}), "the same rows");
+}
+
+void TestAFullTableChangesNothing() {
+  KeyIndex index;
+  Numbers row_keys(3, 0);
+  const Numbers first = {4, 5};
+  Numbers rows(4);
+  Check(index.FindOrAdd(first.data(), 2, 3, rows.data(), row_keys.data()).ok(), "two of three");
+  const Numbers more = {5, 6, 4, 8};
+  const absl::Status full = index.FindOrAdd(more.data(), 4, 3, rows.data(), row_keys.data());
+  Check(absl::IsResourceExhausted(full), "too many");
+  Check(full.message().find("all 3 rows are taken; key 8") != absl::string_view::npos, "the key");
+  Check(index.size() == 2 && Found(index, more) == Numbers({1, -1, 0, -1}), "as before");
+  const Numbers one = {9};
+  Check(index.FindOrAdd(one.data(), 1, 3, rows.data(), row_keys.data()).ok() && rows[0] == 2,
+        "the last row is still free");
+}
+
+void TestAKeyOfTwoRowsIsAnError() {
+  KeyIndex index;
+  const Numbers keys = {3, 4, 3};
+  const absl::Status wrong = index.Assign(keys.data(), 3);
+  Check(absl::IsDataLoss(wrong) && index.size() == 0, "twice the same key");
+  Check(wrong.message() == "rows 0 and 2 both have key 3", "names both rows");
+}
+
+void TestKeysByOwner() {
+  const Numbers occurrences = {5, -1, 3, 5, kLeast, 0, -1};
+  Numbers places(occurrences.size());
+  const OwnedKeys owned = ByOwner(occurrences.data(), occurrences.size(), 3, places.data());
+  // The remainder of the least int64 by 3 is 1, as Python has it.
+  Check(owned.keys == Numbers({3, 0, kLeast, 5, -1}), "by remainder, each once");
+  Check(owned.splits == std::vector<int32_t>({2, 1, 2}), "how many");
+  for (size_t i = 0; i < occurrences.size(); ++i) {
+    Check(owned.keys[places[i]] == occurrences[i], "where each occurrence is");
+  }
+  Check(ByOwner(nullptr, 0, 2, nullptr).splits == std::vector<int32_t>({0, 0}), "no keys");
+}
+
+}  // namespace
+}  // namespace graph_opt
+
+int main() {
+  graph_opt::TestRowsAreGivenInTheOrderOfKeys();
+  graph_opt::TestAFullTableChangesNothing();
+  graph_opt::TestAKeyOfTwoRowsIsAnError();
+  graph_opt::TestKeysByOwner();
+  return 0;
+}

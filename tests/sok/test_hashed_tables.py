@@ -1,0 +1,194 @@
+"""Tables whose keys get rows when they are first seen."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any, Dict, List
+
+import numpy as np
+import pytest
+from tensorflow.python.eager import context
+
+from graph_opt import sok
+from graph_opt.compat import tf
+from graph_opt.sharding.in_process import run_ranks
+from graph_opt.sharding.transport import OneRank, Transport
+from graph_opt.sok.communication import communicating_through
+
+WIDTH = 3
+KEYS = np.array([7, -1, 2**63 - 1, -(2**63), 7, 0, 123456789012], np.int64)
+
+
+def make_layer(rows: int = 8, **arguments: Any) -> Any:
+    return sok.All2AllDenseEmbedding(rows, WIDTH, 1, 1, dynamic_input=True, **arguments)
+
+
+def rows_of_all_keys(transport: Transport, **arguments: Any) -> Dict[int, np.ndarray]:
+    """What a rank finds under `KEYS`, of which it first sees some."""
+    with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
+        sok.Init(global_batch_size=4, seed=3)
+        layer, asked = make_layer(**arguments), tf.placeholder(tf.int64, [None])
+        rows = layer(asked)
+        session.run(tf.global_variables_initializer())
+        session.run(rows, {asked: KEYS[transport.rank :: 2]})
+        return dict(zip(KEYS, session.run(rows, {asked: KEYS})))
+
+
+@pytest.mark.parametrize("initializer", [None, "random_normal", "ones"])
+def test_a_key_starts_with_the_same_row_on_any_number_of_ranks(initializer: Any) -> None:
+    alone = rows_of_all_keys(OneRank(), embedding_initializer=initializer)
+    if initializer is None:
+        values = np.array(list(alone.values()))
+        assert len(np.unique(values)) == values.size and np.abs(values).max() <= 0.05
+    for ranks in (2, 3):
+        for found in run_ranks(
+            ranks, lambda transport: rows_of_all_keys(transport, embedding_initializer=initializer)
+        ):
+            for key, row in found.items():
+                np.testing.assert_array_equal(row, alone[key])
+
+
+def test_an_unknown_initializer_gives_rows_in_the_order_of_keys(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def squares(shape: Any, dtype: Any = None) -> Any:
+        return tf.cast(tf.reshape(tf.range(shape[0] * shape[1]), shape), dtype)
+
+    found = rows_of_all_keys(OneRank(), embedding_initializer=squares)
+    assert [row[0] for row in found.values()] == [0, 9, 3, 12, 15, 6]
+    assert "in the order in which they are first seen" in capsys.readouterr().err
+
+
+def test_only_training_gives_rows_to_keys() -> None:
+    def check(transport: Transport) -> None:
+        with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
+            layer, training = make_layer(), tf.placeholder_with_default(True, [])
+            asked = tf.placeholder(tf.int64, [None])
+            rows, fixed = layer(asked, training=training), layer(asked, training=False)
+            count = layer.embedding_variable.keyed_rows.num_rows()
+            session.run(tf.global_variables_initializer())
+            assert not session.run(fixed, {asked: [1, 2, 3]}).any()
+            assert not session.run(rows, {asked: [1, 2, 3], training: False}).any()
+            assert session.run(count) == 0
+            seen = session.run(rows, {asked: [2, 4]})
+            assert seen.all() and session.run(count) == (2 if transport.rank == 0 else 0)
+            again = session.run(fixed, {asked: [4, 1, 2]})
+            np.testing.assert_array_equal(again, [seen[1], [0] * WIDTH, seen[0]])
+
+    run_ranks(2, check)
+
+
+def test_bags_with_unseen_keys_pool_zeros() -> None:
+    with communicating_through(OneRank()), tf.Session() as session:
+        layer = sok.DistributedEmbedding("mean", 4, WIDTH, 1, 2, embedding_initializer="ones")
+        places, shape = [[0, 0], [0, 1], [2, 0]], [3, 2]
+        seen = layer(tf.SparseTensor(places[:1], [5], shape))
+        rows = layer(tf.SparseTensor(places, [5, 6, 6], shape), training=False)
+        session.run(tf.global_variables_initializer())
+        session.run(seen)
+        np.testing.assert_array_equal(session.run(rows)[:, 0, 0], [0.5, 0, 0])
+
+
+def test_a_full_table_names_itself_and_the_key() -> None:
+    with communicating_through(OneRank()), tf.Session() as session:
+        layer, asked = make_layer(rows=3), tf.placeholder(tf.int64, [None])
+        rows = layer(asked)
+        session.run(tf.global_variables_initializer())
+        session.run(rows, {asked: [1, 2]})
+        message = "EmbeddingVariable': all 3 rows are taken; key 4"
+        with pytest.raises(tf.errors.ResourceExhaustedError, match=message):
+            session.run(rows, {asked: [3, 4]})
+        session.run(rows, {asked: [4]})
+        table = layer.embedding_variable.keyed_rows
+        assert list(session.run(table.block(0, 9))[0]) == [1, 2, 4]
+
+
+def test_checkpoints_and_initializers_of_tensorflow_hold_for_keys(tmp_path: Path) -> None:
+    with communicating_through(OneRank()), tf.Session() as session:
+        layer, asked = make_layer(), tf.placeholder(tf.int64, [None])
+        rows, count = layer(asked), layer.embedding_variable.keyed_rows.num_rows()
+        train = tf.train.AdamOptimizer(0.1).minimize(tf.reduce_sum(rows))
+        initialize, saver = tf.global_variables_initializer(), tf.train.Saver()
+        session.run(initialize)
+        for _ in range(3):
+            session.run(train, {asked: [5, 3, 5]})
+        trained = session.run(rows, {asked: [3, 5]})
+        path = saver.save(session, str(tmp_path / "model"))
+        session.run(initialize)
+        assert session.run(count) == 0
+        session.run(rows, {asked: [8, 9, 10]})
+        saver.restore(session, path)
+        assert session.run(count) == 2
+        np.testing.assert_array_equal(session.run(rows, {asked: [3, 5]}), trained)
+    with tf.Session(graph=asked.graph) as session:
+        saver.restore(session, path)
+        np.testing.assert_array_equal(session.run(rows, {asked: [3, 5]}), trained)
+
+
+def test_saver_moves_keys_to_another_number_of_ranks(tmp_path: Path) -> None:
+    def trained(transport: Transport) -> None:
+        with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
+            layer = make_layer()
+            table = layer.embedding_variable
+            mine = KEYS[np.mod(KEYS, transport.size) == transport.rank]
+            keys = np.unique(mine)
+            values = np.stack([keys % 1000] * WIDTH, 1).astype(np.float32)
+            session.run(tf.global_variables_initializer())
+            session.run(sok.assign(table, keys, values))
+            session.run(sok.Saver().dump_to_file(table, str(tmp_path)))
+            exported = session.run(sok.export(table))
+            np.testing.assert_array_equal(exported[0], keys)
+
+    def restored(transport: Transport) -> List[float]:
+        with communicating_through(transport), context.eager_mode():
+            layer = make_layer()
+            table = layer.embedding_variable
+            name = table.m_var_name
+            for part in ("keys", "values"):
+                ours = tmp_path / "{}_{}.file".format(name, part)
+                if not ours.exists():
+                    ours.symlink_to(tmp_path / "EmbeddingVariable_{}.file".format(part))
+            sok.Saver().restore_from_file(table, str(tmp_path))
+            return [float(row[0]) for row in layer(KEYS, training=False)]
+
+    run_ranks(3, trained)
+    for found in run_ranks(2, restored):
+        assert found == [float(np.float32(key % 1000)) for key in KEYS]
+
+
+def test_eager_and_traced_steps_train_rows_of_keys() -> None:
+    def train(transport: Transport, traced: bool) -> np.ndarray:
+        with communicating_through(transport), context.eager_mode():
+            layer = make_layer(embedding_initializer="zeros")
+            tables = [layer.embedding_variable]
+            assert len(layer.trainable_weights) == 1 and len(layer.non_trainable_weights) == 1
+            optimizer = sok.OptimizerWrapper(tf.train.GradientDescentOptimizer(1.0))
+
+            def step(keys: Any) -> None:
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_sum(layer(keys, training=True))
+                gradients = tape.gradient(loss, tables)
+                optimizer.apply_gradients(zip(gradients, tables))
+
+            run = tf.function(step) if traced else step
+            for _ in range(2):
+                run(tf.constant([100, -7, 100] if transport.rank else [100], tf.int64))
+            found: np.ndarray = layer(np.array([100, -7, 1])).numpy()[:, 0]
+            return found
+
+    for traced in (False, True):
+        for found in run_ranks(2, functools.partial(train, traced=traced)):
+            # In each of two steps 100 was looked up three times, by two ranks.
+            np.testing.assert_array_equal(found, [-6, -2, 0])
+
+
+def test_an_eager_table_takes_its_index_along() -> None:
+    with communicating_through(OneRank()), context.eager_mode():
+        first, second = make_layer(), make_layer()
+        first(np.arange(5))
+        second(np.arange(5, 8))
+        tables = [layer.embedding_variable.keyed_rows for layer in (first, second)]
+        assert [int(table.num_rows()) for table in tables] == [5, 3]
+        first.embedding_variable.row_keys.assign(tf.zeros([9], tf.int64))
+        assert not first(np.arange(5), training=False).numpy().any()
