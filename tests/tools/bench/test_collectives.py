@@ -11,13 +11,17 @@ import numpy as np
 import pytest
 
 from graph_opt.compat import tf
+from graph_opt.sharding.transport import OneRank
+from graph_opt.sok.communication import communicating_through
 from tools.bench.collectives.figures import outcome_of
+from tools.bench.collectives.graphs import DividedInputLayer
 from tools.bench.collectives.launch import RanksFailed, found_by_ranks
 from tools.bench.collectives.modes import BOTH, DEMONSTRATED, FUSED, HOROVOD, LOCAL, SHARDED
 from tools.bench.collectives.settings import WIDE, Setting
 from tools.bench.collectives.traffic import collectives_in, sok_bytes, traffic
 from tools.bench.collectives.weights import score_of_ranks
 from tools.bench.records import Record
+from tools.bench.workloads.dlrm import model as dlrm_model
 from tools.bench.workloads.measured import Tables, wide_with_tables
 from tools.bench.workloads.workload import evaluation_graph
 from tools.demo import ranks as demo
@@ -96,6 +100,27 @@ def test_divided_tables_are_put_together_by_row(tmp_path: Path) -> None:
         np.savez(str(tmp_path / "sharded.{}.npz".format(rank)), **part)
     expected = score_of_ranks(workload, tmp_path, "horovod", 1)
     assert score_of_ranks(workload, tmp_path, "sharded", 2) == expected
+
+
+def test_divided_tables_stand_where_columns_of_whole_ones_do() -> None:
+    columns = dlrm_model.embedding_columns(dlrm_model.ModelOptions(buckets=7, dimension=2))
+    random = np.random.RandomState(1)
+    texts = random.choice(["", "a", "b", "c"], (5, len(columns)))
+    weights = {column.name: random.normal(size=(7, 2)) for column in columns}
+    with communicating_through(OneRank()), tf.Graph().as_default(), tf.Session() as session:
+        features = {
+            column.categorical_column.key: tf.constant(texts[:, place : place + 1])
+            for place, column in enumerate(columns)
+        }
+        layer = DividedInputLayer()
+        divided = layer(features, columns)
+        whole = tf.feature_column.input_layer(features, columns)
+        session.run(tf.global_variables_initializer())
+        for table in layer.tables:
+            table.variable.load(weights[table.column + "_embedding"], session)
+        for variable in tf.trainable_variables("input_layer"):
+            variable.load(weights[variable.name.split("/")[-2]], session)
+        np.testing.assert_allclose(*session.run([divided, whole]), rtol=1e-6)
 
 
 def test_without_horovod_it_says_what_to_do(

@@ -98,7 +98,7 @@ class DividedInputLayer:
     """`tf.feature_column.input_layer` over tables that are divided among ranks.
 
     Attributes:
-      tables: the tables, in the order of their columns' names.
+      tables: the tables, in the order of their columns' results.
       keys: the number of ids of each column.
     """
 
@@ -110,7 +110,7 @@ class DividedInputLayer:
         """Looks up the embedding columns of the features, [B, sum of their widths]."""
         from graph_opt import sok
 
-        columns = sorted(columns, key=lambda column: column.categorical_column.key)
+        columns = sorted(columns, key=lambda column: column.name)  # as `input_layer` does
         ids = [_ids(features, column.categorical_column) for column in columns]
         for column in columns:
             key, width = column.categorical_column.key, column.dimension
