@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 from tools.bench import charts
 from tools.bench.adam import page as adam_page
 from tools.bench.charts import Case, cases, figure_of, ratio_at_best
+from tools.bench.collectives import page as collectives_page
 from tools.bench.records import Outcome
 from tools.bench.training.sessions import BOTH, STOCK
 
@@ -110,6 +111,7 @@ def _row(outcome: Outcome, case: Case) -> Optional[str]:
 _TABLES: Dict[str, Tuple[Sequence[str], Callable[[Outcome], Sequence[str]]]] = {
     "train": (_HEAD, _rows),
     "adam": (adam_page.HEAD, adam_page.rows),
+    "collectives": (collectives_page.HEAD, collectives_page.rows),
 }
 
 if __name__ == "__main__":

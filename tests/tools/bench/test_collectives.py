@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence
 
 import numpy as np
 import pytest
@@ -103,7 +103,8 @@ def test_divided_tables_are_put_together_by_row(tmp_path: Path) -> None:
 
 
 def test_divided_tables_stand_where_columns_of_whole_ones_do() -> None:
-    columns = dlrm_model.embedding_columns(dlrm_model.ModelOptions(buckets=7, dimension=2))
+    sizes = dlrm_model.ModelOptions(buckets=7, dimension=2)
+    columns: Sequence[Any] = dlrm_model.embedding_columns(sizes)
     random = np.random.RandomState(1)
     texts = random.choice(["", "a", "b", "c"], (5, len(columns)))
     weights = {column.name: random.normal(size=(7, 2)) for column in columns}
@@ -120,7 +121,8 @@ def test_divided_tables_stand_where_columns_of_whole_ones_do() -> None:
             table.variable.load(weights[table.column + "_embedding"], session)
         for variable in tf.trainable_variables("input_layer"):
             variable.load(weights[variable.name.split("/")[-2]], session)
-        np.testing.assert_allclose(*session.run([divided, whole]), rtol=1e-6)
+        found, expected = session.run([divided, whole])
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_without_horovod_it_says_what_to_do(

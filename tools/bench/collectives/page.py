@@ -1,0 +1,52 @@
+"""The table of docs/benchmarks.md on training with several ranks, from collectives.json."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Optional, Tuple
+
+from tools.bench.collectives.modes import BOTH, FUSED, HOROVOD, HOROVOD_DENSE, SHARDED
+from tools.bench.records import Outcome
+from tools.bench.workloads.wide.data import ZIPF_EXPONENT
+
+HEAD = (
+    "| model | how | steps/s | times Horovod | messages | bytes | the machine allows |",
+    "|---|---|---|---|---|---|---|",
+)
+_MODELS = {"wide": "wide", "dlrm": "DLRM"}
+_WORDS = {
+    HOROVOD: "Horovod, every rank has all tables",
+    HOROVOD_DENSE: "the same, `sparse_as_dense`",
+    SHARDED: "divided tables",
+    FUSED: "divided tables, fused",
+    BOTH: "divided tables, fused and ahead",
+}
+_MEGA = 1e6
+Values = Dict[Tuple[str, str, str], Tuple[float, Optional[float]]]
+
+
+def rows(outcome: Outcome) -> List[str]:
+    """A row for each model and mode that was timed."""
+    found: Values = {
+        (each.workload, each.mode, each.figure): (each.value, each.floor)
+        for each in outcome.records
+        if each.params.get("zipf", ZIPF_EXPONENT) == ZIPF_EXPONENT
+    }
+    lines = (_row(found, model, mode) for model in _MODELS for mode in _WORDS)
+    return [line for line in lines if line is not None]
+
+
+def _row(found: Values, model: str, mode: str) -> Optional[str]:
+    rate, best = found.get((model, mode, "steps_per_s"), (None, None))
+    if rate is None:
+        return None
+    quotient, _ = found.get((model, mode, "ratio_to_horovod"), (1.0, None))
+    messages, _ = found[model, mode, "messages_per_step"]
+    # Fused updates send the same messages.
+    sent = found.get((model, mode, "bytes_per_step")) or found.get(
+        (model, SHARDED, "bytes_per_step")
+    )
+    size = "" if sent is None else "{:.2g} MB".format(sent[0] / _MEGA)
+    allowed = "" if best is None else "{:.3g} steps/s".format(best)
+    return "| {} | {} | {:.3g} | **{:.2f}** | {:.0f} | {} | {} |".format(
+        _MODELS[model], _WORDS[mode], rate, quotient, messages, size, allowed
+    )
