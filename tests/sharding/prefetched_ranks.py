@@ -38,8 +38,12 @@ def rank_dataset(rank: int, batches: int, parse: Optional[Callable[[Any], Any]] 
     return dataset if parse is None else dataset.map(parse)
 
 
-def rank_model(dataset: Any, learning_rate: float = 0.0) -> RankModel:
-    """The model in the default graph; the transport must be in use."""
+def rank_model(dataset: Any, optimizer: Any = None) -> RankModel:
+    """The model in the default graph; the transport must be in use.
+
+    By default its optimizer changes nothing: with another, what a prefetched lookup reads depends
+    on the threads.
+    """
     iterator = tf.data.make_initializable_iterator(dataset)
     rows = iterator.get_next()
     random = np.random.RandomState(3)
@@ -53,7 +57,8 @@ def rank_model(dataset: Any, learning_rate: float = 0.0) -> RankModel:
         combiners=["sum", "mean"],
     )
     loss = tf.reduce_mean(tf.concat(pooled, 1) * tf.cast(rows[:, None] + 1, tf.float32))
-    train_op = tf.train.GradientDescentOptimizer(learning_rate).minimize(loss)
+    optimizer = optimizer or tf.train.GradientDescentOptimizer(0.0)
+    train_op = optimizer.minimize(loss, global_step=tf.train.get_or_create_global_step())
     return RankModel(iterator, rows, loss, train_op)
 
 
@@ -86,11 +91,11 @@ def train_rank(
     batches: int,
     config: Any,
     parse: Optional[Callable[[Any], Any]] = None,
-    learning_rate: float = 0.0,
+    optimizer: Any = None,
 ) -> Dict[str, Any]:
     """Trains one rank to the end of its input; returns its steps and the session's report."""
     with communicating_through(transport), tf.Graph().as_default() as graph:
-        model = rank_model(rank_dataset(transport.rank, batches, parse), learning_rate)
+        model = rank_model(rank_dataset(transport.rank, batches, parse), optimizer)
         with graph_opt.Session(config=config) as session:
             session.run([tf.global_variables_initializer(), model.iterator.initializer])
             steps = steps_to_end(session, model)
