@@ -7,11 +7,15 @@ from typing import Any, Callable, List, Optional
 import pytest
 
 import graph_opt
+from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.sharding.in_process import InProcessTransport, run_ranks
 from graph_opt.sok.communication import communicating_through
+from tests.session.small_model import report_on
 from tests.sharding.prefetched_ranks import (
     BATCH,
+    USERS,
+    ids_of,
     prefetching,
     rank_dataset,
     rank_model,
@@ -124,3 +128,40 @@ def alternating(transport: InProcessTransport) -> None:
 
 def test_sessions_of_two_graphs_may_be_open_at_once() -> None:
     run_ranks(2, alternating, 30)
+
+
+def of_two_inputs(transport: InProcessTransport, config: Any) -> List[Any]:
+    """Two inputs, one of which needs two exchanges: its tables have different types."""
+    with communicating_through(transport), tf.Graph().as_default() as graph:
+        inputs = [rank_dataset(transport.rank, count) for count in (6, 5)]
+        iterators = [tf.data.make_initializable_iterator(dataset) for dataset in inputs]
+        rows = [iterator.get_next() for iterator in iterators]
+        tables = [
+            sok.Variable(tf.cast(tf.reshape(tf.range(92), [23, 4]), dtype), dtype=dtype)
+            for dtype in (tf.float32, tf.float16)
+        ]
+        ids = ids_of(rows[0] % USERS)
+        both = sok.lookup_sparse(tables, [ids, ids], combiners=["sum", "mean"])
+        other = sok.lookup_sparse(tables[0], ids_of(rows[1] % USERS), combiners="sum")
+        pooled = [tf.cast(one, tf.float32) for one in (*both, other)]
+        loss = tf.add_n([tf.reduce_sum(one) for one in pooled])
+        train_op = tf.train.GradientDescentOptimizer(0.0).minimize(loss)
+        with graph_opt.Session(config=config) as session:
+            session.run(tf.global_variables_initializer())
+            session.run([iterator.initializer for iterator in iterators])
+            steps: List[Any] = []
+            try:
+                while True:
+                    steps.append([float(one) for one in session.run([loss, train_op])[:1]])
+            except tf.errors.OutOfRangeError:
+                pass
+        if config is not None:
+            assert len(report_on(graph).stages) == 2
+            assert all(lookup.stage for lookup in report_on(graph).lookups)
+        return steps
+
+
+def test_each_input_has_a_stage_and_tables_of_any_type_an_exchange() -> None:
+    stock = run_ranks(2, lambda rank: of_two_inputs(rank, None), 30)
+    assert len(stock[0]) == 5
+    assert run_ranks(2, lambda rank: of_two_inputs(rank, prefetching(2)), 30) == stock
