@@ -12,6 +12,7 @@ from graph_opt.ops.group_embedding import NO_DEFAULT, GroupAttributes, GroupIds
 from graph_opt.ops.packed_embedding import ShardPlacement
 from graph_opt.ops.stock_lookup import LookupIds
 from graph_opt.sharding.guard import guard_graph
+from graph_opt.sharding.input_end import dropping_rest, ended_flag, waits_for_all
 from graph_opt.sharding.placement import (
     DIV,
     MOD,
@@ -182,6 +183,7 @@ def _exchange(
     if not tf.executing_eagerly():
         export_users_graph(tf.get_default_graph())
     with tf.name_scope(_SCOPE):
+        ended = ended_flag(ids, transport)
         return exchange_lookup(
             [piece.handle for piece in of_parts.values()],
             inputs,
@@ -190,8 +192,9 @@ def _exchange(
             transport.rank,
             [table.width for table in tables],
             [dtype] * len(tables),
-            transport.all_to_all,
+            dropping_rest(transport, ended),
             name,
+            ended if waits_for_all(transport) else None,
         )
 
 

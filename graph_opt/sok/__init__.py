@@ -26,6 +26,7 @@ from graph_opt.sok.communication import (
     rank,
 )
 from graph_opt.sok.dump_load import DumpHook, dump, load
+from graph_opt.sok.input_end import end_together
 from graph_opt.sok.lookup import all2all_dense_embedding, lookup_sparse
 from graph_opt.sok.optimizers_of_tables import SGD, OptimizerWrapper
 from graph_opt.sok.rows import assign, export
@@ -47,6 +48,7 @@ __all__ = [
     "assign",
     "communication",
     "dump",
+    "end_together",
     "export",
     "export_saved_model",
     "filter_variables",
