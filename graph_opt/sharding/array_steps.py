@@ -30,9 +30,10 @@ class ArraySteps:
           key: What the function does; in one graph equal keys must mean equal functions. All
             ranks must add their functions in the same order.
           function: Takes as many tensors, and returns tensors or an op.
-          *arrays: Of the same dtypes and numbers of dimensions in each call with this key.
+          *arrays: Of the same dtypes and numbers of dimensions in each call with this key; strings
+            as well.
         """
-        values = [np.asarray(array) for array in arrays]
+        values = [_as_array(array) for array in arrays]
         if self._session is None:
             return _as_arrays(function(*[tf.constant(value) for value in values]))
         inputs, results = self._nodes(key, function, values)
@@ -41,7 +42,7 @@ class ArraySteps:
     def prepare(self, key: Any, function: Callable[..., Any], *arrays: Any) -> None:
         """Adds what `run` would add, and runs nothing."""
         if self._session is not None:
-            self._nodes(key, function, [np.asarray(array) for array in arrays])
+            self._nodes(key, function, [_as_array(array) for array in arrays])
 
     def _nodes(self, key: Any, function: Callable[..., Any], values: Any) -> Any:
         assert self._session is not None
@@ -53,9 +54,18 @@ class ArraySteps:
         if key not in known:
             with unfinalized(graph), graph.as_default(), tf.device(None):
                 with tf.control_dependencies(None), tf.name_scope("graph_opt/rows/"):
-                    inputs = [tf.placeholder(v.dtype, [None] * v.ndim) for v in values]
+                    inputs = [tf.placeholder(_dtype(v), [None] * v.ndim) for v in values]
                     known[key] = inputs, function(*inputs)
         return known[key]
+
+
+def _as_array(value: Any) -> np.ndarray:
+    array = np.asarray(value)
+    return array.astype(object) if array.dtype.kind in "US" else array
+
+
+def _dtype(array: np.ndarray) -> Any:
+    return tf.string if array.dtype == object else tf.as_dtype(array.dtype)
 
 
 def _as_arrays(result: Any) -> Any:

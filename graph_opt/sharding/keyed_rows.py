@@ -8,6 +8,8 @@ from __future__ import annotations
 import abc
 from typing import Any, Optional, Tuple
 
+import numpy as np
+
 from graph_opt.compat import tf
 from graph_opt.sharding.placement import RowsOnRank, RowsRule
 
@@ -22,6 +24,7 @@ class KeyedRows(abc.ABC):
       key_dtype: Of the keys in files.
       num_keys: Rows of the whole table, which has all keys in [0, num_keys); None where rows come
         and go.
+      fixed_rows: How many of them this rank has; None where rows come and go.
       rank: Number of this rank.
     """
 
@@ -30,6 +33,7 @@ class KeyedRows(abc.ABC):
     width: int
     key_dtype: Any = tf.int64
     num_keys: Optional[int] = None
+    fixed_rows: Optional[int] = None
     rank: int
 
     @abc.abstractmethod
@@ -53,7 +57,7 @@ class KeyedRows(abc.ABC):
         """The rank that has each key; -1 for keys that the table cannot have.
 
         Args:
-          keys: int64, as a tensor.
+          keys: int64, as an array or a tensor; the result is of the same kind.
         """
 
     @abc.abstractmethod
@@ -61,7 +65,14 @@ class KeyedRows(abc.ABC):
         """Where this rank has its own keys, as numbers below `num_rows`.
 
         Args:
-          keys: int64, as a tensor.
+          keys: int64, as an array or a tensor; the result is of the same kind.
+        """
+
+    @abc.abstractmethod
+    def allocate(self) -> Any:
+        """Makes room for this rank's rows if nothing has initialized them, before all are written.
+
+        In graphs returns the op.
         """
 
     @abc.abstractmethod
@@ -90,13 +101,14 @@ class DividedRows(KeyedRows):
         self.width = int(part.shape[1])
         self.key_dtype = tf.uint64 if isinstance(rule, RowsOnRank) else tf.int64
         self.num_keys = rule.num_rows
+        self.fixed_rows = rule.num_local_rows(rank)
         self.rank = rank
         self._part = part
         self._rule = rule
 
     def num_rows(self) -> tf.Tensor:
         """See `KeyedRows`."""
-        return tf.constant(self._rule.num_local_rows(self.rank), tf.int64)
+        return tf.constant(self.fixed_rows, tf.int64)
 
     def block(self, first: Any, count: Any) -> Tuple[tf.Tensor, tf.Tensor]:
         """See `KeyedRows`."""
@@ -107,12 +119,24 @@ class DividedRows(KeyedRows):
 
     def owners(self, keys: Any) -> Any:
         """See `KeyedRows`."""
-        exists = tf.logical_and(keys >= 0, keys < self.num_keys)
+        exists = (keys >= 0) & (keys < self.num_keys)
+        if isinstance(keys, np.ndarray):
+            return np.where(exists, self._rule.owner(keys), -1)
         return tf.where(exists, self._rule.owner(keys), -tf.ones_like(keys))
 
     def places(self, keys: Any) -> Any:
         """See `KeyedRows`."""
         return self._rule.local_row(keys)
+
+    def allocate(self) -> Any:
+        """See `KeyedRows`."""
+        part = self._part
+        shape = self.fixed_rows, self.width
+        return tf.cond(
+            tf.is_variable_initialized(part),
+            tf.no_op,
+            lambda: tf.group(part.assign(tf.zeros(shape, self.dtype))),
+        )
 
     def write(self, keys: Any, rows: Any) -> Any:
         """See `KeyedRows`."""

@@ -15,6 +15,7 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.sharding.agreement import Agreement
 from graph_opt.sharding.array_steps import ArraySteps
+from graph_opt.sharding.checkpoints import allocate_all
 from graph_opt.sharding.keyed_rows import KeyedRows
 from graph_opt.sharding.table_files import (
     DTYPES,
@@ -96,7 +97,7 @@ def dump_tables(
     ranks = Agreement(transport, steps)
     _compare(ranks, tables)
     writers: List[TableWriter] = []
-    counters = [steps.run(_key("counters", table), _read_counters(table)) for table in tables]
+    counters = steps.run(*_counters(tables))
     with ranks.noting():
         if ranks.rank == 0:
             os.makedirs(path, exist_ok=True)
@@ -152,6 +153,8 @@ def load_tables(
             _check_keys(steps, table, readers[-1], mode)
     ranks.agree()
     with ranks.noting():
+        if mode == REPLACE:
+            allocate_all([column for table in tables for column in table.columns], steps)
         for table, reader in zip(tables, readers):
             _write_rows(steps, table, reader)
             _write_counters(steps, table, reader)
@@ -162,9 +165,10 @@ def prepare_saving(tables: Sequence[SavedTable], transport: Transport, session: 
     """Adds the nodes that saving needs, for programs that count on a graph that stays as it is."""
     steps = ArraySteps(session)
     Agreement(transport, steps).prepare()
+    steps.prepare(*_counters(tables))
     for table in tables:
-        steps.prepare(_key("counters", table), _read_counters(table))
-        steps.prepare(_key("count", table), table.rows.num_rows)
+        if table.rows.fixed_rows is None:
+            steps.prepare(_key("count", table), table.rows.num_rows)
         steps.prepare(_key("block", table), _read_block(table), np.int64(0), np.int64(0))
 
 
@@ -194,7 +198,7 @@ def _send_rows(
     nothing = np.zeros([0], np.uint8)
     mine = 0
     with ranks.noting():
-        mine = int(steps.run(_key("count", table), table.rows.num_rows))
+        mine = _count(steps, table)
     counts = [int(bytes(one)) for one in ranks.gather(str(mine).encode("utf-8"))]
     block = min(_BLOCK_BYTES, _RECEIVED_BYTES // ranks.size) // table.files.row_bytes
     for first in range(0, max(counts), max(1, block)):
@@ -212,20 +216,26 @@ def _send_rows(
                     writers[-1].append(part)
 
 
+def _count(steps: ArraySteps, table: SavedTable) -> int:
+    if table.rows.fixed_rows is not None:
+        return table.rows.fixed_rows
+    return int(steps.run(_key("count", table), table.rows.num_rows))
+
+
 def _check_keys(steps: ArraySteps, table: SavedTable, reader: TableReader, mode: str) -> None:
     rows = table.rows
     if rows.num_keys is None:
         return
-    there = np.zeros([int(steps.run(_key("count", table), rows.num_rows))], bool)
+    there = np.zeros([_count(steps, table)], bool)
     for keys in reader.keys():
-        owners = steps.run(_key("owners", table), rows.owners, keys)
+        owners = rows.owners(keys)
         if (owners < 0).any():
             raise ValueError(
                 "the files of {!r} have key {}, but the table has {} rows".format(
                     table.file_name, keys[owners < 0][0], rows.num_keys
                 )
             )
-        there[steps.run(_key("places", table), rows.places, keys[owners == rows.rank])] = True
+        there[rows.places(keys[owners == rows.rank])] = True
     if mode == REPLACE and not there.all():
         missing = np.flatnonzero(~there)[0]
         keys, _ = steps.run(_key("rows", table), rows.block, np.int64(missing), np.int64(1))
@@ -244,14 +254,17 @@ def _write_rows(steps: ArraySteps, table: SavedTable, reader: TableReader) -> No
         return None if tf.executing_eagerly() else tf.group(*written)
 
     for keys, *parts in reader.blocks():
-        owners = steps.run(_key("owners", table), table.rows.owners, keys)
+        owners = table.rows.owners(keys)
         mine = np.flatnonzero(owners == table.rows.rank)
         if len(mine):
             steps.run(_key("write", table), write, keys[mine], *[part[mine] for part in parts])
 
 
-def _read_counters(table: SavedTable) -> Any:
-    return lambda: [tf.identity(value) for _, value in sorted(table.counters.items())]
+def _counters(tables: Sequence[SavedTable]) -> Tuple[Any, Any]:
+    """Reads the counters of each table, in the order of their names; for `ArraySteps`."""
+    every = [[one for _, one in sorted(table.counters.items())] for table in tables]
+    names = tuple(tuple(one.name for one in counters) for counters in every)
+    return ("counters", names), lambda: [[tf.identity(one) for one in each] for each in every]
 
 
 def _write_counters(steps: ArraySteps, table: SavedTable, reader: TableReader) -> None:

@@ -15,6 +15,7 @@ from typing import Any, List
 
 from graph_opt.compat.version_names import release_numbers
 from graph_opt.sok import communication
+from graph_opt.sok.checkpoint_saver import CheckpointSaver
 from graph_opt.sok.communication import (
     global_gpu_id,
     id_in_rank,
@@ -36,6 +37,7 @@ from graph_opt.sok.variable import Variable, filter_variables
 __all__ = [
     "SGD",
     "All2AllDenseEmbedding",
+    "CheckpointSaver",
     "DistributedEmbedding",
     "DumpHook",
     "GraphKeys",
