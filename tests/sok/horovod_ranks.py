@@ -1,6 +1,11 @@
-"""A program for each rank of Horovod: trains the small model and checks it."""
+"""A program for each rank of Horovod: trains the small model and checks it.
+
+Its argument is a folder that all ranks see.
+"""
 
 from __future__ import annotations
+
+import sys
 
 import numpy as np
 
@@ -9,6 +14,7 @@ from graph_opt.compat import tf
 from graph_opt.sharding.horovod_transport import horovod
 from graph_opt.sok.communication import transport_in_use
 from tests.sharding.transports import check_gradients, check_reductions
+from tests.sok.saved_ranks import check_saving
 from tests.sok.trained_tables import BATCH, train_part, train_stock
 
 CUTS = [0, 2, BATCH]
@@ -28,6 +34,7 @@ def main() -> None:
     check_communication()
     check_reductions(transport_in_use())
     check_gradients(transport_in_use())
+    check_saving(sys.argv[1])
     print("rank {} is done".format(sok.rank()))
 
 

@@ -16,10 +16,10 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 @pytest.mark.skipif(
     importlib.util.find_spec("horovod") is None, reason="Horovod is not installed: make horovod"
 )
-def test_two_ranks_of_horovod() -> None:
+def test_two_ranks_of_horovod(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "horovod.runner.launch", "-np", "2", "--gloo"]
     ran = subprocess.run(
-        [*command, sys.executable, "-m", "tests.sok.horovod_ranks"],
+        [*command, sys.executable, "-m", "tests.sok.horovod_ranks", str(tmp_path)],
         cwd=str(REPOSITORY),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
