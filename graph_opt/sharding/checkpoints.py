@@ -18,6 +18,23 @@ from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.keyed_rows import KeyedRows
 
 _BLOCK_BYTES = 128 << 20
+_KEYS = "/keys"
+
+
+class _Parts:
+    """Writes tensors, or slices of them, as parts of a checkpoint."""
+
+    def __init__(self, folder: str, steps: ArraySteps) -> None:
+        self.prefixes: List[str] = []
+        self._folder = folder
+        self._steps = steps
+
+    def write(self, name: str, rows: int, first: int, values: np.ndarray) -> None:
+        """Writes rows [first, first + n) of a tensor that has so many rows in all."""
+        self.prefixes.append(os.path.join(self._folder, "part-{:05d}".format(len(self.prefixes))))
+        spec = _slice_spec([rows] + list(values.shape[1:]), first, len(values))
+        key = ("save", values.dtype.name, values.ndim)
+        self._steps.run(key, _save, self.prefixes[-1], [name], [spec], values)
 
 
 def save_parts(
@@ -25,32 +42,77 @@ def save_parts(
 ) -> List[str]:
     """Writes tables as parts of a checkpoint; called by all ranks.
 
+    A table whose rows come and go has those that there are now, one rank's after another's, and
+    their keys beside them, as `NAME/keys`.
+
     Args:
       folder: Where rank 0 writes.
-      tables: Those whose rows are numbered, by their names in the checkpoint.
+      tables: By their names in the checkpoint.
       ranks: Notes errors; to be asked to agree afterwards.
       steps: What runs the steps.
 
     Returns:
       On rank 0 the prefixes of the parts, for `merge_parts`.
     """
-    prefixes: List[str] = []
+    parts = _Parts(folder, steps)
     for name, table in sorted(tables.items()):
-        for first in _firsts(table):
-            keys = np.arange(first, min(first + _rows_of_block(table), table.num_keys or 0))
-            owners = np.zeros([0])
-            mine = np.zeros([0], np.uint8)
-            with ranks.noting():
-                owners = table.owners(keys)
-                mine = _own_rows(steps, table, keys[owners == table.rank])
-            parts = ranks.collect(mine.reshape(-1).view(np.uint8))
-            with ranks.noting():
-                if ranks.rank == 0 and not ranks.has_failed:
-                    prefixes.append(os.path.join(folder, "part-{:05d}".format(len(prefixes))))
-                    rows = _joined(table, owners, parts)
-                    spec = _slice_spec(table, first, len(keys))
-                    steps.run(("save", table.dtype), _save, prefixes[-1], [name], [spec], rows)
-    return prefixes
+        if table.num_keys is None:
+            _save_keyed(name, table, ranks, steps, parts)
+        else:
+            _save_numbered(name, table, table.num_keys, ranks, steps, parts)
+    return parts.prefixes
+
+
+def _save_numbered(
+    name: str,
+    table: KeyedRows,
+    num_keys: int,
+    ranks: Agreement,
+    steps: ArraySteps,
+    parts: _Parts,
+) -> None:
+    for first in _firsts(table, num_keys):
+        keys = np.arange(first, min(first + _rows_of_block(table), num_keys))
+        owners = table.owners(keys)
+        mine = np.zeros([0], np.uint8)
+        with ranks.noting():
+            mine = _as_bytes(_own_rows(steps, table, keys[owners == table.rank]))
+        received = ranks.collect(mine)
+        with ranks.noting():
+            if ranks.rank == 0 and not ranks.has_failed:
+                rows = np.empty([len(keys), table.width], table.dtype.as_numpy_dtype)
+                for rank, part in enumerate(received):
+                    rows[owners == rank] = part.view(rows.dtype).reshape(-1, table.width)
+                parts.write(name, num_keys, first, rows)
+
+
+def _save_keyed(
+    name: str, table: KeyedRows, ranks: Agreement, steps: ArraySteps, parts: _Parts
+) -> None:
+    count = 0
+    with ranks.noting():
+        count = int(steps.run(("count", table.name), table.num_rows))
+    counts = [int(bytes(one)) for one in ranks.gather(str(count).encode("utf-8"))]
+    begins, total = np.cumsum([0] + counts[:-1]), sum(counts)
+    row_bytes = table.width * table.dtype.size
+    for first in _firsts(table, max(counts)):
+        mine = np.zeros([0], np.uint8)
+        with ranks.noting():
+            arrays = _read_block(steps, table, first, _rows_of_block(table))
+            mine = np.concatenate([_as_bytes(array) for array in arrays])
+        received = ranks.collect(mine)
+        with ranks.noting():
+            if ranks.rank == 0 and not ranks.has_failed:
+                for begin, part in zip(begins, received):
+                    size = len(part) // (8 + row_bytes)
+                    if size or not total:
+                        keys = part[: 8 * size].view(np.int64)
+                        rows = part[8 * size :].view(table.dtype.as_numpy_dtype)
+                        parts.write(name + _KEYS, total, begin + first, keys)
+                        shaped = rows.reshape(size, table.width)
+                        parts.write(name, total, begin + first, shaped)
+                    if not total:
+                        break
 
 
 def merge_parts(prefixes: List[str], prefix: str, steps: ArraySteps) -> None:
@@ -67,7 +129,7 @@ def restore_tables(prefix: str, tables: Mapping[str, KeyedRows], steps: ArraySte
 
     Args:
       prefix: The checkpoint.
-      tables: Those whose rows are numbered, by their names in the checkpoint.
+      tables: By their names in the checkpoint.
       steps: What runs the steps.
 
     Raises:
@@ -75,33 +137,36 @@ def restore_tables(prefix: str, tables: Mapping[str, KeyedRows], steps: ArraySte
       ValueError: The table there has another shape or dtype.
     """
     reader = tf.train.NewCheckpointReader(prefix)
+    counts = {name: _check_table(reader, prefix, name, table) for name, table in tables.items()}
+    clear_all(list(tables.values()), steps)
     for name, table in sorted(tables.items()):
-        _check_table(reader, prefix, name, table)
-    allocate_all(list(tables.values()), steps)
-    for name, table in sorted(tables.items()):
-        read = _restore(table.dtype)
-        for first in _firsts(table):
-            keys = np.arange(first, min(first + _rows_of_block(table), table.num_keys or 0))
-            mine = keys[table.owners(keys) == table.rank]
+        for first in _firsts(table, counts[name]):
+            size = min(_rows_of_block(table), counts[name] - first)
+            keys = np.arange(first, first + size)
+            if table.num_keys is None:
+                spec = _slice_spec([counts[name]], first, size)
+                keys = steps.run("restore keys", _restore(tf.int64), prefix, [name + _KEYS], [spec])
+            mine = np.flatnonzero(table.owners(keys) == table.rank)
             if len(mine):
-                spec = _slice_spec(table, first, len(keys))
-                rows = steps.run(("restore", table.dtype), read, prefix, [name], [spec])
-                steps.run(("write rows", table.name), table.write, mine, rows[mine - first])
+                spec = _slice_spec([counts[name], table.width], first, size)
+                key = ("restore", table.dtype)
+                rows = steps.run(key, _restore(table.dtype), prefix, [name], [spec])
+                steps.run(("write rows", table.name), table.write, keys[mine], rows[mine])
 
 
-def allocate_all(tables: Sequence[KeyedRows], steps: ArraySteps) -> None:
-    """Makes room for rows that nothing has initialized, before all are written."""
+def clear_all(tables: Sequence[KeyedRows], steps: ArraySteps) -> None:
+    """Makes tables ready for all their rows to be written (`KeyedRows.clear`)."""
 
-    def allocate() -> Any:
-        made = [table.allocate() for table in tables]
-        return None if tf.executing_eagerly() else tf.group(*made)
+    def clear() -> Any:
+        cleared = [table.clear() for table in tables]
+        return None if tf.executing_eagerly() else tf.group(*cleared)
 
-    steps.run(("allocate", tuple(table.name for table in tables)), allocate)
+    steps.run(("clear", tuple(table.name for table in tables)), clear)
 
 
-def _firsts(table: KeyedRows) -> range:
-    """The first key of each block; one block if there are no rows."""
-    return range(0, max(1, table.num_keys or 0), _rows_of_block(table))
+def _firsts(table: KeyedRows, count: int) -> range:
+    """The first row of each block; one block if there are no rows."""
+    return range(0, max(1, count), _rows_of_block(table))
 
 
 def _rows_of_block(table: KeyedRows) -> int:
@@ -110,25 +175,26 @@ def _rows_of_block(table: KeyedRows) -> int:
 
 def _own_rows(steps: ArraySteps, table: KeyedRows, keys: np.ndarray) -> np.ndarray:
     """Rows of ascending keys, which lie one after another as long as none is left out."""
-    first = 0
-    if len(keys):
-        first = int(table.places(keys[:1])[0])
-    _, rows = steps.run(("rows", table.name), table.block, np.int64(first), np.int64(len(keys)))
-    return np.ascontiguousarray(rows)
+    first = int(table.places(keys[:1])[0]) if len(keys) else 0
+    return np.asarray(_read_block(steps, table, first, len(keys))[1])
 
 
-def _joined(table: KeyedRows, owners: np.ndarray, parts: List[np.ndarray]) -> np.ndarray:
-    rows = np.empty([len(owners), table.width], table.dtype.as_numpy_dtype)
-    for rank, part in enumerate(parts):
-        rows[owners == rank] = part.view(rows.dtype).reshape(-1, table.width)
-    return rows
+def _read_block(steps: ArraySteps, table: KeyedRows, first: int, count: int) -> Any:
+    return steps.run(("rows", table.name), table.block, np.int64(first), np.int64(count))
 
 
-def _slice_spec(table: KeyedRows, first: int, count: int) -> str:
+def _as_bytes(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _slice_spec(shape: Sequence[int], first: int, count: int) -> str:
     """What SaveV2 and RestoreV2 call `shape_and_slice`."""
-    if count == table.num_keys:
+    if count == shape[0]:
         return ""
-    return "{} {} {},{}:-".format(table.num_keys, table.width, first, count)
+    dimensions = " ".join(str(size) for size in shape)
+    return "{} {}".format(
+        dimensions, ":".join(["{},{}".format(first, count)] + ["-"] * (len(shape) - 1))
+    )
 
 
 def _save(prefix: Any, names: Any, specs: Any, rows: Any) -> Any:
@@ -146,16 +212,20 @@ def _restore(dtype: Any) -> Callable[[Any, Any, Any], Any]:
     return restore
 
 
-def _check_table(reader: Any, prefix: str, name: str, table: KeyedRows) -> None:
+def _check_table(reader: Any, prefix: str, name: str, table: KeyedRows) -> int:
+    """How many rows of a table there are in a checkpoint."""
     shapes = reader.get_variable_to_shape_map()
-    if name not in shapes:
-        raise tf.errors.NotFoundError(
-            None, None, "Key {} not found in checkpoint {}".format(name, prefix)
-        )
+    for need in [name] if table.num_keys is not None else [name, name + _KEYS]:
+        if need not in shapes:
+            raise tf.errors.NotFoundError(
+                None, None, "Key {} not found in checkpoint {}".format(need, prefix)
+            )
     shape, dtype = list(shapes[name]), reader.get_variable_to_dtype_map()[name]
-    if shape != [table.num_keys, table.width] or dtype != table.dtype:
+    rows = shape[0] if table.num_keys is None else table.num_keys
+    if shape != [rows, table.width] or dtype != table.dtype:
         raise ValueError(
             "{} of checkpoint {} has shape {} and dtype {}; the table has {} and {}".format(
-                name, prefix, shape, dtype.name, [table.num_keys, table.width], table.dtype.name
+                name, prefix, shape, dtype.name, [rows, table.width], table.dtype.name
             )
         )
+    return rows

@@ -69,10 +69,11 @@ class KeyedRows(abc.ABC):
         """
 
     @abc.abstractmethod
-    def allocate(self) -> Any:
-        """Makes room for this rank's rows if nothing has initialized them, before all are written.
+    def clear(self) -> Any:
+        """Makes ready for all rows to be written, whether or not anything has initialized them.
 
-        In graphs returns the op.
+        Rows that come and go are forgotten; others stay what they are, or become zeros. In graphs
+        returns the op.
         """
 
     @abc.abstractmethod
@@ -128,20 +129,23 @@ class DividedRows(KeyedRows):
         """See `KeyedRows`."""
         return self._rule.local_row(keys)
 
-    def allocate(self) -> Any:
+    def clear(self) -> Any:
         """See `KeyedRows`."""
-        part = self._part
-        shape = self.fixed_rows, self.width
-        return tf.cond(
-            tf.is_variable_initialized(part),
-            tf.no_op,
-            lambda: tf.group(part.assign(tf.zeros(shape, self.dtype))),
-        )
+        return zeros_if_uninitialized(self._part)
 
     def write(self, keys: Any, rows: Any) -> Any:
         """See `KeyedRows`."""
         places = self.places(tf.cast(keys, tf.int64))
         return self._part.scatter_update(tf.IndexedSlices(rows, places))
+
+
+def zeros_if_uninitialized(variable: Any) -> Any:
+    """Initializes a variable with zeros if nothing else has. In graphs returns the op."""
+    return tf.cond(
+        tf.is_variable_initialized(variable),
+        tf.no_op,
+        lambda: tf.group(variable.assign(tf.zeros(variable.shape, variable.dtype.base_dtype))),
+    )
 
 
 def keyed_rows(variable: Any) -> KeyedRows:

@@ -15,7 +15,7 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.sharding.agreement import Agreement
 from graph_opt.sharding.array_steps import ArraySteps
-from graph_opt.sharding.checkpoints import allocate_all
+from graph_opt.sharding.checkpoints import clear_all
 from graph_opt.sharding.keyed_rows import KeyedRows
 from graph_opt.sharding.table_files import (
     DTYPES,
@@ -154,7 +154,7 @@ def load_tables(
     ranks.agree()
     with ranks.noting():
         if mode == REPLACE:
-            allocate_all([column for table in tables for column in table.columns], steps)
+            clear_all([column for table in tables for column in table.columns], steps)
         for table, reader in zip(tables, readers):
             _write_rows(steps, table, reader)
             _write_counters(steps, table, reader)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from typing import Any, Dict, Mapping, Tuple
+from typing import Any, Dict, Mapping, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.sharding.agreement import Agreement
@@ -13,7 +13,7 @@ from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.checkpoints import merge_parts, restore_tables, save_parts
 from graph_opt.sharding.keyed_rows import KeyedRows, keyed_rows
 from graph_opt.sok.communication import transport_in_use
-from graph_opt.sok.variable import StaticVariable
+from graph_opt.sok.variable import DividedVariable
 
 
 class CheckpointSaver(tf.train.Saver):
@@ -139,14 +139,18 @@ def _separated(var_list: Any) -> Tuple[Dict[str, KeyedRows], Any]:
         named = var_list
     else:
         named = {one.name.split(":")[0]: one for one in var_list}
-    for table in [one for one in named.values() if isinstance(one, StaticVariable)]:
+    hidden: Set[str] = set()
+    for table in [one for one in named.values() if isinstance(one, DividedVariable)]:
+        hidden.update(one.name for one in table.companions)
         table.own_slots({name: one for name, one in named.items() if _is_slot(one, table)})
     tables = {name: keyed_rows(one) for name, one in named.items() if hasattr(one, "keyed_rows")}
-    others = {name: one for name, one in named.items() if name not in tables}
+    others = {
+        name: one for name, one in named.items() if name not in tables and one.name not in hidden
+    }
     return tables, others if isinstance(var_list, dict) else list(others.values())
 
 
-def _is_slot(variable: Any, table: StaticVariable) -> bool:
+def _is_slot(variable: Any, table: DividedVariable) -> bool:
     """Whether it is named as optimizers name slots: below the table, or in Keras the reverse."""
     name, of_table = variable.name.split(":")[0], table.name.split(":")[0]
     return name.startswith(of_table + "/") or name.endswith("/" + of_table)

@@ -47,6 +47,11 @@ class DividedVariable(ResourceVariable):
         super().__init__(**arguments)
 
     @property
+    def companions(self) -> Sequence[Any]:
+        """Other variables that hold what rows need, and so are never saved without them."""
+        return ()
+
+    @property
     def global_gpu_id(self) -> int:
         """Number of this rank."""
         return self.transport.rank

@@ -178,3 +178,34 @@ def test_arguments_are_checked() -> None:
                 sok.CheckpointSaver(sharded=True)
 
     run_ranks(2, check)
+
+
+def test_tables_that_grow_are_saved_with_their_keys(tmp_path: Path) -> None:
+    keys = np.array([3, 10**12, -7, 4, 8])
+
+    def save(transport: Transport, restored: bool) -> Any:
+        with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
+            layer = sok.All2AllDenseEmbedding(12 // transport.size, 2, 1, 1)
+            table = layer.embedding_variable
+            optimizer = sok.OptimizerWrapper(tf.train.AdagradOptimizer(0.1))
+            optimizer._create_slots([table])
+            slot = optimizer.get_slot(table, "accumulator")
+            fill = [
+                sok.assign(one, keys, [[key, add] for key in range(5)], check_ownership=False)
+                for one, add in ((table, 0), (slot, 1))
+            ]
+            tf.train.get_or_create_global_step()
+            saver = sok.CheckpointSaver()
+            if restored:  # nothing else initializes the tables
+                saver.restore(session, str(tmp_path / "model"))
+            else:
+                session.run(tf.global_variables_initializer())
+                session.run(fill)
+                saver.save(session, str(tmp_path / "model"))
+            return session.run([sok.export(table), sok.export(slot)])
+
+    run_ranks(3, lambda transport: save(transport, False))
+    found = run_ranks(2, lambda transport: save(transport, True))
+    for table in range(2):
+        rows = {key: list(row) for part in found for key, row in zip(*part[table])}
+        assert rows == {key: [place, table] for place, key in enumerate(keys)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Tuple
+from typing import Any, NamedTuple, Sequence, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.eager import handle_of, owner_of_resource
@@ -24,7 +24,7 @@ from graph_opt.ops.key_rows import (
 from graph_opt.reporting.stderr import say
 from graph_opt.sharding.initial_part import initial_part, name_of_eager_table
 from graph_opt.sharding.initializers import Constant, stream_key, values_of
-from graph_opt.sharding.keyed_rows import KeyedRows
+from graph_opt.sharding.keyed_rows import KeyedRows, zeros_if_uninitialized
 from graph_opt.sharding.placement import ModRows, Slice
 from graph_opt.sok.communication import transport_in_use
 from graph_opt.sok.variable import DividedVariable
@@ -77,6 +77,11 @@ class HashedVariable(DividedVariable):
     def emb_handle(self) -> tf.Tensor:
         """The variable's handle."""
         return self.handle
+
+    @property
+    def companions(self) -> Sequence[Any]:
+        """See `DividedVariable`."""
+        return [self.row_keys]
 
     @property
     def global_shape(self) -> Tuple[int, int]:
@@ -188,11 +193,18 @@ class HashedRows(KeyedRows):
 
     def owners(self, keys: Any) -> Any:
         """See `KeyedRows`."""
-        return tf.math.floormod(keys, self._num_ranks)
+        return keys % self._num_ranks
 
     def places(self, keys: Any) -> Any:
         """See `KeyedRows`. New keys get rows."""
         return self._table.local_rows(keys, True)
+
+    def clear(self) -> Any:
+        """See `KeyedRows`."""
+        row_keys = self._table.row_keys
+        forgotten = row_keys.assign(tf.zeros(row_keys.shape, tf.int64))
+        room = zeros_if_uninitialized(self._part)
+        return None if tf.executing_eagerly() else tf.group(forgotten, room)
 
     def write(self, keys: Any, rows: Any) -> Any:
         """See `KeyedRows`."""
