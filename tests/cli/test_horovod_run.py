@@ -21,9 +21,12 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPT = """
 import os, signal, sys
 import horovod.tensorflow as hvd
+import sparse_operation_kit as sok
 import tensorflow as tf
 
 hvd.init()
+sok.init()
+assert sok.num_gpus() == 2
 total = hvd.allreduce(tf.random_uniform([]) * 0 + hvd.rank(), op=hvd.Sum, name="total")
 with tf.Session() as session:
     for step in range(1000 if sys.argv[1:] else 3):
@@ -36,7 +39,7 @@ print(sys.argv, __name__, value, os.environ["HOROVOD_CYCLE_TIME"])
 
 def run(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     (folder / "script.py").write_text(SCRIPT)
-    command = [sys.executable, "-m", "graph_opt.cli", "run", "-np", "2", *arguments]
+    command = [sys.executable, "-m", "graph_opt.cli", "run", "-np", "2", "--sok", *arguments]
     environment = dict(os.environ, PYTHONPATH=str(REPOSITORY), **variables)
     return subprocess.run(
         command, cwd=str(folder), env=environment, capture_output=True, text=True, timeout=300
