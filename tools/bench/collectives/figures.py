@@ -17,7 +17,13 @@ from tools.bench.turns import ratios
 from tools.bench.workloads.wide.data import ZIPF_EXPONENT
 
 Found = Sequence[Dict[str, Any]]
-FIGURES = ("steps_per_s", "ratio_to_horovod", "messages_per_step", "bytes_per_step")
+FIGURES = (
+    "steps_per_s",
+    "cpu_s_per_step",
+    "ratio_to_horovod",
+    "messages_per_step",
+    "bytes_per_step",
+)
 RATIO_TO_HOROVOD = {WIDE: Goal(">=", 2.0), DLRM: Goal(">=", 1.2)}
 RATIO_TO_SHARDED = {WIDE: Goal(">=", 1.1)}
 MESSAGES = Goal("<=", 3.0)
@@ -111,6 +117,8 @@ def _rates(setting: Setting, times: Times, ranks: int) -> List[Record]:
         floor = 1.0 / best[mode] if mode in best else None
         rates = [1.0 / each for each in runs]
         records.append(from_runs("steps_per_s", workload, mode, params, rates, "1/s", floor=floor))
+        used = times.cpu[mode]
+        records.append(from_runs("cpu_s_per_step", workload, mode, params, used, "s"))
         if mode != HOROVOD and HOROVOD in times.wall:
             goal = RATIO_TO_HOROVOD.get(workload) if mode == SHARDED else None
             quotients = ratios(times.wall[HOROVOD], runs)
