@@ -19,6 +19,7 @@ from graph_opt.compat.sessions import session_config, unwatched_sessions
 from graph_opt.compat.step_calls import failed_node, own_message, run_steps_through
 from graph_opt.config.options import session_options
 from graph_opt.ops.exchange import exchange_failure
+from graph_opt.ops.stage_nodes import BUFFER_TAKE
 from graph_opt.reporting.stderr import say
 from graph_opt.sharding.plan_agreement import ADVICE, PlanAgreement, TrainsAloneError
 from graph_opt.sharding.plan_digest import encode, plan_of
@@ -148,9 +149,8 @@ class RankGuard:
             return self.explained(error)
         if _AGREED.search(own_message(error)) or not messages.messages:
             return error
-        node = failed_node(error)
-        if messages.stages and not (node and messages.runs(node)):
-            return error  # of a stage, which has told the other ranks itself
+        if messages.stages and _is_of_stage(messages, error):
+            return error
         if messages.sent() != sent or messages.stages:
             self.give_up(failure_of(self.transport.rank, error))
             return error
@@ -257,6 +257,15 @@ def _is_of_message(graph: Any, error: tf.errors.OpError) -> bool:
         return is_collective(graph.get_operation_by_name(failed_node(error)))
     except (KeyError, ValueError):
         return False
+
+
+def _is_of_stage(messages: StepMessages, error: tf.errors.OpError) -> bool:
+    """Whether a batch failed on its way to the step: its stage has told the other ranks itself."""
+    if error.error_code in (tf.errors.OUT_OF_RANGE, tf.errors.CANCELLED):
+        return True
+    node = failed_node(error)
+    kinds = [operation.type for operation in messages.operations if operation.name == node]
+    return not kinds or kinds[0] == BUFFER_TAKE
 
 
 def _without_cause(error: tf.errors.OpError, why: str) -> tf.errors.OpError:

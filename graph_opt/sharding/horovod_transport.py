@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from typing import Any, Callable, List, Tuple
 
@@ -20,6 +21,7 @@ from graph_opt.sharding.transport import (
 )
 
 _INSTALL = "install it with 'pip install graph_opt[horovod]' (or 'make horovod' in a checkout)"
+_PLACES = ("rank", "size", "local_rank", "local_size", "cross_rank", "cross_size")
 _GRADIENTS = {"HorovodAlltoall": "GraphOptHorovodAlltoall", "Bitcast": "GraphOptHorovodBitcast"}
 # What Horovod's ops do not take travels as a dtype of its size; gradients need one of floats.
 _CARRIERS = {tf.bfloat16: tf.float16, tf.uint32: tf.int32, tf.uint64: tf.int64}
@@ -72,7 +74,11 @@ class HorovodTransport(Transport):
 
     def fail(self, error: str) -> None:
         """Shuts Horovod down, on all ranks."""
+        places = [(name, getattr(self._horovod, name)()) for name in _PLACES]
         self._horovod.shutdown()
+        # They fail from here on: a script that asks while it handles the error would hide it.
+        for name, place in places:
+            setattr(self._horovod, name, functools.partial(int, place))
 
     def all_gather(self, tensor: Any, name: str) -> tf.Tensor:
         """See `Transport`."""

@@ -84,10 +84,6 @@ class StepMessages(NamedTuple):
         """How often each of `messages` was sent so far."""
         return [times_sent(message.key) for message in self.messages]
 
-    def runs(self, node: str) -> bool:
-        """Whether it may run the node of this name."""
-        return any(operation.name == node for operation in self.operations)
-
 
 _Steps = Dict[Tuple[int, ...], StepMessages]
 _steps: MutableMapping[Any, _Steps] = weakref.WeakKeyDictionary()

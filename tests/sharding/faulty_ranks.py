@@ -45,6 +45,7 @@ def main(fault: str) -> None:
                 session.run(model.train, feeds)
             except tf.errors.OpError as error:
                 told = own_message(error).partition("\n")[0]
+                assert horovod().rank() == sok.rank() and horovod().size() == sok.num_ranks()
                 report(type(error).__name__, told, time.monotonic() - begun)
                 if fault != "early":
                     return

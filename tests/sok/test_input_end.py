@@ -71,6 +71,7 @@ def test_monitored_sessions_end_in_the_same_step(policy: str, config: Any) -> No
             with graph_opt.train.MonitoredTrainingSession(config=config_of_rank) as session:
                 while not session.should_stop():
                     seen.append(session.run(bags))
+            assert transport.store is not None and transport.store.get("failure") is None
             return seen
 
     number_of_steps, bags = steps_and_bags(policy)
