@@ -7,7 +7,10 @@ from typing import Any, List
 from tensorflow.python.ops import variables
 from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 
-from graph_opt.compat import tf
+try:
+    from tensorflow.python.ops.ref_variable import RefVariable as _RefVariable
+except ImportError:  # TensorFlow before 2.12
+    _RefVariable = variables.RefVariable
 
 
 def parts_of(variable: Any) -> List[Any]:
@@ -25,4 +28,4 @@ def imported_variable(proto: Any) -> Any:
     """
     if proto.is_resource:
         return ResourceVariable(variable_def=proto)
-    return tf.Variable(variable_def=proto)
+    return _RefVariable(variable_def=proto)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional
 
 from graph_opt.compat import tf
-from graph_opt.compat.exported_graph import conversion_of, export_through
+from graph_opt.compat.exported_graph import conversion_of, export_through, running_graph_def
 from graph_opt.export.stock_groups import stock_groups
 from graph_opt.export.stock_stages import stock_stages
 from graph_opt.graph.collection import collection_paused
@@ -49,6 +49,19 @@ def export_users_graph(graph: Any, undo: Optional[Undo] = None) -> None:
         conversion.undos.append(undo)
 
 
+def users_graph_def(graph: Any) -> Any:
+    """What `graph.as_graph_def()` exports, without warnings about what is left of ours in it.
+
+    Args:
+      graph: A live graph.
+    """
+    conversion = conversion_of(graph)
+    graph_def = running_graph_def(graph)
+    if isinstance(conversion, _UsersGraph):
+        conversion.convert(graph_def, graph)
+    return graph_def
+
+
 def has_our_ops(graph: Any) -> bool:
     """Whether the graph has ops of graph_opt."""
     return any(is_ours(operation.type) for operation in graph.get_operations())
@@ -72,15 +85,18 @@ class _UsersGraph:
         self._made: Dict[bytes, List[Any]] = {}
 
     def __call__(self, graph_def: Any, graph: Any) -> Any:
+        for line in self.convert(graph_def, graph):
+            # Once: an export asks for the graph several times, and so does each checkpoint.
+            warn_once(line, graph)
+        return graph_def
+
+    def convert(self, graph_def: Any, graph: Any) -> List[str]:
+        """Makes the user's graph of it, and returns lines about what is left of ours."""
         with collection_paused():
             for undo in reversed(self.undos):
                 undo.apply(graph_def)
             lines = stock_stages(graph_def) + stock_groups(graph_def, graph, self._made)
-            lines += _left(graph_def) + self._in_collections(graph_def, graph)
-        for line in lines:
-            # Once: an export asks for the graph several times, and so does each checkpoint.
-            warn_once(line, graph)
-        return graph_def
+            return lines + _left(graph_def) + self._in_collections(graph_def, graph)
 
     def _in_collections(self, graph_def: Any, graph: Any) -> List[str]:
         """Lines about nodes in collections of the script that are not exported."""

@@ -10,7 +10,7 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.compat.callables import raw_session
 from graph_opt.compat.variables import imported_variable
-from graph_opt.export.users_graph import export_users_graph
+from graph_opt.export.users_graph import export_users_graph, users_graph_def
 from graph_opt.export.whole_tables import VariablePart, whole_tables
 from graph_opt.sharding.agreement import Agreement
 from graph_opt.sharding.array_steps import ArraySteps
@@ -93,7 +93,7 @@ class _Export:
         names = [tensor.op.name for tensor in tensors]
         names += [name.split(":")[0] for name in self._assets]
         names += self._initializers
-        graph_def, self._parts = whole_tables(graph.as_graph_def(), names)
+        graph_def, self._parts = whole_tables(users_graph_def(graph), names)
         self._graph = tf.Graph()
         with self._graph.as_default():
             tf.import_graph_def(graph_def, name="")

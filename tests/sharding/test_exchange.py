@@ -8,11 +8,10 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tensorflow.python.eager import context
 
 from graph_opt.compat import tf
 from graph_opt.embedding.lookup_ids import read_ids
-from graph_opt.sharding.exchange import DividedTable, TableLookup, look_up, table_of
+from graph_opt.sharding.exchange import DividedTable, TableLookup, look_up
 from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.placement import (
     ModRows,
@@ -22,38 +21,9 @@ from graph_opt.sharding.placement import (
     on_rank,
     replicated,
 )
-from graph_opt.sharding.transport import OneRank, Transport
-from tests.ops.exchange_ranks import (
-    ExchangeCase,
-    LookupCase,
-    TableCase,
-    loss_of,
-    sparse_of,
-    stock,
-)
-
-DTYPES = {"float32": 1e-5, "float16": 1e-2, "bfloat16": 8e-2}
-
-
-class Placed:
-    """Tables, lookups, and where the tables are."""
-
-    def __init__(self, case: ExchangeCase, placements: List[TablePlacement]) -> None:
-        self.case = case
-        self.placements = placements
-
-    def __repr__(self) -> str:
-        return "{} {}".format(self.case, self.placements)
-
-    def parts(self, rank: int) -> List[List[np.ndarray]]:
-        """The values of a rank's slices of each table."""
-        return [
-            [
-                table.values[of.rows.keys(rank), of.first_column : of.first_column + of.width]
-                for of in placement.slices
-            ]
-            for table, placement in zip(self.case.tables, self.placements)
-        ]
+from graph_opt.sharding.transport import OneRank
+from tests.ops.exchange_ranks import ExchangeCase, LookupCase, TableCase, stock
+from tests.sharding.placed_tables import DTYPES, MODES, Placed, results_on_rank
 
 
 def placement_of(draw: Any, name: str, shape: Tuple[int, int], size: int) -> TablePlacement:
@@ -94,37 +64,6 @@ def cases(draw: Any) -> Placed:
     return Placed(ExchangeCase(size, tables, lookups), placements)
 
 
-def looked_up(placed: Placed, transport: Transport, tables: List[List[Any]]) -> List[tf.Tensor]:
-    lookups = []
-    for place, lookup in enumerate(placed.case.lookups):
-        values = sparse_of(lookup.ranks[transport.rank])
-        ids = tf.SparseTensor(values["positions"], values["ids"], values["shape"])
-        weights = ids.with_values(tf.constant(values["weights"])) if lookup.weighted else None
-        table = table_of(placed.placements[lookup.table], tables[lookup.table])
-        lookups.append(TableLookup(table, read_ids(place, ids, weights), lookup.combiner))
-    return look_up(lookups, transport)
-
-
-def results_on_rank(placed: Placed, transport: Transport, mode: str) -> Any:
-    """Pooled rows, and the gradient of each part as (rows, values)."""
-    with context.eager_mode() if mode == "eager" else tf.Graph().as_default():
-        tables = [
-            [tf.Variable(part, use_resource=mode != "references") for part in parts]
-            for parts in placed.parts(transport.rank)
-        ]
-        flat = [part for parts in tables for part in parts]
-        with tf.GradientTape() as tape:
-            pooled = looked_up(placed, transport, tables)
-            loss = loss_of(placed.case, transport, pooled)
-        of_parts = tape.gradient(loss, flat) if mode == "eager" else tf.gradients(loss, flat)
-        slices = [(one.indices, one.values) for one in of_parts]
-        if mode == "eager":
-            return tf.nest.map_structure(lambda value: value.numpy(), (pooled, slices))
-        with tf.Session() as session:
-            session.run(tf.global_variables_initializer())
-            return session.run((pooled, slices))
-
-
 def check(placed: Placed, mode: str) -> None:
     size = placed.case.size
     ranks = run_ranks(size, lambda transport: results_on_rank(placed, transport, mode), 60)
@@ -157,14 +96,14 @@ def summed_gradients(placed: Placed, ranks: List[Any]) -> List[np.ndarray]:
 
 
 @settings(max_examples=8, deadline=None)
-@given(placed=cases(), mode=st.sampled_from(["references", "resources", "eager"]))
+@given(placed=cases(), mode=st.sampled_from(MODES))
 def test_placement_changes_no_number(placed: Placed, mode: str) -> None:
     check(placed, mode)
 
 
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None)
-@given(placed=cases(), mode=st.sampled_from(["references", "resources", "eager"]))
+@given(placed=cases(), mode=st.sampled_from(MODES))
 def test_no_placement_of_many_changes_a_number(placed: Placed, mode: str) -> None:
     check(placed, mode)
 

@@ -1,11 +1,13 @@
-"""A program for each rank of Horovod: trains the small model and checks it.
+"""A program for each of 1, 2 or 4 ranks of Horovod: trains the small model, looks up and exports.
 
-Its argument is a folder that all ranks see.
+Its argument is a folder that all ranks see; a SavedModel goes to `served` there.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+from typing import Dict, List
 
 import numpy as np
 
@@ -13,29 +15,44 @@ from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.sharding.horovod_transport import horovod
 from graph_opt.sok.communication import transport_in_use
+from tests.sharding.placed_tables import check_on_rank
+from tests.sharding.test_exporting import export_on
 from tests.sharding.transports import check_gradients, check_reductions
 from tests.sok.saved_ranks import check_saving
-from tests.sok.trained_tables import BATCH, train_part, train_stock
+from tests.sok.trained_tables import BATCH, Part, train_part, train_stock
 
-CUTS = [0, 2, BATCH]
+CUTS: Dict[int, List[int]] = {1: [0, BATCH], 2: [0, 2, BATCH], 4: [0, 0, 2, 5, BATCH]}
+STEPS = 100
 
 
 def main() -> None:
-    """Runs as one of two ranks; an assertion that fails ends both."""
+    """Runs as one rank; an assertion that fails ends all."""
     try:
         sok.init()
     except RuntimeError as error:
         assert "horovod.tensorflow.init()" in str(error)
     horovod().init()
     sok.init()
-    parts = train_part(transport_in_use(), "adam", CUTS, steps=20)
-    for part, whole in zip(parts, train_stock("adam", steps=20)):
-        np.testing.assert_allclose(part.rows, whole[part.keys], rtol=1e-4, atol=1e-5)
-    check_communication()
-    check_reductions(transport_in_use())
-    check_gradients(transport_in_use())
-    check_saving(sys.argv[1])
+    transport = transport_in_use()
+    for optimizer in ("adam", "momentum"):
+        first, second = trained(optimizer), trained(optimizer)
+        for part, again, whole in zip(first, second, train_stock(optimizer, STEPS)):
+            np.testing.assert_array_equal(part.rows, again.rows)
+            np.testing.assert_allclose(part.rows, whole[part.keys], rtol=1e-4, atol=1e-5)
+    check_on_rank(transport)
+    export_on(transport, os.path.join(sys.argv[1], "served"))
+    if transport.size == 2:
+        check_communication()
+        check_reductions(transport)
+        check_gradients(transport)
+        check_saving(sys.argv[1])
     print("rank {} is done".format(sok.rank()))
+
+
+def trained(optimizer: str) -> List[Part]:
+    """This rank's part of the tables after training."""
+    transport = transport_in_use()
+    return train_part(transport, optimizer, CUTS[transport.size], STEPS)
 
 
 def check_communication() -> None:
