@@ -27,6 +27,8 @@ _OURS = (
     "Exchange",
     "ResourceExchange",
     "InProcessAllToAll",
+    "KeyIndex",
+    "ResourceKeyRows",
     "GraphOptLoaded",
 )
 

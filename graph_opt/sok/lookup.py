@@ -8,6 +8,8 @@ from graph_opt.compat import tf
 from graph_opt.embedding.lookup_ids import read_ids
 from graph_opt.ops.group_embedding import COMBINERS
 from graph_opt.sharding.exchange import TableLookup, look_up
+from graph_opt.sharding.key_tables import look_up_keys
+from graph_opt.sok.embeddings.hashed_variable import HashedVariable
 from graph_opt.sok.variable import StaticVariable
 
 
@@ -57,7 +59,7 @@ def lookup_sparse(
             raise ValueError(
                 "{} has {} entries, but sp_ids has {}".format(what, len(values), len(ids))
             )
-    lookups = []
+    lookups, by_key = [], {}
     for place, (table, combiner) in enumerate(zip(tables, kinds)):
         if combiner not in COMBINERS:
             raise ValueError(
@@ -66,8 +68,13 @@ def lookup_sparse(
                 )
             )
         read = read_ids(place, ids[place], weights[place])
-        lookups.append(TableLookup(_checked(place, table).divided_table, read, combiner))
-    pooled = look_up(lookups, tables[0].transport) if lookups else []
+        if isinstance(table, HashedVariable):
+            by_key[place] = look_up_keys(table.key_table, read, combiner, True, table.transport)
+        else:
+            lookups.append(TableLookup(_checked(place, table).divided_table, read, combiner))
+    static = [table for table in tables if isinstance(table, StaticVariable)]
+    others = iter(look_up(lookups, static[0].transport) if lookups else [])
+    pooled = [by_key[place] if place in by_key else next(others) for place in range(len(ids))]
     return pooled if is_list else pooled[0]
 
 
@@ -75,18 +82,17 @@ def all2all_dense_embedding(param: Any, indices: Any) -> tf.Tensor:
     """Rows of a table, one for each id, as `tf.nn.embedding_lookup`.
 
     Args:
-      param: A `sok.Variable`.
+      param: A `sok.Variable`, or the `embedding_variable` of a layer.
       indices: int32 or int64, of any shape.
 
     Returns:
       indices.shape + [D].
     """
-    table = _checked(0, param)
     ids = tf.convert_to_tensor(indices)
-    lookup = TableLookup(table.divided_table, read_ids(0, tf.reshape(ids, [-1]), None), "sum")
-    rows = look_up([lookup], table.transport)[0]
-    shaped = tf.reshape(rows, tf.concat([tf.shape(ids), [table.global_shape[1]]], axis=0))
-    shaped.set_shape(ids.shape.concatenate(table.global_shape[1]))
+    rows = lookup_sparse(param, tf.reshape(ids, [-1]), combiners="sum")
+    width = param.global_shape[1]
+    shaped = tf.reshape(rows, tf.concat([tf.shape(ids), [width]], axis=0))
+    shaped.set_shape(ids.shape.concatenate(width))
     return shaped
 
 

@@ -90,6 +90,46 @@ def test_bags_with_unseen_keys_pool_zeros() -> None:
         np.testing.assert_array_equal(session.run(rows)[:, 0, 0], [0.5, 0, 0])
 
 
+def test_release_2_looks_up_keys_too() -> None:
+    values = np.arange(10, dtype=np.float32).reshape(5, 2)
+
+    def check(transport: Transport) -> None:
+        with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
+            layer = sok.All2AllDenseEmbedding(9, 2, 1, 1)
+            table, static = layer.embedding_variable, sok.Variable(values)
+            ids = tf.ragged.constant([[3, 1], [], [2]])
+            weights = tf.ragged.constant([[2.0, -1.0], [], [1.0]])
+            pooled = sok.lookup_sparse(
+                [table, static, table], [ids] * 3, [weights] * 3, ["sum", "sum", "mean"]
+            )
+            rows = sok.all2all_dense_embedding(table, [[4, 0], [2, 2]])
+            session.run(tf.global_variables_initializer())
+            session.run(sok.Saver().load_embedding_values(table, values))
+            first, second, mean = session.run(pooled)
+            np.testing.assert_array_equal(first, [2 * values[3] - values[1], [0, 0], values[2]])
+            np.testing.assert_array_equal(first, second)
+            np.testing.assert_array_equal(mean[0], 2 * values[3] - values[1])
+            np.testing.assert_array_equal(session.run(rows), values[[[4, 0], [2, 2]]])
+
+    run_ranks(2, check)
+
+
+def test_exported_graphs_name_layers_and_what_only_graph_opt_has(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with communicating_through(OneRank()), tf.Session() as session:
+        make_layer(name="items")(tf.constant([1], tf.int64))
+        optimizer = sok.optimizers.Adam()
+        session.run(tf.global_variables_initializer())
+        tf.train.Saver().save(session, str(tmp_path / "model"))
+        assert "Issue encountered" not in caplog.text and optimizer
+        with tf.Graph().as_default():
+            tf.train.import_meta_graph(str(tmp_path / "model.meta"))
+            names = [sok.GraphKeys.SparseOperationKitEmbeddingLayers]
+            names.append(sok.GraphKeys.SparseOperationKitOptimizer)
+            assert [tf.get_collection(name) for name in names] == [["items"], ["Adam"]]
+
+
 def test_a_full_table_names_itself_and_the_key() -> None:
     with communicating_through(OneRank()), tf.Session() as session:
         layer, asked = make_layer(rows=3), tf.placeholder(tf.int64, [None])

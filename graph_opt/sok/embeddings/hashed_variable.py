@@ -2,46 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Sequence, Tuple
+from typing import Any, Sequence, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.compat.eager import handle_of, owner_of_resource
+from graph_opt.compat.eager import owner_of_resource
 from graph_opt.compat.resource_variables import ResourceVariable
 from graph_opt.embedding.lookup_ids import read_ids
-from graph_opt.ops.group_embedding import (
-    NO_DEFAULT,
-    GroupAttributes,
-    GroupIds,
-    group_embedding_lookup,
-)
 from graph_opt.ops.key_rows import (
     CONSTANT,
     FirstValues,
     key_index,
-    keys_by_owner,
-    rows_of_keys,
 )
 from graph_opt.reporting.stderr import say
 from graph_opt.sharding.initial_part import initial_part, name_of_eager_table
 from graph_opt.sharding.initializers import Constant, stream_key, values_of
+from graph_opt.sharding.key_tables import KeyTable, find_rows, local_rows, look_up_keys
 from graph_opt.sharding.keyed_rows import KeyedRows, zeros_if_uninitialized
 from graph_opt.sharding.placement import ModRows, Slice
 from graph_opt.sok.communication import transport_in_use
 from graph_opt.sok.variable import DividedVariable
-
-_SCOPE = "graph_opt/"
-
-
-class FoundRows(NamedTuple):
-    """The rows of some keys, from wherever they are.
-
-    Attributes:
-      rows: [U, D], each once.
-      places: int64 [K]. The place among them of each key.
-    """
-
-    rows: tf.Tensor
-    places: tf.Tensor
 
 
 class HashedVariable(DividedVariable):
@@ -92,75 +71,32 @@ class HashedVariable(DividedVariable):
         """See `DividedVariable`."""
         return HashedRows(self, part)
 
+    @property
+    def key_table(self) -> KeyTable:
+        """What lookups need to know of it."""
+        name, index, values = self.m_var_name, self._index, self._first_values
+        return KeyTable(name, self, self.row_keys, index, values)
+
     def pooled(self, keys: Any, combiner: str, training: Any) -> tf.Tensor:
         """[B, D]: the rows of each bag, combined.
 
         Args:
           keys: SparseTensor or RaggedTensor of int64, [B, ...].
           combiner: `sum`, `mean` or `sqrtn`.
-          training: Whether new keys get rows; others read zeros.
+          training: Whether new keys get rows; others read zeros. None: they do.
         """
         ids = read_ids(0, keys, None)
-        found = self.find(ids.ids, training)
-        attributes = GroupAttributes(
-            lookup_tables=[0],
-            table_shards=[1],
-            table_names=[self.m_var_name],
-            combiners=[combiner],
-            layouts=[ids.layout],
-            weighted=[False],
-            default_ids=[NO_DEFAULT],
-            safe=False,
-        )
-        places = GroupIds([found.places], [ids.positions], [ids.shape], [])
-        return group_embedding_lookup([found.rows], places, attributes, [self.dtype.base_dtype])[0]
+        return look_up_keys(self.key_table, ids, combiner, _adds(training), self.transport)
 
     def rows_of(self, keys: Any, training: Any) -> tf.Tensor:
         """[K, D]: the row of each key.
 
         Args:
           keys: int64 [K].
-          training: Whether new keys get rows; others read zeros.
+          training: Whether new keys get rows; others read zeros. None: they do.
         """
-        found = self.find(keys, training)
+        found = find_rows(self.key_table, keys, _adds(training), self.transport)
         return tf.gather(found.rows, found.places)
-
-    @tf.autograph.experimental.do_not_convert
-    def find(self, keys: tf.Tensor, training: Any) -> FoundRows:
-        """Brings the rows of keys here; their gradients go back the same way.
-
-        Args:
-          keys: int64 [K]. Each row travels once.
-          training: Whether new keys get rows; others read zeros.
-        """
-        transport = self.transport
-        name = transport.message_name("graph_opt_keys")
-        with tf.name_scope(_SCOPE):
-            asked = keys_by_owner(keys, transport.size)
-            mine, splits = transport.all_to_all(asked.keys, asked.splits, name + "_ids")
-            adds = training is None or training
-            rows = self.local_rows(mine, adds)
-            found = tf.gather(self, tf.maximum(rows, 0))
-            if adds is not True:
-                found = tf.where_v2(tf.expand_dims(rows >= 0, 1), found, tf.zeros_like(found))
-            received, _ = transport.all_to_all(found, splits, name + "_rows")
-            return FoundRows(received, asked.places)
-
-    def local_rows(self, keys: tf.Tensor, add: Any) -> tf.Tensor:
-        """int64 [n]: the rows of keys of this rank; -1 for those without one.
-
-        Args:
-          keys: int64 [n]. Keys that this rank owns.
-          add: Whether new keys get rows.
-        """
-        return rows_of_keys(
-            handle_of(self.row_keys),
-            handle_of(self),
-            self._index,
-            keys,
-            add,
-            self._first_values,
-        )
 
 
 class HashedRows(KeyedRows):
@@ -197,7 +133,7 @@ class HashedRows(KeyedRows):
 
     def places(self, keys: Any) -> Any:
         """See `KeyedRows`. New keys get rows."""
-        return self._table.local_rows(keys, True)
+        return local_rows(self._table.key_table, keys, True)
 
     def clear(self) -> Any:
         """See `KeyedRows`."""
@@ -255,6 +191,10 @@ def hashed_variable(
         name=name,
         **arguments,
     )
+
+
+def _adds(training: Any) -> Any:
+    return True if training is None else training
 
 
 def _zeros(shape: Tuple[int, int]) -> Any:
