@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any, Callable, List, Optional
 
 import pytest
@@ -22,6 +26,7 @@ from tests.sharding.prefetched_ranks import (
     train_rank,
 )
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 Parse = Callable[[Any], Any]
 
 
@@ -165,3 +170,21 @@ def test_each_input_has_a_stage_and_tables_of_any_type_an_exchange() -> None:
     stock = run_ranks(2, lambda rank: of_two_inputs(rank, None), 30)
     assert len(stock[0]) == 5
     assert run_ranks(2, lambda rank: of_two_inputs(rank, prefetching(2)), 30) == stock
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    importlib.util.find_spec("horovod") is None, reason="Horovod is not installed: make horovod"
+)
+def test_estimators_of_two_ranks_of_horovod(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "horovod.runner.launch", "-np", "2", "--gloo"]
+    ran = subprocess.run(
+        [*command, sys.executable, "-m", "tests.sharding.horovod_prefetch", str(tmp_path)],
+        cwd=str(REPOSITORY),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )
+    assert ran.returncode == 0, ran.stdout
+    assert "rank 0 is done" in ran.stdout and "rank 1 is done" in ran.stdout
