@@ -9,11 +9,12 @@ Checkpoints' `.meta`, SavedModels, `graph.pbtxt`, event files, frozen graphs and
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.exported_graph import conversion_of, export_through, running_graph_def
 from graph_opt.export.stock_groups import stock_groups
+from graph_opt.export.stock_initial_rows import stock_initial_rows
 from graph_opt.export.stock_stages import stock_stages
 from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.undo import Undo, node_of_input
@@ -51,17 +52,18 @@ def export_users_graph(graph: Any, undo: Optional[Undo] = None) -> None:
         conversion.undos.append(undo)
 
 
-def users_graph_def(graph: Any) -> Any:
-    """What `graph.as_graph_def()` exports, without warnings about what is left of ours in it.
+def users_graph_def(graph: Any) -> Tuple[Any, List[str]]:
+    """What `graph.as_graph_def()` exports, and what it warns of: ops of ours that are left in it.
 
     Args:
       graph: A live graph.
     """
     conversion = conversion_of(graph)
     graph_def = running_graph_def(graph)
+    lines: List[str] = []
     if isinstance(conversion, _UsersGraph):
-        conversion.convert(graph_def, graph)
-    return graph_def
+        lines = conversion.convert(graph_def, graph)
+    return graph_def, lines
 
 
 def has_our_ops(graph: Any) -> bool:
@@ -98,6 +100,7 @@ class _UsersGraph:
             for undo in reversed(self.undos):
                 undo.apply(graph_def)
             lines = stock_stages(graph_def) + stock_groups(graph_def, graph, self._made)
+            stock_initial_rows(graph_def, graph, self._made)
             return lines + _left(graph_def) + self._in_collections(graph_def, graph)
 
     def _in_collections(self, graph_def: Any, graph: Any) -> List[str]:

@@ -39,7 +39,8 @@ def export_saved_model(
       tags: Of the SavedModel.
 
     Raises:
-      ValueError: The outputs need a collective of the script's own.
+      ValueError: The outputs need a collective of the script's own, or an op that only graph_opt
+        has, such as the keys of a table whose keys get rows when they are first seen.
       FileExistsError: The folder exists.
       RuntimeError: Another rank failed; names it and its error.
 
@@ -93,11 +94,14 @@ class _Export:
         names = [tensor.op.name for tensor in tensors]
         names += [name.split(":")[0] for name in self._assets]
         names += self._initializers
-        graph_def, self._parts = whole_tables(users_graph_def(graph), names)
+        graph_def, self._parts = whole_tables(users_graph_def(graph)[0], names)
         self._graph = tf.Graph()
         with self._graph.as_default():
             tf.import_graph_def(graph_def, name="")
         export_users_graph(self._graph)
+        left = users_graph_def(self._graph)[1]
+        if left:
+            raise ValueError(left[0])
 
     def write_own_rows(self, folder: str) -> None:
         """Writes the values of the variables that this rank has."""

@@ -13,6 +13,7 @@ import pytest
 from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.embedding.lookup_ids import read_ids
+from graph_opt.export.users_graph import is_ours
 from graph_opt.sharding.exchange import TableLookup, look_up, table_of
 from graph_opt.sharding.exporting import export_saved_model
 from graph_opt.sharding.in_process import run_ranks
@@ -101,6 +102,29 @@ def test_a_process_without_graph_opt_serves_whole_tables(tmp_path: Path) -> None
         np.testing.assert_allclose(scores, alone, rtol=1e-6)
     assert alone[2] == 0 and len(set(alone)) == 3
     assert not (tmp_path / "models" / "1.parts").exists()
+
+
+def test_one_rank_leaves_tables_and_their_initializers_to_tensorflow() -> None:
+    initializers = [
+        tf.random_uniform_initializer(2, 3),
+        tf.random_normal_initializer(2.5, 0.1),
+        tf.truncated_normal_initializer(2.5, 0.1),
+    ]
+    with communicating_through(OneRank()), tf.Graph().as_default() as graph:
+        ids = tf.constant([0, 399])
+        rows = [
+            sok.all2all_dense_embedding(sok.Variable(shape=[400, 2], initializer=one), ids)
+            for one in initializers
+        ]
+        names = [one.name for one in rows]
+        start = tf.global_variables_initializer().name
+        exported = graph.as_graph_def()
+    assert [node.op for node in exported.node if is_ours(node.op)] == []
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.import_graph_def(exported, name="")
+        session.run(start)
+        for found in session.run(names):
+            assert found.shape == (2, 2) and 2 <= found.min() < found.max() <= 3
 
 
 def test_all_ranks_learn_why_an_export_failed(tmp_path: Path) -> None:
