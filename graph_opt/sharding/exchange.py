@@ -11,7 +11,7 @@ from graph_opt.ops.exchange import exchange_lookup
 from graph_opt.ops.group_embedding import NO_DEFAULT, GroupAttributes, GroupIds
 from graph_opt.ops.packed_embedding import ShardPlacement
 from graph_opt.ops.stock_lookup import LookupIds
-from graph_opt.sharding.guard import guard_graph
+from graph_opt.sharding.guard import guard_graph, guarded_eagerly
 from graph_opt.sharding.input_end import dropping_rest, ended_flag, waits_for_all
 from graph_opt.sharding.placement import (
     DIV,
@@ -182,7 +182,7 @@ def _exchange(
     guard_graph(transport)
     if not tf.executing_eagerly():
         export_users_graph(tf.get_default_graph())
-    with tf.name_scope(_SCOPE):
+    with tf.name_scope(_SCOPE), guarded_eagerly(transport):
         ended = ended_flag(ids, transport)
         return exchange_lookup(
             [piece.handle for piece in of_parts.values()],

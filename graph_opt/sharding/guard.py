@@ -8,10 +8,11 @@ middle of theirs: it says why outside of messages, and ends the group.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import re
 import sys
 import weakref
-from typing import Any, Callable, Dict, List, MutableMapping, Optional
+from typing import Any, Callable, Dict, Iterator, List, MutableMapping, MutableSet, Optional
 
 from graph_opt.compat import tf
 from graph_opt.compat.outer_graphs import outermost_graph
@@ -31,6 +32,8 @@ from graph_opt.sharding.transport import Transport
 
 _FIND_CAUSE_SECONDS = 3.0
 _SHUT_DOWN = re.compile(r"Horovod has been shut down|Horovod has not been initialized|Horovod back")
+# Two steps at once: of one of them the other ranks get nothing.
+_SAME_NAME = re.compile(r"same name as another tensor")
 _CANCELLED_RANK = re.compile(r"rank \d+ was cancelled")
 # What ranks agree on instead of exchanging a batch; the second is that of `input_ended`.
 _AGREED = re.compile(r"^(rank \d+[ :]|the input of all ranks has ended)", re.MULTILINE)
@@ -113,7 +116,8 @@ class RankGuard:
         self.transport.fail(failure.text)
 
     def _compare_plans(self, messages: StepMessages, limit: float) -> None:
-        if self._plans is None or self.board is None or id(messages) in self._compared:
+        ours = messages.messages or messages.stages
+        if not ours or self._plans is None or self.board is None or id(messages) in self._compared:
             return
         try:
             self._plans.agree(encode(plan_of(messages)), self._check, limit or _ALONE_SECONDS)
@@ -146,10 +150,12 @@ class RankGuard:
         self, graph: Any, messages: StepMessages, sent: List[int], error: tf.errors.OpError
     ) -> tf.errors.OpError:
         if _is_of_message(graph, error):
+            if _SAME_NAME.search(str(error.message)):
+                self.give_up(failure_of(self.transport.rank, error))
             return self.explained(error)
         if _AGREED.search(own_message(error)) or not messages.messages:
             return error
-        if messages.stages and _is_of_stage(messages, error):
+        if messages.stages and _may_take_again(messages, error):
             return error
         if messages.sent() != sent or messages.stages:
             self.give_up(failure_of(self.transport.rank, error))
@@ -161,7 +167,8 @@ class RankGuard:
         if error.error_code == tf.errors.CANCELLED:
             return error  # the session was closed
         transport = self.transport
-        with tf.Graph().as_default(), unwatched_sessions() as session_class:
+        with tf.Graph().as_default() as graph, unwatched_sessions() as session_class:
+            _unguarded.add(graph)
             agreed = [
                 exchange_failure(
                     error.error_code,
@@ -184,6 +191,7 @@ class RankGuard:
 
 
 _of_graph: MutableMapping[Any, RankGuard] = weakref.WeakKeyDictionary()
+_unguarded: MutableSet[Any] = weakref.WeakSet()
 _limits: MutableMapping[Any, float] = weakref.WeakKeyDictionary()
 _of_process: Optional[RankGuard] = None
 
@@ -195,6 +203,20 @@ def guard_graph(transport: Transport) -> None:
         return
     _of_graph[graph] = _guard_of(transport)
     run_steps_through(_guarded)
+
+
+@contextlib.contextmanager
+def guarded_eagerly(transport: Transport) -> Iterator[None]:
+    """In this block, an eager message that fails says what ended the group."""
+    try:
+        yield
+    except tf.errors.OpError as error:
+        if transport.size == 1 or not tf.executing_eagerly():
+            raise
+        raised = _guard_of(transport).explained(error)
+        if raised is error:
+            raise
+        raise raised from None
 
 
 def guard_process(transport: Transport) -> None:
@@ -215,7 +237,9 @@ def _guarded(
     session: Any, fetches: List[Any], targets: List[Any], feeds: List[Any], run: Callable[[], Any]
 ) -> Any:
     guard = _of_graph.get(session.graph) or _of_process
-    return run() if guard is None else guard.run(session, fetches, targets, feeds, run)
+    if guard is None or session.graph in _unguarded:
+        return run()
+    return guard.run(session, fetches, targets, feeds, run)
 
 
 def _guard_of(transport: Transport) -> RankGuard:
@@ -259,13 +283,14 @@ def _is_of_message(graph: Any, error: tf.errors.OpError) -> bool:
         return False
 
 
-def _is_of_stage(messages: StepMessages, error: tf.errors.OpError) -> bool:
-    """Whether a batch failed on its way to the step: its stage has told the other ranks itself."""
+def _may_take_again(messages: StepMessages, error: tf.errors.OpError) -> bool:
+    """Whether the step only got no batch: other errors of a stage have the rank in their text."""
     if error.error_code in (tf.errors.OUT_OF_RANGE, tf.errors.CANCELLED):
         return True
     node = failed_node(error)
     kinds = [operation.type for operation in messages.operations if operation.name == node]
-    return not kinds or kinds[0] == BUFFER_TAKE
+    late = error.error_code == tf.errors.DEADLINE_EXCEEDED
+    return late and (not kinds or kinds[0] == BUFFER_TAKE)
 
 
 def _without_cause(error: tf.errors.OpError, why: str) -> tf.errors.OpError:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
-from typing import Any, Dict
+from typing import Any, Callable, Dict
 
 import numpy as np
 
+import graph_opt
 from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.compat.step_calls import own_message
@@ -18,6 +20,7 @@ from tests.sharding.guarded_model import build, torn
 
 FAILS = 1
 STEPS = 3
+STALL_SECONDS = 2
 
 
 def main(fault: str) -> None:
@@ -25,33 +28,47 @@ def main(fault: str) -> None:
     horovod().init()
     sok.init()
     mine = sok.rank() == FAILS
+    if fault == "eager":
+        look_up_eagerly(mine)
+        return
+    config = graph_opt.ConfigProto()
+    config.graph_options.optimizer_options.stall_seconds = STALL_SECONDS if fault == "slow" else 0
     with tf.Graph().as_default():
         raw = tf.placeholder(tf.int64, [None, 2])
         early = tf.placeholder_with_default(False, [])
         checked = tf.py_func(torn, [raw, early, "early"], tf.int64)
         checked.set_shape([None, 2])
-        model = build(checked)
+        model = build(checked, "mean" if mine and fault == "differs" else "sum")
         feeds: Dict[Any, Any] = {raw: np.array([[0, 1]])}
-        with tf.Session() as session:
+        with graph_opt.Session(config=config) as session:
             session.run(tf.global_variables_initializer())
-            for _ in range(STEPS):
-                session.run(model.train, feeds)
+            if fault != "differs":
+                for _ in range(STEPS):
+                    session.run(model.train, feeds)
             if mine:
                 fail(fault)
             feeds[early] = mine and fault == "early"
             feeds[model.fail_late] = mine and fault == "late"
-            begun = time.monotonic()
-            try:
-                session.run(model.train, feeds)
-            except tf.errors.OpError as error:
-                told = own_message(error).partition("\n")[0]
-                assert horovod().rank() == sok.rank() and horovod().size() == sok.num_ranks()
-                report(type(error).__name__, told, time.monotonic() - begun)
-                if fault != "early":
-                    return
+            say_what(lambda: session.run(model.train, feeds))
+            if fault == "early":
                 feeds[early] = False
                 session.run(model.train, feeds)
                 report("went on", "", 0)
+
+
+def look_up_eagerly(mine: bool) -> None:
+    """The second rank leaves while the first looks something up."""
+    tf.enable_eager_execution()
+    table = sok.Variable(np.ones([5, 2], np.float32), name="table")
+
+    def step() -> Any:
+        ids = tf.RaggedTensor.from_row_lengths([1, 2], [2])
+        return sok.lookup_sparse([table], [ids], combiners=["sum"])
+
+    step()
+    if mine:
+        fail("raised")
+    say_what(step)
 
 
 def fail(fault: str) -> None:
@@ -62,6 +79,19 @@ def fail(fault: str) -> None:
         raise KeyError("no such feature")
     if fault == "left":
         sys.exit(0)
+    if fault == "slow":
+        threading.Event().wait(2 * STALL_SECONDS + 4)
+
+
+def say_what(step: Callable[[], Any]) -> None:
+    """Runs a step that fails."""
+    begun = time.monotonic()
+    try:
+        step()
+    except tf.errors.OpError as error:
+        told = own_message(error).partition("\n")[0]
+        assert horovod().rank() == sok.rank() and horovod().size() == sok.num_ranks()
+        report(type(error).__name__, told, time.monotonic() - begun)
 
 
 def report(*what: Any) -> None:

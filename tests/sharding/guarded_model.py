@@ -26,11 +26,12 @@ class Model(NamedTuple):
     total: Any
 
 
-def build(ids: Any) -> Model:
+def build(ids: Any, combiner: str = "sum") -> Model:
     """The model for ids [bags, ids of a bag]."""
     table = sok.Variable(np.ones([ROWS, 2], np.float32), name="table")
     fail_late = tf.placeholder_with_default(False, [])
-    pooled = sok.lookup_sparse([table], [tf.RaggedTensor.from_tensor(ids)], combiners=["sum"])[0]
+    bags = tf.RaggedTensor.from_tensor(ids)
+    pooled = sok.lookup_sparse([table], [bags], combiners=[combiner])[0]
     total = tf.reduce_sum(pooled)
     checked = tf.py_func(torn, [total, fail_late, "late"], tf.float32)
     gradient = tf.gradients(total, table, grad_ys=checked)[0]

@@ -29,6 +29,9 @@ SECONDS = 8.0
             *("late", "InvalidArgumentError"),
             r"rank 1 failed: InvalidArgumentError: ValueError: record 17 is torn \(late\)",
         ),
+        ("differs", "InvalidArgumentError", "different graphs: combiners of lookup 0: .*rank 1"),
+        ("slow", "DeadlineExceededError", "rank 1 has kept rank 0 waiting .*_ids' last; rank 1"),
+        ("eager", "UnknownError", "rank 1 failed: KeyError: 'no such feature'"),
     ],
 )
 def test_the_other_rank_learns_which_rank_failed_and_why(fault: str, error: str, told: str) -> None:
@@ -44,5 +47,7 @@ def test_the_other_rank_learns_which_rank_failed_and_why(fault: str, error: str,
     found = re.search(r"rank 0: {}: .*{}.*: (\d+\.\d) s".format(error, told), ran.stdout)
     assert found is not None, ran.stdout
     assert float(found.group(1)) < SECONDS
+    if fault in ("differs", "slow"):
+        assert re.search("rank 1: {}: .*{}".format(error, told), ran.stdout), ran.stdout
     if fault == "early":
         assert "rank 0: went on" in ran.stdout and "rank 1: went on" in ran.stdout
