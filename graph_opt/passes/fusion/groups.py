@@ -162,16 +162,20 @@ def gradient_groups(
 
 
 def _ends(view: GraphView, name: str) -> FrozenSet[str]:
-    """The sinks downstream of this node, without what else a tf.cond returns that nothing reads."""
+    """The sinks downstream of this node that something is there to run."""
     sinks = [node for node in view.descendants([name]) if not view.successors(node)]
-    return frozenset(sink for sink in sinks if not _is_side_result(view, sink))
+    return frozenset(sink for sink in sinks if not _is_by_the_way(view, sink)) or frozenset(sinks)
 
 
-def _is_side_result(view: GraphView, name: str) -> bool:
-    """Whether a node is one of several results of a tf.cond, such as the shape of IndexedSlices."""
-    if view.op(name) != "Identity":
-        return False
-    source = view.inputs(name)[0].node
+def _is_by_the_way(view: GraphView, sink: str) -> bool:
+    """Whether TensorFlow adds this to what is asked for: a result of a tf.cond, an assigned value.
+
+    A tf.cond that returns IndexedSlices returns their shape, too.
+    """
+    op = view.op(sink)
+    if op == "ReadVariableOp":
+        return bool(view.controls(sink))
+    source = view.inputs(sink)[0].node if op == "Identity" else sink
     return view.op(source) in _CONDITIONALS and len(view.successors(source)) > 1
 
 
