@@ -140,7 +140,7 @@ def Variable(  # noqa: N802 (SparseOperationKit's name)
     Raises:
       RuntimeError: `sok.init` has not been called, or there is no such mode or rank.
       ValueError: The table is not a matrix.
-      TypeError: An argument is given twice.
+      TypeError: An argument is given twice, or a reference variable is asked for.
 
     Example:
       >>> table = sok.Variable(shape=[1000, 16], initializer=tf.random_uniform_initializer())
@@ -149,6 +149,8 @@ def Variable(  # noqa: N802 (SparseOperationKit's name)
     twice = sorted(set(given) & set(arguments))
     if twice:
         raise TypeError("sok.Variable got two values of {}".format(", ".join(twice)))
+    if arguments.pop("use_resource", True) is False:
+        raise TypeError("sok.Variable has no reference variables: leave out use_resource=False")
     return static_variable(
         StaticVariable, initial_value, mode, shape, initializer, **given, **arguments
     )

@@ -82,7 +82,9 @@ def test_properties_of_tables_and_their_filter() -> None:
         with communicating_through(transport), tf.Graph().as_default():
             rank = transport.rank
             spread = sok.Variable(np.zeros([5, 2], np.float32))
-            whole = sok.Variable(shape=[4, 3], initializer=1, mode="localized:1", name="whole")
+            whole = sok.Variable(
+                shape=[4, 3], initializer=1, mode="localized:1", name="whole", use_resource=True
+            )
             plain = tf.Variable(0.0)
             assert spread.shape == [3 - rank, 2] and spread.global_shape == (5, 2)
             assert whole.shape == [4 * rank, 3] and whole.target_gpu == 1
@@ -103,6 +105,7 @@ def test_properties_of_tables_and_their_filter() -> None:
         (lambda: sok.Variable([[1.0]], mode="spread"), RuntimeError, "'localized:RANK'"),
         (lambda: sok.Variable(), ValueError, "initial value or a shape"),
         (lambda: sok.Variable(shape=[3], initializer=0), ValueError, "needs a shape"),
+        (lambda: sok.Variable([[1.0]], use_resource=False), TypeError, "leave out use_resource"),
         (
             lambda: sok.lookup_sparse([sok.Variable([[1.0]])], [[[0]], [[0]]]),
             ValueError,
