@@ -9,8 +9,8 @@ from tools.bench.records import Outcome
 from tools.bench.workloads.wide.data import ZIPF_EXPONENT
 
 HEAD = (
-    "| model | how | steps/s | times Horovod | messages | bytes | the machine allows |",
-    "|---|---|---|---|---|---|---|",
+    "| model | how | steps/s | times Horovod | CPU | messages | bytes | the machine allows |",
+    "|---|---|---|---|---|---|---|---|",
 )
 _MODELS = {"wide": "wide", "dlrm": "DLRM"}
 _WORDS = {
@@ -21,6 +21,7 @@ _WORDS = {
     BOTH: "divided tables, fused and ahead",
 }
 _MEGA = 1e6
+_MILLI = 1e3
 Values = Dict[Tuple[str, str, str], Tuple[float, Optional[float]]]
 
 
@@ -40,13 +41,14 @@ def _row(found: Values, model: str, mode: str) -> Optional[str]:
     if rate is None:
         return None
     quotient, _ = found.get((model, mode, "ratio_to_horovod"), (1.0, None))
+    used, _ = found[model, mode, "cpu_s_per_step"]
     messages, _ = found[model, mode, "messages_per_step"]
     # Fused updates send the same messages.
     sent = found.get((model, mode, "bytes_per_step")) or found.get(
         (model, SHARDED, "bytes_per_step")
     )
-    size = "" if sent is None else "{:.2g} MB".format(sent[0] / _MEGA)
+    size = "" if sent is None else "{:.3g} MB".format(sent[0] / _MEGA)
     allowed = "" if best is None else "{:.3g} steps/s".format(best)
-    return "| {} | {} | {:.3g} | **{:.2f}** | {:.0f} | {} | {} |".format(
-        _MODELS[model], _WORDS[mode], rate, quotient, messages, size, allowed
+    return "| {} | {} | {:.3g} | **{:.2f}** | {:.0f} ms | {:.0f} | {} | {} |".format(
+        _MODELS[model], _WORDS[mode], rate, quotient, used * _MILLI, messages, size, allowed
     )
