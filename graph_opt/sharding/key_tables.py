@@ -20,6 +20,7 @@ from graph_opt.ops.group_embedding import (
 )
 from graph_opt.ops.key_rows import FirstValues, keys_by_owner, rows_of_keys
 from graph_opt.ops.stock_lookup import LookupIds
+from graph_opt.sharding.guard import guard_graph
 from graph_opt.sharding.transport import Transport
 
 _SCOPE = "graph_opt/"
@@ -84,6 +85,7 @@ def find_rows(table: KeyTable, keys: tf.Tensor, add: Any, transport: Transport) 
       transport: How to reach the other ranks; with one rank nothing is sent.
     """
     name = transport.message_name("graph_opt_keys")
+    guard_graph(transport)
     with tf.name_scope(_SCOPE):
         asked = keys_by_owner(keys, transport.size)
         mine, splits = transport.all_to_all(asked.keys, asked.splits, name + "_ids")

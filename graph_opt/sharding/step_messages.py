@@ -21,7 +21,7 @@ from typing import (
 
 from graph_opt.compat import tf
 from graph_opt.ops.exchange import IDS
-from graph_opt.ops.sent_messages import SENDERS, times_sent
+from graph_opt.ops.sent_messages import PREPARE, SENDERS, times_sent
 from graph_opt.ops.stage_nodes import BUFFER_PUT, BUFFER_TAKE
 from graph_opt.ops.stage_spec import StageSpec, has_spec, spec_of
 
@@ -30,6 +30,8 @@ _HOROVOD = "Horovod"
 # Nodes of Horovod that send nothing.
 _SILENT = ("HorovodSize", "HorovodRank", "HorovodLocalSize", "HorovodLocalRank")
 _OURS = "graph_opt_"
+# Nodes between the result of ours and the message that carries it.
+_PASSING_ON = ("Bitcast", "Cast", "Concat", "ConcatV2", "Identity", "Pack", "Reshape")
 _MAX_CACHED_STEPS = 512
 
 
@@ -136,16 +138,13 @@ def operations_behind(operations: Iterable[Any], feeds: Sequence[Any] = ()) -> S
 
 def _messages(graph: Any, reached: Set[Any], given: Tuple[Any, ...]) -> StepMessages:
     collectives = sorted(filter(is_collective, reached), key=name_of)
-    names = list(map(name_of, collectives))
     takes = any(operation.type == BUFFER_TAKE for operation in reached)
     stages = tuple(_stages(graph)) if takes else ()
     return StepMessages(
         operations=frozenset(reached) if collectives or stages else frozenset(),
         collectives=tuple(collectives),
         messages=_own_messages(collectives),
-        exchanges=tuple(
-            name[: -len(IDS)] for name in names if name.startswith(_OURS) and name.endswith(IDS)
-        ),
+        exchanges=_exchanges(collectives),
         stages=stages,
         trains=any("Apply" in operation.type for operation in reached),
         given=given,
@@ -172,15 +171,31 @@ def _key(collective: Any) -> Optional[str]:
     if collective.type == _IN_PROCESS:
         group = tf.compat.as_str(collective.get_attr("group"))
         return "{}/{}/{}".format(group, collective.get_attr("rank"), name_of(collective))
-    if not name_of(collective).startswith(_OURS):
-        return None
+    sender = _sender(collective)
+    return None if sender is None else str(sender.name)
+
+
+def _sender(collective: Any) -> Optional[Any]:
+    """The node of ours whose result a message carries, if it does."""
     waiting: Deque[Any] = collections.deque([collective.inputs[0].op])
-    seen = set(waiting)
     while waiting:
         operation = waiting.popleft()
         if operation.type in SENDERS:
-            return str(operation.name)
-        nearer = [tensor.op for tensor in operation.inputs if tensor.op not in seen]
-        waiting.extend(nearer)
-        seen.update(nearer)
+            return operation
+        if operation.type in _PASSING_ON:
+            waiting.extend(tensor.op for tensor in operation.inputs)
     return None
+
+
+def _exchanges(collectives: Sequence[Any]) -> Tuple[str, ...]:
+    """Those that can be told of an error in place of ids; none if a rank first waits for others."""
+    found = []
+    for one in collectives:
+        name = name_of(one)
+        if not (name.startswith(_OURS) and name.endswith(IDS)):
+            continue
+        sender = _sender(one)
+        if sender is None or sender.type != PREPARE:
+            return ()
+        found.append(name[: -len(IDS)])
+    return tuple(found)

@@ -7,6 +7,7 @@ from typing import Any, Callable, List
 import numpy as np
 import pytest
 
+from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.sharding.in_process import InProcessTransport, run_ranks
 from graph_opt.sok.communication import communicating_through
@@ -119,3 +120,25 @@ def test_monitored_sessions_end_together() -> None:
         assert steps == 3
         assert "record 17 is torn" in message
         assert message.startswith("rank 1 failed") == (rank != FAILS)
+
+
+def test_ranks_that_ask_by_key_end_their_epochs_as_ever() -> None:
+    def work(transport: InProcessTransport) -> Any:
+        dataset = tf.data.Dataset.from_tensors(np.array([[7, 2**40], [-3, 7]])).repeat(2)
+        iterator = tf.data.make_initializable_iterator(dataset)
+        layer = sok.DistributedEmbedding("sum", 8, 2, slot_num=1, max_nnz=2)
+        keys = tf.sparse.from_dense(iterator.get_next())
+        total = tf.reduce_sum(layer(keys, training=True))
+        steps = []
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            for _ in range(2):
+                session.run(iterator.initializer)
+                steps.append(0)
+                with pytest.raises(tf.errors.OutOfRangeError):
+                    while True:
+                        session.run(total)
+                        steps[-1] += 1
+        return steps
+
+    assert on_ranks(2, work) == [[2, 2]] * 2
