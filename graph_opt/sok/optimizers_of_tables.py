@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
+from graph_opt.compat.ascending_rows import take_ascending_rows_as_they_are
 from graph_opt.compat.optimizer_state import (
     KERAS,
     TRAIN,
@@ -141,6 +142,7 @@ class OptimizerWrapper:
         """The optimizer that updates, made when the graph is there that its variables belong to."""
         if self._own is None:
             self._own = copy_without_state(self._optimizer)
+            take_ascending_rows_as_they_are(self._own)
             self._record = SlotRecord(self._own)
         return self._own
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Dict, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 import numpy as np
 import pytest
@@ -109,6 +109,30 @@ def test_one_optimizer_trains_a_table_and_another_variable_alike(
 
     for keys, rows, plain in run_ranks(2, train):
         np.testing.assert_allclose(rows, plain[keys], rtol=1e-5)
+
+
+@pytest.mark.parametrize("in_function", [False, True])
+@pytest.mark.parametrize("family", ["train", "legacy", "keras"])
+@pytest.mark.parametrize("rows", [[0, 2, 4], [3, 1], [2, 2, 2], []])
+def test_repeated_rows_are_summed_and_others_taken_as_they_are(
+    family: str, rows: List[int], in_function: bool
+) -> None:
+    with context.eager_mode(), communicating_through(OneRank()):
+        table = sok.Variable(np.ones([5, 2], np.float32), name="table")
+        plain = tf.Variable(np.ones([5, 2], np.float32), use_resource=True)
+        values = np.arange(1, 2 * len(rows) + 1, dtype=np.float32).reshape(-1, 2)
+        indices, shape = tf.constant(rows, tf.int64), tf.constant([5, 2], tf.int64)
+        slices = tf.IndexedSlices(tf.constant(values), indices, shape)
+        wrapped, stock = sok.OptimizerWrapper(EAGER[family]()), EAGER[family]()
+
+        def step() -> None:
+            wrapped.apply_gradients([(slices, table)])
+            stock.apply_gradients([(slices, plain)])
+
+        run = tf.function(step, autograph=False) if in_function else step
+        for _ in range(3):
+            run()
+        np.testing.assert_array_equal(table, plain)
 
 
 @pytest.mark.parametrize(

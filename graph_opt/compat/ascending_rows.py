@@ -1,0 +1,79 @@
+"""Optimizers that take rows which come each once as they are, instead of summing them again.
+
+Before a sparse update, TensorFlow's and Keras' optimizers sum what slices have for the same row.
+The slices of divided tables have their rows in ascending order, each once, and summing takes longer
+than the update. The numbers are the same either way.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List
+
+from tensorflow.python.framework import ops
+
+from graph_opt.compat import tf
+from graph_opt.compat.optimizer_state import KERAS, family_of
+
+_APPLY = "_resource_apply_sparse_duplicate_indices"
+_BASES = ("Optimizer", "OptimizerV2")
+
+
+def take_ascending_rows_as_they_are(optimizer: Any) -> None:
+    """Changes one optimizer, for steps outside of graphs: eagerly, and in functions.
+
+    In graphs of sessions updates stay TensorFlow's, which passes recognize. Optimizers that have
+    their own way with repeated rows keep it.
+    """
+    if family_of(optimizer) == KERAS:
+        _change_keras(optimizer)
+    elif getattr(type(optimizer), _APPLY).__qualname__.split(".")[0] in _BASES:
+        _change_sparse_update(optimizer)
+
+
+def _change_sparse_update(optimizer: Any) -> None:
+    sum_and_apply = getattr(optimizer, _APPLY)
+
+    def apply(gradient: Any, variable: Any, rows: Any, **state: Any) -> Any:
+        return _choose(
+            rows,
+            lambda: optimizer._resource_apply_sparse(gradient, variable, rows, **state),
+            lambda: sum_and_apply(gradient, variable, rows, **state),
+        )
+
+    setattr(optimizer, _APPLY, apply)
+
+
+def _change_keras(optimizer: Any) -> None:
+    sum_repeated = optimizer._deduplicate_sparse_grad
+
+    def deduplicate(gradients: Any) -> List[Any]:
+        return [one if _are_ascending_now(one) else sum_repeated([one])[0] for one in gradients]
+
+    optimizer._deduplicate_sparse_grad = deduplicate
+
+
+def _are_ascending_now(gradient: Any) -> bool:
+    if not isinstance(gradient, tf.IndexedSlices) or not tf.executing_eagerly():
+        return False
+    return bool(_are_ascending(gradient.indices))
+
+
+def _choose(rows: Any, direct: Callable[[], Any], summed: Callable[[], Any]) -> Any:
+    if tf.executing_eagerly():
+        return direct() if bool(_are_ascending(rows)) else summed()
+    if not ops.get_default_graph().building_function:
+        return summed()
+    return tf.cond(_are_ascending(rows), _ended(direct), _ended(summed)).op
+
+
+def _ended(update: Callable[[], Any]) -> Callable[[], Any]:
+    def run() -> Any:
+        updated = update()
+        with tf.control_dependencies([] if updated is None else [updated]):
+            return tf.constant(True)
+
+    return run
+
+
+def _are_ascending(rows: Any) -> Any:
+    return tf.reduce_all(rows[1:] > rows[:-1])
