@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Dict, List
 
 import numpy as np
@@ -18,6 +19,7 @@ from graph_opt.sok.communication import transport_in_use
 from tests.sharding.placed_tables import check_on_rank
 from tests.sharding.test_exporting import export_on
 from tests.sharding.transports import check_gradients, check_reductions
+from tests.sok import release1_model, test_release1_saver
 from tests.sok.saved_ranks import check_saving
 from tests.sok.trained_tables import BATCH, Part, train_part, train_stock
 
@@ -46,6 +48,7 @@ def main() -> None:
         check_reductions(transport)
         check_gradients(transport)
         check_saving(sys.argv[1])
+        check_release_1(Path(sys.argv[1]))
     print("rank {} is done".format(sok.rank()))
 
 
@@ -53,6 +56,22 @@ def trained(optimizer: str) -> List[Part]:
     """This rank's part of the tables after training."""
     transport = transport_in_use()
     return train_part(transport, optimizer, CUTS[transport.size], STEPS)
+
+
+def check_release_1(folder: Path) -> None:
+    """Layers with rows by key and without, and the files of their `Saver`, on two ranks."""
+    transport = transport_in_use()
+    for use_hashtable in (True, False):
+        ours = release1_model.script(
+            transport, "adam", CUTS[2], 50, scale=1024, use_hashtable=use_hashtable
+        )
+        whole = release1_model.stock(50)
+        np.testing.assert_allclose(ours.rows, whole.rows[ours.keys], rtol=1e-4, atol=2e-5)
+        np.testing.assert_allclose(ours.dense, whole.dense, rtol=1e-4, atol=2e-5)
+        tables = folder / "tables_{}".format(use_hashtable)
+        test_release1_saver.dump(transport, tables, use_hashtable=use_hashtable)
+        found = test_release1_saver.restored(transport, tables, use_hashtable=use_hashtable)
+        np.testing.assert_array_equal(found, test_release1_saver.values())
 
 
 def check_communication() -> None:

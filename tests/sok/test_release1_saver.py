@@ -25,7 +25,7 @@ def values() -> np.ndarray:
 
 
 def layer_of(transport: Transport, **arguments: Any) -> Any:
-    chosen = dict(use_hashtable=False, **arguments)
+    chosen = dict(dict(use_hashtable=False), **arguments)
     return sok.All2AllDenseEmbedding(ROWS // transport.size, WIDTH, 1, 1, **chosen)
 
 
