@@ -90,9 +90,21 @@ def train(graph_def: Any, model: Model) -> List[np.ndarray]:
         return model.trained(session, STEPS)
 
 
-@pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
-@pytest.mark.parametrize("use_resource", [True, False])
-@pytest.mark.parametrize("reduced", [each, conditionally, clipped_before])
+QUICK = [
+    (each, True, "adam"),
+    (conditionally, False, "adagrad"),
+    (clipped_before, True, "adagrad"),
+]
+CASES = QUICK + [
+    pytest.param(reduced, use_resource, optimizer, marks=pytest.mark.slow)
+    for reduced in (each, conditionally, clipped_before)
+    for use_resource in (True, False)
+    for optimizer in sorted(OPTIMIZERS)
+    if (reduced, use_resource, optimizer) not in QUICK
+]
+
+
+@pytest.mark.parametrize(("reduced", "use_resource", "optimizer"), CASES)
 def test_a_rank_sends_each_row_once(reduced: Reduced, use_resource: bool, optimizer: str) -> None:
     graph_def, model = built(optimizer, reduced, use_resource)
     fused = optimize_graph_def(with_op(graph_def, GATHER), config())
