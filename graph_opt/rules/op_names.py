@@ -40,6 +40,8 @@ GROUP_LOOKUPS = frozenset(["GroupEmbeddingLookup", "ResourceGroupEmbeddingLookup
 GROUP_GATHERS = frozenset(["GroupEmbeddingGather", "ResourceGroupEmbeddingGather"])
 GROUP_PREPARE = "GroupEmbeddingPrepare"
 GROUP_COMBINE = "GroupEmbeddingCombine"
+# What our own optimizers call, which leaves nothing to fuse.
+OWN_UPDATES = frozenset(["GroupEmbeddingApply", "ResourceGroupEmbeddingApply"])
 EXCHANGE_GATHERS = frozenset(["ExchangeGather", "ResourceExchangeGather"])
 EXCHANGE_COMBINE = "ExchangeCombine"
 # What carries the messages of an exchange.

@@ -8,14 +8,17 @@ import numpy as np
 import pytest
 
 import graph_opt
+from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.sharding.in_process import run_ranks
+from graph_opt.sharding.transport import OneRank
+from graph_opt.sok.communication import communicating_through
 from tests.sok.trained_tables import BATCH, OPTIMIZERS, SHAPES, train_part, train_stock
 
 STEPS = 12
 CUTS: Dict[int, List[int]] = {1: [0, BATCH], 2: [0, 2, BATCH], 3: [0, 4, 4, BATCH]}
 
-CASES = [("adagrad", 1), ("momentum", 2), ("adam", 1), ("adam", 3)]
+CASES: List[Any] = [("adagrad", 1), ("momentum", 2), ("adam", 1), ("adam", 3)]
 CASES += [
     pytest.param(optimizer, ranks, marks=pytest.mark.slow)
     for optimizer in sorted(OPTIMIZERS)
@@ -68,3 +71,16 @@ def test_the_session_says_that_updates_are_fused(capfd: pytest.CaptureFixture[st
     run_ranks(2, lambda transport: train_part(transport, "adagrad", CUTS[2], 1, fusing([])))
     said = capfd.readouterr().err
     assert said.count("3 of 3 lookups fused into 1 op\n") == 2, said
+
+
+def test_an_optimizer_of_ours_leaves_nothing_to_fuse(capfd: pytest.CaptureFixture[str]) -> None:
+    with tf.Graph().as_default(), communicating_through(OneRank()):
+        table = sok.Variable(shape=[20, 4], initializer="ones")
+        loss = tf.reduce_sum(sok.all2all_dense_embedding(table, tf.constant([1, 2], tf.int64)))
+        gradients = zip(tf.gradients(loss, [table]), [table])
+        train = sok.optimizers.Adam(0.01).apply_gradients(gradients)
+        with fusing([])() as session:
+            session.run(tf.global_variables_initializer())
+            session.run(train)
+    assert "1 of 1 lookup fused into 1 op\n" in capfd.readouterr().err
+    assert graph_opt.session_reports()[-1].report.fused_lookups[0].update == "fused"

@@ -41,6 +41,7 @@ from graph_opt.passes.fusion.updated_tables import (
 from graph_opt.passes.io_stages import batch_flow
 from graph_opt.passes.prefetch.regions import staying_lookups
 from graph_opt.rules.gradients.rows import Slices, require_own_slices
+from graph_opt.rules.op_names import OWN_UPDATES
 from graph_opt.rules.optimizers.sparse_update import (
     SparseUpdate,
     SparseUpdates,
@@ -251,8 +252,11 @@ class FusionPlanner:
                 self._require_allowed_optimizer(table, updates)
                 found += table_updates(self._view, table, placements, updates, self._require_ops)
             except Refusal as refusal:
-                for lookup in table.lookups:
-                    outcome.update_refused[str(lookup.output)] = refusal
+                names = [str(lookup.output) for lookup in table.lookups]
+                if self._view.op(refusal.node) in OWN_UPDATES:
+                    outcome.updates.update(names)
+                else:
+                    outcome.update_refused.update(dict.fromkeys(names, refusal))
         return update_groups(self._view, self._flow, found, joined_by)
 
     def _with_averages(self, updates: SparseUpdates, outcome: Outcome) -> SparseUpdates:

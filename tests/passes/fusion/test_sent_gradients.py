@@ -90,12 +90,12 @@ def train(graph_def: Any, model: Model) -> List[np.ndarray]:
         return model.trained(session, STEPS)
 
 
-QUICK = [
+QUICK: List[Any] = [
     (each, True, "adam"),
     (conditionally, False, "adagrad"),
     (clipped_before, True, "adagrad"),
 ]
-CASES = QUICK + [
+CASES: List[Any] = QUICK + [
     pytest.param(reduced, use_resource, optimizer, marks=pytest.mark.slow)
     for reduced in (each, conditionally, clipped_before)
     for use_resource in (True, False)
