@@ -137,11 +137,13 @@ void TurnsComeOneAfterAnother() {
   auto turns = std::make_shared<TurnLine>("s");
   std::future<absl::Status> second = Await(turns.get(), 1);
   std::future<absl::Status> fourth = Await(turns.get(), 3);
+  CHECK(!turns->HasBegun(0));
   CHECK(GetNow(Await(turns.get(), 0)).ok() && !Ready(second));
+  CHECK(turns->HasBegun(0) && !turns->HasBegun(1));
   turns->End(0);
-  CHECK(GetNow(std::move(second)).ok());
+  CHECK(GetNow(std::move(second)).ok() && turns->HasBegun(1));
   turns->End(2);  // it never arrived: its step failed earlier
-  CHECK(!Ready(fourth));
+  CHECK(!Ready(fourth) && !turns->HasBegun(3));
   turns->End(1);
   turns->End(1);
   CHECK(GetNow(std::move(fourth)).ok());
@@ -166,6 +168,7 @@ void TurnsEndWithTheStepTheStageAndTheRunner() {
   std::future<absl::Status> next = Await(turns.get(), 11);
   CHECK(GetNow(Await(turns.get(), 5)).code() == absl::StatusCode::kCancelled);
   turns->End(5);
+  CHECK(turns->HasBegun(9) && !turns->HasBegun(10));
   CHECK(GetNow(Await(turns.get(), 10)).ok() && !Ready(next));
   turns->Restart(20);
   CHECK(GetNow(std::move(next)).code() == absl::StatusCode::kCancelled);
