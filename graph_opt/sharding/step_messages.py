@@ -28,7 +28,10 @@ from graph_opt.ops.stage_spec import StageSpec, has_spec, spec_of
 _IN_PROCESS = "InProcessAllToAll"
 _HOROVOD = "Horovod"
 # Nodes of Horovod that send nothing.
-_SILENT = ("HorovodSize", "HorovodRank", "HorovodLocalSize", "HorovodLocalRank")
+_SILENT = (
+    *("HorovodSize", "HorovodRank", "HorovodLocalSize", "HorovodLocalRank"),
+    "HorovodProcessSetIncluded",
+)
 _OURS = "graph_opt_"
 # Nodes between the result of ours and the message that carries it.
 _PASSING_ON = ("Bitcast", "Cast", "Concat", "ConcatV2", "Identity", "Pack", "Reshape")
@@ -117,7 +120,8 @@ def name_of(collective: Any) -> str:
     """The name under which a collective meets those of the other ranks."""
     if collective.type == _IN_PROCESS:
         return str(tf.compat.as_str(collective.get_attr("message")))
-    scoped = not collective.get_attr("ignore_name_scope")
+    attributes = collective.node_def.attr  # HorovodJoin has no such attribute
+    scoped = not attributes["ignore_name_scope"].b
     return str(collective.name if scoped else collective.name.rpartition("/")[2])
 
 
@@ -171,7 +175,7 @@ def _key(collective: Any) -> Optional[str]:
     if collective.type == _IN_PROCESS:
         group = tf.compat.as_str(collective.get_attr("group"))
         return "{}/{}/{}".format(group, collective.get_attr("rank"), name_of(collective))
-    sender = _sender(collective)
+    sender = _sender(collective) if name_of(collective).startswith(_OURS) else None
     return None if sender is None else str(sender.name)
 
 
