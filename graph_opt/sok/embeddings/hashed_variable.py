@@ -118,7 +118,7 @@ class HashedRows(KeyedRows):
 
     def num_rows(self) -> tf.Tensor:
         """See `KeyedRows`."""
-        return tf.gather(self._table.row_keys, 0)
+        return tf.convert_to_tensor(self._table.row_keys)[0]
 
     def block(self, first: Any, count: Any) -> Tuple[tf.Tensor, tf.Tensor]:
         """See `KeyedRows`."""
