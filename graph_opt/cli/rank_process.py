@@ -15,7 +15,7 @@ _DRAIN_SECONDS = 2.0  # for what a rank's own processes, which may outlive it, s
 _TRACEBACK = "Traceback (most recent call last):"
 _OF_A_GRAPH = "Graph execution error:"
 _NODE = re.compile("Node: '.*'")
-_NAMED = re.compile(r"\brank (\d+) (?:failed|ended|has ended|was ended)")
+_NAMED = re.compile(r"\brank (\d+)(?:: | failed| ended| has ended| was ended)")
 _MOST_LINES = 200
 _MOST_CHARACTERS = 300
 # What a rank says when another one has left.
