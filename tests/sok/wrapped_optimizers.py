@@ -111,10 +111,10 @@ def train_ranks_part(
         return {name: dict(zip(keys, rows)) for name, (keys, rows) in exported.items()}
 
 
-def train_stock(steps: int) -> Dict[str, np.ndarray]:
+def train_stock(steps: int, names: Sequence[str]) -> Dict[str, np.ndarray]:
     """The same tables trained by TensorFlow, with whole batches."""
     with tf.Graph().as_default(), tf.Session() as session:
-        tables = [tf.Variable(first_values(name), use_resource=True) for name in WRAPPED]
+        tables = [tf.Variable(first_values(name), use_resource=True) for name in names]
         ids = tf.sparse_placeholder(tf.int64, [None, MOST_IDS])
         pooled: List[tf.Tensor] = []
         for table in tables:
@@ -122,13 +122,13 @@ def train_stock(steps: int) -> Dict[str, np.ndarray]:
             pooled.append(tf.pad(found, [[0, BATCH - tf.shape(found)[0]], [0, 0]]))
         gradients = tf.gradients(loss_of(pooled), tables)
         train = [
-            _apply_stock(make(), gradient, table)
-            for make, gradient, table in zip(WRAPPED.values(), gradients, tables)
+            _apply_stock(WRAPPED[name](), gradient, table)
+            for name, gradient, table in zip(names, gradients, tables)
         ]
         session.run(tf.global_variables_initializer())
         for step in range(steps):
             session.run(train, {ids: bags(step, 0, BATCH)})
-        return dict(zip(WRAPPED, session.run(tables)))
+        return dict(zip(names, session.run(tables)))
 
 
 def _apply_stock(optimizer: Any, gradient: tf.IndexedSlices, table: Any) -> Any:
