@@ -36,7 +36,9 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     ),
     "cli": frozenset({"session", "inspect", "passes", "config", "reporting", "sharding.store"}),
     "train": frozenset({"session", "runtime"}),
-    "sharding": frozenset({"ops", "export", "config", "embedding.lookup_ids", "reporting.stderr"}),
+    "sharding": frozenset(
+        {"ops", "export", "config", "graph.operations", "embedding.lookup_ids", "reporting.stderr"}
+    ),
     "sok": frozenset({"sharding", "ops", "embedding.lookup_ids", "reporting.stderr"}),
 }
 PUBLIC_MODULES = frozenset({"graph_opt", "graph_opt.train", "graph_opt.sok"})

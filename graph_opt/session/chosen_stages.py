@@ -12,7 +12,7 @@ import numpy as np
 
 from graph_opt.compat.sessions import share_session
 from graph_opt.compat.stateful_ops import PLACEHOLDERS
-from graph_opt.session.stage_reach import operations_behind
+from graph_opt.graph.operations import operations_behind
 
 _MAX_KNOWN = 64
 _Values = Tuple[Tuple[str, bytes], ...]

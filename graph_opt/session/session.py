@@ -17,6 +17,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.sessions import SteppedSession, adopt, is_watched
 from graph_opt.config import to_stock
 from graph_opt.export.users_graph import export_users_graph, has_our_ops
+from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.translation import Translation
 from graph_opt.reporting.report import Report
 from graph_opt.runtime.error_text import without_takes
@@ -33,7 +34,7 @@ from graph_opt.session.optimization import (
     optimize_before_first_run,
 )
 from graph_opt.session.session_log import note_session
-from graph_opt.session.stage_reach import StageReach, operations_behind
+from graph_opt.session.stage_reach import StageReach
 from graph_opt.session.stage_threads import StageThreads
 
 _MAX_CACHED_STEPS = 512

@@ -5,32 +5,13 @@ from __future__ import annotations
 import weakref
 from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Set, Tuple
 
+from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_PUT, BUFFER_TAKE
 from graph_opt.runtime.stages import Stage, stages_of
 
 _ITERATOR_OPS = ("IteratorGetNext", "IteratorGetNextSync", "IteratorGetNextAsOptional")
 _INITIALIZER = "MakeIterator"
 _Buffer = Tuple[bytes, bytes]
-
-
-def operations_behind(operations: Iterable[Any], fed: Iterable[Any] = ()) -> Set[Any]:
-    """All operations that running these would run, including themselves.
-
-    Args:
-      operations: Where to start.
-      fed: Tensors whose values are fed, so that what computes them does not run for their sake.
-    """
-    given = {tensor.name for tensor in fed}
-    reached = set(operations)
-    waiting = list(reached)
-    while waiting:
-        operation = waiting.pop()
-        behind = [tensor.op for tensor in operation.inputs if tensor.name not in given]
-        for other in behind + list(operation.control_inputs):
-            if other not in reached:
-                reached.add(other)
-                waiting.append(other)
-    return reached
 
 
 class StageReach:

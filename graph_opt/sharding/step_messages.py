@@ -20,6 +20,7 @@ from typing import (
 )
 
 from graph_opt.compat import tf
+from graph_opt.graph.operations import operations_behind
 from graph_opt.ops.exchange import IDS
 from graph_opt.ops.sent_messages import PREPARE, SENDERS, times_sent
 from graph_opt.ops.stage_nodes import BUFFER_PUT, BUFFER_TAKE
@@ -123,21 +124,6 @@ def name_of(collective: Any) -> str:
     attributes = collective.node_def.attr  # HorovodJoin has no such attribute
     scoped = not attributes["ignore_name_scope"].b
     return str(collective.name if scoped else collective.name.rpartition("/")[2])
-
-
-def operations_behind(operations: Iterable[Any], feeds: Sequence[Any] = ()) -> Set[Any]:
-    """All operations that running these may run, including themselves."""
-    fed = {tensor.name for tensor in feeds}
-    reached = set(operations)
-    waiting = list(reached)
-    while waiting:
-        operation = waiting.pop()
-        behind = [tensor.op for tensor in operation.inputs if tensor.name not in fed]
-        for other in behind + list(operation.control_inputs):
-            if other not in reached:
-                reached.add(other)
-                waiting.append(other)
-    return reached
 
 
 def _messages(graph: Any, reached: Set[Any], given: Tuple[Any, ...]) -> StepMessages:

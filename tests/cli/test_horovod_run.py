@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -11,12 +10,9 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        importlib.util.find_spec("horovod") is None, reason="Horovod is not installed: make horovod"
-    ),
-]
+from tests.horovod_processes import NEEDS_HOROVOD
+
+pytestmark = [pytest.mark.slow, NEEDS_HOROVOD]
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPT = """
 import os, signal, sys

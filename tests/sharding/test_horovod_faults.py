@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.horovod_processes import NEEDS_HOROVOD, run_ranks_of
+
 SECONDS = 8.0
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    importlib.util.find_spec("horovod") is None, reason="Horovod is not installed: make horovod"
-)
+@NEEDS_HOROVOD
 @pytest.mark.parametrize(
     ("fault", "error", "told"),
     [
@@ -35,15 +30,7 @@ SECONDS = 8.0
     ],
 )
 def test_the_other_rank_learns_which_rank_failed_and_why(fault: str, error: str, told: str) -> None:
-    command = [sys.executable, "-m", "horovod.runner.launch", "-np", "2", "--gloo"]
-    ran = subprocess.run(
-        [*command, sys.executable, "-m", "tests.sharding.faulty_ranks", fault],
-        cwd=str(REPOSITORY),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=120,
-    )
+    ran = run_ranks_of(2, "tests.sharding.faulty_ranks", fault, timeout=120)
     found = re.search(r"rank 0: {}: .*{}.*: (\d+\.\d) s".format(error, told), ran.stdout)
     assert found is not None, ran.stdout
     assert float(found.group(1)) < SECONDS

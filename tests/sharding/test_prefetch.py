@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Callable, List, Optional
 
@@ -15,6 +12,7 @@ from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.sharding.in_process import InProcessTransport, run_ranks
 from graph_opt.sok.communication import communicating_through
+from tests.horovod_processes import NEEDS_HOROVOD, check_all_done
 from tests.session.small_model import report_on
 from tests.sharding.prefetched_ranks import (
     BATCH,
@@ -26,7 +24,6 @@ from tests.sharding.prefetched_ranks import (
     train_rank,
 )
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 Parse = Callable[[Any], Any]
 
 
@@ -173,18 +170,6 @@ def test_each_input_has_a_stage_and_tables_of_any_type_an_exchange() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    importlib.util.find_spec("horovod") is None, reason="Horovod is not installed: make horovod"
-)
+@NEEDS_HOROVOD
 def test_estimators_of_two_ranks_of_horovod(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "horovod.runner.launch", "-np", "2", "--gloo"]
-    ran = subprocess.run(
-        [*command, sys.executable, "-m", "tests.sharding.horovod_prefetch", str(tmp_path)],
-        cwd=str(REPOSITORY),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
-    )
-    assert ran.returncode == 0, ran.stdout
-    assert "rank 0 is done" in ran.stdout and "rank 1 is done" in ran.stdout
+    check_all_done(2, "tests.sharding.horovod_prefetch", str(tmp_path))

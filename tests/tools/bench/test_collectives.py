@@ -13,6 +13,7 @@ import pytest
 from graph_opt.compat import tf
 from graph_opt.sharding.transport import OneRank
 from graph_opt.sok.communication import communicating_through
+from tests.horovod_processes import NEEDS_HOROVOD
 from tools.bench.collectives.figures import outcome_of
 from tools.bench.collectives.graphs import DividedInputLayer
 from tools.bench.collectives.launch import RanksFailed, found_by_ranks
@@ -26,9 +27,6 @@ from tools.bench.workloads.measured import Tables, wide_with_tables
 from tools.bench.workloads.workload import evaluation_graph
 from tools.demo import ranks as demo
 
-NEEDS_HOROVOD = pytest.mark.skipif(
-    importlib.util.find_spec("horovod") is None, reason="Horovod is not installed: make horovod"
-)
 SETTING = Setting(WIDE, batch=10, rows=100, quick=True)
 # Seconds a step, and CPU seconds, of two ranks and rounds: the second rank takes 1 ms longer.
 MILLISECONDS = {HOROVOD: 19, SHARDED: 9, FUSED: 7, BOTH: 5, LOCAL: 2, "exchange_alone": 1}
