@@ -157,7 +157,7 @@ class RankGuard:
             return error
         if messages.stages and _may_take_again(messages, error):
             return error
-        if messages.sent() != sent or messages.stages:
+        if messages.sent() != sent or messages.stages or _others_wait(messages, error):
             self.give_up(failure_of(self.transport.rank, error))
             return error
         return self._agreed(messages, error) if messages.exchanges else error
@@ -291,6 +291,12 @@ def _may_take_again(messages: StepMessages, error: tf.errors.OpError) -> bool:
     kinds = [operation.type for operation in messages.operations if operation.name == node]
     late = error.error_code == tf.errors.DEADLINE_EXCEEDED
     return late and (not kinds or kinds[0] == BUFFER_TAKE)
+
+
+def _others_wait(messages: StepMessages, error: tf.errors.OpError) -> bool:
+    """Whether others wait for more than ids. At the end of input they mostly end, too."""
+    ends = error.error_code in (tf.errors.OUT_OF_RANGE, tf.errors.CANCELLED)
+    return not ends and bool(messages.unsent_after(failed_node(error)))
 
 
 def _without_cause(error: tf.errors.OpError, why: str) -> tf.errors.OpError:

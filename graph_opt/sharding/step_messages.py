@@ -72,7 +72,7 @@ class StepMessages(NamedTuple):
       operations: All nodes that it may run, if it sends anything or takes from a stage that does.
       collectives: Those that send something.
       messages: Our messages among these, in the order in which it sends them.
-      exchanges: Names of the exchanges whose ids it sends.
+      exchanges: Names of the exchanges whose ids it sends before it waits for any rank.
       stages: The stages that send messages and from which it takes.
       trains: Whether it updates variables.
       given: The elements that it was made for, kept alive so that no other reuses their ids.
@@ -89,6 +89,21 @@ class StepMessages(NamedTuple):
     def sent(self) -> List[int]:
         """How often each of `messages` was sent so far."""
         return [times_sent(message.key) for message in self.messages]
+
+    def unsent_after(self, failed: str) -> List[str]:
+        """Collectives at which other ranks wait, whatever `exchanges` are told, for this one.
+
+        Args:
+          failed: Name of the node that has failed here before a message was sent.
+        """
+        told = {exchange + IDS for exchange in self.exchanges}
+        found = []
+        for collective in self.collectives:
+            behind = operations_behind([collective]) & self.operations
+            is_told = any(is_collective(one) and name_of(one) in told for one in behind)
+            if not is_told and any(one.name == failed for one in behind):
+                found.append(name_of(collective))
+        return found
 
 
 _Steps = Dict[Tuple[int, ...], StepMessages]
@@ -178,7 +193,7 @@ def _sender(collective: Any) -> Optional[Any]:
 
 
 def _exchanges(collectives: Sequence[Any]) -> Tuple[str, ...]:
-    """Those that can be told of an error in place of ids; none if a rank first waits for others."""
+    """Those that can be told of an error in place of ids; none if some lookups can not."""
     found = []
     for one in collectives:
         name = name_of(one)
@@ -187,5 +202,7 @@ def _exchanges(collectives: Sequence[Any]) -> Tuple[str, ...]:
         sender = _sender(one)
         if sender is None or sender.type != PREPARE:
             return ()
-        found.append(name[: -len(IDS)])
+        # Ranks that are told of an error by one exchange never come to those that follow from it.
+        if not any(is_collective(other) for other in operations_behind([one]) - {one}):
+            found.append(name[: -len(IDS)])
     return tuple(found)

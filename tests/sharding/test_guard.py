@@ -59,6 +59,40 @@ def test_a_step_that_fails_before_it_sends_fails_on_all_ranks_which_then_go_on()
         assert totals == [4.0 * (rank + 1), 4.0]
 
 
+def test_a_rank_that_fails_before_lookups_that_follow_from_lookups_tells_of_it_once() -> None:
+    def work(transport: InProcessTransport) -> Any:
+        raw = tf.placeholder(tf.int64, [None, 2])
+        fails = tf.placeholder_with_default(False, [])
+        checked = tf.py_func(torn, [raw, fails, "early"], tf.int64)
+        checked.set_shape([None, 2])
+        total = build(tf.cast(tf.expand_dims(build(checked).total, 0), tf.int64)[:, None]).total
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            feeds = {raw: [[0, 1]], fails: transport.rank == FAILS}
+            error = error_of(lambda: session.run(total, feeds))
+            return error.message, session.run(total, {raw: [[0, 1]]})
+
+    for message, total in on_ranks(2, work):
+        assert "ValueError: record 17 is torn (early)" in message
+        assert total == 2.0
+
+
+def test_a_rank_that_others_wait_for_at_another_message_ends_the_group() -> None:
+    def work(transport: InProcessTransport) -> Any:
+        raw = tf.placeholder(tf.int64, [None, 2])
+        checked = tf.py_func(torn, [raw, transport.rank == FAILS, "early"], tf.int64)
+        checked.set_shape([None, 2])
+        examples = transport.all_reduce(tf.size(checked), "sum", "examples")
+        total = build(checked).total
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            return error_of(lambda: session.run([total, examples], {raw: [[0, 1]]})).message
+
+    messages = on_ranks(2, work)
+    assert messages[0].startswith("rank 1 failed: InvalidArgumentError: ValueError: record 17")
+    assert "ValueError: record 17 is torn (early)" in messages[FAILS]
+
+
 def test_a_step_that_fails_later_ends_the_group_with_its_cause() -> None:
     def work(transport: InProcessTransport) -> Any:
         ids = tf.placeholder(tf.int64, [None, 2])
