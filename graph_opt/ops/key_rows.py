@@ -1,7 +1,8 @@
 """Tables that give rows to keys when they first see them: which rank has a key, and in which row.
 
     rank                                     owner
-    keys_by_owner   keys, each once   -->    rows_of_keys   keys of all ranks -> rows of the table
+    keys_by_owner   keys, each once   -->    asked_keys     requests of all ranks -> keys
+                                             rows_of_keys   keys -> rows of the table
 
 Which row has which key is in a variable (`row_keys`), for checkpoints; an index of it, from key to
 row, is made and kept beside it.
@@ -20,17 +21,29 @@ CONSTANT = "constant"
 
 
 class KeysByOwner(NamedTuple):
-    """Keys, each once, by the ranks that own them.
+    """What to ask the ranks that own keys.
 
     Attributes:
-      keys: int64. Those of rank 0, 1, ..., one after another.
-      splits: int32 [N]. How many each rank has.
-      places: int64 [K]. The place among `keys` of each occurrence.
+      requests: int64. For rank 0, 1, ..., a header, and its keys, each once.
+      splits: int32 [N]. How many numbers go to each rank.
+      places: int64 [K]. The place among all these keys, and among their rows, of each occurrence.
+    """
+
+    requests: tf.Tensor
+    splits: tf.Tensor
+    places: tf.Tensor
+
+
+class AskedKeys(NamedTuple):
+    """What all ranks ask one for.
+
+    Attributes:
+      keys: int64. Those that rank 0, 1, ... asks for, one after another.
+      counts: int32 [N]. How many each asks for.
     """
 
     keys: tf.Tensor
-    splits: tf.Tensor
-    places: tf.Tensor
+    counts: tf.Tensor
 
 
 class FirstValues(NamedTuple):
@@ -49,14 +62,40 @@ class FirstValues(NamedTuple):
     stream: int = 0
 
 
-def keys_by_owner(occurrences: tf.Tensor, num_ranks: int) -> KeysByOwner:
+def keys_by_owner(
+    occurrences: tf.Tensor, num_ranks: int, table_name: str, table_width: int, input_ended: Any
+) -> KeysByOwner:
     """Groups keys by the rank that is their non-negative remainder by the number of ranks.
 
     Args:
       occurrences: int64 [K]. Any numbers, any number of times.
       num_ranks: Number of ranks.
+      table_name: Name of the table: all ranks must ask for rows of the same.
+      table_width: Its number of columns.
+      input_ended: bool. As for `graph_opt.ops.exchange.exchange_lookup`.
     """
-    return KeysByOwner(*load_library().exchange_keys_by_owner(occurrences, num_ranks=num_ranks))
+    asked = load_library().exchange_keys_by_owner(
+        occurrences=occurrences,
+        input_ended=input_ended,
+        num_ranks=num_ranks,
+        table_name=table_name,
+        table_width=table_width,
+    )
+    return KeysByOwner(*asked)
+
+
+def asked_keys(requests: tf.Tensor, splits: tf.Tensor) -> AskedKeys:
+    """The keys that all ranks ask this one for.
+
+    Args:
+      requests: int64. From `keys_by_owner` of each rank, or `exchange_failure`, rank after rank.
+      splits: int32 [N]. How many numbers each has sent.
+
+    Returns:
+      The keys. The op fails on all ranks with the same error, "rank R: " and its text, if a rank
+      has sent one in place of keys; with OutOfRangeError if the input of all ranks has ended.
+    """
+    return AskedKeys(*load_library().exchange_asked_keys(requests=requests, splits=splits))
 
 
 def key_index(name: str) -> tf.Tensor:

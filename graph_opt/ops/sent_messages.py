@@ -9,7 +9,14 @@ from typing import Any
 from graph_opt.ops.library import LIBRARY_PATH, load_library
 
 PREPARE = "GroupEmbeddingPrepare"
-SENDERS = (PREPARE, "ExchangeGather", "ResourceExchangeGather", "ExchangeCombineGrad")
+KEYS_BY_OWNER = "ExchangeKeysByOwner"
+SENDERS = (
+    PREPARE,
+    KEYS_BY_OWNER,
+    "ExchangeGather",
+    "ResourceExchangeGather",
+    "ExchangeCombineGrad",
+)
 """Ops whose result is a message to other ranks."""
 
 

@@ -3,6 +3,7 @@
     rank: keys, each once ══► owner: keys -> rows of its part, read ══► rank: pooled rows
 
 A double arrow is a message; gradients of rows travel back in a third one. Each row travels once.
+Keys travel behind the header of an exchange: a rank that has none may send an error instead.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ from typing import Any, NamedTuple
 from graph_opt.compat import tf
 from graph_opt.compat.eager import handle_of
 from graph_opt.export.users_graph import export_users_graph
+from graph_opt.ops.exchange import IDS
 from graph_opt.ops.group_embedding import (
     NO_DEFAULT,
     GroupAttributes,
     GroupIds,
     group_embedding_lookup,
 )
-from graph_opt.ops.key_rows import FirstValues, keys_by_owner, rows_of_keys
+from graph_opt.ops.key_rows import FirstValues, asked_keys, keys_by_owner, rows_of_keys
 from graph_opt.ops.stock_lookup import LookupIds
-from graph_opt.sharding.guard import guard_graph
+from graph_opt.sharding.guard import guard_graph, guarded_eagerly
+from graph_opt.sharding.input_end import dropping_rest, ended_flag, waits_for_all
 from graph_opt.sharding.transport import Transport
 
 _SCOPE = "graph_opt/"
@@ -75,25 +78,34 @@ def local_rows(table: KeyTable, keys: tf.Tensor, add: Any) -> tf.Tensor:
 
 
 @tf.autograph.experimental.do_not_convert
-def find_rows(table: KeyTable, keys: tf.Tensor, add: Any, transport: Transport) -> FoundRows:
+def find_rows(table: KeyTable, ids: LookupIds, add: Any, transport: Transport) -> FoundRows:
     """Brings the rows of keys here. All ranks must make the same lookups in the same order.
 
     Args:
       table: The table.
-      keys: int64 [K].
+      ids: K keys, int32 or int64, in any number of bags.
       add: Whether new keys get rows: a bool, or a tensor. Others read zeros.
       transport: How to reach the other ranks; with one rank nothing is sent.
     """
     name = transport.message_name("graph_opt_keys")
     guard_graph(transport)
-    with tf.name_scope(_SCOPE):
-        asked = keys_by_owner(keys, transport.size)
-        mine, splits = transport.all_to_all(asked.keys, asked.splits, name + "_ids")
-        rows = local_rows(table, mine, add)
+    with tf.name_scope(_SCOPE), guarded_eagerly(transport):
+        ended = ended_flag([ids], transport)
+        asked = keys_by_owner(
+            tf.cast(tf.reshape(ids.ids, [-1]), tf.int64),
+            transport.size,
+            table.name,
+            int(table.part.shape[1]),
+            ended if waits_for_all(transport) else False,
+        )
+        send = dropping_rest(transport, ended)
+        requests, splits = send(asked.requests, asked.splits, name + IDS)
+        mine = asked_keys(requests, splits)
+        rows = local_rows(table, mine.keys, add)
         found = tf.gather(table.part, tf.maximum(rows, 0))
         if add is not True:
             found = tf.where_v2(tf.expand_dims(rows >= 0, 1), found, tf.zeros_like(found))
-        received, _ = transport.all_to_all(found, splits, name + "_rows")
+        received, _ = transport.all_to_all(found, mine.counts, name + "_rows")
     if not tf.executing_eagerly():
         export_users_graph(tf.get_default_graph())
     return FoundRows(received, asked.places)
@@ -111,8 +123,7 @@ def look_up_keys(
       add: Whether new keys get rows: a bool, or a tensor. Others read zeros.
       transport: How to reach the other ranks.
     """
-    keys = tf.cast(tf.reshape(ids.ids, [-1]), tf.int64)
-    found = find_rows(table, keys, add, transport)
+    found = find_rows(table, ids, add, transport)
     weights = [] if ids.weights is None else [ids.weights]
     places = tf.reshape(found.places, tf.shape(ids.ids))
     places.set_shape(ids.ids.shape)

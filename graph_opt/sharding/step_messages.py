@@ -22,7 +22,7 @@ from typing import (
 from graph_opt.compat import tf
 from graph_opt.graph.operations import operations_behind
 from graph_opt.ops.exchange import IDS
-from graph_opt.ops.sent_messages import PREPARE, SENDERS, times_sent
+from graph_opt.ops.sent_messages import KEYS_BY_OWNER, PREPARE, SENDERS, times_sent
 from graph_opt.ops.stage_nodes import BUFFER_PUT, BUFFER_TAKE
 from graph_opt.ops.stage_spec import StageSpec, has_spec, spec_of
 
@@ -200,7 +200,7 @@ def _exchanges(collectives: Sequence[Any]) -> Tuple[str, ...]:
         if not (name.startswith(_OURS) and name.endswith(IDS)):
             continue
         sender = _sender(one)
-        if sender is None or sender.type != PREPARE:
+        if sender is None or sender.type not in (PREPARE, KEYS_BY_OWNER):
             return ()
         # Ranks that are told of an error by one exchange never come to those that follow from it.
         if not any(is_collective(other) for other in operations_behind([one]) - {one}):

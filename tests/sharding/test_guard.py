@@ -11,7 +11,7 @@ from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.sharding.in_process import InProcessTransport, run_ranks
 from graph_opt.sok.communication import communicating_through
-from tests.sharding.guarded_model import build, torn
+from tests.sharding.guarded_model import ROWS, build, table_by_key, torn
 
 FAILS = 1  # the rank that does
 
@@ -113,12 +113,13 @@ def test_a_step_that_fails_later_ends_the_group_with_its_cause() -> None:
                 assert error.message.startswith("rank 1 failed: InvalidArgumentError: ")
 
 
-def test_input_that_ends_on_one_rank_ends_the_epoch_on_all() -> None:
+@pytest.mark.parametrize("by_key", [False, True])
+def test_input_that_ends_on_one_rank_ends_the_epoch_on_all(by_key: bool) -> None:
     def work(transport: InProcessTransport) -> Any:
         batches = 2 if transport.rank == FAILS else 4
         dataset = tf.data.Dataset.from_tensors(np.array([[0, 1]])).repeat(batches)
         iterator = tf.data.make_initializable_iterator(dataset)
-        model = build(iterator.get_next())
+        model = build(iterator.get_next(), by_key=by_key)
         steps = []
         with tf.Session() as session:
             session.run(tf.global_variables_initializer())
@@ -156,23 +157,46 @@ def test_monitored_sessions_end_together() -> None:
         assert message.startswith("rank 1 failed") == (rank != FAILS)
 
 
-def test_ranks_that_ask_by_key_end_their_epochs_as_ever() -> None:
+def test_ranks_that_ask_by_key_agree_on_errors_and_go_on() -> None:
     def work(transport: InProcessTransport) -> Any:
-        dataset = tf.data.Dataset.from_tensors(np.array([[7, 2**40], [-3, 7]])).repeat(2)
-        iterator = tf.data.make_initializable_iterator(dataset)
-        layer = sok.DistributedEmbedding("sum", 8, 2, slot_num=1, max_nnz=2)
-        keys = tf.sparse.from_dense(iterator.get_next())
-        total = tf.reduce_sum(layer(keys, training=True))
-        steps = []
+        raw = tf.placeholder(tf.int64, [None, 2])
+        fails = tf.placeholder_with_default(False, [])
+        checked = tf.py_func(torn, [raw, fails, "early"], tf.int64)
+        checked.set_shape([None, 2])
+        model = build(checked, by_key=True)
+        mine = transport.rank == FAILS
         with tf.Session() as session:
             session.run(tf.global_variables_initializer())
-            for _ in range(2):
-                session.run(iterator.initializer)
-                steps.append(0)
-                with pytest.raises(tf.errors.OutOfRangeError):
-                    while True:
-                        session.run(total)
-                        steps[-1] += 1
-        return steps
 
-    assert on_ranks(2, work) == [[2, 2]] * 2
+            def step(feeds: Any) -> Any:
+                return session.run([model.train, model.total], feeds)[1]
+
+            first = step({raw: [[7, -(2**40)]]})
+            # Its new keys get no rows.
+            error = error_of(lambda: step({raw: [[1, 2]] * (2 * ROWS), fails: mine}))
+            number = model.table.keyed_rows.num_rows()
+            seen = session.run(number), step({raw: [[5, 5]] * (transport.rank + 1)})
+            late = error_of(lambda: step({raw: [[0, 1]], model.fail_late: mine}))
+            return first, error, seen, late
+
+    ranks = on_ranks(3, work)
+    for rank, (first, error, seen, late) in enumerate(ranks):
+        assert first == 4.0 and seen[1] == 4.0 * (rank + 1)
+        assert isinstance(error, tf.errors.InvalidArgumentError)
+        assert "ValueError: record 17 is torn (early)" in error.message
+        assert ("rank 1: " in error.message) == (rank != FAILS)
+        assert late.message.startswith("rank 1 failed: ") == (rank != FAILS)
+    assert sum(seen[0] for _, _, seen, _ in ranks) == 2
+
+
+def test_ranks_that_look_up_other_tables_by_key_are_told() -> None:
+    def work(transport: InProcessTransport) -> Any:
+        tables = [table_by_key("ones", width) for width in (2, 3)]
+        asked = tables[int(transport.rank == FAILS)]
+        rows = sok.all2all_dense_embedding(asked, tf.constant([4], tf.int64))
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            return error_of(lambda: session.run(rows)).message
+
+    for message in on_ranks(2, work):
+        assert "table of lookup by key 0: " in message and "EmbeddingVariable_1" in message

@@ -45,6 +45,12 @@ def steps_and_bags(policy: str) -> Tuple[int, List[int]]:
     return steps, [(rank + 1) * min(steps, BATCHES[rank]) for rank in range(len(BATCHES))]
 
 
+def make_table(kind: str) -> Any:
+    if kind == "divided":
+        return sok.Variable(np.ones([ROWS, 1], np.float32), name="table")
+    return sok.All2AllDenseEmbedding(ROWS, 1, 1, 1, embedding_initializer="ones").embedding_variable
+
+
 def is_async(transport: InProcessTransport) -> Any:
     del transport
     config = graph_opt.ConfigProto()
@@ -56,12 +62,16 @@ def is_async(transport: InProcessTransport) -> Any:
     return config
 
 
-@pytest.mark.parametrize("config", [lambda _: None, is_async], ids=["plain", "async"])
+@pytest.mark.parametrize(
+    ("config", "kind"),
+    [(lambda _: None, "divided"), (is_async, "divided"), (lambda _: None, "by_key")],
+    ids=["plain", "async", "by_key"],
+)
 @pytest.mark.parametrize("policy", ["drop", "empty"])
-def test_monitored_sessions_end_in_the_same_step(policy: str, config: Any) -> None:
+def test_monitored_sessions_end_in_the_same_step(policy: str, config: Any, kind: str) -> None:
     def work(transport: InProcessTransport) -> Any:
         with communicating_through(transport), tf.Graph().as_default():
-            table = sok.Variable(np.zeros([ROWS, 1], np.float32), name="table")
+            table = make_table(kind)
             dataset = sok.end_together(batches(transport.rank), policy)
             ids = tf.data.make_one_shot_iterator(dataset).get_next()
             bags = counted(table, ids)
@@ -81,11 +91,13 @@ def test_monitored_sessions_end_in_the_same_step(policy: str, config: Any) -> No
 
 
 @pytest.mark.parametrize("policy", ["drop", "empty"])
-@pytest.mark.parametrize("traced", [False, True])
-def test_eager_loops_end_in_the_same_step(policy: str, traced: bool) -> None:
+@pytest.mark.parametrize(
+    ("traced", "kind"), [(False, "divided"), (True, "divided"), (False, "by_key"), (True, "by_key")]
+)
+def test_eager_loops_end_in_the_same_step(policy: str, traced: bool, kind: str) -> None:
     def work(transport: InProcessTransport) -> Any:
         with communicating_through(transport), context.eager_mode():
-            table = sok.Variable(np.ones([ROWS, 1], np.float32), name="table")
+            table = make_table(kind)
 
             def step(ids: Any) -> Any:
                 return look_up(table, ids)

@@ -95,7 +95,8 @@ class HashedVariable(DividedVariable):
           keys: int64 [K].
           training: Whether new keys get rows; others read zeros. None: they do.
         """
-        found = find_rows(self.key_table, keys, _adds(training), self.transport)
+        ids = read_ids(0, keys, None)
+        found = find_rows(self.key_table, ids, _adds(training), self.transport)
         return tf.gather(found.rows, found.places)
 
 

@@ -8,7 +8,6 @@
 #include "kernels/lookup/variable_tables.h"
 #include "kernels/tensorflow_compat.h"
 #include "keys/key_index.h"
-#include "keys/owned_keys.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/lib/core/errors.h"
@@ -22,33 +21,6 @@ namespace errors = tensorflow::errors;
 const int64_t* NumbersOf(const Tensor& tensor) {
   return reinterpret_cast<const int64_t*>(tensor.flat<tensorflow::int64>().data());
 }
-
-class KeysByOwnerKernel : public OpKernel {
- public:
-  explicit KeysByOwnerKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_ranks", &num_ranks_));
-  }
-
-  void Compute(OpKernelContext* ctx) override {
-    const Tensor& occurrences = ctx->input(0);
-    const int64_t count = occurrences.NumElements();
-    Tensor* places = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(2, TensorShape({count}), &places));
-    const OwnedKeys owned =
-        ByOwner(NumbersOf(occurrences), count, num_ranks_,
-                reinterpret_cast<int64_t*>(places->flat<tensorflow::int64>().data()));
-    Tensor* keys = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(
-                            0, TensorShape({static_cast<int64_t>(owned.keys.size())}), &keys));
-    std::copy(owned.keys.begin(), owned.keys.end(), keys->flat<tensorflow::int64>().data());
-    Tensor* splits = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(1, TensorShape({num_ranks_}), &splits));
-    std::copy(owned.splits.begin(), owned.splits.end(), splits->flat<tensorflow::int32>().data());
-  }
-
- private:
-  int num_ranks_;
-};
 
 // Which key has which row, as the variable `row_keys` says.
 class KeyIndexResource : public tensorflow::ResourceBase {
@@ -164,8 +136,6 @@ class KeyRowsKernel : public OpKernel {
   InitialValues values_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("ExchangeKeysByOwner").Device(tensorflow::DEVICE_CPU),
-                        KeysByOwnerKernel);
 REGISTER_KERNEL_BUILDER(Name("KeyIndexHandleOp").Device(tensorflow::DEVICE_CPU),
                         tensorflow::ResourceHandleOp<KeyIndexResource>);
 REGISTER_KERNEL_BUILDER(Name("ResourceKeyRows").Device(tensorflow::DEVICE_CPU), KeyRowsKernel);

@@ -8,12 +8,23 @@ namespace {
 
 Status KeysByOwnerShape(InferenceContext* c) {
   ShapeHandle keys;
+  ShapeHandle scalar;
   TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 1, &keys));
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(1), 0, &scalar));
   tensorflow::int64 num_ranks;
   TF_RETURN_IF_ERROR(c->GetAttr("num_ranks", &num_ranks));
   c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
   c->set_output(1, c->Vector(num_ranks));
   c->set_output(2, keys);
+  return Status();
+}
+
+Status AskedKeysShape(InferenceContext* c) {
+  ShapeHandle vector;
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 1, &vector));
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(1), 1, &vector));
+  c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
+  c->set_output(1, vector);
   return Status();
 }
 
@@ -28,19 +39,40 @@ Status KeyRowsShape(InferenceContext* c) {
 
 REGISTER_OP("ExchangeKeysByOwner")
     .Input("occurrences: int64")
-    .Output("keys: int64")
+    .Input("input_ended: bool")
+    .Output("requests: int64")
     .Output("splits: int32")
     .Output("places: int64")
     .Attr("num_ranks: int >= 1")
+    .Attr("table_name: string")
+    .Attr("table_width: int >= 0")
     .SetShapeFn(KeysByOwnerShape)
     .Doc(R"doc(
-Keys, each once, by the ranks that own them: those whose non-negative remainder by the number of
-ranks is the rank's number.
+Asks ranks for the rows of the keys that they own: those whose non-negative remainder by the number
+of ranks is the rank's number.
 
 occurrences: [K].
-keys: Those of rank 0, 1, ..., each rank's in the order of their occurrences.
-splits: [num_ranks]. How many keys each rank has.
-places: [K]. The place among `keys` of each occurrence.)doc");
+input_ended: Whether this rank has no more batches, and only takes part until no rank has any.
+requests: For rank 0, 1, ..., a header, and its keys, each once, in the order of their occurrences.
+splits: [num_ranks]. How many numbers go to each.
+places: [K]. The place among the keys, without headers, of each occurrence.
+table_name: Name of the table, the same on all ranks.
+table_width: Its number of columns.)doc");
+
+REGISTER_OP("ExchangeAskedKeys")
+    .Input("requests: int64")
+    .Input("splits: int32")
+    .Output("keys: int64")
+    .Output("counts: int32")
+    .SetShapeFn(AskedKeysShape)
+    .Doc(R"doc(
+The keys that all ranks ask for. Fails on all ranks with the same error if a rank has sent one in
+place of keys, and with OutOfRange if the input of all ranks has ended.
+
+requests: From ExchangeKeysByOwner, or ExchangeFailure, of each rank, rank after rank.
+splits: [ranks]. How many numbers each has sent.
+keys: Of rank 0, 1, ..., one after another.
+counts: [ranks]. How many keys each asks for.)doc");
 
 REGISTER_OP("KeyIndexHandleOp")
     .Output("index: resource")
