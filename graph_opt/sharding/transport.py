@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.ops.message_names import message_name
@@ -74,6 +74,15 @@ class Transport(abc.ABC):
 
         Args:
           error: What follows "rank R " where the transport can say why.
+        """
+
+    def choose_broadcast_variables(  # noqa: B027 - most have no broadcasts of their own
+        self, choose: Callable[[Iterable[Any]], List[Any]]
+    ) -> None:
+        """From now on, only some variables take part when a script broadcasts variables.
+
+        Args:
+          choose: Returns those that do.
         """
 
     def all_gather(self, tensor: Any, name: str) -> tf.Tensor:

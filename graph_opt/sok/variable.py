@@ -25,6 +25,7 @@ from graph_opt.sharding.keyed_rows import DividedRows, KeyedRows
 from graph_opt.sharding.placement import ModRows, RowsOnRank, RowsRule, Slice
 from graph_opt.sharding.transport import Transport
 from graph_opt.sok.communication import transport_in_use
+from graph_opt.sok.own_rows import note_table
 
 Table = TypeVar("Table")
 
@@ -45,6 +46,7 @@ class DividedVariable(ResourceVariable):
     def __init__(self, transport: Transport, **arguments: Any) -> None:
         self.transport = transport
         super().__init__(**arguments)
+        note_table(self)
 
     @property
     def companions(self) -> Sequence[Any]:

@@ -45,6 +45,7 @@ def main() -> None:
     export_on(transport, os.path.join(sys.argv[1], "served"))
     if transport.size == 2:
         check_communication()
+        check_broadcast()
         check_reductions(transport)
         check_gradients(transport)
         check_saving(sys.argv[1])
@@ -88,6 +89,23 @@ def check_communication() -> None:
         )
     assert list(reduced) == [1.0, 0.5] and list(gathered) == [0, 1] and root == 6.0
     assert list(sent) == [10 * rank, 10 * rank + 1] and list(sizes) == [1, 1]
+
+
+def check_broadcast() -> None:
+    """What scripts do when they start keeps the rows of each rank."""
+    rank = sok.rank()
+    hook = horovod().BroadcastGlobalVariablesHook(0)
+    with tf.Graph().as_default():
+        table = sok.Variable(np.arange(8, dtype=np.float32).reshape(4, 2), name="table")
+        other = tf.get_variable("other", initializer=10.0 + rank)
+        optimizer = tf.train.AdagradOptimizer(0.0, initial_accumulator_value=1.0 + rank)
+        optimizer.apply_gradients([(tf.ones([2, 2]), table), (tf.constant(0.0), other)])
+        tf.train.get_or_create_global_step()
+        slot = optimizer.get_slot(table, "accumulator")
+        with tf.train.MonitoredTrainingSession(hooks=[hook]) as session:
+            rows, value, kept = session.run([table, other, slot])
+    assert value == 10.0 and (kept == 1.0 + rank).all()
+    np.testing.assert_array_equal(rows, np.arange(8).reshape(4, 2)[rank::2])
 
 
 if __name__ == "__main__":

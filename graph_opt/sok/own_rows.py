@@ -1,0 +1,41 @@
+"""Variables of which each rank has rows of its own: divided tables, their slots and their keys.
+
+Scripts broadcast all their variables from rank 0, when training starts or after a checkpoint was
+restored: `hvd.BroadcastGlobalVariablesHook`, Keras' callbacks. These must be left out.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Iterable, List, MutableMapping, Sequence
+
+# By identity: in TensorFlow 2 variables are no keys.
+_tables: MutableMapping[int, Any] = weakref.WeakValueDictionary()
+
+
+def note_table(table: Any) -> None:
+    """From now on, broadcasts of variables through Horovod leave out this table.
+
+    Args:
+      table: A `DividedVariable`.
+    """
+    _tables[id(table)] = table
+    table.transport.choose_broadcast_variables(without_own_rows)
+
+
+def without_own_rows(variables: Iterable[Any]) -> List[Any]:
+    """The variables that all ranks have alike."""
+    tables = list(_tables.values())
+    own = {id(one) for table in tables for one in (table, *table.companions)}
+    return [one for one in variables if id(one) not in own and not _is_slot(one, tables)]
+
+
+def _is_slot(variable: Any, tables: Sequence[Any]) -> bool:
+    """Optimizers name slots after the table, with names of their own before or behind it."""
+    if hasattr(variable, "keyed_rows"):
+        return True
+    name = "/{}/".format(variable.name.split(":")[0])
+    return any(
+        "/{}/".format(table.name.split(":")[0]) in name and variable.shape == table.shape
+        for table in tables
+    )

@@ -1,0 +1,32 @@
+"""Which variables Horovod may broadcast: not those of which each rank has rows of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graph_opt import sok
+from graph_opt.compat import tf
+from graph_opt.sharding.transport import OneRank
+from graph_opt.sok.communication import communicating_through
+from graph_opt.sok.own_rows import without_own_rows
+
+
+@pytest.mark.parametrize("family", ["train", "keras"])
+def test_tables_and_their_slots_are_not_broadcast(family: str) -> None:
+    with communicating_through(OneRank()), tf.Graph().as_default():
+        table = sok.Variable(np.ones([4, 2], np.float32), name="table")
+        layer = sok.DistributedEmbedding("sum", 4, 2, slot_num=1, max_nnz=1)
+        kernel = tf.get_variable("table_of_others/kernel", [4, 2], use_resource=True)
+        pairs = [(tf.ones(one.shape), one) for one in (table, layer.embedding_variable, kernel)]
+        if family == "train":
+            tf.train.AdamOptimizer().apply_gradients(pairs)
+        else:
+            tf.keras.optimizers.legacy.Adam().apply_gradients(pairs)
+        every = tf.global_variables()
+        kept = without_own_rows(every)
+        names = {one.op.name for one in kept}
+        assert len(every) > len(kept) and kernel in kept
+        assert not {name for name in names if "EmbeddingVariable" in name}
+        assert not {name for name in names if "table" in name.split("/")}
+        assert sum("kernel" in name for name in names) == 3  # with its slots
