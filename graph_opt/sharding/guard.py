@@ -12,7 +12,7 @@ import contextlib
 import re
 import sys
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, MutableMapping, MutableSet, Optional
+from typing import Any, Callable, Iterator, List, MutableMapping, MutableSet, Optional
 
 from graph_opt.compat import tf
 from graph_opt.compat.outer_graphs import outermost_graph
@@ -58,7 +58,6 @@ class RankGuard:
         self.watch: Optional[RankWatch] = None
         self._plans: Optional[PlanAgreement] = None
         self._clock = StepClock()
-        self._compared: Dict[int, StepMessages] = {}
         self._is_alone = False
         if store is not None:
             self.board = FailureBoard(store, rank, size)
@@ -117,7 +116,7 @@ class RankGuard:
 
     def _compare_plans(self, messages: StepMessages, limit: float) -> None:
         ours = messages.messages or messages.stages
-        if not ours or self._plans is None or self.board is None or id(messages) in self._compared:
+        if not ours or self._plans is None or self.board is None or self in messages.compared_by:
             return
         try:
             self._plans.agree(encode(plan_of(messages)), self._check, limit or _ALONE_SECONDS)
@@ -129,7 +128,7 @@ class RankGuard:
             if messages.stages:  # whose threads may have begun to exchange
                 self.give_up(failure_of(self.transport.rank, error))
             raise
-        self._compared[id(messages)] = messages
+        messages.compared_by.add(self)
 
     def _note_alone(self) -> None:
         if not self._is_alone and self._plans is not None:

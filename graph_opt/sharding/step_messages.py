@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import weakref
 from typing import (
     Any,
     Deque,
@@ -11,7 +10,6 @@ from typing import (
     FrozenSet,
     Iterable,
     List,
-    MutableMapping,
     NamedTuple,
     Optional,
     Sequence,
@@ -20,6 +18,7 @@ from typing import (
 )
 
 from graph_opt.compat import tf
+from graph_opt.compat.graph_lifetime import kept_with
 from graph_opt.graph.operations import operations_behind
 from graph_opt.ops.exchange import IDS
 from graph_opt.ops.sent_messages import KEYS_BY_OWNER, PREPARE, SENDERS, times_sent
@@ -76,6 +75,7 @@ class StepMessages(NamedTuple):
       stages: The stages that send messages and from which it takes.
       trains: Whether it updates variables.
       given: The elements that it was made for, kept alive so that no other reuses their ids.
+      compared_by: Those that have compared it with what other ranks send.
     """
 
     operations: FrozenSet[Any]
@@ -85,6 +85,7 @@ class StepMessages(NamedTuple):
     stages: Tuple[ExchangingStage, ...]
     trains: bool
     given: Tuple[Any, ...]
+    compared_by: Set[Any]
 
     def sent(self) -> List[int]:
         """How often each of `messages` was sent so far."""
@@ -107,7 +108,6 @@ class StepMessages(NamedTuple):
 
 
 _Steps = Dict[Tuple[int, ...], StepMessages]
-_steps: MutableMapping[Any, _Steps] = weakref.WeakKeyDictionary()
 
 
 def messages_of(
@@ -116,7 +116,7 @@ def messages_of(
     """What a step sends; remembered for each set of fetches, targets and feeds."""
     given = (*fetches, None, *targets, None, *feeds)
     key = tuple(map(id, given))
-    steps = _steps.setdefault(graph, {})
+    steps: _Steps = kept_with(graph, "steps that may send messages", dict)
     found = steps.get(key)
     if found is None:
         if len(steps) >= _MAX_CACHED_STEPS:
@@ -153,6 +153,7 @@ def _messages(graph: Any, reached: Set[Any], given: Tuple[Any, ...]) -> StepMess
         stages=stages,
         trains=any("Apply" in operation.type for operation in reached),
         given=given,
+        compared_by=set(),
     )
 
 

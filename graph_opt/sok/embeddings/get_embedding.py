@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import weakref
-from typing import Any, Callable, Dict, MutableMapping, Optional
+from typing import Any, Callable, Dict, Optional
 
 from graph_opt.compat import tf
+from graph_opt.compat.graph_lifetime import kept_with
 from graph_opt.sok.communication import transport_in_use
-
-_layers: MutableMapping[Any, Dict[Any, Any]] = weakref.WeakKeyDictionary()
 
 
 def get_embedding(
@@ -28,7 +26,7 @@ def get_embedding(
       >>> layer = sok.get_embedding("items", sok.DistributedEmbedding, combiner="sum", ...)
       >>> assert sok.get_embedding("items") is layer
     """
-    layers = _layers.setdefault(tf.get_default_graph(), {})
+    layers: Dict[Any, Any] = kept_with(tf.get_default_graph(), "embedding layers", dict)
     place = transport_in_use().rank, name
     if place not in layers:
         if constructor is None:
