@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterable, List, Tuple
 from graph_opt.compat import tf
 from graph_opt.compat.eager import differentiated_by, record_gradient
 from graph_opt.ops.message_names import GRADIENT_SUFFIX, message_name
-from graph_opt.reporting.stderr import say
+from graph_opt.sharding.horovod_scripts import leave_tables_alone
 from graph_opt.sharding.store import launchers_store
 from graph_opt.sharding.transport import (
     AVERAGE,
@@ -23,7 +23,6 @@ from graph_opt.sharding.transport import (
 
 _INSTALL = "install it with 'pip install graph_opt[horovod]' (or 'make horovod' in a checkout)"
 _PLACES = ("rank", "size", "local_rank", "local_size", "cross_rank", "cross_size")
-_CHOOSES = "_graph_opt_chooses"
 _GRADIENTS = {"HorovodAlltoall": "GraphOptHorovodAlltoall", "Bitcast": "GraphOptHorovodBitcast"}
 # What Horovod's ops do not take travels as a dtype of its size; gradients need one of floats.
 _CARRIERS = {tf.bfloat16: tf.float16, tf.uint32: tf.int32, tf.uint64: tf.int64}
@@ -82,11 +81,9 @@ class HorovodTransport(Transport):
         for name, place in places:
             setattr(self._horovod, name, functools.partial(int, place))
 
-    def choose_broadcast_variables(self, choose: Callable[[Iterable[Any]], List[Any]]) -> None:
-        """See `Transport`: changes `horovod.tensorflow.broadcast_variables`."""
-        for module in (self._horovod, self._horovod.functions):
-            if not hasattr(module.broadcast_variables, _CHOOSES):
-                module.broadcast_variables = _broadcast_of(module.broadcast_variables, choose)
+    def keep_apart(self, shared: Callable[[Iterable[Any]], List[Any]]) -> None:
+        """See `Transport`."""
+        leave_tables_alone(self._horovod, shared)
 
     def all_gather(self, tensor: Any, name: str) -> tf.Tensor:
         """See `Transport`."""
@@ -116,24 +113,6 @@ class HorovodTransport(Transport):
         mine = tf.convert_to_tensor(tensor)
         send = self._horovod.broadcast
         return _carried(mine, send, root_rank=root, name=name, ignore_name_scope=True)
-
-
-def _broadcast_of(broadcast: Any, choose: Callable[[Iterable[Any]], List[Any]]) -> Any:
-    @functools.wraps(broadcast)
-    def broadcast_chosen(variables: Iterable[Any], *arguments: Any, **named: Any) -> Any:
-        given = list(variables)
-        chosen = choose(given)
-        if len(chosen) < len(given):
-            say(
-                "hvd.broadcast_variables leaves out {} of {} variables: of divided tables and "
-                "their slots each rank has its own rows".format(
-                    len(given) - len(chosen), len(given)
-                )
-            )
-        return broadcast(chosen, *arguments, **named)
-
-    setattr(broadcast_chosen, _CHOOSES, True)
-    return broadcast_chosen
 
 
 @tf.autograph.experimental.do_not_convert

@@ -76,13 +76,13 @@ class Transport(abc.ABC):
           error: What follows "rank R " where the transport can say why.
         """
 
-    def choose_broadcast_variables(  # noqa: B027 - most have no broadcasts of their own
-        self, choose: Callable[[Iterable[Any]], List[Any]]
+    def keep_apart(  # noqa: B027 - only Horovod has functions that scripts give all variables to
+        self, shared: Callable[[Iterable[Any]], List[Any]]
     ) -> None:
-        """From now on, only some variables take part when a script broadcasts variables.
+        """From now on, functions of the transport that scripts call leave divided tables alone.
 
         Args:
-          choose: Returns those that do.
+          shared: Returns, of some variables, those that all ranks share.
         """
 
     def all_gather(self, tensor: Any, name: str) -> tf.Tensor:

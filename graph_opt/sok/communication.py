@@ -13,6 +13,7 @@ from graph_opt.reporting.stderr import say
 from graph_opt.sharding.guard import guard_process
 from graph_opt.sharding.horovod_transport import HorovodTransport
 from graph_opt.sharding.transport import OneRank, Transport
+from graph_opt.sok.own_rows import without_own_rows
 
 HOROVOD = "horovod"
 SINGLE = "single"
@@ -55,10 +56,12 @@ def init(comm_tool: str = HOROVOD, use_legacy_optimizer: bool = False) -> None:
         _process = OneRank() if comm_tool == SINGLE else _horovod_or_one_rank()
         _comm_tool = comm_tool
         guard_process(_process)
+        _process.keep_apart(without_own_rows)
         if _process.size > 1:
             say(
                 "gradients of divided tables are summed over the {0} ranks: divide by {0} in the "
-                "loss or the learning rate to average".format(_process.size)
+                "loss or the learning rate to average, unless hvd.DistributedOptimizer or "
+                "DistributedGradientTape does".format(_process.size)
             )
     if use_legacy_optimizer:
         use_legacy_optimizers()

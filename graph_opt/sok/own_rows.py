@@ -1,7 +1,7 @@
 """Variables of which each rank has rows of its own: divided tables, their slots and their keys.
 
-Scripts broadcast all their variables from rank 0, when training starts or after a checkpoint was
-restored: `hvd.BroadcastGlobalVariablesHook`, Keras' callbacks. These must be left out.
+Scripts broadcast all their variables from rank 0 (`hvd.BroadcastGlobalVariablesHook`), and average
+all gradients (`hvd.DistributedOptimizer`). These must be left alone.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ _tables: MutableMapping[int, Any] = weakref.WeakValueDictionary()
 
 
 def note_table(table: Any) -> None:
-    """From now on, broadcasts of variables through Horovod leave out this table.
+    """Makes a table known here, for as long as it exists.
 
     Args:
       table: A `DividedVariable`.
     """
     _tables[id(table)] = table
-    table.transport.choose_broadcast_variables(without_own_rows)
 
 
 def without_own_rows(variables: Iterable[Any]) -> List[Any]:

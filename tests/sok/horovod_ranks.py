@@ -46,6 +46,7 @@ def main() -> None:
     if transport.size == 2:
         check_communication()
         check_broadcast()
+        check_distributed_optimizers()
         check_reductions(transport)
         check_gradients(transport)
         check_saving(sys.argv[1])
@@ -106,6 +107,27 @@ def check_broadcast() -> None:
             rows, value, kept = session.run([table, other, slot])
     assert value == 10.0 and (kept == 1.0 + rank).all()
     np.testing.assert_array_equal(rows, np.arange(8).reshape(4, 2)[rank::2])
+
+
+def check_distributed_optimizers() -> None:
+    """Horovod's optimizers train tables and other variables with the same averages."""
+    rank, hvd = sok.rank(), horovod()
+    for op, divisor in ((hvd.Average, 2), (hvd.Sum, 1)):
+        with tf.Graph().as_default():
+            table = sok.Variable(np.zeros([4, 2], np.float32), name="table")
+            other = tf.get_variable("other", initializer=0.0)
+            ids = tf.RaggedTensor.from_row_lengths(tf.constant([0, 1, 1 + rank], tf.int64), [3])
+            pooled = sok.lookup_sparse([table], [ids], combiners=["sum"])[0]
+            loss = tf.reduce_sum(pooled) + other * (1.0 + rank)
+            optimizer = tf.train.GradientDescentOptimizer(1.0)
+            train = hvd.DistributedOptimizer(optimizer, op=op).minimize(loss)
+            with tf.Session() as session:
+                session.run(tf.global_variables_initializer())
+                session.run(train)
+                rows, value = session.run([table, other])
+        occurrences = np.array([2, 3, 1, 0])[rank::2]
+        np.testing.assert_array_equal(rows, np.stack([-occurrences / divisor] * 2, axis=1))
+        assert value == -3.0 / divisor
 
 
 if __name__ == "__main__":
