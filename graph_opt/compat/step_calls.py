@@ -55,7 +55,8 @@ def _run(session: Any, fetches: Elements, targets: Elements, feeds: Elements, ru
 
 def _replace_methods() -> None:
     session_class = session_module.BaseSession
-    do_run, make_callable = session_class._do_run, session_class._make_callable_from_options
+    do_run, make_callable = session_class._do_run, session_class.make_callable
+    make_from_options = session_class._make_callable_from_options
 
     @functools.wraps(do_run)
     def do_run_watched(
@@ -67,8 +68,23 @@ def _replace_methods() -> None:
         return _run(self, fetches, targets, [feed.deref() for feed in feeds], run)
 
     @functools.wraps(make_callable)
-    def make_callable_watched(self: Any, options: Any) -> Any:
-        inner = make_callable(self, options)
+    def make_callable_watched(
+        self: Any, fetches: Any, feed_list: Any = None, accept_options: bool = False
+    ) -> Any:
+        inner = make_callable(self, fetches, feed_list, accept_options)
+        if feed_list is not None or isinstance(self, _SharedSession):
+            return inner  # With feeds, it calls `run`.
+        handler = session_module._FetchHandler(self.graph, fetches, {})
+        step = handler.fetches(), handler.targets()
+
+        def call(**options: Any) -> Any:
+            return _run(self, *step, [], functools.partial(inner, **options))
+
+        return call
+
+    @functools.wraps(make_from_options)
+    def make_from_options_watched(self: Any, options: Any) -> Any:
+        inner = make_from_options(self, options)
         if isinstance(self, _SharedSession):
             return inner
         graph = self.graph
@@ -84,4 +100,5 @@ def _replace_methods() -> None:
         return call
 
     session_class._do_run = do_run_watched
-    session_class._make_callable_from_options = make_callable_watched
+    session_class.make_callable = make_callable_watched
+    session_class._make_callable_from_options = make_from_options_watched

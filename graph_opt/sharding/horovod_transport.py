@@ -77,13 +77,21 @@ class HorovodTransport(Transport):
         """Shuts Horovod down, on all ranks."""
         places = [(name, getattr(self._horovod, name)()) for name in _PLACES]
         self._horovod.shutdown()
-        # They fail from here on: a script that asks while it handles the error would hide it.
         for name, place in places:
-            setattr(self._horovod, name, functools.partial(int, place))
+            setattr(self._horovod, name, self._answering(getattr(self._horovod, name), place))
 
     def keep_apart(self, shared: Callable[[Iterable[Any]], List[Any]]) -> None:
         """See `Transport`."""
         leave_tables_alone(self._horovod, shared)
+
+    def _answering(self, ask: Callable[[], int], last: int) -> Callable[[], int]:
+        """`hvd.rank` and the like fail once Horovod is shut down, and would hide what did that."""
+
+        @functools.wraps(ask)
+        def answer() -> int:
+            return ask() if self._horovod.is_initialized() else last
+
+        return answer
 
     def all_gather(self, tensor: Any, name: str) -> tf.Tensor:
         """See `Transport`."""

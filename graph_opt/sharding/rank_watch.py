@@ -69,7 +69,9 @@ class RankWatch:
             return True
         waited, limit = self._clock.seconds_in_step(), self._clock.stall_seconds
         if limit and waited > limit:
-            self._give_up(self._stalled(limit))
+            failure = self._stalled(limit)
+            if self._clock.seconds_in_step() > limit:  # still, after the others were asked
+                self._give_up(failure)
         elif waited > _NOTED_SECONDS and not self._noted:
             say("{} (no stall_seconds is set)".format(self._stalled(0)))
         self._noted = waited > _NOTED_SECONDS

@@ -113,8 +113,8 @@ def test_a_step_that_fails_later_ends_the_group_with_its_cause() -> None:
                 assert error.message.startswith("rank 1 failed: InvalidArgumentError: ")
 
 
-@pytest.mark.parametrize("by_key", [False, True])
-def test_input_that_ends_on_one_rank_ends_the_epoch_on_all(by_key: bool) -> None:
+@pytest.mark.parametrize(("by_key", "compiled"), [(False, False), (True, False), (False, True)])
+def test_input_that_ends_on_one_rank_ends_the_epoch_on_all(by_key: bool, compiled: bool) -> None:
     def work(transport: InProcessTransport) -> Any:
         batches = 2 if transport.rank == FAILS else 4
         dataset = tf.data.Dataset.from_tensors(np.array([[0, 1]])).repeat(batches)
@@ -123,12 +123,14 @@ def test_input_that_ends_on_one_rank_ends_the_epoch_on_all(by_key: bool) -> None
         steps = []
         with tf.Session() as session:
             session.run(tf.global_variables_initializer())
+            step = lambda: session.run(model.train)  # noqa: E731
+            step = session.make_callable(model.train) if compiled else step
             for _ in range(2):
                 session.run(iterator.initializer)
                 steps.append(0)
                 with pytest.raises(tf.errors.OutOfRangeError):
                     while True:
-                        session.run(model.train)
+                        step()
                         steps[-1] += 1
         return steps
 
