@@ -27,13 +27,17 @@ from graph_opt.sharding.plan_digest import encode, plan_of
 from graph_opt.sharding.rank_failure import FailureBoard, RankFailure, failure_of
 from graph_opt.sharding.rank_watch import RankWatch
 from graph_opt.sharding.step_clock import StepClock
-from graph_opt.sharding.step_messages import StepMessages, is_collective, messages_of
+from graph_opt.sharding.step_messages import StepMessages, is_collective, messages_of, name_of
 from graph_opt.sharding.transport import Transport
 
 _FIND_CAUSE_SECONDS = 3.0
 _SHUT_DOWN = re.compile(r"Horovod has been shut down|Horovod has not been initialized|Horovod back")
-# Two steps at once: of one of them the other ranks get nothing.
+# The other ranks get nothing of the second one.
 _SAME_NAME = re.compile(r"same name as another tensor")
+_TWICE = (
+    "failed: {}: it sends message '{}' while one of this name is under way: run such steps one at "
+    "a time, and give the messages of a step different names"
+)
 _CANCELLED_RANK = re.compile(r"rank \d+ was cancelled")
 # What ranks agree on instead of exchanging a batch; the second is that of `input_ended`.
 _AGREED = re.compile(r"^(rank \d+[ :]|the input of all ranks has ended)", re.MULTILINE)
@@ -150,7 +154,7 @@ class RankGuard:
     ) -> tf.errors.OpError:
         if _is_of_message(graph, error):
             if _SAME_NAME.search(str(error.message)):
-                self.give_up(failure_of(self.transport.rank, error))
+                self.give_up(_sent_twice(self.transport.rank, graph, error))
             return self.explained(error)
         if _AGREED.search(own_message(error)) or not messages.messages:
             return error
@@ -280,6 +284,11 @@ def _is_of_message(graph: Any, error: tf.errors.OpError) -> bool:
         return is_collective(graph.get_operation_by_name(failed_node(error)))
     except (KeyError, ValueError):
         return False
+
+
+def _sent_twice(rank: int, graph: Any, error: tf.errors.OpError) -> RankFailure:
+    message = name_of(graph.get_operation_by_name(failed_node(error)))
+    return RankFailure(rank, error.error_code, _TWICE.format(type(error).__name__, message))
 
 
 def _may_take_again(messages: StepMessages, error: tf.errors.OpError) -> bool:

@@ -1,4 +1,7 @@
-"""A program for each of two ranks of Horovod, the second of which fails as the argument says."""
+"""A program for ranks of Horovod, one of which fails as the first argument says.
+
+The second argument says how tables are looked up: by `number` of the row, or by `key`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ STEPS = 3
 STALL_SECONDS = 2
 
 
-def main(fault: str) -> None:
+def main(fault: str, lookup: str) -> None:
     """Trains; says what the first step that failed has raised, and how long it took."""
     horovod().init()
     sok.init()
@@ -38,7 +41,7 @@ def main(fault: str) -> None:
         early = tf.placeholder_with_default(False, [])
         checked = tf.py_func(torn, [raw, early, "early"], tf.int64)
         checked.set_shape([None, 2])
-        model = build(checked, "mean" if mine and fault == "differs" else "sum")
+        model = build(checked, "mean" if mine and fault == "differs" else "sum", lookup == "key")
         feeds: Dict[Any, Any] = {raw: np.array([[0, 1]])}
         with graph_opt.Session(config=config) as session:
             session.run(tf.global_variables_initializer())
@@ -47,6 +50,9 @@ def main(fault: str) -> None:
                     session.run(model.train, feeds)
             if mine:
                 fail(fault)
+            if fault == "twice":
+                run_twice(lambda: session.run(model.train, feeds), mine)
+                return
             feeds[early] = mine and fault == "early"
             feeds[model.fail_late] = mine and fault == "late"
             say_what(lambda: session.run(model.train, feeds))
@@ -69,6 +75,20 @@ def look_up_eagerly(mine: bool) -> None:
     if mine:
         fail("raised")
     say_what(step)
+
+
+def run_twice(step: Callable[[], Any], mine: bool) -> None:
+    """The second rank runs two steps at once, again and again."""
+
+    def steps() -> None:
+        while True:
+            step()
+
+    threads = [threading.Thread(target=say_what, args=(steps,)) for _ in range(1 + mine)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def fail(fault: str) -> None:
@@ -100,4 +120,4 @@ def report(*what: Any) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

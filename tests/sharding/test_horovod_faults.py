@@ -9,6 +9,48 @@ import pytest
 from tests.horovod_processes import NEEDS_HOROVOD, run_ranks_of
 
 SECONDS = 8.0
+TORN = "rank 1 failed: InvalidArgumentError: ValueError: record 17 is torn"
+
+
+@pytest.mark.slow
+@NEEDS_HOROVOD
+@pytest.mark.parametrize(
+    ("num_ranks", "fault", "lookup", "error", "told"),
+    [
+        (2, "killed", "number", "UnknownError", "rank 1 .*killed"),
+        (2, "raised", "key", "UnknownError", "rank 1 failed: KeyError: 'no such feature'"),
+        (2, "left", "number", "UnknownError", "rank 1 has ended"),
+        (4, "early", "number", "InvalidArgumentError", "rank 1: ValueError: record 17 is torn"),
+        (2, "early", "key", "InvalidArgumentError", "rank 1: ValueError: record 17 is torn"),
+        (4, "late", "number", "InvalidArgumentError", TORN),
+        (2, "late", "key", "InvalidArgumentError", TORN),
+        (
+            *(4, "differs", "number", "InvalidArgumentError"),
+            "different graphs: combiners of lookup 0: .*rank 1",
+        ),
+        (
+            *(2, "slow", "number", "DeadlineExceededError"),
+            "rank 1 has kept rank 0 waiting .*_ids' last; rank 1",
+        ),
+        (2, "eager", "number", "UnknownError", "rank 1 failed: KeyError: 'no such feature'"),
+        (
+            *(2, "twice", "number", "InvalidArgumentError"),
+            "rank 1 failed: .* sends message 'graph_opt_exchange_.*run such steps one at a time",
+        ),
+    ],
+)
+def test_the_other_ranks_learn_which_rank_failed_and_why(
+    num_ranks: int, fault: str, lookup: str, error: str, told: str
+) -> None:
+    arguments = ("tests.sharding.faulty_ranks", fault, lookup)
+    ran = run_ranks_of(num_ranks, *arguments, timeout=120)
+    for rank in set(range(num_ranks)) - {1}:
+        check_told(ran.stdout, rank, error, told)
+    if fault in ("differs", "slow", "twice"):
+        check_told(ran.stdout, 1, error, told)
+    if fault == "early":
+        for rank in range(num_ranks):
+            assert "rank {}: went on".format(rank) in ran.stdout
 
 
 @pytest.mark.slow
@@ -16,25 +58,23 @@ SECONDS = 8.0
 @pytest.mark.parametrize(
     ("fault", "error", "told"),
     [
+        ("late", "InvalidArgumentError", TORN),
         ("killed", "UnknownError", "rank 1 .*killed"),
-        ("raised", "UnknownError", "rank 1 failed: KeyError: 'no such feature'"),
-        ("left", "UnknownError", "rank 1 has ended"),
-        ("early", "InvalidArgumentError", r"rank 1: ValueError: record 17 is torn \(early\)"),
+        ("threads", "InvalidArgumentError", "stage '.*: threads_num 2, .* but threads_num 3, .*"),
         (
-            *("late", "InvalidArgumentError"),
-            r"rank 1 failed: InvalidArgumentError: ValueError: record 17 is torn \(late\)",
+            *("uninitialized", "FailedPreconditionError"),
+            "rank 1 failed: .*variable '.*' is not initialized; run its initializer first",
         ),
-        ("differs", "InvalidArgumentError", "different graphs: combiners of lookup 0: .*rank 1"),
-        ("slow", "DeadlineExceededError", "rank 1 has kept rank 0 waiting .*_ids' last; rank 1"),
-        ("eager", "UnknownError", "rank 1 failed: KeyError: 'no such feature'"),
     ],
 )
-def test_the_other_rank_learns_which_rank_failed_and_why(fault: str, error: str, told: str) -> None:
-    ran = run_ranks_of(2, "tests.sharding.faulty_ranks", fault, timeout=120)
-    found = re.search(r"rank 0: {}: .*{}.*: (\d+\.\d) s".format(error, told), ran.stdout)
-    assert found is not None, ran.stdout
+def test_ranks_that_prefetch_learn_it_too(fault: str, error: str, told: str) -> None:
+    ran = run_ranks_of(2, "tests.sharding.faulty_prefetch", fault, timeout=120)
+    check_told(ran.stdout, 0, error, told)
+    if fault == "threads":
+        check_told(ran.stdout, 1, error, told)
+
+
+def check_told(printed: str, rank: int, error: str, told: str) -> None:
+    found = re.search(r"rank {}: {}: .*{}.*: (\d+\.\d) s".format(rank, error, told), printed)
+    assert found is not None, printed
     assert float(found.group(1)) < SECONDS
-    if fault in ("differs", "slow"):
-        assert re.search("rank 1: {}: .*{}".format(error, told), ran.stdout), ran.stdout
-    if fault == "early":
-        assert "rank 0: went on" in ran.stdout and "rank 1: went on" in ran.stdout

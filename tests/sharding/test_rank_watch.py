@@ -15,6 +15,7 @@ from graph_opt.compat import tf
 from graph_opt.sharding.in_process import InProcessTransport, run_ranks
 from graph_opt.sok.communication import communicating_through
 from tests.sharding.guarded_model import build
+from tests.sharding.prefetched_ranks import prefetching, rank_dataset, rank_model
 
 ODD = 1  # the rank that differs
 IDS = np.array([[0, 1]])
@@ -85,6 +86,34 @@ def test_steps_of_other_kinds_are_compared_too_and_equal_ones_once() -> None:
 
     for error in errors_of(2, work):
         assert "tables of lookup 0: " in error.message
+
+
+@pytest.mark.parametrize(
+    ("odd", "told"),
+    [
+        (
+            prefetching(3, 2),
+            "stage 'async_embedding': threads_num 2, capacity 2, ordered on rank 0",
+        ),
+        (
+            prefetching(2, 4),
+            "stage 'async_embedding': threads_num 2, capacity 2, ordered on rank 0",
+        ),
+        (None, "rank 0 has stage 'async_embedding' and rank 1 has not"),
+    ],
+    ids=["threads", "capacity", "no stage"],
+)
+def test_all_ranks_are_told_how_their_stages_differ(odd: Any, told: str) -> None:
+    def work(transport: InProcessTransport) -> None:
+        model = rank_model(rank_dataset(transport.rank, 9))
+        config = odd if transport.rank == ODD else prefetching(2, 2)
+        with graph_opt.Session(config=config) as session:
+            session.run([tf.global_variables_initializer(), model.iterator.initializer])
+            session.run(model.train_op)
+
+    for error in errors_of(3, work):
+        assert isinstance(error, tf.errors.InvalidArgumentError)
+        assert "ranks are about to run different graphs: " + told in error.message
 
 
 def test_a_rank_that_exchanges_nothing_is_named() -> None:
