@@ -72,6 +72,7 @@ def exchange_lookup(
     all_to_all: AllToAll,
     name: str,
     input_ended: Optional[tf.Tensor] = None,
+    place: str = "",
 ) -> List[tf.Tensor]:
     """Pools the rows of all lookups, wherever their rows are. All ranks must call it alike.
 
@@ -90,6 +91,7 @@ def exchange_lookup(
       name: Of the exchange, from `message_name`; its messages' names start with it.
       input_ended: Boolean scalar: whether this rank's input has ended, so that it looks up nothing.
         Once it has on all ranks, the lookup fails with OutOfRangeError on all of them.
+      place: What makes `name` unique in the process, put before it; see `ending_together`.
 
     Returns:
       [B, D] for each lookup, or with columns one [B, columns_width]: what `group_embedding_lookup`
@@ -114,7 +116,14 @@ def exchange_lookup(
     requests = exchange_prepare(ids, attributes, placement, table_widths, input_ended=input_ended)
     received, splits = all_to_all(requests.rows, requests.splits, name + IDS)
     gathered = exchange_gather(
-        parts, received, splits, attributes.table_names, table_widths, dtypes[0], served
+        parts,
+        received,
+        splits,
+        attributes.table_names,
+        table_widths,
+        dtypes[0],
+        served,
+        exchange=place + name,
     )
     rows, splits = all_to_all(gathered.rows, gathered.splits, name + "_rows")
     return exchange_combine(rows, splits, requests, ids, attributes, placement, table_widths)
@@ -196,6 +205,7 @@ def exchange_gather(
     dtype: Any,
     served: Optional[Sequence[int]] = None,
     name: Optional[str] = None,
+    exchange: str = "",
 ) -> GatheredRows:
     """Reads, on their owner, the rows that all ranks ask for.
 
@@ -209,6 +219,7 @@ def exchange_gather(
       served: Numbers of the shards that requests are about, in the order of
         `ShardPlacement.shards_of`; None for all. The others get an empty gradient.
       name: Name of the node.
+      exchange: For `graph_opt.ops.joined_exchanges.ending_together`.
 
     Returns:
       The rows for each rank.
@@ -217,6 +228,7 @@ def exchange_gather(
         table_names=list(table_names),
         table_widths=list(table_widths),
         served=list(range(len(tables)) if served is None else served),
+        exchange=exchange,
         name=name,
     )
     if tables[0].dtype == tf.resource:

@@ -84,18 +84,21 @@ def keys_by_owner(
     return KeysByOwner(*asked)
 
 
-def asked_keys(requests: tf.Tensor, splits: tf.Tensor) -> AskedKeys:
+def asked_keys(requests: tf.Tensor, splits: tf.Tensor, exchange: str) -> AskedKeys:
     """The keys that all ranks ask this one for.
 
     Args:
       requests: int64. From `keys_by_owner` of each rank, or `exchange_failure`, rank after rank.
       splits: int32 [N]. How many numbers each has sent.
+      exchange: For `graph_opt.ops.joined_exchanges.ending_together`.
 
     Returns:
       The keys. The op fails on all ranks with the same error, "rank R: " and its text, if a rank
       has sent one in place of keys; with OutOfRangeError if the input of all ranks has ended.
     """
-    return AskedKeys(*load_library().exchange_asked_keys(requests=requests, splits=splits))
+    return AskedKeys(
+        *load_library().exchange_asked_keys(requests=requests, splits=splits, exchange=exchange)
+    )
 
 
 def key_index(name: str) -> tf.Tensor:

@@ -195,6 +195,7 @@ def _exchange(
             dropping_rest(transport, ended),
             name,
             ended if waits_for_all(transport) else None,
+            transport.place,
         )
 
 

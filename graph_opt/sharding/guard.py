@@ -20,6 +20,7 @@ from graph_opt.compat.sessions import session_config, unwatched_sessions
 from graph_opt.compat.step_calls import failed_node, own_message, run_steps_through
 from graph_opt.config.options import session_options
 from graph_opt.ops.exchange import exchange_failure
+from graph_opt.ops.joined_exchanges import ending_together
 from graph_opt.ops.stage_nodes import BUFFER_TAKE
 from graph_opt.reporting.stderr import say
 from graph_opt.sharding.plan_agreement import ADVICE, PlanAgreement, TrainsAloneError
@@ -90,7 +91,8 @@ class RankGuard:
         with self._clock.step(messages, limit) as sent:
             _or_none(lambda: self._compare_plans(messages, limit))
             try:
-                return run()
+                with ending_together([self.transport.place + one for one in messages.exchanges]):
+                    return run()
             except tf.errors.OpError as error:
                 raised = self._explained(session.graph, messages, sent, error)
                 if raised is error:

@@ -27,6 +27,7 @@ class InProcessTransport(Transport):
     def __init__(self, group: InProcessGroup, rank: int) -> None:
         self.rank = rank
         self.local_rank = rank
+        self.place = "{}/{}/".format(group.name, rank)
         self.size = group.size
         self.store = group.store
         self._group = group

@@ -100,7 +100,7 @@ def find_rows(table: KeyTable, ids: LookupIds, add: Any, transport: Transport) -
         )
         send = dropping_rest(transport, ended)
         requests, splits = send(asked.requests, asked.splits, name + IDS)
-        mine = asked_keys(requests, splits)
+        mine = asked_keys(requests, splits, transport.place + name)
         rows = local_rows(table, mine.keys, add)
         found = tf.gather(table.part, tf.maximum(rows, 0))
         if add is not True:

@@ -33,6 +33,7 @@ class Transport(abc.ABC):
       rank: Number of this rank.
       size: Number of ranks.
       local_rank: Number of this rank among those on the same machine.
+      place: What comes before the names of exchanges to make them unique in the process.
       store: What ranks tell each other outside of messages; None if nothing carries it.
       guard: Watches the steps of this rank (`graph_opt.sharding.guard`), once there is one.
     """
@@ -40,6 +41,7 @@ class Transport(abc.ABC):
     rank: int
     size: int
     local_rank: int = 0
+    place: str = ""
     store: Optional[Store] = None
     guard: Any = None
 

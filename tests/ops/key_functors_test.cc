@@ -5,6 +5,8 @@
 #include <limits>
 #include <vector>
 
+#include "exchange/joined_exchanges.h"
+#include "exchange/received_requests.h"
 #include "keys/key_index.h"
 #include "keys/owned_keys.h"
 
@@ -82,6 +84,48 @@ void TestKeysByOwner() {
   Check(ByOwner(nullptr, 0, 2, nullptr).splits == std::vector<int32_t>({0, 0}), "no keys");
 }
 
+void TestKeysTravelBehindHeaders() {
+  RankState torn;
+  torn.code = static_cast<int64_t>(absl::StatusCode::kDataLoss);
+  torn.text = "torn";
+  Numbers message;
+  Numbers sizes;
+  for (const RankState& state : {RankState(), torn, RankState()}) {
+    const size_t begin = message.size();
+    AppendHeader(state, &message);
+    if (state.has_batch()) message.push_back(kLeast + static_cast<int64_t>(begin));
+    sizes.push_back(message.size() - begin);
+  }
+  std::vector<RankState> states;
+  Numbers counts;
+  Numbers keys;
+  Check(ReadNumbers(message.data(), message.size(), sizes, &states, &counts, &keys).ok(), "reads");
+  Check(AgreedStatus(states).message() == "rank 1: torn", "the error of a rank");
+  Check(counts == Numbers({1, 0, 1}) && keys == Numbers({kLeast, kLeast + 6}), "keys of others");
+  sizes = {1, static_cast<int64_t>(message.size()) - 1};
+  const absl::Status cut =
+      ReadNumbers(message.data(), message.size(), sizes, &states, &counts, &keys);
+  Check(cut.message().find("from rank 0: the message has no header") == 0, "names the rank");
+}
+
+void TestExchangesOfAStepEndTogether() {
+  int ended = 0;
+  const auto end = [&ended] { ++ended; };
+  ArriveAtExchange("other", end);
+  Check(ended == 1, "one that is not expected waits for nothing");
+  ExpectExchanges({"a", "b", "c"});
+  ArriveAtExchange("a", end);
+  ArriveAtExchange("b", nullptr);
+  Check(ended == 1, "c is missing");
+  ArriveAtExchange("c", end);
+  Check(ended == 3, "both that failed end");
+  ExpectExchanges({"a", "b"});
+  ArriveAtExchange("b", end);
+  Check(ended == 3, "the next step waits as well");
+  ForgetExchanges({"a", "b"});
+  Check(ended == 4, "until it is over");
+}
+
 }  // namespace
 }  // namespace graph_opt
 
@@ -90,5 +134,7 @@ int main() {
   graph_opt::TestAFullTableChangesNothing();
   graph_opt::TestAKeyOfTwoRowsIsAnError();
   graph_opt::TestKeysByOwner();
+  graph_opt::TestKeysTravelBehindHeaders();
+  graph_opt::TestExchangesOfAStepEndTogether();
   return 0;
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Callable, List
 
 import numpy as np
@@ -189,6 +190,45 @@ def test_ranks_that_ask_by_key_agree_on_errors_and_go_on() -> None:
         assert ("rank 1: " in error.message) == (rank != FAILS)
         assert late.message.startswith("rank 1 failed: ") == (rank != FAILS)
     assert sum(seen[0] for _, _, seen, _ in ranks) == 2
+
+
+def test_exchanges_of_one_step_fail_together_and_go_on() -> None:
+    def work(transport: InProcessTransport) -> Any:
+        raw = tf.placeholder(tf.int64, [None, 2])
+        fails = tf.placeholder_with_default(False, [])
+        checked = tf.py_func(torn, [raw, fails, "early"], tf.int64)
+        checked.set_shape([None, 2])
+        bags = tf.RaggedTensor.from_tensor(checked)
+        # Each rank asks for something else last.
+        late = tf.py_func(slowly, [bags.flat_values], tf.int64)
+        late.set_shape([None])
+        tables = [table_by_key("ones") for _ in range(3)]
+        tables += [sok.Variable(tf.ones([ROWS, 2], dtype)) for dtype in (tf.float32, tf.float16)]
+        ids = [bags] * len(tables)
+        ids[transport.rank] = ids[transport.rank - 2] = bags.with_flat_values(late)
+        pooled = sok.lookup_sparse(tables, ids, combiners=["sum"] * len(tables))
+        total = tf.add_n([tf.reduce_sum(tf.cast(one, tf.float32)) for one in pooled])
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+
+            def step(number: int) -> Any:
+                feeds = {raw: [[0, 1]], fails: number % 3 == transport.rank}
+                error = error_of(lambda: session.run(total, feeds))
+                return error.message, session.run(total, {raw: [[0, 1]]})
+
+            return [step(number) for number in range(4)]
+
+    for rank, steps in enumerate(on_ranks(3, work)):
+        for number, (message, total) in enumerate(steps):
+            assert total == 20.0
+            assert "ValueError: record 17 is torn (early)" in message
+            assert ("rank {}: ".format(number % 3) in message) == (number % 3 != rank)
+
+
+def slowly(values: Any) -> Any:
+    """For `tf.py_func`: the values, after everything else that a step may do by then."""
+    time.sleep(0.05)
+    return values
 
 
 def test_ranks_that_look_up_other_tables_by_key_are_told() -> None:

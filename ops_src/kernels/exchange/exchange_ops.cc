@@ -115,7 +115,9 @@ ended, it fails with that error, on all ranks.
 
 tables: Shards of this rank, [rows, width].
 rows: The rows for each rank, rank after rank, as GroupEmbeddingGather gives them.
-row_splits: [ranks]. How many elements each rank gets.)doc";
+row_splits: [ranks]. How many elements each rank gets.
+exchange: Name of the exchange, unique in the process. Before it fails because of a rank's error, it
+  waits for the other exchanges of the step that graph_opt_expect_exchanges has named.)doc";
 
 REGISTER_OP("ExchangeGather")
     .Input("tables: num_shards * T")
@@ -123,7 +125,8 @@ REGISTER_OP("ExchangeGather")
     .Input("splits: int32")
     .Output("rows: T")
     .Output("row_splits: int32")
-    .GATHER_ATTRS.SetShapeFn(GatherShape)
+    .GATHER_ATTRS.Attr("exchange: string = ''")
+    .SetShapeFn(GatherShape)
     .Doc(std::string(kGatherDoc) + kServedDoc);
 
 REGISTER_OP("ResourceExchangeGather")
@@ -132,7 +135,8 @@ REGISTER_OP("ResourceExchangeGather")
     .Input("splits: int32")
     .Output("rows: T")
     .Output("row_splits: int32")
-    .GATHER_ATTRS.SetShapeFn(GatherShape)
+    .GATHER_ATTRS.Attr("exchange: string = ''")
+    .SetShapeFn(GatherShape)
     .Doc(std::string(kGatherDoc) + kServedDoc);
 
 REGISTER_OP("ExchangeGatherGrad")

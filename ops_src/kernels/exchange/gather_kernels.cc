@@ -1,10 +1,13 @@
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "exchange/joined_exchanges.h"
 #include "exchange/received_gradients.h"
 #include "exchange/received_requests.h"
 #include "exchange/sent_messages.h"
+#include "kernels/exchange/failing_together.h"
 #include "kernels/exchange/splits.h"
 #include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
@@ -21,9 +24,10 @@ namespace {
 namespace errors = tensorflow::errors;
 
 // An op over the shards that a rank serves to all ranks.
-class OwnerKernel : public OpKernel {
+template <typename Kernel>
+class OwnerKernel : public Kernel {
  public:
-  explicit OwnerKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit OwnerKernel(OpKernelConstruction* ctx) : Kernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("num_shards", &num_shards_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("table_names", &table_names_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("table_widths", &widths_));
@@ -43,6 +47,8 @@ class OwnerKernel : public OpKernel {
   }
 
  protected:
+  using Kernel::name;
+
   int num_shards() const { return num_shards_; }
   const std::vector<int>& served() const { return served_; }
   DataType dtype() const { return dtype_; }
@@ -73,35 +79,48 @@ class OwnerKernel : public OpKernel {
   ScratchUser scratch_;
 };
 
-class ExchangeGatherKernel : public OwnerKernel {
+class ExchangeGatherKernel : public OwnerKernel<tensorflow::AsyncOpKernel> {
  public:
-  using OwnerKernel::OwnerKernel;
+  explicit ExchangeGatherKernel(OpKernelConstruction* ctx) : OwnerKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("exchange", &exchange_));
+  }
 
-  void Compute(OpKernelContext* ctx) override {
+  void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
+    Status agreed;
+    OP_REQUIRES_OK_ASYNC(ctx, Gather(ctx, &agreed), done);
+    if (!agreed.ok()) return FailTogether(ctx, exchange_, agreed, std::move(done));
+    done();
+  }
+
+ private:
+  // Writes the rows, unless the ranks have agreed on an error.
+  Status Gather(OpKernelContext* ctx, Status* agreed) const {
     VariableTables tensors;
-    OP_REQUIRES_OK(ctx, tensors.Open(ctx, 0, num_shards(), VariableTables::kRead));
-    for (int i = 0; i < num_shards(); ++i) OP_REQUIRES_OK(ctx, CheckShard(tensors[i], i));
+    TF_RETURN_IF_ERROR(tensors.Open(ctx, 0, num_shards(), VariableTables::kRead));
+    for (int i = 0; i < num_shards(); ++i) TF_RETURN_IF_ERROR(CheckShard(tensors[i], i));
     std::vector<ServedShard> shards;
     for (int i : served()) {
       shards.push_back(ServedShard{table_name(i), tensors[i].tensor_data().data(),
                                    tensors[i].dim_size(0), width(i)});
     }
     ReceivedRequests received;
-    OP_REQUIRES_OK(ctx, ReadReceived(ctx, shards, &received));
-    OP_REQUIRES_OK(ctx, ToTensorFlow(AgreedStatus(received.states)));
+    TF_RETURN_IF_ERROR(ReadReceived(ctx, shards, &received));
+    *agreed = ToTensorFlow(AgreedStatus(received.states));
+    if (!agreed->ok()) return Status();
+    ArriveAtExchange(exchange_, nullptr);
     const std::vector<int64_t> elements = ElementsOfRanks(shards, received);
     int64_t size = 0;
     Tensor* rows = nullptr;
-    OP_REQUIRES_OK(ctx, WriteSplits(ctx, name(), 1, elements, &size));
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({size}), &rows));
+    TF_RETURN_IF_ERROR(WriteSplits(ctx, name(), 1, elements, &size));
+    TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({size}), &rows));
     DeviceThreads threads(ctx);
-    OP_REQUIRES_OK(
-        ctx, StatusOfOp(name(), GatherForRanks(shards, received, type(), BestRowKernels(), &threads,
-                                               const_cast<char*>(rows->tensor_data().data()))));
+    TF_RETURN_IF_ERROR(
+        StatusOfOp(name(), GatherForRanks(shards, received, type(), BestRowKernels(), &threads,
+                                          const_cast<char*>(rows->tensor_data().data()))));
     ++*sent_;
+    return Status();
   }
 
- private:
   Status CheckShard(const Tensor& tensor, int shard) const {
     const bool is_matrix = tensor.dims() == 2 && tensor.dim_size(1) == width(shard);
     if (is_matrix && tensor.dtype() == dtype()) return Status();
@@ -111,12 +130,13 @@ class ExchangeGatherKernel : public OwnerKernel {
                                    width(shard), "] of ", tensorflow::DataTypeString(dtype()));
   }
 
+  std::string exchange_;
   std::atomic<int64_t>* const sent_ = SentMessages(name());
 };
 
-class ExchangeGatherGradKernel : public OwnerKernel {
+class ExchangeGatherGradKernel : public OwnerKernel<OpKernel> {
  public:
-  using OwnerKernel::OwnerKernel;
+  explicit ExchangeGatherGradKernel(OpKernelConstruction* ctx) : OwnerKernel(ctx) {}
 
   void Compute(OpKernelContext* ctx) override {
     std::vector<ServedShard> shards;

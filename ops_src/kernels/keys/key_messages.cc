@@ -1,11 +1,15 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "exchange/joined_exchanges.h"
 #include "exchange/message_header.h"
 #include "exchange/received_requests.h"
 #include "exchange/sent_messages.h"
+#include "kernels/exchange/failing_together.h"
 #include "kernels/exchange/splits.h"
 #include "kernels/kernel_names.h"
 #include "kernels/tensorflow_compat.h"
@@ -64,24 +68,37 @@ class KeysByOwnerKernel : public OpKernel {
   std::atomic<int64_t>* const sent_ = SentMessages(name());
 };
 
-class AskedKeysKernel : public OpKernel {
+class AskedKeysKernel : public tensorflow::AsyncOpKernel {
  public:
-  using OpKernel::OpKernel;
+  explicit AskedKeysKernel(OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("exchange", &exchange_));
+  }
 
-  void Compute(OpKernelContext* ctx) override {
-    const Tensor& requests = ctx->input(0);
-    std::vector<int64_t> sizes;
+  void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
     std::vector<RankState> states;
     std::vector<int64_t> counts;
     std::vector<int64_t> keys;
-    OP_REQUIRES_OK(ctx, ReadSplits(ctx, name(), &sizes));
-    OP_REQUIRES_OK(ctx, StatusOfOp(name(), ReadNumbers(NumbersOf(requests), requests.NumElements(),
-                                                       sizes, &states, &counts, &keys)));
-    OP_REQUIRES_OK(ctx, ToTensorFlow(AgreedStatus(states)));
+    OP_REQUIRES_OK_ASYNC(ctx, Read(ctx, &states, &counts, &keys), done);
+    const Status agreed = ToTensorFlow(AgreedStatus(states));
+    if (!agreed.ok()) return FailTogether(ctx, exchange_, agreed, std::move(done));
+    ArriveAtExchange(exchange_, nullptr);
     int64_t size = 0;
-    OP_REQUIRES_OK(ctx, WriteNumbers(ctx, 0, keys));
-    OP_REQUIRES_OK(ctx, WriteSplits(ctx, name(), 1, counts, &size));
+    OP_REQUIRES_OK_ASYNC(ctx, WriteNumbers(ctx, 0, keys), done);
+    OP_REQUIRES_OK_ASYNC(ctx, WriteSplits(ctx, name(), 1, counts, &size), done);
+    done();
   }
+
+ private:
+  Status Read(OpKernelContext* ctx, std::vector<RankState>* states, std::vector<int64_t>* counts,
+              std::vector<int64_t>* keys) const {
+    const Tensor& requests = ctx->input(0);
+    std::vector<int64_t> sizes;
+    TF_RETURN_IF_ERROR(ReadSplits(ctx, name(), &sizes));
+    return StatusOfOp(name(), ReadNumbers(NumbersOf(requests), requests.NumElements(), sizes,
+                                          states, counts, keys));
+  }
+
+  std::string exchange_;
 };
 
 #define CPU(op) Name(op).Device(tensorflow::DEVICE_CPU)

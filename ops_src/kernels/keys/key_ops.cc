@@ -64,6 +64,7 @@ REGISTER_OP("ExchangeAskedKeys")
     .Input("splits: int32")
     .Output("keys: int64")
     .Output("counts: int32")
+    .Attr("exchange: string = ''")
     .SetShapeFn(AskedKeysShape)
     .Doc(R"doc(
 The keys that all ranks ask for. Fails on all ranks with the same error if a rank has sent one in
@@ -72,7 +73,8 @@ place of keys, and with OutOfRange if the input of all ranks has ended.
 requests: From ExchangeKeysByOwner, or ExchangeFailure, of each rank, rank after rank.
 splits: [ranks]. How many numbers each has sent.
 keys: Of rank 0, 1, ..., one after another.
-counts: [ranks]. How many keys each asks for.)doc");
+counts: [ranks]. How many keys each asks for.
+exchange: As that of ExchangeGather.)doc");
 
 REGISTER_OP("KeyIndexHandleOp")
     .Output("index: resource")
