@@ -76,11 +76,14 @@ class RankGuard:
 
         Raises:
           tf.errors.OpError: The step has failed on this rank or another; ranks are about to run
-            different graphs; or it has waited for them longer than `stall_seconds`.
+            different graphs, or to add up what is a sum already; or it has waited for them longer
+            than `stall_seconds`.
         """
         messages = messages_of(session.graph, fetches, targets, feeds)
         if not (messages.operations or messages.trains):
             return run()
+        if messages.fault is not None:
+            raise tf.errors.InvalidArgumentError(None, None, messages.fault)
         self._raise_known_cause()
         limit = _stall_seconds(session)
         if limit and self.watch is not None:

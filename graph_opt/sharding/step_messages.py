@@ -24,6 +24,7 @@ from graph_opt.ops.exchange import IDS
 from graph_opt.ops.sent_messages import KEYS_BY_OWNER, PREPARE, SENDERS, times_sent
 from graph_opt.ops.stage_nodes import BUFFER_PUT, BUFFER_TAKE
 from graph_opt.ops.stage_spec import StageSpec, has_spec, spec_of
+from graph_opt.sharding.table_gradients import reduction_fault
 
 _IN_PROCESS = "InProcessAllToAll"
 _HOROVOD = "Horovod"
@@ -74,6 +75,7 @@ class StepMessages(NamedTuple):
       exchanges: Names of the exchanges whose ids it sends before it waits for any rank.
       stages: The stages that send messages and from which it takes.
       trains: Whether it updates variables.
+      fault: Why it must not run; None if it may.
       given: The elements that it was made for, kept alive so that no other reuses their ids.
       compared_by: Those that have compared it with what other ranks send.
     """
@@ -84,6 +86,7 @@ class StepMessages(NamedTuple):
     exchanges: Tuple[str, ...]
     stages: Tuple[ExchangingStage, ...]
     trains: bool
+    fault: Optional[str]
     given: Tuple[Any, ...]
     compared_by: Set[Any]
 
@@ -152,6 +155,7 @@ def _messages(graph: Any, reached: Set[Any], given: Tuple[Any, ...]) -> StepMess
         exchanges=_exchanges(collectives),
         stages=stages,
         trains=any("Apply" in operation.type for operation in reached),
+        fault=next(filter(None, map(reduction_fault, collectives)), None),
         given=given,
         compared_by=set(),
     )

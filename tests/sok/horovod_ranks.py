@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Dict, List
 
 import numpy as np
+import pytest
 
 from graph_opt import sok
 from graph_opt.compat import tf
@@ -47,6 +48,7 @@ def main() -> None:
         check_communication()
         check_broadcast()
         check_distributed_optimizers()
+        check_reduced_tables()
         check_reductions(transport)
         check_gradients(transport)
         check_saving(sys.argv[1])
@@ -128,6 +130,25 @@ def check_distributed_optimizers() -> None:
         occurrences = np.array([2, 3, 1, 0])[rank::2]
         np.testing.assert_array_equal(rows, np.stack([-occurrences / divisor] * 2, axis=1))
         assert value == -3.0 / divisor
+
+
+def check_reduced_tables() -> None:
+    """Sums of sums are refused, whatever the kind of table."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        table = sok.Variable(np.zeros([4, 2], np.float32), name="table")
+        ids = tf.RaggedTensor.from_row_lengths(tf.constant([0, 1], tf.int64), [2])
+        looked_up = sok.lookup_sparse([table, table], [ids, ids], combiners=["sum", "mean"])
+        layer = sok.DistributedEmbedding("sum", 4, 2, slot_num=1, max_nnz=2)
+        by_key = layer(ids.to_sparse())
+        session.run(tf.global_variables_initializer())
+        for rows, part, told in (
+            (tf.concat(looked_up, 1), table, "'table'"),
+            (by_key, layer.embedding_variable, "a table by key"),
+        ):
+            gradient = tf.gradients(tf.reduce_sum(rows), part)[0]
+            for given in (gradient, tf.convert_to_tensor(gradient) / 2.0):
+                with pytest.raises(tf.errors.InvalidArgumentError, match=told):
+                    session.run(horovod().allreduce(given))
 
 
 if __name__ == "__main__":
