@@ -102,13 +102,19 @@ def find_rows(table: KeyTable, ids: LookupIds, add: Any, transport: Transport) -
         requests, splits = send(asked.requests, asked.splits, name + IDS)
         mine = asked_keys(requests, splits, transport.place + name)
         rows = local_rows(table, mine.keys, add)
-        found = tf.gather(table.part, tf.maximum(rows, 0))
-        if add is not True:
-            found = tf.where_v2(tf.expand_dims(rows >= 0, 1), found, tf.zeros_like(found))
+        found = tf.gather(table.part, rows) if add is True else _rows_or_zeros(table.part, rows)
         received, _ = transport.all_to_all(found, mine.counts, name + "_rows")
     if not tf.executing_eagerly():
         export_users_graph(tf.get_default_graph())
     return FoundRows(received, asked.places)
+
+
+def _rows_or_zeros(part: Any, rows: tf.Tensor) -> tf.Tensor:
+    """Zeros for rows < 0: not a row's times zero, which an optimizer with momentum would move."""
+    places = tf.where_v2(rows >= 0)
+    found = tf.gather(part, tf.gather_nd(rows, places))
+    shape = tf.stack([tf.size(rows, out_type=tf.int64), tf.shape(part, out_type=tf.int64)[1]])
+    return tf.scatter_nd(places, found, shape)
 
 
 def look_up_keys(

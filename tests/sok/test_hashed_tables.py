@@ -79,6 +79,23 @@ def test_only_training_gives_rows_to_keys() -> None:
     run_ranks(2, check)
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_keys_without_a_row_move_no_other_row(training: bool) -> None:
+    with communicating_through(OneRank()), tf.Graph().as_default(), tf.Session() as session:
+        layer, asked = make_layer(), tf.placeholder(tf.int64, [None])
+        adds = tf.placeholder_with_default(True, []) if training else False
+        optimizer = tf.train.MomentumOptimizer(0.1, 0.9)
+        seen = optimizer.minimize(tf.reduce_sum(layer(asked)))
+        step = optimizer.minimize(tf.reduce_sum(layer(asked, training=adds)))
+        session.run(tf.global_variables_initializer())
+        session.run(seen, {asked: [5, 6]})
+        before = session.run(layer.embedding_variable)
+        feeds = {asked: [6, 99], adds: False} if training else {asked: [6, 99]}
+        session.run(step, feeds)
+        moved = (session.run(layer.embedding_variable) != before).any(axis=1)
+        assert moved.tolist() == [False, True] + [False] * 6
+
+
 def test_bags_with_unseen_keys_pool_zeros() -> None:
     with communicating_through(OneRank()), tf.Session() as session:
         layer = sok.DistributedEmbedding("mean", 4, WIDTH, 1, 2, embedding_initializer="ones")
