@@ -36,8 +36,8 @@ def leave_tables_alone(horovod: Any, shared: Shared) -> None:
 
 
 def _replace(module: Any, name: str, changed: Callable[[Any], Any]) -> None:
-    function = getattr(module, name)
-    if not hasattr(function, _REPLACED):
+    function = getattr(module, name, None)  # older releases of Horovod lack some
+    if function is not None and not hasattr(function, _REPLACED):
         replacement = functools.wraps(function)(changed(function))
         setattr(replacement, _REPLACED, True)
         setattr(module, name, replacement)
@@ -64,11 +64,13 @@ def _reducing(make: Any, horovod: Any, shared: Shared) -> Any:
         op = inspect.signature(make).bind(*arguments, **named).arguments["op"]
         reduce = make(*arguments, **named)
 
-        def reduce_shared(gradients: Any, variables: Any = None, *rest: Any) -> Any:
-            is_shared = {id(one) for one in shared(variables or [])}
-            places = [place for place, one in enumerate(variables or []) if id(one) in is_shared]
-            if variables is None or len(places) == len(variables):
-                return reduce(gradients, variables, *rest)
+        def reduce_shared(gradients: Any, variables: Any = None, *rest: Any, **named: Any) -> Any:
+            if variables is None:
+                return reduce(gradients, *rest, **named)
+            is_shared = {id(one) for one in shared(variables)}
+            places = [place for place, one in enumerate(variables) if id(one) in is_shared]
+            if len(places) == len(variables):
+                return reduce(gradients, variables, *rest, **named)
             if op not in (horovod.Average, horovod.Sum):
                 raise ValueError(
                     "gradients of divided tables are summed over all ranks: choose op=hvd.Average "
@@ -78,7 +80,7 @@ def _reducing(make: Any, horovod: Any, shared: Shared) -> Any:
             result = [_divided(gradient, divisor) for gradient in gradients]
             if places:
                 chosen = [[given[place] for place in places] for given in (gradients, variables)]
-                for place, reduced in zip(places, reduce(*chosen, *rest)):
+                for place, reduced in zip(places, reduce(*chosen, *rest, **named)):
                     result[place] = reduced
             return result
 
