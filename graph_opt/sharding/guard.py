@@ -63,7 +63,6 @@ class RankGuard:
         self.watch: Optional[RankWatch] = None
         self._plans: Optional[PlanAgreement] = None
         self._clock = StepClock()
-        self._is_alone = False
         if store is not None:
             self.board = FailureBoard(store, rank, size)
             self.watch = RankWatch(self.board, self._clock, self.give_up)
@@ -140,8 +139,7 @@ class RankGuard:
         messages.compared_by.add(self)
 
     def _note_alone(self) -> None:
-        if not self._is_alone and self._plans is not None:
-            self._is_alone = True
+        if self._plans is not None:
             _or_none(self._plans.note_step_without_messages)
 
     def _raise_known_cause(self) -> None:

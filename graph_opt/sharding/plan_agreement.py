@@ -10,6 +10,7 @@ from graph_opt.sharding.plan_digest import difference
 from graph_opt.sharding.store import Store
 
 _LOOK_SECONDS = 0.25
+_NOTE_SECONDS = 0.5
 _SAME = b"-"
 ADVICE = "build the same graph, with the same options, on all ranks"
 
@@ -29,10 +30,16 @@ class PlanAgreement:
         self._size = size
         self._number = 0
         self._agreed: List[bytes] = []
+        self._steps_alone = 0
+        self._noted = -_NOTE_SECONDS
 
     def note_step_without_messages(self) -> None:
-        """Says that this rank trains something on its own."""
-        self._store.set(_alone(self._rank), b"yes")
+        """Says that this rank is training something on its own."""
+        self._steps_alone += 1
+        now = time.monotonic()
+        if now - self._noted >= _NOTE_SECONDS:
+            self._noted = now
+            self._store.set(_alone(self._rank), str(self._steps_alone).encode("utf-8"))
 
     def agree(self, plan: bytes, check: Callable[[], None], alone_seconds: float) -> None:
         """Returns once all ranks have the same plan; at once if this one is known.
@@ -40,7 +47,7 @@ class PlanAgreement:
         Args:
           plan: This rank's.
           check: Raises an error if there is no point in waiting.
-          alone_seconds: How long to wait for a rank that trains something without messages.
+          alone_seconds: How long to wait for a rank that goes on training without messages.
 
         Raises:
           tf.errors.InvalidArgumentError: On all ranks: two of them have different plans.
@@ -75,14 +82,17 @@ class PlanAgreement:
     def _wait_for(
         self, key: str, rank: int, check: Callable[[], None], alone_seconds: float
     ) -> bytes:
-        begun = time.monotonic()
+        end = time.monotonic() + alone_seconds
+        steps_alone: Optional[bytes] = None
         while True:
             left = self._store.get(key, _LOOK_SECONDS)
             if left is not None:
                 return left
             check()
-            waited = time.monotonic() - begun
-            if waited > alone_seconds and self._store.get(_alone(rank)) is not None:
+            if time.monotonic() < end:
+                continue
+            before, steps_alone = steps_alone, self._store.get(_alone(rank))
+            if before not in (None, steps_alone):
                 raise TrainsAloneError(rank)
 
 

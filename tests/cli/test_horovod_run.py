@@ -22,7 +22,7 @@ import tensorflow as tf
 
 hvd.init()
 sok.init()
-assert sok.num_gpus() == 2
+assert sok.num_gpus() == hvd.size()
 total = hvd.allreduce(tf.random_uniform([]) * 0 + hvd.rank(), op=hvd.Sum, name="total")
 with tf.Session() as session:
     for step in range(1000 if sys.argv[1:] else 3):
@@ -33,29 +33,36 @@ print(sys.argv, __name__, value, os.environ["HOROVOD_CYCLE_TIME"])
 """
 
 
-def run(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def run(
+    num_ranks: int, folder: Path, *arguments: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
     (folder / "script.py").write_text(SCRIPT)
-    command = [sys.executable, "-m", "graph_opt.cli", "run", "-np", "2", "--sok", *arguments]
+    launched = ["-m", "graph_opt.cli", "run", "-np", str(num_ranks), "--sok"]
+    command = [sys.executable, *launched, *arguments]
     environment = dict(os.environ, PYTHONPATH=str(REPOSITORY), **variables)
     return subprocess.run(
         command, cwd=str(folder), env=environment, capture_output=True, text=True, timeout=300
     )
 
 
-def test_ranks_train_and_leave_one_report(tmp_path: Path) -> None:
-    done = run(tmp_path, "--report", "all.json", "-m", "script")
+@pytest.mark.parametrize("num_ranks", [2, 4])
+def test_ranks_train_and_leave_one_report(num_ranks: int, tmp_path: Path) -> None:
+    done = run(num_ranks, tmp_path, "--report", "all.json", "-m", "script")
     assert done.returncode == 0, done.stderr
-    printed = str([str(tmp_path / "script.py")]) + " __main__ 1.0 0.1"
-    assert sorted(done.stdout.splitlines()) == ["[0] " + printed, "[1] " + printed]
+    total = float(sum(range(num_ranks)))
+    printed = "{} __main__ {} 0.1".format([str(tmp_path / "script.py")], total)
+    expected = ["[{}] {}".format(rank, printed) for rank in range(num_ranks)]
+    assert sorted(done.stdout.splitlines()) == expected
     first = done.stderr.splitlines()[0]
-    assert "2 ranks" in first and "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS=600" in first
+    assert "{} ranks".format(num_ranks) in first
+    assert "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS=600" in first
     processes = json.loads((tmp_path / "all.json").read_text())["processes"]
-    assert [process["rank"] for process in processes] == [0, 1]
+    assert [process["rank"] for process in processes] == list(range(num_ranks))
     assert "[1] graph-opt run" not in done.stderr  # what holds for all is said once
 
 
 def test_a_killed_rank_ends_all(tmp_path: Path) -> None:
-    done = run(tmp_path, "script.py", "kill", HOROVOD_CYCLE_TIME="0.5")
+    done = run(4, tmp_path, "script.py", "kill", HOROVOD_CYCLE_TIME="0.5")
     assert done.returncode == 137
     assert "HOROVOD_CYCLE_TIME=0.5" in done.stderr.splitlines()[0]
     assert "rank 1 was ended by SIGKILL" in done.stderr.splitlines()[-1]

@@ -13,6 +13,7 @@ import graph_opt
 from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.sharding.in_process import InProcessTransport, run_ranks
+from graph_opt.sharding.plan_agreement import PlanAgreement
 from graph_opt.sok.communication import communicating_through
 from tests.sharding.guarded_model import build
 from tests.sharding.prefetched_ranks import prefetching, rank_dataset, rank_model
@@ -132,6 +133,21 @@ def test_a_rank_that_exchanges_nothing_is_named() -> None:
 
     for error in errors_of(3, work):
         assert error.message.startswith("rank 1 trains without any message to the others")
+
+
+def test_a_rank_that_has_trained_something_alone_before_may_come_late() -> None:
+    looks = threading.Semaphore(0)
+
+    def work(transport: InProcessTransport) -> None:
+        assert transport.store is not None
+        plans = PlanAgreement(transport.store, transport.rank, transport.size)
+        if transport.rank == ODD:
+            plans.note_step_without_messages()
+            for _ in range(4):
+                assert looks.acquire(timeout=60)
+        plans.agree(b"the same", looks.release, 0.0)
+
+    run_ranks(2, work, 60)
 
 
 def test_a_rank_that_never_comes_is_named() -> None:
