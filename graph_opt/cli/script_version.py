@@ -130,6 +130,8 @@ class _Sources:
             return None
         try:
             return importlib.machinery.PathFinder.find_spec(name, folders)
+        except KeyError:  # a folder without __init__.py in a package that is not imported
+            return _folder_spec(name, folders or ())
         except (ImportError, ValueError, OSError):
             return None
 
@@ -161,6 +163,13 @@ def verdict_of(main: Source, search_path: Sequence[str]) -> Verdict:
         if version_1 or as_it_is:
             return Verdict(bool(version_1), (version_1 or as_it_is)[0])
     return Verdict(False, "{} uses no name that tells the versions apart".format(_short(main.path)))
+
+
+def _folder_spec(name: str, folders: Sequence[str]) -> importlib.machinery.ModuleSpec:
+    spec = importlib.machinery.ModuleSpec(name, None, is_package=True)
+    inner = [os.path.join(folder, name.rpartition(".")[2]) for folder in folders]
+    spec.submodule_search_locations = [folder for folder in inner if os.path.isdir(folder)]
+    return spec
 
 
 def _evidence(path: str, uses: Uses) -> Dict[str, str]:

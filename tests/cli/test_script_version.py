@@ -85,7 +85,7 @@ AS_IT_IS = {
 def _verdict(folder: Path, files: Dict[str, str], package: str = "") -> Verdict:
     for name, text in files.items():
         path = folder / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     main = folder / next(iter(files))
     return verdict_of(Source(str(main), main.read_bytes(), package), [str(folder)])
@@ -140,6 +140,15 @@ def test_tensorflow_from_a_local_module_is_tensorflow(tmp_path: Path, way: str) 
     files["common.py"] = "import tensorflow.compat.v1 as tf"
     verdict = _verdict(tmp_path, files)
     assert not verdict.version_1 and "tf.compat.v1" in verdict.reason
+
+
+def test_modules_are_found_in_folders_of_folders_without_init_files(tmp_path: Path) -> None:
+    files = {
+        "train.py": "from outer_folder.inner_folder.tables import a\nimport outer_folder.empty.b",
+        "outer_folder/inner_folder/tables.py": "import tensorflow as tf\ntf.get_variable",
+        "outer_folder/empty/text.txt": "",
+    }
+    assert _verdict(tmp_path, files).version_1
 
 
 def test_a_module_is_found_with_its_relatives_and_not_imported(

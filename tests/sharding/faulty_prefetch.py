@@ -11,7 +11,7 @@ import graph_opt
 from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.sharding.horovod_transport import horovod
-from tests.sharding.faulty_ranks import FAILS, say_what
+from tests.sharding.faulty_ranks import FAILS, outlive_launcher, say_what
 from tests.sharding.guarded_model import torn
 from tests.sharding.prefetched_ranks import prefetching, rank_dataset, rank_model
 
@@ -34,6 +34,7 @@ class Torn(tf.train.GradientDescentOptimizer):
 
 def main(fault: str) -> None:
     """Trains until a step fails; says what it has raised, and how long it took."""
+    outlive_launcher()
     horovod().init()
     sok.init()
     mine = sok.rank() == FAILS
