@@ -103,7 +103,7 @@ def train_ranks_part(
             sok.OptimizerWrapper(WRAPPED[name]()).apply_gradients([(gradient, table)])
             for name, gradient, table in zip(names, gradients, every)
         ]
-        session.run(tf.global_variables_initializer())
+        _initialize(session)
         for step in range(steps):
             fed = bags(step, cuts[transport.rank], cuts[transport.rank + 1])
             session.run(train, {ids: fed})
@@ -125,10 +125,19 @@ def train_stock(steps: int, names: Sequence[str]) -> Dict[str, np.ndarray]:
             _apply_stock(WRAPPED[name](), gradient, table)
             for name, gradient, table in zip(names, gradients, tables)
         ]
-        session.run(tf.global_variables_initializer())
+        _initialize(session)
         for step in range(steps):
             session.run(train, {ids: bags(step, 0, BATCH)})
         return dict(zip(names, session.run(tables)))
+
+
+def _initialize(session: tf.Session) -> None:
+    # Keras' learning rate starts with its schedule's value for the iterations there are.
+    variables = tf.global_variables()
+    iterations = [one for one in variables if one.name.startswith("iteration")]
+    session.run(tf.variables_initializer(iterations))
+    others = [one for one in variables if all(one is not other for other in iterations)]
+    session.run(tf.variables_initializer(others))
 
 
 def _apply_stock(optimizer: Any, gradient: tf.IndexedSlices, table: Any) -> Any:

@@ -194,5 +194,5 @@ def test_an_unknown_name_is_told_the_names_there_are(capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit):
         command.main(["bufer"])
     said = capsys.readouterr().err
-    names = "buffer, stock_trap, pass, group_lookup, adam, async, train"
+    names = "buffer, stock_trap, pass, group_lookup, adam, collectives, async, train"
     assert "no benchmark is called bufer; there are {}".format(names) in said
