@@ -175,19 +175,21 @@ class RankGuard:
         transport = self.transport
         with tf.Graph().as_default() as graph, unwatched_sessions() as session_class:
             _unguarded.add(graph)
+            # Of equal messages through Horovod TensorFlow would send only one, under one name.
+            codes = [tf.placeholder(tf.int32, []) for _ in messages.exchanges]
             agreed = [
                 exchange_failure(
-                    error.error_code,
+                    code,
                     own_message(error),
                     transport.size,
                     transport.all_to_all,
                     exchange,
                 )
-                for exchange in messages.exchanges
+                for code, exchange in zip(codes, messages.exchanges)
             ]
             with session_class() as session:
                 try:
-                    code, text = session.run(agreed)[0]
+                    code, text = session.run(agreed, dict.fromkeys(codes, error.error_code))[0]
                 except tf.errors.OpError:
                     return error  # the group has ended meanwhile
         text = text.decode("utf-8")
