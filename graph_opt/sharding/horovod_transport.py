@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import importlib
+import threading
 from typing import Any, Callable, Iterable, List, Tuple
 
 from graph_opt.compat import tf
@@ -42,6 +44,9 @@ def horovod() -> Any:
         ) from error
 
 
+_shut_down = threading.Lock()
+
+
 class HorovodTransport(Transport):
     """Messages through Horovod, which must have been initialized.
 
@@ -75,10 +80,15 @@ class HorovodTransport(Transport):
 
     def fail(self, error: str) -> None:
         """Shuts Horovod down, on all ranks."""
-        places = [(name, getattr(self._horovod, name)()) for name in _PLACES]
-        self._horovod.shutdown()
-        for name, place in places:
-            setattr(self._horovod, name, self._answering(getattr(self._horovod, name), place))
+        with _shut_down:
+            if not self._horovod.is_initialized():
+                return
+            places = [(name, getattr(self._horovod, name)()) for name in _PLACES]
+            # Runs before Horovod's own: two shutdowns at once would wait for ever.
+            atexit.register(_wait_for_shutdown)
+            self._horovod.shutdown()
+            for name, place in places:
+                setattr(self._horovod, name, self._answering(getattr(self._horovod, name), place))
 
     def keep_apart(self, shared: Callable[[Iterable[Any]], List[Any]]) -> None:
         """See `Transport`."""
@@ -162,3 +172,8 @@ def _differentiate_all_to_all(op: Any, gradient: Any, _: Any) -> List[Any]:
 def _differentiate_bitcast(op: Any, gradient: Any) -> Any:
     """Of a tensor that travels as another dtype, so does the gradient."""
     return tf.bitcast(gradient, op.inputs[0].dtype)
+
+
+def _wait_for_shutdown() -> None:
+    with _shut_down:
+        pass
