@@ -132,10 +132,10 @@ def test_sessions_of_two_graphs_may_be_open_at_once() -> None:
     run_ranks(2, alternating, 30)
 
 
-def of_two_inputs(transport: InProcessTransport, config: Any) -> List[Any]:
+def of_two_inputs(transport: InProcessTransport, config: Any, *counts: int) -> List[Any]:
     """Two inputs, one of which needs two exchanges: its tables have different types."""
     with communicating_through(transport), tf.Graph().as_default() as graph:
-        inputs = [rank_dataset(transport.rank, count) for count in (6, 5)]
+        inputs = [rank_dataset(transport.rank, count) for count in counts]
         iterators = [tf.data.make_initializable_iterator(dataset) for dataset in inputs]
         rows = [iterator.get_next() for iterator in iterators]
         tables = [
@@ -165,9 +165,9 @@ def of_two_inputs(transport: InProcessTransport, config: Any) -> List[Any]:
 
 
 def test_each_input_has_a_stage_and_tables_of_any_type_an_exchange() -> None:
-    stock = run_ranks(2, lambda rank: of_two_inputs(rank, None), 30)
+    stock = run_ranks(2, lambda rank: of_two_inputs(rank, None, 5, 5), 30)
     assert len(stock[0]) == 5
-    assert run_ranks(2, lambda rank: of_two_inputs(rank, prefetching(2)), 30) == stock
+    assert run_ranks(2, lambda rank: of_two_inputs(rank, prefetching(2), 6, 5), 30) == stock
 
 
 @pytest.mark.slow
