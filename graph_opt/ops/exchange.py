@@ -16,6 +16,7 @@ rows where it owns nothing. So all ranks take part in all messages, also in thos
 
 from __future__ import annotations
 
+import re
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
@@ -29,6 +30,9 @@ from graph_opt.ops.packed_embedding import (
 
 IDS = "_ids"
 """What the name of the message with an exchange's requests ends with."""
+
+# What AgreedStatus (ops_src/exchange/message_header.h) says.
+_AGREED = re.compile(r"^(rank \d+: |the input of all ranks has ended)", re.MULTILINE)
 
 AllToAll = Callable[[tf.Tensor, tf.Tensor, str], Tuple[tf.Tensor, tf.Tensor]]
 
@@ -157,6 +161,11 @@ def exchange_failure(
     received = all_to_all(requests, splits, exchange + IDS)
     agreed = load_library().exchange_status(requests=[received[0]], splits=[received[1]])
     return agreed[0], agreed[1]
+
+
+def is_agreed(text: str) -> bool:
+    """Whether the text of an error is one that ranks have agreed on in place of a batch."""
+    return _AGREED.search(text) is not None
 
 
 def exchange_prepare(

@@ -7,19 +7,17 @@ place of the next batch, and nobody waits for it.
 
 from __future__ import annotations
 
-import re
 import threading
 from typing import Any, Callable, Dict, Optional, Sequence
 
 import numpy as np
 
 from graph_opt.compat import callables, tf
+from graph_opt.ops.exchange import is_agreed
 from graph_opt.ops.stage_spec import StageSpec
 from graph_opt.runtime.outcome import CLOSED, Status
 from graph_opt.runtime.stage_control import status_values
 from graph_opt.runtime.stages import ExchangeTurns, Stage
-
-_AGREED = re.compile(r"^(rank \d+: |the input of all ranks has ended)", re.MULTILINE)
 
 
 class StageExchange:
@@ -71,7 +69,7 @@ class StageExchange:
           failed: Its error, which may be that of another rank that has ended its stage.
           ends_input: Whether it means the end of input.
         """
-        if _AGREED.search(failed.message) and _is_last(failed, ends_input):
+        if is_agreed(failed.message) and _is_last(failed, ends_input):
             self.over = True
 
     def settle(self, place: int, agreed: Status, ends_input: bool) -> None:
@@ -108,7 +106,7 @@ class StageExchange:
 
     def _judged(self, failed: Status) -> Status:
         """An error after ids were sent: what other ranks have sent, or one of the exchange."""
-        if not _AGREED.search(failed.message):
+        if not is_agreed(failed.message):
             self.over = self.broken = True
         return failed
 

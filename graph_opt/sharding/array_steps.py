@@ -8,9 +8,8 @@ import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.compat.callables import raw_session
+from graph_opt.compat.graph_lifetime import kept_with
 from graph_opt.compat.live_graph import unfinalized
-
-_STEPS = "_graph_opt_array_steps"
 
 
 class ArraySteps:
@@ -47,10 +46,7 @@ class ArraySteps:
     def _nodes(self, key: Any, function: Callable[..., Any], values: Any) -> Any:
         assert self._session is not None
         graph = self._session.graph
-        known: Optional[Dict[Any, Any]] = getattr(graph, _STEPS, None)
-        if known is None:
-            known = {}
-            setattr(graph, _STEPS, known)
+        known: Dict[Any, Any] = kept_with(graph, "functions of arrays", dict)
         if key not in known:
             with unfinalized(graph), graph.as_default(), tf.device(None):
                 with tf.control_dependencies(None), tf.name_scope("graph_opt/rows/"):

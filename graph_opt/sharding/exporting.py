@@ -14,6 +14,7 @@ from graph_opt.export.users_graph import export_users_graph, users_graph_def
 from graph_opt.export.whole_tables import VariablePart, whole_tables
 from graph_opt.sharding.agreement import Agreement
 from graph_opt.sharding.array_steps import ArraySteps
+from graph_opt.sharding.checkpoints import merge_parts
 from graph_opt.sharding.transport import Transport
 
 
@@ -154,10 +155,7 @@ class _WrittenByRanks(tf.train.Saver):
     def save(self, sess: Any, save_path: str, *arguments: Any, **named: Any) -> str:
         """Moves the values to `save_path`."""
         with tf.Graph().as_default(), tf.Session() as session:
-            merge = tf.raw_ops.MergeV2Checkpoints(
-                checkpoint_prefixes=self._prefixes, destination_prefix=save_path
-            )
-            session.run(merge)
+            merge_parts(self._prefixes, save_path, ArraySteps(session))
         return save_path
 
 

@@ -19,7 +19,7 @@ from graph_opt.compat.outer_graphs import outermost_graph
 from graph_opt.compat.sessions import session_config, unwatched_sessions
 from graph_opt.compat.step_calls import failed_node, own_message, run_steps_through
 from graph_opt.config.options import session_options
-from graph_opt.ops.exchange import exchange_failure
+from graph_opt.ops.exchange import exchange_failure, is_agreed
 from graph_opt.ops.joined_exchanges import ending_together
 from graph_opt.ops.stage_nodes import BUFFER_TAKE
 from graph_opt.reporting.stderr import say
@@ -40,8 +40,7 @@ _TWICE = (
     "a time, and give the messages of a step different names"
 )
 _CANCELLED_RANK = re.compile(r"rank \d+ was cancelled")
-# What ranks agree on instead of exchanging a batch; the second is that of `input_ended`.
-_AGREED = re.compile(r"^(rank \d+[ :]|the input of all ranks has ended)", re.MULTILINE)
+_OF_A_RANK = re.compile(r"^rank \d+[ :]", re.MULTILINE)
 # A rank that trains on its own may be doing so before it trains with the others.
 _ALONE_SECONDS = 30.0
 _NOBODY_SAYS = "{} (which rank failed, and why, is not known: {})"
@@ -159,7 +158,7 @@ class RankGuard:
             if _SAME_NAME.search(str(error.message)):
                 self.give_up(_sent_twice(self.transport.rank, graph, error))
             return self.explained(error)
-        if _AGREED.search(own_message(error)) or not messages.messages:
+        if _all_know(own_message(error)) or not messages.messages:
             return error
         if messages.stages and _may_take_again(messages, error):
             return error
@@ -278,7 +277,7 @@ def _tell_uncaught(guard: RankGuard, error: BaseException) -> None:
     if _SHUT_DOWN.search(str(error)):  # e.g. in a tf.function, where no step was watched
         found = guard.explained(tf.errors.UnknownError(None, None, str(error)))
         say("rank {}: {}".format(guard.transport.rank, found.message.partition("\n")[0]))
-    elif not _AGREED.search(str(error)) and guard.board is not None:
+    elif not _all_know(str(error)) and guard.board is not None:
         guard.board.tell(failure_of(guard.transport.rank, error))
 
 
@@ -294,6 +293,11 @@ def _is_of_message(graph: Any, error: tf.errors.OpError) -> bool:
 def _sent_twice(rank: int, graph: Any, error: tf.errors.OpError) -> RankFailure:
     message = name_of(graph.get_operation_by_name(failed_node(error)))
     return RankFailure(rank, error.error_code, _TWICE.format(type(error).__name__, message))
+
+
+def _all_know(text: str) -> bool:
+    """Whether an error is of all ranks already: agreed on, or found to end the group."""
+    return is_agreed(text) or _OF_A_RANK.search(text) is not None
 
 
 def _may_take_again(messages: StepMessages, error: tf.errors.OpError) -> bool:

@@ -9,11 +9,11 @@ Ranks learn of it from the message with ids that each step sends in any case.
 from __future__ import annotations
 
 import weakref
-from typing import Any, Callable, List, MutableMapping, Optional, Sequence, Tuple
+from typing import Any, List, MutableMapping, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.outer_graphs import outermost_graph
-from graph_opt.ops.exchange import IDS
+from graph_opt.ops.exchange import IDS, AllToAll
 from graph_opt.ops.group_embedding import DENSE, RAGGED
 from graph_opt.ops.library import load_library
 from graph_opt.ops.stock_lookup import LookupIds
@@ -25,7 +25,6 @@ POLICIES = (DROP, EMPTY)
 
 _ENDED = "its input has ended"
 _policies: MutableMapping[Any, str] = weakref.WeakKeyDictionary()
-AllToAll = Callable[[tf.Tensor, tf.Tensor, str], Tuple[tf.Tensor, tf.Tensor]]
 
 
 def end_together(dataset: Any, policy: str, transport: Transport) -> Any:

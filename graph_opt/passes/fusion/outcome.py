@@ -59,24 +59,12 @@ def _fused_by_model(lookup: Lookup, outcome: Outcome) -> FusedLookup:
     trained = name in outcome.updates or name in outcome.update_refused
     reasons = [outcome.update_refused.get(name)]
     reasons += [outcome.averages_refused.get(table.name) for table in lookup.tables[:1]]
-    return FusedLookup(
-        name=lookup.name,
-        api=lookup.api,
-        tables=tuple(table.name for table in lookup.tables),
-        combiner=lookup.combiner,
-        output=name,
-        group=lookup.output.node,
-        gradient=_part(trained, True),
-        update=_update(trained, name, outcome),
-        average=_average({table.name for table in lookup.tables}, outcome),
-        refusals=tuple(reason.to_dict() for reason in reasons if reason is not None),
-        count=len(lookup.ids),
-    )
+    found = _entry(lookup, lookup.output.node, _part(trained, True), trained, reasons, outcome)
+    return dataclasses.replace(found, count=len(lookup.ids))
 
 
 def _described(lookup: Lookup, candidate: Optional[Candidate], outcome: Outcome) -> FusedLookup:
     name = str(lookup.output)
-    tables = {table.name for table in lookup.tables}
     reasons: Sequence[Optional[Refusal]] = (
         lookup.larger,
         outcome.refused.get(name),
@@ -89,16 +77,29 @@ def _described(lookup: Lookup, candidate: Optional[Candidate], outcome: Outcome)
     trained = trained or name in outcome.updates or name in outcome.update_refused
     # The gradients of a table that several lookups read may be those of the others alone.
     has_gradient = trained and (candidate is None or _has_gradient(candidate, outcome))
+    gradient = _part(has_gradient, name in outcome.gradients)
+    return _entry(lookup, outcome.groups.get(name, ""), gradient, trained, reasons, outcome)
+
+
+def _entry(
+    lookup: Lookup,
+    group: str,
+    gradient: str,
+    trained: bool,
+    reasons: Sequence[Optional[Refusal]],
+    outcome: Outcome,
+) -> FusedLookup:
+    name = str(lookup.output)
     return FusedLookup(
         name=lookup.name,
         api=lookup.api,
         tables=tuple(table.name for table in lookup.tables),
         combiner=lookup.combiner,
         output=name,
-        group=outcome.groups.get(name, ""),
-        gradient=_part(has_gradient, name in outcome.gradients),
+        group=group,
+        gradient=gradient,
         update=_update(trained, name, outcome),
-        average=_average(tables, outcome),
+        average=_average({table.name for table in lookup.tables}, outcome),
         refusals=tuple(reason.to_dict() for reason in reasons if reason is not None),
     )
 
