@@ -11,9 +11,9 @@ from graph_opt.compat import tf
 from graph_opt.sharding.agreement import Agreement
 from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.checkpoints import merge_parts, restore_tables, save_parts
+from graph_opt.sharding.divided_variable import DividedVariable
 from graph_opt.sharding.keyed_rows import KeyedRows, keyed_rows
-from graph_opt.sok.communication import transport_in_use
-from graph_opt.sok.variable import DividedVariable
+from graph_opt.sharding.transport_in_use import transport_in_use
 
 
 class CheckpointSaver(tf.train.Saver):

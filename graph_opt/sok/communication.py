@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import threading
-from typing import Any, Iterator, Optional, Tuple
+from typing import Any, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.legacy_optimizers import use_legacy_optimizers
 from graph_opt.reporting.stderr import say
-from graph_opt.sharding.guard import guard_process
-from graph_opt.sharding.horovod_transport import HorovodTransport
-from graph_opt.sharding.transport import OneRank, Transport
-from graph_opt.sok.own_rows import without_own_rows
+from graph_opt.sharding.transport import Transport
+from graph_opt.sharding.transport_in_use import (
+    HOROVOD,
+    SINGLE,
+    communicating_through,
+    launched_ranks,
+    reach_ranks,
+    transport_in_use,
+)
 
-HOROVOD = "horovod"
-SINGLE = "single"
-_RANKS_OF_LAUNCHERS = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+__all__ = ["HOROVOD", "SINGLE", "communicating_through", "launched_ranks", "transport_in_use"]
 
-_process: Optional[Transport] = None
-_comm_tool: Optional[str] = None
-_of_thread = threading.local()
+_told = False
 
 
 def init(comm_tool: str = HOROVOD, use_legacy_optimizer: bool = False) -> None:
@@ -43,26 +41,15 @@ def init(comm_tool: str = HOROVOD, use_legacy_optimizer: bool = False) -> None:
       >>> hvd.init()
       >>> sok.init()
     """
-    global _process, _comm_tool
-    if comm_tool not in (HOROVOD, SINGLE):
-        raise ValueError("comm_tool is {!r}; choose 'horovod' or 'single'".format(comm_tool))
-    if _comm_tool not in (None, comm_tool):
-        raise RuntimeError(
-            "sok.init({!r}) was called before: a process has one way to reach the others".format(
-                _comm_tool
-            )
+    global _told
+    ranks = reach_ranks(comm_tool).size
+    if ranks > 1 and not _told:
+        _told = True
+        say(
+            "gradients of divided tables are summed over the {0} ranks: divide by {0} in the "
+            "loss or the learning rate to average, unless hvd.DistributedOptimizer or "
+            "DistributedGradientTape does".format(ranks)
         )
-    if _process is None:
-        _process = OneRank() if comm_tool == SINGLE else _horovod_or_one_rank()
-        _comm_tool = comm_tool
-        guard_process(_process)
-        _process.keep_apart(without_own_rows)
-        if _process.size > 1:
-            say(
-                "gradients of divided tables are summed over the {0} ranks: divide by {0} in the "
-                "loss or the learning rate to average, unless hvd.DistributedOptimizer or "
-                "DistributedGradientTape does".format(_process.size)
-            )
     if use_legacy_optimizer:
         use_legacy_optimizers()
 
@@ -70,34 +57,6 @@ def init(comm_tool: str = HOROVOD, use_legacy_optimizer: bool = False) -> None:
 def set_comm_tool(comm_tool: str) -> None:
     """The same as `sok.init(comm_tool)`."""
     init(comm_tool)
-
-
-@contextlib.contextmanager
-def communicating_through(transport: Transport) -> Iterator[None]:
-    """In this thread and block, ranks reach each other in this way; no `init` is needed."""
-    before = getattr(_of_thread, "transport", None)
-    _of_thread.transport = transport
-    try:
-        yield
-    finally:
-        _of_thread.transport = before
-
-
-def transport_in_use() -> Transport:
-    """How ranks reach each other.
-
-    Raises:
-      RuntimeError: `init` has not been called.
-    """
-    transport: Optional[Transport] = getattr(_of_thread, "transport", None) or _process
-    if transport is None:
-        raise RuntimeError("call sok.init(), or sok.Init() of release 1, first")
-    return transport
-
-
-def launched_ranks() -> int:
-    """Number of processes that a launcher of ranks has started; 1 without one."""
-    return max(int(os.environ.get(name, "1")) for name in _RANKS_OF_LAUNCHERS)
 
 
 def rank() -> int:
@@ -170,16 +129,6 @@ def broadcast(tensor: Any, root: int) -> tf.Tensor:
     """The tensor of rank `root`; those of the others must have its shape."""
     transport = transport_in_use()
     return transport.broadcast(tensor, root, _message(transport, "broadcast"))
-
-
-def _horovod_or_one_rank() -> Transport:
-    try:
-        return HorovodTransport()
-    except ImportError:
-        if launched_ranks() > 1:
-            raise
-        say("Horovod is not installed: sok runs with one rank")
-        return OneRank()
 
 
 def _message(transport: Transport, kind: str) -> str:

@@ -17,7 +17,7 @@ from graph_opt.sharding.saving import (
     load_tables,
     prepare_saving,
 )
-from graph_opt.sok.communication import transport_in_use
+from graph_opt.sharding.transport_in_use import transport_in_use
 from graph_opt.sok.optimizers_of_tables import OptimizerWrapper
 
 # SparseOperationKit takes the last of these that is part of the name of the class.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graph_opt.sharding import input_end
-from graph_opt.sok.communication import transport_in_use
+from graph_opt.sharding.transport_in_use import transport_in_use
 
 
 def end_together(dataset: Any, policy: str = input_end.DROP) -> Any:

@@ -7,10 +7,10 @@ from typing import Any, List, Sequence, Union
 from graph_opt.compat import tf
 from graph_opt.embedding.lookup_ids import read_ids
 from graph_opt.ops.group_embedding import COMBINERS
+from graph_opt.sharding.divided_variable import StaticVariable
 from graph_opt.sharding.exchange import TableLookup, look_up
 from graph_opt.sharding.key_tables import look_up_keys
 from graph_opt.sok.embeddings.hashed_variable import HashedVariable
-from graph_opt.sok.variable import StaticVariable
 
 
 def lookup_sparse(

@@ -17,7 +17,7 @@ from graph_opt.compat.optimizer_state import (
     set_learning_rate,
     unique_id,
 )
-from graph_opt.sok.variable import DividedVariable
+from graph_opt.sharding.divided_variable import DividedVariable
 
 _OF_WHOLE_TABLES = ("Adafactor",)  # their steps depend on means over rows
 _CLIPPING = ("clipnorm", "global_clipnorm")  # norms over all rows

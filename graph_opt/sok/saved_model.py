@@ -6,7 +6,7 @@ from typing import Any, Mapping, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.sharding import exporting
-from graph_opt.sok.communication import transport_in_use
+from graph_opt.sharding.transport_in_use import transport_in_use
 
 
 def export_saved_model(

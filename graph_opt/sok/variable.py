@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import weakref
-from typing import (
-    Any,
-    Callable,
-    List,
-    Mapping,
-    MutableMapping,
-    Optional,
-    Sequence,
-    Tuple,
-    TypeVar,
-)
+from typing import Any, Callable, List, MutableMapping, Optional, Sequence, Tuple, TypeVar
 
 import numpy as np
 
 from graph_opt.compat import tf
-from graph_opt.compat.resource_variables import ResourceVariable
-from graph_opt.sharding.exchange import DividedTable
+from graph_opt.sharding.divided_variable import DividedVariable, StaticVariable
 from graph_opt.sharding.initial_part import initial_part, name_of_eager_table
-from graph_opt.sharding.keyed_rows import DividedRows, KeyedRows
 from graph_opt.sharding.placement import ModRows, RowsOnRank, RowsRule, Slice
 from graph_opt.sharding.transport import Transport
-from graph_opt.sok.communication import transport_in_use
-from graph_opt.sok.own_rows import note_table
+from graph_opt.sharding.transport_in_use import transport_in_use
 
 Table = TypeVar("Table")
 
@@ -33,86 +20,6 @@ _LOCALIZED = "localized"
 # What follows `initial_value` in `tf.Variable`.
 _POSITIONAL = ("trainable", "validate_shape", "caching_device", "name")
 _unnamed: MutableMapping[Any, int] = weakref.WeakKeyDictionary()
-
-
-class DividedVariable(ResourceVariable):
-    """This rank's rows of a table, by key.
-
-    Args:
-      transport: How ranks reach each other.
-      **arguments: Of the variable that has the rows.
-    """
-
-    def __init__(self, transport: Transport, **arguments: Any) -> None:
-        self.transport = transport
-        super().__init__(**arguments)
-        note_table(self)
-
-    @property
-    def companions(self) -> Sequence[Any]:
-        """Other variables that hold what rows need, and so are never saved without them."""
-        return ()
-
-    @property
-    def global_gpu_id(self) -> int:
-        """Number of this rank."""
-        return self.transport.rank
-
-    @property
-    def num_gpus(self) -> int:
-        """Number of ranks."""
-        return self.transport.size
-
-    @property
-    def keyed_rows(self) -> KeyedRows:
-        """This rank's rows by key."""
-        return self.rows_in(self)
-
-    def own_slots(self, slots: Mapping[str, Any]) -> None:
-        """Lets an optimizer's slots be read and written by key, as the table itself.
-
-        Args:
-          slots: Variables; those of another shape than the table's are left alone.
-        """
-        for slot in slots.values():
-            if slot.shape == self.shape:
-                slot.keyed_rows = self.rows_in(slot)
-
-    def rows_in(self, part: Any) -> KeyedRows:
-        """The rows of the table, or of a slot, by key."""
-        raise NotImplementedError
-
-
-class StaticVariable(DividedVariable):
-    """This rank's part of a table; see `Variable`, which makes it."""
-
-    def __init__(self, rows: RowsRule, width: int, **arguments: Any) -> None:
-        self.rows = rows
-        self._width = width
-        super().__init__(**arguments)
-
-    @property
-    def global_shape(self) -> Tuple[int, int]:
-        """Shape of the whole table."""
-        return self.rows.num_rows, self._width
-
-    @property
-    def target_gpu(self) -> int:
-        """The rank that has the table; -1 if all have a part."""
-        return self.rows.rank if isinstance(self.rows, RowsOnRank) else -1
-
-    @property
-    def divided_table(self) -> DividedTable:
-        """What lookups need to know of it."""
-        return DividedTable(self.name.split(":")[0], self, self.rows, self._width)
-
-    def rows_in(self, part: Any) -> DividedRows:
-        """See `DividedVariable`."""
-        return DividedRows(part.name.split(":")[0], part, self.rows, self.transport.rank)
-
-    def key_map(self, ids: Any) -> Any:
-        """The local rows of ids, on the ranks that have them."""
-        return self.rows.local_row(ids)
 
 
 def Variable(  # noqa: N802 (SparseOperationKit's name)

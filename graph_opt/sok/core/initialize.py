@@ -7,7 +7,13 @@ import weakref
 from typing import Any, MutableMapping, Optional
 
 from graph_opt.compat import tf
-from graph_opt.sok.communication import HOROVOD, SINGLE, init, launched_ranks, transport_in_use
+from graph_opt.sharding.transport_in_use import (
+    HOROVOD,
+    SINGLE,
+    launched_ranks,
+    transport_in_use,
+)
+from graph_opt.sok.communication import init
 
 _HOROVOD_MODULE = "horovod.tensorflow"
 _seeds: MutableMapping[Any, Optional[int]] = weakref.WeakKeyDictionary()

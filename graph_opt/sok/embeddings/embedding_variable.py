@@ -7,11 +7,12 @@ from typing import Any, List, MutableMapping, Sequence, Tuple, Union
 
 from graph_opt.compat import tf
 from graph_opt.embedding.lookup_ids import read_ids
+from graph_opt.sharding.divided_variable import DividedVariable, StaticVariable
 from graph_opt.sharding.exchange import TableLookup, look_up
-from graph_opt.sok.communication import transport_in_use
+from graph_opt.sharding.transport_in_use import transport_in_use
 from graph_opt.sok.core.initialize import seed_of_tables
 from graph_opt.sok.embeddings.hashed_variable import HashedVariable, hashed_variable
-from graph_opt.sok.variable import DividedVariable, StaticVariable, static_variable
+from graph_opt.sok.variable import static_variable
 
 _LARGEST = 0.05
 _made: MutableMapping[Any, List[int]] = weakref.WeakKeyDictionary()

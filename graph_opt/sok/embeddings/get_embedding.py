@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, Optional
 
 from graph_opt.compat import tf
 from graph_opt.compat.graph_lifetime import kept_with
-from graph_opt.sok.communication import transport_in_use
+from graph_opt.sharding.transport_in_use import transport_in_use
 
 
 def get_embedding(

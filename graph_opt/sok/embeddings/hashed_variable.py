@@ -14,13 +14,13 @@ from graph_opt.ops.key_rows import (
     key_index,
 )
 from graph_opt.reporting.stderr import say
+from graph_opt.sharding.divided_variable import DividedVariable
 from graph_opt.sharding.initial_part import initial_part, name_of_eager_table
 from graph_opt.sharding.initializers import Constant, stream_key, values_of
 from graph_opt.sharding.key_tables import KeyTable, find_rows, local_rows, look_up_keys
 from graph_opt.sharding.keyed_rows import KeyedRows, zeros_if_uninitialized
 from graph_opt.sharding.placement import ModRows, Slice
-from graph_opt.sok.communication import transport_in_use
-from graph_opt.sok.variable import DividedVariable
+from graph_opt.sharding.transport_in_use import transport_in_use
 
 
 class HashedVariable(DividedVariable):

@@ -7,9 +7,9 @@ import pytest
 
 from graph_opt import sok
 from graph_opt.compat import tf
+from graph_opt.sharding.own_rows import without_own_rows
 from graph_opt.sharding.transport import OneRank
 from graph_opt.sok.communication import communicating_through
-from graph_opt.sok.own_rows import without_own_rows
 
 
 @pytest.mark.parametrize("family", ["train", "keras"])
