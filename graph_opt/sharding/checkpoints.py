@@ -7,34 +7,18 @@ in the checkpoint, like those of a partitioned variable.
 
 from __future__ import annotations
 
-import os
-from typing import Any, Callable, List, Mapping, Sequence
+from typing import Any, List, Mapping, Sequence
 
 import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.sharding.agreement import Agreement
 from graph_opt.sharding.array_steps import ArraySteps
+from graph_opt.sharding.checkpoint_slices import CheckpointParts, TensorSlice, read_slice
 from graph_opt.sharding.keyed_rows import KeyedRows
 
 _BLOCK_BYTES = 128 << 20
 _KEYS = "/keys"
-
-
-class _Parts:
-    """Writes tensors, or slices of them, as parts of a checkpoint."""
-
-    def __init__(self, folder: str, steps: ArraySteps) -> None:
-        self.prefixes: List[str] = []
-        self._folder = folder
-        self._steps = steps
-
-    def write(self, name: str, rows: int, first: int, values: np.ndarray) -> None:
-        """Writes rows [first, first + n) of a tensor that has so many rows in all."""
-        self.prefixes.append(os.path.join(self._folder, "part-{:05d}".format(len(self.prefixes))))
-        spec = _slice_spec([rows] + list(values.shape[1:]), first, len(values))
-        key = ("save", values.dtype.name, values.ndim)
-        self._steps.run(key, _save, self.prefixes[-1], [name], [spec], values)
 
 
 def save_parts(
@@ -52,9 +36,9 @@ def save_parts(
       steps: What runs the steps.
 
     Returns:
-      On rank 0 the prefixes of the parts, for `merge_parts`.
+      On rank 0 the prefixes of the parts, for `checkpoint_slices.merge_parts`.
     """
-    parts = _Parts(folder, steps)
+    parts = CheckpointParts(folder, steps)
     for name, table in sorted(tables.items()):
         if table.num_keys is None:
             _save_keyed(name, table, ranks, steps, parts)
@@ -69,7 +53,7 @@ def _save_numbered(
     num_keys: int,
     ranks: Agreement,
     steps: ArraySteps,
-    parts: _Parts,
+    parts: CheckpointParts,
 ) -> None:
     for first in _firsts(table, num_keys):
         keys = np.arange(first, min(first + _rows_of_block(table), num_keys))
@@ -83,11 +67,11 @@ def _save_numbered(
                 rows = np.empty([len(keys), table.width], table.dtype.as_numpy_dtype)
                 for rank, part in enumerate(received):
                     rows[owners == rank] = part.view(rows.dtype).reshape(-1, table.width)
-                parts.write(name, num_keys, first, rows)
+                parts.write(TensorSlice(name, num_keys, first, rows))
 
 
 def _save_keyed(
-    name: str, table: KeyedRows, ranks: Agreement, steps: ArraySteps, parts: _Parts
+    name: str, table: KeyedRows, ranks: Agreement, steps: ArraySteps, parts: CheckpointParts
 ) -> None:
     count = 0
     with ranks.noting():
@@ -108,20 +92,11 @@ def _save_keyed(
                     if size or not total:
                         keys = part[: 8 * size].view(np.int64)
                         rows = part[8 * size :].view(table.dtype.as_numpy_dtype)
-                        parts.write(name + _KEYS, total, begin + first, keys)
+                        parts.write(TensorSlice(name + _KEYS, total, begin + first, keys))
                         shaped = rows.reshape(size, table.width)
-                        parts.write(name, total, begin + first, shaped)
+                        parts.write(TensorSlice(name, total, begin + first, shaped))
                     if not total:
                         break
-
-
-def merge_parts(prefixes: List[str], prefix: str, steps: ArraySteps) -> None:
-    """Makes a checkpoint of its parts, which are moved and not copied."""
-
-    def merge(parts: Any, whole: Any) -> Any:
-        return tf.raw_ops.MergeV2Checkpoints(checkpoint_prefixes=parts, destination_prefix=whole)
-
-    steps.run("merge", merge, prefixes, prefix)
 
 
 def restore_tables(prefix: str, tables: Mapping[str, KeyedRows], steps: ArraySteps) -> None:
@@ -144,13 +119,12 @@ def restore_tables(prefix: str, tables: Mapping[str, KeyedRows], steps: ArraySte
             size = min(_rows_of_block(table), counts[name] - first)
             keys = np.arange(first, first + size)
             if table.num_keys is None:
-                spec = _slice_spec([counts[name]], first, size)
-                keys = steps.run("restore keys", _restore(tf.int64), prefix, [name + _KEYS], [spec])
+                shape = [counts[name]]
+                keys = read_slice(steps, prefix, name + _KEYS, tf.int64, shape, first, size)
             mine = np.flatnonzero(table.owners(keys) == table.rank)
             if len(mine):
-                spec = _slice_spec([counts[name], table.width], first, size)
-                key = ("restore", table.dtype)
-                rows = steps.run(key, _restore(table.dtype), prefix, [name], [spec])
+                shape = [counts[name], table.width]
+                rows = read_slice(steps, prefix, name, table.dtype, shape, first, size)
                 steps.run(("write rows", table.name), table.write, keys[mine], rows[mine])
 
 
@@ -185,31 +159,6 @@ def _read_block(steps: ArraySteps, table: KeyedRows, first: int, count: int) -> 
 
 def _as_bytes(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-
-
-def _slice_spec(shape: Sequence[int], first: int, count: int) -> str:
-    """What SaveV2 and RestoreV2 call `shape_and_slice`."""
-    if count == shape[0]:
-        return ""
-    dimensions = " ".join(str(size) for size in shape)
-    return "{} {}".format(
-        dimensions, ":".join(["{},{}".format(first, count)] + ["-"] * (len(shape) - 1))
-    )
-
-
-def _save(prefix: Any, names: Any, specs: Any, rows: Any) -> Any:
-    return tf.raw_ops.SaveV2(
-        prefix=prefix, tensor_names=names, shape_and_slices=specs, tensors=[rows]
-    )
-
-
-def _restore(dtype: Any) -> Callable[[Any, Any, Any], Any]:
-    def restore(prefix: Any, names: Any, specs: Any) -> Any:
-        return tf.raw_ops.RestoreV2(
-            prefix=prefix, tensor_names=names, shape_and_slices=specs, dtypes=[dtype]
-        )[0]
-
-    return restore
 
 
 def _check_table(reader: Any, prefix: str, name: str, table: KeyedRows) -> int:

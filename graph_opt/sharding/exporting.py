@@ -14,7 +14,7 @@ from graph_opt.export.users_graph import export_users_graph, users_graph_def
 from graph_opt.export.whole_tables import VariablePart, whole_tables
 from graph_opt.sharding.agreement import Agreement
 from graph_opt.sharding.array_steps import ArraySteps
-from graph_opt.sharding.checkpoints import merge_parts
+from graph_opt.sharding.checkpoint_slices import merge_parts
 from graph_opt.sharding.transport import Transport
 
 

@@ -10,7 +10,8 @@ from typing import Any, Dict, Mapping, Set, Tuple
 from graph_opt.compat import tf
 from graph_opt.sharding.agreement import Agreement
 from graph_opt.sharding.array_steps import ArraySteps
-from graph_opt.sharding.checkpoints import merge_parts, restore_tables, save_parts
+from graph_opt.sharding.checkpoint_slices import merge_parts
+from graph_opt.sharding.checkpoints import restore_tables, save_parts
 from graph_opt.sharding.divided_variable import DividedVariable
 from graph_opt.sharding.keyed_rows import KeyedRows, keyed_rows
 from graph_opt.sharding.transport_in_use import transport_in_use

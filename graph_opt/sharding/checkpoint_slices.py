@@ -1,0 +1,111 @@
+"""Tensors of TensorFlow's checkpoints, written and read a slice at a time.
+
+A checkpoint is written as parts, each a small checkpoint of its own, which are then merged. A
+tensor that is in slices reads like any other, whole or in other slices.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, List, NamedTuple, Sequence
+
+import numpy as np
+
+from graph_opt.compat import tf
+from graph_opt.sharding.array_steps import ArraySteps
+
+
+class TensorSlice(NamedTuple):
+    """Rows [first, first + n) of a tensor.
+
+    Attributes:
+      name: Name of the tensor.
+      rows: How many rows it has in all.
+      first: Number of the first row.
+      values: [n, ...].
+    """
+
+    name: str
+    rows: int
+    first: int
+    values: np.ndarray
+
+    @property
+    def spec(self) -> str:
+        """What SaveV2 calls `shape_and_slices`."""
+        shape = [self.rows] + list(self.values.shape[1:])
+        return slice_spec(shape, self.first, len(self.values))
+
+
+class CheckpointParts:
+    """Writes the parts of a checkpoint.
+
+    Args:
+      folder: Where they are until they are merged.
+      steps: What runs the steps.
+
+    Attributes:
+      prefixes: Of the parts.
+    """
+
+    def __init__(self, folder: str, steps: ArraySteps) -> None:
+        self.prefixes: List[str] = []
+        self._folder = folder
+        self._steps = steps
+
+    def write(self, *slices: TensorSlice) -> None:
+        """Writes slices, of any tensors, as one part."""
+        self.prefixes.append(os.path.join(self._folder, "part-{:05d}".format(len(self.prefixes))))
+        values = [one.values for one in slices]
+        key = ("save",) + tuple((one.dtype.name, one.ndim) for one in values)
+        names, specs = [one.name for one in slices], [one.spec for one in slices]
+        self._steps.run(key, _save, self.prefixes[-1], names, specs, *values)
+
+
+def merge_parts(prefixes: Sequence[str], prefix: str, steps: ArraySteps) -> None:
+    """Makes a checkpoint of its parts, which are moved and not copied."""
+
+    def merge(parts: Any, whole: Any) -> Any:
+        return tf.raw_ops.MergeV2Checkpoints(checkpoint_prefixes=parts, destination_prefix=whole)
+
+    steps.run("merge", merge, list(prefixes), prefix)
+
+
+def read_slice(
+    steps: ArraySteps,
+    prefix: str,
+    name: str,
+    dtype: Any,
+    shape: Sequence[int],
+    first: int,
+    count: int,
+) -> np.ndarray:
+    """Rows [first, first + count) of a tensor that has the shape."""
+    spec = slice_spec(shape, first, count)
+    rows: np.ndarray = steps.run(("restore", dtype), _restore(dtype), prefix, [name], [spec])
+    return rows
+
+
+def slice_spec(shape: Sequence[int], first: int, count: int) -> str:
+    """What SaveV2 and RestoreV2 call `shape_and_slices`."""
+    if count == shape[0]:
+        return ""
+    dimensions = " ".join(str(size) for size in shape)
+    return "{} {}".format(
+        dimensions, ":".join(["{},{}".format(first, count)] + ["-"] * (len(shape) - 1))
+    )
+
+
+def _save(prefix: Any, names: Any, specs: Any, *values: Any) -> Any:
+    return tf.raw_ops.SaveV2(
+        prefix=prefix, tensor_names=names, shape_and_slices=specs, tensors=list(values)
+    )
+
+
+def _restore(dtype: Any) -> Callable[[Any, Any, Any], Any]:
+    def restore(prefix: Any, names: Any, specs: Any) -> Any:
+        return tf.raw_ops.RestoreV2(
+            prefix=prefix, tensor_names=names, shape_and_slices=specs, dtypes=[dtype]
+        )[0]
+
+    return restore
