@@ -24,7 +24,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "reporting": frozenset(),
     "passes": frozenset(
         {"rules", "graph", "config", "reporting", "ops.stage_nodes", "ops.stage_spec"}
-        | {"ops.library", "ops.optimizers", "ops.deferred_rows"}
+        | {"ops.library", "ops.optimizers", "ops.deferred_rows", "sharding.placement"}
     ),
     "export": frozenset({"graph", "ops", "reporting"}),
     "runtime": frozenset({"ops", "export", "reporting"}),
@@ -32,7 +32,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "inspect": frozenset({"passes", "graph", "reporting", "ops.library"}),
     "session": frozenset(
         {"passes", "runtime", "config", "graph", "reporting", "inspect.dump", "embedding"}
-        | {"export", "ops.packed_embedding", "ops.library"}
+        | {"export", "ops.packed_embedding", "ops.library", "sharding"}
     ),
     "cli": frozenset({"session", "inspect", "passes", "config", "reporting", "sharding.store"}),
     "train": frozenset({"session", "runtime"}),

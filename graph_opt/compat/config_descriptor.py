@@ -20,6 +20,7 @@ _COPIED = ("OptimizerOptions", "GraphOptions", "ConfigProto")
 _SCALARS = {
     "bool": descriptor_pb2.FieldDescriptorProto.TYPE_BOOL,
     "int32": descriptor_pb2.FieldDescriptorProto.TYPE_INT32,
+    "int64": descriptor_pb2.FieldDescriptorProto.TYPE_INT64,
     "string": descriptor_pb2.FieldDescriptorProto.TYPE_STRING,
 }
 
@@ -31,7 +32,7 @@ class NewField(NamedTuple):
       message: Name of the message that gets it, which is created if TensorFlow has none.
       name: Name of the field.
       number: Its number on the wire.
-      kind: "bool", "int32", "string", or the name of one of graph_opt's own messages.
+      kind: "bool", "int32", "int64", "string", or the name of one of graph_opt's own messages.
       repeated: Whether it is a list.
     """
 

@@ -8,34 +8,27 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any, FrozenSet, List, Optional, Tuple
+from typing import Any, FrozenSet, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.config.convert import extend
+from graph_opt.config.option_warnings import option_warnings, server_warnings
 
 _MAX_THREADS = 1024
 # The same as in graph_opt.ops.stage_spec, which this room does not import.
 _MAINS_THREADS = -1
 _IDLE_PRIORITY = 20
 _DEFAULT_PRIORITY = 20
-# After 1000 steps, the loss of a small regression model is 1.2 times as high if rows miss 16
-# updates, 1.4 to 2 times if they miss 32, 3 times at 64 and 15 to 60 times at 128.
-_MOST_MISSED_UPDATES = 32
 DEFERRED_ADAM, LAZY_ADAM, STOCK_ADAM = "deferred", "lazy", "stock"
+DEFAULT_MIN_TABLE_BYTES = 64 << 20
 ADAMS = (DEFERRED_ADAM, LAZY_ADAM, STOCK_ADAM)
 """What becomes of Adam's update: fused, with each row brought to date before it is read; fused, and
 rows that were not looked up stay as they are; or left as TensorFlow wrote it."""
 _ASYNC = "graph_options.optimizer_options.async_embedding_options"
 _GROUP = "graph_options.optimizer_options.group_embedding_options"
+_SHARD = "graph_options.optimizer_options.shard_tables_options"
 _OPTIMIZER = "graph_options.optimizer_options"
 _POOLS = "session_stage_subgraph_thread_pool"
-
-_WITHOUT_EFFECT = (
-    ("micro_batch_num", "batches are not split: the whole batch runs as one"),
-    ("embedding_layer_device_placement_optimization", "devices stay as the graph has them"),
-    ("stage_multi_stream", "stages share the device's stream"),
-    ("do_op_fusion", "ops are fused by TensorFlow's own optimizers only"),
-)
 
 
 @dataclass(frozen=True)
@@ -102,7 +95,42 @@ class GroupEmbeddingOptions:
     fuse_inference: bool = False
 
 
-SWITCHES = ("do_async_embedding", "do_group_embedding")
+@dataclass(frozen=True)
+class ShardTablesOptions:
+    """Which tables of a Horovod script are divided among its ranks.
+
+    Attributes:
+      min_table_bytes: Tables of fewer bytes stay whole on every rank; slots count. 0: all tables
+        that can be divided are.
+      memory_budget_bytes: What the tables of a rank and their slots may take: the largest are
+        divided until the rest fits. 0: no budget.
+      tables: Names of variables that are divided whatever their size.
+      only_marked: Divide nothing but `tables`. Not part of a config: scripts that mark their tables
+        ask for it.
+    """
+
+    min_table_bytes: int = DEFAULT_MIN_TABLE_BYTES
+    memory_budget_bytes: int = 0
+    tables: Tuple[str, ...] = ()
+    only_marked: bool = False
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The processes among which tables are divided.
+
+    Attributes:
+      rank: Number of this one.
+      size: How many there are.
+      group: Name of the group of threads that they are; "" for processes that Horovod started.
+    """
+
+    rank: int
+    size: int
+    group: str = ""
+
+
+SWITCHES = ("do_async_embedding", "do_group_embedding", "shard_tables")
 """The options of `OptimizerOptions` that turn an optimization on."""
 
 
@@ -114,25 +142,29 @@ class SessionOptions:
       async_embedding: None when `do_async_embedding` is off.
       thread_pools: The stages' pools, which `AsyncEmbeddingOptions.thread_pool` is an index into.
       group_embedding: None when `do_group_embedding` is off.
+      shard_tables: None when `shard_tables` is off.
       stall_seconds: How long a step may wait for other ranks; 0: no limit.
       warnings: Sentences for the log, one for each accepted option that has no effect.
       servers_with_ops: Tasks, other than the session's own, that are known to have graph_opt's
         ops. Not part of a config: a session asks the servers.
       fetched: Names of tensors that the session is known to fetch. Not part of a config either.
+      ranks: The ranks of the process's group; None if there is none. Not part of a config either.
     """
 
     async_embedding: Optional[AsyncEmbeddingOptions] = None
     thread_pools: Tuple[ThreadPool, ...] = ()
     group_embedding: Optional[GroupEmbeddingOptions] = None
+    shard_tables: Optional[ShardTablesOptions] = None
     stall_seconds: int = 0
     warnings: Tuple[str, ...] = ()
     servers_with_ops: FrozenSet[str] = frozenset()
     fetched: FrozenSet[str] = frozenset()
+    ranks: Optional[Ranks] = None
 
     @property
     def requests(self) -> Tuple[Any, ...]:
         """What each optimization is asked to do, in the order of `SWITCHES`; None if it is off."""
-        return self.async_embedding, self.group_embedding
+        return self.async_embedding, self.group_embedding, self.shard_tables
 
     @property
     def ask_for_anything(self) -> bool:
@@ -141,7 +173,7 @@ class SessionOptions:
 
     def asking_for_nothing(self) -> SessionOptions:
         """These options with all optimizations off."""
-        return replace(self, async_embedding=None, group_embedding=None)
+        return replace(self, async_embedding=None, group_embedding=None, shard_tables=None)
 
 
 def session_options(config: Any, target: str = "") -> SessionOptions:
@@ -172,17 +204,21 @@ def session_options(config: Any, target: str = "") -> SessionOptions:
     grouped: Optional[GroupEmbeddingOptions] = None
     if optimizer.do_group_embedding:
         grouped = _group_embedding(optimizer.group_embedding_options)
+    sharded: Optional[ShardTablesOptions] = None
+    if optimizer.shard_tables:
+        sharded = _shard_tables(optimizer.shard_tables_options)
     if optimizer.stall_seconds < 0:
         _fail(_OPTIMIZER + ".stall_seconds", optimizer.stall_seconds, 0, None)
-    warnings = _warnings(optimizer, pools)
+    warnings = option_warnings(optimizer, pools)
     if target:
-        warnings.extend(_server_warnings(optimizer))
+        warnings.extend(server_warnings(optimizer))
         pools = ()
         asynchronous = asynchronous and replace(asynchronous, thread_pool=-1)
     return SessionOptions(
         async_embedding=asynchronous,
         thread_pools=pools,
         group_embedding=grouped,
+        shard_tables=sharded,
         stall_seconds=optimizer.stall_seconds,
         warnings=tuple(warnings),
     )
@@ -236,6 +272,22 @@ def _group_embedding(options: Any) -> GroupEmbeddingOptions:
         adam=_adam(options),
         require_server_ops=options.require_server_ops,
         fuse_inference=options.fuse_inference,
+    )
+
+
+def _shard_tables(options: Any) -> ShardTablesOptions:
+    for name in ("min_table_bytes", "memory_budget_bytes"):
+        value = getattr(options, name)
+        if value < 0:
+            _fail("{}.{}".format(_SHARD, name), value, 0, None)
+    least, budget = options.min_table_bytes, options.memory_budget_bytes
+    if not options.HasField("min_table_bytes"):
+        # A budget is what decides where it is all that was given.
+        least = 0 if budget else DEFAULT_MIN_TABLE_BYTES
+    return ShardTablesOptions(
+        min_table_bytes=least,
+        memory_budget_bytes=budget,
+        tables=tuple(name.partition(":")[0] for name in options.tables),
     )
 
 
@@ -301,93 +353,6 @@ def _require_set(options: Any, name: str, meaning: str) -> None:
                 _ASYNC, name, meaning
             )
         )
-
-
-def _warnings(optimizer: Any, pools: Tuple[ThreadPool, ...]) -> List[str]:
-    warnings = []
-    asynchronous = optimizer.do_async_embedding
-    if _is_forgotten(optimizer, "async_embedding"):
-        warnings.append(
-            "{}.async_embedding_options is set but do_async_embedding is not: "
-            "lookups are not prefetched".format(_OPTIMIZER)
-        )
-    for name in ("do_smart_stage", "do_smart_stage_gpu"):
-        if getattr(optimizer, name):
-            warnings.append(_smart_stage_warning(name, asynchronous))
-    for name, instead in _WITHOUT_EFFECT:
-        if getattr(optimizer, name):
-            warnings.append(
-                "{}.{} has no effect in this version: {}".format(_OPTIMIZER, name, instead)
-            )
-    if _is_forgotten(optimizer, "group_embedding"):
-        warnings.append(
-            "{}.group_embedding_options has no effect without do_group_embedding".format(_OPTIMIZER)
-        )
-    warnings.extend(_pool_warnings(optimizer, pools))
-    if asynchronous:
-        warnings.extend(_staleness_warnings(optimizer.async_embedding_options))
-    return warnings
-
-
-def _is_forgotten(optimizer: Any, feature: str) -> bool:
-    """Whether a feature's options are set, but not whether the feature is on."""
-    return bool(
-        optimizer.HasField(feature + "_options") and not optimizer.HasField("do_" + feature)
-    )
-
-
-def _staleness_warnings(options: Any) -> List[str]:
-    missed = options.capacity + options.threads_num
-    if missed <= _MOST_MISSED_UPDATES:
-        return []
-    return [
-        "{}.capacity is {} and threads_num {}: a row that is looked up may miss the last {} "
-        "updates, which slows learning down or spoils it. If the buffer is empty when main wants a "
-        "batch, more threads help, more room does not: set capacity to 2 to 8, and raise "
-        "threads_num".format(_ASYNC, options.capacity, options.threads_num, missed)
-    ]
-
-
-def _smart_stage_warning(name: str, asynchronous: bool) -> str:
-    if asynchronous:
-        return (
-            "{}.{} is turned off: do_async_embedding already splits the graph after its lookups; "
-            "use only one of the two".format(_OPTIMIZER, name)
-        )
-    return "{}.{} has no effect in this version: use staged() or do_async_embedding".format(
-        _OPTIMIZER, name
-    )
-
-
-def _pool_warnings(optimizer: Any, pools: Tuple[ThreadPool, ...]) -> List[str]:
-    warnings = []
-    options = optimizer.async_embedding_options
-    if options.stage_subgraph_thread_pool_id and not options.use_stage_subgraph_thread_pool:
-        warnings.append(
-            "{}.stage_subgraph_thread_pool_id has no effect without "
-            "use_stage_subgraph_thread_pool".format(_ASYNC)
-        )
-    if options.use_stage_subgraph_thread_pool and options.HasField("prefetch_priority"):
-        warnings.append(
-            "{}.prefetch_priority has no effect with use_stage_subgraph_thread_pool: it only "
-            "applies to the stages' own threads".format(_ASYNC)
-        )
-    if any(pool.intra_op_threads_num for pool in pools):
-        warnings.append(
-            "{}.intra_op_threads_num has no effect in this version: TensorFlow's kernels use "
-            "the session's intra_op_parallelism_threads".format(_POOLS)
-        )
-    return warnings
-
-
-def _server_warnings(optimizer: Any) -> List[str]:
-    priority = optimizer.async_embedding_options.prefetch_priority
-    if not optimizer.do_async_embedding or priority <= 0:
-        return []
-    return [
-        "{}.prefetch_priority has no effect in a session on a server: TensorFlow runs the stages' "
-        "kernels on the worker's threads".format(_ASYNC)
-    ]
 
 
 def _fail(option: str, value: int, low: int, high: Optional[int]) -> None:

@@ -27,6 +27,9 @@ FIELDS: Tuple[NewField, ...] = (
     NewField("GroupEmbeddingOptions", "require_server_ops", 5, "bool"),
     NewField("GroupEmbeddingOptions", "fuse_inference", 6, "bool"),
     NewField("GroupEmbeddingOptions", "adam", 7, "string"),
+    NewField("ShardTablesOptions", "min_table_bytes", 1, "int64"),
+    NewField("ShardTablesOptions", "memory_budget_bytes", 2, "int64"),
+    NewField("ShardTablesOptions", "tables", 3, "string", repeated=True),
     NewField("SessionStageSubgraphThreadPoolOptions", "inter_op_threads_num", 1, "int32"),
     NewField("SessionStageSubgraphThreadPoolOptions", "intra_op_threads_num", 2, "int32"),
     NewField("SessionStageSubgraphThreadPoolOptions", "global_name", 3, "string"),
@@ -40,6 +43,8 @@ FIELDS: Tuple[NewField, ...] = (
     NewField("OptimizerOptions", "do_group_embedding", 1001, "bool"),
     NewField("OptimizerOptions", "group_embedding_options", 1002, "GroupEmbeddingOptions"),
     NewField("OptimizerOptions", "stall_seconds", 1003, "int32"),
+    NewField("OptimizerOptions", "shard_tables", 1004, "bool"),
+    NewField("OptimizerOptions", "shard_tables_options", 1005, "ShardTablesOptions"),
     NewField("OptimizerOptions", "do_op_fusion", 1007, "bool"),
     NewField(
         "ConfigProto",

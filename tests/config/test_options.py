@@ -15,6 +15,7 @@ from graph_opt.config.options import (
     AsyncEmbeddingOptions,
     GroupEmbeddingOptions,
     SessionOptions,
+    ShardTablesOptions,
     ThreadPool,
     session_options,
 )
@@ -270,3 +271,33 @@ def test_adam_is_what_the_option_says(text: str, adam: str) -> None:
 def test_bad_group_embedding_options_are_named(text: str, named: str) -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(named)):
         group_options(text)
+
+
+def _shard_config(options: str) -> Any:
+    return _config("shard_tables: true shard_tables_options {{ {} }}".format(options))
+
+
+@pytest.mark.parametrize(
+    "options, expected",
+    [
+        ("", ShardTablesOptions(64 << 20)),
+        ("min_table_bytes: 0", ShardTablesOptions(0)),
+        ("memory_budget_bytes: 8589934592", ShardTablesOptions(0, 8589934592)),
+        ("min_table_bytes: 9 memory_budget_bytes: 99", ShardTablesOptions(9, 99)),
+        ("tables: 'users' tables: 'items:0'", ShardTablesOptions(64 << 20, 0, ("users", "items"))),
+    ],
+)
+def test_which_tables_are_divided(options: str, expected: ShardTablesOptions) -> None:
+    assert session_options(_shard_config(options)).shard_tables == expected
+    assert session_options(to_stock(_shard_config(options))).shard_tables == expected
+
+
+@pytest.mark.parametrize("name", ["min_table_bytes", "memory_budget_bytes"])
+def test_negative_sizes_are_errors(name: str) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match=name + " is -1, must be at least 0"):
+        session_options(_shard_config(name + ": -1"))
+
+
+def test_options_of_an_optimization_that_is_off_warn() -> None:
+    warnings = session_options(_config("shard_tables_options { tables: 'a' }")).warnings
+    assert "shard_tables_options has no effect without shard_tables" in warnings[0]

@@ -1,0 +1,1 @@
+"""Divides large tables of an unmodified Horovod script among its ranks."""
