@@ -1,4 +1,4 @@
-"""A change to a graph, as data: nodes to add and edges to move.
+"""A change to a graph, as data: nodes to add, edges to move, attributes to set.
 
 `apply_to_graph_def` applies it to a GraphDef; `graph_opt.session` applies the same object to a live
 `tf.Graph`.
@@ -10,6 +10,9 @@ import dataclasses
 from typing import Any, Dict, FrozenSet, Iterable, Mapping, Tuple
 
 from graph_opt.compat import tf
+
+OUTPUT_SHAPES = "_output_shapes"
+"""The attribute in which GraphDefs have static shapes."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +39,15 @@ class ControlEdit:
 
 
 @dataclasses.dataclass(frozen=True)
+class AttributeEdit:
+    """Gives attribute `key` of node `node` the value `value`, an AttrValue."""
+
+    node: str
+    key: str
+    value: Any
+
+
+@dataclasses.dataclass(frozen=True)
 class Rewrite:
     """Nodes to add, then edges to move. Nothing is ever removed: every tensor keeps its name.
 
@@ -43,20 +55,23 @@ class Rewrite:
       nodes: NodeDefs to add; their inputs are among them or in the graph.
       inputs: Data edges to move.
       controls: Control edges to move.
+      attributes: Attributes to set.
     """
 
     nodes: Tuple[Any, ...] = ()
     inputs: Tuple[InputEdit, ...] = ()
     controls: Tuple[ControlEdit, ...] = ()
+    attributes: Tuple[AttributeEdit, ...] = ()
 
     @property
     def edited(self) -> FrozenSet[str]:
-        """Names of the nodes whose inputs change."""
+        """Names of the nodes that change."""
         moved = [edit.node for edit in self.inputs]
-        return frozenset(moved + [edit.node for edit in self.controls])
+        waiting = [edit.node for edit in self.controls]
+        return frozenset(moved + waiting + [edit.node for edit in self.attributes])
 
     def __bool__(self) -> bool:
-        return bool(self.nodes or self.inputs or self.controls)
+        return bool(self.nodes or self.inputs or self.controls or self.attributes)
 
 
 def apply_to_graph_def(graph_def: Any, *rewrites: Rewrite) -> Any:
@@ -104,6 +119,8 @@ def _edit(nodes: Mapping[str, Any], rewrite: Rewrite) -> None:
         _set_input(nodes[edit.node], edit)
     for control in rewrite.controls:
         _set_controls(nodes[control.node], control)
+    for attribute in rewrite.attributes:
+        nodes[attribute.node].attr[attribute.key].CopyFrom(attribute.value)
 
 
 def _set_input(node: Any, edit: InputEdit) -> None:

@@ -10,7 +10,8 @@ import dataclasses
 import itertools
 from typing import AbstractSet, Any, Dict, FrozenSet, Iterable, List, NamedTuple, Set, Tuple
 
-from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
+from graph_opt.compat import tf
+from graph_opt.graph.rewrite import AttributeEdit, ControlEdit, InputEdit, Rewrite
 from graph_opt.graph.view import TensorRef
 
 _CLASS = "_class"
@@ -34,11 +35,13 @@ class Undo:
       inputs: Data edges that they moved, in order.
       controls: Control edges that they moved, in order; only those that were actually removed and
         added.
+      attributes: Attributes that they set, with their values before.
     """
 
     added: FrozenSet[str]
     inputs: Tuple[MovedInput, ...]
     controls: Tuple[ControlEdit, ...]
+    attributes: Tuple[AttributeEdit, ...] = ()
 
     def apply(self, graph_def: Any) -> FrozenSet[str]:
         """Turns a rewritten GraphDef, possibly with nodes added since, back into the user's.
@@ -53,6 +56,7 @@ class Undo:
         nodes = {node.name: node for node in graph_def.node}
         self._restore_inputs(nodes)
         self._restore_controls(nodes)
+        self._restore_attributes(nodes)
         readers = self._possible_readers(nodes)
         self._redirect(readers)
         needed = _needed(nodes, readers, self.added)
@@ -72,6 +76,11 @@ class Undo:
             if edit.node in nodes:
                 back = ControlEdit(edit.node, removed=edit.added, added=edit.removed)
                 set_controls(nodes[edit.node], back)
+
+    def _restore_attributes(self, nodes: Dict[str, Any]) -> None:
+        for edit in self.attributes:
+            if edit.node in nodes and edit.key in nodes[edit.node].attr:
+                nodes[edit.node].attr[edit.key].CopyFrom(edit.value)
 
     def _possible_readers(self, nodes: Dict[str, Any]) -> List[Any]:
         """Nodes that may read a rewrite's node: those that were edited, and those added since."""
@@ -134,6 +143,7 @@ def undo_of(graph_def: Any, rewrites: Iterable[Rewrite]) -> Undo:
     added: Set[str] = set()
     inputs: List[MovedInput] = []
     controls: List[ControlEdit] = []
+    attributes: Dict[Tuple[str, str], AttributeEdit] = {}
     for rewrite in rewrites:
         for node in rewrite.nodes:
             added.add(node.name)
@@ -141,7 +151,13 @@ def undo_of(graph_def: Any, rewrites: Iterable[Rewrite]) -> Undo:
                 data[node.name], waits[node.name] = _data_inputs(node), _control_inputs(node)
         inputs.extend(_moved(edit, data[edit.node]) for edit in rewrite.inputs)
         controls.extend(_effective(edit, waits) for edit in rewrite.controls)
-    return Undo(frozenset(added), tuple(inputs), tuple(controls))
+        for change in rewrite.attributes:
+            if change.node in nodes and change.key in nodes[change.node].attr:
+                was = tf.AttrValue()
+                was.CopyFrom(nodes[change.node].attr[change.key])
+                key = change.node, change.key
+                attributes.setdefault(key, AttributeEdit(change.node, change.key, was))
+    return Undo(frozenset(added), tuple(inputs), tuple(controls), tuple(attributes.values()))
 
 
 def set_controls(node: Any, edit: ControlEdit) -> None:

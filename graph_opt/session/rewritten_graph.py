@@ -6,7 +6,7 @@ from typing import Any, Sequence
 
 from graph_opt.compat import live_graph
 from graph_opt.export.users_graph import export_users_graph
-from graph_opt.graph.rewrite import Rewrite
+from graph_opt.graph.rewrite import OUTPUT_SHAPES, Rewrite
 from graph_opt.graph.undo import undo_of
 
 
@@ -34,3 +34,6 @@ def _apply(graph: Any, rewrite: Rewrite) -> None:
         operation = graph.get_operation_by_name(control.node)
         sources = [source.name for source in operation.control_inputs]
         live_graph.set_control_inputs(graph, control.node, control.apply(sources))
+    for attribute in rewrite.attributes:
+        if attribute.key != OUTPUT_SHAPES:  # a live graph has inferred them
+            live_graph.set_attribute(graph, attribute.node, attribute.key, attribute.value)

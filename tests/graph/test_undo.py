@@ -7,7 +7,13 @@ from typing import Any, List, Sequence
 import pytest
 
 from graph_opt.compat import tf
-from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite, apply_to_graph_def
+from graph_opt.graph.rewrite import (
+    AttributeEdit,
+    ControlEdit,
+    InputEdit,
+    Rewrite,
+    apply_to_graph_def,
+)
 from graph_opt.graph.undo import undo_of
 
 
@@ -84,3 +90,14 @@ def test_colocation_with_removed_nodes_is_dropped() -> None:
     graph_def.node.extend([later])
     undo_of(graph_of(*BUILT), (FUSED,)).apply(graph_def)
     assert list(graph_def.node[-1].attr["_class"].list.s) == [b"loc:@dense"]
+
+
+def test_attributes_are_set_and_set_back() -> None:
+    before = graph_of(*BUILT)
+    before.node[0].attr["shape"].i = 8
+    edits = [AttributeEdit("source", "shape", tf.AttrValue(i=number)) for number in (4, 2)]
+    rewrites = [Rewrite(attributes=(edit,)) for edit in edits]
+    graph_def = apply_to_graph_def(before, *rewrites)
+    assert graph_def.node[0].attr["shape"].i == 2 and before.node[0].attr["shape"].i == 8
+    undo_of(before, rewrites).apply(graph_def)
+    assert graph_def == before
