@@ -7,6 +7,7 @@ from typing import Any, Dict, Hashable, List, NamedTuple, Optional, Sequence, Tu
 
 from graph_opt.compat import tf
 from graph_opt.embedding.lookup_ids import read_ids
+from graph_opt.embedding.marked_tables import is_to_be_divided
 from graph_opt.embedding.placements import PlacedLookup, Placement, placement_of
 from graph_opt.embedding.sequences import steps_as_bags
 from graph_opt.embedding.tables import read_table
@@ -146,7 +147,9 @@ def lookup_group(
         pooled: Dict[int, tf.Tensor] = {}
         for place, request in enumerate(requests):
             lookup = _read(place, request)
-            placement = placement_of(lookup.table.devices, lookup.ids.ids.device)
+            placement = placement_of(
+                lookup.table.devices, lookup.ids.ids.device, is_to_be_divided(request.table)
+            )
             groups.setdefault((placement, placement.group_key(lookup.table)), []).append(lookup)
         for (placement, _), group in groups.items():
             for first in range(0, len(group), max_per_op):

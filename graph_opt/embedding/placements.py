@@ -163,11 +163,30 @@ class SeveralDevices(Placement):
         ]
 
 
+class AmongRanks(SeveralDevices):
+    """The session divides the table among ranks, and makes one exchange of all such lookups."""
+
+    @staticmethod
+    def includes(table_devices: Set[str], ids_device: str) -> bool:
+        """Devices do not tell: it is a table that was marked."""
+        return False
+
+
 PLACEMENTS: Tuple[Type[Placement], ...] = (OneDevice, SeveralDevices)
 
 
-def placement_of(table_devices: Set[str], ids_device: str) -> Type[Placement]:
-    """The placement of a table; the arguments are those of `Placement.includes`."""
+def placement_of(
+    table_devices: Set[str], ids_device: str, is_divided: bool = False
+) -> Type[Placement]:
+    """The placement of a table.
+
+    Args:
+      table_devices: As for `Placement.includes`.
+      ids_device: As for `Placement.includes`.
+      is_divided: Whether ranks are to have parts of it (`marked_tables.is_to_be_divided`).
+    """
+    if is_divided:
+        return AmongRanks
     return next(kind for kind in PLACEMENTS if kind.includes(table_devices, ids_device))
 
 
