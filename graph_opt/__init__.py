@@ -18,7 +18,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, List
 
 if TYPE_CHECKING:
-    from graph_opt import sok, train
+    from graph_opt import distributed_embeddings, sok, train
     from graph_opt.compat.exported_graph import running_graph_def
     from graph_opt.config import ConfigProto, GraphOptions, OptimizerOptions, load_config
     from graph_opt.embedding.column_scope import group_embedding_column_scope
@@ -53,6 +53,7 @@ __all__ = [
     "Report",
     "Session",
     "async_embedding_mark_node",
+    "distributed_embeddings",
     "fused_embedding_lookup_sparse",
     "fused_safe_embedding_lookup_sparse",
     "group_embedding_column_scope",
@@ -90,6 +91,7 @@ _MODULES = {
     "Report": "graph_opt.reporting.report",
     "Session": "graph_opt.session.session",
     "async_embedding_mark_node": "graph_opt.runtime.mark",
+    "distributed_embeddings": "graph_opt.distributed_embeddings:",
     "fused_embedding_lookup_sparse": "graph_opt.embedding.fused_lookup",
     "fused_safe_embedding_lookup_sparse": "graph_opt.embedding.fused_lookup",
     "group_embedding_column_scope": "graph_opt.embedding.column_scope",

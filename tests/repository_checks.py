@@ -40,8 +40,13 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
         {"ops", "export", "config", "graph.operations", "embedding.lookup_ids", "reporting.stderr"}
     ),
     "sok": frozenset({"sharding", "ops", "embedding.lookup_ids", "reporting.stderr"}),
+    "distributed_embeddings": frozenset(
+        {"sharding", "ops", "export", "embedding", "reporting.stderr"}
+    ),
 }
-PUBLIC_MODULES = frozenset({"graph_opt", "graph_opt.train", "graph_opt.sok"})
+PUBLIC_MODULES = frozenset(
+    {"graph_opt", "graph_opt.train", "graph_opt.sok", "graph_opt.distributed_embeddings"}
+)
 FORBIDDEN_STEMS = frozenset({"util", "utils", "helper", "helpers", "manager", "managers"})
 VERSION_NAMES = frozenset({"__version__", "VERSION", "GIT_VERSION", "version_info"})
 PRIVATE_BY_NAME_ONLY = frozenset({"_asdict", "_replace", "_fields", "_make", "_exit"})

@@ -62,7 +62,8 @@ def _add_run(commands: Any) -> None:
     command.add_argument(
         "--sok",
         action="store_true",
-        help="give the script graph_opt.sok as sparse_operation_kit",
+        help="give the script graph_opt.sok as sparse_operation_kit, and "
+        "graph_opt.distributed_embeddings as distributed_embeddings",
     )
     command.add_argument(
         "--report",

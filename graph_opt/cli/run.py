@@ -19,7 +19,7 @@ from graph_opt.cli.exit_codes import WRONG_INPUT, WrongInput
 from graph_opt.cli.programs import Program
 from graph_opt.cli.tensorflow_import import stop_watching
 from graph_opt.cli.watched_program import WatchedProgram, say
-from graph_opt.session.module_aliases import sparse_operation_kit
+from graph_opt.session.module_aliases import libraries_of_divided_tables
 
 
 def handle(options: argparse.Namespace) -> int:
@@ -52,7 +52,7 @@ def undone_afterwards() -> Iterator[None]:
             yield
         finally:
             stop_watching()
-            sparse_operation_kit.take_back()
+            libraries_of_divided_tables.take_back()
 
 
 def _execute(program: Program, watched: WatchedProgram) -> int:

@@ -23,7 +23,7 @@ from graph_opt.cli.programs import (
 )
 from graph_opt.cli.report_file import RANK, ReportFile
 from graph_opt.cli.tensorflow_import import TensorFlowImport
-from graph_opt.session.module_aliases import sparse_operation_kit
+from graph_opt.session.module_aliases import libraries_of_divided_tables
 
 _NO_TENSORFLOW = "the script did not import TensorFlow, so there was nothing to optimize"
 _NO_OVERRIDE = "{} is already TensorFlow's default; it does not override what the script sets"
@@ -67,7 +67,7 @@ class WatchedProgram:
         module = self._options.module
         own_package = module[0].partition(".")[0] if module else ""
         if self._options.sok:  # The program may import it before TensorFlow.
-            sparse_operation_kit.put()
+            libraries_of_divided_tables.put()
         TensorFlowImport(self._on_tensorflow, own_package).watch()
 
     def open_report(self) -> None:

@@ -42,7 +42,7 @@ from graph_opt.session.installed_config import (
     effective_config,
     set_installed,
 )
-from graph_opt.session.module_aliases import sparse_operation_kit
+from graph_opt.session.module_aliases import libraries_of_divided_tables
 from graph_opt.session.optimization import asks_for_anything
 from graph_opt.session.prefetch_hook import make_prefetch_hook
 from graph_opt.session.session import InteractiveSession, Session, take_over
@@ -135,7 +135,8 @@ def install(
       infer_io_stage: Replaces the option `infer_io_stage` of configs that ask for async embedding;
         None leaves it unchanged.
       defaults: Used where neither the script's config nor `config` sets a field.
-      sok: Whether `import sparse_operation_kit` gives `graph_opt.sok` from now on.
+      sok: Whether `import sparse_operation_kit` gives `graph_opt.sok` from now on, and
+        `import distributed_embeddings` gives `graph_opt.distributed_embeddings`.
 
     Returns:
       A context manager that uninstalls.
@@ -155,7 +156,7 @@ def install(
             _put_names(wanted)
             _installed.sok = sok
             if sok:
-                sparse_operation_kit.put()
+                libraries_of_divided_tables.put()
             if _asks(wanted):
                 atexit.register(say_if_none_ran)
             return Installation(outermost=True)
@@ -183,7 +184,7 @@ def uninstall() -> None:
             _restore(owner, name, value)
         _installed.config = None
         if _installed.sok:
-            sparse_operation_kit.take_back()
+            libraries_of_divided_tables.take_back()
         _installed.sok = False
         restore_optimizers()  # which sok.init() may have replaced
         set_installed(NOTHING_INSTALLED)

@@ -9,10 +9,11 @@ import sys
 from types import ModuleType
 from typing import Any, Dict, Mapping, Optional, Sequence
 
-SOK_MODULES = {
+MODULES = {
     "sparse_operation_kit": "graph_opt.sok",
     # Where releases 1.2 had what release 2 has at the top.
     "sparse_operation_kit.experiment": "graph_opt.sok",
+    "distributed_embeddings": "graph_opt.distributed_embeddings",
 }
 
 
@@ -86,4 +87,4 @@ class ModuleAliases(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return {name: sys.modules.pop(name) for name in names}
 
 
-sparse_operation_kit = ModuleAliases(SOK_MODULES)
+libraries_of_divided_tables = ModuleAliases(MODULES)

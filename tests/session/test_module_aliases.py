@@ -25,12 +25,17 @@ def test_scripts_import_our_modules_until_uninstalled(monkeypatch: pytest.Monkey
             "import sparse_operation_kit.communication as communication\n"
             "from sparse_operation_kit.communication import rank\n"
             "from sparse_operation_kit import experiment\n"
+            "import distributed_embeddings\n"
+            "from distributed_embeddings.python.layers import embedding\n"
+            "from distributed_embeddings.python.ops.embedding_lookup_ops import embedding_lookup\n"
         )
         names: dict = {}
         exec(script, names)
         ours = importlib.import_module("graph_opt.sok")
         assert names["sok"] is names["experiment"] is ours
         assert names["communication"] is ours.communication
+        assert names["distributed_embeddings"] is graph_opt.distributed_embeddings
+        assert names["embedding"].Embedding is graph_opt.distributed_embeddings.Embedding
         assert ours.__spec__ is not None and ours.__spec__.name == "graph_opt.sok"
         assert importlib.util.find_spec(NAME + ".variable") is not None
         with pytest.raises(ModuleNotFoundError, match="graph_opt has no graph_opt"):

@@ -1,0 +1,45 @@
+"""The names of distributed-embeddings, over tables that are divided among ranks.
+
+Example:
+  >>> from graph_opt import distributed_embeddings as de
+  >>> layer = de.Embedding(1000, 16, combiner="sum")
+  >>> pooled = layer(ids)  # [batch, ids of a bag] -> [batch, 16]
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, List
+
+if TYPE_CHECKING:
+    from graph_opt.distributed_embeddings import python
+    from graph_opt.distributed_embeddings.embedding import ConcatOneHotEmbedding, Embedding
+    from graph_opt.distributed_embeddings.local_lookup import embedding_lookup
+
+__all__ = [
+    "ConcatOneHotEmbedding",
+    "Embedding",
+    "embedding_lookup",
+    "python",
+]
+
+# Keras takes long to load: names are imported on first use.
+_MODULES = {
+    "ConcatOneHotEmbedding": "embedding",
+    "Embedding": "embedding",
+    "embedding_lookup": "local_lookup",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "python":
+        return importlib.import_module(__name__ + ".python")
+    if name not in _MODULES:
+        raise AttributeError("module {!r} has no attribute {!r}".format(__name__, name))
+    value = getattr(importlib.import_module(__name__ + "." + _MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> List[str]:
+    return sorted(set(globals()) | set(__all__))

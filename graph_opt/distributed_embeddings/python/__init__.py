@@ -1,0 +1,1 @@
+"""distributed-embeddings: `distributed_embeddings.python`, as its scripts import it."""

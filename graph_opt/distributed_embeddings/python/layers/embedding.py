@@ -1,0 +1,7 @@
+"""distributed-embeddings: `distributed_embeddings.python.layers.embedding`."""
+
+from __future__ import annotations
+
+from graph_opt.distributed_embeddings.embedding import ConcatOneHotEmbedding, Embedding
+
+__all__ = ["ConcatOneHotEmbedding", "Embedding"]

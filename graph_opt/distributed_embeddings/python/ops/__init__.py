@@ -1,0 +1,1 @@
+"""distributed-embeddings: `distributed_embeddings.python.ops`."""
