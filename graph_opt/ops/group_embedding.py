@@ -63,8 +63,8 @@ class GroupAttributes(NamedTuple):
       layouts: [L]. sparse, ragged or dense.
       weighted: [L]. Whether the lookup has weights.
       default_ids: [L]. The table row that stands in for an empty bag; -1 for zeros.
-      partition_strategies: Empty, or [T]: mod or div, how ids are assigned to the shards of each
-        table; empty: mod.
+      partition_strategies: Empty, or [T]: mod, div or blocks, how ids are assigned to the shards of
+        each table; empty: mod. With blocks, shards have consecutive ids, whatever their sizes.
       safe: Whether to drop ids < 0 and weights that are not > 0, as
         tf.nn.safe_embedding_lookup_sparse does.
       columns: Empty, or [L]: the results of all lookups form one tensor [B, columns_width], as do
@@ -121,7 +121,7 @@ class GroupAttributes(NamedTuple):
         return sorted({self.lookup_tables[i] for i in lookups})
 
     def strategy_of(self, table: int) -> str:
-        """How ids are assigned to the shards of a table: mod or div."""
+        """How ids are assigned to the shards of a table: mod, div or blocks."""
         return self.partition_strategies[table] if self.partition_strategies else "mod"
 
     def shards_of(self, table: int) -> range:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence, Tuple
+from typing import Any, List, Mapping, Sequence, Tuple
 
 from graph_opt.compat.resource_variables import ResourceVariable
 from graph_opt.sharding.exchange import DividedTable
-from graph_opt.sharding.keyed_rows import DividedRows, KeyedRows
+from graph_opt.sharding.keyed_rows import DividedRows, KeyedRows, TablePart
 from graph_opt.sharding.own_rows import note_table
 from graph_opt.sharding.placement import RowsOnRank, RowsRule
 from graph_opt.sharding.transport import Transport
@@ -58,6 +58,11 @@ class DividedVariable(ResourceVariable):
     def rows_in(self, part: Any) -> KeyedRows:
         """The rows of the table, or of a slot, by key."""
         raise NotImplementedError
+
+    def table_parts_in(self, part: Any) -> List[TablePart]:
+        """What the variable, or a slot of it, has of which tables."""
+        rows = self.rows_in(part)
+        return [TablePart(rows.name, rows, 0, rows.width)]
 
 
 class StaticVariable(DividedVariable):

@@ -14,8 +14,10 @@ from graph_opt.ops.stock_lookup import LookupIds
 from graph_opt.sharding.guard import guard_graph, guarded_eagerly
 from graph_opt.sharding.input_end import dropping_rest, ended_flag, waits_for_all
 from graph_opt.sharding.placement import (
+    BLOCKS,
     DIV,
     MOD,
+    BlockRows,
     DivRows,
     ReplicatedRows,
     RowsOnRank,
@@ -163,7 +165,7 @@ def _exchange(
         layouts=[one.layout for one in ids],
         weighted=[one.weights is not None for one in ids],
         default_ids=[NO_DEFAULT] * len(pieces),
-        partition_strategies=[DIV if isinstance(rule, DivRows) else MOD for rule in rules],
+        partition_strategies=[_strategy(rule, transport) for rule in rules],
         safe=safe,
     )
     placement = ShardPlacement(
@@ -213,6 +215,12 @@ def _ranks(rule: RowsRule, transport: Transport) -> Sequence[int]:
     if transport.size == 1:
         return [0]
     return [rule.rank] if isinstance(rule, RowsOnRank) else range(rule.num_ranks)
+
+
+def _strategy(rule: RowsRule, transport: Transport) -> str:
+    if isinstance(rule, BlockRows) and transport.size > 1:
+        return BLOCKS
+    return DIV if isinstance(rule, DivRows) else MOD
 
 
 def _check(table: DividedTable, transport: Transport) -> None:

@@ -6,7 +6,7 @@ What saves, loads, exports or assigns rows knows no more of a table than this.
 from __future__ import annotations
 
 import abc
-from typing import Any, Optional, Tuple
+from typing import Any, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -94,9 +94,10 @@ class DividedRows(KeyedRows):
       part: The variable, [rows, width].
       rule: How rows are divided.
       rank: Number of this rank.
+      first_row: The row of the variable that is the first of these; it may have others beside them.
     """
 
-    def __init__(self, name: str, part: Any, rule: RowsRule, rank: int) -> None:
+    def __init__(self, name: str, part: Any, rule: RowsRule, rank: int, first_row: int = 0) -> None:
         self.name = name
         self.dtype = part.dtype.base_dtype
         self.width = int(part.shape[1])
@@ -106,6 +107,7 @@ class DividedRows(KeyedRows):
         self.rank = rank
         self._part = part
         self._rule = rule
+        self._first_row = first_row
 
     def num_rows(self) -> tf.Tensor:
         """See `KeyedRows`."""
@@ -116,7 +118,8 @@ class DividedRows(KeyedRows):
         begin = tf.cast(first, tf.int64)
         end = tf.minimum(self.num_rows(), begin + tf.cast(count, tf.int64))
         keys = self._rule.key(self.rank, tf.range(begin, end, dtype=tf.int64))
-        return keys, tf.convert_to_tensor(self._part)[begin:end]
+        rows = tf.convert_to_tensor(self._part)[self._first_row + begin : self._first_row + end]
+        return keys, rows
 
     def owners(self, keys: Any) -> Any:
         """See `KeyedRows`."""
@@ -135,8 +138,36 @@ class DividedRows(KeyedRows):
 
     def write(self, keys: Any, rows: Any) -> Any:
         """See `KeyedRows`."""
-        places = self.places(tf.cast(keys, tf.int64))
+        places = self.places(tf.cast(keys, tf.int64)) + self._first_row
         return self._part.scatter_update(tf.IndexedSlices(rows, places))
+
+
+class TablePart(NamedTuple):
+    """What a variable has of a table, or of a slot of one.
+
+    Attributes:
+      name: Name of the whole table, the same on all ranks: that of `rows`.
+      rows: This rank's rows, of the columns that the variable has.
+      first_column: The first of these columns.
+      table_width: Columns of the whole table.
+    """
+
+    name: str
+    rows: KeyedRows
+    first_column: int
+    table_width: int
+
+
+def table_parts(variable: Any) -> List[TablePart]:
+    """What a variable, or a slot, has of divided tables; nothing of one that all ranks share.
+
+    A variable may have rows of several tables, and a table columns in several variables.
+    """
+    parts = getattr(variable, "table_parts", None)
+    if parts is not None:
+        return list(parts)
+    rows = getattr(variable, "keyed_rows", None)
+    return [TablePart(rows.name, rows, 0, rows.width)] if isinstance(rows, KeyedRows) else []
 
 
 def zeros_if_uninitialized(variable: Any) -> Any:

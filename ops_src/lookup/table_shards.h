@@ -14,7 +14,8 @@ enum class Partition { kMod, kDiv, kKeys };
 //
 //   mod   id i is row i / P of shard i % P
 //   div   shards are consecutive ranges of ids; the first V % P have one more row
-//   keys  ids are keys (not in TensorFlow: rows that were packed from shards)
+//   keys  ids are keys (not in TensorFlow: rows that were packed from shards, or blocks of any
+//   sizes)
 //
 // Each row also has a key: rows are numbered consecutively, shard after shard.
 class TableShards {

@@ -10,7 +10,15 @@ from tensorflow.python.eager import context
 from graph_opt.compat import tf
 from graph_opt.embedding.lookup_ids import read_ids
 from graph_opt.sharding.exchange import TableLookup, look_up, table_of
-from graph_opt.sharding.placement import TablePlacement, by_columns, divided, on_rank, replicated
+from graph_opt.sharding.placement import (
+    BlockRows,
+    Slice,
+    TablePlacement,
+    by_columns,
+    divided,
+    on_rank,
+    replicated,
+)
 from graph_opt.sharding.transport import Transport
 from tests.ops.exchange_ranks import (
     ExchangeCase,
@@ -107,6 +115,8 @@ def _all_placements(size: int, dtype: str) -> Placed:
         on_rank("rank", shape, size, size - 1),
         by_columns("columns", shape, size, [0, size - 1]),
         replicated("replicated", shape, size),
+        TablePlacement("blocks", shape, (Slice(BlockRows([0] * (size - 1) + [13]), 0, 5),)),
+        TablePlacement("uneven", shape, (Slice(BlockRows([9] + [0] * (size - 2) + [4]), 0, 5),)),
     ]
     tables, lookups = [], []
     for table in range(len(placements)):

@@ -115,6 +115,7 @@ Status GroupAttrs::Read(OpKernelConstruction* ctx) {
   partitions.assign(table_shards.size(), Partition::kMod);
   for (size_t t = 0; t < strategies.size(); ++t) {
     if (strategies[t] == "div") partitions[t] = Partition::kDiv;
+    if (strategies[t] == "blocks") partitions[t] = Partition::kKeys;
   }
   return ReadColumns(ctx);
 }
