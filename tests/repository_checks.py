@@ -24,7 +24,8 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "reporting": frozenset(),
     "passes": frozenset(
         {"rules", "graph", "config", "reporting", "ops.stage_nodes", "ops.stage_spec"}
-        | {"ops.library", "ops.optimizers", "ops.deferred_rows", "sharding.placement"}
+        | {"ops.library", "ops.optimizers", "ops.deferred_rows", "ops.message_names"}
+        | {"sharding.placement"}
     ),
     "export": frozenset({"graph", "ops", "reporting"}),
     "runtime": frozenset({"ops", "export", "reporting"}),

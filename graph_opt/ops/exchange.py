@@ -22,14 +22,12 @@ from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 from graph_opt.compat import tf
 from graph_opt.ops.group_embedding import GroupAttributes, GroupIds, group_embedding_lookup
 from graph_opt.ops.library import load_library, op_for
+from graph_opt.ops.message_names import IDS_SUFFIX, ROWS_SUFFIX
 from graph_opt.ops.packed_embedding import (
     ShardPlacement,
     combine_arguments,
     group_embedding_prepare,
 )
-
-IDS = "_ids"
-"""What the name of the message with an exchange's requests ends with."""
 
 # What AgreedStatus (ops_src/exchange/message_header.h) says.
 _AGREED = re.compile(r"^(rank \d+: |the input of all ranks has ended)", re.MULTILINE)
@@ -118,7 +116,7 @@ def exchange_lookup(
             parts, ids, attributes, [dtypes[0]] * results, name=name + "_lookup"
         )
     requests = exchange_prepare(ids, attributes, placement, table_widths, input_ended=input_ended)
-    received, splits = all_to_all(requests.rows, requests.splits, name + IDS)
+    received, splits = all_to_all(requests.rows, requests.splits, name + IDS_SUFFIX)
     gathered = exchange_gather(
         parts,
         received,
@@ -129,7 +127,7 @@ def exchange_lookup(
         served,
         exchange=place + name,
     )
-    rows, splits = all_to_all(gathered.rows, gathered.splits, name + "_rows")
+    rows, splits = all_to_all(gathered.rows, gathered.splits, name + ROWS_SUFFIX)
     return exchange_combine(rows, splits, requests, ids, attributes, placement, table_widths)
 
 
@@ -158,7 +156,7 @@ def exchange_failure(
       ...                  transport.all_to_all, "exchange")
     """
     requests, splits = load_library().exchange_failure(code=code, text=text, num_ranks=num_ranks)
-    received = all_to_all(requests, splits, exchange + IDS)
+    received = all_to_all(requests, splits, exchange + IDS_SUFFIX)
     agreed = load_library().exchange_status(requests=[received[0]], splits=[received[1]])
     return agreed[0], agreed[1]
 

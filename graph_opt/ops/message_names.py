@@ -7,7 +7,12 @@ from typing import Any, MutableMapping, Set
 
 from graph_opt.compat.outer_graphs import outermost_graph
 
+IDS_SUFFIX = "_ids"
+"""What the name of the message with an exchange's requests ends with."""
+ROWS_SUFFIX = "_rows"
+"""What that of the message with rows ends with."""
 GRADIENT_SUFFIX = "_gradients"
+"""What follows the name of a message in that of the message with its gradient."""
 
 
 class _Names:

@@ -30,6 +30,10 @@ REMEDIES: Dict[str, str] = {
     "gather_not_by_row": "Look up rows along axis 0",
     "gradient_accumulated": "Nothing: the update takes what the accumulator returns",
     "gradient_changed_before_update": "Nothing: TensorFlow's gradient only gives rows a shape",
+    "gradient_not_gathered": (
+        "Reduce the gradients of the table with hvd.allreduce or hvd.DistributedOptimizer, without "
+        "sparse_as_dense, and clip them before"
+    ),
     "gradient_not_recognised": "Nothing, or take the gradient of the lookup's result",
     "group_too_small": "Lower group_embedding_options.minimum_lookups",
     "ids_not_supported": "Give the ids a static shape; cast ids and weights",

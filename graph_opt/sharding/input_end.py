@@ -13,9 +13,10 @@ from typing import Any, List, MutableMapping, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.outer_graphs import outermost_graph
-from graph_opt.ops.exchange import IDS, AllToAll
+from graph_opt.ops.exchange import AllToAll
 from graph_opt.ops.group_embedding import DENSE, RAGGED
 from graph_opt.ops.library import load_library
+from graph_opt.ops.message_names import IDS_SUFFIX
 from graph_opt.ops.stock_lookup import LookupIds
 from graph_opt.sharding.transport import Transport
 
@@ -66,7 +67,7 @@ def dropping_rest(transport: Transport, ended: Optional[tf.Tensor]) -> AllToAll:
         return transport.all_to_all
 
     def all_to_all(tensor: tf.Tensor, splits: tf.Tensor, name: str) -> Tuple[tf.Tensor, tf.Tensor]:
-        if name.endswith(IDS):
+        if name.endswith(IDS_SUFFIX):
             tensor, splits = tf.cond(ended, failure, lambda: (tensor, splits))
         return transport.all_to_all(tensor, splits, name)
 

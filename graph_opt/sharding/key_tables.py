@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from graph_opt.compat import tf
 from graph_opt.compat.eager import handle_of
 from graph_opt.export.users_graph import export_users_graph
-from graph_opt.ops.exchange import IDS
 from graph_opt.ops.group_embedding import (
     NO_DEFAULT,
     GroupAttributes,
@@ -21,6 +20,7 @@ from graph_opt.ops.group_embedding import (
     group_embedding_lookup,
 )
 from graph_opt.ops.key_rows import FirstValues, asked_keys, keys_by_owner, rows_of_keys
+from graph_opt.ops.message_names import IDS_SUFFIX
 from graph_opt.ops.stock_lookup import LookupIds
 from graph_opt.sharding.guard import guard_graph, guarded_eagerly
 from graph_opt.sharding.input_end import dropping_rest, ended_flag, waits_for_all
@@ -99,7 +99,7 @@ def find_rows(table: KeyTable, ids: LookupIds, add: Any, transport: Transport) -
             ended if waits_for_all(transport) else False,
         )
         send = dropping_rest(transport, ended)
-        requests, splits = send(asked.requests, asked.splits, name + IDS)
+        requests, splits = send(asked.requests, asked.splits, name + IDS_SUFFIX)
         mine = asked_keys(requests, splits, transport.place + name)
         rows = local_rows(table, mine.keys, add)
         found = tf.gather(table.part, rows) if add is True else _rows_or_zeros(table.part, rows)

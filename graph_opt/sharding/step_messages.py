@@ -20,7 +20,7 @@ from typing import (
 from graph_opt.compat import tf
 from graph_opt.compat.graph_lifetime import kept_with
 from graph_opt.graph.operations import operations_behind
-from graph_opt.ops.exchange import IDS
+from graph_opt.ops.message_names import IDS_SUFFIX
 from graph_opt.ops.sent_messages import KEYS_BY_OWNER, PREPARE, SENDERS, times_sent
 from graph_opt.ops.stage_nodes import BUFFER_PUT, BUFFER_TAKE
 from graph_opt.ops.stage_spec import StageSpec, has_spec, spec_of
@@ -100,7 +100,7 @@ class StepMessages(NamedTuple):
         Args:
           failed: Name of the node that has failed here before a message was sent.
         """
-        told = {exchange + IDS for exchange in self.exchanges}
+        told = {exchange + IDS_SUFFIX for exchange in self.exchanges}
         found = []
         for collective in self.collectives:
             behind = operations_behind([collective]) & self.operations
@@ -202,12 +202,12 @@ def _exchanges(collectives: Sequence[Any]) -> Tuple[str, ...]:
     found = []
     for one in collectives:
         name = name_of(one)
-        if not (name.startswith(_OURS) and name.endswith(IDS)):
+        if not (name.startswith(_OURS) and name.endswith(IDS_SUFFIX)):
             continue
         sender = _sender(one)
         if sender is None or sender.type not in (PREPARE, KEYS_BY_OWNER):
             return ()
         # Ranks that are told of an error by one exchange never come to those that follow from it.
         if not any(is_collective(other) for other in operations_behind([one]) - {one}):
-            found.append(name[: -len(IDS)])
+            found.append(name[: -len(IDS_SUFFIX)])
     return tuple(found)

@@ -99,7 +99,7 @@ def find_candidates(
         name = str(lookup.output)
         try:
             _require_wanted(lookup, options.lookups)
-            candidate = _candidate(view, lookup)
+            candidate = candidate_of(view, lookup)
         except Refusal as refusal:
             refused[name] = refusal
             continue
@@ -111,6 +111,22 @@ def find_candidates(
     return CandidateSearch(
         tuple(candidates), refused, tuple(lookups), search.refusals, tuple(fused)
     )
+
+
+def candidate_of(view: GraphView, lookup: Lookup) -> Candidate:
+    """A lookup that can be fused, with its gradients.
+
+    Raises:
+      Refusal: One op cannot replace the lookup; those of `lookup_inputs`.
+    """
+    inputs = lookup_inputs(view, lookup)
+    row_shape = _row_shape(lookup.tables[0])
+    matrices = dataclasses.replace(lookup, tables=tuple(map(_as_matrix, lookup.tables)))
+    try:
+        gradients = row_gradients(view, lookup)
+    except Refusal as refusal:
+        return Candidate(matrices, inputs, (), refusal, row_shape)
+    return Candidate(matrices, inputs, gradients, None, row_shape)
 
 
 def is_flattened(view: GraphView, candidate: Candidate) -> bool:
@@ -142,17 +158,6 @@ def slices_member(table: Table, slices: Slices) -> Member:
     inputs = LookupInputs(DENSE, slices.indices, None, None, None, "sum", safe=False)
     gradient = RowGradient(slices.values, (slices,), unique=False, nodes=())
     return Member(Candidate(lookup, inputs, (gradient,), None, _row_shape(table)), gradient)
-
-
-def _candidate(view: GraphView, lookup: Lookup) -> Candidate:
-    inputs = lookup_inputs(view, lookup)
-    row_shape = _row_shape(lookup.tables[0])
-    matrices = dataclasses.replace(lookup, tables=tuple(map(_as_matrix, lookup.tables)))
-    try:
-        gradients = row_gradients(view, lookup)
-    except Refusal as refusal:
-        return Candidate(matrices, inputs, (), refusal, row_shape)
-    return Candidate(matrices, inputs, gradients, None, row_shape)
 
 
 def _row_shape(table: Table) -> Tuple[int, ...]:

@@ -55,6 +55,28 @@ def lookup_groups(
       placements: Where they run, by name of the lookup.
       staying: Results that cannot be prefetched; in one op, they would keep the others from it.
     """
+    keys = step_keys(view, flow, candidates, staying)
+
+    def key(candidate: Candidate) -> Hashable:
+        placement = placements[candidate.name].group_key(candidate.lookup.tables[0].dtype)
+        return placement, keys[candidate.name]
+
+    return [
+        LookupGroup(_joined([placements[c.name] for c in group]), tuple(Member(c) for c in group))
+        for group in _grouped(candidates, key)
+    ]
+
+
+def step_keys(
+    view: GraphView,
+    flow: BatchFlow,
+    candidates: Sequence[Candidate],
+    staying: AbstractSet[TensorRef],
+) -> Dict[str, Hashable]:
+    """For each lookup, by name, what it has in common with those that may be done together with it.
+
+    Args: see `lookup_groups`.
+    """
     outputs = {candidate.lookup.output.node for candidate in candidates}
     depths = merge_depths(view, flow.order, outputs)
     feeds = _placeholders_upstream(view, flow, candidates)
@@ -62,7 +84,6 @@ def lookup_groups(
     def key(candidate: Candidate) -> Hashable:
         node = candidate.lookup.output.node
         return (
-            placements[candidate.name].group_key(candidate.lookup.tables[0].dtype),
             semantics(candidate),
             depths[node],
             flow.masks.get(node, 0),
@@ -70,10 +91,7 @@ def lookup_groups(
             candidate.lookup.output in staying,
         )
 
-    return [
-        LookupGroup(_joined([placements[c.name] for c in group]), tuple(Member(c) for c in group))
-        for group in _grouped(candidates, key)
-    ]
+    return {candidate.name: key(candidate) for candidate in candidates}
 
 
 def cut_by_concatenation(

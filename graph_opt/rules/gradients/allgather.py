@@ -19,7 +19,8 @@ from graph_opt.rules.gradients.gather import Slices
 from graph_opt.rules.op_names import PASS_VALUES_ON, SWITCHES
 from graph_opt.rules.optimizers.update_inputs import is_scalar
 
-_GATHERS = ("HorovodAllgather", "HorovodGroupedAllgather")
+GATHERS = ("HorovodAllgather", "HorovodGroupedAllgather")
+"""What gathers the tensors of all ranks: from input number i, output number i."""
 _QUOTIENTS = ("RealDiv", "Div", "DivNoNan")
 _CONDITIONALS = ("If", "StatelessIf")
 _BRANCHES = ("then_branch", "else_branch")
@@ -32,11 +33,15 @@ class SentSlices(NamedTuple):
       slices: Values and indices.
       values_uses: The edges through which values leave for other ranks, or stay if there are none.
       indices_uses: Those of indices.
+      gathered: The values, and the indices, of all ranks, as the collectives return them.
+      conditional: A node of a tf.cond around a collective; None if the collectives always run.
     """
 
     slices: Slices
     values_uses: Tuple[Use, ...]
     indices_uses: Tuple[Use, ...]
+    gathered: Tuple[TensorRef, ...]
+    conditional: Optional[str]
 
 
 class _Source(NamedTuple):
@@ -62,14 +67,19 @@ def sent_slices(view: GraphView, part: Slices, summed_by: AbstractSet[str]) -> O
       summed_by: The update's nodes, which do not depend on the order of rows or on duplicates.
     """
     found: List[_Source] = []
+    gathered: List[TensorRef] = []
+    conditional: Optional[str] = None
     for tensor, may_scale in ((part.values, True), (part.indices, False)):
         walk = _Walk(view, may_scale)
         source = walk.source(tensor)
         if source is None or not source.is_sent or not walk.is_read_only_by(summed_by):
             return None
         found.append(source)
+        gathered += walk.gathered
+        conditional = conditional or walk.conditional
     values, indices = found
-    return SentSlices(Slices(values.tensor, indices.tensor), values.uses, indices.uses)
+    slices = Slices(values.tensor, indices.tensor)
+    return SentSlices(slices, values.uses, indices.uses, tuple(gathered), conditional)
 
 
 class _Walk:
@@ -80,6 +90,8 @@ class _Walk:
         self._may_scale = may_scale
         self._nodes: Set[str] = set()
         self.tensors: Dict[TensorRef, None] = {}
+        self.gathered: List[TensorRef] = []
+        self.conditional: Optional[str] = None
 
     def is_read_only_by(self, others: AbstractSet[str]) -> bool:
         """Whether nothing but these nodes, and those on the way, reads a tensor on the way."""
@@ -92,7 +104,7 @@ class _Walk:
         self.tensors[tensor] = None
         self._nodes.add(tensor.node)
         inputs = view.inputs(tensor.node)
-        if op in _GATHERS:
+        if op in GATHERS:
             return self._sent(tensor)
         if op == "Placeholder" and not inputs:  # an argument of a function
             return _Source(tensor, (), is_sent=False)
@@ -101,13 +113,16 @@ class _Walk:
         if op in PASS_VALUES_ON:
             return self.source(inputs[0])
         if op == "Merge" and tensor.index == 0:
+            self.conditional = tensor.node
             return self._alternatives([self.source(one) for one in inputs])
         if op in _CONDITIONALS:
+            self.conditional = tensor.node
             return self._alternatives([self._branch(tensor, name) for name in _BRANCHES])
         scaled = self._scaled(op, inputs)
         return None if scaled is None else self.source(scaled)
 
     def _sent(self, gathered: TensorRef) -> Optional[_Source]:
+        self.gathered.append(gathered)
         sent = self._view.inputs(gathered.node)[gathered.index]
         op = self._view.op(sent.node)
         if op in SWITCHES or op == "Placeholder":

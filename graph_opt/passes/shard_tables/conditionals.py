@@ -1,0 +1,125 @@
+"""Folds the conditionals that `hvd.DistributedOptimizer` puts around its collectives.
+
+    Switch(gradient, several) -> HorovodAllgather -> Merge         tf.cond without functions
+    If(several, gradient) with HorovodAllgather in its branch      with functions
+
+Unless Horovod is elastic, `several` is a constant: there are several ranks.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, List, Set, Tuple
+
+from graph_opt.compat.function_bodies import function_body
+from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
+from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.passes.dead_nodes import dead_nodes
+from graph_opt.passes.node_writer import free_scope
+from graph_opt.passes.pass_state import PassState
+from graph_opt.rules.gradients.allgather import GATHERS
+from graph_opt.rules.op_names import SWITCHES
+
+_SCOPE = "several_ranks"
+_IFS = ("If", "StatelessIf")
+# Scales, casts and identities between a collective and the end of its branch.
+_LONGEST_BRANCH = 6
+
+
+def fold_conditionals(state: PassState) -> PassState:
+    """Takes collectives of sparse gradients out of conditionals whose condition is constantly True.
+
+    Returns:
+      The same state if there are none.
+    """
+    fold = _Fold(state.view)
+    for name in state.view.of_op(*GATHERS):
+        fold.gather(name)
+    for name in state.view.of_op(*_IFS):
+        fold.conditional(name)
+    folded = state.rewritten(fold.rewrite())
+    return folded.without(dead_nodes(folded.view, fold.replaced))
+
+
+class _Fold:
+    """What is taken out of the conditionals of a graph."""
+
+    def __init__(self, view: GraphView) -> None:
+        self._view = view
+        self._scope = free_scope(view, _SCOPE)
+        self._functions = {one.signature.name: one for one in view.library.function}
+        self._nodes: List[Any] = []
+        self._inputs: Dict[Tuple[str, int], str] = {}
+        self._controls: Dict[str, Dict[str, str]] = {}
+        self._moved: Dict[str, str] = {}
+        self.replaced: Set[str] = set()
+
+    def rewrite(self) -> Rewrite:
+        """The rewrite; empty if nothing is taken out."""
+        for node in self._nodes:
+            node.input[:] = [self._moved.get(text, text) for text in node.input]
+        inputs = [InputEdit(node, slot, to) for (node, slot), to in self._inputs.items()]
+        controls = [
+            ControlEdit(node, tuple(moved), tuple(dict.fromkeys(moved.values())))
+            for node, moved in self._controls.items()
+        ]
+        return Rewrite(tuple(self._nodes), tuple(inputs), tuple(controls))
+
+    def gather(self, name: str) -> None:
+        """Takes a collective out of its Switches and Merges."""
+        sent = self._view.inputs(name)
+        if not sent or not all(self._is_taken(tensor) for tensor in sent):
+            return
+        for slot, tensor in enumerate(sent):
+            self._inputs[name, slot] = self._view.inputs(tensor.node)[0].input_name
+        for result, taken in self._ends(name):
+            self._redirect(result, taken)
+
+    def conditional(self, name: str) -> None:
+        """Puts the nodes of a taken branch in the place of its call."""
+        view = self._view
+        branch = view.attribute(name, "then_branch")
+        function = self._functions.get(branch.func.name) if branch is not None else None
+        condition, *arguments = view.inputs(name)
+        if function is None or not self._is_true(condition):
+            return
+        if not any(node.op in GATHERS for node in function.node_def):
+            return
+        scope = "{}/{}".format(self._scope, name)
+        body = function_body(function, [tensor.input_name for tensor in arguments], scope)
+        if body is None:
+            return
+        for node in body.nodes:
+            node.device = node.device or view.device(name)
+        self._nodes += body.nodes
+        for index, result in enumerate(body.results):
+            self._redirect(TensorRef(name, index), TensorRef.parse(result))
+
+    def _is_taken(self, tensor: TensorRef) -> bool:
+        view = self._view
+        if view.op(tensor.node) not in SWITCHES or tensor.index != 1:
+            return False
+        return self._is_true(view.inputs(tensor.node)[1])
+
+    def _is_true(self, condition: TensorRef) -> bool:
+        value = self._view.constant(condition)
+        return value is not None and value.size == 1 and bool(value.reshape(-1)[0])
+
+    def _ends(self, gather: str) -> Iterator[Tuple[TensorRef, TensorRef]]:
+        """(the result of a Merge, what it is if the branch of the collective is taken)."""
+        view = self._view
+        level = [gather]
+        for _ in range(_LONGEST_BRANCH):
+            uses = [use for name in level for _, use in view.node_uses(name)]
+            for use in uses:
+                if view.op(use.consumer) == "Merge":
+                    taken = view.inputs(use.consumer)[use.slot]
+                    yield TensorRef(use.consumer, 0), taken
+            level = [use.consumer for use in uses if view.op(use.consumer) != "Merge"]
+
+    def _redirect(self, tensor: TensorRef, to: TensorRef) -> None:
+        self.replaced.add(tensor.node)
+        self._moved[tensor.input_name] = to.input_name
+        for use in self._view.uses(tensor):
+            self._inputs[use.consumer, use.slot] = to.input_name
+        for waiting in self._view.control_uses(tensor.node):
+            self._controls.setdefault(waiting, {})[tensor.node] = to.node

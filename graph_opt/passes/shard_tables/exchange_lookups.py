@@ -1,0 +1,208 @@
+"""Replaces the lookups of divided tables by exchanges, and what Horovod gathers by their gradients.
+
+    before   ids -> lookup -> rows          slices of this rank -> HorovodAllgather -> update
+    after    ids -> exchange -> rows        gradients of rows -> exchange ------------> update
+
+The update then takes the rows of this rank, summed over all ranks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Dict, List, NamedTuple, Sequence, Set, Tuple
+
+from graph_opt.config.options import SessionOptions
+from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
+from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.passes import attribute_values as values
+from graph_opt.passes.dead_nodes import dead_nodes
+from graph_opt.passes.fusion.group_nodes import GroupNodes, output_name
+from graph_opt.passes.node_writer import free_scope
+from graph_opt.passes.pass_state import PassState
+from graph_opt.passes.prefetch.regions import staying_lookups
+from graph_opt.passes.shard_tables.exchange_groups import (
+    Entry,
+    Exchange,
+    ExchangedTable,
+    exchanges,
+)
+from graph_opt.passes.shard_tables.exchange_nodes import (
+    DividedTable,
+    ExchangeNodes,
+    as_dtype,
+    joined_slices,
+)
+from graph_opt.passes.shard_tables.exchangeable import require_exchangeable
+from graph_opt.passes.shard_tables.messages import Messages
+from graph_opt.passes.shard_tables.sharded_table import ShardedTable
+from graph_opt.passes.unused_gradients import unused_gradients
+from graph_opt.rules.gradients.rows import Slices
+
+_SCOPE = "shard_tables"
+_MESSAGE = "graph_opt_tables"
+
+
+def exchange_lookups(
+    state: PassState,
+    tables: Sequence[ShardedTable],
+    messages: Messages,
+    options: SessionOptions,
+) -> PassState:
+    """Replaces the lookups of some tables, and the gradients that are gathered of them.
+
+    The graph then reads these variables as if they had this rank's rows only.
+
+    Args:
+      state: The graph, after `fold_conditionals`.
+      tables: The tables; `require_exchangeable` has accepted each.
+      messages: Writes the messages; knows the rank.
+      options: The session's options.
+
+    Raises:
+      Refusal: gradient_not_gathered.
+    """
+    view = state.view
+    found = [
+        ExchangedTable(require_exchangeable(view, one.table, one.lookups, one.update), one.rows)
+        for one in tables
+    ]
+    lookups = [lookup for one in tables for lookup in one.lookups]
+    staying = staying_lookups(view, lookups, options.async_embedding)
+    writing = _Writing(view, found, messages)
+    rewritten = state.rewritten(writing.rewrite(exchanges(view, found, staying)))
+    forced = unused_gradients(rewritten.view).nodes
+    dead = dead_nodes(rewritten.view, writing.replaced.union(forced))
+    translation = rewritten.translation
+    return dataclasses.replace(
+        rewritten,
+        translation=dataclasses.replace(
+            translation, substitutes={**translation.substitutes, **writing.substitutes}
+        ),
+    ).without(dead)
+
+
+class _Gathered(NamedTuple):
+    """One result of a collective, and what replaces it."""
+
+    tensor: TensorRef
+    made: TensorRef
+
+
+class _Writing:
+    """The rewrite of one graph."""
+
+    def __init__(
+        self, view: GraphView, tables: Sequence[ExchangedTable], messages: Messages
+    ) -> None:
+        self._view = view
+        self._tables = tables
+        self._messages = messages
+        self._nodes = GroupNodes(view, free_scope(view, _SCOPE))
+        self._inputs: Dict[Tuple[str, int], str] = {}
+        self._controls: Dict[str, Dict[str, str]] = {}
+        self._moved: Dict[str, str] = {}
+        self._slices: Dict[Entry, List[Slices]] = {}
+        self.replaced: Set[str] = set()
+        self.substitutes: Dict[str, str] = {}
+
+    def rewrite(self, groups: Sequence[Exchange]) -> Rewrite:
+        """The rewrite with these exchanges."""
+        names = _message_names(self._view, len(groups))
+        for exchange, name in zip(groups, names):
+            self._write(exchange, name)
+        self._replace_gathered()
+        for node in self._nodes.nodes:
+            node.input[:] = [self._moved.get(text, text) for text in node.input]
+        return Rewrite(
+            tuple(self._nodes.nodes),
+            tuple(InputEdit(node, slot, to) for (node, slot), to in self._inputs.items()),
+            tuple(
+                ControlEdit(node, tuple(moved), tuple(dict.fromkeys(moved.values())))
+                for node, moved in self._controls.items()
+            ),
+        )
+
+    def _write(self, exchange: Exchange, name: str) -> None:
+        divided = {one.name: DividedTable(one.exchangeable.table, one.rows) for one in self._tables}
+        device = self._view.device(exchange.lookups[0].member.candidate.lookup.output.node)
+        nodes = ExchangeNodes(self._nodes, exchange, divided, self._messages, name, device)
+        forward = nodes.write_lookup()
+        writer = self._nodes.writer("result", device)
+        for number, lookup in enumerate(exchange.lookups):
+            replaced = lookup.member.candidate.lookup
+            if replaced.gathers:
+                pooled = output_name(forward.combine, number)
+                result = self._nodes.restored(writer, lookup.member, pooled)
+                self.substitutes[str(replaced.output)] = str(TensorRef.parse(result))
+                self._redirect(replaced.output, TensorRef.parse(result))
+                self._redirect_waits(replaced.output.node, forward.combine)
+                self.replaced.update(replaced.nodes)
+        if any(exchange.trains(entry) for entry in exchange.entries):
+            for entry, slices in nodes.write_gradients(forward).items():
+                self._slices.setdefault(entry, []).append(slices)
+
+    def _replace_gathered(self) -> None:
+        """Gives updates the gradients of exchanges in place of what was gathered."""
+        made: List[_Gathered] = []
+        for table in self._tables:
+            described = table.exchangeable.table
+            for number, part in enumerate(table.exchangeable.parts):
+                writer = self._nodes.writer("gradient", described.device)
+                width = int((described.shape or (0, 0))[1] or 0)
+                parts = self._slices[Entry(table.name, number)]
+                joined = joined_slices(writer, parts, described.dtype, width)
+                wanted = self._view.dtype(part.sent.slices.indices)
+                indices = as_dtype(writer, joined.indices, wanted)
+                values_gathered, indices_gathered = part.sent.gathered
+                made += [
+                    _Gathered(values_gathered, joined.values),
+                    _Gathered(indices_gathered, indices),
+                ]
+                self.replaced.update(part.nodes)
+                for member in part.members:
+                    self.replaced.update(member.gradient.nodes if member.gradient else ())
+        for one in made:
+            self._redirect(one.tensor, one.made)
+            self._redirect_waits(one.tensor.node, one.made.node)
+            self.replaced.add(one.tensor.node)
+        self._gather_rest({one.tensor for one in made})
+
+    def _gather_rest(self, replaced: Set[TensorRef]) -> None:
+        """Gathers what is left of a group of which only some tensors are still needed."""
+        for name in dict.fromkeys(tensor.node for tensor in replaced):
+            inputs = self._view.inputs(name)
+            left = [i for i in range(len(inputs)) if TensorRef(name, i) not in replaced]
+            if not left:
+                continue
+            node = self._nodes.writer("rest", self._view.device(name)).node(
+                name.rpartition("/")[2], self._view.op(name), [inputs[i].input_name for i in left]
+            )
+            for key, value in self._view.nodes[name].attr.items():
+                node.attr[key].CopyFrom(value)
+            node.attr["num_tensors"].CopyFrom(values.integer(len(left)))
+            node.attr.pop("_output_shapes", None)
+            for place, index in enumerate(left):
+                self._redirect(TensorRef(name, index), TensorRef(node.name, place))
+
+    def _redirect(self, tensor: TensorRef, to: TensorRef) -> None:
+        self._moved[tensor.input_name] = to.input_name
+        for use in self._view.uses(tensor):
+            self._inputs[use.consumer, use.slot] = to.input_name
+
+    def _redirect_waits(self, source: str, to: str) -> None:
+        self._moved["^" + source] = "^" + to
+        for waiting in self._view.control_uses(source):
+            self._controls.setdefault(waiting, {})[source] = to
+
+
+def _message_names(view: GraphView, count: int) -> List[str]:
+    """Names that no message of the graph starts with; the same on all ranks."""
+    taken = {name.rpartition("/")[2] for name in view.nodes}
+    names: List[str] = []
+    number = 0
+    while len(names) < count:
+        name = "{}_{}".format(_MESSAGE, number)
+        number += 1
+        if not any(one.startswith(name + "_") for one in taken):
+            names.append(name)
+    return names

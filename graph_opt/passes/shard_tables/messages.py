@@ -1,0 +1,130 @@
+"""How the messages of an exchange are written as nodes."""
+
+from __future__ import annotations
+
+import abc
+from typing import NamedTuple
+
+from graph_opt.compat import tf
+from graph_opt.passes import attribute_values as values
+from graph_opt.passes.node_writer import NodeWriter
+
+_INT32 = tf.int32.as_datatype_enum
+_BFLOAT16 = tf.bfloat16.as_datatype_enum
+_HALF = tf.float16.as_datatype_enum
+
+
+class Received(NamedTuple):
+    """What a rank receives, as NodeDefs spell it.
+
+    Attributes:
+      tensor: The parts from rank 0, 1, ..., one after another.
+      splits: int32 [N]. How large each is.
+    """
+
+    tensor: str
+    splits: str
+
+
+class Messages(abc.ABC):
+    """Writes all-to-all messages.
+
+    Attributes:
+      rank: Number of this rank.
+      num_ranks: Number of ranks.
+      place: What comes before the names of exchanges to make them unique in the process.
+    """
+
+    place: str = ""
+
+    def __init__(self, rank: int, num_ranks: int) -> None:
+        self.rank = rank
+        self.num_ranks = num_ranks
+
+    @abc.abstractmethod
+    def write(
+        self, writer: NodeWriter, tensor: str, splits: str, dtype: int, name: str
+    ) -> Received:
+        """Writes a message.
+
+        Args:
+          writer: Collects the nodes.
+          tensor: The vector that is sent.
+          splits: int32 [N]. How much of it goes to rank 0, 1, ...
+          dtype: Its DataType number.
+          name: Name of the message: the same on all ranks, and unique in the graph.
+        """
+
+    def _received(self, name: str) -> Received:
+        return Received(name, name + ":1")
+
+
+class HorovodMessages(Messages):
+    """Messages through Horovod, whose ranks meet under the last component of a node's name."""
+
+    def write(
+        self, writer: NodeWriter, tensor: str, splits: str, dtype: int, name: str
+    ) -> Received:
+        """See `Messages`."""
+        if dtype == _BFLOAT16:  # which Horovod does not take
+            carrier = _bitcast(writer, name + "_sent", tensor, dtype, _HALF)
+            received = self.write(writer, carrier, splits, _HALF, name)
+            taken = _bitcast(writer, name + "_taken", received.tensor, _HALF, dtype)
+            return received._replace(tensor=taken)
+        node = writer.node(
+            name,
+            "HorovodAlltoall",
+            [tensor, splits],
+            T=tf.AttrValue(type=dtype),
+            ignore_name_scope=tf.AttrValue(b=True),
+            process_set_id=values.integer(0),
+            _output_shapes=values.shapes([(None,), (self.num_ranks,)]),
+        )
+        return self._received(node.name)
+
+
+class InProcessMessages(Messages):
+    """Messages between ranks that are threads of one process.
+
+    Args:
+      group: Name of the `InProcessGroup`.
+      rank: Number of this rank.
+      num_ranks: Number of ranks.
+      timeout_millis: Longest wait for the other ranks; 0 for no limit.
+    """
+
+    def __init__(self, group: str, rank: int, num_ranks: int, timeout_millis: int = 0) -> None:
+        super().__init__(rank, num_ranks)
+        self.place = "{}/{}/".format(group, rank)
+        self._group = group
+        self._timeout_millis = timeout_millis
+
+    def write(
+        self, writer: NodeWriter, tensor: str, splits: str, dtype: int, name: str
+    ) -> Received:
+        """See `Messages`."""
+        node = writer.node(
+            name,
+            "InProcessAllToAll",
+            [tensor, splits],
+            T=tf.AttrValue(type=dtype),
+            group=tf.AttrValue(s=self._group.encode()),
+            message=tf.AttrValue(s=name.encode()),
+            rank=values.integer(self.rank),
+            size=values.integer(self.num_ranks),
+            timeout_millis=values.integer(self._timeout_millis),
+            _output_shapes=values.shapes([(None,), (self.num_ranks,)]),
+        )
+        return self._received(node.name)
+
+
+def _bitcast(writer: NodeWriter, suffix: str, tensor: str, dtype: int, to: int) -> str:
+    node = writer.node(
+        suffix,
+        "Bitcast",
+        [tensor],
+        T=tf.AttrValue(type=dtype),
+        type=tf.AttrValue(type=to),
+        _output_shapes=values.shapes([(None,)]),
+    )
+    return str(node.name)

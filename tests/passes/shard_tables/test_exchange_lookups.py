@@ -1,0 +1,110 @@
+"""Lookups of divided tables, and their gradients, give the numbers of whole tables."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Sequence
+
+import numpy as np
+import pytest
+
+from graph_opt.compat import tf
+from tests.optimizer_models import STOCK
+from tests.passes.shard_tables.replicated_scripts import (
+    Script,
+    conditionally,
+    gathered,
+    require_same,
+    script,
+    train,
+    train_divided,
+)
+
+ROWS = 23
+TABLES = ("items", "users", "history")
+STEPS = 4
+Reduced = Callable[[List[Any]], Sequence[Any]]
+
+
+def each(gradients: List[Any], ranks: int) -> Sequence[Any]:
+    return [gathered(gradient, ranks) for gradient in gradients]
+
+
+def in_conditionals(gradients: List[Any], ranks: int) -> Sequence[Any]:
+    return [conditionally(gradient, ranks) for gradient in gradients]
+
+
+def clipped(gradients: List[Any], ranks: int) -> Sequence[Any]:
+    return each(tf.clip_by_global_norm(gradients, 0.5)[0], ranks)
+
+
+def lookups(tables: Sequence[Any]) -> List[tf.Tensor]:
+    """Plain, pooled, weighted and safe lookups, with bags without ids, several of one table."""
+    ids = tf.placeholder(tf.int64, [None], name="ids")
+    bags = tf.SparseTensor(
+        tf.placeholder(tf.int64, [None, 2], name="places"),
+        tf.placeholder(tf.int64, [None], name="of_bags"),
+        tf.placeholder(tf.int64, [2], name="shape"),
+    )
+    weights = tf.SparseTensor(
+        bags.indices, tf.cast(bags.values % 5, tf.float32) * 0.3, bags.dense_shape
+    )
+    items, users, history = tables
+    return [
+        tf.nn.embedding_lookup(items, tf.reshape(ids, [-1, 2])),
+        tf.nn.safe_embedding_lookup_sparse(users, bags, combiner="mean"),
+        tf.nn.safe_embedding_lookup_sparse(users, bags, weights, combiner="sqrtn"),
+        tf.nn.embedding_lookup_sparse(history, bags, None, combiner="sum"),
+        tf.nn.embedding_lookup(history, tf.cast(ids * 7 % ROWS, tf.int32)),
+    ]
+
+
+def feed(step: int, rank: int) -> Dict[str, Any]:
+    random = np.random.default_rng([step, rank])
+    return {
+        "ids:0": random.integers(0, ROWS // 2, 12 + 2 * rank),
+        "places:0": np.array([[0, 0], [1, 0], [1, 2], [3, 0], [4, 1], [4, 2]]),
+        "of_bags:0": random.integers(1, ROWS, 6),
+        "shape:0": (6, 3),
+    }
+
+
+def model(
+    optimizer: str, reduced: Any, use_resource: bool, ranks: int, dtype: Any = tf.float32
+) -> Script:
+    def build() -> Sequence[tf.Tensor]:
+        tables = [
+            tf.get_variable(
+                name,
+                [ROWS, width],
+                dtype,
+                initializer=tf.random_uniform_initializer(-1, 1, seed=width),
+                use_resource=use_resource,
+            )
+            for name, width in zip(TABLES, (4, 8, 3))
+        ]
+        rows = lookups(tables)
+        loss = tf.add_n([tf.reduce_sum(tf.square(one - 0.3)) for one in rows])
+        made = STOCK[optimizer]()
+        gradients = [gradient for gradient, _ in made.compute_gradients(loss, tables)]
+        step = made.apply_gradients(zip(reduced(gradients, ranks), tables))
+        with tf.control_dependencies([step]):
+            return [tf.identity(loss)]
+
+    return script(build, feed)
+
+
+CASES = [
+    (each, True, "adam"),
+    (in_conditionals, False, "adagrad"),
+    (clipped, True, "momentum"),
+    (each, False, "momentum"),
+]
+
+
+@pytest.mark.parametrize(("reduced", "use_resource", "optimizer"), CASES)
+def test_divided_tables_train_as_whole_ones(
+    reduced: Any, use_resource: bool, optimizer: str
+) -> None:
+    of = model(optimizer, reduced, use_resource, ranks=2)
+    divided = train_divided(of, TABLES, 2, STEPS)
+    require_same(divided, train(of, 2, STEPS))
