@@ -1,0 +1,94 @@
+"""Whole tables that weights are taken from, a block at a time: arrays, or .npy files."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, List, Sequence
+
+import numpy as np
+
+from graph_opt.compat import tf
+from graph_opt.distributed_embeddings.placed_tables import PlacedTable
+
+
+class WeightSource:
+    """One table's weights.
+
+    Files are mapped into memory for each block anew, so that what was read does not count as memory
+    of this process any longer.
+
+    Args:
+      weight: An array, or what becomes one, or the path of a .npy file.
+      table: The table that they are for.
+
+    Raises:
+      ValueError: The shape or dtype is not the table's, or the file is no .npy file.
+      OSError: The file cannot be read.
+    """
+
+    def __init__(self, weight: Any, table: PlacedTable) -> None:
+        self._table = table
+        self._path = os.fspath(weight) if isinstance(weight, (str, os.PathLike)) else None
+        self._array = None if self._path is not None else np.asarray(weight)
+        array = self._opened()
+        self._dtype = np.dtype(table.dtype.as_numpy_dtype)
+        if array.shape != tuple(table.shape):
+            raise ValueError(
+                "{} has shape {}; table {!r} needs {}".format(
+                    self._what(), list(array.shape), table.name, list(table.shape)
+                )
+            )
+        if array.dtype.kind not in "fiub" and array.dtype != self._dtype:
+            raise ValueError(
+                "{} has dtype {}; table {!r} needs {}".format(
+                    self._what(), array.dtype, table.name, self._dtype
+                )
+            )
+
+    def block(self, keys: np.ndarray, first_column: int, width: int) -> np.ndarray:
+        """Some rows and columns, in the table's dtype.
+
+        Args:
+          keys: int64 [n], ascending.
+          first_column: The first column.
+          width: Number of columns.
+        """
+        array = self._opened()
+        columns = slice(first_column, first_column + width)
+        if len(keys) and keys[-1] - keys[0] + 1 == len(keys):
+            rows = array[keys[0] : keys[-1] + 1, columns]
+        else:
+            rows = array[keys][:, columns]
+        return np.array(rows, self._dtype, order="C")
+
+    def _opened(self) -> np.ndarray:
+        if self._array is not None:
+            return self._array
+        assert self._path is not None
+        try:
+            opened = np.load(self._path, mmap_mode="r", allow_pickle=False)
+        except ValueError as error:
+            raise ValueError("{!r} is no .npy file: {}".format(self._path, error)) from error
+        if not isinstance(opened, np.ndarray):
+            raise ValueError("{!r} has several arrays; need one .npy file".format(self._path))
+        return opened
+
+    def _what(self) -> str:
+        return "a weight" if self._path is None else "file {!r}".format(self._path)
+
+
+def sources_of(weights: Sequence[Any], tables: Sequence[PlacedTable]) -> List[WeightSource]:
+    """The sources of all tables.
+
+    Raises:
+      ValueError: There are more or fewer than tables, or one does not fit.
+      OSError: A file cannot be read.
+    """
+    if isinstance(weights, (str, os.PathLike)) or tf.is_tensor(weights):
+        raise ValueError("weights must be a list of arrays or paths, one for each table")
+    given = list(weights)
+    if len(given) != len(tables):
+        raise ValueError(
+            "got weights of {} tables; the layer has {}".format(len(given), len(tables))
+        )
+    return [WeightSource(weight, table) for weight, table in zip(given, tables)]
