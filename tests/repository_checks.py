@@ -35,7 +35,10 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
         {"passes", "runtime", "config", "graph", "reporting", "inspect.dump", "embedding"}
         | {"export", "ops.packed_embedding", "ops.library", "sharding"}
     ),
-    "cli": frozenset({"session", "inspect", "passes", "config", "reporting", "sharding.store"}),
+    "cli": frozenset(
+        {"session", "inspect", "passes", "config", "reporting", "sharding.store", "conversion"}
+    ),
+    "conversion": frozenset({"sharding"}),
     "train": frozenset({"session", "runtime"}),
     "sharding": frozenset(
         {"ops", "export", "config", "graph.operations", "embedding.lookup_ids", "reporting.stderr"}

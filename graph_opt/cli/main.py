@@ -73,11 +73,16 @@ def _graph_command(options: argparse.Namespace) -> int:
 
 
 def _run_graph_command(options: argparse.Namespace) -> int:
-    read_config(options)
-    from graph_opt.cli import inspect, rewrite
+    if options.command != "convert":
+        read_config(options)
+    from graph_opt.cli import convert, inspect, rewrite
     from graph_opt.compat import tf
 
-    command = {"inspect": inspect.handle, "rewrite": rewrite.handle}[options.command]
+    command = {
+        "inspect": inspect.handle,
+        "rewrite": rewrite.handle,
+        "convert": convert.handle,
+    }[options.command]
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # Names may be in any script.
     try:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import string
 import struct
 import uuid
 import zlib
@@ -36,8 +37,10 @@ DTYPES: Dict[int, str] = {
     5: "float32",
     6: "float64",
 }
+HEADER_BYTES = _HEADER.size
 _CHECKED_BYTES = 16 << 20
 _VERSION = 1
+_PUNCTUATION = str.maketrans({mark: "_" for mark in string.punctuation})
 
 Array = np.ndarray
 
@@ -102,6 +105,31 @@ class TableFiles(NamedTuple):
     def sidecar_path(self, folder: str) -> str:
         """Path of our own file."""
         return os.path.join(folder, self.table + "-graph_opt.json")
+
+
+def file_name_of(variable: str) -> str:
+    """What the files of a variable are named after.
+
+    Example:
+      >>> file_name_of("model/users:0")
+      'model_users_0'
+    """
+    return variable.translate(_PUNCTUATION)
+
+
+def read_header(path: str) -> Tuple[int, str, str]:
+    """Kind, slot and dtype of a file.
+
+    Raises:
+      ValueError: The file is too short for a header.
+    """
+    with open(path, "rb") as opened:
+        data = opened.read(_HEADER.size)
+    if len(data) < _HEADER.size:
+        raise ValueError("{} is too short for a header".format(path))
+    _, kind, slot, code = _HEADER.unpack(data)
+    dtype = DTYPES.get(code, "dtype number {}".format(code))
+    return kind, slot.decode("utf-8", "replace").lstrip(" "), dtype
 
 
 class TableWriter:
@@ -295,16 +323,11 @@ class TableReader:
         path = self._files.path(self._folder, place)
         need = self._files.files[place]
         try:
-            with open(path, "rb") as opened:
-                data = opened.read(_HEADER.size)
+            found = read_header(path)
         except FileNotFoundError as error:
             raise FileNotFoundError(self._missing(path, need)) from error
-        if len(data) < _HEADER.size:
-            raise ValueError("{} is too short for a header".format(path))
-        _, kind, slot, code = _HEADER.unpack(data)
-        dtype = DTYPES.get(code, "dtype number {}".format(code))
         wanted = (need.kind, need.slot, need.dtype)
-        found = (kind, slot.decode("utf-8", "replace").lstrip(" "), dtype)
+        dtype = found[2]
         if need.kind == KEY and "int" in dtype:
             wanted = (need.kind, need.slot, dtype)
         if found != wanted:

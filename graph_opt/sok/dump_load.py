@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import string
 from typing import Any, Dict, List, Mapping, Optional
 
 from graph_opt.compat import tf
@@ -17,12 +16,12 @@ from graph_opt.sharding.saving import (
     load_tables,
     prepare_saving,
 )
+from graph_opt.sharding.table_files import file_name_of
 from graph_opt.sharding.transport_in_use import transport_in_use
 from graph_opt.sok.optimizers_of_tables import OptimizerWrapper
 
 # SparseOperationKit takes the last of these that is part of the name of the class.
 _NAMES_OF_OPTIMIZERS = ("SGD", "Adamax", "Adadelta", "Adagrad", "Ftrl", "Adam")
-_PUNCTUATION = str.maketrans({mark: "_" for mark in string.punctuation})
 
 
 def dump(path: Any, vars: Any, optimizer: Any = None, session: Any = None) -> None:
@@ -157,7 +156,7 @@ def saved_tables(vars: Any, optimizer: Any = None) -> List[SavedTable]:
     tables: Dict[str, SavedTable] = {}
     for variable in vars if isinstance(vars, (list, tuple)) else [vars]:
         rows = keyed_rows(variable)
-        file_name = variable.name.translate(_PUNCTUATION)
+        file_name = file_name_of(variable.name)
         if file_name in tables:
             raise ValueError(
                 "{!r} and {!r} would both have the files {}-*: give them names that differ in more "

@@ -1,0 +1,176 @@
+"""Where TensorFlow's checkpoints have their tensors: the index file, read without the tensors.
+
+TensorFlow reads whole stored tensors even when asked for a slice. Who knows where a tensor is can
+read any rows of it. The index is a table of LevelDB's format (sorted keys and values in blocks),
+from names to `BundleEntryProto`; slices of a tensor have keys of their own, in an encoding that
+keeps their order (`tensor_slice` and `ordered_code` in TensorFlow's sources).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
+
+from tensorflow.core.protobuf import tensor_bundle_pb2
+
+from graph_opt.compat import tf
+
+_FOOTER_BYTES = 48
+_MAGIC = 0xDB4775248B80FB57
+_TRAILER_BYTES = 5  # how a block is compressed, and its checksum
+_MASK = 0xA282EAD8
+
+
+class StoredPiece(NamedTuple):
+    """A part of a tensor that lies in one piece, row by row.
+
+    Attributes:
+      path: File.
+      offset: Where in it.
+      starts: Of each dimension.
+      shape: Sizes in each dimension.
+      crc32c: Checksum of its bytes.
+    """
+
+    path: str
+    offset: int
+    starts: Tuple[int, ...]
+    shape: Tuple[int, ...]
+    crc32c: int
+
+
+class StoredTensor(NamedTuple):
+    """A tensor of a checkpoint.
+
+    Attributes:
+      name: Its name.
+      shape: Of the whole tensor.
+      dtype: TensorFlow's dtype.
+      pieces: What it consists of; strings and others without a fixed size have none.
+    """
+
+    name: str
+    shape: Tuple[int, ...]
+    dtype: Any
+    pieces: Tuple[StoredPiece, ...]
+
+
+def stored_tensors(prefix: str) -> Dict[str, StoredTensor]:
+    """All tensors of a checkpoint, by name.
+
+    Raises:
+      FileNotFoundError: There is no such checkpoint.
+      ValueError: Its index is damaged, or of another kind of machine.
+    """
+    path = prefix + ".index"
+    try:
+        values = dict(_entries(path))
+        header = tensor_bundle_pb2.BundleHeaderProto.FromString(values[b""])
+        found = [
+            _tensor(prefix, key.decode("utf-8"), values, header.num_shards)
+            for key in values
+            if key and key[:1] != b"\0"
+        ]
+    except (KeyError, IndexError, struct.error, UnicodeDecodeError, tf.errors.OpError) as error:
+        raise ValueError("{} is damaged".format(path)) from error
+    except Exception as error:
+        if type(error).__name__ != "DecodeError":
+            raise
+        raise ValueError("{} is damaged".format(path)) from error
+    if header.endianness != tensor_bundle_pb2.BundleHeaderProto.LITTLE:
+        raise ValueError("{} has numbers in big-endian order".format(path))
+    return {tensor.name: tensor for tensor in found}
+
+
+def _tensor(prefix: str, name: str, values: Dict[bytes, bytes], shards: int) -> StoredTensor:
+    entry = tensor_bundle_pb2.BundleEntryProto.FromString(values[name.encode("utf-8")])
+    shape = tuple(dimension.size for dimension in entry.shape.dim)
+    dtype = tf.as_dtype(entry.dtype)
+    pieces: List[StoredPiece] = []
+    if not (dtype.is_floating or dtype.is_integer or dtype.is_bool or dtype.is_complex):
+        return StoredTensor(name, shape, dtype, ())
+    for stored in entry.slices:
+        extents = [
+            (one.start, one.length if one.HasField("length") else -1) for one in stored.extent
+        ]
+        key = _key_of_slice(name, extents)
+        piece = tensor_bundle_pb2.BundleEntryProto.FromString(values[key])
+        starts = tuple(start for start, _ in extents)
+        sizes = tuple(size if length < 0 else length for (_, length), size in zip(extents, shape))
+        pieces.append(_piece(prefix, piece, starts, sizes, shards))
+    if not entry.slices:
+        pieces.append(_piece(prefix, entry, (0,) * len(shape), shape, shards))
+    return StoredTensor(name, shape, dtype, tuple(pieces))
+
+
+def _piece(
+    prefix: str, entry: Any, starts: Tuple[int, ...], shape: Tuple[int, ...], shards: int
+) -> StoredPiece:
+    path = "{}.data-{:05d}-of-{:05d}".format(prefix, entry.shard_id, shards)
+    rotated = (entry.crc32c - _MASK) & 0xFFFFFFFF
+    checksum = ((rotated >> 17) | (rotated << 15)) & 0xFFFFFFFF
+    return StoredPiece(path, entry.offset, starts, shape, checksum)
+
+
+def _entries(path: str) -> Iterator[Tuple[bytes, bytes]]:
+    with open(path, "rb") as opened:
+        data = opened.read()
+    if len(data) < _FOOTER_BYTES or struct.unpack("<Q", data[-8:])[0] != _MAGIC:
+        raise ValueError("{} is no index of a checkpoint".format(path))
+    place = len(data) - _FOOTER_BYTES
+    for _ in range(2):  # the index of other things, which is empty
+        _, place = _varint(data, place)
+    handle = data[place:]
+    for _, value in _entries_of_block(data, handle, path):
+        yield from _entries_of_block(data, value, path)
+
+
+def _entries_of_block(data: bytes, handle: bytes, path: str) -> Iterator[Tuple[bytes, bytes]]:
+    offset, place = _varint(handle, 0)
+    size, _ = _varint(handle, place)
+    if data[offset + size]:
+        raise ValueError("{} is compressed".format(path))
+    block = data[offset : offset + size]
+    (restarts,) = struct.unpack("<I", block[-4:])
+    end = len(block) - 4 * (restarts + 1)
+    key, place = b"", 0
+    while place < end:
+        shared, place = _varint(block, place)
+        added, place = _varint(block, place)
+        value_bytes, place = _varint(block, place)
+        key = key[:shared] + block[place : place + added]
+        place += added
+        yield key, block[place : place + value_bytes]
+        place += value_bytes
+
+
+def _varint(data: bytes, place: int) -> Tuple[int, int]:
+    """A number, and where it ends."""
+    number, shift = 0, 0
+    while True:
+        byte = data[place]
+        place += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, place
+        shift += 7
+
+
+def _key_of_slice(name: str, extents: List[Tuple[int, int]]) -> bytes:
+    key = _ordered(0) + name.encode("utf-8") + b"\0\1" + _ordered(len(extents))
+    for start, length in extents:
+        key += _ordered_signed(start) + _ordered_signed(length)
+    return key
+
+
+def _ordered(number: int) -> bytes:
+    digits = number.to_bytes((number.bit_length() + 7) // 8, "big")
+    return bytes([len(digits)]) + digits
+
+
+def _ordered_signed(number: int) -> bytes:
+    """As many bytes as there are leading ones; the bit behind them tells numbers below zero."""
+    magnitude = ~number if number < 0 else number
+    length = magnitude.bit_length() // 7 + 1
+    leading = ((1 << length) - 1) << (8 * length - length)
+    return ((number ^ leading) & ((1 << (8 * length)) - 1)).to_bytes(length, "big")

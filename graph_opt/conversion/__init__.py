@@ -1,0 +1,1 @@
+"""Saved tables from one format to another."""

@@ -1,0 +1,144 @@
+"""The formats by name, and which one a path is of."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple, Optional, Sequence
+
+from graph_opt.conversion.layouts import Layout
+from graph_opt.conversion.tables import Choice, Source, Target
+
+CHECKPOINT = "checkpoint"
+SOK = "sok"
+NPY = "npy"
+FORMATS = (CHECKPOINT, SOK, NPY)
+
+
+class Request(NamedTuple):
+    """What to convert.
+
+    Attributes:
+      sources: A path, or several checkpoints that have the parts of the tables.
+      target: The path to write.
+      source_format: One of `FORMATS`; None: what the path is.
+      target_format: One of `FORMATS`.
+      chosen: The tables; none for all, which a checkpoint does not tell.
+      source_layout: How rows lie in a checkpoint that is read.
+      layout: How they lie in a checkpoint that is written.
+      others: The checkpoint whose other tensors a new one gets; None: the source, if it is one.
+    """
+
+    sources: Sequence[str]
+    target: str
+    source_format: Optional[str]
+    target_format: str
+    chosen: Sequence[Choice]
+    source_layout: Layout
+    layout: Layout
+    others: Optional[str]
+
+
+def open_source(request: Request) -> Source:
+    """Opens what is to be read.
+
+    Raises:
+      ValueError: There is nothing of the format, or no such table.
+    """
+    found = request.source_format or format_of(request.sources[0])
+    path = request.sources[0]
+    if found == CHECKPOINT:
+        from graph_opt.conversion.checkpoint_source import CheckpointSource
+
+        prefixes = [prefix_of(one) for one in request.sources]
+        return CheckpointSource(prefixes, request.chosen, request.source_layout)
+    if len(request.sources) > 1:
+        raise ValueError("{} sources: only checkpoints are in parts".format(len(request.sources)))
+    if not os.path.exists(path):
+        raise ValueError("there is no {}".format(path))
+    if found == SOK:
+        from graph_opt.conversion.dump_files import DumpSource
+
+        source: Source = DumpSource(path, request.chosen)
+    else:
+        from graph_opt.conversion.npy_files import NpySource
+
+        source = NpySource(path, request.chosen)
+    if not source.tables:
+        raise ValueError("{} has no tables in format {}".format(path, found))
+    return source
+
+
+def open_target(request: Request, source: Source) -> Target:
+    """Prepares what is to be written; writes nothing.
+
+    Raises:
+      ValueError: It exists, or is not of the format.
+    """
+    path = request.target
+    exists = os.path.exists(path + ".index" if request.target_format == CHECKPOINT else path)
+    if exists:
+        raise ValueError("{} exists: remove it, or choose another name".format(path))
+    if request.target_format == SOK:
+        from graph_opt.conversion.dump_files import DumpTarget
+
+        return DumpTarget(path)
+    if request.target_format == NPY:
+        from graph_opt.conversion.npy_files import NpyTarget
+
+        return NpyTarget(path)
+    if request.layout.parts is None:
+        raise ValueError("layout {} needs the number of parts".format(request.layout))
+    if os.path.isdir(path) or not os.path.basename(path):
+        raise ValueError(
+            "{} is a folder; a checkpoint needs a name, such as {}".format(
+                path, os.path.join(path, "model.ckpt")
+            )
+        )
+    from graph_opt.conversion.checkpoint_source import CheckpointSource
+    from graph_opt.conversion.checkpoint_target import CheckpointTarget
+
+    if request.others is not None:
+        return CheckpointTarget(path, request.layout, prefix_of(request.others), ())
+    if isinstance(source, CheckpointSource) and len(request.sources) == 1:
+        return CheckpointTarget(
+            path, request.layout, prefix_of(request.sources[0]), source.used_names
+        )
+    return CheckpointTarget(path, request.layout, None, ())
+
+
+def format_of(path: str) -> str:
+    """The format of what is at a path.
+
+    Raises:
+      ValueError: It is of none.
+    """
+    if os.path.isdir(path):
+        names = os.listdir(path)
+        if any(name.endswith("-key") for name in names):
+            return SOK
+        if any(name.endswith(".npy") for name in names):
+            return NPY
+    elif path.endswith(".npy"):
+        return NPY
+    prefix_of(path)
+    return CHECKPOINT
+
+
+def prefix_of(path: str) -> str:
+    """The prefix of a checkpoint, given itself, one of its files or its folder.
+
+    Raises:
+      ValueError: There is none.
+    """
+    for prefix in (path, os.path.splitext(path)[0]):
+        if os.path.exists(prefix + ".index"):
+            return prefix
+    if os.path.isdir(path):
+        from graph_opt.compat import tf
+
+        latest: Optional[str] = tf.train.latest_checkpoint(path)
+        if latest is not None:
+            return latest
+    raise ValueError(
+        "{}: there is no checkpoint, no files of sok.dump (*-key) and no .npy file".format(path)
+    )

@@ -1,0 +1,185 @@
+"""What all formats have in common: tables of rows, read and written a block at a time."""
+
+from __future__ import annotations
+
+import abc
+import zlib
+from typing import Any, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
+
+import numpy as np
+
+BLOCK_BYTES = 32 << 20
+
+Array = np.ndarray
+
+
+class Column(NamedTuple):
+    """Numbers that a table has for each row: its weights, or a slot of its optimizer.
+
+    Attributes:
+      optimizer: As files name it; empty for weights.
+      slot: As the optimizer names it; empty for weights.
+      dtype: numpy's dtype.
+      width: Numbers in a row.
+      pattern: What the slot's tensor is called in a checkpoint, with {} for the table's; empty if
+        it does not come from one.
+    """
+
+    optimizer: str
+    slot: str
+    dtype: Any
+    width: int
+    pattern: str = ""
+
+    @property
+    def is_slot(self) -> bool:
+        """Whether it is a slot."""
+        return bool(self.slot)
+
+    @property
+    def label(self) -> str:
+        """What reports call it."""
+        return "{} {}".format(self.optimizer, self.slot) if self.is_slot else "weights"
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return int(self.width * np.dtype(self.dtype).itemsize)
+
+
+class Table(NamedTuple):
+    """A saved table.
+
+    Attributes:
+      name: Of its variable, without ":0".
+      num_rows: How many rows it has.
+      columns: Weights, then slots.
+      has_keys: Whether its rows are those of any keys; else row i is the row of key i.
+      counters: What its optimizer counts, by name: iterations, powers of betas.
+    """
+
+    name: str
+    num_rows: int
+    columns: Tuple[Column, ...]
+    has_keys: bool
+    counters: Mapping[str, float]
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row with its slots, and its key if it has one."""
+        return sum(column.row_bytes for column in self.columns) + 8 * self.has_keys
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all of it."""
+        return self.num_rows * self.row_bytes
+
+
+class Source(abc.ABC):
+    """Saved tables to read.
+
+    Attributes:
+      tables: The tables that were chosen.
+      left_out: What else there is.
+    """
+
+    tables: Sequence[Table]
+    left_out: Sequence[str] = ()
+
+    @abc.abstractmethod
+    def check(self) -> str:
+        """Compares what will be read with its checksums; says what they were, in a few words.
+
+        Raises:
+          ValueError: Something is damaged.
+        """
+
+    @abc.abstractmethod
+    def keys(self, table: Table, first: int, count: int) -> Array:
+        """Keys of rows [first, first + count), int64; only of a table that has keys."""
+
+    @abc.abstractmethod
+    def rows(self, table: Table, column: int, first: int, count: int) -> Array:
+        """Rows [first, first + count) of a column, [count, width]."""
+
+    def blocks(self, table: Table) -> Iterator[Tuple[Array, List[Array]]]:
+        """Keys and rows of all columns, block by block."""
+        if not table.num_rows:
+            yield (
+                np.empty([0], np.int64),
+                [np.empty([0, column.width], column.dtype) for column in table.columns],
+            )
+        size = max(1, BLOCK_BYTES // max(8, *(column.row_bytes for column in table.columns)))
+        for first in range(0, table.num_rows, size):
+            count = min(size, table.num_rows - first)
+            if table.has_keys:
+                keys = self.keys(table, first, count)
+            else:
+                keys = np.arange(first, first + count, dtype=np.int64)
+            columns = range(len(table.columns))
+            yield keys, [self.rows(table, column, first, count) for column in columns]
+
+
+class Target(abc.ABC):
+    """Where tables are written to. Nothing has its final name before `publish`."""
+
+    @abc.abstractmethod
+    def stored(self, table: Table) -> Table:
+        """The table as the format can hold it: with fewer columns, or other dtypes.
+
+        To be asked for each table before anything else.
+
+        Raises:
+          ValueError: It can hold nothing of it.
+        """
+
+    @abc.abstractmethod
+    def place(self, table: Table, column: Column) -> str:
+        """What a column is called there: a file, or a tensor."""
+
+    @property
+    def copied(self) -> Sequence[str]:
+        """What else it gets, as it is."""
+        return ()
+
+    @property
+    def other_bytes(self) -> int:
+        """Bytes that it takes beside the tables."""
+        return 0
+
+    @abc.abstractmethod
+    def begin(self, tables: Sequence[Table]) -> None:
+        """Makes ready for tables."""
+
+    @abc.abstractmethod
+    def write(self, table: Table, first: int, keys: Array, rows: Sequence[Array]) -> None:
+        """Writes the rows of a block, in order, one table after another."""
+
+    @abc.abstractmethod
+    def finish(self) -> Source:
+        """Brings all to the disk, and gives it back to be read."""
+
+    @abc.abstractmethod
+    def publish(self) -> None:
+        """Gives all its final name."""
+
+    @abc.abstractmethod
+    def discard(self) -> None:
+        """Removes what has no final name."""
+
+
+def crc32(array: Array, before: int = 0) -> int:
+    """Checksum of an array's bytes, going on from another."""
+    return zlib.crc32(memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)), before)  # type: ignore[arg-type]
+
+
+class Choice(NamedTuple):
+    """A table that was asked for.
+
+    Attributes:
+      name: In the source.
+      new_name: In the target.
+    """
+
+    name: str
+    new_name: str

@@ -1,0 +1,268 @@
+"""`graph-opt convert`, as users call it, between files that TensorFlow and ranks have written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Dict, List, Tuple
+
+import numpy as np
+import pytest
+from tensorflow.python.eager import context
+
+from graph_opt import sok
+from graph_opt.cli.main import main
+from graph_opt.compat import tf
+from graph_opt.conversion import tables as saved_tables
+from graph_opt.sharding import checkpoint_rows, table_files
+from graph_opt.sharding.in_process import run_ranks
+from graph_opt.sharding.transport import Transport
+from graph_opt.sok.communication import communicating_through
+
+USERS, ITEMS = (53, 4), (17, 3)
+Values = Dict[str, np.ndarray]
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several blocks in each table, and several checksums."""
+    monkeypatch.setattr(saved_tables, "BLOCK_BYTES", 7 * 16)
+    monkeypatch.setattr(table_files, "_CHECKED_BYTES", 5 * 16)
+    monkeypatch.setattr(checkpoint_rows, "_CHECKED_BYTES", 100)
+
+
+def train(
+    steps: int = 3, partitions: int = 1, restore: str = "", strategy: str = "mod"
+) -> Tuple[tf.train.Saver, tf.Session]:
+    """A model of stock TensorFlow: a table with Adam, one with Adagrad, and a dense layer."""
+    partitioner = tf.fixed_size_partitioner(partitions) if partitions > 1 else None
+    users = tf.get_variable("model/users", USERS, partitioner=partitioner)
+    items = tf.get_variable("items", ITEMS)
+    dense = tf.get_variable("dense/kernel", [7, 1])
+    step = tf.train.get_or_create_global_step()
+    ids = tf.constant([3, 1, 52, 3])
+    rows = tf.nn.embedding_lookup(users, ids, partition_strategy=strategy)
+    joined = tf.concat([rows, tf.nn.embedding_lookup(items, ids % 17)], axis=1)
+    loss = tf.reduce_sum(tf.square(tf.matmul(joined, dense) - 1))
+    of_users = [users] if partitions == 1 else list(users)
+    adam = tf.train.AdamOptimizer(0.1).minimize(loss, step, var_list=of_users + [dense])
+    adagrad = tf.train.AdagradOptimizer(0.1).minimize(loss, var_list=[items])
+    saver, session = tf.train.Saver(), tf.Session()
+    if restore:
+        saver.restore(session, restore)
+    else:
+        session.run(tf.global_variables_initializer())
+    for _ in range(steps):
+        session.run([adam, adagrad])
+    return saver, session
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> str:
+    saver, session = train()
+    with session:
+        return str(saver.save(session, str(tmp_path / "stock" / "model.ckpt"), 3))
+
+
+def values_in(prefix: str) -> Values:
+    reader = tf.train.NewCheckpointReader(prefix)
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def assert_same(left: Values, right: Values) -> None:
+    assert sorted(left) == sorted(right)
+    for name, value in left.items():
+        np.testing.assert_array_equal(value, right[name], err_msg=name)
+
+
+def fails(arguments: List[str], capsys: pytest.CaptureFixture[str], *words: str) -> None:
+    assert main(["convert", *arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert all(word in line for word in words), line
+
+
+TABLES = ["--table", "model/users", "--table", "items"]
+
+
+def test_a_checkpoint_goes_round_all_formats(
+    checkpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = values_in(checkpoint)
+    dump, parts, back = (str(tmp_path / name) for name in ("dump", "parts/m", "back/m"))
+    assert main(["convert", checkpoint, dump, "--to", "sok", *TABLES]) == 0
+    printed = capsys.readouterr().out
+    assert "model_users_0-Adam-v" in printed and "left out: " in printed
+    assert "dense/kernel" in printed and "TensorFlow's checksums" in printed
+    layout = ["--layout", "mod-parts:4", "--others", checkpoint]
+    assert main(["convert", dump, parts, "--to", "checkpoint", *layout]) == 0
+    values = values_in(parts)
+    users = before["model/users/Adam_1"]
+    np.testing.assert_array_equal(values["model/users/part_1/Adam_1"], users[1::4])
+    source = ["--source-layout", "mod-parts"]
+    star = ["--table", "model/users/part_*", "--table", "items/part_*"]
+    assert main(["convert", parts, back, "--to", "checkpoint", *source, *star]) == 0
+    assert_same(before, values_in(back))
+    assert tf.train.latest_checkpoint(str(tmp_path / "back")) == back
+    folders = ["stock", "dump", "parts", "back"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(folders)
+    with tf.Graph().as_default():
+        train(steps=0, restore=back)[1].close()
+
+
+def test_npy_files_have_whole_tables_and_say_what_they_lack(
+    checkpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files, back = tmp_path / "npy", str(tmp_path / "again.ckpt")
+    arguments = ["convert", checkpoint, str(files), "--to", "npy", "--json"]
+    assert main([*arguments, "--table", "model/users=users", "--table", "items"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert "Adam m of users" in report["no_place_in_this_format"]
+    before = values_in(checkpoint)
+    np.testing.assert_array_equal(np.load(files / "users.npy"), before["model/users"])
+    order = [one["file"] for one in json.loads((files / "graph_opt.json").read_text())["tables"]]
+    assert order == ["users.npy", "items.npy"]
+    # The others, the stale slots of these weights among them, come from the checkpoint.
+    assert main(
+        ["convert", str(files), back, "--to", "checkpoint", "--others", checkpoint]
+        + ["--table", "users=model/users", "--table", "items"]
+    ) == 0  # fmt: skip
+    assert_same(before, values_in(back))
+
+
+def test_rows_of_ranks_are_found_by_their_keys(tmp_path: Path) -> None:
+    weights = np.random.default_rng(0).normal(size=USERS).astype(np.float32)
+
+    def dump(transport: Transport) -> None:
+        with context.eager_mode(), communicating_through(transport):
+            users = sok.Variable(weights, name="model/users")
+            items = sok.Variable(weights[:5], name="items", mode="localized:1")
+            optimizer = sok.OptimizerWrapper(tf.train.AdagradOptimizer(0.1))
+            optimizer._create_slots([users])
+            keys = range(USERS[0])
+            slot = optimizer.get_slot(users, "accumulator")
+            sok.assign(slot, keys, weights + 9, check_ownership=False)
+            sok.dump(tmp_path / "dump", users, optimizer)
+            sok.dump(tmp_path / "dump", items)
+
+    run_ranks(3, dump)
+    folder, prefix = str(tmp_path / "dump"), str(tmp_path / "model")
+    assert main(["convert", folder, prefix, "--to", "checkpoint"]) == 0
+    expected = {"model/users": weights, "model/users/Adagrad": weights + 9, "items": weights[:5]}
+    assert_same(expected, values_in(prefix))
+    # A dump in the order of keys is one that any number of ranks loads, SparseOperationKit's, too.
+    ordered = str(tmp_path / "ordered")
+    arguments = ["--to", "sok", "--table", "model/users", "--table", "items"]
+    assert main(["convert", prefix, ordered, *arguments]) == 0
+
+    def load(transport: Transport) -> Any:
+        with context.eager_mode(), communicating_through(transport):
+            users = sok.Variable(np.zeros_like(weights), name="model/users")
+            optimizer = sok.OptimizerWrapper(tf.train.AdagradOptimizer(0.1))
+            optimizer._create_slots([users])
+            sok.load(ordered, users, optimizer)
+            slot = optimizer.get_slot(users, "accumulator")
+            return users.numpy(), slot.numpy()
+
+    for rank, (rows, slots) in enumerate(run_ranks(2, load)):
+        np.testing.assert_array_equal(rows, weights[rank::2])
+        np.testing.assert_array_equal(slots, weights[rank::2] + 9)
+
+
+@pytest.mark.parametrize("strategy", ["mod", "div"])
+def test_partitions_become_the_rows_that_lookups_see(strategy: str, tmp_path: Path) -> None:
+    saver, session = train(partitions=5, strategy=strategy)
+    graph = tf.get_default_graph()
+    parts = [one for one in tf.global_variables() if one.op.name.startswith("model/users/part_")]
+    tables = [one for one in parts if one.op.name[-1].isdigit() and "Adam" not in one.op.name]
+    with session:
+        seen = session.run(tf.nn.embedding_lookup(tables, range(USERS[0]), strategy))
+        prefix = saver.save(session, str(tmp_path / "model"))
+    whole, again = str(tmp_path / "whole"), str(tmp_path / "again")
+    layout = "mod:5" if strategy == "mod" else "whole"
+    arguments = ["--to", "checkpoint", "--table", "model/users"]
+    assert main(["convert", prefix, whole, "--source-layout", layout, *arguments]) == 0
+    np.testing.assert_array_equal(values_in(whole)["model/users"], seen)
+    assert main(["convert", whole, again, "--layout", layout, *arguments]) == 0
+    assert_same(values_in(prefix), values_in(again))
+    assert graph is tf.get_default_graph()
+
+
+def test_parts_of_ranks_that_each_saved_their_own(tmp_path: Path) -> None:
+    table = np.arange(44, dtype=np.float32).reshape(11, 4)
+    prefixes = []
+    for rank in range(3):
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.get_variable("t", initializer=table[rank::3])
+            session.run(tf.global_variables_initializer())
+            (tmp_path / "rank{}".format(rank)).mkdir()
+            saver = tf.train.Saver(sharded=True)
+            prefixes.append(saver.save(session, str(tmp_path / "rank{}".format(rank) / "m")))
+    out = str(tmp_path / "whole" / "m")
+    arguments = ["--to", "checkpoint", "--table", "t", "--source-layout", "mod-parts"]
+    assert main(["convert", *prefixes, out, *arguments]) == 0
+    np.testing.assert_array_equal(values_in(out)["t"], table)
+
+
+def test_tables_of_any_keys_keep_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keys = np.array([900, -4, 17, 3, 10**12])
+    rows = np.arange(10, dtype=np.float32).reshape(5, 2)
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.get_variable("t", initializer=rows)
+        tf.get_variable("t/keys", initializer=tf.constant(keys, tf.int64))
+        session.run(tf.global_variables_initializer())
+        prefix = tf.train.Saver().save(session, str(tmp_path / "m"))
+    dump, back = str(tmp_path / "dump"), str(tmp_path / "back")
+    assert main(["convert", prefix, dump, "--to", "sok", "--table", "t"]) == 0
+    assert main(["convert", dump, back, "--to", "checkpoint"]) == 0
+    assert_same({"t": rows, "t/keys": keys}, values_in(back))
+    capsys.readouterr()
+    fails([dump, str(tmp_path / "npy"), "--to", "npy"], capsys, "'t'", "no keys")
+    assert not list(tmp_path.glob("npy*"))
+
+
+def test_a_dry_run_checks_all_and_writes_nothing(
+    checkpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dump = tmp_path / "dump"
+    for target, to in (
+        (dump, "sok"),
+        (tmp_path / "npy", "npy"),
+        (tmp_path / "c" / "m", "checkpoint"),
+    ):
+        arguments = ["convert", checkpoint, str(target), "--to", to, "--dry-run", *TABLES]
+        assert main(arguments) == 0
+        assert "nothing was written" in capsys.readouterr().out
+    assert [path.name for path in tmp_path.iterdir()] == ["stock"]
+    assert main(["convert", checkpoint, str(dump), "--to", "sok", *TABLES]) == 0
+    capsys.readouterr()
+    damage(dump / "items_0-weight")
+    arguments = [str(dump), str(tmp_path / "npy"), "--to", "npy"]
+    fails([*arguments, "--dry-run"], capsys, "items_0-weight", "damaged")
+    damage(Path(checkpoint + ".data-00000-of-00001"))
+    fails([checkpoint, str(tmp_path / "x"), "--to", "sok", *TABLES], capsys, "damaged")
+
+
+def damage(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-20] ^= 1
+    for place in range(300, len(data), 97):
+        data[place] ^= 4
+    path.write_bytes(bytes(data))
+
+
+def test_errors_say_what_to_do(
+    checkpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = str(tmp_path / "new")
+    fails([checkpoint, new, "--to", "sok"], capsys, "--table", "model/users [53, 4]")
+    fails([checkpoint, new, "--to", "sok", "--table", "user"], capsys, "no tensor 'user'")
+    fails([str(tmp_path), new, "--to", "npy"], capsys, "no checkpoint", str(tmp_path))
+    fails([checkpoint, str(tmp_path / "stock"), "--to", "npy", *TABLES], capsys, "exists")
+    wrong = ["--to", "checkpoint", "--table", "items"]
+    fails([checkpoint, new, *wrong, "--layout", "mod"], capsys, "mod:N")
+    fails([checkpoint, new, *wrong, "--layout", "zigzag"], capsys, "zigzag", "div-parts")
+    fails([checkpoint, new, *wrong, "--source-layout", "mod-parts:3"], capsys, "3", "parts")
+    fails([checkpoint, new, "--to", "npy", *TABLES, "--layout", "mod:2"], capsys, "--layout")
+    both = ["--table", "items=a/b", "--table", "model/users=a_b"]
+    fails([checkpoint, new, "--to", "npy", *both], capsys, "a_b.npy", "NEW_NAME")
+    assert [path.name for path in tmp_path.iterdir()] == ["stock"]
