@@ -58,6 +58,10 @@ class SteppedSession:
         """
         raise NotImplementedError
 
+    def fed_value(self, tensor: Any, value: Any) -> Any:
+        """What to feed for `tensor` in place of `value`, which is an array or a TensorHandle."""
+        return value
+
     def error_message(self, error: tf.errors.OpError) -> str:
         """The message to raise a step's error with; the error's own, unless overridden."""
         return str(error.message)
@@ -101,8 +105,9 @@ class SteppedSession:
         feeds = [reference.deref() for reference in feed_dict]
         values = list(feed_dict.values())
         fetches, targets = self.prepare_step(fetch_list, target_list, feeds, values)
+        fed = {key: self.fed_value(key.deref(), value) for key, value in feed_dict.items()}
         base: Any = super()
-        return base._do_run(handle, targets, fetches, feed_dict, options, run_metadata)
+        return base._do_run(handle, targets, fetches, fed, options, run_metadata)
 
     def make_callable(
         self,
@@ -162,7 +167,8 @@ class SteppedSession:
 
         def call(*values: Any, **keywords: Any) -> Any:
             self.prepare_step(fetches, targets, feeds, values)
-            return inner(*values, **keywords)
+            fed = [self.fed_value(tensor, value) for tensor, value in zip(feeds, values)]
+            return inner(*fed, **keywords)
 
         return call
 

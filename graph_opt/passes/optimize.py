@@ -15,6 +15,7 @@ from graph_opt.passes.fusion.fuse_group_embedding import fuse_group_embedding
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.prefetch.async_embedding import async_embedding
 from graph_opt.passes.protect_gathers import protect_gathers
+from graph_opt.passes.shard_tables.shard_tables import shard_tables
 from graph_opt.passes.translation import UNCHANGED, Translation
 from graph_opt.reporting.outcomes import StageReport
 from graph_opt.reporting.report import Report
@@ -34,7 +35,8 @@ class Pass(NamedTuple):
 
 
 PASSES = (
-    Pass(compact_gradients, "first: the updates of such gradients are then fused like any other"),
+    Pass(shard_tables, "first: others then find exchanges, and updates of this rank's rows"),
+    Pass(compact_gradients, "early: the updates of such gradients are then fused like any other"),
     Pass(fuse_group_embedding, "early: it needs forward, backward and update in one region"),
     Pass(async_embedding, "moves lookups, fused or not; packs what crosses between tasks"),
     Pass(protect_gathers, "last: lookups that are still TensorFlow's own and stay in main"),

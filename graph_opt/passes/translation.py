@@ -6,6 +6,7 @@ import dataclasses
 from typing import AbstractSet, FrozenSet, Mapping, Optional
 
 from graph_opt.passes.fusion.deferred import DeferredVariables
+from graph_opt.passes.shard_tables.divided_variables import DividedVariables
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Translation:
       up_to_date: Maps tensors with the whole value of a variable, of which rows may be behind, to
         that value once all rows are current.
       deferred: The tables whose rows may be behind; None if there are none.
+      divided: The variables of which this rank has some rows; None if there are none.
       prefetched: Nodes whose values exist only in prefetch.
       dead: Nodes that remain in the graph although no step runs them any more.
     """
@@ -28,6 +30,7 @@ class Translation:
     taken: Mapping[str, str] = dataclasses.field(default_factory=dict)
     up_to_date: Mapping[str, str] = dataclasses.field(default_factory=dict)
     deferred: Optional[DeferredVariables] = None
+    divided: Optional[DividedVariables] = None
     prefetched: FrozenSet[str] = frozenset()
     dead: FrozenSet[str] = frozenset()
 

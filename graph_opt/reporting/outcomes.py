@@ -76,6 +76,31 @@ class FusedLookup:
 
 
 @dataclasses.dataclass(frozen=True)
+class TableOutcome:
+    """A table that was to be divided among ranks.
+
+    Attributes:
+      name: Name of the variable.
+      shape: Shape of the whole table; None if the rank is unknown.
+      slots: Names of the optimizer's slots, which are divided with it.
+      lookups: How many lookups read it.
+      bytes: Of the whole table and its slots, as far as shapes are known.
+      bytes_here: What this rank holds of them.
+      rule: Which rank has which rows, '' if every rank has the whole table.
+      refusal: code, node, need and saw; None if it could be divided.
+    """
+
+    name: str
+    shape: Optional[Tuple[Optional[int], ...]]
+    slots: Tuple[str, ...]
+    lookups: int
+    bytes: int
+    bytes_here: int
+    rule: str = ""
+    refusal: Optional[Dict[str, str]] = None
+
+
+@dataclasses.dataclass(frozen=True)
 class DenseReader:
     """A node that reads or writes whole tables whose update is deferred.
 

@@ -82,6 +82,8 @@ REMEDIES: Dict[str, str] = {
     "table_not_supported": (
         "Give the variable a static shape and one of the dtypes float32, float16 and bfloat16"
     ),
+    "table_not_trained": "Nothing, or divide it with sok.Variable",
+    "table_read_whole": "Compute such values from the looked-up rows, or leave the table whole",
     "table_updated_twice": "Train the table with one optimizer",
     "tables_on_several_devices": "Place the shards together, or on parameter servers",
     "unknown_op": "Load the library that defines the op (tf.load_op_library)",

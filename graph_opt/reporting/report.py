@@ -13,6 +13,7 @@ from graph_opt.reporting.outcomes import (
     LookupOutcome,
     PackedTransfer,
     StageReport,
+    TableOutcome,
 )
 
 
@@ -39,6 +40,7 @@ class Report:
       replaced: Output of a fused lookup to the tensor that replaces it.
       whole_table_reads_removed: Gathers that TensorFlow would have turned into reads of whole
         tables if they had not been fused.
+      tables: The tables that were divided among ranks, and those that were meant to be.
     """
 
     lookups: Tuple[LookupOutcome, ...] = ()
@@ -58,6 +60,12 @@ class Report:
     dense_readers: Tuple[DenseReader, ...] = ()
     replaced: Dict[str, str] = dataclasses.field(default_factory=dict)
     whole_table_reads_removed: Tuple[str, ...] = ()
+    tables: Tuple[TableOutcome, ...] = ()
+
+    @property
+    def divided(self) -> Tuple[TableOutcome, ...]:
+        """The tables of which each rank has a part."""
+        return tuple(table for table in self.tables if table.rule)
 
     @property
     def fused(self) -> Tuple[FusedLookup, ...]:

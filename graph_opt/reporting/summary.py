@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Iterator, List
+from typing import Iterable, Iterator, List, Sequence
 
 from graph_opt.reporting.outcomes import DEFERRED_PART, FUSED_PART, MOVED, STOCK_PART
 from graph_opt.reporting.report import Report
-from graph_opt.reporting.tables import counted
+from graph_opt.reporting.tables import bytes_text, counted
 from graph_opt.reporting.user_lookups import UserLookup, refusals_by_code, user_lookups
 
 _MOST_CODES = 3
@@ -19,7 +19,29 @@ def summary(report: Report) -> str:
       >>> summary(report)
       '26 of 27 lookups fused into 2 ops, 25 of 27 run ahead, 1 left as it is (shards_uneven)'
     """
+    divided = _divided(report)
+    rest = _lookups_and_stages(report)
+    return "{}; {}".format(divided, rest) if divided and rest else divided or rest
+
+
+def _divided(report: Report) -> str:
+    """What became of the tables that were to be divided among ranks; "" if none were."""
+    tables = report.divided
+    if not report.tables:
+        return ""
+    text = "{} of {} divided among ranks".format(
+        len(tables), counted(len(report.tables), "large table")
+    )
+    if not tables:
+        return text
+    whole, here = (sum(getattr(one, name) for one in tables) for name in ("bytes", "bytes_here"))
+    return "{} (this one holds {} instead of {})".format(text, bytes_text(here), bytes_text(whole))
+
+
+def _lookups_and_stages(report: Report) -> str:
     lookups = user_lookups(report)
+    if not lookups and report.tables:
+        return "; ".join([*report.changes, *report.left_alone])
     if not lookups and report.stages:
         return "{} of {} columns without a table run ahead of the step".format(
             sum(column.outcome == MOVED for column in report.columns), len(report.columns)
@@ -30,6 +52,11 @@ def summary(report: Report) -> str:
         return "not optimized: {}".format(
             "; ".join(report.left_alone) or "the graph has no embedding lookup"
         )
+    return "; ".join([", ".join(_parts(report, lookups)), *report.left_alone])
+
+
+def _parts(report: Report, lookups: Sequence[UserLookup]) -> List[str]:
+    """What became of lookups, in the order in which it is told."""
     count = _count(lookups)
     parts: List[str] = []
     if report.fused_lookups:
@@ -53,7 +80,7 @@ def summary(report: Report) -> str:
     dense = sum(reader.in_each_step for reader in report.dense_readers)
     if dense:
         parts.append("{} of whole tables in each step".format(counted(dense, "read")))
-    return "; ".join([", ".join(parts), *report.left_alone])
+    return parts
 
 
 def _updates(lookups: Iterable[UserLookup]) -> Iterator[str]:

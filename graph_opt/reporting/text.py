@@ -13,7 +13,14 @@ from graph_opt.reporting.outcomes import (
     StageReport,
 )
 from graph_opt.reporting.remedies import REMEDIES
-from graph_opt.reporting.tables import counted, crossing_text, printable, shape_text, table
+from graph_opt.reporting.tables import (
+    bytes_text,
+    counted,
+    crossing_text,
+    printable,
+    shape_text,
+    table,
+)
 from graph_opt.reporting.user_lookups import UserLookup, refusals_by_code, user_lookups
 
 if TYPE_CHECKING:
@@ -41,7 +48,7 @@ def report_text(report: Report, title: str) -> str:
       region    nodes
       io            2
     """
-    blocks = [title, _regions(report), _lookups(report), _columns(report)]
+    blocks = [title, _regions(report), _tables_of(report), _lookups(report), _columns(report)]
     blocks.extend(_stage(stage) for stage in report.stages)
     blocks.append("\n".join(report.changes))
     blocks.append("\n".join(_dense_lines(report)))
@@ -61,6 +68,8 @@ def brief_text(report: Report) -> str:
     if report.columns:
         moved = sum(column.outcome == MOVED for column in report.columns)
         lines.append("  {} of {} columns without a table moved".format(moved, len(report.columns)))
+    if report.tables:
+        lines.extend("  " + line for line in _tables_of(report).splitlines())
     for stage in report.stages:
         lines.extend(_stage_lines(stage))
     lines.extend("  " + line for line in [*report.changes, *_dense_lines(report)])
@@ -106,6 +115,22 @@ def _lookups(report: Report) -> str:
         for row, one in zip(rows, lookups):
             row.append(", ".join(refusal["code"] for refusal in one.refusals) or "-")
     return table(header, rows)
+
+
+def _tables_of(report: Report) -> str:
+    """The tables that were divided, or were meant to be."""
+    rows = [
+        [
+            one.name,
+            shape_text(one.shape),
+            len(one.slots),
+            bytes_text(one.bytes),
+            bytes_text(one.bytes_here),
+            one.rule or "whole on every rank",
+        ]
+        for one in report.tables
+    ]
+    return table(["table", "shape", "slots", "whole", "here", "rows"], rows) if rows else ""
 
 
 def _columns(report: Report) -> str:

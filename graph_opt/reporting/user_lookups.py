@@ -66,6 +66,9 @@ def refusals_by_code(report: Report) -> Dict[str, List[Tuple[str, Dict[str, str]
     for column in report.columns:
         if column.refusal is not None:
             found[column.refusal["code"]].append((column.name, column.refusal))
+    for table in report.tables:
+        if table.refusal is not None:
+            found[table.refusal["code"]].append((table.name, table.refusal))
     for refusal in report.refusals:
         found[refusal["code"]].append((refusal["node"], refusal))
     return dict(sorted(found.items(), key=lambda item: (-len(item[1]), item[0])))

@@ -2,6 +2,8 @@
 
 - The result of a fused lookup: the output of the op that replaces it, read by the next lines.
 - A variable whose update is deferred, as a whole: a read that waits until all rows are up to date.
+- A variable of which this rank has a part: refused, as is a feed of a first value that is not read;
+  of what is fed in place of an assigned value, this rank's rows are.
 - A boundary tensor: the output of the stage's take, which is the value for main's current batch.
 - Any other tensor of the prefetch region: refused, since it belongs to a batch yet to reach main.
 - Anything else: itself.
@@ -12,7 +14,10 @@ from __future__ import annotations
 import collections
 from typing import Any, Deque, List, Set
 
+import numpy as np
+
 from graph_opt.compat import tf
+from graph_opt.passes.shard_tables.divided_variables import DividedVariables
 from graph_opt.passes.translation import Translation
 
 _MAX_NEIGHBOURS_NAMED = 4
@@ -31,6 +36,7 @@ class FetchMap:
         self._graph = graph
         self._substitutes = translation.substitutes
         self._up_to_date = translation.up_to_date
+        self._divided = translation.divided or DividedVariables()
         self._taken = translation.taken
         self._prefetched = translation.prefetched
         self._boundary_operations = {name.rpartition(":")[0] for name in self._taken}
@@ -39,8 +45,10 @@ class FetchMap:
         """The tensor to fetch in place of `tensor`.
 
         Raises:
-          tf.errors.InvalidArgumentError: Its value exists only in prefetch.
+          tf.errors.InvalidArgumentError: Its value exists only in prefetch, or only in parts.
         """
+        if tensor.name in self._divided.values:
+            raise self._part_fetched(tensor)
         if tensor.name in self._substitutes:
             tensor = self._graph.get_tensor_by_name(self._substitutes[tensor.name])
         if tensor.name in self._up_to_date:
@@ -78,6 +86,13 @@ class FetchMap:
           tf.errors.InvalidArgumentError: The tensor belongs to prefetch, is the result of a fused
             lookup, or is a variable whose update is deferred.
         """
+        if tensor.name in self._divided.unread or tensor.name in self._divided.values:
+            raise tf.errors.InvalidArgumentError(
+                None,
+                tensor.op,
+                "cannot feed '{}': ranks have different rows of this variable, and do not read "
+                "this tensor. Load a whole value with Variable.load".format(tensor.name),
+            )
         if tensor.name in self._up_to_date:
             raise tf.errors.InvalidArgumentError(
                 None,
@@ -105,6 +120,41 @@ class FetchMap:
             "this step and would not see the value. Feed it in a session on a graph built without "
             "do_async_embedding, or pass the value to the IO stage: "
             "graph_opt.staged(features, feed_dict={{...}})".format(tensor.name),
+        )
+
+    def fed_value(self, tensor: Any, value: Any) -> Any:
+        """What to feed in place of a value.
+
+        Raises:
+          tf.errors.InvalidArgumentError: It is assigned to a divided variable and is not whole.
+        """
+        name = self._divided.fed.get(tensor.name)
+        if name is None:
+            return value
+        variable = self._divided.named(name)
+        whole = np.asarray(value)
+        if whole.shape != variable.shape:
+            raise tf.errors.InvalidArgumentError(
+                None,
+                tensor.op,
+                "cannot feed '{}' with shape {}: need the whole variable '{}', of shape {}, of "
+                "which each rank takes its rows".format(
+                    tensor.name, list(whole.shape), name, list(variable.shape)
+                ),
+            )
+        return whole[variable.rows.keys(variable.rank)]
+
+    def _part_fetched(self, tensor: Any) -> Exception:
+        name = self._divided.values[tensor.name]
+        variable = self._divided.named(name)
+        return tf.errors.InvalidArgumentError(
+            None,
+            tensor.op,
+            "cannot fetch '{}': the variable '{}' is divided among {} ranks, and this one has {} "
+            "of its {} rows. Save it with a tf.train.Saver, which writes all rows, or keep it "
+            "whole (shard_tables_options)".format(
+                tensor.name, name, variable.rows.num_ranks, variable.local_rows, variable.shape[0]
+            ),
         )
 
     def _is_prefetched(self, name: str) -> bool:

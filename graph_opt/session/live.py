@@ -13,9 +13,10 @@ from graph_opt.inspect.dump import dump_graph, is_wanted
 from graph_opt.passes.optimize import plan
 from graph_opt.passes.translation import Translation
 from graph_opt.reporting.report import Report
+from graph_opt.session.divided_tables import note_divided, with_ranks
 from graph_opt.session.graph_records import note_rewritten, note_unchanged
 from graph_opt.session.graph_use import refuse_if_run
-from graph_opt.session.new_readers import watch_growth
+from graph_opt.session.new_users import watch_growth
 from graph_opt.session.rewritten_graph import apply_to_graph
 from graph_opt.session.server_options import with_server_ops
 
@@ -81,6 +82,7 @@ def optimize_live_graph(graph: Any, request: OptimizationRequest, target: str = 
     else:
         note_rewritten(graph, translation, report, request.asked)
         watch_growth(graph)
+        note_divided(graph, translation)
     tf.logging.info("graph_opt: %s", report)
     return report
 
@@ -91,7 +93,7 @@ def _rewritten(
     """The report, and what names stand for after the rewrites; None if there were none."""
     if not options.ask_for_anything:
         return Report(warnings=options.warnings), None
-    options = with_server_ops(graph, options, target)
+    options = with_ranks(with_server_ops(graph, options, target))
     with collection_paused():
         before = running_graph_def(graph, add_shapes=True)
         planned = plan(before, options)

@@ -27,7 +27,7 @@ from graph_opt.session.fetch_map import FetchMap
 from graph_opt.session.graph_records import is_left_alone, report_of, translation_of
 from graph_opt.session.installed_config import checked_options, effective_config
 from graph_opt.session.late_rows import bring_rows_to_date, note_open
-from graph_opt.session.new_readers import bring_to_date_for_new_readers, has_no_new_readers
+from graph_opt.session.new_users import change_new_users, has_no_new_users
 from graph_opt.session.optimization import (
     asks_for_anything,
     is_training_graph,
@@ -124,19 +124,24 @@ class _StagedSteps(SteppedSession):
             self._start_and_end_threads(step, feeds, values)
         return step.fetches, step.targets
 
+    def fed_value(self, tensor: Any, value: Any) -> Any:
+        """This rank's rows of what is fed for a divided table."""
+        assert self._fetch_map is not None
+        return self._fetch_map.fed_value(tensor, value)
+
     def error_message(self, error: tf.errors.OpError) -> str:
         """Removes the buffers that an error passed through from its message."""
         return without_takes(str(error.message))
 
     def knows_graph(self) -> bool:
-        """Whether all readers of deferred variables wait for their rows."""
-        return not self._ran or has_no_new_readers(self._graph_of_session())
+        """Whether all users of deferred and of divided variables are known."""
+        return not self._ran or has_no_new_users(self._graph_of_session())
 
     def learn_graph(self) -> None:
-        """Makes readers that the graph got since the last step wait for their rows."""
+        """Changes what the graph got since the last step and uses such variables."""
         graph = self._graph_of_session()
-        if not has_no_new_readers(graph):
-            bring_to_date_for_new_readers(graph)
+        if not has_no_new_users(graph):
+            change_new_users(graph)
         translation = translation_of(graph)
         if translation is not self._translation:
             self._translation = translation

@@ -30,6 +30,7 @@ class InProcessTransport(Transport):
         self.place = "{}/{}/".format(group.name, rank)
         self.size = group.size
         self.store = group.store
+        self.group_name = group.name
         self._group = group
 
     def all_to_all(

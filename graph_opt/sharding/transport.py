@@ -34,6 +34,7 @@ class Transport(abc.ABC):
       size: Number of ranks.
       local_rank: Number of this rank among those on the same machine.
       place: What comes before the names of exchanges to make them unique in the process.
+      group_name: Name of the group of ranks in one process; "" for other groups.
       store: What ranks tell each other outside of messages; None if nothing carries it.
       guard: Watches the steps of this rank (`graph_opt.sharding.guard`), once there is one.
     """
@@ -42,6 +43,7 @@ class Transport(abc.ABC):
     size: int
     local_rank: int = 0
     place: str = ""
+    group_name: str = ""
     store: Optional[Store] = None
     guard: Any = None
 

@@ -1,9 +1,10 @@
-"""Brings rows to date before nodes that a graph gets after it was rewritten.
+"""Changes nodes that use tables and that a graph gets after it was rewritten.
 
 Savers, summaries, sums of a table and assignments may be added at any time: by TensorFlow's session
 creators before they finalize the graph, or by a script between two steps. TensorFlow hands new
-nodes to a session at its next run and ignores edits to them from then on, so whatever reads or
-writes a deferred variable must be made to wait for its rows before that.
+nodes to a session at its next run and ignores edits to them from then on. So before that, whatever
+reads or writes a deferred variable must be made to wait for its rows, and what is assigned to a
+divided one be reduced to this rank's rows.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from __future__ import annotations
 import dataclasses
 import threading
 import weakref
-from typing import AbstractSet, Any, List, MutableMapping, Set
+from typing import AbstractSet, Any, Iterable, List, MutableMapping, Set
 
 from graph_opt.compat.exported_graph import running_graph_def
 from graph_opt.compat.graph_growth import before_finalizing, is_reference, operations_from
 from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.fusion.bring_to_date import rewrite_for_new_readers
-from graph_opt.passes.translation import Translation
+from graph_opt.passes.shard_tables.divide_variables import divide_for_new_users
 from graph_opt.session.graph_records import note_grown, translation_of
 from graph_opt.session.rewritten_graph import apply_to_graph
 
@@ -46,22 +47,23 @@ _growths: MutableMapping[Any, _Growth] = weakref.WeakKeyDictionary()
 def watch_growth(graph: Any) -> None:
     """From now on, nodes that are added to a rewritten graph are looked at.
 
-    Sessions of graph_opt call `bring_to_date_for_new_readers`; for those that TensorFlow's session
-    creators open, it is called before the graph is finalized.
+    Sessions of graph_opt call `change_new_users`; for those that TensorFlow's session creators
+    open, it is called before the graph is finalized.
     """
-    if translation_of(graph).deferred is not None:
+    translation = translation_of(graph)
+    if translation.deferred is not None or translation.divided is not None:
         _growths[graph] = _Growth(graph)
-        before_finalizing(graph, bring_to_date_for_new_readers)
+        before_finalizing(graph, change_new_users)
 
 
-def has_no_new_readers(graph: Any) -> bool:
+def has_no_new_users(graph: Any) -> bool:
     """Whether every node of the graph has been looked at, or none needs to be."""
     growth = _growths.get(graph)
     return growth is None or growth.version == graph.version
 
 
-def bring_to_date_for_new_readers(graph: Any) -> None:
-    """Makes new readers and writers of deferred variables wait until the rows are up to date.
+def change_new_users(graph: Any) -> None:
+    """Makes new nodes wait until rows are up to date, and use this rank's rows only.
 
     What their names stand for is in `translation_of(graph)` afterwards.
     """
@@ -73,17 +75,22 @@ def bring_to_date_for_new_readers(graph: Any) -> None:
             version = graph.version
             new = operations_from(graph, growth.count)
             theirs = [operation for operation in new if operation.name not in growth.ours]
-            if _touches(theirs, translation_of(graph)):
-                growth.ours |= _rewrite(graph, {operation.name for operation in theirs})
+            names = {operation.name for operation in theirs}
+            for change in (_bring_to_date, _divide):
+                growth.ours |= change(graph, theirs, names)
             growth.version, growth.count = version, growth.count + len(new)
 
 
-def _rewrite(graph: Any, names: AbstractSet[str]) -> AbstractSet[str]:
+def _bring_to_date(graph: Any, new: List[Any], names: AbstractSet[str]) -> AbstractSet[str]:
     """Rewrites the graph for its new nodes; returns the names of the nodes that this adds."""
     translation = translation_of(graph)
+    if translation.deferred is None:
+        return frozenset()
+    variables = {name for each in translation.deferred.variables for name in each.variables}
+    if not _touch(new, variables, translation.up_to_date):
+        return frozenset()
+    before = _running(graph)
     with collection_paused():
-        before = running_graph_def(graph, add_shapes=True)
-        assert translation.deferred is not None
         rewrite, up_to_date = rewrite_for_new_readers(
             GraphView(before), translation.deferred, names
         )
@@ -95,12 +102,32 @@ def _rewrite(graph: Any, names: AbstractSet[str]) -> AbstractSet[str]:
     return {node.name for node in rewrite.nodes}
 
 
-def _touches(operations: List[Any], translation: Translation) -> bool:
-    """Whether any of these operations may read or write a deferred variable."""
-    assert translation.deferred is not None
-    variables = {name for each in translation.deferred.variables for name in each.variables}
+def _divide(graph: Any, new: List[Any], names: AbstractSet[str]) -> AbstractSet[str]:
+    """The same for divided variables."""
+    translation = translation_of(graph)
+    if translation.divided is None:
+        return frozenset()
+    variables = {variable.name for variable in translation.divided.variables}
+    if not _touch(new, variables, translation.divided.values):
+        return frozenset()
+    before = _running(graph)
+    with collection_paused():
+        grown = divide_for_new_users(GraphView(before), translation.divided, names)
+    if grown.rewrite:
+        apply_to_graph(graph, before, [grown.rewrite])
+    note_grown(graph, dataclasses.replace(translation, divided=grown.variables))
+    return {node.name for node in grown.rewrite.nodes}
+
+
+def _running(graph: Any) -> Any:
+    with collection_paused():
+        return running_graph_def(graph, add_shapes=True)
+
+
+def _touch(operations: List[Any], variables: AbstractSet[str], values: Iterable[str]) -> bool:
+    """Whether any of these operations may use one of the variables, or a tensor with its value."""
     known = set(variables)
-    for tensor in translation.up_to_date:
+    for tensor in values:
         known.add(tensor.rpartition(":")[0])
     return any(
         tensor.op.name in known or (is_reference(tensor) and _leads_to(tensor, variables))

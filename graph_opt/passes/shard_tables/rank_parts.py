@@ -1,0 +1,261 @@
+"""Writes what a variable needs in order to have a rank's rows only.
+
+keys = Range -> PlaceholderWithDefault       static shapes of a live graph stay the whole table's
+Assign(whole)                     -> Assign(GatherV2(whole, keys)), Fill, or rows drawn by key
+Assign(HorovodBroadcast(value))   -> Assign(value)
+SaveV2, other readers             -^ EnsureShape(value, whole shape), which fails
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import AbstractSet, Any, Dict, List, Optional, Tuple
+
+import numpy as np
+
+from graph_opt.compat import tf
+from graph_opt.graph.rewrite import OUTPUT_SHAPES, AttributeEdit, ControlEdit, InputEdit, Rewrite
+from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.passes import attribute_values as values
+from graph_opt.passes.node_writer import NodeWriter
+from graph_opt.passes.shard_tables.divided_variables import DividedVariable
+from graph_opt.passes.shard_tables.initial_values import Drawn, drawn, one_number
+from graph_opt.passes.shard_tables.variable_uses import VariableUses, variable_uses
+
+_GIVEN_BY_STEP = ("Placeholder", "PlaceholderWithDefault", "RestoreV2", "RestoreSlice", "Restore")
+
+
+class RankParts:
+    """Collects the nodes and edges for some variables.
+
+    Args:
+      view: The graph.
+      memory_budget_bytes: Random initial values of more bytes than this are drawn row by row,
+        which gives other numbers than TensorFlow's; 0 for no limit.
+
+    Attributes:
+      fed, unread, values: As in `DividedVariables`.
+      redrawn: The variables with other initial values than TensorFlow's.
+    """
+
+    def __init__(self, view: GraphView, memory_budget_bytes: int = 0) -> None:
+        self._view = view
+        self._budget = memory_budget_bytes
+        self._nodes: List[Any] = []
+        self._inputs: List[InputEdit] = []
+        self._controls: List[ControlEdit] = []
+        self._attributes: List[AttributeEdit] = []
+        self._last: Optional[Tuple[TensorRef, str]] = None
+        self.fed: Dict[str, str] = {}
+        self.unread: Dict[str, str] = {}
+        self.values: Dict[str, str] = {}
+        self.redrawn: List[str] = []
+
+    def rewrite(self) -> Rewrite:
+        """What was collected."""
+        return Rewrite(
+            tuple(self._nodes),
+            tuple(self._inputs),
+            tuple(self._controls),
+            tuple(self._attributes),
+        )
+
+    def divide(self, variable: DividedVariable, known: AbstractSet[str]) -> None:
+        """Makes a variable this rank's part of what it was.
+
+        Args:
+          variable: The variable.
+          known: Nodes that look its rows up or update them, and so need no change.
+        """
+        writer = self._writer(variable)
+        self._write_keys(writer, variable)
+        self._write_whole(writer, variable)
+        uses = variable_uses(self._view, variable.name, known)
+        local = values.shapes([variable.local_shape()]).list.shape[0]
+        self._set(variable.name, "shape", tf.AttrValue(shape=local))
+        for tensor in uses.values:
+            if not (variable.is_resource and tensor.node == variable.name):
+                self._set(tensor.node, OUTPUT_SHAPES, values.shapes([variable.local_shape()]))
+        self._change_uses(writer, variable, uses)
+
+    def change_new_uses(self, variable: DividedVariable, new: AbstractSet[str]) -> None:
+        """Changes what uses a variable that was divided before.
+
+        Args:
+          variable: The variable.
+          new: Names of the nodes that the graph got since.
+        """
+        writer = self._writer(variable)
+        self._change_uses(writer, variable, variable_uses(self._view, variable.name, only=new))
+
+    def _writer(self, variable: DividedVariable) -> NodeWriter:
+        writer = NodeWriter(variable.scope, self._view.device(variable.name))
+        writer.nodes = self._nodes
+        return writer
+
+    def _change_uses(
+        self, writer: NodeWriter, variable: DividedVariable, uses: VariableUses
+    ) -> None:
+        for tensor in uses.values:
+            if not (variable.is_resource and tensor.node == variable.name):
+                self.values[str(tensor)] = variable.name
+        for assignment in uses.assignments:
+            if assignment.is_broadcast:
+                part = variable.scope + "/value"
+            else:
+                part = self._part(writer, variable, assignment.node, assignment.value)
+                self.fed[part + ":0"] = variable.name
+            self._inputs.append(InputEdit(assignment.node, 1, part))
+        for shape in uses.shapes:
+            self._answer_shape(writer, variable, shape)
+        for name in dict.fromkeys(use.consumer for use in uses.others):
+            self._controls.append(ControlEdit(name, (), (variable.whole,)))
+
+    def _write_keys(self, writer: NodeWriter, variable: DividedVariable) -> None:
+        rows = variable.rows.keys(variable.rank, 0, 2)
+        first = int(rows[0]) if len(rows) else 0
+        step = int(rows[1] - rows[0]) if len(rows) > 1 else 1
+        limit = first + step * variable.local_rows
+        numbers = [
+            writer.constant("keys/" + name, np.int64(number))
+            for name, number in (("start", first), ("limit", limit), ("delta", step))
+        ]
+        keys = writer.node("keys/range", "Range", numbers, Tidx=_type(tf.int64))
+        writer.node(
+            "keys",
+            "PlaceholderWithDefault",
+            [keys.name],
+            dtype=_type(tf.int64),
+            shape=tf.AttrValue(shape=values.shapes([(None,)]).list.shape[0]),
+        )
+
+    def _write_whole(self, writer: NodeWriter, variable: DividedVariable) -> None:
+        dtype = tf.AttrValue(type=variable.dtype)
+        if variable.is_resource:
+            value = writer.node("value", "ReadVariableOp", [variable.name], dtype=dtype)
+        else:
+            value = writer.node("value", "Identity", [variable.name], T=dtype)
+        value.attr["_class"].CopyFrom(values.colocated([variable.name]))
+        shape = tf.AttrValue(shape=values.shapes([variable.shape]).list.shape[0])
+        name = variable.whole[len(variable.scope) + 1 :]
+        writer.node(name, "EnsureShape", [value.name], T=dtype, shape=shape)
+
+    def _part(
+        self, writer: NodeWriter, variable: DividedVariable, assign: str, whole: TensorRef
+    ) -> str:
+        """A tensor with this rank's rows of one with all."""
+        view, scope = self._view, "of/" + assign
+        number = one_number(view, whole)
+        if number is not None:
+            self.unread[str(whole)] = variable.name
+            value = writer.constant(scope + "/number", number)
+            return self._filled(writer, variable, scope, value)
+        distribution = drawn(view, whole)
+        size = variable.shape[0] * variable.shape[1] * tf.as_dtype(variable.dtype).size
+        if distribution is not None and 0 < self._budget < size:
+            self.redrawn.append(variable.name)
+            self.unread[str(whole)] = variable.name
+            return self._drawn(writer, variable, scope, distribution)
+        axis = writer.constant(scope + "/axis", np.int32(0))
+        gather = writer.node(
+            scope + "/rows",
+            "GatherV2",
+            [whole.input_name, variable.keys, axis],
+            Tparams=tf.AttrValue(type=variable.dtype),
+            Tindices=_type(tf.int64),
+            Taxis=_type(tf.int32),
+            batch_dims=values.integer(0),
+        )
+        self._one_at_a_time(whole, str(gather.name))
+        return str(gather.name)
+
+    def _filled(self, writer: NodeWriter, variable: DividedVariable, scope: str, value: str) -> str:
+        size = writer.node(
+            scope + "/size",
+            "Size",
+            [variable.keys],
+            T=_type(tf.int64),
+            out_type=_type(tf.int32),
+        )
+        width = writer.constant(scope + "/width", np.int32(variable.shape[1]))
+        dims = writer.node(
+            scope + "/shape",
+            "Pack",
+            [size.name, width],
+            N=values.integer(2),
+            T=_type(tf.int32),
+            axis=values.integer(0),
+        )
+        return str(
+            writer.node(
+                scope + "/rows",
+                "Fill",
+                [dims.name, value],
+                T=tf.AttrValue(type=variable.dtype),
+                index_type=_type(tf.int32),
+            ).name
+        )
+
+    def _drawn(
+        self, writer: NodeWriter, variable: DividedVariable, scope: str, found: Drawn
+    ) -> str:
+        rows = writer.node(
+            scope + "/rows",
+            "GroupEmbeddingInitialRows",
+            [variable.keys],
+            distribution=tf.AttrValue(s=found.distribution.encode()),
+            first=tf.AttrValue(f=found.first),
+            second=tf.AttrValue(f=found.second),
+            key=values.integer(_stream(variable.name, found)),
+            column=values.integer(0),
+            width=values.integer(variable.shape[1]),
+        )
+        if variable.dtype == tf.float32.as_datatype_enum:
+            return str(rows.name)
+        cast = writer.node(
+            scope + "/cast",
+            "Cast",
+            [rows.name],
+            SrcT=_type(tf.float32),
+            DstT=tf.AttrValue(type=variable.dtype),
+        )
+        return str(cast.name)
+
+    def _one_at_a_time(self, whole: TensorRef, gather: str) -> None:
+        """Lets a whole initial value be made only once the one before it is no longer needed."""
+        view = self._view
+        made_of = view.ancestors([whole.node])
+        if any(view.op(name) in _GIVEN_BY_STEP for name in made_of):
+            return
+        if self._last is not None:
+            value, last = self._last
+            before = view.ancestors([value.node])
+            for name in made_of:
+                starts = all(view.op(one.node) == "Const" for one in view.inputs(name))
+                if starts and view.op(name) != "Const" and name not in before:
+                    self._controls.append(ControlEdit(name, (), (last,)))
+        self._last = whole, gather
+
+    def _answer_shape(self, writer: NodeWriter, variable: DividedVariable, name: str) -> None:
+        """Makes what asks for the shape of the variable get that of the whole."""
+        op = self._view.op(name)
+        dtype = self._view.dtypes(name)
+        kind = tf.as_dtype(dtype[0] if dtype else tf.int32).as_numpy_dtype
+        answers = {"Size": variable.shape[0] * variable.shape[1], "Rank": 2}
+        answer = np.asarray(answers.get(op, variable.shape), kind)
+        constant = writer.constant("of/" + name, answer)
+        for use in self._view.uses(TensorRef(name, 0)):
+            self._inputs.append(InputEdit(use.consumer, use.slot, constant))
+
+    def _set(self, node: str, key: str, value: Any) -> None:
+        if key in self._view.nodes[node].attr:
+            self._attributes.append(AttributeEdit(node, key, value))
+
+
+def _stream(name: str, found: Drawn) -> int:
+    text = "{}:{}:{}".format(found.seeds[0], found.seeds[1], name)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
+
+
+def _type(dtype: Any) -> Any:
+    return tf.AttrValue(type=dtype.as_datatype_enum)

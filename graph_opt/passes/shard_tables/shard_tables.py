@@ -1,0 +1,132 @@
+"""Divides large tables of an unmodified Horovod script among its ranks.
+
+    before   every rank: table [V, D], lookups, allgather of slices, update
+    after    rank r: rows r, r + N, ... of table and slots; exchange of rows, update of these
+
+Ranks exchange rows in the place of slices, and updates, which stay the script's, take the sums of
+all ranks' gradients of the rows that this rank has. Other passes then find exchanges, as those of
+`graph_opt.sok`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import List, Optional, Tuple
+
+from graph_opt.config.options import Ranks, SessionOptions, ShardTablesOptions
+from graph_opt.graph.refusal import Refusal
+from graph_opt.passes.pass_state import PassState
+from graph_opt.passes.shard_tables.conditionals import fold_conditionals
+from graph_opt.passes.shard_tables.divide_variables import divide_variables
+from graph_opt.passes.shard_tables.exchange_lookups import exchange_lookups
+from graph_opt.passes.shard_tables.messages import (
+    HorovodMessages,
+    InProcessMessages,
+    Messages,
+)
+from graph_opt.passes.shard_tables.plan import Candidate, Plan, plan_tables
+from graph_opt.reporting.outcomes import TableOutcome
+from graph_opt.reporting.tables import counted
+
+_NO_RANKS = (
+    "no table is divided: the process is not one of several ranks (call horovod.tensorflow.init() "
+    "before the session's first run, and start ranks with horovodrun or graph-opt run -np)"
+)
+_ONE_RANK = "no table is divided: there is one rank"
+_NOT_FOUND = "shard_tables_options.tables has '{}', but no lookup reads a variable of this name"
+_NOT_ABLE = "table '{}' was to be divided and stays whole on every rank ({})"
+_OVER_BUDGET = (
+    "the tables of a rank take {} bytes, more than shard_tables_options.memory_budget_bytes: what "
+    "is left can not be divided"
+)
+_REDRAWN = (
+    "{} drawn row by row, since a whole one exceeds memory_budget_bytes: the first values are of "
+    "the same distributions as TensorFlow's, but other numbers"
+)
+
+
+def shard_tables(state: PassState, options: SessionOptions) -> PassState:
+    """Divides the tables that the options choose, if the process is one of several ranks."""
+    wanted, ranks = options.shard_tables, options.ranks
+    if wanted is None:
+        return state
+    folded = fold_conditionals(state)
+    plan = plan_tables(folded.view, wanted, ranks or Ranks(0, 2))
+    reason = _NO_RANKS if ranks is None else _ONE_RANK if ranks.size == 1 else ""
+    if ranks is None or reason:
+        return _reported(state, dataclasses.replace(plan, chosen=()), wanted, ranks, (reason,))
+    if not plan.tables:
+        return _reported(state, plan, wanted, ranks)
+    exchanged = exchange_lookups(folded, plan.tables, _messages(ranks), options)
+    known = [(one.divided, one.known) for one in plan.chosen if one.divided is not None]
+    divided = divide_variables(exchanged, known, wanted.memory_budget_bytes)
+    translation = dataclasses.replace(divided.state.translation, divided=divided.variables)
+    done = dataclasses.replace(divided.state, translation=translation)
+    if divided.redrawn:
+        done = done.reporting(_REDRAWN.format(counted(len(divided.redrawn), "variable")))
+    return _reported(done, plan, wanted, ranks)
+
+
+def _messages(ranks: Ranks) -> Messages:
+    if ranks.group:
+        return InProcessMessages(ranks.group, ranks.rank, ranks.size)
+    return HorovodMessages(ranks.rank, ranks.size)
+
+
+def _reported(
+    state: PassState,
+    plan: Plan,
+    options: ShardTablesOptions,
+    ranks: Optional[Ranks],
+    reasons: Tuple[str, ...] = (),
+) -> PassState:
+    outcomes = [_outcome(one, ranks) for one in plan.chosen]
+    outcomes += [_outcome(one, None) for one in plan.others if _is_news(one, options)]
+    return state.reporting(
+        tables=tuple(outcomes),
+        left_alone=(*state.report.left_alone, *reasons),
+        warnings=(*state.report.warnings, *_warnings(plan, options, outcomes)),
+    )
+
+
+def _outcome(candidate: Candidate, ranks: Optional[Ranks]) -> TableOutcome:
+    """What became of a table; it stays whole without ranks."""
+    table, divided = candidate.table, candidate.divided
+    here, rule = candidate.bytes, ""
+    if ranks is not None and divided is not None:
+        here = candidate.bytes // max(1, divided.rows.num_rows) * divided.local_rows
+        rule = "row i on rank i % {}".format(ranks.size)
+    refusal = candidate.refusal
+    return TableOutcome(
+        name=table.name,
+        shape=table.shape,
+        slots=candidate.slots,
+        lookups=len(candidate.lookups),
+        bytes=candidate.bytes,
+        bytes_here=here,
+        rule=rule,
+        refusal=None if refusal is None else refusal.to_dict(),
+    )
+
+
+def _is_news(candidate: Candidate, options: ShardTablesOptions) -> bool:
+    """Whether somebody may have expected the table to be divided."""
+    if candidate.table.name in options.tables:
+        return True
+    if options.only_marked or candidate.refusal is None:
+        return False
+    return not candidate.bytes or candidate.bytes >= options.min_table_bytes
+
+
+def _warnings(plan: Plan, options: ShardTablesOptions, outcomes: List[TableOutcome]) -> List[str]:
+    known = {one.table.name: one for one in (*plan.chosen, *plan.others)}
+    warnings = [_NOT_FOUND.format(name) for name in options.tables if name not in known]
+    for name in options.tables:
+        refusal: Optional[Refusal] = known[name].refusal if name in known else None
+        if refusal is not None:
+            warnings.append(_NOT_ABLE.format(name, refusal))
+    held = sum(one.bytes_here for one in outcomes if one.rule)
+    held += sum(one.bytes for one in plan.others)
+    if 0 < options.memory_budget_bytes < held and plan.chosen:
+        warnings.append(_OVER_BUDGET.format(held))
+    return warnings
