@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING, Any, List
 
 if TYPE_CHECKING:
     from graph_opt.distributed_embeddings import python
+    from graph_opt.distributed_embeddings.distributed_embedding import DistributedEmbedding
     from graph_opt.distributed_embeddings.embedding import ConcatOneHotEmbedding, Embedding
     from graph_opt.distributed_embeddings.local_lookup import embedding_lookup
+    from graph_opt.distributed_embeddings.strategy import DistEmbeddingStrategy
 
 __all__ = [
     "ConcatOneHotEmbedding",
+    "DistEmbeddingStrategy",
+    "DistributedEmbedding",
     "Embedding",
     "embedding_lookup",
     "python",
@@ -26,6 +30,8 @@ __all__ = [
 # Keras takes long to load: names are imported on first use.
 _MODULES = {
     "ConcatOneHotEmbedding": "embedding",
+    "DistEmbeddingStrategy": "strategy",
+    "DistributedEmbedding": "distributed_embedding",
     "Embedding": "embedding",
     "embedding_lookup": "local_lookup",
 }
