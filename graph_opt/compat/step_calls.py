@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Any, Callable, List
+from typing import Any, Callable, List, Optional, Tuple
 
 from tensorflow.python.client import session as session_module
 
@@ -13,12 +13,17 @@ from graph_opt.compat.sessions import _SharedSession
 
 Elements = List[Any]
 Around = Callable[[Any, Elements, Elements, Elements, Callable[[], Any]], Any]
+Feeds = List[Tuple[Any, Any]]
+Instead = Callable[[Any, Elements, Elements, Feeds], Optional[Elements]]
 
 # What TensorFlow 2.15 puts around the message of an error in a graph.
 _DEFINED_AT = re.compile(r"\AGraph execution error:.*?^Node: [^\n]*\n", re.DOTALL | re.MULTILINE)
 _NODES = re.compile(r"\n?\s*\[\[[^\]]*\]\]")
 
 _around: List[Around] = []
+_instead: List[Instead] = []
+_before_closing: List[Callable[[Any], None]] = []
+_replaced: List[str] = []
 
 
 def run_steps_through(around: Around) -> None:
@@ -27,10 +32,28 @@ def run_steps_through(around: Around) -> None:
     `run()` runs it, and returns what the step has to return. The steps of stages' threads are not
     among them. Adding the same function again has no effect.
     """
-    if not _around:
-        _replace_methods()
+    _watch_steps()
     if around not in _around:
         _around.append(around)
+
+
+def offer_runs_to(instead: Instead) -> None:
+    """From this call on, what `session.run` is about to run is offered to a function first.
+
+    It is called as `instead(session, fetches, targets, feeds)`, where `feeds` has tensors and their
+    values, and returns the values of the fetches if it has done what the step does, or None.
+    """
+    _watch_steps()
+    if instead not in _instead:
+        _instead.append(instead)
+
+
+def before_sessions_close(call: Callable[[Any], None]) -> None:
+    """From this call on, each session is given to a function before it is closed."""
+    if not _before_closing:
+        _replace_close()
+    if call not in _before_closing:
+        _before_closing.append(call)
 
 
 def failed_node(error: tf.errors.OpError) -> str:
@@ -53,6 +76,23 @@ def _run(session: Any, fetches: Elements, targets: Elements, feeds: Elements, ru
     return run()
 
 
+def _run_instead(session: Any, handle: Any, targets: Any, fetches: Any, feeds: Any) -> Any:
+    if handle is not None or isinstance(session, _SharedSession):
+        return None
+    for instead in _instead:
+        fed = [(reference.deref(), value) for reference, value in feeds.items()]
+        results = instead(session, fetches, targets, fed)
+        if results is not None:
+            return results
+    return None
+
+
+def _watch_steps() -> None:
+    if not _replaced:
+        _replaced.append("steps")
+        _replace_methods()
+
+
 def _replace_methods() -> None:
     session_class = session_module.BaseSession
     do_run, make_callable = session_class._do_run, session_class.make_callable
@@ -62,6 +102,9 @@ def _replace_methods() -> None:
     def do_run_watched(
         self: Any, handle: Any, targets: Elements, fetches: Elements, feeds: Any, *rest: Any
     ) -> Any:
+        results = _run_instead(self, handle, targets, fetches, feeds)
+        if results is not None:
+            return results
         run = functools.partial(do_run, self, handle, targets, fetches, feeds, *rest)
         if isinstance(self, _SharedSession):
             return run()
@@ -102,3 +145,16 @@ def _replace_methods() -> None:
     session_class._do_run = do_run_watched
     session_class.make_callable = make_callable_watched
     session_class._make_callable_from_options = make_from_options_watched
+
+
+def _replace_close() -> None:
+    close = session_module.BaseSession.close
+
+    @functools.wraps(close)
+    def close_watched(self: Any) -> None:
+        if not getattr(self, "_closed", True):
+            for call in _before_closing:
+                call(self)
+        close(self)
+
+    session_module.BaseSession.close = close_watched

@@ -11,6 +11,7 @@ from graph_opt.passes.shard_tables.divided_variables import DividedVariable
 from graph_opt.passes.translation import Translation
 from graph_opt.sharding.guard import guard_graph
 from graph_opt.sharding.keyed_rows import DividedRows
+from graph_opt.sharding.table_savers import save_whole_tables
 from graph_opt.sharding.transport import Transport
 from graph_opt.sharding.transport_in_use import HOROVOD, reach_ranks, transport_in_use
 
@@ -45,6 +46,7 @@ def note_divided(graph: Any, translation: Translation) -> None:
             variable.keyed_rows = DividedRows(found.name, variable, found.rows, found.rank)
     with graph.as_default():
         guard_graph(transport)
+    save_whole_tables(graph, transport)
 
 
 def _transport() -> Optional[Transport]:

@@ -17,8 +17,8 @@ from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.checkpoint_slices import CheckpointParts, TensorSlice, read_slice
 from graph_opt.sharding.keyed_rows import KeyedRows
 
-_BLOCK_BYTES = 128 << 20
-_KEYS = "/keys"
+_BLOCK_BYTES = 32 << 20
+KEYS_SUFFIX = "/keys"
 
 
 def save_parts(
@@ -92,7 +92,7 @@ def _save_keyed(
                     if size or not total:
                         keys = part[: 8 * size].view(np.int64)
                         rows = part[8 * size :].view(table.dtype.as_numpy_dtype)
-                        parts.write(TensorSlice(name + _KEYS, total, begin + first, keys))
+                        parts.write(TensorSlice(name + KEYS_SUFFIX, total, begin + first, keys))
                         shaped = rows.reshape(size, table.width)
                         parts.write(TensorSlice(name, total, begin + first, shaped))
                     if not total:
@@ -120,7 +120,7 @@ def restore_tables(prefix: str, tables: Mapping[str, KeyedRows], steps: ArraySte
             keys = np.arange(first, first + size)
             if table.num_keys is None:
                 shape = [counts[name]]
-                keys = read_slice(steps, prefix, name + _KEYS, tf.int64, shape, first, size)
+                keys = read_slice(steps, prefix, name + KEYS_SUFFIX, tf.int64, shape, first, size)
             mine = np.flatnonzero(table.owners(keys) == table.rank)
             if len(mine):
                 shape = [counts[name], table.width]
@@ -143,8 +143,13 @@ def _firsts(table: KeyedRows, count: int) -> range:
     return range(0, max(1, count), _rows_of_block(table))
 
 
+def rows_of_block(width: int, dtype: Any) -> int:
+    """How many rows pass through memory at a time."""
+    return max(1, _BLOCK_BYTES // max(1, width * dtype.size))
+
+
 def _rows_of_block(table: KeyedRows) -> int:
-    return max(1, _BLOCK_BYTES // max(1, table.width * table.dtype.size))
+    return rows_of_block(table.width, table.dtype)
 
 
 def _own_rows(steps: ArraySteps, table: KeyedRows, keys: np.ndarray) -> np.ndarray:
@@ -164,7 +169,7 @@ def _as_bytes(array: np.ndarray) -> np.ndarray:
 def _check_table(reader: Any, prefix: str, name: str, table: KeyedRows) -> int:
     """How many rows of a table there are in a checkpoint."""
     shapes = reader.get_variable_to_shape_map()
-    for need in [name] if table.num_keys is not None else [name, name + _KEYS]:
+    for need in [name] if table.num_keys is not None else [name, name + KEYS_SUFFIX]:
         if need not in shapes:
             raise tf.errors.NotFoundError(
                 None, None, "Key {} not found in checkpoint {}".format(need, prefix)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, List, Mapping, Sequence, Tuple
 
+from graph_opt.compat.outer_graphs import outermost_graph
 from graph_opt.compat.resource_variables import ResourceVariable
 from graph_opt.sharding.exchange import DividedTable
 from graph_opt.sharding.keyed_rows import DividedRows, KeyedRows, TablePart
 from graph_opt.sharding.own_rows import note_table
 from graph_opt.sharding.placement import RowsOnRank, RowsRule
+from graph_opt.sharding.table_savers import save_whole_tables
 from graph_opt.sharding.transport import Transport
 
 
@@ -24,6 +26,9 @@ class DividedVariable(ResourceVariable):
         self.transport = transport
         super().__init__(**arguments)
         note_table(self)
+        graph = outermost_graph()
+        if graph is not None:
+            save_whole_tables(graph, transport, self)
 
     @property
     def companions(self) -> Sequence[Any]:

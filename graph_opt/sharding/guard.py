@@ -23,12 +23,15 @@ from graph_opt.ops.exchange import exchange_failure, is_agreed
 from graph_opt.ops.joined_exchanges import ending_together
 from graph_opt.ops.stage_nodes import BUFFER_TAKE
 from graph_opt.reporting.stderr import say
+from graph_opt.sharding.held_sessions import HeldSession
 from graph_opt.sharding.plan_agreement import ADVICE, PlanAgreement, TrainsAloneError
 from graph_opt.sharding.plan_digest import encode, plan_of
 from graph_opt.sharding.rank_failure import FailureBoard, RankFailure, failure_of
 from graph_opt.sharding.rank_watch import RankWatch
+from graph_opt.sharding.row_service import RowService
 from graph_opt.sharding.step_clock import StepClock
 from graph_opt.sharding.step_messages import StepMessages, is_collective, messages_of, name_of
+from graph_opt.sharding.table_variables import has_tables
 from graph_opt.sharding.transport import Transport
 
 _FIND_CAUSE_SECONDS = 3.0
@@ -61,11 +64,13 @@ class RankGuard:
         self.board: Optional[FailureBoard] = None
         self.watch: Optional[RankWatch] = None
         self._plans: Optional[PlanAgreement] = None
+        self.rows: Optional[RowService] = None
         self._clock = StepClock()
         if store is not None:
             self.board = FailureBoard(store, rank, size)
             self.watch = RankWatch(self.board, self._clock, self.give_up)
             self._plans = PlanAgreement(store, rank, size)
+            self.rows = RowService(store, self.board, self._check, size)
 
     def run(
         self, session: Any, fetches: List[Any], targets: List[Any], feeds: List[Any], run: Any
@@ -77,6 +82,9 @@ class RankGuard:
             different graphs, or to add up what is a sum already; or it has waited for them longer
             than `stall_seconds`.
         """
+        held = None
+        if self.rows is not None and has_tables(session.graph):
+            held = self.rows.hold(session)
         messages = messages_of(session.graph, fetches, targets, feeds)
         if not (messages.operations or messages.trains):
             return run()
@@ -92,7 +100,9 @@ class RankGuard:
         with self._clock.step(messages, limit) as sent:
             _or_none(lambda: self._compare_plans(messages, limit))
             try:
-                with ending_together([self.transport.place + one for one in messages.exchanges]):
+                with self._holding(held, messages), ending_together(
+                    [self.transport.place + one for one in messages.exchanges]
+                ):
                     return run()
             except tf.errors.OpError as error:
                 raised = self._explained(session.graph, messages, sent, error)
@@ -120,6 +130,12 @@ class RankGuard:
         if board is not None:
             _or_none(lambda: board.tell(failure))
         self.transport.fail(failure.text)
+
+    def _holding(self, held: Optional[HeldSession], messages: StepMessages) -> Any:
+        """While a session with divided tables runs a step that all ranks run."""
+        if held is None or self.rows is None or not (messages.messages or messages.stages):
+            return contextlib.nullcontext()
+        return self.rows.step(held)
 
     def _compare_plans(self, messages: StepMessages, limit: float) -> None:
         ours = messages.messages or messages.stages
@@ -237,7 +253,14 @@ def guard_process(transport: Transport) -> None:
         _or_none(guard.board.enter)
         guard.watch.start()
         atexit.register(_or_none, guard.board.leave)
+        if guard.rows is not None:
+            atexit.register(_or_none, guard.rows.close_all)
         _tell_uncaught_errors(guard)
+
+
+def row_service_of(transport: Transport) -> Optional[RowService]:
+    """What serves the rows of this rank; None if there is one rank, or nothing carries it."""
+    return None if transport.size == 1 else _guard_of(transport).rows
 
 
 def _guarded(

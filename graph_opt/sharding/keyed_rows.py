@@ -117,9 +117,9 @@ class DividedRows(KeyedRows):
         """See `KeyedRows`."""
         begin = tf.cast(first, tf.int64)
         end = tf.minimum(self.num_rows(), begin + tf.cast(count, tf.int64))
-        keys = self._rule.key(self.rank, tf.range(begin, end, dtype=tf.int64))
-        rows = tf.convert_to_tensor(self._part)[self._first_row + begin : self._first_row + end]
-        return keys, rows
+        rows = tf.range(begin, end, dtype=tf.int64)
+        # A gather, as the value of a variable that was updated sparsely is a copy of all of it.
+        return self._rule.key(self.rank, rows), tf.gather(self._part, self._first_row + rows)
 
     def owners(self, keys: Any) -> Any:
         """See `KeyedRows`."""
@@ -139,7 +139,7 @@ class DividedRows(KeyedRows):
     def write(self, keys: Any, rows: Any) -> Any:
         """See `KeyedRows`."""
         places = self.places(tf.cast(keys, tf.int64)) + self._first_row
-        return self._part.scatter_update(tf.IndexedSlices(rows, places))
+        return scattered(self._part, rows, places)
 
 
 class TablePart(NamedTuple):
@@ -170,13 +170,27 @@ def table_parts(variable: Any) -> List[TablePart]:
     return [TablePart(rows.name, rows, 0, rows.width)] if isinstance(rows, KeyedRows) else []
 
 
+def scattered(variable: Any, rows: Any, places: Any) -> Any:
+    """Writes rows of a variable. In graphs returns the op, and not the variable, to be fetched."""
+    written = variable.scatter_update(tf.IndexedSlices(rows, places))
+    return None if tf.executing_eagerly() else written.op
+
+
 def zeros_if_uninitialized(variable: Any) -> Any:
     """Initializes a variable with zeros if nothing else has. In graphs returns the op."""
-    return tf.cond(
-        tf.is_variable_initialized(variable),
-        tf.no_op,
-        lambda: tf.group(variable.assign(tf.zeros(variable.shape, variable.dtype.base_dtype))),
-    )
+
+    def initialized() -> Any:
+        # Of a table that a session has divided, the variable still has the whole table's shape.
+        zeros = tf.zeros(_shape_of_part(variable), variable.dtype.base_dtype)
+        return tf.group(variable.assign(tf.placeholder_with_default(zeros, [None, None])))
+
+    return tf.cond(tf.is_variable_initialized(variable), tf.no_op, initialized)
+
+
+def _shape_of_part(variable: Any) -> Any:
+    if tf.executing_eagerly():
+        return variable.shape
+    return tf.TensorShape(variable.op.get_attr("shape"))
 
 
 def keyed_rows(variable: Any) -> KeyedRows:

@@ -107,14 +107,20 @@ class FailureBoard:
 
     def ended(self) -> Optional[RankFailure]:
         """The first rank that has ended, whether it says so or its process is gone."""
-        for rank in self._others():
-            told = self._store.get("ended_{}".format(rank))
-            if told:
-                return RankFailure(rank, tf.errors.UNKNOWN, _without_rank(told, rank))
-            process = self._store.get("process_{}".format(rank))
-            if process and _is_gone(process.decode("utf-8")):
-                text = "ended without a word: it was killed, or ran out of memory"
-                return RankFailure(rank, tf.errors.UNKNOWN, text)
+        return next(filter(None, map(self._end_of, self._others())), None)
+
+    def has_ended(self, rank: int) -> bool:
+        """Whether a rank has."""
+        return self._end_of(rank) is not None
+
+    def _end_of(self, rank: int) -> Optional[RankFailure]:
+        told = self._store.get("ended_{}".format(rank))
+        if told:
+            return RankFailure(rank, tf.errors.UNKNOWN, _without_rank(told, rank))
+        process = self._store.get("process_{}".format(rank))
+        if process and _is_gone(process.decode("utf-8")):
+            text = "ended without a word: it was killed, or ran out of memory"
+            return RankFailure(rank, tf.errors.UNKNOWN, text)
         return None
 
     def is_over(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import http.client
 import os
+import socket
 import threading
 import time
 from typing import Dict, Optional, Tuple
@@ -13,6 +14,7 @@ from urllib.parse import quote
 _ADDRESS = "HOROVOD_GLOO_RENDEZVOUS_ADDR"
 _PORT = "HOROVOD_GLOO_RENDEZVOUS_PORT"
 _SCOPE = "graph_opt"
+_LOOPBACK = "127.0.0.1"
 _POLL_SECONDS = 0.02
 _MAX_POLL_SECONDS = 0.2
 # The server answers at once; a launcher that is gone refuses, or does not answer at all.
@@ -45,6 +47,10 @@ class Store(abc.ABC):
           OSError: The store can not be reached.
         """
 
+    @abc.abstractmethod
+    def host(self) -> str:
+        """The address under which this rank's machine is reached by the others."""
+
 
 class InProcessStore(Store):
     """A store for ranks that are threads of one process."""
@@ -64,6 +70,10 @@ class InProcessStore(Store):
         with self._changed:
             self._changed.wait_for(lambda: key in self._values, timeout_seconds)
             return self._values.get(key)
+
+    def host(self) -> str:
+        """See `Store`."""
+        return _LOOPBACK
 
 
 class RendezvousStore(Store):
@@ -107,6 +117,12 @@ class RendezvousStore(Store):
                 return None
             time.sleep(min(pause, left))
             pause = min(2 * pause, _MAX_POLL_SECONDS)
+
+    def host(self) -> str:
+        """See `Store`."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((self._address, self._port))  # of datagrams: nothing is sent
+            return str(probe.getsockname()[0])
 
     def _request(self, method: str, key: str, body: Optional[bytes] = None) -> Tuple[int, bytes]:
         # Not urllib: it would ask the proxy that the environment names.

@@ -18,7 +18,7 @@ from graph_opt.sharding.divided_variable import DividedVariable
 from graph_opt.sharding.initial_part import initial_part, name_of_eager_table
 from graph_opt.sharding.initializers import Constant, stream_key, values_of
 from graph_opt.sharding.key_tables import KeyTable, find_rows, local_rows, look_up_keys
-from graph_opt.sharding.keyed_rows import KeyedRows, zeros_if_uninitialized
+from graph_opt.sharding.keyed_rows import KeyedRows, scattered, zeros_if_uninitialized
 from graph_opt.sharding.placement import ModRows, Slice
 from graph_opt.sharding.transport_in_use import transport_in_use
 
@@ -146,7 +146,7 @@ class HashedRows(KeyedRows):
     def write(self, keys: Any, rows: Any) -> Any:
         """See `KeyedRows`."""
         places = self.places(tf.cast(keys, tf.int64))
-        return self._part.scatter_update(tf.IndexedSlices(rows, places))
+        return scattered(self._part, rows, places)
 
 
 def hashed_variable(

@@ -1,0 +1,279 @@
+"""What a rank does for the savers of the others: it serves its rows, and takes rows that they read.
+
+Scripts save and restore on one rank only, between any two steps. So the rank that saves asks the
+others for their rows, and a rank that restores tells the others from which file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from typing import Any, Callable, Iterator, List, Optional
+
+from graph_opt.compat import tf
+from graph_opt.reporting.stderr import say
+from graph_opt.sharding.held_sessions import HeldSession, HeldSessions, Moment
+from graph_opt.sharding.rank_failure import FailureBoard
+from graph_opt.sharding.restored_rows import (
+    FILE,
+    TENSORS,
+    Restored,
+    answer_for_file,
+    restore_like,
+    restored_of,
+)
+from graph_opt.sharding.row_server import WAIT, Answer, AskedRanks, Head, RowServer
+from graph_opt.sharding.store import Store
+from graph_opt.sharding.whole_tables import Place
+
+ROWS, COUNT, STATE, RESTORE = "rows", "count", "state", "restore"
+_YES, _NO = b"+", b"-"
+_ANSWER_SECONDS = 1.0
+_LOOK_SECONDS = 0.25
+_PARKED_SECONDS = 5.0
+_BEYOND_SECONDS = 2.0
+_NOTED_SECONDS = 30.0
+_KEPT_SECONDS = 300.0
+_NORMAL_ENDS = (tf.errors.OutOfRangeError, StopIteration)
+
+
+class RowService:
+    """Serves the rows of one rank.
+
+    Args:
+      store: What the ranks tell each other.
+      board: Where they say that they have failed or ended.
+      check: Raises an error if one has.
+      size: Number of ranks.
+    """
+
+    def __init__(
+        self, store: Store, board: FailureBoard, check: Callable[[], None], size: int
+    ) -> None:
+        self.sessions = HeldSessions()
+        self.rank = board.rank
+        self.size = size
+        self._store = store
+        self._board = board
+        self._check = check
+        self._server: Optional[RowServer] = None
+        self._served = time.monotonic()
+
+    def hold(self, session: Any) -> HeldSession:
+        """Called before each step of a session whose graph has divided tables."""
+        held = self.sessions.hold(session)
+        if self._server is None:
+            self._server = RowServer(self._store, self.rank, self._answer)
+        return held
+
+    @contextlib.contextmanager
+    def step(self, held: HeldSession) -> Iterator[None]:
+        """While such a session runs a step with messages."""
+        if self.sessions.number(held):
+            self._agree_on_restored(held)
+        with self.sessions.step(held):
+            yield
+
+    def asking(self, purpose: str) -> AskedRanks:
+        """Connections to other ranks."""
+        return AskedRanks(self._store, self._check, "rank {} {}".format(self.rank, purpose))
+
+    def note_restored(self, held: HeldSession, restored: Restored) -> None:
+        """Called when a session has restored its own rows.
+
+        Before its first step with messages, all ranks say what they have restored. Later ones are
+        told at once, as no rank can be ahead.
+        """
+        held.restored.append(restored)
+        if held.steps == 0:
+            return
+        moment = self.sessions.moment(held)
+        request = {"ask": RESTORE, "restored": restored.plain(), "at": list(moment)}
+        with self.asking("restores '{}'".format(restored.prefix)) as asked:
+            asked.ask_all({rank: request for rank in range(self.size) if rank != self.rank})
+
+    def close(self, session: Any) -> None:
+        """Called before a session is closed: other ranks may still save."""
+        held = self.sessions.find(session)
+        if held is None:
+            return
+        if held.number is not None and not _fails():
+            with contextlib.suppress(OSError):  # the launcher, which has the store, is gone
+                self._wait_for_others(held)
+        self.sessions.release(session)
+
+    def close_all(self) -> None:
+        """Called when the program ends."""
+        for held in self.sessions.numbered:
+            self.close(held.rows.session)
+
+    # What this rank answers.
+
+    def _answer(self, request: Head) -> Answer:
+        self._served = time.monotonic()
+        kind = request["ask"]
+        if kind in (TENSORS, FILE):
+            return answer_for_file(request)
+        if kind == STATE:
+            return self._state(request["session"]), []
+        moment = Moment(*request["at"])
+        held = self.sessions.at(moment, _ANSWER_SECONDS)
+        if isinstance(held, str):
+            return {WAIT: held}, []
+        if kind == RESTORE:
+            self._restore(held, restored_of(request["restored"]))
+            return {}, []
+        place = Place(request["variable"], request["number"])
+        if held.steps == 0 and not held.rows.has_values(place):
+            time.sleep(_LOOK_SECONDS)
+            return {WAIT: "has not initialized '{}' yet".format(place.variable)}, []
+        if kind == COUNT:
+            return {COUNT: held.rows.count(place)}, []
+        keys, rows = held.rows.read(place, request["first"], request["count"])
+        return {}, [keys, rows] if request["keys"] else [rows]
+
+    def _state(self, number: int) -> Head:
+        for held in self.sessions.numbered:
+            if held.number == number:
+                return {"begun": held.begun, "in_step": held.in_step}
+        return {"begun": 0, "in_step": False}
+
+    def _restore(self, held: HeldSession, restored: Restored) -> None:
+        """Reads what another rank has restored between two steps."""
+        if any(one[1:3] == restored[1:3] for one in held.restored):
+            return
+        end = time.monotonic() + _PARKED_SECONDS
+        while not held.in_step and time.monotonic() < end:
+            time.sleep(_LOOK_SECONDS)  # so that nobody else changes the graph meanwhile
+        with self.asking("restores its rows") as asked:
+            restore_like(restored, held.rows, lambda request: asked.ask(restored.rank, request))
+
+    # What all ranks do together.
+
+    def _agree_on_restored(self, held: HeldSession) -> None:
+        mine = [restored.plain() for restored in held.restored]
+        name = "restored_{}".format(held.number)
+        every = self._gathered(name, json.dumps(mine).encode("utf-8"))
+        have = {one.variable for restored in held.restored for one in restored.saved}
+        for plain in (one for of_rank in every for one in of_rank):
+            restored = restored_of(plain)
+            missing = [one for one in restored.saved if one.variable not in have]
+            if missing:
+                self._restore_missing(held, restored._replace(saved=missing))
+                have.update(one.variable for one in missing)
+
+    def _restore_missing(self, held: HeldSession, restored: Restored) -> None:
+        try:
+            with self.asking("restores its rows") as asked:
+                restore_like(restored, held.rows, lambda request: asked.ask(restored.rank, request))
+        except (OSError, ValueError) as error:
+            raise tf.errors.UnknownError(None, None, str(error)) from error
+
+    def _gathered(self, name: str, mine: bytes) -> List[Any]:
+        """What all ranks say, by rank."""
+        if self.rank == 0:
+            every = [json.loads(mine.decode("utf-8"))]
+            for rank in range(1, self.size):
+                said = self._wait_for("{}_{}".format(name, rank))
+                every.append(json.loads(said.decode("utf-8")))
+            self._store.set(name, json.dumps(every).encode("utf-8"))
+            return every
+        self._store.set("{}_{}".format(name, self.rank), mine)
+        found: List[Any] = json.loads(self._wait_for(name).decode("utf-8"))
+        return found
+
+    def _wait_for(self, key: str) -> bytes:
+        while True:
+            said = self._store.get(key, _LOOK_SECONDS)
+            if said is not None:
+                return said
+            self._check()
+
+    # Until the others are done.
+
+    def _wait_for_others(self, held: HeldSession) -> None:
+        done = "rows_done_{}".format(held.number)
+        self._store.set("{}_{}".format(done, self.rank), _YES)
+        self._store.set(_waiting_key(self.rank), _YES)
+        wait = _Wait(self, held)
+        if self.rank == 0:
+            for rank in range(1, self.size):
+                wait.for_rank(rank, ("{}_{}".format(done, rank), _waiting_key(rank)))
+            self._store.set(done, _YES)
+        else:
+            wait.for_rank(0, (done,))
+        self._store.set(_waiting_key(self.rank), _NO)
+
+    def is_over(self, rank: int) -> bool:
+        """Whether a rank can ask for nothing any more."""
+        return self._board.cause() is not None or self._board.has_ended(rank)
+
+    def has_said(self, keys: Any) -> bool:
+        """Whether one of these is set."""
+        return any(self._store.get(key) == _YES for key in keys)
+
+    def seconds_unasked(self) -> float:
+        """How long ago another rank has asked for something."""
+        return time.monotonic() - self._served
+
+
+class _Wait:
+    """Until other ranks need no rows of a session any more."""
+
+    def __init__(self, service: RowService, held: HeldSession) -> None:
+        self._service = service
+        self._held = held
+        self._begun = time.monotonic()
+        self._noted = False
+
+    def for_rank(self, rank: int, keys: Any) -> None:
+        """Returns when a rank has said so, is over, waits for this one, or asks for nothing."""
+        service = self._service
+        beyond_since: Optional[float] = None
+        while not service.has_said(keys) and not service.is_over(rank):
+            now = time.monotonic()
+            if not self._is_beyond(rank):
+                beyond_since = None
+            elif beyond_since is None:
+                beyond_since = now
+            elif now - beyond_since > _BEYOND_SECONDS:
+                return
+            waited = now - self._begun
+            if min(waited, service.seconds_unasked()) > _KEPT_SECONDS:
+                say(
+                    "rank {} closes its session, and with it its rows of divided tables: rank {} "
+                    "has neither closed its own nor saved for {:.0f} s".format(
+                        service.rank, rank, _KEPT_SECONDS
+                    )
+                )
+                return
+            if waited > _NOTED_SECONDS and not self._noted:
+                self._noted = True
+                say(
+                    "rank {} keeps its rows of divided tables until rank {} closes its session, "
+                    "too".format(service.rank, rank)
+                )
+            time.sleep(_LOOK_SECONDS if waited > 1 else 0.01)
+
+    def _is_beyond(self, rank: int) -> bool:
+        """Whether a rank is in a step that this one has not begun, and so waits for it."""
+        if time.monotonic() - self._begun < 1:
+            return False
+        try:
+            with self._service.asking("closes its session") as asked:
+                state, _ = asked.ask(rank, {"ask": STATE, "session": self._held.number})
+        except tf.errors.OpError:
+            return False
+        return bool(state["in_step"]) and state["begun"] > self._held.begun
+
+
+def _waiting_key(rank: int) -> str:
+    return "rows_waiting_{}".format(rank)
+
+
+def _fails() -> bool:
+    """Whether an error is on its way that ends more than the input."""
+    error = sys.exc_info()[1]
+    return error is not None and not isinstance(error, _NORMAL_ENDS)

@@ -1,0 +1,342 @@
+"""What a step of a stock saver does with divided tables, and the rest of it as a step of its own.
+
+    saver's     table ──> SaveV2(prefix) ──^> Identity(prefix)       RestoreV2 ──> Assign ──^> NoOp
+    the rest    others ─> SaveV2(part)        Identity(prefix)       RestoreV2' ─> Assign' ─^> NoOp'
+
+The saver's nodes stay as they are: a graph that leaves the process has them, and whole tables.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+from graph_opt.compat import tf
+from graph_opt.compat.graph_lifetime import kept_with
+from graph_opt.compat.live_graph import add_control_inputs, add_nodes, unfinalized
+from graph_opt.graph.operations import operations_behind
+from graph_opt.sharding.table_variables import TableVariables
+
+_SAVE, _RESTORE, _MERGE = "SaveV2", "RestoreV2", "MergeV2Checkpoints"
+_OLD_FORMAT = ("Save", "SaveSlices", "Restore", "RestoreSlice")
+_ASSIGNS = ("Assign", "AssignVariableOp")
+_VARIABLES = ("VarHandleOp", "VariableV2", "Variable")
+_PASSING_ON = ("Identity", "ReadVariableOp", "EnsureShape")
+_RESHAPE = "Reshape"  # of savers made with reshape=True
+# Inputs of SaveV2 and RestoreV2: prefix, names, slices, and what is saved.
+_FIRST_TENSOR = 3
+_SCOPE = "graph_opt/savers"
+
+
+class SavedVariable(NamedTuple):
+    """A table, or a slot, that a saver saves and restores.
+
+    Attributes:
+      name: Its name in the checkpoint.
+      spec: What SaveV2 calls `shape_and_slices`; "" for all of the tensor.
+      variable: Name of the variable's op.
+    """
+
+    name: str
+    spec: str
+    variable: str
+
+
+class SaverStep(NamedTuple):
+    """A step that saves or restores divided tables.
+
+    Attributes:
+      saves: Whether it saves.
+      tables: What is to be done for the step.
+      prefix: Tensor with the prefix of the checkpoint.
+      others: When it saves: for each node that writes others, the op, and the tensor that takes the
+        prefix of its part.
+      fetches: What to fetch in place of the step's fetches.
+      targets: What to run in place of its targets.
+    """
+
+    saves: bool
+    tables: Tuple[SavedVariable, ...]
+    prefix: Any
+    others: Tuple[Tuple[Any, Any], ...]
+    fetches: Tuple[Any, ...]
+    targets: Tuple[Any, ...]
+
+
+def saver_step(
+    graph: Any,
+    fetches: Sequence[Any],
+    targets: Sequence[Any],
+    feeds: Sequence[Any],
+    variables: TableVariables,
+) -> Optional[SaverStep]:
+    """What a step does with divided tables; None if it neither saves nor restores any.
+
+    Args:
+      graph: The graph, to which nodes may be added.
+      fetches: Tensors that the step fetches.
+      targets: Operations that it runs.
+      feeds: Tensors that it feeds.
+      variables: Of tables and slots.
+
+    Raises:
+      tf.errors.UnimplementedError: It does so in the checkpoint format of version 1.
+    """
+    reached = operations_behind([one.op for one in fetches] + list(targets), feeds)
+    step = _Step(graph, reached, variables)
+    if not step.tables:
+        return None
+    with unfinalized(graph):
+        return step.without_tables(fetches, targets)
+
+
+class _Step:
+    def __init__(self, graph: Any, reached: Set[Any], variables: TableVariables) -> None:
+        self._graph = graph
+        self._reached = reached
+        self._variables = variables
+        self._ordered = sorted(reached, key=lambda operation: str(operation.name))
+        self._check_format()
+        self._saves = {op: self._saved(op) for op in self._ordered if op.type == _SAVE}
+        self._restores = {op: self._restored(op) for op in self._ordered if op.type == _RESTORE}
+        named = [one for each in self._saves.values() for one in each]
+        self._has_saves = any(one.variable in variables.parts for one in named)
+        named += [one for each in self._restores.values() for one in each]
+        self.tables = [one for one in named if one.variable in variables.parts]
+
+    def without_tables(self, fetches: Sequence[Any], targets: Sequence[Any]) -> SaverStep:
+        """The step, once all tables are left out."""
+        saves = self._has_saves
+        changed = self._saves if saves else self._restores
+        merges = [op for op in self._ordered if op.type == _MERGE and saves]
+        prefix = merges[0].inputs[1] if merges else next(iter(changed)).inputs[0]
+        copies = _Copies(self._graph)
+        others = []
+        for operation, named in changed.items():
+            if saves:
+                others += self._save_others(operation, named)
+                copies.drop(operation)
+            else:
+                copies.replace(operation, self._restore_others(operation, named))
+        for operation in merges:
+            copies.drop(operation)
+        copies.copy_dependents(self._reached)
+        return SaverStep(
+            saves=saves,
+            tables=tuple(self.tables),
+            prefix=prefix,
+            others=tuple(others),
+            fetches=tuple(copies.tensor(one) for one in fetches),
+            targets=tuple(
+                one for one in (copies.operation(target) for target in targets) if one is not None
+            ),
+        )
+
+    def _check_format(self) -> None:
+        for operation in self._ordered:
+            if operation.type in _OLD_FORMAT:
+                behind = operations_behind([operation]) | self._after(operation)
+                for other in sorted(behind, key=lambda one: str(one.name)):
+                    if other.name in self._variables.parts:
+                        raise tf.errors.UnimplementedError(
+                            None,
+                            None,
+                            "the saver of '{}' writes checkpoints of version 1, which cannot take "
+                            "'{}', a table that is divided among ranks: leave out "
+                            "write_version=tf.train.SaverDef.V1".format(operation.name, other.name),
+                        )
+
+    def _after(self, operation: Any) -> Set[Any]:
+        """Variables that are assigned what an operation reads."""
+        return {
+            one
+            for tensor in operation.outputs
+            for assign in self._assigns(tensor)
+            for one in operations_behind([assign])
+            if one.type in _VARIABLES
+        }
+
+    def _saved(self, operation: Any) -> List[SavedVariable]:
+        """What each tensor is; those that are no variables have an empty name of one."""
+        tensors = list(operation.inputs)[_FIRST_TENSOR:]
+        return self._named(operation, [_variable_behind(tensor) for tensor in tensors])
+
+    def _restored(self, operation: Any) -> List[SavedVariable]:
+        variables = []
+        for tensor in operation.outputs:
+            assigned = [_variable_behind(assign.inputs[0]) for assign in self._assigns(tensor)]
+            variables.append(assigned[0] if assigned else "")
+        return self._named(operation, variables)
+
+    def _named(self, operation: Any, variables: Sequence[str]) -> List[SavedVariable]:
+        names, specs = (tf.get_static_value(one) for one in list(operation.inputs)[1:3])
+        if names is None or specs is None:  # nobody's saver
+            return [SavedVariable("", "", "")] * len(variables)
+        texts = [[tf.compat.as_str(one) for one in each] for each in (names, specs)]
+        return [SavedVariable(*one) for one in zip(*texts, variables)]
+
+    def _assigns(self, tensor: Any) -> List[Any]:
+        """The assignments, among the step's nodes, that write a tensor to a variable."""
+        found: List[Any] = []
+        waiting = [tensor]
+        while waiting:
+            for consumer in waiting.pop().consumers():
+                if consumer not in self._reached:
+                    continue
+                if consumer.type in _ASSIGNS:
+                    found.append(consumer)
+                elif consumer.type in _PASSING_ON or consumer.type == _RESHAPE:
+                    waiting.extend(consumer.outputs)
+        return found
+
+    def _others(self, named: Sequence[SavedVariable]) -> List[int]:
+        tables, hidden = self._variables
+        names = enumerate(one.variable for one in named)
+        return [place for place, name in names if name not in tables and name not in hidden]
+
+    def _save_others(self, operation: Any, named: Sequence[SavedVariable]) -> List[Tuple[Any, Any]]:
+        kept = self._others(named)
+        if not kept:
+            return []
+        with _beside(self._graph, operation):
+            prefix = tf.placeholder(tf.string, [])
+            save = tf.raw_ops.SaveV2(
+                prefix=prefix,
+                tensor_names=[named[place].name for place in kept],
+                shape_and_slices=[named[place].spec for place in kept],
+                tensors=[operation.inputs[_FIRST_TENSOR + place] for place in kept],
+            )
+        _wait_for_same(self._graph, save, operation)
+        return [(save, prefix)]
+
+    def _restore_others(self, operation: Any, named: Sequence[SavedVariable]) -> Dict[int, Any]:
+        kept = self._others(named)
+        if not kept:
+            return {}
+        with _beside(self._graph, operation):
+            tensors = tf.raw_ops.RestoreV2(
+                prefix=operation.inputs[0],
+                tensor_names=[named[place].name for place in kept],
+                shape_and_slices=[named[place].spec for place in kept],
+                dtypes=[operation.outputs[place].dtype for place in kept],
+            )
+        _wait_for_same(self._graph, tensors[0].op, operation)
+        return dict(zip(kept, tensors))
+
+
+class _Copies:
+    """Copies of the nodes that depend on some that are left out or replaced."""
+
+    def __init__(self, graph: Any) -> None:
+        self._graph = graph
+        numbers: List[int] = kept_with(graph, "savers without tables", list)
+        self._number = len(numbers)
+        numbers.append(self._number)
+        self._tensors: Dict[str, Any] = {}
+        self._dropped: Set[str] = set()
+        self._copied: Dict[str, str] = {}
+
+    def drop(self, operation: Any) -> None:
+        """Leaves an operation out."""
+        self._dropped.add(operation.name)
+
+    def replace(self, operation: Any, tensors: Dict[int, Any]) -> None:
+        """Takes other tensors for some outputs of an operation, and leaves out the others."""
+        self._dropped.add(operation.name)
+        for place, tensor in tensors.items():
+            self._tensors[operation.outputs[place].name] = tensor
+
+    def copy_dependents(self, reached: Set[Any]) -> None:
+        """Copies what depends on them."""
+        nodes = []
+        for operation in _in_order(reached):
+            if operation.name in self._dropped or not self._is_touched(operation):
+                continue
+            if any(self._is_gone(tensor) for tensor in operation.inputs):
+                self._dropped.add(operation.name)
+                continue
+            nodes.append(self._copy(operation))
+            self._copied[operation.name] = nodes[-1].name
+        add_nodes(self._graph, nodes)
+
+    def tensor(self, tensor: Any) -> Any:
+        """What stands for a tensor."""
+        if tensor.name in self._tensors:
+            return self._tensors[tensor.name]
+        copied = self._copied.get(tensor.op.name)
+        if copied is None:
+            return tensor
+        return self._graph.get_tensor_by_name("{}:{}".format(copied, tensor.value_index))
+
+    def operation(self, operation: Any) -> Optional[Any]:
+        """What stands for an operation; None if it is left out."""
+        if operation.name in self._dropped:
+            return None
+        copied = self._copied.get(operation.name)
+        return operation if copied is None else self._graph.get_operation_by_name(copied)
+
+    def _is_touched(self, operation: Any) -> bool:
+        before = [tensor.op for tensor in operation.inputs] + list(operation.control_inputs)
+        return any(one.name in self._dropped or one.name in self._copied for one in before)
+
+    def _is_gone(self, tensor: Any) -> bool:
+        return tensor.op.name in self._dropped and tensor.name not in self._tensors
+
+    def _copy(self, operation: Any) -> Any:
+        node = tf.NodeDef()
+        node.CopyFrom(operation.node_def)
+        node.name = "{}/{}/{}".format(_SCOPE, self._number, operation.name)
+        del node.input[:]
+        node.input.extend(self._input(tensor) for tensor in operation.inputs)
+        for control in operation.control_inputs:
+            if control.name not in self._dropped:
+                node.input.append("^" + self._copied.get(control.name, control.name))
+        return node
+
+    def _input(self, tensor: Any) -> str:
+        if tensor.name in self._tensors:
+            return _input_text(self._tensors[tensor.name])
+        name = self._copied.get(tensor.op.name, tensor.op.name)
+        return "{}:{}".format(name, tensor.value_index) if tensor.value_index else str(name)
+
+
+def _variable_behind(tensor: Any) -> str:
+    """Name of the variable whose value or handle a tensor is; "" if it is something else."""
+    operation = tensor.op
+    while operation.type in _PASSING_ON:
+        operation = operation.inputs[0].op
+    return str(operation.name) if operation.type in _VARIABLES else ""
+
+
+@contextlib.contextmanager
+def _beside(graph: Any, operation: Any) -> Iterator[None]:
+    """Nodes made in this block are on the operation's device, and have names of ours."""
+    with graph.as_default(), tf.device(None), tf.device(operation.device):
+        with tf.control_dependencies(None), tf.name_scope(_SCOPE + "/"):
+            yield
+
+
+def _wait_for_same(graph: Any, operation: Any, other: Any) -> None:
+    add_control_inputs(graph, operation.name, [one.name for one in other.control_inputs])
+
+
+def _in_order(operations: Set[Any]) -> List[Any]:
+    """Each after all that it depends on."""
+    ordered: List[Any] = []
+    seen: Set[Any] = set()
+    for start in sorted(operations, key=lambda operation: str(operation.name)):
+        waiting = [(start, False)]
+        while waiting:
+            operation, is_done = waiting.pop()
+            if is_done:
+                ordered.append(operation)
+            elif operation not in seen and operation in operations:
+                seen.add(operation)
+                waiting.append((operation, True))
+                before = [tensor.op for tensor in operation.inputs]
+                waiting.extend((one, False) for one in before + list(operation.control_inputs))
+    return ordered
+
+
+def _input_text(tensor: Any) -> str:
+    return str(tensor.name[:-2] if tensor.name.endswith(":0") else tensor.name)

@@ -1,0 +1,321 @@
+"""`tf.train.Saver` for divided tables: its checkpoints have whole tables, whichever rank calls it.
+
+Whatever saves or restores (`tf.train.Saver`, monitored sessions, Estimators, the Supervisor) runs a
+step with SaveV2 or RestoreV2. A step that does so with divided tables is done here instead: tables
+pass through memory in blocks, and the rest of the step runs without them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+import weakref
+from typing import Any, Dict, Iterator, List, Mapping, MutableMapping, Optional, Tuple
+
+import numpy as np
+
+from graph_opt.compat import tf
+from graph_opt.compat.graph_lifetime import kept_with
+from graph_opt.compat.sessions import unwatched_sessions
+from graph_opt.compat.step_calls import before_sessions_close, offer_runs_to
+from graph_opt.reporting.stderr import say
+from graph_opt.sharding.array_steps import ArraySteps
+from graph_opt.sharding.checkpoint_rows import CheckpointRows
+from graph_opt.sharding.checkpoint_slices import CheckpointParts, merge_parts
+from graph_opt.sharding.guard import row_service_of
+from graph_opt.sharding.held_sessions import HeldSession
+from graph_opt.sharding.restored_rows import Restored, index_checksum
+from graph_opt.sharding.row_server import AskedRanks, Head
+from graph_opt.sharding.row_service import COUNT, ROWS, RowService
+from graph_opt.sharding.saver_nodes import SaverStep, saver_step
+from graph_opt.sharding.session_rows import SessionRows
+from graph_opt.sharding.table_variables import note_divided, note_graph, table_variables
+from graph_opt.sharding.transport import Transport
+from graph_opt.sharding.whole_tables import (
+    Column,
+    Place,
+    RowsOfRanks,
+    WholeTable,
+    check_tables,
+    read_tables,
+    whole_tables,
+    write_tables,
+)
+
+_MAX_CACHED_STEPS = 256
+Feeds = List[Tuple[Any, Any]]
+
+
+def save_whole_tables(graph: Any, transport: Transport, table: Any = None) -> None:
+    """From now on, savers of a graph save and restore its divided tables whole.
+
+    Args:
+      graph: The graph.
+      transport: How this rank reaches the others.
+      table: A `DividedVariable`. Others are those of the graph's collections, in so far as
+        `table_parts` knows them.
+    """
+    if table is not None:
+        note_divided(graph, table)
+    if graph not in _transports:
+        _transports[graph] = transport
+        note_graph(graph)
+        offer_runs_to(_run_saver)
+        before_sessions_close(_close)
+
+
+_transports: MutableMapping[Any, Transport] = weakref.WeakKeyDictionary()
+
+
+def _run_saver(
+    session: Any, fetches: List[Any], targets: List[Any], feeds: Feeds
+) -> Optional[List[Any]]:
+    """Runs a step of a saver; returns None if it is something else."""
+    transport = _transports.get(session.graph)
+    if transport is None:
+        return None
+    step = _saver_step(session.graph, fetches, targets, [tensor for tensor, _ in feeds])
+    if step is None:
+        return None
+    saver = _Saver(session, transport, step, feeds)
+    if transport.size == 1 and saver.are_plain():
+        return None
+    return saver.save() if step.saves else saver.restore()
+
+
+def _close(session: Any) -> None:
+    transport = _transports.get(session.graph)
+    service = None if transport is None else row_service_of(transport)
+    if service is not None:
+        service.close(session)
+
+
+def _saver_step(
+    graph: Any, fetches: List[Any], targets: List[Any], feeds: List[Any]
+) -> Optional[SaverStep]:
+    """Remembered for each set of fetches, targets and feeds."""
+    given = (*fetches, None, *targets, None, *feeds)
+    key = tuple(map(id, given))
+    steps: Dict[Any, Any] = kept_with(graph, "steps of savers", dict)
+    if key not in steps:
+        if len(steps) >= _MAX_CACHED_STEPS:
+            steps.clear()
+        variables = table_variables(graph)
+        # What was given is kept alive, so that nothing else gets its id.
+        steps[key] = saver_step(graph, fetches, targets, feeds, variables), given
+    found: Optional[SaverStep] = steps[key][0]
+    return found
+
+
+class _Saver:
+    """One step of a saver."""
+
+    def __init__(self, session: Any, transport: Transport, step: SaverStep, feeds: Feeds) -> None:
+        self._session = session
+        self._transport = transport
+        self._step = step
+        self._feeds = {tensor.name: value for tensor, value in feeds}
+        self._service = row_service_of(transport)
+        self._held: Optional[HeldSession] = None
+        if self._service is not None:
+            self._held = self._service.hold(session)
+        self._rows = SessionRows(session) if self._held is None else self._held.rows
+        self._rows.prepare()
+        self._tables = whole_tables(step.tables, self._rows.variables.parts)
+
+    def are_plain(self) -> bool:
+        """Whether TensorFlow's own steps do the same, if there is one rank."""
+        return all(
+            table.keyed.num_keys is not None
+            and [column.part.name for column in table.columns] == [table.columns[0].place.variable]
+            for table in self._tables
+        )
+
+    def save(self) -> List[Any]:
+        """Writes a checkpoint; returns what the step's fetches are."""
+        prefix = self._prefix()
+        self._require_service("save")
+        folder = "{}_temp_{}".format(prefix, uuid.uuid4().hex)
+        parent = os.path.dirname(prefix) or "."
+        if not tf.gfile.Exists(parent):
+            tf.gfile.MkDir(parent)  # as TensorFlow, not the folders above
+        tf.gfile.MkDir(folder)
+        try:
+            with _files() as files, self._ranks() as ranks:
+                parts = CheckpointParts(folder, files)
+                write_tables(self._tables, ranks, parts)
+                prefixes = list(parts.prefixes)
+                for number, (operation, tensor) in enumerate(self._step.others):
+                    prefixes.append(os.path.join(folder, "others-{:05d}".format(number)))
+                    self._session.run(operation, {**self._feeds, tensor.name: prefixes[-1]})
+                merge_parts(prefixes, prefix, files)
+        finally:
+            if tf.gfile.Exists(folder):
+                tf.gfile.DeleteRecursively(folder)
+        return self._run_rest()
+
+    def restore(self) -> List[Any]:
+        """Reads this rank's rows; returns what the step's fetches are."""
+        prefix = os.path.abspath(self._prefix())
+        try:
+            checkpoint = CheckpointRows(prefix)
+        except FileNotFoundError as error:
+            raise tf.errors.NotFoundError(None, None, str(error)) from error
+        check_tables(self._tables, checkpoint)
+        results = self._run_rest()
+        read_tables(self._tables, checkpoint, self._rows.steps)
+        if self._held is not None and self._service is not None:
+            rank, checksum = self._transport.rank, index_checksum(prefix)
+            restored = Restored(rank, prefix, checksum, list(self._step.tables))
+            self._service.note_restored(self._held, restored)
+        elif self._transport.size > 1:
+            say(
+                "rank {} has restored its rows of divided tables from '{}'; ranks that were not "
+                "started by horovodrun --gloo or graph-opt run must do so themselves".format(
+                    self._transport.rank, prefix
+                )
+            )
+        return results
+
+    def _prefix(self) -> str:
+        name = self._step.prefix.name
+        value = self._feeds[name] if name in self._feeds else None
+        if value is None:
+            value = self._session.run(self._step.prefix, self._feeds)
+        return str(tf.compat.as_str(np.asarray(value).item()))
+
+    def _run_rest(self) -> List[Any]:
+        fetches = list(self._step.fetches)
+        results: List[Any] = self._session.run(fetches + list(self._step.targets), self._feeds)
+        return results[: len(fetches)]
+
+    def _ranks(self) -> _RanksOfSession:
+        asked = None if self._service is None else self._service.asking("saves a checkpoint")
+        return _RanksOfSession(self._rows, self._held, self._service, asked)
+
+    def _require_service(self, what: str) -> None:
+        if self._service is None and self._transport.size > 1:
+            raise tf.errors.FailedPreconditionError(
+                None,
+                None,
+                "a tf.train.Saver can not {} '{}', of which other ranks have rows: they were not "
+                "started by horovodrun --gloo or graph-opt run, and so can not be asked; let all "
+                "ranks save with sok.CheckpointSaver".format(what, self._tables[0].name),
+            )
+
+
+class _RanksOfSession(RowsOfRanks):
+    """Rows of all ranks: those of this one in its session, others as it asks for them."""
+
+    def __init__(
+        self,
+        rows: SessionRows,
+        held: Optional[HeldSession],
+        service: Optional[RowService],
+        asked: Optional[AskedRanks],
+    ) -> None:
+        self._rows = rows
+        self._service = service
+        self._asked = asked
+        self._rank = 0 if service is None else service.rank
+        self.size = 1 if service is None else service.size
+        self._at: List[int] = []
+        self._restored: Dict[str, Tuple[Any, WholeTable]] = {}
+        if service is not None and held is not None:
+            self._at = list(service.sessions.moment(held))
+            self._find_restored(held)
+
+    def __enter__(self) -> _RanksOfSession:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self._asked is not None:
+            self._asked.__exit__()
+
+    def read(
+        self, table: WholeTable, column: Column, keys: Mapping[int, np.ndarray]
+    ) -> Dict[int, np.ndarray]:
+        """See `RowsOfRanks`."""
+        place, part = column.place, column.part
+        others = {rank: of_rank for rank, of_rank in keys.items() if rank != self._rank}
+        if place.variable in self._restored:
+            found = {
+                rank: self._rows_of_file(place, part, of_rank) for rank, of_rank in others.items()
+            }
+        else:
+            requests = {
+                rank: self._request(place, int(part.rows.places(of_rank[:1])[0]), len(of_rank))
+                for rank, of_rank in others.items()
+            }
+            found = {
+                rank: _as_rows(part, received[0])
+                for rank, (_, received) in self._ask_all(requests).items()
+            }
+        if self._rank in keys:
+            first = int(part.rows.places(keys[self._rank][:1])[0])
+            found[self._rank] = self._rows.read(place, first, len(keys[self._rank]))[1]
+        return found
+
+    def counts(self, place: Place) -> List[int]:
+        """See `RowsOfRanks`."""
+        others = [rank for rank in range(self.size) if rank != self._rank]
+        request = dict(self._request(place, 0, 0), ask=COUNT)
+        heads = self._ask_all({rank: request for rank in others})
+        counts = {rank: int(head[COUNT]) for rank, (head, _) in heads.items()}
+        counts[self._rank] = self._rows.count(place)
+        return [counts[rank] for rank in range(self.size)]
+
+    def read_block(
+        self, place: Place, rank: int, first: int, count: int
+    ) -> Tuple[np.ndarray, np.ndarray]:
+        """See `RowsOfRanks`."""
+        if rank == self._rank:
+            return self._rows.read(place, first, count)
+        request = dict(self._request(place, first, count), keys=True)
+        _, (keys, rows) = self._ask_all({rank: request})[rank]
+        part = self._rows.variables.parts[place.variable][place.number]
+        return np.frombuffer(keys, np.int64), _as_rows(part, rows)
+
+    def _ask_all(self, requests: Dict[int, Head]) -> Dict[int, Any]:
+        return {} if self._asked is None else self._asked.ask_all(requests)
+
+    def _request(self, place: Place, first: int, count: int) -> Head:
+        return {
+            "ask": ROWS,
+            "at": self._at,
+            "variable": place.variable,
+            "number": place.number,
+            "first": first,
+            "count": count,
+            "keys": False,
+        }
+
+    def _find_restored(self, held: HeldSession) -> None:
+        """What this rank has restored since its last step, the others may not have yet."""
+        for restored in held.restored:
+            checkpoint = CheckpointRows(restored.prefix)
+            for table in whole_tables(restored.saved, self._rows.variables.parts):
+                for column in table.columns:
+                    self._restored[column.place.variable] = checkpoint, table
+
+    def _rows_of_file(self, place: Place, part: Any, keys: np.ndarray) -> np.ndarray:
+        checkpoint, table = self._restored[place.variable]
+        first = int(keys[0])
+        rows = checkpoint.rows(table.name, table.first + first, int(keys[-1]) - first + 1)
+        columns = slice(part.first_column, part.first_column + part.rows.width)
+        found: np.ndarray = rows[keys - first][:, columns]
+        return found
+
+
+def _as_rows(part: Any, data: bytes) -> np.ndarray:
+    rows = np.frombuffer(data, part.rows.dtype.as_numpy_dtype)
+    return rows.reshape(-1, part.rows.width)
+
+
+@contextlib.contextmanager
+def _files() -> Iterator[ArraySteps]:
+    """Steps that write files, in a session of their own."""
+    with tf.Graph().as_default(), unwatched_sessions() as session_class:
+        with session_class() as session:
+            yield ArraySteps(session)

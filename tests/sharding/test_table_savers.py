@@ -1,0 +1,119 @@
+"""`tf.train.Saver` with divided tables: whole tables, whichever rank calls it, for any number."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+from typing import Any, List
+
+import numpy as np
+import pytest
+
+from graph_opt import sok
+from graph_opt.compat import tf
+from graph_opt.sharding import checkpoints
+from graph_opt.sharding.in_process import run_ranks
+from graph_opt.sharding.transport import Transport
+from graph_opt.sok.communication import communicating_through
+
+USERS = np.random.default_rng(0).normal(size=(11, 2)).astype(np.float32)
+ITEMS = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
+BAGS = 12
+
+
+class Model:
+    """Two tables and a dense layer; the ranks share the bags of each batch."""
+
+    def __init__(self, rank: int = 0, size: int = 0) -> None:
+        """Of one process without graph_opt if `size` is 0."""
+        if size:
+            mode = "localized:{}".format(size - 1)
+            self.tables: List[Any] = [sok.Variable(USERS, name="users")]
+            self.tables.append(sok.Variable(ITEMS, name="items", mode=mode))
+        else:
+            self.tables = [tf.Variable(USERS, name="users", use_resource=True)]
+            self.tables.append(tf.Variable(ITEMS, name="items", use_resource=True))
+        weights = tf.Variable(np.ones([2, 1], np.float32), name="dense", trainable=False)
+        step = tf.train.get_or_create_global_step()
+        bags = [bag for bag in range(BAGS) if bag % max(1, size) == rank]
+        keys = [tf.constant(bags, tf.int64) * 3 + step * 5, tf.constant(bags, tf.int64) + step]
+        places = [[place, 0] for place in range(len(bags))]
+        ids = [
+            tf.SparseTensor(places, key % table, [len(bags), 1])
+            for key, table in zip(keys, (len(USERS), len(ITEMS)))
+        ]
+        if size:
+            pooled: Any = sok.lookup_sparse(self.tables, ids)
+        else:
+            pooled = [tf.nn.embedding_lookup_sparse(t, i, None) for t, i in zip(self.tables, ids)]
+        loss = tf.reduce_sum(tf.square(tf.matmul(pooled[0], weights)))
+        loss += tf.reduce_sum(tf.square(pooled[1]))
+        optimizer = tf.train.AdamOptimizer(0.1)
+        gradients = tf.gradients(loss, self.tables)
+        self.train = optimizer.apply_gradients(zip(gradients, self.tables), global_step=step)
+
+    def run(self, session: Any, steps: int) -> None:
+        for _ in range(steps):
+            session.run(self.train)
+
+
+def stock(path: Path, steps: int, restored: str = "") -> None:
+    """Trains without ranks, and saves."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        model = Model()
+        session.run(tf.global_variables_initializer())
+        if restored:
+            tf.train.Saver().restore(session, restored)
+        model.run(session, steps)
+        tf.train.Saver().save(session, str(path))
+
+
+def check_equal(ours: Path, theirs: Path) -> None:
+    """Two checkpoints have the same tensors."""
+    names = dict(tf.train.list_variables(str(ours)))
+    assert names == dict(tf.train.list_variables(str(theirs)))
+    for name in names:
+        np.testing.assert_allclose(
+            tf.train.load_variable(str(ours), name),
+            tf.train.load_variable(str(theirs), name),
+            rtol=1e-4,
+            atol=1e-6,
+            err_msg=name,
+        )
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "_BLOCK_BYTES", 64)  # several blocks of users
+
+
+def test_one_rank_saves_and_another_number_of_ranks_goes_on(tmp_path: Path) -> None:
+    def train(transport: Transport, steps: int, restored: str, saved: str) -> None:
+        with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
+            model = Model(transport.rank, transport.size)
+            saver = tf.train.Saver()
+            names = ("dense", "global_step", "beta1_power", "beta2_power")
+            shared = tf.train.Saver([v for v in tf.global_variables() if v.op.name in names])
+            session.run(tf.global_variables_initializer())
+            if restored and transport.rank == 0:
+                saver.restore(session, str(tmp_path / restored))
+                saver.save(session, str(tmp_path / "again"))
+            elif restored:  # as scripts broadcast what all ranks share
+                shared.restore(session, str(tmp_path / restored))
+            model.run(session, steps)
+            if transport.rank == 0:
+                assert saver.save(session, str(tmp_path / saved)) == str(tmp_path / saved)
+            model.run(session, 1)
+
+    run_ranks(2, lambda transport: train(transport, 3, "", "two"))
+    for size, name in ((1, "ranks_1"), (3, "ranks_3")):
+        run_ranks(size, functools.partial(train, steps=2, restored="two", saved=name))
+        check_equal(tmp_path / "again", tmp_path / "two")
+    stock(tmp_path / "stock_3", 3)
+    stock(tmp_path / "stock_5", 5)
+    stock(tmp_path / "after_two", 2, str(tmp_path / "two"))
+    check_equal(tmp_path / "two", tmp_path / "stock_3")
+    for name in ("ranks_1", "ranks_3", "after_two"):
+        check_equal(tmp_path / name, tmp_path / "stock_5")
+    assert not [name for name in os.listdir(tmp_path) if "temp" in name]
