@@ -92,7 +92,7 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
             fused.without(dead),
             translation=dataclasses.replace(
                 fused.translation.with_dead(dead),
-                substitutes=fusion.substitutes,
+                substitutes={**fused.translation.substitutes, **fusion.substitutes},
                 up_to_date=fusion.to_date.up_to_date,
                 deferred=fusion.deferred,
             ),

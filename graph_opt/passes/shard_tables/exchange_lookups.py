@@ -165,9 +165,9 @@ class _Writing:
             self._redirect(one.tensor, one.made)
             self._redirect_waits(one.tensor.node, one.made.node)
             self.replaced.add(one.tensor.node)
-        self._gather_rest({one.tensor for one in made})
+        self._gather_rest([one.tensor for one in made])
 
-    def _gather_rest(self, replaced: Set[TensorRef]) -> None:
+    def _gather_rest(self, replaced: Sequence[TensorRef]) -> None:
         """Gathers what is left of a group of which only some tensors are still needed."""
         for name in dict.fromkeys(tensor.node for tensor in replaced):
             inputs = self._view.inputs(name)

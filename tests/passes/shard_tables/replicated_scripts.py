@@ -193,7 +193,10 @@ def _run(
     steps: int,
     state: Optional[PassState],
 ) -> Trained:
-    runnable = _within_process(_of_steps(of, graph_def, values), transport)
+    deferred = None if state is None else state.translation.deferred
+    last = [] if deferred is None else [deferred.all_to_date]
+    ends = [*of.fetches, *last]
+    runnable = _within_process(_of_steps(of, graph_def, values, ends), transport)
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(runnable, name="")
         assigns, reads = _variables(graph, values)
@@ -205,6 +208,7 @@ def _run(
                 session.run(list(of.fetches), of.feed(step, transport.rank))
                 for step in range(steps)
             ]
+            session.run([graph.get_operation_by_name(name) for name in last])
             return Trained(fetched, session.run(reads), state)
 
 
@@ -223,10 +227,12 @@ def _variables(graph: Any, values: Dict[str, np.ndarray]) -> Any:
     return assigns, reads
 
 
-def _of_steps(of: Script, graph_def: Any, values: Dict[str, np.ndarray]) -> Any:
-    """What steps run, with variables of the shapes of these values, and no other static shape."""
+def _of_steps(
+    of: Script, graph_def: Any, values: Dict[str, np.ndarray], ends: Sequence[str]
+) -> Any:
+    """What these need, with variables of the shapes of these values and no other static shape."""
     view = GraphView(graph_def)
-    run = view.ancestors([name.partition(":")[0] for name in of.fetches])
+    run = view.ancestors([name.partition(":")[0] for name in ends])
     run.update(dict.fromkeys(values))
     changed = tf.GraphDef(versions=graph_def.versions, library=graph_def.library)
     changed.node.extend(node for node in graph_def.node if node.name in run)

@@ -9,6 +9,7 @@ import pytest
 
 from graph_opt.compat import tf
 from tests.optimizer_models import STOCK
+from tests.passes.fused_models import config
 from tests.passes.shard_tables.replicated_scripts import (
     Script,
     conditionally,
@@ -108,3 +109,14 @@ def test_divided_tables_train_as_whole_ones(
     of = model(optimizer, reduced, use_resource, ranks=2)
     divided = train_divided(of, TABLES, 2, STEPS)
     require_same(divided, train(of, 2, STEPS))
+
+
+def test_their_updates_are_fused_and_deferred() -> None:
+    of = model("adam", each, True, ranks=2)
+    divided = train_divided(of, TABLES, 2, STEPS, config())
+    require_same(divided, train(of, 2, STEPS))
+    state = divided[0].state
+    assert state is not None
+    assert {one.update for one in state.report.fused_lookups} == {"deferred"}
+    assert state.view.of_op("ResourceGroupEmbeddingApply")
+    assert not state.view.of_op("ResourceScatterAdd")
