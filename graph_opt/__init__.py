@@ -43,8 +43,11 @@ if TYPE_CHECKING:
     from graph_opt.session.prefetch_hook import make_prefetch_hook
     from graph_opt.session.session import InteractiveSession, Session
     from graph_opt.session.session_log import session_reports
+    from graph_opt.strategy.collective_strategy import CollectiveStrategy
+    from graph_opt.strategy.distributed_strategy import enable_distributed_strategy
 
 __all__ = [
+    "CollectiveStrategy",
     "ConfigProto",
     "GraphOptions",
     "InteractiveSession",
@@ -54,6 +57,7 @@ __all__ = [
     "Session",
     "async_embedding_mark_node",
     "distributed_embeddings",
+    "enable_distributed_strategy",
     "fused_embedding_lookup_sparse",
     "fused_safe_embedding_lookup_sparse",
     "group_embedding_column_scope",
@@ -83,6 +87,7 @@ __all__ = [
 # print its help at once.
 _MODULES = {
     "__version__": "graph_opt.cli.release:RELEASE",
+    "CollectiveStrategy": "graph_opt.strategy.collective_strategy",
     "ConfigProto": "graph_opt.config",
     "GraphOptions": "graph_opt.config",
     "InteractiveSession": "graph_opt.session.session",
@@ -92,6 +97,7 @@ _MODULES = {
     "Session": "graph_opt.session.session",
     "async_embedding_mark_node": "graph_opt.runtime.mark",
     "distributed_embeddings": "graph_opt.distributed_embeddings:",
+    "enable_distributed_strategy": "graph_opt.strategy.distributed_strategy",
     "fused_embedding_lookup_sparse": "graph_opt.embedding.fused_lookup",
     "fused_safe_embedding_lookup_sparse": "graph_opt.embedding.fused_lookup",
     "group_embedding_column_scope": "graph_opt.embedding.column_scope",

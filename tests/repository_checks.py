@@ -33,7 +33,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "inspect": frozenset({"passes", "graph", "reporting", "ops.library"}),
     "session": frozenset(
         {"passes", "runtime", "config", "graph", "reporting", "inspect.dump", "embedding"}
-        | {"export", "ops.packed_embedding", "ops.library", "sharding"}
+        | {"export", "ops.packed_embedding", "ops.library", "sharding", "strategy"}
     ),
     "cli": frozenset(
         {"session", "inspect", "passes", "config", "reporting", "sharding.store", "conversion"}
@@ -44,6 +44,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
         {"ops", "export", "config", "graph.operations", "embedding.lookup_ids", "reporting.stderr"}
     ),
     "sok": frozenset({"sharding", "ops", "embedding.lookup_ids", "reporting.stderr"}),
+    "strategy": frozenset({"sharding", "embedding", "graph.operations", "reporting.stderr"}),
     "distributed_embeddings": frozenset(
         {"sharding", "ops", "export", "embedding", "reporting.stderr"}
     ),

@@ -14,6 +14,9 @@ from tensorflow.python.training import training as training_module
 # Any non-empty target will do: the config of a server must not have thread pools.
 _SERVER_TARGET = "grpc"
 
+# DeepRec's own module below TensorFlow's.
+STRATEGY_MODULE = "tensorflow.python.distribute.group_embedding_collective_strategy"
+
 
 class Replacement(NamedTuple):
     """One attribute that gets another value.
@@ -42,6 +45,12 @@ def v1_modules() -> List[Any]:
 def v1_submodules(name: str) -> List[Any]:
     """Every module that is `tf.train`, `tf.nn` or another of the v1 API."""
     return _each_once([getattr(module, name) for module in v1_modules() if hasattr(module, name)])
+
+
+def experimental_config_modules() -> List[Any]:
+    """Every module that is `tf.config.experimental`, of the v1 API or not."""
+    configs = [*v1_submodules("config"), sys.modules["tensorflow"].config]
+    return _each_once([config.experimental for config in configs])
 
 
 def lookup_functions(functions: Mapping[str, Any]) -> List[Replacement]:

@@ -11,11 +11,13 @@ from typing import Any, List, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.legacy_names import (
+    STRATEGY_MODULE,
     Replacement,
     estimator_training,
     every_monitored_session,
     every_server,
     every_session,
+    experimental_config_modules,
     lookup_functions,
     v1_modules,
     v1_submodules,
@@ -42,12 +44,17 @@ from graph_opt.session.installed_config import (
     effective_config,
     set_installed,
 )
-from graph_opt.session.module_aliases import libraries_of_divided_tables
+from graph_opt.session.module_aliases import ModuleAliases, libraries_of_divided_tables
 from graph_opt.session.optimization import asks_for_anything
 from graph_opt.session.prefetch_hook import make_prefetch_hook
 from graph_opt.session.session import InteractiveSession, Session, take_over
 from graph_opt.session.session_log import say_if_none_ran
 from graph_opt.session.supervisor import Supervisor
+from graph_opt.strategy.distributed_strategy import (
+    enable_distributed_strategy,
+    enable_group_embedding,
+    leave_strategy,
+)
 
 _MISSING = object()
 _V1_NAMES = {
@@ -79,6 +86,11 @@ _COLUMN_NAMES = {
     "embedding_column": embedding_column,
     "group_embedding_column_scope": group_embedding_column_scope,
 }
+_EXPERIMENTAL_NAMES = {
+    "enable_distributed_strategy": enable_distributed_strategy,
+    "enable_group_embedding": enable_group_embedding,
+}
+_strategy_module = ModuleAliases({STRATEGY_MODULE: "graph_opt.strategy.collective_strategy"})
 
 
 class Installation:
@@ -123,6 +135,8 @@ def install(
       `tf.nn.group_embedding_lookup`, `tf.nn.fused_embedding_lookup_sparse`,
       `tf.nn.fused_safe_embedding_lookup_sparse` and
       `tf.feature_column.group_embedding_column_scope` are added.
+    - So are `tf.config.experimental.enable_distributed_strategy`, `enable_group_embedding`, and
+      `tensorflow.python.distribute.group_embedding_collective_strategy`.
     - `tf.feature_column.embedding_column` accepts `do_fusion`, `tf.estimator` trains with
       prefetched lookups, and all of TensorFlow accepts extended configs.
     - graph_opt's ops are loaded, so that a parameter server started by the script has them.
@@ -155,6 +169,7 @@ def install(
             checked_options(wanted.over(None), "")
             _put_names(wanted)
             _installed.sok = sok
+            _strategy_module.put()
             if sok:
                 libraries_of_divided_tables.put()
             if _asks(wanted):
@@ -183,6 +198,8 @@ def uninstall() -> None:
             owner, name, value = _installed.before.pop()
             _restore(owner, name, value)
         _installed.config = None
+        _strategy_module.take_back()
+        leave_strategy()
         if _installed.sok:
             libraries_of_divided_tables.take_back()
         _installed.sok = False
@@ -229,6 +246,11 @@ def _replacements() -> List[Replacement]:
             for module in v1_submodules(submodule)
             for name, value in names.items()
         ]
+    found += [
+        Replacement(module, name, value)
+        for module in experimental_config_modules()
+        for name, value in _EXPERIMENTAL_NAMES.items()
+    ]
     found += lookup_functions(_NN_NAMES)
     found += estimator_training(monitored.MonitoredTrainingSession)
     found += every_session(_session_config, _opened)

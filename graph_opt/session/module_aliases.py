@@ -14,6 +14,7 @@ MODULES = {
     # Where releases 1.2 had what release 2 has at the top.
     "sparse_operation_kit.experiment": "graph_opt.sok",
     "distributed_embeddings": "graph_opt.distributed_embeddings",
+    "hybridbackend": "graph_opt.strategy.hybridbackend",
 }
 
 

@@ -16,6 +16,7 @@ from graph_opt.session.hooks import with_async_hook
 from graph_opt.session.installed_config import checked_options, effective_config
 from graph_opt.session.optimization import optimize_training_graph
 from graph_opt.session.session import adopt_session
+from graph_opt.strategy.data_parallel_graph import is_writer
 
 # Saved on import, because `install` replaces this name with our own function.
 _stock_training_session = tf.train.MonitoredTrainingSession
@@ -167,6 +168,9 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
 ) -> MonitoredSession:
     """`tf.train.MonitoredTrainingSession` with the lookups of the training graph prefetched.
 
+    In a strategy's scope, all ranks call it alike: rank 0 restores and writes, and the others start
+    with its values.
+
     Args:
       master: The target to connect to.
       is_chief: Whether this process initializes, restores and saves the model.
@@ -200,6 +204,8 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
       ...         session.run(train_op)
     """
     wanted = _checked_config(config, master)
+    if not is_writer(tf.get_default_graph()):
+        is_chief, checkpoint_dir, summary_dir, chief_only_hooks = True, None, None, None
     session = _stock_training_session(
         master=master,
         is_chief=is_chief,

@@ -36,6 +36,7 @@ from graph_opt.session.optimization import (
 from graph_opt.session.session_log import note_session
 from graph_opt.session.stage_reach import StageReach
 from graph_opt.session.stage_threads import StageThreads
+from graph_opt.strategy.data_parallel_graph import give_first_values
 
 _MAX_CACHED_STEPS = 512
 _TRAINING_ADDED_LATE = (
@@ -121,6 +122,7 @@ class _StagedSteps(SteppedSession):
                 self._steps.clear()
             self._steps[key] = step
         if runs_now:
+            give_first_values(self, [*step.fetches, *step.targets], feeds)  # Before rows are read.
             self._start_and_end_threads(step, feeds, values)
         return step.fetches, step.targets
 

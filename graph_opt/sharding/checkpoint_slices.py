@@ -22,7 +22,7 @@ class TensorSlice(NamedTuple):
       name: Name of the tensor.
       rows: How many rows it has in all.
       first: Number of the first row.
-      values: [n, ...].
+      values: [n, ...]; or a scalar, which is the only row.
     """
 
     name: str
@@ -33,6 +33,8 @@ class TensorSlice(NamedTuple):
     @property
     def spec(self) -> str:
         """What SaveV2 calls `shape_and_slices`."""
+        if not self.values.shape:
+            return ""
         shape = [self.rows] + list(self.values.shape[1:])
         return slice_spec(shape, self.first, len(self.values))
 

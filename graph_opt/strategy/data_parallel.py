@@ -1,0 +1,130 @@
+"""Training on all ranks alike: optimizers apply the average of all ranks' gradients."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import weakref
+from typing import Any, Callable, Iterable, Iterator, List, MutableSet, Optional, Tuple
+
+from graph_opt.compat import tf
+from graph_opt.compat.optimizer_calls import Pairs, gradients_go_through
+from graph_opt.reporting.stderr import say
+from graph_opt.sharding.horovod_transport import HorovodTransport, horovod
+from graph_opt.sharding.own_rows import without_own_rows
+from graph_opt.sharding.transport import Transport
+from graph_opt.sharding.transport_in_use import transport_in_use
+from graph_opt.strategy.data_parallel_graph import note_data_parallel
+from graph_opt.strategy.reduced_gradients import averaged, is_reduced, operation_of, scaled
+
+_WRAPPER = "DistributedOptimizer"
+
+
+class _Scopes:
+    """How many scopes are open in the process, and how to undo what the first one changed."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.open = 0
+        self.undo: List[Callable[[], None]] = []
+        self.has_said = False
+
+
+_scopes = _Scopes()
+# Optimizers whose gradients the script reduces.
+_wrapped: MutableSet[Any] = weakref.WeakSet()
+
+
+@contextlib.contextmanager
+def data_parallel() -> Iterator[None]:
+    """In this block, optimizers of `tf.train` apply gradients that are averaged over ranks.
+
+    Gradients that the script has reduced itself, by Horovod's functions or its
+    `DistributedOptimizer`, are left as they are. With one rank, nothing changes.
+    """
+    begin()
+    try:
+        yield
+    finally:
+        end()
+
+
+def begin() -> None:
+    """Begins what `data_parallel` does in a block."""
+    with _scopes.lock:
+        _scopes.open += 1
+        if _scopes.open > 1:
+            return
+        _scopes.undo.append(gradients_go_through(_computed, _applied))
+        if isinstance(transport_in_use(), HorovodTransport):
+            _scopes.undo.append(_note_wrapped(horovod()))
+
+
+def end() -> None:
+    """Ends what `begin` began."""
+    with _scopes.lock:
+        _scopes.open -= 1
+        while _scopes.open == 0 and _scopes.undo:
+            _scopes.undo.pop()()
+
+
+def _computed(optimizer: Any, pairs: Iterable[Tuple[Any, Any]]) -> Pairs:
+    """Gradients are reduced before scripts clip them, so that all ranks clip alike."""
+    transport = transport_in_use()
+    if transport.size == 1 or optimizer in _wrapped or tf.executing_eagerly():
+        return list(pairs)
+    return _reduced(pairs, transport)
+
+
+def _applied(optimizer: Any, pairs: Iterable[Tuple[Any, Any]]) -> Pairs:
+    """Scripts may compute gradients by other means."""
+    transport = transport_in_use()
+    if transport.size == 1:
+        return list(pairs)
+    eager = tf.executing_eagerly()
+    reduced = list(pairs) if optimizer in _wrapped else _reduced(pairs, transport, eager)
+    if not eager:
+        operations = [operation_of(gradient) for gradient, _ in reduced if gradient is not None]
+        note_data_parallel(tf.get_default_graph(), transport, operations)
+    return reduced
+
+
+def _reduced(pairs: Iterable[Tuple[Any, Any]], transport: Transport, eager: bool = False) -> Pairs:
+    given = list(pairs)
+    shared = {id(one) for one in without_own_rows([variable for _, variable in given])}
+    _say_once(transport.size)
+    return [
+        (_reduced_one(gradient, variable, id(variable) in shared, transport, eager), variable)
+        for gradient, variable in given
+    ]
+
+
+def _reduced_one(
+    gradient: Optional[Any], variable: Any, is_shared: bool, transport: Transport, eager: bool
+) -> Any:
+    if gradient is None or not (eager or not is_reduced(gradient)):
+        return gradient
+    with tf.name_scope("average_gradients"):
+        if not is_shared:
+            return scaled(gradient, transport.size)  # Already the sum over all ranks.
+        return averaged(gradient, variable, transport)
+
+
+def _note_wrapped(module: Any) -> Callable[[], None]:
+    stock = getattr(module, _WRAPPER)
+
+    def wrap(optimizer: Any, *arguments: Any, **named: Any) -> Any:
+        _wrapped.add(optimizer)
+        return stock(optimizer, *arguments, **named)
+
+    setattr(module, _WRAPPER, wrap)
+    return lambda: setattr(module, _WRAPPER, stock)
+
+
+def _say_once(ranks: int) -> None:
+    if not _scopes.has_said:
+        _scopes.has_said = True
+        say(
+            "gradients are averaged over {} ranks; the learning rate stays as the script has it "
+            "(DeepRec multiplies it by the number of ranks)".format(ranks)
+        )

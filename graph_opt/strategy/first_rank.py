@@ -1,0 +1,33 @@
+"""What rank 0 does for all, outside of a model, while the others wait."""
+
+from __future__ import annotations
+
+from typing import Callable, List
+
+from graph_opt.compat import tf
+from graph_opt.sharding.agreement import Agreement
+from graph_opt.sharding.array_steps import ArraySteps
+from graph_opt.sharding.transport import Transport
+
+
+def on_first_rank(work: Callable[[], str], transport: Transport) -> str:
+    """What a function returns on rank 0, on all ranks. All ranks must call it.
+
+    Args:
+      work: Called on rank 0 only.
+      transport: How ranks reach each other.
+
+    Raises:
+      Exception: What the function raises, on rank 0.
+      RuntimeError: The same on the other ranks.
+    """
+    if transport.size == 1:
+        return work()
+    texts: List[str] = [""]
+    with tf.Graph().as_default(), tf.Session() as session:
+        agreement = Agreement(transport, ArraySteps(session))
+        if transport.rank == 0:
+            with agreement.noting():
+                texts[0] = work()
+        agreement.agree()
+        return bytes(agreement.gather(texts[0].encode("utf-8"))[0]).decode("utf-8")

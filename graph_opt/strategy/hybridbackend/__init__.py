@@ -1,0 +1,1 @@
+"""HybridBackend's scopes, for scripts that say `import hybridbackend.tensorflow as hb`."""
