@@ -11,7 +11,8 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
-from tests.session.parameter_servers import free_addresses, start_process
+from tests.processes import start_process
+from tests.session.parameter_servers import free_addresses
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 README = REPOSITORY / "README.md"

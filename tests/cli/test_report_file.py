@@ -12,6 +12,7 @@ from typing import List
 import pytest
 
 from graph_opt.cli.main import main
+from tests.forked_programs import start_graph_opt
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).resolve().parent / "scripts" / "reported.py"
@@ -60,12 +61,12 @@ def test_a_script_that_is_killed_leaves_a_text_report(tmp_path: Path) -> None:
 
 def test_a_script_that_opens_no_session_gets_a_message(tmp_path: Path) -> None:
     (tmp_path / "eager.py").write_text("import tensorflow as tf\nprint(tf.function(lambda: 2)())\n")
-    done = run(["eager.py"], tmp_path)
+    done = start_graph_opt(["run", "eager.py"], tmp_path).wait()
     assert done.returncode == 0, done.stderr
     assert "graph_opt: no session ran in this process" in done.stderr
     (tmp_path / "none.py").write_text("print('nothing')\n")
-    done = run(["none.py"], tmp_path)
-    assert "graph-opt run: the script did not import TensorFlow" in done.stderr
+    error = run(["none.py"], tmp_path).stderr
+    assert "graph-opt run: the script did not import TensorFlow" in error
 
 
 def test_processes_that_a_script_starts_are_distinguished(tmp_path: Path) -> None:

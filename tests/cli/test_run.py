@@ -18,6 +18,7 @@ import pytest
 from graph_opt.cli.main import main
 from graph_opt.cli.programs import ProgramError, find_module
 from graph_opt.compat import tf
+from tests.forked_programs import Ended, start_graph_opt
 
 SCRIPTS = Path(__file__).resolve().parent / "scripts"
 REPOSITORY = SCRIPTS.parents[2]
@@ -44,6 +45,11 @@ def _graph_opt(
     arguments: List[str], folder: Path, **environment: str
 ) -> subprocess.CompletedProcess:
     return _run(["-m", "graph_opt.cli", "run"] + arguments, folder, **environment)
+
+
+def _forked(arguments: List[str], folder: Path) -> Ended:
+    """The same where TensorFlow's own start does not matter."""
+    return start_graph_opt(["run", *arguments], folder).wait()
 
 
 @pytest.fixture
@@ -166,7 +172,7 @@ def test_ctrl_c_in_a_training_ends_it_within_seconds(folder: Path) -> None:
 
 
 def test_every_way_of_importing_tensorflow_gives_version_1(folder: Path) -> None:
-    done = _graph_opt(["--tf1", "imports.py"], folder)
+    done = _forked(["--tf1", "imports.py"], folder)
     assert "graph-opt run:" not in done.stderr  # No notice for those who ask for it.
     assert (done.returncode, done.stdout) == (0, "all imports work\n"), done.stderr
 
@@ -199,21 +205,19 @@ def test_an_unmodified_training_is_prefetched(
 
 
 def test_settings_can_switch_it_off(folder: Path) -> None:
-    done = _graph_opt(
-        ["--set", "do_async_embedding=false", "training.py", "--config", "own"], folder
-    )
+    done = _forked(["--set", "do_async_embedding=false", "training.py", "--config", "own"], folder)
     assert (done.returncode, done.stdout) == (0, "steps 7 same True\n"), done.stderr
 
 
 def test_without_inference_a_script_without_a_stage_is_told_to_add_one(folder: Path) -> None:
-    done = _graph_opt(["--no-infer-io-stage", "training.py"], folder)
+    done = _forked(["--no-infer-io-stage", "training.py"], folder)
     assert done.returncode == 1
     assert "InvalidArgumentError" in done.stderr and "staged" in done.stderr
 
 
 @pytest.mark.slow
 def test_without_inference_a_script_with_a_stage_is_prefetched(folder: Path) -> None:
-    staged = _graph_opt(["--no-infer-io-stage", "training.py", "--config", "staged"], folder)
+    staged = _forked(["--no-infer-io-stage", "training.py", "--config", "staged"], folder)
     assert staged.returncode == 0, staged.stderr
     assert "b'prefetch' 1" in staged.stdout
 
@@ -224,13 +228,13 @@ def test_without_inference_a_script_with_a_stage_is_prefetched(folder: Path) -> 
 def test_a_mistake_in_the_training_loop_leaves_at_once_with_its_traceback(
     folder: Path, script: str
 ) -> None:
-    done = _graph_opt([script, "--fail"], folder)
+    done = _forked([script, "--fail"], folder)
     assert done.stderr.splitlines()[-1] == "KeyError: 'a mistake in the script'"
     assert done.returncode == 1
 
 
 def test_flags_and_app_run_work(folder: Path) -> None:
-    done = _graph_opt(["plain.py", "--steps", "5"], folder)
+    done = _forked(["plain.py", "--steps", "5"], folder)
     assert (done.returncode, done.stdout) == (0, "['plain.py'] 5 steps 2 stages\n"), done.stderr
 
 
@@ -254,7 +258,7 @@ def test_a_script_that_imports_sok_finds_it(folder: Path) -> None:
         "    session.run(tf.global_variables_initializer())\n"
         "    print(sok.__name__, session.run(rows).tolist(), hasattr(tf, 'staged'))\n"
     )
-    done = _graph_opt(["--sok", "sparse.py"], folder)
+    done = _forked(["--sok", "sparse.py"], folder)
     assert (done.returncode, done.stdout) == (
         0,
         "graph_opt.sok [[2.0], [1.0]] True\n",
@@ -262,7 +266,7 @@ def test_a_script_that_imports_sok_finds_it(folder: Path) -> None:
 
 
 def test_an_estimator_trains(folder: Path) -> None:
-    done = _graph_opt(["estimator.py", str(folder / "model")], folder)
+    done = _forked(["estimator.py", str(folder / "model")], folder)
     assert (done.returncode, done.stdout) == (0, "trained to 5\n"), done.stderr
 
 

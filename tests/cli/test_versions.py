@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Dict
 
 import pytest
 
-from tests.cli.plain_python import run_plainly
+from tests.forked_programs import Ended, run_script, start_graph_opt
 
 SCRIPTS = Path(__file__).resolve().parent / "scripts"
-REPOSITORY = SCRIPTS.parents[2]
 
 VERSION_1 = "import tensorflow as tf\nSession = tf.Session\n"
 VERSION_1_UNDER_PYTHON = (
@@ -40,17 +36,12 @@ def _script(folder: Path, key: str, header: str) -> Path:
     return path
 
 
-def _run_ours(script: Path) -> subprocess.CompletedProcess:
-    environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="2", PYTHONPATH=str(REPOSITORY))
-    return subprocess.run(
-        [sys.executable, "-m", "graph_opt.cli", "run", script.name],
-        cwd=str(script.parent),
-        env=environment,
-        capture_output=True,
-        timeout=300,
-        text=True,
-        check=False,
-    )
+def _run_plainly(script: Path) -> Ended:
+    return run_script(script, script.parent)
+
+
+def _run_ours(script: Path) -> Ended:
+    return start_graph_opt(["run", script.name], script.parent).wait()
 
 
 @pytest.fixture(scope="module")
@@ -58,15 +49,15 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Dict[str, Any]:
     """Runs both scripts with Python and with graph-opt."""
     folder = tmp_path_factory.mktemp("versions")
     runs = {
-        "1 python": (VERSION_1_UNDER_PYTHON, run_plainly),
+        "1 python": (VERSION_1_UNDER_PYTHON, _run_plainly),
         "1 graph-opt": (VERSION_1, _run_ours),
-        "2 python": (VERSION_2, run_plainly),
+        "2 python": (VERSION_2, _run_plainly),
         "2 graph-opt": (VERSION_2, _run_ours),
     }
     return {key: run(_script(folder, key, header)) for key, (header, run) in runs.items()}
 
 
-def _results(done: subprocess.CompletedProcess) -> Dict[str, Any]:
+def _results(done: Ended) -> Dict[str, Any]:
     assert done.returncode == 0, done.stderr
     results: Dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return results

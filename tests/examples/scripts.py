@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from tests.session.parameter_servers import start_process
+from tests.processes import start_process
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 LIMIT_SECONDS = 300

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional
 
@@ -13,6 +11,7 @@ import numpy as np
 
 import graph_opt
 from graph_opt.compat import tf
+from tests.forked_programs import run_script
 
 ROWS, BATCH, WIDTH = 32, 8, 4
 SERVED = {"user": [3, 30, 11], "item": [[1, 2], [63, 0], [17, 40]]}
@@ -129,8 +128,7 @@ def load_without_graph_opt(requests: List[Dict[str, Any]], folder: Path) -> List
     """What a process with only TensorFlow gets from exported models; errors are strings."""
     asked, answered = folder / "requests.json", folder / "results.json"
     asked.write_text(json.dumps(requests))
-    subprocess.run(
-        [sys.executable, "-I", str(_LOADER), str(asked), str(answered)], check=True, timeout=300
-    )
+    ran = run_script(_LOADER, folder, str(asked), str(answered))
+    assert ran.returncode == 0, ran.stderr
     results: List[Any] = json.loads(answered.read_text())
     return results

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import socket
-from typing import Any, Callable, Dict, Iterator, List
+from typing import Any, Dict, Iterator, List
 
 import graph_opt
 from graph_opt.compat import tf
+from tests.processes import pipe, start_process
 
 START_SECONDS = 300
 
-# They are forked from a process that has imported TensorFlow and done nothing else.
-_processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["tensorflow.compat.v1"])
 _reserved: List[socket.socket] = []
 
 
@@ -31,26 +28,6 @@ def free_addresses(count: int) -> List[str]:
         each.bind(("localhost", 0))
     _reserved.extend(sockets)
     return ["localhost:{}".format(each.getsockname()[1]) for each in sockets]
-
-
-def start_process(target: Callable[..., object], *arguments: Any) -> Any:
-    """Calls a function in a process that has imported TensorFlow and done nothing else with it.
-
-    Args:
-      target: A function of a module, which is imported there.
-      *arguments: Its arguments, which must be picklable.
-
-    Returns:
-      The `multiprocessing.Process`, which is killed when this one ends.
-    """
-    process = _processes.Process(target=target, args=arguments, daemon=True)
-    process.start()
-    return process
-
-
-def pipe() -> Any:
-    """The two ends of a pipe to such a process."""
-    return _processes.Pipe()
 
 
 class ParameterServer:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple
 
@@ -20,6 +18,7 @@ import graph_opt
 from graph_opt.compat import tf
 from graph_opt.reporting.warnings_given import warnings_about
 from graph_opt.session.late_rows import bring_rows_to_date
+from tests.forked_programs import run_script
 from tests.session.deferred_model import (
     DeferredModel,
     ModelOptions,
@@ -31,7 +30,6 @@ from tests.session.deferred_sessions import assert_deferred, fused_config
 from tests.session.parameter_servers import free_addresses, parameter_servers
 
 _PROGRAM = Path(__file__).with_name("stock_program.py")
-_SECONDS = 300
 _ON_SERVER = "/job:ps/task:0"
 SERVED = {"user": [3, 30, 11, 0, 7, 59], "item": [[1, 2, 3], [89, 0, 40], [17, 40, 5]] * 2}
 BEFORE, AFTER = 9, 7
@@ -48,8 +46,8 @@ def answers(questions: List[Question], folder: Path) -> List[Any]:
     """What a process without graph_opt answers."""
     asked, answered = folder / "asked.pickle", folder / "answered.pickle"
     asked.write_bytes(pickle.dumps([question.request for question in questions]))
-    command = [sys.executable, "-I", str(_PROGRAM), str(asked), str(answered)]
-    subprocess.run(command, check=True, timeout=_SECONDS)
+    ran = run_script(_PROGRAM, folder, str(asked), str(answered))
+    assert ran.returncode == 0, ran.stderr
     found: List[Any] = pickle.loads(answered.read_bytes())
     return found
 

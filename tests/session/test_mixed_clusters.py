@@ -12,16 +12,11 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from tests.processes import pipe, start_process
 from tests.session.deferred_model import ModelOptions, assert_same
 from tests.session.deferred_sessions import assert_deferred, fused_config
 from tests.session.fed_worker import FedWorker, Opened, serve_fed_worker, stock_session
-from tests.session.parameter_servers import (
-    START_SECONDS,
-    free_addresses,
-    parameter_servers,
-    pipe,
-    start_process,
-)
+from tests.session.parameter_servers import START_SECONDS, free_addresses, parameter_servers
 
 _ON_SERVER = "/job:ps/task:0"
 

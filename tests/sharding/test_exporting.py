@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import List
 
@@ -20,6 +18,7 @@ from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.placement import by_columns, divided
 from graph_opt.sharding.transport import OneRank, Transport
 from graph_opt.sok.communication import communicating_through
+from tests.forked_programs import run_forked
 
 ITEMS = np.arange(22, dtype=np.float32).reshape(11, 2)
 USERS = -np.arange(12, dtype=np.float32).reshape(6, 2)
@@ -89,8 +88,8 @@ def export_on(transport: Transport, folder: str) -> List[float]:
 
 
 def served(folder: str) -> List[float]:
-    command = [sys.executable, "-c", SERVE, folder, repr(QUERY)]
-    ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd="/", env={})
+    ran = run_forked(SERVE, Path(folder).parent, folder, repr(QUERY))
+    assert ran.returncode == 0, ran.stderr
     return list(eval(ran.stdout))
 
 

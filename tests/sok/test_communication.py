@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,20 +9,13 @@ import pytest
 from graph_opt import sok
 from graph_opt.sharding.transport import OneRank
 from graph_opt.sok.communication import communicating_through
+from tests.forked_programs import run_script
+from tests.sok import initialized_process
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 
-
-def test_init_in_its_own_process() -> None:
-    ran = subprocess.run(
-        [sys.executable, "-m", "tests.sok.initialized_process"],
-        cwd=str(REPOSITORY),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=120,
-    )
-    assert ran.returncode == 0 and "done" in ran.stdout, ran.stdout
+def test_init_in_its_own_process(tmp_path: Path) -> None:
+    ran = run_script(Path(initialized_process.__file__), tmp_path)
+    assert ran.returncode == 0 and "done" in ran.stdout, ran.stderr
 
 
 def test_arguments_that_static_tables_do_not_take_are_named() -> None:
