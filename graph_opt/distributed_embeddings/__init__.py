@@ -13,20 +13,49 @@ from typing import TYPE_CHECKING, Any, List
 
 if TYPE_CHECKING:
     from graph_opt.distributed_embeddings import python
+    from graph_opt.distributed_embeddings.broadcasting import (
+        BroadcastGlobalVariablesCallback,
+        BroadcastGlobalVariablesHook,
+    )
+    from graph_opt.distributed_embeddings.data_parallel import (
+        DistributedGradientTape,
+        DistributedOptimizer,
+        broadcast_variables,
+    )
+    from graph_opt.distributed_embeddings.distributed_embedding import DistributedEmbedding
     from graph_opt.distributed_embeddings.embedding import ConcatOneHotEmbedding, Embedding
     from graph_opt.distributed_embeddings.local_lookup import embedding_lookup
+    from graph_opt.distributed_embeddings.model_parallel_input import dp_to_mp_input
+    from graph_opt.distributed_embeddings.strategy import DistEmbeddingStrategy
 
 __all__ = [
+    "BroadcastGlobalVariablesCallback",
+    "BroadcastGlobalVariablesHook",
     "ConcatOneHotEmbedding",
+    "DistEmbeddingStrategy",
+    "DistributedEmbedding",
+    "DistributedGradientTape",
+    "DistributedOptimizer",
     "Embedding",
+    "broadcast_variables",
+    "dp_to_mp_input",
     "embedding_lookup",
     "python",
 ]
 
 # Keras takes long to load: names are imported on first use.
 _MODULES = {
+    "BroadcastGlobalVariablesCallback": "broadcasting",
+    "BroadcastGlobalVariablesHook": "broadcasting",
     "ConcatOneHotEmbedding": "embedding",
+    "DistEmbeddingStrategy": "strategy",
+    "DistributedEmbedding": "distributed_embedding",
+    "DistributedGradientTape": "data_parallel",
+    "DistributedOptimizer": "data_parallel",
     "Embedding": "embedding",
+    "_dp_to_mp_input": "model_parallel_input",
+    "broadcast_variables": "data_parallel",
+    "dp_to_mp_input": "model_parallel_input",
     "embedding_lookup": "local_lookup",
 }
 

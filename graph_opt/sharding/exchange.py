@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Sequence, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from graph_opt.compat import tf
 from graph_opt.compat.eager import handle_of
 from graph_opt.export.users_graph import export_users_graph
-from graph_opt.ops.exchange import exchange_lookup
+from graph_opt.ops.exchange import AllToAll, exchange_lookup
 from graph_opt.ops.group_embedding import NO_DEFAULT, GroupAttributes, GroupIds
 from graph_opt.ops.packed_embedding import ShardPlacement
 from graph_opt.ops.stock_lookup import LookupIds
@@ -108,7 +108,10 @@ def table_of(placement: TablePlacement, parts: Sequence[Any]) -> Union[DividedTa
 
 @tf.autograph.experimental.do_not_convert
 def look_up(
-    lookups: Sequence[TableLookup], transport: Transport, safe: bool = False
+    lookups: Sequence[TableLookup],
+    transport: Transport,
+    safe: bool = False,
+    wire: Optional[Any] = None,
 ) -> List[tf.Tensor]:
     """Pools rows, wherever they are. All ranks must make the same lookups in the same order.
 
@@ -117,6 +120,7 @@ def look_up(
       transport: How to reach the other ranks; with one rank nothing is sent.
       safe: Whether to drop ids < 0 and weights that are not > 0, as
         `tf.nn.safe_embedding_lookup_sparse` does. A bag without ids gives zeros either way.
+      wire: Dtype in which rows and their gradients travel; None: that of the table.
 
     Returns:
       [B, D] for each lookup, of its table's dtype. Gradients of the tables are IndexedSlices with
@@ -138,7 +142,7 @@ def look_up(
     pooled: List[List[tf.Tensor]] = [[] for _ in lookups]
     for kind, pieces in groups.items():
         results = _exchange(
-            lookups, pieces, kind.dtype, OneRank() if kind.stays else transport, safe
+            lookups, pieces, kind.dtype, OneRank() if kind.stays else transport, safe, wire
         )
         for piece, result in zip(pieces, results):
             pooled[piece.lookup].append(result)
@@ -151,6 +155,7 @@ def _exchange(
     dtype: Any,
     transport: Transport,
     safe: bool,
+    wire: Optional[Any],
 ) -> List[tf.Tensor]:
     of_parts = {id(piece.table.part): piece for piece in pieces}
     order = list(of_parts)
@@ -194,11 +199,25 @@ def _exchange(
             transport.rank,
             [table.width for table in tables],
             [dtype] * len(tables),
-            dropping_rest(transport, ended),
+            _travelling_as(dropping_rest(transport, ended), dtype, wire),
             name,
             ended if waits_for_all(transport) else None,
             transport.place,
         )
+
+
+def _travelling_as(all_to_all: AllToAll, dtype: Any, wire: Optional[Any]) -> AllToAll:
+    """Rows travel in another dtype than the tables'; ids do not."""
+    if wire in (None, dtype):
+        return all_to_all
+
+    def send(tensor: tf.Tensor, splits: tf.Tensor, name: str) -> Tuple[tf.Tensor, tf.Tensor]:
+        if tensor.dtype != dtype:
+            return all_to_all(tensor, splits, name)
+        received, received_splits = all_to_all(tf.cast(tensor, wire), splits, name)
+        return tf.cast(received, dtype), received_splits
+
+    return send
 
 
 def _kind(piece: _Piece, transport: Transport) -> _Kind:

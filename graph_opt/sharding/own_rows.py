@@ -9,6 +9,9 @@ from __future__ import annotations
 import weakref
 from typing import Any, Iterable, List, MutableMapping, Sequence
 
+# The attribute by which scripts of distributed-embeddings know a rank's own variables.
+LOCAL = "de_local"
+
 # By identity: in TensorFlow 2 variables are no keys.
 _tables: MutableMapping[int, Any] = weakref.WeakValueDictionary()
 
@@ -31,7 +34,7 @@ def without_own_rows(variables: Iterable[Any]) -> List[Any]:
 
 def _is_slot(variable: Any, tables: Sequence[Any]) -> bool:
     """Optimizers name slots after the table, with names of their own before or behind it."""
-    if hasattr(variable, "keyed_rows"):
+    if hasattr(variable, "keyed_rows") or getattr(variable, LOCAL, False):
         return True
     name = "/{}/".format(variable.name.split(":")[0])
     return any(

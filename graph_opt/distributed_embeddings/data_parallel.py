@@ -1,0 +1,210 @@
+"""What ranks share beside divided tables: averages of its gradients, and its first values."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Dict, Iterable, List, Optional, Tuple
+
+from graph_opt.compat import tf
+from graph_opt.distributed_embeddings.reduced_gradients import reduced_gradients
+from graph_opt.sharding.horovod_transport import HorovodTransport, horovod
+from graph_opt.sharding.own_rows import without_own_rows
+from graph_opt.sharding.transport import AVERAGE, SUM, Transport, check_root
+from graph_opt.sharding.transport_in_use import transport_or_init
+
+# Of Horovod's functions. Gradients are always made dense, and one message is sent for a dtype.
+_WITHOUT_EFFECT = frozenset(
+    ["device_dense", "device_sparse", "sparse_as_dense", "use_locking", "scale_local_gradients"]
+)
+_OP_NAMES = {AVERAGE: "Average", SUM: "Sum"}
+
+
+def broadcast_variables(model_vars: Iterable[Any], root_rank: int = 0) -> Optional[Any]:
+    """Gives all ranks the values that one has; parts of divided tables and their slots stay.
+
+    Args:
+      model_vars: Variables, the same on all ranks.
+      root_rank: The rank whose values the others take.
+
+    Returns:
+      In graphs the op.
+
+    Raises:
+      ValueError: There is no such rank.
+
+    Example:
+      >>> broadcast_variables(model.variables, root_rank=0)
+    """
+    transport = transport_or_init()
+    check_root(root_rank, transport.size)
+    shared = without_own_rows(model_vars)
+    if transport.size == 1 or not shared:
+        return None if tf.executing_eagerly() else tf.no_op()
+    if isinstance(transport, HorovodTransport):
+        return horovod().broadcast_variables(shared, root_rank)
+    name = transport.message_name("graph_opt_broadcast")
+    assigned = [
+        variable.assign(transport.broadcast(variable, root_rank, "{}_{}".format(name, place)))
+        for place, variable in enumerate(shared)
+    ]
+    return None if tf.executing_eagerly() else tf.group(*[one.op for one in assigned])
+
+
+def DistributedGradientTape(  # noqa: N802 (distributed-embeddings' name)
+    gradtape: Any, op: Any = None, **horovod_arguments: Any
+) -> Any:
+    """A tape whose gradients are those of all ranks: averages, for divided tables as well.
+
+    Args:
+      gradtape: A `tf.GradientTape`.
+      op: None, `average` or `hvd.Average`; `sum` or `hvd.Sum`.
+      **horovod_arguments: Others of `hvd.DistributedGradientTape`, which is then used:
+        `compression`, `groups` and so on. All but gradients of divided tables are made dense.
+
+    Returns:
+      A tape of the same class, with the same records.
+
+    Raises:
+      ValueError: There is no such operation, or only Horovod has such an argument.
+
+    Example:
+      >>> with tf.GradientTape() as tape:
+      ...     loss = model(batch)
+      >>> tape = DistributedGradientTape(tape)
+      >>> gradients = tape.gradient(loss, model.trainable_variables)
+    """
+    transport = transport_or_init()
+    operation = _operation(op)
+    if transport.size == 1:
+        return gradtape
+    asked = _asked_of_horovod(transport, horovod_arguments)
+    if asked:
+        hvd = horovod()
+        chosen = getattr(hvd, _OP_NAMES[operation])
+        return hvd.DistributedGradientTape(gradtape, sparse_as_dense=True, op=chosen, **asked)
+
+    class Reducing(gradtape.__class__):
+        def gradient(self, target: Any, sources: Any, *arguments: Any, **named: Any) -> Any:
+            named.pop("use_generic_names", None)  # Horovod's; names are always the same on ranks
+            gradients = super().gradient(target, sources, *arguments, **named)
+            if not isinstance(sources, (list, tuple)):
+                return reduced_gradients([gradients], [sources], transport, operation)[0]
+            return reduced_gradients(gradients, sources, transport, operation)
+
+    Reducing.__name__ = gradtape.__class__.__name__
+    tape = Reducing.__new__(Reducing)
+    tape.__dict__ = gradtape.__dict__
+    return tape
+
+
+def DistributedOptimizer(  # noqa: N802 (distributed-embeddings' name)
+    optimizer: Any, name: Optional[str] = None, op: Any = None, **horovod_arguments: Any
+) -> Any:
+    """An optimizer that updates with the gradients of all ranks: averages, also of divided tables.
+
+    `minimize`, `compute_gradients`, `get_gradients` and so `model.fit` give these gradients.
+    `apply_gradients` takes gradients as they are: get them from a `DistributedGradientTape`.
+
+    Args:
+      optimizer: Of `tf.train` or Keras, new or legacy; without state yet.
+      name: Of the optimizer; its own by default.
+      op: None, `average` or `hvd.Average`; `sum` or `hvd.Sum`.
+      **horovod_arguments: Others of `hvd.DistributedOptimizer`, which is then used:
+        `backward_passes_per_step`, `compression` and so on.
+
+    Raises:
+      ValueError: There is no such operation, or only Horovod has such an argument.
+
+    Example:
+      >>> train_op = DistributedOptimizer(tf.train.AdagradOptimizer(0.01)).minimize(loss)
+    """
+    transport = transport_or_init()
+    operation = _operation(op)
+    if transport.size == 1:
+        return optimizer
+    asked = _asked_of_horovod(transport, horovod_arguments)
+    if asked:
+        hvd = horovod()
+        chosen = getattr(hvd, _OP_NAMES[operation])
+        return hvd.DistributedOptimizer(optimizer, name, sparse_as_dense=True, op=chosen, **asked)
+    reduce = functools.partial(_reduced_pairs, transport=transport, operation=operation)
+    if isinstance(optimizer, tf.train.Optimizer):
+        return _OfTrain(optimizer, name, reduce)
+    return _of_keras(optimizer, name, reduce)
+
+
+class _OfTrain(tf.train.Optimizer):
+    """An optimizer of `tf.train`; all but the gradients is that of the one inside."""
+
+    def __init__(self, optimizer: Any, name: Optional[str], reduce: Any) -> None:
+        super().__init__(False, name or "Distributed" + type(optimizer).__name__)
+        self._optimizer = optimizer
+        self._reduce = reduce
+
+    def compute_gradients(self, *arguments: Any, **named: Any) -> List[Tuple[Any, Any]]:
+        """See `tf.train.Optimizer`."""
+        return self._reduce(self._optimizer.compute_gradients(*arguments, **named))
+
+    def apply_gradients(self, *arguments: Any, **named: Any) -> Any:
+        """See `tf.train.Optimizer`."""
+        return self._optimizer.apply_gradients(*arguments, **named)
+
+    def get_slot(self, *arguments: Any, **named: Any) -> Any:
+        """See `tf.train.Optimizer`."""
+        return self._optimizer.get_slot(*arguments, **named)
+
+    def get_slot_names(self, *arguments: Any, **named: Any) -> Any:
+        """See `tf.train.Optimizer`."""
+        return self._optimizer.get_slot_names(*arguments, **named)
+
+    def variables(self, *arguments: Any, **named: Any) -> Any:
+        """See `tf.train.Optimizer`."""
+        return self._optimizer.variables(*arguments, **named)
+
+
+def _of_keras(optimizer: Any, name: Optional[str], reduce: Any) -> Any:
+    """An optimizer of the same class name, so that models are saved with the one of Keras."""
+
+    class Reducing(optimizer.__class__):
+        def get_gradients(self, loss: Any, params: Any) -> Any:
+            gradients = super().get_gradients(loss, params)
+            return [gradient for gradient, _ in reduce(zip(gradients, params))]
+
+    def reducing(compute: str) -> Any:
+        def computed(self: Any, *arguments: Any, **named: Any) -> List[Tuple[Any, Any]]:
+            return reduce(getattr(super(Reducing, self), compute)(*arguments, **named))
+
+        return computed
+
+    # What `minimize` calls: in the new optimizers the first, in the legacy ones the second.
+    for compute in ("compute_gradients", "_compute_gradients"):
+        if hasattr(optimizer, compute):
+            setattr(Reducing, compute, reducing(compute))
+    Reducing.__name__ = optimizer.__class__.__name__
+    config = optimizer.get_config()
+    return Reducing.from_config(config if name is None else dict(config, name=name))
+
+
+def _reduced_pairs(pairs: Iterable[Any], transport: Transport, operation: str) -> List[Any]:
+    gradients, variables = zip(*pairs)
+    return list(zip(reduced_gradients(gradients, variables, transport, operation), variables))
+
+
+def _operation(op: Any) -> str:
+    if op is None:
+        return AVERAGE
+    for operation, name in _OP_NAMES.items():
+        if op == operation or (not isinstance(op, str) and op == getattr(horovod(), name)):
+            return operation
+    raise ValueError(
+        "op is {!r}; gradients of divided tables are sums: choose 'average' or 'sum' (hvd.Average "
+        "or hvd.Sum)".format(op)
+    )
+
+
+def _asked_of_horovod(transport: Transport, arguments: Dict[str, Any]) -> Dict[str, Any]:
+    """The arguments that only Horovod's own functions can follow."""
+    asked = {name: one for name, one in arguments.items() if name not in _WITHOUT_EFFECT}
+    if asked and not isinstance(transport, HorovodTransport):
+        raise ValueError("only Horovod has {}".format(", ".join(sorted(asked))))
+    return asked

@@ -1,0 +1,154 @@
+"""The lookups of a layer: one exchange for all tables that only give rows."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from graph_opt.compat import tf
+from graph_opt.distributed_embeddings.custom_layers import CustomLayers
+from graph_opt.distributed_embeddings.id_ranges import IdRange, rows_of_ids
+from graph_opt.distributed_embeddings.layer_inputs import BagInput, read_input
+from graph_opt.distributed_embeddings.layer_tables import LayerTables, PiecePlace
+from graph_opt.distributed_embeddings.sent_outputs import send_outputs
+from graph_opt.distributed_embeddings.strategy import TABLE_PARALLEL, DistEmbeddingStrategy
+from graph_opt.sharding.exchange import DividedTable, TableLookup, look_up
+from graph_opt.sharding.placement import ReplicatedRows
+from graph_opt.sharding.transport import OneRank, Transport
+
+
+class _PieceLookup(NamedTuple):
+    """An input, looked up in a piece of its table."""
+
+    bags: BagInput
+    table: DividedTable
+    rows: IdRange
+
+
+def look_up_inputs(
+    inputs: Sequence[Any],
+    strategy: DistEmbeddingStrategy,
+    tables: LayerTables,
+    custom: CustomLayers,
+    transport: Transport,
+    layer: str,
+    wire: Optional[Any] = None,
+) -> List[Any]:
+    """Results of this rank's batch.
+
+    Args:
+      inputs: Of all tables, in the order of the strategy's `input_table_map`.
+      strategy: Where tables are.
+      tables: Their variables.
+      custom: Those of custom layers.
+      transport: The ranks.
+      layer: Name of the layer, for errors.
+      wire: Dtype in which rows travel; None: that of their table.
+    """
+    of_custom: Dict[int, Any] = {}
+    bags: Dict[int, BagInput] = {}
+    for place, (given, table) in enumerate(zip(inputs, strategy.input_table_map)):
+        if custom.has(table):
+            of_custom[place] = given
+        else:
+            combiner = strategy.global_configs[table].get("combiner")
+            bags[place] = read_input(place, given, combiner, layer)
+    pieces = [
+        (place, _PieceLookup(of_place, divided, rows))
+        for place, of_place in bags.items()
+        for divided, rows in _tables_of(strategy.input_table_map[place], tables)
+    ]
+    columns: Dict[int, List[tf.Tensor]] = {}
+    for (place, _), pooled in zip(pieces, _pooled([one for _, one in pieces], transport, wire)):
+        columns.setdefault(place, []).append(pooled)
+    outputs: Dict[int, Any] = custom.look_up(of_custom, layer, wire)
+    for place, parts in columns.items():
+        outputs[place] = bags[place].as_output(parts[0] if len(parts) == 1 else tf.concat(parts, 1))
+    return [outputs[place] for place in range(len(inputs))]
+
+
+def look_up_own_inputs(
+    inputs: Sequence[Any],
+    strategy: DistEmbeddingStrategy,
+    tables: LayerTables,
+    custom: CustomLayers,
+    transport: Transport,
+    layer: str,
+    wire: Optional[Any] = None,
+) -> List[Any]:
+    """Results of this rank's share of the batch of all ranks, from the inputs of its own tables.
+
+    Args:
+      inputs: Those of the strategy's `input_ids_list[rank]`.
+      strategy: Where tables are.
+      tables: Their variables.
+      custom: Those of custom layers.
+      transport: The ranks.
+      layer: Name of the layer, for errors.
+      wire: Dtype in which results travel; None: that of their table.
+    """
+    rank = transport.rank
+    own: List[Any] = []
+    pieces: List[_PieceLookup] = []
+    places: List[Tuple[int, int]] = []
+    for place, (given, piece) in enumerate(zip(inputs, strategy.pieces_of_inputs(rank))):
+        table = strategy.table_groups[TABLE_PARALLEL][piece.table]
+        if custom.has(table):
+            own.append(custom.call_own(table, given))
+            continue
+        bags = read_input(place, given, strategy.global_configs[table].get("combiner"), layer)
+        found = next(one for one in tables.pieces[table] if one.rank == rank)
+        pieces.append(_PieceLookup(bags, _local_table(found), _local_rows(found)))
+        places.append((len(own), len(pieces) - 1))
+        own.append(None)
+    pooled = _pooled(pieces, OneRank(), None)
+    for at, number in places:
+        own[at] = pieces[number].bags.as_output(pooled[number])
+    return send_outputs(own, strategy, transport, layer, wire)
+
+
+def _tables_of(table: int, tables: LayerTables) -> List[Tuple[DividedTable, IdRange]]:
+    name = tables.names[table]
+    if table in tables.pieces:
+        return [
+            (one.variable.divided_table(), _global_rows(one, name)) for one in tables.pieces[table]
+        ]
+    if table in tables.row_sliced:
+        divided = tables.row_sliced[table].divided_table
+    else:
+        divided = tables.replicated_table(table)
+    divided = divided._replace(name=name)
+    return [(divided, IdRange(name, divided.rows.num_rows, 0))]
+
+
+def _global_rows(piece: PiecePlace, name: str) -> IdRange:
+    return IdRange(name, piece.member.rows.num_rows, piece.variable.first_key(piece.member))
+
+
+def _local_rows(piece: PiecePlace) -> IdRange:
+    return IdRange(piece.member.name, piece.member.rows.num_rows, piece.member.first_row)
+
+
+def _local_table(piece: PiecePlace) -> DividedTable:
+    variable = piece.variable
+    rows, width = variable.shape.as_list()
+    return DividedTable(variable.name.split(":")[0], variable, ReplicatedRows(rows, 1), width)
+
+
+def _pooled(
+    pieces: Sequence[_PieceLookup], transport: Transport, wire: Optional[Any]
+) -> List[tf.Tensor]:
+    """Pooled rows of each piece."""
+    if not pieces:
+        return []
+    ids = [one.bags.ids for one in pieces]
+    shared = [
+        place for place, one in enumerate(pieces) if one.rows.num_rows != one.table.rows.num_rows
+    ]
+    if shared:
+        rows = rows_of_ids([ids[place].ids for place in shared], [pieces[p].rows for p in shared])
+        for place, of_place in zip(shared, rows):
+            ids[place] = ids[place]._replace(ids=of_place)
+    lookups = [
+        TableLookup(one.table, of_piece, one.bags.combiner) for one, of_piece in zip(pieces, ids)
+    ]
+    return look_up(lookups, transport, wire=wire)

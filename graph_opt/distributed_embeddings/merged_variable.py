@@ -1,0 +1,94 @@
+"""Variables with rows of several tables of a layer: those that a rank has of equal width."""
+
+from __future__ import annotations
+
+from typing import Any, List, Mapping, NamedTuple, Sequence
+
+from graph_opt.sharding.divided_variable import DividedVariable
+from graph_opt.sharding.exchange import DividedTable
+from graph_opt.sharding.keyed_rows import DividedRows, TablePart
+from graph_opt.sharding.placement import BlockRows, RowsOnRank
+
+
+class Member(NamedTuple):
+    """A table, or columns of one, whose rows a rank has in a variable.
+
+    Attributes:
+      name: Name of the whole table.
+      rows: Which rank that is, and how many rows.
+      first_row: The row of that rank's variable that is the first one.
+      first_column: The first of the table's columns that the variable has.
+      table_width: Columns of the whole table.
+    """
+
+    name: str
+    rows: RowsOnRank
+    first_row: int
+    first_column: int
+    table_width: int
+
+
+class MergedVariable(DividedVariable):
+    """This rank's rows of several tables, one table after another.
+
+    All ranks have the variable, with as many rows as their tables have, or none. As one table, it
+    has the rows of rank 0, then those of rank 1, and so on.
+
+    Args:
+      rows: How many rows each rank has.
+      members: The tables of all ranks, in the order of their rows.
+      **arguments: Of `DividedVariable`.
+    """
+
+    de_local = True
+
+    def __init__(self, rows: BlockRows, members: Sequence[Member], **arguments: Any) -> None:
+        self.rows = rows
+        self.members = tuple(members)
+        super().__init__(**arguments)
+
+    @property
+    def keyed_rows(self) -> Any:
+        """None: rows have keys only within their table."""
+        return None
+
+    @property
+    def table_parts(self) -> List[TablePart]:
+        """What it has of which tables."""
+        return self.table_parts_in(self)
+
+    def table_parts_in(self, part: Any) -> List[TablePart]:
+        """See `DividedVariable`."""
+        slot = _suffix(part.name, self.name)
+        return [self._part_of(member, member.name + slot, part) for member in self.members]
+
+    def own_slots(self, slots: Mapping[str, Any]) -> None:
+        """See `DividedVariable`."""
+        for slot in slots.values():
+            if slot.shape == self.shape:
+                slot.table_parts = self.table_parts_in(slot)
+
+    def rows_in(self, part: Any) -> Any:
+        """See `DividedVariable`; None."""
+        return None
+
+    def divided_table(self) -> DividedTable:
+        """What lookups need to know of it."""
+        return DividedTable(self.name.split(":")[0], self, self.rows, int(self.shape[1]))
+
+    def first_key(self, member: Member) -> int:
+        """The row of a table's first row, among those of all ranks."""
+        return self.rows.first_key(member.rows.rank) + member.first_row
+
+    def _part_of(self, member: Member, name: str, part: Any) -> TablePart:
+        rows = DividedRows(name, part, member.rows, self.transport.rank, member.first_row)
+        return TablePart(name, rows, member.first_column, member.table_width)
+
+
+def _suffix(name: str, of: str) -> str:
+    """What the name of a slot adds to that of its variable."""
+    slot, variable = name.split(":")[0], of.split(":")[0]
+    found = slot.find(variable)
+    if found < 0:
+        return "/" + slot
+    return slot[found + len(variable) :] or ("/" + slot[:found].strip("/") if found else "")

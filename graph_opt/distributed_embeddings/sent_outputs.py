@@ -1,0 +1,83 @@
+"""Results that ranks compute for the batches of all, on their way back."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Sequence
+
+from graph_opt.compat import tf
+from graph_opt.distributed_embeddings.strategy import DistEmbeddingStrategy
+from graph_opt.sharding.guard import guard_graph, guarded_eagerly
+from graph_opt.sharding.transport import Transport
+
+_MESSAGE = "graph_opt_outputs"
+
+
+def send_outputs(
+    own: Sequence[tf.Tensor],
+    strategy: DistEmbeddingStrategy,
+    transport: Transport,
+    layer: str,
+    wire: Optional[Any] = None,
+) -> List[tf.Tensor]:
+    """Sends each rank its share of the batch.
+
+    Args:
+      own: [B, D] of the inputs that this rank looks up, `strategy.input_ids_list[rank]`; B is the
+        batch of all ranks.
+      strategy: Which rank has which inputs.
+      transport: The ranks.
+      layer: Name of the layer, for errors.
+      wire: Dtype in which results travel; None: float32.
+
+    Returns:
+      [B / N, D] for each input.
+
+    Raises:
+      ValueError: A result is no matrix.
+      tf.errors.InvalidArgumentError: At run time, B cannot be divided by the number of ranks.
+    """
+    ranks = transport.size
+    if ranks == 1:
+        return _by_input(own, strategy)
+    for place, one in enumerate(own):
+        if one.shape.rank != 2:
+            raise ValueError(
+                "result {} of layer {!r} has shape {}; with dp_input=False each sample needs one "
+                "row: give the embedding a combiner, or one id a sample".format(
+                    place, layer, one.shape
+                )
+            )
+    dtype = wire or tf.float32
+    with tf.control_dependencies([_checked_batch(own[0], ranks, layer)] if own else []):
+        shares = [tf.reshape(tf.cast(one, dtype), [ranks, -1]) for one in own]
+    sent = tf.reshape(tf.concat(shares, axis=1), [-1]) if shares else tf.zeros([0], dtype)
+    splits = tf.fill([ranks], tf.size(sent) // ranks)
+    guard_graph(transport)
+    with guarded_eagerly(transport):
+        received, sizes = transport.all_to_all(sent, splits, transport.message_name(_MESSAGE))
+    results: List[tf.Tensor] = []
+    widths = [[piece.width for piece in strategy.pieces_of_inputs(rank)] for rank in range(ranks)]
+    for of_rank, share in zip(widths, tf.split(received, sizes, num=ranks)):
+        if of_rank:
+            samples = tf.size(share) // sum(of_rank)
+            parts = tf.split(share, samples * tf.constant(of_rank), num=len(of_rank))
+            results += [tf.reshape(part, [-1, width]) for part, width in zip(parts, of_rank)]
+    return _by_input(results, strategy)
+
+
+def _by_input(results: Sequence[tf.Tensor], strategy: DistEmbeddingStrategy) -> List[tf.Tensor]:
+    """Joins columns of results, which are in the order of ranks."""
+    ordered = [results[place] for place in strategy.rev_tp_ids]
+    for first, end in strategy.sliced_out_ranges:
+        ordered[first:end] = [tf.concat(ordered[first:end], axis=-1)]
+    return ordered
+
+
+def _checked_batch(result: tf.Tensor, ranks: int, layer: str) -> Any:
+    batch = tf.shape(result)[0]
+    return tf.debugging.assert_equal(
+        batch % ranks,
+        0,
+        message="the global batch of layer {!r} is not divisible by {} ranks".format(layer, ranks),
+        data=[batch],
+    )
