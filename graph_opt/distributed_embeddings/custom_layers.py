@@ -6,7 +6,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.distributed_embeddings.layer_inputs import integers
-from graph_opt.distributed_embeddings.layer_kinds import looks_up_rows
+from graph_opt.distributed_embeddings.layer_kinds import looks_up_rows, table_dtype
 from graph_opt.distributed_embeddings.sent_ids import read_ids_of_all, sent_ids
 from graph_opt.distributed_embeddings.strategy import (
     DATA_PARALLEL,
@@ -40,6 +40,8 @@ class CustomLayers:
       pieces: By number of the table, what each rank has of it, from left to right; of data parallel
         ones, only this rank's.
       layers: The layers that this rank has.
+      empty: For each table that is elsewhere, a variable without rows: all ranks must send the
+        gradients of what they got, and so need something to get a gradient.
 
     Raises:
       ValueError: The rows of one are to be divided.
@@ -48,7 +50,6 @@ class CustomLayers:
     def __init__(self, strategy: DistEmbeddingStrategy, transport: Transport) -> None:
         self._strategy = strategy
         self._transport = transport
-        self._noted = False
         self.pieces: Dict[int, List[_CustomPiece]] = {}
         self._replicated = {
             table: self._piece(transport.rank, strategy.global_configs[table])
@@ -72,6 +73,20 @@ class CustomLayers:
                     self.pieces.setdefault(table, []).append(self._piece(rank, config))
         every = [*self._replicated.values(), *(one for of in self.pieces.values() for one in of)]
         self.layers = [one.layer for one in every if one.layer is not None]
+        self.empty: List[Any] = []
+
+    def build(self) -> None:
+        """Makes the variables without rows; the layers make their own when they are called."""
+        for table, pieces in self.pieces.items():
+            for piece in pieces:
+                if piece.layer is None and piece.config.get("trainable", True):
+                    empty = tf.Variable(
+                        tf.zeros([0, piece.config["output_dim"]], table_dtype(piece.config)),
+                        use_resource=True,
+                        name="elsewhere_{}_{}".format(table, piece.rank),
+                    )
+                    empty.de_local = True
+                    self.empty.append(empty)
 
     def has(self, table: int) -> bool:
         """Whether a table is that of a custom layer."""
@@ -130,7 +145,7 @@ class CustomLayers:
         ]
         guard_graph(transport)
         with guarded_eagerly(transport):
-            received, _ = transport.all_to_all(
+            received, counts = transport.all_to_all(
                 tf.concat(ids, axis=0),
                 tf.stack([tf.size(one) for one in ids]),
                 transport.message_name(_IDS),
@@ -142,6 +157,7 @@ class CustomLayers:
             results = [
                 tf.concat(
                     [tf.zeros([0], dtype)]
+                    + [tf.reshape(tf.cast(one, dtype), [-1]) for one in self.empty]
                     + [
                         tf.reshape(tf.cast(self._call(piece, one), dtype), [-1])
                         for (_, piece), one in zip(mine, of_rank)
@@ -150,9 +166,11 @@ class CustomLayers:
                 )
                 for of_rank in of_ranks
             ]
+            # A rank without such layers must wait for the ids, too: this is never below zero.
+            sizes = tf.stack([tf.size(one) for one in results])
             back, _ = transport.all_to_all(
                 tf.concat(results, axis=0),
-                tf.stack([tf.size(one) for one in results]),
+                tf.maximum(sizes, tf.minimum(counts, 0)),
                 transport.message_name(_OUTPUTS),
             )
         found: List[Tuple[int, tf.Tensor]] = []

@@ -118,11 +118,13 @@ class DistributedEmbedding(WholeTables, tf.keras.layers.Layer):
         self._check_batches([batch_size(shape) for shape in shapes])
         with tf.name_scope(""):
             self._tables = LayerTables(self.strategy, self.transport, self.name)
+            self._custom.build()
         # Keras finds variables in lists.
         self._table_variables = [
             *self._tables.merged,
             *self._tables.row_sliced.values(),
             *self._tables.replicated.values(),
+            *self._custom.empty,
         ]
         self._custom_layers = self._custom.layers
         self.built = True

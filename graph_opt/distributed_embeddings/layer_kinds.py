@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Dict
 
 from graph_opt.compat import tf
 from graph_opt.distributed_embeddings.embedding import Embedding
@@ -13,3 +13,11 @@ def looks_up_rows(kind: Any) -> bool:
     stock = tf.keras.layers.Embedding
     calls = [one.call for one in (Embedding, stock)]
     return issubclass(kind, (Embedding, stock)) and getattr(kind, "call", None) in calls
+
+
+def table_dtype(config: Dict[str, Any]) -> Any:
+    """Dtype of the table of an embedding layer, from its config."""
+    dtype = config.get("dtype") or tf.float32
+    if isinstance(dtype, dict):
+        dtype = dtype["config"]["name"]
+    return tf.as_dtype(tf.float32 if str(dtype).startswith("mixed_") else dtype)

@@ -103,7 +103,11 @@ def look_up_own_inputs(
     pooled = _pooled(pieces, OneRank(), None)
     for at, number in places:
         own[at] = pieces[number].bags.as_output(pooled[number])
-    return send_outputs(own, strategy, transport, layer, wire)
+    return send_outputs(own, _weights(tables, custom), strategy, transport, layer, wire)
+
+
+def _weights(tables: LayerTables, custom: CustomLayers) -> List[Any]:
+    return [*tables.merged, *custom.empty]
 
 
 def _tables_of(table: int, tables: LayerTables) -> List[Tuple[DividedTable, IdRange]]:

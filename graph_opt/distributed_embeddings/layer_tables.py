@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.distributed_embeddings.layer_kinds import looks_up_rows
+from graph_opt.distributed_embeddings.layer_kinds import looks_up_rows, table_dtype
 from graph_opt.distributed_embeddings.merged_variable import Member, MergedVariable
 from graph_opt.distributed_embeddings.placed_tables import PlacedTable, TablePart
 from graph_opt.distributed_embeddings.strategy import (
@@ -221,10 +221,7 @@ class LayerTables:
         return config["input_dim"], config["output_dim"]
 
     def _dtype(self, table: int) -> Any:
-        dtype = self._configs[table].get("dtype") or tf.float32
-        if isinstance(dtype, (str, tf.DType)):
-            return tf.as_dtype(dtype)
-        return tf.as_dtype(tf.keras.mixed_precision.Policy(**dtype["config"]).variable_dtype)
+        return table_dtype(self._configs[table])
 
 
 def _unique(names: Sequence[str]) -> List[str]:

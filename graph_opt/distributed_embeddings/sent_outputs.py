@@ -14,6 +14,7 @@ _MESSAGE = "graph_opt_outputs"
 
 def send_outputs(
     own: Sequence[tf.Tensor],
+    weights: Sequence[Any],
     strategy: DistEmbeddingStrategy,
     transport: Transport,
     layer: str,
@@ -24,6 +25,8 @@ def send_outputs(
     Args:
       own: [B, D] of the inputs that this rank looks up, `strategy.input_ids_list[rank]`; B is the
         batch of all ranks.
+      weights: Variables of this rank, or none. All ranks must send the gradients of what they got,
+        also one that looks up nothing: these then get empty ones.
       strategy: Which rank has which inputs.
       transport: The ranks.
       layer: Name of the layer, for errors.
@@ -50,7 +53,12 @@ def send_outputs(
     dtype = wire or tf.float32
     with tf.control_dependencies([_checked_batch(own[0], ranks, layer)] if own else []):
         shares = [tf.reshape(tf.cast(one, dtype), [ranks, -1]) for one in own]
-    sent = tf.reshape(tf.concat(shares, axis=1), [-1]) if shares else tf.zeros([0], dtype)
+    if shares:
+        sent = tf.reshape(tf.concat(shares, axis=1), [-1])
+    else:
+        none = tf.zeros([0], tf.int64)
+        rows = [tf.reshape(tf.cast(tf.gather(one, none), dtype), [-1]) for one in weights]
+        sent = tf.concat([tf.zeros([0], dtype), *rows], axis=0)
     splits = tf.fill([ranks], tf.size(sent) // ranks)
     guard_graph(transport)
     with guarded_eagerly(transport):

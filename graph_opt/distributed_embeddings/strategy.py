@@ -11,7 +11,7 @@ from graph_opt.distributed_embeddings.column_placement import (
     placed_pieces,
 )
 from graph_opt.distributed_embeddings.embedding import Embedding
-from graph_opt.distributed_embeddings.layer_kinds import looks_up_rows
+from graph_opt.distributed_embeddings.layer_kinds import looks_up_rows, table_dtype
 from graph_opt.sharding.placement import DivRows
 
 DATA_PARALLEL, TABLE_PARALLEL, ROW_SLICED = range(3)
@@ -217,8 +217,8 @@ def merge_key(config: Config) -> Any:
     """What tables that become one must have in common; None for one that stays alone."""
     if config.get("cpu_offload") or not looks_up_rows(config["layer_type"]):
         return None
-    names = ("output_dim", "combiner", "dtype", "trainable")
-    return tuple(str(config.get(name)) for name in names)
+    dtype, trainable = table_dtype(config).name, bool(config.get("trainable", True))
+    return config["output_dim"], config.get("combiner"), dtype, trainable
 
 
 def _config(embedding: Any) -> Config:
