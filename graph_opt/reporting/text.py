@@ -62,8 +62,10 @@ def brief_text(report: Report) -> str:
     lines = []
     if report.fused_lookups:
         lines.extend(_fusion_lines(report))
-    if report.lookups or not report.fused_lookups:
+    if report.lookups or not (report.fused_lookups or report.tables):
         lines.append(_moved_line(report))
+    if report.tables:
+        lines.insert(0, "tables: {} of {} divided".format(len(report.divided), len(report.tables)))
     lines[0] = "{}, {:.2f} s".format(lines[0], report.seconds)
     if report.columns:
         moved = sum(column.outcome == MOVED for column in report.columns)

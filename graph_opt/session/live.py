@@ -76,7 +76,7 @@ class OptimizationRequest:
 def optimize_live_graph(graph: Any, request: OptimizationRequest, target: str = "") -> Report:
     """Optimizes a live graph in place and records the report."""
     report, translation = _rewritten(graph, request.options, target)
-    report = dataclasses.replace(report, left_alone=request.reasons)
+    report = dataclasses.replace(report, left_alone=(*request.reasons, *report.left_alone))
     if translation is None:
         note_unchanged(graph, report, request.asked, request.final)
     else:

@@ -7,7 +7,8 @@ import re
 from typing import AbstractSet, Any, Iterable, Iterator
 
 from graph_opt.compat import tf
-from graph_opt.config.options import SessionOptions, session_options
+from graph_opt.config.options import SessionOptions, ShardTablesOptions, session_options
+from graph_opt.embedding.marked_tables import marked_tables
 from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime.stages import stages_of
 from graph_opt.session.graph_records import is_settled, was_rewritten_differently
@@ -20,6 +21,7 @@ _NOT_PREFETCHED = (
 _NOT_FUSED = (
     "the graph trains nothing, so its lookups are not fused (the option fuse_inference asks for it)"
 )
+_NOT_DIVIDED = "the graph trains nothing, so its tables stay whole"
 _REWRITTEN_BEFORE = "the graph was rewritten before: its stages run as they are"
 _OTHER_OPTIONS = (
     "a later session asks for options other than those its graph was rewritten with; they have no "
@@ -118,9 +120,9 @@ def asks_for_anything(config: Any) -> bool:
 def _optimize(
     graph: Any, config: Any, target: str, fetched: Iterable[Any], prefetches_inference: bool
 ) -> None:
-    if not asks_for_anything(config):
+    asked = _asked(graph, config)
+    if not asked.ask_for_anything:
         return
-    asked = session_options(config)
     if is_settled(graph, asked):
         if was_rewritten_differently(graph, asked):
             warn_once(_OTHER_OPTIONS, graph)
@@ -139,6 +141,17 @@ def _optimize(
     optimize_live_graph(graph, dataclasses.replace(request, options=options), target)
 
 
+def _asked(graph: Any, config: Any) -> SessionOptions:
+    """What a session asks for, by its config or by tables that its script has marked."""
+    options = SessionOptions() if config is None else session_options(config)
+    marked = tuple(table.op.name for table in marked_tables(graph))
+    if not marked:
+        return options
+    wanted = options.shard_tables or ShardTablesOptions(only_marked=True)
+    names = tuple(dict.fromkeys((*wanted.tables, *marked)))
+    return dataclasses.replace(options, shard_tables=dataclasses.replace(wanted, tables=names))
+
+
 def _for_inference(asked: SessionOptions, prefetches: bool) -> OptimizationRequest:
     """What to do to a graph that trains nothing, and why no more than that."""
     options, reasons = asked, []
@@ -149,6 +162,10 @@ def _for_inference(asked: SessionOptions, prefetches: bool) -> OptimizationReque
     if asked.async_embedding is not None and not prefetches:
         options = dataclasses.replace(options, async_embedding=None)
         reasons.append(_NOT_PREFETCHED)
+    if asked.shard_tables is not None:
+        # It may be the graph of one rank alone, which would wait for the others.
+        options = dataclasses.replace(options, shard_tables=None)
+        reasons.append(_NOT_DIVIDED)
     return OptimizationRequest(options, asked, tuple(reasons), final=not prefetches)
 
 

@@ -22,6 +22,10 @@ from graph_opt.passes.shard_tables.divided_variables import DividedVariable
 from graph_opt.passes.shard_tables.initial_values import Drawn, drawn, one_number
 from graph_opt.passes.shard_tables.variable_uses import VariableUses, variable_uses
 
+_DIVIDED = (
+    "'{}' is divided among {} ranks, of which this one has {} of {} rows: it can not be read whole "
+    "by a node that was added after the session's first run"
+)
 _GIVEN_BY_STEP = ("Placeholder", "PlaceholderWithDefault", "RestoreV2", "RestoreSlice", "Restore")
 
 
@@ -85,8 +89,10 @@ class RankParts:
           variable: The variable.
           new: Names of the nodes that the graph got since.
         """
-        writer = self._writer(variable)
-        self._change_uses(writer, variable, variable_uses(self._view, variable.name, only=new))
+        uses = variable_uses(self._view, variable.name, only=new)
+        self._change_uses(self._writer(variable), variable, uses)
+        for name in dict.fromkeys(use.consumer for use in uses.others):
+            self._controls.append(ControlEdit(name, (), (variable.whole,)))
 
     def _writer(self, variable: DividedVariable) -> NodeWriter:
         writer = NodeWriter(variable.scope, self._view.device(variable.name))
@@ -108,8 +114,6 @@ class RankParts:
             self._inputs.append(InputEdit(assignment.node, 1, part))
         for shape in uses.shapes:
             self._answer_shape(writer, variable, shape)
-        for name in dict.fromkeys(use.consumer for use in uses.others):
-            self._controls.append(ControlEdit(name, (), (variable.whole,)))
 
     def _write_keys(self, writer: NodeWriter, variable: DividedVariable) -> None:
         rows = variable.rows.keys(variable.rank, 0, 2)
@@ -136,9 +140,18 @@ class RankParts:
         else:
             value = writer.node("value", "Identity", [variable.name], T=dtype)
         value.attr["_class"].CopyFrom(values.colocated([variable.name]))
-        shape = tf.AttrValue(shape=values.shapes([variable.shape]).list.shape[0])
+        text = _DIVIDED.format(
+            variable.name, variable.rows.num_ranks, variable.local_rows, variable.shape[0]
+        )
         name = variable.whole[len(variable.scope) + 1 :]
-        writer.node(name, "EnsureShape", [value.name], T=dtype, shape=shape)
+        # An op that acts on state, which TensorFlow keeps though nothing reads its outputs.
+        writer.node(
+            name,
+            "Assert",
+            [writer.constant(name + "/never", False), writer.constant(name + "/why", text)],
+            T=tf.AttrValue(list=tf.AttrValue.ListValue(type=[tf.string.as_datatype_enum])),
+            summarize=values.integer(1),
+        )
 
     def _part(
         self, writer: NodeWriter, variable: DividedVariable, assign: str, whole: TensorRef

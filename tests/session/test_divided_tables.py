@@ -1,0 +1,180 @@
+"""Sessions divide the tables of a replicated script among ranks, which are threads here."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List
+
+import numpy as np
+import pytest
+
+import graph_opt
+from graph_opt.compat import tf
+from graph_opt.embedding.marked_tables import mark_table
+from graph_opt.sharding.in_process import InProcessTransport
+from tests.session import replicated_model as replicated
+
+STEPS = 4
+OPTIMIZERS: Dict[str, Callable[[], Any]] = {
+    "adagrad": lambda: tf.train.AdagradOptimizer(0.1),
+    "adam": lambda: tf.train.AdamOptimizer(0.05),
+}
+
+
+def joined(parts: List[Dict[str, Any]], name: str) -> np.ndarray:
+    """A whole variable, of the rows of all ranks."""
+    rows = {key: row for part in parts for key, row in part[name].items()}
+    assert sum(len(part[name]) for part in parts) == len(rows) == replicated.ROWS
+    return np.stack([rows[key] for key in range(replicated.ROWS)])
+
+
+def require_same(parts: List[Dict[str, Any]], whole: Dict[str, np.ndarray]) -> None:
+    assert parts[0]
+    for name in parts[0]:
+        np.testing.assert_allclose(joined(parts, name), whole[name], rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+@pytest.mark.parametrize("name", sorted(OPTIMIZERS))
+def test_ranks_train_their_rows_as_one_process_trains_all(name: str, use_resource: bool) -> None:
+    def work(transport: InProcessTransport) -> Any:
+        model = replicated.build(OPTIMIZERS[name](), transport, use_resource)
+        with graph_opt.Session(config=replicated.sharding()) as session:
+            session.run(tf.global_variables_initializer())
+            for step in range(STEPS):
+                session.run(model.train, replicated.feed(model, step, transport.rank))
+            return replicated.parts(session)
+
+    whole = replicated.stock(OPTIMIZERS[name], STEPS, use_resource=use_resource)
+    parts = replicated.on_ranks(work)
+    assert len(parts[0]) == 2 * (3 if name == "adam" else 2)
+    require_same(parts, whole)
+
+
+def test_whole_values_are_given_and_parts_are_never_taken_for_them() -> None:
+    given = np.arange(replicated.ROWS * 8, dtype=np.float32).reshape([-1, 8])
+    errors = tf.errors.InvalidArgumentError
+
+    def work(transport: InProcessTransport) -> Any:
+        model = replicated.build(tf.train.AdagradOptimizer(0.1), transport, transport.rank == 2)
+        users = model.tables["users"]
+        read = tf.identity(users)  # whose value nothing needs
+        with graph_opt.Session(config=replicated.sharding()) as session:
+            session.run(tf.global_variables_initializer())
+            first = replicated.parts(session)
+            for fetch in (users, read, users.op.outputs[0], {"all": [users]}):
+                with pytest.raises(errors, match=r"divided among 2 ranks, and this one has 1[89]"):
+                    session.run(fetch)
+            users.load(given, session)
+            loaded = replicated.parts(session)
+            with pytest.raises(
+                errors, match=r"need the whole variable 'users', of shape \[37, 8\]"
+            ):
+                users.load(given[:18], session)
+            with pytest.raises(errors, match="do not read this tensor"):
+                accumulator = model.optimizer.get_slot(users, "accumulator")
+                session.run(accumulator.initializer, {whole_of(accumulator): given})
+            session.run(tf.assign(users, users.initial_value * 0 + 3).op)
+            assigned = replicated.parts(session)
+            for late in (tf.norm(users), tf.nn.embedding_lookup(users, [0])):
+                with pytest.raises(errors, match="it can not be read whole"):
+                    session.run(late)
+            session.run(model.train, replicated.feed(model, 0, transport.rank))
+            return first, loaded, assigned
+
+    def whole_of(variable: Any) -> Any:
+        return variable.graph.get_tensor_by_name(variable.op.name + "/Initializer/Const:0")
+
+    first, loaded, assigned = zip(*replicated.on_ranks(work))
+    require_same(list(first), replicated.stock(OPTIMIZERS["adagrad"], 0))
+    np.testing.assert_array_equal(joined(list(loaded), "users"), given)
+    np.testing.assert_array_equal(joined(list(assigned), "users"), np.full_like(given, 3))
+
+
+def test_the_report_says_what_each_rank_holds() -> None:
+    def work(transport: InProcessTransport) -> Any:
+        model = replicated.build(tf.train.AdagradOptimizer(0.1), transport)
+        tf.summary.scalar("norm", tf.norm(model.tables["items"]))
+        with graph_opt.Session(config=replicated.sharding(tables=["items"])) as session:
+            session.run(tf.global_variables_initializer())
+        report = graph_opt.report(tf.get_default_graph())
+        assert report is not None
+        return report
+
+    for rank, report in enumerate(replicated.on_ranks(work)):
+        (users,) = report.divided
+        rows = 19 - rank
+        assert (users.name, users.slots) == ("users", ("users/Adagrad",))
+        assert (users.bytes, users.bytes_here) == (2 * 37 * 8 * 4, 2 * rows * 8 * 4)
+        (refused,) = [one for one in report.tables if not one.rule]
+        assert refused.name == "items" and refused.refusal["code"] == "table_read_whole"
+        assert "table 'items' was to be divided and stays whole" in str(report)
+        assert "row i on rank i % 2" in str(report)
+
+
+@pytest.mark.parametrize(
+    "budget, divided, redrawn",
+    [
+        (2 * 37 * 4 * 4 + 2 * 19 * 8 * 4, {"users"}, True),
+        (2 * 37 * 8 * 4 - 1, {"users", "items"}, False),
+        (1 << 20, set(), False),
+    ],
+)
+def test_a_budget_divides_the_largest_first(budget: int, divided: Any, redrawn: bool) -> None:
+    def work(transport: InProcessTransport) -> Any:
+        replicated.build(tf.train.AdagradOptimizer(0.1), transport)
+        config = replicated.sharding(min_table_bytes=0, memory_budget_bytes=budget)
+        with graph_opt.Session(config=config) as session:
+            session.run(tf.global_variables_initializer())
+        return graph_opt.report(tf.get_default_graph())
+
+    for report in replicated.on_ranks(work):
+        assert {one.name for one in report.divided} == divided
+
+
+def test_initial_values_over_the_budget_are_drawn_row_by_row() -> None:
+    def work(transport: InProcessTransport) -> Any:
+        replicated.build(tf.train.AdagradOptimizer(0.1), transport)
+        with graph_opt.Session(config=replicated.sharding(memory_budget_bytes=1000)) as session:
+            session.run(tf.global_variables_initializer())
+            return replicated.parts(session), str(graph_opt.report(tf.get_default_graph()))
+
+    for ranks in (2, 3):
+        results = replicated.on_ranks(work, ranks)
+        parts = [part for part, _ in results]
+        users = joined(parts, "users")
+        assert users.min() > -1 and users.max() < 1 and 0.4 < users.std() < 0.75
+        assert "1 variable drawn row by row" in results[0][1]
+        assert "more than shard_tables_options.memory_budget_bytes" in results[0][1]
+        if ranks == 2:
+            of_two = users
+    np.testing.assert_array_equal(of_two, users)
+
+
+def test_nothing_is_divided_without_training_or_without_ranks() -> None:
+    def work(transport: InProcessTransport) -> Any:
+        model = replicated.build(tf.train.AdagradOptimizer(0.1), transport)
+        tf.add_to_collection(tf.GraphKeys.EVAL_STEP, tf.train.get_global_step())
+        with graph_opt.Session(config=replicated.sharding()) as session:
+            session.run(tf.global_variables_initializer())
+            whole = session.run(model.tables["users"]).shape
+        return whole, str(graph_opt.report(tf.get_default_graph()))
+
+    whole, report = replicated.on_ranks(work)[0]
+    assert whole == (37, 8) and "the graph trains nothing, so its tables stay whole" in report
+    with tf.Graph().as_default() as graph:
+        replicated.build(tf.train.AdagradOptimizer(0.1))
+        with graph_opt.Session(config=replicated.sharding()) as session:
+            session.run(tf.global_variables_initializer())
+        assert "not one of several ranks" in str(graph_opt.report(graph))
+
+
+def test_marked_tables_are_divided_whatever_the_config() -> None:
+    def work(transport: InProcessTransport) -> Any:
+        model = replicated.build(tf.train.AdagradOptimizer(0.1), transport)
+        mark_table(model.tables["items"])
+        with graph_opt.Session() as session:
+            session.run(tf.global_variables_initializer())
+            report = graph_opt.report(tf.get_default_graph())
+            return [one.name for one in report.divided] if report is not None else None
+
+    assert replicated.on_ranks(work) == [["items"], ["items"]]
