@@ -143,6 +143,11 @@ def _firsts(table: KeyedRows, count: int) -> range:
     return range(0, max(1, count), _rows_of_block(table))
 
 
+def block_bytes() -> int:
+    """The most bytes of a table that are in memory at a time, unless a row has more."""
+    return _BLOCK_BYTES
+
+
 def rows_of_block(width: int, dtype: Any) -> int:
     """How many rows pass through memory at a time."""
     return max(1, _BLOCK_BYTES // max(1, width * dtype.size))

@@ -70,7 +70,9 @@ class RankGuard:
             self.board = FailureBoard(store, rank, size)
             self.watch = RankWatch(self.board, self._clock, self.give_up)
             self._plans = PlanAgreement(store, rank, size)
-            self.rows = RowService(store, self.board, self._check, size)
+            self.rows = RowService(
+                store, self.board, self._check, size, lambda: self._clock.seconds_in_step() > 0
+            )
 
     def run(
         self, session: Any, fetches: List[Any], targets: List[Any], feeds: List[Any], run: Any

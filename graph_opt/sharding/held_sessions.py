@@ -36,6 +36,7 @@ class HeldSession:
       steps: How many of these it has run.
       begun: How many it has begun, whether or not they have failed.
       in_step: Whether it is in one.
+      waits: Whether its thread waits for other ranks between two steps.
       restored: What it has restored since its last step.
     """
 
@@ -45,6 +46,7 @@ class HeldSession:
         self.steps = 0
         self.begun = 0
         self.in_step = False
+        self.waits = False
         self.restored: List[Restored] = []
 
 

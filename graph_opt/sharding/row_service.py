@@ -33,6 +33,7 @@ _YES, _NO = b"+", b"-"
 _ANSWER_SECONDS = 1.0
 _LOOK_SECONDS = 0.25
 _PARKED_SECONDS = 5.0
+_PARKED_LOOK_SECONDS = 0.02
 _BEYOND_SECONDS = 2.0
 _NOTED_SECONDS = 30.0
 _KEPT_SECONDS = 300.0
@@ -47,10 +48,16 @@ class RowService:
       board: Where they say that they have failed or ended.
       check: Raises an error if one has.
       size: Number of ranks.
+      in_step: Whether this rank is in a step with messages.
     """
 
     def __init__(
-        self, store: Store, board: FailureBoard, check: Callable[[], None], size: int
+        self,
+        store: Store,
+        board: FailureBoard,
+        check: Callable[[], None],
+        size: int,
+        in_step: Callable[[], bool],
     ) -> None:
         self.sessions = HeldSessions()
         self.rank = board.rank
@@ -58,6 +65,7 @@ class RowService:
         self._store = store
         self._board = board
         self._check = check
+        self._in_step = in_step
         self._server: Optional[RowServer] = None
         self._served = time.monotonic()
 
@@ -91,8 +99,12 @@ class RowService:
             return
         moment = self.sessions.moment(held)
         request = {"ask": RESTORE, "restored": restored.plain(), "at": list(moment)}
-        with self.asking("restores '{}'".format(restored.prefix)) as asked:
-            asked.ask_all({rank: request for rank in range(self.size) if rank != self.rank})
+        held.waits = True
+        try:
+            with self.asking("restores '{}'".format(restored.prefix)) as asked:
+                asked.ask_all({rank: request for rank in range(self.size) if rank != self.rank})
+        finally:
+            held.waits = False
 
     def close(self, session: Any) -> None:
         """Called before a session is closed: other ranks may still save."""
@@ -142,11 +154,12 @@ class RowService:
 
     def _restore(self, held: HeldSession, restored: Restored) -> None:
         """Reads what another rank has restored between two steps."""
+        end = time.monotonic() + _PARKED_SECONDS
+        # So that nobody else changes the graph meanwhile.
+        while not (self._in_step() or held.waits) and time.monotonic() < end:
+            time.sleep(_PARKED_LOOK_SECONDS)
         if any(one[1:3] == restored[1:3] for one in held.restored):
             return
-        end = time.monotonic() + _PARKED_SECONDS
-        while not held.in_step and time.monotonic() < end:
-            time.sleep(_LOOK_SECONDS)  # so that nobody else changes the graph meanwhile
         with self.asking("restores its rows") as asked:
             restore_like(restored, held.rows, lambda request: asked.ask(restored.rank, request))
 

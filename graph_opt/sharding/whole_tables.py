@@ -7,14 +7,14 @@ ranks, or such a process, can go on from it.
 from __future__ import annotations
 
 import abc
-from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.checkpoint_slices import CheckpointParts, TensorSlice
-from graph_opt.sharding.checkpoints import KEYS_SUFFIX, clear_all, rows_of_block
+from graph_opt.sharding.checkpoints import KEYS_SUFFIX, block_bytes, clear_all, rows_of_block
 from graph_opt.sharding.keyed_rows import KeyedRows, TablePart
 from graph_opt.sharding.saver_nodes import SavedVariable
 from graph_opt.sharding.table_variables import Parts
@@ -114,16 +114,25 @@ def write_tables(tables: Sequence[WholeTable], ranks: RowsOfRanks, parts: Checkp
     A table whose rows come and go has those that there are now, one rank's after another's, and
     their keys beside them, as `NAME/keys`.
     """
+    waiting: List[TensorSlice] = []
+    num_bytes = 0
     for table in tables:
-        if table.keyed.num_keys is None:
-            _write_keyed(table, ranks, parts)
-        else:
-            _write_numbered(table, table.keyed.num_keys, ranks, parts)
+        for piece in _slices(table, ranks):
+            if waiting and num_bytes + piece.values.nbytes > block_bytes():
+                parts.write(*waiting)
+                waiting, num_bytes = [], 0
+            waiting.append(piece)
+            num_bytes += piece.values.nbytes
+    parts.write(*waiting)
 
 
-def _write_numbered(
-    table: WholeTable, num_keys: int, ranks: RowsOfRanks, parts: CheckpointParts
-) -> None:
+def _slices(table: WholeTable, ranks: RowsOfRanks) -> Iterator[TensorSlice]:
+    if table.keyed.num_keys is None:
+        return _keyed_slices(table, ranks)
+    return _numbered_slices(table, table.keyed.num_keys, ranks)
+
+
+def _numbered_slices(table: WholeTable, num_keys: int, ranks: RowsOfRanks) -> Iterator[TensorSlice]:
     size = rows_of_block(table.width, table.keyed.dtype)
     for first in range(0, max(1, num_keys), size):
         keys = np.arange(first, min(first + size, num_keys))
@@ -135,23 +144,23 @@ def _write_numbered(
             columns = slice(part.first_column, part.first_column + part.rows.width)
             for rank, received in ranks.read(table, column, asked).items():
                 rows[owners == rank, columns] = received
-        parts.write(TensorSlice(table.name, int(table.rows), table.first + first, rows))
+        yield TensorSlice(table.name, int(table.rows), table.first + first, rows)
 
 
-def _write_keyed(table: WholeTable, ranks: RowsOfRanks, parts: CheckpointParts) -> None:
+def _keyed_slices(table: WholeTable, ranks: RowsOfRanks) -> Iterator[TensorSlice]:
     place = table.columns[0].place
     counts = ranks.counts(place)
     total, begin = sum(counts), 0
     size = rows_of_block(table.width, table.keyed.dtype)
     if not total:
         empty = np.zeros([0, table.width], table.keyed.dtype.as_numpy_dtype)
-        parts.write(TensorSlice(table.name + KEYS_SUFFIX, 0, 0, np.zeros([0], np.int64)))
-        parts.write(TensorSlice(table.name, 0, 0, empty))
+        yield TensorSlice(table.name + KEYS_SUFFIX, 0, 0, np.zeros([0], np.int64))
+        yield TensorSlice(table.name, 0, 0, empty)
     for rank, count in enumerate(counts):
         for first in range(0, count, size):
             keys, rows = ranks.read_block(place, rank, first, min(size, count - first))
-            parts.write(TensorSlice(table.name + KEYS_SUFFIX, total, begin, keys))
-            parts.write(TensorSlice(table.name, total, begin, rows))
+            yield TensorSlice(table.name + KEYS_SUFFIX, total, begin, keys)
+            yield TensorSlice(table.name, total, begin, rows)
             begin += len(keys)
 
 

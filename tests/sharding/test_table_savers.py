@@ -49,6 +49,7 @@ class Model:
             pooled = [tf.nn.embedding_lookup_sparse(t, i, None) for t, i in zip(self.tables, ids)]
         loss = tf.reduce_sum(tf.square(tf.matmul(pooled[0], weights)))
         loss += tf.reduce_sum(tf.square(pooled[1]))
+        self.loss = loss
         optimizer = tf.train.AdamOptimizer(0.1)
         gradients = tf.gradients(loss, self.tables)
         self.train = optimizer.apply_gradients(zip(gradients, self.tables), global_step=step)
@@ -117,3 +118,81 @@ def test_one_rank_saves_and_another_number_of_ranks_goes_on(tmp_path: Path) -> N
     for name in ("ranks_1", "ranks_3", "after_two"):
         check_equal(tmp_path / name, tmp_path / "stock_5")
     assert not [name for name in os.listdir(tmp_path) if "temp" in name]
+
+
+def test_every_kind_of_saver(tmp_path: Path) -> None:
+    def train(transport: Transport) -> Any:
+        with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
+            model = Model(transport.rank, transport.size)
+            users = model.tables[0]
+            savers = {
+                "sharded": tf.train.Saver(sharded=True, max_to_keep=2),
+                "named": tf.train.Saver({"people": users, "dense": tf.global_variables()[2]}),
+                "tables": tf.train.Saver(model.tables),
+                "all": tf.train.Saver(),
+            }
+            old = tf.train.Saver(write_version=tf.train.SaverDef.V1)
+            session.run(tf.global_variables_initializer())
+            model.run(session, 2)
+            if transport.rank == 1:  # any rank may
+                for name, saver in savers.items():
+                    saver.save(session, str(tmp_path / name / "model"), global_step=1)
+                with pytest.raises(tf.errors.UnimplementedError, match=r"of version 1.*'items"):
+                    old.save(session, str(tmp_path / "old"))
+                for step in (2, 3):
+                    savers["sharded"].save(session, str(tmp_path / "sharded" / "model"), step)
+            model.run(session, 1)
+            before = session.run([sok.export(table) for table in model.tables])
+            savers["all"].save(session, str(tmp_path / "model"))  # all ranks, to the same place
+            model.run(session, 1)
+            if transport.rank == 1:
+                savers["all"].restore(session, str(tmp_path / "model"))
+            else:  # what all ranks share
+                session.run(tf.assign(tf.train.get_global_step(), 3))
+            session.run(model.loss)  # the next step of all ranks
+            return before, session.run([sok.export(table) for table in model.tables])
+
+    for before, after in run_ranks(2, train):
+        tf.nest.map_structure(np.testing.assert_array_equal, before, after)
+    path = tf.train.latest_checkpoint(str(tmp_path / "sharded"))
+    state = tf.train.get_checkpoint_state(str(tmp_path / "sharded"))
+    assert [one[-1] for one in state.all_model_checkpoint_paths] == ["2", "3"]
+    assert not (tmp_path / "sharded" / "model-1.index").exists()
+    stock(tmp_path / "stock", 2)
+    check_equal(path, tmp_path / "stock")
+    check_equal(tmp_path / "all" / "model-1", tmp_path / "stock")
+    assert tf.train.list_variables(str(tmp_path / "named" / "model-1")) == [
+        ("dense", [2, 1]),
+        ("people", [11, 2]),
+    ]
+    assert len(tf.train.list_variables(str(tmp_path / "tables" / "model-1"))) == 2
+    assert not list(tmp_path.glob("**/*temp*"))
+
+
+def test_monitored_sessions_save_on_one_rank(tmp_path: Path) -> None:
+    def train(transport: Transport, last_step: int) -> None:
+        with communicating_through(transport), tf.Graph().as_default():
+            model = Model(transport.rank, transport.size)
+            # As a broadcast does: the step that all ranks begin with is that of rank 0.
+            step = tf.train.get_global_step()
+            name = transport.message_name("step")
+            share = tf.assign(step, transport.broadcast(step, 0, name))
+            with tf.train.MonitoredTrainingSession(
+                checkpoint_dir=str(tmp_path / "model") if transport.rank == 0 else None,
+                save_checkpoint_steps=2,
+                hooks=[tf.train.StopAtStepHook(last_step=last_step), AfterCreation(share)],
+            ) as session:
+                while not session.should_stop():
+                    session.run(model.train)
+
+    class AfterCreation(tf.train.SessionRunHook):
+        def __init__(self, operation: Any) -> None:
+            self._operation = operation
+
+        def after_create_session(self, session: Any, coord: Any) -> None:
+            session.run(self._operation)
+
+    run_ranks(2, lambda transport: train(transport, 3))
+    run_ranks(3, lambda transport: train(transport, 5))
+    names = [name for name in os.listdir(tmp_path / "model") if name.endswith(".index")]
+    assert sorted(names) == ["model.ckpt-{}.index".format(step) for step in (0, 2, 3, 5)]
