@@ -46,6 +46,11 @@ _CANCELLED_RANK = re.compile(r"rank \d+ was cancelled")
 _OF_A_RANK = re.compile(r"^rank \d+[ :]", re.MULTILINE)
 # A rank that trains on its own may be doing so before it trains with the others.
 _ALONE_SECONDS = 30.0
+_ANOTHER_STEP = (
+    "rank {} is in another step (it has sent '{}'), and so never comes to this one, which looks up "
+    "rows that other ranks have ('{}'): run such a step on all ranks, fetch what it gives "
+    "together with the training step, or evaluate in a graph of its own, which reads a checkpoint"
+)
 _NOBODY_SAYS = "{} (which rank failed, and why, is not known: {})"
 _NO_STORE = "Horovod was not started by horovodrun with gloo, so ranks have nowhere to say it"
 _NO_ANSWER = "no rank has said so within {:.0f} s".format(_FIND_CAUSE_SECONDS)
@@ -144,7 +149,11 @@ class RankGuard:
         if not ours or self._plans is None or self.board is None or self in messages.compared_by:
             return
         try:
-            self._plans.agree(encode(plan_of(messages)), self._check, limit or _ALONE_SECONDS)
+            self._plans.agree(
+                encode(plan_of(messages)),
+                lambda: self._check_together(messages),
+                limit or _ALONE_SECONDS,
+            )
         except TrainsAloneError as error:
             text = "trains without any message to the others: " + ADVICE
             failure = RankFailure(error.rank, tf.errors.INVALID_ARGUMENT, text)
@@ -168,6 +177,18 @@ class RankGuard:
         found = None if self.board is None else self.board.cause() or self.board.ended()
         if found is not None:
             raise found.error()
+
+    def _check_together(self, messages: StepMessages) -> None:
+        """Raises an error if the others can not come to this step while they wait for this rank."""
+        self._check()
+        if messages.stages or self.board is None:  # whose threads send in no step
+            return
+        steps = self._clock.state().steps
+        for rank, state in self.board.last_states().items():
+            if state.in_step and state.steps == steps and state.message and not state.buffers:
+                self._clock.discount()
+                text = _ANOTHER_STEP.format(rank, state.message, messages.messages[0].name)
+                raise tf.errors.InvalidArgumentError(None, None, text)
 
     def _explained(
         self, graph: Any, messages: StepMessages, sent: List[int], error: tf.errors.OpError

@@ -12,6 +12,7 @@ from graph_opt.sharding.store import Store
 _LOOK_SECONDS = 0.25
 _NOTE_SECONDS = 0.5
 _SAME = b"-"
+_NO_PLAN = b""
 ADVICE = "build the same graph, with the same options, on all ranks"
 
 
@@ -55,20 +56,30 @@ class PlanAgreement:
         """
         if plan in self._agreed:
             return
-        number, self._number = self._number, self._number + 1
+        number = self._number
         self._store.set(_key(number, self._rank), plan)
-        verdict = "plan_{}_difference".format(number)
-        if self._rank == 0:
-            found = self._first_difference(number, plan, check, alone_seconds)
-            self._store.set(verdict, (found or "").encode("utf-8") or _SAME)
-        else:
-            told = self._wait_for(verdict, 0, check, alone_seconds)
-            found = None if told == _SAME else told.decode("utf-8")
+        try:
+            found = self._difference(number, plan, check, alone_seconds)
+        except Exception:
+            self._store.set(_key(number, self._rank), _NO_PLAN)  # as if it had never been asked
+            raise
+        self._number += 1
         if found:
             raise tf.errors.InvalidArgumentError(
                 None, None, "ranks are about to run different graphs: {}; {}".format(found, ADVICE)
             )
         self._agreed.append(plan)
+
+    def _difference(
+        self, number: int, plan: bytes, check: Callable[[], None], alone_seconds: float
+    ) -> Optional[str]:
+        verdict = "plan_{}_difference".format(number)
+        if self._rank == 0:
+            found = self._first_difference(number, plan, check, alone_seconds)
+            self._store.set(verdict, (found or "").encode("utf-8") or _SAME)
+            return found
+        told = self._wait_for(verdict, 0, check, alone_seconds)
+        return None if told == _SAME else told.decode("utf-8")
 
     def _first_difference(
         self, number: int, plan: bytes, check: Callable[[], None], alone_seconds: float
@@ -86,7 +97,7 @@ class PlanAgreement:
         steps_alone: Optional[bytes] = None
         while True:
             left = self._store.get(key, _LOOK_SECONDS)
-            if left is not None:
+            if left:
                 return left
             check()
             if time.monotonic() < end:

@@ -148,6 +148,11 @@ class FailureBoard:
             for rank, left in after.items()
         }
 
+    def last_states(self) -> Dict[int, RankState]:
+        """What the other ranks were doing when they last said so."""
+        left = {rank: self._state(rank) for rank in self._others()}
+        return {rank: decoded_state(one.partition(b" ")[2]) for rank, one in left.items() if one}
+
     def _state(self, rank: int) -> Optional[bytes]:
         return self._store.get("state_{}".format(rank))
 

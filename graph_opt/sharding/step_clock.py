@@ -89,6 +89,11 @@ class StepClock:
                 del self._running[number]
                 self._since = time.monotonic()
 
+    def discount(self) -> None:
+        """Does not count a step that has sent nothing and that other ranks do not run."""
+        with self._lock:
+            self._steps -= 1
+
     def seconds_in_step(self) -> float:
         """For how long the oldest step has run; 0 outside of steps."""
         oldest = self._oldest()

@@ -205,3 +205,22 @@ def test_a_rank_that_keeps_others_waiting_is_named() -> None:
 def test_a_negative_limit_is_refused() -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match="stall_seconds is -1, must be at"):
         graph_opt.Session(config=limited(-1))
+
+
+@pytest.mark.parametrize("alone", [0, 1])
+def test_a_step_that_one_rank_runs_alone_is_an_error_there_and_training_goes_on(alone: int) -> None:
+    def work(transport: InProcessTransport) -> float:
+        with communicating_through(transport), tf.Graph().as_default():
+            model = build(tf.constant(IDS))
+            with graph_opt.Session(config=limited(30)) as session:
+                session.run(tf.global_variables_initializer())
+                session.run(model.train)
+                if transport.rank == alone:
+                    with pytest.raises(tf.errors.InvalidArgumentError, match="is in another step"):
+                        session.run(model.total)
+                    with pytest.raises(tf.errors.InvalidArgumentError, match="on all ranks"):
+                        session.run(model.total)
+                session.run(model.train)
+                return float(session.run(model.total))
+
+    assert run_ranks(2, work, 60) == [4.0, 4.0]
