@@ -16,7 +16,7 @@ HANDLES = frozenset(
         "MutableDenseHashTableV2", "AnonymousHashTable", "Iterator", "IteratorV2",
         "OneShotIterator", "AnonymousIteratorV3", "FIFOQueue", "FIFOQueueV2",
         "RandomShuffleQueue", "RandomShuffleQueueV2", "PaddingFIFOQueue", "PaddingFIFOQueueV2",
-        "PriorityQueueV2",
+        "PriorityQueueV2", "KeyIndexHandleOp",
     ]
 )  # fmt: skip
 _READS = frozenset(
@@ -35,7 +35,9 @@ BRING_ROWS = frozenset(
         "GroupEmbeddingBringExchangedToDate", "ResourceGroupEmbeddingBringExchangedToDate",
     ]
 )  # fmt: skip
-READS = _READS | BRING_ROWS
+# It numbers keys that it has not seen, but a key has the same number whenever that was.
+NUMBERS_KEYS = frozenset(["ResourceIntegerLookup"])
+READS = _READS | BRING_ROWS | NUMBERS_KEYS
 # These act outside of the graph, once for each batch.
 ONCE_A_BATCH = frozenset(["Assert", "Print", "PrintV2", "PyFunc", "EagerPyFunc"])
 RANDOM = frozenset(

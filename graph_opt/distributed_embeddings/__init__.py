@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from graph_opt.distributed_embeddings.distributed_embedding import DistributedEmbedding
     from graph_opt.distributed_embeddings.embedding import ConcatOneHotEmbedding, Embedding
+    from graph_opt.distributed_embeddings.integer_lookup import IntegerLookup
     from graph_opt.distributed_embeddings.local_lookup import embedding_lookup
     from graph_opt.distributed_embeddings.model_parallel_input import dp_to_mp_input
     from graph_opt.distributed_embeddings.strategy import DistEmbeddingStrategy
@@ -37,6 +38,7 @@ __all__ = [
     "DistributedGradientTape",
     "DistributedOptimizer",
     "Embedding",
+    "IntegerLookup",
     "broadcast_variables",
     "dp_to_mp_input",
     "embedding_lookup",
@@ -53,6 +55,7 @@ _MODULES = {
     "DistributedGradientTape": "data_parallel",
     "DistributedOptimizer": "data_parallel",
     "Embedding": "embedding",
+    "IntegerLookup": "integer_lookup",
     "_dp_to_mp_input": "model_parallel_input",
     "broadcast_variables": "data_parallel",
     "dp_to_mp_input": "model_parallel_input",

@@ -30,6 +30,7 @@ _OURS = (
     "InProcessAllToAll",
     "KeyIndex",
     "ResourceKeyRows",
+    "ResourceIntegerLookup",
     "GraphOptLoaded",
 )
 

@@ -144,3 +144,20 @@ def rows_of_keys(
         name=name,
         **values._asdict(),
     )
+
+
+def integer_lookup(vocabulary: tf.Tensor, index: tf.Tensor, keys: tf.Tensor, add: Any) -> tf.Tensor:
+    """Numbers keys from 1 on, in the order in which they come.
+
+    Args:
+      vocabulary: Handle of an int64 variable [1 + tokens]: the number of keys, then each of them.
+      index: From `key_index`.
+      keys: int64, of any shape. Any numbers, any number of times.
+      add: bool. Whether keys without a number get the next ones, while there are any.
+
+    Returns:
+      int64, of the shape of `keys`; 0 for keys without a number.
+    """
+    return load_library().resource_integer_lookup(
+        vocabulary=vocabulary, index=index, keys=keys, add=tf.cast(add, tf.bool)
+    )

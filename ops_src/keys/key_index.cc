@@ -46,4 +46,17 @@ absl::Status KeyIndex::FindOrAdd(const int64_t* keys, int64_t count, int64_t cap
   return absl::OkStatus();
 }
 
+void KeyIndex::FindOrAddWhileRoom(const int64_t* keys, int64_t count, int64_t capacity,
+                                  int64_t* rows, int64_t* new_keys) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (size() >= capacity) {
+      Find(keys + i, count - i, rows + i);
+      return;
+    }
+    const auto added = rows_.emplace(keys[i], size());
+    rows[i] = added.first->second;
+    if (added.second) new_keys[rows[i]] = keys[i];
+  }
+}
+
 }  // namespace graph_opt

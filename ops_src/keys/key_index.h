@@ -29,6 +29,10 @@ class KeyIndex {
   absl::Status FindOrAdd(const int64_t* keys, int64_t count, int64_t capacity, int64_t* rows,
                          int64_t* new_keys);
 
+  // The same, but keys for which no row is left get kAbsent, and nothing fails.
+  void FindOrAddWhileRoom(const int64_t* keys, int64_t count, int64_t capacity, int64_t* rows,
+                          int64_t* new_keys);
+
  private:
   absl::flat_hash_map<int64_t, int64_t> rows_;
 };

@@ -63,6 +63,18 @@ void TestAFullTableChangesNothing() {
         "the last row is still free");
 }
 
+void TestAFullVocabularyLeavesKeysOut() {
+  KeyIndex index;
+  Numbers row_keys(3, 0);
+  const Numbers keys = {4, 5, 4, 6, 7, 5, 8, 6};
+  Numbers rows(keys.size());
+  index.FindOrAddWhileRoom(keys.data(), keys.size(), 3, rows.data(), row_keys.data());
+  Check(rows == Numbers({0, 1, 0, 2, -1, 1, -1, 2}), "the first three have rows");
+  Check(row_keys == Numbers({4, 5, 6}) && index.size() == 3, "and their keys are kept");
+  index.FindOrAddWhileRoom(keys.data(), keys.size(), 0, rows.data(), row_keys.data());
+  Check(rows[3] == 2 && rows[4] == -1, "without room they are found");
+}
+
 void TestAKeyOfTwoRowsIsAnError() {
   KeyIndex index;
   const Numbers keys = {3, 4, 3};
@@ -132,6 +144,7 @@ void TestExchangesOfAStepEndTogether() {
 int main() {
   graph_opt::TestRowsAreGivenInTheOrderOfKeys();
   graph_opt::TestAFullTableChangesNothing();
+  graph_opt::TestAFullVocabularyLeavesKeysOut();
   graph_opt::TestAKeyOfTwoRowsIsAnError();
   graph_opt::TestKeysByOwner();
   graph_opt::TestKeysTravelBehindHeaders();

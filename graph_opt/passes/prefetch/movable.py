@@ -13,6 +13,7 @@ from graph_opt.compat.op_definitions import is_registered, is_stateful
 from graph_opt.compat.stateful_ops import (
     FUNCTION_CALLS,
     HANDLES,
+    NUMBERS_KEYS,
     ONCE_A_BATCH,
     PLACEHOLDERS,
     RANDOM,
@@ -135,7 +136,7 @@ class Movability:
         outside = self.outside(source)
         if outside.blocker is not None:
             return self._refuse_blocker(outside.blocker)
-        if outside.variable is None or reads_table:
+        if outside.variable is None or reads_table or self._view.op(name) in NUMBERS_KEYS:
             return None
         return Refusal(
             "dense_variable_upstream",

@@ -4,12 +4,12 @@
 
 #include "initial/initial_rows.h"
 #include "kernels/kernel_names.h"
+#include "kernels/keys/key_index_resource.h"
 #include "kernels/lookup/device_threads.h"
 #include "kernels/lookup/variable_tables.h"
 #include "kernels/tensorflow_compat.h"
 #include "keys/key_index.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/lib/core/errors.h"
 #include "tensorflow/core/platform/mutex.h"
 
@@ -17,41 +17,6 @@ namespace graph_opt {
 namespace {
 
 namespace errors = tensorflow::errors;
-
-const int64_t* NumbersOf(const Tensor& tensor) {
-  return reinterpret_cast<const int64_t*>(tensor.flat<tensorflow::int64>().data());
-}
-
-// Which key has which row, as the variable `row_keys` says.
-class KeyIndexResource : public tensorflow::ResourceBase {
- public:
-  std::string DebugString() const override {
-    const tensorflow::tf_shared_lock lock(mutex_);
-    return "key index of " + std::to_string(index_.size()) + " rows";
-  }
-
-  tensorflow::mutex* mutex() const { return &mutex_; }
-
-  // What the variable holds; made again if that was assigned since. Under the mutex.
-  Status UpToDate(const Tensor& row_keys, KeyIndex** index) {
-    const int64_t* const numbers = NumbersOf(row_keys);
-    const int64_t count = numbers[0];
-    const int64_t capacity = row_keys.NumElements() - 1;
-    *index = &index_;
-    if (row_keys.SharesBufferWith(made_from_) && index_.size() == count) return Status();
-    if (count < 0 || count > capacity) {
-      return errors::DataLoss("the table has ", count, " keys in ", capacity, " rows");
-    }
-    // Keeps the memory, so that no later value of the variable can have the same place.
-    made_from_ = row_keys;
-    return ToTensorFlow(index_.Assign(numbers + 1, count));
-  }
-
- private:
-  mutable tensorflow::mutex mutex_;
-  KeyIndex index_;
-  Tensor made_from_;
-};
 
 class KeyRowsKernel : public OpKernel {
  public:
@@ -84,12 +49,7 @@ class KeyRowsKernel : public OpKernel {
                                         table.shape().DebugString(), ", and its keys have ",
                                         row_keys.shape().DebugString()));
     tensorflow::core::RefCountPtr<KeyIndexResource> resource;
-    OP_REQUIRES_OK(
-        ctx, tensorflow::LookupOrCreateResource<KeyIndexResource>(
-                 ctx, tensorflow::HandleFromInput(ctx, 2), &resource, [](KeyIndexResource** made) {
-                   *made = new KeyIndexResource();
-                   return Status();
-                 }));
+    OP_REQUIRES_OK(ctx, KeyIndexResource::Open(ctx, 2, &resource));
     const tensorflow::mutex_lock lock(*resource->mutex());
     KeyIndex* index = nullptr;
     Status found = resource->UpToDate(row_keys, &index);
@@ -103,13 +63,13 @@ class KeyRowsKernel : public OpKernel {
   Status Find(OpKernelContext* ctx, KeyIndex* index, const Tensor& keys, Tensor* row_keys,
               Tensor* table, Tensor* rows) const {
     const int64_t count = keys.NumElements();
-    int64_t* const found = reinterpret_cast<int64_t*>(rows->flat<tensorflow::int64>().data());
+    int64_t* const found = MutableNumbersOf(rows);
     if (!ctx->input(4).scalar<bool>()()) {
       index->Find(NumbersOf(keys), count, found);
       return Status();
     }
     const int64_t before = index->size();
-    int64_t* const numbers = reinterpret_cast<int64_t*>(row_keys->flat<tensorflow::int64>().data());
+    int64_t* const numbers = MutableNumbersOf(row_keys);
     TF_RETURN_IF_ERROR(ToTensorFlow(
         index->FindOrAdd(NumbersOf(keys), count, table->dim_size(0), found, numbers + 1)));
     Begin(ctx, numbers + 1 + before, index->size() - before, table->dim_size(1),

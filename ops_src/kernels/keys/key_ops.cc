@@ -37,6 +37,13 @@ Status KeyRowsShape(InferenceContext* c) {
   return Status();
 }
 
+Status IntegerLookupShape(InferenceContext* c) {
+  ShapeHandle scalar;
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(3), 0, &scalar));
+  c->set_output(0, c->input(2));
+  return Status();
+}
+
 REGISTER_OP("ExchangeKeysByOwner")
     .Input("occurrences: int64")
     .Input("input_ended: bool")
@@ -113,6 +120,23 @@ initial: How a row that is given out starts: its values depend on its key, its c
 first: The constant, lower bound or mean.
 second: Upper bound or standard deviation.
 stream: Of the table's random numbers.)doc");
+
+REGISTER_OP("ResourceIntegerLookup")
+    .Input("vocabulary: resource")
+    .Input("index: resource")
+    .Input("keys: int64")
+    .Input("add: bool")
+    .Output("ids: int64")
+    .SetIsStateful()
+    .SetShapeFn(IntegerLookupShape)
+    .Doc(R"doc(
+Numbers keys from 1 on, in the order in which they come.
+
+vocabulary: Variable of int64, [1 + tokens]: how many keys there are, then each of them.
+index: From KeyIndexHandleOp.
+keys: Any numbers, any number of times.
+add: Whether keys without a number get the next ones, while there are any.
+ids: Of the shape of keys. 0 for keys without a number.)doc");
 
 }  // namespace
 }  // namespace graph_opt
