@@ -169,11 +169,17 @@ def fed(bags: Sequence[List[int]], table: Table, place: int) -> Any:
 
 
 def trained_on_rank(
-    case: Case, transport: Transport, steps: int, batch: int, optimizer: Any, uneven: bool = True
+    case: Case,
+    transport: Transport,
+    steps: int,
+    batch: int,
+    optimizer: Any,
+    open_session: Any = tf.Session,
+    uneven: bool = True,
 ) -> Tuple[List[List[Held]], List[List[Held]]]:
     """What a rank has of each table before and after some steps in a session."""
     rank, size = transport.rank, transport.size
-    with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
+    with communicating_through(transport), tf.Graph().as_default():
         layer = layer_of(case)
         numbers = list(range(len(case.inputs)))
         if not layer.dp_input:
@@ -191,20 +197,21 @@ def trained_on_rank(
             gradients.append(gradient)
         known = [pair for pair in zip(gradients, variables) if pair[0] is not None]
         train = optimizer().apply_gradients(known)
-        session.run(tf.global_variables_initializer())
-        start = held_by(layer, session.run)
-        for step in range(steps):
-            ids = ids_of(case, step, batch)
-            feeds = {}
-            for one, given in zip(numbers, inputs):
-                bags: Any = ids[one]
-                if layer.dp_input:
-                    bags = share(bags, rank, size, uneven)
-                feeds[given] = fed(bags, case.inputs[one], one)
-            for value, given in zip(weights_of_loss(case, step, batch), wanted):
-                feeds[given] = share(value, rank, size, uneven and layer.dp_input)
-            session.run(train, feeds)
-        return start, held_by(layer, session.run)
+        with open_session() as session:
+            session.run(tf.global_variables_initializer())
+            start = held_by(layer, session.run)
+            for step in range(steps):
+                ids = ids_of(case, step, batch)
+                feeds = {}
+                for one, given in zip(numbers, inputs):
+                    bags: Any = ids[one]
+                    if layer.dp_input:
+                        bags = share(bags, rank, size, uneven)
+                    feeds[given] = fed(bags, case.inputs[one], one)
+                for value, given in zip(weights_of_loss(case, step, batch), wanted):
+                    feeds[given] = share(value, rank, size, uneven and layer.dp_input)
+                session.run(train, feeds)
+            return start, held_by(layer, session.run)
 
 
 def trained_by_stock(

@@ -2,65 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+import pickle
+from pathlib import Path
+from typing import Any, List, Sequence
 
 import numpy as np
 import pytest
 
+import graph_opt
+from graph_opt import distributed_embeddings as de
 from graph_opt.compat import tf
 from graph_opt.sharding.in_process import run_ranks
+from graph_opt.sharding.transport import Transport
+from graph_opt.sharding.transport_in_use import communicating_through
+from tests.distributed_embeddings.layer_cases import BATCH, CASES, STEPS, adagrad, adam
 from tests.distributed_embeddings.layer_ranks import (
-    DENSE,
-    ONE,
-    RAGGED,
-    SPARSE,
     Case,
-    Table,
+    Held,
     trained_by_stock,
     trained_on_rank,
     whole_tables,
 )
-
-# Batches that can be divided by all numbers of ranks.
-STEPS, BATCH = 100, 12
-TABLES = [
-    Table(30, 4, "sum"),
-    Table(20, 4, "mean", RAGGED),
-    Table(7, 4, "sum", SPARSE),
-    Table(50, 6, None, ONE),
-    Table(11, 4, None, DENSE),
-    Table(9, 4, "sum"),
-]
-SHARED = [0, 1, 2, 3, 4, 5, 0]
-CASES = {
-    "basic": Case(TABLES, {}, SHARED),
-    "memory_balanced": Case(TABLES, dict(strategy="memory_balanced")),
-    "memory_optimized": Case(TABLES, dict(strategy="memory_optimized"), SHARED),
-    "columns": Case(TABLES, dict(column_slice_threshold=60), SHARED),
-    "few_tables": Case([Table(40, 7, "sum")], {}, [0, 0]),
-    "rows": Case(TABLES, dict(row_slice_threshold=120), SHARED),
-    "replicated": Case(TABLES, dict(data_parallel_threshold=50), SHARED),
-    "all_groups": Case(
-        TABLES,
-        dict(data_parallel_threshold=40, row_slice_threshold=250, column_slice_threshold=50),
-        SHARED,
-    ),
-    "model_parallel_input": Case(
-        [*TABLES[:4], TABLES[5]],
-        dict(dp_input=False, strategy="memory_balanced", column_slice_threshold=60),
-        [0, 1, 2, 3, 4, 0],
-    ),
-}
+from tests.horovod_processes import NEEDS_HOROVOD, check_all_done
+from tests.session.small_model import async_config
+from tests.sharding.prefetched_ranks import RankModel, rank_dataset, steps_to_end
 
 
-def adagrad() -> Any:
-    return tf.train.AdagradOptimizer(0.3)
-
-
-def check_training(case: Case, ranks: int, steps: int, optimizer: Any = adagrad) -> None:
+def check_training(
+    case: Case, ranks: int, steps: int, optimizer: Any, open_session: Any = tf.Session
+) -> None:
     held = run_ranks(
-        ranks, lambda transport: trained_on_rank(case, transport, steps, BATCH, optimizer)
+        ranks,
+        lambda transport: trained_on_rank(case, transport, steps, BATCH, optimizer, open_session),
     )
+    check_held(case, held, steps, optimizer)
+
+
+def check_held(
+    case: Case, held: Sequence[Sequence[List[List[Held]]]], steps: int, optimizer: Any
+) -> None:
+    """What ranks have before and after some steps is what one process has."""
     start, end = (whole_tables(case, one) for one in zip(*held))
     expected = trained_by_stock(case, start, steps, BATCH, optimizer)
     for before, ours, theirs in zip(start, end, expected):
@@ -70,17 +52,72 @@ def check_training(case: Case, ranks: int, steps: int, optimizer: Any = adagrad)
 
 @pytest.mark.parametrize("name", list(CASES))
 def test_training_is_that_of_one_process(name: str) -> None:
-    check_training(CASES[name], ranks=2, steps=20)
+    check_training(CASES[name], ranks=2, steps=20, optimizer=adagrad)
 
 
 def test_one_rank_trains_alike() -> None:
-    check_training(CASES["all_groups"], ranks=1, steps=20)
+    check_training(CASES["all_groups"], ranks=1, steps=20, optimizer=adagrad)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(CASES))
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_training_over_100_steps(name: str, ranks: int) -> None:
-    case = CASES[name]
-    optimizers = [adagrad, lambda: tf.train.AdamOptimizer(0.05)]
-    check_training(case, ranks, STEPS, optimizers[ranks % 2 or ranks // 4])
+    check_training(CASES[name], ranks, STEPS, adagrad)
+
+
+@pytest.mark.slow
+@NEEDS_HOROVOD
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_ranks_of_horovod_train_alike(ranks: int, tmp_path: Path) -> None:
+    check_all_done(ranks, "tests.distributed_embeddings.horovod_ranks", str(tmp_path))
+    for name, case in CASES.items():
+        files = [tmp_path / "{}_{}".format(name, rank) for rank in range(ranks)]
+        check_held(case, [pickle.loads(one.read_bytes()) for one in files], STEPS, adam)
+
+
+@pytest.mark.parametrize("name", ["all_groups", "model_parallel_input"])
+def test_sessions_fuse_its_lookups_and_updates(
+    name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def open_session() -> Any:
+        config = graph_opt.ConfigProto()
+        config.graph_options.optimizer_options.do_group_embedding = True
+        return graph_opt.Session(config=config)
+
+    check_training(CASES[name], 2, 10, adam, open_session)
+    said = capfd.readouterr().err
+    assert said.count("4 updates fused (4 deferred)") == 2, said
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_its_lookups_run_ahead_of_the_step(ranks: int, capfd: pytest.CaptureFixture[str]) -> None:
+    plain = run_ranks(ranks, functools.partial(steps_of_rank, config=None))
+    ahead = run_ranks(ranks, functools.partial(steps_of_rank, config=async_config(1, 2)))
+    assert plain == ahead
+    assert [len(steps) for steps in plain] == [4] * ranks
+    assert capfd.readouterr().err.count("4 of 4 lookups run ahead of the step") == ranks
+
+
+def steps_of_rank(transport: Transport, config: Any) -> Any:
+    """Rows and losses of the steps of a model that trains at rate 0."""
+    with communicating_through(transport), tf.Graph().as_default():
+        iterator = tf.data.make_initializable_iterator(rank_dataset(transport.rank, 4))
+        rows = iterator.get_next()
+        sizes = [(23, 4, None), (17, 4, "sum"), (40, 8, None), (400, 8, None)]
+        layer = de.DistributedEmbedding(
+            [
+                de.Embedding(size, width, combiner=combiner, name="table_{}".format(place))
+                for place, (size, width, combiner) in enumerate(sizes)
+            ],
+            row_slice_threshold=3000,
+            name="layer",
+        )
+        bags = tf.stack([rows * 5 % 17, rows % 17], axis=1)
+        found = layer([rows * 7 % 23, bags, rows % 40, rows % 400])
+        loss = tf.reduce_mean(tf.concat(found, 1) * tf.cast(rows[:, None] + 1, tf.float32))
+        step = tf.train.get_or_create_global_step()
+        train = tf.train.GradientDescentOptimizer(0.0).minimize(loss, global_step=step)
+        with graph_opt.Session(config=config) as session:
+            session.run([tf.global_variables_initializer(), iterator.initializer])
+            return steps_to_end(session, RankModel(iterator, rows, loss, train))
