@@ -19,6 +19,7 @@ _WITHOUT_EFFECT = frozenset(
 _OP_NAMES = {AVERAGE: "Average", SUM: "Sum"}
 
 
+@tf.autograph.experimental.do_not_convert
 def broadcast_variables(model_vars: Iterable[Any], root_rank: int = 0) -> Optional[Any]:
     """Gives all ranks the values that one has; parts of divided tables and their slots stay.
 
@@ -50,6 +51,7 @@ def broadcast_variables(model_vars: Iterable[Any], root_rank: int = 0) -> Option
     return None if tf.executing_eagerly() else tf.group(*[one.op for one in assigned])
 
 
+@tf.autograph.experimental.do_not_convert
 def DistributedGradientTape(  # noqa: N802 (distributed-embeddings' name)
     gradtape: Any, op: Any = None, **horovod_arguments: Any
 ) -> Any:
@@ -84,6 +86,7 @@ def DistributedGradientTape(  # noqa: N802 (distributed-embeddings' name)
         return hvd.DistributedGradientTape(gradtape, sparse_as_dense=True, op=chosen, **asked)
 
     class Reducing(gradtape.__class__):
+        @tf.autograph.experimental.do_not_convert
         def gradient(self, target: Any, sources: Any, *arguments: Any, **named: Any) -> Any:
             named.pop("use_generic_names", None)  # Horovod's; names are always the same on ranks
             gradients = super().gradient(target, sources, *arguments, **named)
@@ -97,6 +100,7 @@ def DistributedGradientTape(  # noqa: N802 (distributed-embeddings' name)
     return tape
 
 
+@tf.autograph.experimental.do_not_convert
 def DistributedOptimizer(  # noqa: N802 (distributed-embeddings' name)
     optimizer: Any, name: Optional[str] = None, op: Any = None, **horovod_arguments: Any
 ) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, List
 
 import numpy as np
@@ -16,6 +17,7 @@ from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.transport import OneRank, Transport
 from graph_opt.sharding.transport_in_use import communicating_through
 from tests.distributed_embeddings import data_parallel_models as models
+from tests.horovod_processes import NEEDS_HOROVOD, check_all_done
 
 
 @pytest.mark.parametrize(
@@ -132,3 +134,9 @@ def test_a_callback_starts_models_and_optimizers_with_the_values_of_one_rank() -
         ([2.0, 2.0], [6.0, 6.0], [1.0, 1.0]),
         ([2.0, 2.0], [6.0, 6.0], [2.0, 2.0]),
     ]
+
+
+@pytest.mark.slow
+@NEEDS_HOROVOD
+def test_scripts_run_on_ranks_of_horovod_as_in_one_process(tmp_path: Path) -> None:
+    check_all_done(2, "tests.distributed_embeddings.data_parallel_ranks", str(tmp_path))
