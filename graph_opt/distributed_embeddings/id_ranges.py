@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Sequence
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -38,15 +38,22 @@ def rows_of_ids(ids: Sequence[tf.Tensor], ranges: Sequence[IdRange]) -> List[tf.
     Raises:
       tf.errors.InvalidArgumentError: At run time, an id is not in [0, num_rows).
     """
-    alike = {tuple(_static(one)[1:]) for one in ids}
+    alike = {_static_sizes(one) for one in ids}
     if len(ids) == 1 or (len(alike) == 1 and None not in next(iter(alike)) and ids[0].shape.rank):
         return _rows_of_alike(ids, ranges)
     return _rows_of_different(ids, ranges)
 
 
-def _static(ids: tf.Tensor) -> List[Any]:
-    # Unknown sizes, and ids of unknown rank, are alike nothing else.
-    return [None, None] if ids.shape.rank is None else ids.shape.as_list()
+def _static_sizes(ids: tf.Tensor) -> Tuple[Optional[int], ...]:
+    """The sizes that tell whether ids are alike; None where that is not known.
+
+    Dense ids have a row for each of the batch, however many these are. Those of bags of any sizes
+    are one after another, and as many as there happen to be.
+    """
+    if ids.shape.rank is None:
+        return (None,)
+    sizes = tuple(ids.shape.as_list())
+    return sizes if len(sizes) == 1 else sizes[1:]
 
 
 def _rows_of_alike(ids: Sequence[tf.Tensor], ranges: Sequence[IdRange]) -> List[tf.Tensor]:

@@ -15,9 +15,19 @@ from graph_opt.sharding.transport import OneRank
 from graph_opt.sok.communication import communicating_through
 from tests.horovod_processes import NEEDS_HOROVOD
 from tools.bench.collectives.figures import outcome_of
-from tools.bench.collectives.graphs import DividedInputLayer
+from tools.bench.collectives.input_layers import DividedInputLayer
 from tools.bench.collectives.launch import RanksFailed, found_by_ranks
-from tools.bench.collectives.modes import BOTH, DEMONSTRATED, FUSED, HOROVOD, LOCAL, SHARDED
+from tools.bench.collectives.modes import (
+    BOTH,
+    DEMONSTRATED,
+    FUSED,
+    HOROVOD,
+    LOCAL,
+    OURS_DE,
+    SHARD_TABLES,
+    SHARDED,
+    THEIR_DE,
+)
 from tools.bench.collectives.settings import WIDE, Setting
 from tools.bench.collectives.traffic import collectives_in, sok_bytes, traffic
 from tools.bench.collectives.weights import score_of_ranks
@@ -30,13 +40,14 @@ from tools.demo import ranks as demo
 SETTING = Setting(WIDE, batch=10, rows=100, quick=True)
 # Seconds a step, and CPU seconds, of two ranks and rounds: the second rank takes 1 ms longer.
 MILLISECONDS = {HOROVOD: 19, SHARDED: 9, FUSED: 7, BOTH: 5, LOCAL: 2, "exchange_alone": 1}
+MILLISECONDS.update({SHARD_TABLES: 11, THEIR_DE: 14, OURS_DE: 5})
 
 
 def found_by(rank: int) -> Dict[str, Any]:
     turns = {name: [[0.001 * (each + rank), 0.001]] * 2 for name, each in MILLISECONDS.items()}
     counted = traffic([100.0, 50.0, 50.0, 8.0], [1, 1], ranks=2)
     modes: Dict[str, Any] = {
-        name: {"collectives": {"HorovodAlltoall": 3}} for name in (FUSED, BOTH)
+        name: {"collectives": {"HorovodAlltoall": 3}} for name in (FUSED, BOTH, SHARD_TABLES)
     }
     for name in (HOROVOD, SHARDED):
         modes[name] = dict(traffic=counted._asdict(), keys=100.0, collectives={})
@@ -48,6 +59,8 @@ def test_a_training_is_as_fast_as_its_slowest_rank() -> None:
     assert value(records, "steps_per_s", SHARDED) == pytest.approx(100)
     assert value(records, "ratio_to_horovod", SHARDED) == pytest.approx(2)
     assert value(records, "ratio_to_sharded", BOTH) == pytest.approx(10 / 6)
+    assert value(records, "ratio_to_sharded", SHARD_TABLES) == pytest.approx(10 / 12)
+    assert value(records, "ratio_to_distributed_embeddings", OURS_DE) == pytest.approx(15 / 6)
     (both,) = (each for each in records if (each.figure, each.mode) == ("steps_per_s", BOTH))
     assert both.floor == pytest.approx(1000 / 3)  # the model alone takes longest
     # 8 ms in line, 6 ahead, 3 at best
@@ -139,10 +152,14 @@ def test_the_quick_form(tmp_path: Path) -> None:
     assert command.main(["collectives", "--quick", "--output", str(tmp_path)]) == 0
     content = json.loads((tmp_path / "collectives.json").read_text("utf-8"))
     found = [Record.from_dict(each) for each in content["records"]]
-    for mode in (SHARDED, FUSED, BOTH):
+    for mode in (SHARDED, FUSED, BOTH, SHARD_TABLES, OURS_DE):
         assert value(found, "messages_per_step", mode) == 3
         assert value(found, "ratio_to_horovod", mode) > 0
+    assert value(found, "messages_per_step", THEIR_DE) == 4
+    assert value(found, "ratio_to_sharded", SHARD_TABLES) > 0
+    assert value(found, "ratio_to_distributed_embeddings", OURS_DE) > 0
     assert value(found, "bytes_per_step", SHARDED) < value(found, "bytes_per_step", HOROVOD)
+    assert "cannot be installed" in content["absent"][0]["reason"]
 
 
 @pytest.mark.slow

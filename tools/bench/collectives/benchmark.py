@@ -2,8 +2,8 @@
 
 `wide` and `dlrm`, on this machine, all modes in turns (see modes.py). Figures: `steps_per_s`, with
 the floor (the model without messages, and messages of the same size); `cpu_s_per_step` of all
-ranks, `ratio_to_horovod`, `ratio_to_sharded`, `messages_per_step` and `bytes_per_step` (those for
-tables, counted), `ratio_to_sok_traffic`, and `overlap_efficiency`.
+ranks, `ratio_to_horovod`, `ratio_to_sharded`, `ratio_to_distributed_embeddings`; for tables,
+counted: `messages_per_step`, `bytes_per_step`, `ratio_to_sok_traffic`; and `overlap_efficiency`.
 """
 
 from __future__ import annotations

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import statistics
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from tools.bench.collectives.floor import EXCHANGE_ALONE
 from tools.bench.collectives.launch import CYCLE_MILLISECONDS
-from tools.bench.collectives.modes import BOTH, FUSED, HOROVOD, LOCAL, MODES, SHARDED
+from tools.bench.collectives.modes import (
+    BOTH,
+    FUSED,
+    HOROVOD,
+    HOROVOD_DENSE,
+    LOCAL,
+    MODES,
+    OURS_DE,
+    SHARD_TABLES,
+    SHARDED,
+    THEIR_DE,
+    WHY_NOT_THE_PACKAGE,
+)
 from tools.bench.collectives.settings import DLRM, WIDE, Setting
 from tools.bench.collectives.traffic import ALL_TO_ALL, sok_bytes
 from tools.bench.machine import cores
@@ -25,7 +37,12 @@ FIGURES = (
     "bytes_per_step",
 )
 RATIO_TO_HOROVOD = {WIDE: Goal(">=", 2.0), DLRM: Goal(">=", 1.2)}
-RATIO_TO_SHARDED = {WIDE: Goal(">=", 1.1)}
+RATIO_TO_SHARDED = {
+    (WIDE, BOTH): Goal(">=", 1.1),
+    (WIDE, SHARD_TABLES): Goal(">=", 0.95),
+    (DLRM, SHARD_TABLES): Goal(">=", 0.95),
+}
+RATIO_TO_THEIRS = {WIDE: Goal(">=", 1.5)}
 MESSAGES = Goal("<=", 3.0)
 SOK_TRAFFIC = Goal("<=", 1.0 / 3.0)
 _ZIPF_OF_GOAL = 1.2
@@ -56,7 +73,7 @@ def outcome_of(setting: Setting, found: Found) -> Outcome:
     if efficiency is not None:
         params = params_of(setting, len(found))
         records.append(from_runs("overlap_efficiency", setting.workload, BOTH, params, efficiency))
-    return Outcome(tuple(records))
+    return Outcome(tuple(records), _not_installed(setting, times, len(found)))
 
 
 def nothing_of(setting: Setting, reason: str) -> Outcome:
@@ -108,6 +125,14 @@ def floors(times: Times) -> Dict[str, float]:
     return found
 
 
+def _not_installed(setting: Setting, times: Times, ranks: int) -> Tuple[Absent, ...]:
+    if THEIR_DE not in times.wall:
+        return ()
+    params = params_of(setting, ranks)
+    reason = WHY_NOT_THE_PACKAGE
+    return (Absent("steps_per_s", setting.workload, "the package itself", params, reason),)
+
+
 def _rates(setting: Setting, times: Times, ranks: int) -> List[Record]:
     params, workload = params_of(setting, ranks), setting.workload
     best = floors(times)
@@ -125,11 +150,17 @@ def _rates(setting: Setting, times: Times, ranks: int) -> List[Record]:
             records.append(
                 from_runs("ratio_to_horovod", workload, mode, params, quotients, goal=goal)
             )
-        if mode in (FUSED, BOTH) and SHARDED in times.wall:
-            goal = RATIO_TO_SHARDED.get(workload) if mode == BOTH else None
+        if mode in (FUSED, BOTH, SHARD_TABLES) and SHARDED in times.wall:
+            goal = RATIO_TO_SHARDED.get((workload, mode))
             quotients = ratios(times.wall[SHARDED], runs)
             records.append(
                 from_runs("ratio_to_sharded", workload, mode, params, quotients, goal=goal)
+            )
+        if mode == OURS_DE and THEIR_DE in times.wall:
+            goal = RATIO_TO_THEIRS.get(workload)
+            quotients = ratios(times.wall[THEIR_DE], runs)
+            records.append(
+                from_runs("ratio_to_" + THEIR_DE, workload, mode, params, quotients, goal=goal)
             )
     return records
 
@@ -155,7 +186,7 @@ def _traffic(setting: Setting, found: Found) -> List[Record]:
         if mode not in MODES:
             continue
         counted = [each["modes"][mode].get("traffic") for each in found]
-        goal = None if mode in (HOROVOD, "horovod_dense") else MESSAGES
+        goal = None if mode in (HOROVOD, HOROVOD_DENSE, THEIR_DE) else MESSAGES
         messages = first["collectives"].get(ALL_TO_ALL, 0)
         if counted[0] is not None:
             messages = counted[0]["messages"]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import re
-from typing import Any, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from tools.bench.collectives.modes import HOROVOD_DENSE, LOCAL, REPLICATED
+from tools.bench.collectives.input_layers import (
+    DividedInputLayer,
+    InputLayer,
+    LayerOfGraphOpt,
+    TableOfColumn,
+)
+from tools.bench.collectives.modes import HOROVOD_DENSE, LOCAL, OURS_DE, REPLICATED, THEIR_DE
+from tools.bench.collectives.stock_messages import LayerOfStockOps
 from tools.bench.workloads.input_pipeline import Part
 from tools.bench.workloads.workload import (
     OPTIMIZERS,
@@ -18,19 +24,9 @@ from tools.bench.workloads.workload import (
     next_batch,
 )
 
-_TABLE = re.compile("_table:0$|/embedding_weights:0$")
-
-
-class TableOfColumn(NamedTuple):
-    """A divided table.
-
-    Attributes:
-      column: name of the feature that it embeds.
-      variable: this rank's part, a variable of `graph_opt.sok`.
-    """
-
-    column: str
-    variable: Any
+_TABLE = re.compile("/embedding_weights:0$")
+# All other modes have `DividedInputLayer`.
+_LAYERS: Dict[str, Any] = {OURS_DE: LayerOfGraphOpt, THEIR_DE: LayerOfStockOps}
 
 
 class RankGraph(NamedTuple):
@@ -38,7 +34,7 @@ class RankGraph(NamedTuple):
 
     Attributes:
       training: graph and train op.
-      tables: the tables that are divided among ranks, none where every rank has all.
+      tables: the tables that are divided among ranks one by one.
       dense: the trainable variables that are no tables.
       keys: how many ids the divided tables are asked for in a step, with repetitions, int64.
     """
@@ -68,7 +64,7 @@ def rank_graph(workload: Workload, learning: Learning, mode: str) -> RankGraph:
         tf.set_random_seed(learning.seed)
         global_step = tf.train.get_or_create_global_step()
         features, label = next_batch(workload.training_batches(part))
-        layer = DividedInputLayer()
+        layer: InputLayer = _LAYERS.get(mode, DividedInputLayer)()
         if mode in REPLICATED:
             logits = workload.logits(features, label)
         else:
@@ -76,8 +72,12 @@ def rank_graph(workload: Workload, learning: Learning, mode: str) -> RankGraph:
         loss = tf.losses.sigmoid_cross_entropy(label, logits)
         tf.summary.scalar("loss", loss)
         optimizer = OPTIMIZERS[learning.optimizer](learning.learning_rate)
-        tables = [table.variable for table in layer.tables]
-        dense = [each for each in tf.trainable_variables() if not _TABLE.search(each.name)]
+        divided = {variable.name for variable in layer.variables}
+        dense = [
+            each
+            for each in tf.trainable_variables()
+            if each.name not in divided and not _TABLE.search(each.name)
+        ]
         if mode in REPLICATED:
             if mode != LOCAL:
                 optimizer = hvd.DistributedOptimizer(
@@ -86,59 +86,13 @@ def rank_graph(workload: Workload, learning: Learning, mode: str) -> RankGraph:
             train_op = optimizer.minimize(loss, global_step)
         else:
             # The gradients of divided tables are summed over ranks, so the others are summed, too.
-            gradients = tf.gradients(loss / hvd.size(), dense + tables)
-            summed = [hvd.allreduce(each, op=hvd.Sum) for each in gradients[: len(dense)]]
-            pairs = zip(summed + gradients[len(dense) :], dense + tables)
+            trained = dense + layer.variables
+            gradients = tf.gradients(loss / hvd.size(), trained)
+            summed = [
+                hvd.allreduce(each, op=hvd.Sum, name="dense_{}".format(place))
+                for place, each in enumerate(gradients[: len(dense)])
+            ]
+            pairs = zip(summed + gradients[len(dense) :], trained)
             train_op = optimizer.apply_gradients(pairs, global_step)
         keys = tf.add_n(layer.keys) if layer.keys else tf.constant(0, tf.int64)
     return RankGraph(TrainingGraph(graph, train_op, loss, global_step), layer.tables, dense, keys)
-
-
-class DividedInputLayer:
-    """`tf.feature_column.input_layer` over tables that are divided among ranks.
-
-    Attributes:
-      tables: the tables, in the order of their columns' results.
-      keys: the number of ids of each column.
-    """
-
-    def __init__(self) -> None:
-        self.tables: List[TableOfColumn] = []
-        self.keys: List[tf.Tensor] = []
-
-    def __call__(self, features: Any, columns: Sequence[Any]) -> tf.Tensor:
-        """Looks up the embedding columns of the features, [B, sum of their widths]."""
-        from graph_opt import sok
-
-        columns = sorted(columns, key=lambda column: column.name)  # as `input_layer` does
-        ids = [_ids(features, column.categorical_column) for column in columns]
-        for column in columns:
-            key, width = column.categorical_column.key, column.dimension
-            variable = sok.Variable(
-                shape=[column.categorical_column.num_buckets, width],
-                initializer=tf.truncated_normal_initializer(stddev=1 / math.sqrt(width)),
-                name=key + "_table",
-            )
-            self.tables.append(TableOfColumn(key, variable))
-        self.keys = [tf.size(each.values, out_type=tf.int64) for each in ids]
-        pooled = sok.lookup_sparse(
-            [table.variable for table in self.tables],
-            ids,
-            combiners=[column.combiner for column in columns],
-        )
-        return tf.concat(pooled, axis=1)
-
-
-def _ids(features: Any, column: Any) -> tf.SparseTensor:
-    """The ids of a categorical column, as the column itself would find them."""
-    values = features[column.key]
-    if not hasattr(column, "hash_bucket_size"):
-        return values
-    texts: Tuple[tf.Tensor, tf.Tensor] = _without_empty(values)
-    hashed = tf.strings.to_hash_bucket_fast(texts[1], column.hash_bucket_size)
-    return tf.SparseTensor(texts[0], hashed, tf.shape(values, out_type=tf.int64))
-
-
-def _without_empty(texts: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
-    places = tf.where(tf.not_equal(texts, ""))
-    return places, tf.gather_nd(texts, places)

@@ -12,7 +12,15 @@ SHARDED = "sharded"
 FUSED = sessions.FUSED
 ASYNC = sessions.ASYNC
 BOTH = sessions.BOTH
+SHARD_TABLES = "shard_tables"
+OURS_DE = "ours_de"
+THEIR_DE = "distributed_embeddings"
 LOCAL = "local"
+
+WHY_NOT_THE_PACKAGE = (
+    "distributed-embeddings cannot be installed by pip, and its ops need a GPU: mode {} sends its "
+    "messages with Horovod, and looks up with TensorFlow's ops".format(THEIR_DE)
+)
 
 DESCRIPTIONS: Dict[str, str] = {
     HOROVOD: "every rank has all tables; Horovod gathers the gradients' rows",
@@ -21,11 +29,15 @@ DESCRIPTIONS: Dict[str, str] = {
     FUSED: "sharded, and their updates are one op",
     ASYNC: "sharded, and lookups run ahead of the step",
     BOTH: "fused, and lookups run ahead of the step",
+    SHARD_TABLES: "the script of mode horovod, whose tables graph_opt divides",
+    OURS_DE: "the tables are in graph_opt's DistributedEmbedding",
+    THEIR_DE: "distributed-embeddings' messages, with TensorFlow's ops",
     LOCAL: "each rank trains on its own, without messages",
 }
 DEMONSTRATED = (HOROVOD, SHARDED, ASYNC, BOTH)
-MODES = (HOROVOD, HOROVOD_DENSE, SHARDED, FUSED, BOTH)
-REPLICATED = (HOROVOD, HOROVOD_DENSE, LOCAL)
+MODES = (HOROVOD, HOROVOD_DENSE, SHARDED, FUSED, BOTH, SHARD_TABLES, THEIR_DE, OURS_DE)
+# In the graphs of these every rank has all tables.
+REPLICATED = (HOROVOD, HOROVOD_DENSE, SHARD_TABLES, LOCAL)
 AHEAD = (ASYNC, BOTH)
 
 # How a session of each mode is opened.
@@ -36,5 +48,8 @@ SESSION_MODES: Dict[str, str] = {
     FUSED: sessions.FUSED,
     ASYNC: sessions.ASYNC,
     BOTH: sessions.BOTH,
+    SHARD_TABLES: sessions.SHARDED,
+    OURS_DE: sessions.STOCK,
+    THEIR_DE: sessions.STOCK,
     LOCAL: sessions.FUSED,
 }

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional, Tuple
 
-from tools.bench.collectives.modes import BOTH, FUSED, HOROVOD, HOROVOD_DENSE, SHARDED
+from tools.bench.collectives.modes import (
+    BOTH,
+    FUSED,
+    HOROVOD,
+    HOROVOD_DENSE,
+    OURS_DE,
+    SHARD_TABLES,
+    SHARDED,
+    THEIR_DE,
+)
 from tools.bench.records import Outcome
 from tools.bench.workloads.wide.data import ZIPF_EXPONENT
 
@@ -19,6 +28,9 @@ _WORDS = {
     SHARDED: "divided tables",
     FUSED: "divided tables, fused",
     BOTH: "divided tables, fused and ahead",
+    SHARD_TABLES: "the script with Horovod, its tables divided by `shard_tables`",
+    THEIR_DE: "distributed-embeddings' messages, TensorFlow's ops",
+    OURS_DE: "`DistributedEmbedding` of graph_opt",
 }
 _MEGA = 1e6
 _MILLI = 1e3

@@ -7,6 +7,7 @@
 
     deferred   fused; Adam with TensorFlow's numbers, each row moved when it is next read
     lazy       fused; Adam moves only the rows of the batch, and so is another optimizer
+    sharded    tables of a script for Horovod are divided among its ranks
 
 This is all that differs between a stock run and an optimized run.
 """
@@ -27,6 +28,7 @@ MODES = (STOCK, ASYNC, FUSED, BOTH)
 PREFETCHING_MODES = (ASYNC, BOTH)
 DEFERRED = "deferred"
 LAZY = "lazy"
+SHARDED = "sharded"
 ADAM_MODES = (STOCK, DEFERRED, LAZY)
 FUSING_MODES = (FUSED, BOTH, DEFERRED, LAZY)
 
@@ -125,7 +127,7 @@ def session_config(mode: str, prefetching: Prefetching = DEFAULT_PREFETCHING) ->
     """A `graph_opt.ConfigProto` that asks for what the mode is named after.
 
     Args:
-      mode: any of `MODES` or `ADAM_MODES` but "stock".
+      mode: any of those above but "stock".
       prefetching: how lookups run ahead, where they do; and the config file.
     """
     import graph_opt
@@ -136,6 +138,9 @@ def session_config(mode: str, prefetching: Prefetching = DEFAULT_PREFETCHING) ->
     optimizer_options = config.graph_options.optimizer_options
     optimizer_options.do_group_embedding = mode in FUSING_MODES
     optimizer_options.do_async_embedding = mode in PREFETCHING_MODES
+    if mode == SHARDED:
+        optimizer_options.shard_tables = True
+        optimizer_options.shard_tables_options.min_table_bytes = 1
     if mode in (DEFERRED, LAZY):
         optimizer_options.group_embedding_options.adam = mode
     if optimizer_options.do_async_embedding:
