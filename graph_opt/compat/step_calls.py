@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 from typing import Any, Callable, List, Optional, Tuple
 
 from tensorflow.python.client import session as session_module
@@ -14,6 +15,7 @@ from graph_opt.compat.sessions import _SharedSession
 Elements = List[Any]
 Around = Callable[[Any, Elements, Elements, Elements, Callable[[], Any]], Any]
 Feeds = List[Tuple[Any, Any]]
+BeforeClosing = Callable[[Any, Optional[BaseException]], None]
 Instead = Callable[[Any, Elements, Elements, Feeds], Optional[Elements]]
 
 # What TensorFlow 2.15 puts around the message of an error in a graph.
@@ -22,7 +24,7 @@ _NODES = re.compile(r"\n?\s*\[\[[^\]]*\]\]")
 
 _around: List[Around] = []
 _instead: List[Instead] = []
-_before_closing: List[Callable[[Any], None]] = []
+_before_closing: List[BeforeClosing] = []
 _replaced: List[str] = []
 
 
@@ -48,8 +50,12 @@ def offer_runs_to(instead: Instead) -> None:
         _instead.append(instead)
 
 
-def before_sessions_close(call: Callable[[Any], None]) -> None:
-    """From this call on, each session is given to a function before it is closed."""
+def before_sessions_close(call: BeforeClosing) -> None:
+    """From this call on, each session is given to a function before it is closed.
+
+    It is called as `call(session, error)` in the thread that closes the session, with the error
+    that ends the session's block, if there is one, and possibly a second time without it.
+    """
     if not _before_closing:
         _replace_close()
     if call not in _before_closing:
@@ -148,13 +154,24 @@ def _replace_methods() -> None:
 
 
 def _replace_close() -> None:
-    close = session_module.BaseSession.close
+    close, leave = session_module.BaseSession.close, session_module.Session.__exit__
 
     @functools.wraps(close)
     def close_watched(self: Any) -> None:
-        if not getattr(self, "_closed", True):
-            for call in _before_closing:
-                call(self)
+        _tell_closing(self, sys.exc_info()[1])
         close(self)
 
+    # It closes in a thread of its own, which it waits for no longer than 30 seconds.
+    @functools.wraps(leave)
+    def leave_watched(self: Any, kind: Any, error: Any, trace: Any) -> Any:
+        _tell_closing(self, error)
+        return leave(self, kind, error, trace)
+
     session_module.BaseSession.close = close_watched
+    session_module.Session.__exit__ = leave_watched
+
+
+def _tell_closing(session: Any, error: Optional[BaseException]) -> None:
+    if not getattr(session, "_closed", True):
+        for call in _before_closing:
+            call(session, error)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
 import time
 from typing import Any, Callable, Iterator, List, Optional
 
@@ -106,12 +105,17 @@ class RowService:
         finally:
             held.waits = False
 
-    def close(self, session: Any) -> None:
-        """Called before a session is closed: other ranks may still save."""
+    def close(self, session: Any, error: Optional[BaseException] = None) -> None:
+        """Called before a session is closed: other ranks may still save.
+
+        Args:
+          session: The session.
+          error: What ends it.
+        """
         held = self.sessions.find(session)
         if held is None:
             return
-        if held.number is not None and not _fails():
+        if held.number is not None and (error is None or isinstance(error, _NORMAL_ENDS)):
             with contextlib.suppress(OSError):  # the launcher, which has the store, is gone
                 self._wait_for_others(held)
         self.sessions.release(session)
@@ -284,9 +288,3 @@ class _Wait:
 
 def _waiting_key(rank: int) -> str:
     return "rows_waiting_{}".format(rank)
-
-
-def _fails() -> bool:
-    """Whether an error is on its way that ends more than the input."""
-    error = sys.exc_info()[1]
-    return error is not None and not isinstance(error, _NORMAL_ENDS)

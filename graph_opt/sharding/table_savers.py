@@ -84,11 +84,11 @@ def _run_saver(
     return saver.save() if step.saves else saver.restore()
 
 
-def _close(session: Any) -> None:
+def _close(session: Any, error: Optional[BaseException]) -> None:
     transport = _transports.get(session.graph)
     service = None if transport is None else row_service_of(transport)
     if service is not None:
-        service.close(session)
+        service.close(session, error)
 
 
 def _saver_step(
