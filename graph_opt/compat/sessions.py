@@ -62,6 +62,10 @@ class SteppedSession:
         """What to feed for `tensor` in place of `value`, which is an array or a TensorHandle."""
         return value
 
+    def fetched_values(self, fetches: Elements, values: List[Any]) -> List[Any]:
+        """The results of a step, given what it fetched for them."""
+        return values
+
     def error_message(self, error: tf.errors.OpError) -> str:
         """The message to raise a step's error with; the error's own, unless overridden."""
         return str(error.message)
@@ -107,7 +111,8 @@ class SteppedSession:
         fetches, targets = self.prepare_step(fetch_list, target_list, feeds, values)
         fed = {key: self.fed_value(key.deref(), value) for key, value in feed_dict.items()}
         base: Any = super()
-        return base._do_run(handle, targets, fetches, fed, options, run_metadata)
+        results = base._do_run(handle, targets, fetches, fed, options, run_metadata)
+        return self.fetched_values(fetch_list, results)
 
     def make_callable(
         self,

@@ -2,8 +2,8 @@
 
 - The result of a fused lookup: the output of the op that replaces it, read by the next lines.
 - A variable whose update is deferred, as a whole: a read that waits until all rows are up to date.
-- A variable of which this rank has a part: refused, as is a feed of a first value that is not read;
-  of what is fed in place of an assigned value, this rank's rows are.
+- A variable of which this rank has a part: what is assigned to it, or all of it, with the rows of
+  other ranks, once the step has run. Of what is fed to be assigned, this rank's rows are fed.
 - A boundary tensor: the output of the stage's take, which is the value for main's current batch.
 - Any other tensor of the prefetch region: refused, since it belongs to a batch yet to reach main.
 - Anything else: itself.
@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import collections
-from typing import Any, Deque, List, Set
+from typing import Any, Deque, Dict, List, Sequence, Set
 
 import numpy as np
 
@@ -45,10 +45,13 @@ class FetchMap:
         """The tensor to fetch in place of `tensor`.
 
         Raises:
-          tf.errors.InvalidArgumentError: Its value exists only in prefetch, or only in parts.
+          tf.errors.InvalidArgumentError: Its value exists only in prefetch.
         """
+        if tensor.name in self._divided.assigned:
+            return self._graph.get_tensor_by_name(self._divided.assigned[tensor.name])
         if tensor.name in self._divided.values:
-            raise self._part_fetched(tensor)
+            variable = self._divided.named(self._divided.values[tensor.name])
+            return self._graph.get_tensor_by_name(variable.keys + "/start:0")
         if tensor.name in self._substitutes:
             tensor = self._graph.get_tensor_by_name(self._substitutes[tensor.name])
         if tensor.name in self._up_to_date:
@@ -144,15 +147,33 @@ class FetchMap:
             )
         return whole[variable.rows.keys(variable.rank)]
 
-    def _part_fetched(self, tensor: Any) -> Exception:
+    def divided_among(self, fetches: Sequence[Any]) -> Dict[int, str]:
+        """Which of these have a part of a variable: their places, and its name."""
+        values, assigned = self._divided.values, self._divided.assigned
+        if not values:
+            return {}
+        names = {place: tensor.name for place, tensor in enumerate(fetches)}
+        return {
+            place: values[name]
+            for place, name in names.items()
+            if name in values and name not in assigned
+        }
+
+    def run_besides(self, fetches: Sequence[Any]) -> List[Any]:
+        """The operations of fetched tensors that other tensors stand in for, but which act."""
+        values = self._divided.values
+        return [tensor.op for tensor in fetches if tensor.name in values] if values else []
+
+    def part_fetched(self, tensor: Any) -> Exception:
+        """The error for a step that is compiled, and so cannot ask other ranks for rows."""
         name = self._divided.values[tensor.name]
         variable = self._divided.named(name)
         return tf.errors.InvalidArgumentError(
             None,
             tensor.op,
-            "cannot fetch '{}': the variable '{}' is divided among {} ranks, and this one has {} "
-            "of its {} rows. Save it with a tf.train.Saver, which writes all rows, or keep it "
-            "whole (shard_tables_options)".format(
+            "cannot fetch '{}' in a compiled or partial step: the variable '{}' is divided among "
+            "{} ranks, and this one has {} of its {} rows. Fetch it with session.run, which gets "
+            "the rows of all ranks".format(
                 tensor.name, name, variable.rows.num_ranks, variable.local_rows, variable.shape[0]
             ),
         )

@@ -36,6 +36,7 @@ from graph_opt.session.optimization import (
 from graph_opt.session.session_log import note_session
 from graph_opt.session.stage_reach import StageReach
 from graph_opt.session.stage_threads import StageThreads
+from graph_opt.sharding.table_savers import whole_value
 from graph_opt.strategy.data_parallel_graph import give_first_values
 
 _MAX_CACHED_STEPS = 512
@@ -124,12 +125,24 @@ class _StagedSteps(SteppedSession):
         if runs_now:
             give_first_values(self, [*step.fetches, *step.targets], feeds)  # Before rows are read.
             self._start_and_end_threads(step, feeds, values)
+        else:
+            self._refuse_whole_tables(fetches)
         return step.fetches, step.targets
 
     def fed_value(self, tensor: Any, value: Any) -> Any:
         """This rank's rows of what is fed for a divided table."""
         assert self._fetch_map is not None
         return self._fetch_map.fed_value(tensor, value)
+
+    def fetched_values(self, fetches: List[Any], values: List[Any]) -> List[Any]:
+        """The results of a step, with whole tables in the place of parts."""
+        assert self._fetch_map is not None
+        divided = self._fetch_map.divided_among(fetches)
+        whole = {name: whole_value(self, name) for name in set(divided.values())}
+        results = list(values)
+        for place, name in divided.items():
+            results[place] = whole[name]
+        return results if divided else values
 
     def error_message(self, error: tf.errors.OpError) -> str:
         """Removes the buffers that an error passed through from its message."""
@@ -191,6 +204,7 @@ class _StagedSteps(SteppedSession):
             self._fetch_map.check_feed(tensor)
         fetched = [self._fetch_map.fetched(tensor) for tensor in fetches]
         run = [self._fetch_map.run(operation) for operation in targets]
+        run += dict.fromkeys(self._fetch_map.run_besides(fetches))
         reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
         fills = self._reach.filled_by(reached)
         if not fills:
@@ -214,6 +228,11 @@ class _StagedSteps(SteppedSession):
         if is_training_graph(graph):
             self._trains_later = False
             note_session(self, Report(left_alone=(_TRAINING_ADDED_LATE,)))
+
+    def _refuse_whole_tables(self, fetches: List[Any]) -> None:
+        assert self._fetch_map is not None
+        for place in self._fetch_map.divided_among(fetches):
+            raise self._fetch_map.part_fetched(fetches[place])
 
     def _refuse_direct_reads(self, reached: Any) -> None:
         assert self._reach is not None

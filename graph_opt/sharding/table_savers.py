@@ -22,13 +22,13 @@ from graph_opt.compat.step_calls import before_sessions_close, offer_runs_to
 from graph_opt.reporting.stderr import say
 from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.checkpoint_rows import CheckpointRows
-from graph_opt.sharding.checkpoint_slices import CheckpointParts, merge_parts
+from graph_opt.sharding.checkpoint_slices import CheckpointParts, TensorSlice, merge_parts
 from graph_opt.sharding.guard import row_service_of
 from graph_opt.sharding.held_sessions import HeldSession
 from graph_opt.sharding.restored_rows import Restored, index_checksum
 from graph_opt.sharding.row_server import AskedRanks, Head
 from graph_opt.sharding.row_service import COUNT, ROWS, RowService
-from graph_opt.sharding.saver_nodes import SaverStep, saver_step
+from graph_opt.sharding.saver_nodes import SavedVariable, SaverStep, saver_step
 from graph_opt.sharding.session_rows import SessionRows
 from graph_opt.sharding.table_variables import note_divided, note_graph, table_variables
 from graph_opt.sharding.transport import Transport
@@ -63,6 +63,20 @@ def save_whole_tables(graph: Any, transport: Transport, table: Any = None) -> No
         note_graph(graph)
         offer_runs_to(_run_saver)
         before_sessions_close(_close)
+
+
+def whole_value(session: Any, variable: str) -> np.ndarray:
+    """The value of a divided variable after the session's last step, with the rows of all ranks.
+
+    Args:
+      session: The session. Other ranks need not ask for anything; one that is behind is waited for.
+      variable: Name of the variable's op, in a graph of `save_whole_tables`.
+
+    Raises:
+      tf.errors.FailedPreconditionError: The other ranks cannot be asked.
+    """
+    step = SaverStep(True, (SavedVariable(variable, "", variable),), None, (), (), ())
+    return _Saver(session, _transports[session.graph], step, []).value()
 
 
 _transports: MutableMapping[Any, Transport] = weakref.WeakKeyDictionary()
@@ -135,14 +149,14 @@ class _Saver:
     def save(self) -> List[Any]:
         """Writes a checkpoint; returns what the step's fetches are."""
         prefix = self._prefix()
-        self._require_service("save")
+        self._require_service("a tf.train.Saver can not save")
         folder = "{}_temp_{}".format(prefix, uuid.uuid4().hex)
         parent = os.path.dirname(prefix) or "."
         if not tf.gfile.Exists(parent):
             tf.gfile.MkDir(parent)  # as TensorFlow, not the folders above
         tf.gfile.MkDir(folder)
         try:
-            with _files() as files, self._ranks() as ranks:
+            with _files() as files, self._ranks("saves a checkpoint") as ranks:
                 parts = CheckpointParts(folder, files)
                 write_tables(self._tables, ranks, parts)
                 prefixes = list(parts.prefixes)
@@ -154,6 +168,16 @@ class _Saver:
             if tf.gfile.Exists(folder):
                 tf.gfile.DeleteRecursively(folder)
         return self._run_rest()
+
+    def value(self) -> np.ndarray:
+        """The whole table."""
+        self._require_service("a fetch can not read")
+        table = self._tables[0]
+        collected: Any = _Collected(np.empty(table.shape(), table.keyed.dtype.as_numpy_dtype))
+        with self._ranks("fetches a table") as ranks:
+            write_tables(self._tables, ranks, collected)
+        values: np.ndarray = collected.values
+        return values
 
     def restore(self) -> List[Any]:
         """Reads this rank's rows; returns what the step's fetches are."""
@@ -190,8 +214,8 @@ class _Saver:
         results: List[Any] = self._session.run(fetches + list(self._step.targets), self._feeds)
         return results[: len(fetches)]
 
-    def _ranks(self) -> _RanksOfSession:
-        asked = None if self._service is None else self._service.asking("saves a checkpoint")
+    def _ranks(self, purpose: str) -> _RanksOfSession:
+        asked = None if self._service is None else self._service.asking(purpose)
         return _RanksOfSession(self._rows, self._held, self._service, asked)
 
     def _require_service(self, what: str) -> None:
@@ -199,10 +223,22 @@ class _Saver:
             raise tf.errors.FailedPreconditionError(
                 None,
                 None,
-                "a tf.train.Saver can not {} '{}', of which other ranks have rows: they were not "
+                "{} '{}', of which other ranks have rows: they were not "
                 "started by horovodrun --gloo or graph-opt run, and so can not be asked; let all "
                 "ranks save with sok.CheckpointSaver".format(what, self._tables[0].name),
             )
+
+
+class _Collected:
+    """Takes slices of one table, as `CheckpointParts` does, into memory."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+
+    def write(self, *slices: TensorSlice) -> None:
+        """See `CheckpointParts`."""
+        for one in slices:
+            self.values[one.first : one.first + len(one.values)] = one.values
 
 
 class _RanksOfSession(RowsOfRanks):

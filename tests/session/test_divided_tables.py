@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, Callable, Dict, List
 
 import numpy as np
@@ -50,31 +51,36 @@ def test_ranks_train_their_rows_as_one_process_trains_all(name: str, use_resourc
     require_same(parts, whole)
 
 
-def test_whole_values_are_given_and_parts_are_never_taken_for_them() -> None:
+def test_variables_are_whole_to_whoever_fetches_or_sets_them() -> None:
     given = np.arange(replicated.ROWS * 8, dtype=np.float32).reshape([-1, 8])
-    errors = tf.errors.InvalidArgumentError
+    errors, both = tf.errors.InvalidArgumentError, threading.Barrier(2)
 
     def work(transport: InProcessTransport) -> Any:
         model = replicated.build(tf.train.AdagradOptimizer(0.1), transport, transport.rank == 2)
-        users = model.tables["users"]
+        users, slot = (model.tables["users"], "accumulator")
         read = tf.identity(users)  # whose value nothing needs
         with graph_opt.Session(config=replicated.sharding()) as session:
             session.run(tf.global_variables_initializer())
-            first = replicated.parts(session)
-            for fetch in (users, read, users.op.outputs[0], {"all": [users]}):
-                with pytest.raises(errors, match=r"divided among 2 ranks, and this one has 1[89]"):
-                    session.run(fetch)
+            first = session.run({"users": users, "all": [model.optimizer.get_slot(users, slot)]})
+            _, step, trained = session.run(
+                [model.train, tf.train.get_global_step(), read],
+                replicated.feed(model, 0, transport.rank),
+            )
+            assert step in (0, 1) and trained.shape == (37, 8)
             users.load(given, session)
-            loaded = replicated.parts(session)
+            both.wait()
+            loaded = replicated.parts(session), session.run(users.op.outputs[0])
             with pytest.raises(
                 errors, match=r"need the whole variable 'users', of shape \[37, 8\]"
             ):
                 users.load(given[:18], session)
+            both.wait()
             with pytest.raises(errors, match="do not read this tensor"):
-                accumulator = model.optimizer.get_slot(users, "accumulator")
+                accumulator = model.optimizer.get_slot(users, slot)
                 session.run(accumulator.initializer, {whole_of(accumulator): given})
-            session.run(tf.assign(users, users.initial_value * 0 + 3).op)
-            assigned = replicated.parts(session)
+            with pytest.raises(errors, match=r"ranks, and this one has 1[89] of its 37 rows"):
+                session.make_callable(users)
+            assigned = session.run(tf.assign(users, users.initial_value * 0 + 3))
             for late in (tf.norm(users), tf.nn.embedding_lookup(users, [0])):
                 with pytest.raises(errors, match="it can not be read whole"):
                     session.run(late)
@@ -84,10 +90,14 @@ def test_whole_values_are_given_and_parts_are_never_taken_for_them() -> None:
     def whole_of(variable: Any) -> Any:
         return variable.graph.get_tensor_by_name(variable.op.name + "/Initializer/Const:0")
 
-    first, loaded, assigned = zip(*replicated.on_ranks(work))
-    require_same(list(first), replicated.stock(OPTIMIZERS["adagrad"], 0))
-    np.testing.assert_array_equal(joined(list(loaded), "users"), given)
-    np.testing.assert_array_equal(joined(list(assigned), "users"), np.full_like(given, 3))
+    stock = replicated.stock(OPTIMIZERS["adagrad"], 0)
+    results = replicated.on_ranks(work)
+    for first, loaded, assigned in results:
+        np.testing.assert_array_equal(first["users"], stock["users"])
+        np.testing.assert_array_equal(first["all"][0], stock["users/Adagrad"])
+        np.testing.assert_array_equal(loaded[1], given)
+        np.testing.assert_array_equal(assigned, np.full_like(given, 3))
+    np.testing.assert_array_equal(joined([loaded[0] for _, loaded, _ in results], "users"), given)
 
 
 def test_the_report_says_what_each_rank_holds() -> None:

@@ -95,5 +95,6 @@ def divide_for_new_users(
         {**divided.fed, **parts.fed},
         {**divided.unread, **parts.unread},
         {**divided.values, **parts.values},
+        {**divided.assigned, **parts.assigned},
     )
     return Grown(parts.rewrite(), variables)

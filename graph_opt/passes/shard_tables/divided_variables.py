@@ -62,12 +62,14 @@ class DividedVariables:
       unread: Maps first values that are made without the tensor that the user's graph has for them
         to the variable's name.
       values: Maps tensors with the value of a variable, of which there is only a part, to its name.
+      assigned: Maps those that are what was just assigned to the whole value of that.
     """
 
     variables: Tuple[DividedVariable, ...] = ()
     fed: Mapping[str, str] = dataclasses.field(default_factory=dict)
     unread: Mapping[str, str] = dataclasses.field(default_factory=dict)
     values: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    assigned: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def named(self, name: str) -> DividedVariable:
         """The variable of this name."""

@@ -38,7 +38,7 @@ class RankParts:
         which gives other numbers than TensorFlow's; 0 for no limit.
 
     Attributes:
-      fed, unread, values: As in `DividedVariables`.
+      fed, unread, values, assigned: As in `DividedVariables`.
       redrawn: The variables with other initial values than TensorFlow's.
     """
 
@@ -53,6 +53,7 @@ class RankParts:
         self.fed: Dict[str, str] = {}
         self.unread: Dict[str, str] = {}
         self.values: Dict[str, str] = {}
+        self.assigned: Dict[str, str] = {}
         self.redrawn: List[str] = []
 
     def rewrite(self) -> Rewrite:
@@ -111,6 +112,9 @@ class RankParts:
             else:
                 part = self._part(writer, variable, assignment.node, assignment.value)
                 self.fed[part + ":0"] = variable.name
+                for tensor in uses.values:
+                    if assignment.node in (tensor.node, *self._view.controls(tensor.node)):
+                        self.assigned[str(tensor)] = str(assignment.value)
             self._inputs.append(InputEdit(assignment.node, 1, part))
         for shape in uses.shapes:
             self._answer_shape(writer, variable, shape)
