@@ -1,18 +1,21 @@
-"""A program for each rank of Horovod: trains replicated tables with and without fusing."""
+"""A program for each rank of Horovod: trains replicated tables stock, fused, and divided."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Dict, List, Sequence
 
 import numpy as np
 
 import graph_opt
 from graph_opt.compat import tf
+from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.horovod_transport import horovod
 from tests.passes.fused_models import config
 from tests.passes.fusion.replicated_models import Minimize, Model, applying, require_equal
 
 STEPS = 5
+TABLES = ("items", "users", "history")
 
 
 def allreduced(gradients: List[Any]) -> Sequence[Any]:
@@ -63,6 +66,31 @@ def train(way: str, optimizer: str, fuse: bool) -> List[np.ndarray]:
         return trained
 
 
+def train_divided(way: str, optimizer: str, stock: Sequence[np.ndarray]) -> None:
+    """Divides the tables of the same script, and requires the rows of whole ones."""
+    options = config()
+    options.graph_options.optimizer_options.shard_tables = True
+    options.graph_options.optimizer_options.shard_tables_options.min_table_bytes = 1
+    with tf.Graph().as_default() as graph:
+        model = Model(optimizer, WAYS[way], use_resource=True)
+        with graph_opt.Session(config=options) as session:
+            model.train(session, STEPS, horovod().rank())
+            report = graph_opt.session_reports()[-1].report
+            divided = [] if way in NOT_SUMMED else sorted(TABLES)
+            assert sorted(one.name for one in report.divided) == divided, (way, str(report))
+            if not divided:
+                return
+            steps = ArraySteps(session)
+            for table, whole in zip(tf.trainable_variables(), stock):
+                rows = table.keyed_rows
+                read = functools.partial(rows.block, 0, rows.fixed_rows)
+                keys, values = steps.run(("rows", table.name), read)
+                assert len(keys) == len(whole) // 2
+                require_equal([values], [whole[keys]])
+        sent = {node.op for node in graph_opt.running_graph_def(graph).node}
+        assert "HorovodAlltoall" in sent
+
+
 def main() -> None:
     """Runs as one of two ranks; an assertion that fails ends both."""
     horovod().init()
@@ -70,6 +98,7 @@ def main() -> None:
         optimizer = "adam" if way.startswith("DistributedOptimizer") else "adagrad"
         stock = train(way, optimizer, fuse=False)
         require_equal(train(way, optimizer, fuse=True), stock)
+        train_divided(way, optimizer, stock)
     # The collectives are the same: a rank that fuses meets one that does not.
     # (With functions, TensorFlow numbers them in the order of each rank's graph.)
     tf.disable_control_flow_v2()

@@ -71,6 +71,7 @@ class _Fold:
             return
         for slot, tensor in enumerate(sent):
             self._inputs[name, slot] = self._view.inputs(tensor.node)[0].input_name
+            self.replaced.add(tensor.node)
         for result, taken in self._ends(name):
             self._redirect(result, taken)
 

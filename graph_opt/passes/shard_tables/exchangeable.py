@@ -30,7 +30,7 @@ from graph_opt.passes.fusion.candidates import Candidate, Member, candidate_of, 
 from graph_opt.rules.gradients.allgather import SentSlices, sent_slices
 from graph_opt.rules.gradients.collectives import dense_collective
 from graph_opt.rules.gradients.rows import RowGradient, Slices
-from graph_opt.rules.lookup import Lookup, Table
+from graph_opt.rules.lookup import FUSED_APIS, MARKED, Lookup, Table
 from graph_opt.rules.lookups import gather
 from graph_opt.rules.match.structure import Structure
 from graph_opt.rules.match.table import read_nodes
@@ -101,6 +101,13 @@ def require_exchangeable(
 
 def _candidates(view: GraphView, lookup: Lookup, table: Table) -> List[Candidate]:
     """The lookup as a whole, or the gathers of this table that it consists of."""
+    if lookup.api in FUSED_APIS or lookup.api == MARKED:
+        raise Refusal(
+            "rows_not_by_ids",
+            at=lookup.output.node,
+            need="a lookup by a function of TensorFlow",
+            saw=lookup.api,
+        )
     if len(lookup.tables) > 1:
         return _gathers(view, lookup, table)
     try:

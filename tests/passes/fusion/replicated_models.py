@@ -58,7 +58,13 @@ class Model:
         self._initializer = tf.global_variables_initializer().name
 
     def trained(self, session: Any, steps: int, rank: int = 0) -> List[np.ndarray]:
-        """The tables after some steps, of batches that are larger on higher ranks."""
+        """The tables after some steps."""
+        self.train(session, steps, rank)
+        tables: List[np.ndarray] = session.run(self._tables)
+        return tables
+
+    def train(self, session: Any, steps: int, rank: int = 0) -> None:
+        """Some steps, of batches that are larger on higher ranks."""
         session.run(self._initializer)
         for step in range(steps):
             random = np.random.default_rng([step, rank])
@@ -69,8 +75,6 @@ class Model:
                 "shape:0": (3, 3),
             }
             session.run(self._train, feed)
-        tables: List[np.ndarray] = session.run(self._tables)
-        return tables
 
 
 def applying(reduced: Reduced) -> Minimize:

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from graph_opt.compat import tf
+from graph_opt.rules.find import find_lookups
+from graph_opt.rules.lookup import EXCHANGED_LOOKUP
 from tests.optimizer_models import STOCK
 from tests.passes.fused_models import config
 from tests.passes.shard_tables.replicated_scripts import (
@@ -109,6 +111,10 @@ def test_divided_tables_train_as_whole_ones(
     of = model(optimizer, reduced, use_resource, ranks=2)
     divided = train_divided(of, TABLES, 2, STEPS)
     require_same(divided, train(of, 2, STEPS))
+    state = divided[0].state
+    assert state is not None
+    found = find_lookups(state.view).lookups
+    assert {one.api for one in found} == {EXCHANGED_LOOKUP}
 
 
 def test_their_updates_are_fused_and_deferred() -> None:
