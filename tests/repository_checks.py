@@ -42,6 +42,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "train": frozenset({"session", "runtime"}),
     "sharding": frozenset(
         {"ops", "export", "config", "graph.operations", "embedding.lookup_ids", "reporting.stderr"}
+        | {"embedding.placements", "embedding.tables"}
     ),
     "sok": frozenset({"sharding", "ops", "embedding.lookup_ids", "reporting.stderr"}),
     "strategy": frozenset({"sharding", "embedding", "graph.operations", "reporting.stderr"}),

@@ -8,10 +8,12 @@ column remains TensorFlow's, above all its variable and the variable's name.
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from typing import Any, Callable, Iterator, List, NamedTuple, Optional
 
 from tensorflow.python.feature_column import feature_column_v2
+from tensorflow.python.ops import embedding_ops
 
 from graph_opt.compat import tf
 
@@ -143,6 +145,35 @@ def _restore() -> None:
         _patch_users -= 1
         if _patch_users == 0:
             _Stock.__new__ = _stock_new
+
+
+def see_tables_of_columns(seen: Callable[[Any], Any]) -> Callable[[], None]:
+    """Calls `seen` with each table that TensorFlow's feature columns look up, of any kind.
+
+    Args:
+      seen: Gets the table, before the lookup.
+
+    Returns:
+      A function that undoes it.
+    """
+    names = ("safe_embedding_lookup_sparse", "safe_embedding_lookup_sparse_v2")
+    stock = {name: getattr(embedding_ops, name) for name in names}
+
+    def seeing(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def look_up(embedding_weights: Any, *arguments: Any, **named: Any) -> Any:
+            seen(embedding_weights)
+            return function(embedding_weights, *arguments, **named)
+
+        return look_up
+
+    def undo() -> None:
+        for name, function in stock.items():
+            setattr(embedding_ops, name, function)
+
+    for name, function in stock.items():
+        setattr(embedding_ops, name, seeing(function))
+    return undo
 
 
 def restore_from_checkpoint(column: Any, table: Any) -> None:

@@ -7,8 +7,7 @@ from typing import Any, Dict, Hashable, List, NamedTuple, Optional, Sequence, Tu
 
 from graph_opt.compat import tf
 from graph_opt.embedding.lookup_ids import read_ids
-from graph_opt.embedding.marked_tables import is_to_be_divided
-from graph_opt.embedding.placements import PlacedLookup, Placement, placement_of
+from graph_opt.embedding.placements import PlacedLookup, Placement, own_placement, placement_of
 from graph_opt.embedding.sequences import steps_as_bags
 from graph_opt.embedding.tables import read_table
 from graph_opt.ops.group_embedding import COMBINERS
@@ -148,7 +147,7 @@ def lookup_group(
         for place, request in enumerate(requests):
             lookup = _read(place, request)
             placement = placement_of(
-                lookup.table.devices, lookup.ids.ids.device, is_to_be_divided(request.table)
+                lookup.table.devices, lookup.ids.ids.device, own_placement(request.table)
             )
             groups.setdefault((placement, placement.group_key(lookup.table)), []).append(lookup)
         for (placement, _), group in groups.items():

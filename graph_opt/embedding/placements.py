@@ -19,7 +19,8 @@ from typing import (
 )
 
 from graph_opt.compat import tf
-from graph_opt.embedding.tables import Table
+from graph_opt.embedding.marked_tables import is_to_be_divided
+from graph_opt.embedding.tables import Table, table_parts
 from graph_opt.export.users_graph import export_users_graph
 from graph_opt.ops.group_embedding import (
     NO_DEFAULT,
@@ -176,18 +177,30 @@ PLACEMENTS: Tuple[Type[Placement], ...] = (OneDevice, SeveralDevices)
 
 
 def placement_of(
-    table_devices: Set[str], ids_device: str, is_divided: bool = False
+    table_devices: Set[str], ids_device: str, own: Optional[Type[Placement]] = None
 ) -> Type[Placement]:
     """The placement of a table.
 
     Args:
       table_devices: As for `Placement.includes`.
       ids_device: As for `Placement.includes`.
-      is_divided: Whether ranks are to have parts of it (`marked_tables.is_to_be_divided`).
+      own: That of `own_placement`.
     """
-    if is_divided:
-        return AmongRanks
+    if own is not None:
+        return own
     return next(kind for kind in PLACEMENTS if kind.includes(table_devices, ids_device))
+
+
+def own_placement(table: Any) -> Optional[Type[Placement]]:
+    """The placement that a table has on whatever devices; None for most.
+
+    Args:
+      table: As in `params` of `group_embedding_lookup_sparse`. A variable may have an attribute
+        `group_placement`; other variables may have been marked.
+    """
+    first = next(iter(table_parts(table)), None)
+    own: Optional[Type[Placement]] = getattr(first, "group_placement", None)
+    return AmongRanks if own is None and is_to_be_divided(table) else own
 
 
 def _look_up_together(

@@ -12,7 +12,6 @@ from graph_opt.session.late_rows import bring_rows_to_date
 from graph_opt.session.optimization import optimize_training_graph
 from graph_opt.session.prefetch_hook import PrefetchHook, make_prefetch_hook
 from graph_opt.session.session import adopt_session, end_threads
-from graph_opt.strategy.data_parallel_graph import with_first_values
 
 
 class AsyncEmbeddingHook(tf.train.SessionRunHook):
@@ -90,7 +89,7 @@ def with_async_hook(
       target: The session's target, if known.
       chief_only_hooks: Further hooks of the session, whose `begin` is called before theirs.
     """
-    given = with_first_values(hooks or (), tf.get_default_graph())
+    given = list(hooks or ())
     everyone = [*given, *(chief_only_hooks or ())]
     ours = [hook for hook in given if isinstance(hook, AsyncEmbeddingHook)]
     for hook in ours:

@@ -16,7 +16,7 @@ from graph_opt.session.hooks import with_async_hook
 from graph_opt.session.installed_config import checked_options, effective_config
 from graph_opt.session.optimization import optimize_training_graph
 from graph_opt.session.session import adopt_session
-from graph_opt.strategy.data_parallel_graph import is_writer
+from graph_opt.strategy.data_parallel_graph import is_writer, with_first_values
 
 # Saved on import, because `install` replaces this name with our own function.
 _stock_training_session = tf.train.MonitoredTrainingSession
@@ -204,6 +204,7 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
       ...         session.run(train_op)
     """
     wanted = _checked_config(config, master)
+    hooks = with_first_values(hooks or (), tf.get_default_graph())
     if not is_writer(tf.get_default_graph()):
         is_chief, checkpoint_dir, summary_dir, chief_only_hooks = True, None, None, None
     session = _stock_training_session(

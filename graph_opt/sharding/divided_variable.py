@@ -7,6 +7,7 @@ from typing import Any, List, Mapping, Sequence, Tuple
 from graph_opt.compat.outer_graphs import outermost_graph
 from graph_opt.compat.resource_variables import ResourceVariable
 from graph_opt.sharding.exchange import DividedTable
+from graph_opt.sharding.group_lookups import OfRanks
 from graph_opt.sharding.keyed_rows import DividedRows, KeyedRows, TablePart
 from graph_opt.sharding.own_rows import note_table
 from graph_opt.sharding.placement import RowsOnRank, RowsRule
@@ -20,7 +21,12 @@ class DividedVariable(ResourceVariable):
     Args:
       transport: How ranks reach each other.
       **arguments: Of the variable that has the rows.
+
+    Attributes:
+      group_placement: How group lookups find its rows (`embedding.placements`).
     """
+
+    group_placement = OfRanks
 
     def __init__(self, transport: Transport, **arguments: Any) -> None:
         self.transport = transport

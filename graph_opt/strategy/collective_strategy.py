@@ -7,7 +7,7 @@ import importlib
 import os
 from typing import Any, Iterator, Mapping, Optional
 
-from graph_opt.sharding.transport_in_use import transport_or_init
+from graph_opt.sharding.transport_in_use import transport_in_use, transport_or_init
 from graph_opt.strategy import data_parallel
 from graph_opt.strategy.embedding_scope import embedding_scope
 from graph_opt.strategy.saved_model import export_saved_model
@@ -52,22 +52,22 @@ class CollectiveStrategy:
             raise ValueError(
                 "{} is {!r}; choose one of {}".format(_BACKEND, backend, ", ".join(_BACKENDS))
             )
-        self._transport = transport_or_init()
+        transport_or_init()
 
     @property
     def world_size(self) -> Number:
         """Number of ranks."""
-        return Number(self._transport.size)
+        return Number(transport_in_use().size)
 
     @property
     def rank(self) -> Number:
         """Number of this rank."""
-        return Number(self._transport.rank)
+        return Number(transport_in_use().rank)
 
     @property
     def local_rank(self) -> Number:
         """Number of this rank among those on this machine."""
-        return Number(self._transport.local_rank)
+        return Number(transport_in_use().local_rank)
 
     @contextlib.contextmanager
     def scope(self) -> Iterator[CollectiveStrategy]:

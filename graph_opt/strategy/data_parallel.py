@@ -114,6 +114,10 @@ def _note_wrapped(module: Any) -> Callable[[], None]:
     stock = getattr(module, _WRAPPER)
 
     def wrap(optimizer: Any, *arguments: Any, **named: Any) -> Any:
+        # Horovod's would do the same, but TensorFlow 2's `cond` hides its messages, under names
+        # that differ where only one rank fetches summaries.
+        if isinstance(optimizer, tf.train.Optimizer) and not (arguments or named):
+            return optimizer
         _wrapped.add(optimizer)
         return stock(optimizer, *arguments, **named)
 

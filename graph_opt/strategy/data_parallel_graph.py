@@ -1,8 +1,9 @@
 """Graphs that all ranks train alike, and what their sessions do because of that.
 
 All ranks start with the values of rank 0, which may come from a checkpoint that only rank 0 has
-restored: monitored sessions get a hook, and any other session broadcasts them before its first step
-that trains. Rank 0 writes checkpoints and summaries.
+restored. A `MonitoredTrainingSession` gets a hook, since other hooks read the global step before
+the first step; any other session broadcasts them before its first step that trains. So sessions of
+one rank that evaluate or predict send nothing. Rank 0 writes checkpoints and summaries.
 """
 
 from __future__ import annotations
@@ -78,13 +79,14 @@ def note_data_parallel(graph: Any, transport: Transport, gradients: Iterable[Any
 
 
 def with_first_values(hooks: Sequence[Any], graph: Any) -> List[Any]:
-    """Hooks of a monitored session on a graph, the first of which gives ranks equal values.
+    """Hooks of a monitored training session, the first of which gives ranks equal values.
 
     Args:
       hooks: Given by the script.
       graph: Any graph; for those that are not trained on several ranks nothing is added.
     """
-    if _kept(graph).transport is None or any(map(_broadcasts, hooks)):
+    evaluates = graph.get_collection(tf.GraphKeys.EVAL_STEP)
+    if _kept(graph).transport is None or evaluates or any(map(_broadcasts, hooks)):
         return list(hooks)
     return [FirstValuesHook(graph), *hooks]
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from graph_opt.embedding.marked_tables import mark_lookups
+from typing import Callable, List
+
+from graph_opt.compat.embedding_columns import see_tables_of_columns
+from graph_opt.embedding.marked_tables import is_to_be_divided, mark_lookups
 from graph_opt.reporting.stderr import say
 from graph_opt.sharding.transport_in_use import transport_or_init
 from graph_opt.strategy import data_parallel
@@ -12,17 +15,17 @@ LOCALIZED = "localized"
 PARAMETER_SERVER = "parameter_server"
 STRATEGIES = (COLLECTIVE, LOCALIZED, PARAMETER_SERVER)
 
-_current = LOCALIZED
+_undo: List[Callable[[], None]] = []
 
 
 def enable_distributed_strategy(strategy: str = COLLECTIVE) -> None:
     """Chooses how the models that the script builds from now on are trained.
 
-    - `collective`: on all ranks alike. Sessions divide the tables that group lookups
-      (`tf.nn.group_embedding_lookup_sparse`, columns made in a
-      `tf.feature_column.group_embedding_column_scope`) read among the ranks, and look up all of
-      them in one exchange; optimizers of `tf.train` apply the average of all ranks' gradients.
-      Horovod is initialized if the script has not done so. With one rank: as `localized`.
+    - `collective`: on all ranks alike. Sessions divide the tables of group lookups
+      (`tf.nn.group_embedding_lookup_sparse` and the like) and of all embedding columns among the
+      ranks, and look up all of them in one exchange; optimizers of `tf.train` apply the average of
+      all ranks' gradients. Horovod is initialized if the script has not done so. With one rank: as
+      `localized`.
     - `localized`: in one process, where all tables on a device are looked up by one op. So it is if
       this function is never called.
     - `parameter_server`: the same, with the tables where their devices say; `do_group_embedding`
@@ -38,7 +41,6 @@ def enable_distributed_strategy(strategy: str = COLLECTIVE) -> None:
     Example:
       >>> tf.config.experimental.enable_distributed_strategy("collective")
     """
-    global _current
     if strategy not in STRATEGIES:
         raise ValueError(
             "strategy is {!r}; choose one of {}".format(strategy, ", ".join(STRATEGIES))
@@ -46,12 +48,13 @@ def enable_distributed_strategy(strategy: str = COLLECTIVE) -> None:
     several = strategy == COLLECTIVE and transport_or_init().size > 1
     if strategy == COLLECTIVE and not several:
         say("the strategy 'collective' has one rank: tables stay whole")
-    if _current == COLLECTIVE:
-        data_parallel.end()
-    mark_lookups(several)
-    _current = strategy if several else LOCALIZED
+    while _undo:
+        _undo.pop()()
     if several:
+        mark_lookups(True)
         data_parallel.begin()
+        _undo.extend([lambda: mark_lookups(False), data_parallel.end])
+        _undo.append(see_tables_of_columns(is_to_be_divided))
 
 
 def enable_group_embedding(fusion_type: str = LOCALIZED) -> None:
