@@ -23,6 +23,7 @@ EXPECTED: Dict[str, Optional[AsyncEmbeddingOptions]] = {
     "async_embedding_thread_pool.pbtxt": AsyncEmbeddingOptions(
         threads_num=2, capacity=2, infer_io_stage=True, thread_pool=0
     ),
+    "shard_tables.pbtxt": None,
 }
 
 
@@ -32,6 +33,7 @@ def test_every_config_file_loads_without_warnings(path: Path) -> None:
     assert options.warnings == ()
     assert options.async_embedding == EXPECTED[path.name]
     assert (options.group_embedding is not None) == ("group" in path.name)
+    assert (options.shard_tables is not None) == ("shard" in path.name)
 
 
 def test_the_thread_pool_file_makes_its_pool() -> None:

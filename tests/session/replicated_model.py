@@ -71,7 +71,9 @@ def build(
         tf.nn.embedding_lookup(tables["users"], ids[:, 0]),
         tf.reduce_sum(tf.nn.embedding_lookup(tables["items"], ids), axis=1),
     ]
-    dense = tf.get_variable("dense", [sum(WIDTHS.values())], initializer=tf.ones_initializer())
+    # Of a reference, the update might come before gradients of rows have read it.
+    ones = tf.ones_initializer()
+    dense = tf.get_variable("dense", [sum(WIDTHS.values())], None, ones, use_resource=True)
     logits = tf.reduce_sum(tf.concat(rows, axis=1) * dense, axis=1)
     loss = tf.reduce_mean(tf.square(logits - labels))
     variables = [*tables.values(), dense]

@@ -160,6 +160,22 @@ def test_initial_values_over_the_budget_are_drawn_row_by_row() -> None:
     np.testing.assert_array_equal(of_two, users)
 
 
+def test_initial_values_that_are_made_whole_are_named() -> None:
+    def initial(shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+        return tf.exp(tf.random_uniform(shape, 0, 1, dtype))
+
+    def work(transport: InProcessTransport) -> Any:
+        replicated.build(tf.train.AdagradOptimizer(0.1), transport, initializer=initial)
+        with graph_opt.Session(config=replicated.sharding(memory_budget_bytes=1000)) as session:
+            session.run(tf.global_variables_initializer())
+            assert min(row.min() for row in replicated.parts(session)["users"].values()) >= 1
+        return str(graph_opt.report(tf.get_default_graph()))
+
+    report = replicated.on_ranks(work)[0]
+    assert "every rank makes all initial values of 'users'" in report
+    assert "initial values of 'users/Adagrad'" not in report
+
+
 def test_nothing_is_divided_without_training_or_without_ranks() -> None:
     def work(transport: InProcessTransport) -> Any:
         model = replicated.build(tf.train.AdagradOptimizer(0.1), transport)

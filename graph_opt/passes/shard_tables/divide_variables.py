@@ -21,12 +21,13 @@ class Divided(NamedTuple):
     Attributes:
       state: The graph after that.
       variables: The variables.
-      redrawn: Those that start with other numbers than TensorFlow's.
+      redrawn, made_whole: As in `RankParts`.
     """
 
     state: PassState
     variables: DividedVariables
     redrawn: Tuple[str, ...]
+    made_whole: Tuple[str, ...]
 
 
 def divide_variables(
@@ -62,7 +63,8 @@ def divide_variables(
             parts.divide(variable, known)
             variables.append(variable)
     divided = DividedVariables(tuple(variables), parts.fed, parts.unread, parts.values)
-    return Divided(state.rewritten(parts.rewrite()), divided, tuple(parts.redrawn))
+    state = state.rewritten(parts.rewrite())
+    return Divided(state, divided, tuple(parts.redrawn), tuple(parts.made_whole))
 
 
 class Grown(NamedTuple):

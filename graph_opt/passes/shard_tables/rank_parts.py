@@ -40,6 +40,8 @@ class RankParts:
     Attributes:
       fed, unread, values, assigned: As in `DividedVariables`.
       redrawn: The variables with other initial values than TensorFlow's.
+      made_whole: Those of more bytes than `memory_budget_bytes` whose initial values every rank
+        makes whole, as their distribution is not known.
     """
 
     def __init__(self, view: GraphView, memory_budget_bytes: int = 0) -> None:
@@ -55,6 +57,7 @@ class RankParts:
         self.values: Dict[str, str] = {}
         self.assigned: Dict[str, str] = {}
         self.redrawn: List[str] = []
+        self.made_whole: List[str] = []
 
     def rewrite(self) -> Rewrite:
         """What was collected."""
@@ -169,10 +172,12 @@ class RankParts:
             return self._filled(writer, variable, scope, value)
         distribution = drawn(view, whole)
         size = variable.shape[0] * variable.shape[1] * tf.as_dtype(variable.dtype).size
-        if distribution is not None and 0 < self._budget < size:
-            self.redrawn.append(variable.name)
-            self.unread[str(whole)] = variable.name
-            return self._drawn(writer, variable, scope, distribution)
+        if 0 < self._budget < size:
+            if distribution is not None:
+                self.redrawn.append(variable.name)
+                self.unread[str(whole)] = variable.name
+                return self._drawn(writer, variable, scope, distribution)
+            self.made_whole.append(variable.name)
         axis = writer.constant(scope + "/axis", np.int32(0))
         gather = writer.node(
             scope + "/rows",

@@ -39,6 +39,11 @@ _OVER_BUDGET = (
     "the tables of a rank take {} bytes, more than shard_tables_options.memory_budget_bytes: what "
     "is left can not be divided"
 )
+_MADE_WHOLE = (
+    "every rank makes all initial values of '{}' before it takes its rows, which exceeds "
+    "shard_tables_options.memory_budget_bytes: only those of uniform and normal distributions are "
+    "drawn row by row"
+)
 _REDRAWN = (
     "{} drawn row by row, since a whole one exceeds memory_budget_bytes: the first values are of "
     "the same distributions as TensorFlow's, but other numbers"
@@ -62,6 +67,8 @@ def shard_tables(state: PassState, options: SessionOptions) -> PassState:
     divided = divide_variables(exchanged, known, wanted.memory_budget_bytes)
     translation = dataclasses.replace(divided.state.translation, divided=divided.variables)
     done = dataclasses.replace(divided.state, translation=translation)
+    warnings = tuple(map(_MADE_WHOLE.format, divided.made_whole))
+    done = done.reporting(warnings=(*done.report.warnings, *warnings))
     if divided.redrawn:
         done = done.reporting(_REDRAWN.format(counted(len(divided.redrawn), "variable")))
     return _reported(done, plan, wanted, ranks)
