@@ -76,7 +76,7 @@ peers: $(VENV)/.created ## Install the competitors of the group_lookup benchmark
 	@tools/setup/peers.sh build/peers $(RUN)
 
 bench-group_lookup: peers
-bench-collectives: $(VENV)/.with-horovod
+bench-collectives bench-scaling: $(VENV)/.with-horovod
 bench-%: $(VENV)/.built $(VENV)/.with-bench ## Run one benchmark
 	@$(RUN) -m tools.bench $*
 

@@ -26,6 +26,7 @@ BENCHES: Dict[str, str] = {
     "group_lookup": "tools.bench.group_lookup",
     "adam": "tools.bench.adam.benchmark",
     "collectives": "tools.bench.collectives.benchmark",
+    "scaling": "tools.bench.scaling.benchmark",
     "async": "tools.bench.async_training",
     "train": "tools.bench.train",
 }

@@ -3,6 +3,7 @@
     train.svg     every scenario: how many times as fast as stock each mode is, and could be
     summary.svg   the same of stock and both alone, without and with a parameter server
     adam.svg      steps a second with Adam, over the rows of a table
+    scaling.svg   bytes and batches a second, over the number of ranks
 
 They are drawn from the outcome that stands in the JSON file, and from nothing else.
 """
@@ -16,6 +17,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 from tools.bench.adam.chart import adam_chart
 from tools.bench.records import Outcome, Record
+from tools.bench.scaling.chart import scaling_chart
 from tools.bench.training.sessions import ASYNC, BOTH, FUSED, STOCK
 
 # Names and colours of the modes; the colours stand out from white and from black.
@@ -132,6 +134,7 @@ def summary_chart(outcome: Outcome) -> Any:
 CHARTS: Dict[str, Dict[str, Callable[[Outcome], Any]]] = {
     "train": {"train.svg": train_chart, "summary.svg": summary_chart},
     "adam": {"adam.svg": adam_chart},
+    "scaling": {"scaling.svg": scaling_chart},
 }
 
 

@@ -2,7 +2,7 @@
 
 The JSON files of benchmarks that docs/benchmarks/ has are replaced by those just measured, where
 there are any; then all that follows from them is written anew: the charts beside them, the tables
-of docs/benchmarks.md, and the README's sentence on Adam.
+of docs/benchmarks.md and docs/scaling.md, and the README's sentence on Adam.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from tools.bench.adam import page as adam_page
 from tools.bench.charts import Case, cases, figure_of, ratio_at_best
 from tools.bench.collectives import page as collectives_page
 from tools.bench.records import Outcome
+from tools.bench.scaling import page as scaling_page
 from tools.bench.training.sessions import BOTH, STOCK
 
 PAGE = Path("docs/benchmarks.md")
+SCALING = Path("docs/scaling.md")
 README = Path("README.md")
 PUBLISHED = Path("docs/benchmarks")
 MEASURED = Path("build/bench")
@@ -43,7 +45,11 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
             print("==> {}".format(path))
         for written in charts.write(path.stem, outcome_in(path), PUBLISHED):
             print("==> {}".format(written))
-    for page, written_anew in ((PAGE, with_tables), (README, with_sentences)):
+    for page, written_anew in (
+        (PAGE, with_tables),
+        (SCALING, with_tables),
+        (README, with_sentences),
+    ):
         page.write_text(written_anew(page.read_text("utf-8")), encoding="utf-8")
         print("==> {}".format(page))
     return 0
@@ -55,7 +61,7 @@ def outcome_in(path: Path) -> Outcome:
 
 
 def with_tables(page: str) -> str:
-    """The text of docs/benchmarks.md with the tables that its JSON files say."""
+    """The text of a page of docs/ with the tables that its JSON files say."""
     return _MARKED.sub(lambda found: _marked(found[1], _table(found[1])), page)
 
 
@@ -112,6 +118,7 @@ _TABLES: Dict[str, Tuple[Sequence[str], Callable[[Outcome], Sequence[str]]]] = {
     "train": (_HEAD, _rows),
     "adam": (adam_page.HEAD, adam_page.rows),
     "collectives": (collectives_page.HEAD, collectives_page.rows),
+    "scaling": (scaling_page.HEAD, scaling_page.rows),
 }
 
 if __name__ == "__main__":

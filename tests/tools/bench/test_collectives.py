@@ -13,7 +13,7 @@ import pytest
 from graph_opt.compat import tf
 from graph_opt.sharding.transport import OneRank
 from graph_opt.sok.communication import communicating_through
-from tests.horovod_processes import NEEDS_HOROVOD
+from tests.horovod_processes import NEEDS_HOROVOD, check_all_done
 from tools.bench.collectives.figures import outcome_of
 from tools.bench.collectives.input_layers import DividedInputLayer
 from tools.bench.collectives.launch import RanksFailed, found_by_ranks
@@ -142,6 +142,12 @@ def test_without_horovod_it_says_what_to_do(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(RanksFailed, match="make horovod"):
         found_by_ranks(SETTING, tmp_path, lambda name, done, of: None)
+
+
+@pytest.mark.slow
+@NEEDS_HOROVOD
+def test_the_other_packages_messages_give_the_results_of_whole_tables() -> None:
+    check_all_done(2, "tests.tools.bench.stock_message_ranks")
 
 
 @pytest.mark.slow

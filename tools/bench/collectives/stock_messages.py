@@ -13,6 +13,12 @@ import tensorflow.compat.v1 as tf
 
 from tools.bench.collectives.input_layers import InputLayer, initializer_of
 
+_POOLING = {
+    "sum": tf.sparse.segment_sum,
+    "mean": tf.sparse.segment_mean,
+    "sqrtn": tf.sparse.segment_sqrt_n,
+}
+
 
 class LayerOfStockOps(InputLayer):
     """All tables of a rank are one variable, in which each input is looked up by itself."""
@@ -43,14 +49,12 @@ class LayerOfStockOps(InputLayer):
         self.variables.append(merged)
         pooled = []
         for place, (column, (values, lengths)) in enumerate(zip(columns, ids)):
-            bags = tf.repeat(tf.range(tf.cast(batch, tf.int64)), lengths)
-            places = tf.stack([bags, tf.zeros_like(bags)], axis=1)
-            shape = tf.stack([tf.cast(batch, tf.int64), 1])
-            offset = tf.SparseTensor(places, values + sum(sizes[:place]), shape)
-            rows = tf.nn.embedding_lookup_sparse(merged, offset, None, combiner=column.combiner)
-            # The last bags have no rows if they have no ids.
-            rows = tf.pad(rows, [[0, batch - tf.shape(rows)[0]], [0, 0]])
-            pooled.append(tf.reshape(rows, [-1, width]))
+            bags = tf.repeat(tf.range(batch), lengths)
+            # TensorFlow 2.15's own function has a gradient as large as the table here.
+            unique, places = tf.unique(values + sum(sizes[:place]))
+            rows = tf.gather(merged, unique)
+            pool = _POOLING[column.combiner]
+            pooled.append(pool(rows, places, bags, num_segments=batch))
         return pooled
 
 

@@ -22,6 +22,7 @@ _FLOAT_BYTES = 4
 # As in tools/bench/workloads/wide/data.py.
 _HASH_MULTIPLIER = 0x9E3779B1
 _HASH_BITS = 32
+_FREQUENT = 1 << 20
 
 Array = np.ndarray
 
@@ -68,11 +69,6 @@ class Load(NamedTuple):
         """Rows asked of the busiest rank, over the mean."""
         return float(self.of_rank.max() / self.of_rank.mean())
 
-    @property
-    def handled(self) -> float:
-        """Rows that the busiest rank gathers and updates."""
-        return float(self.ranks * self.of_rank.max())
-
     def sent(self) -> Array:
         """[ranks], bytes that a rank sends to others: ids, rows for others, their gradients."""
         from_others = self.lookups.rows - self.of_rank
@@ -80,13 +76,20 @@ class Load(NamedTuple):
         row = self.lookups.row_bytes
         return from_others * (_ID_BYTES + row) + for_others * row
 
-    def passing(self) -> float:
-        """Bytes that enter or leave the busiest rank, whichever are more."""
+    def received(self) -> Array:
+        """[ranks], bytes that a rank receives: ids of others, their gradients, rows."""
         from_others = self.lookups.rows - self.of_rank
         for_others = (self.ranks - 1) * self.of_rank
         row = self.lookups.row_bytes
-        received = for_others * (_ID_BYTES + row) + from_others * row
-        return float(np.maximum(self.sent(), received).max())
+        return for_others * (_ID_BYTES + row) + from_others * row
+
+    def passing(self) -> float:
+        """Bytes that enter or leave the busiest rank, whichever are more."""
+        return float(np.maximum(self.sent(), self.received()).max())
+
+    def through(self) -> float:
+        """Bytes that enter and leave the busiest rank, together."""
+        return float((self.sent() + self.received()).max())
 
 
 def zipf(rows: int, exponent: float) -> Array:
@@ -97,12 +100,14 @@ def zipf(rows: int, exponent: float) -> Array:
 
 def hashed_zipf(options: DataOptions) -> Array:
     """Chances of the buckets of "wide"'s columns, whose keys are hashed."""
-    edges = np.arange(1, CARDINALITY + 1, dtype=np.float64) ** (1.0 - options.zipf)
+    edges = np.arange(1, _FREQUENT + 2, dtype=np.float64) ** (1.0 - options.zipf)
     chances = edges[:-1] - edges[1:]
-    ids = np.arange(len(chances), dtype=np.uint64)
+    ids = np.arange(_FREQUENT, dtype=np.uint64)
     product = (ids * np.uint64(_HASH_MULTIPLIER)) & np.uint64((1 << _HASH_BITS) - 1)
     buckets = (product * np.uint64(options.buckets)) >> np.uint64(_HASH_BITS)
     found: Array = np.bincount(buckets.astype(np.int64), chances, options.buckets)
+    rare = edges[-1] - CARDINALITY ** (1.0 - options.zipf)
+    found += rare / options.buckets  # so many ids that every bucket gets its share
     return found / found.sum()
 
 

@@ -1,0 +1,34 @@
+"""The table of docs/scaling.md, from scaling.json."""
+
+from __future__ import annotations
+
+from typing import List
+
+from tools.bench.records import Outcome
+from tools.bench.scaling.chart import MODES, points
+from tools.bench.scaling.load import REPLICATED
+
+HEAD = (
+    "| where rows are | keys | 2 ranks | 8 | 64 | 512 |",
+    "|---|---|---|---|---|---|",
+)
+_SHOWN = (2, 8, 64, 512)
+_IDS = {"hashed": "hashed", "by_frequency": "by frequency"}
+
+
+def rows(outcome: Outcome) -> List[str]:
+    """A row for each placement and numbering of keys: bytes, unevenness and time of a step."""
+    return [_row(outcome, mode, ids) for mode in MODES for ids in _IDS]
+
+
+def _row(outcome: Outcome, mode: str, ids: str) -> str:
+    sizes = dict(points(outcome, "simulated_bytes", mode, ids))
+    uneven = dict(points(outcome, "unevenness", mode, ids))
+    times = dict(points(outcome, "simulated_s_per_step", mode, ids))
+    cells = []
+    for ranks in _SHOWN:
+        words = "{:.3g} MB, {:.0f} ms".format(sizes[ranks] / 1e6, times[ranks] * 1e3)
+        if mode != REPLICATED:
+            words += ", {:.2f}".format(uneven[ranks])
+        cells.append(words)
+    return "| {} | {} | {} |".format(MODES[mode][0], _IDS[ids], " | ".join(cells))
