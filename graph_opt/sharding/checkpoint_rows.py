@@ -37,9 +37,15 @@ class CheckpointRows:
         """Rows [first, first + count) of a tensor of one or two dimensions.
 
         Raises:
-          ValueError: A file is shorter than it should be.
+          ValueError: A file is shorter than it should be, or the tensor has no such rows.
         """
         tensor = self.tensors[name]
+        if first < 0 or first + count > tensor.shape[0]:
+            raise ValueError(
+                "{!r} has {} rows in {}, and so not rows {} to {}".format(
+                    name, tensor.shape[0], self.prefix, first, first + count - 1
+                )
+            )
         dtype = np.dtype(tensor.dtype.as_numpy_dtype)
         rows = np.empty((count,) + tensor.shape[1:], dtype)
         for piece in tensor.pieces:

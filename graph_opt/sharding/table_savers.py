@@ -257,7 +257,7 @@ class _RanksOfSession(RowsOfRanks):
         self._rank = 0 if service is None else service.rank
         self.size = 1 if service is None else service.size
         self._at: List[int] = []
-        self._restored: Dict[str, Tuple[Any, WholeTable]] = {}
+        self._restored: Dict[Place, Tuple[Any, WholeTable]] = {}
         if service is not None and held is not None:
             self._at = list(service.sessions.moment(held))
             self._find_restored(held)
@@ -275,7 +275,7 @@ class _RanksOfSession(RowsOfRanks):
         """See `RowsOfRanks`."""
         place, part = column.place, column.part
         others = {rank: of_rank for rank, of_rank in keys.items() if rank != self._rank}
-        if place.variable in self._restored:
+        if place in self._restored:
             found = {
                 rank: self._rows_of_file(place, part, of_rank) for rank, of_rank in others.items()
             }
@@ -333,10 +333,10 @@ class _RanksOfSession(RowsOfRanks):
             checkpoint = CheckpointRows(restored.prefix)
             for table in whole_tables(restored.saved, self._rows.variables.parts):
                 for column in table.columns:
-                    self._restored[column.place.variable] = checkpoint, table
+                    self._restored[column.place] = checkpoint, table
 
     def _rows_of_file(self, place: Place, part: Any, keys: np.ndarray) -> np.ndarray:
-        checkpoint, table = self._restored[place.variable]
+        checkpoint, table = self._restored[place]
         first = int(keys[0])
         rows = checkpoint.rows(table.name, table.first + first, int(keys[-1]) - first + 1)
         columns = slice(part.first_column, part.first_column + part.rows.width)

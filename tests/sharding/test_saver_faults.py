@@ -106,20 +106,22 @@ def test_layers_with_merged_variables_are_saved_as_their_tables(tmp_path: Path) 
             session.run(tf.global_variables_initializer())
             if restored and transport.rank == 0:
                 saver.restore(session, restored)
+                saver.save(session, again)  # before the others have restored
             session.run(loss)
             if saved and transport.rank == 0:
                 saver.save(session, saved)
             session.run(train)
             return layer.get_weights(session=session)
 
-    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+    first, again, second = (str(tmp_path / name) for name in ("first", "again", "second"))
     run_ranks(2, lambda transport: build(transport, "", first))
     run_ranks(3, lambda transport: build(transport, first, second))
     names = dict(tf.train.list_variables(first))
-    assert names == dict(tf.train.list_variables(second))
+    assert names == dict(tf.train.list_variables(second)) == dict(tf.train.list_variables(again))
     shapes = sorted(shape for name, shape in names.items() if "Momentum" not in name)
     assert shapes == [[7, 4], [9, 4], [12, 6]]
     for name in names:
-        np.testing.assert_array_equal(
-            tf.train.load_variable(first, name), tf.train.load_variable(second, name)
-        )
+        for other in (again, second):
+            np.testing.assert_array_equal(
+                tf.train.load_variable(first, name), tf.train.load_variable(other, name)
+            )
