@@ -25,6 +25,11 @@ from graph_opt.sharding.checkpoint_rows import CheckpointRows
 from graph_opt.sharding.checkpoint_slices import CheckpointParts, TensorSlice, merge_parts
 from graph_opt.sharding.guard import row_service_of
 from graph_opt.sharding.held_sessions import HeldSession
+from graph_opt.sharding.imported_tables import (
+    adopt_imported_tables,
+    describe_rows,
+    has_imported_tables,
+)
 from graph_opt.sharding.restored_rows import Restored, index_checksum
 from graph_opt.sharding.row_server import AskedRanks, Head
 from graph_opt.sharding.row_service import COUNT, ROWS, RowService
@@ -32,6 +37,7 @@ from graph_opt.sharding.saver_nodes import SavedVariable, SaverStep, saver_step
 from graph_opt.sharding.session_rows import SessionRows
 from graph_opt.sharding.table_variables import note_divided, note_graph, table_variables
 from graph_opt.sharding.transport import Transport
+from graph_opt.sharding.transport_in_use import transport_in_use
 from graph_opt.sharding.whole_tables import (
     Column,
     Place,
@@ -58,11 +64,17 @@ def save_whole_tables(graph: Any, transport: Transport, table: Any = None) -> No
     """
     if table is not None:
         note_divided(graph, table)
+        describe_rows(graph, table, transport)
     if graph not in _transports:
         _transports[graph] = transport
         note_graph(graph)
-        offer_runs_to(_run_saver)
-        before_sessions_close(_close)
+        watch_savers()
+
+
+def watch_savers() -> None:
+    """From now on, savers of graphs with divided tables are known, imported graphs included."""
+    offer_runs_to(_run_saver)
+    before_sessions_close(_close)
 
 
 def whole_value(session: Any, variable: str) -> np.ndarray:
@@ -86,10 +98,15 @@ def _run_saver(
     session: Any, fetches: List[Any], targets: List[Any], feeds: Feeds
 ) -> Optional[List[Any]]:
     """Runs a step of a saver; returns None if it is something else."""
-    transport = _transports.get(session.graph)
+    graph = session.graph
+    if graph not in _transports and has_imported_tables(graph):
+        ranks = transport_in_use()
+        adopt_imported_tables(graph, ranks)
+        save_whole_tables(graph, ranks)
+    transport = _transports.get(graph)
     if transport is None:
         return None
-    step = _saver_step(session.graph, fetches, targets, [tensor for tensor, _ in feeds])
+    step = _saver_step(graph, fetches, targets, [tensor for tensor, _ in feeds])
     if step is None:
         return None
     saver = _Saver(session, transport, step, feeds)

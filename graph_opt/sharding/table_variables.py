@@ -9,7 +9,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.graph_lifetime import kept_with
 from graph_opt.sharding.keyed_rows import TablePart, table_parts
 
-_COLLECTIONS = (
+COLLECTIONS = (
     tf.GraphKeys.GLOBAL_VARIABLES,
     tf.GraphKeys.LOCAL_VARIABLES,
     tf.GraphKeys.TRAINABLE_VARIABLES,
@@ -50,7 +50,7 @@ def table_variables(graph: Any) -> TableVariables:
     """Tables, and the slots that any optimizer has made for them."""
     tables: List[Any] = kept_with(graph, "divided tables", list)
     variables = {table.op.name: table for table in tables}
-    for collection in _COLLECTIONS:
+    for collection in COLLECTIONS:
         for variable in graph.get_collection_ref(collection):
             if hasattr(variable, "op"):
                 variables.setdefault(variable.op.name, variable)

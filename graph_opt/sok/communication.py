@@ -7,6 +7,7 @@ from typing import Any, Tuple
 from graph_opt.compat import tf
 from graph_opt.compat.legacy_optimizers import use_legacy_optimizers
 from graph_opt.reporting.stderr import say
+from graph_opt.sharding.table_savers import watch_savers
 from graph_opt.sharding.transport import Transport
 from graph_opt.sharding.transport_in_use import (
     HOROVOD,
@@ -43,6 +44,7 @@ def init(comm_tool: str = HOROVOD, use_legacy_optimizer: bool = False) -> None:
     """
     global _told
     ranks = reach_ranks(comm_tool).size
+    watch_savers()
     if ranks > 1 and not _told:
         _told = True
         say(

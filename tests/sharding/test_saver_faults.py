@@ -89,6 +89,37 @@ def test_a_rank_that_fails_leaves_the_earlier_checkpoint(tmp_path: Path) -> None
     assert not [name for name in os.listdir(tmp_path) if "temp" in name]
 
 
+def test_imported_graphs_save_and_restore_whole_tables(tmp_path: Path) -> None:
+    path = str(tmp_path / "model")
+
+    def build(transport: Transport) -> None:
+        with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
+            _, step = make()
+            session.run(tf.global_variables_initializer())
+            session.run(step)
+            if transport.rank == 1:
+                tf.train.Saver().save(session, path)
+            session.run(step)
+
+    def load(transport: Transport) -> Any:
+        with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
+            saver = tf.train.import_meta_graph(path + ".meta")
+            if transport.rank == 0:
+                with pytest.raises(
+                    tf.errors.FailedPreconditionError, match=r"of rank 1 of 2.*rank 0"
+                ):
+                    saver.restore(session, path)
+                return None
+            saver.restore(session, path)
+            parts = {one.op.name: one for one in tf.global_variables()}
+            return session.run([parts[name].value() for name in ("users", "users/Adagrad")])
+
+    run_ranks(2, build)
+    rows, slot = run_ranks(2, load)[1]
+    np.testing.assert_array_equal(rows, tf.train.load_variable(path, "users")[1::2])
+    np.testing.assert_array_equal(slot, tf.train.load_variable(path, "users/Adagrad")[1::2])
+
+
 def test_layers_with_merged_variables_are_saved_as_their_tables(tmp_path: Path) -> None:
     def build(transport: Transport, restored: str, saved: str) -> Any:
         with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
