@@ -37,7 +37,9 @@ BRING_ROWS = frozenset(
 )  # fmt: skip
 # It numbers keys that it has not seen, but a key has the same number whenever that was.
 NUMBERS_KEYS = frozenset(["ResourceIntegerLookup"])
-READS = _READS | BRING_ROWS | NUMBERS_KEYS
+# It passes on what one rank asks of the others, and has no state of its own.
+_REQUESTS = frozenset(["ExchangeRequests"])
+READS = _READS | BRING_ROWS | NUMBERS_KEYS | _REQUESTS
 # These act outside of the graph, once for each batch.
 ONCE_A_BATCH = frozenset(["Assert", "Print", "PrintV2", "PyFunc", "EagerPyFunc"])
 RANDOM = frozenset(

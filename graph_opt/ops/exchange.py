@@ -93,7 +93,7 @@ def exchange_lookup(
       name: Of the exchange, from `message_name`; its messages' names start with it.
       input_ended: Boolean scalar: whether this rank's input has ended, so that it looks up nothing.
         Once it has on all ranks, the lookup fails with OutOfRangeError on all of them.
-      place: What makes `name` unique in the process, put before it; see `ending_together`.
+      place: What makes `name` unique in the process, put before it; see `joined_exchanges.joined`.
 
     Returns:
       [B, D] for each lookup, or with columns one [B, columns_width]: what `group_embedding_lookup`
@@ -116,7 +116,8 @@ def exchange_lookup(
             parts, ids, attributes, [dtypes[0]] * results, name=name + "_lookup"
         )
     requests = exchange_prepare(ids, attributes, placement, table_widths, input_ended=input_ended)
-    received, splits = all_to_all(requests.rows, requests.splits, name + IDS_SUFFIX)
+    ready = exchange_requests(requests.rows, place + name)
+    received, splits = all_to_all(ready, requests.splits, name + IDS_SUFFIX)
     gathered = exchange_gather(
         parts,
         received,
@@ -203,6 +204,16 @@ def exchange_prepare(
     return ExchangeRequests(rows, splits, prepared.inverse, prepared.counts)
 
 
+def exchange_requests(requests: tf.Tensor, exchange: str) -> tf.Tensor:
+    """The requests of all ranks, once the step's other exchanges are ready to send theirs.
+
+    Args:
+      requests: int64. The message of an exchange with ids.
+      exchange: For `graph_opt.ops.joined_exchanges.joined`.
+    """
+    return load_library().exchange_requests(requests=requests, exchange=exchange)
+
+
 def exchange_gather(
     tables: Sequence[tf.Tensor],
     requests: tf.Tensor,
@@ -226,7 +237,7 @@ def exchange_gather(
       served: Numbers of the shards that requests are about, in the order of
         `ShardPlacement.shards_of`; None for all. The others get an empty gradient.
       name: Name of the node.
-      exchange: For `graph_opt.ops.joined_exchanges.ending_together`.
+      exchange: For `graph_opt.ops.joined_exchanges.joined`.
 
     Returns:
       The rows for each rank.

@@ -40,6 +40,7 @@ _NOT_DIFFERENTIABLE = (
     "GroupEmbeddingPackGradients",
     "GroupEmbeddingApplyPacked",
     "ResourceGroupEmbeddingApplyPacked",
+    "ExchangeRequests",
     "ExchangeGatherGrad",
     "ExchangeCombineGrad",
     "ExchangeCombineWeightsGrad",

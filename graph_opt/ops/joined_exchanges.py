@@ -1,4 +1,4 @@
-"""Exchanges of one step that end it together, where ranks agree on an error in place of ids."""
+"""Exchanges of one step: they send their ids together, and end together where ranks agree to."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from graph_opt.ops.library import LIBRARY_PATH, load_library
 
 
 @contextlib.contextmanager
-def ending_together(exchanges: Sequence[str]) -> Iterator[None]:
-    """In this block, an exchange that fails waits until all of these have received their ids.
+def joined(exchanges: Sequence[str]) -> Iterator[None]:
+    """In this block, these send their ids only when all of them can.
 
-    Else the step would end before it has sent the ids of all, and other ranks would wait for them.
+    So a step that fails before, since one of its inputs has ended, has sent nothing, and may send
+    the error in place of all ids. An exchange that gets an error in place of ids waits until all
+    have received theirs: else the step might end before all are sent, and other ranks would wait.
 
     Args:
-      exchanges: The keys of those that a step runs and that do not wait for one another.
+      exchanges: The keys of those that a step runs, whatever happens, and that do not wait for one
+        another.
     """
     if len(exchanges) < 2:
         yield

@@ -90,7 +90,7 @@ def asked_keys(requests: tf.Tensor, splits: tf.Tensor, exchange: str) -> AskedKe
     Args:
       requests: int64. From `keys_by_owner` of each rank, or `exchange_failure`, rank after rank.
       splits: int32 [N]. How many numbers each has sent.
-      exchange: For `graph_opt.ops.joined_exchanges.ending_together`.
+      exchange: For `graph_opt.ops.joined_exchanges.joined`.
 
     Returns:
       The keys. The op fails on all ranks with the same error, "rank R: " and its text, if a rank

@@ -10,9 +10,9 @@ from graph_opt.ops.library import LIBRARY_PATH, load_library
 
 PREPARE = "GroupEmbeddingPrepare"
 KEYS_BY_OWNER = "ExchangeKeysByOwner"
+REQUESTS = "ExchangeRequests"
 SENDERS = (
-    PREPARE,
-    KEYS_BY_OWNER,
+    REQUESTS,
     "ExchangeGather",
     "ResourceExchangeGather",
     "ExchangeCombineGrad",

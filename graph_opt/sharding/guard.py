@@ -20,7 +20,7 @@ from graph_opt.compat.sessions import session_config, unwatched_sessions
 from graph_opt.compat.step_calls import failed_node, own_message, run_steps_through
 from graph_opt.config.options import session_options
 from graph_opt.ops.exchange import exchange_failure, is_agreed
-from graph_opt.ops.joined_exchanges import ending_together
+from graph_opt.ops.joined_exchanges import joined
 from graph_opt.ops.stage_nodes import BUFFER_TAKE
 from graph_opt.reporting.stderr import say
 from graph_opt.sharding.held_sessions import HeldSession
@@ -107,8 +107,8 @@ class RankGuard:
         with self._clock.step(messages, limit) as sent:
             _or_none(lambda: self._compare_plans(messages, limit))
             try:
-                with self._holding(held, messages), ending_together(
-                    [self.transport.place + one for one in messages.exchanges]
+                with self._holding(held, messages), joined(
+                    [self.transport.place + one for one in messages.joined]
                 ):
                     return run()
             except tf.errors.OpError as error:

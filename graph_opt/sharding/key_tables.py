@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from graph_opt.compat import tf
 from graph_opt.compat.eager import handle_of
 from graph_opt.export.users_graph import export_users_graph
+from graph_opt.ops.exchange import exchange_requests
 from graph_opt.ops.group_embedding import (
     NO_DEFAULT,
     GroupAttributes,
@@ -99,7 +100,8 @@ def find_rows(table: KeyTable, ids: LookupIds, add: Any, transport: Transport) -
             ended if waits_for_all(transport) else False,
         )
         send = dropping_rest(transport, ended)
-        requests, splits = send(asked.requests, asked.splits, name + IDS_SUFFIX)
+        ready = exchange_requests(asked.requests, transport.place + name)
+        requests, splits = send(ready, asked.splits, name + IDS_SUFFIX)
         mine = asked_keys(requests, splits, transport.place + name)
         rows = local_rows(table, mine.keys, add)
         found = tf.gather(table.part, rows) if add is True else _rows_or_zeros(table.part, rows)

@@ -21,7 +21,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.graph_lifetime import kept_with
 from graph_opt.graph.operations import operations_behind
 from graph_opt.ops.message_names import IDS_SUFFIX
-from graph_opt.ops.sent_messages import KEYS_BY_OWNER, PREPARE, SENDERS, times_sent
+from graph_opt.ops.sent_messages import REQUESTS, SENDERS, times_sent
 from graph_opt.ops.stage_nodes import BUFFER_PUT, BUFFER_TAKE
 from graph_opt.ops.stage_spec import StageSpec, has_spec, spec_of
 from graph_opt.sharding.table_gradients import reduction_fault
@@ -36,6 +36,8 @@ _SILENT = (
 _OURS = "graph_opt_"
 # Nodes between the result of ours and the message that carries it.
 _PASSING_ON = ("Bitcast", "Cast", "Concat", "ConcatV2", "Identity", "Pack", "Reshape")
+_BRANCHES = ("Switch", "RefSwitch", "_SwitchN")
+_BRANCHES_END = ("Merge", "RefMerge", "Exit", "RefExit")
 _MAX_CACHED_STEPS = 512
 
 
@@ -73,6 +75,7 @@ class StepMessages(NamedTuple):
       collectives: Those that send something.
       messages: Our messages among these, in the order in which it sends them.
       exchanges: Names of the exchanges whose ids it sends before it waits for any rank.
+      joined: Those that send their ids together: all of them, or none if a step may skip some.
       stages: The stages that send messages and from which it takes.
       trains: Whether it updates variables.
       fault: Why it must not run; None if it may.
@@ -84,6 +87,7 @@ class StepMessages(NamedTuple):
     collectives: Tuple[Any, ...]
     messages: Tuple[Message, ...]
     exchanges: Tuple[str, ...]
+    joined: Tuple[str, ...]
     stages: Tuple[ExchangingStage, ...]
     trains: bool
     fault: Optional[str]
@@ -148,11 +152,13 @@ def _messages(graph: Any, reached: Set[Any], given: Tuple[Any, ...]) -> StepMess
     collectives = sorted(filter(is_collective, reached), key=name_of)
     takes = any(operation.type == BUFFER_TAKE for operation in reached)
     stages = tuple(_stages(graph)) if takes else ()
+    exchanges = _exchanges(collectives)
     return StepMessages(
         operations=frozenset(reached) if collectives or stages else frozenset(),
         collectives=tuple(collectives),
         messages=_own_messages(collectives),
-        exchanges=_exchanges(collectives),
+        exchanges=exchanges,
+        joined=_joined(collectives, exchanges),
         stages=stages,
         trains=any("Apply" in operation.type for operation in reached),
         fault=next(filter(None, map(reduction_fault, collectives)), None),
@@ -205,9 +211,31 @@ def _exchanges(collectives: Sequence[Any]) -> Tuple[str, ...]:
         if not (name.startswith(_OURS) and name.endswith(IDS_SUFFIX)):
             continue
         sender = _sender(one)
-        if sender is None or sender.type not in (PREPARE, KEYS_BY_OWNER):
+        if sender is None or sender.type != REQUESTS:
             return ()
         # Ranks that are told of an error by one exchange never come to those that follow from it.
         if not any(is_collective(other) for other in operations_behind([one]) - {one}):
             found.append(name[: -len(IDS_SUFFIX)])
     return tuple(found)
+
+
+def _joined(collectives: Sequence[Any], exchanges: Tuple[str, ...]) -> Tuple[str, ...]:
+    ids = {name + IDS_SUFFIX for name in exchanges}
+    skipped = any(_may_be_skipped(one) for one in collectives if name_of(one) in ids)
+    return () if skipped else exchanges
+
+
+def _may_be_skipped(operation: Any) -> bool:
+    """Whether a node is in a branch of a `tf.cond`, or in a loop, of the graph."""
+    seen = {operation}
+    waiting = [operation]
+    while waiting:
+        one = waiting.pop()
+        if one.type in _BRANCHES:
+            return True
+        if one.type in _BRANCHES_END:
+            continue
+        above = {*(tensor.op for tensor in one.inputs), *one.control_inputs} - seen
+        seen |= above
+        waiting += above
+    return False

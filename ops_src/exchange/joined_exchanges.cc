@@ -11,11 +11,18 @@
 namespace graph_opt {
 namespace {
 
-using Callbacks = std::vector<std::function<void()>>;
+using Callbacks = std::vector<GoOn>;
 
-struct Step {
+struct Phase {
   std::set<std::string> missing;
   Callbacks waiting;
+  bool withdrawn = false;
+};
+
+struct Step {
+  Phase phases[2];
+
+  Phase* Of(ExchangePhase phase) { return &phases[static_cast<int>(phase)]; }
 };
 
 std::mutex* Mutex() {
@@ -29,15 +36,21 @@ std::map<std::string, std::shared_ptr<Step>>* Steps() {
   return steps;
 }
 
-void Call(const Callbacks& callbacks) {
-  for (const std::function<void()>& callback : callbacks) callback();
+// Of the step that an exchange is expected in; nullptr if in none.
+Phase* PhaseOf(const std::string& exchange, ExchangePhase phase) {
+  const auto found = Steps()->find(exchange);
+  return found == Steps()->end() ? nullptr : found->second->Of(phase);
+}
+
+void Call(const Callbacks& callbacks, bool all_came) {
+  for (const GoOn& callback : callbacks) callback(all_came);
 }
 
 }  // namespace
 
 void ExpectExchanges(const std::vector<std::string>& exchanges) {
   const auto step = std::make_shared<Step>();
-  step->missing.insert(exchanges.begin(), exchanges.end());
+  for (Phase& phase : step->phases) phase.missing.insert(exchanges.begin(), exchanges.end());
   std::lock_guard<std::mutex> lock(*Mutex());
   for (const std::string& exchange : exchanges) (*Steps())[exchange] = step;
 }
@@ -49,34 +62,48 @@ void ForgetExchanges(const std::vector<std::string>& exchanges) {
     for (const std::string& exchange : exchanges) {
       const auto found = Steps()->find(exchange);
       if (found == Steps()->end()) continue;
-      for (std::function<void()>& callback : found->second->waiting) {
-        waiting.push_back(std::move(callback));
+      for (Phase& phase : found->second->phases) {
+        for (GoOn& callback : phase.waiting) waiting.push_back(std::move(callback));
+        phase.waiting.clear();
       }
-      found->second->waiting.clear();
       Steps()->erase(found);
     }
   }
-  Call(waiting);
+  Call(waiting, true);
 }
 
-void ArriveAtExchange(const std::string& exchange, std::function<void()> ended) {
+void ArriveAtExchange(const std::string& exchange, ExchangePhase phase, GoOn go_on) {
+  Callbacks waiting;
+  bool all_came = true;
+  {
+    std::lock_guard<std::mutex> lock(*Mutex());
+    Phase* const of_step = PhaseOf(exchange, phase);
+    Callbacks* calls = &waiting;
+    if (of_step != nullptr && of_step->withdrawn) {
+      all_came = false;
+    } else if (of_step != nullptr) {
+      of_step->missing.erase(exchange);
+      if (of_step->missing.empty()) {
+        waiting.swap(of_step->waiting);
+      } else {
+        calls = &of_step->waiting;
+      }
+    }
+    if (go_on) calls->push_back(std::move(go_on));
+  }
+  Call(waiting, all_came);
+}
+
+void WithdrawFromExchange(const std::string& exchange, ExchangePhase phase) {
   Callbacks waiting;
   {
     std::lock_guard<std::mutex> lock(*Mutex());
-    const auto found = Steps()->find(exchange);
-    Callbacks* calls = &waiting;
-    if (found != Steps()->end()) {
-      Step* const step = found->second.get();
-      step->missing.erase(exchange);
-      if (step->missing.empty()) {
-        waiting.swap(step->waiting);
-      } else {
-        calls = &step->waiting;
-      }
-    }
-    if (ended) calls->push_back(std::move(ended));
+    Phase* const of_step = PhaseOf(exchange, phase);
+    if (of_step == nullptr || of_step->missing.empty()) return;
+    of_step->withdrawn = true;
+    waiting.swap(of_step->waiting);
   }
-  Call(waiting);
+  Call(waiting, false);
 }
 
 }  // namespace graph_opt

@@ -121,21 +121,44 @@ void TestKeysTravelBehindHeaders() {
 }
 
 void TestExchangesOfAStepEndTogether() {
+  constexpr ExchangePhase kEnd = ExchangePhase::kReceived;
   int ended = 0;
-  const auto end = [&ended] { ++ended; };
-  ArriveAtExchange("other", end);
+  const auto end = [&ended](bool all_came) { ended += all_came; };
+  ArriveAtExchange("other", kEnd, end);
   Check(ended == 1, "one that is not expected waits for nothing");
   ExpectExchanges({"a", "b", "c"});
-  ArriveAtExchange("a", end);
-  ArriveAtExchange("b", nullptr);
+  ArriveAtExchange("a", kEnd, end);
+  ArriveAtExchange("b", kEnd, nullptr);
   Check(ended == 1, "c is missing");
-  ArriveAtExchange("c", end);
+  ArriveAtExchange("c", kEnd, end);
   Check(ended == 3, "both that failed end");
   ExpectExchanges({"a", "b"});
-  ArriveAtExchange("b", end);
+  ArriveAtExchange("b", kEnd, end);
   Check(ended == 3, "the next step waits as well");
   ForgetExchanges({"a", "b"});
   Check(ended == 4, "until it is over");
+}
+
+void TestExchangesOfAStepSendAllOrNothing() {
+  constexpr ExchangePhase kSend = ExchangePhase::kReady;
+  int sent = 0;
+  int kept = 0;
+  const auto send = [&](bool all_came) { ++(all_came ? sent : kept); };
+  ExpectExchanges({"a", "b", "c"});
+  ArriveAtExchange("a", kSend, send);
+  WithdrawFromExchange("a", kSend);
+  ArriveAtExchange("b", kSend, send);
+  Check(sent == 0 && kept == 2, "nothing is sent once one has withdrawn");
+  ArriveAtExchange("b", ExchangePhase::kReceived, send);
+  Check(kept == 2, "the phases are independent");
+  ForgetExchanges({"a", "b", "c"});
+  sent = kept = 0;
+  ExpectExchanges({"a", "b"});
+  ArriveAtExchange("a", kSend, send);
+  ArriveAtExchange("b", kSend, send);
+  WithdrawFromExchange("a", kSend);
+  Check(sent == 2 && kept == 0, "all have been sent");
+  ForgetExchanges({"a", "b"});
 }
 
 }  // namespace
@@ -149,5 +172,6 @@ int main() {
   graph_opt::TestKeysByOwner();
   graph_opt::TestKeysTravelBehindHeaders();
   graph_opt::TestExchangesOfAStepEndTogether();
+  graph_opt::TestExchangesOfAStepSendAllOrNothing();
   return 0;
 }

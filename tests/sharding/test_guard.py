@@ -225,6 +225,31 @@ def test_exchanges_of_one_step_fail_together_and_go_on() -> None:
             assert ("rank {}: ".format(number % 3) in message) == (number % 3 != rank)
 
 
+@pytest.mark.parametrize("by_key", [False, True])
+def test_inputs_of_a_step_that_end_apart_end_it_on_all_ranks(by_key: bool) -> None:
+    def work(transport: InProcessTransport) -> Any:
+        row = tf.data.Dataset.from_tensors(np.array([[0, 1]]))
+        # Nothing comes of it, which is known only after everything else that a step may do by then.
+        end = row.map(lambda ids: tf.py_func(slowly, [ids], tf.int64)).filter(lambda _: False)
+        inputs = [row.repeat(4), row.repeat(2 + transport.rank).concatenate(end)]
+        iterators = [tf.data.make_initializable_iterator(one) for one in inputs]
+        ids = [tf.ensure_shape(iterator.get_next(), [None, 2]) for iterator in iterators]
+        total = tf.add_n([build(one, by_key=by_key).total for one in ids])
+        steps = []
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            for _ in range(2):
+                session.run([iterator.initializer for iterator in iterators])
+                steps.append(0)
+                with pytest.raises(tf.errors.OutOfRangeError):
+                    while True:
+                        session.run(total)
+                        steps[-1] += 1
+        return steps
+
+    assert on_ranks(2, work) == [[2, 2]] * 2
+
+
 def slowly(values: Any) -> Any:
     """For `tf.py_func`: the values, after everything else that a step may do by then."""
     time.sleep(0.05)

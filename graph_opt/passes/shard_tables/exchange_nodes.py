@@ -121,7 +121,7 @@ class ExchangeNodes:
             "ResourceExchangeGather" if self._is_resource else "ExchangeGather",
             [*(entry.name for entry in self._entries), *requests],
             device=self._divided[0].table.device,
-            exchange=tf.AttrValue(s=(self._messages.place + self._name).encode()),
+            exchange=self._exchange_key(),
             _output_shapes=values.shapes([(None,), (ranks,)]),
             **self._served(),
         )
@@ -220,9 +220,19 @@ class ExchangeNodes:
             Tidx=tf.AttrValue(type=_INT32),
             _output_shapes=values.shapes([(None,)]),
         )
-        return self._messages.write(
-            writer, joined.name, splits.name, _INT64, self._name + IDS_SUFFIX
+        ready = writer.node(
+            "ready",
+            "ExchangeRequests",
+            [joined.name],
+            exchange=self._exchange_key(),
+            _output_shapes=values.shapes([(None,)]),
         )
+        return self._messages.write(
+            writer, ready.name, splits.name, _INT64, self._name + IDS_SUFFIX
+        )
+
+    def _exchange_key(self) -> Any:
+        return tf.AttrValue(s=(self._messages.place + self._name).encode())
 
     def _numbering(self, prepare: str) -> List[str]:
         ranks = self._messages.num_ranks

@@ -13,6 +13,7 @@
 // with the rows' gradients goes out, whatever the number of tables:
 //
 //   rank    GroupEmbeddingPrepare      ids -> requests
+//   rank    ExchangeRequests           requests, once the step's other exchanges have theirs
 //   owner   ExchangeGather             requests of all ranks -> rows
 //   rank    ExchangeCombine            rows -> pooled rows
 //   rank    ExchangeCombineGrad        gradients of pooled rows -> gradients of rows
@@ -118,6 +119,26 @@ rows: The rows for each rank, rank after rank, as GroupEmbeddingGather gives the
 row_splits: [ranks]. How many elements each rank gets.
 exchange: Name of the exchange, unique in the process. Before it fails because of a rank's error, it
   waits for the other exchanges of the step that graph_opt_expect_exchanges has named.)doc";
+
+// Stateful, so that equal requests of two exchanges are not merged, and none are counted as sent
+// while a graph is optimized.
+REGISTER_OP("ExchangeRequests")
+    .Input("requests: int64")
+    .Output("ready: int64")
+    .Attr("exchange: string = ''")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->input(0));
+      return Status();
+    })
+    .Doc(R"doc(
+The message with the requests of a rank, as it is sent. Waits until the other exchanges of the step
+that graph_opt_expect_exchanges has named are ready to send theirs: a rank sends those of all, or, if
+the step fails before, those of none.
+
+requests: For all ranks, one after another.
+ready: The same.
+exchange: Name of the exchange, unique in the process.)doc");
 
 REGISTER_OP("ExchangeGather")
     .Input("tables: num_shards * T")

@@ -21,7 +21,7 @@ void FailTogether(tensorflow::OpKernelContext* ctx, const std::string& exchange,
     if (!has_ended->exchange(true)) done();
   });
   if (!armed) return done();
-  ArriveAtExchange(exchange, [has_ended, done, manager, token] {
+  ArriveAtExchange(exchange, ExchangePhase::kReceived, [has_ended, done, manager, token](bool) {
     if (has_ended->exchange(true)) return;
     // DeregisterCallback would wait for a running cancellation, which may be what ended the call.
     manager->TryDeregisterCallback(token);

@@ -107,7 +107,7 @@ class ExchangeGatherKernel : public OwnerKernel<tensorflow::AsyncOpKernel> {
     TF_RETURN_IF_ERROR(ReadReceived(ctx, shards, &received));
     *agreed = ToTensorFlow(AgreedStatus(received.states));
     if (!agreed->ok()) return Status();
-    ArriveAtExchange(exchange_, nullptr);
+    ArriveAtExchange(exchange_, ExchangePhase::kReceived, nullptr);
     const std::vector<int64_t> elements = ElementsOfRanks(shards, received);
     int64_t size = 0;
     Tensor* rows = nullptr;

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -8,7 +7,6 @@
 #include "exchange/joined_exchanges.h"
 #include "exchange/message_header.h"
 #include "exchange/received_requests.h"
-#include "exchange/sent_messages.h"
 #include "kernels/exchange/failing_together.h"
 #include "kernels/exchange/splits.h"
 #include "kernels/kernel_names.h"
@@ -60,12 +58,10 @@ class KeysByOwnerKernel : public OpKernel {
     int64_t size = 0;
     OP_REQUIRES_OK(ctx, WriteNumbers(ctx, 0, requests));
     OP_REQUIRES_OK(ctx, WriteSplits(ctx, name(), 1, splits, &size));
-    ++*sent_;
   }
 
  private:
   int num_ranks_;
-  std::atomic<int64_t>* const sent_ = SentMessages(name());
 };
 
 class AskedKeysKernel : public tensorflow::AsyncOpKernel {
@@ -81,7 +77,7 @@ class AskedKeysKernel : public tensorflow::AsyncOpKernel {
     OP_REQUIRES_OK_ASYNC(ctx, Read(ctx, &states, &counts, &keys), done);
     const Status agreed = ToTensorFlow(AgreedStatus(states));
     if (!agreed.ok()) return FailTogether(ctx, exchange_, agreed, std::move(done));
-    ArriveAtExchange(exchange_, nullptr);
+    ArriveAtExchange(exchange_, ExchangePhase::kReceived, nullptr);
     int64_t size = 0;
     OP_REQUIRES_OK_ASYNC(ctx, WriteNumbers(ctx, 0, keys), done);
     OP_REQUIRES_OK_ASYNC(ctx, WriteSplits(ctx, name(), 1, counts, &size), done);

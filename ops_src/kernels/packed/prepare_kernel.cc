@@ -1,6 +1,5 @@
 #include <vector>
 
-#include "exchange/sent_messages.h"
 #include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
 #include "kernels/packed/placed_group.h"
@@ -17,8 +16,7 @@ int64_t* Int64s(Tensor* tensor) {
 
 class GroupPrepareKernel : public SendingKernel {
  public:
-  explicit GroupPrepareKernel(OpKernelConstruction* ctx)
-      : SendingKernel(ctx), sent_(SentMessages(name())) {
+  explicit GroupPrepareKernel(OpKernelConstruction* ctx) : SendingKernel(ctx) {
     OP_REQUIRES_OK(ctx, ReadWidths(ctx, &widths_));
   }
 
@@ -49,7 +47,6 @@ class GroupPrepareKernel : public SendingKernel {
         ctx, ctx->allocate_output(num_servers(), TensorShape({unique.inverse_size()}), &inverse));
     unique.Write(requests.rows, inverse->flat<tensorflow::int32>().data());
     WriteBags(parts, bags, requests.bags, &threads);
-    ++*sent_;
   }
 
  private:
@@ -96,7 +93,6 @@ class GroupPrepareKernel : public SendingKernel {
   }
 
   std::vector<int64_t> widths_;
-  std::atomic<int64_t>* const sent_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("GroupEmbeddingPrepare").Device(tensorflow::DEVICE_CPU),
