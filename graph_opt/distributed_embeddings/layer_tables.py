@@ -141,10 +141,9 @@ class LayerTables:
         pieces = [strategy.column_pieces[rank][place] for rank, place, _ in places]
         tables = [strategy.table_groups[TABLE_PARALLEL][piece.table] for piece in pieces]
         name = self._name(tables, config["output_dim"])
-        scoped = "{}/".format(self._scope)
         members = [
             Member(
-                name="{}{}/{}".format(scoped, self.names[table], _WEIGHT),
+                name=self._full_name(table),
                 rows=RowsOnRank(self._shape(table)[0], size, rank),
                 first_row=first,
                 first_column=piece.first_column,
@@ -164,8 +163,11 @@ class LayerTables:
 
     def _name(self, tables: Sequence[int], width: int) -> str:
         if len(tables) == 1 and self._shape(tables[0])[1] == width:
-            return "{}/{}".format(self.names[tables[0]], _WEIGHT)
-        return "{}_{}".format(_MERGED, len(self.merged))
+            return self._full_name(tables[0])
+        return "{}/{}_{}".format(self._scope, _MERGED, len(self.merged))
+
+    def _full_name(self, table: int) -> str:
+        return "{}/{}/{}".format(self._scope, self.names[table], _WEIGHT)
 
     def _first_rows(self, members: Sequence[Member], tables: Sequence[int], width: int) -> Any:
         rank = self._transport.rank
@@ -181,18 +183,17 @@ class LayerTables:
     def _row_sliced(self, table: int) -> RowSlicedVariable:
         shape = self._shape(table)
         rule = DivRows(shape[0], self._transport.size)
-        name = "{}/{}".format(self.names[table], _WEIGHT)
         return RowSlicedVariable(
             rows=rule,
             width=shape[1],
             initial_value=lambda: self._initial(table, Slice(rule, 0, shape[1])),
-            **self._arguments(table, name),
+            **self._arguments(table, self._full_name(table)),
         )
 
     def _replicated(self, table: int) -> Any:
         shape = self._shape(table)
         rule = ReplicatedRows(shape[0], self._transport.size)
-        arguments = self._arguments(table, "{}/{}".format(self.names[table], _WEIGHT))
+        arguments = self._arguments(table, self._full_name(table))
         arguments.pop("transport")
         return tf.Variable(
             lambda: self._initial(table, Slice(rule, 0, shape[1])), use_resource=True, **arguments
