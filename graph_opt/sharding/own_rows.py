@@ -36,8 +36,18 @@ def _is_slot(variable: Any, tables: Sequence[Any]) -> bool:
     """Optimizers name slots after the table, with names of their own before or behind it."""
     if hasattr(variable, "keyed_rows") or getattr(variable, LOCAL, False):
         return True
-    name = "/{}/".format(variable.name.split(":")[0])
     return any(
-        "/{}/".format(table.name.split(":")[0]) in name and variable.shape == table.shape
+        _is_named_after(variable, table) and variable.shape == table.shape
         for table in tables
+        if _graph_of(table) is _graph_of(variable)
     )
+
+
+def _is_named_after(variable: Any, table: Any) -> bool:
+    name, of_table = (one.name.split(":")[0] for one in (variable, table))
+    return name != of_table and "/{}/".format(of_table) in "/{}/".format(name)
+
+
+def _graph_of(variable: Any) -> Any:
+    """None eagerly."""
+    return getattr(variable, "graph", None)

@@ -9,8 +9,9 @@ A table of V rows is divided by a rows rule, and a slice of its columns may have
     rank        one rank               i                   V on that rank, 0 elsewhere
     replicated  every rank             i                   V
 
-Nothing here knows TensorFlow. Keys and rows are ints or numpy arrays of them, and results are of
-the same kind. Keys must lie in [0, V); the ops check them.
+Nothing here knows TensorFlow. Keys and rows are ints, numpy arrays or tensors of them, and results
+are of the same kind; only blocks of given sizes find no owners of tensors. Keys must lie in [0, V):
+the ops check them.
 """
 
 from __future__ import annotations
@@ -347,8 +348,9 @@ def _share(total: int, parts: int, part: int) -> int:
 
 
 def _greater(left: Any, right: Any) -> Any:
-    return np.maximum(left, right) if isinstance(left, np.ndarray) else max(left, right)
+    # Of ints, arrays and tensors alike.
+    return (left + right + abs(left - right)) // 2
 
 
 def _lesser(left: Any, right: int) -> Any:
-    return np.minimum(left, right) if isinstance(left, np.ndarray) else min(left, right)
+    return (left + right - abs(left - right)) // 2

@@ -30,3 +30,13 @@ def test_tables_and_their_slots_are_not_broadcast(family: str) -> None:
         assert not {name for name in names if "EmbeddingVariable" in name}
         assert not {name for name in names if "table" in name.split("/")}
         assert sum("kernel" in name for name in names) == 3  # with its slots
+
+
+def test_a_table_of_another_graph_owns_nothing_here() -> None:
+    with communicating_through(OneRank()), tf.Graph().as_default():
+        table = sok.Variable(np.ones([4, 2], np.float32), name="table")
+        with tf.Graph().as_default():
+            ones = tf.ones([4, 2])
+            others = [tf.Variable(ones, name=name) for name in ("table", "table/Adam")]
+            kept = without_own_rows([*others, table])
+        assert len(kept) == 2 and kept[0] is others[0] and kept[1] is others[1]
