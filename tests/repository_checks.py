@@ -29,7 +29,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     ),
     "export": frozenset({"graph", "ops", "reporting"}),
     "runtime": frozenset({"ops", "export", "reporting"}),
-    "embedding": frozenset({"ops", "export"}),
+    "embedding": frozenset({"ops", "export", "reporting.warnings_given"}),
     "inspect": frozenset({"passes", "graph", "reporting", "ops.library"}),
     "session": frozenset(
         {"passes", "runtime", "config", "graph", "reporting", "inspect.dump", "embedding"}

@@ -7,10 +7,15 @@ from typing import Any, List
 from graph_opt.compat import tf
 from graph_opt.compat.graph_collections import export_as_names
 from graph_opt.compat.variables import parts_of
+from graph_opt.reporting.warnings_given import warn_once
 
 MARKED_TABLES = "graph_opt_sharded_tables"
 export_as_names(MARKED_TABLES)
 
+_PARTITIONED = (
+    "the table of '{}' is partitioned, so that all ranks have the whole of it: the strategy "
+    "'collective' divides tables that are made without a partitioner"
+)
 _marks_lookups = False
 
 
@@ -28,8 +33,14 @@ def mark_table(table: Any) -> None:
 
 
 def marked_tables(graph: Any) -> List[Any]:
-    """The variables of a graph that were marked."""
-    return list(graph.get_collection_ref(MARKED_TABLES))
+    """The variables of a graph that were marked, also before it was exported and imported."""
+    marked = graph.get_collection(MARKED_TABLES)
+    names = {one for one in marked if isinstance(one, str)}
+    if not names:
+        return list(marked)
+    variables = graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
+    imported = [one for one in variables if one.name in names]
+    return [one for one in marked if not isinstance(one, str)] + imported
 
 
 def is_to_be_divided(table: Any) -> bool:
@@ -43,6 +54,8 @@ def is_to_be_divided(table: Any) -> bool:
     parts = list(table) if isinstance(table, (list, tuple)) else parts_of(table)
     if _marks_lookups and len(parts) == 1:
         mark_table(parts[0])
+    elif _marks_lookups and parts:
+        warn_once(_PARTITIONED.format(parts[0].name), tf.get_default_graph())
     return any(one is part for one in marked_tables(tf.get_default_graph()) for part in parts)
 
 

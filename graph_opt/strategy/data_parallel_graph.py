@@ -9,7 +9,7 @@ one rank that evaluate or predict send nothing. Rank 0 writes checkpoints and su
 from __future__ import annotations
 
 import weakref
-from typing import Any, Iterable, List, MutableSet, Optional, Sequence, Set
+from typing import Any, Iterable, List, MutableSet, Optional, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.callables import raw_session
@@ -25,6 +25,7 @@ _SENT = (
     *(tf.uint8, tf.int8, tf.int32, tf.int64),
 )
 _KEPT = "data_parallel"
+_MAX_CACHED_STEPS = 512
 
 
 class DataParallelGraph:
@@ -34,12 +35,14 @@ class DataParallelGraph:
       transport: How to reach the other ranks; None if the graph is not trained on several.
       gradients: Operations that compute the gradients that are applied.
       started: Sessions that have the values of rank 0.
+      untrained: What steps fetch that train nothing, by name.
     """
 
     def __init__(self) -> None:
         self.transport: Optional[Transport] = None
         self.gradients: Set[Any] = set()
         self.started: MutableSet[Any] = weakref.WeakSet()
+        self.untrained: Set[Tuple[str, ...]] = set()
 
 
 class FirstValuesHook(tf.train.SessionRunHook):
@@ -114,8 +117,15 @@ def give_first_values(session: Any, elements: Iterable[Any], feeds: Iterable[Any
     kept = _kept(session.graph)
     if kept.transport is None or session in kept.started:
         return
-    reached = operations_behind([getattr(one, "op", one) for one in elements], feeds)
+    fetched = list(elements)
+    names = tuple(one.name for one in fetched)
+    if names in kept.untrained:
+        return
+    reached = operations_behind([getattr(one, "op", one) for one in fetched], feeds)
     if kept.gradients.isdisjoint(reached):
+        if len(kept.untrained) >= _MAX_CACHED_STEPS:
+            kept.untrained.clear()
+        kept.untrained.add(names)
         return
     kept.started.add(session)
     with unfinalized(session.graph), session.graph.as_default():

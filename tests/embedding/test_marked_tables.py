@@ -13,9 +13,11 @@ from graph_opt.embedding.marked_tables import mark_lookups, mark_table, marked_t
 
 
 @pytest.fixture(autouse=True)
-def _group_lookups_mark_nothing_afterwards() -> Iterator[None]:
+def _nothing_stays_changed() -> Iterator[None]:
+    verbosity = tf.logging.get_verbosity()
     yield
     mark_lookups(False)
+    tf.logging.set_verbosity(verbosity)
 
 
 def _tables() -> List[Any]:
@@ -54,13 +56,17 @@ def test_marked_tables_are_no_part_of_a_group() -> None:
     assert marked_tables(tf.get_default_graph()) == [tables[0]]
 
 
-def test_group_lookups_mark_their_tables_where_that_is_asked_for() -> None:
+def test_group_lookups_mark_their_tables_where_that_is_asked_for(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     mark_lookups(True)
     tables = _tables()
+    tf.logging.set_verbosity(tf.logging.ERROR)  # The line is on stderr then.
     parted = tf.get_variable("parted", [6, 2], partitioner=tf.fixed_size_partitioner(2))
     _look_up(tables)
     graph_opt.group_embedding_lookup(parted, tf.constant([1, 2]))
     assert _group_ops() and len(marked_tables(tf.get_default_graph())) == 2
+    assert "table of 'parted/part_0:0' is partitioned" in capfd.readouterr().err
     assert [one is table for one, table in zip(marked_tables(tf.get_default_graph()), tables)]
 
 
@@ -72,7 +78,10 @@ def test_what_cannot_be_divided_is_not_marked() -> None:
     assert marked_tables(tf.get_default_graph()) == []
 
 
-def test_exported_graphs_have_the_names_of_marked_tables() -> None:
+def test_tables_stay_marked_in_graphs_that_are_exported_and_imported() -> None:
     mark_table(_tables()[0])
     proto = tf.train.export_meta_graph()
-    assert "graph_opt_sharded_tables" in proto.collection_def
+    with tf.Graph().as_default() as graph:
+        tf.train.import_meta_graph(proto)
+        (table,) = marked_tables(graph)
+        assert table is tf.global_variables()[0]
