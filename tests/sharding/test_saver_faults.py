@@ -125,12 +125,16 @@ def test_layers_with_merged_variables_are_saved_as_their_tables(tmp_path: Path) 
         with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
             tables = [
                 Embedding(rows, width, combiner="sum", name="table_{}".format(place))
-                for place, (rows, width) in enumerate(((9, 4), (7, 4), (12, 6)))
+                for place, (rows, width) in enumerate(((9, 4), (7, 4), (12, 6), (31, 5)))
             ]
             layer = DistributedEmbedding(
-                tables, strategy="memory_balanced", column_slice_threshold=40, name="layer"
+                tables,
+                strategy="memory_balanced",
+                column_slice_threshold=40,
+                row_slice_threshold=100,
+                name="layer",
             )
-            pooled = layer([tf.constant([[0, 1]], tf.int64)] * 3)
+            pooled = layer([tf.constant([[0, 1]], tf.int64)] * 4)
             loss = tf.add_n([tf.reduce_sum(tf.square(one)) for one in pooled])
             train = tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
             saver = tf.train.Saver()
@@ -150,7 +154,7 @@ def test_layers_with_merged_variables_are_saved_as_their_tables(tmp_path: Path) 
     names = dict(tf.train.list_variables(first))
     assert names == dict(tf.train.list_variables(second)) == dict(tf.train.list_variables(again))
     shapes = sorted(shape for name, shape in names.items() if "Momentum" not in name)
-    assert shapes == [[7, 4], [9, 4], [12, 6]]
+    assert shapes == [[7, 4], [9, 4], [12, 6], [31, 5]]
     for name in names:
         for other in (again, second):
             np.testing.assert_array_equal(
