@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 
 from graph_opt.compat import tf
+from graph_opt.config.options import session_options
 from graph_opt.rules.find import find_lookups
 from graph_opt.rules.lookup import EXCHANGED_LOOKUP
+from graph_opt.sharding.in_process import InProcessGroup
 from tests.optimizer_models import STOCK
 from tests.passes.fused_models import config
 from tests.passes.shard_tables.replicated_scripts import (
     Script,
     conditionally,
+    divided_state,
     gathered,
     require_same,
     script,
@@ -126,3 +129,23 @@ def test_their_updates_are_fused_and_deferred() -> None:
     assert {one.update for one in state.report.fused_lookups} == {"deferred"}
     assert state.view.of_op("ResourceGroupEmbeddingApply")
     assert not state.view.of_op("ResourceScatterAdd")
+
+
+@pytest.mark.parametrize("reduced", [each, in_conditionals])
+def test_lookups_of_placeholders_that_one_step_feeds_are_one_exchange(reduced: Any) -> None:
+    def build() -> Sequence[tf.Tensor]:
+        tables = [tf.get_variable(name, [ROWS, 4]) for name in TABLES]
+        fed = [tf.placeholder(tf.int64, [None], name="ids_of_" + name) for name in TABLES]
+        rows = [tf.nn.embedding_lookup(*pair) for pair in zip(tables, fed)]
+        loss = tf.add_n([tf.reduce_sum(tf.square(one)) for one in rows])
+        made = tf.train.AdagradOptimizer(0.1)
+        gradients = [gradient for gradient, _ in made.compute_gradients(loss, tables)]
+        step = made.apply_gradients(zip(reduced(gradients, 2), tables))
+        with tf.control_dependencies([step]):
+            return [tf.identity(loss)]
+
+    transport = InProcessGroup(2).transport(0)
+    of = script(build, feed)
+    state, _ = divided_state(of, TABLES, transport, session_options(None))
+    assert len(state.view.of_op("ExchangeGather")) == 1
+    assert len(state.view.of_op("InProcessAllToAll")) == 3
