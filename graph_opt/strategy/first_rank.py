@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Callable, List
 
 from graph_opt.compat import tf
+from graph_opt.compat.sessions import unwatched_sessions
 from graph_opt.sharding.agreement import Agreement
 from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.transport import Transport
@@ -23,11 +24,17 @@ def on_first_rank(work: Callable[[], str], transport: Transport) -> str:
     """
     if transport.size == 1:
         return work()
-    texts: List[str] = [""]
-    with tf.Graph().as_default(), tf.Session() as session:
+    text = ""
+    errors: List[Exception] = []
+    if transport.rank == 0:
+        try:
+            text = work()
+        except Exception as error:
+            errors.append(error)
+    with tf.Graph().as_default(), unwatched_sessions() as session_class, session_class() as session:
         agreement = Agreement(transport, ArraySteps(session))
-        if transport.rank == 0:
-            with agreement.noting():
-                texts[0] = work()
+        with agreement.noting():
+            for failed in errors:
+                raise failed
         agreement.agree()
-        return bytes(agreement.gather(texts[0].encode("utf-8"))[0]).decode("utf-8")
+        return bytes(agreement.gather(text.encode("utf-8"))[0]).decode("utf-8")

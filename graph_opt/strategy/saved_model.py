@@ -9,6 +9,7 @@ from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from graph_opt.compat import tf
+from graph_opt.compat.sessions import unwatched_sessions
 from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.checkpoint_slices import (
     CheckpointParts,
@@ -103,7 +104,7 @@ def _add_model(
     tables = graph.get_collection(tf.GraphKeys.TABLE_INITIALIZERS)
     initializers = [*tables, *([] if initializer is None else [initializer])]
     variables = tf.global_variables()
-    with tf.Session() as session:
+    with unwatched_sessions() as session_class, session_class() as session:
         builder.add_meta_graph_and_variables(
             session,
             [tf.saved_model.SERVING],
@@ -132,19 +133,23 @@ class _CopyingSaver(tf.train.Saver):
 
     def save(self, sess: Any, save_path: str, *arguments: Any, **named: Any) -> str:
         """Copies the values to `save_path`."""
+        folder = save_path + ".parts"
+        with tf.Graph().as_default(), unwatched_sessions() as session_class:
+            with session_class() as session:
+                steps = ArraySteps(session)
+                parts = CheckpointParts(folder, steps)
+                self._copy(steps, parts)
+                merge_parts(parts.prefixes, save_path, steps)
+        shutil.rmtree(folder, ignore_errors=True)
+        return save_path
+
+    def _copy(self, steps: ArraySteps, parts: CheckpointParts) -> None:
         reader = tf.train.load_checkpoint(self._prefix)
         shapes = reader.get_variable_to_shape_map()
         dtypes = reader.get_variable_to_dtype_map()
-        folder = save_path + ".parts"
-        with tf.Graph().as_default(), tf.Session() as session:
-            steps = ArraySteps(session)
-            parts = CheckpointParts(folder, steps)
-            for name in sorted({_saved_name(name, shapes, self._prefix) for name in self._names}):
-                for block in _blocks(steps, self._prefix, name, dtypes[name], shapes[name]):
-                    parts.write(block)
-            merge_parts(parts.prefixes, save_path, steps)
-        shutil.rmtree(folder, ignore_errors=True)
-        return save_path
+        for name in sorted({_saved_name(name, shapes, self._prefix) for name in self._names}):
+            for block in _blocks(steps, self._prefix, name, dtypes[name], shapes[name]):
+                parts.write(block)
 
 
 def _blocks(steps: ArraySteps, prefix: str, name: str, dtype: Any, shape: List[int]) -> Any:
