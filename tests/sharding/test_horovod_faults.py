@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.horovod_processes import NEEDS_HOROVOD, run_ranks_of
+from tests.horovod_processes import NEEDS_HOROVOD, check_all_done, run_ranks_of
 
 SECONDS = 8.0
 TORN = "rank 1 failed: InvalidArgumentError: ValueError: record 17 is torn"
@@ -72,6 +72,12 @@ def test_ranks_that_prefetch_learn_it_too(fault: str, error: str, told: str) -> 
     check_told(ran.stdout, 0, error, told)
     if fault == "threads":
         check_told(ran.stdout, 1, error, told)
+
+
+@pytest.mark.slow
+@NEEDS_HOROVOD
+def test_exchanges_of_one_step_fail_and_end_together() -> None:
+    check_all_done(2, "tests.sharding.several_exchanges")
 
 
 def check_told(printed: str, rank: int, error: str, told: str) -> None:

@@ -22,22 +22,9 @@ Quick = Callable[[str, Path], Dict[str, Any]]
 MODES = {"stock", "async", "fused", "both", "deferred", "lazy", "machine", "fbgemm", "tfra"}
 
 
-def quick(name: str, output: Path) -> Dict[str, Any]:
-    """Runs a benchmark in a process of its own, as a user does; returns its file."""
-    subprocess.run(
-        [sys.executable, "-m", "tools.bench", name, "--quick", "--output", str(output)],
-        cwd=str(REPOSITORY),
-        stdout=subprocess.PIPE,
-        timeout=900,
-        check=True,
-    )
-    content: Dict[str, Any] = json.loads((output / (name + ".json")).read_text(encoding="utf-8"))
-    return content
-
-
 @pytest.fixture
 def quick_here() -> Iterator[Quick]:
-    """`quick` in this process, which has TensorFlow imported already."""
+    """Runs a benchmark here, where TensorFlow has been imported, and returns its file."""
     verbosity = tf.logging.get_verbosity()
 
     def run(name: str, output: Path) -> Dict[str, Any]:
@@ -71,8 +58,8 @@ def with_goals(content: Dict[str, Any]) -> List[Tuple[str, str, float]]:
     ]
 
 
-def test_buffer(tmp_path: Path) -> None:
-    content = quick("buffer", tmp_path)
+def test_buffer(quick_here: Quick, tmp_path: Path) -> None:
+    content = quick_here("buffer", tmp_path)
     check_form("buffer", content)
     assert figures(content) == {
         ("elements_per_s", "stock"),
@@ -194,5 +181,5 @@ def test_an_unknown_name_is_told_the_names_there_are(capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit):
         command.main(["bufer"])
     said = capsys.readouterr().err
-    names = "buffer, stock_trap, pass, group_lookup, adam, collectives, async, train"
+    names = ", ".join(command.BENCHES)
     assert "no benchmark is called bufer; there are {}".format(names) in said
