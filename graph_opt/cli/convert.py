@@ -33,7 +33,8 @@ def handle(options: argparse.Namespace) -> int:
     except ValueError as error:
         raise WrongInput(str(error)) from error
     except OSError as error:
-        raise WrongInput("{}: {}".format(error.filename, error.strerror)) from error
+        path = error.filename or options.target
+        raise WrongInput("{}: {}".format(path, error.strerror or error)) from error
     if options.json:
         print(json.dumps(_plain(done, options.dry_run), indent=2, sort_keys=True))
     else:

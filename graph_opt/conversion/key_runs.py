@@ -28,7 +28,10 @@ class KeyRuns:
         """The next keys of the file."""
         inside = (keys >= 0) & (keys < self._num_rows)
         self._in_range = self._in_range and bool(inside.all())
-        self._seen[keys[inside]] = True
+        if not self._in_range:  # Then rows are read in the order of the file.
+            self._runs = []
+            return
+        self._seen[keys] = True
         steps = np.diff(keys)
         begins = np.concatenate([[0], 2 + np.flatnonzero(steps[1:] != steps[:-1])])
         if (steps <= 0).any():

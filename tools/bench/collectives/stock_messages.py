@@ -13,15 +13,12 @@ import tensorflow.compat.v1 as tf
 
 from tools.bench.collectives.input_layers import InputLayer, initializer_of
 
-_POOLING = {
-    "sum": tf.sparse.segment_sum,
-    "mean": tf.sparse.segment_mean,
-    "sqrtn": tf.sparse.segment_sqrt_n,
-}
-
 
 class LayerOfStockOps(InputLayer):
-    """All tables of a rank are one variable, in which each input is looked up by itself."""
+    """All tables of a rank are one variable, in which each input is looked up by itself.
+
+    Columns are combined by `sum` or `mean`, and have the same width.
+    """
 
     def look_up(self, columns: Sequence[Any], ids: Sequence[tf.SparseTensor]) -> Sequence[Any]:
         """See `InputLayer`."""
@@ -50,11 +47,14 @@ class LayerOfStockOps(InputLayer):
         pooled = []
         for place, (column, (values, lengths)) in enumerate(zip(columns, ids)):
             bags = tf.repeat(tf.range(batch), lengths)
-            # TensorFlow 2.15's own function has a gradient as large as the table here.
-            unique, places = tf.unique(values + sum(sizes[:place]))
-            rows = tf.gather(merged, unique)
-            pool = _POOLING[column.combiner]
-            pooled.append(pool(rows, places, bags, num_segments=batch))
+            # What TensorFlow has for bags copies the whole table in each lookup, once an optimizer
+            # has updated it; its own optimizer makes the same of unique ids.
+            rows = tf.gather(merged, values + sum(sizes[:place]))
+            of_bags = tf.math.unsorted_segment_sum(rows, bags, batch)
+            if column.combiner == "mean":
+                counts = tf.cast(tf.maximum(lengths, 1), rows.dtype)
+                of_bags = of_bags / counts[:, tf.newaxis]
+            pooled.append(of_bags)
         return pooled
 
 
