@@ -205,16 +205,9 @@ def _made(config: Dict[str, Any]) -> Any:
     return config["layer_type"].from_config(kept)
 
 
-def _static_output(config: Dict[str, Any], ids: Any, layer: str) -> tf.Tensor:
-    """What a layer returns, as far as that is known before it runs; of no memory."""
-    with tf.Graph().as_default():
-        if isinstance(ids, tf.RaggedTensor):
-            given: Any = tf.ragged.placeholder(ids.dtype, 1)
-        elif isinstance(ids, tf.SparseTensor):
-            given = tf.sparse_placeholder(ids.dtype, [None, None])
-        else:
-            given = tf.placeholder(ids.dtype, [None] + ids.shape.as_list()[1:])
-        output = _made(config)(given)
+def _static_output(config: Dict[str, Any], ids: Any, layer: str) -> Any:
+    """Shape and dtype of what a layer returns, as far as they are known before it runs."""
+    output = _traced(_made(dict(config, input_dim=1)), ids)
     if output.shape.rank is None or None in output.shape.as_list()[1:]:
         raise ValueError(
             "embedding {!r} of layer {!r} returns shape {} for ids of shape {}; need all but the "
@@ -223,6 +216,28 @@ def _static_output(config: Dict[str, Any], ids: Any, layer: str) -> tf.Tensor:
             )
         )
     return output
+
+
+def _traced(layer: Any, ids: Any) -> Any:
+    with tf.init_scope():  # leaves functions
+        if tf.executing_eagerly():
+            function = tf.function(layer).get_concrete_function(_spec(ids))
+            return function.structured_outputs
+    with tf.Graph().as_default():
+        if isinstance(ids, tf.RaggedTensor):
+            return layer(tf.ragged.placeholder(ids.dtype, 1))
+        if isinstance(ids, tf.SparseTensor):
+            return layer(tf.sparse_placeholder(ids.dtype, [None, None]))
+        return layer(tf.placeholder(ids.dtype, _spec(ids).shape))
+
+
+def _spec(ids: Any) -> Any:
+    """Of a batch of any size."""
+    if isinstance(ids, tf.RaggedTensor):
+        return tf.RaggedTensorSpec([None, None], ids.dtype, 1)
+    if isinstance(ids, tf.SparseTensor):
+        return tf.SparseTensorSpec([None, None], ids.dtype)
+    return tf.TensorSpec([None] + ids.shape.as_list()[1:], ids.dtype)
 
 
 def _num_samples(ids: Any) -> tf.Tensor:

@@ -10,6 +10,8 @@ from tensorflow.python.eager import context
 
 from graph_opt import distributed_embeddings as de
 from graph_opt.compat import tf
+from graph_opt.distributed_embeddings.id_ranges import IdRange, rows_of_ids
+from graph_opt.distributed_embeddings.sent_ids import read_ids_of_all, sent_ids
 from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.transport import OneRank, Transport
 from graph_opt.sharding.transport_in_use import communicating_through
@@ -247,3 +249,45 @@ def test_what_needs_whole_tables_is_refused(name: str) -> None:
     with communicating_through(OneRank()):
         with pytest.raises(ValueError, match="'rows' has {}".format(name)):
             de.DistributedEmbedding([de.Embedding(5, 2, name="rows", **{name: value})])
+
+
+def test_ids_of_all_kinds_find_rows_and_travel() -> None:
+    with context.eager_mode():
+        ragged = tf.ragged.constant([[1, 2], [], [4]], dtype=tf.int64)
+        dense, empty = tf.constant([[3, 0]]), tf.zeros([0], tf.int32)
+        sent = [ragged, ragged.to_sparse(), dense, empty]
+        message = sent_ids(sent)
+        for read in read_ids_of_all(tf.concat([message, message], axis=0), sent, 2):
+            assert read[0].to_list() == ragged.to_list()
+            assert tf.sparse.to_dense(read[1]).numpy().tolist() == [[1, 2], [0, 0], [4, 0]]
+            assert read[2].numpy().tolist() == [[3, 0]] and read[2].dtype == tf.int32
+            assert read[3].shape == [0]
+        ranges = [IdRange("first", 5, 100), IdRange("none", 1, 7), IdRange("last", 4, 0)]
+        rows = rows_of_ids([ragged.values, empty, dense], ranges)
+        assert [one.numpy().tolist() for one in rows] == [[101, 102, 104], [], [[3, 0]]]
+        message = "table.*last.*has no row.*4"
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            rows_of_ids([ragged.values, empty, dense + 1], ranges)
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_a_rank_may_have_no_samples(traced: bool) -> None:
+    def on_rank(transport: Transport) -> Any:
+        with communicating_through(transport), context.eager_mode():
+            tables = [Sum(7, 2, name="sum"), de.Embedding(9, 4, combiner="sum", name="rows")]
+            layer = de.DistributedEmbedding(tables, name="layer")
+            ids = tf.constant([[1, 2]] * (3 * transport.rank), tf.int64, [3 * transport.rank, 2])
+
+            def step() -> Any:
+                with tf.GradientTape() as tape:
+                    outputs = layer([ids, ids])
+                    loss = tf.reduce_sum(tf.concat(outputs, axis=1))
+                return outputs, tape.gradient(loss, layer.trainable_weights)
+
+            outputs, gradients = tf.function(step)() if traced else step()
+            total = sum(float(tf.reduce_sum(tf.convert_to_tensor(one))) for one in gradients)
+            return [one.shape.as_list() for one in outputs], total
+
+    results = run_ranks(2, on_rank)
+    assert [shapes for shapes, _ in results] == [[[0, 2], [0, 4]], [[3, 2], [3, 4]]]
+    assert sum(total for _, total in results) == 3 * 2 * (2 + 4)
