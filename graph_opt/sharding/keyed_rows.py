@@ -178,13 +178,16 @@ def scattered(variable: Any, rows: Any, places: Any) -> Any:
 
 def zeros_if_uninitialized(variable: Any) -> Any:
     """Initializes a variable with zeros if nothing else has. In graphs returns the op."""
+    is_initialized = tf.is_variable_initialized(variable)
 
     def initialized() -> Any:
         # Of a table that a session has divided, the variable still has the whole table's shape.
-        zeros = tf.zeros(_shape_of_part(variable), variable.dtype.base_dtype)
-        return tf.group(variable.assign(tf.placeholder_with_default(zeros, [None, None])))
+        rows, width = _shape_of_part(variable).as_list()
+        # Zeros of a constant shape would become a constant, which the session keeps in memory.
+        count = rows * tf.cast(tf.logical_not(is_initialized), tf.int64)
+        return tf.group(variable.assign(tf.zeros([count, width], variable.dtype.base_dtype)))
 
-    return tf.cond(tf.is_variable_initialized(variable), tf.no_op, initialized)
+    return tf.cond(is_initialized, tf.no_op, initialized)
 
 
 def _shape_of_part(variable: Any) -> Any:
