@@ -117,7 +117,7 @@ def test_custom_layers_are_called_where_they_are(arguments: Dict[str, Any]) -> N
             )
             mine = [0, 1, 2] if layer.dp_input else layer.strategy.input_ids_list[transport.rank]
             given = share(ids, transport.rank, transport.size, True) if layer.dp_input else ids
-            outputs = layer([tf.constant(given + one - one) for one in mine])
+            outputs = layer([tf.constant(given) for _ in mine])
             assert [one.shape.as_list()[1:] for one in outputs] == [[4], [2], [4]]
             variables = layer.trainable_weights
             slices = tf.gradients(tf.reduce_sum(outputs[0]), variables)
