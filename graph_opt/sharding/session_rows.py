@@ -62,7 +62,9 @@ class SessionRows:
         return int(self.steps.run(_key("count", place), rows.num_rows))
 
     def has_values(self, place: Place) -> bool:
-        """Whether the rows have been initialized."""
+        """Whether the rows are known, after the first `prepare`, and have been initialized."""
+        if place.variable not in self._prepared.parts:
+            return False
         try:
             self.read(place, 0, 0)
         except tf.errors.OpError as error:
