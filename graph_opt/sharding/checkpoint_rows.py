@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Dict, Iterator
 
+import google_crc32c
 import numpy as np
 
 from graph_opt.compat.checkpoint_index import StoredPiece, StoredTensor, stored_tensors
-from graph_opt.sharding.crc32c import Crc32c
 
 _CHECKED_BYTES = 16 << 20
 
@@ -84,10 +84,10 @@ class CheckpointRows:
         """
         tensor = self.tensors[name]
         for piece in tensor.pieces:
-            checksum = Crc32c()
+            checksum = 0
             for data in _blocks(piece, tensor.dtype.size):
-                checksum.add(data)
-            if checksum.value != piece.crc32c:
+                checksum = google_crc32c.extend(checksum, data)
+            if checksum != piece.crc32c:
                 raise ValueError(
                     "{} is damaged: {!r} is not what its checksum was made of".format(
                         piece.path, name

@@ -1,4 +1,4 @@
-"""Rows read from where a checkpoint has them, and CRC-32C."""
+"""Rows read from where a checkpoint has them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 
 from graph_opt.compat import tf
 from graph_opt.sharding.checkpoint_rows import CheckpointRows
-from graph_opt.sharding.crc32c import Crc32c
 
 PARTITIONERS = {
     "whole": None,
@@ -63,23 +62,3 @@ def test_damage_is_found(tmp_path: Path) -> None:
         index.write_bytes(damaged)
         with pytest.raises(ValueError, match=r"model\.index"):
             CheckpointRows(prefix)
-
-
-@pytest.mark.parametrize("sizes", [[9], [4, 5], [200_000, 1, 300_003], [5_000_000]])
-def test_checksums_do_not_depend_on_how_data_comes(sizes: list) -> None:
-    data = np.random.default_rng(0).bytes(sum(sizes))
-    in_pieces, at_once = Crc32c(), Crc32c()
-    begin = 0
-    for size in sizes:
-        in_pieces.add(data[begin : begin + size])
-        begin += size
-    for begin in range(0, min(len(data), 40_000), 100):
-        at_once.add(data[begin : min(begin + 100, 40_000)])
-    at_once.add(data[40_000:])
-    assert in_pieces.value == at_once.value
-
-
-def test_the_checksum_is_crc_32c() -> None:
-    checksum = Crc32c()
-    checksum.add(b"123456789")
-    assert checksum.value == 0xE3069283
