@@ -69,7 +69,7 @@ def placed_pieces(
       shapes: Rows and columns of each table.
       num_ranks: Number of ranks.
       strategy: `basic` deals slices out in the order of tables; `memory_balanced` deals them by
-        size, forth and back; `memory_optimized` gives the largest to the rank with the least.
+        size, back and forth; `memory_optimized` gives the largest to the rank with the least.
       threshold: Most elements of a slice; None: chosen so that each rank gets one.
 
     Raises:

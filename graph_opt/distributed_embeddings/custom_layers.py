@@ -29,6 +29,13 @@ class _CustomPiece(NamedTuple):
     layer: Any  # None on other ranks
 
 
+class _Output(NamedTuple):
+    """What a layer returns, as far as it is known before it runs: all sizes but the first."""
+
+    dtype: Any
+    sizes: List[int]
+
+
 class CustomLayers:
     """The custom layers among those of a `DistributedEmbedding`.
 
@@ -50,6 +57,7 @@ class CustomLayers:
     def __init__(self, strategy: DistEmbeddingStrategy, transport: Transport) -> None:
         self._strategy = strategy
         self._transport = transport
+        self._outputs: Dict[Any, _Output] = {}
         self.pieces: Dict[int, List[_CustomPiece]] = {}
         self._replicated = {
             table: self._piece(transport.rank, strategy.global_configs[table])
@@ -138,7 +146,7 @@ class CustomLayers:
             for piece in self.pieces[self._strategy.input_table_map[place]]
             if piece.rank == rank
         ]
-        shapes = [_static_output(piece.config, inputs[place], layer) for place, piece in lookups]
+        outputs = [self._output(place, piece, inputs[place], layer) for place, piece in lookups]
         ids = [
             sent_ids([inputs[place] for place, piece in lookups if piece.rank == rank])
             for rank in range(transport.size)
@@ -153,7 +161,7 @@ class CustomLayers:
             mine = [(place, piece) for place, piece in lookups if piece.rank == transport.rank]
             kinds = [inputs[place] for place, _ in mine]
             of_ranks = read_ids_of_all(received, kinds, transport.size)
-            dtype = wire or (shapes[0].dtype if shapes else tf.float32)
+            dtype = wire or _widest([output.dtype for output in outputs])
             results = [
                 tf.concat(
                     [tf.zeros([0], dtype)]
@@ -175,15 +183,20 @@ class CustomLayers:
             )
         found: List[Tuple[int, tf.Tensor]] = []
         first = tf.constant(0)
-        for (place, _), shape in zip(lookups, shapes):
-            rest = shape.shape.as_list()[1:]
-            sizes = tf.concat([[_num_samples(inputs[place])], rest], axis=0)
+        for (place, _), output in zip(lookups, outputs):
+            sizes = tf.concat([[_num_samples(inputs[place])], output.sizes], axis=0)
             count = tf.reduce_prod(sizes)
             result = tf.reshape(back[first : first + count], sizes)
-            result.set_shape([None] + rest)
-            found.append((place, result))
+            result.set_shape([None] + output.sizes)
+            found.append((place, result if wire else tf.cast(result, output.dtype)))
             first += count
         return found
+
+    def _output(self, place: int, piece: _CustomPiece, ids: Any, layer: str) -> _Output:
+        key = place, piece.rank, _spec(ids)
+        if key not in self._outputs:  # tracing takes long, for an eager step
+            self._outputs[key] = _static_output(piece.config, ids, layer)
+        return self._outputs[key]
 
     def _call(self, piece: _CustomPiece, ids: Any) -> Any:
         result = piece.layer(ids)
@@ -205,8 +218,11 @@ def _made(config: Dict[str, Any]) -> Any:
     return config["layer_type"].from_config(kept)
 
 
-def _static_output(config: Dict[str, Any], ids: Any, layer: str) -> Any:
-    """Shape and dtype of what a layer returns, as far as they are known before it runs."""
+def _widest(dtypes: List[Any]) -> Any:
+    return max(dtypes, key=lambda dtype: dtype.size)
+
+
+def _static_output(config: Dict[str, Any], ids: Any, layer: str) -> _Output:
     output = _traced(_made(dict(config, input_dim=1)), ids)
     if output.shape.rank is None or None in output.shape.as_list()[1:]:
         raise ValueError(
@@ -215,7 +231,7 @@ def _static_output(config: Dict[str, Any], ids: Any, layer: str) -> Any:
                 config.get("name"), layer, output.shape, ids.shape
             )
         )
-    return output
+    return _Output(output.dtype, output.shape.as_list()[1:])
 
 
 def _traced(layer: Any, ids: Any) -> Any:

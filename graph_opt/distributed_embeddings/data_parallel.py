@@ -90,9 +90,9 @@ def DistributedGradientTape(  # noqa: N802 (distributed-embeddings' name)
         def gradient(self, target: Any, sources: Any, *arguments: Any, **named: Any) -> Any:
             named.pop("use_generic_names", None)  # Horovod's; names are always the same on ranks
             gradients = super().gradient(target, sources, *arguments, **named)
-            if not isinstance(sources, (list, tuple)):
-                return reduced_gradients([gradients], [sources], transport, operation)[0]
-            return reduced_gradients(gradients, sources, transport, operation)
+            flat, variables = tf.nest.flatten(gradients), tf.nest.flatten(sources)
+            reduced = reduced_gradients(flat, variables, transport, operation)
+            return tf.nest.pack_sequence_as(sources, reduced)
 
     Reducing.__name__ = gradtape.__class__.__name__
     tape = Reducing.__new__(Reducing)
@@ -190,8 +190,12 @@ def _of_keras(optimizer: Any, name: Optional[str], reduce: Any) -> Any:
 
 
 def _reduced_pairs(pairs: Iterable[Any], transport: Transport, operation: str) -> List[Any]:
-    gradients, variables = zip(*pairs)
-    return list(zip(reduced_gradients(gradients, variables, transport, operation), variables))
+    given = list(pairs)
+    variables = [variable for _, variable in given]
+    gradients = reduced_gradients(
+        [gradient for gradient, _ in given], variables, transport, operation
+    )
+    return list(zip(gradients, variables))
 
 
 def _operation(op: Any) -> str:

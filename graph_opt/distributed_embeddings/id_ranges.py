@@ -23,7 +23,9 @@ class IdRange(NamedTuple):
     first_row: int
 
 
-def rows_of_ids(ids: Sequence[tf.Tensor], ranges: Sequence[IdRange]) -> List[tf.Tensor]:
+def rows_of_ids(
+    ids: Sequence[tf.Tensor], ranges: Sequence[IdRange], same_batch: bool
+) -> List[tf.Tensor]:
     """The rows of the larger tables that ids of the smaller ones are.
 
     An id that a table does not have is an error, never a neighbour's row.
@@ -31,6 +33,7 @@ def rows_of_ids(ids: Sequence[tf.Tensor], ranges: Sequence[IdRange]) -> List[tf.
     Args:
       ids: int32 or int64, of any shapes.
       ranges: Of each.
+      same_batch: Whether all dense ids have a row for each sample of one batch.
 
     Returns:
       int64, of the same shapes.
@@ -38,22 +41,22 @@ def rows_of_ids(ids: Sequence[tf.Tensor], ranges: Sequence[IdRange]) -> List[tf.
     Raises:
       tf.errors.InvalidArgumentError: At run time, an id is not in [0, num_rows).
     """
-    alike = {_static_sizes(one) for one in ids}
+    alike = {_static_sizes(one, same_batch) for one in ids}
     if len(ids) == 1 or (len(alike) == 1 and None not in next(iter(alike)) and ids[0].shape.rank):
         return _rows_of_alike(ids, ranges)
     return _rows_of_different(ids, ranges)
 
 
-def _static_sizes(ids: tf.Tensor) -> Tuple[Optional[int], ...]:
+def _static_sizes(ids: tf.Tensor, same_batch: bool) -> Tuple[Optional[int], ...]:
     """The sizes that tell whether ids are alike; None where that is not known.
 
-    Dense ids have a row for each of the batch, however many these are. Those of bags of any sizes
-    are one after another, and as many as there happen to be.
+    Rows of dense ids are as many as the samples of the batch, whatever their number. Ids of bags of
+    any sizes are one after another, and as many as there happen to be.
     """
     if ids.shape.rank is None:
         return (None,)
     sizes = tuple(ids.shape.as_list())
-    return sizes if len(sizes) == 1 else sizes[1:]
+    return sizes[1:] if same_batch and len(sizes) > 1 else sizes
 
 
 def _rows_of_alike(ids: Sequence[tf.Tensor], ranges: Sequence[IdRange]) -> List[tf.Tensor]:

@@ -16,11 +16,13 @@ class BagInput(NamedTuple):
       ids: As group lookups take them, but for the combiner: each id is a bag where there is none.
       combiner: `sum`, `mean` or `sqrtn`.
       as_output: From [bags, D] to the layer's output.
+      of_samples: Whether there is one bag for each sample.
     """
 
     ids: LookupIds
     combiner: str
     as_output: Callable[[tf.Tensor], Any]
+    of_samples: bool = True
 
 
 def read_input(place: int, given: Any, combiner: Optional[str], layer: str) -> BagInput:
@@ -44,7 +46,9 @@ def read_input(place: int, given: Any, combiner: Optional[str], layer: str) -> B
         if ids.shape.rank not in (None, 2):
             raise _unfit(layer, place, ids, "ragged ids of rank 2")
         if combiner is None:
-            return BagInput(read_ids(place, ids.flat_values, None), "sum", ids.with_flat_values)
+            return BagInput(
+                read_ids(place, ids.flat_values, None), "sum", ids.with_flat_values, False
+            )
         return BagInput(read_ids(place, ids, None), combiner, _unchanged)
     rank = ids.shape.rank
     if rank is None or rank < 1 or (rank < 2 and combiner is not None):
@@ -61,7 +65,7 @@ def read_input(place: int, given: Any, combiner: Optional[str], layer: str) -> B
         shaped.set_shape(shape.concatenate(width))
         return shaped
 
-    return BagInput(read_ids(place, bags, None), combiner or "sum", as_output)
+    return BagInput(read_ids(place, bags, None), combiner or "sum", as_output, False)
 
 
 def integers(given: Any) -> Any:

@@ -149,7 +149,11 @@ def _pooled(
         place for place, one in enumerate(pieces) if one.rows.num_rows != one.table.rows.num_rows
     ]
     if shared:
-        rows = rows_of_ids([ids[place].ids for place in shared], [pieces[p].rows for p in shared])
+        rows = rows_of_ids(
+            [ids[place].ids for place in shared],
+            [pieces[place].rows for place in shared],
+            all(pieces[place].bags.of_samples for place in shared),
+        )
         for place, of_place in zip(shared, rows):
             ids[place] = ids[place]._replace(ids=of_place)
     lookups = [

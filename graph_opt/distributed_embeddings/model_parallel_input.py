@@ -51,7 +51,8 @@ def dp_to_mp_input(dp_inputs: Any, rank_to_local_features: Mapping[int, Sequence
     Raises:
       KeyError: There is no such feature.
       TypeError: Ids are of an unsupported kind or dtype.
-      ValueError: A rank is missing from the features, or the shape of ids is not supported.
+      ValueError: A rank is missing from the features, the shape of ids is not supported, or the
+        features of a rank have batches of different sizes.
       tf.errors.InvalidArgumentError: At run time, dense ids of a feature differ in `hot` by rank.
 
     Example:
@@ -74,6 +75,8 @@ def dp_to_mp_input(dp_inputs: Any, rank_to_local_features: Mapping[int, Sequence
         found = [dp_inputs[feature] for feature in mine]
     else:
         bags = {feature: _bags(feature, dp_inputs[feature]) for feature in used}
+        for of_rank in features:
+            _check_batches(of_rank, bags)
         sent = [[bags[feature] for feature in of_rank] for of_rank in features]
         guard_graph(transport)
         with tf.name_scope("graph_opt/"), guarded_eagerly(transport):
@@ -84,7 +87,7 @@ def dp_to_mp_input(dp_inputs: Any, rank_to_local_features: Mapping[int, Sequence
 def _received(sent: List[List[_Bags]], transport: Transport, features: List[Any]) -> List[Any]:
     name = transport.message_name(_MESSAGE)
     lengths, lengths_splits = _exchanged(
-        [[bags.lengths for bags in of_rank] for of_rank in sent], transport, name + "_lengths"
+        [[_lengths_of_all(of_rank)] for of_rank in sent], transport, name + "_lengths"
     )
     ids, ids_splits = _exchanged(
         [[bags.ids for bags in of_rank] for of_rank in sent], transport, name + "_ids"
@@ -110,6 +113,25 @@ def _received(sent: List[List[_Bags]], transport: Transport, features: List[Any]
         )
         for place, bags in enumerate(mine)
     ]
+
+
+def _lengths_of_all(bags: Sequence[_Bags]) -> tf.Tensor:
+    """Lengths of each feature's bags; stacked, which fails at run time if batches differ."""
+    if not bags:
+        return tf.zeros([0], tf.int64)
+    return tf.reshape(tf.stack([one.lengths for one in bags]), [-1])
+
+
+def _check_batches(features: Sequence[Any], bags: Mapping[Any, _Bags]) -> None:
+    sizes = {feature: bags[feature].lengths.shape[0] for feature in features}
+    known = [(feature, size) for feature, size in sizes.items() if size is not None]
+    for feature, size in known[1:]:
+        if size != known[0][1]:
+            raise ValueError(
+                "inputs {!r} and {!r} of one rank have batches of {} and {} samples".format(
+                    known[0][0], feature, known[0][1], size
+                )
+            )
 
 
 def _exchanged(parts: List[List[tf.Tensor]], transport: Transport, name: str) -> Any:

@@ -46,7 +46,10 @@ def test_gradients_may_be_sums_and_none_and_alone() -> None:
             tape = de.DistributedGradientTape(tape, op="sum")
             first = tape.gradient(loss, [used, unused], use_generic_names=True)
             del whole
-            return [first[0].numpy().tolist(), first[1], tape.gradient(loss, used).numpy().tolist()]
+            alone = tape.gradient(loss, used).numpy().tolist()
+            nested = tape.gradient(loss, {"layers": [[used], [unused]]})["layers"]
+            assert nested[0][0].numpy().tolist() == alone and nested[1][0] is None
+            return [first[0].numpy().tolist(), first[1], alone]
 
     assert run_ranks(2, work) == [[[3.0, 3.0], None, [3.0, 3.0]]] * 2
 

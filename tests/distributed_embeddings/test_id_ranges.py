@@ -39,3 +39,21 @@ def test_bags_of_any_sizes_in_a_session() -> None:
             np.testing.assert_array_equal(found, [[size] * 2 for size in sizes])
         with pytest.raises(tf.errors.InvalidArgumentError, match="has no row"):
             session.run(pooled, bags(6))
+
+
+@pytest.mark.parametrize("fed", [False, True])
+def test_inputs_may_have_several_bags_a_sample(fed: bool) -> None:
+    with communicating_through(OneRank()), tf.Session() as session:
+        values = [np.arange(24).reshape(2, 3, 4) % 5, np.arange(8).reshape(2, 4) % 7]
+        ids = [
+            tf.placeholder(tf.int64, [None, *one.shape[1:]]) if fed else tf.constant(one)
+            for one in values
+        ]
+        layer = DistributedEmbedding(
+            [Embedding(rows, 2, combiner="sum", embeddings_initializer="ones") for rows in (5, 7)]
+        )
+        pooled = layer(ids)
+        session.run(tf.global_variables_initializer())
+        found = session.run(pooled, dict(zip(ids, values)))
+        assert [one.shape for one in found] == [(2, 3, 2), (2, 2)]
+        assert all((one == 4).all() for one in found)

@@ -146,6 +146,26 @@ def test_custom_layers_are_called_where_they_are(arguments: Dict[str, Any]) -> N
         )
 
 
+class Thirds(Sum):
+    """Sums that float32 cannot hold."""
+
+    def call(self, ids: Any) -> Any:
+        return tf.cast(super().call(ids), tf.float64) / 3
+
+
+def test_custom_layers_keep_their_dtypes() -> None:
+    def on_rank(transport: Transport) -> Any:
+        with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
+            layers = [Sum(7, 2, name="sum"), Thirds(7, 2, name="thirds")]
+            outputs = de.DistributedEmbedding(layers)([tf.constant([[1]]), tf.constant([[1]])])
+            session.run(tf.global_variables_initializer())
+            return session.run(outputs)
+
+    for sums, thirds in run_ranks(2, on_rank):
+        assert (sums.dtype, thirds.dtype) == (np.float32, np.float64)
+        np.testing.assert_array_equal(thirds, [[1 / 3] * 2])
+
+
 def test_an_id_is_never_a_row_of_another_table() -> None:
     def on_rank(transport: Transport) -> None:
         with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
@@ -263,11 +283,11 @@ def test_ids_of_all_kinds_find_rows_and_travel() -> None:
             assert read[2].numpy().tolist() == [[3, 0]] and read[2].dtype == tf.int32
             assert read[3].shape == [0]
         ranges = [IdRange("first", 5, 100), IdRange("none", 1, 7), IdRange("last", 4, 0)]
-        rows = rows_of_ids([ragged.values, empty, dense], ranges)
+        rows = rows_of_ids([ragged.values, empty, dense], ranges, True)
         assert [one.numpy().tolist() for one in rows] == [[101, 102, 104], [], [[3, 0]]]
         message = "table.*last.*has no row.*4"
         with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-            rows_of_ids([ragged.values, empty, dense + 1], ranges)
+            rows_of_ids([ragged.values, empty, dense + 1], ranges, True)
 
 
 @pytest.mark.parametrize("traced", [False, True])

@@ -104,6 +104,9 @@ def test_wrong_inputs_are_errors_that_name_them() -> None:
                 de.dp_to_mp_input({"a": tf.constant([1.0])}, where)
             with pytest.raises(ValueError, match="'a' has shape"):
                 de.dp_to_mp_input({"a": tf.constant([[[1]]])}, where)
+            uneven = {"a": tf.constant([1, 2]), "b": tf.constant([1, 2, 3, 4])}
+            with pytest.raises(ValueError, match="'a' and 'b' of one rank have batches of 2 and 4"):
+                de.dp_to_mp_input(uneven, {0: ["a", "b"], 1: ["a"]})
 
     run_ranks(2, work)
 
@@ -119,3 +122,17 @@ def test_dense_bags_of_different_sizes_are_an_error() -> None:
             return ""
 
     assert "different numbers of ids a bag of input 'a'" in run_ranks(2, work)[0]
+
+
+def test_batches_that_only_the_step_knows_must_be_equal() -> None:
+    def work(transport: Transport) -> str:
+        with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
+            given = [tf.placeholder(tf.int64, [None]) for _ in range(2)]
+            found = de.dp_to_mp_input(given, {0: [0, 1], 1: [0]})
+            try:
+                session.run(found, {given[0]: [1, 2], given[1]: [1, 2, 3, 4]})
+            except tf.errors.InvalidArgumentError as error:
+                return str(error)
+            return ""
+
+    assert all("Shapes of all inputs must match" in one for one in run_ranks(2, work))
