@@ -38,9 +38,7 @@ class NpySource(Source):
         self._facts = self._read_facts()
         if self._facts and os.path.isdir(path):
             names = list(self._facts)  # in the order of the layer's tables
-        known = {
-            self._facts.get(name, {}).get("name", name[: -len(_ENDING)]): name for name in names
-        }
+        known = {self._name(file): file for file in names}
         pairs = [(file, name) for name, file in known.items()]
         if chosen:
             pairs = [(self._file(choice.name, known), choice.new_name) for choice in chosen]

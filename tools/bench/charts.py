@@ -3,7 +3,7 @@
     train.svg     every scenario: how many times as fast as stock each mode is, and could be
     summary.svg   the same of stock and both alone, without and with a parameter server
     adam.svg      steps a second with Adam, over the rows of a table
-    scaling.svg   bytes and batches a second, over the number of ranks
+    scaling.svg   bytes and time of a step, over the number of ranks
 
 They are drawn from the outcome that stands in the JSON file, and from nothing else.
 """
