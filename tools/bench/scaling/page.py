@@ -27,8 +27,13 @@ def _row(outcome: Outcome, mode: str, ids: str) -> str:
     times = dict(points(outcome, "simulated_s_per_step", mode, ids))
     cells = []
     for ranks in _SHOWN:
-        words = "{:.3g} MB, {:.0f} ms".format(sizes[ranks] / 1e6, times[ranks] * 1e3)
+        words = "{} MB, {:,.0f} ms".format(_megabytes(sizes[ranks]), times[ranks] * 1e3)
         if mode != REPLICATED:
             words += ", {:.2f}".format(uneven[ranks])
         cells.append(words)
     return "| {} | {} | {} |".format(MODES[mode][0], _IDS[ids], " | ".join(cells))
+
+
+def _megabytes(size: float) -> str:
+    """Three digits, or all before the point if they are more."""
+    return ("{:,.0f}" if size >= 1e8 else "{:.3g}").format(size / 1e6)
