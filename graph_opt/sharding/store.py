@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import http.client
 import os
 import socket
@@ -17,8 +18,10 @@ _SCOPE = "graph_opt"
 _LOOPBACK = "127.0.0.1"
 _POLL_SECONDS = 0.02
 _MAX_POLL_SECONDS = 0.2
-# The server answers at once; a launcher that is gone refuses, or does not answer at all.
+# The server answers at once, unless its machine is very busy; a launcher that is gone refuses, or
+# does not answer at all.
 _ANSWER_SECONDS = 5.0
+_ATTEMPTS = 3
 
 
 class Store(abc.ABC):
@@ -125,6 +128,15 @@ class RendezvousStore(Store):
             return str(probe.getsockname()[0])
 
     def _request(self, method: str, key: str, body: Optional[bytes] = None) -> Tuple[int, bytes]:
+        for _ in range(_ATTEMPTS - 1):
+            with contextlib.suppress(socket.timeout):
+                return self._answer(method, key, body)
+        try:
+            return self._answer(method, key, body)
+        except socket.timeout as error:
+            raise OSError("{} does not answer: {}".format(self._described(), error)) from error
+
+    def _answer(self, method: str, key: str, body: Optional[bytes]) -> Tuple[int, bytes]:
         # Not urllib: it would ask the proxy that the environment names.
         connection = http.client.HTTPConnection(self._address, self._port, timeout=_ANSWER_SECONDS)
         path = "/{}/{}".format(quote(self._scope, safe=""), quote(key, safe=""))
@@ -134,6 +146,8 @@ class RendezvousStore(Store):
             return response.status, response.read()
         except http.client.HTTPException as error:
             raise OSError("{} does not answer: {!r}".format(self._described(), error)) from error
+        except socket.timeout:
+            raise
         except OSError as error:
             raise OSError("{} does not answer: {}".format(self._described(), error)) from error
         finally:

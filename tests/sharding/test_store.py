@@ -83,6 +83,27 @@ def test_a_launcher_that_is_gone_is_an_error_and_no_wait() -> None:
             store.set("key", b"")
 
 
+def test_a_server_that_is_slow_to_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graph_opt.sharding.store._ANSWER_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        store = RendezvousStore(*listening.getsockname())
+        kept = []
+
+        def answer_the_second() -> None:
+            kept.append(listening.accept()[0])
+            with listening.accept()[0] as asked:
+                asked.recv(1 << 16)
+                asked.sendall(b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nvalue")
+
+        server = threading.Thread(target=answer_the_second)
+        server.start()
+        assert store.get("key") == b"value"
+        server.join()
+        with pytest.raises(OSError, match="does not answer: timed out"):
+            store.set("key", b"value")
+        kept[0].close()
+
+
 def test_the_launcher_is_found_by_its_environment(
     monkeypatch: pytest.MonkeyPatch, server: Any
 ) -> None:
