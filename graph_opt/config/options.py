@@ -123,11 +123,13 @@ class Ranks:
       rank: Number of this one.
       size: How many there are.
       group: Name of the group of threads that they are; "" for processes that Horovod started.
+      elastic: Whether ranks may come and go while the session is open.
     """
 
     rank: int
     size: int
     group: str = ""
+    elastic: bool = False
 
 
 SWITCHES = ("do_async_embedding", "do_group_embedding", "shard_tables")

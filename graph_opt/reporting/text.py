@@ -128,7 +128,7 @@ def _tables_of(report: Report) -> str:
             len(one.slots),
             bytes_text(one.bytes),
             bytes_text(one.bytes_here),
-            one.rule or "whole on every rank",
+            one.rule or ("whole on every rank" if one.refusal else "whole, but could be divided"),
         ]
         for one in report.tables
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 from typing import Any, Dict, Iterator, Optional
 
@@ -16,6 +17,7 @@ from graph_opt.sharding.transport import Transport
 from graph_opt.sharding.transport_in_use import HOROVOD, reach_ranks, transport_in_use
 
 _HOROVOD = "horovod.tensorflow"
+_ELASTIC = "HOROVOD_ELASTIC"  # Set by Horovod's launcher in ranks that may come and go.
 
 
 def with_ranks(options: SessionOptions) -> SessionOptions:
@@ -25,7 +27,8 @@ def with_ranks(options: SessionOptions) -> SessionOptions:
     transport = _transport()
     if transport is None:
         return options
-    ranks = Ranks(transport.rank, transport.size, transport.group_name)
+    elastic = os.environ.get(_ELASTIC, "0") != "0"
+    ranks = Ranks(transport.rank, transport.size, transport.group_name, elastic)
     return dataclasses.replace(options, ranks=ranks)
 
 

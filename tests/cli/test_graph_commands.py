@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from graph_opt.inspect.graph_files import read_graph, write_graph
 from graph_opt.ops import library
 from graph_opt.runtime.staged import staged
 from tests.forked_programs import run_forked, start_graph_opt
+from tests.passes.refused_tables import sent_through_horovod
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 READY = str(REPOSITORY / "configs" / "async_embedding_thread_pool.pbtxt")
@@ -186,6 +188,22 @@ def test_inspect_lists_the_lookups_where_no_option_asks_for_anything(
     assert ["item", "tf.nn.embedding_lookup", "-", "table", "main"] in lines
     assert "no embedding lookup found" not in out
     assert "nor do_group_embedding nor shard_tables is set" in out
+
+
+def test_inspect_says_which_tables_ranks_could_divide(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tf.get_variable("table", [10, 4])
+    rows = tf.nn.embedding_lookup(table, tf.placeholder(tf.int64, [None]))
+    path = tmp_path / "replicated.pb"
+    write_graph(sent_through_horovod(rows, table), path)
+    asked = ["--set", "shard_tables=true", "--set", "shard_tables_options.min_table_bytes=1"]
+    assert main(["inspect", str(path), *asked]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"table .* 320 B +320 B +whole, but could be divided", out)
+    assert "the process is not one of several ranks" in out
+    assert main(["rewrite", str(path), "-o", str(tmp_path / "out.pb"), *asked]) == 1
+    assert "the process is not one of several ranks" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["inspect", "rewrite"])

@@ -194,6 +194,22 @@ def test_nothing_is_divided_without_training_or_without_ranks() -> None:
         assert "not one of several ranks" in str(graph_opt.report(graph))
 
 
+def test_nothing_is_divided_among_ranks_that_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    def work(transport: InProcessTransport) -> str:
+        model = replicated.build(tf.train.AdagradOptimizer(0.1), transport)
+        mark_table(model.tables["items"])
+        with graph_opt.Session(config=replicated.sharding()) as session:
+            session.run(tf.global_variables_initializer())
+            assert session.run(model.tables["users"]).shape == (37, 8)
+        return str(graph_opt.report(tf.get_default_graph()))
+
+    monkeypatch.setenv("HOROVOD_ELASTIC", "1")
+    for report in replicated.on_ranks(work):
+        assert "tables: 0 of 2 divided" in report
+        assert report.count("whole, but could be divided") == 2
+        assert "no table is divided: Horovod is elastic" in report
+
+
 def test_marked_tables_are_divided_whatever_the_config() -> None:
     def work(transport: InProcessTransport) -> Any:
         model = replicated.build(tf.train.AdagradOptimizer(0.1), transport)

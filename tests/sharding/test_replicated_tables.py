@@ -11,3 +11,9 @@ from tests.horovod_processes import NEEDS_HOROVOD, check_all_done
 @NEEDS_HOROVOD
 def test_fused_ranks_train_as_stock_ones_do() -> None:
     check_all_done(2, "tests.sharding.replicated_ranks")
+
+
+@pytest.mark.slow
+@NEEDS_HOROVOD
+def test_tables_stay_whole_where_horovod_does_not_gather_all_slices() -> None:
+    check_all_done(2, "tests.sharding.undivided_ranks")

@@ -33,6 +33,9 @@ _NO_RANKS = (
     "before the session's first run, and start ranks with horovodrun or graph-opt run -np)"
 )
 _ONE_RANK = "no table is divided: there is one rank"
+_ELASTIC = (
+    "no table is divided: Horovod is elastic, and rows of ranks that may come and go would be lost"
+)
 _NOT_FOUND = "shard_tables_options.tables has '{}', but no lookup reads a variable of this name"
 _NOT_ABLE = "table '{}' was to be divided and stays whole on every rank ({})"
 _OVER_BUDGET = (
@@ -57,9 +60,9 @@ def shard_tables(state: PassState, options: SessionOptions) -> PassState:
         return state
     folded = fold_conditionals(state)
     plan = plan_tables(folded.view, wanted, ranks or Ranks(0, 2))
-    reason = _NO_RANKS if ranks is None else _ONE_RANK if ranks.size == 1 else ""
+    reason = _why_not(ranks)
     if ranks is None or reason:
-        return _reported(state, dataclasses.replace(plan, chosen=()), wanted, ranks, (reason,))
+        return _reported(state, plan, wanted, None, (reason,))
     if not plan.tables:
         return _reported(state, plan, wanted, ranks)
     exchanged = exchange_lookups(folded, plan.tables, _messages(ranks), options)
@@ -72,6 +75,15 @@ def shard_tables(state: PassState, options: SessionOptions) -> PassState:
     if divided.redrawn:
         done = done.reporting(_REDRAWN.format(counted(len(divided.redrawn), "variable")))
     return _reported(done, plan, wanted, ranks)
+
+
+def _why_not(ranks: Optional[Ranks]) -> str:
+    """Why nothing is divided among these; empty if nothing forbids it."""
+    if ranks is None:
+        return _NO_RANKS
+    if ranks.elastic:
+        return _ELASTIC
+    return _ONE_RANK if ranks.size == 1 else ""
 
 
 def _messages(ranks: Ranks) -> Messages:
@@ -132,8 +144,8 @@ def _warnings(plan: Plan, options: ShardTablesOptions, outcomes: List[TableOutco
         refusal: Optional[Refusal] = known[name].refusal if name in known else None
         if refusal is not None:
             warnings.append(_NOT_ABLE.format(name, refusal))
-    held = sum(one.bytes_here for one in outcomes if one.rule)
-    held += sum(one.bytes for one in plan.others)
-    if 0 < options.memory_budget_bytes < held and plan.chosen:
+    divided = [one for one in outcomes if one.rule]
+    held = sum(one.bytes_here for one in divided) + sum(one.bytes for one in plan.others)
+    if 0 < options.memory_budget_bytes < held and divided:
         warnings.append(_OVER_BUDGET.format(held))
     return warnings
