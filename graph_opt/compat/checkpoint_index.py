@@ -82,6 +82,13 @@ def stored_tensors(prefix: str) -> Dict[str, StoredTensor]:
     return {tensor.name: tensor for tensor in found}
 
 
+def open_file(path: str) -> Any:
+    """Opens a file to read bytes: of this machine, or of a file system that TensorFlow knows."""
+    if "://" in path:
+        return tf.gfile.GFile(path, "rb")
+    return open(path, "rb")  # which reads three times as fast
+
+
 def _tensor(prefix: str, name: str, values: Dict[bytes, bytes], shards: int) -> StoredTensor:
     entry = tensor_bundle_pb2.BundleEntryProto.FromString(values[name.encode("utf-8")])
     shape = tuple(dimension.size for dimension in entry.shape.dim)
@@ -113,7 +120,9 @@ def _piece(
 
 
 def _entries(path: str) -> Iterator[Tuple[bytes, bytes]]:
-    with open(path, "rb") as opened:
+    if not tf.gfile.Exists(path):
+        raise FileNotFoundError("{} does not exist".format(path))
+    with open_file(path) as opened:
         data = opened.read()
     if len(data) < _FOOTER_BYTES or struct.unpack("<Q", data[-8:])[0] != _MAGIC:
         raise ValueError("{} is no index of a checkpoint".format(path))

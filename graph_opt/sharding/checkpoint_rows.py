@@ -7,7 +7,12 @@ from typing import Dict, Iterator
 import google_crc32c
 import numpy as np
 
-from graph_opt.compat.checkpoint_index import StoredPiece, StoredTensor, stored_tensors
+from graph_opt.compat.checkpoint_index import (
+    StoredPiece,
+    StoredTensor,
+    open_file,
+    stored_tensors,
+)
 
 _CHECKED_BYTES = 16 << 20
 
@@ -102,7 +107,7 @@ def _blocks(piece: StoredPiece, item_bytes: int) -> Iterator[bytes]:
 
 
 def _read(piece: StoredPiece, first: int, size: int) -> bytes:
-    with open(piece.path, "rb") as opened:
+    with open_file(piece.path) as opened:
         opened.seek(piece.offset + first)
         data = opened.read(size)
     if len(data) != size:

@@ -32,7 +32,6 @@ _ERROR = "error"
 _SIZES = "sizes"
 _KEY_BYTES = 32
 _BACKLOG = 128
-_FIND_SECONDS = 30.0
 _LOOK_SECONDS = 0.25
 _NOTED_SECONDS = 30.0
 _MOST_SECONDS = 600.0
@@ -131,8 +130,7 @@ class AskedRanks:
         return {rank: self._received(rank, request) for rank, request in requests.items()}
 
     def _received(self, rank: int, request: Head) -> Tuple[Head, List[bytes]]:
-        begun = time.monotonic()
-        noted = False
+        wait = _Wait(self._purpose)
         while True:
             head, parts = self._receive(rank)
             if _ERROR in head:
@@ -141,13 +139,7 @@ class AskedRanks:
             if WAIT not in head:
                 return head, parts
             self._check()
-            waited = time.monotonic() - begun
-            text = "rank {} {}, for which {} waits".format(rank, head[WAIT], self._purpose)
-            if waited > _MOST_SECONDS:
-                raise tf.errors.DeadlineExceededError(None, None, text)
-            if waited > _NOTED_SECONDS and not noted:
-                noted = True
-                say(text)
+            wait.go_on("rank {} {}".format(rank, head[WAIT]))
             self._send(rank, request)
 
     def _send(self, rank: int, request: Head) -> None:
@@ -168,24 +160,49 @@ class AskedRanks:
 
     def _connection(self, rank: int) -> Connection:
         if rank not in self._open:
-            end = time.monotonic() + _FIND_SECONDS
-            place = None
-            while place is None:
-                place = self._store.get(_place_key(rank), _LOOK_SECONDS)
-                if place is None:
-                    self._check()
-                    if time.monotonic() > end:
-                        raise OSError("it has not run a step with divided tables yet")
-            found = json.loads(place.decode("utf-8"))
+            found = json.loads(self._place(rank).decode("utf-8"))
             self._open[rank] = Client(
                 (found["host"], found["port"]), authkey=bytes.fromhex(found["key"])
             )
         return self._open[rank]
 
+    def _place(self, rank: int) -> bytes:
+        """Where a rank answers, once it does."""
+        wait = _Wait(self._purpose)
+        while True:
+            place = self._store.get(_place_key(rank), _LOOK_SECONDS)
+            if place is not None:
+                return place
+            self._check()
+            wait.go_on("rank {} has not opened its session yet".format(rank))
+
     def _gone(self, rank: int, error: Any) -> tf.errors.OpError:
         self._open.pop(rank, None)
         text = "rank {} does not answer, for which {} waits: {}".format(rank, self._purpose, error)
         return tf.errors.UnknownError(None, None, text)
+
+
+class _Wait:
+    """For another rank: with a line if it takes long, and with a limit."""
+
+    def __init__(self, purpose: str) -> None:
+        self._purpose = purpose
+        self._begun = time.monotonic()
+        self._noted = False
+
+    def go_on(self, lacks: str) -> None:
+        """Called each time that there is nothing yet; `lacks` is what the rank has yet to do.
+
+        Raises:
+          tf.errors.DeadlineExceededError: It has taken too long.
+        """
+        waited = time.monotonic() - self._begun
+        text = "{}, for which {} waits".format(lacks, self._purpose)
+        if waited > _MOST_SECONDS:
+            raise tf.errors.DeadlineExceededError(None, None, text)
+        if waited > _NOTED_SECONDS and not self._noted:
+            self._noted = True
+            say(text)
 
 
 def _place_key(rank: int) -> str:

@@ -162,7 +162,7 @@ class RowService:
         # So that nobody else changes the graph meanwhile.
         while not (self._in_step() or held.waits) and time.monotonic() < end:
             time.sleep(_PARKED_LOOK_SECONDS)
-        if any(one[1:3] == restored[1:3] for one in held.restored):
+        if any(one[1:] == restored[1:] for one in held.restored):
             return
         with self.asking("restores its rows") as asked:
             restore_like(restored, held.rows, lambda request: asked.ask(restored.rank, request))
@@ -174,7 +174,8 @@ class RowService:
         name = "restored_{}".format(held.number)
         every = self._gathered(name, json.dumps(mine).encode("utf-8"))
         have = {one.variable for restored in held.restored for one in restored.saved}
-        for plain in (one for of_rank in every for one in of_rank):
+        # Of what a rank has restored twice, the last one counts.
+        for plain in (one for of_rank in every for one in reversed(of_rank)):
             restored = restored_of(plain)
             missing = [one for one in restored.saved if one.variable not in have]
             if missing:

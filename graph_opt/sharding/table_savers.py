@@ -198,14 +198,13 @@ class _Saver:
 
     def restore(self) -> List[Any]:
         """Reads this rank's rows; returns what the step's fetches are."""
-        prefix = os.path.abspath(self._prefix())
-        try:
+        prefix = _absolute(self._prefix())
+        with _errors_of_files():
             checkpoint = CheckpointRows(prefix)
-        except FileNotFoundError as error:
-            raise tf.errors.NotFoundError(None, None, str(error)) from error
-        check_tables(self._tables, checkpoint)
+            check_tables(self._tables, checkpoint)
         results = self._run_rest()
-        read_tables(self._tables, checkpoint, self._rows.steps)
+        with _errors_of_files():
+            read_tables(self._tables, checkpoint, self._rows.steps)
         if self._held is not None and self._service is not None:
             rank, checksum = self._transport.rank, index_checksum(prefix)
             restored = Restored(rank, prefix, checksum, list(self._step.tables))
@@ -364,6 +363,22 @@ class _RanksOfSession(RowsOfRanks):
 def _as_rows(part: Any, data: bytes) -> np.ndarray:
     rows = np.frombuffer(data, part.rows.dtype.as_numpy_dtype)
     return rows.reshape(-1, part.rows.width)
+
+
+def _absolute(prefix: str) -> str:
+    """A path that other ranks understand, too: they may be in other folders."""
+    return prefix if "://" in prefix else os.path.abspath(prefix)
+
+
+@contextlib.contextmanager
+def _errors_of_files() -> Iterator[None]:
+    """Raises what TensorFlow raises for checkpoints that are missing or damaged."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise tf.errors.NotFoundError(None, None, str(error)) from error
+    except ValueError as error:
+        raise tf.errors.DataLossError(None, None, str(error)) from error
 
 
 @contextlib.contextmanager

@@ -36,6 +36,13 @@ def test_checkpoints_that_do_not_fit_are_named(tmp_path: Path) -> None:
         session.run(tf.global_variables_initializer())
         tf.train.Saver().save(session, str(tmp_path / "part"))
         tf.train.Saver([tf.train.get_global_step()]).save(session, str(tmp_path / "none"))
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.train.get_or_create_global_step()
+        tf.Variable(USERS, name="users", use_resource=True)
+        session.run(tf.global_variables_initializer())
+        tf.train.Saver().save(session, str(tmp_path / "cut"))
+    data = tmp_path / "cut.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:40])
 
     def restore(transport: Transport) -> Any:
         with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
@@ -50,6 +57,8 @@ def test_checkpoints_that_do_not_fit_are_named(tmp_path: Path) -> None:
                 saver.restore(session, str(tmp_path / "part"))
             with pytest.raises(tf.errors.NotFoundError, match="Key users not found in checkpoint"):
                 saver.restore(session, str(tmp_path / "none"))
+            with pytest.raises(tf.errors.DataLossError, match="ends before its tensors do"):
+                saver.restore(session, str(tmp_path / "cut"))
             with pytest.raises(ValueError, match="not a valid checkpoint"):
                 saver.restore(session, str(tmp_path / "missing"))
             with pytest.raises(ValueError, match=r"Parent directory of .* doesn't exist"):

@@ -120,6 +120,39 @@ def test_one_rank_saves_and_another_number_of_ranks_goes_on(tmp_path: Path) -> N
     assert not [name for name in os.listdir(tmp_path) if "temp" in name]
 
 
+def test_what_one_rank_restored_last_is_what_all_ranks_have(tmp_path: Path) -> None:
+    remote = "ram://savers/second"  # as those of clusters, a file system of TensorFlow
+    tf.gfile.MakeDirs("ram://savers")
+
+    def train(transport: Transport) -> None:
+        with communicating_through(transport), tf.Graph().as_default():
+            model = Model(transport.rank, transport.size)
+            saver = tf.train.Saver()
+            names = ("dense", "global_step", "beta1_power", "beta2_power")
+            shared = tf.train.Saver([v for v in tf.global_variables() if v.op.name in names])
+            with tf.Session() as session:
+                session.run(tf.global_variables_initializer())
+                for path in (str(tmp_path / "first"), remote):
+                    model.run(session, 1)
+                    if transport.rank == 0:
+                        saver.save(session, path)
+                model.run(session, 1)
+            with tf.Session() as session:
+                session.run(tf.global_variables_initializer())
+                if transport.rank == 0:
+                    saver.restore(session, str(tmp_path / "first"))
+                    saver.restore(session, remote)
+                else:
+                    shared.restore(session, remote)
+                model.run(session, 1)
+                if transport.rank == 0:
+                    saver.save(session, str(tmp_path / "third"))
+
+    run_ranks(2, train)
+    stock(tmp_path / "stock", 3)
+    check_equal(tmp_path / "third", tmp_path / "stock")
+
+
 def test_every_kind_of_saver(tmp_path: Path) -> None:
     def train(transport: Transport) -> Any:
         with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
