@@ -79,7 +79,7 @@ def build(
     variables = [*tables.values(), dense]
     gradients = tf.gradients(loss, variables)
     if transport is not None:
-        gradients = [_averaged(gradient, transport) for gradient in gradients]
+        gradients = [averaged(gradient, transport) for gradient in gradients]
     step = tf.train.get_or_create_global_step()
     train = optimizer.apply_gradients(zip(gradients, variables), global_step=step)
     return Model(train, loss, ids, labels, tables, optimizer)
@@ -127,7 +127,8 @@ def parts(session: Any) -> Dict[str, Dict[int, np.ndarray]]:
     return found
 
 
-def _averaged(gradient: Any, transport: InProcessTransport) -> Any:
+def averaged(gradient: Any, transport: InProcessTransport) -> Any:
+    """What `hvd.allreduce` makes of a gradient."""
     if not isinstance(gradient, tf.IndexedSlices):
         name = transport.message_name("dense")
         return transport.all_reduce(gradient, AVERAGE, name)

@@ -59,6 +59,7 @@ def test_variables_are_whole_to_whoever_fetches_or_sets_them() -> None:
         model = replicated.build(tf.train.AdagradOptimizer(0.1), transport, transport.rank == 2)
         users, slot = (model.tables["users"], "accumulator")
         read = tf.identity(users)  # whose value nothing needs
+        early = tf.assign(users, given + 1)
         with graph_opt.Session(config=replicated.sharding()) as session:
             session.run(tf.global_variables_initializer())
             first = session.run({"users": users, "all": [model.optimizer.get_slot(users, slot)]})
@@ -80,6 +81,8 @@ def test_variables_are_whole_to_whoever_fetches_or_sets_them() -> None:
                 session.run(accumulator.initializer, {whole_of(accumulator): given})
             with pytest.raises(errors, match=r"ranks, and this one has 1[89] of its 37 rows"):
                 session.make_callable(users)
+            if transport.rank == 0:  # what it has assigned, whatever other ranks have by now
+                np.testing.assert_array_equal(session.run(early), given + 1)
             assigned = session.run(tf.assign(users, users.initial_value * 0 + 3))
             for late in (tf.norm(users), tf.nn.embedding_lookup(users, [0])):
                 with pytest.raises(errors, match="it can not be read whole"):
@@ -174,6 +177,54 @@ def test_initial_values_that_are_made_whole_are_named() -> None:
     report = replicated.on_ranks(work)[0]
     assert "every rank makes all initial values of 'users'" in report
     assert "initial values of 'users/Adagrad'" not in report
+
+
+def test_initial_values_may_share_what_they_are_made_of() -> None:
+    def tables() -> List[Any]:
+        base = tf.random.uniform([replicated.ROWS, 4], seed=1)
+        values = [base, tf.random.uniform([replicated.ROWS, 4], seed=2), 2 * base]
+        return [
+            tf.get_variable("table_{}".format(i), initializer=value, use_resource=True)
+            for i, value in enumerate(values)
+        ]
+
+    def work(transport: InProcessTransport) -> Any:
+        made = tables()
+        ids = tf.constant([1, 2], tf.int64)
+        loss = tf.add_n([tf.reduce_sum(tf.nn.embedding_lookup(one, ids)) for one in made])
+        gradients = [replicated.averaged(one, transport) for one in tf.gradients(loss, made)]
+        tf.train.GradientDescentOptimizer(0.1).apply_gradients(zip(gradients, made))
+        with graph_opt.Session(config=replicated.sharding()) as session:
+            session.run(tf.global_variables_initializer())
+            return replicated.parts(session)
+
+    parts = replicated.on_ranks(work)
+    with tf.Graph().as_default(), tf.Session() as session:
+        made = tables()
+        session.run(tf.global_variables_initializer())
+        require_same(parts, session.run({one.op.name: one for one in made}))
+    assert len(parts[0]) == 3
+
+
+def test_tables_whose_slices_are_of_several_batches_stay_whole() -> None:
+    def work(transport: InProcessTransport) -> str:
+        datasets = [tf.data.Dataset.range(100).batch(4) for _ in range(2)]
+        ids = [tf.data.make_one_shot_iterator(one).get_next() % 37 for one in datasets]
+        both = [tf.get_variable(name, [37, 8], use_resource=True) for name in ("users", "items")]
+        rows = [tf.nn.embedding_lookup(both[0], one) for one in ids]
+        rows.append(tf.nn.embedding_lookup(both[1], ids[0]))
+        loss = tf.add_n([tf.reduce_sum(tf.square(one)) for one in rows])
+        clipped, _ = tf.clip_by_global_norm(tf.gradients(loss, both), 0.5)
+        gradients = [replicated.averaged(one, transport) for one in clipped]
+        train = tf.train.AdagradOptimizer(0.1).apply_gradients(zip(gradients, both))
+        with graph_opt.Session(config=replicated.sharding(tables=["users"])) as session:
+            session.run(tf.global_variables_initializer())
+            session.run(train)
+        return str(graph_opt.report(tf.get_default_graph()))
+
+    report = replicated.on_ranks(work)[0]
+    assert "1 of 2 divided" in report and "or from another batch" in report
+    assert "table 'users' was to be divided and stays whole on every rank" in report
 
 
 def test_nothing_is_divided_without_training_or_without_ranks() -> None:

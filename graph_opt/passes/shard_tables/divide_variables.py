@@ -62,7 +62,9 @@ def divide_variables(
             )
             parts.divide(variable, known)
             variables.append(variable)
-    divided = DividedVariables(tuple(variables), parts.fed, parts.unread, parts.values)
+    divided = DividedVariables(
+        tuple(variables), parts.fed, parts.unread, parts.values, parts.assigned
+    )
     state = state.rewritten(parts.rewrite())
     return Divided(state, divided, tuple(parts.redrawn), tuple(parts.made_whole))
 

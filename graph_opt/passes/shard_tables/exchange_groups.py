@@ -14,6 +14,18 @@ from graph_opt.passes.shard_tables.exchangeable import ExchangeableTable
 from graph_opt.sharding.placement import RowsRule
 
 
+class TableRefusal(Refusal):
+    """Why the rows of one table can not be exchanged beside those of the others.
+
+    Attributes:
+      table: Name of the variable.
+    """
+
+    def __init__(self, table: str, *, at: str, need: str, saw: str) -> None:
+        super().__init__("gradient_not_gathered", at=at, need=need, saw=saw)
+        self.table = table
+
+
 class Entry(NamedTuple):
     """A table of an exchange: one for each sum of gradients.
 
@@ -82,7 +94,7 @@ def exchanges(
       staying: Results that cannot be prefetched; in one exchange, they would keep others from it.
 
     Raises:
-      Refusal: gradient_not_gathered, if the rows that have a gradient are not known before it is.
+      TableRefusal: Rows of a table that have a gradient are not known before it is.
     """
     flow = batch_flow(view)
     candidates = [one for table in tables for one in table.exchangeable.lookups]
@@ -139,8 +151,8 @@ def _beside_lookups(
         if of_table and outputs.isdisjoint(behind) and _is_of(batch, batches):
             group.lookups.append(lookup)
             return
-    raise Refusal(
-        "gradient_not_gathered",
+    raise TableRefusal(
+        lookup.entry.name,
         at=indices,
         need="rows of {} that are known before their gradients are".format(lookup.entry.name),
         saw="rows that are computed from what was looked up, or from another batch",

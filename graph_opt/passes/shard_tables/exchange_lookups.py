@@ -59,7 +59,7 @@ def exchange_lookups(
       options: The session's options.
 
     Raises:
-      Refusal: gradient_not_gathered.
+      TableRefusal: Rows of a table can not be exchanged beside those of the others.
     """
     view = state.view
     found = [

@@ -7,7 +7,7 @@ it, or a slot of it, whole. Of those, the options choose by size, by a budget, a
 from __future__ import annotations
 
 import dataclasses
-from typing import AbstractSet, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Tuple
+from typing import AbstractSet, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.config.options import Ranks, ShardTablesOptions
@@ -74,7 +74,29 @@ def plan_tables(view: GraphView, options: ShardTablesOptions, ranks: Ranks) -> P
       options: What was asked for.
       ranks: Among which they are divided.
     """
-    candidates = [_candidate(view, one, ranks) for one in _looked_up(view)]
+    return _chosen([_candidate(view, one, ranks) for one in _looked_up(view)], options, ranks)
+
+
+def plan_without(
+    plan: Plan, table: str, refusal: Refusal, options: ShardTablesOptions, ranks: Ranks
+) -> Plan:
+    """Chooses again, once it is known that a table can not be divided.
+
+    Args:
+      plan: What was chosen before.
+      table: Name of the table.
+      refusal: Why it can not.
+      options: As for `plan_tables`.
+      ranks: As for `plan_tables`.
+    """
+    candidates = [
+        one._replace(divided=None, refusal=refusal) if one.table.name == table else one
+        for one in (*plan.chosen, *plan.others)
+    ]
+    return _chosen(candidates, options, ranks)
+
+
+def _chosen(candidates: List[Candidate], options: ShardTablesOptions, ranks: Ranks) -> Plan:
     wanted = _wanted(candidates, options, ranks)
     return Plan(
         tuple(one for one in candidates if one.table.name in wanted),
@@ -164,18 +186,17 @@ def _require_nothing_whole(
 
 
 def _wanted(
-    candidates: Iterable[Candidate], options: ShardTablesOptions, ranks: Ranks
+    candidates: Sequence[Candidate], options: ShardTablesOptions, ranks: Ranks
 ) -> FrozenSet[str]:
     """Names of the tables to divide."""
-    all_of_them = list(candidates)
-    able = [one for one in all_of_them if one.divided is not None]
+    able = [one for one in candidates if one.divided is not None]
     named = {one.table.name for one in able if one.table.name in options.tables}
     if options.only_marked:
         return frozenset(named)
     large = [one for one in able if one.bytes >= max(1, options.min_table_bytes)]
     if not options.memory_budget_bytes:
         return frozenset(named.union(one.table.name for one in large))
-    held = sum(_held(one, one.table.name in named, ranks) for one in all_of_them)
+    held = sum(_held(one, one.table.name in named, ranks) for one in candidates)
     for one in sorted(large, key=lambda one: (-one.bytes, one.table.name)):
         if held <= options.memory_budget_bytes:
             break

@@ -3,17 +3,18 @@
 keys = Range -> PlaceholderWithDefault       static shapes of a live graph stay the whole table's
 Assign(whole)                     -> Assign(GatherV2(whole, keys)), Fill, or rows drawn by key
 Assign(HorovodBroadcast(value))   -> Assign(value)
-SaveV2, other readers             -^ EnsureShape(value, whole shape), which fails
+readers that come later           -^ Assert, which fails: there is no whole value
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import AbstractSet, Any, Dict, List, Optional, Tuple
+from typing import AbstractSet, Any, Dict, List, Optional, Set
 
 import numpy as np
 
 from graph_opt.compat import tf
+from graph_opt.compat.stateful_ops import HANDLES, PLACEHOLDERS, VARIABLES
 from graph_opt.graph.rewrite import OUTPUT_SHAPES, AttributeEdit, ControlEdit, InputEdit, Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes import attribute_values as values
@@ -26,7 +27,9 @@ _DIVIDED = (
     "'{}' is divided among {} ranks, of which this one has {} of {} rows: it can not be read whole "
     "by a node that was added after the session's first run"
 )
-_GIVEN_BY_STEP = ("Placeholder", "PlaceholderWithDefault", "RestoreV2", "RestoreSlice", "Restore")
+_RESTORES = frozenset(["RestoreV2", "RestoreSlice", "Restore"])
+# What is made of these is given by a step, or by nodes that other steps run, too.
+_GIVEN = PLACEHOLDERS | VARIABLES | HANDLES | _RESTORES
 
 
 class RankParts:
@@ -51,7 +54,8 @@ class RankParts:
         self._inputs: List[InputEdit] = []
         self._controls: List[ControlEdit] = []
         self._attributes: List[AttributeEdit] = []
-        self._last: Optional[Tuple[TensorRef, str]] = None
+        self._last: Optional[str] = None
+        self._earlier: Set[str] = set()
         self.fed: Dict[str, str] = {}
         self.unread: Dict[str, str] = {}
         self.values: Dict[str, str] = {}
@@ -247,16 +251,15 @@ class RankParts:
         """Lets a whole initial value be made only once the one before it is no longer needed."""
         view = self._view
         made_of = view.ancestors([whole.node])
-        if any(view.op(name) in _GIVEN_BY_STEP for name in made_of):
+        if any(view.op(name) in _GIVEN for name in made_of):
             return
         if self._last is not None:
-            value, last = self._last
-            before = view.ancestors([value.node])
             for name in made_of:
                 starts = all(view.op(one.node) == "Const" for one in view.inputs(name))
-                if starts and view.op(name) != "Const" and name not in before:
-                    self._controls.append(ControlEdit(name, (), (last,)))
-        self._last = whole, gather
+                if starts and view.op(name) != "Const" and name not in self._earlier:
+                    self._controls.append(ControlEdit(name, (), (self._last,)))
+        self._last = gather
+        self._earlier.update(made_of)
 
     def _answer_shape(self, writer: NodeWriter, variable: DividedVariable, name: str) -> None:
         """Makes what asks for the shape of the variable get that of the whole."""

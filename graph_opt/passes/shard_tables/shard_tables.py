@@ -18,13 +18,14 @@ from graph_opt.graph.refusal import Refusal
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.shard_tables.conditionals import fold_conditionals
 from graph_opt.passes.shard_tables.divide_variables import divide_variables
+from graph_opt.passes.shard_tables.exchange_groups import TableRefusal
 from graph_opt.passes.shard_tables.exchange_lookups import exchange_lookups
 from graph_opt.passes.shard_tables.messages import (
     HorovodMessages,
     InProcessMessages,
     Messages,
 )
-from graph_opt.passes.shard_tables.plan import Candidate, Plan, plan_tables
+from graph_opt.passes.shard_tables.plan import Candidate, Plan, plan_tables, plan_without
 from graph_opt.reporting.outcomes import TableOutcome
 from graph_opt.reporting.tables import counted
 
@@ -63,9 +64,9 @@ def shard_tables(state: PassState, options: SessionOptions) -> PassState:
     reason = _why_not(ranks)
     if ranks is None or reason:
         return _reported(state, plan, wanted, None, (reason,))
-    if not plan.tables:
+    plan, exchanged = _exchanged(folded, plan, wanted, ranks, options)
+    if exchanged is None:
         return _reported(state, plan, wanted, ranks)
-    exchanged = exchange_lookups(folded, plan.tables, _messages(ranks), options)
     known = [(one.divided, one.known) for one in plan.chosen if one.divided is not None]
     divided = divide_variables(exchanged, known, wanted.memory_budget_bytes)
     translation = dataclasses.replace(divided.state.translation, divided=divided.variables)
@@ -84,6 +85,22 @@ def _why_not(ranks: Optional[Ranks]) -> str:
     if ranks.elastic:
         return _ELASTIC
     return _ONE_RANK if ranks.size == 1 else ""
+
+
+def _exchanged(
+    state: PassState,
+    plan: Plan,
+    wanted: ShardTablesOptions,
+    ranks: Ranks,
+    options: SessionOptions,
+) -> Tuple[Plan, Optional[PassState]]:
+    """The graph with exchanges, and the plan without the tables for which there can be none."""
+    while plan.tables:
+        try:
+            return plan, exchange_lookups(state, plan.tables, _messages(ranks), options)
+        except TableRefusal as refusal:
+            plan = plan_without(plan, refusal.table, refusal, wanted, ranks)
+    return plan, None
 
 
 def _messages(ranks: Ranks) -> Messages:
