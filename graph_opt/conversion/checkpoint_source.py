@@ -65,7 +65,8 @@ class CheckpointSource(Source):
             )
         self.tables: List[Table] = [self._table(choice) for choice in chosen]
         every = set(self._checkpoints[0].tensors)
-        self.left_out = sorted(every - self._used)
+        counters = {name for table in self.tables for name in table.counters}
+        self.left_out = sorted(every - self._used - counters)
 
     @property
     def used_names(self) -> List[str]:
