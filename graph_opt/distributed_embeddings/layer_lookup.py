@@ -97,7 +97,7 @@ def look_up_own_inputs(
             continue
         bags = read_input(place, given, strategy.global_configs[table].get("combiner"), layer)
         found = next(one for one in tables.pieces[table] if one.rank == rank)
-        pieces.append(_PieceLookup(bags, _local_table(found), _local_rows(found)))
+        pieces.append(_PieceLookup(bags, _local_table(found), _rows_of(found)))
         places.append((len(own), len(pieces) - 1))
         own.append(None)
     pooled = _pooled(pieces, OneRank(), None)
@@ -113,9 +113,7 @@ def _weights(tables: LayerTables, custom: CustomLayers) -> List[Any]:
 def _tables_of(table: int, tables: LayerTables) -> List[Tuple[DividedTable, IdRange]]:
     name = tables.names[table]
     if table in tables.pieces:
-        return [
-            (one.variable.divided_table(), _global_rows(one, name)) for one in tables.pieces[table]
-        ]
+        return [(one.variable.table_on(one.rank), _rows_of(one)) for one in tables.pieces[table]]
     if table in tables.row_sliced:
         divided = tables.row_sliced[table].divided_table
     else:
@@ -124,11 +122,7 @@ def _tables_of(table: int, tables: LayerTables) -> List[Tuple[DividedTable, IdRa
     return [(divided, IdRange(name, divided.rows.num_rows, 0))]
 
 
-def _global_rows(piece: PiecePlace, name: str) -> IdRange:
-    return IdRange(name, piece.member.rows.num_rows, piece.variable.first_key(piece.member))
-
-
-def _local_rows(piece: PiecePlace) -> IdRange:
+def _rows_of(piece: PiecePlace) -> IdRange:
     return IdRange(piece.member.name, piece.member.rows.num_rows, piece.member.first_row)
 
 

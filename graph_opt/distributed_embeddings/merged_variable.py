@@ -31,8 +31,7 @@ class Member(NamedTuple):
 class MergedVariable(DividedVariable):
     """This rank's rows of several tables, one table after another.
 
-    All ranks have the variable, with as many rows as their tables have, or none. As one table, it
-    has the rows of rank 0, then those of rank 1, and so on.
+    All ranks have the variable, with as many rows as their tables have, or none.
 
     Args:
       rows: How many rows each rank has.
@@ -72,13 +71,14 @@ class MergedVariable(DividedVariable):
         """See `DividedVariable`; None."""
         return None
 
-    def divided_table(self) -> DividedTable:
-        """What lookups need to know of it."""
-        return DividedTable(self.name.split(":")[0], self, self.rows, int(self.shape[1]))
+    def table_on(self, rank: int) -> DividedTable:
+        """What lookups need to know of the rows that a rank has, as one table.
 
-    def first_key(self, member: Member) -> int:
-        """The row of a table's first row, among those of all ranks."""
-        return self.rows.first_key(member.rows.rank) + member.first_row
+        Its owner has all of it, and so may pool its bags.
+        """
+        rows = RowsOnRank(self.rows.num_local_rows(rank), self.rows.num_ranks, rank)
+        name = "{}/part_{}".format(self.name.split(":")[0], rank)
+        return DividedTable(name, self, rows, int(self.shape[1]))
 
     def _part_of(self, member: Member, name: str, part: Any) -> TablePart:
         rows = DividedRows(name, part, member.rows, self.transport.rank, member.first_row)

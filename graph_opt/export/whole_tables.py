@@ -3,12 +3,13 @@
     exchange   ids ─ Prepare ═ ExchangeGather(this rank's parts) ═ ExchangeCombine ─ pooled rows
     exported   ids ─ group lookup(the parts of all ranks) ─ pooled rows
 
-Part r of table `users` becomes the variable `users/part_r`; a table of which one rank has all keeps
-its name.
+Part r of table `users` becomes the variable `users/part_r`, as do the tables that rank r has in a
+variable of that name; a table of which one rank has all keeps its name.
 """
 
 from __future__ import annotations
 
+import collections
 from typing import Any, Dict, List, NamedTuple, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
@@ -112,12 +113,15 @@ def _group_lookup(node: Any, nodes: Dict[str, Any], parts: Dict[str, VariablePar
     widths = attributes["table_widths"].list.i
     counts = attributes["table_shards"].list.i
     tables: List[str] = []
-    for table in range(len(names)):
-        variable = _source(gather.input[table], nodes, VARIABLES)
+    variables = [_source(gather.input[table], nodes, VARIABLES) for table in range(len(names))]
+    several = collections.Counter(variable.name for variable in variables)
+    for table, variable in enumerate(variables):
         for number in range(counts[table]):
             shard = len(tables)
             use_resource = variable.op == "VarHandleOp"
-            suffix = "/part_{}".format(number) if counts[table] > 1 else ""
+            part_of_rank = ranks[shard] if several[variable.name] > 1 else number
+            has_parts = counts[table] > 1 or several[variable.name] > 1
+            suffix = "/part_{}".format(part_of_rank) if has_parts else ""
             part = VariablePart(
                 variable.name + suffix,
                 variable.name,

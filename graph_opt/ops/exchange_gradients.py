@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List
+from typing import Any, Dict, List, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.ops.group_embedding import GroupAttributes, GroupIds
@@ -26,7 +26,8 @@ def differentiate_gather(op: Any, *gradients: Any) -> List[Any]:
       gradients: The gradients of its outputs; that of the splits is not used.
 
     Returns:
-      IndexedSlices for each shard, None for requests and splits.
+      IndexedSlices for each shard, None for requests and splits. A variable that is given for
+      several shards, of which this rank has at most one, has the gradient of that one.
     """
     *tables, requests, splits = op.inputs
     if gradients[0] is None:
@@ -43,7 +44,23 @@ def differentiate_gather(op: Any, *gradients: Any) -> List[Any]:
         served=op.get_attr("served"),
     )
     slices = [indexed_slices(*one) for one in zip(indices, values, counts)]
-    return [*slices, None, None]
+    trained = _one_of_each(tables, op.get_attr("served"))
+    return [*(one if has else None for one, has in zip(slices, trained)), None, None]
+
+
+def _one_of_each(tables: Sequence[tf.Tensor], served: Sequence[int]) -> List[bool]:
+    """Of the shards that are given the same variable: whether it is the one that is served.
+
+    The first one, if none is, so that all variables have a gradient.
+    """
+    of_variables: Dict[Any, int] = {}
+    for place in [*served, *range(len(tables))]:
+        of_variables.setdefault(_variable_of(tables[place]), place)
+    return [of_variables[_variable_of(one)] == place for place, one in enumerate(tables)]
+
+
+def _variable_of(table: tf.Tensor) -> Any:
+    return id(table) if tf.executing_eagerly() else table.ref()
 
 
 def differentiate_combine(op: Any, *gradients: Any) -> List[Any]:

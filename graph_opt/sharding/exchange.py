@@ -34,7 +34,8 @@ class DividedTable(NamedTuple):
 
     Attributes:
       name: The same on all ranks.
-      part: The variable with this rank's part, [rows, width]; no rows if it has none.
+      part: The variable with this rank's part, [rows, width]; no rows if it has none. Tables that
+        other ranks have may be given a variable with rows of this rank's, which is then not read.
       rows: How rows are divided. With `ReplicatedRows`, every rank looks up in its own copy.
       width: Number of columns.
     """
@@ -134,8 +135,8 @@ def look_up(
     groups: Dict[Any, List[_Piece]] = {}
     for place, lookup in enumerate(lookups):
         for table in _slices(lookup.table):
+            _check(table, transport)
             if id(table.part) not in handles:
-                _check(table, transport)
                 handles[id(table.part)] = handle_of(table.part)
             piece = _Piece(place, table, handles[id(table.part)])
             groups.setdefault(_kind(piece, transport), []).append(piece)
@@ -157,13 +158,13 @@ def _exchange(
     safe: bool,
     wire: Optional[Any],
 ) -> List[tf.Tensor]:
-    of_parts = {id(piece.table.part): piece for piece in pieces}
+    of_parts = {_key(piece.table): piece for piece in pieces}
     order = list(of_parts)
     tables = [piece.table for piece in of_parts.values()]
     rules = [table.rows for table in tables]
     ids = [lookups[piece.lookup].ids for piece in pieces]
     attributes = GroupAttributes(
-        lookup_tables=[order.index(id(piece.table.part)) for piece in pieces],
+        lookup_tables=[order.index(_key(piece.table)) for piece in pieces],
         table_shards=[len(_ranks(rule, transport)) for rule in rules],
         table_names=[table.name for table in tables],
         combiners=[lookups[piece.lookup].combiner for piece in pieces],
@@ -220,6 +221,11 @@ def _travelling_as(all_to_all: AllToAll, dtype: Any, wire: Optional[Any]) -> All
     return send
 
 
+def _key(table: DividedTable) -> Tuple[int, RowsRule]:
+    """Which part of which variable it is: lookups of the same are of one table."""
+    return id(table.part), table.rows
+
+
 def _kind(piece: _Piece, transport: Transport) -> _Kind:
     stays = isinstance(piece.table.rows, ReplicatedRows) or transport.size == 1
     return _Kind(piece.table.part.dtype.base_dtype, piece.handle.dtype == tf.resource, stays)
@@ -249,7 +255,9 @@ def _check(table: DividedTable, transport: Transport) -> None:
                 table.name, table.rows.num_ranks, transport.size
             )
         )
-    shape = [table.rows.num_local_rows(transport.rank), table.width]
+    is_elsewhere = isinstance(table.rows, RowsOnRank) and table.rows.rank != transport.rank
+    rows = None if is_elsewhere else table.rows.num_local_rows(transport.rank)
+    shape = [rows, table.width]
     if not table.part.shape.is_compatible_with(shape):
         raise ValueError(
             "the part of table {!r} on rank {} has shape {}; need {}".format(

@@ -8,7 +8,18 @@ reads them must wait for an op that brings them to date.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import (
+    Any,
+    Container,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 from graph_opt.compat import tf
 from graph_opt.graph.refusal import Refusal
@@ -152,12 +163,21 @@ class ShardInputs:
       shards: Names of the variables, in the op's order: tables, or averages in their place.
       deferred: The deferred ones among all tables (`by_variable`); the op skips the others.
       need: The op skips shards of which another need is known, too.
+      served: The places of the shards whose rows the op reads, which differ; it skips the others.
+        None for all.
     """
 
     def __init__(
-        self, shards: Sequence[str], deferred: Mapping[str, DeferredVariable], need: Need
+        self,
+        shards: Sequence[str],
+        deferred: Mapping[str, DeferredVariable],
+        need: Need,
+        served: Optional[Container[int]] = None,
     ) -> None:
-        found = [deferred.get(name) for name in shards]
+        found = [
+            deferred.get(name) if served is None or place in served else None
+            for place, name in enumerate(shards)
+        ]
         self._need = need
         self._of = [
             shard if shard is not None and _need_of(shard, name) == need else None

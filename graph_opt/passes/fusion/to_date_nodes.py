@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
+from typing import AbstractSet, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -131,11 +131,12 @@ class ToDateNodes:
         count = count_tables(view, name)
         reads = [find_read(view, tensor) for tensor in view.inputs(name)[:count]]
         shards = [read.variable for read in reads if read is not None]
+        served = _served(view, name, shards)
         kind = "GroupEmbeddingBring{}ToDate".format(_what_it_reads(view.op(name)))
         rest = [tensor.input_name for tensor in view.inputs(name)[count:]]
         made = []
         for need in needs_of(shards, self._deferred):
-            found = ShardInputs(shards, self._deferred, need)
+            found = ShardInputs(shards, self._deferred, need, served)
             op = found.op(kind)
             attributes = {**attributes_of(op, view.nodes[name]), **found.attributes_of_rows}
             writer = self._nodes.writer("to_date", view.device(name))
@@ -182,3 +183,14 @@ def _what_it_reads(op: str) -> str:
     if op in GROUP_LOOKUPS:
         return ""
     return "Exchanged" if op in EXCHANGE_GATHERS else "Packed"
+
+
+def _served(view: GraphView, name: str, shards: Sequence[str]) -> Optional[AbstractSet[int]]:
+    """The places of shards with rows on this rank; the first one of a variable that has none."""
+    if view.op(name) not in EXCHANGE_GATHERS:
+        return None
+    places = list(view.attribute(name, "served").list.i)
+    first: Dict[str, int] = {}
+    for place in [*places, *range(len(shards))]:
+        first.setdefault(shards[place], place)
+    return set(first.values())

@@ -15,6 +15,7 @@ from tools.bench.collectives.modes import (
     LOCAL,
     MODES,
     OURS_DE,
+    OURS_DE_FUSED,
     SHARD_TABLES,
     SHARDED,
     THEIR_DE,
@@ -156,7 +157,7 @@ def _rates(setting: Setting, times: Times, ranks: int) -> List[Record]:
             records.append(
                 from_runs("ratio_to_sharded", workload, mode, params, quotients, goal=goal)
             )
-        if mode == OURS_DE and THEIR_DE in times.wall:
+        if mode in (OURS_DE, OURS_DE_FUSED) and THEIR_DE in times.wall:
             goal = RATIO_TO_THEIRS.get(workload)
             quotients = ratios(times.wall[THEIR_DE], runs)
             records.append(

@@ -13,7 +13,14 @@ from tools.bench.collectives.input_layers import (
     LayerOfGraphOpt,
     TableOfColumn,
 )
-from tools.bench.collectives.modes import HOROVOD_DENSE, LOCAL, OURS_DE, REPLICATED, THEIR_DE
+from tools.bench.collectives.modes import (
+    HOROVOD_DENSE,
+    LOCAL,
+    OURS_DE,
+    OURS_DE_FUSED,
+    REPLICATED,
+    THEIR_DE,
+)
 from tools.bench.collectives.stock_messages import LayerOfStockOps
 from tools.bench.workloads.input_pipeline import Part
 from tools.bench.workloads.workload import (
@@ -26,7 +33,11 @@ from tools.bench.workloads.workload import (
 
 _TABLE = re.compile("/embedding_weights:0$")
 # All other modes have `DividedInputLayer`.
-_LAYERS: Dict[str, Any] = {OURS_DE: LayerOfGraphOpt, THEIR_DE: LayerOfStockOps}
+_LAYERS: Dict[str, Any] = {
+    OURS_DE: LayerOfGraphOpt,
+    OURS_DE_FUSED: LayerOfGraphOpt,
+    THEIR_DE: LayerOfStockOps,
+}
 
 
 class RankGraph(NamedTuple):

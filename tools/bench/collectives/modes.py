@@ -14,6 +14,7 @@ ASYNC = sessions.ASYNC
 BOTH = sessions.BOTH
 SHARD_TABLES = "shard_tables"
 OURS_DE = "ours_de"
+OURS_DE_FUSED = "ours_de_fused"
 THEIR_DE = "distributed_embeddings"
 LOCAL = "local"
 
@@ -31,11 +32,22 @@ DESCRIPTIONS: Dict[str, str] = {
     BOTH: "fused, and lookups run ahead of the step",
     SHARD_TABLES: "the script of mode horovod, whose tables graph_opt divides",
     OURS_DE: "the tables are in graph_opt's DistributedEmbedding",
+    OURS_DE_FUSED: "the same, and their updates are one op",
     THEIR_DE: "distributed-embeddings' messages, with TensorFlow's ops",
     LOCAL: "each rank trains on its own, without messages",
 }
 DEMONSTRATED = (HOROVOD, SHARDED, ASYNC, BOTH)
-MODES = (HOROVOD, HOROVOD_DENSE, SHARDED, FUSED, BOTH, SHARD_TABLES, THEIR_DE, OURS_DE)
+MODES = (
+    HOROVOD,
+    HOROVOD_DENSE,
+    SHARDED,
+    FUSED,
+    BOTH,
+    SHARD_TABLES,
+    THEIR_DE,
+    OURS_DE,
+    OURS_DE_FUSED,
+)
 # In the graphs of these every rank has all tables.
 REPLICATED = (HOROVOD, HOROVOD_DENSE, SHARD_TABLES, LOCAL)
 AHEAD = (ASYNC, BOTH)
@@ -50,6 +62,7 @@ SESSION_MODES: Dict[str, str] = {
     BOTH: sessions.BOTH,
     SHARD_TABLES: sessions.SHARDED,
     OURS_DE: sessions.STOCK,
+    OURS_DE_FUSED: sessions.FUSED,
     THEIR_DE: sessions.STOCK,
     LOCAL: sessions.FUSED,
 }

@@ -10,6 +10,7 @@ from tools.bench.collectives.modes import (
     HOROVOD,
     HOROVOD_DENSE,
     OURS_DE,
+    OURS_DE_FUSED,
     SHARD_TABLES,
     SHARDED,
     THEIR_DE,
@@ -31,6 +32,7 @@ _WORDS = {
     SHARD_TABLES: "the script with Horovod, its tables divided by `shard_tables`",
     THEIR_DE: "distributed-embeddings' messages, TensorFlow's ops",
     OURS_DE: "`DistributedEmbedding` of graph_opt",
+    OURS_DE_FUSED: "the same, fused",
 }
 _MEGA = 1e6
 _MILLI = 1e3
