@@ -189,7 +189,8 @@ def _served(view: GraphView, name: str, shards: Sequence[str]) -> Optional[Abstr
     """The places of shards with rows on this rank; the first one of a variable that has none."""
     if view.op(name) not in EXCHANGE_GATHERS:
         return None
-    places = list(view.attribute(name, "served").list.i)
+    served = view.attribute(name, "served")
+    places = [] if served is None else list(served.list.i)
     first: Dict[str, int] = {}
     for place in [*places, *range(len(shards))]:
         first.setdefault(shards[place], place)

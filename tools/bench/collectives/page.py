@@ -58,8 +58,9 @@ def _row(found: Values, model: str, mode: str) -> Optional[str]:
     used, _ = found[model, mode, "cpu_s_per_step"]
     messages, _ = found[model, mode, "messages_per_step"]
     # Fused updates send the same messages.
+    unfused = OURS_DE if mode == OURS_DE_FUSED else SHARDED
     sent = found.get((model, mode, "bytes_per_step")) or found.get(
-        (model, SHARDED, "bytes_per_step")
+        (model, unfused, "bytes_per_step")
     )
     size = "" if sent is None else "{:.3g} MB".format(sent[0] / _MEGA)
     allowed = "" if best is None else "{:.3g} steps/s".format(best)
