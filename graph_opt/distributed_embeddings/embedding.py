@@ -7,6 +7,7 @@ from typing import Any, Dict, Optional, Sequence
 import numpy as np
 
 from graph_opt.compat import tf
+from graph_opt.distributed_embeddings.layer_inputs import integers
 from graph_opt.distributed_embeddings.local_lookup import (
     embedding_lookup,
     stock_embedding_lookup,
@@ -96,12 +97,8 @@ class Embedding(tf.keras.layers.Layer):
         Raises:
           ValueError: The rank of the ids does not fit.
         """
-        if isinstance(inputs, (tf.SparseTensor, tf.SparseTensorValue)):
-            found = self._found(_integers_of_sparse(inputs))
-        elif isinstance(inputs, tf.RaggedTensor):
-            found = self._found(inputs.with_flat_values(_integers(inputs.flat_values)))
-        else:
-            found = self._rows(_integers(tf.convert_to_tensor(inputs)))
+        ids = integers(inputs)
+        found = self._rows(ids) if isinstance(ids, tf.Tensor) else self._found(ids)
         return _as_output(self, found)
 
     def compute_output_shape(self, input_shape: Any) -> tf.TensorShape:
@@ -204,7 +201,7 @@ class ConcatOneHotEmbedding(tf.keras.layers.Layer):
         Raises:
           ValueError: There is another number of columns.
         """
-        ids = tf.cast(_integers(tf.convert_to_tensor(inputs)), tf.int64)
+        ids = tf.cast(integers(tf.convert_to_tensor(inputs)), tf.int64)
         if not ids.shape.is_compatible_with([None, len(self.feature_sizes)]):
             raise ValueError(
                 "layer {!r} has {} features; its input has shape {}".format(
@@ -239,15 +236,6 @@ def _positive(what: str, size: Any) -> int:
     if isinstance(size, bool) or int(size) != size or size < 1:
         raise ValueError("{} is {!r}; need a positive number".format(what, size))
     return int(size)
-
-
-def _integers(ids: tf.Tensor) -> tf.Tensor:
-    return ids if ids.dtype in (tf.int32, tf.int64) else tf.cast(ids, tf.int32)
-
-
-def _integers_of_sparse(ids: Any) -> tf.SparseTensor:
-    given = tf.convert_to_tensor_or_sparse_tensor(ids)
-    return tf.SparseTensor(given.indices, _integers(given.values), given.dense_shape)
 
 
 def _dtype_of_rows(layer: Any) -> tf.DType:

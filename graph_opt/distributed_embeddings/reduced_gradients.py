@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Sequence
 
 from graph_opt.compat import tf
+from graph_opt.sharding.divided_gradients import divided_by
 from graph_opt.sharding.own_rows import without_own_rows
 from graph_opt.sharding.transport import AVERAGE, Transport
 
@@ -40,7 +41,7 @@ def reduced_gradients(
             reduced[place] = tf.convert_to_tensor(gradient)
             groups.setdefault(reduced[place].dtype, []).append(place)
         elif operation == AVERAGE:
-            reduced[place] = _divided(gradient, transport.size)
+            reduced[place] = divided_by(gradient, transport.size)
     for _, places in sorted(groups.items(), key=lambda group: str(group[0].name)):
         results = _together([reduced[place] for place in places], transport, operation)
         for place, result in zip(places, results):
@@ -59,10 +60,3 @@ def _together(tensors: List[Any], transport: Transport, operation: str) -> List[
         result.set_shape(tensor.shape)
         results.append(result)
     return results
-
-
-def _divided(gradient: Any, divisor: int) -> Any:
-    if isinstance(gradient, tf.IndexedSlices):
-        values = _divided(gradient.values, divisor)
-        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    return gradient / tf.cast(divisor, gradient.dtype)

@@ -12,8 +12,8 @@ import functools
 import inspect
 from typing import Any, Callable, Iterable, List
 
-from graph_opt.compat import tf
 from graph_opt.reporting.stderr import say
+from graph_opt.sharding.divided_gradients import divided_by
 
 Shared = Callable[[Iterable[Any]], List[Any]]
 
@@ -77,7 +77,9 @@ def _reducing(make: Any, horovod: Any, shared: Shared) -> Any:
                     "or hvd.Sum, or train the tables with another optimizer"
                 )
             divisor = horovod.size() if op == horovod.Average else 1
-            result = [_divided(gradient, divisor) for gradient in gradients]
+            result = list(gradients)
+            if divisor != 1:
+                result = [divided_by(gradient, divisor) for gradient in gradients]
             if places:
                 chosen = [[given[place] for place in places] for given in (gradients, variables)]
                 for place, reduced in zip(places, reduce(*chosen, *rest, **named)):
@@ -87,12 +89,3 @@ def _reducing(make: Any, horovod: Any, shared: Shared) -> Any:
         return reduce_shared
 
     return make_reduce
-
-
-def _divided(gradient: Any, divisor: int) -> Any:
-    if gradient is None or divisor == 1:
-        return gradient
-    if isinstance(gradient, tf.IndexedSlices):
-        values = _divided(gradient.values, divisor)
-        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    return gradient / tf.cast(divisor, gradient.dtype)

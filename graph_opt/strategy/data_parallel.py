@@ -10,12 +10,13 @@ from typing import Any, Callable, Iterable, Iterator, List, MutableSet, Optional
 from graph_opt.compat import tf
 from graph_opt.compat.optimizer_calls import Pairs, gradients_go_through
 from graph_opt.reporting.stderr import say
+from graph_opt.sharding.divided_gradients import divided_by
 from graph_opt.sharding.horovod_transport import HorovodTransport, horovod
 from graph_opt.sharding.own_rows import without_own_rows
 from graph_opt.sharding.transport import Transport
 from graph_opt.sharding.transport_in_use import transport_in_use
 from graph_opt.strategy.data_parallel_graph import note_data_parallel
-from graph_opt.strategy.reduced_gradients import averaged, is_reduced, operation_of, scaled
+from graph_opt.strategy.reduced_gradients import averaged, is_reduced, operation_of
 
 _WRAPPER = "DistributedOptimizer"
 
@@ -106,7 +107,7 @@ def _reduced_one(
         return gradient
     with tf.name_scope("average_gradients"):
         if not is_shared:
-            return scaled(gradient, transport.size)  # Already the sum over all ranks.
+            return divided_by(gradient, transport.size)  # Already the sum over all ranks.
         return averaged(gradient, variable, transport)
 
 

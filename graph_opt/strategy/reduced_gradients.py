@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, List, Set
 
 from graph_opt.compat import tf
+from graph_opt.sharding.divided_gradients import divided_by
 from graph_opt.sharding.transport import AVERAGE, Transport
 
 _REDUCTIONS = (
@@ -34,15 +35,7 @@ def averaged(gradient: Any, variable: Any, transport: Transport) -> Any:
         return transport.all_reduce(gradient, AVERAGE, transport.message_name(base))
     values = transport.all_gather(gradient.values, transport.message_name(base + "_values"))
     indices = transport.all_gather(gradient.indices, transport.message_name(base + "_rows"))
-    return scaled(tf.IndexedSlices(values, indices, gradient.dense_shape), transport.size)
-
-
-def scaled(gradient: Any, divisor: int) -> Any:
-    """A gradient divided by a number."""
-    if isinstance(gradient, tf.IndexedSlices):
-        values = scaled(gradient.values, divisor)
-        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    return gradient / tf.cast(divisor, gradient.dtype)
+    return divided_by(tf.IndexedSlices(values, indices, gradient.dense_shape), transport.size)
 
 
 def is_reduced(gradient: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, List, Sequence
 
 from graph_opt.compat import tf
+from graph_opt.sharding.divided_gradients import divided_by
 
 
 class LossScaleOptimizer:
@@ -46,12 +47,4 @@ class LossScaleOptimizer:
 
     def get_unscaled_gradients(self, gradients: Sequence[Any]) -> List[Any]:
         """The gradients divided by the factor; None stays None."""
-        return [self._unscaled(gradient) for gradient in gradients]
-
-    def _unscaled(self, gradient: Any) -> Any:
-        if gradient is None:
-            return None
-        if isinstance(gradient, tf.IndexedSlices):
-            values = self._unscaled(gradient.values)
-            return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-        return gradient / tf.cast(self._scale, gradient.dtype)
+        return [divided_by(gradient, self._scale) for gradient in gradients]
