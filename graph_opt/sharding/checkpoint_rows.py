@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Dict, Iterator
 
 import google_crc32c
 import numpy as np
 
+from graph_opt.compat import tf
 from graph_opt.compat.checkpoint_index import (
     StoredPiece,
     StoredTensor,
@@ -98,6 +100,17 @@ class CheckpointRows:
                         piece.path, name
                     )
                 )
+
+
+@contextlib.contextmanager
+def tensorflow_errors() -> Iterator[None]:
+    """Raises what TensorFlow raises for checkpoints that are missing or damaged."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise tf.errors.NotFoundError(None, None, str(error)) from error
+    except ValueError as error:
+        raise tf.errors.DataLossError(None, None, str(error)) from error
 
 
 def _blocks(piece: StoredPiece, item_bytes: int) -> Iterator[bytes]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import weakref
-from typing import Any, Dict, List, MutableMapping
+from typing import Any, Dict, List, MutableMapping, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.graph_growth import operations_from
@@ -21,7 +21,7 @@ from graph_opt.sharding.transport import Transport
 _ATTRIBUTE = "_graph_opt_rows"
 _VARIABLE = "VarHandleOp"
 
-_looked_at: MutableMapping[Any, int] = weakref.WeakKeyDictionary()
+_looked_at: MutableMapping[Any, Tuple[int, int]] = weakref.WeakKeyDictionary()
 
 
 def describe_rows(graph: Any, table: Any, transport: Transport) -> None:
@@ -40,9 +40,11 @@ def describe_rows(graph: Any, table: Any, transport: Transport) -> None:
 
 def has_imported_tables(graph: Any) -> bool:
     """Whether nodes of divided tables were added since this was last asked."""
-    seen = _looked_at.get(graph, 0)
-    new = operations_from(graph, seen)
-    _looked_at[graph] = seen + len(new)
+    version, seen = _looked_at.get(graph, (-1, 0))
+    if version == graph.version:
+        return False
+    version, new = graph.version, operations_from(graph, seen)
+    _looked_at[graph] = version, seen + len(new)
     return any(_is_table(operation) for operation in new)
 
 

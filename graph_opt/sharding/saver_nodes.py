@@ -42,13 +42,26 @@ class SavedVariable(NamedTuple):
     variable: str
 
 
+class Source(NamedTuple):
+    """What a step restores from one checkpoint.
+
+    Attributes:
+      prefix: Tensor with the prefix of the checkpoint.
+      tables: What is read from it.
+    """
+
+    prefix: Any
+    tables: Tuple[SavedVariable, ...]
+
+
 class SaverStep(NamedTuple):
     """A step that saves or restores divided tables.
 
     Attributes:
       saves: Whether it saves.
       tables: What is to be done for the step.
-      prefix: Tensor with the prefix of the checkpoint.
+      prefix: Tensor with the prefix of the checkpoint that it saves; None when it restores.
+      sources: When it restores: from where. Initial values may come from several checkpoints.
       others: When it saves: for each node that writes others, the op, and the tensor that takes the
         prefix of its part.
       fetches: What to fetch in place of the step's fetches.
@@ -58,6 +71,7 @@ class SaverStep(NamedTuple):
     saves: bool
     tables: Tuple[SavedVariable, ...]
     prefix: Any
+    sources: Tuple[Source, ...]
     others: Tuple[Tuple[Any, Any], ...]
     fetches: Tuple[Any, ...]
     targets: Tuple[Any, ...]
@@ -109,7 +123,9 @@ class _Step:
         saves = self._has_saves
         changed = self._saves if saves else self._restores
         merges = [op for op in self._ordered if op.type == _MERGE and saves]
-        prefix = merges[0].inputs[1] if merges else next(iter(changed)).inputs[0]
+        prefix = None
+        if saves:
+            prefix = merges[0].inputs[1] if merges else next(iter(changed)).inputs[0]
         copies = _Copies(self._graph)
         others = []
         for operation, named in changed.items():
@@ -125,12 +141,19 @@ class _Step:
             saves=saves,
             tables=tuple(self.tables),
             prefix=prefix,
+            sources=() if saves else tuple(self._sources()),
             others=tuple(others),
             fetches=tuple(copies.tensor(one) for one in fetches),
             targets=tuple(
                 one for one in (copies.operation(target) for target in targets) if one is not None
             ),
         )
+
+    def _sources(self) -> Iterator[Source]:
+        for operation, named in self._restores.items():
+            tables = tuple(one for one in named if one.variable in self._variables.parts)
+            if tables:
+                yield Source(operation.inputs[0], tables)
 
     def _check_format(self) -> None:
         for operation in self._ordered:

@@ -21,7 +21,7 @@ from graph_opt.compat.sessions import unwatched_sessions
 from graph_opt.compat.step_calls import before_sessions_close, offer_runs_to
 from graph_opt.reporting.stderr import say
 from graph_opt.sharding.array_steps import ArraySteps
-from graph_opt.sharding.checkpoint_rows import CheckpointRows
+from graph_opt.sharding.checkpoint_rows import CheckpointRows, tensorflow_errors
 from graph_opt.sharding.checkpoint_slices import CheckpointParts, TensorSlice, merge_parts
 from graph_opt.sharding.guard import row_service_of
 from graph_opt.sharding.held_sessions import HeldSession
@@ -87,7 +87,7 @@ def whole_value(session: Any, variable: str) -> np.ndarray:
     Raises:
       tf.errors.FailedPreconditionError: The other ranks cannot be asked.
     """
-    step = SaverStep(True, (SavedVariable(variable, "", variable),), None, (), (), ())
+    step = SaverStep(True, (SavedVariable(variable, "", variable),), None, (), (), (), ())
     return _Saver(session, _transports[session.graph], step, []).value()
 
 
@@ -165,7 +165,7 @@ class _Saver:
 
     def save(self) -> List[Any]:
         """Writes a checkpoint; returns what the step's fetches are."""
-        prefix = self._prefix()
+        prefix = self._prefix(self._step.prefix)
         self._require_service("a tf.train.Saver can not save")
         folder = "{}_temp_{}".format(prefix, uuid.uuid4().hex)
         parent = os.path.dirname(prefix) or "."
@@ -198,17 +198,31 @@ class _Saver:
 
     def restore(self) -> List[Any]:
         """Reads this rank's rows; returns what the step's fetches are."""
-        prefix = _absolute(self._prefix())
-        with _errors_of_files():
-            checkpoint = CheckpointRows(prefix)
-            check_tables(self._tables, checkpoint)
+        read: Dict[str, List[SavedVariable]] = {}
+        for source in self._step.sources:
+            read.setdefault(_absolute(self._prefix(source.prefix)), []).extend(source.tables)
+        with tensorflow_errors():
+            found = [self._checked(prefix, saved) for prefix, saved in read.items()]
         results = self._run_rest()
-        with _errors_of_files():
-            read_tables(self._tables, checkpoint, self._rows.steps)
+        with tensorflow_errors():
+            for tables, checkpoint in found:
+                read_tables(tables, checkpoint, self._rows.steps)
+        for prefix, saved in read.items():
+            self._note_restored(prefix, saved)
+        return results
+
+    def _checked(
+        self, prefix: str, saved: List[SavedVariable]
+    ) -> Tuple[List[WholeTable], CheckpointRows]:
+        tables = whole_tables(saved, self._rows.variables.parts)
+        checkpoint = CheckpointRows(prefix)
+        check_tables(tables, checkpoint)
+        return tables, checkpoint
+
+    def _note_restored(self, prefix: str, saved: List[SavedVariable]) -> None:
         if self._held is not None and self._service is not None:
             rank, checksum = self._transport.rank, index_checksum(prefix)
-            restored = Restored(rank, prefix, checksum, list(self._step.tables))
-            self._service.note_restored(self._held, restored)
+            self._service.note_restored(self._held, Restored(rank, prefix, checksum, saved))
         elif self._transport.size > 1:
             say(
                 "rank {} has restored its rows of divided tables from '{}'; ranks that were not "
@@ -216,13 +230,11 @@ class _Saver:
                     self._transport.rank, prefix
                 )
             )
-        return results
 
-    def _prefix(self) -> str:
-        name = self._step.prefix.name
-        value = self._feeds[name] if name in self._feeds else None
+    def _prefix(self, tensor: Any) -> str:
+        value = self._feeds.get(tensor.name)
         if value is None:
-            value = self._session.run(self._step.prefix, self._feeds)
+            value = self._session.run(tensor, self._feeds)
         return str(tf.compat.as_str(np.asarray(value).item()))
 
     def _run_rest(self) -> List[Any]:
@@ -368,17 +380,6 @@ def _as_rows(part: Any, data: bytes) -> np.ndarray:
 def _absolute(prefix: str) -> str:
     """A path that other ranks understand, too: they may be in other folders."""
     return prefix if "://" in prefix else os.path.abspath(prefix)
-
-
-@contextlib.contextmanager
-def _errors_of_files() -> Iterator[None]:
-    """Raises what TensorFlow raises for checkpoints that are missing or damaged."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise tf.errors.NotFoundError(None, None, str(error)) from error
-    except ValueError as error:
-        raise tf.errors.DataLossError(None, None, str(error)) from error
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any, Callable, Dict, List
 
 import numpy as np
@@ -177,6 +178,28 @@ def test_initial_values_that_are_made_whole_are_named() -> None:
     report = replicated.on_ranks(work)[0]
     assert "every rank makes all initial values of 'users'" in report
     assert "initial values of 'users/Adagrad'" not in report
+
+
+def test_tables_start_from_checkpoints_of_their_own(tmp_path: Path) -> None:
+    values = {}
+    for name, width in replicated.WIDTHS.items():
+        with tf.Graph().as_default(), tf.Session() as session:
+            table = tf.get_variable("table", [replicated.ROWS, width])
+            session.run(table.initializer)
+            values[name] = session.run(table)
+            tf.train.Saver().save(session, str(tmp_path / name))
+
+    def work(transport: InProcessTransport) -> Any:
+        model = replicated.build(tf.train.AdagradOptimizer(0.1), transport)
+        for name, table in model.tables.items():
+            tf.train.init_from_checkpoint(str(tmp_path / name), {"table": table})
+        with graph_opt.Session(config=replicated.sharding()) as session:
+            session.run(tf.global_variables_initializer())
+            return replicated.parts(session)
+
+    parts = replicated.on_ranks(work)
+    for name, value in values.items():
+        np.testing.assert_array_equal(joined(parts, name), value)
 
 
 def test_initial_values_may_share_what_they_are_made_of() -> None:
