@@ -55,16 +55,13 @@ class RowServer:
         threading.Thread(target=self._accept, name="graph_opt_rows", daemon=True).start()
         store.set(_place_key(rank), json.dumps(place).encode("utf-8"))
 
-    def stop(self) -> None:
-        """Takes no more connections."""
-        self._listener.close()
-
     def _accept(self) -> None:
         while True:
             try:
                 connection = self._listener.accept()
-            except OSError:
-                return  # stopped
+            except OSError:  # too many open files, for one
+                time.sleep(_LOOK_SECONDS)
+                continue
             threading.Thread(
                 target=self._answer, args=(connection,), name="graph_opt_rows", daemon=True
             ).start()

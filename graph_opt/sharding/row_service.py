@@ -115,7 +115,7 @@ class RowService:
         held = self.sessions.find(session)
         if held is None:
             return
-        if held.number is not None and (error is None or isinstance(error, _NORMAL_ENDS)):
+        if held.number is not None and _is_normal_end(error):
             with contextlib.suppress(OSError):  # the launcher, which has the store, is gone
                 self._wait_for_others(held)
         self.sessions.release(session)
@@ -235,6 +235,12 @@ class RowService:
     def seconds_unasked(self) -> float:
         """How long ago another rank has asked for something."""
         return time.monotonic() - self._served
+
+
+def _is_normal_end(error: Optional[BaseException]) -> bool:
+    if isinstance(error, SystemExit):
+        return not error.code
+    return error is None or isinstance(error, _NORMAL_ENDS)
 
 
 class _Wait:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
+import threading
 from pathlib import Path
 from typing import Any, List
 
@@ -96,6 +99,26 @@ def test_a_rank_that_fails_leaves_the_earlier_checkpoint(tmp_path: Path) -> None
     assert "rank 1" in errors[0]
     assert tf.train.load_variable(path, "users").shape == (11, 2)
     assert not [name for name in os.listdir(tmp_path) if "temp" in name]
+
+
+def test_a_rank_that_exits_serves_its_rows_until_the_others_are_done(tmp_path: Path) -> None:
+    leaving = threading.Event()
+
+    def work(transport: Transport) -> None:
+        with communicating_through(transport), tf.Graph().as_default():
+            _, train = make()
+            saver = tf.train.Saver()
+            with contextlib.suppress(SystemExit), tf.Session() as session:
+                session.run(tf.global_variables_initializer())
+                session.run(train)
+                if transport.rank == 1:
+                    leaving.set()
+                    sys.exit()
+                assert leaving.wait(60)
+                saver.save(session, str(tmp_path / "model"))
+
+    run_ranks(2, work)
+    assert tf.train.load_variable(str(tmp_path / "model"), "users").shape == USERS.shape
 
 
 def test_imported_graphs_save_and_restore_whole_tables(tmp_path: Path) -> None:
