@@ -109,6 +109,7 @@ def check_on_rank(transport: Transport) -> None:
 def _all_placements(size: int, dtype: str) -> Placed:
     random = np.random.RandomState(size)
     shape = (13, 5)
+    uneven = BlockRows([9] + [0] * (size - 2) + [4]) if size > 1 else BlockRows([13])
     placements = [
         divided("mod", shape, size),
         divided("div", shape, size, "div"),
@@ -116,7 +117,7 @@ def _all_placements(size: int, dtype: str) -> Placed:
         by_columns("columns", shape, size, [0, size - 1]),
         replicated("replicated", shape, size),
         TablePlacement("blocks", shape, (Slice(BlockRows([0] * (size - 1) + [13]), 0, 5),)),
-        TablePlacement("uneven", shape, (Slice(BlockRows([9] + [0] * (size - 2) + [4]), 0, 5),)),
+        TablePlacement("uneven", shape, (Slice(uneven, 0, 5),)),
     ]
     tables, lookups = [], []
     for table in range(len(placements)):
