@@ -56,6 +56,10 @@ _NO_STORE = "Horovod was not started by horovodrun with gloo, so ranks have nowh
 _NO_ANSWER = "no rank has said so within {:.0f} s".format(_FIND_CAUSE_SECONDS)
 
 
+class _StepAloneError(Exception):
+    """No other rank comes to a step."""
+
+
 class RankGuard:
     """Watches the steps of one rank.
 
@@ -158,6 +162,8 @@ class RankGuard:
             text = "trains without any message to the others: " + ADVICE
             failure = RankFailure(error.rank, tf.errors.INVALID_ARGUMENT, text)
             raise self.board.tell(failure).error() from None
+        except _StepAloneError as error:
+            raise tf.errors.InvalidArgumentError(None, None, str(error)) from None
         except tf.errors.InvalidArgumentError as error:
             if messages.stages:  # whose threads may have begun to exchange
                 self.give_up(failure_of(self.transport.rank, error))
@@ -181,14 +187,16 @@ class RankGuard:
     def _check_together(self, messages: StepMessages) -> None:
         """Raises an error if the others can not come to this step while they wait for this rank."""
         self._check()
-        if messages.stages or self.board is None:  # whose threads send in no step
+        if self.board is None:
             return
+        ours = [messages.messages, *(stage.messages for stage in messages.stages)]
+        name = next(one.name for several in ours for one in several)
         steps = self._clock.state().steps
         for rank, state in self.board.last_states().items():
-            if state.in_step and state.steps == steps and state.message and not state.buffers:
+            waits = state.in_step and state.message and not state.by_stage
+            if waits and state.steps == steps:
                 self._clock.discount()
-                text = _ANOTHER_STEP.format(rank, state.message, messages.messages[0].name)
-                raise tf.errors.InvalidArgumentError(None, None, text)
+                raise _StepAloneError(_ANOTHER_STEP.format(rank, state.message, name))
 
     def _explained(
         self, graph: Any, messages: StepMessages, sent: List[int], error: tf.errors.OpError

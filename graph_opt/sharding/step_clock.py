@@ -6,7 +6,7 @@ import contextlib
 import json
 import threading
 import time
-from typing import Dict, Iterator, List, NamedTuple, Optional
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from graph_opt.ops.sent_messages import times_sent
 from graph_opt.sharding.step_messages import StepMessages
@@ -21,6 +21,7 @@ class RankState(NamedTuple):
       in_step: Which of the two.
       message: The message that it has sent last; "" if none.
       buffers: Stages from whose buffers the step takes.
+      by_stage: Whether one of these has sent `message`, and not the step itself.
     """
 
     steps: int
@@ -28,6 +29,7 @@ class RankState(NamedTuple):
     in_step: bool
     message: str
     buffers: List[str]
+    by_stage: bool = False
 
     def __str__(self) -> str:
         where = "has been in step {} for {:.0f} s" if self.in_step else _BETWEEN
@@ -108,12 +110,14 @@ class StepClock:
     def state(self) -> RankState:
         """What this rank is doing."""
         oldest = self._oldest()
+        message, by_stage = ("", False) if oldest is None else _last_message(oldest)
         return RankState(
             steps=self._steps,
             seconds=time.monotonic() - (self._since if oldest is None else oldest.begun),
             in_step=oldest is not None,
-            message="" if oldest is None else _last_sent(oldest),
+            message=message,
             buffers=[] if oldest is None else [one.spec.name for one in oldest.messages.stages],
+            by_stage=by_stage,
         )
 
     def _oldest(self) -> Optional[_Running]:
@@ -121,15 +125,21 @@ class StepClock:
             return self._running[min(self._running)] if self._running else None
 
 
+def _last_message(running: _Running) -> Tuple[str, bool]:
+    """What was sent last, and whether by a stage from which the step takes."""
+    sent = _last_sent(running)
+    return (sent, False) if sent else (_last_of_stages(running), True)
+
+
 def _last_sent(running: _Running) -> str:
-    """What the step has sent last; or else, a stage from which it takes."""
+    """What the step itself has sent last; "" if nothing."""
     now = running.messages.sent()
     grown = [
         message.name
         for message, before, after in zip(running.messages.messages, running.sent, now)
         if after > before
     ]
-    return grown[-1] if grown else _last_of_stages(running)
+    return grown[-1] if grown else ""
 
 
 def _last_of_stages(running: _Running) -> str:

@@ -16,9 +16,16 @@ from graph_opt.sharding.in_process import InProcessTransport, run_ranks
 from graph_opt.sharding.plan_agreement import PlanAgreement
 from graph_opt.sok.communication import communicating_through
 from tests.sharding.guarded_model import build
-from tests.sharding.prefetched_ranks import prefetching, rank_dataset, rank_model
+from tests.sharding.prefetched_ranks import (
+    BATCH,
+    prefetching,
+    rank_dataset,
+    rank_model,
+    steps_to_end,
+)
 
 ODD = 1  # the rank that differs
+BATCHES = 12
 IDS = np.array([[0, 1]])
 
 
@@ -224,3 +231,24 @@ def test_a_step_that_one_rank_runs_alone_is_an_error_there_and_training_goes_on(
                 return float(session.run(model.total))
 
     assert run_ranks(2, work, 60) == [4.0, 4.0]
+
+
+def test_a_step_that_one_rank_runs_alone_takes_no_batch_of_those_that_were_prefetched() -> None:
+    def work(transport: InProcessTransport) -> List[int]:
+        with communicating_through(transport), tf.Graph().as_default():
+            model = rank_model(rank_dataset(transport.rank, BATCHES))
+            config = prefetching()
+            config.graph_options.optimizer_options.stall_seconds = 30
+            with graph_opt.Session(config=config) as session:
+                session.run([tf.global_variables_initializer(), model.iterator.initializer])
+                session.run(model.train_op)
+                if transport.rank == 0:
+                    for _ in range(4):  # more than the buffer holds
+                        with pytest.raises(tf.errors.InvalidArgumentError, match="in another step"):
+                            session.run(model.loss)
+                return [row for row, _ in steps_to_end(session, model)]
+
+    batches = range(1, BATCHES)
+    assert run_ranks(2, work, 60) == [
+        [1000 * rank + BATCH * batch for batch in batches] for rank in range(2)
+    ]
