@@ -74,7 +74,7 @@ def _computed(optimizer: Any, pairs: Iterable[Tuple[Any, Any]]) -> Pairs:
     transport = transport_in_use()
     if transport.size == 1 or optimizer in _wrapped or tf.executing_eagerly():
         return list(pairs)
-    return _reduced(pairs, transport)
+    return _reduced(pairs, transport, are_new=True)
 
 
 def _applied(optimizer: Any, pairs: Iterable[Tuple[Any, Any]]) -> Pairs:
@@ -83,27 +83,28 @@ def _applied(optimizer: Any, pairs: Iterable[Tuple[Any, Any]]) -> Pairs:
     if transport.size == 1:
         return list(pairs)
     eager = tf.executing_eagerly()
-    reduced = list(pairs) if optimizer in _wrapped else _reduced(pairs, transport, eager)
+    reduced = list(pairs) if optimizer in _wrapped else _reduced(pairs, transport, are_new=eager)
     if not eager:
         operations = [operation_of(gradient) for gradient, _ in reduced if gradient is not None]
         note_data_parallel(tf.get_default_graph(), transport, operations)
     return reduced
 
 
-def _reduced(pairs: Iterable[Tuple[Any, Any]], transport: Transport, eager: bool = False) -> Pairs:
+def _reduced(pairs: Iterable[Tuple[Any, Any]], transport: Transport, are_new: bool) -> Pairs:
+    """Nobody can have reduced new gradients, only what they are computed from."""
     given = list(pairs)
     shared = {id(one) for one in without_own_rows([variable for _, variable in given])}
     _say_once(transport.size)
     return [
-        (_reduced_one(gradient, variable, id(variable) in shared, transport, eager), variable)
+        (_reduced_one(gradient, variable, id(variable) in shared, transport, are_new), variable)
         for gradient, variable in given
     ]
 
 
 def _reduced_one(
-    gradient: Optional[Any], variable: Any, is_shared: bool, transport: Transport, eager: bool
+    gradient: Optional[Any], variable: Any, is_shared: bool, transport: Transport, is_new: bool
 ) -> Any:
-    if gradient is None or not (eager or not is_reduced(gradient)):
+    if gradient is None or (not is_new and is_reduced(gradient)):
         return gradient
     with tf.name_scope("average_gradients"):
         if not is_shared:

@@ -122,6 +122,22 @@ def test_what_a_script_reduces_is_reduced_once() -> None:
         assert messages == 1
 
 
+def test_losses_may_be_divided_by_what_all_ranks_have() -> None:
+    def work(transport: InProcessTransport) -> Any:
+        with rank_of(transport):
+            weights = tf.get_variable("weights", initializer=[1.0, 1.0])
+            samples = tf.fill([2], transport.rank + 1.0)
+            count = transport.all_reduce(tf.cast(tf.size(samples), tf.float32), "sum", "n")
+            loss = tf.reduce_sum(weights * samples / count)
+            train = tf.train.GradientDescentOptimizer(4.0).minimize(loss)
+            with tf.Session() as session:
+                session.run(tf.global_variables_initializer())
+                session.run(train)
+                return session.run(weights).tolist()
+
+    assert run_ranks(RANKS, work, 60) == [[1.0 - 1.5] * 2] * RANKS
+
+
 def test_outside_of_scopes_optimizers_are_tensorflows() -> None:
     stock = tf.train.Optimizer.compute_gradients, tf.train.Optimizer.apply_gradients
     with communicating_through(OneRank()), data_parallel(), data_parallel():
