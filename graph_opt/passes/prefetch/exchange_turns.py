@@ -132,7 +132,14 @@ def _failure(
         attributes = {key: value for key, value in original.attr.items() if key != "_class"}
         # Horovod's ranks meet under the last component of the node's name.
         name = "{}/{}".format(number, original.name.rpartition("/")[2])
-        inputs = [message.name, message.name + ":1"]
+        # Of equal messages through Horovod, TensorFlow would send only one.
+        own = error.node(
+            "{}/ready".format(number),
+            "ExchangeRequests",
+            [message.name],
+            exchange=tf.AttrValue(s="{}/{}".format(scope, number).encode("utf-8")),
+        )
+        inputs = [own.name, message.name + ":1"]
         sent.append(error.node(name, original.op, inputs, original.device, **attributes).name)
     error.node(
         "ExchangeStatus",
