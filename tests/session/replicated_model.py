@@ -6,7 +6,7 @@ Where tables are divided nothing calls it.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 from tensorflow.python.framework import function
@@ -24,7 +24,7 @@ SEED = 4
 
 
 class Model(NamedTuple):
-    """What a script has built."""
+    """What a script has built; `rows` are the results of its lookups."""
 
     train: Any
     loss: Any
@@ -32,6 +32,7 @@ class Model(NamedTuple):
     labels: Any
     tables: Dict[str, Any]
     optimizer: Any
+    rows: List[Any]
 
 
 def sharding(**options: Any) -> Any:
@@ -53,11 +54,17 @@ def build(
     transport: Optional[InProcessTransport] = None,
     use_resource: bool = False,
     initializer: Any = None,
+    batch: Any = None,
 ) -> Model:
-    """Builds the model in the default graph: on a rank, or with whole batches on None."""
+    """Builds the model in the default graph: on a rank, or with whole batches on None.
+
+    It is fed, unless it is given the ids and labels of a `batch`.
+    """
     tf.set_random_seed(SEED)
-    ids = tf.placeholder(tf.int64, [None, 2], name="ids")
-    labels = tf.placeholder(tf.float32, [None], name="labels")
+    ids, labels = batch or (
+        tf.placeholder(tf.int64, [None, 2], name="ids"),
+        tf.placeholder(tf.float32, [None], name="labels"),
+    )
     tables = {
         name: tf.get_variable(
             name,
@@ -69,12 +76,14 @@ def build(
     }
     rows = [
         tf.nn.embedding_lookup(tables["users"], ids[:, 0]),
-        tf.reduce_sum(tf.nn.embedding_lookup(tables["items"], ids), axis=1),
+        tf.nn.embedding_lookup(tables["items"], ids),
     ]
     # Of a reference, the update might come before gradients of rows have read it.
     ones = tf.ones_initializer()
     dense = tf.get_variable("dense", [sum(WIDTHS.values())], None, ones, use_resource=True)
-    logits = tf.reduce_sum(tf.concat(rows, axis=1) * dense, axis=1)
+    logits = tf.reduce_sum(
+        tf.concat([rows[0], tf.reduce_sum(rows[1], axis=1)], axis=1) * dense, axis=1
+    )
     loss = tf.reduce_mean(tf.square(logits - labels))
     variables = [*tables.values(), dense]
     gradients = tf.gradients(loss, variables)
@@ -82,17 +91,23 @@ def build(
         gradients = [averaged(gradient, transport) for gradient in gradients]
     step = tf.train.get_or_create_global_step()
     train = optimizer.apply_gradients(zip(gradients, variables), global_step=step)
-    return Model(train, loss, ids, labels, tables, optimizer)
+    return Model(train, loss, ids, labels, tables, optimizer, rows)
 
 
 def feed(model: Model, step: int, rank: Optional[int] = None, ranks: int = 2) -> Dict[Any, Any]:
     """A rank's part of the batch of a step; all of it for None."""
+    ids, labels = batch_of(step, rank, ranks)
+    return {model.ids: ids, model.labels: labels}
+
+
+def batch_of(step: int, rank: Optional[int] = None, ranks: int = 2) -> Tuple[Any, Any]:
+    """Ids and labels of a step: those of a rank; of all for None."""
     random = np.random.default_rng(step)
     ids = random.integers(0, ROWS, [ranks, BATCH, 2])
     labels = random.normal(size=[ranks, BATCH])
     if rank is None:
-        return {model.ids: ids.reshape(-1, 2), model.labels: labels.reshape(-1)}
-    return {model.ids: ids[rank], model.labels: labels[rank]}
+        return ids.reshape(-1, 2), labels.reshape(-1)
+    return ids[rank], labels[rank]
 
 
 def stock(optimizer: Callable[[], Any], steps: int, **options: Any) -> Dict[str, np.ndarray]:

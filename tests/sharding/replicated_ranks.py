@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import threading
+import time
 from typing import Any, Dict, List, Sequence
 
 import numpy as np
 
 import graph_opt
 from graph_opt.compat import tf
+from graph_opt.runtime.stages import Stage, stages_of
 from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.horovod_transport import horovod
 from tests.passes.fused_models import config
@@ -91,9 +94,52 @@ def train_divided(way: str, optimizer: str, stock: Sequence[np.ndarray]) -> None
         assert "HorovodAlltoall" in sent
 
 
+def end_apart() -> None:
+    """Rank 1 ends its session while the prefetch of rank 0 asks for rows of one more batch."""
+    options = config()
+    options.graph_options.optimizer_options.shard_tables = True
+    options.graph_options.optimizer_options.shard_tables_options.min_table_bytes = 1
+    options.graph_options.optimizer_options.do_async_embedding = True
+    prefetch = options.graph_options.optimizer_options.async_embedding_options
+    prefetch.threads_num, prefetch.capacity, prefetch.infer_io_stage = 1, 2, True
+    with tf.Graph().as_default() as graph:
+        rows = tf.data.make_one_shot_iterator(tf.data.Dataset.range(1000).batch(4)).get_next()
+        ones = tf.ones_initializer()
+        single, half = (
+            tf.get_variable(name, [1000, 2], dtype, ones)
+            for name, dtype in (("single", tf.float32), ("half", tf.float16))
+        )
+        pooled = [
+            tf.cast(tf.nn.embedding_lookup(table, rows), tf.float32) for table in (single, half)
+        ]
+        loss = tf.reduce_sum(tf.concat(pooled, axis=1))
+        optimizer = horovod().DistributedOptimizer(tf.train.AdagradOptimizer(0.1))
+        train = optimizer.minimize(loss)
+        with graph_opt.Session(config=options) as session:
+            session.run(tf.global_variables_initializer())
+            for _ in range(3):
+                session.run(train)
+                session.run(loss)
+            stage = stages_of(graph)[-1]
+            assert stage.exchange is not None and len(stage.exchange.messages) == 2
+            if horovod().rank() == 0:
+                session.run(loss)
+                end = time.monotonic() + 30
+                while prefetches(stage) and time.monotonic() < end:
+                    time.sleep(0.01)
+                assert not prefetches(stage)
+
+
+def prefetches(stage: Stage) -> bool:
+    """Whether a stage has a thread."""
+    start = "graph_opt/{}/".format(stage.name)
+    return any(thread.name.startswith(start) for thread in threading.enumerate())
+
+
 def main() -> None:
     """Runs as one of two ranks; an assertion that fails ends both."""
     horovod().init()
+    end_apart()
     for way in WAYS:
         optimizer = "adam" if way.startswith("DistributedOptimizer") else "adagrad"
         stock = train(way, optimizer, fuse=False)
