@@ -17,7 +17,6 @@ from graph_opt.compat import tf
 
 _FOOTER_BYTES = 48
 _MAGIC = 0xDB4775248B80FB57
-_TRAILER_BYTES = 5  # how a block is compressed, and its checksum
 _MASK = 0xA282EAD8
 
 
@@ -137,7 +136,7 @@ def _entries(path: str) -> Iterator[Tuple[bytes, bytes]]:
 def _entries_of_block(data: bytes, handle: bytes, path: str) -> Iterator[Tuple[bytes, bytes]]:
     offset, place = _varint(handle, 0)
     size, _ = _varint(handle, place)
-    if data[offset + size]:
+    if data[offset + size]:  # behind a block: how it is compressed, and its checksum
         raise ValueError("{} is compressed".format(path))
     block = data[offset : offset + size]
     (restarts,) = struct.unpack("<I", block[-4:])

@@ -127,7 +127,7 @@ class AskedRanks:
         return {rank: self._received(rank, request) for rank, request in requests.items()}
 
     def _received(self, rank: int, request: Head) -> Tuple[Head, List[bytes]]:
-        wait = _Wait(self._purpose)
+        wait = _LimitedWait(self._purpose)
         while True:
             head, parts = self._receive(rank)
             if _ERROR in head:
@@ -165,7 +165,7 @@ class AskedRanks:
 
     def _place(self, rank: int) -> bytes:
         """Where a rank answers, once it does."""
-        wait = _Wait(self._purpose)
+        wait = _LimitedWait(self._purpose)
         while True:
             place = self._store.get(_place_key(rank), _LOOK_SECONDS)
             if place is not None:
@@ -179,7 +179,7 @@ class AskedRanks:
         return tf.errors.UnknownError(None, None, text)
 
 
-class _Wait:
+class _LimitedWait:
     """For another rank: with a line if it takes long, and with a limit."""
 
     def __init__(self, purpose: str) -> None:
