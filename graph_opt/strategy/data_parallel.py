@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from typing import Any, Callable, Iterable, Iterator, List, MutableSet, Optional, Tuple
+from typing import Any, Callable, Iterable, Iterator, List, MutableSet, Optional, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.optimizer_calls import Pairs, gradients_go_through
@@ -15,7 +15,7 @@ from graph_opt.sharding.horovod_transport import HorovodTransport, horovod
 from graph_opt.sharding.own_rows import without_own_rows
 from graph_opt.sharding.transport import Transport
 from graph_opt.sharding.transport_in_use import transport_in_use
-from graph_opt.strategy.data_parallel_graph import note_data_parallel
+from graph_opt.strategy.data_parallel_graph import averages_in, note_data_parallel
 from graph_opt.strategy.reduced_gradients import averaged, is_reduced, operation_of
 
 _WRAPPER = "DistributedOptimizer"
@@ -104,11 +104,19 @@ def _reduced(pairs: Iterable[Tuple[Any, Any]], transport: Transport, are_new: bo
 def _reduced_one(
     gradient: Optional[Any], variable: Any, is_shared: bool, transport: Transport, is_new: bool
 ) -> Any:
-    if gradient is None or (not is_new and is_reduced(gradient)):
+    if gradient is None:
+        return None
+    averages: Set[Any] = set()
+    if not tf.executing_eagerly():
+        averages = averages_in(tf.get_default_graph())
+    if not is_new and is_reduced(gradient, averages):
         return gradient
     with tf.name_scope("average_gradients"):
         if not is_shared:
-            return divided_by(gradient, transport.size)  # Already the sum over all ranks.
+            average = divided_by(gradient, transport.size)  # Already the sum over all ranks.
+            if not tf.executing_eagerly():
+                averages.add(operation_of(average))
+            return average
         return averaged(gradient, variable, transport)
 
 

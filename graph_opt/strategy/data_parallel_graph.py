@@ -34,6 +34,7 @@ class DataParallelGraph:
     Attributes:
       transport: How to reach the other ranks; None if the graph is not trained on several.
       gradients: Operations that compute the gradients that are applied.
+      averages: Operations that make averages over ranks of sums over them.
       started: Sessions that have the values of rank 0.
       untrained: What steps fetch that train nothing, by name.
     """
@@ -41,6 +42,7 @@ class DataParallelGraph:
     def __init__(self) -> None:
         self.transport: Optional[Transport] = None
         self.gradients: Set[Any] = set()
+        self.averages: Set[Any] = set()
         self.started: MutableSet[Any] = weakref.WeakSet()
         self.untrained: Set[Tuple[str, ...]] = set()
 
@@ -79,6 +81,12 @@ def note_data_parallel(graph: Any, transport: Transport, gradients: Iterable[Any
     kept.transport = transport
     kept.gradients.update(gradients)
     run_steps_through(_run)
+
+
+def averages_in(graph: Any) -> Set[Any]:
+    """The operations of a graph that make averages of sums over ranks; for adding to."""
+    averages: Set[Any] = _kept(graph).averages
+    return averages
 
 
 def with_first_values(hooks: Sequence[Any], graph: Any) -> List[Any]:

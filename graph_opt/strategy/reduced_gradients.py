@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Set
+from typing import Any, Collection, List, Set
 
 from graph_opt.compat import tf
 from graph_opt.sharding.divided_gradients import divided_by
@@ -38,13 +38,18 @@ def averaged(gradient: Any, variable: Any, transport: Transport) -> Any:
     return divided_by(tf.IndexedSlices(values, indices, gradient.dense_shape), transport.size)
 
 
-def is_reduced(gradient: Any) -> bool:
-    """Whether a gradient comes from a collective, such as one of Horovod's, in a graph."""
+def is_reduced(gradient: Any, averages: Collection[Any]) -> bool:
+    """Whether a gradient comes from a collective, such as one of Horovod's, in a graph.
+
+    Args:
+      gradient: A tensor or IndexedSlices.
+      averages: Operations whose results are averages over ranks, too.
+    """
     waiting: List[Any] = [operation_of(gradient)]
     seen: Set[Any] = set(waiting)
     while waiting:
         operation = waiting.pop()
-        if operation.type in _REDUCTIONS or _reduces_in_branch(operation):
+        if operation in averages or operation.type in _REDUCTIONS or _reduces_in_branch(operation):
             return True
         behind = [tensor.op for tensor in operation.inputs] if operation.type in _BETWEEN else []
         waiting.extend(one for one in behind if one not in seen)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import graph_opt
+from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.sharding.in_process import InProcessTransport, run_ranks
 from graph_opt.sharding.transport import OneRank, Transport
@@ -136,6 +137,23 @@ def test_losses_may_be_divided_by_what_all_ranks_have() -> None:
                 return session.run(weights).tolist()
 
     assert run_ranks(RANKS, work, 60) == [[1.0 - 1.5] * 2] * RANKS
+
+
+@pytest.mark.parametrize("minimize", [minimized, clipped, by_hand])
+def test_sums_of_divided_tables_become_averages_once(minimize: Minimize) -> None:
+    def work(transport: InProcessTransport) -> Any:
+        with rank_of(transport):
+            table = sok.Variable(np.zeros([2, 1], np.float32), name="table")
+            ids = tf.SparseTensor([[0, 0]], tf.constant([transport.rank], tf.int64), [1, 1])
+            loss = 0.1 * tf.reduce_sum(sok.lookup_sparse(table, ids, combiners=["sum"])[0])
+            train = minimize(tf.train.GradientDescentOptimizer(1.0), loss)
+            with tf.Session() as session:
+                session.run(tf.global_variables_initializer())
+                session.run(train)
+                return session.run(table)
+
+    for part in run_ranks(RANKS, work, 60):
+        np.testing.assert_allclose(part, [[-0.05]], rtol=1e-6)
 
 
 def test_outside_of_scopes_optimizers_are_tensorflows() -> None:
