@@ -63,5 +63,5 @@ def table_variables(graph: Any) -> TableVariables:
 
 
 def is_slot_name(name: str, table: str) -> bool:
-    """Whether a slot may have a name: below the table's, or in Keras the reverse."""
-    return name.startswith(table + "/") or name.endswith("/" + table)
+    """Whether a slot may have a name: the table's, with the optimizer's before or behind it."""
+    return name != table and "/{}/".format(table) in "/{}/".format(name)

@@ -229,3 +229,28 @@ def test_monitored_sessions_save_on_one_rank(tmp_path: Path) -> None:
     run_ranks(3, lambda transport: train(transport, 5))
     names = [name for name in os.listdir(tmp_path / "model") if name.endswith(".index")]
     assert sorted(names) == ["model.ckpt-{}.index".format(step) for step in (0, 2, 3, 5)]
+
+
+def test_slots_of_an_optimizer_of_release_1_are_saved_whole(tmp_path: Path) -> None:
+    def work(transport: Transport) -> None:
+        with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
+            layer = sok.All2AllDenseEmbedding(20, 2, 1, 1, embedding_initializer="ones")
+            keys = tf.constant([[[7]], [[8]], [[9 + transport.rank]]], tf.int64)
+            table = layer.embedding_variable
+            loss = tf.reduce_sum(layer(keys, training=True))
+            train = sok.optimizers.Adam(0.1).apply_gradients(
+                [(tf.gradients(loss, table)[0], table)]
+            )
+            saver = tf.train.Saver()
+            session.run(tf.global_variables_initializer())
+            session.run(train)
+            if transport.rank == 0:
+                saver.save(session, str(tmp_path / "model"))
+
+    run_ranks(2, work, 60)
+    reader = tf.train.load_checkpoint(str(tmp_path / "model"))
+    keys = reader.get_tensor("EmbeddingVariable/keys").tolist()
+    first_moments = reader.get_tensor("plugin_adam/EmbeddingVariable/m")
+    assert sorted(keys) == [7, 8, 9, 10]
+    expected = [[0.2 if key < 9 else 0.1] * 2 for key in keys]
+    np.testing.assert_allclose(first_moments, expected, rtol=1e-6)
