@@ -70,6 +70,8 @@ def fresh_graph() -> Iterator[tf.Graph]:
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(SEED)
         yield graph
+    # Left on, it would change the graphs of later tests of this process.
+    assert not tf.control_flow_v2_enabled(), "turn it on with tests.control_flow.control_flow_v2"
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.fusion.bring_to_date import rewrite_for_new_readers
 from graph_opt.passes.graph_reports import report_of_rewritten
 from graph_opt.passes.optimize import Planned, optimize_graph_def, plan
+from tests.control_flow import control_flow_v2
 from tests.passes import fused_models as models
 
 DEFERRED = models.config(adam="deferred")
@@ -133,12 +134,9 @@ def test_fetches_of_a_reference_are_translated() -> None:
 
 def test_a_branch_that_is_not_taken_brings_nothing_to_date() -> None:
     inputs, (table,), _ = trained()
-    enabled = tf.control_flow_v2_enabled()
-    tf.disable_control_flow_v2()
     condition = tf.reduce_sum(inputs["one"]) > 3
-    tf.cond(condition, lambda: tf.reduce_sum(table, name="total"), lambda: 0.0)
-    if enabled:
-        tf.enable_control_flow_v2()
+    with control_flow_v2(False):
+        tf.cond(condition, lambda: tf.reduce_sum(table, name="total"), lambda: 0.0)
     _, view = planned()
     (total,) = [name for name in view.of_op("Sum") if name.endswith("total")]
     read = view.inputs(total)[0].node
@@ -150,12 +148,9 @@ def test_a_branch_that_is_not_taken_brings_nothing_to_date() -> None:
 
 def test_a_function_that_only_reads_a_table_waits_like_any_reader() -> None:
     inputs, (table,), _ = trained(resource=True)
-    enabled = tf.control_flow_v2_enabled()
-    tf.enable_control_flow_v2()
     condition = tf.reduce_sum(inputs["one"]) > 3
-    tf.cond(condition, lambda: tf.reduce_sum(table), lambda: 0.0, name="sometimes")
-    if not enabled:
-        tf.disable_control_flow_v2()
+    with control_flow_v2(True):
+        tf.cond(condition, lambda: tf.reduce_sum(table), lambda: 0.0, name="sometimes")
     made, view = planned()
     assert [op for op, _ in brought(view, "sometimes")] == ["ResourceGroupEmbeddingBringAllToDate"]
     assert [one.update for one in made.report.fused_lookups] == ["deferred"]

@@ -14,6 +14,7 @@ import pytest
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.optimize import optimize_graph_def
+from tests.control_flow import control_flow_v2
 from tests.passes.fused_models import config
 from tests.passes.fusion.replicated_models import (
     OPTIMIZERS,
@@ -44,12 +45,9 @@ def each(gradients: List[Any]) -> Sequence[Any]:
 
 def conditionally(gradients: List[Any]) -> Sequence[Any]:
     """As `DistributedOptimizer` in a graph without functions."""
-    tf.disable_control_flow_v2()
-    try:
+    with control_flow_v2(False):
         several = tf.convert_to_tensor(True)
         return [tf.cond(several, lambda g=g: gathered(g), lambda g=g: g) for g in gradients]
-    finally:
-        tf.enable_control_flow_v2()
 
 
 def clipped_before(gradients: List[Any]) -> Sequence[Any]:

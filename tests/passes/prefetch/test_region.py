@@ -9,17 +9,15 @@ import pytest
 
 from graph_opt.compat import tf
 from graph_opt.runtime.staged import staged
+from tests.control_flow import control_flow_v2
 from tests.passes import models
 
 
 @pytest.fixture
 def control_flow_v1() -> Any:
     """Builds control flow with Switch, Merge and Enter in place of functions, for one test."""
-    enabled = tf.control_flow_v2_enabled()
-    tf.disable_control_flow_v2()
-    yield
-    if enabled:
-        tf.enable_control_flow_v2()
+    with control_flow_v2(False):
+        yield
 
 
 def _train_lookup(ids: Any, inputs: Any) -> Any:
@@ -120,11 +118,8 @@ def test_a_cond_whose_inner_nodes_main_reads_stays(control_flow_v1: Any) -> None
 def test_a_functional_cond_before_the_lookup_moves_as_one_node() -> None:
     inputs = models.features()
     some = tf.reduce_sum(inputs["other"]) > 0
-    tf.enable_control_flow_v2()
-    try:
+    with control_flow_v2(True):
         ids = tf.cond(some, lambda: inputs["other"] + 0, lambda: inputs["other"] * 0)
-    finally:
-        tf.disable_control_flow_v2()
     ids.set_shape([None])
     _train_lookup(ids, inputs)
     assert models.codes(models.optimized()) == [None]

@@ -26,6 +26,7 @@ from graph_opt.rules.match.table import find_read
 from graph_opt.rules.optimizers.sparse_update import sparse_updates
 from graph_opt.sharding.in_process import InProcessTransport, run_ranks
 from graph_opt.sharding.placement import ModRows, RowsRule
+from tests.control_flow import control_flow_v2
 
 GATHER = "HorovodAllgather"
 GROUPED = "HorovodGroupedAllgather"
@@ -83,16 +84,13 @@ def script(build: Callable[[], Sequence[tf.Tensor]], feed: Feed) -> Script:
       build: Builds the graph and returns what steps fetch.
       feed: `(step, rank)` -> what a step is fed.
     """
-    tf.disable_control_flow_v2()
-    try:
-        with tf.Graph().as_default() as graph, tf.Session() as session:
-            tf.set_random_seed(1)
-            fetches = [tensor.name for tensor in build()]
-            session.run(tf.global_variables_initializer())
-            values = session.run({one.op.name: one for one in tf.global_variables()})
-            made = graph.as_graph_def(add_shapes=True)
-    finally:
-        tf.enable_control_flow_v2()
+    graph = tf.Graph()
+    with control_flow_v2(False), graph.as_default(), tf.Session() as session:
+        tf.set_random_seed(1)
+        fetches = [tensor.name for tensor in build()]
+        session.run(tf.global_variables_initializer())
+        values = session.run({one.op.name: one for one in tf.global_variables()})
+        made = graph.as_graph_def(add_shapes=True)
     for node in made.node:
         if GATHER in node.name.rpartition("/")[2] and node.op == "Identity":
             node.op = GATHER
