@@ -36,8 +36,8 @@ from graph_opt.sharding.row_service import COUNT, ROWS, RowService
 from graph_opt.sharding.saver_nodes import SavedVariable, SaverStep, saver_step
 from graph_opt.sharding.session_rows import SessionRows
 from graph_opt.sharding.table_variables import note_divided, note_graph, table_variables
-from graph_opt.sharding.transport import Transport
-from graph_opt.sharding.transport_in_use import transport_or_init
+from graph_opt.sharding.transport import OneRank, Transport
+from graph_opt.sharding.transport_in_use import transport_if_chosen
 from graph_opt.sharding.whole_tables import (
     Column,
     Place,
@@ -100,7 +100,7 @@ def _run_saver(
     """Runs a step of a saver; returns None if it is something else."""
     graph = session.graph
     if graph not in _transports and has_imported_tables(graph):
-        ranks = transport_or_init()
+        ranks = transport_if_chosen() or OneRank()
         adopt_imported_tables(graph, ranks)
         save_whole_tables(graph, ranks)
     transport = _transports.get(graph)

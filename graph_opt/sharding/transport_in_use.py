@@ -99,6 +99,11 @@ def transport_in_use() -> Transport:
     return transport
 
 
+def transport_if_chosen() -> Optional[Transport]:
+    """How ranks reach each other; None if nobody has chosen."""
+    return _in_use()
+
+
 def launched_ranks() -> int:
     """Number of processes that a launcher of ranks has started; 1 without one."""
     return max(int(os.environ.get(name, "1")) for name in _RANKS_OF_LAUNCHERS)
