@@ -79,11 +79,9 @@ def DistributedGradientTape(  # noqa: N802 (distributed-embeddings' name)
     operation = _operation(op)
     if transport.size == 1:
         return gradtape
-    asked = _asked_of_horovod(transport, horovod_arguments)
+    asked = _asked_of_horovod(transport, operation, horovod_arguments)
     if asked:
-        hvd = horovod()
-        chosen = getattr(hvd, _OP_NAMES[operation])
-        return hvd.DistributedGradientTape(gradtape, sparse_as_dense=True, op=chosen, **asked)
+        return horovod().DistributedGradientTape(gradtape, **asked)
 
     class Reducing(gradtape.__class__):
         @tf.autograph.experimental.do_not_convert
@@ -126,11 +124,9 @@ def DistributedOptimizer(  # noqa: N802 (distributed-embeddings' name)
     operation = _operation(op)
     if transport.size == 1:
         return optimizer
-    asked = _asked_of_horovod(transport, horovod_arguments)
+    asked = _asked_of_horovod(transport, operation, horovod_arguments)
     if asked:
-        hvd = horovod()
-        chosen = getattr(hvd, _OP_NAMES[operation])
-        return hvd.DistributedOptimizer(optimizer, name, sparse_as_dense=True, op=chosen, **asked)
+        return horovod().DistributedOptimizer(optimizer, name, **asked)
     reduce = functools.partial(_reduced_pairs, transport=transport, operation=operation)
     if isinstance(optimizer, tf.train.Optimizer):
         return _OfTrain(optimizer, name, reduce)
@@ -210,9 +206,13 @@ def _operation(op: Any) -> str:
     )
 
 
-def _asked_of_horovod(transport: Transport, arguments: Dict[str, Any]) -> Dict[str, Any]:
-    """The arguments that only Horovod's own functions can follow."""
+def _asked_of_horovod(
+    transport: Transport, operation: str, arguments: Dict[str, Any]
+) -> Dict[str, Any]:
+    """What to call Horovod's own function with; nothing if none of the arguments needs it."""
     asked = {name: one for name, one in arguments.items() if name not in _WITHOUT_EFFECT}
-    if asked and not isinstance(transport, HorovodTransport):
+    if not asked:
+        return {}
+    if not isinstance(transport, HorovodTransport):
         raise ValueError("only Horovod has {}".format(", ".join(sorted(asked))))
-    return asked
+    return dict(sparse_as_dense=True, op=getattr(horovod(), _OP_NAMES[operation]), **asked)

@@ -89,7 +89,7 @@ def look_up_own_inputs(
     rank = transport.rank
     own: List[Any] = []
     pieces: List[_PieceLookup] = []
-    places: List[Tuple[int, int]] = []
+    places: List[int] = []
     for place, (given, piece) in enumerate(zip(inputs, strategy.pieces_of_inputs(rank))):
         table = strategy.table_groups[TABLE_PARALLEL][piece.table]
         if custom.has(table):
@@ -98,11 +98,10 @@ def look_up_own_inputs(
         bags = read_input(place, given, strategy.global_configs[table].get("combiner"), layer)
         found = next(one for one in tables.pieces[table] if one.rank == rank)
         pieces.append(_PieceLookup(bags, _local_table(found), _rows_of(found)))
-        places.append((len(own), len(pieces) - 1))
+        places.append(len(own))
         own.append(None)
-    pooled = _pooled(pieces, OneRank(), None)
-    for at, number in places:
-        own[at] = pieces[number].bags.as_output(pooled[number])
+    for place, piece_lookup, pooled in zip(places, pieces, _pooled(pieces, OneRank(), None)):
+        own[place] = piece_lookup.bags.as_output(pooled)
     return send_outputs(own, _weights(tables, custom), strategy, transport, layer, wire)
 
 

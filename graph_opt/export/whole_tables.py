@@ -116,12 +116,11 @@ def _group_lookup(node: Any, nodes: Dict[str, Any], parts: Dict[str, VariablePar
     variables = [_source(gather.input[table], nodes, VARIABLES) for table in range(len(names))]
     several = collections.Counter(variable.name for variable in variables)
     for table, variable in enumerate(variables):
-        for number in range(counts[table]):
+        for _ in range(counts[table]):
             shard = len(tables)
             use_resource = variable.op == "VarHandleOp"
-            part_of_rank = ranks[shard] if several[variable.name] > 1 else number
             has_parts = counts[table] > 1 or several[variable.name] > 1
-            suffix = "/part_{}".format(part_of_rank) if has_parts else ""
+            suffix = "/part_{}".format(ranks[shard]) if has_parts else ""
             part = VariablePart(
                 variable.name + suffix,
                 variable.name,
