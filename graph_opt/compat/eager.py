@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Any, Callable, ContextManager, Iterator, Mapping, Sequence
 
-from tensorflow.python.eager import tape
+from tensorflow.python.eager import context, tape
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import resource_variable_ops
 
@@ -85,3 +85,9 @@ def owner_of_resource(handle: tf.Tensor) -> Any:
     if not is_eager(handle):
         return None
     return resource_variable_ops.EagerResourceDeleter(handle, handle.device)
+
+
+def executing_eagerly() -> ContextManager[None]:
+    """Executes ops eagerly, whatever graph is the default."""
+    mode: ContextManager[None] = context.eager_mode()
+    return mode

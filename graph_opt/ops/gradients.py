@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from graph_opt.compat import tf
 from graph_opt.ops.all_to_all import differentiate_all_to_all
+from graph_opt.ops.dynamic_table import differentiate_lookup
 from graph_opt.ops.exchange_gradients import differentiate_combine, differentiate_gather
 from graph_opt.ops.group_gradients import differentiate
 
@@ -14,6 +15,7 @@ _DIFFERENTIABLE = {
     "ResourceExchangeGather": differentiate_gather,
     "ExchangeCombine": differentiate_combine,
     "InProcessAllToAll": differentiate_all_to_all,
+    "DynamicTableLookup": differentiate_lookup,
 }
 _NOT_DIFFERENTIABLE = (
     "TensorBufferPut",
@@ -44,6 +46,25 @@ _NOT_DIFFERENTIABLE = (
     "ExchangeGatherGrad",
     "ExchangeCombineGrad",
     "ExchangeCombineWeightsGrad",
+    "GroupDynamicRows",
+    "DynamicTableInitialize",
+    "DynamicTableIsInitialized",
+    "DynamicTableDestroy",
+    "DynamicTableSlotInitialize",
+    "DynamicTableKeys",
+    "DynamicTableApply",
+    "DynamicTableSetStep",
+    "DynamicTableExport",
+    "DynamicTableExportFiltered",
+    "DynamicTableImport",
+    "DynamicTableImportFiltered",
+    "DynamicTableAssign",
+    "DynamicTableErase",
+    "DynamicTableSize",
+    "DynamicTableMetadata",
+    "DynamicTableEvict",
+    "DynamicTableCompact",
+    "DynamicTableMetrics",
     "GraphOptLoaded",
 )
 
