@@ -46,6 +46,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     ),
     "sok": frozenset({"sharding", "ops", "embedding.lookup_ids", "reporting.stderr"}),
     "strategy": frozenset({"sharding", "embedding", "graph.operations", "reporting.stderr"}),
+    "dynamic": frozenset({"ops", "export", "sharding", "embedding.lookup_ids", "reporting.stderr"}),
     "distributed_embeddings": frozenset(
         {"sharding", "ops", "export", "embedding", "reporting.stderr"}
     ),

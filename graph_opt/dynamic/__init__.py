@@ -1,0 +1,1 @@
+"""Tables whose rows come and go with their keys."""
