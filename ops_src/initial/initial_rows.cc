@@ -68,7 +68,9 @@ void Lanes(const InitialValues& values, int64_t row, int64_t block, float* lanes
   for (int64_t i = 0; i < kLanes; ++i) lanes[i] = values.first + values.second * lanes[i];
 }
 
-void WriteRow(const InitialValues& values, int64_t row, float* output) {
+}  // namespace
+
+void WriteInitialRow(const InitialValues& values, int64_t row, float* output) {
   const int64_t end = values.column + values.width;
   for (int64_t column = values.column; column < end;) {
     const int64_t block = column / kLanes;
@@ -79,8 +81,6 @@ void WriteRow(const InitialValues& values, int64_t row, float* output) {
   }
 }
 
-}  // namespace
-
 void WriteInitialRows(const InitialValues& values, const int64_t* rows, int64_t count,
                       Parallel* parallel, float* output) {
   const int64_t per_task =
@@ -88,7 +88,7 @@ void WriteInitialRows(const InitialValues& values, const int64_t* rows, int64_t 
   parallel->Run((count + per_task - 1) / per_task, [&](int64_t task) {
     const int64_t end = std::min(count, (task + 1) * per_task);
     for (int64_t i = task * per_task; i < end; ++i) {
-      WriteRow(values, rows[i], output + i * values.width);
+      WriteInitialRow(values, rows[i], output + i * values.width);
     }
   });
 }

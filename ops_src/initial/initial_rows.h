@@ -24,6 +24,9 @@ struct InitialValues {
 void WriteInitialRows(const InitialValues& values, const int64_t* rows, int64_t count,
                       Parallel* parallel, float* output);
 
+// The same for a single row.
+void WriteInitialRow(const InitialValues& values, int64_t row, float* output);
+
 }  // namespace graph_opt
 
 #endif  // GRAPH_OPT_INITIAL_INITIAL_ROWS_H_

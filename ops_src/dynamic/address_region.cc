@@ -1,0 +1,43 @@
+#include "dynamic/address_region.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace graph_opt {
+
+constexpr int64_t AddressRegion::kPageBytes;
+
+AddressRegion::~AddressRegion() {
+  if (data_ != nullptr) munmap(data_, bytes_);
+}
+
+bool AddressRegion::Reserve(int64_t bytes) {
+  void* const data =
+      mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED) return false;
+  data_ = static_cast<char*>(data);
+  bytes_ = bytes;
+  return true;
+}
+
+absl::Status AddressRegion::Commit(int64_t begin, int64_t end) {
+  if (mprotect(data_ + begin, end - begin, PROT_READ | PROT_WRITE) == 0) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("no memory for ", end - begin, " more bytes: ", std::strerror(errno)));
+}
+
+void AddressRegion::GiveBack(int64_t begin, int64_t end) {
+  if (begin < end) madvise(data_ + begin, end - begin, MADV_DONTNEED);
+}
+
+void AddressRegion::Swap(AddressRegion* other) {
+  std::swap(data_, other->data_);
+  std::swap(bytes_, other->bytes_);
+}
+
+}  // namespace graph_opt

@@ -1,0 +1,235 @@
+#ifndef GRAPH_OPT_DYNAMIC_DYNAMIC_TABLE_H_
+#define GRAPH_OPT_DYNAMIC_DYNAMIC_TABLE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "dynamic/address_region.h"
+#include "dynamic/dynamic_table_options.h"
+#include "dynamic/row_holds.h"
+#include "dynamic/row_records.h"
+#include "dynamic/stripe.h"
+#include "dynamic/table_lock.h"
+#include "lookup/parallel.h"
+
+namespace graph_opt {
+
+class KeysByStripe;
+class TableSnapshot;
+
+// A table that gives rows to keys as they come. Every number is a key. Rows are records of floats,
+// [weights | slot 0 | slot 1 | ...], and never move while somebody holds them.
+//
+// Rows below first_row belong to no key: row 0 is what keys without permission read, and those
+// after it are the bank of default rows. Lookups give them to keys that have no row; updates skip
+// them.
+//
+// All functions may be called from several threads. Whoever touches the memory of rows has their
+// hold, and a ReadLock while doing so.
+class DynamicTable {
+ public:
+  enum class Purpose {
+    kInsert,  // keys that have no row get one if they are admitted, and occurrences are counted
+    kRead,    // neither
+    kAdmit,   // keys that have no row get one, whatever the rules; nothing is counted
+  };
+
+  // Keys to find, any of them several times.
+  struct Find {
+    const int64_t* keys = nullptr;
+    int64_t num_keys = 0;
+    Purpose purpose = Purpose::kInsert;
+    const int64_t* counts = nullptr;  // how often each occurs; null: once
+    const float* initial = nullptr;   // [num_keys, dim]: what new rows begin with, or null
+  };
+
+  // Where rows are, under a ReadLock. Slot s of row r is at base + r * stride + (1 + s) * dim * 4,
+  // its weights at base + r * stride.
+  struct Rows {
+    char* base;
+    int64_t stride;     // bytes
+    int64_t end;        // row numbers are below
+    int64_t first_row;  // of a key
+  };
+
+  // What is known of keys besides their rows.
+  struct Metrics {
+    int64_t keys;
+    int64_t free_rows;
+    int64_t holds;             // lookups whose rows are held
+    int64_t index_bytes;       // of keys, with what is kept of free rows
+    int64_t metadata_bytes;    // 20 for each row
+    int64_t row_bytes;         // weights and slots of keys
+    int64_t free_row_bytes;    // the same of free rows, unless given back
+    int64_t given_back_bytes;  // memory of rows returned to the system, in all
+    int64_t inserted;          // keys, in all
+    int64_t removed;
+    int64_t found;  // occurrences in lookups that had a row, in all
+    int64_t not_found;
+  };
+
+  class ReadLock {
+   public:
+    explicit ReadLock(const DynamicTable* table) : table_(table) { table_->lock_.LockShared(); }
+    ~ReadLock() { table_->lock_.UnlockShared(); }
+    ReadLock(const ReadLock&) = delete;
+    ReadLock& operator=(const ReadLock&) = delete;
+
+   private:
+    const DynamicTable* const table_;
+  };
+
+  // Nobody else touches rows, or the index, while this lives.
+  class ExclusiveLock {
+   public:
+    explicit ExclusiveLock(const DynamicTable* table) : table_(table) { table_->lock_.Lock(); }
+    ~ExclusiveLock() { table_->lock_.Unlock(); }
+    ExclusiveLock(const ExclusiveLock&) = delete;
+    ExclusiveLock& operator=(const ExclusiveLock&) = delete;
+
+   private:
+    const DynamicTable* const table_;
+  };
+
+  explicit DynamicTable(const DynamicTableOptions& options);
+  ~DynamicTable();
+
+  const DynamicTableOptions& options() const { return options_; }
+  int64_t dim() const { return options_.dim; }
+
+  // Begins anew without keys: with these default rows, [bank_rows, dim], which may be none. Slots
+  // stay.
+  absl::Status Initialize(const float* bank, int64_t bank_rows);
+  bool is_initialized() const { return is_initialized_; }
+
+  // Forgets all keys. Those that are held keep their memory until they are not.
+  void Clear();
+
+  // Adds a slot, whose values begin with `initial` in all rows, those that exist included. Does
+  // nothing if there is one with this name. `index` may be null.
+  absl::Status AddSlot(const std::string& name, float initial, int* index);
+  int num_slots() const;
+  int SlotIndex(const std::string& name) const;  // -1 if there is none
+
+  // Writes the row of each key, and gives out a hold of all of them. Keys that get no row are given
+  // one below first_row.
+  absl::Status FindRows(const Find& find, Parallel* parallel, int64_t* rows,
+                        std::shared_ptr<Hold>* hold);
+
+  // Under a ReadLock.
+  Rows rows() const;
+
+  // Tells that rows are about to be written. Under a ReadLock, before they are; rows below
+  // first_row are skipped.
+  void WillWrite(const int64_t* rows, int64_t num_rows);
+
+  // The step that updates belong to from now on.
+  void set_step(int64_t step) { step_ = static_cast<int32_t>(step); }
+  int64_t step() const { return step_; }
+
+  int64_t size() const { return size_; }  // keys
+  Metrics metrics() const;
+
+  // The number of keys' occurrences and the step of their last update, 0 and -1 for those without a
+  // row. Either may be null.
+  void ReadMetadata(const int64_t* keys, int64_t num_keys, int64_t* frequencies,
+                    int64_t* versions) const;
+
+  // Keys with what belongs to them.
+  struct Contents {
+    const int64_t* keys = nullptr;
+    int64_t num_keys = 0;
+    // [num_keys, dim] for the weights and for each slot. Where one is null, rows keep what they
+    // have, or what new rows begin with.
+    const float* weights = nullptr;
+    std::vector<const float*> slots;
+    const int64_t* frequencies = nullptr;  // [num_keys], or null
+    const int64_t* versions = nullptr;     // [num_keys], or null
+  };
+  // Writes the contents. Keys that have no row get one. The last of equal keys counts.
+  absl::Status Import(const Contents& contents, Parallel* parallel);
+
+  // Removes keys; those that have no row are skipped. Returns how many there were.
+  int64_t Erase(const int64_t* keys, int64_t num_keys);
+
+  // What the table has at this moment, to be read in blocks while others train.
+  std::shared_ptr<TableSnapshot> Snapshot();
+
+  // Moves rows that nobody holds to fill slabs, and gives the memory of empty ones back. Returns
+  // the number of bytes.
+  int64_t Compact();
+
+  // Calls visit(key, row, metadata) for each key, under the ExclusiveLock or with no other user.
+  template <typename Visit>
+  void ForEachKey(Visit visit) const {
+    for (const auto& stripe : stripes_) {
+      stripe->ForEachRow([&](uint32_t row) { visit(metadata()[row].key(), row, metadata()[row]); });
+    }
+  }
+
+  // Row `row` of the bank of default rows, as it was given.
+  const float* bank_row(int64_t row) const { return records_.Row(1 + row); }
+  int64_t bank_rows() const { return bank_rows_; }
+
+ private:
+  friend class TableSnapshot;
+
+  RowMetadata* metadata() const { return reinterpret_cast<RowMetadata*>(metadata_.data()); }
+  Stripe* StripeOf(const Stripe::Probe& probe) const {
+    return stripes_[probe.hash >> stripe_shift_].get();
+  }
+
+  absl::Status FindInStripe(const Find& find, const KeysByStripe& keys, int number, uint32_t ticket,
+                            int64_t* rows);
+  // Gives the key at `place` a row, or leaves it absent. Under the stripe's mutex.
+  absl::Status AddRow(Stripe* stripe, const Stripe::Probe& probe, uint32_t ticket, const Find& find,
+                      int64_t place, uint32_t* row);
+  // Takes a row from its key. Under the stripe's mutex.
+  void FreeRow(Stripe* stripe, uint32_t row);
+  int64_t DefaultRow(int64_t key) const;
+  void WriteInitial(int64_t key, const float* initial, int64_t row);
+  absl::Status CommitRows(int64_t end);
+  absl::Status ReserveAddresses();
+  absl::Status BeginAnew(const float* bank, int64_t bank_rows);
+  void ForgetKeys(bool keep_held);
+  std::vector<RowRecords::Range> UsedRows() const;
+  int64_t RowsInMemory() const;  // of keys, or free
+  void EndSnapshot(TableSnapshot* snapshot);
+  void KeepForSnapshots(const int64_t* rows, int64_t num_rows);
+  static int64_t MetadataBytes(int64_t rows) {
+    return rows * static_cast<int64_t>(sizeof(RowMetadata));
+  }
+
+  const DynamicTableOptions options_;
+  const int stripe_shift_;
+  absl::Status reserved_;  // whether there are addresses
+  RowRecords records_;
+  AddressRegion metadata_;
+  std::vector<std::unique_ptr<Stripe>> stripes_;
+  const std::shared_ptr<RowHolds> holds_;
+  mutable TableLock lock_;
+  int64_t first_row_ = 0;        // guarded by lock_
+  int64_t bank_rows_ = 0;        // guarded by lock_
+  std::mutex commit_mutex_;      // taken last
+  std::atomic<int64_t> end_{0};  // of rows with memory
+  std::atomic<bool> is_initialized_{false};
+  std::atomic<int32_t> step_{RowMetadata::kNeverWritten};
+  std::atomic<int64_t> size_{0};
+  std::atomic<int64_t> inserted_{0};
+  std::atomic<int64_t> removed_{0};
+  std::atomic<int64_t> found_{0};
+  std::atomic<int64_t> not_found_{0};
+  std::atomic<int64_t> given_back_bytes_{0};
+  std::mutex snapshots_mutex_;
+  std::atomic<int> num_snapshots_{0};
+  std::vector<TableSnapshot*> snapshots_;  // guarded by snapshots_mutex_
+};
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_DYNAMIC_DYNAMIC_TABLE_H_

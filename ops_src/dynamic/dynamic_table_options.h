@@ -1,0 +1,31 @@
+#ifndef GRAPH_OPT_DYNAMIC_DYNAMIC_TABLE_OPTIONS_H_
+#define GRAPH_OPT_DYNAMIC_DYNAMIC_TABLE_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "initial/initial_rows.h"
+
+namespace graph_opt {
+
+// What the rows of new keys begin with.
+enum class InitialKind {
+  kConstant,  // `initial_constant`
+  kKeyed,     // what `initial_values` makes of the key
+  kBank,      // a copy of row key % bank rows of the bank
+};
+
+struct DynamicTableOptions {
+  std::string name;  // of the variable, for messages
+  int64_t dim = 0;
+  InitialKind initial = InitialKind::kConstant;
+  float initial_constant = 0;
+  InitialValues initial_values = {};
+  float no_permission = 0;  // in all of the row that keys without permission read
+  int stripes = 64;         // a power of two, at most 4096
+  int64_t reserved_bytes = int64_t{64} << 30;  // addresses for rows without slots; less if need be
+};
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_DYNAMIC_DYNAMIC_TABLE_OPTIONS_H_

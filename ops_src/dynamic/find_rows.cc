@@ -1,0 +1,120 @@
+// How a dynamic table finds and adds rows.
+#include <algorithm>
+#include <cstring>
+
+#include "dynamic/dynamic_table.h"
+#include "dynamic/first_error.h"
+#include "dynamic/keys_by_stripe.h"
+
+namespace graph_opt {
+
+absl::Status DynamicTable::FindRows(const Find& find, Parallel* parallel, int64_t* rows,
+                                    std::shared_ptr<Hold>* hold) {
+  const ReadLock lock(this);
+  if (!reserved_.ok()) return reserved_;
+  *hold = holds_->Take();
+  const uint32_t ticket = (*hold)->ticket();
+  const KeysByStripe keys(find.keys, find.num_keys, options_.stripes, stripe_shift_, parallel);
+  FirstError error;
+  parallel->Run(options_.stripes, [&](int64_t stripe) {
+    if (keys.begin(stripe) == keys.end(stripe)) return;
+    error.Tell(FindInStripe(find, keys, static_cast<int>(stripe), ticket, rows));
+  });
+  return error.status();
+}
+
+absl::Status DynamicTable::FindInStripe(const Find& find, const KeysByStripe& keys, int number,
+                                        uint32_t ticket, int64_t* rows) {
+  // So many keys at once that the memory which they need comes while others are looked at, and so
+  // few that it is still in the first cache then.
+  constexpr int kAtOnce = 32;
+  Stripe* const stripe = stripes_[number].get();
+  const std::lock_guard<std::mutex> lock(*stripe->mutex());
+  Stripe::Probe probes[kAtOnce];
+  uint32_t likely[kAtOnce];
+  int64_t found = 0;
+  absl::Status status;
+  for (int64_t begin = keys.begin(number); begin < keys.end(number); begin += kAtOnce) {
+    const int count = static_cast<int>(std::min<int64_t>(kAtOnce, keys.end(number) - begin));
+    for (int i = 0; i < count; ++i) {
+      probes[i] = Stripe::Probe(keys.key(begin + i));
+      stripe->Prefetch(probes[i]);
+    }
+    for (int i = 0; i < count; ++i) {
+      likely[i] = stripe->MayBe(probes[i]);
+      __builtin_prefetch(&metadata()[likely[i]], 1);
+    }
+    for (int i = 0; i < count; ++i) {
+      const int64_t place = keys.place(begin + i);
+      uint32_t row = likely[i];
+      if (row == Stripe::kAbsent || metadata()[row].key() != probes[i].key) {
+        row = stripe->Find(probes[i]);
+      }
+      if (row != Stripe::kAbsent) {
+        metadata()[row].set_read(ticket);
+        ++found;
+      } else if (find.purpose == Purpose::kInsert && status.ok()) {
+        status = AddRow(stripe, probes[i], ticket, find, place, &row);
+      }
+      if (row == Stripe::kAbsent) {
+        rows[place] = DefaultRow(probes[i].key);
+        continue;
+      }
+      if (find.purpose == Purpose::kInsert) {
+        metadata()[row].AddFrequency(find.counts == nullptr ? 1 : find.counts[place]);
+      }
+      rows[place] = row;
+    }
+  }
+  found_ += found;
+  not_found_ += keys.end(number) - keys.begin(number) - found;
+  return status;
+}
+
+absl::Status DynamicTable::AddRow(Stripe* stripe, const Stripe::Probe& probe, uint32_t ticket,
+                                  const Find& find, int64_t place, uint32_t* row) {
+  const int64_t next = stripe->NextRow(holds_->Oldest());
+  if (next >= end_) {
+    const absl::Status committed = CommitRows(next + 1);
+    if (!committed.ok()) return committed;
+  }
+  *row = static_cast<uint32_t>(next);
+  WriteInitial(probe.key, find.initial == nullptr ? nullptr : find.initial + place * dim(), next);
+  stripe->Add(probe, *row, ticket);
+  ++size_;
+  ++inserted_;
+  return absl::OkStatus();
+}
+
+void DynamicTable::FreeRow(Stripe* stripe, uint32_t row) {
+  if (num_snapshots_ > 0) {
+    const int64_t number = row;
+    KeepForSnapshots(&number, 1);
+  }
+  stripe->Free(row);
+  --size_;
+  ++removed_;
+}
+
+int64_t DynamicTable::DefaultRow(int64_t key) const {
+  if (bank_rows_ == 0) return 0;
+  const int64_t remainder = key % bank_rows_;
+  return 1 + (remainder < 0 ? remainder + bank_rows_ : remainder);
+}
+
+void DynamicTable::WriteInitial(int64_t key, const float* initial, int64_t row) {
+  float* const weights = records_.Row(row);
+  if (initial == nullptr && options_.initial == InitialKind::kBank) {
+    initial = records_.Row(DefaultRow(key));
+  }
+  if (initial != nullptr) {
+    std::memcpy(weights, initial, dim() * sizeof(float));
+  } else if (options_.initial == InitialKind::kKeyed) {
+    WriteInitialRow(options_.initial_values, key, weights);
+  } else {
+    std::fill_n(weights, dim(), options_.initial_constant);
+  }
+  records_.WriteSlots(row);
+}
+
+}  // namespace graph_opt

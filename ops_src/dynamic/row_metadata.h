@@ -1,0 +1,66 @@
+#ifndef GRAPH_OPT_DYNAMIC_ROW_METADATA_H_
+#define GRAPH_OPT_DYNAMIC_ROW_METADATA_H_
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+
+namespace graph_opt {
+
+// What a dynamic table knows of a row besides its values: 20 bytes. All zeros are a free row. The
+// key and `read` are guarded by the mutex of the row's stripe; the others may be read at any time.
+class RowMetadata {
+ public:
+  static constexpr int32_t kNeverWritten = -1;
+
+  int64_t key() const {
+    return static_cast<int64_t>(uint64_t{key_high_} << 32 | uint64_t{key_low_});
+  }
+  bool is_free() const { return read_ == 0; }
+
+  // The ticket of the last lookup that gave the row out.
+  uint32_t read() const { return read_; }
+  void set_read(uint32_t ticket) {
+    if (ticket > read_) read_ = ticket;
+  }
+
+  // Occurrences of the key in lookups that may insert; stays at the greatest number.
+  uint32_t frequency() const { return frequency_.load(std::memory_order_relaxed); }
+  void AddFrequency(int64_t count) { set_frequency(frequency() + count); }
+  void set_frequency(int64_t frequency) {
+    const int64_t most = std::numeric_limits<uint32_t>::max();
+    frequency_.store(static_cast<uint32_t>(frequency < most ? frequency : most),
+                     std::memory_order_relaxed);
+  }
+
+  // The step of the last update.
+  int32_t written() const { return written_.load(std::memory_order_relaxed); }
+  void set_written(int32_t step) { written_.store(step, std::memory_order_relaxed); }
+
+  void Begin(int64_t key, uint32_t ticket) {
+    key_low_ = static_cast<uint32_t>(key);
+    key_high_ = static_cast<uint32_t>(static_cast<uint64_t>(key) >> 32);
+    read_ = ticket;
+    frequency_.store(0, std::memory_order_relaxed);
+    set_written(kNeverWritten);
+  }
+  void End() { read_ = 0; }
+  void CopyFrom(const RowMetadata& other) {
+    Begin(other.key(), other.read());
+    frequency_.store(other.frequency(), std::memory_order_relaxed);
+    set_written(other.written());
+  }
+
+ private:
+  uint32_t key_low_;
+  uint32_t key_high_;
+  uint32_t read_;
+  std::atomic<uint32_t> frequency_;
+  std::atomic<int32_t> written_;
+};
+
+static_assert(sizeof(RowMetadata) == 20, "what a key costs");
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_DYNAMIC_ROW_METADATA_H_

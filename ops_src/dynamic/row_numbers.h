@@ -1,0 +1,31 @@
+#ifndef GRAPH_OPT_DYNAMIC_ROW_NUMBERS_H_
+#define GRAPH_OPT_DYNAMIC_ROW_NUMBERS_H_
+
+#include <cstdint>
+
+namespace graph_opt {
+
+// How the rows of a table are numbered. Each stripe has slabs of kSlabRows rows, in turn with the
+// other stripes: slab 0 of stripe 0, slab 0 of stripe 1, ..., slab 1 of stripe 0, ... So rows are
+// given without asking other stripes, and a slab of values or metadata is whole pages.
+struct RowNumbers {
+  static constexpr int64_t kSlabRows = 1024;
+
+  int64_t first_row;  // a multiple of kSlabRows
+  int64_t stripes;
+
+  // The number of the row that is the stripe's `local`th.
+  int64_t Row(int64_t stripe, int64_t local) const {
+    return first_row + (local / kSlabRows * stripes + stripe) * kSlabRows + local % kSlabRows;
+  }
+  int64_t Stripe(int64_t row) const { return (row - first_row) / kSlabRows % stripes; }
+
+  // One more than the last row of the slab that this row of the stripe is in.
+  int64_t SlabEnd(int64_t stripe, int64_t local) const {
+    return Row(stripe, local - local % kSlabRows) + kSlabRows;
+  }
+};
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_DYNAMIC_ROW_NUMBERS_H_

@@ -1,0 +1,69 @@
+#ifndef GRAPH_OPT_DYNAMIC_ROW_RECORDS_H_
+#define GRAPH_OPT_DYNAMIC_ROW_RECORDS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "dynamic/address_region.h"
+
+namespace graph_opt {
+
+// The values of a table's rows: records of [weights | slot 0 | slot 1 | ...], each of `dim` floats.
+// Only Commit may be called while others use rows.
+class RowRecords {
+ public:
+  RowRecords(int64_t dim, int64_t max_rows) : dim_(dim), max_rows_(max_rows) {}
+
+  // Takes addresses for so many rows, at most; false if the process cannot have them.
+  bool Reserve(int64_t max_rows);
+
+  // Rows [begin, end), whole slabs.
+  struct Range {
+    int64_t begin;
+    int64_t end;
+  };
+
+  // Lays rows out again with one more slot: there is memory behind those below `end`, and these are
+  // used.
+  absl::Status AddSlot(const std::string& name, float initial, int64_t end,
+                       const std::vector<Range>& used);
+
+  // Brings memory behind rows [begin, end), whole slabs.
+  absl::Status Commit(int64_t begin, int64_t end);
+
+  // Gives the memory of rows [begin, end), whole slabs, back to the system.
+  void GiveBack(int64_t begin, int64_t end);
+
+  // Writes what slots begin with.
+  void WriteSlots(int64_t row);
+  void CopyRow(int64_t from, int64_t to);
+
+  float* Row(int64_t row) const {
+    return reinterpret_cast<float*>(region_.data() + row * stride());
+  }
+  float* Slot(int64_t row, int slot) const { return Row(row) + (1 + slot) * dim_; }
+
+  char* data() const { return region_.data(); }
+  int64_t dim() const { return dim_; }
+  int64_t stride() const { return (1 + num_slots()) * dim_ * static_cast<int64_t>(sizeof(float)); }
+  int64_t max_rows() const { return max_rows_; }
+  int num_slots() const { return static_cast<int>(slots_.size()); }
+  int SlotIndex(const std::string& name) const;  // -1 if there is none
+
+ private:
+  struct NamedSlot {
+    std::string name;
+    float initial;
+  };
+
+  const int64_t dim_;
+  int64_t max_rows_;
+  std::vector<NamedSlot> slots_;
+  AddressRegion region_;
+};
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_DYNAMIC_ROW_RECORDS_H_

@@ -1,0 +1,139 @@
+#ifndef GRAPH_OPT_DYNAMIC_STRIPE_H_
+#define GRAPH_OPT_DYNAMIC_STRIPE_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+
+#include "absl/container/flat_hash_set.h"
+#include "dynamic/key_hash.h"
+#include "dynamic/row_metadata.h"
+#include "dynamic/row_numbers.h"
+
+namespace graph_opt {
+
+// The keys of a table whose hashes share some bits, the row of each, and the rows that are free.
+// The index is a set of row numbers that compares the keys in the rows' metadata, so that a key
+// takes four bytes there, and one for its control byte. Not thread-safe.
+class Stripe {
+ public:
+  static constexpr uint32_t kAbsent = 0;  // row 0 is never a key's
+
+  // A key with its hash, which is the same for all uses.
+  struct Probe {
+    Probe() = default;
+    explicit Probe(int64_t key) : key(key), hash(MixKey(static_cast<uint64_t>(key))) {}
+    int64_t key = 0;
+    uint64_t hash = 0;
+  };
+
+  Stripe(int number, int num_stripes, RowMetadata* metadata);
+
+  // Where the rows of this stripe begin. Only while it is empty.
+  void SetFirstRow(int64_t first_row) { numbers_.first_row = first_row; }
+
+  // Fetches what MayBe will read.
+  void Prefetch(const Probe& probe) const { index_.prefetch(Tag{probe.hash}); }
+
+  // The row that the key most probably has, found without reading any key; or kAbsent, if it
+  // has none.
+  uint32_t MayBe(const Probe& probe) const {
+    const auto found = index_.find(Tag{probe.hash});
+    return found == index_.end() ? kAbsent : *found;
+  }
+
+  // The row of a key, or kAbsent.
+  uint32_t Find(const Probe& probe) const {
+    const auto found = index_.find(probe);
+    return found == index_.end() ? kAbsent : *found;
+  }
+
+  // The row that Add will give, if no hold since `oldest_hold` keeps it from being used again.
+  uint32_t NextRow(uint32_t oldest_hold) const {
+    if (!free_.empty() && free_.front().read < oldest_hold) return free_.front().row;
+    return static_cast<uint32_t>(numbers_.Row(number_, rows_));
+  }
+
+  // Gives a key that has none this row, which is NextRow's.
+  void Add(const Probe& probe, uint32_t row, uint32_t ticket);
+
+  // Takes a row from its key.
+  void Free(uint32_t row);
+
+  // Forgets all keys. Rows are numbered from the beginning again.
+  void Clear();
+
+  // Calls visit(row) for each row of a key, in the order of their numbers.
+  template <typename Visit>
+  void ForEachRow(Visit visit) const {
+    for (int64_t local = 0; local < rows_; ++local) {
+      const int64_t row = numbers_.Row(number_, local);
+      if (!metadata_[row].is_free()) visit(static_cast<uint32_t>(row));
+    }
+  }
+
+  // Moves keys that no hold since `oldest_hold` keeps in place from the last rows to free ones
+  // before them, with copy(from, to), and forgets the free rows at the end.
+  void Compact(uint32_t oldest_hold, const std::function<void(uint32_t, uint32_t)>& copy);
+
+  // The first row of a slab.
+  int64_t SlabBegin(int64_t slab) const {
+    return numbers_.Row(number_, slab * RowNumbers::kSlabRows);
+  }
+
+  int64_t size() const { return static_cast<int64_t>(index_.size()); }
+  int64_t free_rows() const { return static_cast<int64_t>(free_.size()); }
+  int64_t rows() const { return rows_; }  // in use or free
+  int64_t num_slabs() const { return (rows_ + RowNumbers::kSlabRows - 1) / RowNumbers::kSlabRows; }
+  int64_t index_bytes() const;
+
+  std::mutex* mutex() { return &mutex_; }
+
+ private:
+  // Equal to every row whose key's hash has the same seven bits in the index.
+  struct Tag {
+    uint64_t hash;
+  };
+  struct Hash {
+    using is_transparent = void;
+    const RowMetadata* metadata;
+    size_t operator()(const Tag& tag) const { return tag.hash; }
+    size_t operator()(const Probe& probe) const { return probe.hash; }
+    size_t operator()(uint32_t row) const {
+      return MixKey(static_cast<uint64_t>(metadata[row].key()));
+    }
+  };
+  struct Equal {
+    using is_transparent = void;
+    const RowMetadata* metadata;
+    bool operator()(uint32_t, const Tag&) const { return true; }
+    bool operator()(const Tag&, uint32_t) const { return true; }
+    bool operator()(uint32_t row, const Probe& probe) const {
+      return metadata[row].key() == probe.key;
+    }
+    bool operator()(const Probe& probe, uint32_t row) const { return (*this)(row, probe); }
+    bool operator()(uint32_t one, uint32_t other) const { return one == other; }
+  };
+  // A row without a key, and the ticket of the last lookup that gave it out.
+  struct FreeRow {
+    uint32_t row;
+    uint32_t read;
+  };
+
+  void GrowInTurn();
+  void Move(uint32_t from, uint32_t to, const std::function<void(uint32_t, uint32_t)>& copy);
+
+  const int number_;
+  RowNumbers numbers_;
+  RowMetadata* const metadata_;
+  int64_t rows_ = 0;
+  size_t grow_at_ = 0;  // keys
+  absl::flat_hash_set<uint32_t, Hash, Equal> index_;
+  std::deque<FreeRow> free_;
+  std::mutex mutex_;
+};
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_DYNAMIC_STRIPE_H_

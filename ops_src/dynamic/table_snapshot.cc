@@ -1,0 +1,81 @@
+#include "dynamic/table_snapshot.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "dynamic/dynamic_table.h"
+
+namespace graph_opt {
+
+TableSnapshot::TableSnapshot(DynamicTable* table)
+    : table_(table), num_slots_(table->records_.num_slots()) {
+  entries_.reserve(table->size());
+  is_kept_.assign(table->end_, true);
+  table->ForEachKey([this](int64_t, uint32_t row, const RowMetadata& metadata) {
+    entries_.push_back({row, metadata.frequency(), metadata.written()});
+    is_kept_[row] = false;
+  });
+}
+
+TableSnapshot::~TableSnapshot() { table_->EndSnapshot(this); }
+
+void TableSnapshot::Keep(const int64_t* rows, int64_t num_rows) {
+  const int64_t size = (1 + num_slots_) * table_->dim();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (int64_t i = 0; i < num_rows; ++i) {
+    const int64_t row = rows[i];
+    if (row >= static_cast<int64_t>(is_kept_.size()) || is_kept_[row]) continue;
+    is_kept_[row] = true;
+    const float* const record = table_->records_.Row(row);
+    kept_[static_cast<uint32_t>(row)] =
+        Kept{table_->metadata()[row].key(), std::vector<float>(record, record + size)};
+  }
+}
+
+void TableSnapshot::Read(int64_t first, int64_t count, const Block& block) {
+  const DynamicTable::ReadLock table_lock(table_);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (int64_t i = 0; i < count; ++i) {
+    const Entry& entry = entries_[first + i];
+    if (block.keys != nullptr) block.keys[i] = KeyOf(entry.row);
+    if (block.frequencies != nullptr) block.frequencies[i] = entry.frequency;
+    if (block.versions != nullptr) block.versions[i] = entry.written;
+    ReadRow(entry.row, i, block);
+  }
+}
+
+void TableSnapshot::ReadRow(uint32_t row, int64_t i, const Block& block) const {
+  const auto kept = kept_.find(row);
+  const int64_t dim = table_->dim();
+  const float* const record =
+      kept == kept_.end() ? table_->records_.Row(row) : kept->second.record.data();
+  const auto copy = [&](int64_t part, float* to) {
+    if (to != nullptr) std::memcpy(to + i * dim, record + part * dim, dim * sizeof(float));
+  };
+  copy(0, block.weights);
+  for (size_t slot = 0; slot < block.slots.size(); ++slot) copy(1 + slot, block.slots[slot]);
+}
+
+int64_t TableSnapshot::KeyOf(uint32_t row) const {
+  const auto kept = kept_.find(row);
+  return kept == kept_.end() ? table_->metadata()[row].key() : kept->second.key;
+}
+
+std::vector<int64_t> TableSnapshot::SortByBucket(int64_t buckets) {
+  const DynamicTable::ReadLock table_lock(table_);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto bucket_of = [&](const Entry& entry) {
+    const int64_t remainder = KeyOf(entry.row) % buckets;
+    return remainder < 0 ? remainder + buckets : remainder;
+  };
+  std::vector<int64_t> begins(buckets + 1, 0);
+  for (const Entry& entry : entries_) ++begins[bucket_of(entry) + 1];
+  for (int64_t bucket = 0; bucket < buckets; ++bucket) begins[bucket + 1] += begins[bucket];
+  std::vector<int64_t> next(begins.begin(), begins.end() - 1);
+  std::vector<Entry> sorted(entries_.size());
+  for (const Entry& entry : entries_) sorted[next[bucket_of(entry)]++] = entry;
+  entries_.swap(sorted);
+  return begins;
+}
+
+}  // namespace graph_opt

@@ -1,0 +1,73 @@
+#ifndef GRAPH_OPT_DYNAMIC_TABLE_SNAPSHOT_H_
+#define GRAPH_OPT_DYNAMIC_TABLE_SNAPSHOT_H_
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace graph_opt {
+
+class DynamicTable;
+
+// The keys that a table had at one moment and what belonged to them, to be read in blocks while
+// others train: whoever writes or removes a row that was not read yet keeps a copy of it here
+// first. Must not outlive its table.
+class TableSnapshot {
+ public:
+  // Where Read writes: [count] or [count, dim]. What is null is not wanted.
+  struct Block {
+    int64_t* keys = nullptr;
+    float* weights = nullptr;
+    std::vector<float*> slots;  // the first so many slots
+    int64_t* frequencies = nullptr;
+    int64_t* versions = nullptr;
+  };
+
+  // Under the table's exclusive lock.
+  explicit TableSnapshot(DynamicTable* table);
+  ~TableSnapshot();
+  TableSnapshot(const TableSnapshot&) = delete;
+  TableSnapshot& operator=(const TableSnapshot&) = delete;
+
+  int64_t size() const { return static_cast<int64_t>(entries_.size()); }
+  int num_slots() const { return num_slots_; }
+
+  // Reads entries [first, first + count), in the order of rows or of the last Sort. As often as one
+  // likes.
+  void Read(int64_t first, int64_t count, const Block& block);
+
+  // Orders the entries by non-negative key % buckets, those of a bucket by row. Returns where each
+  // bucket begins, and the end.
+  std::vector<int64_t> SortByBucket(int64_t buckets);
+
+ private:
+  friend class DynamicTable;
+
+  struct Entry {
+    uint32_t row;
+    uint32_t frequency;
+    int32_t written;
+  };
+  // A row as it was before it changed.
+  struct Kept {
+    int64_t key;
+    std::vector<float> record;
+  };
+
+  void Keep(const int64_t* rows, int64_t num_rows);
+  void ReadRow(uint32_t row, int64_t i, const Block& block) const;
+  int64_t KeyOf(uint32_t row) const;
+
+  DynamicTable* const table_;
+  const int num_slots_;
+  std::vector<Entry> entries_;
+  std::vector<bool> is_kept_;  // by row, or has no entry; guarded by mutex_
+  mutable std::mutex mutex_;
+  absl::flat_hash_map<uint32_t, Kept> kept_;  // guarded by mutex_
+};
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_DYNAMIC_TABLE_SNAPSHOT_H_
