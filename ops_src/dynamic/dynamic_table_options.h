@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "dynamic/table_policies.h"
 #include "initial/initial_rows.h"
 
 namespace graph_opt {
@@ -22,7 +23,8 @@ struct DynamicTableOptions {
   float initial_constant = 0;
   InitialValues initial_values = {};
   float no_permission = 0;  // in all of the row that keys without permission read
-  int stripes = 64;         // a power of two, at most 4096
+  TablePolicies policies;
+  int stripes = 64;                            // a power of two, at most 4096
   int64_t reserved_bytes = int64_t{64} << 30;  // addresses for rows without slots; less if need be
 };
 
