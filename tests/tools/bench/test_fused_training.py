@@ -130,10 +130,8 @@ def test_movielens_rows(shared_data: Path) -> None:
     check_losses(workload, "adagrad", steps=100, tables=len(TABLES))
 
 
-@pytest.mark.parametrize(
-    "optimizer, resource",
-    [pytest.param("adagrad", False, marks=pytest.mark.slow), ("ftrl", True)],
-)
+@pytest.mark.slow  # tests/session restores each kind of table
+@pytest.mark.parametrize("optimizer, resource", [("adagrad", False), ("ftrl", True)])
 def test_checkpoints_are_interchangeable(optimizer: str, resource: bool, tmp_path: Path) -> None:
     workload = wide(tmp_path, 3, resource)
     losses: Dict[Tuple[str, str], List[float]] = {}

@@ -79,6 +79,7 @@ def test_stock_trap(quick_here: Quick, tmp_path: Path) -> None:
     assert size["stock"]["value"] > table > size["async"]["value"]
 
 
+@pytest.mark.slow
 def test_pass(quick_here: Quick, tmp_path: Path) -> None:
     content = quick_here("pass", tmp_path)
     check_form("pass", content)
@@ -113,6 +114,7 @@ def test_group_lookup(quick_here: Quick, tmp_path: Path) -> None:
     assert {"ratio_to_tf", "ratio_to_tf_safe"} <= {r["figure"] for r in content["records"]}
 
 
+@pytest.mark.slow
 def test_adam(quick_here: Quick, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(str(tmp_path))  # its data are generated here
     content = quick_here("adam", tmp_path)
@@ -129,6 +131,7 @@ def test_adam(quick_here: Quick, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert ("growth_exponent", "<=", 0.1) in with_goals(content)
 
 
+@pytest.mark.slow
 def test_async(quick_here: Quick, tmp_path: Path) -> None:
     content = quick_here("async", tmp_path)
     check_form("async", content)
@@ -150,6 +153,7 @@ def test_async(quick_here: Quick, tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_train(quick_here: Quick, tmp_path: Path) -> None:
     content = quick_here("train", tmp_path)
     check_form("train", content)

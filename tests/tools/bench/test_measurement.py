@@ -133,7 +133,7 @@ def test_halves_need_an_optimized_graph(setting: Setting) -> None:
         lookups_alone(training_graph(setting.workload, Learning(), Cluster()))
 
 
-@pytest.mark.parametrize("mode", [ASYNC, BOTH])
+@pytest.mark.parametrize("mode", [pytest.param(ASYNC, marks=pytest.mark.slow), BOTH])
 def test_main_alone_trains_and_lookups_alone_does_not(mode: str, setting: Setting) -> None:
     cluster = Cluster()
     training = training_graph(setting.workload, Learning(), cluster)

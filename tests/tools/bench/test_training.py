@@ -90,6 +90,7 @@ def test_training_with_fused_lookups_on_a_parameter_server(
     assert "the taker waited" in printed
 
 
+@pytest.mark.slow  # test_fused_training and tests/session look at the parts
 def test_every_mode_trains_wide_on_from_the_checkpoint_of_another(
     data: List[str], tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
