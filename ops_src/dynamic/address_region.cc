@@ -9,6 +9,14 @@
 #include "absl/strings/str_cat.h"
 
 namespace graph_opt {
+namespace {
+
+absl::Status NoMemory(int64_t bytes) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("no memory for ", bytes, " more bytes: ", std::strerror(errno)));
+}
+
+}  // namespace
 
 constexpr int64_t AddressRegion::kPageBytes;
 
@@ -27,8 +35,13 @@ bool AddressRegion::Reserve(int64_t bytes) {
 
 absl::Status AddressRegion::Commit(int64_t begin, int64_t end) {
   if (mprotect(data_ + begin, end - begin, PROT_READ | PROT_WRITE) == 0) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("no memory for ", end - begin, " more bytes: ", std::strerror(errno)));
+  return NoMemory(end - begin);
+}
+
+absl::Status AddressRegion::Renew(int64_t begin, int64_t end) {
+  void* const data = mmap(data_ + begin, end - begin, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  return data == MAP_FAILED ? NoMemory(end - begin) : absl::OkStatus();
 }
 
 void AddressRegion::GiveBack(int64_t begin, int64_t end) {

@@ -25,6 +25,9 @@ class AddressRegion {
   // Makes [begin, end) readable and writable. It is all zeros where it was never written.
   absl::Status Commit(int64_t begin, int64_t end);
 
+  // The same, in place of whatever was mapped there.
+  absl::Status Renew(int64_t begin, int64_t end);
+
   // Gives the memory of [begin, end) back to the system. It is all zeros afterwards.
   void GiveBack(int64_t begin, int64_t end);
 

@@ -37,8 +37,10 @@ class CounterFilter : public AdmissionFilter {
     return found == counted_.end() ? 0 : found->second.frequency;
   }
 
+  void Forget(int64_t key) override { counted_.erase(key); }
+
   void Restore(const FilteredKey& key) override {
-    counted_.erase(key.key);
+    Forget(key.key);
     Insert(key);
   }
 
@@ -127,6 +129,7 @@ class BloomFilter : public AdmissionFilter {
   }
 
   int64_t Frequency(int64_t key) const override { return counters_.Count(key); }
+  void Forget(int64_t) override {}
   void Restore(const FilteredKey& key) override { counters_.Add(key.key, key.frequency); }
   void Export(std::vector<FilteredKey>*) const override {}
   void Expire(int64_t, int64_t) override {}
@@ -160,6 +163,7 @@ class ProbabilityFilter : public AdmissionFilter {
   }
 
   int64_t Frequency(int64_t) const override { return 0; }
+  void Forget(int64_t) override {}
   void Restore(const FilteredKey&) override {}
   void Export(std::vector<FilteredKey>*) const override {}
   void Expire(int64_t, int64_t) override {}

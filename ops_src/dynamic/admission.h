@@ -46,6 +46,9 @@ class AdmissionFilter {
 
   virtual int64_t Frequency(int64_t key) const = 0;
 
+  // Tells that a key got a row without being asked for here.
+  virtual void Forget(int64_t key) = 0;
+
   // Takes a key back from a checkpoint.
   virtual void Restore(const FilteredKey& key) = 0;
 

@@ -24,22 +24,43 @@ int64_t MostRows(const DynamicTableOptions& options) {
   return std::max<int64_t>(2, rows / turn) * turn;
 }
 
-DynamicTableOptions WithWidth(DynamicTableOptions options) {
+// Memory goes to stripes by slabs, so where little is to be had, few stripes share it.
+int FewStripes(const DynamicTableOptions& options) {
+  constexpr int64_t kLeastSlabs = 4;
+  const int64_t memory_bytes = options.policies.tiers.memory_bytes;
+  if (memory_bytes == 0) return options.stripes;
+  const int64_t row_bytes = options.dim * static_cast<int64_t>(sizeof(float));
+  const int64_t slabs = memory_bytes / (row_bytes * RowNumbers::kSlabRows);
+  int stripes = options.stripes;
+  while (stripes > 2 && slabs < kLeastSlabs * stripes) stripes /= 2;
+  return stripes;
+}
+
+DynamicTableOptions Completed(DynamicTableOptions options) {
+  constexpr int64_t kWaitingForRow = 4;  // keys that a full table counts for each that has a row
   options.initial_values.column = 0;
   options.initial_values.width = options.dim;
+  options.stripes = FewStripes(options);
+  if (options.policies.admission.most_counted == 0) {
+    options.policies.admission.most_counted = kWaitingForRow * options.policies.eviction.capacity;
+  }
   return options;
 }
 
 }  // namespace
 
 DynamicTable::DynamicTable(const DynamicTableOptions& options)
-    : options_(WithWidth(options)),
-      stripe_shift_(64 - BitsFor(options.stripes)),
-      records_(options.dim, MostRows(options)),
-      holds_(std::make_shared<RowHolds>()) {
+    : options_(Completed(options)),
+      stripe_shift_(64 - BitsFor(options_.stripes)),
+      records_(options_.dim, MostRows(options_), options_.policies.tiers),
+      holds_(std::make_shared<RowHolds>()),
+      values_(options_.policies.eviction.order) {
   reserved_ = ReserveAddresses();
-  for (int stripe = 0; stripe < options.stripes; ++stripe) {
-    stripes_.emplace_back(new Stripe(stripe, options.stripes, metadata()));
+  const TablePolicies& policies = options_.policies;
+  for (int stripe = 0; stripe < options_.stripes; ++stripe) {
+    stripes_.emplace_back(new Stripe(stripe, options_.stripes, metadata()));
+    stripes_.back()->policies()->filter =
+        MakeAdmissionFilter(policies.admission, policies.admission_seed, options_.stripes);
   }
   if (reserved_.ok()) reserved_ = BeginAnew(nullptr, 0);
 }
@@ -73,8 +94,9 @@ absl::Status DynamicTable::BeginAnew(const float* bank, int64_t bank_rows) {
   first_row_ = first_row;
   bank_rows_ = bank_rows;
   for (const auto& stripe : stripes_) stripe->SetFirstRow(first_row_);
-  const absl::Status committed = CommitRows(first_row_);
-  if (!committed.ok()) return committed;
+  absl::Status status = Named(records_.SetFixedRows(first_row_));
+  if (status.ok()) status = CommitRows(first_row_);
+  if (!status.ok()) return status;
   std::fill_n(records_.Row(0), options_.dim, options_.no_permission);
   for (int64_t row = 0; row < bank_rows; ++row) {
     std::memcpy(records_.Row(1 + row), bank + row * options_.dim, options_.dim * sizeof(float));
@@ -91,15 +113,18 @@ void DynamicTable::ForgetKeys(bool keep_held) {
   if (keep_held && holds_->size() > 0) {
     for (const auto& stripe : stripes_) {
       stripe->ForEachRow([&](uint32_t row) { FreeRow(stripe.get(), row); });
+      stripe->policies()->Clear();
     }
     return;
   }
   removed_ += size_;
   size_ = 0;
+  for (const RowRecords::Range& range : UsedRows()) {
+    if (range.begin >= first_row_) records_.GiveBack(range.begin, range.end);
+  }
   for (const auto& stripe : stripes_) stripe->Clear();
   if (end_ <= first_row_) return;
   given_back_bytes_ += RowsInMemory() * records_.stride();
-  records_.GiveBack(first_row_, end_);
   metadata_.GiveBack(MetadataBytes(first_row_), MetadataBytes(end_));
 }
 
@@ -114,6 +139,7 @@ absl::Status DynamicTable::AddSlot(const std::string& name, float initial, int* 
       return absl::Status(added.code(), absl::StrCat("table ", options_.name, ", slot ", name, ": ",
                                                      added.message()));
     }
+    for (const auto& stripe : stripes_) stripe->policies()->clock_hand = 0;
   }
   if (index != nullptr) *index = slot;
   return absl::OkStatus();
@@ -150,7 +176,8 @@ absl::Status DynamicTable::CommitRows(int64_t end) {
   const int64_t begin = end_;
   if (end <= begin) return absl::OkStatus();
   const int64_t turn = options_.stripes * RowNumbers::kSlabRows;
-  const int64_t wanted = std::max(begin + begin / 4, end);
+  const bool in_memory = end <= records_.memory_rows();
+  const int64_t wanted = in_memory ? std::max(begin + begin / 4, end) : end;
   const int64_t most = records_.max_rows();
   if (end > most) {
     return absl::ResourceExhaustedError(absl::StrCat("table ", options_.name, ": all ", most,
@@ -160,12 +187,13 @@ absl::Status DynamicTable::CommitRows(int64_t end) {
   const int64_t to = std::min(most, RoundedUp(wanted, turn));
   absl::Status committed = metadata_.Commit(MetadataBytes(begin), MetadataBytes(to));
   if (committed.ok()) committed = records_.Commit(begin, to);
-  if (!committed.ok()) {
-    return absl::Status(committed.code(),
-                        absl::StrCat("table ", options_.name, ": ", committed.message()));
-  }
-  end_ = to;
-  return absl::OkStatus();
+  if (committed.ok()) end_ = to;
+  return Named(committed);
+}
+
+absl::Status DynamicTable::Named(const absl::Status& status) const {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat("table ", options_.name, ": ", status.message()));
 }
 
 void DynamicTable::WillWrite(const int64_t* rows, int64_t num_rows) {
@@ -191,6 +219,11 @@ DynamicTable::Metrics DynamicTable::metrics() const {
     metrics.index_bytes += stripe->index_bytes();
     metrics.metadata_bytes += MetadataBytes(stripe->rows());
     metrics.free_row_bytes += stripe->free_rows() * records_.stride();
+    const StripePolicies& policies = *stripe->policies();
+    metrics.policy_bytes += policies.cold_rows.bytes();
+    if (policies.filter == nullptr) continue;
+    metrics.filtered_keys += policies.filter->size();
+    metrics.policy_bytes += policies.filter->bytes();
   }
   metrics.keys = size_;
   metrics.holds = holds_->size();
@@ -200,6 +233,11 @@ DynamicTable::Metrics DynamicTable::metrics() const {
   metrics.removed = removed_;
   metrics.found = found_;
   metrics.not_found = not_found_;
+  metrics.evicted = evicted_;
+  metrics.found_in_file = found_in_file_;
+  metrics.promoted = promoted_;
+  const std::lock_guard<std::mutex> commit_lock(commit_mutex_);
+  metrics.file_bytes = records_.file_bytes();
   return metrics;
 }
 

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "dynamic/address_region.h"
 #include "dynamic/dynamic_table_options.h"
+#include "dynamic/evicted_rows.h"
 #include "dynamic/row_holds.h"
 #include "dynamic/row_records.h"
 #include "dynamic/stripe.h"
@@ -46,6 +47,9 @@ class DynamicTable {
     Purpose purpose = Purpose::kInsert;
     const int64_t* counts = nullptr;  // how often each occurs; null: once
     const float* initial = nullptr;   // [num_keys, dim]: what new rows begin with, or null
+    EvictedRows* evicted = nullptr;   // takes what a full table gave up for new keys, or null
+
+    int64_t count(int64_t i) const { return counts == nullptr ? 1 : counts[i]; }
   };
 
   // Where rows are, under a ReadLock. Slot s of row r is at base + r * stride + (1 + s) * dim * 4,
@@ -69,8 +73,14 @@ class DynamicTable {
     int64_t given_back_bytes;  // memory of rows returned to the system, in all
     int64_t inserted;          // keys, in all
     int64_t removed;
-    int64_t found;  // occurrences in lookups that had a row, in all
+    int64_t evicted;  // of those, by a rule
+    int64_t found;    // occurrences in lookups that had a row, in all
     int64_t not_found;
+    int64_t found_in_file;  // of the found
+    int64_t promoted;       // rows that moved from the file into memory, in all
+    int64_t file_bytes;     // of the disk
+    int64_t filtered_keys;  // that are counted, and have no row yet
+    int64_t policy_bytes;   // memory of filters, and of the order of eviction
   };
 
   class ReadLock {
@@ -160,6 +170,19 @@ class DynamicTable {
   // What the table has at this moment, to be read in blocks while others train.
   std::shared_ptr<TableSnapshot> Snapshot();
 
+  // Removes keys by the rules for checkpoints: those whose last update is too many steps before
+  // this one, and those of small weights; none that are held. Keys that were never updated count
+  // from the first call. Returns how many there were; `evicted` may be null.
+  int64_t Evict(int64_t step, Parallel* parallel, EvictedRows* evicted);
+
+  // Lets later lookups belong to another epoch.
+  void EndEpoch();
+
+  // Keys that the filter counted, and that have no row. Under the ExclusiveLock or with no other
+  // user.
+  std::vector<FilteredKey> FilteredKeys() const;
+  void RestoreFilteredKeys(const FilteredKey* keys, int64_t num_keys);
+
   // Moves rows that nobody holds to fill slabs, and gives the memory of empty ones back. Returns
   // the number of bytes.
   int64_t Compact();
@@ -192,6 +215,18 @@ class DynamicTable {
   // Takes a row from its key. Under the stripe's mutex.
   void FreeRow(Stripe* stripe, uint32_t row);
   int64_t DefaultRow(int64_t key) const;
+  int64_t BankRow(int64_t key) const;
+  absl::Status BringMemory(const Stripe& stripe, uint32_t row);
+  absl::Status Named(const absl::Status& status) const;
+  // The following are under the stripe's mutex.
+  void CountOccurrence(Stripe* stripe, uint32_t row, int64_t count);
+  void TellValue(Stripe* stripe, uint32_t row);  // of a row that is new, or may be worth less
+  // Where a row of the file that is being read is from now on.
+  uint32_t Promoted(Stripe* stripe, uint32_t row, uint32_t ticket);
+  bool IsColder(const RowMetadata& one, const RowMetadata& other, uint32_t ticket) const;
+  int64_t EvictFromStripe(Stripe* stripe, int64_t step, EvictedRows* evicted);
+  void EvictRow(Stripe* stripe, uint32_t row, EvictedRows* evicted);
+  void EvictOverflow(EvictedRows* evicted);  // under no mutex
   void WriteInitial(int64_t key, const float* initial, int64_t row);
   absl::Status CommitRows(int64_t end);
   absl::Status ReserveAddresses();
@@ -213,10 +248,10 @@ class DynamicTable {
   std::vector<std::unique_ptr<Stripe>> stripes_;
   const std::shared_ptr<RowHolds> holds_;
   mutable TableLock lock_;
-  int64_t first_row_ = 0;        // guarded by lock_
-  int64_t bank_rows_ = 0;        // guarded by lock_
-  std::mutex commit_mutex_;      // taken last
-  std::atomic<int64_t> end_{0};  // of rows with memory
+  int64_t first_row_ = 0;            // guarded by lock_
+  int64_t bank_rows_ = 0;            // guarded by lock_
+  mutable std::mutex commit_mutex_;  // taken last
+  std::atomic<int64_t> end_{0};      // of rows with memory
   std::atomic<bool> is_initialized_{false};
   std::atomic<int32_t> step_{RowMetadata::kNeverWritten};
   std::atomic<int64_t> size_{0};
@@ -224,6 +259,11 @@ class DynamicTable {
   std::atomic<int64_t> removed_{0};
   std::atomic<int64_t> found_{0};
   std::atomic<int64_t> not_found_{0};
+  std::atomic<int64_t> found_in_file_{0};
+  std::atomic<int64_t> promoted_{0};
+  std::atomic<int64_t> evicted_{0};
+  RowValues values_;           // guarded by lock_
+  std::mutex eviction_mutex_;  // taken before those of stripes
   std::atomic<int64_t> given_back_bytes_{0};
   std::mutex snapshots_mutex_;
   std::atomic<int> num_snapshots_{0};

@@ -1,6 +1,7 @@
 // How a dynamic table finds and adds rows.
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "dynamic/dynamic_table.h"
 #include "dynamic/first_error.h"
@@ -20,6 +21,7 @@ absl::Status DynamicTable::FindRows(const Find& find, Parallel* parallel, int64_
     if (keys.begin(stripe) == keys.end(stripe)) return;
     error.Tell(FindInStripe(find, keys, static_cast<int>(stripe), ticket, rows));
   });
+  if (find.purpose != Purpose::kRead) EvictOverflow(find.evicted);
   return error.status();
 }
 
@@ -32,7 +34,9 @@ absl::Status DynamicTable::FindInStripe(const Find& find, const KeysByStripe& ke
   const std::lock_guard<std::mutex> lock(*stripe->mutex());
   Stripe::Probe probes[kAtOnce];
   uint32_t likely[kAtOnce];
-  int64_t found = 0;
+  const int64_t memory_rows = records_.memory_rows();
+  int64_t found = 0, found_in_file = 0;
+  std::vector<int64_t> refused;
   absl::Status status;
   for (int64_t begin = keys.begin(number); begin < keys.end(number); begin += kAtOnce) {
     const int count = static_cast<int>(std::min<int64_t>(kAtOnce, keys.end(number) - begin));
@@ -51,39 +55,80 @@ absl::Status DynamicTable::FindInStripe(const Find& find, const KeysByStripe& ke
         row = stripe->Find(probes[i]);
       }
       if (row != Stripe::kAbsent) {
-        metadata()[row].set_read(ticket);
         ++found;
-      } else if (find.purpose == Purpose::kInsert && status.ok()) {
+        if (row >= memory_rows) {
+          ++found_in_file;
+          row = Promoted(stripe, row, ticket);
+        }
+        metadata()[row].set_read(ticket);
+        if (find.purpose == Purpose::kInsert) CountOccurrence(stripe, row, find.count(place));
+      } else if (find.purpose != Purpose::kRead && status.ok()) {
         status = AddRow(stripe, probes[i], ticket, find, place, &row);
+        if (row == Stripe::kAbsent) refused.push_back(begin + i);
       }
-      if (row == Stripe::kAbsent) {
-        rows[place] = DefaultRow(probes[i].key);
-        continue;
-      }
-      if (find.purpose == Purpose::kInsert) {
-        metadata()[row].AddFrequency(find.counts == nullptr ? 1 : find.counts[place]);
-      }
-      rows[place] = row;
+      rows[place] = row == Stripe::kAbsent ? DefaultRow(probes[i].key) : row;
     }
   }
+  // A later occurrence in this lookup may have been the one that its key was admitted with.
+  for (int64_t i : refused) {
+    const uint32_t row = stripe->Find(Stripe::Probe(keys.key(i)));
+    if (row != Stripe::kAbsent) rows[keys.place(i)] = row;
+  }
+  AdmissionFilter* const filter = stripe->policies()->filter.get();
+  if (filter != nullptr) filter->EndLookup();
   found_ += found;
+  found_in_file_ += found_in_file;
   not_found_ += keys.end(number) - keys.begin(number) - found;
   return status;
 }
 
 absl::Status DynamicTable::AddRow(Stripe* stripe, const Stripe::Probe& probe, uint32_t ticket,
                                   const Find& find, int64_t place, uint32_t* row) {
-  const int64_t next = stripe->NextRow(holds_->Oldest());
-  if (next >= end_) {
-    const absl::Status committed = CommitRows(next + 1);
-    if (!committed.ok()) return committed;
+  const int64_t count = find.purpose == Purpose::kInsert ? find.count(place) : 0;
+  int64_t frequency = count;
+  AdmissionFilter* const filter = stripe->policies()->filter.get();
+  if (filter != nullptr && find.purpose == Purpose::kAdmit) filter->Forget(probe.key);
+  if (filter != nullptr && find.purpose == Purpose::kInsert) {
+    if (!filter->Admit(probe.key, count, ticket, &frequency)) return absl::OkStatus();
   }
-  *row = static_cast<uint32_t>(next);
+  const uint32_t next = stripe->NextRow(holds_->Oldest());
+  const absl::Status brought = BringMemory(*stripe, next);
+  if (!brought.ok()) return brought;
+  *row = next;
   WriteInitial(probe.key, find.initial == nullptr ? nullptr : find.initial + place * dim(), next);
-  stripe->Add(probe, *row, ticket);
+  stripe->Add(probe, next, ticket);
+  CountOccurrence(stripe, next, frequency);
+  TellValue(stripe, next);
   ++size_;
   ++inserted_;
   return absl::OkStatus();
+}
+
+absl::Status DynamicTable::BringMemory(const Stripe& stripe, uint32_t row) {
+  if (row >= end_) {
+    const absl::Status committed = CommitRows(int64_t{row} + 1);
+    if (!committed.ok()) return committed;
+  }
+  if (row < records_.memory_rows() || !stripe.BeginsSlab(row)) return absl::OkStatus();
+  const std::lock_guard<std::mutex> lock(commit_mutex_);
+  return Named(records_.TakeSpace(row, row + RowNumbers::kSlabRows));
+}
+
+void DynamicTable::CountOccurrence(Stripe* stripe, uint32_t row, int64_t count) {
+  RowMetadata* const data = &metadata()[row];
+  if (options_.policies.eviction.order == EvictionOrder::kCustom) {
+    data->set_frequency(count);
+    TellValue(stripe, row);
+  } else {
+    data->AddFrequency(count);
+  }
+}
+
+void DynamicTable::TellValue(Stripe* stripe, uint32_t row) {
+  if (options_.policies.eviction.capacity == 0) return;
+  const RowMetadata& data = metadata()[row];
+  const RowValue value = values_.Of(data.frequency(), data.read());
+  stripe->policies()->cold_rows.Add(row, value, data.read());
 }
 
 void DynamicTable::FreeRow(Stripe* stripe, uint32_t row) {
@@ -97,6 +142,11 @@ void DynamicTable::FreeRow(Stripe* stripe, uint32_t row) {
 }
 
 int64_t DynamicTable::DefaultRow(int64_t key) const {
+  const bool needs_permission = options_.policies.admission.kind != Admission::kAll;
+  return needs_permission ? 0 : BankRow(key);
+}
+
+int64_t DynamicTable::BankRow(int64_t key) const {
   if (bank_rows_ == 0) return 0;
   const int64_t remainder = key % bank_rows_;
   return 1 + (remainder < 0 ? remainder + bank_rows_ : remainder);
@@ -105,7 +155,7 @@ int64_t DynamicTable::DefaultRow(int64_t key) const {
 void DynamicTable::WriteInitial(int64_t key, const float* initial, int64_t row) {
   float* const weights = records_.Row(row);
   if (initial == nullptr && options_.initial == InitialKind::kBank) {
-    initial = records_.Row(DefaultRow(key));
+    initial = records_.Row(BankRow(key));
   }
   if (initial != nullptr) {
     std::memcpy(weights, initial, dim() * sizeof(float));

@@ -60,6 +60,14 @@ absl::Status RowFile::Create(const std::string& folder, int64_t most_bytes,
 RowFile::~RowFile() { close(descriptor_); }
 
 absl::Status RowFile::Map(char* address, int64_t begin, int64_t end) {
+  void* const mapped = mmap(address, end - begin, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                            descriptor_, begin);
+  if (mapped == MAP_FAILED) return Failed("cannot map the file", folder_, errno);
+  madvise(address, end - begin, MADV_RANDOM);  // neighbours of a row are seldom read with it
+  return absl::OkStatus();
+}
+
+absl::Status RowFile::TakeSpace(int64_t begin, int64_t end) {
   const int64_t size = end - begin;
   if (most_bytes_ > 0 && bytes_ + size > most_bytes_) {
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -68,10 +76,6 @@ absl::Status RowFile::Map(char* address, int64_t begin, int64_t end) {
   }
   const int error = posix_fallocate(descriptor_, begin, size);
   if (error != 0) return Failed(absl::StrCat("no room for ", size, " more bytes"), folder_, error);
-  void* const mapped =
-      mmap(address, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor_, begin);
-  if (mapped == MAP_FAILED) return Failed("cannot map the file", folder_, errno);
-  madvise(address, size, MADV_RANDOM);  // neighbours of a row are seldom read with it
   bytes_ += size;
   return absl::OkStatus();
 }

@@ -21,11 +21,15 @@ class RowFile {
   RowFile(const RowFile&) = delete;
   RowFile& operator=(const RowFile&) = delete;
 
-  // Lets the memory at `address` be [begin, end) of the file, zeros at first. The space on the disk
-  // is taken at once: a full disk is an error here rather than a signal at some later write.
+  // Lets the memory at `address` be [begin, end) of the file. Only what TakeSpace was called for
+  // may be touched.
   absl::Status Map(char* address, int64_t begin, int64_t end);
 
-  // Gives the space of [begin, end) back. It is zeros afterwards.
+  // Takes the space of [begin, end), which is zeros at first, of the disk. So a full disk is an
+  // error here rather than a signal at some later write.
+  absl::Status TakeSpace(int64_t begin, int64_t end);
+
+  // Gives the space of [begin, end) back, which was taken.
   void GiveBack(int64_t begin, int64_t end);
 
   // Of the disk.

@@ -18,6 +18,11 @@ struct RowNumbers {
   int64_t Row(int64_t stripe, int64_t local) const {
     return first_row + (local / kSlabRows * stripes + stripe) * kSlabRows + local % kSlabRows;
   }
+  // The number of the stripe's rows below the first row of a slab.
+  int64_t RowsBelow(int64_t stripe, int64_t row) const {
+    const int64_t slabs = (row - first_row) / kSlabRows;
+    return slabs <= stripe ? 0 : ((slabs - stripe - 1) / stripes + 1) * kSlabRows;
+  }
   int64_t Stripe(int64_t row) const { return (row - first_row) / kSlabRows % stripes; }
 
   // One more than the last row of the slab that this row of the stripe is in.

@@ -33,11 +33,24 @@ void Stripe::Free(uint32_t row) {
   metadata_[row].End();
 }
 
+void Stripe::Exchange(uint32_t one, uint32_t other) {
+  const auto of_one = index_.find(Probe(metadata_[one].key()));
+  const auto of_other = index_.find(Probe(metadata_[other].key()));
+  // The keys stay where they are in the index, and so do their hashes.
+  const_cast<uint32_t&>(*of_one) = other;
+  const_cast<uint32_t&>(*of_other) = one;
+  RowMetadata kept;
+  kept.CopyFrom(metadata_[one]);
+  metadata_[one].CopyFrom(metadata_[other]);
+  metadata_[other].CopyFrom(kept);
+}
+
 void Stripe::Clear() {
   index_ = absl::flat_hash_set<uint32_t, Hash, Equal>(0, Hash{metadata_}, Equal{metadata_});
   free_.clear();
   rows_ = 0;
   grow_at_ = 0;
+  policies_.Clear();
 }
 
 // All stripes have about the same number of keys, so each doubles its index at another load. Else
@@ -78,6 +91,7 @@ void Stripe::Compact(uint32_t oldest_hold, const std::function<void(uint32_t, ui
   free_.assign(kept.begin(), kept.end());
   free_.insert(free_.end(), free.begin() + first, free.end());
   if (index_.capacity() > 4 * index_.size()) index_.rehash(0);
+  policies_.cold_rows.Clear();  // which knows rows by their numbers
 }
 
 void Stripe::Move(uint32_t from, uint32_t to, const std::function<void(uint32_t, uint32_t)>& copy) {

@@ -1,6 +1,7 @@
 #ifndef GRAPH_OPT_DYNAMIC_STRIPE_H_
 #define GRAPH_OPT_DYNAMIC_STRIPE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -10,6 +11,7 @@
 #include "dynamic/key_hash.h"
 #include "dynamic/row_metadata.h"
 #include "dynamic/row_numbers.h"
+#include "dynamic/stripe_policies.h"
 
 namespace graph_opt {
 
@@ -61,6 +63,9 @@ class Stripe {
   // Takes a row from its key.
   void Free(uint32_t row);
 
+  // Lets two keys have each other's row.
+  void Exchange(uint32_t one, uint32_t other);
+
   // Forgets all keys. Rows are numbered from the beginning again.
   void Clear();
 
@@ -82,6 +87,17 @@ class Stripe {
     return numbers_.Row(number_, slab * RowNumbers::kSlabRows);
   }
 
+  // Whether this row, NextRow's, is the first that is used of its slab.
+  bool BeginsSlab(uint32_t row) const {
+    return rows_ % RowNumbers::kSlabRows == 0 && row == numbers_.Row(number_, rows_);
+  }
+
+  // The number of the stripe's rows that are below a row, which begins a slab.
+  int64_t RowsBelow(int64_t row) const { return std::min(rows_, numbers_.RowsBelow(number_, row)); }
+  uint32_t RowAt(int64_t local) const {
+    return static_cast<uint32_t>(numbers_.Row(number_, local));
+  }
+
   int64_t size() const { return static_cast<int64_t>(index_.size()); }
   int64_t free_rows() const { return static_cast<int64_t>(free_.size()); }
   int64_t rows() const { return rows_; }  // in use or free
@@ -89,6 +105,7 @@ class Stripe {
   int64_t index_bytes() const;
 
   std::mutex* mutex() { return &mutex_; }
+  StripePolicies* policies() { return &policies_; }
 
  private:
   // Equal to every row whose key's hash has the same seven bits in the index.
@@ -132,6 +149,7 @@ class Stripe {
   absl::flat_hash_set<uint32_t, Hash, Equal> index_;
   std::deque<FreeRow> free_;
   std::mutex mutex_;
+  StripePolicies policies_;
 };
 
 }  // namespace graph_opt

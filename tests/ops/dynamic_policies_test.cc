@@ -256,14 +256,16 @@ void TestRowFile() {
     std::unique_ptr<RowFile> file;
     Check(RowFile::Create(below, 8 * page, &file).ok(), "made with its folder");
     Check(FilesIn(below) == 0, "without a name");
-    Check(file->Map(region + 2 * page, 2 * page, 6 * page).ok(), "mapped");
+    Check(file->Map(region + 2 * page, 2 * page, 8 * page).ok(), "mapped");
+    Check(file->bytes() == 0, "takes no space yet");
+    Check(file->TakeSpace(2 * page, 6 * page).ok(), "takes space");
     Check(file->bytes() == 4 * page, "bytes on the disk");
     for (int64_t i = 0; i < 4 * page; ++i) {
       Check(region[2 * page + i] == 0, "zeros");
       region[2 * page + i] = static_cast<char>(i);
     }
-    Check(file->Map(region + 6 * page, 6 * page, 8 * page).ok(), "more");
-    const absl::Status full = file->Map(region + 8 * page, 8 * page, 11 * page);
+    Check(file->TakeSpace(6 * page, 8 * page).ok(), "more");
+    const absl::Status full = file->TakeSpace(8 * page, 11 * page);
     Check(full.code() == absl::StatusCode::kResourceExhausted, "over its budget");
     Check(full.message().find("36864") != std::string::npos, "names the bytes");
     for (int64_t i = 0; i < 4 * page; ++i) {
