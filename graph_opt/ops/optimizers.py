@@ -33,6 +33,7 @@ class OptimizerSpec(NamedTuple):
       flags: Names, and whether they are set if a stock op does not say.
       moves_every_row: Whether TensorFlow's sparse update moves all rows of a table. A fused update
         moves only the rows that were looked up, so it then gives other results; otherwise the same.
+      sums_row: Whether the columns of a row depend on each other. Such updates run on CPUs only.
     """
 
     name: str
@@ -41,6 +42,7 @@ class OptimizerSpec(NamedTuple):
     hyperparameters: Mapping[str, float]
     flags: Mapping[str, bool]
     moves_every_row: bool
+    sums_row: bool
 
 
 @functools.lru_cache(maxsize=None)
@@ -85,6 +87,7 @@ def _spec(described: Dict[str, Any]) -> OptimizerSpec:
         hyperparameters=named("hyperparameters", "usual"),
         flags=named("flags", "default"),
         moves_every_row=described["moves_every_row"],
+        sums_row=described["sums_row"],
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.ops.group_embedding import (
@@ -22,6 +22,8 @@ def update_rows(
     rows: tf.Tensor,
     gradients: tf.Tensor,
     name: str,
+    flags: Optional[Sequence[str]] = None,
+    use_locking: bool = False,
 ) -> tf.Operation:
     """Updates rows of one table; those of a row that occurs several times are summed first.
 
@@ -34,6 +36,8 @@ def update_rows(
       rows: int32 or int64 [n].
       gradients: [n, D].
       name: Of the table, for errors.
+      flags: The optimizer's flags that are set; None for the defaults of its spec.
+      use_locking: Whether to lock the variables exclusively.
 
     Returns:
       The operation; None eagerly.
@@ -61,4 +65,6 @@ def update_rows(
         GroupIds([rows], [nothing], [nothing], []),
         attributes,
         [tf.cast(gradients, tf.float32)],
+        flags=flags,
+        use_locking=use_locking,
     )

@@ -180,8 +180,16 @@ struct ReduceBySpec {
 
   template <typename Spec>
   void operator()(const Spec& spec) const {
+    Reduce(spec, optimizers::RowSum<Spec::kSumsRow>());
+  }
+
+ private:
+  template <typename Spec>
+  void Reduce(const Spec& spec, optimizers::RowSum<false>) const {
     *status = ReduceGroup(device, group, UpdateBySpec<Spec>{spec}, workspace);
   }
+  template <typename Spec>
+  void Reduce(const Spec&, optimizers::RowSum<true>) const {}  // not on GPUs
 };
 
 template <typename Device>

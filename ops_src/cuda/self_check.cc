@@ -76,7 +76,7 @@ std::vector<PooledGradient> GradientsOf(const GraphOptCudaGroup& group) {
 // The groups, and what CPU and GPU compute from them.
 class Check {
  public:
-  Check() : optimizers_(UsualOptimizers()), plain_({}, &cpu_), updated_(optimizers_, &cpu_) {
+  Check() : optimizers_(UsualOptimizersOfGpus()), plain_({}, &cpu_), updated_(optimizers_, &cpu_) {
     fault_ = cpu_.Reserve(sizeof(uint64_t));
     images_bytes_ = cpu_.size();
     for (CheckGroup* group : {&plain_, &updated_}) {

@@ -6,6 +6,7 @@
 
 #include "optimizers/adadelta.h"
 #include "optimizers/adagrad.h"
+#include "optimizers/adagrad_decay.h"
 #include "optimizers/adam.h"
 #include "optimizers/adam_w.h"
 #include "optimizers/adamax.h"
@@ -25,7 +26,7 @@ struct SpecList {};
 typedef SpecList<GradientDescent, Momentum, Adagrad, Ftrl, Adam, RMSProp, CenteredRMSProp, Adadelta,
                  ProximalAdagrad, ProximalGradientDescent, KerasMomentum, Adamax, DenseMomentum,
                  DenseKerasMomentum, GradientDescentL2, AdamW, KerasRMSProp, DenseMomentumL2,
-                 DenseKerasMomentumL2, AMSGrad>
+                 DenseKerasMomentumL2, AMSGrad, AdagradDecay, LazyAdamW, GroupLassoFtrl>
     AllSpecs;
 
 template <typename Call>

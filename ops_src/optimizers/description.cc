@@ -25,6 +25,7 @@ class Describer {
     of_->flags.push_back({name, by_default});
   }
   void MovesEveryRow() { of_->moves_every_row = true; }
+  void SumsRow() { of_->sums_row = true; }
 
  private:
   OptimizerDescription* const of_;
@@ -39,6 +40,7 @@ void DescribeAll(SpecList<First, Rest...>, std::vector<OptimizerDescription>* al
   Describer describer(&of);
   spec.Describe(&describer);
   if (of.slots.size() != First::kSlots) std::abort();  // kSlots is wrong
+  if (of.sums_row != First::kSumsRow) std::abort();
   all->push_back(of);
   DescribeAll(SpecList<Rest...>(), all);
 }
@@ -68,9 +70,12 @@ const std::vector<OptimizerDescription>& OptimizerDescriptions() {
   return all;
 }
 
-std::vector<UsualOptimizer> UsualOptimizers() {
+namespace {
+
+std::vector<UsualOptimizer> UsualOptimizersThat(bool may_sum_rows) {
   std::vector<UsualOptimizer> all;
   for (const OptimizerDescription& of : OptimizerDescriptions()) {
+    if (of.sums_row && !may_sum_rows) continue;
     all.push_back(UsualOf(of, ""));
     for (const OptimizerDescription::FlagDefault& flag : of.flags) {
       all.push_back(UsualOf(of, flag.name));
@@ -78,5 +83,11 @@ std::vector<UsualOptimizer> UsualOptimizers() {
   }
   return all;
 }
+
+}  // namespace
+
+std::vector<UsualOptimizer> UsualOptimizers() { return UsualOptimizersThat(true); }
+
+std::vector<UsualOptimizer> UsualOptimizersOfGpus() { return UsualOptimizersThat(false); }
 
 }  // namespace graph_opt

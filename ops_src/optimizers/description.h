@@ -25,6 +25,7 @@ struct OptimizerDescription {
   std::vector<Value> hyperparameters;
   std::vector<FlagDefault> flags;
   bool moves_every_row = false;
+  bool sums_row = false;
 };
 
 // All, in the order of all_specs.h.
@@ -39,6 +40,9 @@ struct UsualOptimizer {
 
 // Each optimizer without flags, and with each of its flags.
 std::vector<UsualOptimizer> UsualOptimizers();
+
+// Of these, those that GPUs have: formulas that take each column by itself.
+std::vector<UsualOptimizer> UsualOptimizersOfGpus();
 
 }  // namespace graph_opt
 

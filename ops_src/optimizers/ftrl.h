@@ -1,6 +1,8 @@
 #ifndef GRAPH_OPT_OPTIMIZERS_FTRL_H_
 #define GRAPH_OPT_OPTIMIZERS_FTRL_H_
 
+#include <math.h>
+
 #include "optimizers/spec.h"
 
 namespace graph_opt {
@@ -58,6 +60,65 @@ struct Ftrl : Spec {
   }
 
  private:
+  template <typename Lanes, typename V = typename Lanes::Vector>
+  GRAPH_OPT_FORMULA V Power(V x) const {
+    if (learning_rate_power == -0.5f) return Lanes::SquareRoot(x);
+    return Lanes::Power(x, -learning_rate_power);
+  }
+};
+
+// Ftrl with a group lasso, as DeepRec has it for EmbeddingVariables: l1 bounds the norm of a row of
+// `linear` instead of each of its columns, so that rows become 0 as a whole.
+struct GroupLassoFtrl : Spec {
+  static constexpr int kSlots = 2;
+  static constexpr bool kSumsRow = true;
+  float learning_rate;
+  float l1;
+  float l2;
+  float l2_shrinkage;
+  float learning_rate_power;
+  float norm;  // of the row of `linear` after the step
+
+  template <typename Description>
+  void Describe(Description* of) {
+    of->Name("GroupLassoFtrl");
+    of->SumsRow();
+    of->Slot("accumulator", 0.1f);
+    of->Slot("linear", 0);
+    of->Hyperparameter("learning_rate", &learning_rate, 0.125f, Bound::kPositive);
+    of->Hyperparameter("l1", &l1, 0.015625f, Bound::kNotNegative);
+    of->Hyperparameter("l2", &l2, 0.03125f, Bound::kNotNegative);
+    of->Hyperparameter("l2_shrinkage", &l2_shrinkage, 0.0625f, Bound::kNotNegative);
+    of->Hyperparameter("learning_rate_power", &learning_rate_power, -0.5f, Bound::kNotPositive);
+  }
+
+  template <typename Lanes, typename V = typename Lanes::Vector>
+  GRAPH_OPT_FORMULA V Summand(V gradient, V weights, V accumulator, V linear) const {
+    V power;
+    const V moved = Linear<Lanes>(gradient, weights, accumulator, linear, &power);
+    return moved * moved;
+  }
+
+  void TakeRowSum(float sum) { norm = sqrtf(sum); }
+
+  template <typename Lanes, typename V = typename Lanes::Vector>
+  GRAPH_OPT_FORMULA void Update(V gradient, V* weights, V* accumulator, V* linear) const {
+    V power;
+    *linear = Linear<Lanes>(gradient, *weights, *accumulator, *linear, &power);
+    const V quadratic = power / learning_rate + 2.0f * l2;
+    *weights = norm > l1 ? *linear * (l1 - norm) / (quadratic * norm) : V{};
+    *accumulator += gradient * gradient;
+  }
+
+ private:
+  template <typename Lanes, typename V = typename Lanes::Vector>
+  GRAPH_OPT_FORMULA V Linear(V gradient, V weights, V accumulator, V linear, V* power) const {
+    const V shrunk = l2_shrinkage == 0 ? gradient : gradient + 2.0f * l2_shrinkage * weights;
+    *power = Power<Lanes>(accumulator + shrunk * shrunk);
+    const V change = *power - Power<Lanes>(accumulator);
+    return linear + (shrunk - change / learning_rate * weights);
+  }
+
   template <typename Lanes, typename V = typename Lanes::Vector>
   GRAPH_OPT_FORMULA V Power(V x) const {
     if (learning_rate_power == -0.5f) return Lanes::SquareRoot(x);

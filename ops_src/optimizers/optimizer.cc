@@ -17,6 +17,7 @@ namespace graph_opt {
 namespace {
 
 using optimizers::Bound;
+using optimizers::RowSum;
 using optimizers::SlotCount;
 using optimizers::SpecList;
 
@@ -54,7 +55,8 @@ void Write(const OptimizerDescription& of, std::ostringstream* text) {
         << ", \"slots\": " << ListedValues(of.slots, "initial")
         << ", \"hyperparameters\": " << ListedValues(of.hyperparameters, "usual")
         << ", \"flags\": " << Listed(of.flags, write_flag)
-        << ", \"moves_every_row\": " << (of.moves_every_row ? "true" : "false") << "}";
+        << ", \"moves_every_row\": " << (of.moves_every_row ? "true" : "false")
+        << ", \"sums_row\": " << (of.sums_row ? "true" : "false") << "}";
 }
 
 // Gives a spec's members their values. What is wrong is left in the text.
@@ -83,6 +85,7 @@ class Given {
     }
   }
   void MovesEveryRow() {}
+  void SumsRow() {}
 
   const std::string& name() const { return name_; }
 
@@ -156,15 +159,37 @@ struct UpdateInDouble {
   double* const* slots;
 
   template <typename Spec>
-  void operator()(const Spec& spec) const {
+  void operator()(const Spec& given) const {
     constexpr int kSlots = Spec::kSlots;
+    Spec spec = given;
+    TakeRowSum(&spec, RowSum<Spec::kSumsRow>());
     for (int64_t i = 0; i < count; ++i) {
       double of_weight[kMostSlots] = {};
-      for (int slot = 0; slot < kSlots; ++slot) of_weight[slot] = slots[slot][i];
+      ReadSlots(i, kSlots, of_weight);
       optimizers::UpdateColumns<Doubles>(spec, gradients[i], weights + i, of_weight,
                                          SlotCount<kSlots>());
       for (int slot = 0; slot < kSlots; ++slot) slots[slot][i] = of_weight[slot];
     }
+  }
+
+ private:
+  void ReadSlots(int64_t i, int num_slots, double* of_weight) const {
+    for (int slot = 0; slot < num_slots; ++slot) of_weight[slot] = slots[slot][i];
+  }
+
+  template <typename Spec>
+  void TakeRowSum(Spec*, RowSum<false>) const {}
+
+  template <typename Spec>
+  void TakeRowSum(Spec* spec, RowSum<true>) const {
+    double sum = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      double of_weight[kMostSlots] = {};
+      ReadSlots(i, Spec::kSlots, of_weight);
+      sum += optimizers::SummandOf<Doubles>(*spec, gradients[i], weights + i, of_weight,
+                                            SlotCount<Spec::kSlots>());
+    }
+    spec->TakeRowSum(static_cast<float>(sum));
   }
 };
 

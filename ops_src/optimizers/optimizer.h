@@ -27,7 +27,7 @@ typedef struct {
  *     "slots": [{"name": "momentums", "initial": 0}],
  *     "hyperparameters": [{"name": "learning_rate", "usual": 0.125}, ...],
  *     "flags": [{"name": "use_nesterov", "default": false}],
- *     "moves_every_row": false}, ...] */
+ *     "moves_every_row": false, "sums_row": false}, ...] */
 const char* graph_opt_optimizer_specs(void);
 
 /* Makes an optimizer of its name, the values of its hyperparameters in the spec's order, and the
@@ -41,7 +41,7 @@ const char* graph_opt_make_optimizer(const char* name, const float* hyperparamet
 int32_t graph_opt_num_slots(const GraphOptOptimizer* optimizer);
 
 /* The formula in double precision: updates `count` weights and their slots by their gradients.
- * Checks compare kernels with it. */
+ * Those of an optimizer that sums rows are one row. Checks compare kernels with it. */
 void graph_opt_update_exactly(const GraphOptOptimizer* optimizer, int64_t count,
                               const double* gradients, double* weights, double* const* slots);
 

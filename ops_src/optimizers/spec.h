@@ -17,6 +17,7 @@
 //     MovesEveryRow    That TensorFlow's sparse update moves all rows in each step. An update of
 //                      those that were looked up is then another one, and done on request only;
 //                      otherwise both are the same.
+//     SumsRow          That the formula needs a sum over the row: see Summand.
 //
 //   Prepare      Computes other members from the hyperparameters, once for each update. Optional.
 //
@@ -26,6 +27,10 @@
 //                are Lanes::Vector, on which arithmetic works with floats, too, and Lanes has
 //                SquareRoot, Power, Least and Greatest. Results are those of TensorFlow's op
 //                (tensorflow/core/kernels/training_ops.cc): keep its order of operations.
+//
+//   Summand      Of formulas whose columns depend on each other (kSumsRow): what of each column, as
+//                it is before the update, is summed over the row. TakeRowSum gets the sum before
+//                the first column is updated. Such formulas run on CPUs only.
 //
 //   Idle         What a step does to a row without gradient, of optimizers that move every row.
 //                With it such steps can be deferred (deferred/deferred_rows.h). Slots have the
@@ -59,6 +64,7 @@ namespace graph_opt {
 namespace optimizers {
 
 struct Spec {
+  static constexpr bool kSumsRow = false;
   void Prepare() {}
   template <typename Description>
   void Idle(Description*) const {}
@@ -68,6 +74,18 @@ enum class Bound { kNone, kPositive, kNotNegative, kNotPositive };
 
 template <int kCount>
 struct SlotCount {};
+
+template <bool kSums>
+struct RowSum {};
+
+template <typename Lanes, typename OneSpec>
+GRAPH_OPT_FORMULA typename Lanes::Vector SummandOf(const OneSpec& spec,
+                                                   typename Lanes::Vector gradient,
+                                                   const typename Lanes::Vector* weights,
+                                                   const typename Lanes::Vector* slots,
+                                                   SlotCount<2>) {
+  return spec.template Summand<Lanes>(gradient, *weights, slots[0], slots[1]);
+}
 
 template <typename Lanes, typename OneSpec>
 GRAPH_OPT_FORMULA void UpdateColumns(const OneSpec& spec, typename Lanes::Vector gradient,

@@ -47,6 +47,43 @@ inline GRAPH_OPT_INLINED void UpdateColumns(const Spec& spec, Floats gradient, c
   for (int slot = 0; slot < kSlots; ++slot) StorePart(slots[slot], row.slots[slot] + at, some);
 }
 
+// A row's spec, which may need a sum over the row first.
+template <typename Spec, bool kSumsRow>
+struct OfRow {
+  const Spec& spec;
+
+  template <typename Run, typename Row>
+  inline OfRow(const Spec& given, const Run&, const Row&, int64_t) : spec(given) {}
+};
+
+template <typename Spec>
+struct OfRow<Spec, true> {
+  Spec spec;
+
+  template <typename Run, typename Row>
+  inline OfRow(const Spec& given, const Run& run, const Row& row, int64_t dim) : spec(given) {
+    Floats sums{};
+    int64_t at = 0;
+    for (; at + kLanes <= dim; at += kLanes) sums += Summand(run, row, at, 0);
+    // Columns beyond the row are 0, and so are their summands.
+    if (at < dim) sums += Summand(run, row, at, static_cast<int>(dim - at));
+    float sum = 0;
+    for (int i = 0; i < kLanes; ++i) sum += sums[i];
+    spec.TakeRowSum(sum);
+  }
+
+ private:
+  template <typename Run, typename Row>
+  inline Floats Summand(const Run& run, const Row& row, int64_t at, int some) const {
+    constexpr int kSlots = Spec::kSlots;
+    const Floats weights = LoadPart(row.weights + at, some);
+    Floats slots[kSlots];
+    for (int slot = 0; slot < kSlots; ++slot) slots[slot] = LoadPart(row.slots[slot] + at, some);
+    return optimizers::SummandOf<Lanes>(spec, run.Sum(at, some), &weights, slots,
+                                        optimizers::SlotCount<kSlots>());
+  }
+};
+
 struct UpdateBySpec {
   const Occurrences& all;
   const UpdateRows& rows;
@@ -61,13 +98,14 @@ struct UpdateBySpec {
         all,
         [&](const auto& run, uint64_t key) GRAPH_OPT_INLINED {
           const Row row(places, static_cast<int64_t>(key - places.first_key) * dim);
+          const OfRow<Spec, Spec::kSumsRow> of(spec, run, row, dim);
           int64_t at = 0;
           for (; at + kLanes <= dim; at += kLanes) {
-            UpdateColumns(spec, run.Sum(at, 0), row, at, 0);
+            UpdateColumns(of.spec, run.Sum(at, 0), row, at, 0);
           }
           if (at == dim) return;
           const int some = static_cast<int>(dim - at);
-          UpdateColumns(spec, run.Sum(at, some), row, at, some);
+          UpdateColumns(of.spec, run.Sum(at, some), row, at, some);
         },
         [&](uint64_t key) GRAPH_OPT_INLINED {
           const Row row(places, static_cast<int64_t>(key - places.first_key) * dim);

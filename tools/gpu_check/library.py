@@ -140,6 +140,7 @@ class Library:
         return [
             UsualOptimizer(self, spec, flags)
             for spec in specs
+            if not spec["sums_row"]
             for flags in [[], *([flag["name"]] for flag in spec["flags"])]
         ]
 

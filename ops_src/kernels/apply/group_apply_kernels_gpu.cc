@@ -22,6 +22,10 @@ class GroupApplyGpuKernel : public OpKernel {
   explicit GroupApplyGpuKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, attrs_.Read(ctx));
     OP_REQUIRES_OK(ctx, optimizer_.Read(ctx, attrs_.num_shards()));
+    OP_REQUIRES(ctx, !optimizer_.sums_row(),
+                errors::InvalidArgument(name(),
+                                        ": this optimizer's formula needs sums over rows, "
+                                        "which only CPUs compute; place the tables there"));
     std::vector<std::string> row_states;
     OP_REQUIRES_OK(ctx, ctx->GetAttr("row_states", &row_states));
     OP_REQUIRES(ctx, row_states.empty(),

@@ -53,6 +53,7 @@ Status OptimizerInputs::ReadSlots(OpKernelConstruction* ctx, int num_shards) {
   TF_RETURN_IF_ERROR(Describe(name_, &of));
   num_shards_ = num_shards;
   num_slots_ = static_cast<int>(of.slots.size());
+  sums_row_ = of.sums_row;
   if (num_slots == num_variables() - num_shards) return Status();
   return errors::InvalidArgument(ctx->def().name(), ": ", name_, " has ", num_slots_, " slots",
                                  averaged_ ? " and an average" : "", " for each of ", num_shards,

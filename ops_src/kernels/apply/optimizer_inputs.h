@@ -39,6 +39,7 @@ class OptimizerInputs {
   const Optimizer& usual() const { return usual_; }
   int num_slots() const { return num_slots_; }  // of each shard, without its average
   bool averaged() const { return averaged_; }
+  bool sums_row() const { return sums_row_; }
   int slots_of_shard() const { return num_slots_ + averaged_; }
   int num_variables() const { return num_shards_ * (1 + slots_of_shard()); }
   VariableTables::Purpose purpose() const { return purpose_; }
@@ -55,6 +56,7 @@ class OptimizerInputs {
   int num_shards_ = 0;
   int num_slots_ = 0;
   bool averaged_ = false;
+  bool sums_row_ = false;
   VariableTables::Purpose purpose_ = VariableTables::kUpdate;
 };
 

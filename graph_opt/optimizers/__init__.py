@@ -1,0 +1,1 @@
+"""DeepRec's optimizers, for variables and for dynamic tables."""

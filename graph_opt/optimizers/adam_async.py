@@ -1,0 +1,144 @@
+"""Adam for asynchronous workers: each variable counts its own steps, and only touched rows move."""
+
+from __future__ import annotations
+
+from typing import Any, List, Sequence, Tuple
+
+from graph_opt.compat import tf
+from graph_opt.compat.train_optimizers import RowOptimizer, memory_of
+from graph_opt.optimizers.slices import batch_has_rows, update_slices
+
+
+class AdamAsyncOptimizer(RowOptimizer):
+    """DeepRec's AdamAsync.
+
+    Each variable has slots m and v, and powers of both betas of its own, which advance with each
+    update of it. Sparse updates move only the rows that have a gradient, moments included.
+
+    Args:
+      learning_rate: A number, tensor or function, as beta1, beta2 and epsilon.
+      beta1: Decay of the first moment.
+      beta2: Decay of the second moment.
+      epsilon: Added to the root of the second moment.
+      use_locking: Whether updates lock the variables.
+      apply_sparse_rmsprop: Whether sparse updates are RMSProp with momentum beta1 and decay beta2:
+        without a correction of moments, and without a step of the powers.
+      name: Of the optimizer and its slots.
+
+    Example:
+      >>> train_op = tf.train.AdamAsyncOptimizer(0.001).minimize(loss, global_step=global_step)
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta1: Any = 0.9,
+        beta2: Any = 0.999,
+        epsilon: Any = 1e-8,
+        use_locking: bool = False,
+        apply_sparse_rmsprop: bool = False,
+        name: str = "AdamAsync",
+    ) -> None:
+        super().__init__(name, use_locking)
+        self._given = (learning_rate, beta1, beta2, epsilon)
+        self._sparse_rmsprop = apply_sparse_rmsprop
+        self._hyperparameters: List[tf.Tensor] = []
+
+    def make_slots(self, variable: Any) -> None:
+        """See `RowOptimizer`."""
+        _, beta1, beta2, _ = self._given
+        for name in ("m", "v"):
+            self.zeros_slot(variable, name)
+        self.scalar_slot(variable, "beta1_power", beta1)
+        self.scalar_slot(variable, "beta2_power", beta2)
+
+    def read_hyperparameters(self) -> None:
+        """See `RowOptimizer`."""
+        names = ("learning_rate", "beta1", "beta2", "epsilon")
+        self._hyperparameters = [self.number(*pair) for pair in zip(self._given, names)]
+
+    def update_variable(self, gradient: Any, variable: Any) -> Any:
+        """See `RowOptimizer`."""
+        m, v, _, _ = self._slots_of(variable)
+        powers = self._read_powers(variable)
+        numbers = self._numbers(variable)
+        memory = [memory_of(one) for one in (variable, m, v)]
+        is_resource = memory[0].dtype == tf.resource
+        apply = tf.raw_ops.ResourceApplyAdam if is_resource else tf.raw_ops.ApplyAdam
+        names = ("lr", "beta1", "beta2", "epsilon")
+        update = apply(
+            var=memory[0],
+            m=memory[1],
+            v=memory[2],
+            beta1_power=powers[0],
+            beta2_power=powers[1],
+            grad=gradient,
+            use_locking=self.locks_variables,
+            **dict(zip(names, numbers)),
+        )
+        return self._then_advance(variable, powers, update, None)
+
+    def update_slices(self, gradients: Any, variable: Any, rows: Any) -> Any:
+        """See `RowOptimizer`."""
+        m, v, _, _ = self._slots_of(variable)
+        learning_rate, beta1, beta2, epsilon = self._numbers(variable)
+        if self._sparse_rmsprop:
+            values = [learning_rate, beta2, beta1, epsilon]
+            return update_slices(
+                *("RMSProp", variable, [v, m], values, rows, gradients, _rms_prop(values)),
+                use_locking=self.locks_variables,
+            )
+        powers = self._read_powers(variable)
+        values = [learning_rate, beta1, beta2, epsilon, *powers]
+        update = update_slices(
+            *("Adam", variable, [m, v], values, rows, gradients, _adam(values)),
+            use_locking=self.locks_variables,
+        )
+        return self._then_advance(variable, powers, update, batch_has_rows(rows))
+
+    def _slots_of(self, variable: Any) -> Tuple[Any, ...]:
+        names = ("m", "v", "beta1_power", "beta2_power")
+        return tuple(self.get_slot(variable, name) for name in names)
+
+    def _numbers(self, variable: Any) -> Sequence[tf.Tensor]:
+        dtype = variable.dtype.base_dtype
+        return [tf.cast(value, dtype) for value in self._hyperparameters]
+
+    def _read_powers(self, variable: Any) -> Sequence[tf.Tensor]:
+        return [tf.reshape(power.read_value(), []) for power in self._slots_of(variable)[2:]]
+
+    def _then_advance(self, variable: Any, powers: Any, update: Any, has_rows: Any) -> Any:
+        """Multiplies the powers by their betas after an update of anything."""
+        betas = self._numbers(variable)[1:3]
+        with tf.control_dependencies([] if tf.executing_eagerly() else [update]):
+            advanced = []
+            for variable_of, power, beta in zip(self._slots_of(variable)[2:], powers, betas):
+                after = power * beta
+                if has_rows is not None:
+                    after = tf.where(has_rows, after, power)
+                after = tf.reshape(after, variable_of.shape)
+                advanced.append(variable_of.assign(after, use_locking=self.locks_variables))
+            return tf.group(*advanced)
+
+
+def _adam(values: Sequence[tf.Tensor]) -> Any:
+    learning_rate, beta1, beta2, epsilon, beta1_power, beta2_power = values
+    rate = learning_rate * tf.sqrt(1 - beta2_power) / (1 - beta1_power)
+
+    def formula(gradient: Any, weights: Any, slots: Any) -> Tuple[tf.Tensor, ...]:
+        m = slots[0] * beta1 + gradient * (1 - beta1)
+        v = slots[1] * beta2 + gradient * gradient * (1 - beta2)
+        return weights - rate * m / (tf.sqrt(v) + epsilon), m, v
+
+    return formula
+
+
+def _rms_prop(values: Sequence[tf.Tensor]) -> Any:
+    learning_rate, rho, momentum, epsilon = values
+
+    def formula(gradient: Any, weights: Any, slots: Any) -> Tuple[tf.Tensor, ...]:
+        mean_square = slots[0] * rho + gradient * gradient * (1 - rho)
+        moment = slots[1] * momentum + learning_rate * gradient / tf.sqrt(mean_square + epsilon)
+        return weights - moment, mean_square, moment
+
+    return formula

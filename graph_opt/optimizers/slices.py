@@ -1,0 +1,74 @@
+"""Updates of the rows of variables and of dynamic tables."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence, Tuple
+
+from graph_opt.compat import tf
+from graph_opt.compat.train_optimizers import memory_of, set_rows
+from graph_opt.ops.row_updates import update_rows
+
+# From gradient, weights and slots of some rows to new weights and slots.
+Formula = Callable[[tf.Tensor, tf.Tensor, Sequence[tf.Tensor]], Tuple[tf.Tensor, ...]]
+
+
+def update_slices(
+    optimizer: str,
+    variable: Any,
+    slots: Sequence[Any],
+    hyperparameters: Sequence[Any],
+    rows: tf.Tensor,
+    gradients: tf.Tensor,
+    formula: Formula,
+    use_locking: bool = False,
+) -> Any:
+    """Updates rows of a variable, each once, by the sum of its gradients.
+
+    Args:
+      optimizer: Name of its spec (`graph_opt.ops.optimizers`).
+      variable: A variable or dynamic table.
+      slots: The optimizer's slots of it.
+      hyperparameters: Scalars, in the order of the spec.
+      rows: [n], with duplicates; of a dynamic table keys.
+      gradients: [n, ...].
+      formula: The same, for variables that are no matrices of float32.
+      use_locking: Whether to lock the variables.
+
+    Returns:
+      The operation.
+    """
+    if _is_matrix_of_floats(variable):
+        return update_rows(
+            optimizer,
+            memory_of(variable),
+            [memory_of(slot) for slot in slots],
+            [tf.reshape(value, []) for value in hyperparameters],
+            rows,
+            gradients,
+            variable.name,
+            use_locking=use_locking,
+        )
+    unique, places = tf.unique(rows)
+    summed = tf.math.unsorted_segment_sum(gradients, places, tf.size(unique))
+    old = [tf.gather(one, unique) for one in (variable, *slots)]
+    new = formula(summed, old[0], old[1:])
+    return tf.group(*[set_rows(one, unique, value) for one, value in zip((variable, *slots), new)])
+
+
+def batch_has_rows(rows: tf.Tensor) -> tf.Tensor:
+    """Whether there are any rows, told from as early a tensor as has the answer.
+
+    An update that is fused with its lookup computes no rows of gradients; the ids are there anyway.
+    """
+    while not tf.executing_eagerly() and rows.op.type in _SAME_NUMBER_OR_NONE:
+        rows = rows.op.inputs[0]
+    return tf.size(rows) > 0
+
+
+_SAME_NUMBER_OR_NONE = frozenset(
+    ["Unique", "UniqueV2", "UniqueWithCounts", "Reshape", "Identity", "Cast"]
+)
+
+
+def _is_matrix_of_floats(variable: Any) -> bool:
+    return variable.dtype.base_dtype == tf.float32 and variable.shape.rank == 2
