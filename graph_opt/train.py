@@ -1,5 +1,7 @@
 """Prefetching versions of `tf.train`'s sessions and creators, with TensorFlow's signatures.
 
+DeepRec's optimizers are here, too.
+
 Example:
   >>> config = graph_opt.ConfigProto()
   >>> options = config.graph_options.optimizer_options
@@ -13,6 +15,9 @@ Example:
 
 from __future__ import annotations
 
+from graph_opt.optimizers.adagrad_decay import AdagradDecayOptimizer, AdagradDecayOptimizerV2
+from graph_opt.optimizers.adam_async import AdamAsyncOptimizer
+from graph_opt.optimizers.adam_w import AdamWOptimizer
 from graph_opt.runtime.summary_hook import PrefetchSummaryHook
 from graph_opt.runtime.trace_waits import StepTraceHook
 from graph_opt.session.hooks import AsyncEmbeddingHook
@@ -25,6 +30,10 @@ from graph_opt.session.monitored import (
 )
 
 __all__ = [
+    "AdagradDecayOptimizer",
+    "AdagradDecayOptimizerV2",
+    "AdamAsyncOptimizer",
+    "AdamWOptimizer",
     "AsyncEmbeddingHook",
     "ChiefSessionCreator",
     "MonitoredSession",

@@ -33,13 +33,14 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "inspect": frozenset({"passes", "graph", "reporting", "ops.library"}),
     "session": frozenset(
         {"passes", "runtime", "config", "graph", "reporting", "inspect.dump", "embedding"}
-        | {"export", "ops.packed_embedding", "ops.library", "sharding", "strategy"}
+        | {"export", "ops.packed_embedding", "ops.library", "sharding", "strategy", "optimizers"}
     ),
     "cli": frozenset(
         {"session", "inspect", "passes", "config", "reporting", "sharding.store", "conversion"}
     ),
     "conversion": frozenset({"sharding"}),
-    "train": frozenset({"session", "runtime"}),
+    "train": frozenset({"session", "runtime", "optimizers"}),
+    "optimizers": frozenset({"ops"}),
     "sharding": frozenset(
         {"ops", "export", "config", "graph.operations", "embedding.lookup_ids", "reporting.stderr"}
         | {"embedding.placements", "embedding.tables"}

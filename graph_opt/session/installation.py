@@ -33,6 +33,9 @@ from graph_opt.embedding.fused_lookup import (
 from graph_opt.embedding.group_lookup import group_embedding_lookup_sparse
 from graph_opt.embedding.group_rows import group_embedding_lookup
 from graph_opt.ops.library import load_library
+from graph_opt.optimizers.adagrad_decay import AdagradDecayOptimizer, AdagradDecayOptimizerV2
+from graph_opt.optimizers.adam_async import AdamAsyncOptimizer
+from graph_opt.optimizers.adam_w import AdamWOptimizer
 from graph_opt.runtime.mark import async_embedding_mark_node
 from graph_opt.runtime.staged import prefetch_join, staged
 from graph_opt.session import config_names, monitored
@@ -75,6 +78,10 @@ _TRAIN_NAMES = {
     "MonitoredSession": monitored.MonitoredSession,
     "SingularMonitoredSession": monitored.SingularMonitoredSession,
     "Supervisor": Supervisor,
+    "AdamAsyncOptimizer": AdamAsyncOptimizer,
+    "AdagradDecayOptimizer": AdagradDecayOptimizer,
+    "AdagradDecayOptimizerV2": AdagradDecayOptimizerV2,
+    "AdamWOptimizer": AdamWOptimizer,
 }
 _NN_NAMES = {
     "group_embedding_lookup": group_embedding_lookup,
@@ -135,6 +142,8 @@ def install(
       `tf.nn.group_embedding_lookup`, `tf.nn.fused_embedding_lookup_sparse`,
       `tf.nn.fused_safe_embedding_lookup_sparse` and
       `tf.feature_column.group_embedding_column_scope` are added.
+    - So are DeepRec's optimizers: `tf.train.AdamAsyncOptimizer`, `AdagradDecayOptimizer`,
+      `AdagradDecayOptimizerV2` and `AdamWOptimizer`.
     - So are `tf.config.experimental.enable_distributed_strategy`, `enable_group_embedding`, and
       `tensorflow.python.distribute.group_embedding_collective_strategy`.
     - `tf.feature_column.embedding_column` accepts `do_fusion`, `tf.estimator` trains with

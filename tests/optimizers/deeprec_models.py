@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple
 
 import numpy as np
 
@@ -105,8 +105,9 @@ def _adam_async(step: Any, **options: Any) -> Any:
     return AdamAsyncOptimizer(a.rate, a.beta1, a.beta2, a.epsilon, **options)
 
 
-def _decay_values() -> Tuple[Any, ...]:
-    return (AdagradDecay.initial, AdagradDecay.every, AdagradDecay.decay)
+def _adagrad_decay(kind: Any, step: Any) -> Any:
+    a = AdagradDecay
+    return kind(tf.constant(a.rate), step, a.initial, a.every, a.decay)
 
 
 CASES: Dict[str, Case] = {
@@ -114,13 +115,8 @@ CASES: Dict[str, Case] = {
     "adam_async_rms_prop": Case(
         lambda step: _adam_async(step, apply_sparse_rmsprop=True), AdamAsyncRMSProp
     ),
-    "adagrad_decay": Case(
-        lambda step: AdagradDecayOptimizer(AdagradDecay.rate, step, *_decay_values()), AdagradDecay
-    ),
+    "adagrad_decay": Case(lambda step: _adagrad_decay(AdagradDecayOptimizer, step), AdagradDecay),
     "adagrad_decay_2": Case(
-        lambda step: AdagradDecayOptimizerV2(
-            tf.constant(AdagradDecay.rate), step, *_decay_values(), use_locking=True
-        ),
-        AdagradDecay,
+        lambda step: _adagrad_decay(AdagradDecayOptimizerV2, step), AdagradDecay
     ),
 }

@@ -109,8 +109,8 @@ def optimizer_key(view: GraphView, update: SparseUpdate) -> Hashable:
     """What updates by one op have in common."""
     flags = tuple(sorted(update.attributes.items()))
     hyperparameters = tuple(value_key(view, value) for value in update.hyperparameters)
-    averaged = update.average is not None
-    return update.optimizer, hyperparameters, flags, update.branches, averaged
+    kind = (update.optimizer, update.moves_every_row, update.average is not None)
+    return kind, hyperparameters, flags, update.branches
 
 
 def semantics(candidate: Candidate) -> Tuple[Hashable, ...]:

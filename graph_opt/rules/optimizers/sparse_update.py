@@ -4,6 +4,7 @@
         -> one op, by the optimizer's spec         single_op
         or -> a product and a scatter              gradient_descent
         or -> many ops                             adam, adam_w, adamax, keras_rms_prop
+        or -> an op of graph_opt's own             own_op
 
 Anything between the lookups' gradients and this (clipping, scaling, communication) is ignored: the
 parts are then what it produced, rather than gradients of lookups.
@@ -32,6 +33,7 @@ from graph_opt.rules.optimizers import (
     amsgrad,
     gradient_descent,
     keras_rms_prop,
+    own_op,
     single_op,
 )
 from graph_opt.rules.optimizers.moving_average import MovingAverage
@@ -92,7 +94,8 @@ def _forms() -> Dict[str, List[UpdateForm]]:
     """The forms of updates, by the op that writes the table."""
     forms: Dict[str, List[UpdateForm]] = {}
     of_several_ops = (adam, adam_w, adamax, amsgrad, gradient_descent, keras_rms_prop)
-    for form in (*single_op.forms(), *(module.FORM for module in of_several_ops)):
+    others = (module.FORM for module in (*of_several_ops, own_op))
+    for form in (*single_op.forms(), *others):
         for op_type in form.ends:
             forms.setdefault(op_type, []).append(form)
     return forms
@@ -162,7 +165,7 @@ def _read(view: GraphView, table: str, writer: Writer) -> SparseUpdate:
         hyperparameters=found.hyperparameters,
         parts=tuple(parts),
         attributes=found.attributes,
-        moves_every_row=optimizer_specs()[found.optimizer].moves_every_row,
+        moves_every_row=not found.is_lazy and optimizer_specs()[found.optimizer].moves_every_row,
         end=found.end,
         slot_ends=found.slot_ends,
         nodes=tuple(dict.fromkeys([*found.nodes, *structure.seen])),

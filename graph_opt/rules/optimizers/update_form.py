@@ -19,6 +19,7 @@ class FoundUpdate(NamedTuple):
 
     Attributes:
       slices: The IndexedSlices whose sum is applied, before they are taken apart.
+      is_lazy: Whether it moves no other rows, even if TensorFlow's update by the optimizer does.
       The others: As in `SparseUpdate`.
     """
 
@@ -30,6 +31,7 @@ class FoundUpdate(NamedTuple):
     end: str
     nodes: Tuple[str, ...]
     slot_ends: Tuple[str, ...] = ()
+    is_lazy: bool = False
 
 
 class UpdateForm(NamedTuple):
