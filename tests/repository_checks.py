@@ -33,7 +33,8 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "inspect": frozenset({"passes", "graph", "reporting", "ops.library"}),
     "session": frozenset(
         {"passes", "runtime", "config", "graph", "reporting", "inspect.dump", "embedding"}
-        | {"export", "ops.packed_embedding", "ops.library", "sharding", "strategy", "optimizers"}
+        | {"export", "ops.packed_embedding", "ops.library", "sharding", "strategy"}
+        | {"embedding_variable", "optimizers"}
     ),
     "cli": frozenset(
         {"session", "inspect", "passes", "config", "reporting", "sharding.store", "conversion"}
@@ -47,7 +48,13 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     ),
     "sok": frozenset({"sharding", "ops", "embedding.lookup_ids", "reporting.stderr"}),
     "strategy": frozenset({"sharding", "embedding", "graph.operations", "reporting.stderr"}),
-    "dynamic": frozenset({"ops", "export", "sharding", "embedding.lookup_ids", "reporting.stderr"}),
+    "dynamic": frozenset(
+        {"ops", "export", "sharding", "embedding.lookup_ids", "embedding.placements"}
+        | {"reporting.stderr"}
+    ),
+    "embedding_variable": frozenset(
+        {"dynamic", "embedding", "ops", "reporting.stderr", "reporting.warnings_given"}
+    ),
     "distributed_embeddings": frozenset(
         {"sharding", "ops", "export", "embedding", "reporting.stderr"}
     ),

@@ -55,7 +55,7 @@ _patch_lock = threading.Lock()
 _patch_users = 0
 
 
-class _ColumnWithLookup(feature_column_v2.EmbeddingColumn):
+class ColumnWithLookup(feature_column_v2.EmbeddingColumn):
     """An EmbeddingColumn that delegates its lookup."""
 
     graph_opt_lookup: Optional[Lookup] = None  # Copies lose it, and are stock columns again.
@@ -90,7 +90,7 @@ class _ColumnWithLookup(feature_column_v2.EmbeddingColumn):
 
 
 # A saved model names the class, which must also be found where there is no graph_opt.
-_ColumnWithLookup.__name__ = _Stock.__name__
+ColumnWithLookup.__name__ = _Stock.__name__
 
 
 @contextlib.contextmanager
@@ -124,7 +124,7 @@ def _new_column(cls: Any, *arguments: Any, **named: Any) -> Any:
     new = _stock_new.__func__
     if cls is not _Stock or not _scopes.made:
         return new(cls, *arguments, **named)
-    column = new(_ColumnWithLookup, *arguments, **named)
+    column = new(ColumnWithLookup, *arguments, **named)
     column.graph_opt_lookup = _scopes.made[-1](column)
     return column
 

@@ -12,12 +12,13 @@ from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, Re
 from graph_opt.compat import tf
 
 __all__ = [
+    "PartitionedVariable",
     "ResourceOps",
     "ResourceVariable",
-    "VariableInParts",
     "VariableOfResource",
     "accessed",
     "beside",
+    "on_device_of",
 ]
 
 
@@ -171,8 +172,10 @@ class VariableOfResource(_WithoutValue):
             return self._resource_ops.is_initialized(self.handle, name)
 
 
-class VariableInParts(_WithoutValue):
+class PartitionedVariable(_WithoutValue):
     """Variables of equal shape as one, for functions that read rows of variables.
+
+    Keras' layers know a variable with parts by this name of its class, or of one of its bases.
 
     Args:
       name: Of the whole.
@@ -181,6 +184,7 @@ class VariableInParts(_WithoutValue):
 
     def __init__(self, name: str, parts: Sequence[Any]) -> None:
         first = parts[0]
+        self._variable_list = list(parts)
         BaseResourceVariable.__init__(
             self,
             trainable=first.trainable,
@@ -193,6 +197,9 @@ class VariableInParts(_WithoutValue):
             graph_element=first._graph_element,
             in_graph_mode=first._in_graph_mode,
         )
+
+    def _get_variable_list(self) -> List[Any]:
+        return list(self._variable_list)
 
 
 def accessed(variable: Any) -> None:

@@ -121,6 +121,9 @@ class DynamicTableOptions(NamedTuple):
       capacity: Number of rows at most; 0 for any number.
       tiers: Where rows are; None for memory.
       reserved_bytes: Address space for rows; 0 for the engine's own choice.
+      record_frequency: Whether checkpoints have frequencies though no rule needs them.
+      record_version: Whether checkpoints have versions though no rule needs them.
+      save_filtered: Whether checkpoints have the keys that are counted, but not admitted.
     """
 
     initial: Initial
@@ -130,11 +133,15 @@ class DynamicTableOptions(NamedTuple):
     capacity: int = 0
     tiers: Optional[Tiers] = None
     reserved_bytes: int = 0
+    record_frequency: bool = False
+    record_version: bool = False
+    save_filtered: bool = True
 
     @property
     def counts_occurrences(self) -> bool:
         """Whether it matters how many times a batch has a key."""
-        if isinstance(self.admission, (CounterAdmission, BloomAdmission)):
+        counted = isinstance(self.admission, (CounterAdmission, BloomAdmission))
+        if counted or self.record_frequency:
             return True
         return isinstance(self.eviction, LeastValuable) and self.eviction.kind in (LFU, EPOCH_LFU)
 

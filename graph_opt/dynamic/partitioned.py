@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Callable, Iterator, List, Optional, Sequence
 
 from graph_opt.compat import tf
-from graph_opt.compat.resource_variables import VariableInParts, on_device_of
-from graph_opt.dynamic.variable import DynamicTableVariable, TableRows
+from graph_opt.compat.resource_variables import PartitionedVariable, on_device_of
+from graph_opt.dynamic.variable import DynamicTableVariable, OfKeys, TableRows
 from graph_opt.ops.dynamic_table import BY_KEY, BY_KEY_1000
 
 
@@ -32,7 +32,7 @@ def owners(keys: tf.Tensor, num_parts: int, rule: str) -> tf.Tensor:
     return tf.cast(tf.floormod(keys, tf.constant(num_parts, keys.dtype)), tf.int32)
 
 
-class PartitionedDynamicTable(VariableInParts):
+class PartitionedDynamicTable(PartitionedVariable):
     """A table in parts, which is looked up as one.
 
     Only the parts are in the graph's collections, have gradients, and are updated and saved.
@@ -42,7 +42,10 @@ class PartitionedDynamicTable(VariableInParts):
 
     Attributes:
       parts: As given.
+      group_placement: How group lookups find its rows (`embedding.placements`).
     """
+
+    group_placement = OfKeys
 
     def __init__(self, parts: Sequence[DynamicTableVariable]) -> None:
         self.parts: List[DynamicTableVariable] = list(parts)
@@ -61,6 +64,11 @@ class PartitionedDynamicTable(VariableInParts):
     def initializer(self) -> Any:
         """Initializes all parts."""
         return tf.group(*[part.initializer for part in self.parts])
+
+    @property
+    def table_shape(self) -> tf.TensorShape:
+        """Of all rows, however many: [None, dim]."""
+        return self.parts[0].table_shape
 
     @property
     def size(self) -> tf.Tensor:

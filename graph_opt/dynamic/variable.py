@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set
 
 from graph_opt.compat import tf
 from graph_opt.compat.eager import is_eager
@@ -15,6 +15,7 @@ from graph_opt.compat.resource_variables import (
 )
 from graph_opt.dynamic.options import Bank, DynamicTableOptions
 from graph_opt.embedding.lookup_ids import ID_DTYPES
+from graph_opt.embedding.placements import SeveralDevices
 from graph_opt.ops import dynamic_content, dynamic_table
 from graph_opt.ops.dynamic_table import BY_KEY
 
@@ -51,6 +52,15 @@ class PartOf(NamedTuple):
     owner_rule: str = BY_KEY
 
 
+class OfKeys(SeveralDevices):
+    """Group lookups of a dynamic table are TensorFlow's own, which the session fuses."""
+
+    @staticmethod
+    def includes(table_devices: Set[str], ids_device: str) -> bool:
+        """Devices do not tell: the variable does."""
+        return False
+
+
 class DynamicTableVariable(VariableOfResource):
     """A table of a row for each key that came, and of optimizers' slots beside the rows.
 
@@ -74,6 +84,7 @@ class DynamicTableVariable(VariableOfResource):
       key_dtype: As given.
       slots: The optimizers' slots by name.
       parts: The variable itself.
+      group_placement: How group lookups find its rows (`embedding.placements`).
 
     Raises:
       ValueError: `dim`, `key_dtype` or `bank` does not fit.
@@ -83,6 +94,8 @@ class DynamicTableVariable(VariableOfResource):
       >>> table = DynamicTableVariable("users", 16, options)
       >>> rows = tf.nn.embedding_lookup(table, user_ids)
     """
+
+    group_placement = OfKeys
 
     def __init__(
         self,
@@ -115,6 +128,11 @@ class DynamicTableVariable(VariableOfResource):
             collections=collections,
         )
         self._part = self._part or PartOf(self.table_key)
+
+    @property
+    def table_shape(self) -> tf.TensorShape:
+        """Of all rows, however many: [None, dim]."""
+        return tf.TensorShape([None, self.dim])
 
     @property
     def table_key(self) -> str:

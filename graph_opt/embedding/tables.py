@@ -65,7 +65,7 @@ def read_table(place: int, table: Any) -> Table:
             )
         )
     for part in parts:
-        rank = tf.TensorShape(part.shape).ndims
+        rank = tf.TensorShape(getattr(part, "table_shape", part.shape)).ndims
         if rank not in (None, 2):
             raise ValueError("table {!r} has rank {}; need [rows, width]".format(name, rank))
     return Table(name, dtype, parts, handles, {handle.device for handle in handles})

@@ -1,0 +1,1 @@
+"""DeepRec's EmbeddingVariables, under DeepRec's names, as dynamic tables."""

@@ -1,0 +1,128 @@
+"""From DeepRec's options to those of a dynamic table."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Optional
+
+from graph_opt.compat import tf
+from graph_opt.dynamic.options import (
+    Admission,
+    Bank,
+    BloomAdmission,
+    CounterAdmission,
+    DynamicTableOptions,
+    Eviction,
+    L2Threshold,
+    StepsToLive,
+    Tiers,
+)
+from graph_opt.embedding_variable.option_classes import (
+    CBFFilter,
+    CounterFilter,
+    GlobalStepEvict,
+    L2WeightEvict,
+)
+from graph_opt.embedding_variable.storage_types import StorageType
+from graph_opt.reporting.warnings_given import warn_once
+
+_ON_GPU = (StorageType.HBM, StorageType.HBM_DRAM, StorageType.HBM_DRAM_SSDHASH)
+# Which of a StorageOption's sizes is that of memory, and which that of the file.
+_TIERS = {
+    StorageType.PMEM_LIBPMEM: (None, 0),
+    StorageType.SSDHASH: (None, 0),
+    StorageType.LEVELDB: (None, 0),
+    StorageType.DRAM_PMEM: (0, 1),
+    StorageType.DRAM_SSDHASH: (0, 1),
+    StorageType.DRAM_LEVELDB: (0, 1),
+    StorageType.DRAM_PMEM_SSDHASH: (0, 2),
+    StorageType.HBM_DRAM_SSDHASH: (1, 2),
+}
+# What a table whose rows are all in a file keeps in memory.
+_CACHE_BYTES = 64 << 20
+
+
+def table_options(
+    name: str, option: Any, bank_rows: int, steps_to_live: Optional[int] = None
+) -> DynamicTableOptions:
+    """What a dynamic table is made with.
+
+    Args:
+      name: Of the variable, for errors.
+      option: An `EmbeddingVariableOption`.
+      bank_rows: Number of rows that new rows start from.
+      steps_to_live: The deprecated argument of `get_embedding_variable`.
+
+    Raises:
+      ValueError: Options contradict each other, or there is no such kind.
+    """
+    return DynamicTableOptions(
+        initial=Bank(bank_rows),
+        no_permission=float(option.init.default_value_no_permission),
+        admission=_admission(name, option.filter_strategy),
+        eviction=_eviction(name, option.evict, steps_to_live),
+        tiers=_tiers(name, option.storage_option),
+        record_frequency=_is_set("TF_RECORD_FREQ"),
+        record_version=_is_set("TF_RECORD_VERSION"),
+        save_filtered=os.environ.get("TF_EV_SAVE_FILTERED_FEATURES", "true").lower()
+        not in ("false", "0"),
+    )
+
+
+def _admission(name: str, chosen: Any) -> Optional[Admission]:
+    if chosen is None:
+        return None
+    if not isinstance(chosen, (CounterFilter, CBFFilter)):
+        raise _unknown(name, "filter_option", chosen, "CounterFilter or a CBFFilter")
+    if not chosen.filter_freq:
+        return None
+    if isinstance(chosen, CounterFilter) or chosen.false_positive_probability == -1.0:
+        return CounterAdmission(int(chosen.filter_freq))
+    return BloomAdmission(
+        int(chosen.filter_freq),
+        int(chosen.max_element_size),
+        float(chosen.false_positive_probability),
+    )
+
+
+def _eviction(name: str, chosen: Any, steps_to_live: Optional[int]) -> Optional[Eviction]:
+    if chosen is not None and not isinstance(chosen, (GlobalStepEvict, L2WeightEvict)):
+        raise _unknown(name, "evict_option", chosen, "GlobalStepEvict or a L2WeightEvict")
+    by_weight = isinstance(chosen, L2WeightEvict) and chosen.l2_weight_threshold > 0
+    if isinstance(chosen, GlobalStepEvict) and chosen.steps_to_live:
+        steps_to_live = chosen.steps_to_live
+    if by_weight and steps_to_live:
+        raise ValueError(
+            "EmbeddingVariable {!r}: rows are evicted by steps_to_live or by L2 weight, not by "
+            "both".format(name)
+        )
+    if by_weight:
+        return L2Threshold(float(chosen.l2_weight_threshold))
+    return StepsToLive(int(steps_to_live)) if steps_to_live else None
+
+
+def _tiers(name: str, storage: Any) -> Optional[Tiers]:
+    kind = storage.storage_type or StorageType.DEFAULT
+    if kind in _ON_GPU:
+        warn_once(
+            "EmbeddingVariable {!r}: storage type {} keeps rows on a GPU in DeepRec; here they are "
+            "in memory".format(name, StorageType(kind).name),
+            tf.get_default_graph(),
+        )
+    if kind not in _TIERS or not storage.storage_path:
+        return None
+    memory, file = _TIERS[kind]
+    memory_bytes = _CACHE_BYTES if memory is None else storage.storage_size[memory]
+    return Tiers(int(memory_bytes), storage.storage_path, int(storage.storage_size[file]))
+
+
+def _unknown(name: str, argument: str, value: Any, need: str) -> ValueError:
+    return ValueError(
+        "EmbeddingVariable {!r}: {} is a {}; need a {}".format(
+            name, argument, type(value).__name__, need
+        )
+    )
+
+
+def _is_set(variable: str) -> bool:
+    return os.environ.get(variable, "") == "1"
