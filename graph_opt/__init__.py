@@ -28,6 +28,30 @@ if TYPE_CHECKING:
     )
     from graph_opt.embedding.group_lookup import group_embedding_lookup_sparse
     from graph_opt.embedding.group_rows import group_embedding_lookup
+    from graph_opt.embedding_variable.columns import (
+        categorical_column_with_embedding,
+        categorical_column_with_multihash,
+        embedding_column,
+        sequence_categorical_column_with_embedding,
+        shared_embedding_columns,
+    )
+    from graph_opt.embedding_variable.composite_tables import (
+        get_dynamic_dimension_embedding_variable,
+        get_multihash_variable,
+    )
+    from graph_opt.embedding_variable.get_embedding_variable import (
+        get_embedding_variable,
+    )
+    from graph_opt.embedding_variable.option_classes import (
+        CBFFilter,
+        CheckpointOption,
+        CounterFilter,
+        EmbeddingVariableOption,
+        GlobalStepEvict,
+        InitializerOption,
+        L2WeightEvict,
+        StorageOption,
+    )
     from graph_opt.ops.instruction_set import instruction_set
     from graph_opt.ops.library import load_library as load_op_library
     from graph_opt.ops.scratch_memory import scratch_memory
@@ -47,19 +71,33 @@ if TYPE_CHECKING:
     from graph_opt.strategy.distributed_strategy import enable_distributed_strategy
 
 __all__ = [
+    "CBFFilter",
+    "CheckpointOption",
     "CollectiveStrategy",
     "ConfigProto",
+    "CounterFilter",
+    "EmbeddingVariableOption",
+    "GlobalStepEvict",
     "GraphOptions",
+    "InitializerOption",
     "InteractiveSession",
+    "L2WeightEvict",
     "OptimizedGraph",
     "OptimizerOptions",
     "Report",
     "Session",
+    "StorageOption",
     "async_embedding_mark_node",
+    "categorical_column_with_embedding",
+    "categorical_column_with_multihash",
     "distributed_embeddings",
+    "embedding_column",
     "enable_distributed_strategy",
     "fused_embedding_lookup_sparse",
     "fused_safe_embedding_lookup_sparse",
+    "get_dynamic_dimension_embedding_variable",
+    "get_embedding_variable",
+    "get_multihash_variable",
     "group_embedding_column_scope",
     "group_embedding_lookup",
     "group_embedding_lookup_sparse",
@@ -75,7 +113,9 @@ __all__ = [
     "report",
     "running_graph_def",
     "scratch_memory",
+    "sequence_categorical_column_with_embedding",
     "session_reports",
+    "shared_embedding_columns",
     "sok",
     "staged",
     "step_trace",
@@ -87,19 +127,33 @@ __all__ = [
 # print its help at once.
 _MODULES = {
     "__version__": "graph_opt.cli.release:RELEASE",
+    "CBFFilter": "graph_opt.embedding_variable.option_classes",
+    "CheckpointOption": "graph_opt.embedding_variable.option_classes",
     "CollectiveStrategy": "graph_opt.strategy.collective_strategy",
     "ConfigProto": "graph_opt.config",
+    "CounterFilter": "graph_opt.embedding_variable.option_classes",
+    "EmbeddingVariableOption": "graph_opt.embedding_variable.option_classes",
+    "GlobalStepEvict": "graph_opt.embedding_variable.option_classes",
     "GraphOptions": "graph_opt.config",
+    "InitializerOption": "graph_opt.embedding_variable.option_classes",
     "InteractiveSession": "graph_opt.session.session",
+    "L2WeightEvict": "graph_opt.embedding_variable.option_classes",
     "OptimizedGraph": "graph_opt.passes.optimize",
     "OptimizerOptions": "graph_opt.config",
     "Report": "graph_opt.reporting.report",
     "Session": "graph_opt.session.session",
+    "StorageOption": "graph_opt.embedding_variable.option_classes",
     "async_embedding_mark_node": "graph_opt.runtime.mark",
+    "categorical_column_with_embedding": "graph_opt.embedding_variable.columns",
+    "categorical_column_with_multihash": "graph_opt.embedding_variable.columns",
     "distributed_embeddings": "graph_opt.distributed_embeddings:",
+    "embedding_column": "graph_opt.embedding_variable.columns",
     "enable_distributed_strategy": "graph_opt.strategy.distributed_strategy",
     "fused_embedding_lookup_sparse": "graph_opt.embedding.fused_lookup",
     "fused_safe_embedding_lookup_sparse": "graph_opt.embedding.fused_lookup",
+    "get_dynamic_dimension_embedding_variable": "graph_opt.embedding_variable.composite_tables",
+    "get_embedding_variable": "graph_opt.embedding_variable.get_embedding_variable",
+    "get_multihash_variable": "graph_opt.embedding_variable.composite_tables",
     "group_embedding_column_scope": "graph_opt.embedding.column_scope",
     "group_embedding_lookup": "graph_opt.embedding.group_rows",
     "group_embedding_lookup_sparse": "graph_opt.embedding.group_lookup",
@@ -115,7 +169,9 @@ _MODULES = {
     "report": "graph_opt.session.graph_records:report_of",
     "running_graph_def": "graph_opt.compat.exported_graph",
     "scratch_memory": "graph_opt.ops.scratch_memory",
+    "sequence_categorical_column_with_embedding": "graph_opt.embedding_variable.columns",
     "session_reports": "graph_opt.session.session_log",
+    "shared_embedding_columns": "graph_opt.embedding_variable.columns",
     "sok": "graph_opt.sok:",
     "staged": "graph_opt.runtime.staged",
     "step_trace": "graph_opt.runtime.trace:trace_of",

@@ -43,7 +43,7 @@ class KeyColumn(
     @property
     def name(self) -> str:
         """Name of the feature."""
-        return self.key  # type: ignore[no-any-return]
+        return self.key
 
     @property
     def parse_example_spec(self) -> Any:

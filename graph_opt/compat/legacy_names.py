@@ -7,14 +7,16 @@ import sys
 from typing import Any, Callable, List, Mapping, NamedTuple
 
 from tensorflow.python.client import session as session_module
-from tensorflow.python.ops import embedding_ops
+from tensorflow.python.framework import ops
+from tensorflow.python.ops import embedding_ops, variables
 from tensorflow.python.training import monitored_session, server_lib
 from tensorflow.python.training import training as training_module
 
 # Any non-empty target will do: the config of a server must not have thread pools.
 _SERVER_TARGET = "grpc"
 
-# DeepRec's own module below TensorFlow's.
+# DeepRec's own modules below TensorFlow's.
+EMBEDDING_MODULE = "tensorflow.core.framework.embedding"
 STRATEGY_MODULE = "tensorflow.python.distribute.group_embedding_collective_strategy"
 
 
@@ -56,6 +58,16 @@ def experimental_config_modules() -> List[Any]:
 def lookup_functions(functions: Mapping[str, Any]) -> List[Replacement]:
     """Puts functions where scripts import those of DeepRec's that are in no public module."""
     return [Replacement(embedding_ops, name, value) for name, value in functions.items()]
+
+
+def option_classes(classes: Mapping[str, Any]) -> List[Replacement]:
+    """Puts DeepRec's options of variables where scripts that know its sources import them."""
+    return [Replacement(variables, name, value) for name, value in classes.items()]
+
+
+def graph_keys(keys: Mapping[str, str]) -> List[Replacement]:
+    """Adds names of collections to `tf.GraphKeys`."""
+    return [Replacement(ops.GraphKeys, name, value) for name, value in keys.items()]
 
 
 def estimator_training(training_session: Any) -> List[Replacement]:

@@ -76,22 +76,22 @@ class _WithoutValue(ResourceVariable):
         )
 
     def __deepcopy__(self, memo: Any) -> Any:
-        raise NotImplementedError("{} cannot be copied".format(self._described()))
+        raise NotImplementedError("{} cannot be copied".format(self.described))
 
     def _no_value(self, method: str) -> NotImplementedError:
         return NotImplementedError(
-            "{} has no {}(): it cannot be read or written as a whole".format(
-                self._described(), method
-            )
+            "{} has no {}(): it cannot be read or written as a whole".format(self.described, method)
         )
 
-    def _described(self) -> str:
+    @property
+    def described(self) -> str:
+        """What it is, and its name: for errors."""
         return "{} {!r}".format(type(self).__name__, self.name.split(":")[0])
 
     def _dense_var_to_tensor(self, dtype: Any = None, name: Any = None, as_ref: Any = False) -> Any:
         raise NotImplementedError(
             "{} cannot be converted to a tensor: it cannot be read as a whole".format(
-                self._described()
+                self.described
             )
         )
 

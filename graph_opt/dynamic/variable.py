@@ -231,7 +231,7 @@ class DynamicTableVariable(VariableOfResource):
         if keys.dtype not in ID_DTYPES or keys.dtype.size > self.key_dtype.size:
             raise TypeError(
                 "ids of {} are {}, but its keys are {}: cast them before the lookup".format(
-                    self._described(), keys.dtype.name, self.key_dtype.name
+                    self.described, keys.dtype.name, self.key_dtype.name
                 )
             )
         return keys

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, List, Optional
+from typing import Any, Dict, List, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.compat.columns_of_keys import (
@@ -13,8 +13,11 @@ from graph_opt.compat.columns_of_keys import (
     table_of,
     with_own_table,
 )
+from graph_opt.compat.embedding_columns import ColumnLookup
 from graph_opt.embedding import column_scope
+from graph_opt.embedding_variable.composite_tables import MultiHashVariable, check_multihash
 from graph_opt.embedding_variable.get_embedding_variable import VariableRequest
+from graph_opt.embedding_variable.lookups import safe_embedding_lookup_sparse
 from graph_opt.embedding_variable.option_classes import EmbeddingVariableOption
 
 
@@ -44,11 +47,6 @@ def categorical_column_with_embedding(
       >>> users = tf.feature_column.categorical_column_with_embedding("user", dtype=tf.int64)
       >>> column = tf.feature_column.embedding_column(users, dimension=16)
     """
-    dtype = tf.as_dtype(dtype)
-    if dtype != tf.string and not dtype.is_integer:
-        raise ValueError(
-            "column {!r}: dtype is {}; need string or an integer type".format(key, dtype.name)
-        )
     option = ev_option or EmbeddingVariableOption()
 
     def make_table(
@@ -59,7 +57,7 @@ def categorical_column_with_embedding(
         request = VariableRequest(int(shape[1]), tf.int64, option, None)
         return request.get(getter, name, partitioner=partitioner, **arguments)
 
-    return KeyColumn(key, dtype, TableOfColumn(make_table))
+    return KeyColumn(key, _checked(key, dtype), TableOfColumn(make_table))
 
 
 def sequence_categorical_column_with_embedding(
@@ -72,11 +70,106 @@ def sequence_categorical_column_with_embedding(
     return sequence_of(categorical_column_with_embedding(key, dtype, partition_num, ev_option))
 
 
-@functools.wraps(column_scope.embedding_column)
-def embedding_column(categorical_column: Any, *arguments: Any, **named: Any) -> Any:
-    """As `tf.feature_column.embedding_column`, also over columns of this module."""
-    column = column_scope.embedding_column(categorical_column, *arguments, **named)
-    return column if table_of(categorical_column) is None else with_own_table(column)
+class MultiHashTable(TableOfColumn):
+    """Makes the two small tables of a multi-hash column's embedding.
+
+    Args:
+      rows: Numbers of rows of the two.
+      operation: `add`, `mul` or `concat`: how their rows become one.
+      partitioner: Of both; None for that of the variable scope.
+    """
+
+    def __init__(self, rows: Sequence[int], operation: str, partitioner: Any) -> None:
+        super().__init__(self._make)
+        self._rows = list(rows)
+        self._operation = operation
+        self._partitioner = partitioner
+        self._widths_of: Dict[int, List[int]] = {}
+
+    def width_of(self, dimension: Any) -> int:
+        """The number of columns of the embedding.
+
+        Args:
+          dimension: Numbers of columns of the two tables; an integer if they are the same.
+        """
+        both = [dimension] * 2 if isinstance(dimension, int) else [int(one) for one in dimension]
+        if self._operation != "concat" and len(set(both)) > 1:
+            raise ValueError(
+                "embedding_column: dimension is {}; operation {!r} needs equal ones".format(
+                    dimension, self._operation
+                )
+            )
+        width = sum(both) if self._operation == "concat" else both[0]
+        self._widths_of[width] = both
+        return width
+
+    def _make(
+        self, getter: Any, name: str, shape: Any, partitioner: Any = None, **arguments: Any
+    ) -> MultiHashVariable:
+        if self._partitioner is not None:
+            partitioner = self._partitioner
+        widths = self._widths_of[int(shape[1])]
+        variables = [
+            getter(name + suffix, [rows, width], partitioner=partitioner, **arguments)
+            for suffix, rows, width in zip(("_q", "_r"), self._rows, widths)
+        ]
+        return MultiHashVariable(name, variables[0], variables[1], self._operation)
+
+
+def categorical_column_with_multihash(
+    key: str,
+    dims: Sequence[Any],
+    complementary_strategy: str = "Q-R",
+    operation: str = "concat",
+    dtype: Any = tf.int64,
+    partition_num: Optional[int] = None,
+) -> KeyColumn:
+    """A categorical column whose embedding is a multi-hash variable.
+
+    Args:
+      key: Name of the feature.
+      dims: Numbers of rows of the two tables, or their shapes.
+      complementary_strategy: `Q-R`.
+      operation: `add`, `mul` or `concat`.
+      dtype: As for `categorical_column_with_embedding`.
+      partition_num: Number of parts of each table; None for what the variable scope says.
+
+    Example:
+      >>> items = tf.feature_column.categorical_column_with_multihash("item", [1000, 1000])
+      >>> column = tf.feature_column.embedding_column(items, dimension=(8, 8))
+    """
+    check_multihash(key, dims, complementary_strategy, operation)
+    rows = [int(size if isinstance(size, int) else size[0]) for size in dims]
+    partitioner = None if partition_num is None else tf.fixed_size_partitioner(partition_num)
+    return KeyColumn(key, _checked(key, dtype), MultiHashTable(rows, operation, partitioner))
+
+
+def embedding_column(categorical_column: Any, dimension: Any, *arguments: Any, **named: Any) -> Any:
+    """As `tf.feature_column.embedding_column`, also over columns of this module.
+
+    Over a multi-hash column, `dimension` may be the numbers of columns of the two tables.
+    """
+    table = table_of(categorical_column)
+    if isinstance(table, MultiHashTable):
+        dimension = table.width_of(dimension)
+    column = column_scope.embedding_column(categorical_column, dimension, *arguments, **named)
+    if table is None:
+        return column
+    column = with_own_table(column)
+    if isinstance(table, MultiHashTable):
+        column.graph_opt_lookup = _look_up
+    return column
+
+
+def _look_up(lookup: ColumnLookup) -> tf.Tensor:
+    return safe_embedding_lookup_sparse(
+        lookup.table,
+        lookup.ids,
+        lookup.weights,
+        lookup.column.combiner,
+        name="{}_weights".format(lookup.column.name),
+        max_norm=lookup.column.max_norm,
+    )
 
 
 # Saved on import, because `install` replaces this name with our own function.
@@ -91,3 +184,12 @@ def shared_embedding_columns(categorical_columns: Any, *arguments: Any, **named:
         column if table_of(inner) is None else with_own_table(column)
         for inner, column in zip(categorical_columns, columns)
     ]
+
+
+def _checked(key: str, dtype: Any) -> Any:
+    dtype = tf.as_dtype(dtype)
+    if dtype != tf.string and not dtype.is_integer:
+        raise ValueError(
+            "column {!r}: dtype is {}; need string or an integer type".format(key, dtype.name)
+        )
+    return dtype

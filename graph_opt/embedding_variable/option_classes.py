@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, List, Optional
 
 from graph_opt.compat import tf
-from graph_opt.embedding_variable.storage_types import CacheStrategy, StorageType
+from graph_opt.embedding_variable.embedding.config_pb2 import CacheStrategy, StorageType
 
 _GIBIBYTE = 1 << 30
 _MOST_TIERS = 4

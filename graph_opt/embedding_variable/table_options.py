@@ -17,13 +17,13 @@ from graph_opt.dynamic.options import (
     StepsToLive,
     Tiers,
 )
+from graph_opt.embedding_variable.embedding.config_pb2 import StorageType
 from graph_opt.embedding_variable.option_classes import (
     CBFFilter,
     CounterFilter,
     GlobalStepEvict,
     L2WeightEvict,
 )
-from graph_opt.embedding_variable.storage_types import StorageType
 from graph_opt.reporting.warnings_given import warn_once
 
 _ON_GPU = (StorageType.HBM, StorageType.HBM_DRAM, StorageType.HBM_DRAM_SSDHASH)

@@ -11,6 +11,7 @@ from typing import Any, List, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.legacy_names import (
+    EMBEDDING_MODULE,
     STRATEGY_MODULE,
     Replacement,
     estimator_training,
@@ -18,20 +19,24 @@ from graph_opt.compat.legacy_names import (
     every_server,
     every_session,
     experimental_config_modules,
+    graph_keys,
     lookup_functions,
+    option_classes,
     v1_modules,
     v1_submodules,
 )
 from graph_opt.compat.legacy_optimizers import restore_optimizers
 from graph_opt.compat.sessions import creator_config, creator_master
 from graph_opt.config import to_stock
-from graph_opt.embedding.column_scope import embedding_column, group_embedding_column_scope
+from graph_opt.embedding.column_scope import group_embedding_column_scope
 from graph_opt.embedding.fused_lookup import (
     fused_embedding_lookup_sparse,
     fused_safe_embedding_lookup_sparse,
 )
 from graph_opt.embedding.group_lookup import group_embedding_lookup_sparse
 from graph_opt.embedding.group_rows import group_embedding_lookup
+from graph_opt.embedding_variable import names as embedding_variable_names
+from graph_opt.embedding_variable.graph_keys import GRAPH_KEYS
 from graph_opt.ops.library import load_library
 from graph_opt.optimizers.adagrad_decay import AdagradDecayOptimizer, AdagradDecayOptimizerV2
 from graph_opt.optimizers.adam_async import AdamAsyncOptimizer
@@ -70,6 +75,7 @@ _V1_NAMES = {
     "prefetch_join": prefetch_join,
     "make_prefetch_hook": make_prefetch_hook,
     "async_embedding_mark_node": async_embedding_mark_node,
+    **embedding_variable_names.V1_NAMES,
 }
 _TRAIN_NAMES = {
     "MonitoredTrainingSession": monitored.MonitoredTrainingSession,
@@ -88,16 +94,22 @@ _NN_NAMES = {
     "group_embedding_lookup_sparse": group_embedding_lookup_sparse,
     "fused_embedding_lookup_sparse": fused_embedding_lookup_sparse,
     "fused_safe_embedding_lookup_sparse": fused_safe_embedding_lookup_sparse,
+    **embedding_variable_names.NN_NAMES,
 }
 _COLUMN_NAMES = {
-    "embedding_column": embedding_column,
     "group_embedding_column_scope": group_embedding_column_scope,
+    **embedding_variable_names.COLUMN_NAMES,
 }
 _EXPERIMENTAL_NAMES = {
     "enable_distributed_strategy": enable_distributed_strategy,
     "enable_group_embedding": enable_group_embedding,
 }
-_strategy_module = ModuleAliases({STRATEGY_MODULE: "graph_opt.strategy.collective_strategy"})
+_deeprec_modules = ModuleAliases(
+    {
+        STRATEGY_MODULE: "graph_opt.strategy.collective_strategy",
+        EMBEDDING_MODULE: "graph_opt.embedding_variable.embedding",
+    }
+)
 
 
 class Installation:
@@ -142,6 +154,8 @@ def install(
       `tf.nn.group_embedding_lookup`, `tf.nn.fused_embedding_lookup_sparse`,
       `tf.nn.fused_safe_embedding_lookup_sparse` and
       `tf.feature_column.group_embedding_column_scope` are added.
+    - DeepRec's `tf.get_embedding_variable`, its options (`tf.EmbeddingVariableOption` and others),
+      `tf.feature_column.categorical_column_with_embedding` and what belongs to them are added.
     - So are DeepRec's optimizers: `tf.train.AdamAsyncOptimizer`, `AdagradDecayOptimizer`,
       `AdagradDecayOptimizerV2` and `AdamWOptimizer`.
     - So are `tf.config.experimental.enable_distributed_strategy`, `enable_group_embedding`, and
@@ -178,7 +192,7 @@ def install(
             checked_options(wanted.over(None), "")
             _put_names(wanted)
             _installed.sok = sok
-            _strategy_module.put()
+            _deeprec_modules.put()
             if sok:
                 libraries_of_divided_tables.put()
             if _asks(wanted):
@@ -203,12 +217,12 @@ def uninstall() -> None:
         if _installed.config is not None and _asks(_installed.config):
             atexit.unregister(say_if_none_ran)
             say_if_none_ran()
+        leave_strategy()  # which takes back what it put over the installed names
         while _installed.before:
             owner, name, value = _installed.before.pop()
             _restore(owner, name, value)
         _installed.config = None
-        _strategy_module.take_back()
-        leave_strategy()
+        _deeprec_modules.take_back()
         if _installed.sok:
             libraries_of_divided_tables.take_back()
         _installed.sok = False
@@ -261,6 +275,8 @@ def _replacements() -> List[Replacement]:
         for name, value in _EXPERIMENTAL_NAMES.items()
     ]
     found += lookup_functions(_NN_NAMES)
+    found += option_classes(embedding_variable_names.OPTIONS)
+    found += graph_keys(GRAPH_KEYS)
     found += estimator_training(monitored.MonitoredTrainingSession)
     found += every_session(_session_config, _opened)
     found += every_monitored_session(_hooks_for)

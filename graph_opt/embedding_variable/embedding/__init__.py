@@ -1,0 +1,1 @@
+"""DeepRec's `tensorflow.core.framework.embedding`."""

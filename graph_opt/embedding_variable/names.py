@@ -1,0 +1,46 @@
+"""Where DeepRec has its names for EmbeddingVariables in TensorFlow, and what they stand for."""
+
+from __future__ import annotations
+
+from graph_opt.embedding_variable import columns, lookups, option_classes
+from graph_opt.embedding_variable.composite_tables import (
+    get_dynamic_dimension_embedding_variable,
+    get_multihash_variable,
+)
+from graph_opt.embedding_variable.get_embedding_variable import get_embedding_variable
+
+# Also in `tensorflow.python.ops.variables`.
+OPTIONS = {
+    name: getattr(option_classes, name)
+    for name in (
+        "CBFFilter",
+        "CheckpointOption",
+        "CounterFilter",
+        "EmbeddingVariableOption",
+        "GlobalStepEvict",
+        "InitializerOption",
+        "L2WeightEvict",
+        "StorageOption",
+    )
+}
+V1_NAMES = {
+    "get_dynamic_dimension_embedding_variable": get_dynamic_dimension_embedding_variable,
+    "get_embedding_variable": get_embedding_variable,
+    "get_multihash_variable": get_multihash_variable,
+    **OPTIONS,
+}
+NN_NAMES = {
+    "embedding_lookup": lookups.embedding_lookup,
+    "embedding_lookup_sparse": lookups.embedding_lookup_sparse,
+    "safe_embedding_lookup_sparse": lookups.safe_embedding_lookup_sparse,
+}
+COLUMN_NAMES = {
+    name: getattr(columns, name)
+    for name in (
+        "categorical_column_with_embedding",
+        "categorical_column_with_multihash",
+        "embedding_column",
+        "sequence_categorical_column_with_embedding",
+        "shared_embedding_columns",
+    )
+}
