@@ -37,9 +37,12 @@ BRING_ROWS = frozenset(
 )  # fmt: skip
 # It numbers keys that it has not seen, but a key has the same number whenever that was.
 NUMBERS_KEYS = frozenset(["ResourceIntegerLookup"])
+# They make rows for keys that they have not seen, but a key's initial row is the same whenever that
+# was; and they count keys, each occurrence once, since a batch is looked up once.
+FINDS_ROWS = frozenset(["DynamicTableLookup", "GroupDynamicRows", "DynamicTableKeys"])
 # It passes on what one rank asks of the others, and has no state of its own.
 _REQUESTS = frozenset(["ExchangeRequests"])
-READS = _READS | BRING_ROWS | NUMBERS_KEYS | _REQUESTS
+READS = _READS | BRING_ROWS | NUMBERS_KEYS | FINDS_ROWS | _REQUESTS
 # These act outside of the graph, once for each batch.
 ONCE_A_BATCH = frozenset(["Assert", "Print", "PrintV2", "PyFunc", "EagerPyFunc"])
 RANDOM = frozenset(

@@ -41,6 +41,7 @@ class Table:
       device: Device string of the variable op; '' if it requests none.
       is_resource: Whether it is a resource variable.
       partitions: Number of shards of the partitioned table; 1 for a whole table.
+      is_dynamic: Whether its rows go by key, and come and go: V is then unknown.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Table:
     device: str
     is_resource: bool
     partitions: int = 1
+    is_dynamic: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +70,9 @@ class Lookup:
       name: Label for people: the scope that the nodes share.
       combiner: `sum`, `mean` or `sqrtn`; None if rows are not combined, or not all the same way.
       weighted: Whether rows are multiplied by weights before they are combined.
-      partition_strategy: `mod` or `div`; None for a table that is not partitioned.
+      partition_strategy: `mod` or `div`, of dynamic tables `key` or `key1000` (the shard is the key
+        modulo the number of shards, or that of the key modulo 1000); None for a table that is not
+        partitioned.
       max_norm: Whether rows are clipped to a norm.
       given: The arguments of the function, under the names that its pattern binds: `ids`,
         `segments`, `indices`, `dense_shape`, `weights`.

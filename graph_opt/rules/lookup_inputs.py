@@ -20,6 +20,7 @@ from graph_opt.compat.op_definitions import dtype_name
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules import lookup as apis
+from graph_opt.rules.dynamic_lookups import Insert, insert_of
 from graph_opt.rules.lookup import Lookup, Table
 from graph_opt.rules.match.surroundings import enclosing_control_flow
 from graph_opt.rules.match.table import read_nodes
@@ -52,7 +53,8 @@ class LookupInputs:
       combiner: `sum`, `mean` or `sqrtn`; `sum` if rows are not combined.
       safe: Whether to drop ids < 0 and, unless the combiner is `sum`, weights that are not > 0.
       default_id: The table row that stands in where a row of the input has no ids; -1 for zeros.
-      partition_strategy: `mod` or `div`, for a table of several shards.
+      partition_strategy: As in `Lookup`, for a table of several shards.
+      insert: Whether keys of a dynamic table that have no row get one; None for a static table.
     """
 
     layout: str
@@ -64,6 +66,7 @@ class LookupInputs:
     safe: bool
     default_id: int = -1
     partition_strategy: str = "mod"
+    insert: Optional[Insert] = None
 
     def tensors(self) -> Tuple[TensorRef, ...]:
         """The inputs that are present."""
@@ -80,8 +83,8 @@ def lookup_inputs(view: GraphView, lookup: Lookup) -> LookupInputs:
 
     Raises:
       Refusal: rows_not_by_ids, rows_clipped, table_not_supported, shards_uneven,
-        pooled_dtype_differs, lookup_differs, lookup_waits, lookup_in_control_flow,
-        division_by_zero, ids_not_supported.
+        pooled_dtype_differs, lookup_differs, lookup_by_key_differs, lookup_waits,
+        lookup_in_control_flow, division_by_zero, ids_not_supported.
 
     Example:
       >>> lookup_inputs(view, find_lookups(view).lookups[0]).layout
@@ -93,7 +96,7 @@ def lookup_inputs(view: GraphView, lookup: Lookup) -> LookupInputs:
     _require_shards(lookup)
     _require_same_dtype(view, lookup)
     _require_pattern(lookup)
-    inputs = _read(lookup)
+    inputs = dataclasses.replace(_read(lookup), insert=insert_of(view, lookup))
     _require_ids(view, inputs)
     _require_rank(view, lookup, inputs)
     reads = [name for gather in lookup.gathers for name in read_nodes(view, gather)]
@@ -151,7 +154,8 @@ def _require_rows_by_ids(lookup: Lookup) -> None:
 
 
 def _require_table(table: Table, is_combined: bool) -> None:
-    shape = table.shape
+    # A dynamic table has any number of rows.
+    shape = (1, *table.shape[1:]) if table.is_dynamic and table.shape else table.shape
     ranks = (2,) if is_combined else range(1, _HIGHEST_RANK + 1)
     known = shape is not None and len(shape) in ranks and None not in shape and 0 not in shape
     if not known or table.dtype not in TABLE_DTYPES:
@@ -160,7 +164,7 @@ def _require_table(table: Table, is_combined: bool) -> None:
             at=table.name,
             need="a table of static shape, of float32, float16 or bfloat16"
             + (", [rows, width] if rows are combined" if is_combined else ""),
-            saw="shape {} of {}".format(shape, dtype_name(table.dtype)),
+            saw="shape {} of {}".format(table.shape, dtype_name(table.dtype)),
         )
 
 
@@ -176,11 +180,11 @@ def _require_shards(lookup: Lookup) -> None:
     alike = all(
         table.shape is not None
         and first.shape is not None
-        and (table.shape[1:], table.dtype, table.is_resource)
-        == (first.shape[1:], first.dtype, first.is_resource)
+        and (table.shape[1:], table.dtype, table.is_resource, table.is_dynamic)
+        == (first.shape[1:], first.dtype, first.is_resource, first.is_dynamic)
         for table in lookup.tables
     )
-    if rows != wanted or not alike:
+    if (rows != wanted and not first.is_dynamic) or not alike:
         raise Refusal(
             "shards_uneven",
             at=first.name,

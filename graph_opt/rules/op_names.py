@@ -17,7 +17,8 @@ OUT_OF_CONTROL_FLOW = frozenset(["Merge", "RefMerge", "Exit", "RefExit"])
 
 # GATHERS read rows of any tensor; ROW_GATHERS also read rows of a table through its handle.
 GATHERS = frozenset(["Gather", "GatherV2"])
-ROW_GATHERS = GATHERS | {"ResourceGather"}
+DYNAMIC_LOOKUP = "DynamicTableLookup"
+ROW_GATHERS = GATHERS | {"ResourceGather", DYNAMIC_LOOKUP}
 GATHERS_ND = frozenset(["GatherNd", "ResourceGatherNd"])
 STITCHES = frozenset(["ParallelDynamicStitch", "DynamicStitch"])
 UNIQUES = frozenset(["Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2"])
@@ -40,6 +41,11 @@ GROUP_LOOKUPS = frozenset(["GroupEmbeddingLookup", "ResourceGroupEmbeddingLookup
 GROUP_GATHERS = frozenset(["GroupEmbeddingGather", "ResourceGroupEmbeddingGather"])
 GROUP_PREPARE = "GroupEmbeddingPrepare"
 GROUP_COMBINE = "GroupEmbeddingCombine"
+# The rows that keys of dynamic tables have, for the other ops of a group.
+DYNAMIC_ROWS = "GroupDynamicRows"
+DYNAMIC_UPDATE = "DynamicTableApply"
+# Whatever reads or writes a dynamic table through the handle of a variable.
+_OF_DYNAMIC_TABLES = ("DynamicTable", "GroupDynamic")
 # What our own optimizers call, which leaves nothing to fuse.
 OWN_UPDATES = frozenset(["GroupEmbeddingApply", "ResourceGroupEmbeddingApply"])
 EXCHANGE_GATHERS = frozenset(["ExchangeGather", "ResourceExchangeGather"])
@@ -50,6 +56,12 @@ ALL_TO_ALLS = frozenset(["HorovodAlltoall", "InProcessAllToAll"])
 # Ops that read individual rows of a table rather than all of it.
 ROW_READERS = ROW_GATHERS | GATHERS_ND | frozenset(COMBINERS)
 SHAPE_READERS = frozenset(["Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike"])
+
+
+def is_of_dynamic_table(op: str) -> bool:
+    """Whether an op takes a variable's handle for that of a dynamic table."""
+    return op.startswith(_OF_DYNAMIC_TABLES)
+
 
 # The input of each op of a lookup that takes the rows; stitches take them in the second half of
 # their inputs.

@@ -51,6 +51,11 @@ class Candidate:
         """Names of the variables, shards in order."""
         return tuple(table.name for table in self.lookup.tables)
 
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether the ids are keys of a dynamic table."""
+        return self.lookup.tables[0].is_dynamic
+
 
 class Member(NamedTuple):
     """One lookup of an op, with the gradient that the op takes if it takes one."""

@@ -11,6 +11,7 @@ from typing import Any, Dict, FrozenSet, Iterable, List, NamedTuple, Optional
 
 from graph_opt.compat.op_definitions import is_registered, is_stateful
 from graph_opt.compat.stateful_ops import (
+    FINDS_ROWS,
     FUNCTION_CALLS,
     HANDLES,
     NUMBERS_KEYS,
@@ -29,6 +30,7 @@ _LOOPS = frozenset(
     ["Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond"]
 )  # fmt: skip
 _MOVABLE_IN_FUNCTIONS = READS | ONCE_A_BATCH | FUNCTION_CALLS
+_READ_ROW_BY_ROW = NUMBERS_KEYS | FINDS_ROWS
 _COLLECTIVE_PREFIXES = ("Horovod", "Collective", "NcclAllReduce", "NcclReduce", "NcclBroadcast")
 
 
@@ -136,7 +138,8 @@ class Movability:
         outside = self.outside(source)
         if outside.blocker is not None:
             return self._refuse_blocker(outside.blocker)
-        if outside.variable is None or reads_table or self._view.op(name) in NUMBERS_KEYS:
+        by_row = reads_table or self._view.op(name) in _READ_ROW_BY_ROW
+        if outside.variable is None or by_row:
             return None
         return Refusal(
             "dense_variable_upstream",

@@ -2,6 +2,7 @@
 
     gather     values   Reshape(gradient, ConcatV2(size, shape of the table[1:]))
                indices  Reshape(ids, size)                           size = ExpandDims(Size(ids))
+    dynamic    the same; the shape of the table[1:] is a constant, and ids are keys
     fast       values   SparseSegment*GradV2(gradient, ids, segments, rows of the table):0
                indices  .. :1, ascending and unique
 
@@ -64,6 +65,8 @@ def values_and_ids(
 ) -> Tuple[TensorRef, TensorRef, TensorRef]:
     """(gradient of the rows, ids, shape of the gathered tensor) of a gather's IndexedSlices.
 
+    That shape is without the number of rows if it is a constant.
+
     Raises:
       Refusal: lookup_differs.
     """
@@ -77,8 +80,9 @@ def values_and_ids(
     structure.require_constant(axis, 0)
     if structure.view.constant(count) is None:
         structure.require_same(structure.inputs(count, "Size")[0], ids, count.node)
-    shape = structure.inputs(joined[1], "StridedSlice")[0]
-    return gradient, ids, shape
+    if structure.view.constant(joined[1]) is not None:
+        return gradient, ids, joined[1]
+    return gradient, ids, structure.inputs(joined[1], "StridedSlice")[0]
 
 
 def shape_source(structure: Structure, shape: TensorRef) -> Optional[TensorRef]:
@@ -158,7 +162,8 @@ def _is_shape_of(structure: Structure, shape: TensorRef, table: Table) -> bool:
         return read is not None and read.variable == table.name
     shape = structure.through(shape, *_PART_OF_SHAPE)
     value = structure.view.constant(shape)
-    return value is not None and tuple(value.reshape(-1)) == table.shape
+    known = table.shape[1:] if table.is_dynamic and table.shape else table.shape
+    return value is not None and tuple(value.reshape(-1)) == known
 
 
 def _is_nearest(view: GraphView, gather: str, values: TensorRef) -> bool:

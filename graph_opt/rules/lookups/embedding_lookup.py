@@ -6,6 +6,8 @@
     mod    shard = flat % P                row = flat // P
     div    shard = max(flat // (Q + 1), (flat - E) // Q)          Q = V // P, E = V % P
            row = shard < E ? flat % (Q + 1) : (flat - E) % Q
+    key      shard = flat % P              row = flat                  dynamic tables, by key
+    key1000  shard = flat % 1000 % P       row = flat
     DynamicStitch(DynamicPartition(range, shard), gather k of DynamicPartition(row, shard):k)
         -> Reshape to ids.shape + [D]
 
@@ -118,8 +120,10 @@ class _Stitched(Pattern):
         found = tuple(table for table in tables if table is not None)
         if len(found) != len(rows):
             return match.mismatch(tensor, "stitched rows of tables alone")
-        counts = tuple(table.shape[0] if table.shape else None for table in found)
         width = found[0].shape[1:] if found[0].shape else None
+        if all(table.is_dynamic for table in found):
+            return _sharded_by_key(self._ids, len(found), width).match(match, tensor)
+        counts = tuple(table.shape[0] if table.shape else None for table in found)
         return _sharded(self._ids, counts, width).match(match, tensor)
 
 
@@ -141,15 +145,43 @@ def _sharded(
     )
 
 
+@functools.lru_cache(maxsize=256)
+def _sharded_by_key(
+    ids: Pattern, number: int, width: Optional[Tuple[Optional[int], ...]]
+) -> Pattern:
+    """Rows of this many parts of a dynamic table."""
+    flat = op("Reshape", ids, constant([-1]))
+    buckets = op("FloorMod", flat, integer(1000))
+    return one_of(
+        *[
+            _stitched(ids, width, number, flat, op("FloorMod", key, integer(number)), flat).gives(
+                strategy=strategy
+            )
+            for strategy, key in (("key1000", buckets), ("key", flat))
+        ]
+    )
+
+
 def _of_strategy(
     ids: Pattern,
     counts: Tuple[Optional[int], ...],
     width: Optional[Tuple[Optional[int], ...]],
     strategy: str,
 ) -> Pattern:
-    number = len(counts)
     flat = op("Reshape", ids, constant([-1]))
-    shard, row = _mod(flat, number) if strategy == "mod" else _div(flat, counts)
+    shard, row = _mod(flat, len(counts)) if strategy == "mod" else _div(flat, counts)
+    return _stitched(ids, width, len(counts), flat, shard, row)
+
+
+def _stitched(
+    ids: Pattern,
+    width: Optional[Tuple[Optional[int], ...]],
+    number: int,
+    flat: Pattern,
+    shard: Pattern,
+    row: Pattern,
+) -> Pattern:
+    """Rows of `number` shards, given which of them has each of the flat ids, in which row."""
     shard = optional("Cast", shard)
     parts = op("DynamicPartition", row, shard, num_partitions=number)
     # A constant size must be right, or DynamicPartition would fail.

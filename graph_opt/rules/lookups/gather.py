@@ -1,6 +1,7 @@
 """Rows read from a table: the start of every lookup that consists of TensorFlow's ops.
 
     table read, ids -> Gather | GatherV2 | ResourceGather | GatherNd | ResourceGatherNd
+                    -> DynamicTableLookup       table.sparse_read of a dynamic table
                     -> Identity                 tf.nn.embedding_lookup, Keras Embedding
                     -> Identity -> Identity     the same on resource variables, TF 1.15
 
@@ -19,7 +20,13 @@ from graph_opt.rules import lookup as apis
 from graph_opt.rules.lookup import Lookup
 from graph_opt.rules.match.forward import ForwardPart
 from graph_opt.rules.match.table import require_table
-from graph_opt.rules.op_names import COMBINERS, GATHERS_ND, IDENTITIES, ROW_GATHERS
+from graph_opt.rules.op_names import (
+    COMBINERS,
+    DYNAMIC_LOOKUP,
+    GATHERS_ND,
+    IDENTITIES,
+    ROW_GATHERS,
+)
 
 STARTS = ROW_GATHERS | GATHERS_ND
 _MAX_IDENTITIES = 2
@@ -117,6 +124,8 @@ def _is_colocated(view: GraphView, name: str) -> bool:
 def _api(view: GraphView, name: str) -> str:
     if view.op(name) in COMBINERS:
         return apis.EMBEDDING_LOOKUP_SPARSE
+    if view.op(name) == DYNAMIC_LOOKUP:
+        return apis.EMBEDDING_LOOKUP
     return apis.GATHER_ND if view.op(name) in GATHERS_ND else apis.GATHER
 
 

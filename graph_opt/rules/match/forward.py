@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Container, Dict, Iterable, List, Optional, Set
 
+from graph_opt.compat.op_definitions import is_stateful
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.match.table import count_tables
 from graph_opt.rules.op_names import PASS_ON, SHAPE_READERS, VARIABLES
@@ -17,6 +18,7 @@ from graph_opt.rules.op_names import PASS_ON, SHAPE_READERS, VARIABLES
 _WRITER = re.compile(
     r"Assign|^(Resource)?(Sparse)?Apply|^(Resource)?Scatter(Nd)?(Update|Add|Sub|Mul|Div|Min|Max)$"
     r"|AccumulatorApply|^(Resource)?GroupEmbeddingApply"
+    r"|^DynamicTable(Apply|Erase|Evict|Import|Initialize|Restore|SetStep|SlotInitialize)"
 )
 # Running totals (metrics, moving averages of the loss): what they accumulate belongs to the model.
 _ACCUMULATE = re.compile(r"^Assign(Add|Sub)(VariableOp)?$")
@@ -62,6 +64,14 @@ class ForwardPart:
         # The only reader of a loss may be its summary. A row that is summarised but trains nothing
         # belongs to the summary alone.
         return name in self._find_summarised() and name in self._find_trained()
+
+    def idle_gradients(self) -> Set[str]:
+        """Gradients that nothing reads, such as those with respect to weights of lookups."""
+        return {
+            name
+            for name in self._find_gradients()
+            if not self._view.successors(name) and not is_stateful(self._view.op(name))
+        }
 
     def stays_inside(self, tensor: TensorRef, nodes: Container[str]) -> bool:
         """Whether only `nodes` read the tensor's values in the forward part.

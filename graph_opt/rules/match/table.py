@@ -3,7 +3,10 @@
     ref       VariableV2 | Variable -> Identity                    -> gather
     resource  VarHandleOp                                          -> ResourceGather
               VarHandleOp -> ReadVariableOp                        -> gather   (tf.contrib of 1.15)
+    dynamic   VarHandleOp                                          -> DynamicTableLookup
     either    ... -> Switch | Enter | Merge                        -> gather   (control flow)
+
+A dynamic table is behind the handle of a variable; which it is, only its readers and writers tell.
 
 Passes must not touch a read through control flow, which may not run at all, or many times.
 """
@@ -17,12 +20,14 @@ from graph_opt.graph.view import GraphView, Shape, TensorRef
 from graph_opt.rules.lookup import Table
 from graph_opt.rules.op_names import (
     CONTROL_FLOW,
+    DYNAMIC_ROWS,
     EXCHANGE_GATHERS,
     GROUP_GATHERS,
     GROUP_LOOKUPS,
     PASS_ON,
     ROW_READERS,
     VARIABLES,
+    is_of_dynamic_table,
 )
 
 _READS = PASS_ON | CONTROL_FLOW | frozenset(["ReadVariableOp"])
@@ -54,7 +59,11 @@ def count_tables(view: GraphView, name: str) -> int:
         return 0 if shards is None else int(shards.i)
     if op in GROUP_GATHERS:
         return len(view.inputs(name)) - 1  # the last input is the request
-    return 1 if op in ROW_READERS or op == "VariableShape" else 0
+    if op == DYNAMIC_ROWS:
+        tables = view.attribute(name, "N")
+        return 0 if tables is None else int(tables.i)
+    reads_by_row = op in ROW_READERS or op == "VariableShape" or is_of_dynamic_table(op)
+    return 1 if reads_by_row else 0
 
 
 def find_read(view: GraphView, tensor: TensorRef) -> Optional[TableRead]:
@@ -142,7 +151,21 @@ def describe(view: GraphView, variable: str) -> Table:
         shape=_static_shape(shape.shape),
         device=view.device(variable),
         is_resource=op == "VarHandleOp",
+        is_dynamic=op == "VarHandleOp" and is_dynamic(view, variable),
     )
+
+
+def is_dynamic(view: GraphView, variable: str) -> bool:
+    """Whether a dynamic table, or a slot of one, is behind a variable's handle."""
+    handles = [TensorRef(variable, 0)]
+    for handle in handles:
+        for use in view.uses(handle):
+            op = view.op(use.consumer)
+            if is_of_dynamic_table(op):
+                return True
+            if op in CONTROL_FLOW and len(handles) < _LONGEST_READ:
+                handles += [tensor for tensor, _ in view.node_uses(use.consumer)]
+    return False
 
 
 def _static_shape(proto: Any) -> Shape:

@@ -5,6 +5,7 @@
         or -> a product and a scatter              gradient_descent
         or -> many ops                             adam, adam_w, adamax, keras_rms_prop
         or -> an op of graph_opt's own             own_op
+        or -> one op for keys of a dynamic table   dynamic_table
 
 Anything between the lookups' gradients and this (clipping, scaling, communication) is ignored: the
 parts are then what it produced, rather than gradients of lookups.
@@ -31,6 +32,7 @@ from graph_opt.rules.optimizers import (
     adam_w,
     adamax,
     amsgrad,
+    dynamic_table,
     gradient_descent,
     keras_rms_prop,
     own_op,
@@ -95,7 +97,7 @@ def _forms() -> Dict[str, List[UpdateForm]]:
     forms: Dict[str, List[UpdateForm]] = {}
     of_several_ops = (adam, adam_w, adamax, amsgrad, gradient_descent, keras_rms_prop)
     others = (module.FORM for module in (*of_several_ops, own_op))
-    for form in (*single_op.forms(), *others):
+    for form in (*single_op.forms(), *dynamic_table.forms(), *others):
         for op_type in form.ends:
             forms.setdefault(op_type, []).append(form)
     return forms
@@ -188,5 +190,5 @@ def _require_slots(view: GraphView, update: SparseUpdate) -> None:
             )
 
 
-def _kind(table: Table) -> Tuple[Shape, int, bool]:
-    return table.shape, table.dtype, table.is_resource
+def _kind(table: Table) -> Tuple[Shape, int, bool, bool]:
+    return table.shape, table.dtype, table.is_resource, table.is_dynamic
