@@ -37,6 +37,10 @@ REMEDIES: Dict[str, str] = {
     "gradient_not_recognised": "Nothing, or take the gradient of the lookup's result",
     "group_too_small": "Lower group_embedding_options.minimum_lookups",
     "ids_not_supported": "Give the ids a static shape; cast ids and weights",
+    "keys_counted_twice": "Nothing: this lookup is left unchanged",
+    "lookup_by_key_differs": (
+        "Let the table count keys, and give new rows and bags without ids what its options say"
+    ),
     "lookup_differs": (
         "Call tf.nn.safe_embedding_lookup_sparse or a similar function, and do not modify the "
         "nodes it makes"

@@ -16,6 +16,7 @@ from typing import AbstractSet, Dict, List, Optional, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.config.options import SessionOptions
+from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
 from graph_opt.graph.verify import CycleError
 from graph_opt.graph.view import GraphView, TensorRef
@@ -37,9 +38,9 @@ from graph_opt.passes.fusion.dense_readers import dense_readers
 from graph_opt.passes.fusion.group_nodes import FUSED, Columns, GroupNodes, output_name
 from graph_opt.passes.fusion.groups import LookupGroup
 from graph_opt.passes.fusion.outcome import fused_lookups
-from graph_opt.passes.fusion.placement import write_rows_of_gradient
 from graph_opt.passes.fusion.placements import PLACEMENTS
 from graph_opt.passes.fusion.plan import FusionPlan, FusionPlanner, LeftOut
+from graph_opt.passes.fusion.row_gradients import write_rows_of_gradient
 from graph_opt.passes.fusion.sent_gradients import SentGradient
 from graph_opt.passes.fusion.updated_tables import UpdateGroup
 from graph_opt.passes.node_writer import free_scope
@@ -48,7 +49,9 @@ from graph_opt.passes.protect_gathers import exposed_reads
 from graph_opt.passes.unused_gradients import unused_gradients
 from graph_opt.reporting.outcomes import DenseReader, FusedLookup
 from graph_opt.reporting.tables import counted
+from graph_opt.rules.dynamic_lookups import keys_counted_twice
 from graph_opt.rules.gradients.rows import Slices
+from graph_opt.rules.match.forward import ForwardPart
 
 _SCOPE = "group_embedding"
 _FREED = "{} kept from becoming whole-table reads"
@@ -85,7 +88,12 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
         # Gradients that nothing reads, but that tf.gradients forces, must not keep a lookup alive.
         forced = unused_gradients(fused.view).nodes
         dead = dead_nodes(fused.view, fusion.replaced.union(forced))
-        dead.difference_update(_kept_for_fetches(fused.view, fetched, fusion.substitutes))
+        kept = set(_kept_for_fetches(fused.view, fetched, fusion.substitutes))
+        dead.difference_update(kept)
+        counted_twice = fusion.keys_counted_twice(fused.view, forced, kept)
+        if counted_twice:
+            left_out = left_out.and_also(LeftOut(lookups=counted_twice))
+            continue
         readers = fusion.dense_readers(fused.view)
         freed = [read.gather for read in exposed_reads(state.view) if read.reduction in dead]
         fused = dataclasses.replace(
@@ -315,6 +323,27 @@ class _Fusion:
         self._moved["^" + source] = "^" + to
         for waiting in self._view.control_uses(source):
             self._controls.setdefault(waiting, {})[source] = to
+
+    def keys_counted_twice(
+        self, fused: GraphView, forced: AbstractSet[str], kept: AbstractSet[str]
+    ) -> Dict[str, Refusal]:
+        """Why some lookups of dynamic tables must not be fused, by name."""
+        dynamic = [
+            member.candidate
+            for group in self._plan.lookups
+            for member in group.members
+            if member.candidate.is_dynamic
+        ]
+        if not dynamic:
+            return {}
+        idle = ForwardPart(fused).idle_gradients().difference(kept)
+        dead = dead_nodes(fused, self.replaced.union(forced, idle)).difference(kept)
+        return {
+            candidate.name: keys_counted_twice(self._view, gather)
+            for candidate in dynamic
+            for gather in candidate.lookup.gathers
+            if gather not in dead
+        }
 
     @property
     def substitutes(self) -> Dict[str, str]:

@@ -12,8 +12,14 @@ from graph_opt.passes import attribute_values as values
 from graph_opt.passes.fusion.candidates import Candidate, Member, is_flattened
 from graph_opt.passes.fusion.concatenated_lookups import Concatenation
 from graph_opt.passes.fusion.deferred import DeferredVariable
+from graph_opt.passes.fusion.group_tables import (
+    RowKey,
+    row_key,
+    strategies,
+    table_name,
+    tables_of,
+)
 from graph_opt.passes.node_writer import NodeWriter
-from graph_opt.rules.lookup import Lookup
 
 _FLOAT = tf.float32.as_datatype_enum
 _INT32 = tf.int32.as_datatype_enum
@@ -81,6 +87,8 @@ class GroupNodes:
         self._made: Dict[Tuple[str, str, str], str] = {}
         self._numbers: Dict[str, int] = {}
         self.nodes: List[Any] = []
+        # The numbers of rows of dynamic tables, by `row_key`: they stand in for ids.
+        self.rows: Dict[RowKey, str] = {}
 
     def writer(self, kind: str, device: str) -> NodeWriter:
         """A writer with a new scope: `SCOPE/KIND_0`, and so on."""
@@ -101,6 +109,7 @@ class GroupNodes:
         columns: Optional[Columns] = None,
         shared_tables: bool = True,
         of_gradients: bool = False,
+        places: Optional[Mapping[RowKey, str]] = None,
     ) -> GroupOp:
         """What the ops of these lookups share; also writes the conversions they need.
 
@@ -110,24 +119,30 @@ class GroupNodes:
           columns: The columns of the results in one tensor; None if each result is separate.
           shared_tables: Whether lookups of the same table share it; otherwise each lists its own.
           of_gradients: Whether the op takes gradients.
+          places: What stands in for keys of dynamic tables; None: the known numbers of rows.
         """
+        numbered = self.rows if places is None else places
         candidates = [member.candidate for member in members]
-        numbers, tables = _tables_of(candidates, shared_tables)
+        numbers, tables = tables_of(candidates, shared_tables)
+        ids = [
+            (numbered[row_key(c)], _INT64) if row_key(c) in numbered else self.ids(c, device)
+            for c in candidates
+        ]
         shards = [table for lookup in tables for table in lookup.tables]
         inputs = candidates[0].inputs
         attributes = dict(
             num_shards=values.integer(len(shards)),
             num_lookups=values.integer(len(members)),
             num_weights=values.integer(sum(c.inputs.weights is not None for c in candidates)),
-            id_dtypes=values.types([self._dtype(c.inputs.ids) for c in candidates]),
+            id_dtypes=values.types([dtype for _, dtype in ids]),
             lookup_tables=values.integers(numbers),
             table_shards=values.integers([len(lookup.tables) for lookup in tables]),
-            table_names=values.texts([_table_name(lookup) for lookup in tables]),
+            table_names=values.texts([table_name(lookup) for lookup in tables]),
             combiners=values.texts([c.inputs.combiner for c in candidates]),
             layouts=values.texts([_op_layout(c) for c in candidates]),
             weighted=values.booleans([c.inputs.weights is not None for c in candidates]),
             default_ids=values.integers([c.inputs.default_id for c in candidates]),
-            partition_strategies=values.texts([strategy_of(candidates)] * len(tables)),
+            partition_strategies=values.texts(strategies(candidates, tables, numbered)),
             safe=tf.AttrValue(b=inputs.safe),
         )
         if columns is not None:
@@ -138,11 +153,11 @@ class GroupNodes:
             attributes["filled_ids"] = values.integers(filled)
         attributes[FUSED] = tf.AttrValue(b=True)
         return GroupOp(
-            inputs=self._inputs(candidates, device),
+            inputs=[text for text, _ in ids] + self._positions_and_weights(candidates, device),
             attributes=attributes,
             shards=[shard.name for shard in shards],
             shard_dtypes=[shard.dtype for shard in shards],
-            shard_rows=[_static(shard.shape, 0) for shard in shards],
+            shard_rows=[0 if shard.is_dynamic else _static(shard.shape, 0) for shard in shards],
             shard_widths=[_static(shard.shape, 1) for shard in shards],
             shard_devices=[shard.device for shard in shards],
             table_widths=[_static(lookup.tables[0].shape, 1) for lookup in tables],
@@ -273,18 +288,18 @@ class GroupNodes:
         )
         return str(restored.name)
 
-    def _inputs(self, candidates: Sequence[Candidate], device: str) -> List[str]:
-        ids = [self._ids(candidate, device) for candidate in candidates]
+    def _positions_and_weights(self, candidates: Sequence[Candidate], device: str) -> List[str]:
         positions = [self._positions(candidate, device) for candidate in candidates]
         shapes = [self._shape(candidate, device) for candidate in candidates]
         weights = [c.inputs.weights.input_name for c in candidates if c.inputs.weights is not None]
-        return ids + positions + shapes + weights
+        return positions + shapes + weights
 
-    def _ids(self, candidate: Candidate, device: str) -> str:
-        ids = candidate.inputs.ids
+    def ids(self, candidate: Candidate, device: str) -> Tuple[str, int]:
+        """The ids as an op takes them, and their DataType number."""
+        ids, dtype = candidate.inputs.ids, self._dtype(candidate.inputs.ids)
         if not is_flattened(self._view, candidate):
-            return ids.input_name
-        return self._reshaped(ids, [-1], self._dtype(ids), device)
+            return ids.input_name, dtype
+        return self._reshaped(ids, [-1], dtype, device), dtype
 
     def _positions(self, candidate: Candidate, device: str) -> str:
         positions = candidate.inputs.positions
@@ -339,12 +354,6 @@ class GroupNodes:
         return number
 
 
-def strategy_of(candidates: Sequence[Candidate]) -> str:
-    """The partition strategy of lookups that may be one op."""
-    parted = [c.inputs.partition_strategy for c in candidates if len(c.tables) > 1]
-    return parted[0] if parted else "mod"
-
-
 def output_name(node: str, index: int) -> str:
     """How a NodeDef spells one output of a node."""
     return node if index == 0 else "{}:{}".format(node, index)
@@ -352,29 +361,12 @@ def output_name(node: str, index: int) -> str:
 
 def _fills(candidate: Candidate) -> bool:
     """Whether TensorFlow's lookup reads row 0 for an empty bag and then zeroes the result."""
-    return candidate.inputs.safe and candidate.inputs.default_id < 0
+    zeroed = candidate.inputs.safe and candidate.inputs.default_id < 0
+    return zeroed and not candidate.is_dynamic
 
 
 def _op_layout(candidate: Candidate) -> str:
     return "dense" if candidate.inputs.layout == "dense" else "sparse"
-
-
-def _tables_of(
-    candidates: Sequence[Candidate], shared_tables: bool
-) -> Tuple[List[int], List[Lookup]]:
-    """The number of each lookup's table, and for each table a lookup that reads it."""
-    if not shared_tables:
-        return list(range(len(candidates))), [candidate.lookup for candidate in candidates]
-    keys = list(dict.fromkeys(candidate.tables for candidate in candidates))
-    lookups = {candidate.tables: candidate.lookup for candidate in candidates}
-    return [keys.index(c.tables) for c in candidates], [lookups[key] for key in keys]
-
-
-def _table_name(lookup: Lookup) -> str:
-    """A table's name for errors: that of its variable, or what the shards' names share."""
-    name = lookup.tables[0].name
-    head, _, tail = name.rpartition("/")
-    return head if head and tail.startswith("part_") else name
 
 
 def _static(shape: Shape, axis: int) -> int:

@@ -9,21 +9,15 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import ClassVar, Dict, Hashable, List, Optional, Sequence, Tuple, Type, TypeVar
+from typing import ClassVar, Dict, Hashable, Optional, Sequence, Tuple, Type, TypeVar
 
-import numpy as np
-
-from graph_opt.compat import tf
-from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes import attribute_values as values
+from graph_opt.graph.view import GraphView
 from graph_opt.passes.fusion.candidates import Candidate, Member
-from graph_opt.passes.fusion.group_nodes import Columns, GroupNodes, output_name
-from graph_opt.passes.node_writer import NodeWriter
+from graph_opt.passes.fusion.group_nodes import Columns, GroupNodes
+from graph_opt.passes.fusion.row_gradients import write_rows_of_gradient
 from graph_opt.rules.gradients.rows import Slices
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate
 
-_INT32 = tf.int32.as_datatype_enum
-_INT64 = tf.int64.as_datatype_enum
 _Own = TypeVar("_Own", bound="Placement")
 
 
@@ -128,65 +122,3 @@ class Placement(abc.ABC):
             view, nodes, members, self.worker, columns, [slices.indices for slices in parts]
         )
         return dict(zip(parts, made))
-
-
-def write_rows_of_gradient(
-    view: GraphView,
-    nodes: GroupNodes,
-    members: Sequence[Member],
-    device: str,
-    columns: Optional[Columns],
-    indices: Sequence[TensorRef],
-    shared_tables: bool = False,
-) -> List[Slices]:
-    """Writes the op that sums the gradients of some lookups by row.
-
-    Args:
-      view: The graph.
-      nodes: Collects the nodes.
-      members: The lookups, each with its gradient.
-      device: Device of the op.
-      columns: The columns with their gradient, if all results are one tensor; else None.
-      indices: Indices whose dtypes those of the results must have.
-      shared_tables: Whether the gradients of lookups of one table are added, too.
-
-    Returns:
-      The IndexedSlices of each table's shards in turn, where tables are shared; else of each
-      lookup's. Each row is there once.
-    """
-    shared = nodes.group_op(members, device, columns, shared_tables, of_gradients=True)
-    writer = nodes.writer("gradient", device)
-    node = writer.node(
-        "rows",
-        "GroupEmbeddingGrad",
-        shared.inputs
-        + [writer.constant("table_rows", np.array(shared.shard_rows, np.int64))]
-        + nodes.pooled_gradients(members, device, columns),
-        table_dtypes=values.types(shared.shard_dtypes),
-        pooled_dtypes=nodes.pooled_dtypes(members, columns),
-        _output_shapes=values.shapes(
-            [(None,)] * len(shared.shards) + [(None, width) for width in shared.shard_widths]
-        ),
-        **shared.attributes,
-    )
-    made = []
-    for shard, wanted in enumerate(indices):
-        found = output_name(node.name, shard)
-        if view.dtype(wanted) == _INT32:
-            found = _as_int32(writer, found, shard)
-        rows = output_name(node.name, len(shared.shards) + shard)
-        made.append(Slices(values=TensorRef.parse(rows), indices=TensorRef.parse(found)))
-    return made
-
-
-def _as_int32(writer: NodeWriter, indices: str, number: int) -> str:
-    """Indices with the dtype that the stock gradient had."""
-    cast = writer.node(
-        "indices_{}".format(number),
-        "Cast",
-        [indices],
-        SrcT=tf.AttrValue(type=_INT64),
-        DstT=tf.AttrValue(type=_INT32),
-        _output_shapes=values.shapes([(None,)]),
-    )
-    return str(cast.name)

@@ -115,12 +115,13 @@ def optimizer_key(view: GraphView, update: SparseUpdate) -> Hashable:
 
 def semantics(candidate: Candidate) -> Tuple[Hashable, ...]:
     """What all lookups of one op have in common."""
-    table = candidate.lookup.tables[0]
-    parted = len(candidate.tables) > 1
+    table, inputs = candidate.lookup.tables[0], candidate.inputs
+    parted = len(candidate.tables) > 1 and not table.is_dynamic
     return (
-        candidate.inputs.safe,
-        candidate.inputs.partition_strategy if parted else "",
+        inputs.safe,
+        inputs.partition_strategy if parted else "",
         table.is_resource,
+        inputs.insert if table.is_dynamic and inputs.insert is not True else None,
     )
 
 
@@ -168,7 +169,7 @@ def _from_slices(
     """The update of one shard from its gradients as they are."""
     shards = [shard for lookup in table.lookups for shard in lookup.tables]
     shard = next(shard for shard in shards if shard.name == update.table)
-    if not shard.shape or None in shard.shape or 0 in shard.shape[1:]:
+    if not shard.shape or None in shard.shape[shard.is_dynamic :] or 0 in shard.shape[1:]:
         raise Refusal(
             "table_not_supported",
             at=shard.name,

@@ -9,6 +9,7 @@ from graph_opt.graph.view import GraphView
 from graph_opt.passes import attribute_values as values
 from graph_opt.passes.fusion.candidates import Candidate, Member
 from graph_opt.passes.fusion.deferred import Need, ShardInputs, needs_of
+from graph_opt.passes.fusion.dynamic_rows import write_dynamic_rows
 from graph_opt.passes.fusion.group_nodes import Columns, GroupNodes
 from graph_opt.passes.fusion.placement import Placement
 from graph_opt.passes.fusion.update_nodes import update_node
@@ -53,6 +54,7 @@ class Local(Placement):
         self, nodes: GroupNodes, members: Sequence[Member], columns: Optional[Columns]
     ) -> str:
         """See `Placement`."""
+        write_dynamic_rows(nodes, members, self.tables)
         shared = nodes.group_op(members, self.tables, columns)
         is_resource = members[0].candidate.lookup.tables[0].is_resource
         attributes = dict(shared.attributes)
@@ -92,6 +94,7 @@ class Local(Placement):
         columns: Optional[Columns],
     ) -> Dict[str, str]:
         """See `Placement`."""
+        write_dynamic_rows(nodes, members, self.tables)
         shared = nodes.group_op(members, self.tables, columns, of_gradients=True)
         is_resource = members[0].candidate.lookup.tables[0].is_resource
         writer = nodes.writer("update", self.tables)
