@@ -110,6 +110,7 @@ void DynamicTable::Clear() {
 }
 
 void DynamicTable::ForgetKeys(bool keep_held) {
+  removed_keys_.Stop();
   if (keep_held && holds_->size() > 0) {
     for (const auto& stripe : stripes_) {
       stripe->ForEachRow([&](uint32_t row) { FreeRow(stripe.get(), row); });

@@ -12,6 +12,7 @@
 #include "dynamic/address_region.h"
 #include "dynamic/dynamic_table_options.h"
 #include "dynamic/evicted_rows.h"
+#include "dynamic/removed_keys.h"
 #include "dynamic/row_holds.h"
 #include "dynamic/row_records.h"
 #include "dynamic/stripe.h"
@@ -168,7 +169,16 @@ class DynamicTable {
   int64_t Erase(const int64_t* keys, int64_t num_keys);
 
   // What the table has at this moment, to be read in blocks while others train.
-  std::shared_ptr<TableSnapshot> Snapshot();
+  // `changes`: only rows that have changed since the last checkpoint, and the keys that have lost
+  // theirs.
+  std::shared_ptr<TableSnapshot> Snapshot(bool changes = false);
+
+  // A checkpoint that changes are counted from is about to be written, and is written. If it fails,
+  // changes are those since the one before.
+  void BeginCheckpoint();
+  void EndCheckpoint();
+  // Whether there is one; not if all keys were forgotten since.
+  bool tracks_changes() const { return removed_keys_.is_tracking(); }
 
   // Removes keys by the rules for checkpoints: those whose last update is too many steps before
   // this one, and those of small weights; none that are held. Keys that were never updated count
@@ -265,6 +275,7 @@ class DynamicTable {
   RowValues values_;           // guarded by lock_
   std::mutex eviction_mutex_;  // taken before those of stripes
   std::atomic<int64_t> given_back_bytes_{0};
+  RemovedKeys removed_keys_;
   std::mutex snapshots_mutex_;
   std::atomic<int> num_snapshots_{0};
   std::vector<TableSnapshot*> snapshots_;  // guarded by snapshots_mutex_

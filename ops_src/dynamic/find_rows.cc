@@ -136,6 +136,7 @@ void DynamicTable::FreeRow(Stripe* stripe, uint32_t row) {
     const int64_t number = row;
     KeepForSnapshots(&number, 1);
   }
+  removed_keys_.Note(metadata()[row].key());
   stripe->Free(row);
   --size_;
   ++removed_;

@@ -12,6 +12,7 @@ namespace graph_opt {
 class RowMetadata {
  public:
   static constexpr int32_t kNeverWritten = -1;
+  static constexpr int32_t kMostSteps = (1 << 30) - 2;
 
   int64_t key() const {
     return static_cast<int64_t>(uint64_t{key_high_} << 32 | uint64_t{key_low_});
@@ -33,9 +34,22 @@ class RowMetadata {
                      std::memory_order_relaxed);
   }
 
-  // The step of the last update.
-  int32_t written() const { return written_.load(std::memory_order_relaxed); }
-  void set_written(int32_t step) { written_.store(step, std::memory_order_relaxed); }
+  // The step of the last update, at most kMostSteps. Setting it tells that the row has changed.
+  int32_t written() const {
+    return static_cast<int32_t>(written_.load(std::memory_order_relaxed) & kStepBits) - 1;
+  }
+  void set_written(int32_t step) {
+    const int32_t least = step < kNeverWritten ? kNeverWritten : step;
+    const uint32_t number = static_cast<uint32_t>((least < kMostSteps ? least : kMostSteps) + 1);
+    written_.store(kChanged | number, std::memory_order_relaxed);
+  }
+
+  // Whether the row has changed since the last checkpoint that was written to its end. One that
+  // begins first calls BeginSaving for all rows, and EndSaving once it has ended; rows may change
+  // meanwhile.
+  bool is_changed() const { return (written_.load(std::memory_order_relaxed) & ~kStepBits) != 0; }
+  void BeginSaving() { Replace(kChanged, kBeingSaved); }
+  void EndSaving() { Replace(kBeingSaved, 0); }
 
   void Begin(int64_t key, uint32_t ticket) {
     key_low_ = static_cast<uint32_t>(key);
@@ -48,15 +62,27 @@ class RowMetadata {
   void CopyFrom(const RowMetadata& other) {
     Begin(other.key(), other.read());
     frequency_.store(other.frequency(), std::memory_order_relaxed);
-    set_written(other.written());
+    written_.store(other.written_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   }
 
  private:
+  static constexpr uint32_t kStepBits = (uint32_t{1} << 30) - 1;
+  static constexpr uint32_t kChanged = uint32_t{1} << 30;
+  static constexpr uint32_t kBeingSaved = uint32_t{2} << 30;
+
+  void Replace(uint32_t state, uint32_t by) {
+    uint32_t before = written_.load(std::memory_order_relaxed);
+    while ((before & ~kStepBits) == state &&
+           !written_.compare_exchange_weak(before, (before & kStepBits) | by,
+                                           std::memory_order_relaxed)) {
+    }
+  }
+
   uint32_t key_low_;
   uint32_t key_high_;
   uint32_t read_;
   std::atomic<uint32_t> frequency_;
-  std::atomic<int32_t> written_;
+  std::atomic<uint32_t> written_;  // step + 1, and whether the row has changed
 };
 
 static_assert(sizeof(RowMetadata) == 20, "what a key costs");

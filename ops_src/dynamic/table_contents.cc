@@ -98,13 +98,29 @@ int64_t DynamicTable::Compact() {
   return bytes;
 }
 
-std::shared_ptr<TableSnapshot> DynamicTable::Snapshot() {
+std::shared_ptr<TableSnapshot> DynamicTable::Snapshot(bool changes) {
   const ExclusiveLock lock(this);
-  auto snapshot = std::make_shared<TableSnapshot>(this);
+  auto snapshot = std::make_shared<TableSnapshot>(this, changes);
   const std::lock_guard<std::mutex> snapshots_lock(snapshots_mutex_);
   snapshots_.push_back(snapshot.get());
   ++num_snapshots_;
   return snapshot;
+}
+
+void DynamicTable::BeginCheckpoint() {
+  const ExclusiveLock lock(this);
+  removed_keys_.Begin();
+  for (const auto& stripe : stripes_) {
+    stripe->ForEachRow([this](uint32_t row) { metadata()[row].BeginSaving(); });
+  }
+}
+
+void DynamicTable::EndCheckpoint() {
+  const ExclusiveLock lock(this);
+  removed_keys_.Commit();
+  for (const auto& stripe : stripes_) {
+    stripe->ForEachRow([this](uint32_t row) { metadata()[row].EndSaving(); });
+  }
 }
 
 void DynamicTable::EndSnapshot(TableSnapshot* snapshot) {

@@ -7,11 +7,14 @@
 
 namespace graph_opt {
 
-TableSnapshot::TableSnapshot(DynamicTable* table)
-    : table_(table), num_slots_(table->records_.num_slots()) {
-  entries_.reserve(table->size());
+TableSnapshot::TableSnapshot(DynamicTable* table, bool changes)
+    : table_(table),
+      num_slots_(table->records_.num_slots()),
+      removed_keys_(table->removed_keys_.keys()) {
+  if (!changes) entries_.reserve(table->size());
   is_kept_.assign(table->end_, true);
-  table->ForEachKey([this](int64_t, uint32_t row, const RowMetadata& metadata) {
+  table->ForEachKey([this, changes](int64_t, uint32_t row, const RowMetadata& metadata) {
+    if (changes && !metadata.is_changed()) return;
     entries_.push_back({row, metadata.frequency(), metadata.written()});
     is_kept_[row] = false;
   });

@@ -25,14 +25,17 @@ class TableSnapshot {
     int64_t* versions = nullptr;
   };
 
-  // Under the table's exclusive lock.
-  explicit TableSnapshot(DynamicTable* table);
+  // Under the table's exclusive lock. `changes`: only rows that have changed since the last
+  // checkpoint.
+  TableSnapshot(DynamicTable* table, bool changes);
   ~TableSnapshot();
   TableSnapshot(const TableSnapshot&) = delete;
   TableSnapshot& operator=(const TableSnapshot&) = delete;
 
   int64_t size() const { return static_cast<int64_t>(entries_.size()); }
   int num_slots() const { return num_slots_; }
+  // Keys that have lost their rows since the last checkpoint, if there is one.
+  const std::vector<int64_t>& removed_keys() const { return removed_keys_; }
 
   // Reads entries [first, first + count), in the order of rows or of the last Sort. As often as one
   // likes.
@@ -63,6 +66,7 @@ class TableSnapshot {
   DynamicTable* const table_;
   const int num_slots_;
   std::vector<Entry> entries_;
+  const std::vector<int64_t> removed_keys_;
   std::vector<bool> is_kept_;  // by row, or has no entry; guarded by mutex_
   mutable std::mutex mutex_;
   absl::flat_hash_map<uint32_t, Kept> kept_;  // guarded by mutex_

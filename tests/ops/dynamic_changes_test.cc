@@ -1,0 +1,180 @@
+// What checkpoints need of a dynamic table: which rows have changed, and keys in buckets.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <random>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "dynamic/dynamic_table.h"
+#include "dynamic/key_buckets.h"
+#include "dynamic/table_snapshot.h"
+
+namespace graph_opt {
+namespace {
+
+typedef std::vector<int64_t> Numbers;
+typedef DynamicTable::Purpose Purpose;
+
+void Check(bool condition, const char* what) {
+  if (condition) return;
+  std::fprintf(stderr, "failed: %s\n", what);
+  std::exit(1);
+}
+
+class OneThread : public Parallel {
+ public:
+  int num_threads() const override { return 1; }
+  void Run(int64_t num_tasks, const std::function<void(int64_t)>& work) override {
+    for (int64_t i = 0; i < num_tasks; ++i) work(i);
+  }
+};
+
+Numbers FindAll(DynamicTable* table, const Numbers& keys, Purpose purpose) {
+  Numbers rows(keys.size());
+  DynamicTable::Find find;
+  find.keys = keys.data();
+  find.num_keys = keys.size();
+  find.purpose = purpose;
+  OneThread thread;
+  std::shared_ptr<Hold> hold;
+  Check(table->FindRows(find, &thread, rows.data(), &hold).ok(), "rows are found");
+  return rows;
+}
+
+void Update(DynamicTable* table, const Numbers& keys) {
+  const Numbers rows = FindAll(table, keys, Purpose::kRead);
+  const DynamicTable::ReadLock lock(table);
+  table->WillWrite(rows.data(), rows.size());
+}
+
+std::set<int64_t> Changed(DynamicTable* table) {
+  const auto snapshot = table->Snapshot(/*changes=*/true);
+  Numbers keys(snapshot->size());
+  TableSnapshot::Block block;
+  block.keys = keys.data();
+  snapshot->Read(0, keys.size(), block);
+  return std::set<int64_t>(keys.begin(), keys.end());
+}
+
+std::set<int64_t> Removed(DynamicTable* table) {
+  const auto keys = table->Snapshot(/*changes=*/true)->removed_keys();
+  return std::set<int64_t>(keys.begin(), keys.end());
+}
+
+std::unique_ptr<DynamicTable> Table() {
+  DynamicTableOptions options;
+  options.name = "table";
+  options.dim = 2;
+  options.reserved_bytes = int64_t{1} << 30;
+  std::unique_ptr<DynamicTable> table(new DynamicTable(options));
+  Check(table->Initialize(nullptr, 0).ok(), "the table is initialized");
+  return table;
+}
+
+void TestChanges() {
+  const auto table = Table();
+  FindAll(table.get(), {1, 2, 3, 4}, Purpose::kInsert);
+  Check(!table->tracks_changes(), "nothing is tracked before a checkpoint");
+  Check(Changed(table.get()).size() == 4, "all rows are new");
+
+  table->BeginCheckpoint();
+  Update(table.get(), {1});  // while it is written
+  table->EndCheckpoint();
+  Check(Changed(table.get()) == std::set<int64_t>{1}, "what changes meanwhile has changed");
+
+  table->set_step(7);
+  Update(table.get(), {2});
+  FindAll(table.get(), {3, 9}, Purpose::kInsert);
+  const Numbers gone = {4, 77};
+  table->Erase(gone.data(), gone.size());
+  Check((Changed(table.get()) == std::set<int64_t>{1, 2, 9}), "updates and new rows are changes");
+  Check(Removed(table.get()) == std::set<int64_t>{4}, "keys without a row were not removed");
+  int64_t version = 0;
+  const int64_t key = 2;
+  table->ReadMetadata(&key, 1, nullptr, &version);
+  Check(version == 7, "the step is kept beside");
+
+  table->BeginCheckpoint();  // which fails
+  Update(table.get(), {3});
+  table->BeginCheckpoint();
+  Check((Changed(table.get()) == std::set<int64_t>{1, 2, 3, 9}), "nothing is forgotten");
+  Check(Removed(table.get()) == std::set<int64_t>{4}, "nor a key");
+  table->EndCheckpoint();
+  Check(Changed(table.get()).empty() && Removed(table.get()).empty(), "all is written");
+
+  table->Clear();
+  Check(!table->tracks_changes(), "there is nothing to count changes from");
+}
+
+// Rows change while checkpoints begin and end: none is lost.
+void TestChangesFromThreads() {
+  const auto table = Table();
+  Numbers keys(1000);
+  for (size_t k = 0; k < keys.size(); ++k) keys[k] = static_cast<int64_t>(k);
+  const Numbers rows = FindAll(table.get(), keys, Purpose::kInsert);
+  std::thread checkpoints([&] {
+    for (int i = 0; i < 50; ++i) {
+      table->BeginCheckpoint();
+      table->EndCheckpoint();
+    }
+  });
+  for (int step = 0; step < 200; ++step) {
+    const DynamicTable::ReadLock lock(table.get());
+    table->set_step(step);
+    table->WillWrite(rows.data(), rows.size());
+  }
+  checkpoints.join();
+  table->BeginCheckpoint();
+  table->EndCheckpoint();
+  Numbers versions(keys.size());
+  table->ReadMetadata(keys.data(), keys.size(), nullptr, versions.data());
+  Check(*std::min_element(versions.begin(), versions.end()) == 199, "steps stay what they were");
+  Check(Changed(table.get()).empty(), "all is written");
+}
+
+void TestBuckets() {
+  std::mt19937_64 random(1);
+  Numbers keys = {0,
+                  -1,
+                  999,
+                  1000,
+                  -1000,
+                  std::numeric_limits<int64_t>::min(),
+                  std::numeric_limits<int64_t>::max()};
+  for (int k = 0; k < 5000; ++k) keys.push_back(static_cast<int64_t>(random()));
+  const BucketOrder order(keys.data(), keys.size());
+  Numbers sorted(keys.size());
+  for (size_t k = 0; k < keys.size(); ++k) sorted[order.places()[k]] = keys[k];
+  std::vector<int32_t> offsets(order.offsets().begin(), order.offsets().end());
+  Check(AreOffsetsOf(offsets.data(), keys.size()), "offsets fit the keys");
+  Check(!AreOffsetsOf(offsets.data(), keys.size() + 1), "and not others");
+  for (const KeyOwner::Rule rule : {KeyOwner::kBucket, KeyOwner::kRemainder}) {
+    for (int64_t parts : {1, 2, 3, 7, 8, 1000, 1500}) {
+      size_t found = 0;
+      for (int64_t part = 0; part < parts; ++part) {
+        const KeyOwner owner{rule, part, parts};
+        for (const PlaceRange& range : RangesOf(owner, offsets.data(), 100)) {
+          Check(range.count > 0 && range.count <= 100, "ranges are not too long");
+          for (int64_t i = 0; i < range.count; ++i) found += owner.Has(sorted[range.first + i]);
+        }
+      }
+      Check(found == keys.size(), "each key is found once");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace graph_opt
+
+int main() {
+  graph_opt::TestChanges();
+  graph_opt::TestChangesFromThreads();
+  graph_opt::TestBuckets();
+  return 0;
+}
