@@ -34,6 +34,8 @@ def _change_sparse_update(optimizer: Any) -> None:
     sum_and_apply = getattr(optimizer, _APPLY)
 
     def apply(gradient: Any, variable: Any, rows: Any, **state: Any) -> Any:
+        if hasattr(variable, "add_slot"):  # a dynamic table, whose update sums
+            return sum_and_apply(gradient, variable, rows, **state)
         return _choose(
             rows,
             lambda: optimizer._resource_apply_sparse(gradient, variable, rows, **state),

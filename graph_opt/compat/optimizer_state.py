@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Sequence
 
 from graph_opt.compat import tf
+from graph_opt.compat.table_training import with_static_shapes
 
 TRAIN = "tf.train"
 LEGACY_KERAS = "legacy Keras"
@@ -80,7 +81,8 @@ class SlotRecord:
 
     def create(self, variables: Sequence[Any]) -> None:
         """Makes the slots of variables that have none yet."""
-        with tf.init_scope():
+        tables = [variable for variable in variables if hasattr(variable, "add_slot")]
+        with tf.init_scope(), with_static_shapes(tables):
             if self._family == TRAIN:
                 self._optimizer._create_slots(variables)
             elif self._family == LEGACY_KERAS:

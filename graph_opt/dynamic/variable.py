@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set
 
 from graph_opt.compat import tf
@@ -13,6 +14,7 @@ from graph_opt.compat.resource_variables import (
     beside,
     on_device_of,
 )
+from graph_opt.dynamic.optimizers import train_dynamic_tables, update_by_key
 from graph_opt.dynamic.options import Bank, DynamicTableOptions
 from graph_opt.embedding.lookup_ids import ID_DTYPES
 from graph_opt.embedding.placements import SeveralDevices
@@ -108,10 +110,12 @@ class DynamicTableVariable(VariableOfResource):
         collections: Optional[Sequence[str]] = None,
         part: Optional[PartOf] = None,
     ) -> None:
+        train_dynamic_tables()
         self.dim = int(dim)
         self.options = options
         self.key_dtype = tf.as_dtype(key_dtype)
         self.slots: Dict[str, DynamicTableSlot] = {}
+        self._slot_names: Set[str] = set()
         self._part: Any = part
         _check(name, self, bank)
         resource = ResourceOps(
@@ -256,6 +260,18 @@ class DynamicTableVariable(VariableOfResource):
         if name not in self.slots:
             self.slots[name] = DynamicTableSlot(self, name, float(initial))
         return self.slots[name]
+
+    def slot_name(self, name: str) -> str:
+        """A name that no slot has yet, as TensorFlow numbers slots: Adam, Adam_1, Adam_2."""
+        numbered = ("{}_{}".format(name, number) for number in itertools.count(1))
+        taken = self._slot_names.union(self.slots)
+        unique = next(one for one in itertools.chain([name], numbered) if one not in taken)
+        self._slot_names.add(unique)
+        return unique
+
+    def update_rows(self, optimizer: str, slots: Sequence[Any], *values: Any, **named: Any) -> Any:
+        """Updates rows by a formula: see `graph_opt.dynamic.optimizers.update_by_key`."""
+        return update_by_key(self, optimizer, slots, *values, **named)
 
     def export(self) -> TableRows:
         """All rows as they are at one moment."""

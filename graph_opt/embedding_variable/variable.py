@@ -18,9 +18,11 @@ class _EmbeddingVariable:
 
     Attributes:
       parts: The variables that have the rows.
+      group_lasso: That `tf.train.FtrlOptimizer` bounds the norms of rows, rather than each column.
     """
 
     parts: Any
+    group_lasso = True
 
     @property
     def shape(self) -> tf.TensorShape:

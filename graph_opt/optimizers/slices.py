@@ -37,6 +37,11 @@ def update_slices(
     Returns:
       The operation.
     """
+    if hasattr(variable, "add_slot"):  # a dynamic table
+        values = [tf.reshape(value, []) for value in hyperparameters]
+        return variable.update_rows(
+            optimizer, slots, values, rows, gradients, use_locking=use_locking
+        )
     if _is_matrix_of_floats(variable):
         return update_rows(
             optimizer,

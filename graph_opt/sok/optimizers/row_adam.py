@@ -63,6 +63,10 @@ def adam_on_rows(update: SlicesUpdate) -> Any:
                 table.name, table.dtype.base_dtype.name
             )
         )
+    if hasattr(table, "update_rows"):  # a dynamic table
+        return table.update_rows(
+            *("Adam", update.slots, update.coefficients, update.rows, update.gradients)
+        )
     return update_rows(
         "Adam",
         update.memory,
