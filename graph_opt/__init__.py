@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     )
     from graph_opt.embedding.group_lookup import group_embedding_lookup_sparse
     from graph_opt.embedding.group_rows import group_embedding_lookup
+    from graph_opt.embedding_variable.adaptive_columns import (
+        categorical_column_with_adaptive_embedding,
+        input_layer,
+    )
     from graph_opt.embedding_variable.columns import (
         categorical_column_with_embedding,
         categorical_column_with_multihash,
@@ -88,6 +92,7 @@ __all__ = [
     "Session",
     "StorageOption",
     "async_embedding_mark_node",
+    "categorical_column_with_adaptive_embedding",
     "categorical_column_with_embedding",
     "categorical_column_with_multihash",
     "distributed_embeddings",
@@ -101,6 +106,7 @@ __all__ = [
     "group_embedding_column_scope",
     "group_embedding_lookup",
     "group_embedding_lookup_sparse",
+    "input_layer",
     "install",
     "instruction_set",
     "load_config",
@@ -144,6 +150,7 @@ _MODULES = {
     "Session": "graph_opt.session.session",
     "StorageOption": "graph_opt.embedding_variable.option_classes",
     "async_embedding_mark_node": "graph_opt.runtime.mark",
+    "categorical_column_with_adaptive_embedding": "graph_opt.embedding_variable.adaptive_columns",
     "categorical_column_with_embedding": "graph_opt.embedding_variable.columns",
     "categorical_column_with_multihash": "graph_opt.embedding_variable.columns",
     "distributed_embeddings": "graph_opt.distributed_embeddings:",
@@ -157,6 +164,7 @@ _MODULES = {
     "group_embedding_column_scope": "graph_opt.embedding.column_scope",
     "group_embedding_lookup": "graph_opt.embedding.group_rows",
     "group_embedding_lookup_sparse": "graph_opt.embedding.group_lookup",
+    "input_layer": "graph_opt.embedding_variable.adaptive_columns",
     "install": "graph_opt.session.installation",
     "instruction_set": "graph_opt.ops.instruction_set",
     "load_config": "graph_opt.config",

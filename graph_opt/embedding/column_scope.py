@@ -8,6 +8,7 @@ import weakref
 from typing import Any, Iterator, List, NamedTuple, Optional
 
 from graph_opt.compat import tf
+from graph_opt.compat.columns_of_keys import table_of
 from graph_opt.compat.embedding_columns import (
     ColumnLookup,
     Lookup,
@@ -155,4 +156,5 @@ class _ColumnGroup:
 
 def _is_stock(column: Any) -> bool:
     is_safe = getattr(column, "use_safe_embedding_lookup", True)
-    return column.max_norm is not None or not is_safe
+    of_keys = table_of(column.categorical_column) is not None
+    return column.max_norm is not None or not is_safe or of_keys

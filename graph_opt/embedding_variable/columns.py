@@ -15,6 +15,7 @@ from graph_opt.compat.columns_of_keys import (
 )
 from graph_opt.compat.embedding_columns import ColumnLookup
 from graph_opt.embedding import column_scope
+from graph_opt.embedding_variable.adaptive_columns import TableOfAdaptiveColumn
 from graph_opt.embedding_variable.composite_tables import MultiHashVariable, check_multihash
 from graph_opt.embedding_variable.get_embedding_variable import VariableRequest
 from graph_opt.embedding_variable.lookups import safe_embedding_lookup_sparse
@@ -115,6 +116,18 @@ class MultiHashTable(TableOfColumn):
         ]
         return MultiHashVariable(name, variables[0], variables[1], self._operation)
 
+    def look_up(self, lookup: ColumnLookup) -> tf.Tensor:
+        """The column's lookup."""
+        column = lookup.column
+        return safe_embedding_lookup_sparse(
+            lookup.table,
+            lookup.ids,
+            lookup.weights,
+            column.combiner,
+            name="{}_weights".format(column.name),
+            max_norm=column.max_norm,
+        )
+
 
 def categorical_column_with_multihash(
     key: str,
@@ -156,20 +169,9 @@ def embedding_column(categorical_column: Any, dimension: Any, *arguments: Any, *
     if table is None:
         return column
     column = with_own_table(column)
-    if isinstance(table, MultiHashTable):
-        column.graph_opt_lookup = _look_up
+    if isinstance(table, (MultiHashTable, TableOfAdaptiveColumn)):
+        column.graph_opt_lookup = table.look_up
     return column
-
-
-def _look_up(lookup: ColumnLookup) -> tf.Tensor:
-    return safe_embedding_lookup_sparse(
-        lookup.table,
-        lookup.ids,
-        lookup.weights,
-        lookup.column.combiner,
-        name="{}_weights".format(lookup.column.name),
-        max_norm=lookup.column.max_norm,
-    )
 
 
 # Saved on import, because `install` replaces this name with our own function.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graph_opt.embedding_variable import columns, lookups, option_classes
+from graph_opt.embedding_variable import adaptive_columns, columns, lookups, option_classes
 from graph_opt.embedding_variable.composite_tables import (
     get_dynamic_dimension_embedding_variable,
     get_multihash_variable,
@@ -35,12 +35,18 @@ NN_NAMES = {
     "safe_embedding_lookup_sparse": lookups.safe_embedding_lookup_sparse,
 }
 COLUMN_NAMES = {
-    name: getattr(columns, name)
-    for name in (
-        "categorical_column_with_embedding",
-        "categorical_column_with_multihash",
-        "embedding_column",
-        "sequence_categorical_column_with_embedding",
-        "shared_embedding_columns",
-    )
+    "categorical_column_with_adaptive_embedding": (
+        adaptive_columns.categorical_column_with_adaptive_embedding
+    ),
+    "input_layer": adaptive_columns.input_layer,
+    **{
+        name: getattr(columns, name)
+        for name in (
+            "categorical_column_with_embedding",
+            "categorical_column_with_multihash",
+            "embedding_column",
+            "sequence_categorical_column_with_embedding",
+            "shared_embedding_columns",
+        )
+    },
 }
