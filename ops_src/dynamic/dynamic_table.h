@@ -146,7 +146,8 @@ class DynamicTable {
   int64_t size() const { return size_; }  // keys
   Metrics metrics() const;
 
-  // The number of keys' occurrences and the step of their last update, 0 and -1 for those without a
+  // The number of keys' occurrences, also of those that wait for a row, and the step of their last
+  // update, -1 for those without a
   // row. Either may be null.
   void ReadMetadata(const int64_t* keys, int64_t num_keys, int64_t* frequencies,
                     int64_t* versions) const;

@@ -70,7 +70,11 @@ void DynamicTable::ReadMetadata(const int64_t* keys, int64_t num_keys, int64_t* 
     const std::lock_guard<std::mutex> stripe_lock(*stripe->mutex());
     const uint32_t row = stripe->Find(probe);
     const bool is_absent = row == Stripe::kAbsent;
-    if (frequencies != nullptr) frequencies[i] = is_absent ? 0 : metadata()[row].frequency();
+    if (frequencies != nullptr) {
+      const AdmissionFilter* const filter = stripe->policies()->filter.get();
+      const int64_t waiting = is_absent && filter != nullptr ? filter->Frequency(keys[i]) : 0;
+      frequencies[i] = is_absent ? waiting : metadata()[row].frequency();
+    }
     if (versions != nullptr) {
       versions[i] = is_absent ? RowMetadata::kNeverWritten : metadata()[row].written();
     }

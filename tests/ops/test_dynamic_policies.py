@@ -1,4 +1,4 @@
-"""Admission, eviction and row files without TensorFlow: runs `dynamic_policies_test.cc`."""
+"""Admission, eviction and row files without TensorFlow, alone and at work in tables."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ import pytest
 from tests.conftest import MadeOnce
 from tests.ops.compiled_functors import QUICK, build, run, sanitized
 
-TEST = "dynamic_policies_test.cc"
+TESTS = ["dynamic_policies_test.cc", "dynamic_tiers_test.cc"]
 
 
-def test_dynamic_policies(compiled_once: MadeOnce) -> None:
-    run(build(compiled_once, TEST, QUICK))
+@pytest.mark.parametrize("test", TESTS)
+def test_dynamic_policies(compiled_once: MadeOnce, test: str) -> None:
+    run(build(compiled_once, test, QUICK))
 
 
 @pytest.mark.slow
-def test_dynamic_policies_under_a_sanitizer(compiled_once: MadeOnce) -> None:
-    run(build(compiled_once, TEST, sanitized("address,undefined")))
+@pytest.mark.parametrize("test", TESTS)
+@pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
+def test_dynamic_policies_under_a_sanitizer(
+    compiled_once: MadeOnce, test: str, sanitizer: str
+) -> None:
+    run(build(compiled_once, test, sanitized(sanitizer)))
