@@ -41,6 +41,14 @@ class RowOptimizer(tf.train.Optimizer):
         """Updates rows, with duplicates, by their gradients, and returns the operation."""
         raise NotImplementedError
 
+    def finish(self) -> Sequence[Any]:
+        """Called once for each call of `apply_gradients`, after all updates have ended.
+
+        Returns:
+          The operations of the optimizer's own that end the step.
+        """
+        return []
+
     def zeros_slot(self, variable: Any, name: str) -> Any:
         """A slot like the variable, of zeros at first."""
         return self._zeros_slot(variable, name, self._name)
@@ -71,6 +79,11 @@ class RowOptimizer(tf.train.Optimizer):
 
     def _prepare(self) -> None:
         self.read_hyperparameters()
+
+    def _finish(self, update_ops: Sequence[Any], name_scope: Optional[str]) -> Any:
+        with tf.control_dependencies([] if tf.executing_eagerly() else list(update_ops)):
+            finished = self.finish()
+        return tf.group(*update_ops, *finished, name=name_scope)
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:
         return self.update_variable(grad, var)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence, Tuple
+from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.train_optimizers import RowOptimizer, memory_of
 from graph_opt.optimizers.slices import batch_has_rows, update_slices
+
+
+class _Updated(NamedTuple):
+    """A variable in a step: powers before it, and whether it was updated at all; None: it was."""
+
+    variable: Any
+    powers: Sequence[tf.Tensor]
+    has_rows: Optional[tf.Tensor]
 
 
 class AdamAsyncOptimizer(RowOptimizer):
@@ -43,6 +51,7 @@ class AdamAsyncOptimizer(RowOptimizer):
         self._given = (learning_rate, beta1, beta2, epsilon)
         self._sparse_rmsprop = apply_sparse_rmsprop
         self._hyperparameters: List[tf.Tensor] = []
+        self._updated: List[_Updated] = []
 
     def make_slots(self, variable: Any) -> None:
         """See `RowOptimizer`."""
@@ -56,6 +65,7 @@ class AdamAsyncOptimizer(RowOptimizer):
         """See `RowOptimizer`."""
         names = ("learning_rate", "beta1", "beta2", "epsilon")
         self._hyperparameters = [self.number(*pair) for pair in zip(self._given, names)]
+        self._updated = []
 
     def update_variable(self, gradient: Any, variable: Any) -> Any:
         """See `RowOptimizer`."""
@@ -66,7 +76,8 @@ class AdamAsyncOptimizer(RowOptimizer):
         is_resource = memory[0].dtype == tf.resource
         apply = tf.raw_ops.ResourceApplyAdam if is_resource else tf.raw_ops.ApplyAdam
         names = ("lr", "beta1", "beta2", "epsilon")
-        update = apply(
+        self._updated.append(_Updated(variable, powers, None))
+        return apply(
             var=memory[0],
             m=memory[1],
             v=memory[2],
@@ -76,7 +87,6 @@ class AdamAsyncOptimizer(RowOptimizer):
             use_locking=self.locks_variables,
             **dict(zip(names, numbers)),
         )
-        return self._then_advance(variable, powers, update, None)
 
     def update_slices(self, gradients: Any, variable: Any, rows: Any) -> Any:
         """See `RowOptimizer`."""
@@ -90,11 +100,15 @@ class AdamAsyncOptimizer(RowOptimizer):
             )
         powers = self._read_powers(variable)
         values = [learning_rate, beta1, beta2, epsilon, *powers]
-        update = update_slices(
+        self._updated.append(_Updated(variable, powers, batch_has_rows(rows)))
+        return update_slices(
             *("Adam", variable, [m, v], values, rows, gradients, _adam(values)),
             use_locking=self.locks_variables,
         )
-        return self._then_advance(variable, powers, update, batch_has_rows(rows))
+
+    def finish(self) -> Sequence[Any]:
+        """Multiplies the powers of what was updated by their betas."""
+        return [assigned for one in self._updated for assigned in self._advanced(one)]
 
     def _slots_of(self, variable: Any) -> Tuple[Any, ...]:
         names = ("m", "v", "beta1_power", "beta2_power")
@@ -105,20 +119,19 @@ class AdamAsyncOptimizer(RowOptimizer):
         return [tf.cast(value, dtype) for value in self._hyperparameters]
 
     def _read_powers(self, variable: Any) -> Sequence[tf.Tensor]:
-        return [tf.reshape(power.read_value(), []) for power in self._slots_of(variable)[2:]]
+        powers = [power.read_value() for power in self._slots_of(variable)[2:]]
+        return [power if power.shape.rank == 0 else tf.reshape(power, []) for power in powers]
 
-    def _then_advance(self, variable: Any, powers: Any, update: Any, has_rows: Any) -> Any:
-        """Multiplies the powers by their betas after an update of anything."""
-        betas = self._numbers(variable)[1:3]
-        with tf.control_dependencies([] if tf.executing_eagerly() else [update]):
-            advanced = []
-            for variable_of, power, beta in zip(self._slots_of(variable)[2:], powers, betas):
+    def _advanced(self, updated: _Updated) -> Iterator[Any]:
+        slots = self._slots_of(updated.variable)[2:]
+        betas = self._numbers(updated.variable)[1:3]
+        for slot, power, beta in zip(slots, updated.powers, betas):
+            with tf.colocate_with(slot):
                 after = power * beta
-                if has_rows is not None:
-                    after = tf.where(has_rows, after, power)
-                after = tf.reshape(after, variable_of.shape)
-                advanced.append(variable_of.assign(after, use_locking=self.locks_variables))
-            return tf.group(*advanced)
+                if updated.has_rows is not None:
+                    after = tf.where(updated.has_rows, after, power)
+                after = tf.reshape(after, slot.shape)
+                yield slot.assign(after, use_locking=self.locks_variables)
 
 
 def _adam(values: Sequence[tf.Tensor]) -> Any:

@@ -38,16 +38,15 @@ def update_slices(
       The operation.
     """
     if hasattr(variable, "add_slot"):  # a dynamic table
-        values = [tf.reshape(value, []) for value in hyperparameters]
         return variable.update_rows(
-            optimizer, slots, values, rows, gradients, use_locking=use_locking
+            optimizer, slots, hyperparameters, rows, gradients, use_locking=use_locking
         )
     if _is_matrix_of_floats(variable):
         return update_rows(
             optimizer,
             memory_of(variable),
             [memory_of(slot) for slot in slots],
-            [tf.reshape(value, []) for value in hyperparameters],
+            list(hyperparameters),
             rows,
             gradients,
             variable.name,
