@@ -1,12 +1,14 @@
 #include "dynamic/cold_rows.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace graph_opt {
 namespace {
 
 constexpr size_t kShare = 8;
 constexpr size_t kFewRows = 64;
+constexpr uint32_t kNoHold = std::numeric_limits<uint32_t>::max();
 
 bool IsWorthMore(const ColdRows::Entry& one, const ColdRows::Entry& other) {
   return one.value == other.value ? other.row < one.row : other.value < one.value;
@@ -23,14 +25,19 @@ void ColdRows::Add(uint32_t row, RowValue value, uint32_t read) {
 bool ColdRows::Coldest(const ValuedRows& rows, uint32_t oldest_hold, Entry* coldest) {
   TakeReleased(rows, oldest_hold);
   if (FindTop(rows, oldest_hold, coldest)) return true;
+  if (oldest_hold == all_held_since_) return false;
   Refill(rows, oldest_hold);
-  return FindTop(rows, oldest_hold, coldest);
+  if (FindTop(rows, oldest_hold, coldest)) return true;
+  // Rows that come later are held as long as these.
+  if (oldest_hold != kNoHold) all_held_since_ = oldest_hold;
+  return false;
 }
 
 void ColdRows::Clear() {
   std::vector<Entry>().swap(entries_);
   std::vector<Held>().swap(held_);
   cutoff_ = {0, 0};
+  all_held_since_ = 0;
 }
 
 int64_t ColdRows::bytes() const {

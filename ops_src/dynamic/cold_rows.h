@@ -35,7 +35,8 @@ class ColdRows {
   // Tells that a row is new, or is worth less than before.
   void Add(uint32_t row, RowValue value, uint32_t read);
 
-  // Writes the least valuable row that was last read by a lookup before this one, `oldest_hold`.
+  // Writes the least valuable row that was last read by a lookup before `oldest_hold`, the
+  // earliest that holds rows, or the highest number.
   // False if there is none.
   bool Coldest(const ValuedRows& rows, uint32_t oldest_hold, Entry* coldest);
 
@@ -60,6 +61,7 @@ class ColdRows {
   std::vector<Held> held_;      // a heap, the earliest lookup first
   RowValue cutoff_ = {0, 0};
   size_t most_entries_ = 0;
+  uint32_t all_held_since_ = 0;  // the oldest hold when no row was to be had
 };
 
 }  // namespace graph_opt

@@ -28,10 +28,10 @@ int64_t MostRows(const DynamicTableOptions& options) {
 int FewStripes(const DynamicTableOptions& options) {
   constexpr int64_t kLeastSlabs = 4;
   const int64_t memory_bytes = options.policies.tiers.memory_bytes;
-  if (memory_bytes == 0) return options.stripes;
+  int stripes = std::max(2, options.stripes);  // a hash is shifted by all bits but a stripe's
+  if (memory_bytes == 0) return stripes;
   const int64_t row_bytes = options.dim * static_cast<int64_t>(sizeof(float));
   const int64_t slabs = memory_bytes / (row_bytes * RowNumbers::kSlabRows);
-  int stripes = options.stripes;
   while (stripes > 2 && slabs < kLeastSlabs * stripes) stripes /= 2;
   return stripes;
 }
