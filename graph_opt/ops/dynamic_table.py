@@ -8,7 +8,7 @@ own; each slot has such a handle, too. What changes a table's content as a whole
 from __future__ import annotations
 
 import weakref
-from typing import Any, List, Optional, Sequence
+from typing import Any, List, NamedTuple, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.compat.eager import executing_eagerly, is_eager
@@ -18,6 +18,19 @@ from graph_opt.ops.optimizers import default_flags
 # How the part of a partitioned table that has a key follows from it: see `group_dynamic_rows`.
 BY_KEY = "key"
 BY_KEY_1000 = "key1000"
+
+
+class DynamicRows(NamedTuple):
+    """Numbers of rows of keys, for the group ops.
+
+    Attributes:
+      rows: int64 of the shape of each lookup's ids. Row r of part p is r * P + p: what the group ops
+        take as ids of a table of P shards with the partition strategy `mod`.
+      table_rows: int64 [parts of all tables]. Numbers of rows in each part are below.
+    """
+
+    rows: List[tf.Tensor]
+    table_rows: tf.Tensor
 
 
 def initialize_table(table: tf.Tensor, bank: Any, options: str, name: Optional[str] = None) -> Any:
@@ -130,7 +143,7 @@ def group_dynamic_rows(
     partition_strategies: Sequence[str] = (),
     skip_negative: bool = False,
     name: Optional[str] = None,
-) -> List[tf.Tensor]:
+) -> DynamicRows:
     """Numbers of rows of keys, for the group ops, which take them as ids.
 
     The table keeps these rows where they are as long as anyone keeps a tensor of their numbers.
@@ -148,28 +161,37 @@ def group_dynamic_rows(
       name: Name of the node.
 
     Returns:
-      int64 of the shape of each lookup's ids. Row r of part p is r * P + p: what the group ops take
-      as ids of a table of P shards with the partition strategy `mod`.
+      The numbers, and for each part what they are below.
     """
-    return list(
-        load_library().group_dynamic_rows(
-            tables=list(tables),
-            ids=list(ids),
-            insert=tf.cast(insert, tf.bool),
-            num_lookups=len(ids),
-            lookup_tables=list(lookup_tables),
-            table_names=list(table_names),
-            table_shards=list(table_shards),
-            partition_strategies=list(partition_strategies),
-            skip_negative=skip_negative,
-            name=name,
-        )
+    rows, table_rows = load_library().group_dynamic_rows(
+        tables=list(tables),
+        ids=list(ids),
+        insert=tf.cast(insert, tf.bool),
+        num_lookups=len(ids),
+        lookup_tables=list(lookup_tables),
+        table_names=list(table_names),
+        table_shards=list(table_shards),
+        partition_strategies=list(partition_strategies),
+        skip_negative=skip_negative,
+        name=name,
     )
+    return DynamicRows(list(rows), table_rows)
 
 
-def keys_of_rows(table: tf.Tensor, rows: tf.Tensor, name: Optional[str] = None) -> tf.Tensor:
-    """The keys of rows that `group_dynamic_rows` numbered: int64 of the shape of `rows`."""
-    return load_library().dynamic_table_keys(table=table, rows=rows, name=name)
+def keys_of_rows(
+    parts: Sequence[tf.Tensor], rows: tf.Tensor, name: Optional[str] = None
+) -> tf.Tensor:
+    """The keys of rows of one table that `group_dynamic_rows` numbered.
+
+    Args:
+      parts: Handles of the parts of the table.
+      rows: int64, of any shape.
+      name: Name of the node.
+
+    Returns:
+      int64 of the shape of `rows`; 0 for rows that belong to no key.
+    """
+    return load_library().dynamic_table_keys(tables=list(parts), rows=rows, name=name)
 
 
 def apply_to_keys(

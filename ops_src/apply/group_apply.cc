@@ -9,13 +9,14 @@ void UpdateRange(const Optimizer& optimizer, const UpdatedTable& updated, const 
                  const SortedOccurrences& found, const RowKernels& kernels) {
   const TableShards& shards = updated.table.shards;
   for (int shard = 0; shard < shards.num_shards(); ++shard) {
-    const int64_t begin = std::max(range.begin, shards.first_key(shard));
+    const UpdatedTable::Shard& place = updated.shards[shard];
+    const int64_t begin = std::max(range.begin, shards.first_key(shard) + place.first_row);
     const int64_t end = std::min(range.end, shards.end_key(shard));
     if (begin >= end) continue;
-    const UpdatedTable::Shard& place = updated.shards[shard];
     UpdateRows rows;
     rows.optimizer = optimizer;
     rows.first_key = static_cast<uint64_t>(shards.first_key(shard));
+    rows.stride = place.stride == 0 ? updated.table.dim : place.stride;
     rows.table = place.rows;
     std::copy(place.slots, place.slots + kMostSlots, rows.slots);
     if (place.deferred == nullptr) {

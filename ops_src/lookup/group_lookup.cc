@@ -90,6 +90,7 @@ class BlockPooling {
     rows.rows = table_.data[0];
     rows.num_rows = static_cast<uint64_t>(table_.shards.num_rows());
     rows.row_bytes = table_.dim * ByteSize(table_.type);
+    rows.row_stride = table_.stride(0);
     rows.pooled_bytes = lookup_.pooled_stride * ByteSize(table_.type);
     rows.pooled = static_cast<char*>(lookup_.pooled) + block.begin * rows.pooled_bytes;
     rows.past_caches = past_caches_;
@@ -109,7 +110,7 @@ class BlockPooling {
     if (!MayBePlain(bags) || table_.data.size() != 1) return block.begin;
     const char* const data = static_cast<const char*>(table_.data[0]);
     const uint64_t num_rows = static_cast<uint64_t>(table_.shards.num_rows());
-    const int64_t row_bytes = table_.dim * ByteSize(table_.type);
+    const int64_t stride = table_.stride(0);
     const int64_t ids_in_bag = bags.num_ids / std::max<int64_t>(bags.num_bags, 1) + 1;
     const int64_t bags_at_once = std::max<int64_t>(kFoundAtOnce / ids_in_bag, 1);
     BagSpan span = {block.begin, 0, 0, bags.Begin(block.begin)};
@@ -121,7 +122,7 @@ class BlockPooling {
       const void** const rows = memory_.rows();
       const bool is_plain = ForEachPlainId(bags, span, table_.shards.num_rows(), memory_.offsets(),
                                            [&](int64_t k, int64_t, uint64_t id) {
-                                             rows[k] = data + (id < num_rows ? id : 0) * row_bytes;
+                                             rows[k] = data + (id < num_rows ? id : 0) * stride;
                                            });
       if (!is_plain) return span.first_bag;
       Pool(span.first_bag + span.num_bags, span.num_bags);
@@ -137,7 +138,7 @@ class BlockPooling {
     const bool is_whole = table_.data.size() == 1;
     const char* const data = static_cast<const char*>(table_.data[0]);
     const uint64_t num_rows = static_cast<uint64_t>(table_.shards.num_rows());
-    const int64_t row_bytes = table_.dim * ByteSize(table_.type);
+    const int64_t stride = table_.stride(0);
     const void** rows = memory_.rows();
     float* weights = memory_.weights();
     int64_t* const offsets = memory_.offsets();
@@ -155,7 +156,7 @@ class BlockPooling {
             capacity *= 2;
           }
           if (is_whole && static_cast<uint64_t>(id) < num_rows) {
-            rows[count] = data + id * row_bytes;
+            rows[count] = data + id * stride;
           } else {
             const int64_t key = table_.shards.KeyOf(id);
             if (key < 0) {

@@ -12,17 +12,21 @@
 
 namespace graph_opt {
 
-// An embedding table, in one or more shards, each [rows, dim] and dense.
+// An embedding table, in one or more shards, each [rows, dim].
 struct Table {
   TableShards shards;
   std::vector<const void*> data;  // one for each shard
+  std::vector<int64_t> strides;   // bytes from row to row of each; empty: rows are dense
   int64_t dim = 0;
   RowType type = RowType::kFloat;
 
+  int64_t stride(int shard) const {
+    return strides.empty() ? dim * ByteSize(type) : strides[shard];
+  }
   const char* Row(int64_t key) const {
     const int shard = data.size() == 1 ? 0 : shards.ShardOf(key);
     const int64_t row = key - shards.first_key(shard);
-    return static_cast<const char*>(data[shard]) + row * dim * ByteSize(type);
+    return static_cast<const char*>(data[shard]) + row * stride(shard);
   }
 };
 

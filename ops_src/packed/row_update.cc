@@ -198,6 +198,7 @@ void ApplyRows(const Optimizer& optimizer, const std::vector<UpdatedShard>& shar
     UpdateRows rows;
     rows.optimizer = optimizer;
     rows.first_key = 0;
+    rows.stride = shard.dim;
     rows.table = shard.rows;
     std::copy(shard.slots, shard.slots + kMostSlots, rows.slots);
     Occurrences found = {};

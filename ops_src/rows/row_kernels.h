@@ -29,9 +29,10 @@ struct SingleRows {
   int64_t stride;
   int64_t first_bag;
   int64_t count;
-  const void* rows;  // [num_rows] of row_bytes each
+  const void* rows;  // [num_rows] of row_bytes each, row_stride bytes apart
   uint64_t num_rows;
   int64_t row_bytes;
+  int64_t row_stride;
   void* pooled;  // rows pooled_bytes apart
   int64_t pooled_bytes;
   bool past_caches;  // what is written is more than caches hold
@@ -71,10 +72,12 @@ struct RunSums {
   void* values;
 };
 
-// A table, or one shard, with the optimizer's slots, all [rows, dim]: row 0 is first_key.
+// A table, or one shard, with the optimizer's slots, all [rows, dim]: row 0 is first_key. Rows are
+// `stride` floats apart: dim, or more if the slots of a row lie beside it.
 struct UpdateRows {
   Optimizer optimizer;
   uint64_t first_key;
+  int64_t stride;
   float* table;
   float* slots[kMostSlots];  // those the optimizer has
 };

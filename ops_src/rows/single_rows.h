@@ -41,13 +41,14 @@ inline int64_t CopyTyped(const SingleRows& block) {
   const Id* const ids = static_cast<const Id*>(block.ids);
   const char* const rows = static_cast<const char*>(block.rows);
   const int64_t row_bytes = block.row_bytes;
+  const int64_t stride = block.row_stride;
   const int64_t ahead = RowsAhead(row_bytes);
   const int64_t count = block.count;
   const int64_t* position = block.positions;
   char* pooled = static_cast<char*>(block.pooled);
   const auto fetch = [&](int64_t i) {
     const uint64_t id = static_cast<uint64_t>(ids[i]);
-    if (id < block.num_rows) FetchRow(rows + id * row_bytes, row_bytes);
+    if (id < block.num_rows) FetchRow(rows + id * stride, row_bytes);
   };
   for (int64_t i = 0; i < ahead && i < count; ++i) fetch(i);
   for (int64_t i = 0; i < count; ++i) {
@@ -59,9 +60,9 @@ inline int64_t CopyTyped(const SingleRows& block) {
       position += block.stride;
     }
     if (kPastCaches) {
-      StreamRow(rows + id * row_bytes, row_bytes, pooled);
+      StreamRow(rows + id * stride, row_bytes, pooled);
     } else {
-      CopyRow(rows + id * row_bytes, row_bytes, pooled);
+      CopyRow(rows + id * stride, row_bytes, pooled);
     }
     pooled += block.pooled_bytes;
   }

@@ -94,10 +94,11 @@ struct UpdateBySpec {
     typedef RowPlace<Spec::kSlots> Row;
     const UpdateRows& places = rows;
     const int64_t dim = all.dim;
+    const int64_t stride = rows.stride;
     ForEachRun<float>(
         all,
         [&](const auto& run, uint64_t key) GRAPH_OPT_INLINED {
-          const Row row(places, static_cast<int64_t>(key - places.first_key) * dim);
+          const Row row(places, static_cast<int64_t>(key - places.first_key) * stride);
           const OfRow<Spec, Spec::kSumsRow> of(spec, run, row, dim);
           int64_t at = 0;
           for (; at + kLanes <= dim; at += kLanes) {
@@ -108,7 +109,7 @@ struct UpdateBySpec {
           UpdateColumns(of.spec, run.Sum(at, some), row, at, some);
         },
         [&](uint64_t key) GRAPH_OPT_INLINED {
-          const Row row(places, static_cast<int64_t>(key - places.first_key) * dim);
+          const Row row(places, static_cast<int64_t>(key - places.first_key) * stride);
           FetchRow(row.weights, dim * 4);
           for (int slot = 0; slot < Spec::kSlots; ++slot) FetchRow(row.slots[slot], dim * 4);
         });

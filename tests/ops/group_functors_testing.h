@@ -52,15 +52,16 @@ inline int64_t Below(Random* random, int64_t end) { return (*random)() % end; }
 inline float Number(Random* random) { return static_cast<float>(Below(random, 2001) - 1000) / 256; }
 
 // A table and its shards, in memory of exactly the right size, so that a sanitizer notices each
-// access outside it.
+// access outside it. Rows have `stride` floats, of which the first are the table's.
 struct OwnedTable {
-  OwnedTable(Random* random, int64_t rows, int64_t dim, int shards, Partition partition)
-      : dim(dim) {
+  OwnedTable(Random* random, int64_t rows, int64_t dim, int shards, Partition partition,
+             int64_t stride = 0)
+      : dim(dim), stride(stride == 0 ? dim : stride) {
     std::vector<int64_t> counts;
     for (int s = 0; s < shards; ++s) counts.push_back(rows / shards + (s < rows % shards));
     map = TableShards(partition, counts);
     for (int64_t count : counts) {
-      parts.emplace_back(count * dim);
+      parts.emplace_back(count * this->stride);
       for (float& value : parts.back()) value = Number(random);
     }
   }
@@ -70,6 +71,7 @@ struct OwnedTable {
     table.shards = map;
     table.dim = dim;
     for (const auto& part : parts) table.data.push_back(part.data());
+    if (stride != dim) table.strides.assign(parts.size(), stride * sizeof(float));
     return table;
   }
 
@@ -78,6 +80,7 @@ struct OwnedTable {
   }
 
   int64_t dim;
+  int64_t stride;
   TableShards map;
   std::vector<std::vector<float>> parts;
 };
@@ -168,8 +171,10 @@ inline double NormOf(const std::vector<Occurrence>& list, Combiner combiner) {
 inline bool Near(double a, double b) { return std::abs(a - b) <= 2e-4 * (1 + std::abs(a)); }
 
 struct Group {
-  // With `many` bags, lookups and tables are split into pieces for the threads.
-  Group(Random* random, int num_tables, int num_lookups, bool weighted, bool many) {
+  // With `many` bags, lookups and tables are split into pieces for the threads. Rows of some tables
+  // may have slots beside them.
+  Group(Random* random, int num_tables, int num_lookups, bool weighted, bool many,
+        bool beside_slots = false) {
     const int64_t dims[] = {1, 3, 4, 7, 8, 10, 16, 17, 33, 64, 67, 130};
     for (int t = 0; t < num_tables; ++t) {
       const Partition partition = Below(random, 2) ? Partition::kMod : Partition::kDiv;
@@ -177,7 +182,8 @@ struct Group {
       // If a table has few ids for its size, its rows are sorted; others are ordered by bits.
       const bool is_long = dim <= 17 && Below(random, 4) == 0;
       tables.emplace_back(random, Below(random, is_long ? 30000 : 60), dim,
-                          static_cast<int>(1 + Below(random, 3)), partition);
+                          static_cast<int>(1 + Below(random, 3)), partition,
+                          beside_slots && t % 2 == 0 ? 3 * dim : dim);
     }
     for (int i = 0; i < num_lookups; ++i) {
       lookup_tables.push_back(i < num_tables ? i : static_cast<int>(Below(random, num_tables)));

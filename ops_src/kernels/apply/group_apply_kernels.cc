@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "apply/group_apply.h"
+#include "kernels/apply/announced_updates.h"
 #include "kernels/apply/optimizer_inputs.h"
 #include "kernels/deferred/deferred_step.h"
 #include "kernels/deferred/row_states.h"
@@ -49,6 +50,7 @@ class GroupApplyKernel : public OpKernel {
     OP_REQUIRES_OK(ctx, step.Open(ctx, states_, optimizer_, &variables));
     SetDeferred(step, &tables);
     OP_REQUIRES_OK(ctx, step.Begin(ctx, optimizer, &threads));
+    AnnounceUpdates(variables, attrs_, lookups);
     const BagFault fault = GroupApply(optimizer, tables, lookups, BestRowKernels(), &threads);
     OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, table_rows, name()));
   }
@@ -61,19 +63,15 @@ class GroupApplyKernel : public OpKernel {
       UpdatedTable& table = (*tables)[t];
       std::vector<int64_t> rows;
       for (int s = attrs_.first_shard(t); s < attrs_.first_shard(t + 1); ++s) {
-        const Tensor& tensor = (*variables)[s];
-        if (tensor.dims() != 2 || tensor.dim_size(1) != dims[t] ||
-            tensor.dtype() != tensorflow::DT_FLOAT) {
-          return errors::InvalidArgument(name(), ": table '", attrs_.table_names[t],
-                                         "' has a part of shape ", tensor.shape().DebugString(),
-                                         " and type ", tensorflow::DataTypeString(tensor.dtype()),
-                                         "; need [rows, ", dims[t], "] of float32");
-        }
+        TF_RETURN_IF_ERROR(CheckPart(*variables, t, s, dims[t]));
+        const TableMemory memory = variables->memory(s);
         UpdatedTable::Shard shard;
-        shard.rows = variables->floats(s);
+        shard.rows = reinterpret_cast<float*>(memory.data);
+        shard.stride = memory.stride / static_cast<int64_t>(sizeof(float));
+        shard.first_row = memory.first_row;
         TF_RETURN_IF_ERROR(
             optimizer_.SlotsOf(name(), variables, s, attrs_.table_names[t], shard.slots));
-        rows.push_back(tensor.dim_size(0));
+        rows.push_back(memory.num_rows);
         table.shards.push_back(shard);
       }
       table.table.shards = TableShards(attrs_.partition(t), std::move(rows));
@@ -81,6 +79,23 @@ class GroupApplyKernel : public OpKernel {
       table_rows->push_back(table.table.shards.num_rows());
     }
     return Status();
+  }
+
+  Status CheckPart(const VariableTables& variables, int table, int shard, int64_t dim) const {
+    const Tensor& tensor = variables[shard];
+    const bool is_dynamic = variables.dynamic_table(shard) != nullptr;
+    if (is_dynamic && !states_.empty()) {
+      return errors::InvalidArgument(name(), ": table '", attrs_.table_names[table],
+                                     "' is dynamic; updates of such tables are not deferred");
+    }
+    if (tensor.dtype() == tensorflow::DT_FLOAT && (is_dynamic || tensor.dims() == 2) &&
+        variables.memory(shard).dim == dim) {
+      return Status();
+    }
+    return errors::InvalidArgument(name(), ": table '", attrs_.table_names[table],
+                                   "' has a part of shape ", tensor.shape().DebugString(),
+                                   " and type ", tensorflow::DataTypeString(tensor.dtype()),
+                                   "; need [rows, ", dim, "] of float32");
   }
 
   void SetDeferred(const DeferredStep& step, std::vector<UpdatedTable>* tables) const {

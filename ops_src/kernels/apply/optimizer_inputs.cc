@@ -114,6 +114,16 @@ Status OptimizerInputs::SlotAt(const std::string& op, VariableTables* variables,
   const Tensor& rows = (*variables)[shard];
   const int at = num_shards_ * (1 + slot) + shard;
   const Tensor& tensor = (*variables)[at];
+  const DynamicTable* const dynamic = variables->dynamic_table(shard);
+  if (dynamic != nullptr || variables->dynamic_table(at) != nullptr) {
+    if (dynamic != variables->dynamic_table(at) || variables->dynamic_slot(at) < 0) {
+      return errors::InvalidArgument(op, ": slot ", slot, " of table '", table,
+                                     "' is not one of this table; need a slot of the dynamic "
+                                     "table, or both not dynamic");
+    }
+    *memory = reinterpret_cast<float*>(variables->memory(at).data);
+    return Status();
+  }
   if (tensor.shape() != rows.shape() || tensor.dtype() != tensorflow::DT_FLOAT) {
     return errors::InvalidArgument(op, ": slot ", slot, " of table '", table, "' has shape ",
                                    tensor.shape().DebugString(), ", the table ",

@@ -23,13 +23,16 @@ Status LookupShape(InferenceContext* c) {
 
 Status GroupRowsShape(InferenceContext* c) {
   int num_tables;
+  int num_lookups;
   TF_RETURN_IF_ERROR(c->GetAttr("N", &num_tables));
-  for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->input(num_tables + i));
+  TF_RETURN_IF_ERROR(c->GetAttr("num_lookups", &num_lookups));
+  for (int i = 0; i < num_lookups; ++i) c->set_output(i, c->input(num_tables + i));
+  c->set_output(num_lookups, c->Vector(num_tables));
   return Status();
 }
 
 Status KeysShape(InferenceContext* c) {
-  c->set_output(0, c->input(1));
+  c->set_output(0, c->input(c->num_inputs() - 1));
   return Status();
 }
 
@@ -102,6 +105,7 @@ REGISTER_OP("GroupDynamicRows")
     .Input("ids: id_dtypes")
     .Input("insert: bool")
     .Output("rows: num_lookups * int64")
+    .Output("table_rows: int64")
     .Attr("N: int >= 1")
     .Attr("num_lookups: int >= 1")
     .Attr("id_dtypes: list({int32, int64}) >= 1")
@@ -118,9 +122,11 @@ the table neither moves nor evicts these rows.
 
 tables: The parts of each table.
 ids: Keys of each lookup, of any shape.
-insert: Whether keys without a row get one. Otherwise they have the number of a default row.
+insert: Whether keys without a row get one, and occurrences are counted. Otherwise such keys have
+  the number of a default row, which updates pass over.
 rows: Of the shapes of ids. In a table of P parts, row r of part p is r * P + p, which is how ids
   are assigned to parts with the partition strategy mod.
+table_rows: [N]. Numbers of rows in each part are below: for GroupEmbeddingGrad.
 lookup_tables: [L]. The table of each lookup.
 table_names: [T]. For error messages.
 table_shards: Empty, or [T]: the number of parts of each table; empty: one each.
@@ -129,14 +135,16 @@ partition_strategies: Empty, or [T]: the part that has a key is, by their non-ne
 skip_negative: Keys below 0 have row -1, and get none.)doc");
 
 REGISTER_OP("DynamicTableKeys")
-    .Input("table: resource")
+    .Input("tables: N * resource")
     .Input("rows: int64")
     .Output("keys: int64")
+    .Attr("N: int >= 1")
     .SetIsStateful()
     .SetShapeFn(KeysShape)
     .Doc(R"doc(
 The keys that have rows.
 
+tables: The parts of one table.
 rows: Numbers of rows, from GroupDynamicRows.
 keys: Of the shape of rows; 0 for default rows.)doc");
 

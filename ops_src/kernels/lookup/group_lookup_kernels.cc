@@ -18,7 +18,21 @@ namespace {
 
 namespace errors = tensorflow::errors;
 
-// The shards' tensors as tables; each must be a matrix, those of one table equally wide.
+// Each part of a table must be a matrix, or dynamic; those of one table are equally wide.
+Status CheckPart(const VariableTables& tensors, const GroupAttrs& attrs, int table, int shard) {
+  const int first = attrs.first_shard(table);
+  const Tensor& tensor = tensors[shard];
+  const bool is_matrix = tensors.dynamic_table(shard) != nullptr || tensor.dims() == 2;
+  if (is_matrix && tensors.memory(shard).dim == tensors.memory(first).dim &&
+      tensor.dtype() == tensors[first].dtype()) {
+    return Status();
+  }
+  return errors::InvalidArgument("table '", attrs.table_names[table], "' has a part of shape ",
+                                 tensor.shape().DebugString(), " and type ",
+                                 tensorflow::DataTypeString(tensor.dtype()),
+                                 "; need [rows, width], all parts alike");
+}
+
 Status TablesOf(const VariableTables& tensors, const GroupAttrs& attrs, std::vector<Table>* tables,
                 std::vector<int64_t>* table_rows) {
   tables->resize(attrs.num_tables());
@@ -26,19 +40,13 @@ Status TablesOf(const VariableTables& tensors, const GroupAttrs& attrs, std::vec
     Table& table = (*tables)[t];
     std::vector<int64_t> rows;
     for (int shard = attrs.first_shard(t); shard < attrs.first_shard(t + 1); ++shard) {
-      const Tensor& tensor = tensors[shard];
-      const Tensor& first = tensors[attrs.first_shard(t)];
-      if (tensor.dims() != 2 || tensor.dim_size(1) != first.dim_size(1) ||
-          tensor.dtype() != first.dtype()) {
-        return errors::InvalidArgument("table '", attrs.table_names[t], "' has a part of shape ",
-                                       tensor.shape().DebugString(), " and type ",
-                                       tensorflow::DataTypeString(tensor.dtype()),
-                                       "; need [rows, width], all parts alike");
-      }
-      rows.push_back(tensor.dim_size(0));
-      table.data.push_back(tensor.tensor_data().data());
+      TF_RETURN_IF_ERROR(CheckPart(tensors, attrs, t, shard));
+      const TableMemory memory = tensors.memory(shard);
+      rows.push_back(memory.num_rows);
+      table.data.push_back(memory.data);
+      table.strides.push_back(memory.stride);
+      table.dim = memory.dim;
     }
-    table.dim = tensors[attrs.first_shard(t)].dim_size(1);
     TF_RETURN_IF_ERROR(RowTypeOf(tensors[attrs.first_shard(t)].dtype(), &table.type));
     table.shards = TableShards(attrs.partition(t), std::move(rows));
     table_rows->push_back(table.shards.num_rows());

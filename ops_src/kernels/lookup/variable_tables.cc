@@ -71,6 +71,7 @@ Status NotInitialized(OpKernelContext* ctx, const std::string& name) {
 
 VariableTables::~VariableTables() {
   tensors_.clear();
+  dynamic_locks_.clear();
   Unlock();
 }
 
@@ -109,11 +110,29 @@ Status VariableTables::OpenAll(OpKernelContext* ctx, int first, const std::vecto
 }
 
 bool VariableTables::is_initialized(int i) const {
+  if (dynamic_table(i) != nullptr) return true;
   const bool exists = variables_.empty() || variables_[i] != nullptr;
   return exists && tensors_[i].IsInitialized();
 }
 
 float* VariableTables::floats(int i) { return tensors_[i].flat<float>().data(); }
+
+DynamicTable* VariableTables::dynamic_table(int i) const {
+  return dynamic_.empty() ? nullptr : dynamic_[i].table.get();
+}
+
+TableMemory VariableTables::memory(int i) const {
+  const DynamicTable* const table = dynamic_table(i);
+  if (table == nullptr) {
+    const Tensor& tensor = tensors_[i];
+    const int64_t dim = tensor.dim_size(1);
+    return {const_cast<char*>(tensor.tensor_data().data()), tensor.dim_size(0), dim,
+            dim * tensorflow::DataTypeSize(tensor.dtype()), 0};
+  }
+  const DynamicTable::Rows rows = table->rows();
+  const int64_t offset = (1 + dynamic_[i].slot) * table->dim() * sizeof(float);
+  return {rows.base + offset, rows.end, table->dim(), rows.stride, rows.first_row};
+}
 
 Status VariableTables::OpenResources(OpKernelContext* ctx, int first,
                                      const std::vector<bool>& is_updated, Purpose purpose) {
@@ -122,7 +141,20 @@ Status VariableTables::OpenResources(OpKernelContext* ctx, int first,
     const auto& handle = tensorflow::HandleFromInput(ctx, first + static_cast<int>(i));
     LookupResource(ctx, handle, &variables_[i]).IgnoreError();
   }
+  TF_RETURN_IF_ERROR(FindDynamic(ctx, first));
   return OpenFound(ctx, is_updated, purpose);
+}
+
+Status VariableTables::FindDynamic(OpKernelContext* ctx, int first) {
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    if (variables_[i] != nullptr) continue;
+    const int input = first + static_cast<int>(i);
+    OpenDynamicTable found = FindDynamicTable(ctx, tensorflow::HandleFromInput(ctx, input));
+    if (found.table == nullptr) continue;
+    dynamic_.resize(variables_.size());
+    dynamic_[i] = std::move(found);
+  }
+  return Status();
 }
 
 Status VariableTables::OpenNamed(OpKernelContext* ctx, const std::vector<Name>& names) {
@@ -143,6 +175,11 @@ Status VariableTables::OpenFound(OpKernelContext* ctx, const std::vector<bool>& 
                                  Purpose purpose) {
   std::vector<mutex*> mutexes;
   std::vector<Var*> updated;
+  for (const OpenDynamicTable& open : dynamic_) {
+    if (open.table == nullptr) continue;
+    dynamic_locks_.emplace_back(new DynamicTable::ReadLock(open.table.get()));
+    if (purpose != kRead) mutexes.push_back(open.resource->update_mutex());
+  }
   for (size_t i = 0; i < is_updated.size(); ++i) {
     if (variables_[i] == nullptr) continue;
     mutexes.push_back(variables_[i]->mu());

@@ -6,15 +6,27 @@
 #include <utility>
 #include <vector>
 
+#include "dynamic/dynamic_table.h"
+#include "kernels/dynamic/dynamic_table_resource.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_var.h"
 
 namespace graph_opt {
 
+// Where the rows of a variable are.
+struct TableMemory {
+  char* data;
+  int64_t num_rows;
+  int64_t dim;
+  int64_t stride;     // bytes from row to row
+  int64_t first_row;  // that updates may change
+};
+
 // The values of a list of variables, for the duration of a kernel call: not copied, and locked as
 // TensorFlow's own sparse ops lock them (shared; exclusive for updates with use_locking), in
 // the order of the locks' addresses, so that no two calls wait for each other. Each is a matrix
-// with its rows, whatever the rank of the variable.
+// with its rows, whatever the rank of the variable. Handles may be those of dynamic tables, and of
+// their slots, which have no tensor: `memory` says where their rows are.
 class VariableTables {
  public:
   enum Purpose { kRead, kUpdate, kUpdateExclusively };
@@ -45,6 +57,13 @@ class VariableTables {
   // For kUpdate: the memory of a variable of floats.
   float* floats(int i);
 
+  // The dynamic table of a handle, also if it is that of a slot; null for variables with a tensor.
+  DynamicTable* dynamic_table(int i) const;
+  int dynamic_slot(int i) const { return dynamic_[i].slot; }
+
+  // Of floats if the table is dynamic; else the tensor must be a matrix.
+  TableMemory memory(int i) const;
+
  private:
   tensorflow::Status OpenAll(tensorflow::OpKernelContext* ctx, int first,
                              const std::vector<bool>& is_updated, Purpose purpose);
@@ -54,11 +73,14 @@ class VariableTables {
                                const std::vector<bool>& is_updated, Purpose purpose);
   tensorflow::Status OpenReferences(tensorflow::OpKernelContext* ctx, int first, int count,
                                     Purpose purpose);
+  tensorflow::Status FindDynamic(tensorflow::OpKernelContext* ctx, int first);
   void Lock(std::vector<tensorflow::mutex*> mutexes, bool exclusively);
   void Unlock();
 
   std::vector<tensorflow::core::RefCountPtr<tensorflow::Var>> variables_;
   std::vector<tensorflow::Tensor> tensors_;
+  std::vector<OpenDynamicTable> dynamic_;  // beside variables_; empty if none is dynamic
+  std::vector<std::unique_ptr<DynamicTable::ReadLock>> dynamic_locks_;
   std::vector<tensorflow::mutex*> locked_;
   bool exclusively_ = false;
 };

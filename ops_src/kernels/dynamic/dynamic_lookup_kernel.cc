@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "kernels/dynamic/dynamic_keys.h"
+#include "kernels/dynamic/dynamic_table_resource.h"
+#include "kernels/kernel_names.h"
+#include "kernels/lookup/device_threads.h"
+#include "kernels/tensorflow_compat.h"
+#include "rows/row_kernels.h"
+#include "scratch/scratch_array.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace graph_opt {
+namespace {
+
+namespace errors = tensorflow::errors;
+
+// Rows are worth handing to a thread from about this many bytes on.
+constexpr int64_t kLeastBytes = 64 << 10;
+
+class DynamicLookupKernel : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    std::shared_ptr<DynamicTable> table;
+    OP_REQUIRES_OK(ctx, OpenTable(ctx, 0, &table));
+    const Tensor& keys = ctx->input(1);
+    DynamicTable::Find find;
+    const WideKeys wide(keys);
+    find.keys = wide.data();
+    find.num_keys = keys.NumElements();
+    OP_REQUIRES_OK(ctx, ReadInputs(ctx, *table, &find));
+    TensorShape shape = keys.shape();
+    shape.AddDim(table->dim());
+    Tensor* values = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, shape, &values));
+    DeviceThreads threads(ctx);
+    ScratchArray<int64_t> rows(find.num_keys);
+    std::shared_ptr<Hold> hold;
+    OP_REQUIRES_OK(ctx, StatusOfOp(name(), table->FindRows(find, &threads, rows.data(), &hold)));
+    OP_REQUIRES(ctx,
+                CopyRows(table.get(), find, rows.data(), &threads, values->flat<float>().data()),
+                errors::Aborted(name(), ": dynamic table '", table->options().name,
+                                "' was initialized while its rows were looked up"));
+  }
+
+ private:
+  Status ReadInputs(OpKernelContext* ctx, const DynamicTable& table,
+                    DynamicTable::Find* find) const {
+    const Tensor& counts = ctx->input(2);
+    const Tensor& defaults = ctx->input(3);
+    const Tensor& insert = ctx->input(4);
+    const int64_t n = find->num_keys;
+    const std::string& of = table.options().name;
+    if (counts.NumElements() != 0 && counts.NumElements() != n) {
+      return errors::InvalidArgument(name(), ": ", counts.NumElements(), " counts for ", n,
+                                     " keys of dynamic table '", of,
+                                     "'; need one for each, or none");
+    }
+    if (defaults.NumElements() != 0 && defaults.NumElements() != n * table.dim()) {
+      return errors::InvalidArgument(
+          name(), ": the initial values of ", n, " keys of dynamic table '", of, "' have shape ",
+          defaults.shape().DebugString(), "; need [", n, ", ", table.dim(), "], or none");
+    }
+    if (insert.dims() != 0) {
+      return errors::InvalidArgument(name(), ": insert has shape ", insert.shape().DebugString(),
+                                     "; need a scalar");
+    }
+    if (counts.NumElements() > 0) find->counts = Int64sOf(counts);
+    if (defaults.NumElements() > 0) find->initial = defaults.flat<float>().data();
+    find->purpose =
+        insert.scalar<bool>()() ? DynamicTable::Purpose::kInsert : DynamicTable::Purpose::kRead;
+    return Status();
+  }
+
+  // Returns whether all rows are still there.
+  static bool CopyRows(DynamicTable* table, const DynamicTable::Find& find, const int64_t* rows,
+                       Parallel* parallel, float* values) {
+    const int64_t count = find.num_keys;
+    const int64_t dim = table->dim();
+    const int64_t row_bytes = dim * static_cast<int64_t>(sizeof(float));
+    const int64_t most_pieces = count * row_bytes / kLeastBytes + 1;
+    const int64_t pieces = std::min<int64_t>(most_pieces, 4 * parallel->num_threads());
+    const RowKernels& kernels = BestRowKernels();
+    const DynamicTable::ReadLock lock(table);
+    const DynamicTable::Rows from = table->rows();
+    std::atomic<bool> all_copied(true);
+    parallel->Run(pieces, [&](int64_t piece) {
+      const int64_t begin = count * piece / pieces;
+      const int64_t end = count * (piece + 1) / pieces;
+      SingleRows some = {};
+      some.ids = rows + begin;
+      some.wide_ids = true;
+      some.count = end - begin;
+      some.rows = from.base;
+      some.num_rows = static_cast<uint64_t>(from.end);
+      some.row_bytes = row_bytes;
+      some.row_stride = from.stride;
+      some.pooled = values + begin * dim;
+      some.pooled_bytes = row_bytes;
+      if (kernels.copy_rows(some) != some.count) all_copied = false;
+      if (find.initial == nullptr || find.purpose == DynamicTable::Purpose::kInsert) return;
+      for (int64_t i = begin; i < end; ++i) {
+        // Row 0 is that of keys without permission, whatever they would begin with.
+        if (rows[i] == 0 || rows[i] >= from.first_row) continue;
+        std::memcpy(values + i * dim, find.initial + i * dim, row_bytes);
+      }
+    });
+    return all_copied;
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("DynamicTableLookup").Device(tensorflow::DEVICE_CPU),
+                        DynamicLookupKernel);
+
+}  // namespace
+}  // namespace graph_opt

@@ -1,0 +1,25 @@
+#ifndef GRAPH_OPT_KERNELS_DYNAMIC_TABLE_OPTIONS_H_
+#define GRAPH_OPT_KERNELS_DYNAMIC_TABLE_OPTIONS_H_
+
+#include <string>
+
+#include "dynamic/dynamic_table_options.h"
+#include "tensorflow/core/platform/status.h"
+
+namespace graph_opt {
+
+// Reads the attribute `options` of ops of dynamic tables:
+//
+//   {"dim": 16,
+//    "initial": {"kind": "bank"}, or {"kind": "constant", "value": 0.1}, or
+//               {"kind": "uniform", or "normal", or "truncated_normal",
+//                "first": f, "second": f, "key": "decimal int64"},
+//    "no_permission": 0.0, "stripes": 64, "reserved_bytes": n}
+//
+// All but `dim` may be left out. `name` is that of the table.
+tensorflow::Status ReadTableOptions(const std::string& json, const std::string& name,
+                                    DynamicTableOptions* options);
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_KERNELS_DYNAMIC_TABLE_OPTIONS_H_
