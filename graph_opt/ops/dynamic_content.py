@@ -200,6 +200,11 @@ def compact(table: tf.Tensor, name: Optional[str] = None) -> Any:
     return load_library().dynamic_table_compact(table=table, name=name)
 
 
+def end_epoch(table: tf.Tensor, name: Optional[str] = None) -> Any:
+    """Lets later lookups belong to another epoch, by which a table may evict."""
+    return load_library().dynamic_table_end_epoch(table=table, name=name)
+
+
 def table_metrics(table: tf.Tensor, name: Optional[str] = None) -> tf.Tensor:
     """What a table holds and has done: a string scalar of JSON."""
     return load_library().dynamic_table_metrics(table=table, name=name)

@@ -20,12 +20,26 @@ BY_KEY = "key"
 BY_KEY_1000 = "key1000"
 
 
+class EvictingLookup(NamedTuple):
+    """Rows of keys, and the rows that a full table gave up for new ones.
+
+    Attributes:
+      values: As from `lookup`.
+      evicted_keys: int64 [n].
+      evicted_values: float32 [n, D].
+    """
+
+    values: tf.Tensor
+    evicted_keys: tf.Tensor
+    evicted_values: tf.Tensor
+
+
 class DynamicRows(NamedTuple):
     """Numbers of rows of keys, for the group ops.
 
     Attributes:
-      rows: int64 of the shape of each lookup's ids. Row r of part p is r * P + p: what the group ops
-        take as ids of a table of P shards with the partition strategy `mod`.
+      rows: int64 of the shape of the lookup's ids. Row r of part p is r * P + p: the group ops
+        take them as ids of a table of P shards with the partition strategy `mod`.
       table_rows: int64 [parts of all tables]. Numbers of rows in each part are below.
     """
 
@@ -131,6 +145,26 @@ def lookup(
         insert=tf.cast(insert, tf.bool),
         name=name,
     )
+
+
+def lookup_and_evict(
+    table: tf.Tensor,
+    keys: tf.Tensor,
+    insert: Any,
+    counts: Optional[tf.Tensor] = None,
+    defaults: Optional[tf.Tensor] = None,
+    name: Optional[str] = None,
+) -> EvictingLookup:
+    """The rows of keys, as `lookup`, and what the table gave up for new ones."""
+    found = load_library().dynamic_table_lookup_and_evict(
+        table=table,
+        keys=keys,
+        counts=tf.constant([], tf.int64) if counts is None else counts,
+        defaults=tf.constant([], tf.float32) if defaults is None else defaults,
+        insert=tf.cast(insert, tf.bool),
+        name=name,
+    )
+    return EvictingLookup(*found)
 
 
 def group_dynamic_rows(
@@ -255,7 +289,7 @@ def set_step(tables: Sequence[tf.Tensor], step: Any, name: Optional[str] = None)
     )
 
 
-def differentiate_lookup(op: tf.Operation, gradient: tf.Tensor) -> List[Any]:
+def differentiate_lookup(op: tf.Operation, gradient: tf.Tensor, *_: Any) -> List[Any]:
     """The gradient function of `lookup`: IndexedSlices whose indices are keys.
 
     They have no dense_shape: there is no tensor as large as all keys, so turning them into one

@@ -16,6 +16,7 @@ _DIFFERENTIABLE = {
     "ExchangeCombine": differentiate_combine,
     "InProcessAllToAll": differentiate_all_to_all,
     "DynamicTableLookup": differentiate_lookup,
+    "DynamicTableLookupAndEvict": differentiate_lookup,
 }
 _NOT_DIFFERENTIABLE = (
     "TensorBufferPut",
@@ -64,6 +65,7 @@ _NOT_DIFFERENTIABLE = (
     "DynamicTableMetadata",
     "DynamicTableEvict",
     "DynamicTableCompact",
+    "DynamicTableEndEpoch",
     "DynamicTableMetrics",
     "GraphOptLoaded",
 )

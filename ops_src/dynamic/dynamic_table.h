@@ -206,6 +206,12 @@ class DynamicTable {
     }
   }
 
+  // The key that a row belongs to, or 0. Under a ReadLock; of rows that are held.
+  int64_t KeyOfRow(int64_t row) const {
+    const bool is_one = row >= first_row_ && row < end_ && !metadata()[row].is_free();
+    return is_one ? metadata()[row].key() : 0;
+  }
+
   // Row `row` of the bank of default rows, as it was given.
   const float* bank_row(int64_t row) const { return records_.Row(1 + row); }
   int64_t bank_rows() const { return bank_rows_; }

@@ -1,5 +1,6 @@
 #include "kernels/apply/announced_updates.h"
 
+#include "dynamic/dynamic_table.h"
 #include "scratch/scratch_array.h"
 
 namespace graph_opt {

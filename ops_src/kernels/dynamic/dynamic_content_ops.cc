@@ -185,6 +185,13 @@ REGISTER_OP("DynamicTableCompact")
     .Doc(R"doc(
 Gives memory of rows that are free back to the system.)doc");
 
+REGISTER_OP("DynamicTableEndEpoch")
+    .Input("table: resource")
+    .SetIsStateful()
+    .SetShapeFn(NoOutputs)
+    .Doc(R"doc(
+Lets later lookups belong to another epoch, by which a table may evict.)doc");
+
 REGISTER_OP("DynamicTableMetrics")
     .Input("table: resource")
     .Output("metrics: string")

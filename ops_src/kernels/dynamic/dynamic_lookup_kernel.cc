@@ -6,6 +6,7 @@
 
 #include "kernels/dynamic/dynamic_keys.h"
 #include "kernels/dynamic/dynamic_table_resource.h"
+#include "kernels/dynamic/evicted_outputs.h"
 #include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
 #include "kernels/tensorflow_compat.h"
@@ -22,6 +23,8 @@ namespace errors = tensorflow::errors;
 // Rows are worth handing to a thread from about this many bytes on.
 constexpr int64_t kLeastBytes = 64 << 10;
 
+// May hand out what the table gave up for new rows, too.
+template <bool kHandsOut>
 class DynamicLookupKernel : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -42,11 +45,14 @@ class DynamicLookupKernel : public OpKernel {
     DeviceThreads threads(ctx);
     ScratchArray<int64_t> rows(find.num_keys);
     std::shared_ptr<Hold> hold;
+    EvictedRows evicted;
+    if (kHandsOut) find.evicted = &evicted;
     OP_REQUIRES_OK(ctx, StatusOfOp(name(), table->FindRows(find, &threads, rows.data(), &hold)));
     OP_REQUIRES(ctx,
                 CopyRows(table.get(), find, rows.data(), &threads, values->flat<float>().data()),
                 errors::Aborted(name(), ": dynamic table '", table->options().name,
                                 "' was initialized while its rows were looked up"));
+    if (kHandsOut) OP_REQUIRES_OK(ctx, WriteEvicted(ctx, 1, evicted, table->dim()));
   }
 
  private:
@@ -116,7 +122,9 @@ class DynamicLookupKernel : public OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("DynamicTableLookup").Device(tensorflow::DEVICE_CPU),
-                        DynamicLookupKernel);
+                        DynamicLookupKernel<false>);
+REGISTER_KERNEL_BUILDER(Name("DynamicTableLookupAndEvict").Device(tensorflow::DEVICE_CPU),
+                        DynamicLookupKernel<true>);
 
 }  // namespace
 }  // namespace graph_opt

@@ -21,6 +21,14 @@ Status LookupShape(InferenceContext* c) {
   return Status();
 }
 
+Status EvictingLookupShape(InferenceContext* c) {
+  TF_RETURN_IF_ERROR(LookupShape(c));
+  const DimensionHandle evicted = c->UnknownDim();
+  c->set_output(1, c->Vector(evicted));
+  c->set_output(2, c->Matrix(evicted, WidthOfHandle(c, 0)));
+  return Status();
+}
+
 Status GroupRowsShape(InferenceContext* c) {
   int num_tables;
   int num_lookups;
@@ -99,6 +107,24 @@ counts: How often each key occurred, which its frequency grows by; empty: once e
 defaults: The first values of new rows, [keys, width]; empty: those that the table gives.
 insert: Whether keys without a row get one. Otherwise they read a default row.
 values: Of the shape of keys, and width.)doc");
+
+REGISTER_OP("DynamicTableLookupAndEvict")
+    .Input("table: resource")
+    .Input("keys: key_dtype")
+    .Input("counts: int64")
+    .Input("defaults: float")
+    .Input("insert: bool")
+    .Output("values: float")
+    .Output("evicted_keys: int64")
+    .Output("evicted_values: float")
+    .Attr("key_dtype: {int32, int64}")
+    .SetIsStateful()
+    .SetShapeFn(EvictingLookupShape)
+    .Doc(R"doc(
+The rows of keys, as DynamicTableLookup, and those that the table gave up for new ones.
+
+evicted_keys: [n].
+evicted_values: [n, width].)doc");
 
 REGISTER_OP("GroupDynamicRows")
     .Input("tables: N * resource")

@@ -84,8 +84,10 @@ JsonObject JsonObject::Object(const std::string& field) {
 
 void JsonObject::Fail(const std::string& field, const std::string& need) {
   if (!status_.ok()) return;
-  status_ = errors::InvalidArgument(what_, ": '", field, "' is ",
-                                    fields_.fields().at(field).ShortDebugString(), "; need ", need);
+  const auto found = fields_.fields().find(field);
+  const std::string saw =
+      found == fields_.fields().end() ? "left out" : found->second.ShortDebugString();
+  status_ = errors::InvalidArgument(what_, ": '", field, "' is ", saw, "; need ", need);
 }
 
 tensorflow::Status JsonObject::Finish() {

@@ -2,6 +2,7 @@
 
 #include "kernels/dynamic/json_object.h"
 #include "kernels/kernel_names.h"
+#include "tensorflow/core/lib/core/errors.h"
 
 namespace graph_opt {
 namespace {
@@ -32,6 +33,70 @@ void ReadInitial(JsonObject* all, DynamicTableOptions* options) {
   all->Finish(&initial);
 }
 
+void ReadAdmission(JsonObject* all, TablePolicies* policies) {
+  if (!all->Has("admission")) return;
+  JsonObject admission = all->Object("admission");
+  AdmissionOptions* const of = &policies->admission;
+  std::string kind;
+  admission.Read("kind", &kind);
+  if (kind == "counter" || kind == "bloom") {
+    of->kind = kind == "counter" ? Admission::kCounter : Admission::kBloom;
+    admission.Read("filter_freq", &of->filter_freq);
+    if (of->filter_freq < 0) admission.Fail("filter_freq", "a number of occurrences");
+  } else if (kind == "probability") {
+    of->kind = Admission::kProbability;
+    admission.Read("probability", &of->probability);
+    admission.ReadInt64String("key", &policies->admission_seed);
+    if (!(of->probability >= 0 && of->probability <= 1)) admission.Fail("probability", "[0, 1]");
+  } else {
+    admission.Fail("kind", "counter, bloom or probability");
+  }
+  if (kind == "bloom") {
+    admission.Read("expected_keys", &of->expected_keys);
+    admission.Read("false_positive_probability", &of->false_positive_probability);
+    const double p = of->false_positive_probability;
+    if (of->expected_keys <= 0) admission.Fail("expected_keys", "a positive number");
+    if (!(p > 0 && p < 1)) admission.Fail("false_positive_probability", "one within (0, 1)");
+  }
+  all->Finish(&admission);
+}
+
+void ReadEviction(JsonObject* all, EvictionOptions* of) {
+  all->Read("capacity", &of->capacity);
+  if (of->capacity < 0) all->Fail("capacity", "a number of rows, or 0");
+  if (!all->Has("eviction")) return;
+  JsonObject eviction = all->Object("eviction");
+  std::string kind;
+  eviction.Read("kind", &kind);
+  if (kind == "steps_to_live") {
+    eviction.Read("steps_to_live", &of->steps_to_live);
+  } else if (kind == "l2") {
+    eviction.Read("l2_threshold", &of->l2_threshold);
+  } else if (kind == "lru" || kind == "epoch_lru") {  // the same order
+    of->order = EvictionOrder::kLru;
+  } else if (kind == "lfu") {
+    of->order = EvictionOrder::kLfu;
+  } else if (kind == "epoch_lfu") {
+    of->order = EvictionOrder::kEpochLfu;
+  } else if (kind == "custom") {
+    of->order = EvictionOrder::kCustom;
+  } else {
+    eviction.Fail("kind", "steps_to_live, l2, lru, lfu, epoch_lru, epoch_lfu or custom");
+  }
+  all->Finish(&eviction);
+}
+
+void ReadTiers(JsonObject* all, TierOptions* of) {
+  if (!all->Has("tiers")) return;
+  JsonObject tiers = all->Object("tiers");
+  tiers.Read("memory_bytes", &of->memory_bytes);
+  tiers.Read("path", &of->folder);
+  tiers.Read("file_bytes", &of->file_bytes);
+  if (of->memory_bytes < 0) tiers.Fail("memory_bytes", "a number of bytes");
+  if (of->file_bytes < 0) tiers.Fail("file_bytes", "a number of bytes, or 0");
+  all->Finish(&tiers);
+}
+
 }  // namespace
 
 Status ReadTableOptions(const std::string& json, const std::string& name,
@@ -41,6 +106,9 @@ Status ReadTableOptions(const std::string& json, const std::string& name,
   all.Read("dim", &options->dim);
   ReadInitial(&all, options);
   all.Read("no_permission", &options->no_permission);
+  ReadAdmission(&all, &options->policies);
+  ReadEviction(&all, &options->policies.eviction);
+  ReadTiers(&all, &options->policies.tiers);
   all.Read("stripes", &options->stripes);
   all.Read("reserved_bytes", &options->reserved_bytes);
   const int stripes = options->stripes;

@@ -4,6 +4,8 @@
 #include <functional>
 #include <utility>
 
+#include "dynamic/dynamic_table.h"
+#include "kernels/dynamic/dynamic_table_resource.h"
 #include "kernels/kernel_names.h"
 #include "tensorflow/core/common_runtime/device.h"
 #include "tensorflow/core/framework/resource_mgr.h"
@@ -69,9 +71,17 @@ Status NotInitialized(OpKernelContext* ctx, const std::string& name) {
 
 }  // namespace
 
+// The dynamic tables and slots, beside variables_; others have no table here.
+struct VariableTables::Dynamic {
+  std::vector<OpenDynamicTable> open;
+  std::vector<std::unique_ptr<DynamicTable::ReadLock>> locks;
+};
+
+VariableTables::VariableTables() = default;
+
 VariableTables::~VariableTables() {
   tensors_.clear();
-  dynamic_locks_.clear();
+  if (dynamic_ != nullptr) dynamic_->locks.clear();
   Unlock();
 }
 
@@ -118,8 +128,10 @@ bool VariableTables::is_initialized(int i) const {
 float* VariableTables::floats(int i) { return tensors_[i].flat<float>().data(); }
 
 DynamicTable* VariableTables::dynamic_table(int i) const {
-  return dynamic_.empty() ? nullptr : dynamic_[i].table.get();
+  return dynamic_ == nullptr ? nullptr : dynamic_->open[i].table.get();
 }
+
+int VariableTables::dynamic_slot(int i) const { return dynamic_->open[i].slot; }
 
 TableMemory VariableTables::memory(int i) const {
   const DynamicTable* const table = dynamic_table(i);
@@ -130,7 +142,7 @@ TableMemory VariableTables::memory(int i) const {
             dim * tensorflow::DataTypeSize(tensor.dtype()), 0};
   }
   const DynamicTable::Rows rows = table->rows();
-  const int64_t offset = (1 + dynamic_[i].slot) * table->dim() * sizeof(float);
+  const int64_t offset = (1 + dynamic_slot(i)) * table->dim() * sizeof(float);
   return {rows.base + offset, rows.end, table->dim(), rows.stride, rows.first_row};
 }
 
@@ -151,8 +163,11 @@ Status VariableTables::FindDynamic(OpKernelContext* ctx, int first) {
     const int input = first + static_cast<int>(i);
     OpenDynamicTable found = FindDynamicTable(ctx, tensorflow::HandleFromInput(ctx, input));
     if (found.table == nullptr) continue;
-    dynamic_.resize(variables_.size());
-    dynamic_[i] = std::move(found);
+    if (dynamic_ == nullptr) {
+      dynamic_.reset(new Dynamic);
+      dynamic_->open.resize(variables_.size());
+    }
+    dynamic_->open[i] = std::move(found);
   }
   return Status();
 }
@@ -175,11 +190,7 @@ Status VariableTables::OpenFound(OpKernelContext* ctx, const std::vector<bool>& 
                                  Purpose purpose) {
   std::vector<mutex*> mutexes;
   std::vector<Var*> updated;
-  for (const OpenDynamicTable& open : dynamic_) {
-    if (open.table == nullptr) continue;
-    dynamic_locks_.emplace_back(new DynamicTable::ReadLock(open.table.get()));
-    if (purpose != kRead) mutexes.push_back(open.resource->update_mutex());
-  }
+  if (dynamic_ != nullptr) LockDynamic(purpose, &mutexes);
   for (size_t i = 0; i < is_updated.size(); ++i) {
     if (variables_[i] == nullptr) continue;
     mutexes.push_back(variables_[i]->mu());
@@ -198,6 +209,14 @@ Status VariableTables::OpenFound(OpKernelContext* ctx, const std::vector<bool>& 
     tensors_.push_back(variable == nullptr ? Tensor() : AsMatrix(*variable->tensor()));
   }
   return Status();
+}
+
+void VariableTables::LockDynamic(Purpose purpose, std::vector<mutex*>* mutexes) {
+  for (const OpenDynamicTable& open : dynamic_->open) {
+    if (open.table == nullptr) continue;
+    dynamic_->locks.emplace_back(new DynamicTable::ReadLock(open.table.get()));
+    if (purpose != kRead) mutexes->push_back(open.resource->update_mutex());
+  }
 }
 
 Status VariableTables::OpenReferences(OpKernelContext* ctx, int first, int count, Purpose purpose) {

@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "dynamic/dynamic_table.h"
-#include "kernels/dynamic/dynamic_table_resource.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_var.h"
 
 namespace graph_opt {
+
+class DynamicTable;
 
 // Where the rows of a variable are.
 struct TableMemory {
@@ -32,6 +32,7 @@ class VariableTables {
   enum Purpose { kRead, kUpdate, kUpdateExclusively };
   typedef std::pair<std::string, std::string> Name;  // container and name of a resource
 
+  VariableTables();
   ~VariableTables();
 
   // Inputs [first, first + count): resource handles, references or plain tensors. Fails if one is
@@ -59,7 +60,7 @@ class VariableTables {
 
   // The dynamic table of a handle, also if it is that of a slot; null for variables with a tensor.
   DynamicTable* dynamic_table(int i) const;
-  int dynamic_slot(int i) const { return dynamic_[i].slot; }
+  int dynamic_slot(int i) const;  // -1: the table itself
 
   // Of floats if the table is dynamic; else the tensor must be a matrix.
   TableMemory memory(int i) const;
@@ -74,13 +75,14 @@ class VariableTables {
   tensorflow::Status OpenReferences(tensorflow::OpKernelContext* ctx, int first, int count,
                                     Purpose purpose);
   tensorflow::Status FindDynamic(tensorflow::OpKernelContext* ctx, int first);
+  void LockDynamic(Purpose purpose, std::vector<tensorflow::mutex*>* mutexes);
   void Lock(std::vector<tensorflow::mutex*> mutexes, bool exclusively);
   void Unlock();
 
   std::vector<tensorflow::core::RefCountPtr<tensorflow::Var>> variables_;
   std::vector<tensorflow::Tensor> tensors_;
-  std::vector<OpenDynamicTable> dynamic_;  // beside variables_; empty if none is dynamic
-  std::vector<std::unique_ptr<DynamicTable::ReadLock>> dynamic_locks_;
+  struct Dynamic;
+  std::unique_ptr<Dynamic> dynamic_;  // null if no variable is dynamic
   std::vector<tensorflow::mutex*> locked_;
   bool exclusively_ = false;
 };

@@ -1,0 +1,163 @@
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kernels/dynamic/dynamic_keys.h"
+#include "kernels/dynamic/dynamic_table_resource.h"
+#include "kernels/dynamic/evicted_outputs.h"
+#include "kernels/kernel_names.h"
+#include "kernels/lookup/device_threads.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace graph_opt {
+namespace {
+
+namespace errors = tensorflow::errors;
+
+class SizeKernel : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    OpenDynamicTable open;
+    Tensor* size = nullptr;
+    OP_REQUIRES_OK(ctx, OpenTableOrSlot(ctx, 0, &open));
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({2}), &size));
+    Int64sOf(size)[0] = open.table->size();
+    Int64sOf(size)[1] = open.table->dim();
+  }
+};
+
+class MetadataKernel : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    std::shared_ptr<DynamicTable> table;
+    OP_REQUIRES_OK(ctx, OpenTable(ctx, 0, &table));
+    const Tensor& keys = ctx->input(1);
+    Tensor* frequencies = nullptr;
+    Tensor* versions = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, keys.shape(), &frequencies));
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(1, keys.shape(), &versions));
+    table->ReadMetadata(Int64sOf(keys), keys.NumElements(), Int64sOf(frequencies),
+                        Int64sOf(versions));
+  }
+};
+
+class KeysKernel : public OpKernel {
+ public:
+  explicit KeysKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("N", &num_parts_));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    std::vector<std::shared_ptr<DynamicTable>> parts(num_parts_);
+    for (int i = 0; i < num_parts_; ++i) OP_REQUIRES_OK(ctx, OpenTable(ctx, i, &parts[i]));
+    const Tensor& rows = ctx->input(num_parts_);
+    Tensor* keys = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, rows.shape(), &keys));
+    std::vector<std::unique_ptr<DynamicTable::ReadLock>> locks;
+    for (const auto& part : parts) locks.emplace_back(new DynamicTable::ReadLock(part.get()));
+    for (int64_t i = 0; i < rows.NumElements(); ++i) {
+      const int64_t row = Int64sOf(rows)[i];
+      const int64_t part = row < 0 ? 0 : row % num_parts_;
+      Int64sOf(keys)[i] = parts[part]->KeyOfRow(row < 0 ? 0 : row / num_parts_);
+    }
+  }
+
+ private:
+  int num_parts_ = 0;
+};
+
+class EvictKernel : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    std::shared_ptr<DynamicTable> table;
+    OP_REQUIRES_OK(ctx, OpenTable(ctx, 0, &table));
+    DeviceThreads threads(ctx);
+    EvictedRows evicted;
+    table->Evict(*Int64sOf(ctx->input(1)), &threads, &evicted);
+    OP_REQUIRES_OK(ctx, WriteEvicted(ctx, 0, evicted, table->dim()));
+  }
+};
+
+class CompactKernel : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    std::shared_ptr<DynamicTable> table;
+    OP_REQUIRES_OK(ctx, OpenTable(ctx, 0, &table));
+    table->Compact();
+  }
+};
+
+class EndEpochKernel : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    std::shared_ptr<DynamicTable> table;
+    OP_REQUIRES_OK(ctx, OpenTable(ctx, 0, &table));
+    table->EndEpoch();
+  }
+};
+
+class MetricsKernel : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    std::shared_ptr<DynamicTable> table;
+    Tensor* json = nullptr;
+    OP_REQUIRES_OK(ctx, OpenTable(ctx, 0, &table));
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape(), &json));
+    json->scalar<tensorflow::tstring>()() = ToJson(table->metrics());
+  }
+
+ private:
+  static std::string ToJson(const DynamicTable::Metrics& of) {
+    std::vector<std::string> fields;
+    const auto add = [&fields](const char* name, int64_t value) {
+      fields.push_back(absl::StrCat("\"", name, "\": ", value));
+    };
+    add("keys", of.keys);
+    add("free_rows", of.free_rows);
+    add("holds", of.holds);
+    add("index_bytes", of.index_bytes);
+    add("metadata_bytes", of.metadata_bytes);
+    add("row_bytes", of.row_bytes);
+    add("free_row_bytes", of.free_row_bytes);
+    add("given_back_bytes", of.given_back_bytes);
+    add("inserted", of.inserted);
+    add("removed", of.removed);
+    add("evicted", of.evicted);
+    add("found", of.found);
+    add("not_found", of.not_found);
+    add("found_in_file", of.found_in_file);
+    add("promoted", of.promoted);
+    add("file_bytes", of.file_bytes);
+    add("filtered_keys", of.filtered_keys);
+    add("policy_bytes", of.policy_bytes);
+    return "{" + absl::StrJoin(fields, ", ") + "}";
+  }
+};
+
+#define CPU(op) Name(op).Device(tensorflow::DEVICE_CPU)
+REGISTER_KERNEL_BUILDER(CPU("DynamicTableSize"), SizeKernel);
+REGISTER_KERNEL_BUILDER(CPU("DynamicTableMetadata"), MetadataKernel);
+REGISTER_KERNEL_BUILDER(CPU("DynamicTableKeys"), KeysKernel);
+REGISTER_KERNEL_BUILDER(CPU("DynamicTableEvict"), EvictKernel);
+REGISTER_KERNEL_BUILDER(CPU("DynamicTableCompact"), CompactKernel);
+REGISTER_KERNEL_BUILDER(CPU("DynamicTableEndEpoch"), EndEpochKernel);
+REGISTER_KERNEL_BUILDER(CPU("DynamicTableMetrics"), MetricsKernel);
+#undef CPU
+
+}  // namespace
+}  // namespace graph_opt
