@@ -20,6 +20,7 @@ import re
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
+from graph_opt.ops.dynamic_table import BY_KEY, BY_KEY_1000
 from graph_opt.ops.group_embedding import GroupAttributes, GroupIds, group_embedding_lookup
 from graph_opt.ops.library import load_library, op_for
 from graph_opt.ops.message_names import IDS_SUFFIX, ROWS_SUFFIX
@@ -75,6 +76,7 @@ def exchange_lookup(
     name: str,
     input_ended: Optional[tf.Tensor] = None,
     place: str = "",
+    insert: Sequence[Any] = (),
 ) -> List[tf.Tensor]:
     """Pools the rows of all lookups, wherever their rows are. All ranks must call it alike.
 
@@ -94,11 +96,13 @@ def exchange_lookup(
       input_ended: Boolean scalar: whether this rank's input has ended, so that it looks up nothing.
         Once it has on all ranks, the lookup fails with OutOfRangeError on all of them.
       place: What makes `name` unique in the process, put before it; see `joined_exchanges.joined`.
+      insert: As for `group_embedding_prepare`.
 
     Returns:
       [B, D] for each lookup, or with columns one [B, columns_width]: what `group_embedding_lookup`
       returns with all shards in one place. Gradients with respect to `parts` are IndexedSlices with
-      this rank's rows, ascending, and the sums over all ranks, added in the order of the ranks.
+      this rank's rows, ascending, and the sums over all ranks, added in the order of the ranks; of
+      dynamic tables with this rank's keys, in the order in which ranks have named them.
       Rows that only lookups without a gradient read are not among them, as in TensorFlow's.
 
     Raises:
@@ -110,12 +114,17 @@ def exchange_lookup(
             "each".format(", ".join(sorted({tf.as_dtype(dtype).name for dtype in dtypes})))
         )
     served = _served(attributes, placement, rank)
-    if placement.num_servers == 1:
+    by_key = tables_by_key(attributes)
+    if placement.num_servers == 1 and not any(by_key):
         results = 1 if attributes.columns else len(attributes.lookup_tables)
         return group_embedding_lookup(
             parts, ids, attributes, [dtypes[0]] * results, name=name + "_lookup"
         )
-    requests = exchange_prepare(ids, attributes, placement, table_widths, input_ended=input_ended)
+    requests = exchange_prepare(
+        ids, attributes, placement, table_widths, input_ended=input_ended, insert=insert
+    )
+    if placement.num_servers == 1:
+        all_to_all = _stay
     ready = exchange_requests(requests.rows, place + name)
     received, splits = all_to_all(ready, requests.splits, name + IDS_SUFFIX)
     gathered = exchange_gather(
@@ -127,9 +136,23 @@ def exchange_lookup(
         dtypes[0],
         served,
         exchange=place + name,
+        by_key=by_key,
     )
     rows, splits = all_to_all(gathered.rows, gathered.splits, name + ROWS_SUFFIX)
     return exchange_combine(rows, splits, requests, ids, attributes, placement, table_widths)
+
+
+def tables_by_key(attributes: GroupAttributes) -> List[bool]:
+    """Of each table, whether it is a dynamic one, whose ids are keys."""
+    strategies = attributes.partition_strategies
+    if not strategies:
+        return [False] * len(attributes.table_names)
+    return [strategy in (BY_KEY, BY_KEY_1000) for strategy in strategies]
+
+
+def _stay(tensor: tf.Tensor, splits: tf.Tensor, name: str) -> Tuple[tf.Tensor, tf.Tensor]:
+    """The message of a rank that is alone."""
+    return tensor, splits
 
 
 def exchange_failure(
@@ -175,6 +198,7 @@ def exchange_prepare(
     pool_on_owner: Optional[str] = None,
     name: Optional[str] = None,
     input_ended: Optional[tf.Tensor] = None,
+    insert: Sequence[Any] = (),
 ) -> ExchangeRequests:
     """Finds what to ask of each rank: rows, each once, or bags to pool.
 
@@ -188,6 +212,7 @@ def exchange_prepare(
         `auto` if no lookup has weights, else `never`: the gradient of weights needs the rows.
       name: Name of the node.
       input_ended: As for `exchange_lookup`.
+      insert: As for `group_embedding_prepare`.
 
     Returns:
       The requests. The op fails with InvalidArgumentError, naming the table, row and id, if an id
@@ -196,7 +221,7 @@ def exchange_prepare(
     if pool_on_owner is None:
         pool_on_owner = "never" if any(attributes.weighted) else "auto"
     prepared = group_embedding_prepare(
-        ids, attributes, placement, table_widths, pool_on_owner, name
+        ids, attributes, placement, table_widths, pool_on_owner, name, insert
     )
     header = _header(input_ended)
     splits = tf.stack([tf.size(header) + tf.size(request) for request in prepared.requests])
@@ -224,6 +249,7 @@ def exchange_gather(
     served: Optional[Sequence[int]] = None,
     name: Optional[str] = None,
     exchange: str = "",
+    by_key: Sequence[bool] = (),
 ) -> GatheredRows:
     """Reads, on their owner, the rows that all ranks ask for.
 
@@ -238,6 +264,7 @@ def exchange_gather(
         `ShardPlacement.shards_of`; None for all. The others get an empty gradient.
       name: Name of the node.
       exchange: For `graph_opt.ops.joined_exchanges.joined`.
+      by_key: Whether each shard is of a dynamic table, for which requests name keys; empty: none.
 
     Returns:
       The rows for each rank.
@@ -247,6 +274,7 @@ def exchange_gather(
         table_widths=list(table_widths),
         served=list(range(len(tables)) if served is None else served),
         exchange=exchange,
+        by_key=list(by_key) if any(by_key) else [],
         name=name,
     )
     if tables[0].dtype == tf.resource:

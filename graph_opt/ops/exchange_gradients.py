@@ -32,7 +32,8 @@ def differentiate_gather(op: Any, *gradients: Any) -> List[Any]:
     *tables, requests, splits = op.inputs
     if gradients[0] is None:
         return [None] * len(op.inputs)
-    counts, table_rows = rows_of_shards(tables)
+    by_key = op.get_attr("by_key") or [False] * len(tables)
+    counts, table_rows = rows_of_shards(tables, by_key)
     indices, values = load_library().exchange_gather_grad(
         requests=requests,
         splits=splits,
@@ -42,6 +43,7 @@ def differentiate_gather(op: Any, *gradients: Any) -> List[Any]:
         table_names=op.get_attr("table_names"),
         table_widths=op.get_attr("table_widths"),
         served=op.get_attr("served"),
+        by_key=op.get_attr("by_key"),
     )
     slices = [indexed_slices(*one) for one in zip(indices, values, counts)]
     trained = _one_of_each(tables, op.get_attr("served"))

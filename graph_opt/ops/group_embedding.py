@@ -65,7 +65,8 @@ class GroupAttributes(NamedTuple):
       weighted: [L]. Whether the lookup has weights.
       default_ids: [L]. The table row that stands in for an empty bag; -1 for zeros.
       partition_strategies: Empty, or [T]: mod, div or blocks, how ids are assigned to the shards of
-        each table; empty: mod. With blocks, shards have consecutive ids, whatever their sizes.
+        each table; empty: mod. With blocks, shards have consecutive ids, whatever their sizes. For
+        dynamic tables that are elsewhere key or key1000 (`graph_opt.ops.dynamic_table`).
       safe: Whether to drop ids < 0 and weights that are not > 0, as
         tf.nn.safe_embedding_lookup_sparse does.
       columns: Empty, or [L]: the results of all lookups form one tensor [B, columns_width], as do

@@ -23,7 +23,7 @@ class ShardPlacement(NamedTuple):
     """Where the shards of a group's tables are.
 
     Attributes:
-      rows: Number of rows of each shard, in the order of the tables.
+      rows: Number of rows of each shard, in the order of the tables; not read of dynamic tables.
       servers: Number of the server of each shard.
       num_servers: Number of servers.
     """
@@ -41,7 +41,7 @@ class PreparedRows(NamedTuple):
     """What a group lookup requests.
 
     Attributes:
-      requests: For each server int64: the rows, or the bags to pool, shard by shard.
+      requests: For each server int64: the rows or keys, or the bags to pool, shard by shard.
       inverse: int32, for each id and each default row the number of its row among those requested
         of its table; without lookups that servers pool.
       counts: int64, the number of rows requested of each shard, or -1 if its server pools.
@@ -59,8 +59,9 @@ def group_embedding_prepare(
     table_widths: Sequence[int],
     pool_on_server: str = "auto",
     name: Optional[str] = None,
+    insert: Sequence[Any] = (),
 ) -> PreparedRows:
-    """Finds the unique rows that a lookup needs, or the bags that servers are to pool.
+    """Finds the unique rows or keys that a lookup needs, or the bags that servers are to pool.
 
     Args:
       ids: What is looked up.
@@ -70,6 +71,8 @@ def group_embedding_prepare(
       pool_on_server: Whether servers pool the bags of tables of one shard: `always`, `never`, or
         `auto`: whenever that is less to send. Results are bitwise equal.
       name: Name of the node.
+      insert: Whether keys without a row get one, for each dynamic table: those whose partition
+        strategy is `BY_KEY` or `BY_KEY_1000` (`graph_opt.ops.dynamic_table`); empty: they do.
 
     Returns:
       The requests. The op fails with InvalidArgumentError, naming the table, row and id, if an id
@@ -82,6 +85,7 @@ def group_embedding_prepare(
         num_servers=placement.num_servers,
         table_widths=list(table_widths),
         pool_on_server=pool_on_server,
+        insert=[tf.cast(one, tf.bool) for one in insert],
         name=name,
         **ids.inputs(),
         **attributes._asdict(),
@@ -99,7 +103,8 @@ def group_embedding_gather(
     """Reads, on a server, the rows that a worker requests.
 
     Args:
-      tables: Shards on this server, [rows, D]: resource handles, or all tensors.
+      tables: Shards on this server, [rows, D]: resource handles, those of dynamic tables among
+        them, or all tensors.
       request: The request for this server from `group_embedding_prepare`.
       table_names: For error messages, one for each shard.
       dtype: Dtype of the shards.
@@ -224,6 +229,7 @@ def group_embedding_apply_packed(
       optimizer: Name of its spec (`optimizer_specs`).
       tables: Shards on this server, float32: resource handles, or all references.
       slots: The optimizer's first slot of every shard, then its second slot of every shard, ...
+        Those of a dynamic table must be slots of that table.
       hyperparameters: float32 scalars, in the order of the spec.
       update: The update for this server from `group_embedding_pack_gradients`.
       table_names: For error messages, one for each shard.

@@ -13,6 +13,7 @@ from graph_opt.ops.packed_embedding import ShardPlacement
 from graph_opt.ops.stock_lookup import LookupIds
 from graph_opt.sharding.guard import guard_graph, guarded_eagerly
 from graph_opt.sharding.input_end import dropping_rest, ended_flag, waits_for_all
+from graph_opt.sharding.key_placement import RowsByKey
 from graph_opt.sharding.placement import (
     BLOCKS,
     DIV,
@@ -36,6 +37,7 @@ class DividedTable(NamedTuple):
       name: The same on all ranks.
       part: The variable with this rank's part, [rows, width]; no rows if it has none. Tables that
         other ranks have may be given a variable with rows of this rank's, which is then not read.
+        With `RowsByKey` a dynamic table.
       rows: How rows are divided. With `ReplicatedRows`, every rank looks up in its own copy.
       width: Number of columns.
     """
@@ -63,13 +65,16 @@ class TableLookup(NamedTuple):
 
     Attributes:
       table: The table.
-      ids: What this rank looks up; any number of bags.
+      ids: What this rank looks up; any number of bags. Of tables by key any numbers.
       combiner: `sum`, `mean` or `sqrtn`.
+      insert: Of a table by key, whether keys without a row get one, and others do not read what
+        they would begin with: a bool, or a tensor. The same in all lookups of a table.
     """
 
     table: Union[DividedTable, ColumnSlices]
     ids: LookupIds
     combiner: str
+    insert: Any = True
 
 
 class _Piece(NamedTuple):
@@ -125,11 +130,12 @@ def look_up(
 
     Returns:
       [B, D] for each lookup, of its table's dtype. Gradients of the tables are IndexedSlices with
-      this rank's rows, summed over ranks in their order. Those of replicated tables are of this
+      this rank's rows, or keys, summed over ranks in their order. Those of replicated tables are of this
       rank's bags only: reduce them as those of dense variables.
 
     Raises:
-      ValueError: A table is not divided among these ranks, or a part has another shape.
+      ValueError: A table is not divided among these ranks, a part has another shape, or lookups of
+        a table by key do not agree on whether to insert.
     """
     handles: Dict[int, tf.Tensor] = {}
     groups: Dict[Any, List[_Piece]] = {}
@@ -204,7 +210,29 @@ def _exchange(
             name,
             ended if waits_for_all(transport) else None,
             transport.place,
+            _inserts(lookups, pieces, tables),
         )
+
+
+def _inserts(
+    lookups: Sequence[TableLookup], pieces: Sequence[_Piece], tables: Sequence[DividedTable]
+) -> List[Any]:
+    """Of each table by key, whether new keys get rows; empty if they do everywhere."""
+    found: List[Any] = []
+    for table in tables:
+        if not isinstance(table.rows, RowsByKey):
+            continue
+        of_lookups = [
+            lookups[piece.lookup].insert for piece in pieces if _key(piece.table) == _key(table)
+        ]
+        if any(one is not of_lookups[0] for one in of_lookups):
+            raise ValueError(
+                "lookups of table {!r} differ in `insert`: make them in calls of their own".format(
+                    table.name
+                )
+            )
+        found.append(of_lookups[0])
+    return [] if all(one is True for one in found) else found
 
 
 def _travelling_as(all_to_all: AllToAll, dtype: Any, wire: Optional[Any]) -> AllToAll:
@@ -243,6 +271,8 @@ def _ranks(rule: RowsRule, transport: Transport) -> Sequence[int]:
 
 
 def _strategy(rule: RowsRule, transport: Transport) -> str:
+    if isinstance(rule, RowsByKey):
+        return rule.owner_rule
     if isinstance(rule, BlockRows) and transport.size > 1:
         return BLOCKS
     return DIV if isinstance(rule, DivRows) else MOD
@@ -256,7 +286,8 @@ def _check(table: DividedTable, transport: Transport) -> None:
             )
         )
     is_elsewhere = isinstance(table.rows, RowsOnRank) and table.rows.rank != transport.rank
-    rows = None if is_elsewhere else table.rows.num_local_rows(transport.rank)
+    has_any_rows = is_elsewhere or isinstance(table.rows, RowsByKey)
+    rows = None if has_any_rows else table.rows.num_local_rows(transport.rank)
     shape = [rows, table.width]
     if not table.part.shape.is_compatible_with(shape):
         raise ValueError(

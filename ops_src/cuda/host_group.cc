@@ -6,7 +6,7 @@
 
 #include "cuda/device_status.h"
 #include "packed/row_update.h"
-#include "packed/unique_rows.h"
+#include "packed/unique_ids.h"
 
 namespace graph_opt {
 namespace {
@@ -152,7 +152,8 @@ absl::Status HostGroup::Lookup(BagFault* fault) {
     named[i].bags.filled_id = -1;  // of gradients only
     named[i].table = group_.lookups[i].table;
   }
-  UniqueRows unique(tables_, named, parallel_);
+  const std::vector<KeyTable> none_by_key(tables_.size());
+  UniqueIds unique(tables_, none_by_key, named, parallel_);
   *fault = unique.Find();
   if (fault->kind != BagFault::kNone) return absl::OkStatus();
   std::vector<ScratchArray<int64_t>> rows;  // of all shards
@@ -164,7 +165,7 @@ absl::Status HostGroup::Lookup(BagFault* fault) {
     }
   }
   ScratchArray<int32_t> inverse(unique.inverse_size());
-  unique.Write(places, inverse.data());
+  unique.Write(places, {}, inverse.data());
   std::vector<ScratchArray<char>> fetched(tables_.size());
   std::vector<Table> tables(tables_.size());
   for (size_t t = 0; t < tables_.size(); ++t) {

@@ -9,9 +9,9 @@
 namespace graph_opt {
 namespace {
 
-GradientTable TableOf(const ServedShard& shard, RowType type) {
+GradientTable TableOf(const ServedShard& shard, int64_t num_rows, RowType type) {
   GradientTable table;
-  table.shards = TableShards(Partition::kMod, {shard.num_rows});
+  table.shards = TableShards(Partition::kMod, {num_rows});
   table.dim = shard.dim;
   table.type = type;
   return table;
@@ -22,7 +22,7 @@ GradientTable TableOf(const ServedShard& shard, RowType type) {
 ReceivedGradients::ReceivedGradients(const std::vector<ServedShard>& shards,
                                      const ReceivedRequests& requests, const char* gradients,
                                      RowType type, const RowKernels& kernels, Parallel* parallel)
-    : shards_(shards), type_(type), kernels_(kernels), parallel_(parallel) {
+    : shards_(shards), requests_(requests), type_(type), kernels_(kernels), parallel_(parallel) {
   for (size_t rank = 0; rank < requests.ranks.size(); ++rank) {
     for (size_t shard = 0; shard < shards.size(); ++shard) {
       const RequestedRows& requested = requests.ranks[rank][shard];
@@ -34,10 +34,13 @@ ReceivedGradients::ReceivedGradients(const std::vector<ServedShard>& shards,
 }
 
 absl::Status ReceivedGradients::Sort() {
+  NumberKeys();
   const absl::Status summed = SumBags();
   if (!summed.ok()) return summed;
   std::vector<GradientTable> tables;
-  for (const ServedShard& shard : shards_) tables.push_back(TableOf(shard, type_));
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    tables.push_back(TableOf(shards_[i], num_rows_[i], type_));
+  }
   std::vector<PooledGradient> lookups;
   for (const Part& part : parts_) {
     PooledGradient lookup;
@@ -82,6 +85,38 @@ void ReceivedGradients::SumRows(const std::vector<GroupGradient::ShardSums>& sum
   std::vector<std::vector<GroupGradient::ShardSums>> of_tables;
   for (const GroupGradient::ShardSums& one : sums) of_tables.push_back({one});
   rows_->SumRows(of_tables);
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    if (keys_[i] == nullptr) continue;
+    const int64_t* const keys = keys_[i]->keys();
+    const int64_t num_rows = NumRows(static_cast<int>(i));
+    for (int64_t row = 0; row < num_rows; ++row) sums[i].indices[row] = keys[sums[i].indices[row]];
+  }
+}
+
+// Gives the parts with keys the numbers of these as rows.
+void ReceivedGradients::NumberKeys() {
+  keys_.clear();
+  num_rows_.clear();
+  for (const ServedShard& shard : shards_) {
+    num_rows_.push_back(shard.num_rows);
+    keys_.emplace_back(shard.by_key ? new KeyNumbers() : nullptr);
+    if (shard.by_key) keys_.back()->Begin();
+  }
+  numbers_.resize(parts_.size());
+  parallel_->Run(static_cast<int64_t>(shards_.size()), [&](int64_t shard) {
+    if (keys_[shard] == nullptr) return;
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      Part& part = parts_[i];
+      if (part.shard != shard) continue;
+      const RequestedKeys& requested = requests_.ranks[part.rank][shard].keys;
+      numbers_[i].Reserve(std::max<int64_t>(requested.count, 1));
+      for (int64_t k = 0; k < requested.count; ++k) {
+        numbers_[i][k] = keys_[shard]->NumberOf(requested.keys[k]);
+      }
+      part.rows = numbers_[i].data();
+    }
+    num_rows_[shard] = keys_[shard]->size();
+  });
 }
 
 // Gives the parts with bags the rows of these, as ranks that pool send them.
@@ -110,7 +145,7 @@ absl::Status ReceivedGradients::SumBags() {
       lookups.push_back(lookup);
       part_of_lookup.push_back(&part);
     }
-    tables.push_back(TableOf(shards_[part.shard], type_));
+    tables.push_back(TableOf(shards_[part.shard], num_rows_[part.shard], type_));
     summed.push_back(&part);
   }
   if (summed.empty()) return absl::OkStatus();

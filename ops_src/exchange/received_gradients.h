@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "exchange/received_requests.h"
+#include "keys/key_numbers.h"
 #include "lookup/group_gradient.h"
 #include "scratch/scratch_array.h"
 
@@ -17,10 +18,11 @@ namespace graph_opt {
 //   Sort()      requests of all ranks -> rows of each shard   then NumRows() is known
 //   SumRows()   -> (row, sum of its gradients), ascending rows
 //
-// The gradients are laid out as the rows that were sent (GatherForRanks). Each rank's gradients of
-// a row are summed first, and those sums are added in the order of the ranks: the result is the
-// same to the bit for any number of threads, and whether ranks or owners pool. Rows that a rank has
-// marked (no_gradient.h) are not among those that it has sent.
+// Of shards that go by key, keys take the place of rows, in the order in which ranks have named
+// them. The gradients are laid out as the rows that were sent (GatherForRanks). Each rank's
+// gradients of a row are summed first, and those sums are added in the order of the ranks: the
+// result is the same to the bit for any number of threads, and whether ranks or owners pool. Rows
+// that a rank has marked (no_gradient.h) are not among those that it has sent.
 class ReceivedGradients {
  public:
   // `gradients` have as many elements as ElementsOfRanks() says. The data of `shards` is not read.
@@ -49,12 +51,17 @@ class ReceivedGradients {
     ScratchArray<char> values;
   };
 
+  void NumberKeys();
   absl::Status SumBags();
   bool IsMarked(const Part& part, const char* gradient) const;
   Bags BagsOf(const Part& part);
   absl::Status FaultOf(const BagFault& fault, const Part& part) const;
 
   const std::vector<ServedShard>& shards_;
+  const ReceivedRequests& requests_;
+  std::vector<std::unique_ptr<KeyNumbers>> keys_;  // of each shard that goes by key
+  std::vector<int64_t> num_rows_;                  // of each shard
+  std::vector<ScratchArray<int64_t>> numbers_;     // of keys, for parts that refer to them
   const RowType type_;
   const RowKernels& kernels_;
   Parallel* const parallel_;

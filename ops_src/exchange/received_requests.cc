@@ -69,7 +69,7 @@ absl::Status ReadRequests(const int64_t* message, int64_t size, const std::vecto
     if (requests->states.back().has_batch()) {
       return ReadRequest(begin, end - begin, shards, &requests->ranks.back());
     }
-    requests->ranks.back().assign(shards.size(), RequestedRows{begin, 0, {}});
+    requests->ranks.back().assign(shards.size(), RequestedRows{begin, 0, {}, {}});
     return absl::OkStatus();
   });
 }

@@ -6,59 +6,10 @@
 
 #include "lookup/bag_order.h"
 #include "lookup/plain_bags.h"
+#include "packed/narrow_numbers.h"
 
 namespace graph_opt {
 namespace {
-
-constexpr int64_t kWordBytes = sizeof(int64_t);
-
-int64_t WordsOf(int64_t count, int64_t bytes) {
-  return (count * bytes + kWordBytes - 1) / kWordBytes;
-}
-
-int BytesFor(int32_t greatest) { return greatest < 1 << 8 ? 1 : greatest < 1 << 16 ? 2 : 4; }
-
-// Fills up to a word behind `count` numbers. Returns the end. What fills up is the same for the
-// same bags, and no number lies in a word that is written as one: compilers may swap such writes.
-int64_t* FillUp(int64_t* words, int64_t count, int64_t bytes) {
-  const int64_t used = count * bytes;
-  const int64_t num_words = WordsOf(count, bytes);
-  std::memset(reinterpret_cast<char*>(words) + used, 0, num_words * kWordBytes - used);
-  return words + num_words;
-}
-
-template <typename Narrow>
-void Narrowed(const int32_t* numbers, int64_t count, int64_t* words) {
-  char* const to = reinterpret_cast<char*>(words);
-  for (int64_t i = 0; i < count; ++i) {
-    const Narrow narrow = static_cast<Narrow>(numbers[i]);
-    std::memcpy(to + i * sizeof(narrow), &narrow, sizeof(narrow));
-  }
-}
-
-// Returns the end of what it wrote.
-int64_t* WriteNumbers(const int32_t* numbers, int64_t count, int bytes, int64_t* words) {
-  if (bytes == 1) Narrowed<uint8_t>(numbers, count, words);
-  if (bytes == 2) Narrowed<uint16_t>(numbers, count, words);
-  if (bytes == 4) Narrowed<uint32_t>(numbers, count, words);
-  return FillUp(words, count, bytes);
-}
-
-template <typename Narrow>
-void Widened(const int64_t* words, int64_t count, int32_t* numbers) {
-  const char* const from = reinterpret_cast<const char*>(words);
-  for (int64_t i = 0; i < count; ++i) {
-    Narrow narrow;
-    std::memcpy(&narrow, from + i * sizeof(narrow), sizeof(narrow));
-    numbers[i] = static_cast<int32_t>(narrow);
-  }
-}
-
-void ReadNumbers(const int64_t* words, int64_t count, int bytes, int32_t* numbers) {
-  if (bytes == 1) Widened<uint8_t>(words, count, numbers);
-  if (bytes == 2) Widened<uint16_t>(words, count, numbers);
-  if (bytes == 4) Widened<uint32_t>(words, count, numbers);
-}
 
 // The bag of each id, from the number of ids in each. False where they are not `num_ids`.
 bool NumberBags(const int32_t* lengths, int64_t num_bags, int64_t num_ids, int64_t* positions) {
@@ -74,8 +25,6 @@ bool NumberBags(const int32_t* lengths, int64_t num_bags, int64_t num_ids, int64
   for (int64_t k = 0; k < num_ids; ++k) positions[k + 1] += positions[k];
   return true;
 }
-
-bool IsWidth(int bytes) { return bytes == 1 || bytes == 2 || bytes == 4; }
 
 absl::Status MalformedBags() { return absl::InvalidArgumentError("malformed bags"); }
 

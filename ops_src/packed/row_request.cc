@@ -30,6 +30,7 @@ constexpr int64_t kRowsAtOnce = 1024;
 int64_t CopyBlock(const ServedShard& shard, const int64_t* rows, const ShardBlock& block,
                   RowType type, const RowKernels& kernels, char* packed) {
   const int64_t row_bytes = shard.dim * ByteSize(type);
+  const int64_t stride_bytes = (shard.stride == 0 ? shard.dim : shard.stride) * ByteSize(type);
   const uint64_t num_rows = static_cast<uint64_t>(shard.num_rows);
   const void* found[kRowsAtOnce];
   int64_t offsets[kRowsAtOnce + 1];
@@ -39,7 +40,7 @@ int64_t CopyBlock(const ServedShard& shard, const int64_t* rows, const ShardBloc
     for (int64_t i = 0; i < count; ++i) {
       const int64_t row = rows[at + i];
       if (static_cast<uint64_t>(row) >= num_rows) return at + i;
-      found[i] = static_cast<const char*>(shard.data) + row * row_bytes;
+      found[i] = static_cast<const char*>(shard.data) + row * stride_bytes;
     }
     PoolBlock copied = {};
     copied.rows = found;
@@ -142,7 +143,7 @@ absl::Status ReadRequest(const int64_t* request, int64_t size,
   const int64_t* const end = request + size;
   for (size_t i = 0; i < shards.size(); ++i) {
     const int64_t left = end - at - kRequestHeaderWords;
-    if (left < 0 || at[0] < 0 || at[1] < 0 || at[1] > left) {
+    if (left < 0 || at[0] < kByKey || at[1] < 0 || at[1] > left) {
       return absl::InvalidArgumentError(
           absl::StrCat("the request has ", size, " numbers and ends within ", ShardText(shards, i),
                        "; need a number of rows and the rows for each shard"));
@@ -150,7 +151,20 @@ absl::Status ReadRequest(const int64_t* request, int64_t size,
     const int64_t lookups = at[0];
     const int64_t* words = at + kRequestHeaderWords;
     at = words + at[1];
-    rows->push_back(RequestedRows{lookups == 0 ? words : nullptr, at - words, {}});
+    if ((lookups == kByKey) != shards[i].by_key) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the request has ", shards[i].by_key ? "rows" : "keys", " of ",
+                       ShardText(shards, i), ", which goes by ", shards[i].by_key ? "key" : "row"));
+    }
+    rows->push_back(RequestedRows{lookups == 0 ? words : nullptr, at - words, {}, {}});
+    if (lookups == kByKey) {
+      RequestedKeys& keys = rows->back().keys;
+      if (!FindRequestedKeys(words, at - words, &keys).ok()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("the request has malformed keys of ", ShardText(shards, i)));
+      }
+      rows->back().count = keys.count;
+    }
     if (lookups > 0 && !FindAllPackedBags(lookups, words, at, &rows->back()).ok()) {
       return absl::InvalidArgumentError(
           absl::StrCat("the request has malformed bags of ", ShardText(shards, i)));

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "lookup/group_lookup.h"
 #include "lookup/parallel.h"
+#include "packed/key_request.h"
 #include "packed/packed_bags.h"
 #include "rows/row_kernels.h"
 
@@ -17,6 +18,7 @@ namespace graph_opt {
 //
 //   request   for each of the server's shards: 0, the number of rows, and the rows
 //             or: the number of lookups, that of words, and the lookups' bags (packed_bags.h)
+//             or: kByKey, the number of words, and keys (key_request.h)
 //   rows      the rows asked for, or pooled by bag, one after another, shard by shard
 constexpr int64_t kRequestHeaderWords = 2;  // of one shard
 
@@ -26,13 +28,16 @@ struct ServedShard {
   const void* data;   // [num_rows, dim]
   int64_t num_rows;
   int64_t dim;
+  int64_t stride = 0;   // elements from row to row; 0: dim
+  bool by_key = false;  // whether its rows are asked for by key
 };
 
 // What is asked of one shard.
 struct RequestedRows {
-  const int64_t* rows;  // null: `bags`
+  const int64_t* rows;  // null: `bags`, or `keys` whose rows are not found yet
   int64_t count;        // rows to send
   std::vector<PackedBags> bags;
+  RequestedKeys keys;
 };
 
 // Takes a request of `size` numbers apart. Fails where it is malformed.
@@ -40,6 +45,7 @@ absl::Status ReadRequest(const int64_t* request, int64_t size,
                          const std::vector<ServedShard>& shards, std::vector<RequestedRows>* rows);
 
 // Copies the rows asked for to `packed`, or pools them. Fails where a shard does not have them.
+// Keys must have their rows by then.
 absl::Status GatherRows(const std::vector<ServedShard>& shards,
                         const std::vector<RequestedRows>& requested, RowType type,
                         const RowKernels& kernels, Parallel* parallel, char* packed);

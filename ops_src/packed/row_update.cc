@@ -71,6 +71,11 @@ absl::Status ReadBlocks(const char* bytes, int64_t size, const std::vector<Updat
     int64_t header[kHeaderWords];
     std::memcpy(header, bytes + i * kHeaderBytes, kHeaderBytes);
     const UpdateBlock block = {header[0], header[1], header[2], header[3], nullptr, nullptr};
+    if ((block.lookups == kByKey) != shards[i].by_key) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the update has ", shards[i].by_key ? "rows" : "keys", " of ",
+                       ShardText(shards, i), ", which goes by ", shards[i].by_key ? "key" : "row"));
+    }
     if (block.width != shards[i].dim) {
       return absl::InvalidArgumentError(absl::StrCat(ShardText(shards, i), " is ", shards[i].dim,
                                                      " wide, the update has rows of ",
@@ -80,7 +85,8 @@ absl::Status ReadBlocks(const char* bytes, int64_t size, const std::vector<Updat
     const int64_t row_bytes = std::max<int64_t>(block.width * sizeof(float), 1);
     const bool is_short = block.words < 0 || block.words > left / word_bytes || block.count < 0 ||
                           block.count > (left - block.words * word_bytes) / row_bytes;
-    if (is_short || block.lookups < 0 || (block.lookups == 0 && block.words != block.count)) {
+    const bool of_bags = block.lookups > 0;
+    if (is_short || block.lookups < kByKey || (!of_bags && block.words != block.count)) {
       return absl::InvalidArgumentError(absl::StrCat("the update has ", size,
                                                      " bytes, which can not be ", block.count,
                                                      " rows of ", ShardText(shards, i)));
@@ -100,6 +106,7 @@ absl::Status CheckRows(const std::vector<UpdatedShard>& shards,
   std::pair<int64_t, int64_t> bad(static_cast<int64_t>(shards.size()), 0);  // shard and place
   parallel->Run(static_cast<int64_t>(pieces.size()), [&](int64_t i) {
     const int64_t shard = pieces[i].shard;
+    if (shards[shard].by_key) return;
     const int64_t stop = FirstBadRow(blocks[shard], pieces[i], shards[shard].num_rows);
     if (stop == pieces[i].end) return;
     std::lock_guard<std::mutex> lock(mutex);
@@ -145,7 +152,7 @@ absl::Status ReadBags(const std::vector<UpdatedShard>& shards,
   bags->resize(shards.size());
   std::vector<absl::Status> read(shards.size());
   parallel->Run(static_cast<int64_t>(shards.size()), [&](int64_t i) {
-    if (blocks[i].lookups == 0) return;
+    if (blocks[i].lookups <= 0) return;
     read[i] = ReadBagsOf(blocks[i], shards[i].num_rows, &(*bags)[i]);
   });
   for (size_t i = 0; i < shards.size(); ++i) {
@@ -198,7 +205,7 @@ void ApplyRows(const Optimizer& optimizer, const std::vector<UpdatedShard>& shar
     UpdateRows rows;
     rows.optimizer = optimizer;
     rows.first_key = 0;
-    rows.stride = shard.dim;
+    rows.stride = shard.stride == 0 ? shard.dim : shard.stride;
     rows.table = shard.rows;
     std::copy(shard.slots, shard.slots + kMostSlots, rows.slots);
     Occurrences found = {};
@@ -208,10 +215,13 @@ void ApplyRows(const Optimizer& optimizer, const std::vector<UpdatedShard>& shar
     found.stride = shard.dim;
     uint64_t words[1 << kPlaceBits];  // each row occurs once
     found.sorted = words;
-    for (int64_t at = pieces[i].begin; at < pieces[i].end; at += found.count) {
-      found.count = std::min<int64_t>(int64_t{1} << kPlaceBits, pieces[i].end - at);
-      for (int64_t j = 0; j < found.count; ++j) {
-        words[j] = static_cast<uint64_t>(block.rows[at + j]) << kPlaceBits | j;
+    int64_t next = pieces[i].begin;
+    for (int64_t at = next; at < pieces[i].end; at = next) {
+      next = std::min(at + (int64_t{1} << kPlaceBits), pieces[i].end);
+      found.count = 0;
+      for (int64_t j = at; j < next; ++j) {
+        if (block.rows[j] < shard.first_row) continue;
+        words[found.count++] = static_cast<uint64_t>(block.rows[j]) << kPlaceBits | (j - at);
       }
       found.gradients = block.values + at * shard.dim;
       if (shard.deferred == nullptr) {

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "deferred/deferred_rows.h"
 #include "lookup/parallel.h"
+#include "packed/key_request.h"
 #include "packed/packed_bags.h"
 #include "rows/row_kernels.h"
 
@@ -17,14 +18,15 @@ namespace graph_opt {
 //
 //   for each of the server's shards   int64 count, width, lookups, words
 //   for each of them                  int64 rows[count], ascending, each once, where lookups is 0
+//                                     int64 keys[count], each once, where lookups is kByKey
 //                                     else the bags of that many lookups, int64[words]
 //   for each of them                  float values[count, width], of the rows or of the bags
 struct UpdateBlock {  // the part of one shard
   int64_t count;
   int64_t width;
-  int64_t lookups;  // 0: rows
-  int64_t words;    // of rows or bags
-  int64_t* rows;    // or bags
+  int64_t lookups;  // 0: rows; kByKey: keys
+  int64_t words;    // of rows, keys or bags
+  int64_t* rows;    // or keys or bags
   float* values;
 };
 
@@ -47,6 +49,9 @@ struct UpdatedShard {
   float* slots[kMostSlots];  // those the optimizer has
   int64_t num_rows;
   int64_t dim;
+  int64_t stride = 0;                // elements from row to row, as of the slots; 0: dim
+  bool by_key = false;               // whether updates name keys
+  int64_t first_row = 0;             // of those by key: rows before it are not updated
   DeferredRows* deferred = nullptr;  // within a DeferredUpdate of it; null: all are current
 };
 
@@ -54,7 +59,8 @@ struct UpdatedShard {
 absl::Status ReadUpdate(char* bytes, int64_t size, const std::vector<UpdatedShard>& shards,
                         Parallel* parallel, RowUpdate* update);
 
-// Updates the rows, by the optimizer, and no others.
+// Updates the rows, by the optimizer, and no others. Blocks of keys must have the keys' rows by
+// then.
 void ApplyUpdate(const Optimizer& optimizer, const std::vector<UpdatedShard>& shards,
                  const RowUpdate& update, const RowKernels& kernels, Parallel* parallel);
 

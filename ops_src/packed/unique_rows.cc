@@ -8,27 +8,27 @@
 
 namespace graph_opt {
 
-UniqueRows::UniqueRows(const std::vector<GradientTable>& tables,
-                       const std::vector<PooledGradient>& lookups, Parallel* parallel)
-    : tables_(tables), lookups_(lookups), parallel_(parallel) {
-  for (const PooledGradient& lookup : lookups_) {
-    first_places_.push_back(num_ids_);
-    num_ids_ += lookup.bags.num_ids;
-  }
-  place_bits_ = BitsFor(static_cast<uint64_t>(inverse_size()));
-}
+UniqueRows::UniqueRows(const std::vector<GradientTable>& tables, const std::vector<KeyTable>& keys,
+                       const std::vector<PooledGradient>& lookups, const InversePlaces& places,
+                       Parallel* parallel)
+    : tables_(tables),
+      by_key_(keys),
+      lookups_(lookups),
+      places_(places),
+      parallel_(parallel),
+      place_bits_(BitsFor(static_cast<uint64_t>(places.size()))) {}
 
 BagFault UniqueRows::Find() {
-  ScratchPool::OfProcess()->BeginCall();
   num_rows_.clear();
   for (const GradientTable& table : tables_) num_rows_.emplace_back(table.shards.num_shards(), 0);
-  if (inverse_size() > std::numeric_limits<int32_t>::max()) {
+  if (places_.size() > std::numeric_limits<int32_t>::max()) {
     BagFault fault;
     fault.kind = BagFault::kTooMany;
     return fault;
   }
   ranges_.clear();
   for (const KeyRange& keys : KeyRangesOf(tables_, lookups_, parallel_->num_threads())) {
+    if (by_key_[keys.table].owners != KeyOwners::kNone) continue;
     ranges_.push_back(Range{keys, 0, true, {}});
   }
   sorted_ = std::vector<Sorted>(ranges_.size());
@@ -77,8 +77,8 @@ BagFault UniqueRows::Collect(const std::vector<PooledGradient>& lookups, Range* 
   for (size_t i = 0; i < lookups.size(); ++i) {
     if (lookups[i].table != range->keys.table) continue;
     fault.lookup = static_cast<int64_t>(i);
-    const uint64_t first_place = static_cast<uint64_t>(first_places_[i]);
-    const uint64_t default_place = static_cast<uint64_t>(num_ids_) + i;
+    const uint64_t first_place = static_cast<uint64_t>(places_.first(i));
+    const uint64_t default_place = static_cast<uint64_t>(places_.of_default(i));
     bool has_default = false;
     const Bags& bags = lookups[i].bags;
     const bool in_order = ForEachOccurrence(
@@ -150,7 +150,6 @@ void UniqueRows::CutAtShards(Range* range, const Sorted& sorted) const {
 }
 
 void UniqueRows::Write(const std::vector<std::vector<int64_t*>>& rows, int32_t* inverse) {
-  std::fill_n(inverse, inverse_size(), -1);
   std::vector<std::vector<int64_t>> first_packed;
   for (const std::vector<int64_t>& counts : num_rows_) {
     first_packed.emplace_back(1, 0);

@@ -6,6 +6,8 @@
 
 #include "lookup/group_lookup.h"
 #include "lookup/occurrences.h"
+#include "packed/inverse_places.h"
+#include "packed/unique_keys.h"
 #include "scratch/scratch_array.h"
 
 namespace graph_opt {
@@ -19,20 +21,17 @@ namespace graph_opt {
 // are a table again, with the packed numbers as keys (Partition::kKeys).
 class UniqueRows {
  public:
-  // Of the lookups' gradients nothing is read.
-  UniqueRows(const std::vector<GradientTable>& tables, const std::vector<PooledGradient>& lookups,
+  // Of the lookups' gradients nothing is read. Tables that go by key (`keys`, one for each table)
+  // are left alone.
+  UniqueRows(const std::vector<GradientTable>& tables, const std::vector<KeyTable>& keys,
+             const std::vector<PooledGradient>& lookups, const InversePlaces& places,
              Parallel* parallel);
 
   BagFault Find();
 
   int64_t NumRows(int table, int shard) const { return num_rows_[table][shard]; }
 
-  // How many numbers `inverse` takes: one for each id of each lookup, then one for the default row
-  // of each lookup.
-  int64_t inverse_size() const { return num_ids_ + static_cast<int64_t>(lookups_.size()); }
-
-  // `rows[table][shard]` takes NumRows() rows. The number of an id that is dropped, and of a
-  // default row that no bag needs, is -1.
+  // `rows[table][shard]` takes NumRows() rows. Places of ids that are dropped are left alone.
   void Write(const std::vector<std::vector<int64_t*>>& rows, int32_t* inverse);
 
  private:
@@ -64,11 +63,11 @@ class UniqueRows {
   void WriteRanked(const Range& range, Sorted* sorted, int64_t* rows, int32_t* inverse) const;
 
   const std::vector<GradientTable>& tables_;
+  const std::vector<KeyTable>& by_key_;
   const std::vector<PooledGradient>& lookups_;
+  const InversePlaces& places_;
   Parallel* const parallel_;
-  int64_t num_ids_ = 0;
-  int place_bits_ = 0;                 // of a word: place in `inverse`, below the key
-  std::vector<int64_t> first_places_;  // of each lookup
+  const int place_bits_;  // of a word: place in `inverse`, below the key
   std::vector<Range> ranges_;
   std::vector<Sorted> sorted_;  // of each range
   std::vector<std::vector<int64_t>> num_rows_;

@@ -13,7 +13,7 @@
 #include "packed/row_request.h"
 #include "packed/row_update.h"
 #include "packed/server_pooling.h"
-#include "packed/unique_rows.h"
+#include "packed/unique_ids.h"
 
 namespace graph_opt {
 namespace {
@@ -94,7 +94,8 @@ struct PackedLookup {
         rows(servers.count) {
     const std::vector<GradientTable> tables = GradientTables(group);
     const std::vector<PooledGradient> lookups = ByRows(group, pools);
-    UniqueRows unique(tables, lookups, threads);
+    const std::vector<KeyTable> none_by_key(tables.size());
+    UniqueIds unique(tables, none_by_key, lookups, threads);
     CHECK(unique.Find().kind == BagFault::kNone);
     std::vector<std::vector<std::vector<int64_t>>> found(tables.size());
     std::vector<std::vector<int64_t*>> to(tables.size());
@@ -106,7 +107,7 @@ struct PackedLookup {
       }
     }
     inverse.resize(unique.inverse_size());
-    unique.Write(to, inverse.data());
+    unique.Write(to, {}, inverse.data());
     CheckRows(group, tables, found);
     std::vector<std::vector<ServedShard>> served(servers.count);
     size_t shard = 0;
@@ -439,7 +440,8 @@ void FaultsAreFound() {
   lookups[0].bags.num_ids = 4;
   lookups[0].bags.num_bags = 4;
   Sequential sequential;
-  const BagFault fault = UniqueRows(tables, lookups, &sequential).Find();
+  const std::vector<KeyTable> none_by_key(tables.size());
+  const BagFault fault = UniqueIds(tables, none_by_key, lookups, &sequential).Find();
   CHECK(fault.kind == BagFault::kIdOutOfRange && fault.bag == 2 && fault.id == 10);
   const BagFault same = BagPacking().Read(lookups[0].bags, 10);
   CHECK(same.kind == BagFault::kIdOutOfRange && same.bag == 2 && same.id == 10);

@@ -96,7 +96,8 @@ Status CombineWeightsGradShape(InferenceContext* c) {
       .Attr("T: {float, half, bfloat16}")     \
       .Attr("table_names: list(string) >= 1") \
       .Attr("table_widths: list(int) >= 1")   \
-      .Attr("served: list(int)")
+      .Attr("served: list(int)")              \
+      .Attr("by_key: list(bool) = []")
 
 const char kServedDoc[] = R"doc(
 requests: From all ranks, rank after rank: a header, and the `requests` for this rank of
@@ -108,7 +109,8 @@ T: The type of the shards.
 table_names: [shards]. For errors.
 table_widths: [shards].
 served: The numbers of the shards that requests are about, in their order. The others, such as the
-  empty ones of tables that are on other ranks, get no gradient.)doc";
+  empty ones of tables that are on other ranks, get no gradient.
+by_key: Empty, or [shards]: whether it is of a dynamic table, whose rows are asked for by key.)doc";
 
 const char kGatherDoc[] = R"doc(
 Reads the rows that all ranks ask for. If a rank has sent an error instead, or the input of all has
@@ -172,8 +174,8 @@ REGISTER_OP("ExchangeGatherGrad")
 Sums the gradients that all ranks send by row. Those of a row are added in the order of the ranks.
 
 gradients: Of the rows that ExchangeGather gave, in their order.
-table_rows: [shards]. Rows of each.
-indices: Of each shard: the rows with a gradient, ascending.
+table_rows: [shards]. Rows of each; not read where it goes by key.
+indices: Of each shard: the rows with a gradient, ascending; or the keys, as ranks have named them.
 values: Their gradients.)doc") +
          kServedDoc);
 

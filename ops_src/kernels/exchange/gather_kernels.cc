@@ -32,9 +32,14 @@ class OwnerKernel : public Kernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("table_names", &table_names_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("table_widths", &widths_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("served", &served_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("by_key", &by_key_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("T", &dtype_));
     OP_REQUIRES_OK(ctx, RowTypeOf(dtype_, &type_));
     const size_t shards = num_shards_;
+    if (by_key_.empty()) by_key_.assign(shards, false);
+    OP_REQUIRES(ctx, by_key_.size() == shards,
+                errors::InvalidArgument(name(), ": by_key has ", by_key_.size(),
+                                        " entries, need one for each of the ", shards, " shards"));
     OP_REQUIRES(ctx, table_names_.size() == shards && widths_.size() == shards,
                 errors::InvalidArgument(name(), ": table_names has ", table_names_.size(),
                                         " entries and table_widths ", widths_.size(),
@@ -55,6 +60,7 @@ class OwnerKernel : public Kernel {
   RowType type() const { return type_; }
   int64_t width(int shard) const { return widths_[shard]; }
   const std::string& table_name(int shard) const { return table_names_[shard]; }
+  bool IsByKey(int shard) const { return by_key_[shard]; }
 
   // The requests for the shards that are served.
   Status ReadReceived(OpKernelContext* ctx, const std::vector<ServedShard>& shards,
@@ -74,6 +80,7 @@ class OwnerKernel : public Kernel {
   std::vector<std::string> table_names_;
   std::vector<tensorflow::int64> widths_;
   std::vector<int> served_;
+  std::vector<bool> by_key_;
   DataType dtype_ = tensorflow::DT_FLOAT;
   RowType type_ = RowType::kFloat;
   ScratchUser scratch_;
@@ -171,8 +178,11 @@ class ExchangeGatherGradKernel : public OwnerKernel<OpKernel> {
     }
     const auto rows = table_rows->flat<tensorflow::int64>();
     for (int i : served()) {
-      if (rows(i) < 0) return errors::InvalidArgument(name(), ": table_rows has ", rows(i));
-      shards->push_back(ServedShard{table_name(i), nullptr, rows(i), width(i)});
+      if (rows(i) < 0 && !IsByKey(i)) {
+        return errors::InvalidArgument(name(), ": table_rows has ", rows(i));
+      }
+      shards->push_back(
+          ServedShard{table_name(i), nullptr, IsByKey(i) ? 0 : rows(i), width(i), 0, IsByKey(i)});
     }
     return Status();
   }

@@ -113,9 +113,12 @@ Status GroupAttrs::Read(OpKernelConstruction* ctx) {
     TF_RETURN_IF_ERROR(ReadLayout(layout_names[i], &layouts[i]));
   }
   partitions.assign(table_shards.size(), Partition::kMod);
+  key_owners.assign(table_shards.size(), KeyOwners::kNone);
   for (size_t t = 0; t < strategies.size(); ++t) {
     if (strategies[t] == "div") partitions[t] = Partition::kDiv;
     if (strategies[t] == "blocks") partitions[t] = Partition::kKeys;
+    if (strategies[t] == "key") key_owners[t] = KeyOwners::kMod;
+    if (strategies[t] == "key1000") key_owners[t] = KeyOwners::kMod1000;
   }
   return ReadColumns(ctx);
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "keys/key_owners.h"
 #include "lookup/bags.h"
 #include "lookup/group_lookup.h"
 #include "lookup/table_shards.h"
@@ -36,6 +37,7 @@ struct GroupAttrs {
   std::vector<tensorflow::int64> default_ids;
   std::vector<tensorflow::int64> filled_ids;  // empty: none
   std::vector<Partition> partitions;          // of each table
+  std::vector<KeyOwners> key_owners;          // of each table
   bool safe = true;
   std::vector<tensorflow::int64> columns;  // where joined(): the first one of each lookup
   std::vector<int64_t> widths;             // and how many it has

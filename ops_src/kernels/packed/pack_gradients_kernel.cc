@@ -7,6 +7,7 @@
 #include "kernels/lookup/pooled_rows.h"
 #include "kernels/packed/placed_group.h"
 #include "lookup/group_gradient.h"
+#include "packed/numbered_keys.h"
 #include "packed/row_update.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -28,7 +29,13 @@ class GroupPackGradientsKernel : public SendingKernel {
     for (int t = 0; t < attrs_.num_tables(); ++t) tables[t].dim = dims[t];
     DeviceThreads threads(ctx);
     const Parts parts = Part(tables, lookups);
-    GroupGradient gradient(tables, parts.by_rows, BestRowKernels(), &threads);
+    NumberedKeys keys(by_key(), parts.by_rows, &threads);
+    const BagFault of_keys = keys.Find();
+    OP_REQUIRES_OK(ctx,
+                   FaultStatus(FirstOf(of_keys, BagFault(), parts), attrs_, table_rows, name()));
+    std::vector<PooledGradient> by_rows = parts.by_rows;
+    keys.Number(&tables, &by_rows);
+    GroupGradient gradient(tables, by_rows, BestRowKernels(), &threads);
     std::vector<BagPacking> bags;
     const BagFault of_rows = gradient.Sort();
     const BagFault of_bags = ReadBags(tables, lookups, parts, &threads, &bags);
@@ -43,6 +50,11 @@ class GroupPackGradientsKernel : public SendingKernel {
       for (const UpdateBlock& block : blocks[t]) sums[t].push_back({block.rows, block.values});
     }
     gradient.SumRows(sums);
+    for (int t = 0; t < attrs_.num_tables(); ++t) {
+      for (size_t s = 0; IsByKey(t) && s < blocks[t].size(); ++s) {
+        keys.ToKeys(t, static_cast<int>(s), blocks[t][s].rows, blocks[t][s].count);
+      }
+    }
     WriteBags(parts, bags, words, &threads);
     CopyGradients(lookups, parts, blocks, &threads);
   }
@@ -57,7 +69,7 @@ class GroupPackGradientsKernel : public SendingKernel {
     for (int t = 0; t < attrs_.num_tables(); ++t) {
       for (int s = attrs_.first_shard(t); s < attrs_.first_shard(t + 1); ++s) {
         const int64_t rows = gradient.NumRows(t, s - attrs_.first_shard(t));
-        UpdateBlock block = {rows, dims[t], 0, rows, nullptr, nullptr};
+        UpdateBlock block = {rows, dims[t], IsByKey(t) ? kByKey : 0, rows, nullptr, nullptr};
         if (parts.pools[t]) {
           block.count = parts.traffic[t].num_bags;
           block.lookups = static_cast<int64_t>(lookups_of(t).size());

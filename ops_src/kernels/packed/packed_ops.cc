@@ -80,22 +80,26 @@ pool_on_server: Whether servers pool bags and sum their gradients, for tables in
   what makes for fewer bytes, by a count of rows now and then. Results are the same to the bit.)doc";
 
 const char kShardRowsDoc[] = R"doc(
-shard_rows: [shards]. Rows of each shard.)doc";
+shard_rows: [shards]. Rows of each shard; not read where a table goes by key.)doc";
 
 REGISTER_OP("GroupEmbeddingPrepare")
-    .GRAPH_OPT_GROUP_INPUTS.Output("requests: num_servers * int64")
+    .GRAPH_OPT_GROUP_INPUTS.Input("insert: num_inserts * bool")
+    .Output("requests: num_servers * int64")
     .Output("inverse: int32")
     .Output("counts: int64")
     .Attr("table_widths: list(int) >= 1")
     .Attr("shard_rows: list(int) >= 1")
+    .Attr("num_inserts: int >= 0 = 0")
     .Attr(POOL_ON_SERVER)
     .PLACEMENT_ATTRS.GRAPH_OPT_GROUP_ATTRS.SetShapeFn(PrepareShape)
     .Doc(GroupDoc(std::string(R"doc(
 Finds the rows that a group lookup needs, each once, and what to ask of each server. Where it is less
 to send, the server is asked to pool bags.
 
+insert: Of each table that goes by key, whether keys without a row get one; none: all do.
 requests: For each of the server's shards, in order: 0, the number of rows, and the rows, ascending;
-  or the number of lookups, that of words, and the bags of the lookups, for the server to pool.
+  or the number of lookups, that of words, and the bags of the lookups, for the server to pool; or,
+  of tables that go by key, -1, the number of words, and the keys, each once, with their counts.
 inverse: For each id of each lookup the number of its row among the rows of its table, shard after
   shard, or -1 when the id is dropped; then for each lookup that of its default row, or -1. Without
   the lookups that servers pool.
@@ -137,7 +141,7 @@ where that is less to send, for the server to sum.
 
 gradients: Of the pooled rows.
 updates: For each of the server's shards, in order, int64 count, width, number of lookups and of
-  words; then for each the int64 rows, ascending, or the bags of the lookups; then the float
+  words; then for each the int64 rows, ascending, or keys, or the bags of the lookups; then the float
   gradients of the rows, or of the bags.
 num_gradients: L, or 1 with columns.)doc") +
                   kShardRowsDoc + kPoolOnServerDoc + kPlacementDoc));

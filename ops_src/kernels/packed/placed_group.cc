@@ -16,6 +16,9 @@ PlacedGroupKernel::PlacedGroupKernel(OpKernelConstruction* ctx) : OpKernel(ctx) 
   OP_REQUIRES_OK(ctx, ReadPlacement(ctx));
   lookups_of_.resize(attrs_.num_tables());
   for (int i = 0; i < attrs_.num_lookups(); ++i) lookups_of_[attrs_.lookup_tables[i]].push_back(i);
+  for (int t = 0; t < attrs_.num_tables(); ++t) {
+    by_key_.push_back(KeyTable{attrs_.key_owners[t], attrs_.table_shards[t]});
+  }
 }
 
 std::vector<GradientTable> PlacedGroupKernel::Tables(std::vector<int64_t>* table_rows) const {
@@ -78,8 +81,8 @@ SendingKernel::Parts SendingKernel::Part(const std::vector<GradientTable>& table
   for (int t = 0; t < attrs_.num_tables(); ++t) {
     TableTraffic& traffic = parts.traffic[t];
     const int64_t rows = tables[t].shards.num_rows();
-    traffic.can_pool =
-        tables[t].shards.num_shards() == 1 && rows <= std::numeric_limits<int32_t>::max();
+    traffic.can_pool = tables[t].shards.num_shards() == 1 && !IsByKey(t) &&
+                       rows <= std::numeric_limits<int32_t>::max();
     traffic.row_bytes = tables[t].dim * ByteSize(tables[t].type);
     traffic.bytes_per_id = rows <= 1 << 8 ? 1 : rows <= 1 << 16 ? 2 : 4;
     for (int i : lookups_of(t)) {

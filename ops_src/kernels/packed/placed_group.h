@@ -7,6 +7,7 @@
 #include "kernels/lookup/group_inputs.h"
 #include "lookup/group_gradient.h"
 #include "packed/packed_bags.h"
+#include "packed/unique_keys.h"
 #include "packed/server_pooling.h"
 #include "scratch/scratch_pool.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -23,6 +24,10 @@ class PlacedGroupKernel : public tensorflow::OpKernel {
   const std::vector<int>& servers() const { return servers_; }  // of each shard
   // The lookups of a table, ascending.
   const std::vector<int>& lookups_of(int table) const { return lookups_of_[table]; }
+
+  // How the keys of each table are divided.
+  const std::vector<KeyTable>& by_key() const { return by_key_; }
+  bool IsByKey(int table) const { return by_key_[table].owners != KeyOwners::kNone; }
 
   // Reads `table_widths`.
   tensorflow::Status ReadWidths(tensorflow::OpKernelConstruction* ctx,
@@ -42,6 +47,7 @@ class PlacedGroupKernel : public tensorflow::OpKernel {
   std::vector<int> servers_;
   std::vector<tensorflow::int64> shard_rows_;
   std::vector<std::vector<int>> lookups_of_;
+  std::vector<KeyTable> by_key_;
 };
 
 // An op that sends rows of some tables and the bags of others (server_pooling.h).

@@ -1,0 +1,48 @@
+"""Which rank has which rows of a table that gives rows to keys when they come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graph_opt.ops.dynamic_table import BY_KEY, BY_KEY_1000
+from graph_opt.sharding.placement import RowsRule
+
+
+class RowsByKey(RowsRule):
+    """Rows come and go with their keys, any integers, and a key is always on the same rank.
+
+    Args:
+      num_ranks: Ranks among which they are divided.
+      owner_rule: `BY_KEY`: key k is on rank k % N; `BY_KEY_1000`: on rank k % 1000 % N. Remainders
+        are not negative.
+
+    Example:
+      >>> RowsByKey(2).owner(-7), RowsByKey(3, BY_KEY_1000).owner(1001)
+      (1, 1)
+    """
+
+    def __init__(self, num_ranks: int, owner_rule: str = BY_KEY) -> None:
+        super().__init__(0, num_ranks)
+        if owner_rule not in (BY_KEY, BY_KEY_1000):
+            raise ValueError(
+                "owner_rule is {!r}; choose {!r} or {!r}".format(owner_rule, BY_KEY, BY_KEY_1000)
+            )
+        self.owner_rule = owner_rule
+
+    def owner(self, keys: Any) -> Any:
+        """See `RowsRule`."""
+        if self.owner_rule == BY_KEY_1000:
+            keys = keys % 1000
+        return keys % self.num_ranks
+
+    def local_row(self, keys: Any) -> Any:
+        """The keys: where their rows are, their owner knows."""
+        return keys
+
+    def key(self, rank: int, local_rows: Any) -> Any:
+        """See `local_row`."""
+        return local_rows
+
+    def num_local_rows(self, rank: int) -> int:
+        """Rows from the start: none."""
+        return 0

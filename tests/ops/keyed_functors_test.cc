@@ -1,0 +1,626 @@
+// The functors of packed lookups by key without TensorFlow, on random groups: bitwise equal to
+// those of local tables that have the same rows, and safe whatever a message contains.
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "exchange/received_gradients.h"
+#include "exchange/received_requests.h"
+#include "group_functors_testing.h"
+#include "optimizers/description.h"
+#include "packed/numbered_keys.h"
+#include "packed/row_request.h"
+#include "packed/row_update.h"
+#include "packed/unique_ids.h"
+
+namespace graph_opt {
+namespace {
+
+constexpr int64_t kBank = 3;  // rows of no key, at the beginning
+
+// A shard of a table by key: rows with their slots beside them, and the row of each key.
+struct KeyedShard {
+  std::unordered_map<int64_t, int64_t> rows;
+  std::vector<float> memory;
+
+  std::vector<int64_t> Find(const int64_t* keys, int64_t count) const {
+    std::vector<int64_t> found;
+    for (int64_t i = 0; i < count; ++i) {
+      const auto row = rows.find(keys[i]);
+      found.push_back(row == rows.end() ? 0 : row->second);
+    }
+    return found;
+  }
+};
+
+// Tables by key, and static ones beside them; all with the same rows as local tables of one shard.
+struct KeyedGroup {
+  KeyedGroup(Random* random, const UsualOptimizer& usual, bool many, bool safe)
+      : num_slots(static_cast<int64_t>(usual.initial_slots.size())) {
+    for (int t = 0; t < 3; ++t) {
+      dims.push_back(Below(random, 2) ? 16 : 5);
+      owners.push_back(KeyTable{static_cast<KeyOwners>(t % 3),
+                                static_cast<int>(t == 0 ? 1 : 1 + Below(random, 3))});
+      keys.emplace_back();
+      const int64_t num_rows = 1 + Below(random, many ? 9000 : 60);
+      for (int64_t row = 0; row < num_rows; ++row) {
+        const int64_t key = (row - 20) * 0x1234567890f;
+        keys.back().push_back(owners[t].owners == KeyOwners::kNone ? row
+                              : safe                               ? key & INT64_MAX
+                                                                   : key);
+      }
+      if (owners[t].owners != KeyOwners::kNone && num_rows > 3) {
+        keys.back()[0] = std::numeric_limits<int64_t>::max();
+        if (!safe) keys.back()[1] = std::numeric_limits<int64_t>::min();
+      }
+      weights.emplace_back(num_rows * dims[t]);
+      for (float& value : weights.back()) value = Number(random);
+      for (float initial : usual.initial_slots) slots.emplace_back(num_rows * dims[t], initial);
+    }
+    for (int i = 0; i < 5; ++i) {
+      const int t = i < 3 ? i : static_cast<int>(Below(random, 3));
+      const int64_t num_rows = static_cast<int64_t>(keys[t].size());
+      tables.push_back(t);
+      bags.emplace_back(new OwnedBags(random, Below(random, 40) + (many ? 4000 : 0), num_rows,
+                                      Below(random, 3) == 0));
+      OwnedBags& owned = *bags.back();
+      owned.bags.safe = safe;
+      if (!safe) {
+        for (int64_t& id : owned.ids) id = std::max<int64_t>(id, 0);
+      }
+      owned.bags.wide_ids = true;
+      owned.bags.ids = owned.ids.data();
+      named.emplace_back();
+      for (int64_t id : owned.ids) named.back().push_back(id < 0 ? -1 : keys[t][id]);
+      gradients.emplace_back(owned.bags.num_bags * dims[t]);
+      for (float& value : gradients.back()) value = Number(random);
+    }
+  }
+
+  // Of lookups by row in the local tables, or by key.
+  std::vector<PooledGradient> Lookups(bool by_key, bool of_gradients) const {
+    std::vector<PooledGradient> lookups(bags.size());
+    for (size_t i = 0; i < bags.size(); ++i) {
+      const int t = tables[i];
+      Bags& one = lookups[i].bags;
+      one = bags[i]->bags;
+      one.filled_id = of_gradients ? bags[i]->filled_id : -1;
+      if (by_key) {
+        one.ids = named[i].data();
+        if (one.default_id >= 0 && keys[t][one.default_id] < 0) one.default_id = -1;
+        if (one.default_id >= 0) one.default_id = keys[t][one.default_id];
+        if (one.filled_id >= 0 && keys[t][one.filled_id] < 0) one.filled_id = -1;
+        if (one.filled_id >= 0) one.filled_id = keys[t][one.filled_id];
+      } else {
+        if (one.default_id >= 0 && keys[t][one.default_id] < 0) one.default_id = -1;
+        if (one.filled_id >= 0 && keys[t][one.filled_id] < 0) one.filled_id = -1;
+      }
+      lookups[i].table = t;
+      lookups[i].gradients = gradients[i].data();
+      lookups[i].stride = dims[t];
+    }
+    return lookups;
+  }
+
+  std::vector<GradientTable> GradientTables() const {
+    std::vector<GradientTable> all(dims.size());
+    for (size_t t = 0; t < dims.size(); ++t) {
+      all[t].shards = TableShards(
+          Partition::kMod,
+          std::vector<int64_t>(owners[t].num_shards, owners[t].owners == KeyOwners::kNone
+                                                         ? static_cast<int64_t>(keys[t].size())
+                                                         : 0));
+      all[t].dim = dims[t];
+    }
+    return all;
+  }
+
+  // The shards of table t, whose rows are `stride` floats apart.
+  int64_t StrideOf(int t) const {
+    return owners[t].owners == KeyOwners::kNone ? dims[t] : (1 + num_slots) * dims[t] + 3;
+  }
+  std::vector<KeyedShard> ShardsOf(int t) const {
+    std::vector<KeyedShard> shards(owners[t].num_shards);
+    for (KeyedShard& shard : shards) shard.memory.assign(kBank * StrideOf(t), 0.25f);
+    for (size_t row = 0; row < keys[t].size(); ++row) {
+      KeyedShard& shard = shards[OwnerOf(keys[t][row], owners[t].owners, owners[t].num_shards)];
+      shard.rows[keys[t][row]] = static_cast<int64_t>(shard.memory.size()) / StrideOf(t);
+      const float* const from = weights[t].data() + row * dims[t];
+      shard.memory.insert(shard.memory.end(), from, from + dims[t]);
+      for (int64_t slot = 0; slot < num_slots; ++slot) {
+        const float* const of_slot = slots[t * num_slots + slot].data() + row * dims[t];
+        shard.memory.insert(shard.memory.end(), of_slot, of_slot + dims[t]);
+      }
+      shard.memory.insert(shard.memory.end(), 3, -1.0f);
+    }
+    return shards;
+  }
+
+  const int64_t num_slots;
+  std::vector<int64_t> dims;
+  std::vector<KeyTable> owners;
+  std::vector<std::vector<int64_t>> keys;  // of each row
+  std::vector<std::vector<float>> weights;
+  std::vector<std::vector<float>> slots;  // of each table one after another
+  std::vector<int> tables;                // of each lookup
+  std::vector<std::unique_ptr<OwnedBags>> bags;
+  std::vector<std::vector<int64_t>> named;  // keys of each lookup
+  std::vector<std::vector<float>> gradients;
+};
+
+std::vector<std::vector<float>> PooledLocally(const KeyedGroup& group, const RowKernels& kernels,
+                                              Parallel* threads) {
+  std::vector<Table> tables(group.dims.size());
+  for (size_t t = 0; t < tables.size(); ++t) {
+    tables[t].shards = TableShards(Partition::kMod, {static_cast<int64_t>(group.keys[t].size())});
+    tables[t].data.push_back(group.weights[t].data());
+    tables[t].dim = group.dims[t];
+  }
+  std::vector<std::vector<float>> pooled;
+  std::vector<Lookup> lookups;
+  for (const PooledGradient& one : group.Lookups(false, false)) {
+    pooled.emplace_back(one.bags.num_bags * one.stride);
+    Lookup lookup;
+    lookup.bags = one.bags;
+    lookup.table = one.table;
+    lookup.pooled = pooled.back().data();
+    lookup.pooled_stride = one.stride;
+    lookups.push_back(lookup);
+  }
+  CHECK(GroupLookup(tables, lookups, kernels, threads).kind == BagFault::kNone);
+  return pooled;
+}
+
+// What is asked of all shards, as one message, and what the asker keeps.
+struct KeyRequests {
+  KeyRequests(const KeyedGroup& group, bool insert, Parallel* threads) {
+    const std::vector<GradientTable> tables = group.GradientTables();
+    const std::vector<PooledGradient> lookups = group.Lookups(true, false);
+    UniqueIds unique(tables, group.owners, lookups, threads);
+    CHECK(unique.Find().kind == BagFault::kNone);
+    std::vector<std::vector<int64_t*>> rows(tables.size());
+    std::vector<std::vector<ShardKeys>> keys(tables.size());
+    std::vector<std::vector<int32_t>> key_counts;
+    std::vector<size_t> begins;
+    shards.first_shards.push_back(0);
+    for (int t = 0; t < static_cast<int>(tables.size()); ++t) {
+      for (int s = 0; s < group.owners[t].num_shards; ++s) {
+        const bool by_key = group.owners[t].owners != KeyOwners::kNone;
+        counts.push_back(unique.NumRows(t, s));
+        const int64_t words =
+            by_key ? KeyRequestWords(counts.back(), unique.MostCount(t, s)) : counts.back();
+        message.push_back(by_key ? kByKey : 0);
+        message.push_back(words);
+        begins.push_back(message.size());
+        message.resize(message.size() + words, -7);
+        key_counts.emplace_back(counts.back(), -1);
+        shards.servers.push_back(0);
+      }
+      shards.first_shards.push_back(static_cast<int>(counts.size()));
+      shards.widths.push_back(group.dims[t]);
+      shards.num_bags.push_back(0);
+    }
+    size_t shard = 0;
+    for (int t = 0; t < static_cast<int>(tables.size()); ++t) {
+      for (int s = 0; s < group.owners[t].num_shards; ++s, ++shard) {
+        int64_t* const words = message.data() + begins[shard];
+        rows[t].push_back(words);
+        keys[t].push_back(ShardKeys{words + kKeyHeaderWords, key_counts[shard].data()});
+        if (group.owners[t].owners == KeyOwners::kNone) continue;
+        WriteKeyHeader(counts[shard], insert, unique.MostCount(t, s), words);
+      }
+    }
+    inverse.resize(unique.inverse_size());
+    unique.Write(rows, keys, inverse.data());
+    shard = 0;
+    for (int t = 0; t < static_cast<int>(tables.size()); ++t) {
+      for (int s = 0; s < group.owners[t].num_shards; ++s, ++shard) {
+        if (group.owners[t].owners == KeyOwners::kNone) continue;
+        WriteKeyCounts(key_counts[shard].data(), counts[shard], unique.MostCount(t, s),
+                       message.data() + begins[shard]);
+      }
+    }
+    shards.counts = counts.data();
+  }
+
+  PackedShards shards;
+  std::vector<int64_t> counts;
+  std::vector<int64_t> message;
+  std::vector<int32_t> inverse;
+};
+
+// All shards of a group, as served.
+struct Served {
+  explicit Served(const KeyedGroup& group) {
+    for (int t = 0; t < static_cast<int>(group.dims.size()); ++t) {
+      const bool by_key = group.owners[t].owners != KeyOwners::kNone;
+      shards.push_back(group.ShardsOf(t));
+      for (KeyedShard& shard : shards.back()) {
+        ServedShard one = {};
+        one.table = "t" + std::to_string(t);
+        one.dim = group.dims[t];
+        one.by_key = by_key;
+        if (by_key) {
+          one.data = shard.memory.data();
+          one.stride = group.StrideOf(t);
+          one.num_rows = static_cast<int64_t>(shard.memory.size()) / one.stride;
+        } else {
+          one.data = group.weights[t].data();
+          one.num_rows = static_cast<int64_t>(group.keys[t].size());
+        }
+        served.push_back(one);
+        of.push_back(&shard);
+      }
+    }
+  }
+
+  // Gives keys their rows.
+  void Find(std::vector<RequestedRows>* requested) {
+    for (size_t i = 0; i < served.size(); ++i) {
+      if (!served[i].by_key) continue;
+      found.push_back(of[i]->Find((*requested)[i].keys.keys, (*requested)[i].keys.count));
+      (*requested)[i].rows = found.back().data();
+    }
+  }
+
+  std::vector<std::vector<KeyedShard>> shards;
+  std::vector<ServedShard> served;
+  std::vector<const KeyedShard*> of;
+  std::vector<std::vector<int64_t>> found;
+};
+
+// How often lookups name a key.
+std::unordered_map<int64_t, int64_t> TimesNamed(const KeyedGroup& group, int table) {
+  std::unordered_map<int64_t, int64_t> times;
+  for (const PooledGradient& lookup : group.Lookups(true, false)) {
+    if (lookup.table != table) continue;
+    int64_t bag = 0;
+    Bags bags = lookup.bags;
+    std::vector<int64_t> places;
+    PutInBagOrder(&bags, &places);
+    CHECK(ForEachOccurrence(
+        bags, 0, bags.num_bags, &bag,
+        [&](int64_t, int64_t, int64_t key, float) {
+          ++times[key];
+          return true;
+        },
+        [](int64_t) {}));
+  }
+  return times;
+}
+
+bool InOrder(const KeyedGroup& group) {
+  std::vector<int64_t> places;
+  for (const auto& owned : group.bags) {
+    Bags bags = owned->bags;
+    bags.safe = true;
+    if (PutInBagOrder(&bags, &places)) return false;
+  }
+  return true;
+}
+
+void LooksUpAsLocalTablesDo(const RowKernels& kernels, int seed) {
+  Random random(seed);
+  const bool safe = Below(&random, 2);
+  const KeyedGroup group(&random, UsualOptimizers()[0], seed % 10 == 4, safe);
+  if (!safe && !InOrder(group)) return;  // an error there
+  Threads threads(1 + seed % 4);
+  const std::vector<std::vector<float>> expected = PooledLocally(group, kernels, &threads);
+  const KeyRequests asked(group, seed % 2, &threads);
+  Served served(group);
+  std::vector<RequestedRows> requested;
+  CHECK(ReadRequest(asked.message.data(), asked.message.size(), served.served, &requested).ok());
+  for (size_t i = 0, t = 0; i < requested.size(); ++i) {
+    while (asked.shards.first_shards[t + 1] <= static_cast<int>(i)) ++t;
+    if (!served.served[i].by_key) continue;
+    const RequestedKeys& keys = requested[i].keys;
+    const auto times = TimesNamed(group, static_cast<int>(t));
+    std::vector<int64_t> counts(keys.count);
+    keys.ReadCounts(counts.data());
+    CHECK(keys.insert == (seed % 2 == 1));
+    for (int64_t k = 0; k < keys.count; ++k) {
+      CHECK(times.at(keys.keys[k]) == counts[k]);
+      CHECK(OwnerOf(keys.keys[k], group.owners[t].owners, group.owners[t].num_shards) ==
+            static_cast<int>(i) - asked.shards.first_shards[t]);
+    }
+  }
+  served.Find(&requested);
+  int64_t size = 0;
+  for (size_t i = 0; i < requested.size(); ++i) size += requested[i].count * served.served[i].dim;
+  std::vector<float> rows(size);
+  char* const packed = reinterpret_cast<char*>(rows.data());
+  CHECK(GatherRows(served.served, requested, RowType::kFloat, kernels, &threads, packed).ok());
+  std::vector<Table> tables;
+  CHECK(PackedTables(asked.shards, {SentRows{packed, size}}, RowType::kFloat, &tables).ok());
+  std::vector<Lookup> lookups;
+  std::vector<std::vector<float>> pooled;
+  const int32_t* numbers = asked.inverse.data();
+  const int32_t* defaults = numbers + asked.inverse.size() - group.bags.size();
+  for (const PooledGradient& one : group.Lookups(true, false)) {
+    pooled.emplace_back(one.bags.num_bags * one.stride);
+    Lookup lookup;
+    lookup.bags = one.bags;
+    lookup.bags.ids = numbers;
+    lookup.bags.wide_ids = false;
+    if (one.bags.default_id >= 0) lookup.bags.default_id = *defaults;
+    lookup.table = one.table;
+    lookup.pooled = pooled.back().data();
+    lookup.pooled_stride = one.stride;
+    lookups.push_back(lookup);
+    numbers += one.bags.num_ids;
+    ++defaults;
+  }
+  CHECK(GroupLookup(tables, lookups, kernels, &threads).kind == BagFault::kNone);
+  CHECK(pooled == expected);
+}
+
+// The update of all shards, as one message.
+struct KeyUpdate {
+  KeyUpdate(const KeyedGroup& group, const RowKernels& kernels, Parallel* threads) {
+    std::vector<GradientTable> tables = group.GradientTables();
+    const std::vector<PooledGradient> by_key = group.Lookups(true, true);
+    NumberedKeys numbered(group.owners, by_key, threads);
+    CHECK(numbered.Find().kind == BagFault::kNone);
+    std::vector<PooledGradient> by_row = by_key;
+    numbered.Number(&tables, &by_row);
+    GroupGradient gradient(tables, by_row, kernels, threads);
+    CHECK(gradient.Sort().kind == BagFault::kNone);
+    std::vector<UpdateBlock> blocks;
+    for (int t = 0; t < static_cast<int>(tables.size()); ++t) {
+      for (int s = 0; s < group.owners[t].num_shards; ++s) {
+        const int64_t rows = gradient.NumRows(t, s);
+        const bool is_keyed = group.owners[t].owners != KeyOwners::kNone;
+        blocks.push_back(
+            UpdateBlock{rows, group.dims[t], is_keyed ? kByKey : 0, rows, nullptr, nullptr});
+      }
+    }
+    size = UpdateBytes(blocks);
+    bytes.reset(new char[size]);
+    LayOutUpdate(bytes.get(), &blocks);
+    std::vector<std::vector<GroupGradient::ShardSums>> sums(tables.size());
+    size_t next = 0;
+    for (size_t t = 0; t < tables.size(); ++t) {
+      for (int s = 0; s < group.owners[t].num_shards; ++s, ++next) {
+        sums[t].push_back({blocks[next].rows, blocks[next].values});
+      }
+    }
+    gradient.SumRows(sums);
+    next = 0;
+    for (int t = 0; t < static_cast<int>(tables.size()); ++t) {
+      for (int s = 0; s < group.owners[t].num_shards; ++s, ++next) {
+        if (group.owners[t].owners == KeyOwners::kNone) continue;
+        numbered.ToKeys(t, s, blocks[next].rows, blocks[next].count);
+      }
+    }
+  }
+
+  std::unique_ptr<char[]> bytes;
+  int64_t size = 0;
+};
+
+// Also writes those of static tables to `weights` and `slots`, which must outlive the shards.
+std::vector<UpdatedShard> UpdatedShards(const KeyedGroup& group, const Served& served,
+                                        std::vector<std::vector<float>>* weights,
+                                        std::vector<std::vector<float>>* slots) {
+  std::vector<UpdatedShard> shards;
+  for (int t = 0; t < static_cast<int>(group.dims.size()); ++t) {
+    for (int s = 0; s < group.owners[t].num_shards; ++s) {
+      const ServedShard& of = served.served[shards.size()];
+      UpdatedShard shard = {};
+      shard.table = of.table;
+      shard.num_rows = of.num_rows;
+      shard.dim = of.dim;
+      shard.by_key = of.by_key;
+      shard.rows =
+          of.by_key ? static_cast<float*>(const_cast<void*>(of.data)) : (*weights)[t].data();
+      shard.stride = of.stride;
+      shard.first_row = of.by_key ? kBank : 0;
+      for (int64_t slot = 0; slot < group.num_slots; ++slot) {
+        shard.slots[slot] = of.by_key ? shard.rows + (1 + slot) * of.dim
+                                      : (*slots)[t * group.num_slots + slot].data();
+      }
+      shards.push_back(shard);
+    }
+  }
+  return shards;
+}
+
+void UpdatesAsLocalTablesAre(const RowKernels& kernels, int seed) {
+  const std::vector<UsualOptimizer> optimizers = UsualOptimizers();
+  const UsualOptimizer& usual = optimizers[seed % optimizers.size()];
+  Random random(seed);
+  const bool safe = Below(&random, 2);
+  KeyedGroup group(&random, usual, seed % 10 == 4, safe);
+  if (!safe && !InOrder(group)) return;
+  Threads threads(1 + seed % 4);
+  Served served(group);
+  const KeyUpdate sent(group, kernels, &threads);
+  std::vector<std::vector<float>> weights = group.weights;
+  std::vector<std::vector<float>> slots = group.slots;
+  const std::vector<UpdatedShard> shards = UpdatedShards(group, served, &weights, &slots);
+  RowUpdate update;
+  CHECK(ReadUpdate(sent.bytes.get(), sent.size, shards, &threads, &update).ok());
+  std::vector<std::vector<int64_t>> found;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    if (!shards[i].by_key) continue;
+    found.push_back(served.of[i]->Find(update.blocks[i].rows, update.blocks[i].count));
+    update.blocks[i].rows = found.back().data();
+  }
+  ApplyUpdate(usual.optimizer, shards, update, kernels, &threads);
+  std::vector<UpdatedTable> tables(group.dims.size());
+  for (size_t t = 0; t < tables.size(); ++t) {
+    const int64_t num_rows = static_cast<int64_t>(group.keys[t].size());
+    tables[t].table.shards = TableShards(Partition::kMod, {num_rows});
+    tables[t].table.dim = group.dims[t];
+    UpdatedTable::Shard shard = {};
+    shard.rows = group.weights[t].data();
+    for (int64_t slot = 0; slot < group.num_slots; ++slot) {
+      shard.slots[slot] = group.slots[t * group.num_slots + slot].data();
+    }
+    tables[t].shards.push_back(shard);
+  }
+  CHECK(GroupApply(usual.optimizer, tables, group.Lookups(false, true), kernels, &threads).kind ==
+        BagFault::kNone);
+  // Now the group has what is expected of all keys.
+  for (int t = 0; t < static_cast<int>(tables.size()); ++t) {
+    if (group.owners[t].owners == KeyOwners::kNone) {
+      CHECK(weights[t] == group.weights[t]);
+      continue;
+    }
+    const std::vector<KeyedShard> expected = group.ShardsOf(t);
+    for (size_t s = 0; s < expected.size(); ++s) {
+      CHECK(served.shards[t][s].memory == expected[s].memory);
+    }
+  }
+}
+
+// The gradients that ranks send for rows that they have asked for by key.
+void SumsByKeyInTheOrderOfRanks(const RowKernels& kernels, int seed) {
+  Random random(seed);
+  Threads threads(1 + seed % 4);
+  constexpr int64_t kDim = 5;
+  const int num_ranks = static_cast<int>(1 + Below(&random, 4));
+  std::vector<ServedShard> shards(2);
+  shards[0] = ServedShard{"keys", nullptr, 0, kDim, 0, true};
+  shards[1] = ServedShard{"rows", nullptr, 50, kDim, 0, false};
+  std::vector<int64_t> message;
+  std::vector<int64_t> sizes;
+  std::vector<float> gradients;
+  std::vector<std::vector<std::pair<int64_t, std::vector<float>>>> expected(2);
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    const size_t begin = message.size();
+    AppendHeader(RankState(), &message);
+    for (int s = 0; s < 2; ++s) {
+      std::vector<int64_t> keys;
+      for (int64_t key = 0; key < 50; ++key) {
+        if (Below(&random, 3) == 0) keys.push_back(s == 1 ? key : (25 - key) * 0x123456789abcd);
+      }
+      if (s == 0) std::shuffle(keys.begin(), keys.end(), random);
+      const int64_t count = static_cast<int64_t>(keys.size());
+      message.push_back(s == 0 ? kByKey : 0);
+      message.push_back(s == 0 ? KeyRequestWords(count, 1) : count);
+      if (s == 0) {
+        message.push_back(0);
+        WriteKeyHeader(count, true, 1, &message.back());
+      }
+      message.insert(message.end(), keys.begin(), keys.end());
+      for (int64_t key : keys) {
+        auto& sums = expected[s];
+        auto sum = std::find_if(sums.begin(), sums.end(),
+                                [&](const auto& one) { return one.first == key; });
+        if (sum == sums.end()) sum = sums.insert(sums.end(), {key, {}});
+        const bool is_first = sum->second.empty();
+        sum->second.resize(kDim);
+        for (float& value : sum->second) {
+          gradients.push_back(Number(&random) / 3);
+          value = is_first ? gradients.back() : value + gradients.back();
+        }
+      }
+    }
+    sizes.push_back(static_cast<int64_t>(message.size() - begin));
+  }
+  std::sort(expected[1].begin(), expected[1].end());
+  ReceivedRequests requests;
+  CHECK(ReadRequests(message.data(), message.size(), sizes, shards, &requests).ok());
+  ReceivedGradients sums(shards, requests, reinterpret_cast<const char*>(gradients.data()),
+                         RowType::kFloat, kernels, &threads);
+  CHECK(sums.Sort().ok());
+  std::vector<std::vector<int64_t>> indices(2);
+  std::vector<std::vector<float>> values(2);
+  std::vector<GroupGradient::ShardSums> to;
+  for (int s = 0; s < 2; ++s) {
+    CHECK(sums.NumRows(s) == static_cast<int64_t>(expected[s].size()));
+    indices[s].resize(expected[s].size());
+    values[s].resize(expected[s].size() * kDim);
+    to.push_back(GroupGradient::ShardSums{indices[s].data(), values[s].data()});
+  }
+  sums.SumRows(to);
+  for (int s = 0; s < 2; ++s) {
+    for (size_t i = 0; i < expected[s].size(); ++i) {
+      CHECK(indices[s][i] == expected[s][i].first);
+      CHECK(std::equal(expected[s][i].second.begin(), expected[s][i].second.end(),
+                       values[s].data() + i * kDim));
+    }
+  }
+}
+
+// Any numbers are accepted or refused; a sanitizer would notice an access outside the memory.
+void MalformedMessagesAreRefused(const RowKernels& kernels, int seed) {
+  Random random(seed);
+  const UsualOptimizer usual = UsualOptimizers()[0];
+  const KeyedGroup group(&random, usual, false, true);
+  Threads threads(2);
+  const KeyRequests asked(group, true, &threads);
+  const KeyUpdate sent(group, kernels, &threads);
+  const int64_t strange[] = {-1, 0, 1, 7, int64_t{1} << 32, INT64_MAX, INT64_MIN, INT64_MAX / 8};
+  for (int round = 0; round < 30; ++round) {
+    Served served(group);
+    std::vector<int64_t> request = asked.message;
+    int64_t& word = request[Below(&random, request.size())];
+    word = Below(&random, 2) ? strange[Below(&random, 8)] : word ^ int64_t{1} << Below(&random, 64);
+    request.resize(Below(&random, 3) ? request.size() : Below(&random, request.size() + 3));
+    request.shrink_to_fit();
+    std::vector<RequestedRows> requested;
+    if (ReadRequest(request.data(), request.size(), served.served, &requested).ok()) {
+      served.Find(&requested);
+      int64_t size = 0;
+      for (size_t i = 0; i < requested.size(); ++i) {
+        size += requested[i].count * served.served[i].dim;
+        std::vector<int64_t> counts(requested[i].keys.count);
+        requested[i].keys.ReadCounts(counts.data());
+      }
+      std::vector<float> rows(size);
+      GatherRows(served.served, requested, RowType::kFloat, kernels, &threads,
+                 reinterpret_cast<char*>(rows.data()))
+          .IgnoreError();
+    }
+    const int64_t size = Below(&random, 3) ? sent.size : Below(&random, sent.size + 9);
+    std::unique_ptr<char[]> bytes(new char[size]());
+    std::memcpy(bytes.get(), sent.bytes.get(), std::min(size, sent.size));
+    if (size >= 8)
+      std::memcpy(bytes.get() + 8 * Below(&random, size / 8), &strange[Below(&random, 8)], 8);
+    std::vector<std::vector<float>> weights = group.weights;
+    std::vector<std::vector<float>> slots = group.slots;
+    const std::vector<UpdatedShard> shards = UpdatedShards(group, served, &weights, &slots);
+    RowUpdate update;
+    if (!ReadUpdate(bytes.get(), size, shards, &threads, &update).ok()) continue;
+    std::vector<std::vector<int64_t>> found;
+    for (size_t i = 0; i < shards.size(); ++i) {
+      if (!shards[i].by_key) continue;
+      found.push_back(served.of[i]->Find(update.blocks[i].rows, update.blocks[i].count));
+      update.blocks[i].rows = found.back().data();
+    }
+    ApplyUpdate(usual.optimizer, shards, update, kernels, &threads);
+  }
+}
+
+void KeysAreOwnedByRemainder() {
+  CHECK(OwnerOf(-1, KeyOwners::kMod, 3) == 2);
+  CHECK(OwnerOf(std::numeric_limits<int64_t>::min(), KeyOwners::kMod, 3) == 1);  // as in Python
+  CHECK(OwnerOf(2001, KeyOwners::kMod1000, 7) == 1);
+  CHECK(OwnerOf(-1, KeyOwners::kMod1000, 7) == 999 % 7);
+  CHECK(OwnerOf(-5, KeyOwners::kMod1000, 1) == 0);
+}
+
+}  // namespace
+}  // namespace graph_opt
+
+int main(int argc, char** argv) {
+  const int seeds = argc > 1 ? std::atoi(argv[1]) : 300;
+  graph_opt::KeysAreOwnedByRemainder();
+  for (int seed = 0; seed < seeds; ++seed) {
+    const graph_opt::RowKernels* const* kernels = graph_opt::RunnableRowKernels();
+    int count = 0;
+    while (kernels[count] != nullptr) ++count;
+    const graph_opt::RowKernels& some = *kernels[seed % count];
+    graph_opt::LooksUpAsLocalTablesDo(some, seed);
+    graph_opt::UpdatesAsLocalTablesAre(some, seed);
+    graph_opt::SumsByKeyInTheOrderOfRanks(some, seed);
+    graph_opt::MalformedMessagesAreRefused(some, seed);
+  }
+  return 0;
+}

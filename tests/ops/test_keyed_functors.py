@@ -1,0 +1,27 @@
+"""Packed lookups by key without TensorFlow: builds and runs `keyed_functors_test.cc`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MadeOnce
+from tests.ops.compiled_functors import QUICK, build, run, sanitized
+
+TEST = "keyed_functors_test.cc"
+
+
+@pytest.fixture(scope="module")
+def program(compiled_once: MadeOnce) -> Path:
+    return build(compiled_once, TEST, QUICK)
+
+
+def test_keyed_functors(program: Path) -> None:
+    run(program, "30")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
+def test_keyed_functors_under_a_sanitizer(compiled_once: MadeOnce, sanitizer: str) -> None:
+    run(build(compiled_once, TEST, sanitized(sanitizer)))
