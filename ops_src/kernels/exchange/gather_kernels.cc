@@ -13,6 +13,7 @@
 #include "kernels/lookup/device_threads.h"
 #include "kernels/lookup/group_inputs.h"
 #include "kernels/lookup/variable_tables.h"
+#include "kernels/packed/served_shards.h"
 #include "kernels/tensorflow_compat.h"
 #include "scratch/scratch_pool.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -104,23 +105,24 @@ class ExchangeGatherKernel : public OwnerKernel<tensorflow::AsyncOpKernel> {
   Status Gather(OpKernelContext* ctx, Status* agreed) const {
     VariableTables tensors;
     TF_RETURN_IF_ERROR(tensors.Open(ctx, 0, num_shards(), VariableTables::kRead));
-    for (int i = 0; i < num_shards(); ++i) TF_RETURN_IF_ERROR(CheckShard(tensors[i], i));
-    std::vector<ServedShard> shards;
-    for (int i : served()) {
-      shards.push_back(ServedShard{table_name(i), tensors[i].tensor_data().data(),
-                                   tensors[i].dim_size(0), width(i)});
-    }
+    for (int i = 0; i < num_shards(); ++i) TF_RETURN_IF_ERROR(CheckShard(tensors, i));
+    ServedShards mine;
+    for (int i : served()) mine.Add(tensors, i, table_name(i));
+    const std::vector<ServedShard>& shards = mine.shards();
     ReceivedRequests received;
     TF_RETURN_IF_ERROR(ReadReceived(ctx, shards, &received));
     *agreed = ToTensorFlow(AgreedStatus(received.states));
     if (!agreed->ok()) return Status();
     ArriveAtExchange(exchange_, ExchangePhase::kReceived, nullptr);
+    DeviceThreads threads(ctx);
+    std::vector<std::vector<RequestedRows>*> requests;
+    for (std::vector<RequestedRows>& of_rank : received.ranks) requests.push_back(&of_rank);
+    TF_RETURN_IF_ERROR(StatusOfOp(name(), mine.FindRows(tensors, requests, &threads)));
     const std::vector<int64_t> elements = ElementsOfRanks(shards, received);
     int64_t size = 0;
     Tensor* rows = nullptr;
     TF_RETURN_IF_ERROR(WriteSplits(ctx, name(), 1, elements, &size));
     TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({size}), &rows));
-    DeviceThreads threads(ctx);
     TF_RETURN_IF_ERROR(
         StatusOfOp(name(), GatherForRanks(shards, received, type(), BestRowKernels(), &threads,
                                           const_cast<char*>(rows->tensor_data().data()))));
@@ -128,8 +130,17 @@ class ExchangeGatherKernel : public OwnerKernel<tensorflow::AsyncOpKernel> {
     return Status();
   }
 
-  Status CheckShard(const Tensor& tensor, int shard) const {
-    const bool is_matrix = tensor.dims() == 2 && tensor.dim_size(1) == width(shard);
+  Status CheckShard(const VariableTables& tensors, int shard) const {
+    const Tensor& tensor = tensors[shard];
+    const bool is_dynamic = tensors.dynamic_table(shard) != nullptr;
+    if (is_dynamic != IsByKey(shard)) {
+      return errors::InvalidArgument(name(), ": shard ", shard, " (table '", table_name(shard),
+                                     "') is ", is_dynamic ? "" : "not ",
+                                     "a dynamic table, and its rows are asked for by ",
+                                     is_dynamic ? "number" : "key");
+    }
+    const bool is_matrix =
+        (is_dynamic || tensor.dims() == 2) && tensors.memory(shard).dim == width(shard);
     if (is_matrix && tensor.dtype() == dtype()) return Status();
     return errors::InvalidArgument(name(), ": shard ", shard, " (table '", table_name(shard),
                                    "') has shape ", tensor.shape().DebugString(), " and type ",

@@ -7,8 +7,8 @@
 #include "kernels/lookup/group_inputs.h"
 #include "lookup/group_gradient.h"
 #include "packed/packed_bags.h"
-#include "packed/unique_keys.h"
 #include "packed/server_pooling.h"
+#include "packed/unique_keys.h"
 #include "scratch/scratch_pool.h"
 #include "tensorflow/core/framework/op_kernel.h"
 

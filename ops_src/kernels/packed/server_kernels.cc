@@ -9,6 +9,8 @@
 #include "kernels/lookup/device_threads.h"
 #include "kernels/lookup/group_inputs.h"
 #include "kernels/lookup/variable_tables.h"
+#include "kernels/packed/found_keys.h"
+#include "kernels/packed/served_shards.h"
 #include "kernels/tensorflow_compat.h"
 #include "packed/row_request.h"
 #include "packed/row_update.h"
@@ -37,8 +39,10 @@ class ServedShardsKernel : public OpKernel {
   int num_shards() const { return num_shards_; }
   const std::string& table_name(int shard) const { return table_names_[shard]; }
 
-  Status CheckShard(const Tensor& tensor, int shard, DataType dtype) const {
-    if (tensor.dims() == 2 && tensor.dtype() == dtype) return Status();
+  Status CheckShard(const VariableTables& variables, int shard, DataType dtype) const {
+    const Tensor& tensor = variables[shard];
+    const bool is_matrix = variables.dynamic_table(shard) != nullptr || tensor.dims() == 2;
+    if (is_matrix && tensor.dtype() == dtype) return Status();
     return errors::InvalidArgument(name(), ": shard ", shard, " (table '", table_name(shard),
                                    "') has shape ", tensor.shape().DebugString(), " and type ",
                                    tensorflow::DataTypeString(tensor.dtype()),
@@ -67,13 +71,12 @@ class GroupGatherKernel : public ServedShardsKernel {
   void Compute(OpKernelContext* ctx) override {
     VariableTables tensors;
     OP_REQUIRES_OK(ctx, tensors.Open(ctx, 0, num_shards(), VariableTables::kRead));
-    std::vector<ServedShard> shards;
+    ServedShards served;
     for (int i = 0; i < num_shards(); ++i) {
-      const Tensor& tensor = tensors[i];
-      OP_REQUIRES_OK(ctx, CheckShard(tensor, i, dtype_));
-      shards.push_back(ServedShard{table_name(i), tensor.tensor_data().data(), tensor.dim_size(0),
-                                   tensor.dim_size(1)});
+      OP_REQUIRES_OK(ctx, CheckShard(tensors, i, dtype_));
+      served.Add(tensors, i, table_name(i));
     }
+    const std::vector<ServedShard>& shards = served.shards();
     const Tensor& request = ctx->input(num_shards());
     OP_REQUIRES_OK(ctx, CheckVector("request", request));
     std::vector<RequestedRows> requested;
@@ -81,11 +84,12 @@ class GroupGatherKernel : public ServedShardsKernel {
                    StatusOfOp(name(), ReadRequest(reinterpret_cast<const int64_t*>(
                                                       request.flat<tensorflow::int64>().data()),
                                                   request.NumElements(), shards, &requested)));
+    DeviceThreads threads(ctx);
+    OP_REQUIRES_OK(ctx, StatusOfOp(name(), served.FindRows(tensors, {&requested}, &threads)));
     int64_t size = 0;
     for (int i = 0; i < num_shards(); ++i) size += requested[i].count * shards[i].dim;
     Tensor* rows = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({size}), &rows));
-    DeviceThreads threads(ctx);
     OP_REQUIRES_OK(
         ctx, StatusOfOp(name(), GatherRows(shards, requested, type_, BestRowKernels(), &threads,
                                            const_cast<char*>(rows->tensor_data().data()))));
@@ -111,12 +115,18 @@ class GroupApplyPackedKernel : public ServedShardsKernel {
     OP_REQUIRES_OK(ctx, optimizer_.Open(ctx, &variables));
     std::vector<UpdatedShard> shards(num_shards());
     for (int i = 0; i < num_shards(); ++i) {
-      const Tensor& tensor = variables[i];
-      OP_REQUIRES_OK(ctx, CheckShard(tensor, i, tensorflow::DT_FLOAT));
+      OP_REQUIRES_OK(ctx, CheckShard(variables, i, tensorflow::DT_FLOAT));
+      const TableMemory memory = variables.memory(i);
       shards[i].table = table_name(i);
-      shards[i].rows = variables.floats(i);
-      shards[i].num_rows = tensor.dim_size(0);
-      shards[i].dim = tensor.dim_size(1);
+      shards[i].by_key = variables.dynamic_table(i) != nullptr;
+      shards[i].rows = reinterpret_cast<float*>(memory.data);
+      shards[i].num_rows = memory.num_rows;
+      shards[i].dim = memory.dim;
+      shards[i].stride = memory.stride / static_cast<int64_t>(sizeof(float));
+      shards[i].first_row = memory.first_row;
+      OP_REQUIRES(ctx, !shards[i].by_key || states_.empty(),
+                  errors::InvalidArgument(name(), ": table '", table_name(i),
+                                          "' is dynamic; updates of such tables are not deferred"));
       OP_REQUIRES_OK(ctx,
                      optimizer_.SlotsOf(name(), &variables, i, table_name(i), shards[i].slots));
     }
@@ -133,6 +143,12 @@ class GroupApplyPackedKernel : public ServedShardsKernel {
     RowUpdate rows;
     OP_REQUIRES_OK(
         ctx, StatusOfOp(name(), ReadUpdate(bytes, update.NumElements(), shards, &threads, &rows)));
+    FoundKeys found;
+    for (int i = 0; i < num_shards(); ++i) {
+      if (!shards[i].by_key) continue;
+      OP_REQUIRES_OK(ctx, StatusOfOp(name(), found.Find(variables.dynamic_table(i), &rows.blocks[i],
+                                                        &threads)));
+    }
     OP_REQUIRES_OK(ctx, step.Begin(ctx, optimizer, &threads));
     ApplyUpdate(optimizer, shards, rows, BestRowKernels(), &threads);
   }
