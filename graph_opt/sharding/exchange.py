@@ -130,8 +130,8 @@ def look_up(
 
     Returns:
       [B, D] for each lookup, of its table's dtype. Gradients of the tables are IndexedSlices with
-      this rank's rows, or keys, summed over ranks in their order. Those of replicated tables are of this
-      rank's bags only: reduce them as those of dense variables.
+      this rank's rows, or keys, summed over ranks in their order. Those of replicated tables are of
+      this rank's bags only: reduce them as those of dense variables.
 
     Raises:
       ValueError: A table is not divided among these ranks, a part has another shape, or lookups of

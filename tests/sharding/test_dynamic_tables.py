@@ -1,4 +1,4 @@
-"""Exchanges of tables that give rows to keys: the same rows and gradients on any number of ranks."""
+"""Exchanges of tables that give rows to keys: the same numbers on any number of ranks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import pytest
 from tensorflow.python.eager import context
 
 from graph_opt.compat import tf
-from graph_opt.dynamic.options import CounterAdmission, DynamicTableOptions, Drawn
+from graph_opt.dynamic.options import CounterAdmission, DynamicTableOptions
 from graph_opt.dynamic.variable import DynamicTableVariable
 from graph_opt.embedding.lookup_ids import read_ids
 from graph_opt.ops.dynamic_table import BY_KEY, BY_KEY_1000, apply_to_keys
 from graph_opt.sharding.exchange import DividedTable, TableLookup, look_up
 from graph_opt.sharding.in_process import run_ranks
+from graph_opt.sharding.initializers import Drawn
 from graph_opt.sharding.key_placement import RowsByKey
 from graph_opt.sharding.placement import ModRows
 from graph_opt.sharding.transport import OneRank, Transport
@@ -90,7 +91,10 @@ class Tables:
             for table, one in zip(self.variables[:2], gradients)
         ]
         last = gradients[2]
-        return [*updates, self.places.scatter_sub(tf.IndexedSlices(last.values * RATE, last.indices))]
+        return [
+            *updates,
+            self.places.scatter_sub(tf.IndexedSlices(last.values * RATE, last.indices)),
+        ]
 
 
 def rounded(pooled: List[tf.Tensor]) -> List[tf.Tensor]:
@@ -161,7 +165,9 @@ def read_only(transport: Transport) -> Any:
         divided = DividedTable("users", table, RowsByKey(transport.size), DIM)
         ids = tf.constant([[4, 4], [5, 7 + transport.rank]], tf.int64)
         insert = tf.placeholder(tf.bool, [])
-        lookup = TableLookup(divided, read_ids(0, tf.RaggedTensor.from_tensor(ids), None), "sum", insert)
+        lookup = TableLookup(
+            divided, read_ids(0, tf.RaggedTensor.from_tensor(ids), None), "sum", insert
+        )
         pooled = look_up([lookup], transport)[0]
         gradient = tf.gradients(pooled, table)[0]
         session.run(table.initializer)

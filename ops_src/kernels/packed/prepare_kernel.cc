@@ -20,6 +20,7 @@ int64_t* Int64s(Tensor* tensor) {
 class GroupPrepareKernel : public SendingKernel {
  public:
   explicit GroupPrepareKernel(OpKernelConstruction* ctx) : SendingKernel(ctx) {
+    if (!ctx->status().ok()) return;
     OP_REQUIRES_OK(ctx, ReadWidths(ctx, &widths_));
     int num_inserts;
     OP_REQUIRES_OK(ctx, ctx->GetAttr("num_inserts", &num_inserts));

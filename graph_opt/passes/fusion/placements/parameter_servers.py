@@ -3,6 +3,8 @@
 worker   GroupEmbeddingPrepare ──request──> GroupEmbeddingGather      server
          GroupEmbeddingCombine <───rows───
          GroupEmbeddingPackGradients ─update─> GroupEmbeddingApplyPacked
+
+What travels for dynamic tables are keys, whose rows the server finds.
 """
 
 from __future__ import annotations
@@ -10,8 +12,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, Hashable, List, NamedTuple, Optional, Sequence, Tuple
 
+import numpy as np
+
 from graph_opt.compat import tf
-from graph_opt.graph.view import GraphView
+from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes import attribute_values as values
 from graph_opt.passes.fusion.candidates import Candidate, Member
 from graph_opt.passes.fusion.deferred import ShardInputs, needs_of
@@ -85,10 +89,12 @@ class ParameterServers(Placement):
         shared = nodes.group_op(members, self.worker, columns)
         servers = _servers(shared)
         of_servers = _server_attributes(shared, servers)
+        inserts = _inserts(worker, members)
         prepare = worker.node(
             "prepare",
             "GroupEmbeddingPrepare",
-            shared.inputs,
+            shared.inputs + inserts,
+            num_inserts=values.integer(len(inserts)),
             table_widths=values.integers(shared.table_widths),
             shard_rows=values.integers(shared.shard_rows),
             _output_shapes=values.shapes([(None,)] * (len(servers) + 1) + [(len(shared.shards),)]),
@@ -150,6 +156,23 @@ class ParameterServers(Placement):
             node = _apply(nodes, shared, server, update, updates, is_resource, controls)
             made.update((shared.shards[shard], node) for shard in server.shards)
         return made
+
+
+def _inserts(writer: NodeWriter, members: Sequence[Member]) -> List[str]:
+    """For each dynamic table, whether keys without a row get one; empty if they do.
+
+    It is the same for all lookups of a group.
+    """
+    dynamic = [member.candidate for member in members if member.candidate.is_dynamic]
+    if not dynamic or dynamic[0].inputs.insert in (None, True):
+        return []
+    insert = dynamic[0].inputs.insert
+    name = (
+        insert.input_name
+        if isinstance(insert, TensorRef)
+        else writer.constant("insert", np.bool_(insert))
+    )
+    return [name] * len({candidate.tables for candidate in dynamic})
 
 
 def _gather(

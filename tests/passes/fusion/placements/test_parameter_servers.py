@@ -14,6 +14,7 @@ from graph_opt.session.live import optimize_graph
 from graph_opt.session.session import Session
 from tests.optimizer_models import STOCK
 from tests.passes import fused_models as models
+from tests.passes.fusion import dynamic_models
 from tests.passes.fusion.test_fuse_group_embedding import every_api, two_safe
 from tests.passes.refused_models import ControlFlowV1
 
@@ -203,3 +204,39 @@ def test_servers_that_were_not_asked_keep_their_lookups(lookups: Any) -> None:
         report = optimize_graph(graph, models.config())
     codes = {lookup.refusals[0]["code"] for lookup in report.fused_lookups}
     assert codes == {"server_without_ops"}
+
+
+def train_dynamic(target: str, optimizer: str, config: Any, clip: bool) -> Dict[str, Any]:
+    """Losses, the rows of all keys of all dynamic tables, their numbers, and the report."""
+    setter = tf.train.replica_device_setter(SERVERS, worker_device="/job:worker/task:0")
+    with tf.Graph().as_default() as graph, tf.device(setter):
+        inputs = models.batches()
+        loss = models.loss_of(dynamic_models.every_api(inputs), inputs)
+        step = dynamic_models.minimize(loss, optimizer, clip)
+        # Without key 0, which TensorFlow's lookup makes a row for where a bag is empty.
+        keys = tf.constant([-3, -2, -1, *range(1, models.VOCABULARY)], tf.int64)
+        tables = dynamic_models.tables()
+        rows = [table.rows_of_keys(keys, None, insert=False) for table in tables]
+        initialize = tf.global_variables_initializer()
+        report = None if config is None else optimize_graph(graph, config, target)
+        tf.Session.reset(target)
+        opened = tf.Session(target) if config is None else Session(target, config=config)
+        with opened as session:
+            session.run(initialize)
+            losses = [session.run([loss, step])[0] for _ in range(models.STEPS)]
+            names = dynamic_models.names_of(tables)
+            values = dict(zip(names, session.run(rows)))
+            received = received_by(session, [loss, step])
+    return dict(losses=losses, rows=values, report=report, received=received)
+
+
+@pytest.mark.parametrize("optimizer, clip", [("Adagrad", False), ("Adam", True)])
+def test_dynamic_tables_on_servers_train_the_same(target: str, optimizer: str, clip: bool) -> None:
+    stock = train_dynamic(target, optimizer, None, clip)
+    fused = train_dynamic(target, optimizer, models.config(), clip)
+    np.testing.assert_allclose(fused["losses"], stock["losses"], rtol=1e-5)
+    for name, rows in stock["rows"].items():
+        np.testing.assert_allclose(fused["rows"][name], rows, atol=1e-5, err_msg=name)
+    lookups = fused["report"].fused
+    assert [lookup.update for lookup in lookups] == ["fused"] * (7 if clip else 8)
+    assert len(fused["received"]) < len(stock["received"])
