@@ -16,6 +16,7 @@ from graph_opt.compat.resource_variables import (
 )
 from graph_opt.dynamic.optimizers import train_dynamic_tables, update_by_key
 from graph_opt.dynamic.options import Bank, DynamicTableOptions
+from graph_opt.dynamic.saving import save_dynamic_tables
 from graph_opt.embedding.lookup_ids import ID_DTYPES
 from graph_opt.embedding.placements import SeveralDevices
 from graph_opt.ops import dynamic_content, dynamic_table
@@ -132,6 +133,7 @@ class DynamicTableVariable(VariableOfResource):
             collections=collections,
         )
         self._part = self._part or PartOf(self.table_key)
+        save_dynamic_tables(self.handle)
 
     @property
     def table_shape(self) -> tf.TensorShape:

@@ -1,7 +1,7 @@
 """Replaces one of our nodes with TensorFlow's, which are built in a graph of their own first.
 
 our node         inputs -> X -> readers
-in its place     inputs -> X/... (TensorFlow's) -> X, an IdentityN -> readers
+in its place     inputs -> X/... (TensorFlow's) -> X, an IdentityN, or a NoOp -> readers
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from graph_opt.graph.view import TensorRef
 _CLASS = "_class"
 _SHAPES = "_output_shapes"
 
-Builder = Callable[[List[Any]], List[Any]]
-"""From inputs to outputs, with TensorFlow's functions."""
+Builder = Callable[[List[Any]], Any]
+"""From inputs to a list of outputs, or to the operation to run, with TensorFlow's functions."""
 
 
 def nodes_in_place_of(node: Any, graph: Any, build: Builder, in_frame: bool) -> List[Any]:
@@ -48,7 +48,7 @@ def _stand_in(graph: Any, text: str, number: int) -> Any:
 
 
 def _variable_like(handle: Any, number: int) -> Any:
-    """A variable of the dtype and shape of the one behind a handle."""
+    """A variable like the one behind a handle, or only a handle if that has no shape."""
     operation = handle.op
     while operation.type != "VarHandleOp":
         if not operation.inputs:
@@ -56,10 +56,14 @@ def _variable_like(handle: Any, number: int) -> Any:
                 None, None, "'{}' does not come from a variable of the graph".format(handle.name)
             )
         operation = operation.inputs[0].op
+    name, dtype = "input_{}".format(number), operation.get_attr("dtype")
+    shape = tf.TensorShape(operation.get_attr("shape"))
+    if not shape.is_fully_defined():
+        return tf.raw_ops.VarHandleOp(dtype=dtype, shape=shape, name=name)
     return tf.get_variable(
-        "input_{}".format(number),
-        tf.TensorShape(operation.get_attr("shape")),
-        operation.get_attr("dtype"),
+        name,
+        shape,
+        dtype,
         tf.zeros_initializer(),
         use_resource=True,
     )
@@ -84,15 +88,16 @@ class _Graft:
         """Puts nodes without inputs into the loop of a node."""
         self._constant_controls = ["^" + name]
 
-    def nodes(self, outputs: Sequence[Any]) -> List[Any]:
-        needed = self._needed_by(outputs)
+    def nodes(self, outputs: Any) -> List[Any]:
+        is_operation = isinstance(outputs, tf.Operation)
+        needed = self._needed_by([outputs] if is_operation else [one.op for one in outputs])
         graph_def = self._scratch.as_graph_def(add_shapes=_SHAPES in self._node.attr)
         made = [self._moved(node) for node in graph_def.node if node.name in needed]
-        return [*made, self._last(outputs)]
+        return [*made, self._done(outputs) if is_operation else self._last(outputs)]
 
-    def _needed_by(self, outputs: Sequence[Any]) -> Dict[str, None]:
+    def _needed_by(self, operations: Sequence[Any]) -> Dict[str, None]:
         needed: Dict[str, None] = {}
-        waiting = [tensor.op for tensor in outputs]
+        waiting = list(operations)
         while waiting:
             operation = waiting.pop()
             if operation.name not in needed and operation.name not in self._inputs:
@@ -122,6 +127,11 @@ class _Graft:
             groups = moved.attr[_CLASS].list.s
             groups[:] = [self._colocated(group.decode("utf-8")) for group in groups]
         return moved
+
+    def _done(self, operation: Any) -> Any:
+        node = tf.NodeDef(name=self._node.name, op="NoOp", device=self._node.device)
+        node.input.append("^" + self._renamed(operation.name))
+        return node
 
     def _last(self, outputs: Sequence[Any]) -> Any:
         node = tf.NodeDef(name=self._node.name, op="IdentityN", device=self._node.device)

@@ -13,6 +13,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.exported_graph import conversion_of, export_through, running_graph_def
+from graph_opt.export.stock_dynamic import stock_dynamic_tables
 from graph_opt.export.stock_groups import stock_groups
 from graph_opt.export.stock_initial_rows import stock_initial_rows
 from graph_opt.export.stock_stages import stock_stages
@@ -31,6 +32,8 @@ _OURS = (
     "KeyIndex",
     "ResourceKeyRows",
     "ResourceIntegerLookup",
+    "DynamicTable",
+    "GroupDynamicRows",
     "GraphOptLoaded",
 )
 
@@ -102,6 +105,7 @@ class _UsersGraph:
                 undo.apply(graph_def)
             lines = stock_stages(graph_def) + stock_groups(graph_def, graph, self._made)
             stock_initial_rows(graph_def, graph, self._made)
+            lines += stock_dynamic_tables(graph_def, graph, self._made)
             return lines + _left(graph_def) + self._in_collections(graph_def, graph)
 
     def _in_collections(self, graph_def: Any, graph: Any) -> List[str]:

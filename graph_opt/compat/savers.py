@@ -1,0 +1,200 @@
+"""Savers of what TensorFlow has no variable of: several tensors each, saved and restored together.
+
+`tf.train.Saver` finds what it saves in two functions of TensorFlow, and builds its nodes in two
+methods. All four are replaced when the first of our variables is made. Savers of other variables
+build the same nodes as before.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from tensorflow.python.ops import variables as variables_module
+from tensorflow.python.training import saver as saver_module
+from tensorflow.python.training.saving import saveable_object, saveable_object_util
+from tensorflow.python.util import nest
+
+from graph_opt.compat import tf
+
+
+class SaverParts(NamedTuple):
+    """What a saver does for variables of ours.
+
+    Attributes:
+      saveables: `saveables(variable, name)`: None if the variable is not ours, else what a saver
+        saves under the name, or under the variable's own name if that is None.
+      save: Given the checkpoint's prefix and those on one device: prefixes, which begin with it, of
+        the checkpoints that they are written to first, and the ops that do so.
+      restore: Given the checkpoint's prefix and those on one device: adds the ops that restore
+        them, as `restored`.
+    """
+
+    saveables: Callable[[Any, Optional[str]], Optional[List[Any]]]
+    save: Callable[[Any, List[Any]], Tuple[List[Any], List[Any]]]
+    restore: Callable[[Any, List[Any]], None]
+
+
+class OurSaveable(saveable_object.SaveableObject):
+    """Base class of what `SaverParts.saveables` returns.
+
+    Args:
+      variable: The variable.
+      name: In checkpoints.
+      tensor: Name of one of its tensors there.
+      device: Where it is.
+
+    Attributes:
+      restored: The op that restores it.
+    """
+
+    def __init__(self, variable: Any, name: str, tensor: str, device: str) -> None:
+        spec = saveable_object.SaveSpec(
+            lambda: tf.zeros([0]), "", tensor, dtype=variable.dtype, device=device
+        )
+        super().__init__(variable, [spec], name)
+        self.restored: Any = None
+
+    def restore(self, restored_tensors: Any, restored_shapes: Any) -> Any:
+        """See `restored`."""
+        return self.restored
+
+
+_parts: List[SaverParts] = []
+
+
+def build_savers_with(parts: SaverParts) -> None:
+    """From now on, savers save and restore our variables through these functions.
+
+    Calling it again with the same parts has no effect.
+    """
+    if parts in _parts:
+        return
+    if not _parts:
+        _replace_functions()
+    _parts.append(parts)
+
+
+def given_variables(saver: Any) -> Any:
+    """What a `tf.train.Saver` saves: a dict by name, or a list, with lists of parts taken apart."""
+    given = saver._var_list
+    if given is None:
+        given = variables_module._all_saveable_objects()
+    return given if isinstance(given, dict) else nest.flatten(list(given))
+
+
+def saveable_named(variable: Any, name: str) -> Any:
+    """What a saver saves of a resource variable under another name."""
+    (saveable,) = saveable_object_util.saveable_objects_for_op(variable, name)
+    return saveable
+
+
+def _replace_functions() -> None:
+    module: Any = saveable_object_util
+    module.op_list_to_dict = _listed(module.op_list_to_dict)
+    module.saveable_objects_for_op = _converted(module.saveable_objects_for_op)
+    base: Any = saver_module.BaseSaverBuilder
+    base.save_op = _saving(base.save_op)
+    for builder in (base, saver_module.BulkSaverBuilder):
+        restoring: Any = _restoring(builder.bulk_restore)
+        builder.bulk_restore = restoring
+
+
+def _claimed(variable: Any, name: Optional[str]) -> Optional[List[Any]]:
+    for parts in _parts:
+        found = parts.saveables(variable, name)
+        if found is not None:
+            return found
+    return None
+
+
+def _listed(stock: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(stock)
+    def op_list_to_dict(op_list: Any, *arguments: Any, **named: Any) -> Any:
+        if not isinstance(op_list, (list, tuple, set)):
+            return stock(op_list, *arguments, **named)
+        others, ours = [], []
+        for variable in nest.flatten(list(op_list)):
+            found = _claimed(variable, None)
+            if found is None:
+                others.append(variable)
+            else:
+                ours.extend(found)
+        listed: Dict[str, Any] = stock(others, *arguments, **named)
+        for saveable in ours:
+            if saveable.name in listed:
+                raise ValueError(
+                    "At least two variables have the same name: {}".format(saveable.name)
+                )
+            listed[saveable.name] = saveable
+        return listed
+
+    return op_list_to_dict
+
+
+def _converted(stock: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(stock)
+    def saveable_objects_for_op(op: Any, name: Any) -> Any:
+        found = _claimed(op, name) if isinstance(name, str) else None
+        return stock(op, name) if found is None else iter(found)
+
+    return saveable_objects_for_op
+
+
+def _saving(stock: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(stock)
+    def save_op(self: Any, filename_tensor: Any, saveables: Sequence[Any]) -> Any:
+        ours, others = _divided(saveables)
+        if not ours:
+            return stock(self, filename_tensor, saveables)
+        prefixes: List[Any] = []
+        written: List[Any] = []
+        for parts in _parts:
+            more = parts.save(filename_tensor, ours)
+            prefixes, written = prefixes + more[0], written + more[1]
+        if others:
+            prefixes.append(tf.strings.join([filename_tensor, "_others"]))
+            written.append(stock(self, prefixes[-1], others))
+        with tf.control_dependencies(written):
+            return tf.raw_ops.MergeV2Checkpoints(
+                checkpoint_prefixes=tf.stack(prefixes),
+                destination_prefix=filename_tensor,
+                delete_old_dirs=False,
+            )
+
+    return save_op
+
+
+def _restoring(stock: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(stock)
+    def bulk_restore(
+        self: Any,
+        filename_tensor: Any,
+        saveables: Sequence[Any],
+        preferred_shard: int,
+        restore_sequentially: bool,
+    ) -> List[Any]:
+        ours, others = _divided(saveables)
+        if not ours:
+            return list(
+                stock(self, filename_tensor, saveables, preferred_shard, restore_sequentially)
+            )
+        for parts in _parts:
+            parts.restore(filename_tensor, ours)
+        read = iter(
+            stock(self, filename_tensor, others, preferred_shard, restore_sequentially)
+            if others
+            else []
+        )
+        return [
+            filename_tensor if isinstance(saveable, OurSaveable) else next(read)
+            for saveable in saveables
+            for _ in saveable.specs
+        ]
+
+    return bulk_restore
+
+
+def _divided(saveables: Sequence[Any]) -> Tuple[List[Any], List[Any]]:
+    ours = [one for one in saveables if isinstance(one, OurSaveable)]
+    return ours, [one for one in saveables if not isinstance(one, OurSaveable)]

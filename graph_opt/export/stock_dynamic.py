@@ -1,0 +1,292 @@
+"""Replaces the ops of dynamic tables with TensorFlow's, which serve what a checkpoint has.
+
+    the variable            rows: first those for keys without a row, then those of keys
+    <name>/index            a hash table: key -> row
+    lookup                  find in the index, gather from the variable
+    restore, save           the same tensors of the checkpoint, by RestoreV2 and SaveV2
+    update                  an error: stock TensorFlow can serve, not train
+
+What stands for one node has the hash table under its shared name, so all nodes share it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence
+
+from graph_opt.compat import tf
+from graph_opt.export.stock_nodes import nodes_in_place_of
+from graph_opt.graph.undo import node_of_input
+
+_INITIALIZE = "DynamicTableInitialize"
+_INITIALIZE_SLOT = "DynamicTableSlotInitialize"
+_BUCKETS = 1000
+
+
+class _Table(NamedTuple):
+    """What a graph says of a table.
+
+    Attributes:
+      name: Name of the variable.
+      options: As in `DynamicTableOptions.to_json`.
+      bank_rows: Rows that new keys start from, by remainder; 0 if they start otherwise.
+    """
+
+    name: str
+    options: Dict[str, Any]
+    bank_rows: int
+
+    @property
+    def width(self) -> int:
+        return int(self.options["dim"])
+
+    @property
+    def reads_bank(self) -> bool:
+        """Whether keys without a row read the row that they would start from."""
+        return self.bank_rows > 0 and "admission" not in self.options
+
+    @property
+    def num_fixed(self) -> int:
+        """Number of rows that are no key's."""
+        return self.bank_rows if self.reads_bank else 1
+
+    @property
+    def is_drawn(self) -> bool:
+        kind = self.options["initial"]["kind"]
+        return "admission" not in self.options and kind not in ("bank", "constant")
+
+    def constant_row(self) -> Any:
+        """What keys without a row read: the mean of what their rows would start with."""
+        initial = self.options["initial"]
+        if "admission" in self.options:
+            value = self.options.get("no_permission", 0.0)
+        elif initial["kind"] == "constant":
+            value = initial["value"]
+        elif initial["kind"] == "uniform":
+            value = (initial["first"] + initial["second"]) / 2
+        else:
+            value = initial["first"]
+        return tf.fill([1, self.width], tf.constant(value, tf.float32))
+
+    def key_index(self) -> Any:
+        return tf.raw_ops.MutableHashTableV2(
+            key_dtype=tf.int64, value_dtype=tf.int64, shared_name=self.name + "/index"
+        )
+
+    def keep(self, handle: Any, fixed: Any, keys: Any, values: Any) -> List[Any]:
+        """Gives the variable, and the index, keys and their rows."""
+        numbers = tf.range(tf.size(keys, out_type=tf.int64)) + self.num_fixed
+        rows = tf.concat([fixed, values], 0)
+        return [
+            tf.raw_ops.LookupTableImportV2(
+                table_handle=self.key_index(), keys=keys, values=numbers
+            ),
+            tf.raw_ops.AssignVariableOp(resource=handle, value=rows),
+        ]
+
+
+def stock_dynamic_tables(graph_def: Any, graph: Any, made: Dict[bytes, List[Any]]) -> List[str]:
+    """Replaces the nodes of a GraphDef, in place.
+
+    Args:
+      graph_def: The GraphDef.
+      graph: Its live graph.
+      made: Nodes made before, by the node that they replace.
+
+    Returns:
+      Lines for the user about what is different in the exported graph.
+    """
+    tables = _tables(graph_def, graph)
+    if not tables:
+        return []
+    nodes: List[Any] = []
+    for node in graph_def.node:
+        build = _BUILDERS.get(node.op)
+        table = tables.get(_handle_of(node)) if build is not None else None
+        if build is None or table is None:
+            nodes.append(node)
+            continue
+        key = node.SerializeToString(deterministic=True)
+        if key not in made:
+            made[key] = _replaced(node, graph, build, table)
+        nodes.extend(made[key])
+    replaced = tf.GraphDef()
+    replaced.node.extend(nodes)
+    del graph_def.node[:]
+    graph_def.node.extend(replaced.node)
+    drawn = sorted({table.name for table in tables.values() if table.is_drawn})
+    line = (
+        "in the exported graph, keys without a row read the mean of what rows of '{}' start with, "
+        "as TensorFlow's ops cannot draw it by key"
+    )
+    return [line.format(name) for name in drawn]
+
+
+def _tables(graph_def: Any, graph: Any) -> Dict[str, _Table]:
+    """The graph's tables by the names of their handles, and those of their slots."""
+    found = {}
+    for node in graph_def.node:
+        if node.op == _INITIALIZE:
+            handle = node_of_input(node.input[0])
+            bank = graph.get_operation_by_name(node.name).inputs[1].shape
+            rows = tf.dimension_value(bank[0]) if bank.rank == 2 else None
+            options = json.loads(node.attr["options"].s.decode("utf-8"))
+            is_bank = options["initial"]["kind"] == "bank"
+            found[handle] = _Table(handle, options, (rows or 0) if is_bank else 0)
+    for node in graph_def.node:
+        if node.op == _INITIALIZE_SLOT and node_of_input(node.input[0]) in found:
+            found[node_of_input(node.input[1])] = found[node_of_input(node.input[0])]
+    return found
+
+
+def _handle_of(node: Any) -> str:
+    inputs = [text for text in node.input if not text.startswith("^")]
+    return node_of_input(inputs[_HANDLE_INPUTS.get(node.op, 0)]) if inputs else ""
+
+
+def _replaced(node: Any, graph: Any, build: _Builder, table: _Table) -> List[Any]:
+    return nodes_in_place_of(node, graph, lambda inputs: build(table, node, inputs), in_frame=False)
+
+
+_Builder = Callable[[_Table, Any, List[Any]], Any]
+
+
+def _initialized(table: _Table, node: Any, inputs: List[Any]) -> Any:
+    fixed = inputs[1] if table.reads_bank else table.constant_row()
+    none = tf.zeros([0], tf.int64)
+    return tf.group(*table.keep(inputs[0], fixed, none, tf.zeros([0, table.width])))
+
+
+def _slot_initialized(table: _Table, node: Any, inputs: List[Any]) -> Any:
+    rows = tf.zeros([table.num_fixed, table.width])
+    return tf.group(tf.raw_ops.AssignVariableOp(resource=inputs[1], value=rows))
+
+
+def _is_initialized(table: _Table, node: Any, inputs: List[Any]) -> Any:
+    return [tf.raw_ops.VarIsInitializedOp(resource=inputs[0])]
+
+
+def _looked_up(table: _Table, node: Any, inputs: List[Any]) -> Any:
+    handle, keys = inputs[0], tf.cast(inputs[1], tf.int64)
+    absent = tf.constant(-1, tf.int64)
+    found = tf.raw_ops.LookupTableFindV2(
+        table_handle=table.key_index(), keys=keys, default_value=absent
+    )
+    fixed = tf.math.floormod(keys, tf.constant(table.num_fixed, tf.int64))
+    rows = tf.where(found < 0, fixed, found)
+    return [tf.raw_ops.ResourceGather(resource=handle, indices=rows, dtype=tf.float32)]
+
+
+def _size(table: _Table, node: Any, inputs: List[Any]) -> Any:
+    count = tf.raw_ops.LookupTableSizeV2(table_handle=table.key_index())
+    return [tf.stack([count, tf.constant(table.width, tf.int64)])]
+
+
+def _restored(table: _Table, node: Any, inputs: List[Any]) -> Any:
+    prefix, handle, slots = inputs[0], inputs[1], inputs[2:]
+    name = _stored_name(node)
+    key_dtype = tf.as_dtype(node.attr["key_dtype"].type or tf.int64)
+    dtypes = [key_dtype, tf.float32]
+    keys, values = _read(prefix, [name + "-keys", name + "-values"], dtypes)
+    if table.reads_bank:
+        (fixed,) = _read(prefix, [name + "-default_values"], [tf.float32])
+    else:
+        fixed = table.constant_row()
+    assigned = table.keep(handle, fixed, tf.cast(keys, tf.int64), values)
+    for slot, pattern in zip(slots, node.attr["slot_names"].list.s):
+        stored = pattern.decode("utf-8").replace("{}", name) + "-values"
+        (values,) = _read(prefix, [stored], [tf.float32])
+        rows = tf.concat([tf.zeros([table.num_fixed, table.width]), values], 0)
+        assigned.append(tf.raw_ops.AssignVariableOp(resource=slot, value=rows))
+    return tf.group(*assigned)
+
+
+def _stored_name(node: Any) -> str:
+    name = str(node.attr["tensor_name"].s.decode("utf-8"))
+    parts, part = node.attr["num_parts"].i, node.attr["part"].i
+    return "{}/part_{}".format(name, part) if parts > 1 else name
+
+
+def _read(prefix: Any, names: Sequence[str], dtypes: Sequence[Any]) -> List[Any]:
+    return list(
+        tf.raw_ops.RestoreV2(
+            prefix=prefix,
+            tensor_names=list(names),
+            shape_and_slices=[""] * len(names),
+            dtypes=list(dtypes),
+        )
+    )
+
+
+def _saved(table: _Table, node: Any, inputs: List[Any]) -> Any:
+    prefix, handle, slots = inputs[0], inputs[1], inputs[2:]
+    keys, numbers = tf.raw_ops.LookupTableExportV2(
+        table_handle=table.key_index(), Tkeys=tf.int64, Tvalues=tf.int64
+    )
+    buckets = tf.cast(tf.math.floormod(keys, tf.constant(_BUCKETS, tf.int64)), tf.int32)
+    order = tf.argsort(buckets, stable=True)
+    ends = tf.cumsum(tf.math.bincount(buckets, minlength=_BUCKETS, maxlength=_BUCKETS))
+    offsets = tf.concat([[0], ends], 0)
+    keys = tf.cast(tf.gather(keys, order), tf.as_dtype(node.attr["key_dtype"].type))
+    numbers = tf.gather(numbers, order)
+    names = [node.attr["tensor_name"].s.decode("utf-8")]
+    names += [name.decode("utf-8") for name in node.attr["slot_names"].list.s]
+    tensors: Dict[str, Any] = {}
+    for name, variable in zip(names, [handle, *slots]):
+        if name:
+            tensors.update(_layout(name, variable, keys, numbers, offsets))
+    if names[0] and table.reads_bank:
+        rows = tf.range(table.num_fixed)
+        tensors[names[0] + "-default_values"] = _rows(handle, rows)
+    return tf.raw_ops.SaveV2(
+        prefix=prefix,
+        tensor_names=list(tensors),
+        shape_and_slices=[""] * len(tensors),
+        tensors=list(tensors.values()),
+    )
+
+
+def _layout(name: str, variable: Any, keys: Any, numbers: Any, offsets: Any) -> Dict[str, Any]:
+    none = tf.zeros([0], tf.int64)
+    return {
+        name + "-keys": keys,
+        name + "-values": _rows(variable, numbers),
+        name + "-versions": none,
+        name + "-freqs": none,
+        name + "-partition_offset": offsets,
+        name + "-keys_filtered": keys[:0],
+        name + "-versions_filtered": none,
+        name + "-freqs_filtered": none,
+        name + "-partition_filter_offset": tf.zeros_like(offsets),
+    }
+
+
+def _rows(variable: Any, numbers: Any) -> Any:
+    return tf.raw_ops.ResourceGather(resource=variable, indices=numbers, dtype=tf.float32)
+
+
+def _not_trained(table: _Table, node: Any, inputs: List[Any]) -> Any:
+    text = (
+        "'{}' updates the dynamic table '{}', which TensorFlow alone can serve, but not train: do "
+        "that with graph_opt, in the graph that the script builds".format(node.name, table.name)
+    )
+    return tf.raw_ops.Assert(condition=tf.constant(False), data=[tf.constant(text)])
+
+
+def _nothing(table: _Table, node: Any, inputs: List[Any]) -> Any:
+    return tf.no_op()
+
+
+_BUILDERS: Dict[str, _Builder] = {
+    _INITIALIZE: _initialized,
+    _INITIALIZE_SLOT: _slot_initialized,
+    "DynamicTableIsInitialized": _is_initialized,
+    "DynamicTableLookup": _looked_up,
+    "DynamicTableSize": _size,
+    "DynamicTableRestore": _restored,
+    "DynamicTableSave": _saved,
+    "DynamicTableApply": _not_trained,
+    "DynamicTableSetStep": _nothing,
+    "DynamicTableTrackChanges": _nothing,
+}
+_HANDLE_INPUTS = {"DynamicTableRestore": 1, "DynamicTableSave": 1}

@@ -1,0 +1,161 @@
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dynamic/dynamic_table.h"
+#include "kernels/dynamic/dynamic_table_resource.h"
+#include "kernels/dynamic/table_restore.h"
+#include "kernels/dynamic/table_save.h"
+#include "kernels/kernel_names.h"
+#include "kernels/lookup/device_threads.h"
+#include "kernels/tensorflow_compat.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace graph_opt {
+namespace {
+
+namespace errors = tensorflow::errors;
+
+// A table, slots of it, and their names in a checkpoint.
+class CheckpointKernel : public OpKernel {
+ public:
+  explicit CheckpointKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    int num_slots;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_slots", &num_slots));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("tensor_name", &tensor_name_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("slot_names", &slot_names_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("changes", &changes_));
+    OP_REQUIRES(ctx, slot_names_.size() == static_cast<size_t>(num_slots),
+                errors::InvalidArgument(name(), ": ", num_slots, " slots have ", slot_names_.size(),
+                                        " names"));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    const Tensor& prefix = ctx->input(0);
+    OP_REQUIRES(ctx, prefix.NumElements() == 1,
+                errors::InvalidArgument(name(), ": the prefix has shape ",
+                                        prefix.shape().DebugString(), ", not []"));
+    std::shared_ptr<DynamicTable> table;
+    OP_REQUIRES_OK(ctx, OpenTable(ctx, 1, &table));
+    std::vector<int> slots(slot_names_.size());
+    for (size_t i = 0; i < slots.size(); ++i) {
+      OP_REQUIRES_OK(ctx, OpenSlotOf(ctx, 2 + i, *table, &slots[i]));
+    }
+    OP_REQUIRES_OK(
+        ctx, Run(ctx, std::string(prefix.flat<tensorflow::tstring>()(0)), table.get(), slots));
+  }
+
+ protected:
+  virtual Status Run(OpKernelContext* ctx, const std::string& prefix, DynamicTable* table,
+                     const std::vector<int>& slots) = 0;
+
+  std::string tensor_name_;
+  std::vector<std::string> slot_names_;
+  bool changes_;
+};
+
+class SaveKernel : public CheckpointKernel {
+ public:
+  explicit SaveKernel(OpKernelConstruction* ctx) : CheckpointKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("key_dtype", &key_dtype_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("evict", &evict_));
+  }
+
+ private:
+  Status Run(OpKernelContext* ctx, const std::string& prefix, DynamicTable* table,
+             const std::vector<int>& slots) override {
+    DeviceThreads threads(ctx);
+    if (evict_) table->Evict(table->step(), &threads, nullptr);
+    if (changes_ && !table->tracks_changes()) {
+      return errors::FailedPrecondition(
+          "table '", table->options().name,
+          "' was initialized since the last full checkpoint: write another one first");
+    }
+    BundleFile file(ctx->env(), prefix);
+    TF_RETURN_IF_ERROR(file.Open());
+    TableSave save(table, key_dtype_, changes_, &file);
+    if (!tensor_name_.empty()) TF_RETURN_IF_ERROR(save.WriteRows(tensor_name_));
+    for (size_t i = 0; i < slots.size(); ++i) {
+      TF_RETURN_IF_ERROR(save.WriteSlot(slot_names_[i], slots[i]));
+    }
+    return file.Finish();
+  }
+
+  DataType key_dtype_;
+  bool evict_;
+};
+
+class RestoreKernel : public CheckpointKernel {
+ public:
+  explicit RestoreKernel(OpKernelConstruction* ctx) : CheckpointKernel(ctx) {
+    tensorflow::int64 part;
+    tensorflow::int64 num_parts;
+    std::string rule;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("part", &part));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_parts", &num_parts));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("owner_rule", &rule));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("rows", &rows_));
+    OP_REQUIRES(ctx, part < num_parts,
+                errors::InvalidArgument(name(), ": there is no part ", part, " of ", num_parts));
+    owner_.part = part;
+    owner_.parts = num_parts;
+    owner_.rule = rule == "key" ? KeyOwner::kRemainder : KeyOwner::kBucket;
+  }
+
+ private:
+  Status Run(OpKernelContext* ctx, const std::string& prefix, DynamicTable* table,
+             const std::vector<int>& slots) override {
+    StoredTensors stored(ctx->env(), prefix);
+    TF_RETURN_IF_ERROR(stored.status());
+    DeviceThreads threads(ctx);
+    TableRestore restore(&stored, table, owner_, &threads);
+    if (rows_) TF_RETURN_IF_ERROR(restore.ReadRows(tensor_name_, changes_));
+    for (size_t i = 0; i < slots.size(); ++i) {
+      bool found = false;
+      TF_RETURN_IF_ERROR(restore.ReadSlot(tensor_name_, slot_names_[i], slots[i], &found));
+      if (!found && !rows_) {
+        return errors::NotFound("Key ", slot_names_[i], " not found in checkpoint '", prefix,
+                                "' for '", tensor_name_, "'");
+      }
+      if (!found) {
+        LOG(WARNING) << "checkpoint '" << prefix << "' has no slot " << slot_names_[i] << " of '"
+                     << tensor_name_ << "': it begins with its initial value";
+      }
+    }
+    return Status();
+  }
+
+  KeyOwner owner_;
+  bool rows_;
+};
+
+class TrackChangesKernel : public OpKernel {
+ public:
+  explicit TrackChangesKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    std::string action;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("action", &action));
+    begins_ = action == "begin";
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    std::shared_ptr<DynamicTable> table;
+    OP_REQUIRES_OK(ctx, OpenTable(ctx, 0, &table));
+    if (begins_) {
+      table->BeginCheckpoint();
+    } else {
+      table->EndCheckpoint();
+    }
+  }
+
+ private:
+  bool begins_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("DynamicTableSave").Device(tensorflow::DEVICE_CPU), SaveKernel);
+REGISTER_KERNEL_BUILDER(Name("DynamicTableRestore").Device(tensorflow::DEVICE_CPU), RestoreKernel);
+REGISTER_KERNEL_BUILDER(Name("DynamicTableTrackChanges").Device(tensorflow::DEVICE_CPU),
+                        TrackChangesKernel);
+
+}  // namespace
+}  // namespace graph_opt

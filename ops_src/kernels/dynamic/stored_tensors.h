@@ -1,0 +1,60 @@
+#ifndef GRAPH_OPT_KERNELS_DYNAMIC_STORED_TENSORS_H_
+#define GRAPH_OPT_KERNELS_DYNAMIC_STORED_TENSORS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "tensorflow/core/framework/tensor_shape.h"
+#include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/platform/env.h"
+#include "tensorflow/core/util/tensor_bundle/tensor_bundle.h"
+
+namespace graph_opt {
+
+// The tensors of a checkpoint, read by ranges of rows: TensorFlow's reader takes whole tensors into
+// memory, of which a part of a table needs a few rows only.
+class StoredTensors {
+ public:
+  struct Tensor {
+    std::string name;
+    tensorflow::DataType dtype = tensorflow::DT_INVALID;
+    tensorflow::TensorShape shape;
+    std::string file;
+    int64_t offset = 0;
+    uint32_t crc32c = 0;
+
+    int64_t rows() const { return shape.dims() == 0 ? 1 : shape.dim_size(0); }
+    int64_t row_bytes() const;
+  };
+
+  // `prefix` is what tf.train.Saver.save returns.
+  StoredTensors(tensorflow::Env* env, const std::string& prefix);
+
+  // Whether there is such a checkpoint.
+  tensorflow::Status status() const;
+  const std::string& prefix() const { return prefix_; }
+
+  bool Has(const std::string& name);
+  // Fails if there is no such tensor, it has another dtype, or it was written in slices.
+  tensorflow::Status Find(const std::string& name, tensorflow::DataType dtype, Tensor* tensor);
+  // Fails if the tensor's bytes are not those that were written.
+  tensorflow::Status Verify(const Tensor& tensor);
+  // Rows [first, first + count), at `rows`.
+  tensorflow::Status Read(const Tensor& tensor, int64_t first, int64_t count, void* rows);
+
+ private:
+  tensorflow::Status ReadBytes(const Tensor& tensor, int64_t first, int64_t size, char* bytes);
+
+  tensorflow::Env* env_;
+  std::string prefix_;
+  tensorflow::BundleReader reader_;
+  int num_files_ = 0;
+  tensorflow::Status status_;
+  std::map<std::string, std::unique_ptr<tensorflow::RandomAccessFile>> files_;
+};
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_KERNELS_DYNAMIC_STORED_TENSORS_H_

@@ -1,0 +1,88 @@
+"""Graphs with dynamic tables, served by TensorFlow alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graph_opt.compat import tf
+from graph_opt.dynamic.options import Bank, CounterAdmission, DynamicTableOptions
+from graph_opt.export.users_graph import is_ours
+from graph_opt.sharding.initializers import Drawn
+from tests.dynamic.saved_tables import KEYS, WIDTH, Model
+from tests.export.served_model import load_without_graph_opt
+
+ASKED = [KEYS[0], 5, KEYS[2], -1, KEYS[3]]
+BANK = DynamicTableOptions(Bank(4))
+COUNTED = DynamicTableOptions(Bank(4), no_permission=0.25, admission=CounterAdmission(2))
+DRAWN = DynamicTableOptions(Drawn("normal", 0.75, 0.1))
+
+
+def bank() -> tf.Tensor:
+    return tf.random.normal([4, WIDTH])
+
+
+def test_what_is_exported_is_served_without_graph_opt(tmp_path: Path) -> None:
+    requests, expected = [], []
+    for number, (parts, options, of_bank) in enumerate(
+        [(1, BANK, bank), (3, BANK, bank), (1, COUNTED, bank), (2, DRAWN, None)]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with tf.Graph().as_default(), tf.Session() as session:
+            model = Model(parts, options, bank=of_bank, exports=False)
+            served = tf.identity(model.read, "served")
+            session.run(model.initialize)
+            for keys in (KEYS, KEYS, KEYS[:2]):
+                model.train_on(session, keys)
+            path = tf.train.Saver(sharded=parts > 1).save(session, str(folder / "model.ckpt"))
+            tf.saved_model.simple_save(
+                session, str(folder / "served"), {"keys": model.keys}, {"rows": served}
+            )
+            rows = session.run(served, {model.keys: ASKED})
+            if options is DRAWN:
+                rows[[1, 3]] = 0.75
+            keys_name, train = model.keys.name, model.train.name
+        asked = {"feed": {keys_name: ASKED}, "fetch": "served:0"}
+        requests.append({"kind": "checkpoint", "path": path, **asked})
+        requests.append(
+            {"kind": "saved_model", "path": str(folder / "served"), "tags": ["serve"],
+             "feed": {"keys": ASKED}, "fetch": "rows"}
+        )  # fmt: skip
+        expected += [rows, rows]
+    trains = {"feed": {keys_name: KEYS}, "fetch": train}
+    requests.append({"kind": "checkpoint", "path": path, **trains})
+    results = load_without_graph_opt(requests, tmp_path)
+    for request, result, rows in zip(requests, results, expected):
+        assert not isinstance(result, str), (request, result)
+        np.testing.assert_array_equal(np.array(result, np.float32), rows, str(request))
+    assert "TensorFlow alone can serve" in results[-1]
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_served_graph_saves_what_is_restored_again(parts: int, tmp_path: Path) -> None:
+    """The exported graph is run here by stock ops: saved, restored and looked up."""
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        model = Model(parts, BANK, bank=bank, exports=False)
+        saver = tf.train.Saver()
+        session.run(model.initialize)
+        model.train_on(session, KEYS)
+        path = saver.save(session, str(tmp_path / "trained"))
+        rows = session.run(model.read, {model.keys: ASKED})
+        meta = tf.train.export_meta_graph(saver_def=saver.saver_def, graph=graph)
+        names = model.keys.name, model.read.name
+    assert not [node.name for node in meta.graph_def.node if is_ours(node.op)]
+    with tf.Graph().as_default(), tf.Session() as session:
+        stock = tf.train.import_meta_graph(meta)
+        session.run("init")
+        again = session.run(names[1], {names[0]: ASKED})
+        assert again.shape == (len(ASKED), WIDTH), "an initialized table is empty"
+        stock.restore(session, path)
+        np.testing.assert_array_equal(session.run(names[1], {names[0]: ASKED}), rows)
+        path = stock.save(session, str(tmp_path / "served"))
+    with tf.Graph().as_default(), tf.Session() as session:
+        model = Model(2, BANK, bank=bank)
+        tf.train.Saver().restore(session, path)
+        np.testing.assert_array_equal(session.run(model.read, {model.keys: ASKED}), rows)
