@@ -34,7 +34,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "session": frozenset(
         {"passes", "runtime", "config", "graph", "reporting", "inspect.dump", "embedding"}
         | {"export", "ops.packed_embedding", "ops.library", "sharding", "strategy"}
-        | {"embedding_variable", "optimizers"}
+        | {"dynamic", "embedding_variable", "optimizers"}
     ),
     "cli": frozenset(
         {"session", "inspect", "passes", "config", "reporting", "sharding.store", "conversion"}

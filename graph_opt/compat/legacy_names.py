@@ -17,6 +17,7 @@ _SERVER_TARGET = "grpc"
 
 # DeepRec's own modules below TensorFlow's.
 EMBEDDING_MODULE = "tensorflow.core.framework.embedding"
+INCREMENTAL_MODULE = "tensorflow.python.training.incremental_saver"
 STRATEGY_MODULE = "tensorflow.python.distribute.group_embedding_collective_strategy"
 
 

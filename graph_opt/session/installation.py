@@ -12,6 +12,7 @@ from typing import Any, List, Optional, Tuple
 from graph_opt.compat import tf
 from graph_opt.compat.legacy_names import (
     EMBEDDING_MODULE,
+    INCREMENTAL_MODULE,
     STRATEGY_MODULE,
     Replacement,
     estimator_training,
@@ -26,8 +27,11 @@ from graph_opt.compat.legacy_names import (
     v1_submodules,
 )
 from graph_opt.compat.legacy_optimizers import restore_optimizers
+from graph_opt.compat.saver_arguments import incremental_arguments
 from graph_opt.compat.sessions import creator_config, creator_master
 from graph_opt.config import to_stock
+from graph_opt.dynamic.incremental import incremental_saver_of
+from graph_opt.dynamic.incremental_hook import IncrementalCheckpointHook
 from graph_opt.embedding.column_scope import group_embedding_column_scope
 from graph_opt.embedding.fused_lookup import (
     fused_embedding_lookup_sparse,
@@ -108,6 +112,7 @@ _deeprec_modules = ModuleAliases(
     {
         STRATEGY_MODULE: "graph_opt.strategy.collective_strategy",
         EMBEDDING_MODULE: "graph_opt.embedding_variable.embedding",
+        INCREMENTAL_MODULE: "graph_opt.embedding_variable.incremental_saver",
     }
 )
 
@@ -277,6 +282,7 @@ def _replacements() -> List[Replacement]:
     found += lookup_functions(_NN_NAMES)
     found += option_classes(embedding_variable_names.OPTIONS)
     found += graph_keys(GRAPH_KEYS)
+    found += incremental_arguments(incremental_saver_of, IncrementalCheckpointHook)
     found += estimator_training(monitored.MonitoredTrainingSession)
     found += every_session(_session_config, _opened)
     found += every_monitored_session(_hooks_for)

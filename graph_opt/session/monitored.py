@@ -7,11 +7,12 @@ names, summaries and logging hooks see the batch of their step.
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence
+from typing import Any, List, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.compat.sessions import USE_DEFAULT, adopt, creator_config
 from graph_opt.config import to_stock
+from graph_opt.dynamic.incremental_hook import IncrementalCheckpointHook
 from graph_opt.session.hooks import with_async_hook
 from graph_opt.session.installed_config import checked_options, effective_config
 from graph_opt.session.optimization import optimize_training_graph
@@ -165,6 +166,9 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
     save_checkpoint_steps: Any = USE_DEFAULT,
     summary_dir: Optional[str] = None,
     save_graph_def: bool = True,
+    save_incremental_checkpoint_secs: Optional[float] = None,
+    saving_listeners: Optional[Sequence[Any]] = None,
+    target_nodes_or_tensors: Any = None,
 ) -> MonitoredSession:
     """`tf.train.MonitoredTrainingSession` with the lookups of the training graph prefetched.
 
@@ -188,6 +192,10 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
       save_checkpoint_steps: Steps between checkpoints.
       summary_dir: Where summaries are written; `checkpoint_dir` if None.
       save_graph_def: Whether the graph is written beside the checkpoints.
+      save_incremental_checkpoint_secs: Seconds between incremental checkpoints, which have what has
+        changed since the last full one (`IncrementalCheckpointHook`); None for none.
+      saving_listeners: `CheckpointSaverListener` objects.
+      target_nodes_or_tensors: Without effect: a stage ends where the lookups do.
 
     Returns:
       A monitored session, for the chief or for a worker.
@@ -207,6 +215,18 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
     hooks = with_first_values(hooks or (), tf.get_default_graph())
     if not is_writer(tf.get_default_graph()):
         is_chief, checkpoint_dir, summary_dir, chief_only_hooks = True, None, None, None
+    if save_incremental_checkpoint_secs and is_chief and checkpoint_dir:
+        scaffold = scaffold or tf.train.Scaffold()
+        increments = IncrementalCheckpointHook(
+            checkpoint_dir, save_incremental_checkpoint_secs, scaffold
+        )
+        hooks = [*(hooks or ()), increments]
+    if saving_listeners and is_chief and checkpoint_dir:
+        scaffold = scaffold or tf.train.Scaffold()
+        every = (save_checkpoint_secs, save_checkpoint_steps)
+        saves = _checkpoint_hook(checkpoint_dir, scaffold, saving_listeners, *every)
+        chief_only_hooks = [*(chief_only_hooks or ()), *saves]
+        save_checkpoint_secs = save_checkpoint_steps = None
     session = _stock_training_session(
         master=master,
         is_chief=is_chief,
@@ -226,6 +246,22 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
         save_graph_def=save_graph_def,
     )
     return adopt(session, MonitoredSession)
+
+
+def _checkpoint_hook(
+    folder: str, scaffold: Any, listeners: Sequence[Any], secs: Any, steps: Any
+) -> List[Any]:
+    """What TensorFlow's function would write checkpoints with, but with listeners."""
+    if (secs, steps) == (USE_DEFAULT, USE_DEFAULT):
+        secs, steps = 600, None
+    secs, steps = (None if one == USE_DEFAULT else one for one in (secs, steps))
+    if not secs and not steps:
+        return []
+    return [
+        tf.train.CheckpointSaverHook(
+            folder, save_secs=secs, save_steps=steps, scaffold=scaffold, listeners=list(listeners)
+        )
+    ]
 
 
 def _checked_config(config: Any, master: Optional[str]) -> Any:

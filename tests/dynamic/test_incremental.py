@@ -1,0 +1,102 @@
+"""Incremental checkpoints: a full one, and what has changed since."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graph_opt.compat import tf
+from graph_opt.dynamic.incremental import IncrementalSaver, newest_increment
+from graph_opt.dynamic.incremental_hook import IncrementalCheckpointHook
+from graph_opt.ops import dynamic_content
+from tests.dynamic.saved_tables import KEYS, Model
+
+
+def test_an_increment_has_what_has_changed_since_the_full_checkpoint(tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    with tf.Graph().as_default(), tf.Session() as session:
+        model = Model(parts=2)
+        saver = tf.train.Saver()
+        incremental = IncrementalSaver(saver)
+        gone = [
+            dynamic_content.erase_rows(part.handle, tf.constant([KEYS[0]], tf.int64))
+            for part in model.parts
+        ]
+        session.run(model.initialize)
+        model.train_on(session, KEYS)
+        with pytest.raises(tf.errors.FailedPreconditionError, match="save one with the saver"):
+            incremental.save_in(session, folder, 1)
+        full = saver.save(session, folder + "/model.ckpt", model.step)
+        model.train_on(session, KEYS[1:3])
+        first = incremental.save_in(session, folder, model.step)
+        model.train_on(session, [KEYS[4], 77])
+        session.run(gone)
+        last = incremental.save_in(session, folder, model.step)
+        contents = model.contents(session)
+    assert (
+        newest_increment(full)
+        == last
+        == folder + "/.incremental_checkpoint/incremental_model.ckpt-3"
+    )
+    reader = tf.train.load_checkpoint(last)
+    keys = [key for part in (0, 1) for key in reader.get_tensor("emb/part_{}-keys".format(part))]
+    assert sorted(keys) == sorted([*KEYS[1:3], KEYS[4], 77])
+    removed = [reader.get_tensor("emb/part_{}-keys_removed".format(part)) for part in (0, 1)]
+    assert [key for part in removed for key in part] == [KEYS[0]]
+    for parts in (1, 3):
+        with tf.Graph().as_default(), tf.Session() as session:
+            model = Model(parts)
+            saver = tf.train.Saver()
+            incremental = IncrementalSaver(saver)
+            incremental.incremental_restore(session, full, first)
+            assert 77 not in model.contents(session) and KEYS[0] in model.contents(session)
+            saver.restore(session, full)
+            assert model.contents(session) == contents and session.run(model.step) == 3
+            # Goes on from there: the next increment has what both have changed.
+            model.train_on(session, [78])
+            path = incremental.save_in(session, str(tmp_path / str(parts)), model.step)
+            reader = tf.train.load_checkpoint(path)
+            names = [name for name in reader.get_variable_to_shape_map() if name.endswith("-keys")]
+            found = {int(key) for name in names for key in reader.get_tensor(name)}
+            assert found == {*KEYS[1:3], KEYS[4], 77, 78}
+
+
+def test_increments_of_other_checkpoints_are_left_alone(tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    with tf.Graph().as_default(), tf.Session() as session:
+        model = Model()
+        saver = tf.train.Saver()
+        incremental = IncrementalSaver(saver)
+        session.run(model.initialize)
+        old = saver.save(session, folder + "/model.ckpt", 1)
+        increment = incremental.save_in(session, folder, 2)
+        full = saver.save(session, folder + "/model.ckpt", 3)
+        assert (newest_increment(old), newest_increment(full)) == (increment, None)
+        with pytest.raises(ValueError, match=r"since model\.ckpt-1, not since"):
+            incremental.incremental_restore(session, full, increment)
+        later = saver.save(session, folder + "/other.ckpt", 1)
+        assert newest_increment(later) is None
+
+
+def test_monitored_sessions_write_and_restore_increments(tmp_path: Path) -> None:
+    folder = str(tmp_path)
+
+    def train(steps: int) -> int:
+        with tf.Graph().as_default():
+            model = Model()
+            hooks = [IncrementalCheckpointHook(folder, save_secs=1e-9)]
+            session = tf.train.MonitoredTrainingSession(
+                checkpoint_dir=folder,
+                hooks=hooks,
+                save_checkpoint_secs=1e6,
+                log_step_count_steps=None,
+            )
+            begun = session.run(model.step)
+            for step in range(begun, begun + steps):
+                session.run(model.train, {model.keys: [step]})
+            assert len(session.run(model.exported)[0].keys) == begun + steps
+            session._close_internal(RuntimeError("killed"))  # no last checkpoint
+            return int(begun)
+
+    assert [train(3), train(2), train(1)] == [0, 3, 5]
