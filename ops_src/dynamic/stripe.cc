@@ -14,7 +14,8 @@ Stripe::Stripe(int number, int num_stripes, RowMetadata* metadata)
     : number_(number),
       numbers_{0, num_stripes},
       metadata_(metadata),
-      index_(0, Hash{metadata}, Equal{metadata}) {}
+      index_(1),
+      most_rows_(MostRows(1)) {}
 
 void Stripe::Add(const Probe& probe, uint32_t row, uint32_t ticket) {
   if (!free_.empty() && free_.front().row == row) {
@@ -22,23 +23,21 @@ void Stripe::Add(const Probe& probe, uint32_t row, uint32_t ticket) {
   } else {
     ++rows_;
   }
+  if (index_.size() >= most_rows_) MakeIndex(2 * index_.lines());
   metadata_[row].Begin(probe.key, ticket);
-  GrowInTurn();
-  index_.insert(row);
+  index_.Add(probe.hash, row);
 }
 
 void Stripe::Free(uint32_t row) {
-  index_.erase(index_.find(Probe(metadata_[row].key())));
+  index_.Remove(HashOf(metadata_[row]), row);
   free_.push_back({row, metadata_[row].read()});
   metadata_[row].End();
 }
 
 void Stripe::Exchange(uint32_t one, uint32_t other) {
-  const auto of_one = index_.find(Probe(metadata_[one].key()));
-  const auto of_other = index_.find(Probe(metadata_[other].key()));
-  // The keys stay where they are in the index, and so do their hashes.
-  const_cast<uint32_t&>(*of_one) = other;
-  const_cast<uint32_t&>(*of_other) = one;
+  index_.Replace(HashOf(metadata_[one]), one, kAbsent);  // lest both be there for a moment
+  index_.Replace(HashOf(metadata_[other]), other, one);
+  index_.Replace(HashOf(metadata_[one]), kAbsent, other);
   RowMetadata kept;
   kept.CopyFrom(metadata_[one]);
   metadata_[one].CopyFrom(metadata_[other]);
@@ -46,27 +45,29 @@ void Stripe::Exchange(uint32_t one, uint32_t other) {
 }
 
 void Stripe::Clear() {
-  index_ = absl::flat_hash_set<uint32_t, Hash, Equal>(0, Hash{metadata_}, Equal{metadata_});
   free_.clear();
   rows_ = 0;
-  grow_at_ = 0;
+  MakeIndex(1);
   policies_.Clear();
 }
 
 // All stripes have about the same number of keys, so each doubles its index at another load. Else
 // all would in the same lookup, and a training step would wait for the whole index to be made anew.
-void Stripe::GrowInTurn() {
-  if (index_.size() < grow_at_) return;
-  constexpr size_t kLeastCapacity = 1024;  // below, it takes microseconds
-  const double load =
-      0.875 * std::exp2(-static_cast<double>(number_) / static_cast<double>(numbers_.stripes));
-  const auto most = [&] {
-    return static_cast<size_t>(load * static_cast<double>(index_.capacity()));
-  };
-  if (index_.capacity() >= kLeastCapacity && index_.size() >= most()) {
-    index_.rehash(2 * index_.capacity() + 1);
-  }
-  grow_at_ = std::max(most(), kLeastCapacity / 2);
+int64_t Stripe::MostRows(int64_t lines) const {
+  constexpr int64_t kMostPerLine = 10;  // on average; of a line's 12
+  constexpr int64_t kFewLines = 64;     // so many are made in microseconds
+  const int64_t most = lines * kMostPerLine;
+  if (lines < kFewLines) return most;
+  const double turn = static_cast<double>(number_) / static_cast<double>(numbers_.stripes);
+  return static_cast<int64_t>(static_cast<double>(most) * std::exp2(-turn));
+}
+
+// In the order of rows, so that their metadata is read at the speed of memory.
+void Stripe::MakeIndex(int64_t lines) {
+  RowIndex made(lines);
+  ForEachRow([&](uint32_t row) { made.Add(HashOf(metadata_[row]), row); });
+  index_.Swap(&made);
+  most_rows_ = MostRows(lines);
 }
 
 void Stripe::Compact(uint32_t oldest_hold, const std::function<void(uint32_t, uint32_t)>& copy) {
@@ -90,22 +91,21 @@ void Stripe::Compact(uint32_t oldest_hold, const std::function<void(uint32_t, ui
   }
   free_.assign(kept.begin(), kept.end());
   free_.insert(free_.end(), free.begin() + first, free.end());
-  if (index_.capacity() > 4 * index_.size()) index_.rehash(0);
+  int64_t lines = index_.lines();
+  while (lines > 1 && index_.size() < MostRows(lines / 2) / 2) lines /= 2;
+  if (lines < index_.lines()) MakeIndex(lines);
   policies_.cold_rows.Clear();  // which knows rows by their numbers
 }
 
 void Stripe::Move(uint32_t from, uint32_t to, const std::function<void(uint32_t, uint32_t)>& copy) {
-  index_.erase(index_.find(Probe(metadata_[from].key())));
+  index_.Replace(HashOf(metadata_[from]), from, to);
   metadata_[to].CopyFrom(metadata_[from]);
   copy(from, to);
-  index_.insert(to);
   metadata_[from].End();
 }
 
 int64_t Stripe::index_bytes() const {
-  const int64_t slot_bytes = sizeof(uint32_t) + 1;
-  return static_cast<int64_t>(index_.capacity()) * slot_bytes +
-         static_cast<int64_t>(free_.size() * sizeof(FreeRow));
+  return index_.bytes() + static_cast<int64_t>(free_.size() * sizeof(FreeRow));
 }
 
 }  // namespace graph_opt

@@ -7,8 +7,8 @@
 #include <functional>
 #include <mutex>
 
-#include "absl/container/flat_hash_set.h"
 #include "dynamic/key_hash.h"
+#include "dynamic/row_index.h"
 #include "dynamic/row_metadata.h"
 #include "dynamic/row_numbers.h"
 #include "dynamic/stripe_policies.h"
@@ -16,11 +16,10 @@
 namespace graph_opt {
 
 // The keys of a table whose hashes share some bits, the row of each, and the rows that are free.
-// The index is a set of row numbers that compares the keys in the rows' metadata, so that a key
-// takes four bytes there, and one for its control byte. Not thread-safe.
+// Keys are in the rows' metadata alone. Not thread-safe.
 class Stripe {
  public:
-  static constexpr uint32_t kAbsent = 0;  // row 0 is never a key's
+  static constexpr uint32_t kAbsent = RowIndex::kAbsent;
 
   // A key with its hash, which is the same for all uses.
   struct Probe {
@@ -36,19 +35,17 @@ class Stripe {
   void SetFirstRow(int64_t first_row) { numbers_.first_row = first_row; }
 
   // Fetches what MayBe will read.
-  void Prefetch(const Probe& probe) const { index_.prefetch(Tag{probe.hash}); }
+  void Prefetch(const Probe& probe) const { index_.Prefetch(probe.hash); }
 
   // The row that the key most probably has, found without reading any key; or kAbsent, if it
   // has none.
   uint32_t MayBe(const Probe& probe) const {
-    const auto found = index_.find(Tag{probe.hash});
-    return found == index_.end() ? kAbsent : *found;
+    return index_.Find(probe.hash, [](uint32_t) { return true; });
   }
 
   // The row of a key, or kAbsent.
   uint32_t Find(const Probe& probe) const {
-    const auto found = index_.find(probe);
-    return found == index_.end() ? kAbsent : *found;
+    return index_.Find(probe.hash, [&](uint32_t row) { return metadata_[row].key() == probe.key; });
   }
 
   // The row that Add will give, if no hold since `oldest_hold` keeps it from being used again.
@@ -98,7 +95,7 @@ class Stripe {
     return static_cast<uint32_t>(numbers_.Row(number_, local));
   }
 
-  int64_t size() const { return static_cast<int64_t>(index_.size()); }
+  int64_t size() const { return index_.size(); }
   int64_t free_rows() const { return static_cast<int64_t>(free_.size()); }
   int64_t rows() const { return rows_; }  // in use or free
   int64_t num_slabs() const { return (rows_ + RowNumbers::kSlabRows - 1) / RowNumbers::kSlabRows; }
@@ -108,45 +105,23 @@ class Stripe {
   StripePolicies* policies() { return &policies_; }
 
  private:
-  // Equal to every row whose key's hash has the same seven bits in the index.
-  struct Tag {
-    uint64_t hash;
-  };
-  struct Hash {
-    using is_transparent = void;
-    const RowMetadata* metadata;
-    size_t operator()(const Tag& tag) const { return tag.hash; }
-    size_t operator()(const Probe& probe) const { return probe.hash; }
-    size_t operator()(uint32_t row) const {
-      return MixKey(static_cast<uint64_t>(metadata[row].key()));
-    }
-  };
-  struct Equal {
-    using is_transparent = void;
-    const RowMetadata* metadata;
-    bool operator()(uint32_t, const Tag&) const { return true; }
-    bool operator()(const Tag&, uint32_t) const { return true; }
-    bool operator()(uint32_t row, const Probe& probe) const {
-      return metadata[row].key() == probe.key;
-    }
-    bool operator()(const Probe& probe, uint32_t row) const { return (*this)(row, probe); }
-    bool operator()(uint32_t one, uint32_t other) const { return one == other; }
-  };
   // A row without a key, and the ticket of the last lookup that gave it out.
   struct FreeRow {
     uint32_t row;
     uint32_t read;
   };
 
-  void GrowInTurn();
+  static uint64_t HashOf(const RowMetadata& metadata) { return Probe(metadata.key()).hash; }
+  int64_t MostRows(int64_t lines) const;
+  void MakeIndex(int64_t lines);
   void Move(uint32_t from, uint32_t to, const std::function<void(uint32_t, uint32_t)>& copy);
 
   const int number_;
   RowNumbers numbers_;
   RowMetadata* const metadata_;
   int64_t rows_ = 0;
-  size_t grow_at_ = 0;  // keys
-  absl::flat_hash_set<uint32_t, Hash, Equal> index_;
+  RowIndex index_;
+  int64_t most_rows_;  // for its lines
   std::deque<FreeRow> free_;
   std::mutex mutex_;
   StripePolicies policies_;
