@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence
 
+from tensorflow.python.client import session
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import gen_resource_variable_ops, resource_variable_ops
 from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, ResourceVariable
@@ -202,12 +203,26 @@ class PartitionedVariable(_WithoutValue):
         return list(self._variable_list)
 
 
+def _fetch(variable: _WithoutValue) -> Any:
+    raise NotImplementedError(
+        "{} cannot be fetched: it cannot be read as a whole; fetch its export()".format(
+            variable.described
+        )
+    )
+
+
+# Otherwise a session would fetch the read that nobody may run.
+session.register_session_run_conversion_functions(_WithoutValue, _fetch)
+
+
 def accessed(variable: Any) -> None:
     """Tells gradient tapes and functions that a variable is about to be read."""
     resource_variable_ops.variable_accessed(variable)
 
 
 def _handle(shape: Any, dtype: Any, shared_name: str, name: str) -> Any:
+    # The branch of a conditional that reads nothing has zeros of this shape as its gradient.
+    shape = [size or 0 for size in tf.TensorShape(shape).as_list()]
     container = ops.get_default_graph()._container or ""
     return gen_resource_variable_ops.var_handle_op(
         dtype=dtype,

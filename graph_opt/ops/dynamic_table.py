@@ -292,13 +292,15 @@ def set_step(tables: Sequence[tf.Tensor], step: Any, name: Optional[str] = None)
 def differentiate_lookup(op: tf.Operation, gradient: tf.Tensor, *_: Any) -> List[Any]:
     """The gradient function of `lookup`: IndexedSlices whose indices are keys.
 
-    They have no dense_shape: there is no tensor as large as all keys, so turning them into one
-    fails when the graph is built.
+    There is no tensor as large as all keys: by their dense_shape it has no rows, so that turning
+    them into a tensor fails. Conditionals, which merge them with zeros of the handle's shape, need
+    them to have one.
     """
     keys = op.inputs[1]
     width = tf.dimension_value(op.outputs[0].shape[-1])
     size = tf.expand_dims(tf.size(keys), 0)
     columns = tf.shape(gradient)[-1:] if width is None else [width]
     values = tf.reshape(gradient, tf.concat([size, columns], 0))
-    slices = tf.IndexedSlices(values, tf.reshape(keys, size))
+    shape = tf.concat([[0], columns], 0) if width is None else tf.constant([0, width])
+    slices = tf.IndexedSlices(values, tf.reshape(keys, size), shape)
     return [slices, None, None, None, None]

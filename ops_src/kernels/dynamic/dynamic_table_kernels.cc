@@ -10,12 +10,14 @@
 #include "kernels/kernel_names.h"
 #include "kernels/tensorflow_compat.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_var.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace graph_opt {
 namespace {
 
 namespace errors = tensorflow::errors;
+using tensorflow::Var;
 
 // Makes the table behind the handle, or finds the one that has these options.
 class OptionsKernel : public OpKernel {
@@ -47,6 +49,22 @@ class OptionsKernel : public OpKernel {
   std::string json_;
 };
 
+// Makes a variable without rows behind the same handle, for ops of TensorFlow that ask any variable
+// for its shape: those of gradients in conditionals do.
+Status MakeEmptyVariable(OpKernelContext* ctx, const tensorflow::ResourceHandle& handle,
+                         int64_t dim) {
+  tensorflow::core::RefCountPtr<Var> variable;
+  TF_RETURN_IF_ERROR(
+      tensorflow::LookupOrCreateResource<Var>(ctx, handle, &variable, [](Var** made) {
+        *made = new Var(tensorflow::DT_FLOAT);
+        return Status();
+      }));
+  const tensorflow::mutex_lock lock(*variable->mu());
+  *variable->tensor() = Tensor(tensorflow::DT_FLOAT, TensorShape({0, dim}));
+  variable->is_initialized = true;
+  return Status();
+}
+
 class InitializeKernel : public OptionsKernel {
  public:
   using OptionsKernel::OptionsKernel;
@@ -63,6 +81,8 @@ class InitializeKernel : public OptionsKernel {
                                 "; need [rows, ", table->dim(), "]"));
     OP_REQUIRES_OK(
         ctx, StatusOfOp(name(), table->Initialize(bank.flat<float>().data(), bank.dim_size(0))));
+    const auto& handle = tensorflow::HandleFromInput(ctx, 0);
+    OP_REQUIRES_OK(ctx, Named(MakeEmptyVariable(ctx, handle, table->dim())));
   }
 };
 
@@ -127,6 +147,7 @@ class DestroyKernel : public OpKernel {
     auto* const resources = ctx->resource_manager();
     resources->Delete<DynamicTableResource>(handle.container(), handle.name()).IgnoreError();
     resources->Delete<DynamicSlotResource>(handle.container(), handle.name()).IgnoreError();
+    resources->Delete<Var>(handle.container(), handle.name()).IgnoreError();
   }
 };
 

@@ -157,12 +157,23 @@ Status VariableTables::OpenResources(OpKernelContext* ctx, int first,
   return OpenFound(ctx, is_updated, purpose);
 }
 
+namespace {
+
+// A variable without rows may be the one that dynamic tables have beside them.
+bool HasRows(Var* variable) {
+  const tensorflow::tf_shared_lock lock(*variable->mu());
+  return variable->tensor()->NumElements() != 0;
+}
+
+}  // namespace
+
 Status VariableTables::FindDynamic(OpKernelContext* ctx, int first) {
   for (size_t i = 0; i < variables_.size(); ++i) {
-    if (variables_[i] != nullptr) continue;
+    if (variables_[i] != nullptr && HasRows(variables_[i].get())) continue;
     const int input = first + static_cast<int>(i);
     OpenDynamicTable found = FindDynamicTable(ctx, tensorflow::HandleFromInput(ctx, input));
     if (found.table == nullptr) continue;
+    variables_[i].reset();
     if (dynamic_ == nullptr) {
       dynamic_.reset(new Dynamic);
       dynamic_->open.resize(variables_.size());

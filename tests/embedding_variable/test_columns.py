@@ -1,0 +1,163 @@
+"""Feature columns over EmbeddingVariables: their tables, and what they give."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+import numpy as np
+import pytest
+
+import graph_opt
+from graph_opt.compat import tf
+
+FEATURES = {
+    "user": [[3], [-5], [3]],
+    "word": [[b"a"], [b""], [b"b"]],
+    "tag": [[1, -1], [2, 3], [2, -1]],
+    "weight": [[1.0, 0.0], [2.0, 1.0], [1.0, 0.0]],
+}
+OPTION = graph_opt.EmbeddingVariableOption(
+    init_option=graph_opt.InitializerOption(tf.random_normal_initializer(seed=1), 7)
+)
+
+
+def features() -> Dict[str, tf.Tensor]:
+    ids = {name: tf.constant(values) for name, values in FEATURES.items()}
+    ids["user"] = tf.cast(ids["user"], tf.int64)
+    return ids
+
+
+def run(*fetches: Any) -> List[Any]:
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        return list(session.run(fetches))
+
+
+def row_of(variables: Any, keys: Any) -> tf.Tensor:
+    return tf.nn.embedding_lookup(variables, tf.constant(keys, tf.int64))
+
+
+@pytest.mark.parametrize("parts", [None, 2])
+def test_columns_look_their_keys_up(parts: Any) -> None:
+    column = graph_opt.categorical_column_with_embedding
+    tags = tf.feature_column.weighted_categorical_column(
+        column("tag", tf.int32, parts, OPTION), "weight"
+    )
+    columns = [
+        graph_opt.embedding_column(column("user", tf.int64, parts, OPTION), 2, do_fusion=True),
+        graph_opt.embedding_column(column("word", partition_num=parts, ev_option=OPTION), 3),
+        graph_opt.embedding_column(tags, 4, combiner="sum"),
+    ]
+    made: Dict[Any, Any] = {}
+    layer = tf.feature_column.input_layer(features(), columns, cols_to_vars=made)
+    names = [variable.op.name for variables in made.values() for variable in variables]
+    of_users = "input_layer/user_embedding/embedding_weights"
+    expected = [of_users] if parts is None else [of_users + "/part_0", of_users + "/part_1"]
+    assert [name for name in names if "user" in name] == expected
+    tables = [tf.get_collection("graph_opt_embedding_variables")[place] for place in range(3)]
+    by_name = {table.name.split("/")[1]: table for table in tables}
+    hashed = tf.strings.to_hash_bucket_fast(tf.constant(["a", "b"]), 2**63 - 1)
+    result, tag_rows, user_rows, word_rows = run(
+        layer,
+        row_of(by_name["tag_weighted_by_weight_embedding"], [1, 2, 3]),
+        row_of(by_name["user_embedding"], [3]),
+        tf.nn.embedding_lookup(by_name["word_embedding"], hashed),
+    )
+    one, two, three = tag_rows
+    np.testing.assert_allclose(result[:, :4], [one, 2 * two + three, two], rtol=1e-6)
+    np.testing.assert_allclose(result[:, 4:6], [user_rows[0], [0, 0], user_rows[0]], rtol=1e-6)
+    np.testing.assert_allclose(result[:, 6:], [word_rows[0], [0] * 3, word_rows[1]], rtol=1e-6)
+
+
+def test_columns_may_share_a_table() -> None:
+    column = graph_opt.categorical_column_with_embedding
+    columns = graph_opt.shared_embedding_columns([column("word"), column("other")], 3)
+    words = features()["word"]
+    layer = tf.feature_column.input_layer({"word": words, "other": words}, columns)
+    assert len(tf.trainable_variables()) == 1
+    result = run(layer)[0]
+    np.testing.assert_array_equal(result[:, :3], result[:, 3:])
+
+
+def test_layers_of_keras_have_the_table() -> None:
+    column = graph_opt.embedding_column(
+        graph_opt.categorical_column_with_embedding("user", tf.int64, 2, OPTION), 2
+    )
+    steps = graph_opt.embedding_column(
+        graph_opt.sequence_categorical_column_with_embedding("tag", tf.int32, None, OPTION), 4
+    )
+    dense = tf.keras.layers.DenseFeatures([column])
+    sequence = tf.keras.experimental.SequenceFeatures([steps])
+    rows = dense(features())
+    tags = tf.sparse.from_dense(tf.constant(FEATURES["tag"]) + 1)
+    of_steps, lengths = sequence({"tag": tags})
+    assert [weight.op.name.split("/")[-1] for weight in dense.trainable_weights] == [
+        "part_0",
+        "part_1",
+    ]
+    assert len(sequence.trainable_weights) == 1
+    result, steps_result, steps_lengths = run(rows, of_steps, lengths)
+    assert (result.shape, steps_result.shape, steps_lengths.tolist()) == (
+        (3, 2),
+        (3, 2, 4),
+        [1, 2, 1],
+    )
+    np.testing.assert_array_equal(result[0], result[2])
+    np.testing.assert_array_equal(steps_result[1, 0], steps_result[2, 0])
+
+
+def test_columns_in_a_group_scope_look_up_alike() -> None:
+    with graph_opt.group_embedding_column_scope():
+        columns = [
+            graph_opt.embedding_column(
+                graph_opt.categorical_column_with_embedding("user", tf.int64, None, OPTION), 2
+            ),
+            graph_opt.embedding_column(
+                tf.feature_column.categorical_column_with_identity("tag", 9), 2
+            ),
+        ]
+    layer = tf.feature_column.input_layer(features(), columns)
+    assert layer.shape.as_list() == [3, 4]
+    assert {variable.op.type for variable in tf.get_collection("embedding_variables")} == {
+        "VarHandleOp"
+    }
+
+
+def test_multi_hash_columns() -> None:
+    column = graph_opt.categorical_column_with_multihash("user", [5, 5], dtype=tf.int64)
+    layer = tf.feature_column.input_layer(features(), [graph_opt.embedding_column(column, (2, 4))])
+    assert layer.shape.as_list() == [3, 6]
+    assert [variable.op.name for variable in tf.trainable_variables()] == [
+        "input_layer/user_embedding/embedding_weights_q",
+        "input_layer/user_embedding/embedding_weights_r",
+    ]
+    column = graph_opt.categorical_column_with_multihash("user", [5, 5], operation="add")
+    with pytest.raises(ValueError, match="operation 'add' needs equal ones"):
+        graph_opt.embedding_column(column, (2, 4))
+
+
+def test_features_of_another_type_are_errors() -> None:
+    with pytest.raises(ValueError, match="'user': dtype is float32"):
+        graph_opt.categorical_column_with_embedding("user", tf.float32)
+    column = graph_opt.embedding_column(graph_opt.categorical_column_with_embedding("user"), 2)
+    with pytest.raises(ValueError, match="'user' is of string, but its values are int64"):
+        tf.feature_column.input_layer(features(), [column])
+
+
+def test_adaptive_columns_share_rows_of_rare_ids() -> None:
+    column = graph_opt.embedding_column(
+        graph_opt.categorical_column_with_adaptive_embedding("user", 1, tf.int64), 2
+    )
+    mask = tf.constant([0, 1, 1])
+    layer = graph_opt.input_layer(features(), [column], adaptive_mask_tensors={"user": mask})
+    hashed, of_keys = tf.trainable_variables()
+    assert [variable.op.name.split("/")[-1] for variable in (hashed, of_keys)] == [
+        "hash_weights",
+        "ev_weights",
+    ]
+    gradients = tf.gradients(tf.reduce_sum(layer), [hashed, of_keys])
+    result, shared, by_key = run(layer, hashed, gradients[1].indices)
+    np.testing.assert_array_equal(result, np.repeat(shared, 3, axis=0))
+    assert by_key.tolist() == [-5, 3]
+    with pytest.raises(ValueError, match="'user' needs its mask"):
+        graph_opt.input_layer(features(), [column])
