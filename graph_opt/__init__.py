@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from graph_opt.runtime.mark import async_embedding_mark_node
     from graph_opt.runtime.metrics import buffer_metrics as metrics
     from graph_opt.runtime.staged import prefetch_join, staged
+    from graph_opt.runtime.table_metrics import table_metrics
     from graph_opt.runtime.trace import trace_of as step_trace
     from graph_opt.session.graph_records import report_of as report
     from graph_opt.session.installation import install, uninstall
@@ -125,6 +126,7 @@ __all__ = [
     "sok",
     "staged",
     "step_trace",
+    "table_metrics",
     "train",
     "uninstall",
 ]
@@ -183,6 +185,7 @@ _MODULES = {
     "sok": "graph_opt.sok:",
     "staged": "graph_opt.runtime.staged",
     "step_trace": "graph_opt.runtime.trace:trace_of",
+    "table_metrics": "graph_opt.runtime.table_metrics",
     "train": "graph_opt.train:",
     "uninstall": "graph_opt.session.installation",
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Tuple
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import graph_opt
 from graph_opt.compat import tf
 from graph_opt.dynamic.options import (
     CUSTOM,
@@ -243,18 +243,24 @@ def test_a_table_of_four_times_its_memory_loses_nothing(tmp_path: Path) -> None:
     keys = tf.placeholder(tf.int64, [None])
     train = [adagrad_steps(table, keys) for table in (in_file, in_memory)]
     exported = [table.export() for table in (in_file, in_memory)]
-    metrics = dynamic_content.table_metrics(in_file.handle)
     random = np.random.RandomState(1)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         session.run(train, {keys: np.arange(num_keys)})
         for _ in range(20):
             session.run(train, {keys: random.zipf(1.2, 3000) % num_keys})
-        found = json.loads(session.run(metrics))
+        tf.get_default_graph().finalize()
+        metrics = graph_opt.table_metrics(session)
+        found = metrics["in_file"]
         assert os.listdir(str(folder)) == []  # the file has no name
         assert found["file_bytes"] >= 3 * tiers.memory_bytes
         assert found["promoted"] > 0
-        assert 0 < found["found_in_file"] < found["found"]
+        assert 0.4 < found["memory_hit_rate"] < found["hit_rate"]
+        assert metrics["in_memory"]["memory_hit_rate"] == found["hit_rate"] < 1
+        lines = str(metrics).splitlines()
+        assert lines[0].startswith("in_file: 60000 rows, 1.")
+        assert " MB in a file; " in lines[0]
+        assert "in a file" not in lines[1]
         rows, expected = session.run(exported)
         order, expected_order = np.argsort(rows.keys), np.argsort(expected.keys)
         np.testing.assert_array_equal(rows.keys[order], expected.keys[expected_order])
