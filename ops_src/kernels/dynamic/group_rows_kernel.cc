@@ -33,7 +33,7 @@ class GroupDynamicRowsKernel : public OpKernel {
     int num_lookups;
     OP_REQUIRES_OK(ctx, ctx->GetAttr("num_lookups", &num_lookups));
     if (table_parts_.empty()) table_parts_.assign(table_names_.size(), 1);
-    owners_.assign(table_names_.size(), KeyOwner::kKey);
+    owners_.assign(table_names_.size(), KeyOwners::kMod);
     OP_REQUIRES_OK(ctx, CheckLength("table_shards", table_parts_.size(), table_names_.size()));
     if (!strategies.empty()) {
       OP_REQUIRES_OK(ctx,
@@ -41,7 +41,7 @@ class GroupDynamicRowsKernel : public OpKernel {
     }
     OP_REQUIRES_OK(ctx, CheckLength("lookup_tables", lookup_tables_.size(), num_lookups));
     for (size_t t = 0; t < strategies.size(); ++t) {
-      owners_[t] = strategies[t] == "key" ? KeyOwner::kKey : KeyOwner::kKey1000;
+      owners_[t] = strategies[t] == "key" ? KeyOwners::kMod : KeyOwners::kMod1000;
     }
     int64_t total = 0;
     for (size_t t = 0; t < table_names_.size(); ++t) {
@@ -90,7 +90,7 @@ class GroupDynamicRowsKernel : public OpKernel {
     for (size_t t = 0; t < table_names_.size(); ++t) {
       tables->emplace_back();
       TableKeys& table = tables->back();
-      table.owner = owners_[t];
+      table.owners = owners_[t];
       table.skip_negative = skip_negative_;
       table.purpose =
           insert.scalar<bool>()() ? DynamicTable::Purpose::kInsert : DynamicTable::Purpose::kRead;
@@ -156,7 +156,7 @@ class GroupDynamicRowsKernel : public OpKernel {
   std::vector<int> lookup_tables_;
   std::vector<std::string> table_names_;
   std::vector<int> table_parts_;
-  std::vector<KeyOwner> owners_;
+  std::vector<KeyOwners> owners_;
   bool skip_negative_ = false;
   ScratchUser scratch_;
 };

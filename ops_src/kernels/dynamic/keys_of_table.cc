@@ -36,7 +36,7 @@ absl::Status TableKeys::FindRows(Parallel* parallel,
     int64_t* const part_of = lookups[i].rows;
     for (int64_t k = 0; k < lookups[i].keys->NumElements(); ++k) {
       const bool is_skipped = skip_negative && from[k] < 0;
-      part_of[k] = is_skipped ? -1 : num_parts == 1 ? 0 : PartOf(from[k], num_parts, owner);
+      part_of[k] = is_skipped ? -1 : OwnerOf(from[k], owners, static_cast<int>(num_parts));
       if (is_skipped) continue;
       PartKeys& part = of_parts[part_of[k]];
       part.keys[part.count++] = from[k];
