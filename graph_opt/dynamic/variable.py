@@ -16,6 +16,7 @@ from graph_opt.compat.resource_variables import (
 )
 from graph_opt.dynamic.optimizers import train_dynamic_tables, update_by_key
 from graph_opt.dynamic.options import Bank, DynamicTableOptions
+from graph_opt.dynamic.owners import owners
 from graph_opt.dynamic.saving import save_dynamic_tables
 from graph_opt.embedding.lookup_ids import ID_DTYPES
 from graph_opt.embedding.placements import SeveralDevices
@@ -241,6 +242,12 @@ class DynamicTableVariable(VariableOfResource):
                 )
             )
         return keys
+
+    def has_any(self, keys: tf.Tensor) -> tf.Tensor:
+        """Whether any of these keys belongs to this part of its table: a bool scalar."""
+        if self.num_parts == 1:
+            return tf.size(keys) > 0
+        return tf.reduce_any(tf.equal(owners(keys, self.num_parts, self.owner_rule), self.part))
 
     def occurrences(self, keys: tf.Tensor) -> Optional[tf.Tensor]:
         """How often each key occurred before a `tf.unique` whose result the keys are.

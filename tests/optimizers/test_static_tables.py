@@ -138,6 +138,8 @@ def test_updates_are_fused_with_lookups(case: str, use_resource: bool) -> None:
     report = report_of(graph)
     assert report is not None
     assert [lookup.update for lookup in report.fused_lookups] == ["fused", "fused"]
+    both = [each for each in graph.get_operations() if each.type.endswith("GroupEmbeddingApply")]
+    assert [each.get_attr("num_shards") for each in both].count(2) == 1
 
 
 def test_bad_options_are_refused() -> None:

@@ -1,0 +1,245 @@
+"""Optimizers on dynamic tables: DeepRec's numbers, and TensorFlow's where all rows are touched."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List
+
+import numpy as np
+import pytest
+import tensorflow as stock
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from graph_opt.compat import tf
+from graph_opt.compat.eager import executing_eagerly
+from graph_opt.dynamic.options import DynamicTableOptions
+from graph_opt.dynamic.variable import DynamicTableVariable, PartOf
+from graph_opt.embedding_variable.variable import EmbeddingVariable, PartitionedEmbeddingVariable
+from graph_opt.ops.dynamic_table import BY_KEY_1000
+from graph_opt.session.graph_records import report_of
+from graph_opt.session.session import Session
+from graph_opt.sharding.initializers import Constant
+from graph_opt.sok.optimizers_of_tables import OptimizerWrapper
+from tests.optimizers.dynamic_formulas import DIM, DYNAMIC_CASES, INITIAL, KeyedFormula
+from tests.session.deferred_sessions import fused_config
+
+OPTIONS = DynamicTableOptions(Constant(INITIAL))
+KEYS = [7, -3, 2**40, 7, 0]
+
+
+def gradients_of(keys: List[int]) -> np.ndarray:
+    return np.random.RandomState(len(keys)).normal(size=[len(keys), DIM])
+
+
+@pytest.mark.parametrize("case", DYNAMIC_CASES)
+def test_rows_get_the_numbers_of_the_formula(case: str) -> None:
+    step = tf.train.get_or_create_global_step()
+    table = EmbeddingVariable(name="table", dim=DIM, options=OPTIONS)
+    keys = tf.placeholder(tf.int64, [None])
+    gradients = tf.placeholder(tf.float32, [None, DIM])
+    rows = tf.nn.embedding_lookup(table, keys)
+    optimizer = DYNAMIC_CASES[case].make(step)
+    train = optimizer.apply_gradients([(tf.IndexedSlices(gradients, keys), table)], step)
+    version = table.version(keys)
+    with tf.Session() as session:
+
+        @settings(
+            max_examples=6,
+            deadline=None,
+            suppress_health_check=[HealthCheck.function_scoped_fixture],
+        )
+        @given(st.lists(st.lists(st.sampled_from(KEYS), max_size=4), min_size=1, max_size=6))
+        def check(batches: List[List[int]]) -> None:
+            session.run(tf.global_variables_initializer())
+            formula = KeyedFormula(case)
+            for number, batch in enumerate(batches):
+                values = gradients_of(batch)
+                fed = {keys: batch, gradients: values}
+                session.run(rows, fed)
+                session.run(train, fed)
+                formula.apply(batch, values)
+                assert set(session.run(version, fed)) <= {number}
+            got = session.run(rows, {keys: formula.keys})
+            np.testing.assert_allclose(got, formula.rows(), rtol=2e-5, atol=2e-6)
+
+        check()
+
+
+@pytest.mark.parametrize("case", ["adam_async", "adagrad_decay", "ftrl"])
+def test_tables_in_parts_are_trained_by_one_op_with_others(case: str) -> None:
+    found = []
+    for make in (tf.Session, lambda: Session(config=fused_config())):
+        with tf.Graph().as_default() as graph:
+            step = tf.train.get_or_create_global_step()
+            parts = [
+                EmbeddingVariable(
+                    name="table/part_{}".format(number),
+                    dim=DIM,
+                    options=OPTIONS,
+                    part=PartOf("table", number, 2, BY_KEY_1000),
+                )
+                for number in range(2)
+            ]
+            tables: List[Any] = [PartitionedEmbeddingVariable(parts)]
+            tables += [EmbeddingVariable(name=name, dim=DIM, options=OPTIONS) for name in "ab"]
+            ids = tf.placeholder(tf.int64, [None])
+            rows = tf.add_n([tf.nn.embedding_lookup(table, ids) for table in tables])
+            loss = tf.reduce_sum(rows**3)
+            train = DYNAMIC_CASES[case].make(step).minimize(loss, step)
+            exported = [one.export() for one in (*parts, *tables[1:])]
+            with make() as session:
+                session.run(tf.global_variables_initializer())
+                for batch in ([1, 2001, 2], [4, 2, 2], [1, 1, -7]):
+                    session.run([loss, train], {ids: batch})
+                found.append([sorted_rows(*session.run(one)[:2]) for one in exported])
+    for one, other in zip(*found):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7)
+    report = report_of(graph)
+    assert report is not None
+    assert [lookup.update for lookup in report.fused_lookups] == ["fused"] * 3, str(report)
+
+
+def sorted_rows(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    return values[np.argsort(keys)]
+
+
+TRAIN: Dict[str, Callable[[], Any]] = {
+    "descent": lambda: tf.train.GradientDescentOptimizer(0.1),
+    "momentum": lambda: tf.train.MomentumOptimizer(0.1, 0.9),
+    "nesterov": lambda: tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True),
+    "adagrad": lambda: tf.train.AdagradOptimizer(0.1),
+    "adam": lambda: tf.train.AdamOptimizer(0.1),
+    "rms_prop": lambda: tf.train.RMSPropOptimizer(0.1, momentum=0.5),
+    "centered_rms_prop": lambda: tf.train.RMSPropOptimizer(0.1, centered=True),
+    "adadelta": lambda: tf.train.AdadeltaOptimizer(1.0),
+    "ftrl": lambda: tf.train.FtrlOptimizer(0.1, -0.4, 0.2, 0.1, 0.1, beta=0.5),
+    "shrinking_ftrl": lambda: tf.train.FtrlOptimizer(0.1, l2_shrinkage_regularization_strength=0.1),
+    "proximal_adagrad": lambda: tf.train.ProximalAdagradOptimizer(0.1, 0.1, 0.1, 0.1),
+    "proximal_descent": lambda: tf.train.ProximalGradientDescentOptimizer(0.1, 0.1, 0.1),
+}
+LEGACY: Dict[str, Callable[[], Any]] = {
+    "descent": lambda: tf.keras.optimizers.legacy.SGD(0.1),
+    "momentum": lambda: tf.keras.optimizers.legacy.SGD(0.1, 0.9),
+    "nesterov": lambda: tf.keras.optimizers.legacy.SGD(0.1, 0.9, nesterov=True),
+    "adagrad": lambda: tf.keras.optimizers.legacy.Adagrad(0.1),
+    "adam": lambda: tf.keras.optimizers.legacy.Adam(0.1),
+    "amsgrad": lambda: tf.keras.optimizers.legacy.Adam(0.1, amsgrad=True),
+    "adamax": lambda: tf.keras.optimizers.legacy.Adamax(0.1),
+    "rms_prop": lambda: tf.keras.optimizers.legacy.RMSprop(0.1),
+    "rms_prop_momentum": lambda: tf.keras.optimizers.legacy.RMSprop(
+        0.1, momentum=0.5, centered=True
+    ),
+    "adadelta": lambda: tf.keras.optimizers.legacy.Adadelta(1.0),
+    "ftrl": lambda: tf.keras.optimizers.legacy.Ftrl(
+        0.1, -0.4, 0.2, 0.1, 0.1, l2_shrinkage_regularization_strength=0.1, beta=0.5
+    ),
+}
+KERAS: Dict[str, Callable[[], Any]] = {
+    "momentum": lambda: stock.keras.optimizers.SGD(0.1, 0.9),
+    "nesterov": lambda: stock.keras.optimizers.SGD(0.1, 0.9, nesterov=True),
+    "adagrad": lambda: stock.keras.optimizers.Adagrad(0.1),
+    "adam": lambda: stock.keras.optimizers.Adam(0.1),
+    "amsgrad": lambda: stock.keras.optimizers.Adam(0.1, amsgrad=True),
+    "adam_w": lambda: stock.keras.optimizers.AdamW(0.1, weight_decay=0.3),
+    "adamax": lambda: stock.keras.optimizers.Adamax(0.1),
+    "rms_prop": lambda: stock.keras.optimizers.RMSprop(0.1),
+    "rms_prop_momentum": lambda: stock.keras.optimizers.RMSprop(0.1, momentum=0.5, centered=True),
+    "adadelta": lambda: stock.keras.optimizers.Adadelta(1.0),
+    "ftrl": lambda: stock.keras.optimizers.Ftrl(0.1, -0.4, 0.2, 0.1, 0.1),
+}
+# Keras' SGD and Adagrad of sparse gradients do not what they do of dense ones; all rows have one.
+DENSE = ("nesterov", "adagrad", "adadelta", "ftrl")
+
+
+def static_table(num_rows: int) -> Any:
+    start = np.full([num_rows, DIM], INITIAL, np.float32)
+    return tf.Variable(start, use_resource=True, name="static")
+
+
+def rows_of_static(keys: List[int]) -> List[int]:
+    return [sorted(set(KEYS)).index(key) for key in keys]
+
+
+@pytest.mark.parametrize(
+    "make", [*TRAIN.values(), *LEGACY.values()], ids=[*TRAIN, *("keras_" + one for one in LEGACY)]
+)
+def test_graphs_train_as_tables_of_equal_rows(make: Callable[[], Any]) -> None:
+    unique = sorted(set(KEYS))
+    dynamic = DynamicTableVariable("dynamic", DIM, OPTIONS)
+    static = static_table(len(unique))
+    found = []
+    for table, ids in ((dynamic, KEYS), (static, rows_of_static(KEYS))):
+        rows = tf.nn.embedding_lookup(table, tf.constant(ids, tf.int64))
+        loss = tf.reduce_sum(rows * tf.constant(gradients_of(ids), tf.float32) + rows**3)
+        train = make().apply_gradients(zip(tf.gradients(loss, [table]), [table]))
+        wanted = tf.constant(unique if table is dynamic else rows_of_static(unique), tf.int64)
+        found.append((train, tf.nn.embedding_lookup(table, wanted)))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(found[0][1])
+        for _ in range(3):
+            session.run([found[0][0], found[1][0]])
+        got, expected = session.run([found[0][1], found[1][1]])
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+
+
+def trained_eagerly(optimizer: Any, table: Any, ids: List[int], is_dense: bool) -> None:
+    for step in range(3):
+        values = tf.constant(gradients_of(ids) + step, tf.float32)
+        gradient: Any = tf.IndexedSlices(values, tf.constant(ids, tf.int64), [4, DIM])
+        if is_dense:
+            gradient = tf.convert_to_tensor(gradient)
+        optimizer.apply_gradients([(gradient, table)])
+
+
+@pytest.mark.parametrize("wraps", [False, True], ids=["alone", "sok"])
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [*TRAIN.items(), *LEGACY.items(), *KERAS.items()],
+    ids=[*TRAIN, *("legacy_" + one for one in LEGACY), *("keras_" + one for one in KERAS)],
+)
+def test_eager_steps_train_as_tables_of_equal_rows(
+    name: str, make: Callable[[], Any], wraps: bool
+) -> None:
+    unique = sorted(set(KEYS))
+    with executing_eagerly():
+        dynamic = DynamicTableVariable("dynamic", DIM, OPTIONS)
+        static = static_table(len(unique))
+        tf.nn.embedding_lookup(dynamic, tf.constant(unique, tf.int64))
+        optimizer = OptimizerWrapper(make()) if wraps else make()
+        trained_eagerly(optimizer, dynamic, KEYS, False)
+        is_dense = make in KERAS.values() and name in DENSE
+        trained_eagerly(make(), static, rows_of_static(KEYS), is_dense)
+        got = tf.nn.embedding_lookup(dynamic, tf.constant(unique, tf.int64)).numpy()
+        np.testing.assert_allclose(got, static.numpy(), rtol=2e-5, atol=2e-6)
+
+
+def test_each_optimizer_has_slots_of_its_own() -> None:
+    table = DynamicTableVariable("table", DIM, OPTIONS)
+    loss = tf.reduce_sum(tf.nn.embedding_lookup(table, tf.constant([1, 2], tf.int64)))
+    for optimizer in (tf.train.AdamOptimizer(0.1), tf.train.AdamOptimizer(0.2)):
+        optimizer.minimize(loss)
+        assert optimizer.get_slot(table, "v").table is table
+    assert list(table.slots) == ["Adam", "Adam_1", "Adam_2", "Adam_3"]
+
+
+class _OfItsOwn(tf.train.AdagradOptimizer):
+    def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any) -> Any:
+        return tf.no_op()
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: _OfItsOwn(0.1), lambda: tf.keras.optimizers.legacy.Nadam(0.1)]
+)
+def test_optimizers_of_unknown_formulas_are_refused(make: Callable[[], Any]) -> None:
+    table = DynamicTableVariable("table", DIM, OPTIONS)
+    loss = tf.reduce_sum(tf.nn.embedding_lookup(table, tf.constant([1, 2], tf.int64)))
+    optimizer = make()
+    with pytest.raises(ValueError, match=type(optimizer).__name__ + " .*'table:0'"):
+        optimizer.apply_gradients(zip(tf.gradients(loss, [table]), [table]))
+
+
+def test_dense_gradients_are_refused() -> None:
+    table = DynamicTableVariable("table", DIM, OPTIONS)
+    with pytest.raises(ValueError, match="'table:0' is a tensor"):
+        tf.train.AdagradOptimizer(0.1).apply_gradients([(tf.zeros([3, DIM]), table)])
