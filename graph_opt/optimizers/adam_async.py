@@ -100,7 +100,7 @@ class AdamAsyncOptimizer(RowOptimizer):
             )
         powers = self._read_powers(variable)
         values = [learning_rate, beta1, beta2, epsilon, *powers]
-        self._updated.append(_Updated(variable, powers, batch_has_rows(rows)))
+        self._updated.append(_Updated(variable, powers, batch_has_rows(rows, variable)))
         return update_slices(
             *("Adam", variable, [m, v], values, rows, gradients, _adam(values)),
             use_locking=self.locks_variables,

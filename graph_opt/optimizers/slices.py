@@ -59,19 +59,26 @@ def update_slices(
     return tf.group(*[set_rows(one, unique, value) for one, value in zip((variable, *slots), new)])
 
 
-def batch_has_rows(rows: tf.Tensor) -> tf.Tensor:
+def batch_has_rows(rows: tf.Tensor, variable: Any) -> tf.Tensor:
     """Whether there are any rows, told from as early a tensor as has the answer.
 
-    An update that is fused with its lookup computes no rows of gradients; the ids are there anyway.
+    An update that is fused with its lookup computes no rows of gradients, and lookups whose keys
+    something else reads are not fused; the ids of a batch are there anyway.
+
+    Args:
+      rows: [n]. The rows that have a gradient; of a dynamic table keys.
+      variable: The variable or dynamic table.
     """
-    while not tf.executing_eagerly() and rows.op.type in _SAME_NUMBER_OR_NONE:
+    passing = _PASS_ON
+    if hasattr(variable, "has_any"):
+        passing = passing | {"DynamicPartition"}
+    while not tf.executing_eagerly() and rows.op.type in passing:
         rows = rows.op.inputs[0]
-    return tf.size(rows) > 0
+    return variable.has_any(rows) if hasattr(variable, "has_any") else tf.size(rows) > 0
 
 
-_SAME_NUMBER_OR_NONE = frozenset(
-    ["Unique", "UniqueV2", "UniqueWithCounts", "Reshape", "Identity", "Cast"]
-)
+# What gives no rows exactly if it is given none.
+_PASS_ON = frozenset(["Unique", "UniqueV2", "UniqueWithCounts", "Reshape", "Identity", "Cast"])
 
 
 def _is_matrix_of_floats(variable: Any) -> bool:

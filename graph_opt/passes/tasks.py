@@ -19,3 +19,9 @@ def task_of(device: str) -> Optional[str]:
     if not known or spec.device_type not in (None, "CPU"):
         return None
     return "/job:{}/task:{}/device:CPU:0".format(spec.job, spec.task)
+
+
+def runs_on_cpu(device: str) -> bool:
+    """Whether what has this device runs on a CPU; without one, if there is no GPU here."""
+    kind = tf.DeviceSpec.from_string(device).device_type if device else None
+    return kind == "CPU" or (kind is None and not tf.config.list_physical_devices("GPU"))

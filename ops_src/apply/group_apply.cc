@@ -14,7 +14,7 @@ void UpdateRange(const Optimizer& optimizer, const UpdatedTable& updated, const 
     const int64_t end = std::min(range.end, shards.end_key(shard));
     if (begin >= end) continue;
     UpdateRows rows;
-    rows.optimizer = optimizer;
+    rows.optimizer = place.optimizer == nullptr ? optimizer : *place.optimizer;
     rows.first_key = static_cast<uint64_t>(shards.first_key(shard));
     rows.stride = place.stride == 0 ? updated.table.dim : place.stride;
     rows.table = place.rows;

@@ -18,7 +18,8 @@ struct UpdatedTable {
     float* slots[kMostSlots];          // those the optimizer has
     DeferredRows* deferred = nullptr;  // within a DeferredUpdate of it; null: all are current
     int64_t stride = 0;                // floats from row to row, of slots, too; 0: rows are dense
-    int64_t first_row = 0;             // rows before it are never updated
+    const Optimizer* optimizer = nullptr;  // with hyperparameters of its own; null: those of all
+    int64_t first_row = 0;                 // rows before it are never updated
   };
   std::vector<Shard> shards;
 };

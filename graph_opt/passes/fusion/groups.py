@@ -133,7 +133,7 @@ def update_groups(
         return (
             one.placement.group_key(candidate.lookup.tables[0].dtype),
             semantics(candidate),
-            optimizer_key(view, first),
+            optimizer_key(view, first, with_powers=not one.placement.takes_own_powers),
             max(depths[update.end] for update in one.updates.values()),
             waiting_for(view, first.end),
             frozenset(joined_by.get(member.candidate.name) for member in one.members),

@@ -53,6 +53,11 @@ class Placement(abc.ABC):
         """Tasks, other than the session's own, that must have loaded graph_opt's ops."""
         return ()
 
+    @property
+    def takes_own_powers(self) -> bool:
+        """Whether one update takes hyperparameters of which each variable has its own value."""
+        return False
+
     def joined_with(self: _Own, others: Sequence[_Own]) -> _Own:
         """The placement of a group whose first lookup has this one; all have equal keys."""
         del others

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, NamedTuple, Sequence
+from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from graph_opt.passes import attribute_values as values
 from graph_opt.passes.fusion.deferred import DeferredVariable
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate
+from graph_opt.rules.optimizers.update_inputs import Hyperparameter
 
 
 class UpdateNode(NamedTuple):
@@ -31,6 +32,7 @@ def update_node(
     shards: Sequence[str],
     updates: Dict[str, SparseUpdate],
     deferred: Mapping[str, DeferredVariable],
+    with_own: bool = False,
 ) -> UpdateNode:
     """Describes the update of some shards by one op.
 
@@ -39,6 +41,7 @@ def update_node(
       shards: Names of the variables; the first one's update speaks for all.
       updates: The stock update of each variable, by its name.
       deferred: The variables whose update is deferred, by name: all of these, or none.
+      with_own: Whether variables may have hyperparameters of their own.
     """
     first = updates[shards[0]]
     # The optimizer's first slot of every shard, then its second one of every shard.
@@ -50,12 +53,10 @@ def update_node(
     averaged = first.average is not None and shards[0] in deferred
     if averaged:
         slots += [deferred[shard].average for shard in shards]
-    hyperparameters = [
-        value.input_name
-        if isinstance(value, TensorRef)
-        else writer.constant("hyperparameter_{}".format(place), np.float32(value))
-        for place, value in enumerate(first.hyperparameters)
-    ]
+    of_shards = [updates[shard] for shard in shards]
+    hyperparameters, own = _hyperparameters(
+        writer, of_shards, with_own and shards[0] not in deferred
+    )
     flags = sorted(name for name, is_set in first.attributes.items() if is_set)
     attributes = {
         "optimizer": tf.AttrValue(s=first.optimizer.encode()),
@@ -65,6 +66,33 @@ def update_node(
         "flags": values.texts([name for name in flags if name != "use_locking"]),
         "use_locking": tf.AttrValue(b="use_locking" in flags),
     }
+    if own:
+        attributes["own_hyperparameters"] = values.integers(own)
     if shards[0] in deferred:
         attributes["row_states"] = values.texts([deferred[shard].row_state for shard in shards])
     return UpdateNode(slots + hyperparameters, attributes)
+
+
+def _hyperparameters(
+    writer: NodeWriter, updates: Sequence[SparseUpdate], with_own: bool
+) -> Tuple[List[str], List[int]]:
+    """The hyperparameters of some updates, and the places of those that are not the same in all.
+
+    In the place of such a hyperparameter come the values of all updates.
+    """
+    inputs: List[str] = []
+    own: List[int] = []
+    for place, first in enumerate(updates[0].hyperparameters):
+        given = [update.hyperparameters[place] for update in updates]
+        if not with_own or given.count(first) == len(given):
+            given = [first]
+        else:
+            own.append(place)
+        inputs += [_written(writer, place, value) for value in given]
+    return inputs, own
+
+
+def _written(writer: NodeWriter, place: int, value: Hyperparameter) -> str:
+    if isinstance(value, TensorRef):
+        return str(value.input_name)
+    return str(writer.constant("hyperparameter_{}".format(place), np.float32(value)))

@@ -14,6 +14,7 @@ from typing import Callable, Dict, Hashable, Iterable, List, NamedTuple, Optiona
 from graph_opt.compat.op_definitions import value_dtype
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.ops.optimizers import optimizer_specs
 from graph_opt.passes.fusion.candidates import Candidate, Member, slices_member
 from graph_opt.passes.fusion.merge_order import waiting_for
 from graph_opt.passes.fusion.placement import Placement
@@ -24,6 +25,7 @@ from graph_opt.rules.optimizers.sparse_update import SparseUpdate, SparseUpdates
 from graph_opt.rules.optimizers.update_inputs import value_key
 
 _FLOAT32 = 1
+_POWERS = ("beta1_power", "beta2_power")
 
 
 class TrainedTable(NamedTuple):
@@ -105,11 +107,24 @@ def table_updates(
     return [_from_slices(view, table, update, require_ops) for update in found.values()]
 
 
-def optimizer_key(view: GraphView, update: SparseUpdate) -> Hashable:
-    """What updates by one op have in common."""
+def optimizer_key(view: GraphView, update: SparseUpdate, with_powers: bool = True) -> Hashable:
+    """What updates by one op have in common.
+
+    Args:
+      view: The graph.
+      update: An update.
+      with_powers: Whether that includes the powers of betas, which some optimizers count for each
+        variable.
+    """
     flags = tuple(sorted(update.attributes.items()))
-    hyperparameters = tuple(value_key(view, value) for value in update.hyperparameters)
     kind = (update.optimizer, update.moves_every_row, update.average is not None)
+    names = optimizer_specs()[update.optimizer].hyperparameters
+    differ = not with_powers and not update.moves_every_row and update.average is None
+    hyperparameters = tuple(
+        value_key(view, value)
+        for name, value in zip(names, update.hyperparameters)
+        if not (differ and name in _POWERS)
+    )
     return kind, hyperparameters, flags, update.branches
 
 

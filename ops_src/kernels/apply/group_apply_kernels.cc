@@ -28,6 +28,10 @@ class GroupApplyKernel : public OpKernel {
     OP_REQUIRES_OK(ctx, optimizer_.Read(ctx, attrs_.num_shards()));
     OP_REQUIRES_OK(ctx, states_.Read(ctx, attrs_.num_shards(), RowStates::kUpdate));
     if (states_.empty()) return;
+    OP_REQUIRES(ctx, optimizer_.num_own() == 0,
+                errors::InvalidArgument(name(),
+                                        ": an update with own_hyperparameters cannot be "
+                                        "deferred; leave row_states empty"));
     OP_REQUIRES_OK(ctx, CheckDeferred(name(), optimizer_.usual(), optimizer_.averaged()));
   }
 
@@ -39,12 +43,14 @@ class GroupApplyKernel : public OpKernel {
     std::vector<UpdatedTable> tables;
     std::vector<int64_t> table_rows;
     Optimizer optimizer;
+    std::vector<Optimizer> of_shards;
     OP_REQUIRES_OK(ctx, states_.BringOthers(ctx, optimizer_.slots_of_shard()));
     OP_REQUIRES_OK(ctx, optimizer_.Open(ctx, &variables));
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
     OP_REQUIRES_OK(ctx, ReadGradients(ctx, attrs_, inputs, &lookups, &dims));
     OP_REQUIRES_OK(ctx, ReadTables(&variables, dims, &tables, &table_rows));
-    OP_REQUIRES_OK(ctx, optimizer_.ReadHyperparameters(ctx, &optimizer));
+    OP_REQUIRES_OK(ctx, optimizer_.ReadHyperparameters(ctx, &optimizer, &of_shards));
+    SetOptimizers(of_shards, &tables);
     DeviceThreads threads(ctx);
     DeferredStep step;
     OP_REQUIRES_OK(ctx, step.Open(ctx, states_, optimizer_, &variables));
@@ -96,6 +102,17 @@ class GroupApplyKernel : public OpKernel {
                                    "' has a part of shape ", tensor.shape().DebugString(),
                                    " and type ", tensorflow::DataTypeString(tensor.dtype()),
                                    "; need [rows, ", dim, "] of float32");
+  }
+
+  void SetOptimizers(const std::vector<Optimizer>& of_shards,
+                     std::vector<UpdatedTable>* tables) const {
+    if (of_shards.empty()) return;
+    for (int t = 0; t < attrs_.num_tables(); ++t) {
+      const int first = attrs_.first_shard(t);
+      for (int s = first; s < attrs_.first_shard(t + 1); ++s) {
+        (*tables)[t].shards[s - first].optimizer = &of_shards[s];
+      }
+    }
   }
 
   void SetDeferred(const DeferredStep& step, std::vector<UpdatedTable>* tables) const {

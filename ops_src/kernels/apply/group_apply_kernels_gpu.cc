@@ -26,6 +26,10 @@ class GroupApplyGpuKernel : public OpKernel {
                 errors::InvalidArgument(name(),
                                         ": this optimizer's formula needs sums over rows, "
                                         "which only CPUs compute; place the tables there"));
+    OP_REQUIRES(ctx, optimizer_.num_own() == 0,
+                errors::InvalidArgument(name(),
+                                        ": own_hyperparameters are for CPUs only; place the "
+                                        "tables there"));
     std::vector<std::string> row_states;
     OP_REQUIRES_OK(ctx, ctx->GetAttr("row_states", &row_states));
     OP_REQUIRES(ctx, row_states.empty(),

@@ -40,8 +40,26 @@ Status OptimizerInputs::Read(OpKernelConstruction* ctx, int num_shards) {
   for (const OptimizerDescription::Value& usual : of.hyperparameters) {
     values.push_back(usual.value);
   }
-  values.resize(num_hyperparameters);
+  TF_RETURN_IF_ERROR(ReadOwn(ctx, static_cast<int>(values.size())));
+  // Of those that shards have of their own, all but one come beside the others.
+  values.resize(std::max<int64_t>(num_hyperparameters - num_own() * (num_shards_ - 1), 0));
   return Make(ctx->def().name(), values, &usual_);
+}
+
+Status OptimizerInputs::ReadOwn(OpKernelConstruction* ctx, int num_hyperparameters) {
+  std::vector<int32_t> own;
+  if (!ctx->HasAttr("own_hyperparameters")) return Status();
+  TF_RETURN_IF_ERROR(ctx->GetAttr("own_hyperparameters", &own));
+  is_own_.assign(num_hyperparameters, false);
+  for (const int32_t place : own) {
+    if (place < 0 || place >= num_hyperparameters || is_own_[place]) {
+      return errors::InvalidArgument(ctx->def().name(), ": own_hyperparameters has ", place,
+                                     "; need places of ", name_, "'s ", num_hyperparameters,
+                                     " hyperparameters, each once");
+    }
+    is_own_[place] = true;
+  }
+  return Status();
 }
 
 Status OptimizerInputs::ReadSlots(OpKernelConstruction* ctx, int num_shards) {
@@ -79,6 +97,12 @@ Status OptimizerInputs::Make(const std::string& op, const std::vector<float>& va
 }
 
 Status OptimizerInputs::ReadHyperparameters(OpKernelContext* ctx, Optimizer* optimizer) const {
+  std::vector<Optimizer> of_shards;
+  return ReadHyperparameters(ctx, optimizer, &of_shards);
+}
+
+Status OptimizerInputs::ReadHyperparameters(OpKernelContext* ctx, Optimizer* optimizer,
+                                            std::vector<Optimizer>* of_shards) const {
   OpInputList given;
   TF_RETURN_IF_ERROR(ctx->input_list("hyperparameters", &given));
   std::vector<float> values;
@@ -89,7 +113,27 @@ Status OptimizerInputs::ReadHyperparameters(OpKernelContext* ctx, Optimizer* opt
     }
     values.push_back(value.scalar<float>()());
   }
-  return Make(ctx->op_kernel().name(), values, optimizer);
+  of_shards->resize(num_own() == 0 ? 0 : num_shards_);
+  for (int shard = 0; shard < static_cast<int>(of_shards->size()); ++shard) {
+    TF_RETURN_IF_ERROR(
+        Make(ctx->op_kernel().name(), ValuesOf(values, shard), &(*of_shards)[shard]));
+  }
+  return Make(ctx->op_kernel().name(), ValuesOf(values, 0), optimizer);
+}
+
+std::vector<float> OptimizerInputs::ValuesOf(const std::vector<float>& given, int shard) const {
+  if (num_own() == 0) return given;
+  std::vector<float> values;
+  size_t at = 0;
+  for (const bool is_own : is_own_) {
+    values.push_back(given[is_own ? at + shard : at]);
+    at += is_own ? num_shards_ : 1;
+  }
+  return values;
+}
+
+int OptimizerInputs::num_own() const {
+  return static_cast<int>(std::count(is_own_.begin(), is_own_.end(), true));
 }
 
 Status OptimizerInputs::SlotsOf(const std::string& op, VariableTables* variables, int shard,

@@ -26,6 +26,11 @@ class OptimizerInputs {
   tensorflow::Status ReadHyperparameters(tensorflow::OpKernelContext* ctx,
                                          Optimizer* optimizer) const;
 
+  // The same where shards may have hyperparameters of their own: then also the optimizer of each
+  // shard, else none.
+  tensorflow::Status ReadHyperparameters(tensorflow::OpKernelContext* ctx, Optimizer* optimizer,
+                                         std::vector<Optimizer>* of_shards) const;
+
   // The memory of a shard's slots; `variables` are the shards, then their slots. Each slot must be
   // like its shard. `op` and `table` are named in errors.
   tensorflow::Status SlotsOf(const std::string& op, VariableTables* variables, int shard,
@@ -40,6 +45,7 @@ class OptimizerInputs {
   int num_slots() const { return num_slots_; }  // of each shard, without its average
   bool averaged() const { return averaged_; }
   bool sums_row() const { return sums_row_; }
+  int num_own() const;  // hyperparameters of which each shard has its own
   int slots_of_shard() const { return num_slots_ + averaged_; }
   int num_variables() const { return num_shards_ * (1 + slots_of_shard()); }
   VariableTables::Purpose purpose() const { return purpose_; }
@@ -47,11 +53,14 @@ class OptimizerInputs {
  private:
   tensorflow::Status SlotAt(const std::string& op, VariableTables* variables, int shard, int slot,
                             const std::string& table, float** memory) const;
+  tensorflow::Status ReadOwn(tensorflow::OpKernelConstruction* ctx, int num_hyperparameters);
+  std::vector<float> ValuesOf(const std::vector<float>& given, int shard) const;
   tensorflow::Status Make(const std::string& op, const std::vector<float>& values,
                           Optimizer* optimizer) const;
 
   std::string name_;
   std::vector<std::string> flags_;
+  std::vector<bool> is_own_;  // by hyperparameter; empty for an op without such
   Optimizer usual_ = {};
   int num_shards_ = 0;
   int num_slots_ = 0;

@@ -13,7 +13,7 @@ from graph_opt.passes.fusion.dynamic_rows import write_dynamic_rows
 from graph_opt.passes.fusion.group_nodes import Columns, GroupNodes
 from graph_opt.passes.fusion.placement import Placement
 from graph_opt.passes.fusion.update_nodes import update_node
-from graph_opt.passes.tasks import task_of
+from graph_opt.passes.tasks import runs_on_cpu, task_of
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate
 
 _OWN = "/job:localhost/"
@@ -49,6 +49,11 @@ class Local(Placement):
         """The tables' task, which may be a server that does all this for its own tables."""
         task = task_of(self.tables)
         return () if task is None or task.startswith(_OWN) else (task,)
+
+    @property
+    def takes_own_powers(self) -> bool:
+        """See `Placement`: CPUs do."""
+        return runs_on_cpu(self.tables)
 
     def write_lookup(
         self, nodes: GroupNodes, members: Sequence[Member], columns: Optional[Columns]
@@ -98,7 +103,9 @@ class Local(Placement):
         shared = nodes.group_op(members, self.tables, columns, of_gradients=True)
         is_resource = members[0].candidate.lookup.tables[0].is_resource
         writer = nodes.writer("update", self.tables)
-        optimizer = update_node(writer, shared.shards, updates, nodes.deferred)
+        optimizer = update_node(
+            writer, shared.shards, updates, nodes.deferred, with_own=self.takes_own_powers
+        )
         gradients = nodes.pooled_gradients(members, self.tables, columns)
         attributes = dict(shared.attributes)
         if not is_resource:
