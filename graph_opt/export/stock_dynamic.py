@@ -101,6 +101,8 @@ def stock_dynamic_tables(graph_def: Any, graph: Any, made: Dict[bytes, List[Any]
         return []
     nodes: List[Any] = []
     for node in graph_def.node:
+        if node.name in tables:  # a handle, whose variable gets rows
+            node.attr["shape"].shape.dim[0].size = -1
         build = _BUILDERS.get(node.op)
         table = tables.get(_handle_of(node)) if build is not None else None
         if build is None or table is None:

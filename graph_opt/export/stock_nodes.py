@@ -48,7 +48,7 @@ def _stand_in(graph: Any, text: str, number: int) -> Any:
 
 
 def _variable_like(handle: Any, number: int) -> Any:
-    """A variable like the one behind a handle, or only a handle if that has no shape."""
+    """A variable like the one behind a handle, or only a handle if that has no rows."""
     operation = handle.op
     while operation.type != "VarHandleOp":
         if not operation.inputs:
@@ -58,8 +58,9 @@ def _variable_like(handle: Any, number: int) -> Any:
         operation = operation.inputs[0].op
     name, dtype = "input_{}".format(number), operation.get_attr("dtype")
     shape = tf.TensorShape(operation.get_attr("shape"))
-    if not shape.is_fully_defined():
-        return tf.raw_ops.VarHandleOp(dtype=dtype, shape=shape, name=name)
+    if not shape.num_elements():  # unknown, or a dynamic table's, which has any number of rows
+        any_rows = shape if shape.rank is None else [size or None for size in shape.as_list()]
+        return tf.raw_ops.VarHandleOp(dtype=dtype, shape=any_rows, name=name)
     return tf.get_variable(
         name,
         shape,
