@@ -18,6 +18,7 @@ from graph_opt.rules.lookups.marked import MARK
 
 _UPDATE = re.compile(
     r"^(Resource)?(Sparse)?Apply[A-Z]|^(Resource)?Scatter(Sub|Add)$|^(Resource)?GroupEmbeddingApply"
+    r"|^DynamicTableApply"
 )
 _NO_ACTS = VARIABLES | HANDLES | PLACEHOLDERS | RANDOM | READS
 

@@ -27,7 +27,7 @@ _OTHER_OPTIONS = (
     "a later session asks for options other than those its graph was rewritten with; they have no "
     "effect: a graph is rewritten only once, so build the model in a new tf.Graph to use them"
 )
-_UPDATE_OP = re.compile(r"^(Resource)?((Sparse)?Apply[A-Z]|GroupEmbeddingApply)")
+_UPDATE_OP = re.compile(r"^(Resource)?((Sparse)?Apply[A-Z]|GroupEmbeddingApply)|^DynamicTableApply")
 _PART_OF_UPDATE = re.compile(r"^Assign(Sub|Add)|^(Resource)?Scatter(Sub|Add|Update)$")
 _ASSIGN = ("Assign", "AssignVariableOp")
 

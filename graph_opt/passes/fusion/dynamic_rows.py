@@ -8,7 +8,7 @@ update of a batch that was prefetched writes to the rows that were read for it.
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import List, Sequence
 
 import numpy as np
 
@@ -52,7 +52,8 @@ def _write(nodes: GroupNodes, candidates: Sequence[Candidate], device: str, coun
         DYNAMIC_ROWS,
         [table.name for lookup in tables for table in lookup.tables]
         + [text for text, _ in keys]
-        + [_insert(writer, candidates[0], counted)],
+        + [_insert(writer, candidates[0], counted)]
+        + ([] if counted else _waits(candidates)),
         N=values.integer(sum(len(lookup.tables) for lookup in tables)),
         num_lookups=values.integer(len(candidates)),
         id_dtypes=values.types([dtype for _, dtype in keys]),
@@ -64,6 +65,11 @@ def _write(nodes: GroupNodes, candidates: Sequence[Candidate], device: str, coun
     )
     for number, candidate in enumerate(candidates):
         nodes.rows[row_key(candidate)] = output_name(node.name, number)
+
+
+def _waits(candidates: Sequence[Candidate]) -> List[str]:
+    """Keys may be known before a lookup has made their rows; gradients are not."""
+    return ["^" + name for name in dict.fromkeys(c.lookup.output.node for c in candidates)]
 
 
 def _insert(writer: NodeWriter, candidate: Candidate, counted: bool) -> str:

@@ -85,12 +85,11 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
                 raise
             left_out = left_out.and_also(more)
             continue
-        # Gradients that nothing reads, but that tf.gradients forces, must not keep a lookup alive.
-        forced = unused_gradients(fused.view).nodes
-        dead = dead_nodes(fused.view, fusion.replaced.union(forced))
-        kept = set(_kept_for_fetches(fused.view, fetched, fusion.substitutes))
-        dead.difference_update(kept)
-        counted_twice = fusion.keys_counted_twice(fused.view, forced, kept)
+        # Gradients that nothing reads, forced by tf.gradients or not, must not keep a lookup alive.
+        unused = unused_gradients(fused.view).nodes | ForwardPart(fused.view).idle_gradients()
+        dead = dead_nodes(fused.view, fusion.replaced.union(unused))
+        dead.difference_update(_kept_for_fetches(fused.view, fetched, fusion.substitutes))
+        counted_twice = fusion.keys_counted_twice(dead)
         if counted_twice:
             left_out = left_out.and_also(LeftOut(lookups=counted_twice))
             continue
@@ -312,7 +311,14 @@ class _Fusion:
     def _redirect_new_nodes(self) -> None:
         """Moves the inputs of new nodes, too, which were written with the original tensors."""
         for node in self._nodes.nodes:
-            node.input[:] = [self._moved.get(text, text) for text in node.input]
+            node.input[:] = [self._moved_text(text) for text in node.input]
+
+    def _moved_text(self, text: str) -> str:
+        """An input after the rewrite: who waited for a tensor waits for what replaces it."""
+        if text in self._moved or not text.startswith("^"):
+            return self._moved.get(text, text)
+        replaced = self._moved.get(text[1:])
+        return text if replaced is None else "^" + TensorRef.parse(replaced).node
 
     def _redirect(self, tensor: TensorRef, to: str) -> None:
         self._moved[tensor.input_name] = to
@@ -324,25 +330,14 @@ class _Fusion:
         for waiting in self._view.control_uses(source):
             self._controls.setdefault(waiting, {})[source] = to
 
-    def keys_counted_twice(
-        self, fused: GraphView, forced: AbstractSet[str], kept: AbstractSet[str]
-    ) -> Dict[str, Refusal]:
+    def keys_counted_twice(self, dead: AbstractSet[str]) -> Dict[str, Refusal]:
         """Why some lookups of dynamic tables must not be fused, by name."""
-        dynamic = [
-            member.candidate
+        return {
+            member.candidate.name: keys_counted_twice(self._view, gather)
             for group in self._plan.lookups
             for member in group.members
-            if member.candidate.is_dynamic
-        ]
-        if not dynamic:
-            return {}
-        idle = ForwardPart(fused).idle_gradients().difference(kept)
-        dead = dead_nodes(fused, self.replaced.union(forced, idle)).difference(kept)
-        return {
-            candidate.name: keys_counted_twice(self._view, gather)
-            for candidate in dynamic
-            for gather in candidate.lookup.gathers
-            if gather not in dead
+            for gather in member.candidate.lookup.gathers
+            if member.candidate.is_dynamic and gather not in dead
         }
 
     @property
