@@ -58,6 +58,11 @@ def in_parts(name: str, parts: int, rule: str, width: int = 4) -> PartitionedDyn
     )
 
 
+def tables() -> List[DynamicTableVariable]:
+    """The dynamic tables of the default graph."""
+    return [v for v in tf.global_variables() if isinstance(v, DynamicTableVariable)]
+
+
 def minimize(loss: tf.Tensor, optimizer: str = "adagrad", clip: bool = False) -> tf.Operation:
     """A train op."""
     made = STOCK[optimizer]()
