@@ -15,6 +15,8 @@ Example:
 
 from __future__ import annotations
 
+from graph_opt.dynamic.incremental import IncrementalSaver
+from graph_opt.dynamic.incremental_hook import IncrementalCheckpointHook
 from graph_opt.optimizers.adagrad_decay import AdagradDecayOptimizer, AdagradDecayOptimizerV2
 from graph_opt.optimizers.adam_async import AdamAsyncOptimizer
 from graph_opt.optimizers.adam_w import AdamWOptimizer
@@ -36,6 +38,8 @@ __all__ = [
     "AdamWOptimizer",
     "AsyncEmbeddingHook",
     "ChiefSessionCreator",
+    "IncrementalCheckpointHook",
+    "IncrementalSaver",
     "MonitoredSession",
     "MonitoredTrainingSession",
     "PrefetchSummaryHook",

@@ -40,7 +40,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
         {"session", "inspect", "passes", "config", "reporting", "sharding.store", "conversion"}
     ),
     "conversion": frozenset({"sharding"}),
-    "train": frozenset({"session", "runtime", "optimizers"}),
+    "train": frozenset({"session", "runtime", "optimizers", "dynamic"}),
     "optimizers": frozenset({"ops"}),
     "sharding": frozenset(
         {"ops", "export", "config", "graph.operations", "embedding.lookup_ids", "reporting.stderr"}

@@ -38,7 +38,7 @@ class IncrementalSaver:
 
     Example:
       >>> saver = tf.train.Saver()
-      >>> incremental = IncrementalSaver(saver)
+      >>> incremental = graph_opt.train.IncrementalSaver(saver)
       >>> saver.save(session, "model/model.ckpt", global_step=1000)
       >>> incremental.save_in(session, "model", global_step=1200)
     """
@@ -61,6 +61,15 @@ class IncrementalSaver:
             )
         self._stock_save, self._stock_restore = saver.save, saver.restore
         saver.save, saver.restore = self._save_full, self._restore_full
+
+    @property
+    def saver_def(self) -> Any:
+        """The nodes that save and restore increments, as in `tf.train.Saver`.
+
+        A process that serves the exported graph runs them without graph_opt: its
+        `tf.train.Saver(saver_def=...)` restores increments onto the full checkpoint.
+        """
+        return self._increments.saver_def
 
     def incremental_save(self, session: Any, path: str, global_step: Any = None) -> str:
         """Writes what has changed since the last full checkpoint.

@@ -21,7 +21,7 @@ class IncrementalCheckpointHook(tf.train.SessionRunHook):
       saver: What writes the full checkpoints, if it is another one.
 
     Example:
-      >>> hook = IncrementalCheckpointHook("model", save_secs=60)
+      >>> hook = graph_opt.train.IncrementalCheckpointHook("model", save_secs=60)
       >>> estimator = tf.estimator.Estimator(model_fn, "model")
       >>> estimator.train(input_fn, hooks=[hook])
     """

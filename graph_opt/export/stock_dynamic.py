@@ -185,10 +185,11 @@ def _size(table: _Table, node: Any, inputs: List[Any]) -> Any:
 
 
 def _restored(table: _Table, node: Any, inputs: List[Any]) -> Any:
+    if node.attr["changes"].b:
+        return _changed(table, node, inputs)
     prefix, handle, slots = inputs[0], inputs[1], inputs[2:]
     name = _stored_name(node)
-    key_dtype = tf.as_dtype(node.attr["key_dtype"].type or tf.int64)
-    dtypes = [key_dtype, tf.float32]
+    dtypes = [tf.as_dtype(node.attr["key_dtype"].type), tf.float32]
     keys, values = _read(prefix, [name + "-keys", name + "-values"], dtypes)
     if table.reads_bank:
         (fixed,) = _read(prefix, [name + "-default_values"], [tf.float32])
@@ -201,6 +202,44 @@ def _restored(table: _Table, node: Any, inputs: List[Any]) -> Any:
         rows = tf.concat([tf.zeros([table.num_fixed, table.width]), values], 0)
         assigned.append(tf.raw_ops.AssignVariableOp(resource=slot, value=rows))
     return tf.group(*assigned)
+
+
+def _changed(table: _Table, node: Any, inputs: List[Any]) -> Any:
+    """Adds an increment's rows behind those that there are, and replaces those of known keys."""
+    prefix, handle, slots = inputs[0], inputs[1], inputs[2:]
+    name = _stored_name(node)
+    key_dtype = tf.as_dtype(node.attr["key_dtype"].type)
+    read = _read(prefix, [name + "-keys", name + "-keys_removed"], [key_dtype, key_dtype])
+    keys, removed = (tf.cast(tf.reshape(one, [-1]), tf.int64) for one in read)
+    index = table.key_index()
+    with tf.control_dependencies(
+        [tf.raw_ops.LookupTableRemoveV2(table_handle=index, keys=removed)]
+    ):
+        absent = tf.constant(-1, tf.int64)
+        found = tf.raw_ops.LookupTableFindV2(table_handle=index, keys=keys, default_value=absent)
+    is_new = found < 0
+    names = [name] + [
+        pattern.decode("utf-8").replace("{}", name) for pattern in node.attr["slot_names"].list.s
+    ]
+    assigned = []
+    for stored, variable in zip(names, [handle, *slots]):
+        (values,) = _read(prefix, [stored + "-values"], [tf.float32])
+        rows = tf.raw_ops.ReadVariableOp(resource=variable, dtype=tf.float32)
+        end = tf.shape(rows, out_type=tf.int64)[0]
+        places = tf.where(is_new, end + tf.cumsum(_ones(is_new)) - 1, found)
+        more = tf.zeros([tf.reduce_sum(_ones(is_new)), table.width])
+        rows = tf.tensor_scatter_nd_update(tf.concat([rows, more], 0), places[:, None], values)
+        assigned.append(tf.raw_ops.AssignVariableOp(resource=variable, value=rows))
+        if variable is handle:
+            added = tf.boolean_mask(places, is_new)
+    with tf.control_dependencies(assigned):
+        return tf.raw_ops.LookupTableInsertV2(
+            table_handle=index, keys=tf.boolean_mask(keys, is_new), values=tf.identity(added)
+        )
+
+
+def _ones(condition: Any) -> Any:
+    return tf.cast(condition, tf.int64)
 
 
 def _stored_name(node: Any) -> str:
@@ -221,6 +260,8 @@ def _read(prefix: Any, names: Sequence[str], dtypes: Sequence[Any]) -> List[Any]
 
 
 def _saved(table: _Table, node: Any, inputs: List[Any]) -> Any:
+    if node.attr["changes"].b:
+        return _impossible("'{}' saves changes of '{}'".format(node.name, table.name))
     prefix, handle, slots = inputs[0], inputs[1], inputs[2:]
     keys, numbers = tf.raw_ops.LookupTableExportV2(
         table_handle=table.key_index(), Tkeys=tf.int64, Tvalues=tf.int64
@@ -268,11 +309,15 @@ def _rows(variable: Any, numbers: Any) -> Any:
 
 
 def _not_trained(table: _Table, node: Any, inputs: List[Any]) -> Any:
+    return _impossible("'{}' updates '{}'".format(node.name, table.name))
+
+
+def _impossible(what: str) -> Any:
     text = (
-        "'{}' updates the dynamic table '{}', which TensorFlow alone can serve, but not train: do "
-        "that with graph_opt, in the graph that the script builds".format(node.name, table.name)
+        "{}, a dynamic table, which TensorFlow alone can serve, but not train: do that with "
+        "graph_opt, in the graph that the script builds"
     )
-    return tf.raw_ops.Assert(condition=tf.constant(False), data=[tf.constant(text)])
+    return tf.raw_ops.Assert(condition=tf.constant(False), data=[tf.constant(text.format(what))])
 
 
 def _nothing(table: _Table, node: Any, inputs: List[Any]) -> Any:

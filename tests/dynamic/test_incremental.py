@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, Dict, List
 
 import pytest
 
+import graph_opt
 from graph_opt.compat import tf
 from graph_opt.dynamic.incremental import IncrementalSaver, newest_increment
 from graph_opt.dynamic.incremental_hook import IncrementalCheckpointHook
@@ -100,3 +102,55 @@ def test_monitored_sessions_write_and_restore_increments(tmp_path: Path) -> None
             return int(begun)
 
     assert [train(3), train(2), train(1)] == [0, 3, 5]
+
+
+def test_scripts_of_deeprec_ask_for_increments(tmp_path: Path) -> None:
+    """By arguments of sessions, savers, scaffolds and hooks, or by DeepRec's module."""
+    saved: List[int] = []
+
+    class Listener(tf.train.CheckpointSaverListener):
+        def after_save(self, session: Any, global_step_value: int) -> None:
+            saved.append(global_step_value)
+
+    def increments(folder: Path, **arguments: Any) -> List[str]:
+        model = Model()
+        if "hooks" in arguments:
+            arguments["hooks"] = arguments["hooks"](str(folder))
+        with tf.train.MonitoredTrainingSession(
+            checkpoint_dir=str(folder), save_checkpoint_secs=1e6, **arguments
+        ) as session:
+            for key in (1, 2):
+                session.run(model.train, {model.keys: [key]})
+        return [path.name for path in folder.glob(".incremental_checkpoint/*.index")]
+
+    asking: List[Dict[str, Any]] = [
+        {"save_incremental_checkpoint_secs": 1e-9, "saving_listeners": [Listener()]},
+        {
+            "hooks": lambda folder: [
+                tf.train.CheckpointSaverHook(folder, save_secs=1e6, incremental_save_secs=1e-9)
+            ],
+        },
+    ]
+    with graph_opt.install():
+        for number, arguments in enumerate(asking):
+            with tf.Graph().as_default():
+                names = increments(tmp_path / str(number), **arguments)
+                assert "incremental_model.ckpt-2.index" in names
+        assert saved == [0, 2]
+        with tf.Graph().as_default(), tf.Session() as session:
+            from tensorflow.python.training import incremental_saver
+
+            model = Model()
+            saver = tf.train.Saver(incremental_save_restore=True)
+            incremental = incremental_saver._get_incremental_saver(True, saver)
+            assert incremental is incremental_saver._get_incremental_saver(True, saver)
+            session.run(model.initialize)
+            saver.save(session, str(tmp_path / "model.ckpt"), 1)
+            path = incremental.incremental_save(session, str(tmp_path / "i.ckpt"), global_step=2)
+            assert tf.train.load_variable(path, "emb-keys").size == 0
+            assert incremental_saver._get_incremental_saver(False, saver) is None
+        with tf.Graph().as_default():
+            scaffold = tf.train.Scaffold(incremental_save_restore=True)
+            Model()
+            scaffold.finalize()
+            assert isinstance(scaffold.saver.save.__self__, IncrementalSaver)

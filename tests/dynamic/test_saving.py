@@ -14,6 +14,9 @@ from graph_opt.dynamic.options import Bank, CounterAdmission, DynamicTableOption
 from graph_opt.ops.dynamic_table import apply_to_keys
 from graph_opt.sharding.initializers import Constant
 from tests.dynamic.saved_tables import KEYS, WIDTH, Model, saved_by
+from tests.forked_programs import Forked
+
+MANY = 200_000
 
 
 def restored(path: str, parts: int = 1, **named: Any) -> Dict[int, List[Any]]:
@@ -87,6 +90,25 @@ def test_a_checkpoint_of_deeprec_is_restored(tmp_path: Path) -> None:
     options = DynamicTableOptions(Constant(0.0), admission=CounterAdmission(2))
     for parts in (1, 2, 3):
         assert restored(path, parts, options=options) == expected
+
+
+def test_a_static_table_becomes_a_dynamic_one(tmp_path: Path) -> None:
+    """Row k of a variable is that of key k, and its slots those of the key."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        table = tf.get_variable("emb", [7, WIDTH])
+        rows = tf.nn.embedding_lookup(table, [1, 5])
+        train = tf.train.AdagradOptimizer(0.5).minimize(tf.reduce_sum(rows))
+        step = tf.train.get_or_create_global_step()
+        session.run(tf.global_variables_initializer())
+        session.run([train, step.assign(3)])
+        path = tf.train.Saver().save(session, str(tmp_path / "static"))
+        slot = tf.global_variables("emb/Adagrad")[0]
+        values, slots = session.run([table, slot])
+    for parts in (1, 3):
+        found = restored(path, parts)
+        assert found == {
+            key: [values[key].tolist(), slots[key].tolist(), -1, 1] for key in range(7)
+        }
 
 
 def test_what_a_checkpoint_lacks(tmp_path: Path) -> None:
@@ -181,3 +203,31 @@ def test_a_checkpoint_is_of_one_moment(tmp_path: Path) -> None:
             trainer.join()
         for path in paths:
             assert len(np.unique(tf.train.load_variable(path, "emb-values"))) == 1
+
+
+def test_a_killed_process_leaves_the_last_checkpoint_whole(tmp_path: Path) -> None:
+    """It is killed while it writes: what the folder says is the latest is restored."""
+    program = Forked(save_forever, [str(tmp_path)], tmp_path)
+    while not (tmp_path / "second").exists():
+        assert program.process.is_alive()
+    program.process.kill()
+    program.process.join()
+    path = tf.train.latest_checkpoint(str(tmp_path))
+    model = Model(slots=False)
+    saver = tf.train.Saver([model.parts[0]])
+    with tf.Session() as session:
+        saver.restore(session, path)
+        rows = session.run(model.exported)[0].values
+        assert len(rows) == MANY and len(np.unique(rows)) == 1
+
+
+def save_forever(folder: str) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        model = Model(slots=False)
+        saver = tf.train.Saver([model.parts[0]], max_to_keep=2)
+        session.run(model.initialize)
+        session.run(model.rows, {model.keys: np.arange(MANY)})
+        for number in range(10_000):
+            saver.save(session, folder + "/model.ckpt", number, write_meta_graph=False)
+            if number == 1:
+                Path(folder, "second").touch()

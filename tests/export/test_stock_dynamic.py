@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from graph_opt.compat import tf
+from graph_opt.dynamic.incremental import IncrementalSaver
 from graph_opt.dynamic.options import Bank, CounterAdmission, DynamicTableOptions
 from graph_opt.export.users_graph import is_ours
+from graph_opt.ops.dynamic_content import erase_rows
 from graph_opt.sharding.initializers import Drawn
 from tests.dynamic.saved_tables import KEYS, WIDTH, Model
 from tests.export.served_model import load_without_graph_opt
@@ -86,3 +88,30 @@ def test_a_served_graph_saves_what_is_restored_again(parts: int, tmp_path: Path)
         model = Model(2, BANK, bank=bank)
         tf.train.Saver().restore(session, path)
         np.testing.assert_array_equal(session.run(model.read, {model.keys: ASKED}), rows)
+
+
+def test_increments_bring_a_served_graph_to_date(tmp_path: Path) -> None:
+    """What serves loads the full checkpoint once, then increments of it, by stock ops."""
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        model = Model(2, BANK, bank=bank, exports=False)
+        saver = tf.train.Saver()
+        incremental = IncrementalSaver(saver)
+        session.run(model.initialize)
+        model.train_on(session, KEYS)
+        full = saver.save(session, str(tmp_path / "model"), 1)
+        gone = [erase_rows(part.handle, tf.constant([KEYS[3]], tf.int64)) for part in model.parts]
+        found = []
+        for step, keys in ((2, [KEYS[0], 5]), (3, [5, 6, KEYS[2]])):
+            model.train_on(session, keys)
+            session.run(gone)
+            path = incremental.save_in(session, str(tmp_path), step)
+            found.append((path, session.run(model.read, {model.keys: [*ASKED, 6]})))
+        meta = tf.train.export_meta_graph(saver_def=saver.saver_def, graph=graph)
+        increments = incremental.saver_def
+        names = model.keys.name, model.read.name
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.train.import_meta_graph(meta).restore(session, full)
+        for path, rows in found:
+            tf.train.Saver(saver_def=increments).restore(session, path)
+            served = session.run(names[1], {names[0]: [*ASKED, 6]})
+            np.testing.assert_array_equal(served, rows)
