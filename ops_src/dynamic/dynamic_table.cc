@@ -120,12 +120,12 @@ void DynamicTable::ForgetKeys(bool keep_held) {
   }
   removed_ += size_;
   size_ = 0;
+  given_back_bytes_ += RowsInMemory() * records_.stride();
   for (const RowRecords::Range& range : UsedRows()) {
     if (range.begin >= first_row_) records_.GiveBack(range.begin, range.end);
   }
   for (const auto& stripe : stripes_) stripe->Clear();
   if (end_ <= first_row_) return;
-  given_back_bytes_ += RowsInMemory() * records_.stride();
   metadata_.GiveBack(MetadataBytes(first_row_), MetadataBytes(end_));
 }
 
@@ -207,7 +207,10 @@ void DynamicTable::WillWrite(const int64_t* rows, int64_t num_rows) {
 
 int64_t DynamicTable::RowsInMemory() const {
   int64_t rows = 0;
-  for (const auto& stripe : stripes_) rows += stripe->rows();
+  for (const auto& stripe : stripes_) {
+    const std::lock_guard<std::mutex> stripe_lock(*stripe->mutex());
+    rows += stripe->rows();
+  }
   return rows;
 }
 

@@ -99,6 +99,7 @@ class DynamicTable {
   class ExclusiveLock {
    public:
     explicit ExclusiveLock(const DynamicTable* table) : table_(table) { table_->lock_.Lock(); }
+    ExclusiveLock(const DynamicTable* table, std::adopt_lock_t) : table_(table) {}
     ~ExclusiveLock() { table_->lock_.Unlock(); }
     ExclusiveLock(const ExclusiveLock&) = delete;
     ExclusiveLock& operator=(const ExclusiveLock&) = delete;
@@ -195,8 +196,11 @@ class DynamicTable {
   void RestoreFilteredKeys(const FilteredKey* keys, int64_t num_keys);
 
   // Moves rows that nobody holds to fill slabs, and gives the memory of empty ones back. Returns
-  // the number of bytes.
+  // the number of bytes. Evict does so if many rows are free.
   int64_t Compact();
+
+  // As if so many lookups had been, for tests.
+  void SkipLookups(int64_t lookups) { holds_->Skip(lookups); }
 
   // Calls visit(key, row, metadata) for each key, under the ExclusiveLock or with no other user.
   template <typename Visit>
@@ -224,6 +228,8 @@ class DynamicTable {
     return stripes_[probe.hash >> stripe_shift_].get();
   }
 
+  // Begins numbering lookups again before their numbers run out.
+  void LowerTickets();
   absl::Status FindInStripe(const Find& find, const KeysByStripe& keys, int number, uint32_t ticket,
                             int64_t* rows);
   // Gives the key at `place` a row, or leaves it absent. Under the stripe's mutex.

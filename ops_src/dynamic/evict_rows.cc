@@ -93,6 +93,8 @@ int64_t DynamicTable::Evict(int64_t step, Parallel* parallel, EvictedRows* evict
   if (evicted != nullptr) {
     for (const EvictedRows& part : parts) evicted->Append(part);
   }
+  constexpr int64_t kManyFree = 4;  // a row in so many
+  if (count > 0 && RowsInMemory() - size_ > RowsInMemory() / kManyFree) Compact();
   return count;
 }
 

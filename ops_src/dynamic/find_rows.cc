@@ -11,6 +11,7 @@ namespace graph_opt {
 
 absl::Status DynamicTable::FindRows(const Find& find, Parallel* parallel, int64_t* rows,
                                     std::shared_ptr<Hold>* hold) {
+  if (holds_->must_begin_again()) LowerTickets();
   const ReadLock lock(this);
   if (!reserved_.ok()) return reserved_;
   *hold = holds_->Take();
@@ -23,6 +24,16 @@ absl::Status DynamicTable::FindRows(const Find& find, Parallel* parallel, int64_
   });
   if (find.purpose != Purpose::kRead) EvictOverflow(find.evicted);
   return error.status();
+}
+
+void DynamicTable::LowerTickets() {
+  // There are many more tickets, so one of the next lookups may do it as well.
+  if (!lock_.TryLock()) return;
+  const ExclusiveLock lock(this, std::adopt_lock);
+  if (!holds_->must_begin_again()) return;
+  for (const auto& stripe : stripes_) stripe->LowerTickets();
+  values_.LowerBy(RowHolds::kStep);
+  holds_->BeginAgain();
 }
 
 absl::Status DynamicTable::FindInStripe(const Find& find, const KeysByStripe& keys, int number,

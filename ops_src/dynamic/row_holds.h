@@ -1,12 +1,14 @@
 #ifndef GRAPH_OPT_DYNAMIC_ROW_HOLDS_H_
 #define GRAPH_OPT_DYNAMIC_ROW_HOLDS_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <utility>
 
 namespace graph_opt {
 
@@ -18,7 +20,7 @@ class RowHolds : public std::enable_shared_from_this<RowHolds> {
   // The rows that a lookup gave out stay while this lives, which may be longer than the table.
   class Hold {
    public:
-    ~Hold() { holds_->Release(ticket_); }
+    ~Hold() { holds_->Release(lookup_); }
     Hold(const Hold&) = delete;
     Hold& operator=(const Hold&) = delete;
 
@@ -26,21 +28,25 @@ class RowHolds : public std::enable_shared_from_this<RowHolds> {
 
    private:
     friend class RowHolds;
-    Hold(std::shared_ptr<RowHolds> holds, uint32_t ticket)
-        : holds_(std::move(holds)), ticket_(ticket) {}
+    Hold(std::shared_ptr<RowHolds> holds, int64_t lookup, uint32_t ticket)
+        : holds_(std::move(holds)), lookup_(lookup), ticket_(ticket) {}
 
     const std::shared_ptr<RowHolds> holds_;
+    const int64_t lookup_;  // counted from the first on
     const uint32_t ticket_;
   };
 
-  static constexpr uint32_t kMostTickets = std::numeric_limits<uint32_t>::max();
+  // Above all tickets.
+  static constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+  // How much lower tickets get when they begin again.
+  static constexpr uint32_t kStep = uint32_t{1} << 31;
 
   std::shared_ptr<Hold> Take() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    const uint32_t ticket = ++last_;
-    live_.insert(ticket);
-    oldest_ = *live_.begin();
-    return std::shared_ptr<Hold>(new Hold(shared_from_this(), ticket));
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++last_;
+    live_.insert(last_);
+    Update();
+    return std::shared_ptr<Hold>(new Hold(shared_from_this(), last_, TicketOf(last_)));
   }
 
   // Rows stamped before this ticket are held by nobody.
@@ -48,26 +54,54 @@ class RowHolds : public std::enable_shared_from_this<RowHolds> {
 
   // The last ticket that was taken.
   uint32_t Last() const {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return last_;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return TicketOf(last_);
   }
 
   int64_t size() const {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     return static_cast<int64_t>(live_.size());
   }
 
+  // Whether tickets run out soon. Then all stamps must be lowered, and this told.
+  bool must_begin_again() const { return must_begin_again_; }
+  void BeginAgain() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    lowered_by_ += kStep;
+    Update();
+  }
+  // What a stamp is after tickets began again. Those of long ago become equal.
+  static uint32_t Lowered(uint32_t ticket) { return ticket > kStep ? ticket - kStep : 1; }
+
+  // As if so many lookups had been.
+  void Skip(int64_t lookups) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    last_ += lookups;
+    Update();
+  }
+
  private:
-  void Release(uint32_t ticket) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    live_.erase(live_.find(ticket));
-    oldest_ = live_.empty() ? kMostTickets : *live_.begin();
+  static constexpr uint32_t kMostTickets = kNone - (uint32_t{1} << 20);
+
+  uint32_t TicketOf(int64_t lookup) const {
+    return static_cast<uint32_t>(std::max<int64_t>(1, lookup - lowered_by_));
+  }
+  void Release(int64_t lookup) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    live_.erase(lookup);
+    Update();
+  }
+  void Update() {
+    oldest_ = live_.empty() ? kNone : TicketOf(*live_.begin());
+    must_begin_again_ = TicketOf(last_) > kMostTickets;
   }
 
   mutable std::mutex mutex_;
-  uint32_t last_ = 0;             // guarded by mutex_
-  std::multiset<uint32_t> live_;  // guarded by mutex_
-  std::atomic<uint32_t> oldest_{kMostTickets};
+  int64_t last_ = 0;        // guarded by mutex_
+  int64_t lowered_by_ = 0;  // guarded by mutex_
+  std::set<int64_t> live_;  // guarded by mutex_
+  std::atomic<uint32_t> oldest_{kNone};
+  std::atomic<bool> must_begin_again_{false};
 };
 
 typedef RowHolds::Hold Hold;

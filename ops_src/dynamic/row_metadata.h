@@ -24,6 +24,7 @@ class RowMetadata {
   void set_read(uint32_t ticket) {
     if (ticket > read_) read_ = ticket;
   }
+  void LowerRead(uint32_t ticket) { read_ = ticket; }
 
   // Occurrences of the key in lookups that may insert; stays at the greatest number.
   uint32_t frequency() const { return frequency_.load(std::memory_order_relaxed); }

@@ -53,6 +53,11 @@ class RowValues {
     if (epochs_.empty() || epochs_.back() < lookup) epochs_.push_back(lookup);
   }
 
+  // Lookups are numbered from this much lower on; numbers of long ago are lost.
+  void LowerBy(uint32_t difference) {
+    for (uint32_t& lookup : epochs_) lookup = lookup > difference ? lookup - difference : 0;
+  }
+
  private:
   uint32_t Epoch(uint32_t read) const {
     return static_cast<uint32_t>(std::lower_bound(epochs_.begin(), epochs_.end(), read) -

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "dynamic/row_holds.h"
+
 namespace graph_opt {
 
 constexpr uint32_t Stripe::kAbsent;
@@ -32,6 +34,13 @@ void Stripe::Free(uint32_t row) {
   index_.Remove(HashOf(metadata_[row]), row);
   free_.push_back({row, metadata_[row].read()});
   metadata_[row].End();
+}
+
+void Stripe::LowerTickets() {
+  ForEachRow(
+      [this](uint32_t row) { metadata_[row].LowerRead(RowHolds::Lowered(metadata_[row].read())); });
+  for (FreeRow& row : free_) row.read = RowHolds::Lowered(row.read);
+  policies_.cold_rows.Clear();  // which knows tickets
 }
 
 void Stripe::Exchange(uint32_t one, uint32_t other) {

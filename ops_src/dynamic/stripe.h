@@ -60,6 +60,9 @@ class Stripe {
   // Takes a row from its key.
   void Free(uint32_t row);
 
+  // Lowers the tickets of all rows.
+  void LowerTickets();
+
   // Lets two keys have each other's row.
   void Exchange(uint32_t one, uint32_t other);
 

@@ -31,6 +31,13 @@ class TableLock {
     --waiting_;
     exclusive_ = true;
   }
+  // Takes it exclusively if nobody has it.
+  bool TryLock() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (exclusive_ || shared_ > 0) return false;
+    exclusive_ = true;
+    return true;
+  }
   void Unlock() {
     std::lock_guard<std::mutex> lock(mutex_);
     exclusive_ = false;

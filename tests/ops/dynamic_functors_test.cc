@@ -187,6 +187,30 @@ void TestHeldRowsAreNotGivenToOthers() {
   Check(table.metrics().free_rows == 0, "and are used again");
 }
 
+// Lookups are counted in 32 bits of each row.
+void TestLookupsForEver() {
+  DynamicTable table(Options(1));
+  FoundRows held = FindAll(&table, {1, 2});
+  *Weights(&table, held.rows[0]) = 5;
+  const Numbers one = {1};
+  for (int round = 0; round < 5; ++round) {
+    table.SkipLookups((int64_t{1} << 31) - 5);
+    for (int i = 0; i < 20; ++i) FindAll(&table, {3, 4, i + 5});
+    Check(table.Erase(one.data(), 1) == (round == 0), "the key goes");
+    Numbers others(500);
+    for (size_t i = 0; i < others.size(); ++i) others[i] = (round + 1) * 1000 + i;
+    FindAll(&table, others);
+    Check(*Weights(&table, held.rows[0]) == 5, "its row is held");
+    Check(FindAll(&table, {2}, Purpose::kRead).rows[0] == held.rows[1], "the other stays");
+  }
+  Check(table.metrics().free_rows == 1, "one row waits");
+  held.hold.reset();
+  Numbers others(500);
+  for (size_t i = 0; i < others.size(); ++i) others[i] = -1 - static_cast<int64_t>(i);
+  FindAll(&table, others);
+  Check(table.metrics().free_rows == 0, "until nobody holds it");
+}
+
 void TestMemoryIsGivenBack() {
   DynamicTable table(Options(8));
   Numbers keys(300000);
@@ -358,6 +382,7 @@ int main(int argc, char** argv) {
   graph_opt::TestDefaultRowsOfABank();
   graph_opt::TestSlotsAreAddedToRows();
   graph_opt::TestHeldRowsAreNotGivenToOthers();
+  graph_opt::TestLookupsForEver();
   graph_opt::TestMemoryIsGivenBack();
   graph_opt::TestASnapshotDoesNotChange();
   graph_opt::TestATableThatIsFullSaysSo();
