@@ -75,7 +75,7 @@ figures: $(VENV)/.built $(VENV)/.with-bench ## Update the figures in docs/ from 
 peers: $(VENV)/.created ## Install the competitors of the group_lookup benchmark, as far as possible
 	@tools/setup/peers.sh build/peers $(RUN)
 
-bench-group_lookup: peers
+bench-group_lookup bench-dynamic: peers
 bench-collectives bench-scaling: $(VENV)/.with-horovod
 bench-%: $(VENV)/.built $(VENV)/.with-bench ## Run one benchmark
 	@$(RUN) -m tools.bench $*

@@ -24,6 +24,7 @@ BENCHES: Dict[str, str] = {
     "stock_trap": "tools.bench.stock_trap",
     "pass": "tools.bench.pass_growth",
     "group_lookup": "tools.bench.group_lookup",
+    "dynamic": "tools.bench.dynamic_tables.benchmark",
     "adam": "tools.bench.adam.benchmark",
     "collectives": "tools.bench.collectives.benchmark",
     "scaling": "tools.bench.scaling.benchmark",

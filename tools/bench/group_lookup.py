@@ -26,13 +26,13 @@ import functools
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from tools.bench.group_lookup_cases import DISTRIBUTIONS, FORWARD, TRAIN, Size, ids_of
 from tools.bench.group_lookup_floor import FloorError, RandomRows
-from tools.bench.group_lookup_peers import PROGRAMS, Peer, PeerError
+from tools.bench.group_lookup_peers import PROGRAMS, Peer, PeerError, Program
 from tools.bench.records import Absent, Goal, Outcome, Record, from_runs
 from tools.bench.turns import in_turns, ratios
 
@@ -99,7 +99,7 @@ def run(quick: bool = False) -> Outcome:
     """Measures every case; `quick` only tries that it works."""
     effort = QUICK if quick else FULL
     outcome = Outcome(())
-    with _Contestants() as contestants:
+    with Contestants(PROGRAMS) as contestants:
         for batch in effort.batches:
             for ids_per_row in effort.ids_per_row:
                 size = Size(effort.tables, effort.rows, effort.dimension, batch, ids_per_row)
@@ -111,10 +111,11 @@ def run(quick: bool = False) -> Outcome:
     return outcome
 
 
-class _Contestants:
+class Contestants:
     """The processes, and what they can run. One that fails is absent from then on."""
 
-    def __init__(self) -> None:
+    def __init__(self, programs: Sequence[Program]) -> None:
+        self._programs = programs
         self.absent: Dict[str, str] = {}  # label of a run, or name of a program: the reason
         self.size: Optional[Size] = None
         self._peers: Dict[str, Peer] = {}
@@ -123,12 +124,12 @@ class _Contestants:
         self._floor: Optional[RandomRows] = None
         self._folder = tempfile.TemporaryDirectory()
 
-    def __enter__(self) -> _Contestants:
+    def __enter__(self) -> Contestants:
         try:
             self._floor = RandomRows()
         except FloorError as error:
             self.absent[FLOOR] = str(error)
-        for program in PROGRAMS:
+        for program in self._programs:
             if program.is_installed:
                 self._peers[program.name] = Peer(program)
             else:
@@ -200,7 +201,7 @@ class _Contestants:
 
 
 def _measured(
-    contestants: _Contestants, effort: Effort, size: Size, distribution: str, of_pass: str
+    contestants: Contestants, effort: Effort, size: Size, distribution: str, of_pass: str
 ) -> Outcome:
     started = time.monotonic()
     params = {
@@ -284,7 +285,7 @@ def _mode(implementation: str) -> str:
 
 
 def _absent(
-    contestants: _Contestants, seconds: Dict[str, List[float]], params: Dict[str, Any]
+    contestants: Contestants, seconds: Dict[str, List[float]], params: Dict[str, Any]
 ) -> Iterator[Absent]:
     for label, reason in contestants.absent.items():
         implementation, _, its_pass = label.partition(" ")

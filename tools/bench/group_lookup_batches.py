@@ -9,7 +9,7 @@ call, for a table is updated once a step.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -56,13 +56,16 @@ class Batches:
             done = tf.raw_ops.Assert(condition=self.first >= 0, data=lookup(tables, ids))
         return done
 
-    def train(self, lookup: Lookup, tables: Sequence[Any]) -> tf.Operation:
-        """An op that looks a batch up, differentiates, and updates the tables with Adagrad."""
+    def train(
+        self, lookup: Lookup, tables: Sequence[Any], optimizer: Optional[Any] = None
+    ) -> tf.Operation:
+        """An op that looks a batch up, differentiates, and updates the tables; Adagrad if None."""
         pooled = lookup(tables, self.sparse_ids())
         shape = [self.size.batch, self.size.dimension]
         above = [_variable(tf.random.uniform(shape), "gradients") for _ in tables]
         gradients = tf.gradients(pooled, tables, grad_ys=[one.value() for one in above])
-        return tf.train.AdagradOptimizer(LEARNING_RATE).apply_gradients(zip(gradients, tables))
+        optimizer = optimizer or tf.train.AdagradOptimizer(LEARNING_RATE)
+        return optimizer.apply_gradients(zip(gradients, tables))
 
 
 def tables_of(size: Size, use_resource: bool, prefix: str) -> List[Any]:

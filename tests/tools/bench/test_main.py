@@ -115,6 +115,24 @@ def test_group_lookup(quick_here: Quick, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_dynamic(quick_here: Quick, tmp_path: Path) -> None:
+    content = quick_here("dynamic", tmp_path)
+    check_form("dynamic", content)
+    measured = {
+        (r["params"]["implementation"], r["params"]["pass"])
+        for r in content["records"]
+        if r["figure"] == "microseconds"
+    }
+    passes = {"forward", "train", "adam"}
+    ours = set(itertools.product(("static", "dynamic"), passes))
+    assert ours | {("dynamic", "insert"), ("mutable", "forward")} <= measured
+    goals = set(with_goals(content))
+    assert {("ratio_to_static", ">=", 0.5), ("ratio_to_memory", ">=", 0.5)} <= goals
+    used = next(r for r in content["records"] if r["figure"] == "bytes_per_key")
+    assert used["value"] <= used["goal"]["value"]  # not a matter of speed
+
+
+@pytest.mark.slow
 def test_adam(quick_here: Quick, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(str(tmp_path))  # its data are generated here
     content = quick_here("adam", tmp_path)

@@ -1,0 +1,1 @@
+"""Dynamic tables against static ones and other libraries' hash tables."""
