@@ -3,6 +3,7 @@
     python dlrm.py                                    on rows that it makes up
     python dlrm.py --data 'criteo/day_*' --epochs 1   on Criteo's tab-separated files
     python dlrm.py --mode stock                       by TensorFlow alone, to compare
+    python dlrm.py --dynamic --filter-freq 3          with a row for each id that comes three times
 
 With parameter servers, run it once in each process; TF_CONFIG says, as for an Estimator, which:
 
@@ -46,12 +47,21 @@ def read_rows(pattern: str, batch: int, epochs: int) -> Tuple[Features, tf.Tenso
     return tf.data.make_one_shot_iterator(lines.map(decode, 4).prefetch(4)).get_next()
 
 
-def logits(features: Features, buckets: int) -> tf.Tensor:
+def category(name: str, args: argparse.Namespace) -> Any:
+    """A column of ids: with a row for each that comes, or for each of the buckets they hash to."""
+    if not args.dynamic:
+        return tf.feature_column.categorical_column_with_hash_bucket(name, args.buckets)
+    option = graph_opt.EmbeddingVariableOption(
+        filter_option=graph_opt.CounterFilter(args.filter_freq),
+        evict_option=graph_opt.GlobalStepEvict(args.steps_to_live),
+    )
+    return graph_opt.categorical_column_with_embedding(name, tf.string, ev_option=option)
+
+
+def logits(features: Features, args: argparse.Namespace) -> tf.Tensor:
     """The model's output [B, 1]; see https://arxiv.org/abs/1906.00091."""
-    hashed = [
-        tf.feature_column.categorical_column_with_hash_bucket(name, buckets) for name in CATEGORIES
-    ]
-    columns = [tf.feature_column.embedding_column(column, DIMENSION) for column in hashed]
+    categories = [category(name, args) for name in CATEGORIES]
+    columns = [graph_opt.embedding_column(column, DIMENSION) for column in categories]
     embeddings = tf.feature_column.input_layer(features, columns)
     dense = dense_layers(features["counters"], (512, 256, 64, DIMENSION), "bottom")
     count = 1 + len(columns)
@@ -90,7 +100,7 @@ def train(args: argparse.Namespace, place: tf.estimator.RunConfig) -> None:
     with tf.device(device):
         tf.set_random_seed(1)
         features, label = read_rows(args.data, args.batch, args.epochs)
-        loss = tf.losses.sigmoid_cross_entropy(label, logits(features, args.buckets))
+        loss = tf.losses.sigmoid_cross_entropy(label, logits(features, args))
         step = tf.train.get_or_create_global_step()
         train_op = OPTIMIZERS[args.optimizer](args.learning_rate).minimize(loss, step)
     api, config = (tf, None) if args.mode == "stock" else (graph_opt, session_config(args.mode))
@@ -105,6 +115,8 @@ def train(args: argparse.Namespace, place: tf.estimator.RunConfig) -> None:
                 rate = LOG_STEPS / (time.time() - start)
                 print("step {}: loss {:.6f}, {:.1f} steps/s".format(number, value, rate))
                 start = time.time()
+        if args.dynamic:
+            print(graph_opt.table_metrics(session))
     if config:
         print(graph_opt.report())
 
@@ -127,6 +139,11 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=-1, help="passes over the data, -1: no end")
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--buckets", type=int, default=100000, help="rows of each table")
+    parser.add_argument("--dynamic", action="store_true", help="tables that grow with their ids")
+    parser.add_argument("--filter-freq", type=int, default=0, help="dynamic: rarer ids get no row")
+    parser.add_argument(
+        "--steps-to-live", type=int, default=0, help="dynamic: ids not updated since lose it"
+    )
     parser.add_argument("--optimizer", choices=sorted(OPTIMIZERS), default="adagrad")
     parser.add_argument("--learning-rate", type=float, default=0.05, help="for adam 0.001 is usual")
     parser.add_argument("--checkpoint-dir")
