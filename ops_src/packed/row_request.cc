@@ -151,7 +151,7 @@ absl::Status ReadRequest(const int64_t* request, int64_t size,
     const int64_t lookups = at[0];
     const int64_t* words = at + kRequestHeaderWords;
     at = words + at[1];
-    if ((lookups == kByKey) != shards[i].by_key) {
+    if (!shards[i].either && (lookups == kByKey) != shards[i].by_key) {
       return absl::InvalidArgumentError(
           absl::StrCat("the request has ", shards[i].by_key ? "rows" : "keys", " of ",
                        ShardText(shards, i), ", which goes by ", shards[i].by_key ? "key" : "row"));

@@ -30,6 +30,7 @@ struct ServedShard {
   int64_t dim;
   int64_t stride = 0;   // elements from row to row; 0: dim
   bool by_key = false;  // whether its rows are asked for by key
+  bool either = false;  // it may be asked either way
 };
 
 // What is asked of one shard.

@@ -24,6 +24,13 @@ namespace {
 
 namespace errors = tensorflow::errors;
 
+// Shards of which those beside deferred ones may be dynamic tables.
+std::vector<ServedShard> AnyShards(size_t count) {
+  std::vector<ServedShard> shards(count);
+  for (ServedShard& shard : shards) shard.either = true;
+  return shards;
+}
+
 class BringToDateKernel : public OpKernel {
  public:
   explicit BringToDateKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
@@ -126,7 +133,7 @@ class RequestedToDateKernel : public BringToDateKernel {
   void Bring(OpKernelContext* ctx, const ShardsToDate& shards, Parallel* parallel) override {
     const Tensor& request = ctx->input(ctx->num_inputs() - 1);
     const auto words = reinterpret_cast<const int64_t*>(request.tensor_data().data());
-    const std::vector<ServedShard> unnamed(num_shards());
+    const std::vector<ServedShard> unnamed = AnyShards(num_shards());
     std::vector<RequestedRows> requested;
     // The gather reports what is wrong with a request.
     if (!ReadRequest(words, request.NumElements(), unnamed, &requested).ok()) return;
@@ -156,7 +163,7 @@ class ReceivedToDateKernel : public BringToDateKernel {
     OP_REQUIRES_OK(ctx, ctx->input("requests", &requests));
     OP_REQUIRES_OK(ctx, ReadSplits(ctx, name(), &splits));
     const auto words = reinterpret_cast<const int64_t*>(requests->tensor_data().data());
-    const std::vector<ServedShard> unnamed(served_.size());
+    const std::vector<ServedShard> unnamed = AnyShards(served_.size());
     ReceivedRequests received;
     // The gather reports what is wrong with a request, and what ranks sent in place of one.
     if (!ReadRequests(words, requests->NumElements(), splits, unnamed, &received).ok()) return;
