@@ -96,12 +96,19 @@ def train(
             session.run(initialize)
             losses = [float(session.run([loss, step])[0]) for _ in range(steps)]
             rows, rest = session.run([exports, values])
+    return exported(losses, rows, rest, report)
+
+
+def exported(
+    losses: List[float], rows: Dict[str, Any], values: Dict[str, np.ndarray], report: Any
+) -> Trained:
+    """What `export` gave of each table and slot, by key."""
     return Trained(
         losses,
         {name: dict(zip(one.keys.tolist(), one.values)) for name, one in rows.items()},
         {name: dict(zip(one.keys.tolist(), one.freqs.tolist())) for name, one in rows.items()},
         {name: dict(zip(one.keys.tolist(), one.versions.tolist())) for name, one in rows.items()},
-        rest,
+        values,
         report,
     )
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, List
+from typing import Any, List, Optional
 
+import numpy as np
 import pytest
 
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.optimize import optimize_graph_def
+from graph_opt.session.live import optimize_graph
+from graph_opt.session.session import Session
 from tests.optimizer_models import STOCK
 from tests.passes import fused_models
 from tests.passes.fusion import dynamic_models as models
@@ -49,3 +52,75 @@ def test_training_is_the_same_with_every_optimizer(optimizer: str) -> None:
 def of_dynamic_tables(inputs: models.Inputs) -> List[Any]:
     """The same lookups without that of the static table."""
     return models.every_api(inputs, static=False)
+
+
+def test_clipped_gradients_are_summed_by_key() -> None:
+    fused = models.train(models.every_api, fused_models.config(), clip=True)
+    models.assert_equal(fused, models.train(models.every_api, clip=True))
+    lookups = fused.report.fused_lookups
+    stock = [lookup.tables[0] for lookup in lookups if lookup.gradient != "fused"]
+    assert stock == ["users", "items", "places/part_0"]  # their gradients have a row for each id
+    # That of a table in parts needs the shape of its rows, so its lookup stays, too.
+    assert [lookup.tables[0] for lookup in lookups if not lookup.group] == ["places/part_0"]
+    assert {lookup.update for lookup in lookups} == {"fused"}
+
+
+def one_epoch(config: Optional[Any]) -> models.Trained:
+    """Trains until the input ends."""
+    with tf.Graph().as_default() as graph:
+        random = np.random.RandomState(3)
+        data = {"more": random.randint(1, 50, [64, 3]), "one": random.randint(0, 50, [64])}
+        dataset = tf.data.Dataset.from_tensor_slices(data).batch(4)
+        inputs = tf.data.make_one_shot_iterator(dataset).get_next()
+        users, items = models.table("users"), models.table("items", 3)
+        pooled = tf.nn.embedding_lookup_sparse(users, tf.sparse.from_dense(inputs["more"]), None)
+        rows = [pooled, tf.nn.embedding_lookup(items, inputs["one"])]
+        step = models.minimize(tf.reduce_mean(tf.concat(rows, 1)), "sgd")
+        exports = {table.op.name: table.export() for table in (users, items)}
+        initialize = tf.global_variables_initializer()
+        report = None if config is None else optimize_graph(graph, config)
+        with tf.Session() if config is None else Session(config=config) as session:
+            session.run(initialize)
+            with pytest.raises(tf.errors.OutOfRangeError):
+                while True:
+                    session.run(step)
+            exported = session.run(exports)
+    return models.exported([], exported, {}, report)
+
+
+@pytest.mark.parametrize("fuses", [False, True])
+def test_prefetched_batches_are_looked_up_and_trained_once(fuses: bool) -> None:
+    # The loss is linear in the rows, so that it does not matter when they were read.
+    config = fused_models.config(prefetch=True)
+    config.graph_options.optimizer_options.do_group_embedding = fuses
+    config.graph_options.optimizer_options.async_embedding_options.capacity = 3
+    prefetched = one_epoch(config)
+    models.assert_equal(prefetched, one_epoch(None))
+    assert all(lookup.outcome == "moved" for lookup in prefetched.report.lookups)
+
+
+def with_conditions(inputs: models.Inputs) -> List[Any]:
+    """Lookups in a tf.cond, shared with others outside, and one that adds no keys."""
+    more = tf.sparse.from_dense(inputs["more"])
+    users, items = models.table("users"), models.table("items")
+    is_even = tf.equal(tf.reduce_sum(inputs["one"]) % 2, 0)
+    return [
+        tf.nn.embedding_lookup_sparse(users, more, None),
+        tf.cond(
+            is_even,
+            lambda: tf.nn.embedding_lookup(users, inputs["one"] + 50),
+            lambda: tf.zeros([fused_models.BATCH, 4]),
+        ),
+        items.sparse_read(inputs["one"]),
+        items.sparse_read(inputs["one"] + 100, insert=False),
+        models.table("places").sparse_read(inputs["one"], insert=is_even),
+    ]
+
+
+def test_lookups_in_conditionals_stay_and_those_that_add_no_keys_are_apart() -> None:
+    fused = models.train(with_conditions, fused_models.config())
+    models.assert_equal(fused, models.train(with_conditions))
+    groups = [lookup.group for lookup in fused.report.fused_lookups]
+    assert len(set(groups)) == len(groups) - 1, groups
+    codes = {refusal["code"] for refusal in fused.report.refusals}
+    assert codes <= {"lookup_in_function", "lookup_in_control_flow"} and codes
