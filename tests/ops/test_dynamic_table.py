@@ -188,8 +188,26 @@ def test_initializers_run_in_any_order_and_again() -> None:
         assert session.run(size).tolist() == [0, DIM + 1]
         session.run(dynamic_table.lookup(same_name.handle, tf.constant([4]), True))
         session.run(same_name.initializer)
+        assert session.run(dynamic_content.table_size(same_name.handle)).tolist() == [0, DIM + 1]
         with tf.Session(graph=session.graph) as other:  # tables are a session's own
             assert not other.run(is_initialized)
+
+
+def test_a_static_variable_of_the_name_gives_way() -> None:
+    table = TableUnderTest("table", DIM, bank=bank_of())
+    assign = tf.raw_ops.AssignVariableOp(resource=table.handle, value=tf.zeros([3, DIM]))
+    nothing = tf.constant([], tf.int64)
+    found = dynamic_table.group_dynamic_rows(
+        [table.handle], [tf.constant([2**50])], [0], ["table"], True
+    )
+    attributes = GroupAttributes([0], [1], ["table"], ["sum"], [DENSE], [False], [-1])
+    (pooled,) = group_embedding_lookup(
+        [table.handle], GroupIds(found.rows, [nothing], [nothing], []), attributes, [tf.float32]
+    )
+    with tf.Session() as session:
+        session.run(assign)
+        session.run(table.initializers)
+        np.testing.assert_array_equal(session.run(pooled), bank_of()[[2**50 % 7]])
 
 
 def test_contents_policies_and_step() -> None:

@@ -56,7 +56,7 @@ class GroupApplyKernel : public OpKernel {
     OP_REQUIRES_OK(ctx, step.Open(ctx, states_, optimizer_, &variables));
     SetDeferred(step, &tables);
     OP_REQUIRES_OK(ctx, step.Begin(ctx, optimizer, &threads));
-    AnnounceUpdates(variables, attrs_, lookups);
+    AnnounceUpdates(variables, attrs_, lookups, &threads);
     const BagFault fault = GroupApply(optimizer, tables, lookups, BestRowKernels(), &threads);
     OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, table_rows, name()));
   }

@@ -33,10 +33,11 @@ class DynamicApplyKernel : public OpKernel {
   }
 
   void Compute(OpKernelContext* ctx) override {
-    std::shared_ptr<DynamicTable> table;
+    OpenDynamicTable open;
     std::vector<int> slots(optimizer_.num_slots());
     Optimizer optimizer;
-    OP_REQUIRES_OK(ctx, OpenTable(ctx, 0, &table));
+    OP_REQUIRES_OK(ctx, OpenTable(ctx, 0, &open));
+    DynamicTable* const table = open.table.get();
     for (int i = 0; i < optimizer_.num_slots(); ++i) {
       OP_REQUIRES_OK(ctx, OpenSlotOf(ctx, 1 + i, *table, &slots[i]));
     }
@@ -61,10 +62,10 @@ class DynamicApplyKernel : public OpKernel {
     find.purpose = DynamicTable::Purpose::kRead;
     OP_REQUIRES_OK(ctx, StatusOfOp(name(), table->FindRows(find, &threads, rows.data(), &hold)));
     const bool alone = optimizer_.purpose() == VariableTables::kUpdateExclusively;
-    const UpdateLock lock(ctx, alone);
-    const DynamicTable::ReadLock read_lock(table.get());
+    const UpdateLock lock(open.resource->update_mutex(), alone);
+    const DynamicTable::ReadLock read_lock(table);
     table->WillWrite(rows.data(), n);
-    const BagFault fault = Apply(optimizer, table.get(), slots, rows.data(), gradients, &threads);
+    const BagFault fault = Apply(optimizer, table, slots, rows.data(), gradients, &threads);
     OP_REQUIRES(ctx, fault.kind != BagFault::kIdOutOfRange,
                 errors::Aborted(name(), ": dynamic table '", table->options().name,
                                 "' was initialized while its rows were updated"));
@@ -77,25 +78,23 @@ class DynamicApplyKernel : public OpKernel {
   // Shared by updates, unless this one is to run alone.
   class UpdateLock {
    public:
-    UpdateLock(OpKernelContext* ctx, bool alone)
-        : resource_(FindDynamicTable(ctx, tensorflow::HandleFromInput(ctx, 0)).resource),
-          alone_(alone) {
+    UpdateLock(tensorflow::mutex* mutex, bool alone) : mutex_(mutex), alone_(alone) {
       if (alone_) {
-        resource_->update_mutex()->lock();
+        mutex_->lock();
       } else {
-        resource_->update_mutex()->lock_shared();
+        mutex_->lock_shared();
       }
     }
     ~UpdateLock() {
       if (alone_) {
-        resource_->update_mutex()->unlock();
+        mutex_->unlock();
       } else {
-        resource_->update_mutex()->unlock_shared();
+        mutex_->unlock_shared();
       }
     }
 
    private:
-    const DynamicTableResource::Pointer resource_;
+    tensorflow::mutex* const mutex_;
     const bool alone_;
   };
 

@@ -50,7 +50,8 @@ class OptionsKernel : public OpKernel {
 };
 
 // Makes a variable without rows behind the same handle, for ops of TensorFlow that ask any variable
-// for its shape: those of gradients in conditionals do.
+// for its shape: those of gradients in conditionals do. One that a server still has, from when the
+// script had no dynamic table, loses its rows.
 Status MakeEmptyVariable(OpKernelContext* ctx, const tensorflow::ResourceHandle& handle,
                          int64_t dim) {
   tensorflow::core::RefCountPtr<Var> variable;
@@ -113,12 +114,9 @@ class SlotInitializeKernel : public OptionsKernel {
     int slot = -1;
     OP_REQUIRES_OK(ctx, StatusOfOp(name(), table->AddSlot(slot_name_, initial_, &slot)));
     if (!is_new) FillSlot(table.get(), slot, initial_);
-    auto* const made = new DynamicSlotResource(std::move(resource), slot_name_);
-    // A slot of another table of this name may be there, from before the script changed.
-    ctx->resource_manager()
-        ->Delete<DynamicSlotResource>(handle.container(), handle.name())
-        .IgnoreError();
-    OP_REQUIRES_OK(ctx, ctx->resource_manager()->Create(handle.container(), handle.name(), made));
+    // A server may still have a variable of this name, from when the table was none.
+    ctx->resource_manager()->Delete<Var>(handle.container(), handle.name()).IgnoreError();
+    OP_REQUIRES_OK(ctx, DynamicSlotResource::Make(ctx, handle, std::move(resource), slot_name_));
   }
 
  private:

@@ -53,6 +53,17 @@ std::shared_ptr<DynamicTable> DynamicTableResource::table() const {
   return table_;
 }
 
+Status DynamicSlotResource::Make(OpKernelContext* ctx, const ResourceHandle& handle,
+                                 DynamicTableResource::Pointer table, const std::string& name) {
+  const auto found = Lookup<DynamicSlotResource>(ctx, handle);
+  if (found != nullptr && found->table() == table.get() && found->name() == name) return Status();
+  tensorflow::ResourceMgr* const resources = ctx->resource_manager();
+  // That of another table, from before the script changed.
+  resources->Delete<DynamicSlotResource>(handle.container(), handle.name()).IgnoreError();
+  return resources->Create(handle.container(), handle.name(),
+                           new DynamicSlotResource(std::move(table), name));
+}
+
 OpenDynamicTable FindDynamicTable(OpKernelContext* ctx, const ResourceHandle& handle) {
   OpenDynamicTable open;
   open.resource = Lookup<DynamicTableResource>(ctx, handle);
@@ -85,14 +96,17 @@ Status OpenTableOrSlot(OpKernelContext* ctx, int input, OpenDynamicTable* open) 
                                     "' is not initialized; run its initializer first");
 }
 
+Status OpenTable(OpKernelContext* ctx, int input, OpenDynamicTable* open) {
+  TF_RETURN_IF_ERROR(OpenTableOrSlot(ctx, input, open));
+  if (open->slot < 0) return Status();
+  return errors::InvalidArgument(ctx->op_kernel().name(), ": '",
+                                 tensorflow::HandleFromInput(ctx, input).name(),
+                                 "' is a slot of a dynamic table; need the table");
+}
+
 Status OpenTable(OpKernelContext* ctx, int input, std::shared_ptr<DynamicTable>* table) {
   OpenDynamicTable open;
-  TF_RETURN_IF_ERROR(OpenTableOrSlot(ctx, input, &open));
-  if (open.slot >= 0) {
-    return errors::InvalidArgument(ctx->op_kernel().name(), ": '",
-                                   tensorflow::HandleFromInput(ctx, input).name(),
-                                   "' is a slot of a dynamic table; need the table");
-  }
+  TF_RETURN_IF_ERROR(OpenTable(ctx, input, &open));
   *table = std::move(open.table);
   return Status();
 }

@@ -48,6 +48,11 @@ class DynamicSlotResource : public tensorflow::ResourceBase {
   DynamicSlotResource(DynamicTableResource::Pointer table, std::string name)
       : table_(std::move(table)), name_(std::move(name)) {}
 
+  // Behind this handle, unless that slot of that table is there already.
+  static tensorflow::Status Make(tensorflow::OpKernelContext* ctx,
+                                 const tensorflow::ResourceHandle& handle,
+                                 DynamicTableResource::Pointer table, const std::string& name);
+
   std::string DebugString() const override { return "slot '" + name_ + "' of a dynamic table"; }
 
   DynamicTableResource* table() const { return table_.get(); }
@@ -74,6 +79,7 @@ tensorflow::Status OpenTableOrSlot(tensorflow::OpKernelContext* ctx, int input,
                                    OpenDynamicTable* open);
 
 // The same, but a slot is not a table.
+tensorflow::Status OpenTable(tensorflow::OpKernelContext* ctx, int input, OpenDynamicTable* open);
 tensorflow::Status OpenTable(tensorflow::OpKernelContext* ctx, int input,
                              std::shared_ptr<DynamicTable>* table);
 

@@ -201,7 +201,7 @@ Status VariableTables::OpenFound(OpKernelContext* ctx, const std::vector<bool>& 
                                  Purpose purpose) {
   std::vector<mutex*> mutexes;
   std::vector<Var*> updated;
-  if (dynamic_ != nullptr) LockDynamic(purpose, &mutexes);
+  if (dynamic_ != nullptr && purpose != kRead) AddUpdateMutexes(&mutexes);
   for (size_t i = 0; i < is_updated.size(); ++i) {
     if (variables_[i] == nullptr) continue;
     mutexes.push_back(variables_[i]->mu());
@@ -216,17 +216,24 @@ Status VariableTables::OpenFound(OpKernelContext* ctx, const std::vector<bool>& 
     });
     if (!ready) Unlock();
   }
+  if (dynamic_ != nullptr) LockDynamic();
   for (const auto& variable : variables_) {
     tensors_.push_back(variable == nullptr ? Tensor() : AsMatrix(*variable->tensor()));
   }
   return Status();
 }
 
-void VariableTables::LockDynamic(Purpose purpose, std::vector<mutex*>* mutexes) {
+void VariableTables::AddUpdateMutexes(std::vector<mutex*>* mutexes) const {
+  for (const OpenDynamicTable& open : dynamic_->open) {
+    if (open.table != nullptr) mutexes->push_back(open.resource->update_mutex());
+  }
+}
+
+// After all mutexes, as every update does.
+void VariableTables::LockDynamic() {
   for (const OpenDynamicTable& open : dynamic_->open) {
     if (open.table == nullptr) continue;
     dynamic_->locks.emplace_back(new DynamicTable::ReadLock(open.table.get()));
-    if (purpose != kRead) mutexes->push_back(open.resource->update_mutex());
   }
 }
 

@@ -75,7 +75,8 @@ class VariableTables {
   tensorflow::Status OpenReferences(tensorflow::OpKernelContext* ctx, int first, int count,
                                     Purpose purpose);
   tensorflow::Status FindDynamic(tensorflow::OpKernelContext* ctx, int first);
-  void LockDynamic(Purpose purpose, std::vector<tensorflow::mutex*>* mutexes);
+  void AddUpdateMutexes(std::vector<tensorflow::mutex*>* mutexes) const;
+  void LockDynamic();
   void Lock(std::vector<tensorflow::mutex*> mutexes, bool exclusively);
   void Unlock();
 
