@@ -7,12 +7,13 @@
     <name>-default_values                              where rows of new keys start, if in a matrix
 
 A table and its slots are saved by one op, as they are at one moment; another one restores them,
-each part its own keys, from however many parts the checkpoint has.
+each part its own keys, from however many parts the checkpoint has. What a rank has of a table that
+is divided among ranks is a part, too; all save theirs together (`sok.CheckpointSaver`).
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.eager import is_eager
@@ -25,6 +26,7 @@ from graph_opt.compat.savers import OurSaveable, SaverParts, build_savers_with
 from graph_opt.export.users_graph import export_users_graph
 from graph_opt.ops import dynamic_checkpoint
 from graph_opt.ops.dynamic_checkpoint import TABLE
+from graph_opt.ops.dynamic_table import BY_KEY
 
 _KEYS = "-keys"
 
@@ -47,18 +49,23 @@ class TableSaveable(OurSaveable):
       variable: The `DynamicTableVariable` or `DynamicTableSlot`.
       name: In checkpoints.
       changes: Whether it is saved and restored as what has changed.
+      together: Whether all ranks that have rows of the table save it.
 
     Attributes:
       table: The table, or that of the slot.
       slot: The slot, or None.
       changes: As given.
+      together: As given.
     """
 
-    def __init__(self, variable: Any, name: str, changes: bool = False) -> None:
+    def __init__(
+        self, variable: Any, name: str, changes: bool = False, together: bool = False
+    ) -> None:
         is_slot = hasattr(variable, "table")
         self.slot = variable if is_slot else None
         self.table = variable.table if is_slot else variable
         self.changes = changes
+        self.together = together
         super().__init__(variable, name, name + _KEYS, self.table.device)
 
 
@@ -78,6 +85,52 @@ def saveables_of(variable: Any, name: Optional[str], changes: bool = False) -> O
     if isinstance(variable, VariableOfResource):
         return [TableSaveable(variable, name or _own_name(variable), changes)]
     return None
+
+
+def is_divided(variable: Any) -> bool:
+    """Whether a variable is a table, or a slot of one, of which other ranks have rows, too."""
+    if not isinstance(variable, VariableOfResource):
+        return False
+    return _ranks_of(getattr(variable, "table", variable)) is not None
+
+
+def rank_saveables(variables: Sequence[Any]) -> List[Any]:
+    """What this rank saves of divided tables and slots while all others do the same.
+
+    Args:
+      variables: Those that `is_divided`.
+    """
+    found = []
+    for variable in variables:
+        table = getattr(variable, "table", variable)
+        part = "{}/part_{}".format(table.op.name, table.transport.rank)
+        name = variable.op.name.replace(table.op.name, part, 1)
+        found.append(TableSaveable(variable, name, together=True))
+    return found
+
+
+class _Share(NamedTuple):
+    """Which keys of a table are here."""
+
+    part: int
+    num_parts: int
+    owner_rule: str
+
+
+def _ranks_of(table: Any) -> Any:
+    """How this rank reaches others that have rows of the table; None if there are none."""
+    transport = getattr(table, "transport", None)
+    return transport if transport is not None and transport.size > 1 else None
+
+
+def _share_of(table: Any) -> Optional[_Share]:
+    """None if this rank has no keys, as all are on another."""
+    ranks = _ranks_of(table)
+    if ranks is None:
+        return _Share(table.part, table.num_parts, table.owner_rule)
+    if table.target_gpu < 0:
+        return _Share(ranks.rank, ranks.size, BY_KEY)
+    return _Share(0, 1, BY_KEY) if table.target_gpu == ranks.rank else None
 
 
 def _own_name(variable: Any) -> str:
@@ -104,6 +157,18 @@ class _Group(NamedTuple):
     def handles(self) -> List[Any]:
         return [one.op.handle for one in self.slots]
 
+    @property
+    def refusal(self) -> Any:
+        """An op that fails, if the saver of one rank cannot save rows of all; else None."""
+        if _ranks_of(self.table) is None or self.members[0].together:
+            return None
+        text = (
+            "'{}' has its rows on {} ranks, of which tf.train.Saver has those of one: let all "
+            "ranks save together, by sok.CheckpointSaver "
+            "(tf.train.Scaffold(saver=sok.CheckpointSaver())) or sok.dump"
+        ).format(self.table.op.name, self.table.transport.size)
+        return tf.raw_ops.Assert(condition=tf.constant(False), data=[tf.constant(text)])
+
 
 def _groups(saveables: List[Any]) -> List[_Group]:
     by_table: Dict[int, List[TableSaveable]] = {}
@@ -120,50 +185,64 @@ def _groups(saveables: List[Any]) -> List[_Group]:
 def _save(prefix: Any, saveables: List[Any]) -> Tuple[List[Any], List[Any]]:
     prefixes, written = [], []
     for number, group in enumerate(_groups(saveables)):
-        changes = group.members[0].changes
         prefixes.append(tf.strings.join([prefix, "_table-{:05d}".format(number)]))
         with on_device_of(group.table.handle):
-            operation = dynamic_checkpoint.save(
-                prefixes[-1],
-                group.table.handle,
-                group.handles,
-                tensor_name="" if group.rows is None else group.rows.name,
-                slot_names=[one.name for one in group.slots],
-                key_dtype=group.table.key_dtype,
-                evict=not changes,
-                changes=changes,
-            )
-        written.append(operation)
+            written.append(group.refusal or _saved(prefixes[-1], group))
     return prefixes, written
+
+
+def _saved(prefix: Any, group: _Group) -> Any:
+    changes = group.members[0].changes
+    return dynamic_checkpoint.save(
+        prefix,
+        group.table.handle,
+        group.handles,
+        tensor_name="" if group.rows is None else group.rows.name,
+        slot_names=[one.name for one in group.slots],
+        key_dtype=group.table.key_dtype,
+        evict=not changes,
+        changes=changes,
+    )
 
 
 def _restore(prefix: Any, saveables: List[Any]) -> None:
     for group in _groups(saveables):
-        table, changes = group.table, group.members[0].changes
         # A table that is restored starts empty, and slots that the checkpoint lacks start anew.
+        changes = group.members[0].changes
         before = [] if changes else [member.op.initializer for member in group.members]
-        with tf.control_dependencies(before), on_device_of(table.handle):
-            name = table.table_key if group.rows is None else group.rows.name
-            restored = dynamic_checkpoint.restore(
-                prefix,
-                table.handle,
-                group.handles,
-                tensor_name=_whole_name(name, table),
-                slot_names=[_slot_name(one.name, name) for one in group.slots],
-                part=table.part,
-                num_parts=table.num_parts,
-                owner_rule=table.owner_rule,
-                rows=group.rows is not None,
-                changes=changes,
-            )
+        with tf.control_dependencies(before), on_device_of(group.table.handle):
+            restored = group.refusal or _restored(prefix, group)
         for member in group.members:
             member.restored = restored
 
 
+def _restored(prefix: Any, group: _Group) -> Any:
+    table, share = group.table, _share_of(group.table)
+    if share is None:
+        return tf.no_op()
+    name = table.table_key if group.rows is None else group.rows.name
+    return dynamic_checkpoint.restore(
+        prefix,
+        table.handle,
+        group.handles,
+        tensor_name=_whole_name(name, table),
+        slot_names=[_slot_name(one.name, name) for one in group.slots],
+        part=share.part,
+        num_parts=share.num_parts,
+        owner_rule=share.owner_rule,
+        key_dtype=table.key_dtype,
+        rows=group.rows is not None,
+        changes=group.members[0].changes,
+    )
+
+
 def _whole_name(name: str, table: Any) -> str:
     """Name of a table, given that of one of its parts."""
-    suffix = "/part_{}".format(table.part)
-    return name[: -len(suffix)] if table.num_parts > 1 and name.endswith(suffix) else name
+    ranks = _ranks_of(table)
+    if ranks is None and table.num_parts == 1:
+        return name
+    suffix = "/part_{}".format(table.part if ranks is None else ranks.rank)
+    return name[: -len(suffix)] if name.endswith(suffix) else name
 
 
 def _slot_name(name: str, table_name: str) -> str:

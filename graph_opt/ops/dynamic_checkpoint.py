@@ -60,6 +60,7 @@ def restore(
     part: int = 0,
     num_parts: int = 1,
     owner_rule: str = BY_KEY_1000,
+    key_dtype: Any = tf.int64,
     rows: bool = True,
     changes: bool = False,
     name: Optional[str] = None,
@@ -75,6 +76,7 @@ def restore(
       part: Number of the part to read.
       num_parts: Number of parts that the table has now.
       owner_rule: Which part has a key.
+      key_dtype: Of the table's keys; those of the checkpoint may be of either type.
       rows: Whether to read the table itself; otherwise, only slots of keys that it has.
       changes: Whether the checkpoint has changes, to be added to what the table has.
       name: Name of the node.
@@ -92,6 +94,7 @@ def restore(
         part=part,
         num_parts=num_parts,
         owner_rule=owner_rule,
+        key_dtype=key_dtype,
         rows=rows,
         changes=changes,
         name=name,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from typing import Any, Dict, Mapping, Set, Tuple
+from typing import Any, Dict, List, Mapping, Set, Tuple
 
 from graph_opt.compat import tf
+from graph_opt.dynamic.saving import is_divided, rank_saveables
 from graph_opt.sharding.agreement import Agreement
 from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.checkpoint_slices import merge_parts
@@ -48,7 +49,9 @@ class CheckpointSaver(tf.train.Saver):
             if arguments.get(name):
                 raise ValueError("sok.CheckpointSaver does not support {}".format(name))
         self._transport = transport_in_use()
-        self._tables, others = _separated(var_list)
+        divided, others = _dynamic_apart(var_list)
+        self._tables, others = _separated(others)
+        self._shares = tf.train.Saver(rank_saveables(divided)) if divided else None
         if not others:
             raise ValueError(
                 "sok.CheckpointSaver needs a variable other than tables: make a global step "
@@ -69,6 +72,8 @@ class CheckpointSaver(tf.train.Saver):
         ranks = Agreement(self._transport, steps)
         path = os.fspath(save_path)
         folder = "{}_tables_{}".format(os.path.abspath(path), uuid.uuid4().hex[:12])
+        if self._shares is not None:  # into which all ranks write
+            folder = bytes(ranks.gather(folder.encode("utf-8"))[0]).decode("utf-8")
         saved = None
         try:
             with ranks.noting():
@@ -76,6 +81,13 @@ class CheckpointSaver(tf.train.Saver):
                     os.makedirs(folder)
             ranks.agree()
             prefixes = save_parts(folder, self._tables, ranks, steps)
+            shares = [os.path.join(folder, "share-{}".format(rank)) for rank in range(ranks.size)]
+            with ranks.noting():
+                if self._shares is not None:
+                    prefixes = [*prefixes, *shares]
+                    definition = self._shares.saver_def
+                    fed = {definition.filename_tensor_name: shares[ranks.rank]}
+                    sess.run(definition.save_tensor_name, fed)
             ranks.agree()
             with ranks.noting():
                 if ranks.rank == 0:
@@ -99,6 +111,8 @@ class CheckpointSaver(tf.train.Saver):
         with ranks.noting():
             super().restore(sess, save_path)
             restore_tables(os.fspath(save_path), self._tables, steps)
+            if self._shares is not None:
+                self._shares.restore(sess, save_path)
         ranks.agree()
 
 
@@ -131,10 +145,19 @@ class _MergingSession(tf.Session):
         return feed_dict[name].encode("utf-8")
 
 
-def _separated(var_list: Any) -> Tuple[Dict[str, KeyedRows], Any]:
-    """Tables and their slots by name in checkpoints, and all other variables."""
+def _dynamic_apart(var_list: Any) -> Tuple[List[Any], Any]:
+    """Tables whose rows come and go, and their slots; and all other variables."""
     if var_list is None:
         var_list = tf.global_variables() + tf.get_collection(tf.GraphKeys.SAVEABLE_OBJECTS)
+    if isinstance(var_list, dict):
+        others = {name: one for name, one in var_list.items() if not is_divided(one)}
+        return [one for one in var_list.values() if is_divided(one)], others
+    every = list(var_list)
+    return [one for one in every if is_divided(one)], [one for one in every if not is_divided(one)]
+
+
+def _separated(var_list: Any) -> Tuple[Dict[str, KeyedRows], Any]:
+    """Tables and their slots by name in checkpoints, and all other variables."""
     named: Mapping[str, Any]
     if isinstance(var_list, dict):
         named = var_list
