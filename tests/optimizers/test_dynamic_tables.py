@@ -97,6 +97,9 @@ def test_tables_in_parts_are_trained_by_one_op_with_others(case: str) -> None:
     report = report_of(graph)
     assert report is not None
     assert [lookup.update for lookup in report.fused_lookups] == ["fused"] * 3, str(report)
+    fused = [each for each in graph.get_operations() if each.type == "ResourceGroupEmbeddingApply"]
+    assert sum(each.get_attr("num_shards") for each in fused) == len(exported)
+    assert len(fused) <= 2  # one is of tables in parts
 
 
 def sorted_rows(keys: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -147,8 +147,9 @@ def _from_pooled_rows(
     updates: Dict[str, SparseUpdate],
 ) -> Optional[UpdateGroup]:
     """The update from the gradients of pooled rows, if it takes no other gradients."""
+    own = all(placements[candidate.name].takes_own_powers for candidate in table.fused)
     alike = (
-        {optimizer_key(view, update) for update in updates.values()},
+        {optimizer_key(view, update, with_powers=not own) for update in updates.values()},
         {waiting_for(view, update.end) for update in updates.values()},
         {semantics(candidate) for candidate in table.fused},
         {placements[candidate.name] for candidate in table.fused},
