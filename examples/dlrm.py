@@ -3,7 +3,7 @@
     python dlrm.py                                    on rows that it makes up
     python dlrm.py --data 'criteo/day_*' --epochs 1   on Criteo's tab-separated files
     python dlrm.py --mode stock                       by TensorFlow alone, to compare
-    python dlrm.py --dynamic --filter-freq 3          with a row for each id that comes three times
+    python dlrm.py --dynamic                          with a row for each id, not for its hash
 
 With parameter servers, run it once in each process; TF_CONFIG says, as for an Estimator, which:
 
@@ -13,6 +13,7 @@ With parameter servers, run it once in each process; TF_CONFIG says, as for an E
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 import time
 from typing import Any, Dict, Sequence, Tuple
@@ -22,8 +23,7 @@ import tensorflow.compat.v1 as tf
 
 import graph_opt
 
-LOG_STEPS = 50
-DIMENSION, COUNTERS = 16, 13
+DIMENSION, COUNTERS, LOG_STEPS = 16, 13, 50
 OPTIMIZERS = {"adagrad": tf.train.AdagradOptimizer, "adam": tf.train.AdamOptimizer}
 CATEGORIES = ["C{}".format(number) for number in range(1, 27)]
 Features = Dict[str, tf.Tensor]
@@ -31,14 +31,11 @@ Features = Dict[str, tf.Tensor]
 
 def read_rows(pattern: str, batch: int, epochs: int) -> Tuple[Features, tf.Tensor]:
     """The next batch: features, and label [B, 1]. Any field of a row but the label may be empty."""
-    files = sorted(tf.gfile.Glob(pattern))
-    if not files:
-        raise SystemExit("no file matches {}".format(pattern))
+    files = sorted(tf.gfile.Glob(pattern)) or sys.exit("no file matches " + pattern)
     defaults = [tf.constant([], tf.float32)] + [[0.0]] * COUNTERS + [[""]] * len(CATEGORIES)
 
     def decode(lines: tf.Tensor) -> Tuple[Features, tf.Tensor]:
-        fields = tf.io.decode_csv(lines, defaults, field_delim="\t", use_quote_delim=False)
-        columns = [field[:, tf.newaxis] for field in fields]
+        columns = [one[:, tf.newaxis] for one in tf.io.decode_csv(lines, defaults, "\t", False)]
         features = dict(zip(CATEGORIES, columns[1 + COUNTERS :]))
         features["counters"] = tf.log1p(tf.nn.relu(tf.concat(columns[1 : 1 + COUNTERS], axis=1)))
         return features, columns[0]
@@ -47,28 +44,21 @@ def read_rows(pattern: str, batch: int, epochs: int) -> Tuple[Features, tf.Tenso
     return tf.data.make_one_shot_iterator(lines.map(decode, 4).prefetch(4)).get_next()
 
 
-def category(name: str, args: argparse.Namespace) -> Any:
-    """A column of ids: with a row for each that comes, or for each of the buckets they hash to."""
-    if not args.dynamic:
-        return tf.feature_column.categorical_column_with_hash_bucket(name, args.buckets)
-    option = graph_opt.EmbeddingVariableOption(
-        filter_option=graph_opt.CounterFilter(args.filter_freq),
-        evict_option=graph_opt.GlobalStepEvict(args.steps_to_live),
-    )
-    return graph_opt.categorical_column_with_embedding(name, tf.string, ev_option=option)
-
-
 def logits(features: Features, args: argparse.Namespace) -> tf.Tensor:
     """The model's output [B, 1]; see https://arxiv.org/abs/1906.00091."""
-    categories = [category(name, args) for name in CATEGORIES]
-    columns = [graph_opt.embedding_column(column, DIMENSION) for column in categories]
+    categories = [
+        graph_opt.categorical_column_with_embedding(name, tf.string)
+        if args.dynamic
+        else tf.feature_column.categorical_column_with_hash_bucket(name, args.buckets)
+        for name in CATEGORIES
+    ]
+    columns = [graph_opt.embedding_column(category, DIMENSION) for category in categories]
     embeddings = tf.feature_column.input_layer(features, columns)
     dense = dense_layers(features["counters"], (512, 256, 64, DIMENSION), "bottom")
     count = 1 + len(columns)
     vectors = tf.reshape(tf.concat([dense, embeddings], axis=1), [-1, count, DIMENSION])
-    products = tf.matmul(vectors, vectors, transpose_b=True)
-    lower = np.flatnonzero(np.tri(count, k=-1))
-    pairs = tf.gather(tf.reshape(products, [-1, count * count]), lower, axis=1)
+    products = tf.reshape(tf.matmul(vectors, vectors, transpose_b=True), [-1, count * count])
+    pairs = tf.gather(products, np.flatnonzero(np.tri(count, k=-1)), axis=1)
     hidden = dense_layers(tf.concat([dense, pairs], axis=1), (512, 256), "top")
     return tf.layers.dense(hidden, 1, name="logit")
 
@@ -112,22 +102,21 @@ def train(args: argparse.Namespace, place: tf.estimator.RunConfig) -> None:
         while not session.should_stop():
             _, number, value = session.run([train_op, step, loss])
             if number % LOG_STEPS == 0:
-                rate = LOG_STEPS / (time.time() - start)
-                print("step {}: loss {:.6f}, {:.1f} steps/s".format(number, value, rate))
+                line = "step {}: loss {:.6f}, {:.1f} steps/s"
+                print(line.format(number, value, LOG_STEPS / (time.time() - start)))
                 start = time.time()
-        if args.dynamic:
-            print(graph_opt.table_metrics(session))
     if config:
         print(graph_opt.report())
 
 
-def make_rows(path: str, rows: int = 20000) -> None:
+def make_rows(path: str, rows: int = 20000) -> str:
     """Writes rows in Criteo's format, where even ids are clicked on more often."""
     random = np.random.RandomState(1)
     counters = random.poisson(3.0, [rows, COUNTERS])
     ids = random.zipf(1.3, [rows, len(CATEGORIES)]) % 1000
     clicks = random.rand(rows) < (ids % 2 == 0).mean(axis=1)
     np.savetxt(path, np.column_stack([clicks, counters, ids]), "%d", "\t")
+    return path
 
 
 def main() -> None:
@@ -139,11 +128,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=-1, help="passes over the data, -1: no end")
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--buckets", type=int, default=100000, help="rows of each table")
-    parser.add_argument("--dynamic", action="store_true", help="tables that grow with their ids")
-    parser.add_argument("--filter-freq", type=int, default=0, help="dynamic: rarer ids get no row")
-    parser.add_argument(
-        "--steps-to-live", type=int, default=0, help="dynamic: ids not updated since lose it"
-    )
+    parser.add_argument("--dynamic", action="store_true", help="a row for each id that comes")
     parser.add_argument("--optimizer", choices=sorted(OPTIMIZERS), default="adagrad")
     parser.add_argument("--learning-rate", type=float, default=0.05, help="for adam 0.001 is usual")
     parser.add_argument("--checkpoint-dir")
@@ -157,9 +142,7 @@ def main() -> None:
         if place.task_type == "ps":
             server.join()
     with tempfile.TemporaryDirectory() as folder:
-        if not args.data:
-            args.data = folder + "/rows.tsv"
-            make_rows(args.data)
+        args.data = args.data or make_rows(folder + "/rows.tsv")
         train(args, place)
 
 
