@@ -46,7 +46,10 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
         {"ops", "export", "config", "graph.operations", "embedding.lookup_ids", "reporting.stderr"}
         | {"embedding.placements", "embedding.tables"}
     ),
-    "sok": frozenset({"sharding", "dynamic", "ops", "embedding.lookup_ids", "reporting.stderr"}),
+    "sok": frozenset(
+        {"dynamic", "sharding", "ops", "embedding.lookup_ids", "embedding.placements"}
+        | {"reporting.stderr"}
+    ),
     "strategy": frozenset({"sharding", "embedding", "graph.operations", "reporting.stderr"}),
     "dynamic": frozenset(
         {"ops", "export", "sharding", "embedding.lookup_ids", "embedding.placements"}

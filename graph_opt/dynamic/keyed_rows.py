@@ -7,7 +7,7 @@ from typing import Any, Tuple, Union
 from graph_opt.compat import tf
 from graph_opt.compat.resource_variables import beside
 from graph_opt.dynamic.variable import DynamicTableSlot, DynamicTableVariable
-from graph_opt.ops import dynamic_content
+from graph_opt.ops import dynamic_content, dynamic_table
 from graph_opt.sharding.key_placement import RowsByKey
 from graph_opt.sharding.keyed_rows import KeyedRows
 
@@ -33,6 +33,7 @@ class DynamicRows(KeyedRows):
         self.name = variable.name.split(":")[0]
         self.dtype = tf.float32
         self.width = variable.dim
+        self.key_dtype = tf.int64
         self.rank = rank
         self._variable = variable
         self._slots = [] if isinstance(variable, DynamicTableVariable) else [variable]
@@ -41,7 +42,7 @@ class DynamicRows(KeyedRows):
 
     def num_rows(self) -> tf.Tensor:
         """See `KeyedRows`."""
-        return self._table.size
+        return self._table.total_shape()[0]
 
     def block(self, first: Any, count: Any) -> Tuple[tf.Tensor, tf.Tensor]:
         """See `KeyedRows`."""
@@ -59,8 +60,13 @@ class DynamicRows(KeyedRows):
         raise NotImplementedError("rows of {!r} are found by key alone".format(self.name))
 
     def clear(self) -> Any:
-        """See `KeyedRows`. Slots stay: they are cleared with their table."""
-        return tf.no_op() if self._slots else self._table.initializer
+        """See `KeyedRows`. Slots are cleared with their table, and not without it."""
+        if self._slots:
+            return None if tf.executing_eagerly() else tf.no_op()
+        if not tf.executing_eagerly():
+            return self._table.initializer
+        nothing = tf.zeros([0, self.width])
+        return dynamic_table.initialize_table(self._table.handle, nothing, self._table.options_json)
 
     def write(self, keys: Any, rows: Any) -> Any:
         """See `KeyedRows`."""

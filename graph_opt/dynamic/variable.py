@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set
+from typing import Any, Callable, ClassVar, Dict, List, NamedTuple, Optional, Sequence, Set, Type
 
 from graph_opt.compat import tf
 from graph_opt.compat.eager import is_eager
@@ -19,7 +19,7 @@ from graph_opt.dynamic.options import Bank, DynamicTableOptions
 from graph_opt.dynamic.owners import owners
 from graph_opt.dynamic.saving import save_dynamic_tables
 from graph_opt.embedding.lookup_ids import ID_DTYPES
-from graph_opt.embedding.placements import SeveralDevices
+from graph_opt.embedding.placements import Placement, SeveralDevices
 from graph_opt.ops import dynamic_content, dynamic_table
 from graph_opt.ops.dynamic_table import BY_KEY
 
@@ -99,7 +99,7 @@ class DynamicTableVariable(VariableOfResource):
       >>> rows = tf.nn.embedding_lookup(table, user_ids)
     """
 
-    group_placement = OfKeys
+    group_placement: ClassVar[Type[Placement]] = OfKeys
 
     def __init__(
         self,

@@ -77,6 +77,7 @@ def exchange_lookup(
     input_ended: Optional[tf.Tensor] = None,
     place: str = "",
     insert: Sequence[Any] = (),
+    filtered: bool = True,
 ) -> List[tf.Tensor]:
     """Pools the rows of all lookups, wherever their rows are. All ranks must call it alike.
 
@@ -97,6 +98,7 @@ def exchange_lookup(
         Once it has on all ranks, the lookup fails with OutOfRangeError on all of them.
       place: What makes `name` unique in the process, put before it; see `joined_exchanges.joined`.
       insert: As for `group_embedding_prepare`.
+      filtered: As for `group_embedding_prepare`.
 
     Returns:
       [B, D] for each lookup, or with columns one [B, columns_width]: what `group_embedding_lookup`
@@ -121,7 +123,13 @@ def exchange_lookup(
             parts, ids, attributes, [dtypes[0]] * results, name=name + "_lookup"
         )
     requests = exchange_prepare(
-        ids, attributes, placement, table_widths, input_ended=input_ended, insert=insert
+        ids,
+        attributes,
+        placement,
+        table_widths,
+        input_ended=input_ended,
+        insert=insert,
+        filtered=filtered,
     )
     if placement.num_servers == 1:
         all_to_all = _stay
@@ -199,6 +207,7 @@ def exchange_prepare(
     name: Optional[str] = None,
     input_ended: Optional[tf.Tensor] = None,
     insert: Sequence[Any] = (),
+    filtered: bool = True,
 ) -> ExchangeRequests:
     """Finds what to ask of each rank: rows, each once, or bags to pool.
 
@@ -213,6 +222,7 @@ def exchange_prepare(
       name: Name of the node.
       input_ended: As for `exchange_lookup`.
       insert: As for `group_embedding_prepare`.
+      filtered: As for `group_embedding_prepare`.
 
     Returns:
       The requests. The op fails with InvalidArgumentError, naming the table, row and id, if an id
@@ -221,7 +231,7 @@ def exchange_prepare(
     if pool_on_owner is None:
         pool_on_owner = "never" if any(attributes.weighted) else "auto"
     prepared = group_embedding_prepare(
-        ids, attributes, placement, table_widths, pool_on_owner, name, insert
+        ids, attributes, placement, table_widths, pool_on_owner, name, insert, filtered
     )
     header = _header(input_ended)
     splits = tf.stack([tf.size(header) + tf.size(request) for request in prepared.requests])

@@ -60,6 +60,7 @@ def group_embedding_prepare(
     pool_on_server: str = "auto",
     name: Optional[str] = None,
     insert: Sequence[Any] = (),
+    filtered: bool = True,
 ) -> PreparedRows:
     """Finds the unique rows or keys that a lookup needs, or the bags that servers are to pool.
 
@@ -73,6 +74,8 @@ def group_embedding_prepare(
       name: Name of the node.
       insert: Whether keys without a row get one, for each dynamic table: those whose partition
         strategy is `BY_KEY` or `BY_KEY_1000` (`graph_opt.ops.dynamic_table`); empty: they do.
+      filtered: Whether the filters of dynamic tables choose the keys that get one; else all keys
+        do that have none, and occurrences are not counted.
 
     Returns:
       The requests. The op fails with InvalidArgumentError, naming the table, row and id, if an id
@@ -86,6 +89,7 @@ def group_embedding_prepare(
         table_widths=list(table_widths),
         pool_on_server=pool_on_server,
         insert=[tf.cast(one, tf.bool) for one in insert],
+        filtered=filtered,
         name=name,
         **ids.inputs(),
         **attributes._asdict(),

@@ -67,14 +67,17 @@ class TableLookup(NamedTuple):
       table: The table.
       ids: What this rank looks up; any number of bags. Of tables by key any numbers.
       combiner: `sum`, `mean` or `sqrtn`.
-      insert: Of a table by key, whether keys without a row get one, and others do not read what
-        they would begin with: a bool, or a tensor. The same in all lookups of a table.
+      insert: Of a table by key, whether keys without a row get one, rather than read what others
+        would begin with: a bool, or a tensor. The same in all lookups of a table.
+      filtered: Of a table by key, whether its filter chooses the new keys that get rows; else all
+        do, and nothing is counted.
     """
 
     table: Union[DividedTable, ColumnSlices]
     ids: LookupIds
     combiner: str
     insert: Any = True
+    filtered: bool = True
 
 
 class _Piece(NamedTuple):
@@ -91,6 +94,7 @@ class _Kind(NamedTuple):
     dtype: Any
     is_resource: bool
     stays: bool  # on this rank
+    filtered: bool
 
 
 def table_of(placement: TablePlacement, parts: Sequence[Any]) -> Union[DividedTable, ColumnSlices]:
@@ -145,11 +149,12 @@ def look_up(
             if id(table.part) not in handles:
                 handles[id(table.part)] = handle_of(table.part)
             piece = _Piece(place, table, handles[id(table.part)])
-            groups.setdefault(_kind(piece, transport), []).append(piece)
+            kind = _kind(piece, lookup.filtered, transport)
+            groups.setdefault(kind, []).append(piece)
     pooled: List[List[tf.Tensor]] = [[] for _ in lookups]
     for kind, pieces in groups.items():
         results = _exchange(
-            lookups, pieces, kind.dtype, OneRank() if kind.stays else transport, safe, wire
+            lookups, pieces, kind, OneRank() if kind.stays else transport, safe, wire
         )
         for piece, result in zip(pieces, results):
             pooled[piece.lookup].append(result)
@@ -159,11 +164,12 @@ def look_up(
 def _exchange(
     lookups: Sequence[TableLookup],
     pieces: Sequence[_Piece],
-    dtype: Any,
+    kind: _Kind,
     transport: Transport,
     safe: bool,
     wire: Optional[Any],
 ) -> List[tf.Tensor]:
+    dtype = kind.dtype
     of_parts = {_key(piece.table): piece for piece in pieces}
     order = list(of_parts)
     tables = [piece.table for piece in of_parts.values()]
@@ -211,6 +217,7 @@ def _exchange(
             ended if waits_for_all(transport) else None,
             transport.place,
             _inserts(lookups, pieces, tables),
+            kind.filtered,
         )
 
 
@@ -254,9 +261,10 @@ def _key(table: DividedTable) -> Tuple[int, RowsRule]:
     return id(table.part), table.rows
 
 
-def _kind(piece: _Piece, transport: Transport) -> _Kind:
+def _kind(piece: _Piece, filtered: bool, transport: Transport) -> _Kind:
     stays = isinstance(piece.table.rows, ReplicatedRows) or transport.size == 1
-    return _Kind(piece.table.part.dtype.base_dtype, piece.handle.dtype == tf.resource, stays)
+    dtype = piece.table.part.dtype.base_dtype
+    return _Kind(dtype, piece.handle.dtype == tf.resource, stays, filtered)
 
 
 def _slices(table: Union[DividedTable, ColumnSlices]) -> Sequence[DividedTable]:
@@ -267,6 +275,8 @@ def _ranks(rule: RowsRule, transport: Transport) -> Sequence[int]:
     """The ranks with a shard, in the order in which the ops number shards."""
     if transport.size == 1:
         return [0]
+    if isinstance(rule, RowsByKey) and rule.rank is not None:
+        return [rule.rank]
     return [rule.rank] if isinstance(rule, RowsOnRank) else range(rule.num_ranks)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
 from graph_opt.ops.dynamic_table import BY_KEY, BY_KEY_1000
 from graph_opt.sharding.placement import RowsRule
@@ -15,14 +15,18 @@ class RowsByKey(RowsRule):
       num_ranks: Ranks among which they are divided.
       owner_rule: `BY_KEY`: key k is on rank k % N; `BY_KEY_1000`: on rank k % 1000 % N. Remainders
         are not negative.
+      rank: The rank that has all keys; None if they are divided.
 
     Example:
       >>> RowsByKey(2).owner(-7), RowsByKey(3, BY_KEY_1000).owner(1001)
       (1, 1)
     """
 
-    def __init__(self, num_ranks: int, owner_rule: str = BY_KEY) -> None:
+    def __init__(
+        self, num_ranks: int, owner_rule: str = BY_KEY, rank: Optional[int] = None
+    ) -> None:
         super().__init__(0, num_ranks)
+        self.rank = rank
         if owner_rule not in (BY_KEY, BY_KEY_1000):
             raise ValueError(
                 "owner_rule is {!r}; choose {!r} or {!r}".format(owner_rule, BY_KEY, BY_KEY_1000)
@@ -31,6 +35,8 @@ class RowsByKey(RowsRule):
 
     def owner(self, keys: Any) -> Any:
         """See `RowsRule`."""
+        if self.rank is not None:
+            return keys * 0 + self.rank
         if self.owner_rule == BY_KEY_1000:
             keys = keys % 1000
         return keys % self.num_ranks

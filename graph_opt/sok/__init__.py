@@ -27,6 +27,7 @@ from graph_opt.sok.communication import (
     rank,
 )
 from graph_opt.sok.dump_load import DumpHook, dump, load
+from graph_opt.sok.dynamic_variable import DynamicVariable
 from graph_opt.sok.input_end import end_together
 from graph_opt.sok.lookup import all2all_dense_embedding, lookup_sparse
 from graph_opt.sok.optimizers_of_tables import SGD, OptimizerWrapper
@@ -40,6 +41,7 @@ __all__ = [
     "CheckpointSaver",
     "DistributedEmbedding",
     "DumpHook",
+    "DynamicVariable",
     "GraphKeys",
     "Init",
     "OptimizerScope",

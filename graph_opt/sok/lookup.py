@@ -10,6 +10,7 @@ from graph_opt.ops.group_embedding import COMBINERS
 from graph_opt.sharding.divided_variable import StaticVariable
 from graph_opt.sharding.exchange import TableLookup, look_up
 from graph_opt.sharding.key_tables import look_up_keys
+from graph_opt.sok.dynamic_variable import HYBRID, DynamicVariable
 from graph_opt.sok.embeddings.hashed_variable import HashedVariable
 
 
@@ -27,12 +28,13 @@ def lookup_sparse(
     Gradients are summed over ranks.
 
     Args:
-      params: `sok.Variable`s, one for each of `sp_ids`; the same may occur several times.
+      params: `sok.Variable`s and `sok.DynamicVariable`s, one for each of `sp_ids`; the same may
+        occur several times. In a dynamic table new ids get rows.
       sp_ids: SparseTensor or RaggedTensor [B, ...] of int32 or int64: one, or a list.
       sp_weights: None, or weights of the same kind and shape; any sign.
       combiners: `sum`, `mean` or `sqrtn`, one for each; `mean` by default.
-      use_low_frequency_filter: Of SparseOperationKit's dynamic tables, which admit new ids: these
-        tables have all their rows from the start.
+      use_low_frequency_filter: Of hybrid `sok.DynamicVariable`s: a new id gets a row with the
+        probability `filter_ratio` only, and else reads zeros and has no gradient.
 
     Returns:
       [B, D] for each of `sp_ids`, as a list if they are one.
@@ -45,10 +47,6 @@ def lookup_sparse(
     Example:
       >>> pooled = sok.lookup_sparse([users, items], [user_ids, item_ids], combiners=["sum"] * 2)
     """
-    if use_low_frequency_filter:
-        raise ValueError(
-            "use_low_frequency_filter is for tables that admit new ids; a sok.Variable has all rows"
-        )
     is_list = isinstance(sp_ids, (list, tuple))
     tables = _as_list(params)
     ids = _as_list(sp_ids)
@@ -71,9 +69,11 @@ def lookup_sparse(
         if isinstance(table, HashedVariable):
             by_key[place] = look_up_keys(table.key_table, read, combiner, True, table.transport)
         else:
-            lookups.append(TableLookup(_checked(place, table).divided_table, read, combiner))
-    static = [table for table in tables if isinstance(table, StaticVariable)]
-    others = iter(look_up(lookups, static[0].transport) if lookups else [])
+            divided = _checked(place, table, use_low_frequency_filter).divided_table
+            filtered = use_low_frequency_filter or not _has_filter(table)
+            lookups.append(TableLookup(divided, read, combiner, filtered=filtered))
+    reached = [table for table in tables if isinstance(table, (StaticVariable, DynamicVariable))]
+    others = iter(look_up(lookups, reached[0].transport) if lookups else [])
     pooled = [by_key[place] if place in by_key else next(others) for place in range(len(ids))]
     return pooled if is_list else pooled[0]
 
@@ -90,18 +90,31 @@ def all2all_dense_embedding(param: Any, indices: Any) -> tf.Tensor:
     """
     ids = tf.convert_to_tensor(indices)
     rows = lookup_sparse(param, tf.reshape(ids, [-1]), combiners="sum")
-    width = param.global_shape[1]
+    width = param.dim if isinstance(param, DynamicVariable) else param.global_shape[1]
     shaped = tf.reshape(rows, tf.concat([tf.shape(ids), [width]], axis=0))
     shaped.set_shape(ids.shape.concatenate(width))
     return shaped
 
 
-def _checked(place: int, table: Any) -> StaticVariable:
-    if not isinstance(table, StaticVariable):
+def _checked(
+    place: int, table: Any, filtered: bool = False
+) -> Union[StaticVariable, DynamicVariable]:
+    if not isinstance(table, (StaticVariable, DynamicVariable)):
         raise TypeError(
-            "params[{}] is a {}; need a sok.Variable".format(place, type(table).__name__)
+            "params[{}] is a {}; need a sok.Variable or a sok.DynamicVariable".format(
+                place, type(table).__name__
+            )
+        )
+    if filtered and getattr(table, "backend_type", None) != HYBRID:
+        raise ValueError(
+            "use_low_frequency_filter is for hybrid sok.DynamicVariables; params[{}] is "
+            "{!r}".format(place, table.name)
         )
     return table
+
+
+def _has_filter(table: Any) -> bool:
+    return isinstance(table, DynamicVariable) and table.options.admission is not None
 
 
 def _as_list(value: Any) -> Sequence[Any]:

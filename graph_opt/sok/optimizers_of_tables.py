@@ -17,7 +17,7 @@ from graph_opt.compat.optimizer_state import (
     set_learning_rate,
     unique_id,
 )
-from graph_opt.sharding.divided_variable import DividedVariable
+from graph_opt.sok.variable import TABLES
 
 _OF_WHOLE_TABLES = ("Adafactor",)  # their steps depend on means over rows
 _CLIPPING = ("clipnorm", "global_clipnorm")  # norms over all rows
@@ -135,7 +135,7 @@ class OptimizerWrapper:
         record.create(variables)
         for variable in variables:
             self._variables[unique_id(variable)] = variable
-            if isinstance(variable, DividedVariable):
+            if isinstance(variable, TABLES):
                 variable.own_slots(record.of(variable))
 
     def _copied(self) -> Any:
@@ -164,9 +164,7 @@ class OptimizerWrapper:
         return tf.function(update, autograph=False)([gradient for gradient, _ in pairs]).op
 
     def _check_row_wise(self, variables: Sequence[Any]) -> None:
-        divided = [
-            one for one in variables if isinstance(one, DividedVariable) and one.num_gpus > 1
-        ]
+        divided = [one for one in variables if isinstance(one, TABLES) and one.num_gpus > 1]
         if not divided:
             return
         kind = type(self._optimizer).__name__

@@ -13,8 +13,12 @@ from graph_opt.sharding.initial_part import initial_part, name_of_eager_table
 from graph_opt.sharding.placement import ModRows, RowsOnRank, RowsRule, Slice
 from graph_opt.sharding.transport import Transport
 from graph_opt.sharding.transport_in_use import transport_in_use
+from graph_opt.sok.dynamic_variable import DynamicVariable
 
 Table = TypeVar("Table")
+
+TABLES = (DividedVariable, DynamicVariable)
+"""Classes of variables that are divided among ranks."""
 
 _LOCALIZED = "localized"
 # What follows `initial_value` in `tf.Variable`.
@@ -114,8 +118,8 @@ def static_variable(
 
 def filter_variables(variables: Sequence[Any]) -> Tuple[List[Any], List[Any]]:
     """Separates tables of this module from all other variables."""
-    ours = [one for one in variables if isinstance(one, DividedVariable)]
-    return ours, [one for one in variables if not isinstance(one, DividedVariable)]
+    ours = [one for one in variables if isinstance(one, TABLES)]
+    return ours, [one for one in variables if not isinstance(one, TABLES)]
 
 
 def _rule(mode: Optional[str], num_rows: int, transport: Transport) -> RowsRule:

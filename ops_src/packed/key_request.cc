@@ -23,8 +23,8 @@ int64_t KeyRequestWords(int64_t count, int32_t most_count) {
   return kKeyHeaderWords + count + WordsOf(count, BytesOfCounts(most_count));
 }
 
-void WriteKeyHeader(int64_t count, bool insert, int32_t most_count, int64_t* words) {
-  *words = count << 16 | int64_t{insert} << 8 | BytesOfCounts(most_count);
+void WriteKeyHeader(int64_t count, NewKeys new_keys, int32_t most_count, int64_t* words) {
+  *words = count << 16 | static_cast<int64_t>(new_keys) << 8 | BytesOfCounts(most_count);
 }
 
 void WriteKeyCounts(const int32_t* counts, int64_t count, int32_t most_count, int64_t* words) {
@@ -36,14 +36,15 @@ absl::Status FindRequestedKeys(const int64_t* words, int64_t size, RequestedKeys
   const int64_t how = size < kKeyHeaderWords ? -1 : *words;
   const int64_t count = how >> 16;
   const int bytes = static_cast<int>(how & 0xff);
+  const int64_t new_keys = how >> 8 & 0xff;
   const int64_t most = size - kKeyHeaderWords;
-  if (how < 0 || count > most || (how & 0xfe00) != 0 || (bytes != 0 && !IsWidth(bytes)) ||
-      count + WordsOf(count, bytes) != most) {
+  if (how < 0 || count > most || new_keys > static_cast<int64_t>(NewKeys::kAdmit) ||
+      (bytes != 0 && !IsWidth(bytes)) || count + WordsOf(count, bytes) != most) {
     return absl::InvalidArgumentError("malformed keys");
   }
   requested->keys = words + kKeyHeaderWords;
   requested->count = count;
-  requested->insert = (how >> 8 & 1) != 0;
+  requested->new_keys = static_cast<NewKeys>(new_keys);
   requested->count_bytes = bytes;
   requested->counts = requested->keys + count;
   return absl::OkStatus();

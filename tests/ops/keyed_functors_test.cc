@@ -177,7 +177,7 @@ std::vector<std::vector<float>> PooledLocally(const KeyedGroup& group, const Row
 
 // What is asked of all shards, as one message, and what the asker keeps.
 struct KeyRequests {
-  KeyRequests(const KeyedGroup& group, bool insert, Parallel* threads) {
+  KeyRequests(const KeyedGroup& group, NewKeys new_keys, Parallel* threads) {
     const std::vector<GradientTable> tables = group.GradientTables();
     const std::vector<PooledGradient> lookups = group.Lookups(true, false);
     UniqueIds unique(tables, group.owners, lookups, threads);
@@ -211,7 +211,7 @@ struct KeyRequests {
         rows[t].push_back(words);
         keys[t].push_back(ShardKeys{words + kKeyHeaderWords, key_counts[shard].data()});
         if (group.owners[t].owners == KeyOwners::kNone) continue;
-        WriteKeyHeader(counts[shard], insert, unique.MostCount(t, s), words);
+        WriteKeyHeader(counts[shard], new_keys, unique.MostCount(t, s), words);
       }
     }
     inverse.resize(unique.inverse_size());
@@ -310,7 +310,8 @@ void LooksUpAsLocalTablesDo(const RowKernels& kernels, int seed) {
   if (!safe && !InOrder(group)) return;  // an error there
   Threads threads(1 + seed % 4);
   const std::vector<std::vector<float>> expected = PooledLocally(group, kernels, &threads);
-  const KeyRequests asked(group, seed % 2, &threads);
+  const NewKeys new_keys = static_cast<NewKeys>(seed % 3);
+  const KeyRequests asked(group, new_keys, &threads);
   Served served(group);
   std::vector<RequestedRows> requested;
   CHECK(ReadRequest(asked.message.data(), asked.message.size(), served.served, &requested).ok());
@@ -321,7 +322,7 @@ void LooksUpAsLocalTablesDo(const RowKernels& kernels, int seed) {
     const auto times = TimesNamed(group, static_cast<int>(t));
     std::vector<int64_t> counts(keys.count);
     keys.ReadCounts(counts.data());
-    CHECK(keys.insert == (seed % 2 == 1));
+    CHECK(keys.new_keys == new_keys);
     for (int64_t k = 0; k < keys.count; ++k) {
       CHECK(times.at(keys.keys[k]) == counts[k]);
       CHECK(OwnerOf(keys.keys[k], group.owners[t].owners, group.owners[t].num_shards) ==
@@ -505,7 +506,7 @@ void SumsByKeyInTheOrderOfRanks(const RowKernels& kernels, int seed) {
       message.push_back(s == 0 ? KeyRequestWords(count, 1) : count);
       if (s == 0) {
         message.push_back(0);
-        WriteKeyHeader(count, true, 1, &message.back());
+        WriteKeyHeader(count, NewKeys::kInsert, 1, &message.back());
       }
       message.insert(message.end(), keys.begin(), keys.end());
       for (int64_t key : keys) {
@@ -554,7 +555,7 @@ void MalformedMessagesAreRefused(const RowKernels& kernels, int seed) {
   const UsualOptimizer usual = UsualOptimizers()[0];
   const KeyedGroup group(&random, usual, false, true);
   Threads threads(2);
-  const KeyRequests asked(group, true, &threads);
+  const KeyRequests asked(group, NewKeys::kInsert, &threads);
   const KeyUpdate sent(group, kernels, &threads);
   const int64_t strange[] = {-1, 0, 1, 7, int64_t{1} << 32, INT64_MAX, INT64_MIN, INT64_MAX / 8};
   for (int round = 0; round < 30; ++round) {

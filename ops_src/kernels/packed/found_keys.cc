@@ -3,11 +3,22 @@
 #include <algorithm>
 
 namespace graph_opt {
+namespace {
+
+DynamicTable::Purpose PurposeOf(NewKeys new_keys) {
+  if (new_keys == NewKeys::kInsert) return DynamicTable::Purpose::kInsert;
+  return new_keys == NewKeys::kAdmit ? DynamicTable::Purpose::kAdmit : DynamicTable::Purpose::kRead;
+}
+
+}  // namespace
 
 absl::Status FoundKeys::Find(DynamicTable* table, const std::vector<RequestedRows*>& requests,
                              Parallel* parallel) {
-  const absl::Status inserted = FindThose(table, requests, true, parallel);
-  return inserted.ok() ? FindThose(table, requests, false, parallel) : inserted;
+  for (NewKeys new_keys : {NewKeys::kInsert, NewKeys::kAdmit, NewKeys::kRead}) {
+    const absl::Status found = FindThose(table, requests, new_keys, parallel);
+    if (!found.ok()) return found;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status FoundKeys::Find(DynamicTable* table, UpdateBlock* block, Parallel* parallel) {
@@ -25,15 +36,15 @@ absl::Status FoundKeys::Find(DynamicTable* table, UpdateBlock* block, Parallel* 
 }
 
 absl::Status FoundKeys::FindThose(DynamicTable* table, const std::vector<RequestedRows*>& requests,
-                                  bool insert, Parallel* parallel) {
+                                  NewKeys new_keys, Parallel* parallel) {
   int64_t num_keys = 0;
   bool counted = false;
   std::vector<RequestedRows*> those;
   for (RequestedRows* request : requests) {
-    if (request->keys.insert != insert) continue;
+    if (request->keys.new_keys != new_keys) continue;
     those.push_back(request);
     num_keys += request->keys.count;
-    counted |= insert && request->keys.count_bytes > 0;
+    counted |= new_keys == NewKeys::kInsert && request->keys.count_bytes > 0;
   }
   if (those.empty()) return absl::OkStatus();
   ScratchArray<int64_t> joined;
@@ -53,7 +64,7 @@ absl::Status FoundKeys::FindThose(DynamicTable* table, const std::vector<Request
   DynamicTable::Find find;
   find.keys = keys;
   find.num_keys = num_keys;
-  find.purpose = insert ? DynamicTable::Purpose::kInsert : DynamicTable::Purpose::kRead;
+  find.purpose = PurposeOf(new_keys);
   if (counted) find.counts = counts.data();
   holds_.emplace_back();
   return table->FindRows(find, parallel, rows, &holds_.back());

@@ -27,7 +27,7 @@ class FoundKeys {
 
  private:
   absl::Status FindThose(DynamicTable* table, const std::vector<RequestedRows*>& requests,
-                         bool insert, Parallel* parallel);
+                         NewKeys new_keys, Parallel* parallel);
   // Room for the rows of so many keys.
   int64_t* NewRows(int64_t count);
 

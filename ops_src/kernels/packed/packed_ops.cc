@@ -90,6 +90,7 @@ REGISTER_OP("GroupEmbeddingPrepare")
     .Attr("table_widths: list(int) >= 1")
     .Attr("shard_rows: list(int) >= 1")
     .Attr("num_inserts: int >= 0 = 0")
+    .Attr("filtered: bool = true")
     .Attr(POOL_ON_SERVER)
     .PLACEMENT_ATTRS.GRAPH_OPT_GROUP_ATTRS.SetShapeFn(PrepareShape)
     .Doc(GroupDoc(std::string(R"doc(
@@ -97,6 +98,7 @@ Finds the rows that a group lookup needs, each once, and what to ask of each ser
 to send, the server is asked to pool bags.
 
 insert: Of each table that goes by key, whether keys without a row get one; none: all do.
+filtered: Whether a table's filter chooses them; else all get one, and nothing is counted.
 requests: For each of the server's shards, in order: 0, the number of rows, and the rows, ascending;
   or the number of lookups, that of words, and the bags of the lookups, for the server to pool; or,
   of tables that go by key, -1, the number of words, and the keys, each once, with their counts.

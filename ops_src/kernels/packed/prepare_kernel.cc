@@ -23,7 +23,10 @@ class GroupPrepareKernel : public SendingKernel {
     if (!ctx->status().ok()) return;
     OP_REQUIRES_OK(ctx, ReadWidths(ctx, &widths_));
     int num_inserts;
+    bool filtered;
     OP_REQUIRES_OK(ctx, ctx->GetAttr("num_inserts", &num_inserts));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("filtered", &filtered));
+    inserted_ = filtered ? NewKeys::kInsert : NewKeys::kAdmit;
     int tables_by_key = 0;
     for (int t = 0; t < attrs_.num_tables(); ++t) tables_by_key += IsByKey(t);
     OP_REQUIRES(
@@ -149,7 +152,7 @@ class GroupPrepareKernel : public SendingKernel {
                Requests* requests) const {
     const int64_t num_keys = unique.NumRows(table, shard);
     const int32_t most = unique.MostCount(table, shard);
-    WriteKeyHeader(num_keys, insert, most, request);
+    WriteKeyHeader(num_keys, insert ? inserted_ : NewKeys::kRead, most, request);
     requests->counts.push_back(
         Counts{ScratchArray<int32_t>(std::max<int64_t>(num_keys, 1)), num_keys, most, request});
     requests->keys[table].push_back(
@@ -157,6 +160,7 @@ class GroupPrepareKernel : public SendingKernel {
   }
 
   std::vector<int64_t> widths_;
+  NewKeys inserted_ = NewKeys::kInsert;
 };
 
 REGISTER_KERNEL_BUILDER(Name("GroupEmbeddingPrepare").Device(tensorflow::DEVICE_CPU),

@@ -1,0 +1,325 @@
+"""Tables of which every rank has the rows of its own keys, which come and go."""
+
+from __future__ import annotations
+
+import weakref
+from typing import (
+    Any,
+    ClassVar,
+    Dict,
+    List,
+    Mapping,
+    MutableMapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Type,
+    Union,
+)
+
+from graph_opt.compat import tf
+from graph_opt.dynamic.keyed_rows import DynamicRows
+from graph_opt.dynamic.options import (
+    CUSTOM,
+    EPOCH_LFU,
+    EPOCH_LRU,
+    LFU,
+    LRU,
+    DynamicTableOptions,
+    LeastValuable,
+    ProbabilityAdmission,
+)
+from graph_opt.dynamic.variable import DynamicTableSlot, DynamicTableVariable
+from graph_opt.embedding.placements import Placement
+from graph_opt.reporting.stderr import say
+from graph_opt.sharding.exchange import DividedTable
+from graph_opt.sharding.group_lookups import OfRanks
+from graph_opt.sharding.initializers import Constant, Drawn, values_of
+from graph_opt.sharding.key_placement import RowsByKey
+from graph_opt.sharding.keyed_rows import KeyedRows
+from graph_opt.sharding.own_rows import note_table
+from graph_opt.sharding.transport import Transport
+from graph_opt.sharding.transport_in_use import transport_in_use
+
+HYBRID = "hybrid"
+HBM = "hbm"
+
+_STRATEGIES = {
+    "kLru": LRU,
+    "kLfu": LFU,
+    "kEpochLru": EPOCH_LRU,
+    "kEpochLfu": EPOCH_LFU,
+    "kCustomized": CUSTOM,
+}
+_DEFAULTS: Dict[str, Any] = dict(
+    init_capacity=64 * 1024 * 1024,
+    max_capacity=64 * 1024 * 1024,
+    max_hbm_for_vectors=16,
+    max_load_factor=0.5,
+    max_bucket_size=128,
+    block_size=1024,
+    device_id=-1,
+    io_by_cpu=False,
+    evict_strategy="kLru",
+    filter_ratio=1.0,
+)
+# Of these, those that mean something where tables are in the machine's memory.
+_EFFECTIVE = ("max_capacity", "evict_strategy", "filter_ratio")
+_RANDOM: Dict[str, Dict[str, Any]] = {
+    HYBRID: {
+        "random": Drawn("normal", 0.0, 1.0),
+        "normal": Drawn("normal", 0.0, 1.0),
+        "uniform": Drawn("uniform", 0.0, 1.0),
+    },
+    HBM: {
+        "random": Drawn("uniform", -0.05, 0.05),
+        "normal": Drawn("normal", 0.0, 1.0),
+        "uniform": Drawn("uniform", -0.05, 0.05),
+    },
+}
+_unnamed: MutableMapping[Any, int] = weakref.WeakKeyDictionary()
+_said: List[str] = []
+
+
+class _Settings(NamedTuple):
+    """What `**config` of a variable says."""
+
+    config: Dict[str, Any]
+    var_type: str
+
+
+class DynamicVariable(DynamicTableVariable):
+    """A table that gives a row to each key, of which this rank has those of its own keys.
+
+    Key k is on rank k % N, whatever integer it is. A key starts with the same row on any number of
+    ranks. Lookups make rows; only rows of keys in a batch are updated. All ranks must make the same
+    tables in the same order.
+
+    Args:
+      dimension: Number of columns.
+      initializer: None, `""` or `random` for SparseOperationKit's default: N(0, 1) in `hybrid`
+        tables, U(-0.05, 0.05) in `hbm` ones; `normal`, `uniform`, `ones`, `zeros`, a number, also
+        as text, or an initializer of TensorFlow or Keras.
+      var_type: `hybrid` (default): at most `max_capacity` rows on each rank, of which the least
+        valuable go; `hbm`: grows without bound. Both are in the machine's memory.
+      name: The same on all ranks.
+      constraint: Not supported.
+      trainable: Whether optimizers train it.
+      key_type: tf.int64 (default) or tf.int32.
+      dtype: tf.float32.
+      mode: None, or `localized:R`: all keys are on rank R.
+      **config: SparseOperationKit's: `max_capacity`, `evict_strategy` (`kLru`, `kLfu`, `kEpochLru`,
+        `kEpochLfu` or `kCustomized`) and `filter_ratio` (see `lookup_sparse`) of hybrid tables;
+        the others are about GPUs and have no effect.
+
+    Attributes:
+      dimension: Number of columns.
+      key_type: As given.
+      backend_type: As `var_type`.
+      config_dict: All options.
+      mode: As given.
+      target_gpu: The rank that has the table; -1 if all have a part.
+      initializer_str: The initializer's name.
+
+    Raises:
+      RuntimeError: `sok.init` has not been called, or there is no such mode or rank.
+      TypeError: There is no such option.
+      ValueError: An option has a wrong value.
+      NotImplementedError: Rows of another type, a constraint, or a function as initializer.
+
+    Example:
+      >>> users = sok.DynamicVariable(16, initializer="random", name="users")
+      >>> pooled = sok.lookup_sparse(users, ids, combiners="sum")
+    """
+
+    group_placement: ClassVar[Type[Placement]] = OfRanks
+
+    def __init__(
+        self,
+        dimension: int,
+        initializer: Any = None,
+        var_type: Optional[str] = None,
+        name: Optional[str] = None,
+        constraint: Any = None,
+        trainable: bool = True,
+        key_type: Any = None,
+        dtype: Any = None,
+        mode: Optional[str] = None,
+        **config: Any,
+    ) -> None:
+        self.transport: Transport = transport_in_use()
+        self.mode = mode
+        self._rule = RowsByKey(self.transport.size, rank=_rank_of(mode, self.transport))
+        self._name_given = name or _default_name()
+        settings = _settings(self._name_given, var_type, key_type, config)
+        self.config_dict = settings.config
+        self.backend_type = settings.var_type
+        if constraint is not None or (dtype is not None and tf.as_dtype(dtype) != tf.float32):
+            raise NotImplementedError(
+                "sok.DynamicVariable {!r} has rows of float32 without a constraint".format(
+                    self._name_given
+                )
+            )
+        self.initializer_str = initializer if isinstance(initializer, str) else ""
+        super().__init__(
+            self._name_given,
+            dimension,
+            _options(self._name_given, _initial(initializer, settings, dimension), settings),
+            key_dtype=key_type or tf.int64,
+            trainable=trainable,
+        )
+        note_table(self)
+
+    @property
+    def dimension(self) -> int:
+        """Number of columns."""
+        return self.dim
+
+    @property
+    def key_type(self) -> Any:
+        """Type of the keys."""
+        return self.key_dtype
+
+    @property
+    def handle_dtype(self) -> Any:
+        """Type of the rows."""
+        return tf.float32
+
+    @property
+    def size(self) -> tf.Tensor:
+        """Rows that this rank has now, and their number of columns: int64 [2]."""
+        return self.total_shape()
+
+    @property
+    def target_gpu(self) -> int:
+        """The rank that has the table; -1 if all have a part."""
+        return -1 if self._rule.rank is None else self._rule.rank
+
+    @property
+    def global_gpu_id(self) -> int:
+        """Number of this rank."""
+        return self.transport.rank
+
+    @property
+    def num_gpus(self) -> int:
+        """Number of ranks."""
+        return self.transport.size
+
+    @property
+    def companions(self) -> Sequence[Any]:
+        """Other variables that hold what rows need: none."""
+        return ()
+
+    @property
+    def keyed_rows(self) -> KeyedRows:
+        """This rank's rows by key."""
+        return DynamicRows(self, self._rule, self.transport.rank)
+
+    @property
+    def divided_table(self) -> DividedTable:
+        """What lookups need to know of it."""
+        return DividedTable(self.table_key, self, self._rule, self.dim)
+
+    @property
+    def filter_ratio(self) -> float:
+        """The probability that a filtered lookup gives a new key a row."""
+        return float(self.config_dict["filter_ratio"])
+
+    def own_slots(self, slots: Mapping[str, Any]) -> None:
+        """Lets an optimizer's slots be read and written by key, as the table itself.
+
+        Args:
+          slots: Variables; those that are not slots of this table are left alone.
+        """
+        for slot in slots.values():
+            if isinstance(slot, DynamicTableSlot) and slot.table is self:
+                slot.keyed_rows = DynamicRows(slot, self._rule, self.transport.rank)
+
+
+def _settings(name: str, var_type: Optional[str], key_type: Any, config: Any) -> _Settings:
+    kind = HYBRID if var_type is None else var_type
+    if kind not in (HYBRID, HBM):
+        raise ValueError("var_type of {!r} is {!r}; choose 'hybrid' or 'hbm'".format(name, kind))
+    unknown = sorted(set(config) - set(_DEFAULTS))
+    if unknown:
+        raise TypeError(
+            "sok.DynamicVariable {!r} has no option {}; there are {}".format(
+                name, ", ".join(unknown), ", ".join(sorted(_DEFAULTS))
+            )
+        )
+    if kind == HYBRID and key_type is not None and tf.as_dtype(key_type) != tf.int64:
+        raise NotImplementedError(
+            "{!r} is a hybrid table, whose keys are int64; choose var_type='hbm'".format(name)
+        )
+    whole = {**_DEFAULTS, **config}
+    if whole["evict_strategy"] not in _STRATEGIES:
+        raise ValueError(
+            "evict_strategy of {!r} is {!r}; choose one of {}".format(
+                name, whole["evict_strategy"], ", ".join(_STRATEGIES)
+            )
+        )
+    if not 0 < whole["filter_ratio"] <= 1:
+        raise ValueError(
+            "filter_ratio of {!r} is {}; need a number in (0, 1]".format(
+                name, whole["filter_ratio"]
+            )
+        )
+    without = sorted(option for option in config if kind == HBM or option not in _EFFECTIVE)
+    if without and str(without) not in _said:
+        _said.append(str(without))
+        say("sok.DynamicVariable: {} has no effect on the CPU".format(", ".join(without)))
+    return _Settings(whole, kind)
+
+
+def _options(name: str, initial: Any, settings: _Settings) -> DynamicTableOptions:
+    if settings.var_type == HBM:
+        return DynamicTableOptions(initial)
+    config = settings.config
+    ratio = float(config["filter_ratio"])
+    return DynamicTableOptions(
+        initial,
+        admission=ProbabilityAdmission(ratio) if ratio < 1 else None,
+        eviction=LeastValuable(_STRATEGIES[config["evict_strategy"]]),
+        capacity=int(config["max_capacity"]),
+    )
+
+
+def _initial(initializer: Any, settings: _Settings, dimension: int) -> Union[Constant, Drawn]:
+    if initializer is None or initializer == "":
+        initializer = "random"
+    if isinstance(initializer, str):
+        if initializer in _RANDOM[settings.var_type]:
+            found: Union[Constant, Drawn] = _RANDOM[settings.var_type][initializer]
+            return found
+        try:
+            return Constant(float(initializer))
+        except ValueError:
+            pass  # the name of an initializer
+    values = values_of(initializer, (1, dimension))
+    if values is None:
+        raise NotImplementedError(
+            "the initializer is a {}: rows of keys start with a constant, or are drawn as by an "
+            "initializer of TensorFlow or Keras".format(type(initializer).__name__)
+        )
+    made: Union[Constant, Drawn] = values
+    return made
+
+
+def _rank_of(mode: Optional[str], transport: Transport) -> Optional[int]:
+    if mode in (None, "distributed"):
+        return None
+    kind, _, rank = str(mode).partition(":")
+    if kind != "localized" or not rank.isdigit():
+        raise RuntimeError(
+            "mode is {!r}; choose None, 'distributed' or 'localized:RANK'".format(mode)
+        )
+    if int(rank) >= transport.size:
+        raise RuntimeError("mode is {!r}, but there are {} ranks".format(mode, transport.size))
+    return int(rank)
+
+
+def _default_name() -> str:
+    graph = tf.get_default_graph()
+    number = _unnamed.get(graph, 0)
+    _unnamed[graph] = number + 1
+    return "sok_dynamic_Variable_{}".format(number)
