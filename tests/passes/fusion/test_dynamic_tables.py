@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from graph_opt.compat import tf
+from graph_opt.compat.exported_graph import running_graph_def
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.optimize import optimize_graph_def
 from graph_opt.session.live import optimize_graph
@@ -20,7 +21,7 @@ from tests.passes.fusion import dynamic_models as models
 def optimized(lookups: models.Lookups, clip: bool = False) -> Any:
     inputs = fused_models.batches()
     models.minimize(fused_models.loss_of(lookups(inputs), inputs), clip=clip)
-    graph_def = tf.get_default_graph().as_graph_def(add_shapes=True)
+    graph_def = running_graph_def(tf.get_default_graph(), add_shapes=True)
     return optimize_graph_def(graph_def, fused_models.config())
 
 
