@@ -32,12 +32,16 @@ class ResourceOps(NamedTuple):
         makes the resource.
       is_initialized: From the handle and a name to a bool tensor: whether the resource is there.
       destroyed_with: Gets the variable and its handle: deletes an eager resource with it.
+      to_tensors: From the variable to what `tf.train.Checkpoint` saves of it, by name.
+      from_tensors: Gets the variable and these tensors: restores it.
     """
 
     initial: Optional[Callable[[], Any]]
     initialize: Callable[[Any, str, Any, str], Any]
     is_initialized: Callable[[Any, Optional[str]], Any]
     destroyed_with: Callable[[Any, Any], None]
+    to_tensors: Callable[[Any], Any]
+    from_tensors: Callable[[Any, Any], Any]
 
 
 class _WithoutValue(ResourceVariable):
@@ -166,6 +170,12 @@ class VariableOfResource(_WithoutValue):
         with ops.name_scope("Read"), ops.device(handle.device):
             read = gen_resource_variable_ops.read_variable_op(handle, dtype)
         return initial, initializer, read
+
+    def _serialize_to_tensors(self) -> Any:
+        return self._resource_ops.to_tensors(self)
+
+    def _restore_from_tensors(self, restored_tensors: Any) -> Any:
+        return self._resource_ops.from_tensors(self, restored_tensors)
 
     def is_initialized(self, name: Optional[str] = None) -> Any:
         """A bool tensor: whether the resource has been made."""

@@ -14,6 +14,7 @@ from graph_opt.compat.resource_variables import (
     beside,
     on_device_of,
 )
+from graph_opt.dynamic.object_checkpoints import restore_table, table_tensors
 from graph_opt.dynamic.optimizers import train_dynamic_tables, update_by_key
 from graph_opt.dynamic.options import Bank, DynamicTableOptions
 from graph_opt.dynamic.owners import owners
@@ -125,6 +126,8 @@ class DynamicTableVariable(VariableOfResource):
             initialize=self._initialize,
             is_initialized=dynamic_table.table_is_initialized,
             destroyed_with=dynamic_table.destroyed_with,
+            to_tensors=table_tensors,
+            from_tensors=restore_table,
         )
         super().__init__(
             name,
@@ -331,6 +334,8 @@ class DynamicTableSlot(VariableOfResource):
             initialize=self._initialize,
             is_initialized=dynamic_table.table_is_initialized,
             destroyed_with=dynamic_table.destroyed_with,
+            to_tensors=table_tensors,
+            from_tensors=restore_table,
         )
         with tf.name_scope(None), beside(table):
             name = "{}/{}".format(table.table_key, slot_name)
