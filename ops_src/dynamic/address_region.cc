@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -16,12 +17,16 @@ absl::Status NoMemory(int64_t bytes) {
       absl::StrCat("no memory for ", bytes, " more bytes: ", std::strerror(errno)));
 }
 
+std::atomic<int64_t> reserved_in_all{0};
+
 }  // namespace
 
 constexpr int64_t AddressRegion::kPageBytes;
 
 AddressRegion::~AddressRegion() {
-  if (data_ != nullptr) munmap(data_, bytes_);
+  if (data_ == nullptr) return;
+  munmap(data_, bytes_);
+  reserved_in_all -= bytes_;
 }
 
 bool AddressRegion::Reserve(int64_t bytes) {
@@ -30,8 +35,11 @@ bool AddressRegion::Reserve(int64_t bytes) {
   if (data == MAP_FAILED) return false;
   data_ = static_cast<char*>(data);
   bytes_ = bytes;
+  reserved_in_all += bytes;
   return true;
 }
+
+int64_t AddressRegion::ReservedInAll() { return reserved_in_all; }
 
 absl::Status AddressRegion::Commit(int64_t begin, int64_t end) {
   if (mprotect(data_ + begin, end - begin, PROT_READ | PROT_WRITE) == 0) return absl::OkStatus();

@@ -33,6 +33,9 @@ class AddressRegion {
 
   void Swap(AddressRegion* other);
 
+  // Of all regions of the process, which has at most 128 TiB of addresses.
+  static int64_t ReservedInAll();
+
   char* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
 

@@ -17,10 +17,20 @@ int64_t RoundedUp(int64_t number, int64_t multiple) {
   return (number + multiple - 1) / multiple * multiple;
 }
 
+// What a table may reserve, so that thousands of them leave addresses for the rest of the process:
+// less, the more the others have. It is too little only for tables beyond the memory of most
+// machines.
+int64_t MostBytes(int64_t wanted) {
+  constexpr int64_t kTebibyte = int64_t{1} << 40;
+  const int64_t others = AddressRegion::ReservedInAll();
+  if (others < 8 * kTebibyte) return wanted;
+  return others < 24 * kTebibyte ? wanted / 8 : wanted / 64;
+}
+
 int64_t MostRows(const DynamicTableOptions& options) {
   const int64_t row_bytes = options.dim * static_cast<int64_t>(sizeof(float));
   const int64_t turn = options.stripes * RowNumbers::kSlabRows;
-  const int64_t rows = std::min(kMostRows, options.reserved_bytes / row_bytes);
+  const int64_t rows = std::min(kMostRows, MostBytes(options.reserved_bytes) / row_bytes);
   return std::max<int64_t>(2, rows / turn) * turn;
 }
 
@@ -147,11 +157,13 @@ absl::Status DynamicTable::AddSlot(const std::string& name, float initial, int* 
 }
 
 std::vector<RowRecords::Range> DynamicTable::UsedRows() const {
-  std::vector<RowRecords::Range> used = {{0, first_row_}};
+  std::vector<RowRecords::Range> used = {{0, first_row_, 1 + bank_rows_}};
   for (const auto& stripe : stripes_) {
     for (int64_t slab = 0; slab < stripe->num_slabs(); ++slab) {
       const int64_t begin = stripe->SlabBegin(slab);
-      used.push_back({begin, begin + RowNumbers::kSlabRows});
+      const int64_t rows = stripe->rows() - slab * RowNumbers::kSlabRows;
+      const int64_t end = begin + RowNumbers::kSlabRows;
+      used.push_back({begin, end, std::min(end, begin + rows)});
     }
   }
   return used;

@@ -33,7 +33,7 @@ absl::Status RowRecords::AddSlot(const std::string& name, float initial, int64_t
   }
   if (!status.ok()) return status;
   for (const Range& range : used) {
-    for (int64_t row = range.begin; row < range.end; ++row) {
+    for (int64_t row = range.begin; row < range.used_end; ++row) {
       std::memcpy(wider.Row(row), Row(row), stride());
       std::fill_n(wider.Slot(row, num_slots()), dim_, initial);
     }

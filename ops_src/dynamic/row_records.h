@@ -25,10 +25,11 @@ class RowRecords {
   // Takes addresses for so many rows, at most; false if the process cannot have them.
   bool Reserve(int64_t max_rows);
 
-  // Rows [begin, end), whole slabs.
+  // Rows [begin, end), whole slabs, of which those below used_end have values.
   struct Range {
     int64_t begin;
     int64_t end;
+    int64_t used_end;
   };
 
   // Lays rows out again with one more slot: there is memory behind those below `end`, and these are

@@ -272,6 +272,22 @@ void TestASnapshotDoesNotChange() {
   Check(written == 10, "and versions");
 }
 
+void TestThousandsOfTables() {
+  std::vector<std::unique_ptr<DynamicTable>> tables;
+  DynamicTableOptions options = Options(16);
+  options.reserved_bytes = DynamicTableOptions().reserved_bytes;
+  options.stripes = 2;
+  for (int i = 0; i < 3000; ++i) {
+    tables.emplace_back(new DynamicTable(options));
+    Check(tables.back()->AddSlot("m", 0, nullptr).ok(), "one slot");
+    Check(tables.back()->AddSlot("v", 0, nullptr).ok(), "and another");
+    FindAll(tables.back().get(), {1, 2, 3});
+  }
+  Check(AddressRegion::ReservedInAll() < int64_t{64} << 40, "half of the addresses are left");
+  tables.clear();
+  Check(AddressRegion::ReservedInAll() == 0, "all are given back");
+}
+
 // Whatever the table holds is what a map would.
 void TestRandomOperations(int64_t num_operations, int num_threads) {
   DynamicTable table(Options(2));
@@ -386,6 +402,7 @@ int main(int argc, char** argv) {
   graph_opt::TestMemoryIsGivenBack();
   graph_opt::TestASnapshotDoesNotChange();
   graph_opt::TestATableThatIsFullSaysSo();
+  if (num_operations > 100000) graph_opt::TestThousandsOfTables();
   for (int num_threads : {1, 2, 8}) {
     graph_opt::TestRandomOperations(num_operations, num_threads);
     graph_opt::TestLookupsBesideEachOther(num_threads);

@@ -22,6 +22,11 @@ def test_dynamic_functors(program: Path) -> None:
 
 
 @pytest.mark.slow
+def test_ten_million_random_operations(program: Path) -> None:
+    run(program, "10000000")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
 def test_dynamic_functors_under_a_sanitizer(compiled_once: MadeOnce, sanitizer: str) -> None:
     run(build(compiled_once, TEST, sanitized(sanitizer)))
