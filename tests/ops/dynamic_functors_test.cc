@@ -209,6 +209,14 @@ void TestLookupsForEver() {
   for (size_t i = 0; i < others.size(); ++i) others[i] = -1 - static_cast<int64_t>(i);
   FindAll(&table, others);
   Check(table.metrics().free_rows == 0, "until nobody holds it");
+  FoundRows late = FindAll(&table, {2});
+  *Weights(&table, late.rows[0]) = 6;
+  const Numbers two = {2};
+  table.Erase(two.data(), 1);
+  table.SkipLookups((int64_t{1} << 31) - 100);
+  for (int64_t& key : others) key -= 1000;
+  FindAll(&table, others);
+  Check(*Weights(&table, late.rows[0]) == 6, "a late hold lasts as well");
 }
 
 void TestMemoryIsGivenBack() {
@@ -222,7 +230,13 @@ void TestMemoryIsGivenBack() {
   Check(table.Erase(keys.data(), 290000) == 290000, "most are gone");
   Check(table.Compact() == 0, "nothing moves while it is held");
   found.hold.reset();
-  const int64_t bytes = table.Compact();
+  const Numbers some(keys.begin() + 290000, keys.begin() + 290100);
+  FoundRows held = FindAll(&table, some, Purpose::kRead);
+  table.Compact();
+  Check(FindAll(&table, some, Purpose::kRead).rows == held.rows, "held rows stay");
+  held.hold.reset();
+  table.Compact();
+  const int64_t bytes = table.metrics().given_back_bytes;
   Check(bytes > 150000 * 52, "most of the memory");
   const DynamicTable::Metrics after = table.metrics();
   Check(after.keys == 10000 && after.free_rows == 0, "no holes are left");
