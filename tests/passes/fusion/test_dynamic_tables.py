@@ -9,6 +9,7 @@ import pytest
 
 from graph_opt.compat import tf
 from graph_opt.compat.exported_graph import running_graph_def
+from graph_opt.dynamic.options import LFU, LRU, LeastValuable
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.optimize import optimize_graph_def
 from graph_opt.session.live import optimize_graph
@@ -16,6 +17,7 @@ from graph_opt.session.session import Session
 from tests.optimizer_models import STOCK
 from tests.passes import fused_models
 from tests.passes.fusion import dynamic_models as models
+from tests.passes.refused_models import ControlFlowV1
 
 
 def optimized(lookups: models.Lookups, clip: bool = False) -> Any:
@@ -41,7 +43,13 @@ def test_lookups_and_updates_of_every_api_are_fused_with_those_of_a_static_table
     assert ops_of(result, "group_embedding/update").count("ResourceGroupEmbeddingApply") == 3
 
 
-@pytest.mark.parametrize("optimizer", STOCK)
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        name if name in ("adagrad", "adam", "ftrl") else pytest.param(name, marks=pytest.mark.slow)
+        for name in STOCK
+    ],
+)
 def test_training_is_the_same_with_every_optimizer(optimizer: str) -> None:
     # TensorFlow's Adam moves every row of a static table, and a fused one does so, too, later.
     lookups = of_dynamic_tables if optimizer == "adam" else models.every_api
@@ -125,3 +133,49 @@ def test_lookups_in_conditionals_stay_and_those_that_add_no_keys_are_apart() -> 
     assert len(set(groups)) == len(groups) - 1, groups
     codes = {refusal["code"] for refusal in fused.report.refusals}
     assert codes <= {"lookup_in_function", "lookup_in_control_flow"} and codes
+
+
+def of_full_tables(config: Optional[Any], updates_in_cond: bool = False) -> models.Trained:
+    """Trains tables that have room for fewer keys than come."""
+    with tf.Graph().as_default() as graph, ControlFlowV1():
+        keys = np.random.RandomState(0).zipf(1.3, [2000, 3]) % 5000
+        dataset = tf.data.Dataset.from_tensor_slices(keys).repeat().batch(32)
+        ids = tf.data.make_one_shot_iterator(dataset).get_next()
+        users = models.table("users", capacity=300, eviction=LeastValuable(LRU))
+        items = models.table("items", 8, capacity=200, eviction=LeastValuable(LFU))
+        sparse = tf.sparse.from_dense(ids)
+        pooled = [
+            tf.nn.embedding_lookup_sparse(users, sparse, None),
+            tf.nn.safe_embedding_lookup_sparse(items, sparse),
+        ]
+        loss = tf.reduce_mean(tf.square(tf.concat(pooled, 1) - 0.3))
+        optimizer = tf.train.AdagradOptimizer(0.1)
+        pairs = optimizer.compute_gradients(loss)
+        if updates_in_cond:
+            is_even = tf.equal(tf.reduce_sum(ids) % 2, 0)
+            step = tf.cond(is_even, lambda: tf.group(optimizer.apply_gradients(pairs)), tf.no_op)
+        else:
+            step = optimizer.apply_gradients(pairs)
+        exports = {table.op.name: table.export() for table in (users, items)}
+        initialize = tf.global_variables_initializer()
+        report = None if config is None else optimize_graph(graph, config)
+        with tf.Session() if config is None else Session(config=config) as session:
+            session.run(initialize)
+            losses = [float(session.run([loss, step])[0]) for _ in range(40)]
+            return models.exported(losses, session.run(exports), {}, report)
+
+
+@pytest.mark.parametrize("updates_in_cond", [False, True])
+def test_full_tables_lose_the_same_rows(updates_in_cond: bool) -> None:
+    fused = of_full_tables(fused_models.config(), updates_in_cond)
+    models.assert_equal(fused, of_full_tables(None, updates_in_cond))
+    assert {lookup.update for lookup in fused.report.fused_lookups} == {"fused"}
+    assert [len(rows) for rows in fused.rows.values()] == [300, 200]
+
+
+def test_batches_that_wait_keep_their_rows_within_the_capacity() -> None:
+    config = fused_models.config(prefetch=True)
+    config.graph_options.optimizer_options.async_embedding_options.capacity = 3
+    prefetched = of_full_tables(config)
+    assert [len(rows) for rows in prefetched.rows.values()] == [300, 200]
+    assert prefetched.losses[-1] < prefetched.losses[0]
