@@ -169,6 +169,7 @@ UpdatedTable TableOf(const UpdatedShard& shard) {
   table.table.dim = shard.dim;
   UpdatedTable::Shard rows = {shard.rows, {}, shard.deferred};
   std::copy(shard.slots, shard.slots + kMostSlots, rows.slots);
+  rows.optimizer = shard.optimizer;
   table.shards.push_back(rows);
   return table;
 }
@@ -203,7 +204,7 @@ void ApplyRows(const Optimizer& optimizer, const std::vector<UpdatedShard>& shar
     const UpdatedShard& shard = shards[pieces[i].shard];
     const UpdateBlock& block = blocks[pieces[i].shard];
     UpdateRows rows;
-    rows.optimizer = optimizer;
+    rows.optimizer = shard.optimizer == nullptr ? optimizer : *shard.optimizer;
     rows.first_key = 0;
     rows.stride = shard.stride == 0 ? shard.dim : shard.stride;
     rows.table = shard.rows;

@@ -49,10 +49,11 @@ struct UpdatedShard {
   float* slots[kMostSlots];  // those the optimizer has
   int64_t num_rows;
   int64_t dim;
-  int64_t stride = 0;                // elements from row to row, as of the slots; 0: dim
-  bool by_key = false;               // whether updates name keys
-  int64_t first_row = 0;             // of those by key: rows before it are not updated
-  DeferredRows* deferred = nullptr;  // within a DeferredUpdate of it; null: all are current
+  int64_t stride = 0;                    // elements from row to row, as of the slots; 0: dim
+  bool by_key = false;                   // whether updates name keys
+  int64_t first_row = 0;                 // of those by key: rows before it are not updated
+  DeferredRows* deferred = nullptr;      // within a DeferredUpdate of it; null: all are current
+  const Optimizer* optimizer = nullptr;  // with hyperparameters of its own; null: those of all
 };
 
 // Takes an update apart, and checks it wholly. `bytes` must be aligned for int64.

@@ -28,10 +28,7 @@ class GroupApplyKernel : public OpKernel {
     OP_REQUIRES_OK(ctx, optimizer_.Read(ctx, attrs_.num_shards()));
     OP_REQUIRES_OK(ctx, states_.Read(ctx, attrs_.num_shards(), RowStates::kUpdate));
     if (states_.empty()) return;
-    OP_REQUIRES(ctx, optimizer_.num_own() == 0,
-                errors::InvalidArgument(name(),
-                                        ": an update with own_hyperparameters cannot be "
-                                        "deferred; leave row_states empty"));
+    OP_REQUIRES_OK(ctx, optimizer_.RequireShared(name()));
     OP_REQUIRES_OK(ctx, CheckDeferred(name(), optimizer_.usual(), optimizer_.averaged()));
   }
 

@@ -20,10 +20,7 @@ would have, before they are read.
 
 tables: The shards of each table, [rows, width] of float32.
 gradients: Of the pooled rows.
-num_gradients: L, or 1 with columns.
-own_hyperparameters: Places, in the list of the optimizer's hyperparameters, of those that each shard
-  has its own value of. In such a place come the values of all shards, in order. Not with row_states,
-  and on CPUs only.)doc";
+num_gradients: L, or 1 with columns.)doc";
 
 REGISTER_OP("GroupEmbeddingApply")
     .Input("tables: Ref(num_shards * float)")
@@ -31,7 +28,6 @@ REGISTER_OP("GroupEmbeddingApply")
     .Input("hyperparameters: num_hyperparameters * float")
     .GRAPH_OPT_GROUP_INPUTS.Input("gradients: num_gradients * float")
     .GRAPH_OPT_OPTIMIZER_ATTRS.Attr("num_gradients: int >= 1")
-    .Attr("own_hyperparameters: list(int) = []")
     .GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
     .SetAllowsUninitializedInput()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
@@ -43,7 +39,6 @@ REGISTER_OP("ResourceGroupEmbeddingApply")
     .Input("hyperparameters: num_hyperparameters * float")
     .GRAPH_OPT_GROUP_INPUTS.Input("gradients: num_gradients * float")
     .GRAPH_OPT_OPTIMIZER_ATTRS.Attr("num_gradients: int >= 1")
-    .Attr("own_hyperparameters: list(int) = []")
     .GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc(GroupDoc(OptimizerDoc(kDoc)));

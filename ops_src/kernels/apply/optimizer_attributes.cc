@@ -50,6 +50,8 @@ num_slots: Shards times the optimizer's slots, and one more for an average.
 averaged: The slots of each shard end with an average of it over time, which GroupEmbeddingAverage
   moves. Then any optimizer takes row_states: an average moves before its weights do.
 num_hyperparameters: As listed above.
+own_hyperparameters: Places in that list of those that each shard has its own value of. There come the
+  values of all shards, in order. Not with row_states, and on CPUs only.
 flags: Those of the optimizer that are set.)doc" +
                       Listed(&OptimizerDescription::flags) + R"doc(
 use_locking: Lock the variables exclusively.)doc");

@@ -5,13 +5,14 @@
 
 // What the registrations of updates share about their optimizer (read by OptimizerInputs).
 
-#define GRAPH_OPT_OPTIMIZER_ATTRS            \
-  Attr(OptimizerAttr())                      \
-      .Attr("num_slots: int >= 0")           \
-      .Attr("averaged: bool = false")        \
-      .Attr("num_hyperparameters: int >= 1") \
-      .Attr("flags: list(string) = []")      \
-      .Attr("use_locking: bool = false")     \
+#define GRAPH_OPT_OPTIMIZER_ATTRS                  \
+  Attr(OptimizerAttr())                            \
+      .Attr("num_slots: int >= 0")                 \
+      .Attr("averaged: bool = false")              \
+      .Attr("num_hyperparameters: int >= 1")       \
+      .Attr("own_hyperparameters: list(int) = []") \
+      .Attr("flags: list(string) = []")            \
+      .Attr("use_locking: bool = false")           \
       .Attr("row_states: list(string) = []")
 
 namespace graph_opt {

@@ -48,7 +48,6 @@ Status OptimizerInputs::Read(OpKernelConstruction* ctx, int num_shards) {
 
 Status OptimizerInputs::ReadOwn(OpKernelConstruction* ctx, int num_hyperparameters) {
   std::vector<int32_t> own;
-  if (!ctx->HasAttr("own_hyperparameters")) return Status();
   TF_RETURN_IF_ERROR(ctx->GetAttr("own_hyperparameters", &own));
   is_own_.assign(num_hyperparameters, false);
   for (const int32_t place : own) {
@@ -134,6 +133,12 @@ std::vector<float> OptimizerInputs::ValuesOf(const std::vector<float>& given, in
 
 int OptimizerInputs::num_own() const {
   return static_cast<int>(std::count(is_own_.begin(), is_own_.end(), true));
+}
+
+Status OptimizerInputs::RequireShared(const std::string& op) const {
+  if (num_own() == 0) return Status();
+  return errors::InvalidArgument(op, ": an update with own_hyperparameters cannot be deferred; ",
+                                 "leave row_states empty");
 }
 
 Status OptimizerInputs::SlotsOf(const std::string& op, VariableTables* variables, int shard,

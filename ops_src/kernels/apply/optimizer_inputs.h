@@ -31,6 +31,9 @@ class OptimizerInputs {
   tensorflow::Status ReadHyperparameters(tensorflow::OpKernelContext* ctx, Optimizer* optimizer,
                                          std::vector<Optimizer>* of_shards) const;
 
+  // An error if shards have hyperparameters of their own: with these no update can be deferred.
+  tensorflow::Status RequireShared(const std::string& op) const;
+
   // The memory of a shard's slots; `variables` are the shards, then their slots. Each slot must be
   // like its shard. `op` and `table` are named in errors.
   tensorflow::Status SlotsOf(const std::string& op, VariableTables* variables, int shard,

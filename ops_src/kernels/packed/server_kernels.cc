@@ -106,6 +106,7 @@ class GroupApplyPackedKernel : public ServedShardsKernel {
     OP_REQUIRES_OK(ctx, optimizer_.Read(ctx, num_shards()));
     OP_REQUIRES_OK(ctx, states_.Read(ctx, num_shards(), RowStates::kUpdate));
     if (states_.empty()) return;
+    OP_REQUIRES_OK(ctx, optimizer_.RequireShared(name()));
     OP_REQUIRES_OK(ctx, CheckDeferred(name(), optimizer_.usual(), optimizer_.averaged()));
   }
 
@@ -131,7 +132,9 @@ class GroupApplyPackedKernel : public ServedShardsKernel {
                      optimizer_.SlotsOf(name(), &variables, i, table_name(i), shards[i].slots));
     }
     Optimizer optimizer;
-    OP_REQUIRES_OK(ctx, optimizer_.ReadHyperparameters(ctx, &optimizer));
+    std::vector<Optimizer> of_shards;
+    OP_REQUIRES_OK(ctx, optimizer_.ReadHyperparameters(ctx, &optimizer, &of_shards));
+    for (size_t i = 0; i < of_shards.size(); ++i) shards[i].optimizer = &of_shards[i];
     const Tensor& update = ctx->input(ctx->num_inputs() - 1);
     OP_REQUIRES_OK(ctx, CheckVector("update", update));
     ScratchArray<char> aligned;

@@ -75,6 +75,11 @@ class ParameterServers(Placement):
         """The servers, which gather and update."""
         return self.servers
 
+    @property
+    def takes_own_powers(self) -> bool:
+        """See `Placement`."""
+        return True
+
     def joined_with(self, others: Sequence[ParameterServers]) -> ParameterServers:
         """See `Placement`."""
         servers = dict.fromkeys(server for each in (self, *others) for server in each.servers)
@@ -217,7 +222,7 @@ def _apply(
 ) -> str:
     writer: NodeWriter = nodes.writer("apply", server.device)
     shards = [shared.shards[shard] for shard in server.shards]
-    optimizer = update_node(writer, shards, updates, nodes.deferred)
+    optimizer = update_node(writer, shards, updates, nodes.deferred, with_own=True)
     kind = "ResourceGroupEmbeddingApplyPacked" if is_resource else "GroupEmbeddingApplyPacked"
     node = writer.node(
         "rows",
