@@ -91,6 +91,8 @@ class StorageOption:
         self.storage_type = storage_type
         self.storage_path = storage_path
         self.storage_size = sizes + [_GIBIBYTE] * (_MOST_TIERS - len(sizes))
+        # The last tier takes all that is left in DeepRec, whatever its size.
+        self.limited_tiers = len(sizes) if storage_size is not None else 0
         self.cache_strategy = cache_strategy
 
 

@@ -113,7 +113,8 @@ def _tiers(name: str, storage: Any) -> Optional[Tiers]:
         return None
     memory, file = _TIERS[kind]
     memory_bytes = _CACHE_BYTES if memory is None else storage.storage_size[memory]
-    return Tiers(int(memory_bytes), storage.storage_path, int(storage.storage_size[file]))
+    file_bytes = storage.storage_size[file] if file < storage.limited_tiers else 0
+    return Tiers(int(memory_bytes), storage.storage_path, int(file_bytes))
 
 
 def _unknown(name: str, argument: str, value: Any, need: str) -> ValueError:
