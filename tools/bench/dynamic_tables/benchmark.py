@@ -6,7 +6,8 @@ Bags of 26 ids, 4,096 of them in a batch, in one table. Each program is a proces
 `tools.bench.group_lookup`). Figures, by `keys`, `distribution` and `pass`:
 
     microseconds       of a batch, by `implementation`
-    ratio_to_static    our own static table of as many rows: its time over the dynamic table's
+    ratio_to_static    our own static table of as many rows: its time over the dynamic table's;
+                       also of `dlrm`, trained with the lookups ahead of the step
     ratio_to_tfra, ratio_to_mutable
     ratio_over_floor   forward, uniform: the floor is one random read for the index and one for the
                        row of each id, as fast as all cores read memory at random
@@ -20,6 +21,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
 from tools.bench.dynamic_tables.passes import ADAM, INSERT, PASSES
 from tools.bench.dynamic_tables.storage import bytes_per_key, ratio_to_memory
+from tools.bench.dynamic_tables.training import BATCH, ratio_to_static
 from tools.bench.group_lookup import FLOOR, Contestants
 from tools.bench.group_lookup_cases import DISTRIBUTIONS, TRAIN, UNIFORM, Size, ids_of
 from tools.bench.group_lookup_peers import TFRA, Program
@@ -47,17 +49,18 @@ PROGRAMS = (_program(STATIC), _program(OURS), TFRA, _program("mutable"))
 
 
 class Effort(NamedTuple):
-    """Numbers of keys, size of a batch, rounds, and seconds of each turn."""
+    """Numbers of keys, size of a batch, rounds, seconds of each turn; steps of a turn of DLRM."""
 
     keys: Tuple[int, ...]
     batch: int
     ids_per_row: int
     rounds: int
     seconds: float
+    steps: int
 
 
-FULL = Effort((1000000, 10000000, 50000000), 4096, 26, rounds=7, seconds=0.5)
-QUICK = Effort((20000,), 64, 26, rounds=1, seconds=0.01)
+FULL = Effort((1000000, 10000000, 50000000), 4096, 26, rounds=7, seconds=0.5, steps=80)
+QUICK = Effort((20000,), 64, 26, rounds=1, seconds=0.01, steps=3)
 
 
 def run(quick: bool = False) -> Outcome:
@@ -73,7 +76,15 @@ def run(quick: bool = False) -> Outcome:
             outcome += Outcome((), (absent,))
             continue
         outcome += _of_tables(size) + _of_size(size, effort)
-    return outcome
+    return outcome + _of_training(effort, quick)
+
+
+def _of_training(effort: Effort, quick: bool) -> Outcome:
+    quotients = ratio_to_static(effort.steps, effort.rounds, quick)
+    params = {"batch": BATCH, "keys": "as they come"}
+    goal = Goal(">=", 1.0)
+    record = from_runs("ratio_to_static", "dlrm", "both", params, quotients, goal=goal)
+    return Outcome((record,))
 
 
 def _of_tables(size: Size) -> Outcome:

@@ -39,14 +39,19 @@ def dlrm(batch: int, quick: bool = False) -> Workload:
     return dlrm_with_rows(1000 if quick else dlrm_model.ModelOptions().buckets, batch, quick)
 
 
-def dlrm_with_rows(rows: int, batch: int, quick: bool = False) -> Workload:
+def dlrm_with_rows(rows: int, batch: int, quick: bool = False, dynamic: bool = False) -> Workload:
     """DLRM with so many rows in each of its tables."""
     generated = QUICK_ROWS if quick else DLRM_ROWS
     training, held_out = generated_files(DATA, generated, generated // 10, SEED)
-    sizes = dlrm_model.ModelOptions(buckets=rows)
+    sizes = dlrm_model.ModelOptions(buckets=rows, dynamic=dynamic)
     if quick:
         sizes = sizes._replace(bottom=(16,), top=(16,))
     return dlrm_workload(DataFiles([str(training)], [str(held_out)], 0), sizes, batch, seed=SEED)
+
+
+def dlrm_with_dynamic_tables(batch: int, quick: bool = False) -> Workload:
+    """DLRM with a row for each id in place of its buckets."""
+    return dlrm_with_rows(dlrm_model.ModelOptions().buckets, batch, quick, dynamic=True)
 
 
 def wide(batch: int, quick: bool = False) -> Workload:

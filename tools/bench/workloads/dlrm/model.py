@@ -27,7 +27,8 @@ class ModelOptions(NamedTuple):
     """Sizes of the model.
 
     `table_shards` > 1 splits every table; `resource_variables` chooses between TensorFlow's newer
-    variables and the ref variables that TF1 makes by default.
+    variables and the ref variables that TF1 makes by default. `dynamic` gives each id a row of its
+    own, in tables that grow with them, in place of hashing ids into `buckets`.
     """
 
     buckets: int = 100000
@@ -36,6 +37,7 @@ class ModelOptions(NamedTuple):
     top: Tuple[int, ...] = (512, 256)
     table_shards: int = 1
     resource_variables: bool = False
+    dynamic: bool = False
 
 
 def logits(
@@ -63,10 +65,25 @@ def logits(
 
 
 def embedding_columns(options: ModelOptions) -> Sequence[object]:
-    """One hash-bucket embedding column for each of C1..C26."""
+    """One embedding column for each of C1..C26."""
+    if options.dynamic:
+        return _dynamic_columns(options)
     return [
         tf.feature_column.embedding_column(
             tf.feature_column.categorical_column_with_hash_bucket(name, options.buckets),
+            dimension=options.dimension,
+            combiner="mean",
+        )
+        for name in CATEGORICALS
+    ]
+
+
+def _dynamic_columns(options: ModelOptions) -> Sequence[object]:
+    import graph_opt  # here, so that a stock run has nothing of it in its process
+
+    return [
+        graph_opt.embedding_column(
+            graph_opt.categorical_column_with_embedding(name, tf.string),
             dimension=options.dimension,
             combiner="mean",
         )

@@ -51,6 +51,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     sizes_group.add_argument("--dimension", type=positive, default=defaults.dimension)
     sizes_group.add_argument("--bottom", type=sizes, default=defaults.bottom, metavar="512-256-64")
     sizes_group.add_argument("--top", type=sizes, default=defaults.top, metavar="512-256")
+    sizes_group.add_argument(
+        "--dynamic", action="store_true", help="tables with a row for each id, in place of buckets"
+    )
     sizes_group.add_argument("--table-shards", type=positive, default=1, help="parts of each table")
 
 
@@ -69,6 +72,7 @@ def workload_from_flags(flags: argparse.Namespace) -> Workload:
         top=flags.top,
         table_shards=flags.table_shards,
         resource_variables=flags.resource_variables,
+        dynamic=flags.dynamic,
     )
     return dlrm_workload(
         files, options, flags.batch, flags.epochs or -1, flags.shuffle_rows, flags.seed
