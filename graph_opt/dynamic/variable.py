@@ -285,6 +285,17 @@ class DynamicTableVariable(VariableOfResource):
         """Updates rows by a formula: see `graph_opt.dynamic.optimizers.update_by_key`."""
         return update_by_key(self, optimizer, slots, *values, **named)
 
+    def subtract(self, slices: tf.IndexedSlices, rate: Any) -> Any:
+        """Subtracts a multiple of IndexedSlices from the rows of their keys, those that there are.
+
+        Returns:
+          In graphs the operation.
+        """
+        with beside(self):
+            return dynamic_table.apply_to_keys(
+                "GradientDescent", self.handle, [], [rate], slices.indices, slices.values
+            )
+
     def export(self) -> TableRows:
         """All rows as they are at one moment."""
         with beside(self):

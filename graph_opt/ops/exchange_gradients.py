@@ -34,17 +34,20 @@ def differentiate_gather(op: Any, *gradients: Any) -> List[Any]:
         return [None] * len(op.inputs)
     by_key = op.get_attr("by_key") or [False] * len(tables)
     counts, table_rows = rows_of_shards(tables, by_key)
-    indices, values = load_library().exchange_gather_grad(
-        requests=requests,
-        splits=splits,
-        gradients=tf.convert_to_tensor(gradients[0]),
-        table_rows=table_rows,
-        num_shards=len(tables),
-        table_names=op.get_attr("table_names"),
-        table_widths=op.get_attr("table_widths"),
-        served=op.get_attr("served"),
-        by_key=op.get_attr("by_key"),
-    )
+    # Keys that are new have rows once they were looked up, on which gradients need not depend.
+    looked_up = [op] if any(by_key) and not tf.executing_eagerly() else []
+    with tf.control_dependencies(looked_up):
+        indices, values = load_library().exchange_gather_grad(
+            requests=requests,
+            splits=splits,
+            gradients=tf.convert_to_tensor(gradients[0]),
+            table_rows=table_rows,
+            num_shards=len(tables),
+            table_names=op.get_attr("table_names"),
+            table_widths=op.get_attr("table_widths"),
+            served=op.get_attr("served"),
+            by_key=op.get_attr("by_key"),
+        )
     slices = [indexed_slices(*one) for one in zip(indices, values, counts)]
     trained = _one_of_each(tables, op.get_attr("served"))
     return [*(one if has else None for one, has in zip(slices, trained)), None, None]

@@ -97,15 +97,14 @@ def rows_of_shards(
       by_key: Whether each is of a dynamic table; empty: none is.
 
     Returns:
-      For each shard an int if the number is known statically, else a tensor, and None of a dynamic
-      table; and all numbers as one int64 vector, with 0 of dynamic tables.
+      For each shard an int if the number is known statically, else a tensor, and 0 of a dynamic
+      table; and all numbers as one int64 vector.
     """
     keyed = by_key or [False] * len(tables)
-    rows = [None if by else _num_rows(table) for table, by in zip(tables, keyed)]
-    numbers = [0 if count is None else count for count in rows]
-    if all(isinstance(count, int) for count in numbers):
-        return rows, tf.constant(numbers, tf.int64)
-    return rows, tf.stack([tf.cast(count, tf.int64) for count in numbers])
+    rows = [0 if by else _num_rows(table) for table, by in zip(tables, keyed)]
+    if all(isinstance(count, int) for count in rows):
+        return rows, tf.constant(rows, tf.int64)
+    return rows, tf.stack([tf.cast(count, tf.int64) for count in rows])
 
 
 def indexed_slices(indices: tf.Tensor, values: tf.Tensor, rows: Any) -> tf.IndexedSlices:
@@ -116,8 +115,7 @@ def indexed_slices(indices: tf.Tensor, values: tf.Tensor, rows: Any) -> tf.Index
       values: [K, D].
       rows: The shard's number of rows, as in `rows_of_shards`.
     """
-    shape = None if rows is None else _dense_shape(rows, values)
-    return tf.IndexedSlices(values, indices, shape)
+    return tf.IndexedSlices(values, indices, _dense_shape(rows, values))
 
 
 def weight_inputs(attributes: GroupAttributes, num_inputs: int) -> List[int]:

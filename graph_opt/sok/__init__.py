@@ -29,7 +29,7 @@ from graph_opt.sok.communication import (
 from graph_opt.sok.dump_load import DumpHook, dump, load
 from graph_opt.sok.dynamic_variable import DynamicVariable
 from graph_opt.sok.input_end import end_together
-from graph_opt.sok.lookup import all2all_dense_embedding, lookup_sparse
+from graph_opt.sok.lookup import all2all_dense_embedding, lookup_sparse, sparse_read_and_evict
 from graph_opt.sok.optimizers_of_tables import SGD, OptimizerWrapper
 from graph_opt.sok.rows import assign, export
 from graph_opt.sok.saved_model import export_saved_model
@@ -68,6 +68,7 @@ __all__ = [
     "num_ranks",
     "optimizers",
     "rank",
+    "sparse_read_and_evict",
     "split_embedding_variable_from_others",
     "tf",
     "tf_version",

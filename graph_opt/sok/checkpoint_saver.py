@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Mapping, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.dynamic.saving import is_divided, rank_saveables
+from graph_opt.dynamic.variable import DynamicTableSlot, DynamicTableVariable
 from graph_opt.sharding.agreement import Agreement
 from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.checkpoint_slices import merge_parts
@@ -167,7 +168,13 @@ def _separated(var_list: Any) -> Tuple[Dict[str, KeyedRows], Any]:
     for table in [one for one in named.values() if isinstance(one, DividedVariable)]:
         hidden.update(one.name for one in table.companions)
         table.own_slots({name: one for name, one in named.items() if _is_slot(one, table)})
-    tables = {name: keyed_rows(one) for name, one in named.items() if hasattr(one, "keyed_rows")}
+    # Dynamic tables of one rank are saved as in any graph.
+    tables = {
+        name: keyed_rows(one)
+        for name, one in named.items()
+        if hasattr(one, "keyed_rows")
+        and not isinstance(one, (DynamicTableVariable, DynamicTableSlot))
+    }
     others = {
         name: one for name, one in named.items() if name not in tables and one.name not in hidden
     }

@@ -13,11 +13,13 @@ from typing import (
     NamedTuple,
     Optional,
     Sequence,
+    Tuple,
     Type,
     Union,
 )
 
 from graph_opt.compat import tf
+from graph_opt.compat.resource_variables import accessed, beside
 from graph_opt.dynamic.keyed_rows import DynamicRows
 from graph_opt.dynamic.options import (
     CUSTOM,
@@ -31,6 +33,7 @@ from graph_opt.dynamic.options import (
 )
 from graph_opt.dynamic.variable import DynamicTableSlot, DynamicTableVariable
 from graph_opt.embedding.placements import Placement
+from graph_opt.ops import dynamic_table
 from graph_opt.reporting.stderr import say
 from graph_opt.sharding.exchange import DividedTable
 from graph_opt.sharding.group_lookups import OfRanks
@@ -224,6 +227,14 @@ class DynamicVariable(DynamicTableVariable):
     def filter_ratio(self) -> float:
         """The probability that a filtered lookup gives a new key a row."""
         return float(self.config_dict["filter_ratio"])
+
+    def read_and_evict(self, indices: Any) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """See `sok.sparse_read_and_evict`."""
+        accessed(self)
+        with beside(self):
+            keys = self.as_keys(tf.convert_to_tensor(indices, dtype_hint=self.key_dtype))
+            found = dynamic_table.lookup_and_evict(self.handle, keys, True)
+        return found.values, found.evicted_keys, found.evicted_values
 
     def own_slots(self, slots: Mapping[str, Any]) -> None:
         """Lets an optimizer's slots be read and written by key, as the table itself.

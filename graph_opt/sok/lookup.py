@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence, Union
+from typing import Any, List, Sequence, Tuple, Union
 
 from graph_opt.compat import tf
 from graph_opt.embedding.lookup_ids import read_ids
@@ -94,6 +94,34 @@ def all2all_dense_embedding(param: Any, indices: Any) -> tf.Tensor:
     shaped = tf.reshape(rows, tf.concat([tf.shape(ids), [width]], axis=0))
     shaped.set_shape(ids.shape.concatenate(width))
     return shaped
+
+
+def sparse_read_and_evict(var: Any, indices: Any) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Rows of this rank's keys, and what the table gave up to make room for those that were new.
+
+    Nothing is sent: each rank asks for its own keys.
+
+    Args:
+      var: A hybrid `sok.DynamicVariable`.
+      indices: Keys, of any shape.
+
+    Returns:
+      Rows, indices.shape + [D], which have a gradient; the keys that lost their rows, int64 [E],
+      each once; and these rows as they were, [E, D].
+
+    Raises:
+      TypeError: The table is another one, which never gives up rows.
+
+    Example:
+      >>> rows, keys, evicted = sok.sparse_read_and_evict(table, [3, 7])
+    """
+    if getattr(var, "backend_type", None) != HYBRID:
+        raise TypeError(
+            "{!r} never evicts: sok.sparse_read_and_evict is for hybrid "
+            "sok.DynamicVariables".format(getattr(var, "name", var))
+        )
+    found: Tuple[tf.Tensor, tf.Tensor, tf.Tensor] = var.read_and_evict(indices)
+    return found
 
 
 def _checked(

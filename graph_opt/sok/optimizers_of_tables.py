@@ -17,6 +17,7 @@ from graph_opt.compat.optimizer_state import (
     set_learning_rate,
     unique_id,
 )
+from graph_opt.dynamic.variable import DynamicTableVariable
 from graph_opt.sok.variable import TABLES
 
 _OF_WHOLE_TABLES = ("Adafactor",)  # their steps depend on means over rows
@@ -225,6 +226,8 @@ class SGD:
 
 
 def _subtract(variable: Any, gradient: Any, rate: tf.Tensor) -> Any:
+    if isinstance(variable, DynamicTableVariable):
+        return variable.subtract(gradient, rate)
     if isinstance(gradient, tf.IndexedSlices):
         return variable.scatter_sub(tf.IndexedSlices(gradient.values * rate, gradient.indices))
     return variable.assign_sub(rate * gradient)

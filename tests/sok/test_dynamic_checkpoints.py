@@ -11,29 +11,17 @@ import pytest
 
 from graph_opt import sok
 from graph_opt.compat import tf
-from graph_opt.dynamic.options import DynamicTableOptions
-from graph_opt.dynamic.variable import DynamicTableVariable
 from graph_opt.ops.dynamic_content import assign_rows
 from graph_opt.sharding.in_process import run_ranks
-from graph_opt.sharding.initializers import Constant
 from graph_opt.sharding.transport import Transport
 from graph_opt.sok.communication import communicating_through
 
 KEYS = np.array([0, 1, 2, 5, -3, 2**20 + 1], np.int64)
 
 
-class Divided(DynamicTableVariable):
-    """The rows of this rank's keys, key mod ranks, or of all keys on rank `target_gpu`."""
-
-    def __init__(self, name: str, transport: Transport, target_gpu: int = -1) -> None:
-        self.transport = transport
-        self.target_gpu = target_gpu
-        super().__init__(name, 1, DynamicTableOptions(Constant(0.0)))
-
-    def keys(self) -> np.ndarray:
-        if self.target_gpu >= 0:
-            return KEYS if self.target_gpu == self.transport.rank else KEYS[:0]
-        return KEYS[KEYS % self.transport.size == self.transport.rank]
+def keys_of(table: Any) -> np.ndarray:
+    """Those that a rank has."""
+    return KEYS[table.keyed_rows.owners(KEYS) == table.transport.rank]
 
 
 def test_all_ranks_save_together_for_any_number_of_ranks(tmp_path: Path) -> None:
@@ -41,7 +29,11 @@ def test_all_ranks_save_together_for_any_number_of_ranks(tmp_path: Path) -> None
 
     def program(transport: Transport, saves: bool) -> Dict[str, List[Any]]:
         with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
-            tables = [Divided("users", transport), Divided("items", transport, transport.size - 1)]
+            modes = {"users": None, "items": "localized:{}".format(transport.size - 1)}
+            tables = [
+                sok.DynamicVariable(1, initializer="zeros", name=name, mode=mode)
+                for name, mode in modes.items()
+            ]
             slots = [table.add_slot("Adagrad", 0.5) for table in tables]
             step = tf.train.get_or_create_global_step()
             saver: Any = sok.CheckpointSaver()
@@ -49,8 +41,8 @@ def test_all_ranks_save_together_for_any_number_of_ranks(tmp_path: Path) -> None
             if saves:
                 session.run(step.assign(7))
                 for number, table in enumerate(tables):
-                    values = table.keys()[:, None].astype(np.float32) + number
-                    session.run(assign_rows(table.handle, tf.constant(table.keys()), values))
+                    values = keys_of(table)[:, None].astype(np.float32) + number
+                    session.run(assign_rows(table.handle, tf.constant(keys_of(table)), values))
                 saver.save(session, path)
             else:
                 saver.restore(session, path)
@@ -58,7 +50,7 @@ def test_all_ranks_save_together_for_any_number_of_ranks(tmp_path: Path) -> None
             found = {}
             for table, slot in zip(tables, slots):
                 rows = session.run(table.export())
-                assert sorted(rows.keys) == sorted(table.keys())
+                assert sorted(rows.keys) == sorted(keys_of(table))
                 assert session.run(slot.export().values).tolist() == [[0.5]] * len(rows.keys)
                 found[table.table_key] = sorted(zip(rows.keys, rows.values[:, 0]))
             return found
@@ -73,7 +65,7 @@ def test_all_ranks_save_together_for_any_number_of_ranks(tmp_path: Path) -> None
 def test_one_rank_does_not_save_the_rows_of_all(tmp_path: Path) -> None:
     def program(transport: Transport) -> None:
         with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
-            Divided("users", transport)
+            sok.DynamicVariable(1, name="users")
             saver = tf.train.Saver()
             session.run(tf.global_variables_initializer())
             with pytest.raises(tf.errors.InvalidArgumentError, match=r"sok\.CheckpointSaver"):

@@ -130,6 +130,29 @@ def test_a_filter_is_asked_only_where_a_lookup_wants_it() -> None:
     assert 120 < size < 280
 
 
+def test_rows_that_a_full_table_gives_up_are_handed_out() -> None:
+    def program(transport: Any) -> None:
+        with tf.Graph().as_default(), tf.Session() as session:
+            table = sok.DynamicVariable(DIM, initializer="11", max_capacity=8)
+            first, later = np.arange(8), np.arange(100, 108)
+            rows, keys, evicted = sok.sparse_read_and_evict(table, tf.constant(first))
+            loss = tf.reduce_sum(tf.square(rows - 10.0)) / 2.0
+            train = sok.SGD(lr=1.0).apply_gradients([(tf.gradients(loss, table)[0], table)])
+            again = sok.sparse_read_and_evict(table, later)
+            session.run(table.initializer)
+            read, none, _ = session.run([rows, keys, train])
+            assert read.tolist() == [[11.0] * DIM] * 8 and not len(none)
+            read, keys, evicted = session.run(again)
+            assert read.tolist() == [[11.0] * DIM] * 8
+            assert sorted(keys) == list(first) and evicted.tolist() == [[10.0] * DIM] * 8
+            assert session.run(table.size).tolist() == [8, DIM]
+            unbounded = sok.DynamicVariable(DIM, var_type="hbm")
+            with pytest.raises(TypeError, match="never evicts"):
+                sok.sparse_read_and_evict(unbounded, later)
+
+    on_ranks(1, program)
+
+
 def test_tables_are_dumped_and_loaded_on_another_number_of_ranks(tmp_path: Path) -> None:
     folder = str(tmp_path / "dump")
 
