@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import threading
 from typing import Any, Callable, Iterator, Optional
 
 from tensorflow.python.feature_column import feature_column as columns_v1
@@ -18,6 +19,26 @@ from graph_opt.compat import tf
 from graph_opt.compat.embedding_columns import ColumnWithLookup, restore_from_checkpoint
 
 _HASH_BUCKETS = 2**63 - 1
+
+
+class _Knowing(threading.local):
+    """Whether the code that runs knows that columns of keys have no number of buckets."""
+
+    def __init__(self) -> None:
+        self.of_keys = False
+
+
+_knowing = _Knowing()
+
+
+@contextlib.contextmanager
+def knowing_of_keys() -> Iterator[None]:
+    """A scope in which TensorFlow's code may ask for numbers of buckets that are not used."""
+    before, _knowing.of_keys = _knowing.of_keys, True
+    try:
+        yield
+    finally:
+        _knowing.of_keys = before
 
 
 class KeyColumn(
@@ -35,10 +56,22 @@ class KeyColumn(
       table: A `TableOfColumn`.
     """
 
-    # There is no number of buckets: a linear model makes a table of one row.
-    num_buckets = 1
-    _num_buckets = 1
     _is_v2_column = True
+
+    @property
+    def num_buckets(self) -> int:
+        """There is no such number: columns that ask for it would make a table of so many rows."""
+        if not _knowing.of_keys:
+            raise ValueError(
+                "column {!r} has no number of buckets: make its embedding with "
+                "graph_opt.embedding_column, or with TensorFlow's after graph_opt.install(); a "
+                "linear model or an indicator needs another column".format(self.key)
+            )
+        return 1
+
+    @property
+    def _num_buckets(self) -> int:
+        return self.num_buckets
 
     @property
     def name(self) -> str:
@@ -200,7 +233,7 @@ def _made_by(table: Optional[TableOfColumn]) -> Iterator[None]:
     if table is None:
         yield
         return
-    with tf.variable_scope(tf.get_variable_scope(), custom_getter=table.getter):
+    with knowing_of_keys(), tf.variable_scope(tf.get_variable_scope(), custom_getter=table.getter):
         yield
 
 

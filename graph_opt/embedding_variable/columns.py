@@ -9,6 +9,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.columns_of_keys import (
     KeyColumn,
     TableOfColumn,
+    knowing_of_keys,
     sequence_of,
     table_of,
     with_own_table,
@@ -181,7 +182,8 @@ _stock_shared_columns = tf.feature_column.shared_embedding_columns
 @functools.wraps(_stock_shared_columns)
 def shared_embedding_columns(categorical_columns: Any, *arguments: Any, **named: Any) -> List[Any]:
     """As `tf.feature_column.shared_embedding_columns`, also over columns of this module."""
-    columns = _stock_shared_columns(categorical_columns, *arguments, **named)
+    with knowing_of_keys():
+        columns = _stock_shared_columns(categorical_columns, *arguments, **named)
     return [
         column if table_of(inner) is None else with_own_table(column)
         for inner, column in zip(categorical_columns, columns)

@@ -161,3 +161,12 @@ def test_adaptive_columns_share_rows_of_rare_ids() -> None:
     assert by_key.tolist() == [-5, 3]
     with pytest.raises(ValueError, match="'user' needs its mask"):
         graph_opt.input_layer(features(), [column])
+
+
+def test_columns_of_tensorflow_do_not_make_tables_of_one_row() -> None:
+    column = graph_opt.categorical_column_with_embedding("user", tf.int64)
+    made = tf.feature_column.embedding_column(column, 2)
+    with pytest.raises(ValueError, match="'user' has no number of buckets"):
+        tf.feature_column.input_layer(features(), [made])
+    with pytest.raises(ValueError, match="'user' has no number of buckets"):
+        tf.feature_column.linear_model(features(), [column])
