@@ -8,7 +8,7 @@ update of a batch that was prefetched writes to the rows that were read for it.
 
 from __future__ import annotations
 
-from typing import List, Sequence
+from typing import List, Sequence, Tuple
 
 import numpy as np
 
@@ -46,7 +46,7 @@ def write_dynamic_rows(nodes: GroupNodes, members: Sequence[Member], device: str
 def _write(nodes: GroupNodes, candidates: Sequence[Candidate], device: str, counted: bool) -> None:
     numbers, tables = tables_of(candidates, shared_tables=True)
     writer = nodes.writer("rows", device)
-    keys = [nodes.ids(candidate, device) for candidate in candidates]
+    keys = [_keys(nodes, writer, candidate) for candidate in candidates]
     node = writer.node(
         "of_keys",
         DYNAMIC_ROWS,
@@ -65,6 +65,26 @@ def _write(nodes: GroupNodes, candidates: Sequence[Candidate], device: str, coun
     )
     for number, candidate in enumerate(candidates):
         nodes.rows[row_key(candidate)] = output_name(node.name, number)
+
+
+def _keys(nodes: GroupNodes, writer: NodeWriter, candidate: Candidate) -> Tuple[str, int]:
+    """Keys and their DataType number: -1 in place of those that a safe lookup drops by weight."""
+    keys, dtype = nodes.ids(candidate, writer.device)
+    inputs = candidate.inputs
+    if not inputs.safe or inputs.weights is None or inputs.combiner == "sum":
+        return keys, dtype
+    number = len(nodes.nodes)
+    of_keys = tf.AttrValue(type=dtype)
+    zero = writer.constant("zero_{}".format(number), np.float32(0))
+    kept = writer.node(
+        "kept_{}".format(number),
+        "Greater",
+        [inputs.weights.input_name, zero],
+        T=tf.AttrValue(type=tf.float32.as_datatype_enum),
+    )
+    none = writer.constant("none_{}".format(number), tf.as_dtype(dtype).as_numpy_dtype(-1))
+    name = "keys_{}".format(number)
+    return str(writer.node(name, "SelectV2", [kept.name, keys, none], T=of_keys).name), dtype
 
 
 def _waits(candidates: Sequence[Candidate]) -> List[str]:

@@ -179,3 +179,21 @@ def test_batches_that_wait_keep_their_rows_within_the_capacity() -> None:
     prefetched = of_full_tables(config)
     assert [len(rows) for rows in prefetched.rows.values()] == [300, 200]
     assert prefetched.losses[-1] < prefetched.losses[0]
+
+
+def safe_with_weights(inputs: models.Inputs) -> List[Any]:
+    """Safe lookups whose weights are not all above 0."""
+    more = tf.sparse.from_dense(inputs["more"])
+    weights = fused_models.weights_of(more, inputs["weight"])
+    safe = tf.nn.safe_embedding_lookup_sparse
+    return [
+        safe(models.table("users"), more, weights, combiner="mean"),
+        safe(models.table("items"), more, weights, combiner="sum"),
+    ]
+
+
+def test_ids_that_weights_drop_get_no_rows() -> None:
+    fused = models.train(safe_with_weights, fused_models.config(), steps=2)
+    models.assert_equal(fused, models.train(safe_with_weights, steps=2))
+    assert {lookup.update for lookup in fused.report.fused_lookups} == {"fused"}
+    assert len(fused.rows["users"]) < len(fused.rows["items"])
