@@ -20,6 +20,7 @@ __all__ = [
     "accessed",
     "beside",
     "on_device_of",
+    "starts_with",
 ]
 
 
@@ -227,6 +228,11 @@ def _fetch(variable: _WithoutValue) -> Any:
 
 # Otherwise a session would fetch the read that nobody may run.
 session.register_session_run_conversion_functions(_WithoutValue, _fetch)
+
+
+def starts_with(variable: Any, initializer: Any) -> None:
+    """Gives a variable of a graph another initializer."""
+    variable._initializer_op = initializer
 
 
 def accessed(variable: Any) -> None:

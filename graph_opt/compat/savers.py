@@ -11,6 +11,7 @@ import functools
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from tensorflow.python.ops import variables as variables_module
+from tensorflow.python.training import checkpoint_utils
 from tensorflow.python.training import saver as saver_module
 from tensorflow.python.training.saving import saveable_object, saveable_object_util
 from tensorflow.python.util import nest
@@ -61,6 +62,7 @@ class OurSaveable(saveable_object.SaveableObject):
 
 
 _parts: List[SaverParts] = []
+_initializers: List[Callable[[str, str, Any], bool]] = []
 
 
 def build_savers_with(parts: SaverParts) -> None:
@@ -73,6 +75,22 @@ def build_savers_with(parts: SaverParts) -> None:
     if not _parts:
         _replace_functions()
     _parts.append(parts)
+
+
+def initialize_from_checkpoints_with(initialize: Callable[[str, str, Any], bool]) -> None:
+    """From now on, `tf.train.init_from_checkpoint` offers what it is to initialize to a function.
+
+    Args:
+      initialize: `initialize(prefix, stored, target)`: given a checkpoint, and a pair of the
+        assignment map, returns whether TensorFlow has nothing left to do for that. Adding the same
+        function again has no effect.
+    """
+    if initialize in _initializers:
+        return
+    if not _initializers:
+        module: Any = checkpoint_utils
+        module._init_from_checkpoint = _initializing(module._init_from_checkpoint)
+    _initializers.append(initialize)
 
 
 def given_variables(saver: Any) -> Any:
@@ -98,6 +116,23 @@ def _replace_functions() -> None:
     for builder in (base, saver_module.BulkSaverBuilder):
         restoring: Any = _restoring(builder.bulk_restore)
         builder.bulk_restore = restoring
+
+
+def _initializing(stock: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(stock)
+    def init_from_checkpoint(ckpt_dir_or_file: Any, assignment_map: Any) -> None:
+        prefix = checkpoint_utils._get_checkpoint_filename(ckpt_dir_or_file)
+        given = assignment_map.items() if hasattr(assignment_map, "items") else assignment_map
+        # A list: scopes are given to all functions, and then to TensorFlow.
+        left = [
+            (stored, target)
+            for stored, target in given
+            if not any([initialize(prefix, stored, target) for initialize in _initializers])
+        ]
+        if left:
+            stock(ckpt_dir_or_file, left)
+
+    return init_from_checkpoint
 
 
 def _claimed(variable: Any, name: Optional[str]) -> Optional[List[Any]]:

@@ -225,7 +225,7 @@ def _restored(prefix: Any, group: _Group) -> Any:
         prefix,
         table.handle,
         group.handles,
-        tensor_name=_whole_name(name, table),
+        tensor_name=whole_name(name, table),
         slot_names=[_slot_name(one.name, name) for one in group.slots],
         part=share.part,
         num_parts=share.num_parts,
@@ -236,7 +236,33 @@ def _restored(prefix: Any, group: _Group) -> Any:
     )
 
 
-def _whole_name(name: str, table: Any) -> str:
+def restored_rows(prefix: Any, name: str, table: Any, before: Sequence[Any]) -> Any:
+    """An op that reads the keys which are here of a table, without slots, from a checkpoint.
+
+    Args:
+      prefix: Of the checkpoint.
+      name: Of the whole table there.
+      table: The table, or a part of it.
+      before: Ops that run first.
+    """
+    share = _share_of(table)
+    with tf.control_dependencies(before), on_device_of(table.handle):
+        if share is None:
+            return tf.no_op()
+        return dynamic_checkpoint.restore(
+            prefix,
+            table.handle,
+            [],
+            tensor_name=name,
+            slot_names=[],
+            part=share.part,
+            num_parts=share.num_parts,
+            owner_rule=share.owner_rule,
+            key_dtype=table.key_dtype,
+        )
+
+
+def whole_name(name: str, table: Any) -> str:
     """Name of a table, given that of one of its parts."""
     ranks = _ranks_of(table)
     if ranks is None and table.num_parts == 1:

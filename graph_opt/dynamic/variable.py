@@ -19,6 +19,7 @@ from graph_opt.dynamic.optimizers import train_dynamic_tables, update_by_key
 from graph_opt.dynamic.options import Bank, DynamicTableOptions
 from graph_opt.dynamic.owners import owners
 from graph_opt.dynamic.saving import save_dynamic_tables
+from graph_opt.dynamic.warm_start import start_from_checkpoints
 from graph_opt.embedding.lookup_ids import ID_DTYPES
 from graph_opt.embedding.placements import Placement, SeveralDevices
 from graph_opt.ops import dynamic_content, dynamic_table
@@ -138,6 +139,7 @@ class DynamicTableVariable(VariableOfResource):
         )
         self._part = self._part or PartOf(self.table_key)
         save_dynamic_tables(self.handle)
+        start_from_checkpoints()
 
     @property
     def table_shape(self) -> tf.TensorShape:
