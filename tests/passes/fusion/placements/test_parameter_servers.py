@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from graph_opt.compat import tf
+from graph_opt.optimizers.adam_async import AdamAsyncOptimizer
 from graph_opt.session.live import optimize_graph
 from graph_opt.session.session import Session
 from tests.optimizer_models import STOCK
@@ -106,6 +107,22 @@ def test_training_on_servers_is_the_same(
     assert fused.report is not None
     update = "deferred" if optimizer == "adam" else "fused"
     assert [lookup.update for lookup in fused.report.fused] == [update, update]
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_a_server_updates_tables_with_powers_of_their_own_by_one_op(
+    target: str, resource: bool
+) -> None:
+    def minimize(_: Any, loss: Any) -> Any:
+        return AdamAsyncOptimizer(0.05).minimize(loss)
+
+    lookups = two_safe(resource, 2)
+    fused = train(target, lookups, config=models.config(), minimize=minimize).trained
+    stock = train(target, lookups, minimize=minimize).trained
+    losses, values = models.difference(fused, stock)
+    assert losses < 1e-5 and values < 1e-5
+    updates = [op for op in fused.graph.get_operations() if "ApplyPacked" in op.type]
+    assert len(updates) == SERVERS
 
 
 @pytest.mark.parametrize("strategy", ["mod", "div"])
