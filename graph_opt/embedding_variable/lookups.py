@@ -47,7 +47,7 @@ def embedding_lookup(
     Raises:
       ValueError: An argument does not belong to the kind of table.
     """
-    table = _only(params)
+    params = table = _whole(params)
     _check_arguments("embedding_lookup", table, blocknums, ev_init_value, counts)
     if isinstance(table, CompositeTable):
         with tf.name_scope(name, "embedding_lookup"):
@@ -87,7 +87,7 @@ def embedding_lookup_sparse(
       allow_fast_lookup: As TensorFlow's.
       blocknums: For each id the number of blocks of its row in a dynamic-dimension variable.
     """
-    table = _only(params)
+    params = table = _whole(params)
     _check_arguments("embedding_lookup_sparse", table, blocknums)
     if combiner != _TILE and not isinstance(table, CompositeTable):
         return _stock_lookup_sparse(
@@ -144,7 +144,7 @@ def safe_embedding_lookup_sparse(
         `sum`. To an EmbeddingVariable, ids below 0 are ids like others.
       blocknums: Not supported.
     """
-    table = _only(embedding_weights)
+    embedding_weights = table = _whole(embedding_weights)
     if blocknums is not None or getattr(table, "needs_blocknums", False):
         raise ValueError(
             "safe_embedding_lookup_sparse takes no dynamic-dimension variable: use "
@@ -201,10 +201,22 @@ def _check_arguments(function: str, table: Any, blocknums: Any, *of_keys: Any) -
         )
 
 
-def _only(params: Any) -> Any:
-    """The table, if it is not in parts."""
-    if isinstance(params, (list, tuple)) and len(params) == 1:
-        return params[0]
+def _whole(params: Any) -> Any:
+    """The table, also if it is given as its parts: a dynamic table knows which part has an id."""
+    if not isinstance(params, (list, tuple)):
+        return params
+    if len(params) == 1:  # the only part of a partitioned variable is not the variable
+        is_ours = isinstance(params[0], CompositeTable) or is_embedding_variable(params[0])
+        return params[0] if is_ours else params
+    if params and all(isinstance(part, DynamicTableVariable) for part in params):
+        names = {part.table_name for part in params}
+        if len(names) > 1 or [part.part for part in params] != list(range(params[0].num_parts)):
+            raise ValueError(
+                "parts of {} are looked up together: need all parts of one table, in order".format(
+                    ", ".join(repr(part.op.name) for part in params)
+                )
+            )
+        return PartitionedDynamicTable(params)
     return params
 
 

@@ -149,3 +149,17 @@ def test_arguments_that_do_not_fit_the_table(look_up: Any, message: str) -> None
     table = tf.get_variable("table", [10, 2])
     with pytest.raises(ValueError, match=message):
         look_up([items, table])
+
+
+def test_a_table_may_be_given_as_its_parts() -> None:
+    table = graph_opt.get_embedding_variable("table", 2, partitioner=tf.fixed_size_partitioner(2))
+    keys = tf.constant([1000, 1, 2])
+    whole, parts, pooled = run(
+        embedding_lookup(table, keys),
+        embedding_lookup(list(table), keys),
+        embedding_lookup_sparse(list(table), ids(), None, combiner="sum"),
+    )
+    np.testing.assert_array_equal(whole, parts)
+    assert pooled.shape == (3, 2)
+    with pytest.raises(ValueError, match="need all parts of one table, in order"):
+        embedding_lookup(list(table)[::-1], keys)
