@@ -18,10 +18,9 @@ absl::Status DynamicTable::FindRows(const Find& find, Parallel* parallel, int64_
   const uint32_t ticket = (*hold)->ticket();
   const KeysByStripe keys(find.keys, find.num_keys, options_.stripes, stripe_shift_, parallel);
   FirstError error;
-  parallel->Run(options_.stripes, [&](int64_t stripe) {
-    if (keys.begin(stripe) == keys.end(stripe)) return;
-    error.Tell(FindInStripe(find, keys, static_cast<int>(stripe), ticket, rows));
-  });
+  const std::vector<int> stripes = keys.StripesBySize();
+  parallel->Run(static_cast<int64_t>(stripes.size()),
+                [&](int64_t i) { error.Tell(FindInStripe(find, keys, stripes[i], ticket, rows)); });
   if (find.purpose != Purpose::kRead) EvictOverflow(find.evicted);
   return error.status();
 }

@@ -43,4 +43,16 @@ KeysByStripe::KeysByStripe(const int64_t* keys, int64_t num_keys, int num_stripe
   });
 }
 
+std::vector<int> KeysByStripe::StripesBySize() const {
+  std::vector<int> stripes;
+  for (int stripe = 0; stripe < num_stripes(); ++stripe) {
+    if (begin(stripe) < end(stripe)) stripes.push_back(stripe);
+  }
+  const auto is_longer = [this](int one, int other) {
+    return end(one) - begin(one) > end(other) - begin(other);
+  };
+  std::stable_sort(stripes.begin(), stripes.end(), is_longer);
+  return stripes;
+}
+
 }  // namespace graph_opt

@@ -20,6 +20,10 @@ class KeysByStripe {
   int64_t begin(int stripe) const { return begins_[stripe]; }
   int64_t end(int stripe) const { return begins_[stripe + 1]; }
 
+  // Those with keys, the one with most first: popular keys make some stripes long, and whoever does
+  // such a one last lets the others wait.
+  std::vector<int> StripesBySize() const;
+
   int64_t key(int64_t i) const { return keys_[i]; }
   // Where among the keys of the lookup it is.
   int64_t place(int64_t i) const { return places_[i]; }
