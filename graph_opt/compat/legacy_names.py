@@ -9,7 +9,7 @@ from typing import Any, Callable, List, Mapping, NamedTuple
 from tensorflow.python.client import session as session_module
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import embedding_ops, variables
-from tensorflow.python.training import checkpoint_utils, monitored_session, server_lib
+from tensorflow.python.training import monitored_session, server_lib
 from tensorflow.python.training import training as training_module
 
 # Any non-empty target will do: the config of a server must not have thread pools.
@@ -64,11 +64,6 @@ def lookup_functions(functions: Mapping[str, Any]) -> List[Replacement]:
 def option_classes(classes: Mapping[str, Any]) -> List[Replacement]:
     """Puts DeepRec's options of variables where scripts that know its sources import them."""
     return [Replacement(variables, name, value) for name, value in classes.items()]
-
-
-def checkpoint_functions(functions: Mapping[str, Any]) -> List[Replacement]:
-    """Puts functions where feature columns get those from that read checkpoints."""
-    return [Replacement(checkpoint_utils, name, value) for name, value in functions.items()]
 
 
 def graph_keys(keys: Mapping[str, str]) -> List[Replacement]:

@@ -178,10 +178,6 @@ class VariableOfResource(_WithoutValue):
     def _restore_from_tensors(self, restored_tensors: Any) -> Any:
         return self._resource_ops.from_tensors(self, restored_tensors)
 
-    def initialize_by(self, operation: Any) -> None:
-        """Gives the variable another initializer, which runs the one that it has."""
-        self._initializer_op = operation
-
     def is_initialized(self, name: Optional[str] = None) -> Any:
         """A bool tensor: whether the resource has been made."""
         with beside(self):

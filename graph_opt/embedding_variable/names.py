@@ -8,7 +8,6 @@ from graph_opt.embedding_variable.composite_tables import (
     get_multihash_variable,
 )
 from graph_opt.embedding_variable.get_embedding_variable import get_embedding_variable
-from graph_opt.embedding_variable.initial_checkpoint import init_from_checkpoint
 
 # Also in `tensorflow.python.ops.variables`.
 OPTIONS = {
@@ -30,8 +29,6 @@ V1_NAMES = {
     "get_multihash_variable": get_multihash_variable,
     **OPTIONS,
 }
-# Also where TensorFlow's feature columns get it from.
-TRAIN_NAMES = {"init_from_checkpoint": init_from_checkpoint}
 NN_NAMES = {
     "embedding_lookup": lookups.embedding_lookup,
     "embedding_lookup_sparse": lookups.embedding_lookup_sparse,

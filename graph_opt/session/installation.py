@@ -15,7 +15,6 @@ from graph_opt.compat.legacy_names import (
     INCREMENTAL_MODULE,
     STRATEGY_MODULE,
     Replacement,
-    checkpoint_functions,
     estimator_training,
     every_monitored_session,
     every_server,
@@ -93,7 +92,6 @@ _TRAIN_NAMES = {
     "AdagradDecayOptimizer": AdagradDecayOptimizer,
     "AdagradDecayOptimizerV2": AdagradDecayOptimizerV2,
     "AdamWOptimizer": AdamWOptimizer,
-    **embedding_variable_names.TRAIN_NAMES,
 }
 _NN_NAMES = {
     "group_embedding_lookup": group_embedding_lookup,
@@ -283,7 +281,6 @@ def _replacements() -> List[Replacement]:
     ]
     found += lookup_functions(_NN_NAMES)
     found += option_classes(embedding_variable_names.OPTIONS)
-    found += checkpoint_functions(embedding_variable_names.TRAIN_NAMES)
     found += graph_keys(GRAPH_KEYS)
     found += incremental_arguments(incremental_saver_of, IncrementalCheckpointHook)
     found += estimator_training(monitored.MonitoredTrainingSession)

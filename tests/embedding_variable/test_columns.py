@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from pathlib import Path
 from typing import Any, Dict, List
 
 import numpy as np
@@ -170,3 +172,24 @@ def test_columns_of_tensorflow_do_not_make_tables_of_one_row() -> None:
         tf.feature_column.input_layer(features(), [made])
     with pytest.raises(ValueError, match="'user' has no number of buckets"):
         tf.feature_column.linear_model(features(), [column])
+
+
+@pytest.mark.parametrize("install", [False, True])
+def test_columns_start_as_a_table_of_a_checkpoint(install: bool, tmp_path: Path) -> None:
+    partitioner = tf.fixed_size_partitioner(2)
+    with tf.Graph().as_default():
+        table = graph_opt.get_embedding_variable("users", 2, partitioner=partitioner)
+        rows = row_of(table, [3])
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            expected = session.run(rows)[0]
+            tf.train.Saver().save(session, str(tmp_path / "model"))
+    with graph_opt.install() if install else contextlib.nullcontext():
+        column = graph_opt.embedding_column(
+            graph_opt.categorical_column_with_embedding("user", tf.int64),
+            2,
+            ckpt_to_load_from=str(tmp_path),
+            tensor_name_in_ckpt="users",
+        )
+        layer = tf.feature_column.input_layer(features(), [column])
+    np.testing.assert_array_equal(run(layer)[0][0], expected)
