@@ -6,7 +6,7 @@ with those of `tf.train`.
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 import tensorflow as stock_tf
 
@@ -94,10 +94,17 @@ def _add_variable(
     model_variable: Any,
     variable_name: str,
     shape: Any = None,
-    initial_value: Optional[Any] = None,
+    initial_value: Any = None,
 ) -> Any:
     if not tables.is_table(model_variable):
         return stock(optimizer, model_variable, variable_name, shape, initial_value)
+    if initial_value is model_variable:
+        raise ValueError(
+            "{}(use_ema=True) averages whole variables, and {!r} is a dynamic table, which has no "
+            "value as a whole: leave out use_ema".format(
+                type(optimizer).__name__, model_variable.name
+            )
+        )
     initial = value_filled_with(initial_value, model_variable)
     name = "{}/{}".format(optimizer.name, variable_name)
     slot = tables.make_slot(model_variable, name, initial)

@@ -61,7 +61,7 @@ def update_rule(
     if rule is None:
         raise ValueError(
             "{} updates {!r} by no formula that is known for dynamic tables; use one of {}".format(
-                type(optimizer).__name__, table.name, ", ".join(sorted(known))
+                type(optimizer).__name__, table.name, ", ".join(sorted(set(known) - _OWN_BASES))
             )
         )
     if family == LEGACY_KERAS:
@@ -80,6 +80,7 @@ def _rule_of(optimizer: Any, known: Mapping[str, _Rule], updates: Sequence[str])
     return None
 
 
+_OWN_BASES = {"TrainSparseAdam", "DecayingAdam"}  # of optimizers that derive from TensorFlow's
 _OF_TENSORFLOW = ("tensorflow", "keras", "tf_keras", "graph_opt")
 
 
@@ -152,6 +153,7 @@ _TRAIN_RULES: Dict[str, _Rule] = {
     ),
     "AdagradOptimizer": _adagrad,
     "AdamOptimizer": _train_adam,
+    "TrainSparseAdam": _train_adam,
     "DecayingAdam": _train_adam_w,
     "RMSPropOptimizer": _train_rms_prop,
     "AdadeltaOptimizer": _train(

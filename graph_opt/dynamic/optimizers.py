@@ -46,6 +46,7 @@ def update_by_key(
     gradients: tf.Tensor,
     flags: Optional[Sequence[str]] = None,
     use_locking: bool = False,
+    step: Any = None,
 ) -> Any:
     """Updates the rows of keys, and no others, in the step that was told to the table.
 
@@ -58,8 +59,10 @@ def update_by_key(
       gradients: See there.
       flags: See there.
       use_locking: See there.
+      step: The variable that counts steps, if no `apply_gradients` of `tf.train` is under way; None
+        for the graph's.
     """
-    with beside(table):
+    with _step([table], step), beside(table):
         # What waits for the step is the update alone: passes take its inputs for those of others.
         values = [tf.cast(value, tf.float32) for value in hyperparameters]
         gradients = tf.cast(gradients, tf.float32)

@@ -19,7 +19,9 @@ from graph_opt.ops.dynamic_table import BY_KEY_1000
 from graph_opt.session.graph_records import report_of
 from graph_opt.session.session import Session
 from graph_opt.sharding.initializers import Constant
+from graph_opt.sok.optimizers.row_adam import Adam as RowAdam
 from graph_opt.sok.optimizers_of_tables import OptimizerWrapper
+from graph_opt.sok.tf.keras.optimizers.lazy_adam import LazyAdamOptimizer
 from tests.optimizers.dynamic_formulas import DIM, DYNAMIC_CASES, INITIAL, KeyedFormula
 from tests.session.deferred_sessions import fused_config
 
@@ -112,6 +114,7 @@ TRAIN: Dict[str, Callable[[], Any]] = {
     "nesterov": lambda: tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True),
     "adagrad": lambda: tf.train.AdagradOptimizer(0.1),
     "adam": lambda: tf.train.AdamOptimizer(0.1),
+    "lazy_adam": lambda: LazyAdamOptimizer(0.1),
     "rms_prop": lambda: tf.train.RMSPropOptimizer(0.1, momentum=0.5),
     "centered_rms_prop": lambda: tf.train.RMSPropOptimizer(0.1, centered=True),
     "adadelta": lambda: tf.train.AdadeltaOptimizer(1.0),
@@ -240,6 +243,24 @@ def test_optimizers_of_unknown_formulas_are_refused(make: Callable[[], Any]) -> 
     optimizer = make()
     with pytest.raises(ValueError, match=type(optimizer).__name__ + " .*'table:0'"):
         optimizer.apply_gradients(zip(tf.gradients(loss, [table]), [table]))
+
+
+def test_averages_of_weights_are_refused() -> None:
+    with executing_eagerly():
+        table = DynamicTableVariable("table", DIM, OPTIONS)
+        optimizer = stock.keras.optimizers.Adam(0.1, use_ema=True)
+        with pytest.raises(ValueError, match=r"use_ema.*'table:0'"):
+            trained_eagerly(optimizer, table, [1, 2], False)
+
+
+def test_versions_of_rows_are_the_iterations_of_keras() -> None:
+    makers = (stock.keras.optimizers.Adam, tf.keras.optimizers.legacy.Adam, RowAdam)
+    for make in makers:
+        with executing_eagerly():
+            table = DynamicTableVariable("table", DIM, OPTIONS)
+            tf.nn.embedding_lookup(table, tf.constant([1, 2], tf.int64))
+            trained_eagerly(make(0.1), table, [1, 2], False)
+            assert list(table.version(tf.constant([1, 3], tf.int64)).numpy()) == [2, -1]
 
 
 def test_dense_gradients_are_refused() -> None:

@@ -47,11 +47,15 @@ class Adam(KerasSparseAdam):
 
     def update_slices(self, update: SlicesUpdate) -> Any:
         """See `KerasSparseAdam`."""
-        return adam_on_rows(update)
+        return adam_on_rows(update, self.iterations)
 
 
-def adam_on_rows(update: SlicesUpdate) -> Any:
+def adam_on_rows(update: SlicesUpdate, step: Any = None) -> Any:
     """Moves the rows of an update.
+
+    Args:
+      update: The update.
+      step: The variable that counts steps; None for the graph's global step.
 
     Raises:
       TypeError: The table is not of float32.
@@ -65,7 +69,7 @@ def adam_on_rows(update: SlicesUpdate) -> Any:
         )
     if hasattr(table, "update_rows"):  # a dynamic table
         return table.update_rows(
-            *("Adam", update.slots, update.coefficients, update.rows, update.gradients)
+            *("Adam", update.slots, update.coefficients, update.rows, update.gradients), step=step
         )
     return update_rows(
         "Adam",
