@@ -121,9 +121,8 @@ class DynamicTableOptions(NamedTuple):
       capacity: Number of rows at most; 0 for any number.
       tiers: Where rows are; None for memory.
       reserved_bytes: Address space for rows; 0 for the engine's own choice.
-      record_frequency: Whether checkpoints have frequencies though no rule needs them.
-      record_version: Whether checkpoints have versions though no rule needs them.
-      save_filtered: Whether checkpoints have the keys that are counted, but not admitted.
+      record_frequency: Whether keys that occur several times in a batch count as often, though no
+        rule needs it.
     """
 
     initial: Initial
@@ -134,8 +133,6 @@ class DynamicTableOptions(NamedTuple):
     tiers: Optional[Tiers] = None
     reserved_bytes: int = 0
     record_frequency: bool = False
-    record_version: bool = False
-    save_filtered: bool = True
 
     @property
     def counts_occurrences(self) -> bool:

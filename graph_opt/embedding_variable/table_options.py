@@ -56,16 +56,14 @@ def table_options(
     Raises:
       ValueError: Options contradict each other, or there is no such kind.
     """
+    _say_what_is_saved(name)
     return DynamicTableOptions(
         initial=Bank(bank_rows),
         no_permission=float(option.init.default_value_no_permission),
         admission=_admission(name, option.filter_strategy),
         eviction=_eviction(name, option.evict, steps_to_live),
         tiers=_tiers(name, option.storage_option),
-        record_frequency=_is_set("TF_RECORD_FREQ"),
-        record_version=_is_set("TF_RECORD_VERSION"),
-        save_filtered=os.environ.get("TF_EV_SAVE_FILTERED_FEATURES", "true").lower()
-        not in ("false", "0"),
+        record_frequency=os.environ.get("TF_RECORD_FREQ", "") == "1",
     )
 
 
@@ -125,5 +123,10 @@ def _unknown(name: str, argument: str, value: Any, need: str) -> ValueError:
     )
 
 
-def _is_set(variable: str) -> bool:
-    return os.environ.get(variable, "") == "1"
+def _say_what_is_saved(name: str) -> None:
+    if os.environ.get("TF_EV_SAVE_FILTERED_FEATURES", "true").lower() in ("false", "0"):
+        warn_once(
+            "EmbeddingVariable {!r}: TF_EV_SAVE_FILTERED_FEATURES has no effect: checkpoints have "
+            "the ids that a filter counts".format(name),
+            tf.get_default_graph(),
+        )
