@@ -16,7 +16,7 @@ HANDLES = frozenset(
         "MutableDenseHashTableV2", "AnonymousHashTable", "Iterator", "IteratorV2",
         "OneShotIterator", "AnonymousIteratorV3", "FIFOQueue", "FIFOQueueV2",
         "RandomShuffleQueue", "RandomShuffleQueueV2", "PaddingFIFOQueue", "PaddingFIFOQueueV2",
-        "PriorityQueueV2", "KeyIndexHandleOp",
+        "PriorityQueueV2", "KeyIndexHandleOp", "TFRA>CuckooHashTableOfTensors",
     ]
 )  # fmt: skip
 _READS = frozenset(
@@ -24,7 +24,8 @@ _READS = frozenset(
         "ResourceGather", "ResourceGatherNd", "ReadVariableOp", "LookupTableFind",
         "LookupTableFindV2", "LookupTableSize", "LookupTableSizeV2", "VariableShape",
         "IsVariableInitialized", "VarIsInitializedOp", "ResourceGroupEmbeddingLookup",
-        "ResourceGroupEmbeddingGather", "ResourceExchangeGather",
+        "ResourceGroupEmbeddingGather", "ResourceExchangeGather", "TFRA>CuckooHashTableFind",
+        "TFRA>CuckooHashTableFindWithExists",
     ]
 )  # fmt: skip
 # They move rows to where a read finds them, and so draw on state only as that read does.

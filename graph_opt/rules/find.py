@@ -18,7 +18,7 @@ from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules import lookup as apis
 from graph_opt.rules.lookup import Lookup, LookupSearch
-from graph_opt.rules.lookups import gather, group
+from graph_opt.rules.lookups import foreign_tables, gather, group
 from graph_opt.rules.lookups.embedding_lookup import CLIPPED, SHARDED
 from graph_opt.rules.lookups.embedding_lookup_sparse import SPARSE
 from graph_opt.rules.lookups.functions import refuse_lookups_in_functions
@@ -115,7 +115,7 @@ def find_lookups(view: GraphView) -> LookupSearch:
             if forward.feeds_model(name):
                 refusals.append(refusal)
             continue
-        if found and forward.feeds_model(name):
+        if found and (forward.feeds_model(name) or view.op(name) in foreign_tables.STARTS):
             claimed.update(reader for lookup in found for reader in lookup.gathers)
             lookups.extend(found)
     marked = find_marked(view, {lookup.output for lookup in lookups})
@@ -126,7 +126,7 @@ def find_lookups(view: GraphView) -> LookupSearch:
 
 def _starts(view: GraphView) -> List[str]:
     """Every node that may read rows of a table, in graph order."""
-    ops = gather.STARTS | group.STARTS | frozenset(COMBINERS)
+    ops = gather.STARTS | group.STARTS | foreign_tables.STARTS | frozenset(COMBINERS)
     found: Dict[str, None] = dict.fromkeys(view.of_op(*sorted(ops)))
     return [name for name in view.nodes if name in found]
 
@@ -135,6 +135,9 @@ def _found(view: GraphView, forward: ForwardPart, name: str) -> List[Lookup]:
     """The lookups whose table a node reads."""
     if view.op(name) in group.STARTS:
         lookups = group.start(view, forward, name)
+    elif view.op(name) in foreign_tables.STARTS:
+        foreign = foreign_tables.start(view, forward, name)
+        lookups = [] if foreign is None else [foreign]
     else:
         started = gather.start(view, name)
         lookups = [] if started is None else [_largest(view, forward, started)]

@@ -18,6 +18,7 @@ SAFE_EMBEDDING_LOOKUP_SPARSE = "tf.nn.safe_embedding_lookup_sparse"
 SCATTERED_EMBEDDING_LOOKUP_SPARSE = "tf.contrib.layers.scattered_embedding_lookup_sparse"
 GROUP_EMBEDDING_LOOKUP_SPARSE = "graph_opt.group_embedding_lookup_sparse"
 EXCHANGED_LOOKUP = "graph_opt.sok.lookup_sparse"
+FOREIGN_LOOKUP = "tfra.dynamic_embedding.embedding_lookup"
 # Functions of ours: their lookups are fused as the model writes them.
 FUSED_APIS = (GROUP_EMBEDDING_LOOKUP_SPARSE, EXCHANGED_LOOKUP)
 GATHER = "tf.gather"

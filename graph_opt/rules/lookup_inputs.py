@@ -36,7 +36,12 @@ TABLE_DTYPES = (
 _FLOAT = tf.float32.as_datatype_enum
 _INTEGERS = (tf.int32.as_datatype_enum, tf.int64.as_datatype_enum)
 _HIGHEST_RANK = 8  # of tensors that TensorFlow's own kernels take
-_NOT_BY_IDS = (apis.GATHER_ND, apis.SCATTERED_EMBEDDING_LOOKUP_SPARSE, apis.MARKED)
+_NOT_BY_IDS = (
+    apis.FOREIGN_LOOKUP,
+    apis.GATHER_ND,
+    apis.SCATTERED_EMBEDDING_LOOKUP_SPARSE,
+    apis.MARKED,
+)
 
 
 @dataclasses.dataclass(frozen=True)
