@@ -3,7 +3,7 @@
 Optimizers make slots like the variables that they train, and update these by ops that take both as
 memory. Tables have slots and updates of their own. So the few functions that all optimizers call
 are replaced by ones that treat tables apart: those of `slot_creator`, `_get_processor`, and
-`Optimizer.apply_gradients`.
+`Optimizer.compute_gradients` and `apply_gradients`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from tensorflow.python.training import slot_creator
 
 from graph_opt.compat import tf
 from graph_opt.compat.eager import executing_eagerly
+from graph_opt.compat.resource_variables import PartitionedVariable
 
 __all__ = [
     "OfTables",
@@ -61,6 +62,7 @@ def train_optimizers_train(tables: OfTables) -> None:
     replace_function(slot_creator, "create_zeros_slot", tables, _create_zeros_slot)
     replace_function(train_optimizer, "_get_processor", tables, _get_processor)
     replace_function(train_optimizer.Optimizer, "apply_gradients", tables, _apply_gradients)
+    replace_function(train_optimizer.Optimizer, "compute_gradients", tables, _compute_gradients)
 
 
 def replace_function(owner: Any, name: str, tables: OfTables, treat: Callable[..., Any]) -> None:
@@ -191,8 +193,32 @@ def _apply_gradients(
     **named: Any,
 ) -> Any:
     pairs = list(grads_and_vars)
+    for _, variable in pairs:
+        if isinstance(variable, PartitionedVariable):
+            raise ValueError(
+                "{!r} is trained in its parts, but the gradient is the whole one's: ask for those "
+                "of list(table)".format(variable.name.split(":")[0])
+            )
     found = [variable for _, variable in pairs if tables.is_table(variable)]
     if not found:
         return stock(optimizer, pairs, global_step, *given, **named)
     with with_static_shapes(found), tables.step(found, global_step):
         return stock(optimizer, pairs, global_step, *given, **named)
+
+
+def _compute_gradients(
+    tables: OfTables,
+    stock: Any,
+    optimizer: Any,
+    loss: Any,
+    var_list: Any = None,
+    *given: Any,
+    **named: Any,
+) -> Any:
+    if var_list is not None:
+        var_list = [
+            part
+            for variable in tf.nest.flatten(var_list)
+            for part in (variable if isinstance(variable, PartitionedVariable) else [variable])
+        ]
+    return stock(optimizer, loss, var_list, *given, **named)

@@ -159,3 +159,19 @@ def test_lookups_in_conditionals_and_functions_are_trained(second_version: bool)
         session.run(train, {ids: [3, 3], wanted: True})
         session.run(train, {ids: [2], wanted: False})
         assert session.run(rows, {ids: [2, 3], wanted: True}).tolist() == [[1], [-1]]
+
+
+def test_a_table_in_parts_is_trained_as_a_whole() -> None:
+    table = graph_opt.get_embedding_variable(
+        "table", 1, ev_option=bank_of(5), partitioner=tf.fixed_size_partitioner(2)
+    )
+    rows = tf.nn.embedding_lookup(table, tf.constant([1, 2], tf.int64))
+    optimizer = tf.train.GradientDescentOptimizer(1.0)
+    train = optimizer.minimize(tf.reduce_sum(rows * rows), var_list=[table])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(train)
+        assert session.run(rows).tolist() == [[-1], [-2]]
+    gradients = tf.gradients(rows, table)
+    with pytest.raises(ValueError, match="'table' is trained in its parts"):
+        optimizer.apply_gradients(zip(gradients, [table]))
