@@ -20,7 +20,6 @@ __all__ = [
     "accessed",
     "beside",
     "on_device_of",
-    "starts_with",
 ]
 
 
@@ -167,9 +166,10 @@ class VariableOfResource(_WithoutValue):
             initializer = resource.initialize(handle, variable, initial, name)
         if not in_graph:
             return None, None, None
-        # Never run: whoever imports the graph's variables looks for it.
+        # Whoever imports the graph's variables looks for it; who runs it would get no rows.
         with ops.name_scope("Read"), ops.device(handle.device):
-            read = gen_resource_variable_ops.read_variable_op(handle, dtype)
+            with ops.control_dependencies([_no_value_op(handle.op.name)]):
+                read = gen_resource_variable_ops.read_variable_op(handle, dtype)
         return initial, initializer, read
 
     def _serialize_to_tensors(self) -> Any:
@@ -177,6 +177,10 @@ class VariableOfResource(_WithoutValue):
 
     def _restore_from_tensors(self, restored_tensors: Any) -> Any:
         return self._resource_ops.from_tensors(self, restored_tensors)
+
+    def initialize_by(self, operation: Any) -> None:
+        """Gives the variable of a graph another initializer, which runs the one that it has."""
+        self._initializer_op = operation
 
     def is_initialized(self, name: Optional[str] = None) -> Any:
         """A bool tensor: whether the resource has been made."""
@@ -226,9 +230,12 @@ def _fetch(variable: _WithoutValue) -> Any:
 session.register_session_run_conversion_functions(_WithoutValue, _fetch)
 
 
-def starts_with(variable: Any, initializer: Any) -> None:
-    """Gives a variable of a graph another initializer."""
-    variable._initializer_op = initializer
+def _no_value_op(name: str) -> Any:
+    text = (
+        "table {} has no value that can be read as a whole, or frozen into a graph: export a "
+        "SavedModel, or its rows"
+    )
+    return tf.raw_ops.Assert(condition=tf.constant(False), data=[tf.constant(text.format(name))])
 
 
 def accessed(variable: Any) -> None:

@@ -5,11 +5,7 @@ from __future__ import annotations
 from typing import Any, List
 
 from graph_opt.compat import tf
-from graph_opt.compat.resource_variables import (
-    PartitionedVariable,
-    VariableOfResource,
-    starts_with,
-)
+from graph_opt.compat.resource_variables import PartitionedVariable, VariableOfResource
 from graph_opt.compat.savers import initialize_from_checkpoints_with
 from graph_opt.dynamic.saving import restored_rows, whole_name
 
@@ -64,8 +60,6 @@ def _start(prefix: str, stored: str, table: Any) -> None:
     reader = tf.train.load_checkpoint(prefix)
     if not any(reader.has_tensor(name + kind) for kind in _KINDS):
         raise ValueError(
-            "{} has no dynamic table {!r}, which {!r} is to start from".format(
-                prefix, name, table.table_key
-            )
+            "'{}' has no table {!r} to start {!r} as".format(prefix, name, table.table_name)
         )
-    starts_with(table, restored_rows(prefix, name, table, [table.initializer]))
+    table.initialize_by(restored_rows(prefix, name, table, [table.initializer]))

@@ -103,6 +103,8 @@ def stock_dynamic_tables(graph_def: Any, graph: Any, made: Dict[bytes, List[Any]
     for node in graph_def.node:
         if node.name in tables:  # a handle, whose variable gets rows
             node.attr["shape"].shape.dim[0].size = -1
+        if node.op == "ReadVariableOp" and node_of_input(node.input[0]) in tables:
+            del node.input[1:]  # there is a value, unlike here
         build = _BUILDERS.get(node.op)
         table = tables.get(_handle_of(node)) if build is not None else None
         if build is None or table is None:

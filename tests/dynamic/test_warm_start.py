@@ -55,5 +55,5 @@ def test_tables_start_from_checkpoints_as_variables_do(tmp_path: Path) -> None:
         started("old", parts, lambda model: tf.train.warm_start(path))
     with tf.Graph().as_default():
         Scoped("new")
-        with pytest.raises(ValueError, match="no dynamic table 'other/ev', which 'new/ev' is to"):
+        with pytest.raises(ValueError, match="no table 'other/ev' to start 'new/ev' as"):
             init({"other/ev": "new/ev"})

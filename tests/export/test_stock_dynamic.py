@@ -115,3 +115,13 @@ def test_increments_bring_a_served_graph_to_date(tmp_path: Path) -> None:
             tf.train.Saver(saver_def=increments).restore(session, path)
             served = session.run(names[1], {names[0]: [*ASKED, 6]})
             np.testing.assert_array_equal(served, rows)
+
+
+def test_a_frozen_graph_cannot_have_the_rows() -> None:
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        model = Model(exports=False)
+        session.run(model.initialize)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="table emb has no value"):
+            tf.graph_util.convert_variables_to_constants(
+                session, graph.as_graph_def(), [model.read.op.name]
+            )
