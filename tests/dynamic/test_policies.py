@@ -229,6 +229,41 @@ def test_rare_keys_have_no_rows_by_a_bloom_filter_or_a_draw() -> None:
         assert (strangers == 1).mean() < 0.02
 
 
+@pytest.mark.slow
+def test_memory_stays_bounded_while_new_ids_keep_coming() -> None:
+    full = FROM_ONE._replace(capacity=5000, eviction=LeastValuable(LRU), admission=COUNTER)
+    expiring = FROM_ONE._replace(eviction=StepsToLive(500), admission=COUNTER)
+    tables = {
+        "full": DynamicTableVariable("full", DIM, full),
+        "expiring": DynamicTableVariable("expiring", DIM, expiring),
+    }
+    keys = tf.placeholder(tf.int64, [None])
+    step = tf.train.get_or_create_global_step()
+    rows = [tf.nn.embedding_lookup(table, keys) for table in tables.values()]
+    train = tf.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(rows), step)
+    evict = [dynamic_content.evict_rows(table.handle, step) for table in tables.values()]
+    random = np.random.RandomState(1)
+    used = []
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for number in range(20000):
+            new = number * 20 + np.repeat(np.arange(20), 3)  # so often that they are admitted
+            rare = (1 << 40) + number * 20 + np.arange(20)
+            session.run(train, {keys: np.concatenate([new, rare, random.zipf(1.5, 20)])})
+            if number % 500 == 499:
+                session.run(evict)
+            if number in (4999, 19999):
+                used.append(graph_opt.table_metrics(session))
+    for name, most_keys in (("full", 5000), ("expiring", 25000)):
+        before, after = (metrics[name] for metrics in used)
+        assert after["keys"] <= most_keys
+        assert after["evicted"] > 300000
+        for figure in ("index_bytes", "metadata_bytes", "policy_bytes"):
+            assert after[figure] <= 1.3 * before[figure], figure
+        stored = [metrics["row_bytes"] + metrics["free_row_bytes"] for metrics in (before, after)]
+        assert stored[1] <= 1.3 * stored[0]
+
+
 def adagrad_steps(table: DynamicTableVariable, keys: Any) -> Any:
     loss = tf.reduce_sum(tf.square(tf.nn.embedding_lookup(table, keys) - 3.0))
     return tf.train.AdagradOptimizer(0.1).minimize(loss)

@@ -12,7 +12,7 @@ Naumov et al., "Deep Learning Recommendation Model for Personalization and Recom
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -28,7 +28,8 @@ class ModelOptions(NamedTuple):
 
     `table_shards` > 1 splits every table; `resource_variables` chooses between TensorFlow's newer
     variables and the ref variables that TF1 makes by default. `dynamic` gives each id a row of its
-    own, in tables that grow with them, in place of hashing ids into `buckets`.
+    own, in tables that grow with them, in place of hashing ids into `buckets`. `initial_stddev` is
+    that of new rows, None for TensorFlow's choice.
     """
 
     buckets: int = 100000
@@ -38,6 +39,7 @@ class ModelOptions(NamedTuple):
     table_shards: int = 1
     resource_variables: bool = False
     dynamic: bool = False
+    initial_stddev: Optional[float] = None
 
 
 def logits(
@@ -73,6 +75,7 @@ def embedding_columns(options: ModelOptions) -> Sequence[object]:
             tf.feature_column.categorical_column_with_hash_bucket(name, options.buckets),
             dimension=options.dimension,
             combiner="mean",
+            initializer=_initializer(options),
         )
         for name in CATEGORICALS
     ]
@@ -86,9 +89,16 @@ def _dynamic_columns(options: ModelOptions) -> Sequence[object]:
             graph_opt.categorical_column_with_embedding(name, tf.string),
             dimension=options.dimension,
             combiner="mean",
+            initializer=_initializer(options),
         )
         for name in CATEGORICALS
     ]
+
+
+def _initializer(options: ModelOptions) -> Any:
+    if options.initial_stddev is None:
+        return None
+    return tf.truncated_normal_initializer(stddev=options.initial_stddev)
 
 
 def multilayer_perceptron(inputs: tf.Tensor, sizes: Sequence[int], name: str) -> tf.Tensor:

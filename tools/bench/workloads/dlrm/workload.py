@@ -54,6 +54,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     sizes_group.add_argument(
         "--dynamic", action="store_true", help="tables with a row for each id, in place of buckets"
     )
+    sizes_group.add_argument(
+        "--initial-stddev", type=float, help="of rows; without, 1 over the root of the dimension"
+    )
     sizes_group.add_argument("--table-shards", type=positive, default=1, help="parts of each table")
 
 
@@ -73,6 +76,7 @@ def workload_from_flags(flags: argparse.Namespace) -> Workload:
         table_shards=flags.table_shards,
         resource_variables=flags.resource_variables,
         dynamic=flags.dynamic,
+        initial_stddev=flags.initial_stddev,
     )
     return dlrm_workload(
         files, options, flags.batch, flags.epochs or -1, flags.shuffle_rows, flags.seed
