@@ -158,6 +158,7 @@ def categorical_column_with_multihash(
     return KeyColumn(key, _checked(key, dtype), MultiHashTable(rows, operation, partitioner))
 
 
+@functools.wraps(column_scope.embedding_column)  # also its parameters, which `graph-opt run` asks
 def embedding_column(categorical_column: Any, dimension: Any, *arguments: Any, **named: Any) -> Any:
     """As `tf.feature_column.embedding_column`, also over columns of this module.
 

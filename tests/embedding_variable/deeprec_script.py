@@ -45,7 +45,7 @@ def logits_of(features):
     tags = tf.feature_column.categorical_column_with_embedding("tag")
     columns = [
         tf.feature_column.embedding_column(users, dimension=8, do_fusion="v2"),
-        tf.feature_column.embedding_column(tags, dimension=4),
+        tf.feature_column.embedding_column(tags, dimension=4, combiner="mean"),
     ]
     with tf.variable_scope("tables", partitioner=tf.fixed_size_partitioner(2)):
         layer = tf.feature_column.input_layer(features, columns)
