@@ -77,15 +77,15 @@ def default_flags(optimizer: str) -> Tuple[str, ...]:
 
 
 def _spec(described: Dict[str, Any]) -> OptimizerSpec:
-    def named(key: str, value: str) -> Dict[str, Any]:
-        return {one["name"]: one[value] for one in described[key]}
+    def numbers(key: str, value: str) -> Dict[str, float]:
+        return {one["name"]: float(one[value]) for one in described[key]}
 
     return OptimizerSpec(
         name=described["name"],
         stock_ops=tuple(_stock_op(drawn) for drawn in described["stock_ops"]),
-        slots=named("slots", "initial"),
-        hyperparameters=named("hyperparameters", "usual"),
-        flags=named("flags", "default"),
+        slots=numbers("slots", "initial"),
+        hyperparameters=numbers("hyperparameters", "usual"),
+        flags={flag["name"]: flag["default"] for flag in described["flags"]},
         moves_every_row=described["moves_every_row"],
         sums_row=described["sums_row"],
     )
