@@ -156,6 +156,7 @@ def test_lookups_in_conditionals_and_functions_are_trained(second_version: bool)
         train = tf.train.GradientDescentOptimizer(1.0).minimize(tf.reduce_sum(rows + called))
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
+        session.run(called, {ids: [2, 3]})
         session.run(train, {ids: [3, 3], wanted: True})
         session.run(train, {ids: [2], wanted: False})
         assert session.run(rows, {ids: [2, 3], wanted: True}).tolist() == [[1], [-1]]
