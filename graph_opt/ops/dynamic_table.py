@@ -289,6 +289,12 @@ def set_step(tables: Sequence[tf.Tensor], step: Any, name: Optional[str] = None)
     )
 
 
+def in_this_graph(op: Any) -> List[Any]:
+    """An op to wait for, if it can be: not eagerly, nor where a function was called with it."""
+    is_here = not tf.executing_eagerly() and op.graph is tf.get_default_graph()
+    return [op] if is_here else []
+
+
 def differentiate_lookup(op: tf.Operation, gradient: tf.Tensor, *_: Any) -> List[Any]:
     """The gradient function of `lookup`: IndexedSlices whose indices are keys.
 
@@ -302,5 +308,7 @@ def differentiate_lookup(op: tf.Operation, gradient: tf.Tensor, *_: Any) -> List
     columns = tf.shape(gradient)[-1:] if width is None else [width]
     values = tf.reshape(gradient, tf.concat([size, columns], 0))
     shape = tf.concat([[0], columns], 0) if width is None else tf.constant([0, width])
-    slices = tf.IndexedSlices(values, tf.reshape(keys, size), shape)
-    return [slices, None, None, None, None]
+    # New keys have rows once they were looked up, on which their gradient need not depend.
+    with tf.control_dependencies(in_this_graph(op)):
+        indices = tf.reshape(keys, size)
+    return [tf.IndexedSlices(values, indices, shape), None, None, None, None]

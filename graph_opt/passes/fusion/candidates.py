@@ -47,6 +47,11 @@ class Candidate:
         return str(self.lookup.output)
 
     @property
+    def waits_for_rows(self) -> Tuple[str, ...]:
+        """Control inputs of what needs new keys of a dynamic table to have rows."""
+        return tuple("^" + gather for gather in self.lookup.gathers) if self.is_dynamic else ()
+
+    @property
     def tables(self) -> Tuple[str, ...]:
         """Names of the variables, shards in order."""
         return tuple(table.name for table in self.lookup.tables)

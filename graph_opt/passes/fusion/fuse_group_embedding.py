@@ -199,6 +199,8 @@ class _Fusion:
         self._outcome.groups[member.candidate.name] = node
         self._redirect(lookup.output, result)
         self._redirect_waits(lookup.output.node, node)
+        for gather in lookup.gathers if member.candidate.is_dynamic else ():
+            self._redirect_waits(gather, node)
         self.replaced.update(lookup.nodes)
 
     def _fuse_update(self, group: UpdateGroup) -> None:
@@ -311,7 +313,9 @@ class _Fusion:
     def _redirect_new_nodes(self) -> None:
         """Moves the inputs of new nodes, too, which were written with the original tensors."""
         for node in self._nodes.nodes:
-            node.input[:] = [self._moved_text(text) for text in node.input]
+            moved = [self._moved_text(text) for text in node.input]
+            waits = dict.fromkeys(text for text in moved if text.startswith("^"))
+            node.input[:] = [text for text in moved if not text.startswith("^")] + list(waits)
 
     def _moved_text(self, text: str) -> str:
         """An input after the rewrite: who waited for a tensor waits for what replaces it."""

@@ -53,7 +53,8 @@ def write_places(nodes: GroupNodes, candidate: Candidate, device: str) -> Places
     keys, dtype = nodes.ids(candidate, device)
     writer = nodes.writer("places", device)
     of_keys = tf.AttrValue(type=dtype)
-    unique = writer.node("unique", "Unique", [keys], T=of_keys, out_idx=tf.AttrValue(type=_INT64))
+    inputs = [keys, *candidate.waits_for_rows]
+    unique = writer.node("unique", "Unique", inputs, T=of_keys, out_idx=tf.AttrValue(type=_INT64))
     count = writer.node("count", "Size", [unique.name], T=of_keys, out_type=_of(_INT64))
     ids = output_name(unique.name, 1)
     if len(candidate.tables) > 1:

@@ -197,3 +197,23 @@ def test_ids_that_weights_drop_get_no_rows() -> None:
     models.assert_equal(fused, models.train(safe_with_weights, steps=2))
     assert {lookup.update for lookup in fused.report.fused_lookups} == {"fused"}
     assert len(fused.rows["users"]) < len(fused.rows["items"])
+
+
+@pytest.mark.parametrize("config", [None, fused_models.config()], ids=["stock", "fused"])
+def test_new_keys_are_trained_by_gradients_that_do_not_depend_on_rows(config: Any) -> None:
+    keys = np.arange(5000, dtype=np.int64)
+    with tf.Graph().as_default():
+        table = models.table("users")
+        loss = tf.reduce_sum(tf.nn.embedding_lookup(table, tf.constant(keys)))
+        step = tf.train.GradientDescentOptimizer(0.5).minimize(loss)
+        values = table.export().values
+        initialize = tf.global_variables_initializer()
+        with tf.Session() if config is None else Session(config=config) as session:
+            session.run(initialize)
+            start = session.run(loss)
+            for _ in range(20):
+                session.run(initialize)
+                session.run([loss, step])
+                # Each of 4 columns has moved by 0.5.
+                expected = start - 2.0 * len(keys)
+                np.testing.assert_allclose(session.run(values).sum(), expected, atol=1.0)

@@ -144,10 +144,11 @@ class ParameterServers(Placement):
         shared = nodes.group_op(members, self.worker, columns, of_gradients=True)
         servers = _servers(shared)
         gradients = nodes.pooled_gradients(members, self.worker, columns)
+        waits = [wait for member in members for wait in member.candidate.waits_for_rows]
         pack = worker.node(
             "pack",
             "GroupEmbeddingPackGradients",
-            shared.inputs + gradients,
+            [*shared.inputs, *gradients, *waits],
             num_gradients=values.integer(len(gradients)),
             shard_rows=values.integers(shared.shard_rows),
             _output_shapes=values.shapes([(None,)] * len(servers)),
