@@ -6,6 +6,7 @@ with those of `tf.train`.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import tensorflow as stock_tf
@@ -67,6 +68,10 @@ def _add_slot(
         name = "{}/{}".format(optimizer._name, slot_name)
         slots[slot_name] = tables.make_slot(var, name, value_filled_with(initializer, var))
         optimizer._weights.append(slots[slot_name])
+        # Otherwise a model that trains in a graph's session does not initialize it.
+        sys.modules[_base(type(optimizer), "OptimizerV2").__module__].backend.track_variable(
+            slots[slot_name]
+        )
     return slots[slot_name]
 
 
