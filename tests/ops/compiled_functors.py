@@ -36,7 +36,8 @@ QUICK = ("-O1", "-fPIC", "-fsanitize=undefined", "-fno-sanitize-recover=all")
 
 def sanitized(sanitizer: str) -> Tuple[str, ...]:
     """Flags for more checks, which take longer."""
-    return ("-O1", "-g", "-fsanitize=" + sanitizer, "-fno-sanitize-recover=all")
+    flags = ("-O1", "-g", "-fsanitize=" + sanitizer, "-fno-sanitize-recover=all")
+    return (*flags, "-include", "unsanitized_abseil.h") if "address" in sanitizer else flags
 
 
 def compile_all(
