@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 from tensorflow.python.eager import context
 
+import graph_opt
 from graph_opt import sok
 from graph_opt.compat import tf
+from graph_opt.session.graph_records import report_of
 from graph_opt.sharding.in_process import InProcessTransport, run_ranks
 from graph_opt.sharding.transport_in_use import communicating_through
+from tests.passes import fused_models
 
 DIM = 4
 KEYS = [5, -7, 2**40, 5, 12, 0, -1, 33]
@@ -204,3 +207,35 @@ def test_wrong_arguments_are_errors(arguments: Any, error: Any, text: str) -> No
             sok.DynamicVariable(DIM, name="t", **arguments)
 
     on_ranks(1, program)
+
+
+def losses_of(transport: Any, config: Any) -> Any:
+    """Losses of some steps, and what the session did to the lookups."""
+    with tf.Graph().as_default():
+        rows = np.random.RandomState(0).randint(-50, 50, [40, 3])[transport.rank :: transport.size]
+        batches = tf.data.Dataset.from_tensor_slices(rows).repeat().batch(4)
+        ids = tf.RaggedTensor.from_tensor(tf.data.make_one_shot_iterator(batches).get_next())
+        users = sok.DynamicVariable(DIM, name="users", initializer="normal")
+        static = sok.Variable(np.ones([100, DIM], np.float32), name="static")
+        pooled = sok.lookup_sparse([users, static], [ids, ids + 50], combiners=["sum", "sum"])
+        loss = tf.add_n([tf.reduce_sum(tf.square(one)) for one in pooled])
+        tables, _ = sok.filter_variables(tf.trainable_variables())
+        optimizer = sok.OptimizerWrapper(tf.train.AdagradOptimizer(0.05))
+        train = optimizer.apply_gradients(zip(tf.gradients(loss, tables), tables))
+        initialize = tf.global_variables_initializer()
+        opened = tf.Session() if config is None else graph_opt.Session(config=config)
+        with opened as session:
+            session.run(initialize)
+            losses = [session.run([loss, train])[0] for _ in range(5)]
+            return losses, report_of(tf.get_default_graph())
+
+
+def test_updates_are_fused_and_lookups_prefetched() -> None:
+    stock = on_ranks(2, lambda transport: losses_of(transport, None))
+    fused = on_ranks(2, lambda transport: losses_of(transport, fused_models.config()))
+    for (ours, report), (theirs, _) in zip(fused, stock):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+        assert [lookup.update for lookup in report.fused_lookups] == ["fused"] * 2
+    ahead = fused_models.config(prefetch=True)
+    for losses, report in on_ranks(2, lambda transport: losses_of(transport, ahead)):
+        assert len(report.moved) == 2 and losses[-1] < 2 * losses[0]
