@@ -106,7 +106,14 @@ class IncrementalSaver:
 
     def save_in(self, session: Any, folder: str, global_step: Any) -> str:
         """Writes an increment where restores from checkpoints of a folder find it."""
+        self._count_increments_of(os.path.join(folder, FOLDER))
         return self.incremental_save(session, os.path.join(folder, FOLDER, NAME), global_step)
+
+    def _count_increments_of(self, folder: str) -> None:
+        """Lets `max_to_keep` hold for what was written before this process began, too."""
+        state = None if self._increments.last_checkpoints else tf.train.get_checkpoint_state(folder)
+        if state is not None:
+            self._increments.recover_last_checkpoints(state.all_model_checkpoint_paths)
 
     def incremental_restore(self, session: Any, full: str, increment: str) -> None:
         """Restores a full checkpoint, and the changes of an increment.

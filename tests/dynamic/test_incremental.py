@@ -102,6 +102,8 @@ def test_monitored_sessions_write_and_restore_increments(tmp_path: Path) -> None
             return int(begun)
 
     assert [train(3), train(2), train(1)] == [0, 3, 5]
+    kept = [path.name for path in tmp_path.glob(".incremental_checkpoint/*.index")]
+    assert len(kept) == 5 and "incremental_model.ckpt-6.index" in kept, "max_to_keep of all runs"
 
 
 def test_scripts_of_deeprec_ask_for_increments(tmp_path: Path) -> None:
