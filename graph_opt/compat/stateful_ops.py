@@ -40,7 +40,7 @@ BRING_ROWS = frozenset(
 NUMBERS_KEYS = frozenset(["ResourceIntegerLookup"])
 # They make rows for keys that they have not seen, but a key's initial row is the same whenever that
 # was; and they count keys, each occurrence once, since a batch is looked up once.
-FINDS_ROWS = frozenset(["DynamicTableLookup", "GroupDynamicRows", "DynamicTableKeys"])
+FINDS_ROWS = frozenset(["DynamicTableLookup", "GroupDynamicRows"])
 # It passes on what one rank asks of the others, and has no state of its own.
 _REQUESTS = frozenset(["ExchangeRequests"])
 READS = _READS | BRING_ROWS | NUMBERS_KEYS | FINDS_ROWS | _REQUESTS

@@ -212,22 +212,6 @@ def group_dynamic_rows(
     return DynamicRows(list(rows), table_rows)
 
 
-def keys_of_rows(
-    parts: Sequence[tf.Tensor], rows: tf.Tensor, name: Optional[str] = None
-) -> tf.Tensor:
-    """The keys of rows of one table that `group_dynamic_rows` numbered.
-
-    Args:
-      parts: Handles of the parts of the table.
-      rows: int64, of any shape.
-      name: Name of the node.
-
-    Returns:
-      int64 of the shape of `rows`; 0 for rows that belong to no key.
-    """
-    return load_library().dynamic_table_keys(tables=list(parts), rows=rows, name=name)
-
-
 def apply_to_keys(
     optimizer: str,
     table: tf.Tensor,

@@ -52,7 +52,6 @@ _NOT_DIFFERENTIABLE = (
     "DynamicTableIsInitialized",
     "DynamicTableDestroy",
     "DynamicTableSlotInitialize",
-    "DynamicTableKeys",
     "DynamicTableApply",
     "DynamicTableSetStep",
     "DynamicTableExport",

@@ -35,9 +35,8 @@ class ColdRows {
   // Tells that a row is new, or is worth less than before.
   void Add(uint32_t row, RowValue value, uint32_t read);
 
-  // Writes the least valuable row that was last read by a lookup before `oldest_hold`, the
-  // earliest that holds rows, or the highest number.
-  // False if there is none.
+  // Writes the least valuable row that was last read by a lookup before `oldest_hold`, the earliest
+  // that holds rows, or the highest number. False if there is none.
   bool Coldest(const ValuedRows& rows, uint32_t oldest_hold, Entry* coldest);
 
   void Clear();

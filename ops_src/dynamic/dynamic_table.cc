@@ -128,6 +128,9 @@ void DynamicTable::ForgetKeys(bool keep_held) {
     }
     return;
   }
+  if (num_snapshots_ > 0) {
+    ForEachKey([this](int64_t, int64_t row, const RowMetadata&) { KeepForSnapshots(&row, 1); });
+  }
   removed_ += size_;
   size_ = 0;
   given_back_bytes_ += RowsInMemory() * records_.stride();

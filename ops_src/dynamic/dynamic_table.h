@@ -148,8 +148,7 @@ class DynamicTable {
   Metrics metrics() const;
 
   // The number of keys' occurrences, also of those that wait for a row, and the step of their last
-  // update, -1 for those without a
-  // row. Either may be null.
+  // update, -1 for those without a row. Either may be null.
   void ReadMetadata(const int64_t* keys, int64_t num_keys, int64_t* frequencies,
                     int64_t* versions) const;
 
@@ -208,12 +207,6 @@ class DynamicTable {
     for (const auto& stripe : stripes_) {
       stripe->ForEachRow([&](uint32_t row) { visit(metadata()[row].key(), row, metadata()[row]); });
     }
-  }
-
-  // The key that a row belongs to, or 0. Under a ReadLock; of rows that are held.
-  int64_t KeyOfRow(int64_t row) const {
-    const bool is_one = row >= first_row_ && row < end_ && !metadata()[row].is_free();
-    return is_one ? metadata()[row].key() : 0;
   }
 
   // Row `row` of the bank of default rows, as it was given.

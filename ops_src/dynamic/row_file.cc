@@ -72,7 +72,7 @@ absl::Status RowFile::TakeSpace(int64_t begin, int64_t end) {
   if (most_bytes_ > 0 && bytes_ + size > most_bytes_) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "row file of a dynamic table: ", bytes_ + size, " bytes are needed in ", folder_,
-        ", and its budget are ", most_bytes_, "; raise it, or give the table a capacity"));
+        ", and its budget is ", most_bytes_, "; raise it, or give the table a capacity"));
   }
   const int error = posix_fallocate(descriptor_, begin, size);
   if (error != 0) return Failed(absl::StrCat("no room for ", size, " more bytes"), folder_, error);

@@ -24,11 +24,6 @@ struct RowNumbers {
     return slabs <= stripe ? 0 : ((slabs - stripe - 1) / stripes + 1) * kSlabRows;
   }
   int64_t Stripe(int64_t row) const { return (row - first_row) / kSlabRows % stripes; }
-
-  // One more than the last row of the slab that this row of the stripe is in.
-  int64_t SlabEnd(int64_t stripe, int64_t local) const {
-    return Row(stripe, local - local % kSlabRows) + kSlabRows;
-  }
 };
 
 }  // namespace graph_opt

@@ -16,7 +16,7 @@ namespace graph_opt {
 
 // The values of a table's rows: records of [weights | slot 0 | slot 1 | ...], each of `dim` floats.
 // Those that do not fit into the memory budget are in a file; the addresses of both are one region.
-// Only Commit and TakeSpace may be called while others use rows.
+// Commit, TakeSpace and GiveBack, one at a time, may be called while others use other rows.
 class RowRecords {
  public:
   RowRecords(int64_t dim, int64_t max_rows, const TierOptions& tiers)

@@ -90,6 +90,7 @@ int64_t DynamicTable::Compact() {
     const int64_t slabs = stripe->num_slabs();
     stripe->Compact(holds_->Oldest(),
                     [this](uint32_t from, uint32_t to) { records_.CopyRow(from, to); });
+    const std::lock_guard<std::mutex> commit_lock(commit_mutex_);
     for (int64_t slab = stripe->num_slabs(); slab < slabs; ++slab) {
       const int64_t begin = stripe->SlabBegin(slab);
       const int64_t end = begin + RowNumbers::kSlabRows;

@@ -48,31 +48,6 @@ class MetadataKernel : public OpKernel {
   }
 };
 
-class KeysKernel : public OpKernel {
- public:
-  explicit KeysKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("N", &num_parts_));
-  }
-
-  void Compute(OpKernelContext* ctx) override {
-    std::vector<std::shared_ptr<DynamicTable>> parts(num_parts_);
-    for (int i = 0; i < num_parts_; ++i) OP_REQUIRES_OK(ctx, OpenTable(ctx, i, &parts[i]));
-    const Tensor& rows = ctx->input(num_parts_);
-    Tensor* keys = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, rows.shape(), &keys));
-    std::vector<std::unique_ptr<DynamicTable::ReadLock>> locks;
-    for (const auto& part : parts) locks.emplace_back(new DynamicTable::ReadLock(part.get()));
-    for (int64_t i = 0; i < rows.NumElements(); ++i) {
-      const int64_t row = Int64sOf(rows)[i];
-      const int64_t part = row < 0 ? 0 : row % num_parts_;
-      Int64sOf(keys)[i] = parts[part]->KeyOfRow(row < 0 ? 0 : row / num_parts_);
-    }
-  }
-
- private:
-  int num_parts_ = 0;
-};
-
 class EvictKernel : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -152,7 +127,6 @@ class MetricsKernel : public OpKernel {
 #define CPU(op) Name(op).Device(tensorflow::DEVICE_CPU)
 REGISTER_KERNEL_BUILDER(CPU("DynamicTableSize"), SizeKernel);
 REGISTER_KERNEL_BUILDER(CPU("DynamicTableMetadata"), MetadataKernel);
-REGISTER_KERNEL_BUILDER(CPU("DynamicTableKeys"), KeysKernel);
 REGISTER_KERNEL_BUILDER(CPU("DynamicTableEvict"), EvictKernel);
 REGISTER_KERNEL_BUILDER(CPU("DynamicTableCompact"), CompactKernel);
 REGISTER_KERNEL_BUILDER(CPU("DynamicTableEndEpoch"), EndEpochKernel);

@@ -39,11 +39,6 @@ Status GroupRowsShape(InferenceContext* c) {
   return Status();
 }
 
-Status KeysShape(InferenceContext* c) {
-  c->set_output(0, c->input(c->num_inputs() - 1));
-  return Status();
-}
-
 REGISTER_OP("DynamicTableInitialize")
     .Input("table: resource")
     .Input("bank: float")
@@ -159,20 +154,6 @@ table_shards: Empty, or [T]: the number of parts of each table; empty: one each.
 partition_strategies: Empty, or [T]: the part that has a key is, by their non-negative remainders,
   key mod P, or with key1000, key mod 1000 mod P.
 skip_negative: Keys below 0 have row -1, and get none.)doc");
-
-REGISTER_OP("DynamicTableKeys")
-    .Input("tables: N * resource")
-    .Input("rows: int64")
-    .Output("keys: int64")
-    .Attr("N: int >= 1")
-    .SetIsStateful()
-    .SetShapeFn(KeysShape)
-    .Doc(R"doc(
-The keys that have rows.
-
-tables: The parts of one table.
-rows: Numbers of rows, from GroupDynamicRows.
-keys: Of the shape of rows; 0 for default rows.)doc");
 
 const char kApplyDoc[] = R"doc(
 Updates the rows of keys, each once, with the sum of its gradients in their order. Keys without a row

@@ -14,6 +14,11 @@ using tensorflow::TensorShape;
 
 constexpr int64_t kBlockKeys = 1 << 14;
 
+std::vector<FilteredKey> FilteredKeysOf(const DynamicTable& table) {
+  const DynamicTable::ExclusiveLock lock(&table);
+  return table.FilteredKeys();
+}
+
 }  // namespace
 
 TableSave::TableSave(DynamicTable* table, tensorflow::DataType key_dtype, bool changes,
@@ -22,11 +27,9 @@ TableSave::TableSave(DynamicTable* table, tensorflow::DataType key_dtype, bool c
       key_dtype_(key_dtype),
       changes_(changes),
       file_(file),
+      filtered_(FilteredKeysOf(*table)),
       snapshot_(table->Snapshot(changes)),
-      offsets_(snapshot_->SortByBucket(kKeyBuckets)) {
-  const DynamicTable::ExclusiveLock lock(table);
-  filtered_ = table->FilteredKeys();
-}
+      offsets_(snapshot_->SortByBucket(kKeyBuckets)) {}
 
 Status TableSave::WriteRows(const std::string& name) {
   TF_RETURN_IF_ERROR(WriteAllKeys(name + "-keys"));

@@ -36,9 +36,9 @@ class TableSave {
   const tensorflow::DataType key_dtype_;
   const bool changes_;
   BundleFile* const file_;
-  std::shared_ptr<TableSnapshot> snapshot_;
-  std::vector<int64_t> offsets_;
-  std::vector<FilteredKey> filtered_;
+  const std::vector<FilteredKey> filtered_;  // before rows: a key that is in both has a row
+  const std::shared_ptr<TableSnapshot> snapshot_;
+  const std::vector<int64_t> offsets_;
 };
 
 }  // namespace graph_opt
