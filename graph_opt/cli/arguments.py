@@ -175,10 +175,12 @@ def _add_convert(commands: Any) -> None:
         default=[],
         metavar="NAME[=NEW_NAME]",
         help="a table to convert; may be repeated. By default all, but a checkpoint does not tell "
-        "which of its tensors are tables. A * stands for the number of a part: 'users/part_*'",
+        "which of its tensors are tables, except dynamic ones. A * stands for the number "
+        "of a part: 'users/part_*'",
     )
     layouts = "whole (default), mod:N (a variable of N partitions, looked up by the mod strategy), "
-    layouts += "mod-parts:N or div-parts:N (a tensor for each part)"
+    layouts += "mod-parts:N or div-parts:N (a tensor for each part), to write also dynamic:N (a "
+    layouts += "dynamic table in N parts; to read, that is found out)"
     command.add_argument(
         "--source-layout", metavar="LAYOUT", help="how rows lie in a checkpoint to read: " + layouts
     )

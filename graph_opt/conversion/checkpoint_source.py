@@ -115,7 +115,7 @@ class CheckpointSource(Source):
         has_keys = bool(parts[0].shape_of("{}" + KEYS)) and len(parts) == 1
         if has_keys:
             self._used.add(parts[0].name + KEYS)
-        counters = self._counters(columns)
+        counters = counters_of(self._checkpoints[0], columns)
         return Table(choice.new_name, num_rows, tuple(columns), has_keys, counters)
 
     def _parts(self, name: str) -> List[_Part]:
@@ -198,20 +198,20 @@ class CheckpointSource(Source):
             self._used.update(names)
         return columns
 
-    def _counters(self, columns: Sequence[Column]) -> Dict[str, float]:
-        """The powers of Adam's betas, if there is one Adam only."""
-        checkpoint = self._checkpoints[0]
-        is_adam = any(column.optimizer == "Adam" for column in columns)
-        if not is_adam or POWERS[0] + "_1" in checkpoint.tensors:
-            return {}
-        found = {}
-        for name in POWERS:
-            tensor = checkpoint.tensors.get(name)
-            if tensor is not None and tensor.shape == () and tensor.pieces:
-                found[name] = checkpoint.number(name)
-        return found
-
     def _largest(self) -> List[str]:
         tensors = [one for one in self._checkpoints[0].tensors.values() if len(one.shape) == 2]
         tensors.sort(key=lambda one: (-one.shape[0] * one.shape[1], one.name))
         return ["{} {}".format(one.name, list(one.shape)) for one in tensors[:_SHOWN]]
+
+
+def counters_of(checkpoint: CheckpointRows, columns: Sequence[Column]) -> Dict[str, float]:
+    """The powers of Adam's betas, if there is one Adam only."""
+    is_adam = any(column.optimizer == "Adam" for column in columns)
+    if not is_adam or POWERS[0] + "_1" in checkpoint.tensors:
+        return {}
+    found = {}
+    for name in POWERS:
+        tensor = checkpoint.tensors.get(name)
+        if tensor is not None and tensor.shape == () and tensor.pieces:
+            found[name] = checkpoint.number(name)
+    return found

@@ -13,8 +13,9 @@ import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.conversion.checkpoint_source import KEYS, CheckpointSource
+from graph_opt.conversion.dynamic_tensors import tensors_of
 from graph_opt.conversion.layouts import Layout, first_rows, stretches
-from graph_opt.conversion.slot_names import pattern_of, slots_of
+from graph_opt.conversion.slot_names import UNKNOWN, pattern_of, slots_of
 from graph_opt.conversion.tables import Array, Choice, Column, Source, Table, Target
 from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.checkpoint_rows import CheckpointRows
@@ -31,21 +32,27 @@ class CheckpointTarget(Target):
       layout: How the rows of tables lie in it.
       others: A checkpoint whose other tensors are copied; None for none.
       without: Names that are not copied.
+
+    Attributes:
+      layout: As given.
+      folder: Where all is until it has its final name.
+      parts: The parts of the checkpoint (`CheckpointParts`).
+      written: The tables.
     """
 
     def __init__(
         self, prefix: str, layout: Layout, others: Optional[str], without: Sequence[str]
     ) -> None:
         self._prefix = os.path.abspath(prefix)
-        self._layout = layout
+        self.layout = layout
         self._others = None if others is None else CheckpointRows(others)
         self._without = set(without)
-        self._folder = "{}_tables_{}".format(self._prefix, uuid.uuid4().hex[:12])
+        self.folder = "{}_tables_{}".format(self._prefix, uuid.uuid4().hex[:12])
         self._resources = contextlib.ExitStack()
         self._steps: Any = None
-        self._parts: Any = None
-        self._written: List[Table] = []
-        self._whole = os.path.join(self._folder, "whole")
+        self.parts: Any = None
+        self.written: List[Table] = []
+        self._whole = os.path.join(self.folder, "whole")
 
     @property
     def copied(self) -> Sequence[str]:
@@ -59,10 +66,10 @@ class CheckpointTarget(Target):
 
     def stored(self, table: Table) -> Table:
         """See `Target`."""
-        if table.has_keys and self._layout.parts != 1:
+        if table.has_keys and self.layout.parts != 1 and not self._keeps_keys():
             raise ValueError(
                 "{!r} has rows of any keys, which are in no order that {} could divide".format(
-                    table.name, self._layout
+                    table.name, self.layout
                 )
             )
         slots = [column.slot for column in table.columns if column.is_slot]
@@ -70,7 +77,7 @@ class CheckpointTarget(Target):
             column
             if column.pattern or not column.is_slot
             else column._replace(pattern=pattern_of(column.optimizer, column.slot, slots))
-            for column in table.columns
+            for column in self._columns_of(table)
         ]
         kept = table._replace(columns=tuple(columns))
         self._without.update(self._names(kept))
@@ -80,56 +87,61 @@ class CheckpointTarget(Target):
 
     def place(self, table: Table, column: Column) -> str:
         """See `Target`."""
-        return (column.pattern or "{}").format(self._name_of_part(table, "*"))
+        return (column.pattern or "{}").format(self.name_of_part(table, "*"))
 
     def begin(self, tables: Sequence[Table]) -> None:
         """See `Target`."""
-        os.makedirs(self._folder)
+        os.makedirs(self.folder)
         session = self._resources.enter_context(tf.Session(graph=tf.Graph()))
         self._steps = ArraySteps(session)
-        self._parts = CheckpointParts(self._folder, self._steps)
-        self._written = list(tables)
+        self.parts = CheckpointParts(self.folder, self._steps)
+        self.written = list(tables)
 
     def write(self, table: Table, first: int, keys: Array, rows: Sequence[Array]) -> None:
         """See `Target`."""
         slices: List[TensorSlice] = []
-        rule = self._layout.rows(table.num_rows, self._layout.parts or 1)
+        rule = self.layout.rows(table.num_rows, self.layout.parts or 1)
         begins = first_rows(rule)
         for column, values in zip(table.columns, rows if not table.num_rows else ()):
-            for part in range(rule.num_ranks if self._layout.apart else 1):
-                name = (column.pattern or "{}").format(self._name_of_part(table, str(part)))
+            for part in range(rule.num_ranks if self.layout.apart else 1):
+                name = (column.pattern or "{}").format(self.name_of_part(table, str(part)))
                 slices.append(TensorSlice(name, 0, 0, values))
         for one in stretches(rule, first, len(keys)):
-            name = self._name_of_part(table, str(one.part))
+            name = self.name_of_part(table, str(one.part))
             size, begin = rule.num_local_rows(one.part), one.first
-            if not self._layout.apart:
+            if not self.layout.apart:
                 size, begin = table.num_rows, begin + begins[one.part]
             for column, values in zip(table.columns, rows):
                 tensor = (column.pattern or "{}").format(name)
                 slices.append(TensorSlice(tensor, size, begin, values[one.places]))
         if table.has_keys:
             slices.append(TensorSlice(table.name + KEYS, table.num_rows, first, keys))
-        self._parts.write(*slices)
+        self.parts.write(*slices)
 
     def finish(self) -> Source:
         """See `Target`."""
-        prefixes = self._parts.prefixes + self._copied_others() + self._counters()
+        prefix = self.merged()
+        apart = self.layout.apart
+        chosen = [
+            Choice(self.name_of_part(table, "*") if apart else table.name, table.name)
+            for table in self.written
+        ]
+        return CheckpointSource([prefix], chosen, self.layout)
+
+    def merged(self) -> str:
+        """Makes a checkpoint of what was written and what is copied; gives its prefix."""
+        prefixes = self.parts.prefixes + self._copied_others() + self._counters()
         merge_parts(prefixes, self._whole, self._steps)
         self._resources.close()
-        apart = self._layout.apart
-        chosen = [
-            Choice(self._name_of_part(table, "*") if apart else table.name, table.name)
-            for table in self._written
-        ]
-        return CheckpointSource([self._whole], chosen, self._layout)
+        return self._whole
 
     def publish(self) -> None:
         """See `Target`."""
         folder = os.path.dirname(self._prefix)
-        made = sorted(name for name in os.listdir(self._folder) if name.startswith("whole."))
+        made = sorted(name for name in os.listdir(self.folder) if name.startswith("whole."))
         for name in sorted(made, key=lambda name: name.endswith(".index")):
             path = self._prefix + name[len("whole") :]
-            os.replace(os.path.join(self._folder, name), path)
+            os.replace(os.path.join(self.folder, name), path)
         state = os.path.join(folder, "checkpoint")
         if not os.path.exists(state):
             name = os.path.basename(self._prefix)
@@ -140,22 +152,31 @@ class CheckpointTarget(Target):
     def discard(self) -> None:
         """See `Target`."""
         self._resources.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _name_of_part(self, table: Table, part: str) -> str:
-        return "{}/part_{}".format(table.name, part) if self._layout.apart else table.name
+    def _keeps_keys(self) -> bool:
+        """Whether rows may be those of any keys, however many parts there are."""
+        return False
+
+    def _columns_of(self, table: Table) -> List[Column]:
+        """Columns that there is a place for: those by which TensorFlow's optimizers train."""
+        return [one for one in table.columns if not one.is_count and one.slot != UNKNOWN]
+
+    def name_of_part(self, table: Table, part: str) -> str:
+        """What a part of a table is called."""
+        return "{}/part_{}".format(table.name, part) if self.layout.apart else table.name
 
     def _names(self, table: Table) -> List[str]:
         """Names of all tensors of a table."""
-        parts = range((self._layout.parts or 1) if self._layout.apart else 1)
-        names = [self._name_of_part(table, str(part)) for part in parts]
+        parts = range((self.layout.parts or 1) if self.layout.apart else 1)
+        names = [self.name_of_part(table, str(part)) for part in parts]
         patterns = [column.pattern or "{}" for column in table.columns] + ["{}" + KEYS]
         return [pattern.format(name) for name in names for pattern in patterns]
 
     def _in_other_layouts(self, table: Table, others: CheckpointRows) -> List[str]:
         """Tensors of the same table that lie there in another way, and so cannot be used."""
         part = re.compile(re.escape(table.name) + r"(/part_[0-9]+)?\Z")
-        names = []
+        names = tensors_of(table.name, others.tensors)
         for name in set(filter(part.match, others.tensors)) - self._without:
             slots = [slot.pattern.format(name) for slot in slots_of(name, others.tensors)]
             names += [name, name + KEYS, *slots]
@@ -176,7 +197,7 @@ class CheckpointTarget(Target):
 
     def _copied(self, names: Sequence[str], number: int) -> str:
         assert self._others is not None
-        prefix = os.path.join(self._folder, "others-{:05d}".format(number))
+        prefix = os.path.join(self.folder, "others-{:05d}".format(number))
         dtypes = [self._others.tensors[name].dtype for name in names]
         specs = [""] * len(names)
         with tf.Graph().as_default(), tf.Session() as session:
@@ -197,13 +218,13 @@ class CheckpointTarget(Target):
         known = set(self.copied)
         found = {
             name: value
-            for table in self._written
+            for table in self.written
             for name, value in table.counters.items()
             if name != "iterations" and name not in known
         }
         if not found:
             return []
-        prefix = os.path.join(self._folder, "counters")
+        prefix = os.path.join(self.folder, "counters")
         with tf.Graph().as_default(), tf.Session() as session:
             save = tf.raw_ops.SaveV2(
                 prefix=prefix,

@@ -67,6 +67,7 @@ def convert(
       OSError: A file cannot be read or written.
     """
     checked = source.check()
+    source = target.arranged(source)
     stored = [target.stored(table) for table in source.tables]
     num_bytes = sum(table.num_bytes for table in stored) + target.other_bytes
     _check_room(path, num_bytes)

@@ -184,6 +184,8 @@ class DumpTarget(Target):
         """See `Target`."""
         columns = []
         for column in table.columns:
+            if column.is_count:
+                continue
             dtype = np.dtype(np.float32) if column.dtype.name == "bfloat16" else column.dtype
             if dtype.name not in DTYPES.values():
                 raise ValueError(

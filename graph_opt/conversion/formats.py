@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple, Optional, Sequence
 
-from graph_opt.conversion.layouts import Layout
+from graph_opt.conversion.layouts import DYNAMIC, Layout
 from graph_opt.conversion.tables import Choice, Source, Target
 
 CHECKPOINT = "checkpoint"
@@ -50,6 +50,9 @@ def open_source(request: Request) -> Source:
         from graph_opt.conversion.checkpoint_source import CheckpointSource
 
         prefixes = [prefix_of(one) for one in request.sources]
+        dynamic = _dynamic_source(prefixes, request)
+        if dynamic is not None:
+            return dynamic
         return CheckpointSource(prefixes, request.chosen, request.source_layout)
     if len(request.sources) > 1:
         raise ValueError("{} sources: only checkpoints are in parts".format(len(request.sources)))
@@ -85,6 +88,7 @@ def open_target(request: Request, source: Source) -> Target:
     if request.target_format == NPY:
         from graph_opt.conversion.npy_files import NpyTarget
 
+        _require_rows(source)
         return NpyTarget(path)
     if request.layout.parts is None:
         raise ValueError("layout {} needs the number of parts".format(request.layout))
@@ -96,14 +100,52 @@ def open_target(request: Request, source: Source) -> Target:
         )
     from graph_opt.conversion.checkpoint_source import CheckpointSource
     from graph_opt.conversion.checkpoint_target import CheckpointTarget
+    from graph_opt.conversion.dynamic_source import DynamicSource
+    from graph_opt.conversion.dynamic_target import DynamicTarget
 
+    made = DynamicTarget if request.layout.rule == DYNAMIC else CheckpointTarget
+    if made is CheckpointTarget:
+        _require_rows(source)
     if request.others is not None:
-        return CheckpointTarget(path, request.layout, prefix_of(request.others), ())
-    if isinstance(source, CheckpointSource) and len(request.sources) == 1:
-        return CheckpointTarget(
-            path, request.layout, prefix_of(request.sources[0]), source.used_names
+        return made(path, request.layout, prefix_of(request.others), ())
+    if isinstance(source, (CheckpointSource, DynamicSource)) and len(request.sources) == 1:
+        return made(path, request.layout, prefix_of(request.sources[0]), source.used_names)
+    return made(path, request.layout, None, ())
+
+
+def _require_rows(source: Source) -> None:
+    """Makes sure that dynamic tables can become variables."""
+    from graph_opt.conversion.dynamic_source import DynamicSource
+
+    if isinstance(source, DynamicSource):
+        source.require_rows()
+
+
+def _dynamic_source(prefixes: Sequence[str], request: Request) -> Optional[Source]:
+    """The source, if the tables asked for are dynamic ones."""
+    from graph_opt.conversion.dynamic_source import DynamicSource
+    from graph_opt.conversion.dynamic_tensors import parts_of, tables_in
+    from graph_opt.sharding.checkpoint_rows import CheckpointRows
+
+    tensors = CheckpointRows(prefixes[0]).tensors
+    names = [choice.name for choice in request.chosen]
+    dynamic = [name for name in names if parts_of(name, tensors)]
+    if len(dynamic) < len(names):
+        if dynamic:
+            raise ValueError(
+                "{!r} is a dynamic table, and {!r} is not: convert them one after the other, the "
+                "second with --others and the result of the first".format(
+                    dynamic[0], next(name for name in names if name not in dynamic)
+                )
+            )
+        return None
+    if not dynamic and not tables_in(tensors):
+        return None
+    if len(prefixes) > 1:
+        raise ValueError(
+            "dynamic tables are read from one checkpoint, not {}".format(len(prefixes))
         )
-    return CheckpointTarget(path, request.layout, None, ())
+    return DynamicSource(prefixes[0], request.chosen)
 
 
 def format_of(path: str) -> str:

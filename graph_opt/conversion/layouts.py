@@ -10,7 +10,9 @@ import numpy as np
 from graph_opt.sharding.placement import DIV, MOD, DivRows, ModRows, RowsRule
 
 WHOLE = "whole"
-FORMS = "whole, mod:N, mod-parts:N, div-parts:N"
+DYNAMIC = "dynamic"
+FORMS = "whole, mod:N, mod-parts:N, div-parts:N, dynamic:N"
+_OF_KEYS = re.compile(r"dynamic(?::([1-9][0-9]*))?\Z")
 _TEXT = re.compile(r"(mod|div)(-parts)?(?::([1-9][0-9]*))?\Z")
 
 
@@ -18,7 +20,7 @@ class Layout(NamedTuple):
     """How rows are ordered, and among how many tensors.
 
     Attributes:
-      rule: `mod` or `div`.
+      rule: `mod` or `div`; `dynamic` for tables of keys.
       parts: Number of parts; None if what is read tells.
       apart: Whether each part is a tensor of its own; else they follow each other in one.
     """
@@ -35,7 +37,7 @@ class Layout(NamedTuple):
     def __str__(self) -> str:
         if self == whole():
             return WHOLE
-        name = self.rule + "-parts" * self.apart
+        name = self.rule + "-parts" * (self.apart and self.rule != DYNAMIC)
         return name if self.parts is None else "{}:{}".format(name, self.parts)
 
 
@@ -72,6 +74,10 @@ def layout_of(text: str) -> Layout:
     """
     if text == WHOLE:
         return whole()
+    of_keys = _OF_KEYS.match(text)
+    if of_keys is not None:
+        count = int(of_keys[1] or 1)
+        return Layout(DYNAMIC, count, count > 1)
     found = _TEXT.match(text)
     if found is None:
         raise ValueError("no layout {!r}: choose one of {}".format(text, FORMS))

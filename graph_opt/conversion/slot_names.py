@@ -21,6 +21,8 @@ _OF_TRAIN: Dict[Tuple[str, int], Tuple[str, ...]] = {
     ("RMSProp", 2): ("rms", "momentum"),
     ("RMSProp", 3): ("rms", "mg", "momentum"),
 }
+# What a slot of an optimizer that is not known is called.
+UNKNOWN = "slot"
 _NAMES = {name for name, _ in _OF_TRAIN}
 _KERAS = "Adam|Adamax|Adagrad|Adadelta|Ftrl|Nadam|RMSprop|SGD|AdamW|Lion|Adafactor"
 
@@ -70,6 +72,8 @@ def pattern_of(optimizer: str, slot: str, all_slots: Iterable[str]) -> str:
       slot: Name of the slot.
       all_slots: Names of all slots that the optimizer has for the table.
     """
+    if slot == UNKNOWN:
+        return "{}/" + optimizer
     known = set(all_slots)
     for (name, _), slots in _OF_TRAIN.items():
         if name == optimizer and set(slots) == known:

@@ -18,7 +18,8 @@ class Column(NamedTuple):
 
     Attributes:
       optimizer: As files name it; empty for weights.
-      slot: As the optimizer names it; empty for weights.
+      slot: As the optimizer names it; empty for weights. Without an optimizer: what dynamic tables
+        count for each row, `versions` or `freqs`.
       dtype: numpy's dtype.
       width: Numbers in a row.
       pattern: What the slot's tensor is called in a checkpoint, with {} for the table's; empty if
@@ -34,12 +35,17 @@ class Column(NamedTuple):
     @property
     def is_slot(self) -> bool:
         """Whether it is a slot."""
-        return bool(self.slot)
+        return bool(self.optimizer)
+
+    @property
+    def is_count(self) -> bool:
+        """Whether it is what a dynamic table counts for each row."""
+        return bool(self.slot) and not self.optimizer
 
     @property
     def label(self) -> str:
         """What reports call it."""
-        return "{} {}".format(self.optimizer, self.slot) if self.is_slot else "weights"
+        return "{} {}".format(self.optimizer, self.slot) if self.is_slot else self.slot or "weights"
 
     @property
     def row_bytes(self) -> int:
@@ -123,11 +129,18 @@ class Source(abc.ABC):
 class Target(abc.ABC):
     """Where tables are written to. Nothing has its final name before `publish`."""
 
+    def arranged(self, source: Source) -> Source:
+        """The source with its rows in the order in which the format has them.
+
+        To be asked before anything else.
+        """
+        return source
+
     @abc.abstractmethod
     def stored(self, table: Table) -> Table:
         """The table as the format can hold it: with fewer columns, or other dtypes.
 
-        To be asked for each table before anything else.
+        To be asked for each table before anything is written.
 
         Raises:
           ValueError: It can hold nothing of it.
