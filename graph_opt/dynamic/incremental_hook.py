@@ -20,6 +20,10 @@ class IncrementalCheckpointHook(tf.train.SessionRunHook):
       scaffold: That of the session; None if its saver is that of the graph.
       saver: What writes the full checkpoints, if it is another one.
 
+    Raises:
+      ValueError: `save_secs` is not positive.
+      RuntimeError: At the session's start: the graph has no global step.
+
     Example:
       >>> hook = graph_opt.train.IncrementalCheckpointHook("model", save_secs=60)
       >>> estimator = tf.estimator.Estimator(model_fn, "model")

@@ -113,7 +113,8 @@ class DynamicVariable(DynamicTableVariable):
       mode: None, or `localized:R`: all keys are on rank R.
       **config: SparseOperationKit's: `max_capacity`, `evict_strategy` (`kLru`, `kLfu`, `kEpochLru`,
         `kEpochLfu` or `kCustomized`) and `filter_ratio` (see `lookup_sparse`) of hybrid tables;
-        the others are about GPUs and have no effect.
+        the others are about GPUs and have no effect. No call ends an epoch, so `kEpochLru` and
+        `kEpochLfu` are `kLru` and `kLfu`.
 
     Attributes:
       dimension: Number of columns.

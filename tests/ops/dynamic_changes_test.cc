@@ -169,6 +169,33 @@ void TestBuckets() {
   }
 }
 
+void TestASnapshotKeepsWhatIsCleared() {
+  const Numbers keys = {5, -3, 1200};
+  for (bool anew : {false, true}) {
+    const std::unique_ptr<DynamicTable> table = Table();
+    const Numbers rows = FindAll(table.get(), keys, Purpose::kAdmit);
+    const DynamicTable::Rows places = table->rows();
+    for (size_t i = 0; i < keys.size(); ++i) {
+      *reinterpret_cast<float*>(places.base + rows[i] * places.stride) = keys[i];
+    }
+    const auto snapshot = table->Snapshot();
+    if (anew) {
+      Check(table->Initialize(nullptr, 0).ok(), "the table begins anew");
+    } else {
+      table->Clear();
+    }
+    FindAll(table.get(), {7, 8, 9}, Purpose::kAdmit);
+    Numbers read(3);
+    std::vector<float> weights(6);
+    TableSnapshot::Block block;
+    block.keys = read.data();
+    block.weights = weights.data();
+    snapshot->Read(0, 3, block);
+    for (int i = 0; i < 3; ++i) Check(weights[2 * i] == read[i], "rows of that moment");
+    Check(std::set<int64_t>(read.begin(), read.end()) == std::set<int64_t>{-3, 5, 1200}, "keys");
+  }
+}
+
 }  // namespace
 }  // namespace graph_opt
 
@@ -176,5 +203,6 @@ int main() {
   graph_opt::TestChanges();
   graph_opt::TestChangesFromThreads();
   graph_opt::TestBuckets();
+  graph_opt::TestASnapshotKeepsWhatIsCleared();
   return 0;
 }
