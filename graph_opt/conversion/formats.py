@@ -145,7 +145,8 @@ def _dynamic_source(prefixes: Sequence[str], request: Request) -> Optional[Sourc
         raise ValueError(
             "dynamic tables are read from one checkpoint, not {}".format(len(prefixes))
         )
-    return DynamicSource(prefixes[0], request.chosen)
+    stays_dynamic = request.target_format == CHECKPOINT and request.layout.rule == DYNAMIC
+    return DynamicSource(prefixes[0], request.chosen, by_key=not stays_dynamic)
 
 
 def format_of(path: str) -> str:
