@@ -303,9 +303,9 @@ void ServersUpdateAsLocalTables() {
     lookup.bags.num_ids = lookup.bags.num_bags = static_cast<int64_t>(rows.size());
     lookup.gradients = gradients.data();
     lookup.stride = kDim;
-    const UpdatedShard shard = {
-        "table", served[0].data(), {served[1].data(), served[2].data()}, kRows,
-        kDim,    &served_state};
+    UpdatedShard shard = {
+        "table", served[0].data(), {served[1].data(), served[2].data()}, kRows, kDim};
+    shard.deferred = &served_state;
     RowUpdate update;
     update.blocks.push_back({static_cast<int64_t>(rows.size()), kDim, 0,
                              static_cast<int64_t>(rows.size()), rows.data(), gradients.data()});
