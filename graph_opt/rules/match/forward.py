@@ -70,8 +70,12 @@ class ForwardPart:
         return {
             name
             for name in self._find_gradients()
-            if not self._view.successors(name) and not is_stateful(self._view.op(name))
+            if not self._is_read(name) and not is_stateful(self._view.op(name))
         }
+
+    def _is_read(self, name: str) -> bool:
+        # What ends a step of a loop has no successor: only the next step reads it.
+        return bool(self._view.successors(name) or self._view.uses(TensorRef(name, 0)))
 
     def stays_inside(self, tensor: TensorRef, nodes: Container[str]) -> bool:
         """Whether only `nodes` read the tensor's values in the forward part.
