@@ -63,9 +63,12 @@ class IncrementalCheckpointHook(tf.train.SessionRunHook):
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Writes an increment if it is time, unless a full checkpoint was just written."""
-        if not self._timer.should_trigger_for_step(run_values.results):
+        # The step may have been read before or after the update of this run.
+        if not self._timer.should_trigger_for_step(run_values.results + 1):
             return
         step = int(run_context.session.run(self._step))
+        if not self._timer.should_trigger_for_step(step):
+            return
         self._timer.update_last_triggered_step(step)
         if self._saver is not None and self._saver.has_changes_since(step):
             self._saver.save_in(run_context.session, self._folder, step)
