@@ -20,7 +20,7 @@ def test_init_in_its_own_process(tmp_path: Path) -> None:
 
 def test_arguments_that_static_tables_do_not_take_are_named() -> None:
     with communicating_through(OneRank()):
-        with pytest.raises(ValueError, match="tables that admit new ids"):
+        with pytest.raises(ValueError, match="low_frequency_filter is for hybrid"):
             sok.lookup_sparse(sok.Variable([[1.0]]), [[0]], use_low_frequency_filter=True)
         with pytest.raises(TypeError, match="two values of trainable"):
             sok.Variable([[1.0]], True, trainable=False)
