@@ -3,7 +3,7 @@
     python dlrm.py                                    on rows that it makes up
     python dlrm.py --data 'criteo/day_*' --epochs 1   on Criteo's tab-separated files
     python dlrm.py --mode stock                       by TensorFlow alone, to compare
-    python dlrm.py --dynamic                          with a row for each id, not for its hash
+    python dlrm.py --dynamic                          with rows for the ids that came last
 
 With parameter servers, run it once in each process; TF_CONFIG says, as for an Estimator, which:
 
@@ -46,21 +46,22 @@ def read_rows(pattern: str, batch: int, epochs: int) -> Tuple[Features, tf.Tenso
 
 def logits(features: Features, args: argparse.Namespace) -> tf.Tensor:
     """The model's output [B, 1]; see https://arxiv.org/abs/1906.00091."""
+    small = tf.truncated_normal_initializer(stddev=0.01)  # untrained rows are noise
+    latest = graph_opt.EmbeddingVariableOption(evict_option=graph_opt.CapacityEvict(args.buckets))
     categories = [
-        graph_opt.categorical_column_with_embedding(name, tf.string)
+        graph_opt.categorical_column_with_embedding(name, tf.string, ev_option=latest)
         if args.dynamic
         else tf.feature_column.categorical_column_with_hash_bucket(name, args.buckets)
         for name in CATEGORIES
     ]
-    columns = [graph_opt.embedding_column(category, DIMENSION) for category in categories]
+    columns = [graph_opt.embedding_column(one, DIMENSION, "mean", small) for one in categories]
     embeddings = tf.feature_column.input_layer(features, columns)
     dense = dense_layers(features["counters"], (512, 256, 64, DIMENSION), "bottom")
     count = 1 + len(columns)
     vectors = tf.reshape(tf.concat([dense, embeddings], axis=1), [-1, count, DIMENSION])
     products = tf.reshape(tf.matmul(vectors, vectors, transpose_b=True), [-1, count * count])
     pairs = tf.gather(products, np.flatnonzero(np.tri(count, k=-1)), axis=1)
-    hidden = dense_layers(tf.concat([dense, pairs], axis=1), (512, 256), "top")
-    return tf.layers.dense(hidden, 1, name="logit")
+    return tf.layers.dense(dense_layers(tf.concat([dense, pairs], 1), (512, 256), "top"), 1)
 
 
 def dense_layers(inputs: tf.Tensor, sizes: Sequence[int], name: str) -> tf.Tensor:
@@ -102,9 +103,8 @@ def train(args: argparse.Namespace, place: tf.estimator.RunConfig) -> None:
         while not session.should_stop():
             _, number, value = session.run([train_op, step, loss])
             if number % LOG_STEPS == 0:
-                line = "step {}: loss {:.6f}, {:.1f} steps/s"
-                print(line.format(number, value, LOG_STEPS / (time.time() - start)))
-                start = time.time()
+                speed, start = LOG_STEPS / (time.time() - start), time.time()
+                print("step {}: loss {:.6f}, {:.1f} steps/s".format(number, value, speed))
     if config:
         print(graph_opt.report())
 
@@ -127,8 +127,8 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--epochs", type=int, default=-1, help="passes over the data, -1: no end")
     parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--buckets", type=int, default=100000, help="rows of each table")
-    parser.add_argument("--dynamic", action="store_true", help="a row for each id that comes")
+    parser.add_argument("--buckets", type=int, default=100000, help="rows of a table (at most)")
+    parser.add_argument("--dynamic", action="store_true", help="rows for the latest ids")
     parser.add_argument("--optimizer", choices=sorted(OPTIMIZERS), default="adagrad")
     parser.add_argument("--learning-rate", type=float, default=0.05, help="for adam 0.001 is usual")
     parser.add_argument("--checkpoint-dir")

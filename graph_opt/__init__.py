@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         get_embedding_variable,
     )
     from graph_opt.embedding_variable.option_classes import (
+        CapacityEvict,
         CBFFilter,
         CheckpointOption,
         CounterFilter,
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CBFFilter",
+    "CapacityEvict",
     "CheckpointOption",
     "CollectiveStrategy",
     "ConfigProto",
@@ -136,6 +138,7 @@ __all__ = [
 _MODULES = {
     "__version__": "graph_opt.cli.release:RELEASE",
     "CBFFilter": "graph_opt.embedding_variable.option_classes",
+    "CapacityEvict": "graph_opt.embedding_variable.option_classes",
     "CheckpointOption": "graph_opt.embedding_variable.option_classes",
     "CollectiveStrategy": "graph_opt.strategy.collective_strategy",
     "ConfigProto": "graph_opt.config",

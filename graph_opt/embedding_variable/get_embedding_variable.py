@@ -183,7 +183,8 @@ class VariableRequest:
         partitioner: Any,
     ) -> AnyEmbeddingVariable:
         rows, bank = _bank(name, self.option.init, initializer, self.dim)
-        options = table_options(name, self.option, rows, self.steps_to_live)
+        parts = 1 if partitioner is None else _num_parts(name, partitioner, self.dim)
+        options = table_options(name, self.option, rows, self.steps_to_live, parts)
         named = [tf.GraphKeys.GLOBAL_VARIABLES] if collections is None else list(collections)
 
         def part_of(part_name: str, part: Optional[PartOf]) -> EmbeddingVariable:
@@ -201,7 +202,6 @@ class VariableRequest:
 
         if partitioner is None:
             return part_of(name, None)
-        parts = _num_parts(name, partitioner, self.dim)
         return PartitionedEmbeddingVariable(
             [
                 part_of("{}/part_{}".format(name, number), PartOf(name, number, parts, BY_KEY_1000))

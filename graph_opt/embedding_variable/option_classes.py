@@ -137,6 +137,31 @@ class L2WeightEvict:
             self.l2_weight_threshold = -1.0
 
 
+class CapacityEvict:
+    """Removes the least valuable rows as soon as a table has more than a number of rows.
+
+    Rows of batches that are still in use stay until those are done. DeepRec has no such option.
+
+    Args:
+      capacity: Number of rows of the table at most, all parts together; > 0. Each part has an equal
+        share.
+      cache_strategy: A row's value: `CacheStrategy.LRU` for how lately it was looked up, `LFU` for
+        how often.
+
+    Raises:
+      ValueError: `capacity` is not above 0, or there is no such strategy.
+
+    Example:
+      >>> option = tf.EmbeddingVariableOption(evict_option=graph_opt.CapacityEvict(1000000))
+    """
+
+    def __init__(self, capacity: int, cache_strategy: int = CacheStrategy.LRU) -> None:
+        if capacity <= 0:
+            raise ValueError("CapacityEvict: capacity is {}; need 1 or more".format(capacity))
+        self.capacity = int(capacity)
+        self.cache_strategy = CacheStrategy(cache_strategy)
+
+
 class CounterFilter:
     """Gives keys a row once they were looked up often enough.
 
@@ -188,7 +213,7 @@ class EmbeddingVariableOption:
     Args:
       ht_type: Accepted, and without effect.
       ht_partition_num: Accepted, and without effect.
-      evict_option: A `GlobalStepEvict` or `L2WeightEvict`.
+      evict_option: A `GlobalStepEvict`, `L2WeightEvict` or `CapacityEvict`.
       ckpt: A `CheckpointOption`.
       filter_option: A `CounterFilter` or `CBFFilter`.
       storage_option: A `StorageOption`.

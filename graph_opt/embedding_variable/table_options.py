@@ -7,6 +7,8 @@ from typing import Any, Optional
 
 from graph_opt.compat import tf
 from graph_opt.dynamic.options import (
+    LFU,
+    LRU,
     Admission,
     Bank,
     BloomAdmission,
@@ -14,11 +16,13 @@ from graph_opt.dynamic.options import (
     DynamicTableOptions,
     Eviction,
     L2Threshold,
+    LeastValuable,
     StepsToLive,
     Tiers,
 )
-from graph_opt.embedding_variable.embedding.config_pb2 import StorageType
+from graph_opt.embedding_variable.embedding.config_pb2 import CacheStrategy, StorageType
 from graph_opt.embedding_variable.option_classes import (
+    CapacityEvict,
     CBFFilter,
     CounterFilter,
     GlobalStepEvict,
@@ -38,20 +42,22 @@ _TIERS = {
     StorageType.DRAM_PMEM_SSDHASH: (0, 2),
     StorageType.HBM_DRAM_SSDHASH: (1, 2),
 }
+_VALUES = {CacheStrategy.LRU: LRU, CacheStrategy.LFU: LFU}
 # What a table whose rows are all in a file keeps in memory.
 _CACHE_BYTES = 64 << 20
 
 
 def table_options(
-    name: str, option: Any, bank_rows: int, steps_to_live: Optional[int] = None
+    name: str, option: Any, bank_rows: int, steps_to_live: Optional[int] = None, parts: int = 1
 ) -> DynamicTableOptions:
-    """What a dynamic table is made with.
+    """What a dynamic table, or each of its parts, is made with.
 
     Args:
       name: Of the variable, for errors.
       option: An `EmbeddingVariableOption`.
       bank_rows: Number of rows that new rows start from.
       steps_to_live: The deprecated argument of `get_embedding_variable`.
+      parts: Number of parts of the table.
 
     Raises:
       ValueError: Options contradict each other, or there is no such kind.
@@ -62,6 +68,7 @@ def table_options(
         no_permission=float(option.init.default_value_no_permission),
         admission=_admission(name, option.filter_strategy),
         eviction=_eviction(name, option.evict, steps_to_live),
+        capacity=_capacity(option.evict, parts),
         tiers=_tiers(name, option.storage_option),
         record_frequency=os.environ.get("TF_RECORD_FREQ", "") == "1",
     )
@@ -84,19 +91,32 @@ def _admission(name: str, chosen: Any) -> Optional[Admission]:
 
 
 def _eviction(name: str, chosen: Any, steps_to_live: Optional[int]) -> Optional[Eviction]:
-    if chosen is not None and not isinstance(chosen, (GlobalStepEvict, L2WeightEvict)):
-        raise _unknown(name, "evict_option", chosen, "GlobalStepEvict or a L2WeightEvict")
-    by_weight = isinstance(chosen, L2WeightEvict) and chosen.l2_weight_threshold > 0
-    if isinstance(chosen, GlobalStepEvict) and chosen.steps_to_live:
-        steps_to_live = chosen.steps_to_live
-    if by_weight and steps_to_live:
+    rule = _rule_of_option(name, chosen)
+    if rule is None:
+        return StepsToLive(int(steps_to_live)) if steps_to_live else None
+    if steps_to_live and not isinstance(rule, StepsToLive):
         raise ValueError(
-            "EmbeddingVariable {!r}: rows are evicted by steps_to_live or by L2 weight, not by "
-            "both".format(name)
+            "EmbeddingVariable {!r}: rows are evicted by steps_to_live or by {}, not by "
+            "both".format(name, type(chosen).__name__)
         )
-    if by_weight:
-        return L2Threshold(float(chosen.l2_weight_threshold))
-    return StepsToLive(int(steps_to_live)) if steps_to_live else None
+    return rule
+
+
+def _rule_of_option(name: str, chosen: Any) -> Optional[Eviction]:
+    if chosen is None:
+        return None
+    if isinstance(chosen, GlobalStepEvict):
+        return StepsToLive(int(chosen.steps_to_live)) if chosen.steps_to_live else None
+    if isinstance(chosen, L2WeightEvict):
+        by_weight = chosen.l2_weight_threshold > 0
+        return L2Threshold(float(chosen.l2_weight_threshold)) if by_weight else None
+    if isinstance(chosen, CapacityEvict):
+        return LeastValuable(_VALUES[chosen.cache_strategy])
+    raise _unknown(name, "evict_option", chosen, "GlobalStepEvict, L2WeightEvict or CapacityEvict")
+
+
+def _capacity(evict: Any, parts: int) -> int:
+    return -(-evict.capacity // parts) if isinstance(evict, CapacityEvict) else 0
 
 
 def _tiers(name: str, storage: Any) -> Optional[Tiers]:

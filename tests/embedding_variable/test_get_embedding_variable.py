@@ -176,3 +176,22 @@ def test_a_table_in_parts_is_trained_as_a_whole() -> None:
     gradients = tf.gradients(rows, table)
     with pytest.raises(ValueError, match="'table' is trained in its parts"):
         optimizer.apply_gradients(zip(gradients, [table]))
+
+
+def test_a_table_has_the_ids_that_came_last() -> None:
+    table = graph_opt.get_embedding_variable(
+        "table",
+        1,
+        ev_option=bank_of(5, evict_option=graph_opt.CapacityEvict(5)),
+        partitioner=tf.fixed_size_partitioner(2),
+    )
+    ids = tf.placeholder(tf.int64, [None])
+    rows = tf.nn.embedding_lookup(table, ids)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for id_ in range(-20, 20):
+            session.run(rows, {ids: [id_]})
+        # Each part has its share: 5 rows in 2 parts are 3 in each.
+        assert session.run(table.total_count()).tolist() == [6, 1]
+        kept = np.concatenate([session.run(part.export().keys) for part in table])
+        assert sorted(kept) == [14, 15, 16, 17, 18, 19]

@@ -9,7 +9,7 @@ from typing import Any, Callable
 import pytest
 
 import graph_opt
-from graph_opt.embedding_variable.embedding.config_pb2 import StorageType
+from graph_opt.embedding_variable.embedding.config_pb2 import CacheStrategy, StorageType
 from graph_opt.embedding_variable.table_options import table_options
 
 BAD_SIZE: Any = {"storage_size": 1 << 30}
@@ -54,6 +54,10 @@ def made_of(**options: Any) -> Any:
         ),
         ({"evict_option": graph_opt.L2WeightEvict(-2.0)}, {}),
         (
+            {"evict_option": graph_opt.CapacityEvict(1000, CacheStrategy.LFU)},
+            {"eviction": {"kind": "lfu"}, "capacity": 1000},
+        ),
+        (
             {"init_option": graph_opt.InitializerOption(default_value_no_permission=0.5)},
             {"no_permission": 0.5},
         ),
@@ -84,6 +88,8 @@ def test_rows_beyond_memory_are_in_a_file(tmp_path: Path) -> None:
         (lambda: graph_opt.StorageOption(StorageType.LEVELDB), "LEVELDB needs a storage_path"),
         (lambda: graph_opt.CBFFilter(3, 10), "max_element_size needs"),
         (lambda: graph_opt.CBFFilter(3, 0, 0.01), "both need to be above 0"),
+        (lambda: graph_opt.CapacityEvict(0), "need 1 or more"),
+        (lambda: graph_opt.CapacityEvict(10, 2), "2 is not a valid CacheStrategy"),
         (lambda: graph_opt.InitializerOption(default_value_dim=0), "need 1 or more"),
         (lambda: made_of(filter_option=3), "filter_option is a int; need a CounterFilter"),
         (lambda: made_of(evict_option="x"), "evict_option is a str; need a GlobalStepEvict"),

@@ -28,8 +28,9 @@ class ModelOptions(NamedTuple):
 
     `table_shards` > 1 splits every table; `resource_variables` chooses between TensorFlow's newer
     variables and the ref variables that TF1 makes by default. `dynamic` gives each id a row of its
-    own, in tables that grow with them, in place of hashing ids into `buckets`. `initial_stddev` is
-    that of new rows, None for TensorFlow's choice.
+    own, in tables that grow with them, in place of hashing ids into `buckets`; tables have at most
+    `capacity` rows, those of the ids that came last, 0 for any number. `initial_stddev` is that of
+    new rows, None for TensorFlow's choice.
     """
 
     buckets: int = 100000
@@ -39,6 +40,7 @@ class ModelOptions(NamedTuple):
     table_shards: int = 1
     resource_variables: bool = False
     dynamic: bool = False
+    capacity: int = 0
     initial_stddev: Optional[float] = None
 
 
@@ -84,9 +86,11 @@ def embedding_columns(options: ModelOptions) -> Sequence[object]:
 def _dynamic_columns(options: ModelOptions) -> Sequence[object]:
     import graph_opt  # here, so that a stock run has nothing of it in its process
 
+    evict = graph_opt.CapacityEvict(options.capacity) if options.capacity else None
+    option = graph_opt.EmbeddingVariableOption(evict_option=evict)
     return [
         graph_opt.embedding_column(
-            graph_opt.categorical_column_with_embedding(name, tf.string),
+            graph_opt.categorical_column_with_embedding(name, tf.string, ev_option=option),
             dimension=options.dimension,
             combiner="mean",
             initializer=_initializer(options),

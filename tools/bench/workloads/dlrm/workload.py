@@ -55,6 +55,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--dynamic", action="store_true", help="tables with a row for each id, in place of buckets"
     )
     sizes_group.add_argument(
+        "--capacity", type=count, default=0, help="rows of a dynamic table at most, 0: any number"
+    )
+    sizes_group.add_argument(
         "--initial-stddev", type=float, help="of rows; without, 1 over the root of the dimension"
     )
     sizes_group.add_argument("--table-shards", type=positive, default=1, help="parts of each table")
@@ -76,6 +79,7 @@ def workload_from_flags(flags: argparse.Namespace) -> Workload:
         table_shards=flags.table_shards,
         resource_variables=flags.resource_variables,
         dynamic=flags.dynamic,
+        capacity=flags.capacity,
         initial_stddev=flags.initial_stddev,
     )
     return dlrm_workload(
