@@ -92,18 +92,18 @@ def test_a_checkpoint_of_deeprec_is_restored(tmp_path: Path) -> None:
         assert restored(path, parts, options=options) == expected
 
 
-def test_a_static_table_becomes_a_dynamic_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("slices", [[1, 1], [3, 1], [1, 2]])
+def test_a_static_table_becomes_a_dynamic_one(slices: List[int], tmp_path: Path) -> None:
     """Row k of a variable is that of key k, and its slots those of the key."""
     with tf.Graph().as_default(), tf.Session() as session:
-        table = tf.get_variable("emb", [7, WIDTH])
-        rows = tf.nn.embedding_lookup(table, [1, 5])
+        table = tf.get_variable("emb", [7, WIDTH], partitioner=lambda *_, **__: slices)
+        rows = tf.convert_to_tensor(table)[1:6:4]
         train = tf.train.AdagradOptimizer(0.5).minimize(tf.reduce_sum(rows))
         step = tf.train.get_or_create_global_step()
         session.run(tf.global_variables_initializer())
         session.run([train, step.assign(3)])
         path = tf.train.Saver().save(session, str(tmp_path / "static"))
-        slot = tf.global_variables("emb/Adagrad")[0]
-        values, slots = session.run([table, slot])
+        values, slots = (tf.train.load_variable(path, name) for name in ("emb", "emb/Adagrad"))
     for parts in (1, 3):
         found = restored(path, parts)
         assert found == {
