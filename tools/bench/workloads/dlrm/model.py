@@ -29,7 +29,7 @@ class ModelOptions(NamedTuple):
     `table_shards` > 1 splits every table; `resource_variables` chooses between TensorFlow's newer
     variables and the ref variables that TF1 makes by default. `dynamic` gives each id a row of its
     own, in tables that grow with them, in place of hashing ids into `buckets`; tables have at most
-    `capacity` rows, those of the ids that came last, 0 for any number. `initial_stddev` is that of
+    `most_rows` rows, those of the ids that came last, 0 for any number. `initial_stddev` is that of
     new rows, None for TensorFlow's choice.
     """
 
@@ -40,7 +40,7 @@ class ModelOptions(NamedTuple):
     table_shards: int = 1
     resource_variables: bool = False
     dynamic: bool = False
-    capacity: int = 0
+    most_rows: int = 0
     initial_stddev: Optional[float] = None
 
 
@@ -86,7 +86,7 @@ def embedding_columns(options: ModelOptions) -> Sequence[object]:
 def _dynamic_columns(options: ModelOptions) -> Sequence[object]:
     import graph_opt  # here, so that a stock run has nothing of it in its process
 
-    evict = graph_opt.CapacityEvict(options.capacity) if options.capacity else None
+    evict = graph_opt.CapacityEvict(options.most_rows) if options.most_rows else None
     option = graph_opt.EmbeddingVariableOption(evict_option=evict)
     return [
         graph_opt.embedding_column(

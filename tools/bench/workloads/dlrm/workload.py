@@ -55,7 +55,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--dynamic", action="store_true", help="tables with a row for each id, in place of buckets"
     )
     sizes_group.add_argument(
-        "--capacity", type=count, default=0, help="rows of a dynamic table at most, 0: any number"
+        "--most-rows", type=count, default=0, help="of a dynamic table, 0: any number"
     )
     sizes_group.add_argument(
         "--initial-stddev", type=float, help="of rows; without, 1 over the root of the dimension"
@@ -79,7 +79,7 @@ def workload_from_flags(flags: argparse.Namespace) -> Workload:
         table_shards=flags.table_shards,
         resource_variables=flags.resource_variables,
         dynamic=flags.dynamic,
-        capacity=flags.capacity,
+        most_rows=flags.most_rows,
         initial_stddev=flags.initial_stddev,
     )
     return dlrm_workload(
