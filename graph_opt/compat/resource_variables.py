@@ -17,6 +17,7 @@ __all__ = [
     "ResourceOps",
     "ResourceVariable",
     "VariableOfResource",
+    "WithoutValue",
     "accessed",
     "beside",
     "on_device_of",
@@ -44,7 +45,7 @@ class ResourceOps(NamedTuple):
     from_tensors: Callable[[Any, Any], Any]
 
 
-class _WithoutValue(ResourceVariable):
+class WithoutValue(ResourceVariable):
     """A variable that cannot be read or written as a whole."""
 
     def value(self) -> Any:
@@ -104,7 +105,7 @@ class _WithoutValue(ResourceVariable):
         raise self._no_value("value")
 
 
-class VariableOfResource(_WithoutValue):
+class VariableOfResource(WithoutValue):
     """A variable to all of TensorFlow, with a resource of another kind behind its handle.
 
     The handle is a VarHandleOp named like the variable, so that devices, collections, gradients and
@@ -188,7 +189,7 @@ class VariableOfResource(_WithoutValue):
             return self._resource_ops.is_initialized(self.handle, name)
 
 
-class PartitionedVariable(_WithoutValue):
+class PartitionedVariable(WithoutValue):
     """Variables of equal shape as one, for functions that read rows of variables.
 
     Keras' layers know a variable with parts by this name of its class, or of one of its bases.
@@ -218,7 +219,7 @@ class PartitionedVariable(_WithoutValue):
         return list(self._variable_list)
 
 
-def _fetch(variable: _WithoutValue) -> Any:
+def _fetch(variable: WithoutValue) -> Any:
     raise NotImplementedError(
         "{} cannot be fetched: it cannot be read as a whole; fetch its export()".format(
             variable.described
@@ -227,7 +228,7 @@ def _fetch(variable: _WithoutValue) -> Any:
 
 
 # Otherwise a session would fetch the read that nobody may run.
-session.register_session_run_conversion_functions(_WithoutValue, _fetch)
+session.register_session_run_conversion_functions(WithoutValue, _fetch)
 
 
 def _no_value_op(name: str) -> Any:

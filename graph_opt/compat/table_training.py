@@ -2,8 +2,8 @@
 
 Optimizers make slots like the variables that they train, and update these by ops that take both as
 memory. Tables have slots and updates of their own. So the few functions that all optimizers call
-are replaced by ones that treat tables apart: those of `slot_creator`, `_get_processor`, and
-`Optimizer.compute_gradients` and `apply_gradients`.
+are replaced by ones that treat tables apart: those of `slot_creator`, `_get_processor`,
+`Optimizer.compute_gradients` and `apply_gradients`, and `ExponentialMovingAverage.apply`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tensorflow.python.training import slot_creator
 
 from graph_opt.compat import tf
 from graph_opt.compat.eager import executing_eagerly
-from graph_opt.compat.resource_variables import PartitionedVariable
+from graph_opt.compat.resource_variables import PartitionedVariable, WithoutValue
 
 __all__ = [
     "OfTables",
@@ -63,6 +63,7 @@ def train_optimizers_train(tables: OfTables) -> None:
     replace_function(train_optimizer, "_get_processor", tables, _get_processor)
     replace_function(train_optimizer.Optimizer, "apply_gradients", tables, _apply_gradients)
     replace_function(train_optimizer.Optimizer, "compute_gradients", tables, _compute_gradients)
+    replace_function(tf.train.ExponentialMovingAverage, "apply", tables, _apply_average)
 
 
 def replace_function(owner: Any, name: str, tables: OfTables, treat: Callable[..., Any]) -> None:
@@ -222,3 +223,19 @@ def _compute_gradients(
             for part in (variable if isinstance(variable, PartitionedVariable) else [variable])
         ]
     return stock(optimizer, loss, var_list, *given, **named)
+
+
+def _apply_average(tables: OfTables, stock: Any, average: Any, var_list: Any = None) -> Any:
+    given = tf.trainable_variables() if var_list is None else list(var_list)
+    refused = [one.name.split(":")[0] for one in given if isinstance(one, WithoutValue)]
+    if refused:
+        raise ValueError(
+            "ExponentialMovingAverage {!r} cannot average {}: a dynamic table has no value as a "
+            "whole. Pass the other variables to apply(), such as [v for v in "
+            "tf.trainable_variables() if v.name not in {}]".format(
+                average.name,
+                ", ".join(map(repr, refused)),
+                [name + ":0" for name in refused],
+            )
+        )
+    return stock(average, var_list)

@@ -25,7 +25,7 @@ from graph_opt.compat.resource_variables import (
 from graph_opt.compat.savers import OurSaveable, SaverParts, build_savers_with
 from graph_opt.export.users_graph import export_users_graph
 from graph_opt.ops import dynamic_checkpoint
-from graph_opt.ops.dynamic_checkpoint import TABLE
+from graph_opt.ops.dynamic_checkpoint import TABLE, Share, Stored
 from graph_opt.ops.dynamic_table import BY_KEY
 
 _KEYS = "-keys"
@@ -109,28 +109,20 @@ def rank_saveables(variables: Sequence[Any]) -> List[Any]:
     return found
 
 
-class _Share(NamedTuple):
-    """Which keys of a table are here."""
-
-    part: int
-    num_parts: int
-    owner_rule: str
-
-
 def _ranks_of(table: Any) -> Any:
     """How this rank reaches others that have rows of the table; None if there are none."""
     transport = getattr(table, "transport", None)
     return transport if transport is not None and transport.size > 1 else None
 
 
-def _share_of(table: Any) -> Optional[_Share]:
+def _share_of(table: Any) -> Optional[Share]:
     """None if this rank has no keys, as all are on another."""
     ranks = _ranks_of(table)
     if ranks is None:
-        return _Share(table.part, table.num_parts, table.owner_rule)
+        return Share(table.part, table.num_parts, table.owner_rule)
     if table.target_gpu < 0:
-        return _Share(ranks.rank, ranks.size, BY_KEY)
-    return _Share(0, 1, BY_KEY) if table.target_gpu == ranks.rank else None
+        return Share(ranks.rank, ranks.size, BY_KEY)
+    return Share(0, 1, BY_KEY) if table.target_gpu == ranks.rank else None
 
 
 def _own_name(variable: Any) -> str:
@@ -193,16 +185,14 @@ def _save(prefix: Any, saveables: List[Any]) -> Tuple[List[Any], List[Any]]:
 
 def _saved(prefix: Any, group: _Group) -> Any:
     changes = group.members[0].changes
-    return dynamic_checkpoint.save(
-        prefix,
-        group.table.handle,
-        group.handles,
-        tensor_name="" if group.rows is None else group.rows.name,
-        slot_names=[one.name for one in group.slots],
-        key_dtype=group.table.key_dtype,
-        evict=not changes,
-        changes=changes,
+    stored = Stored(
+        "" if group.rows is None else group.rows.name,
+        [one.name for one in group.slots],
+        group.table.key_dtype,
+        changes,
     )
+    table = group.table.handle
+    return dynamic_checkpoint.save(prefix, table, group.handles, stored, evict=not changes)
 
 
 def _restore(prefix: Any, saveables: List[Any]) -> None:
@@ -217,49 +207,33 @@ def _restore(prefix: Any, saveables: List[Any]) -> None:
 
 
 def _restored(prefix: Any, group: _Group) -> Any:
-    table, share = group.table, _share_of(group.table)
-    if share is None:
-        return tf.no_op()
+    table = group.table
     name = table.table_key if group.rows is None else group.rows.name
-    return dynamic_checkpoint.restore(
-        prefix,
-        table.handle,
-        group.handles,
-        tensor_name=whole_name(name, table),
-        slot_names=[_slot_name(one.name, name) for one in group.slots],
-        part=share.part,
-        num_parts=share.num_parts,
-        owner_rule=share.owner_rule,
-        key_dtype=table.key_dtype,
-        rows=group.rows is not None,
-        changes=group.members[0].changes,
+    stored = Stored(
+        whole_name(name, table),
+        [_slot_name(one.name, name) for one in group.slots],
+        table.key_dtype,
+        group.members[0].changes,
     )
+    return restored(prefix, table, group.handles, stored, group.rows is not None)
 
 
-def restored_rows(prefix: Any, name: str, table: Any, before: Sequence[Any]) -> Any:
-    """An op that reads the keys which are here of a table, without slots, from a checkpoint.
+def restored(
+    prefix: Any, table: Any, slots: Sequence[Any], stored: Stored, rows: bool = True
+) -> Any:
+    """An op that reads the keys which are here of a table from a checkpoint.
 
     Args:
       prefix: Of the checkpoint.
-      name: Of the whole table there.
       table: The table, or a part of it.
-      before: Ops that run first.
+      slots: Handles of its slots.
+      stored: What is read.
+      rows: Whether to read the table itself; otherwise, only slots of keys that it has.
     """
     share = _share_of(table)
-    with tf.control_dependencies(before), on_device_of(table.handle):
-        if share is None:
-            return tf.no_op()
-        return dynamic_checkpoint.restore(
-            prefix,
-            table.handle,
-            [],
-            tensor_name=name,
-            slot_names=[],
-            part=share.part,
-            num_parts=share.num_parts,
-            owner_rule=share.owner_rule,
-            key_dtype=table.key_dtype,
-        )
+    if share is None:
+        return tf.no_op()
+    return dynamic_checkpoint.restore(prefix, table.handle, slots, stored, share, rows)
 
 
 def whole_name(name: str, table: Any) -> str:

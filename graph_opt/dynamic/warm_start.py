@@ -1,15 +1,25 @@
-"""`tf.train.init_from_checkpoint` and warm starts of dynamic tables: by variable, name or scope."""
+"""`tf.train.init_from_checkpoint` and warm starts of dynamic tables: by variable, name or scope.
+
+Slots come along as they do in TensorFlow: those that a scope has when the function is called, and
+those that are named.
+"""
 
 from __future__ import annotations
 
 from typing import Any, List
 
 from graph_opt.compat import tf
-from graph_opt.compat.resource_variables import PartitionedVariable, VariableOfResource
+from graph_opt.compat.resource_variables import (
+    PartitionedVariable,
+    VariableOfResource,
+    on_device_of,
+)
 from graph_opt.compat.savers import initialize_from_checkpoints_with
-from graph_opt.dynamic.saving import restored_rows, whole_name
+from graph_opt.dynamic.saving import restored, whole_name
+from graph_opt.ops.dynamic_checkpoint import TABLE, Stored
 
-_KINDS = ("-keys", "/part_0-keys", "", "/part_0")
+_KINDS = ("-keys", "")
+_PARTS = ("", "/part_0")
 
 
 def start_from_checkpoints() -> None:
@@ -18,48 +28,68 @@ def start_from_checkpoints() -> None:
 
 
 def _initialize(prefix: str, stored: str, target: Any) -> bool:
-    """Initializes tables from a checkpoint; returns whether that is all there is to do.
+    """Initializes tables and slots from a checkpoint; returns whether that is all there is to do.
 
     Args:
       prefix: Of the checkpoint.
       stored: A name in it, or a scope that ends with a slash.
       target: A variable, the parts of one, or a name or scope in the graph.
     """
-    if isinstance(target, str):
-        tables = [one for one in tf.global_variables() if _is_table(one)]
-        named = [one for one in tables if target in (one.table_name, one.table_key)]
-        for table in named:
-            _start(prefix, stored, table)
-        if named or not stored.endswith("/"):
-            return bool(named)
-        for table in tables:
-            if target == "/" or table.table_name.startswith(target):
-                name = table.table_name[0 if target == "/" else len(target) :]
-                _start(prefix, name if stored == "/" else stored + name, table)
-        return False
-    parts = _parts(target)
-    for part in parts:
-        _start(prefix, stored, part)
-    return bool(parts)
+    if not isinstance(target, str):
+        found = _tables_and_slots(target)
+        for variable in found:
+            _start(prefix, stored, variable)
+        return bool(found)
+    every = [one for one in tf.global_variables() if isinstance(one, VariableOfResource)]
+    named = [one for one in every if target in (_name(one), one.op.name)]
+    for variable in named:
+        _start(prefix, stored, variable)
+    if named or not stored.endswith("/"):
+        return bool(named)
+    # Slots need the rows of their tables.
+    for variable in sorted(every, key=_is_slot):
+        name = _name(variable)
+        if target == "/" or name.startswith(target):
+            below = name if target == "/" else name[len(target) :]
+            _start(prefix, below if stored == "/" else stored + below, variable)
+    return False
 
 
-def _parts(target: Any) -> List[Any]:
+def _tables_and_slots(target: Any) -> List[Any]:
     if isinstance(target, PartitionedVariable):
         return list(target.parts)
     listed = target if isinstance(target, (list, tuple)) else [target]
-    return list(listed) if listed and all(map(_is_table, listed)) else []
+    return [one for one in listed if isinstance(one, VariableOfResource)]
 
 
-def _is_table(variable: Any) -> bool:
-    return isinstance(variable, VariableOfResource) and not hasattr(variable, "table")
+def _is_slot(variable: Any) -> bool:
+    return hasattr(variable, "table")
 
 
-def _start(prefix: str, stored: str, table: Any) -> None:
-    """Has the table's initializer read what the checkpoint has under a name."""
-    name = whole_name(stored, table)
+def _name(variable: Any) -> str:
+    """Name of a whole table, or of its slot."""
+    table = variable.table if _is_slot(variable) else variable
+    name: str = variable.op.name.replace(table.table_key, table.table_name, 1)
+    return name
+
+
+def _start(prefix: str, stored: str, variable: Any) -> None:
+    """Has the initializer of a table or slot read what the checkpoint has under a name."""
+    table = variable.table if _is_slot(variable) else variable
+    name, below = stored, ""
+    if _is_slot(variable):
+        name, slash, slot = stored.rpartition("/")
+        below = slash + slot
+    name = whole_name(name, table)
     reader = tf.train.load_checkpoint(prefix)
-    if not any(reader.has_tensor(name + kind) for kind in _KINDS):
+    if not any(reader.has_tensor(name + part + below + kind) for part in _PARTS for kind in _KINDS):
         raise ValueError(
-            "'{}' has no table {!r} to start {!r} as".format(prefix, name, table.table_name)
+            "'{}' has no {} {!r} to start {!r} as".format(
+                prefix, "slot" if below else "table", name + below, _name(variable)
+            )
         )
-    table.initialize_by(restored_rows(prefix, name, table, [table.initializer]))
+    before = [table.initializer, variable.initializer]
+    slots, slot_names = ([variable.handle], [TABLE + below]) if below else ([], [])
+    with tf.control_dependencies(before), on_device_of(table.handle):
+        wanted = Stored(name, slot_names, table.key_dtype)
+        variable.initialize_by(restored(prefix, table, slots, wanted, rows=not below))

@@ -86,3 +86,14 @@ def test_an_exported_graph_can_be_imported() -> None:
     with tf.Graph().as_default():
         tf.train.import_meta_graph(exported)
         assert [variable.op.name for variable in tf.global_variables()] == ["table"]
+
+
+def test_moving_averages_refuse_tables_and_take_the_other_variables() -> None:
+    table, dense = table_of(), tf.get_variable("dense", [2])
+    average = tf.train.ExponentialMovingAverage(0.9)
+    with pytest.raises(ValueError, match="'ExponentialMovingAverage' cannot average 'table': "):
+        average.apply()
+    others = [one for one in tf.trainable_variables() if one.name not in ["table:0"]]
+    assert others == [dense] and table not in others
+    average.apply(others)
+    assert average.average(dense) is not None

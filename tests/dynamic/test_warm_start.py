@@ -57,3 +57,49 @@ def test_tables_start_from_checkpoints_as_variables_do(tmp_path: Path) -> None:
         Scoped("new")
         with pytest.raises(ValueError, match="no table 'other/ev' to start 'new/ev' as"):
             init({"other/ev": "new/ev"})
+
+
+def test_slots_start_from_checkpoints_as_those_of_variables_do(tmp_path: Path) -> None:
+    def trained(scope: str, parts: int, optimizer: Any) -> Any:
+        model = Scoped(scope, parts)
+        train = optimizer.minimize(tf.reduce_sum(model.rows) + tf.reduce_sum(model.dense))
+        return model, train
+
+    adagrad = tf.train.AdagradOptimizer
+    with tf.Graph().as_default(), tf.Session() as session:
+        model, train = trained("old", 2, adagrad(0.5, 0.25))
+        session.run(tf.global_variables_initializer())
+        session.run([train, model.rows])
+        path = tf.train.Saver().save(session, str(tmp_path / "model.ckpt"))
+        expected = model.values(session)
+
+    def started(scope: str, parts: int, start: Any) -> None:
+        with tf.Graph().as_default(), tf.Session() as session:
+            optimizer = adagrad(0.5)
+            model, _ = trained(scope, parts, optimizer)
+            start(model, [optimizer.get_slot(part, "accumulator") for part in model.table.parts])
+            slots = [one.export() for one in tf.global_variables("{}/ev.*/Adagrad".format(scope))]
+            assert len(slots) == parts
+            session.run(tf.global_variables_initializer())
+            for found, value in zip(model.values(session), expected):
+                np.testing.assert_array_equal(found, value)
+            found = session.run(slots)
+            assert sorted(key for part in found for key in part.keys) == sorted(KEYS)
+            assert all(
+                (part.values == 1.25).all() and (part.versions == -1).all() for part in found
+            )
+
+    dense = {"old/dense": "new/dense"}
+    for parts in (1, 3):
+        started("new", parts, lambda *_: tf.train.init_from_checkpoint(path, {"old/": "new/"}))
+        started("old", parts, lambda *_: tf.train.warm_start(path, [".*"]))
+        started(
+            *("new", parts),
+            lambda model, slots: tf.train.init_from_checkpoint(
+                path, {"old/ev": model.table, "old/ev/Adagrad": slots, **dense}
+            ),
+        )
+    with tf.Graph().as_default():
+        trained("old", 1, tf.train.MomentumOptimizer(0.5, 0.9))
+        with pytest.raises(ValueError, match="has no slot 'old/ev/Momentum' to start"):
+            tf.train.init_from_checkpoint(path, {"/": "/"})
