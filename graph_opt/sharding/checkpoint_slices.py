@@ -1,7 +1,7 @@
-"""Tensors of TensorFlow's checkpoints, written and read a slice at a time.
+"""Tensors of TensorFlow's checkpoints, written a slice at a time.
 
 A checkpoint is written as parts, each a small checkpoint of its own, which are then merged. A
-tensor that is in slices reads like any other, whole or in other slices.
+tensor that is in slices reads like any other.
 """
 
 from __future__ import annotations
@@ -73,23 +73,14 @@ def merge_parts(prefixes: Sequence[str], prefix: str, steps: ArraySteps) -> None
     steps.run("merge", merge, list(prefixes), prefix)
 
 
-def read_slice(
-    steps: ArraySteps,
-    prefix: str,
-    name: str,
-    dtype: Any,
-    shape: Sequence[int],
-    first: int,
-    count: int,
-) -> np.ndarray:
-    """Rows [first, first + count) of a tensor that has the shape."""
-    spec = slice_spec(shape, first, count)
-    rows: np.ndarray = steps.run(("restore", dtype), _restore(dtype), prefix, [name], [spec])
-    return rows
+def read_tensor(steps: ArraySteps, prefix: str, name: str, dtype: Any) -> np.ndarray:
+    """A tensor as a whole."""
+    values: np.ndarray = steps.run(("restore", dtype), _restore(dtype), prefix, [name], [""])
+    return values
 
 
 def slice_spec(shape: Sequence[int], first: int, count: int) -> str:
-    """What SaveV2 and RestoreV2 call `shape_and_slices`."""
+    """What SaveV2 calls `shape_and_slices`."""
     if count == shape[0]:
         return ""
     dimensions = " ".join(str(size) for size in shape)

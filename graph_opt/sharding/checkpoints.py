@@ -14,7 +14,8 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.sharding.agreement import Agreement
 from graph_opt.sharding.array_steps import ArraySteps
-from graph_opt.sharding.checkpoint_slices import CheckpointParts, TensorSlice, read_slice
+from graph_opt.sharding.checkpoint_rows import CheckpointRows, tensorflow_errors
+from graph_opt.sharding.checkpoint_slices import CheckpointParts, TensorSlice
 from graph_opt.sharding.keyed_rows import KeyedRows
 
 _BLOCK_BYTES = 32 << 20
@@ -109,22 +110,28 @@ def restore_tables(prefix: str, tables: Mapping[str, KeyedRows], steps: ArraySte
 
     Raises:
       tf.errors.NotFoundError: The checkpoint has no such table.
+      tf.errors.DataLossError: It is damaged.
       ValueError: The table there has another shape or dtype.
     """
-    reader = tf.train.NewCheckpointReader(prefix)
-    counts = {name: _check_table(reader, prefix, name, table) for name, table in tables.items()}
+    with tensorflow_errors():
+        checkpoint = CheckpointRows(prefix)
+    for name, table in tables.items():
+        _check_table(checkpoint, name, table)
     clear_all(list(tables.values()), steps)
     for name, table in sorted(tables.items()):
-        for first in _firsts(table, counts[name]):
-            size = min(_rows_of_block(table), counts[name] - first)
-            keys = np.arange(first, first + size)
-            if table.num_keys is None:
-                shape = [counts[name]]
-                keys = read_slice(steps, prefix, name + KEYS_SUFFIX, tf.int64, shape, first, size)
+        count = checkpoint.tensors[name].shape[0]
+        with tensorflow_errors():
+            for tensor in [name] if table.num_keys is not None else [name, name + KEYS_SUFFIX]:
+                checkpoint.check(tensor)
+        for first in _firsts(table, count):
+            size = min(_rows_of_block(table), count - first)
+            with tensorflow_errors():
+                keys = np.arange(first, first + size)
+                if table.num_keys is None:
+                    keys = checkpoint.rows(name + KEYS_SUFFIX, first, size)
+                rows = checkpoint.rows(name, first, size)
             mine = np.flatnonzero(table.owners(keys) == table.rank)
             if len(mine):
-                shape = [counts[name], table.width]
-                rows = read_slice(steps, prefix, name, table.dtype, shape, first, size)
                 steps.run(("write rows", table.name), table.write, keys[mine], rows[mine])
 
 
@@ -171,20 +178,19 @@ def _as_bytes(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
-def _check_table(reader: Any, prefix: str, name: str, table: KeyedRows) -> int:
-    """How many rows of a table there are in a checkpoint."""
-    shapes = reader.get_variable_to_shape_map()
+def _check_table(checkpoint: CheckpointRows, name: str, table: KeyedRows) -> None:
+    tensors = checkpoint.tensors
     for need in [name] if table.num_keys is not None else [name, name + KEYS_SUFFIX]:
-        if need not in shapes:
+        if need not in tensors:
             raise tf.errors.NotFoundError(
-                None, None, "Key {} not found in checkpoint {}".format(need, prefix)
+                None, None, "Key {} not found in checkpoint {}".format(need, checkpoint.prefix)
             )
-    shape, dtype = list(shapes[name]), reader.get_variable_to_dtype_map()[name]
+    shape, dtype = list(tensors[name].shape), tensors[name].dtype
     rows = shape[0] if table.num_keys is None else table.num_keys
     if shape != [rows, table.width] or dtype != table.dtype:
         raise ValueError(
             "{} of checkpoint {} has shape {} and dtype {}; the table has {} and {}".format(
-                name, prefix, shape, dtype.name, [rows, table.width], table.dtype.name
+                *(name, checkpoint.prefix, shape, dtype.name),
+                *([rows, table.width], table.dtype.name),
             )
         )
-    return rows

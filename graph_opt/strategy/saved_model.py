@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.compat.sessions import unwatched_sessions
 from graph_opt.sharding.array_steps import ArraySteps
+from graph_opt.sharding.checkpoint_rows import CheckpointRows, tensorflow_errors
 from graph_opt.sharding.checkpoint_slices import (
     CheckpointParts,
     TensorSlice,
     merge_parts,
-    read_slice,
+    read_tensor,
 )
 from graph_opt.sharding.transport_in_use import transport_in_use
 from graph_opt.strategy.first_rank import on_first_rank
@@ -144,21 +145,28 @@ class _CopyingSaver(tf.train.Saver):
         return save_path
 
     def _copy(self, steps: ArraySteps, parts: CheckpointParts) -> None:
-        reader = tf.train.load_checkpoint(self._prefix)
-        shapes = reader.get_variable_to_shape_map()
-        dtypes = reader.get_variable_to_dtype_map()
-        for name in sorted({_saved_name(name, shapes, self._prefix) for name in self._names}):
-            for block in _blocks(steps, self._prefix, name, dtypes[name], shapes[name]):
+        with tensorflow_errors():
+            checkpoint = CheckpointRows(self._prefix)
+        names = {_saved_name(name, checkpoint.tensors, self._prefix) for name in self._names}
+        for name in sorted(names):
+            for block in _blocks(steps, checkpoint, name):
                 parts.write(block)
 
 
-def _blocks(steps: ArraySteps, prefix: str, name: str, dtype: Any, shape: List[int]) -> Any:
-    rows = shape[0] if shape else 1
-    size = max(1, dtype.size) * int(np.prod(shape[1:]))
+def _blocks(steps: ArraySteps, checkpoint: CheckpointRows, name: str) -> Any:
+    tensor = checkpoint.tensors[name]
+    rows = tensor.shape[0] if tensor.shape else 1
+    size = max(1, tensor.dtype.size) * int(np.prod(tensor.shape[1:]))
     most = max(1, _BLOCK_BYTES // max(1, size))
-    for first in range(0, max(1, rows), most):
-        count = min(most, rows - first)
-        values = read_slice(steps, prefix, name, dtype, shape or [1], first, count)
+    if rows <= most:  # among them strings, and numbers without a dimension
+        values = read_tensor(steps, checkpoint.prefix, name, tensor.dtype)
+        yield TensorSlice(name, rows, 0, values)
+        return
+    with tensorflow_errors():
+        checkpoint.check(name)
+    for first in range(0, rows, most):
+        with tensorflow_errors():
+            values = checkpoint.rows(name, first, min(most, rows - first))
         yield TensorSlice(name, rows, first, values)
 
 

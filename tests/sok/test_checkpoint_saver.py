@@ -163,7 +163,16 @@ def test_errors_reach_all_ranks_and_earlier_checkpoints_stay(tmp_path: Path) -> 
                 sok.CheckpointSaver().restore(session, str(tmp_path / "good"))
         return messages
 
+    def restore_damaged(transport: Transport) -> None:
+        with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
+            build(transport.rank, transport.size, WRAPPERS["wrapped"]())
+            with pytest.raises(tf.errors.DataLossError, match="is damaged: 'items'"):
+                sok.CheckpointSaver().restore(session, str(tmp_path / "good"))
+
     first, second = run_ranks(2, check)
+    for data in tmp_path.glob("good.data-*"):
+        data.write_bytes(data.read_bytes().replace(ITEMS[0].tobytes(), ITEMS[1].tobytes()))
+    run_ranks(2, restore_damaged)
     assert "file" in first[0] and second[0].startswith("rank 0 failed: NotADirectoryError")
     assert "valid checkpoint" in first[1] and "valid checkpoint" in second[1]
 
