@@ -1,7 +1,8 @@
-"""Replaces group lookups that the user called, and their gradients, with TensorFlow's ops.
+"""Replaces group lookups that the user called, their gradients and updates, with TensorFlow's ops.
 
 The forward part becomes one `tf.nn.safe_embedding_lookup_sparse` or `tf.nn.embedding_lookup` for
-each lookup, which a graph_opt session fuses again. What only a rewrite makes (joined columns, fused
+each lookup, which a graph_opt session fuses again. Updates are those of DeepRec's optimizers, which
+TensorFlow does not have. What only a rewrite makes (joined columns, fused
 updates) does not concern this file, since rewrites are reverted. Lookups that a column scope
 replaced with larger ones while the model was built, and that nothing reads, are not exported.
 """
@@ -15,6 +16,7 @@ from graph_opt.export.stock_gradients import row_gradients, weight_gradients
 from graph_opt.export.stock_nodes import nodes_in_place_of
 from graph_opt.graph.undo import node_of_input
 from graph_opt.ops.group_embedding import NO_DEFAULT, SUPERSEDED, GroupAttributes, GroupIds
+from graph_opt.ops.row_formulas import FORMULAS, update_rows_by_formula
 from graph_opt.ops.stock_lookup import LookupIds, lookup_separately
 
 # Attribute of nodes that a rewrite made; passes use the same name.
@@ -23,7 +25,7 @@ _FRAMES = ("Enter", "RefEnter")
 
 
 def stock_groups(graph_def: Any, graph: Any, made: Dict[bytes, List[Any]]) -> List[str]:
-    """Replaces group lookups of a GraphDef and their gradients, in place.
+    """Replaces group lookups of a GraphDef, their gradients and updates, in place.
 
     Args:
       graph_def: The GraphDef.
@@ -33,14 +35,15 @@ def stock_groups(graph_def: Any, graph: Any, made: Dict[bytes, List[Any]]) -> Li
     Returns:
       Lines for the user about nodes that could not be replaced.
     """
-    if not any(node.op in _BUILDERS for node in graph_def.node):
+    ours = _UPDATES.union(_BUILDERS)
+    if not any(node.op in ours for node in graph_def.node):
         return []
     lines: List[str] = []
     nodes: List[Any] = []
     superseded = _superseded(graph_def)
     in_frame = any(node.op in _FRAMES for node in graph_def.node)
     for node in graph_def.node:
-        if node.op not in _BUILDERS:
+        if node.op not in ours:
             nodes.append(node)
             continue
         if node.name in superseded:
@@ -75,6 +78,10 @@ def _replaced(node: Any, graph: Any, in_frame: bool) -> List[Any]:
         raise tf.errors.UnimplementedError(
             None, None, "it is part of a graph that had been rewritten before it was imported"
         )
+    if node.op in _UPDATES:
+        return nodes_in_place_of(
+            node, graph, lambda inputs: _build_update(node, inputs), in_frame, writes=True
+        )
     build = _BUILDERS[node.op]
     return nodes_in_place_of(node, graph, lambda inputs: build(attributes, inputs), in_frame)
 
@@ -98,6 +105,18 @@ def _build_weight_gradients(attributes: GroupAttributes, inputs: List[Any]) -> L
     return weight_gradients(pooled, ids.weights, inputs[-lookups:])
 
 
+def _build_update(node: Any, inputs: List[Any]) -> Any:
+    """The update of rows that one of our optimizers wrote: one table, whose rows are the ids."""
+    optimizer = node.attr["optimizer"].s.decode("utf-8")
+    if optimizer not in FORMULAS or node.attr["num_shards"].i != 1:
+        raise tf.errors.UnimplementedError(None, None, "it is an update by " + optimizer)
+    slots, numbers = (node.attr["num_" + what].i for what in ("slots", "hyperparameters"))
+    variables, rest = inputs[: 1 + slots], inputs[1 + slots :]
+    rows, gradients = rest[numbers], rest[-1]
+    return update_rows_by_formula(optimizer, variables, rest[:numbers], rows, gradients)
+
+
+_UPDATES = frozenset(["GroupEmbeddingApply", "ResourceGroupEmbeddingApply"])
 _Builder = Callable[[GroupAttributes, List[Any]], List[Any]]
 _BUILDERS: Dict[str, _Builder] = {
     "GroupEmbeddingLookup": _build_lookup,

@@ -20,7 +20,9 @@ Builder = Callable[[List[Any]], Any]
 """From inputs to a list of outputs, or to the operation to run, with TensorFlow's functions."""
 
 
-def nodes_in_place_of(node: Any, graph: Any, build: Builder, in_frame: bool) -> List[Any]:
+def nodes_in_place_of(
+    node: Any, graph: Any, build: Builder, in_frame: bool, writes: bool = False
+) -> List[Any]:
     """NodeDefs that do what `node` does, the last of them under its name.
 
     Args:
@@ -29,10 +31,11 @@ def nodes_in_place_of(node: Any, graph: Any, build: Builder, in_frame: bool) -> 
       build: Called in an empty graph, with a placeholder for each data input; for the handle of a
         variable it gets a variable of the same shape.
       in_frame: Whether the node may be in a loop, so that nothing may run outside of that loop.
+      writes: Whether `build` gets a variable for a reference, too.
     """
     texts = [text for text in node.input if not text.startswith("^")]
     with tf.Graph().as_default() as scratch:
-        inputs = [_stand_in(graph, text, number) for number, text in enumerate(texts)]
+        inputs = [_stand_in(graph, text, number, writes) for number, text in enumerate(texts)]
         outputs = build(inputs)
     graft = _Graft(node, scratch, dict(zip(map(_name, inputs), texts)))
     if in_frame:
@@ -40,11 +43,15 @@ def nodes_in_place_of(node: Any, graph: Any, build: Builder, in_frame: bool) -> 
     return graft.nodes(outputs)
 
 
-def _stand_in(graph: Any, text: str, number: int) -> Any:
+def _stand_in(graph: Any, text: str, number: int, writes: bool) -> Any:
     tensor = graph.get_tensor_by_name(str(TensorRef.parse(text)))
     if tensor.dtype == tf.resource:
         return _variable_like(tensor, number)
-    return tf.placeholder(tensor.dtype.base_dtype, tensor.shape, "input_{}".format(number))
+    name, dtype = "input_{}".format(number), tensor.dtype.base_dtype
+    if writes and tensor.dtype != dtype:
+        zeros = tf.zeros_initializer()
+        return tf.get_variable(name, tensor.shape, dtype, zeros, use_resource=False)
+    return tf.placeholder(dtype, tensor.shape, name)
 
 
 def _variable_like(handle: Any, number: int) -> Any:
@@ -72,7 +79,7 @@ def _variable_like(handle: Any, number: int) -> Any:
 
 def _name(given: Any) -> str:
     """The node that replaces an input."""
-    return str(given.op.name if isinstance(given, tf.Tensor) else given.handle.op.name)
+    return str(given.handle.op.name if hasattr(given, "handle") else given.op.name)
 
 
 class _Graft:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.compat.train_optimizers import RowOptimizer
+from graph_opt.ops.row_formulas import adagrad_decay
 from graph_opt.optimizers.slices import update_slices
 
 
@@ -75,7 +76,8 @@ class AdagradDecayOptimizer(RowOptimizer):
         """See `RowOptimizer`."""
         slots = self._slots_of(variable)
         old = [one.read_value() for one in (variable, *slots)]
-        new = self._formula(variable)(gradient, old[0], old[1:])
+        values = [tf.cast(one, variable.dtype.base_dtype) for one in self._hyperparameters]
+        new = adagrad_decay(values, gradient, old[0], old[1:])
         changed = [
             one.assign(value, use_locking=self.locks_variables)
             for one, value in zip((variable, *slots), new)
@@ -91,27 +93,12 @@ class AdagradDecayOptimizer(RowOptimizer):
             self._hyperparameters,
             rows,
             gradients,
-            self._formula(variable),
             use_locking=self.locks_variables,
         )
 
     def _slots_of(self, variable: Any) -> Sequence[Any]:
         names = ("accumulator", "accumulator_decay_power")
         return [self.get_slot(variable, name) for name in names]
-
-    def _formula(self, variable: Any) -> Any:
-        dtype = variable.dtype.base_dtype
-        rate, decay, initial, due = [tf.cast(one, dtype) for one in self._hyperparameters]
-
-        def formula(gradient: Any, weights: Any, slots: Any) -> Tuple[tf.Tensor, ...]:
-            accumulator, power = slots
-            decays = due > power
-            shrunk = tf.where(decays, tf.maximum(accumulator * decay, initial), accumulator)
-            shrunk += gradient * gradient
-            power += tf.cast(decays, dtype)
-            return weights - rate * gradient / tf.sqrt(shrunk), shrunk, power
-
-        return formula
 
 
 class AdagradDecayOptimizerV2(AdagradDecayOptimizer):

@@ -95,14 +95,14 @@ class AdamAsyncOptimizer(RowOptimizer):
         if self._sparse_rmsprop:
             values = [learning_rate, beta2, beta1, epsilon]
             return update_slices(
-                *("RMSProp", variable, [v, m], values, rows, gradients, _rms_prop(values)),
+                *("RMSProp", variable, [v, m], values, rows, gradients),
                 use_locking=self.locks_variables,
             )
         powers = self._read_powers(variable)
         values = [learning_rate, beta1, beta2, epsilon, *powers]
         self._updated.append(_Updated(variable, powers, batch_has_rows(rows, variable)))
         return update_slices(
-            *("Adam", variable, [m, v], values, rows, gradients, _adam(values)),
+            *("Adam", variable, [m, v], values, rows, gradients),
             use_locking=self.locks_variables,
         )
 
@@ -132,26 +132,3 @@ class AdamAsyncOptimizer(RowOptimizer):
                     after = tf.where(updated.has_rows, after, power)
                 after = tf.reshape(after, slot.shape)
                 yield slot.assign(after, use_locking=self.locks_variables)
-
-
-def _adam(values: Sequence[tf.Tensor]) -> Any:
-    learning_rate, beta1, beta2, epsilon, beta1_power, beta2_power = values
-    rate = learning_rate * tf.sqrt(1 - beta2_power) / (1 - beta1_power)
-
-    def formula(gradient: Any, weights: Any, slots: Any) -> Tuple[tf.Tensor, ...]:
-        m = slots[0] * beta1 + gradient * (1 - beta1)
-        v = slots[1] * beta2 + gradient * gradient * (1 - beta2)
-        return weights - rate * m / (tf.sqrt(v) + epsilon), m, v
-
-    return formula
-
-
-def _rms_prop(values: Sequence[tf.Tensor]) -> Any:
-    learning_rate, rho, momentum, epsilon = values
-
-    def formula(gradient: Any, weights: Any, slots: Any) -> Tuple[tf.Tensor, ...]:
-        mean_square = slots[0] * rho + gradient * gradient * (1 - rho)
-        moment = slots[1] * momentum + learning_rate * gradient / tf.sqrt(mean_square + epsilon)
-        return weights - moment, mean_square, moment
-
-    return formula

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence, Tuple
+from typing import Any, Sequence
 
 from graph_opt.compat import tf
-from graph_opt.compat.train_optimizers import memory_of, set_rows
+from graph_opt.compat.train_optimizers import memory_of
+from graph_opt.ops.row_formulas import update_rows_by_formula
 from graph_opt.ops.row_updates import update_rows
-
-# From gradient, weights and slots of some rows to new weights and slots.
-Formula = Callable[[tf.Tensor, tf.Tensor, Sequence[tf.Tensor]], Tuple[tf.Tensor, ...]]
 
 
 def update_slices(
@@ -19,19 +17,17 @@ def update_slices(
     hyperparameters: Sequence[Any],
     rows: tf.Tensor,
     gradients: tf.Tensor,
-    formula: Formula,
     use_locking: bool = False,
 ) -> Any:
     """Updates rows of a variable, each once, by the sum of its gradients.
 
     Args:
-      optimizer: Name of its spec (`graph_opt.ops.optimizers`).
+      optimizer: Name of its spec (`graph_opt.ops.optimizers`), one of `row_formulas.FORMULAS`.
       variable: A variable or dynamic table.
       slots: The optimizer's slots of it.
       hyperparameters: Scalars, in the order of the spec.
       rows: [n], with duplicates; of a dynamic table keys.
       gradients: [n, ...].
-      formula: The same, for variables that are no matrices of float32.
       use_locking: Whether to lock the variables.
 
     Returns:
@@ -52,11 +48,8 @@ def update_slices(
             variable.name,
             use_locking=use_locking,
         )
-    unique, places = tf.unique(rows)
-    summed = tf.math.unsorted_segment_sum(gradients, places, tf.size(unique))
-    old = [tf.gather(one, unique) for one in (variable, *slots)]
-    new = formula(summed, old[0], old[1:])
-    return tf.group(*[set_rows(one, unique, value) for one, value in zip((variable, *slots), new)])
+    values = [tf.cast(value, variable.dtype.base_dtype) for value in hyperparameters]
+    return update_rows_by_formula(optimizer, [variable, *slots], values, rows, gradients)
 
 
 def batch_has_rows(rows: tf.Tensor, variable: Any) -> tf.Tensor:
