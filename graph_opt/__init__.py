@@ -22,10 +22,7 @@ if TYPE_CHECKING:
     from graph_opt.compat.exported_graph import running_graph_def
     from graph_opt.config import ConfigProto, GraphOptions, OptimizerOptions, load_config
     from graph_opt.embedding.column_scope import group_embedding_column_scope
-    from graph_opt.embedding.fused_lookup import (
-        fused_embedding_lookup_sparse,
-        fused_safe_embedding_lookup_sparse,
-    )
+    from graph_opt.embedding.fused_lookup import fused_embedding_lookup_sparse
     from graph_opt.embedding.group_lookup import group_embedding_lookup_sparse
     from graph_opt.embedding.group_rows import group_embedding_lookup
     from graph_opt.embedding_variable.adaptive_columns import (
@@ -46,6 +43,7 @@ if TYPE_CHECKING:
     from graph_opt.embedding_variable.get_embedding_variable import (
         get_embedding_variable,
     )
+    from graph_opt.embedding_variable.lookups import fused_safe_embedding_lookup_sparse
     from graph_opt.embedding_variable.option_classes import (
         CapacityEvict,
         CBFFilter,
@@ -162,7 +160,7 @@ _MODULES = {
     "embedding_column": "graph_opt.embedding_variable.columns",
     "enable_distributed_strategy": "graph_opt.strategy.distributed_strategy",
     "fused_embedding_lookup_sparse": "graph_opt.embedding.fused_lookup",
-    "fused_safe_embedding_lookup_sparse": "graph_opt.embedding.fused_lookup",
+    "fused_safe_embedding_lookup_sparse": "graph_opt.embedding_variable.lookups",
     "get_dynamic_dimension_embedding_variable": "graph_opt.embedding_variable.composite_tables",
     "get_embedding_variable": "graph_opt.embedding_variable.get_embedding_variable",
     "get_multihash_variable": "graph_opt.embedding_variable.composite_tables",

@@ -5,12 +5,14 @@ Calls without any of these are TensorFlow's own, and build the same nodes.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Optional
 
 from graph_opt.compat import tf
 from graph_opt.compat.resource_variables import beside
 from graph_opt.dynamic.partitioned import PartitionedDynamicTable
 from graph_opt.dynamic.variable import DynamicTableVariable
+from graph_opt.embedding import fused_lookup
 from graph_opt.embedding_variable.composite_tables import CompositeTable
 
 # Saved on import, because `install` replaces these names with the functions below.
@@ -179,6 +181,18 @@ def safe_embedding_lookup_sparse(
             return pooled
         leading = tf.cast(shape[:-1], tf.int32)
         return tf.reshape(pooled, tf.concat([leading, tf.shape(pooled)[1:]], 0))
+
+
+@functools.wraps(fused_lookup.fused_safe_embedding_lookup_sparse)
+def fused_safe_embedding_lookup_sparse(
+    embedding_weights: Any, sparse_ids: Any, *arguments: Any, **named: Any
+) -> tf.Tensor:
+    """As graph_opt's, also of a multi-hash variable, whose lookup is made of TensorFlow's ops."""
+    if isinstance(_whole(embedding_weights), CompositeTable):
+        return safe_embedding_lookup_sparse(embedding_weights, sparse_ids, *arguments, **named)
+    return fused_lookup.fused_safe_embedding_lookup_sparse(
+        embedding_weights, sparse_ids, *arguments, **named
+    )
 
 
 def is_embedding_variable(table: Any) -> bool:

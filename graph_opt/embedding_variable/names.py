@@ -32,6 +32,7 @@ V1_NAMES = {
 NN_NAMES = {
     "embedding_lookup": lookups.embedding_lookup,
     "embedding_lookup_sparse": lookups.embedding_lookup_sparse,
+    "fused_safe_embedding_lookup_sparse": lookups.fused_safe_embedding_lookup_sparse,
     "safe_embedding_lookup_sparse": lookups.safe_embedding_lookup_sparse,
 }
 COLUMN_NAMES = {

@@ -33,10 +33,7 @@ from graph_opt.config import to_stock
 from graph_opt.dynamic.incremental import incremental_saver_of
 from graph_opt.dynamic.incremental_hook import IncrementalCheckpointHook
 from graph_opt.embedding.column_scope import group_embedding_column_scope
-from graph_opt.embedding.fused_lookup import (
-    fused_embedding_lookup_sparse,
-    fused_safe_embedding_lookup_sparse,
-)
+from graph_opt.embedding.fused_lookup import fused_embedding_lookup_sparse
 from graph_opt.embedding.group_lookup import group_embedding_lookup_sparse
 from graph_opt.embedding.group_rows import group_embedding_lookup
 from graph_opt.embedding_variable import names as embedding_variable_names
@@ -97,7 +94,6 @@ _NN_NAMES = {
     "group_embedding_lookup": group_embedding_lookup,
     "group_embedding_lookup_sparse": group_embedding_lookup_sparse,
     "fused_embedding_lookup_sparse": fused_embedding_lookup_sparse,
-    "fused_safe_embedding_lookup_sparse": fused_safe_embedding_lookup_sparse,
     **embedding_variable_names.NN_NAMES,
 }
 _COLUMN_NAMES = {

@@ -106,6 +106,13 @@ def test_multi_hash_rows_are_made_of_two(operation: str) -> None:
     np.testing.assert_allclose(pooled, [rows[0], 0 * rows[0], rows[1:].sum(axis=0)], rtol=1e-5)
 
 
+def test_a_fused_lookup_of_a_multi_hash_variable_is_that_of_its_parts() -> None:
+    items = graph_opt.get_multihash_variable("items", [[5, 2], [5, 2]])
+    fused = graph_opt.fused_safe_embedding_lookup_sparse(items, ids(), combiner="sqrtn")
+    got, expected = run(fused, safe_embedding_lookup_sparse(items, ids(), combiner="sqrtn"))
+    np.testing.assert_array_equal(got, expected)
+
+
 def test_all_parts_of_a_multi_hash_variable_are_trained() -> None:
     items = graph_opt.get_multihash_variable("items", [[5, 2], [5, 2]])
     loss = tf.reduce_sum(safe_embedding_lookup_sparse(items, ids(), combiner="sum"))
