@@ -1,0 +1,104 @@
+"""Scripts of DeepRec's model zoo run unmodified: they train, evaluate, and export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Dict, List, Sequence
+
+import pytest
+
+from tests.conftest import MadeOnce
+from tests.deeprec.zoo_scripts import DATA_SETS, write_data, write_script, write_stock_script
+from tests.forked_programs import Ended, Forked, run_forked, run_script, start_graph_opt
+
+EV = ["--ev", "True", "--ev_filter", "counter", "--ev_elimination", "gstep"]
+FLAGS: Dict[str, List[str]] = {
+    "default": [],
+    "ev": EV,
+    "ev_of_other_kinds": ["--ev", "True", "--ev_filter", "cbf", "--ev_elimination", "l2"],
+    "ev_in_parts": ["--ev", "True", "--input_layer_partitioner", "1024", "--optimizer", "adam"],
+    "adaptive": ["--adaptive_emb", "True", "--optimizer", "adagrad"],
+    "grouped": ["--group_embedding", "localized", "--optimizer", "adagraddecay"],
+    "collective": ["--group_embedding", "collective", "--optimizer", "gradientdescent"],
+    "unstaged": ["--smartstaged", "False", "--emb_fusion", "False", "--op_fusion", "False"],
+    "stock": ["--tf"],
+}
+SCORES = """
+import sys
+import tensorflow.compat.v1 as tf
+with tf.Session(graph=tf.Graph()) as session:
+    model = tf.saved_model.load(session, ["serve"], sys.argv[1])
+    signature = model.signature_def["serving_default"]
+    inputs = sorted(signature.inputs)
+    feed = {}
+    for name, info in signature.inputs.items():
+        value = {tf.string.as_datatype_enum: "v1", tf.float32.as_datatype_enum: 1.5}
+        feed[info.name] = [value.get(info.dtype, 1)] * 5
+    scores = session.run(signature.outputs["score"].name, feed)
+assert scores.shape == (5, 1) and (0 < scores).all() and (scores < 1).all()
+assert "graph_opt" not in sys.modules
+"""
+
+
+@pytest.fixture
+def data(made_once: MadeOnce) -> Path:
+    return made_once("data_of_zoo_scripts", write_data)
+
+
+def start(script: Path, data: Path, flags: Sequence[str], config: Sequence[str] = ()) -> Forked:
+    folder = script.parent
+    return start_graph_opt(["run", *config, str(script), *arguments(script, data, flags)], folder)
+
+
+def arguments(script: Path, data: Path, flags: Sequence[str]) -> List[str]:
+    location = str(data / DATA_SETS[script.stem.replace("stock_", "")])
+    return [
+        *("--data_location", location, "--batch_size", "32", "--checkpoint", "trained"),
+        *("--parquet_dataset", "False", *flags),
+    ]
+
+
+def trained_and_evaluated(ended: Ended) -> List[str]:
+    """The lines with what the evaluation found."""
+    assert ended.returncode == 0, ended.stderr
+    assert "Training completed." in ended.stdout
+    return [line for line in ended.stdout.splitlines() if line.startswith(("ACC", "AUC"))]
+
+
+def test_a_script_of_the_zoo_runs_unmodified(tmp_path: Path, data: Path) -> None:
+    flags = [*EV, "--micro_batch", "2", "--export", "model"]
+    ended = start(write_script("wdl", tmp_path), data, flags).wait()
+    assert len(trained_and_evaluated(ended)) == 2
+    assert "12 of 12 lookups run ahead of the step" in ended.stderr
+    assert run_forked(SCORES, tmp_path, "model").returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", DATA_SETS)
+def test_every_script_runs_with_all_flags(tmp_path: Path, data: Path, model: str) -> None:
+    for name, flags in FLAGS.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        script = write_script(model, folder)
+        ended = start(script, data, [*flags, "--export", "model"]).wait()
+        assert len(trained_and_evaluated(ended)) == 2, name
+        assert "that TensorFlow alone cannot load" not in ended.stderr
+        loaded = run_forked(SCORES, folder, "model")
+        assert loaded.returncode == 0, (name, loaded.stderr)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", DATA_SETS)
+def test_features_that_only_make_it_faster_change_no_number(
+    tmp_path: Path, data: Path, model: str
+) -> None:
+    stock = write_stock_script(model, tmp_path)
+    plain = run_script(stock, tmp_path, *arguments(stock, data, ["--tf"]))
+    expected = trained_and_evaluated(plain)
+    fused = tmp_path / "fused.pbtxt"
+    fused.write_text("graph_options { optimizer_options { do_group_embedding: true } }")
+    for flags in (["--optimizer", "adam", "--group_embedding", "localized"], ["--tf"]):
+        folder = tmp_path / flags[0]
+        folder.mkdir()
+        ended = start(write_script(model, folder), data, flags, ["--config", str(fused)]).wait()
+        assert trained_and_evaluated(ended) == expected
