@@ -173,12 +173,25 @@ def _is_initialized(table: _Table, node: Any, inputs: List[Any]) -> Any:
 def _looked_up(table: _Table, node: Any, inputs: List[Any]) -> Any:
     handle, keys = inputs[0], tf.cast(inputs[1], tf.int64)
     absent = tf.constant(-1, tf.int64)
-    found = tf.raw_ops.LookupTableFindV2(
-        table_handle=table.key_index(), keys=keys, default_value=absent
-    )
+    index = table.key_index()
+    with tf.control_dependencies([_check_index(table, node, handle, index)]):
+        found = tf.raw_ops.LookupTableFindV2(table_handle=index, keys=keys, default_value=absent)
     fixed = tf.math.floormod(keys, tf.constant(table.num_fixed, tf.int64))
     rows = tf.where(found < 0, fixed, found)
     return [tf.raw_ops.ResourceGather(resource=handle, indices=rows, dtype=tf.float32)]
+
+
+def _check_index(table: _Table, node: Any, handle: Any, index: Any) -> Any:
+    """An op that fails if there are rows of keys, but no keys: a frozen graph has lost them."""
+    rows = tf.shape(tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32))[0]
+    size = tf.raw_ops.LookupTableSizeV2(table_handle=index)
+    text = (
+        "'{}' looks up '{}', whose keys are lost: a frozen graph has TensorFlow's hash tables "
+        "without their content. Serve the SavedModel, or the .meta file and its checkpoint, as "
+        "they are"
+    )
+    data = [tf.constant(text.format(node.name, table.name))]
+    return tf.raw_ops.Assert(condition=(size > 0) | (rows <= table.num_fixed), data=data)
 
 
 def _size(table: _Table, node: Any, inputs: List[Any]) -> Any:
@@ -219,6 +232,7 @@ def _changed(table: _Table, node: Any, inputs: List[Any]) -> Any:
     ):
         absent = tf.constant(-1, tf.int64)
         found = tf.raw_ops.LookupTableFindV2(table_handle=index, keys=keys, default_value=absent)
+        is_any_left = tf.raw_ops.LookupTableSizeV2(table_handle=index) > 0
     is_new = found < 0
     names = [name] + [
         pattern.decode("utf-8").replace("{}", name) for pattern in node.attr["slot_names"].list.s
@@ -227,10 +241,13 @@ def _changed(table: _Table, node: Any, inputs: List[Any]) -> Any:
     for stored, variable in zip(names, [handle, *slots]):
         (values,) = _read(prefix, [stored + "-values"], [tf.float32])
         rows = tf.raw_ops.ReadVariableOp(resource=variable, dtype=tf.float32)
-        end = tf.shape(rows, out_type=tf.int64)[0]
+        fixed = tf.constant(table.num_fixed, tf.int64)
+        end = tf.where(is_any_left, tf.shape(rows, out_type=tf.int64)[0], fixed)
         places = tf.where(is_new, end + tf.cumsum(_ones(is_new)) - 1, found)
         more = tf.zeros([tf.reduce_sum(_ones(is_new)), table.width])
-        rows = tf.tensor_scatter_nd_update(tf.concat([rows, more], 0), places[:, None], values)
+        rows = tf.tensor_scatter_nd_update(
+            tf.concat([rows[:end], more], 0), places[:, None], values
+        )
         assigned.append(tf.raw_ops.AssignVariableOp(resource=variable, value=rows))
         if variable is handle:
             added = tf.boolean_mask(places, is_new)

@@ -84,6 +84,13 @@ def test_a_served_graph_saves_what_is_restored_again(parts: int, tmp_path: Path)
         stock.restore(session, path)
         np.testing.assert_array_equal(session.run(names[1], {names[0]: ASKED}), rows)
         path = stock.save(session, str(tmp_path / "served"))
+        frozen = tf.graph_util.convert_variables_to_constants(
+            session, session.graph_def, [names[1].split(":")[0]]
+        )
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.import_graph_def(frozen, name="")
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"'emb.*', whose keys are lost"):
+            session.run(names[1], {names[0]: ASKED})
     with tf.Graph().as_default(), tf.Session() as session:
         model = Model(2, BANK, bank=bank)
         tf.train.Saver().restore(session, path)
@@ -99,11 +106,12 @@ def test_increments_bring_a_served_graph_to_date(tmp_path: Path) -> None:
         session.run(model.initialize)
         model.train_on(session, KEYS)
         full = saver.save(session, str(tmp_path / "model"), 1)
-        gone = [erase_rows(part.handle, tf.constant([KEYS[3]], tf.int64)) for part in model.parts]
+        removed = tf.placeholder(tf.int64, [None])
+        gone = [erase_rows(part.handle, removed) for part in model.parts]
         found = []
-        for step, keys in ((2, [KEYS[0], 5]), (3, [5, 6, KEYS[2]])):
+        for step, keys, lost in ((2, [KEYS[0], 5], [KEYS[3]]), (3, [5, 6, KEYS[2]], KEYS + [5, 6])):
             model.train_on(session, keys)
-            session.run(gone)
+            session.run(gone, {removed: lost})
             path = incremental.save_in(session, str(tmp_path), step)
             found.append((path, session.run(model.read, {model.keys: [*ASKED, 6]})))
         meta = tf.train.export_meta_graph(saver_def=saver.saver_def, graph=graph)
