@@ -8,7 +8,7 @@ own; each slot has such a handle, too. What changes a table's content as a whole
 from __future__ import annotations
 
 import weakref
-from typing import Any, List, NamedTuple, Optional, Sequence
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.eager import executing_eagerly, is_eager
@@ -273,10 +273,20 @@ def set_step(tables: Sequence[tf.Tensor], step: Any, name: Optional[str] = None)
     )
 
 
-def in_this_graph(op: Any) -> List[Any]:
-    """An op to wait for, if it can be: not eagerly, nor where a function was called with it."""
-    is_here = not tf.executing_eagerly() and op.graph is tf.get_default_graph()
-    return [op] if is_here else []
+def once_run(result: tf.Tensor, value: tf.Tensor) -> Tuple[tf.Tensor, List[tf.Tensor]]:
+    """A value for what must not begin before an op has run, and what to wait for besides.
+
+    Args:
+      result: An output of the op.
+      value: A tensor of the op's graph.
+    """
+    if tf.executing_eagerly():
+        return value, []
+    if result.graph is tf.get_default_graph():
+        return value, [result]
+    # The gradient of a function cannot wait for an op of the function, but for a tensor.
+    with result.graph.as_default(), tf.control_dependencies([result]):
+        return tf.identity(value), []
 
 
 def differentiate_lookup(op: tf.Operation, gradient: tf.Tensor, *_: Any) -> List[Any]:
@@ -293,6 +303,7 @@ def differentiate_lookup(op: tf.Operation, gradient: tf.Tensor, *_: Any) -> List
     values = tf.reshape(gradient, tf.concat([size, columns], 0))
     shape = tf.concat([[0], columns], 0) if width is None else tf.constant([0, width])
     # New keys have rows once they were looked up, on which their gradient need not depend.
-    with tf.control_dependencies(in_this_graph(op)):
+    keys, waits = once_run(op.outputs[0], keys)
+    with tf.control_dependencies(waits):
         indices = tf.reshape(keys, size)
     return [tf.IndexedSlices(values, indices, shape), None, None, None, None]

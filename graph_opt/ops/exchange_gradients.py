@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Sequence
 
 from graph_opt.compat import tf
-from graph_opt.ops.dynamic_table import in_this_graph
+from graph_opt.ops.dynamic_table import once_run
 from graph_opt.ops.group_embedding import GroupAttributes, GroupIds
 from graph_opt.ops.group_gradients import (
     indexed_slices,
@@ -36,7 +36,8 @@ def differentiate_gather(op: Any, *gradients: Any) -> List[Any]:
     by_key = op.get_attr("by_key") or [False] * len(tables)
     counts, table_rows = rows_of_shards(tables, by_key)
     # Keys that are new have rows once they were looked up, on which gradients need not depend.
-    with tf.control_dependencies(in_this_graph(op) if any(by_key) else []):
+    requests, waits = once_run(op.outputs[0], requests) if any(by_key) else (requests, [])
+    with tf.control_dependencies(waits):
         indices, values = load_library().exchange_gather_grad(
             requests=requests,
             splits=splits,

@@ -160,6 +160,25 @@ def test_lookups_in_conditionals_and_functions_are_trained(second_version: bool)
         session.run(train, {ids: [3, 3], wanted: True})
         session.run(train, {ids: [2], wanted: False})
         assert session.run(rows, {ids: [2, 3], wanted: True}).tolist() == [[1], [-1]]
+        new = np.arange(100, 50100)
+        session.run(train, {ids: new, wanted: True})  # once all of them have rows
+        np.testing.assert_array_equal(session.run(called, {ids: new})[:, 0], new % 5 - 2)
+
+
+def test_a_tape_in_a_function_gives_a_gradient_by_key() -> None:
+    table = graph_opt.get_embedding_variable("table", 1, ev_option=bank_of(5))
+
+    @tf.function
+    def gradient_of(keys: tf.Tensor) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.nn.embedding_lookup(table, keys))
+        return tape.gradient(loss, table)
+
+    slices = gradient_of(tf.constant([3, 2, 3], tf.int64))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(slices).indices.tolist() == [3, 2, 3]
+        assert session.run(table.size) == 2
 
 
 def test_a_table_in_parts_is_trained_as_a_whole() -> None:
