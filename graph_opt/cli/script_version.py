@@ -12,6 +12,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 from graph_opt.cli.programs import Source
 from graph_opt.cli.tensorflow_uses import Import, Names, Use, Uses, uses_in
 from graph_opt.compat.version_names import version_with
+from graph_opt.session.installation import DEEPREC_NAMES
 
 # Only version 1 datasets have these methods.
 _VERSION_1_METHODS = frozenset({"make_one_shot_iterator", "make_initializable_iterator"})
@@ -145,10 +146,11 @@ class _Sources:
 def verdict_of(main: Source, search_path: Sequence[str]) -> Verdict:
     """Decides how TensorFlow is presented to a program, from what its sources use.
 
-    Names that only version 1 has ask for version 1; names that only version 2 has, and
-    `tf.compat.v1`, which both have, ask for TensorFlow as it is. The main file decides; if it uses
-    no such name, the local modules that it imports do, the nearest first. If both are asked for,
-    or neither, TensorFlow stays as it is, so that every name means what it means under Python.
+    Names that only version 1 or DeepRec has ask for version 1; names that only version 2 has, and
+    `tf.compat.v1`, which both have, ask for TensorFlow as it is, unless DeepRec's names show that
+    the program runs on version 1 anyway. The main file decides; if it uses no such name, the local
+    modules that it imports do, the nearest first. If both are asked for, or neither, TensorFlow
+    stays as it is, so that every name means what it means under Python.
 
     Args:
       main: The program's main file.
@@ -177,8 +179,9 @@ def _evidence(path: str, uses: Uses) -> Dict[str, str]:
     found: Dict[str, str] = {}
     late = [use for use in uses.uses if use.names[0] in _LOADED_LATE]
     early = [use for use in uses.uses if use.names[0] not in _LOADED_LATE]
+    is_for_deeprec = any(use.names in DEEPREC_NAMES and not use.guarded for use in early)
     for use in early:
-        _note(found, path, use.line, _judged(use))
+        _note(found, path, use.line, _judged(use, is_for_deeprec))
     for line, method in uses.methods:
         if method in _VERSION_1_METHODS:
             _note(found, path, line, _Evidence(_VERSION_1, "Dataset.{}".format(method)))
@@ -194,8 +197,12 @@ def _note(found: Dict[str, str], path: str, line: int, evidence: Optional[_Evide
         found[evidence.says] = "{}:{} uses {}".format(_short(path), line, evidence.what)
 
 
-def _judged(use: Use) -> Optional[_Evidence]:
+def _judged(use: Use, is_for_deeprec: bool) -> Optional[_Evidence]:
+    if use.names in DEEPREC_NAMES:
+        return None if use.guarded else _Evidence(_VERSION_1, _spelled(use))
     if use.names[:2] in (("compat", "v1"), ("compat", "v2")):
+        if is_for_deeprec and use.names[1] == "v1" and use.names[-1] not in _SWITCHES:
+            return None  # DeepRec, which is a TensorFlow 1, has `tf.compat.v1`, too.
         return _Evidence(_AS_IT_IS, "tf." + ".".join(use.names[:2]))
     if use.names[0] in _PRIVATE:
         is_switch = use.names[-1] in _SWITCHES

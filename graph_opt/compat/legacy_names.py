@@ -12,6 +12,8 @@ from tensorflow.python.ops import embedding_ops, variables
 from tensorflow.python.training import monitored_session, server_lib
 from tensorflow.python.training import training as training_module
 
+from graph_opt.compat import tf
+
 # Any non-empty target will do: the config of a server must not have thread pools.
 _SERVER_TARGET = "grpc"
 
@@ -48,6 +50,26 @@ def v1_modules() -> List[Any]:
 def v1_submodules(name: str) -> List[Any]:
     """Every module that is `tf.train`, `tf.nn` or another of the v1 API."""
     return _each_once([getattr(module, name) for module in v1_modules() if hasattr(module, name)])
+
+
+def api_names(part: str, names: Mapping[str, Any]) -> List[Replacement]:
+    """Puts names into the v1 API, and into `tensorflow` those that mean nothing else there.
+
+    These are names that TensorFlow has in neither version, or the same in both.
+
+    Args:
+      part: `train`, `nn` or another part of the API; "" for its top.
+      names: The new values.
+    """
+    modules = v1_submodules(part) if part else v1_modules()
+    found = [Replacement(module, name, names[name]) for module in modules for name in names]
+    top = sys.modules["tensorflow"]
+    new = getattr(top, part) if part else top
+    if any(new is module for module in modules):
+        return found
+    old = getattr(tf, part) if part else tf
+    same = [name for name in names if getattr(new, name, None) is getattr(old, name, None)]
+    return found + [Replacement(new, name, names[name]) for name in same]
 
 
 def experimental_config_modules() -> List[Any]:

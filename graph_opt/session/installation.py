@@ -6,6 +6,7 @@ This is the only module that puts names into TensorFlow, and it undoes every cha
 from __future__ import annotations
 
 import atexit
+import functools
 import threading
 from typing import Any, List, Optional, Tuple
 
@@ -15,6 +16,7 @@ from graph_opt.compat.legacy_names import (
     INCREMENTAL_MODULE,
     STRATEGY_MODULE,
     Replacement,
+    api_names,
     estimator_training,
     every_monitored_session,
     every_server,
@@ -23,8 +25,6 @@ from graph_opt.compat.legacy_names import (
     graph_keys,
     lookup_functions,
     option_classes,
-    v1_modules,
-    v1_submodules,
 )
 from graph_opt.compat.legacy_optimizers import restore_optimizers
 from graph_opt.compat.saver_arguments import incremental_arguments
@@ -100,10 +100,26 @@ _COLUMN_NAMES = {
     "group_embedding_column_scope": group_embedding_column_scope,
     **embedding_variable_names.COLUMN_NAMES,
 }
+_API_NAMES = {
+    "": _V1_NAMES,
+    "train": _TRAIN_NAMES,
+    "nn": _NN_NAMES,
+    "feature_column": _COLUMN_NAMES,
+}
 _EXPERIMENTAL_NAMES = {
     "enable_distributed_strategy": enable_distributed_strategy,
     "enable_group_embedding": enable_group_embedding,
 }
+# Names that are DeepRec's alone, as tuples of what follows `tf.`.
+DEEPREC_NAMES = frozenset(
+    (*path, name)
+    for path, names in (
+        *((tuple(filter(None, [part])), names) for part, names in _API_NAMES.items()),
+        (("config", "experimental"), _EXPERIMENTAL_NAMES),
+    )
+    for name in names
+    if not hasattr(functools.reduce(getattr, path, tf), name)
+)
 _deeprec_modules = ModuleAliases(
     {
         STRATEGY_MODULE: "graph_opt.strategy.collective_strategy",
@@ -163,6 +179,7 @@ def install(
       `tensorflow.python.distribute.group_embedding_collective_strategy`.
     - `tf.feature_column.embedding_column` accepts `do_fusion`, `tf.estimator` trains with
       prefetched lookups, and all of TensorFlow accepts extended configs.
+    - What is DeepRec's alone is also added to `tensorflow` itself, which has all names in DeepRec.
     - graph_opt's ops are loaded, so that a parameter server started by the script has them.
 
     Modules that have already imported a name (`from tensorflow.compat.v1 import Session`) keep the
@@ -255,21 +272,9 @@ def _put_names(wanted: InstalledConfig) -> None:
 
 
 def _replacements() -> List[Replacement]:
-    found = [
-        Replacement(module, name, value)
-        for module in v1_modules()
-        for name, value in _V1_NAMES.items()
-    ]
-    for submodule, names in (
-        ("train", _TRAIN_NAMES),
-        ("nn", _NN_NAMES),
-        ("feature_column", _COLUMN_NAMES),
-    ):
-        found += [
-            Replacement(module, name, value)
-            for module in v1_submodules(submodule)
-            for name, value in names.items()
-        ]
+    found: List[Replacement] = []
+    for part, names in _API_NAMES.items():
+        found += api_names(part, names)
     found += [
         Replacement(module, name, value)
         for module in experimental_config_modules()

@@ -39,6 +39,12 @@ VERSION_1 = {
         "from tensorflow.keras import backend as K\nK.get_session()",
         "2 uses tf.keras.backend.get_session",
     ),
+    "DeepRec": (
+        "import tensorflow as tf\ntf.compat.v1.disable_resource_variables()\n"
+        "tf.EmbeddingVariableOption()",
+        "3 uses tf.EmbeddingVariableOption",
+    ),
+    "DeepRec's optimizer": ("from tensorflow import train\ntrain.AdamAsyncOptimizer()", "2"),
     "in a function": (
         "import tensorflow as tf\ndef f():\n  with tf.variable_scope('a'): pass",
         "3",
@@ -61,6 +67,10 @@ AS_IT_IS = {
     "private switch": (
         "from tensorflow.python.framework.ops import disable_eager_execution",
         "1 uses disable_eager_execution",
+    ),
+    "DeepRec's names in graph mode": (
+        "import tensorflow as tf\ntf.compat.v1.disable_v2_behavior()\ntf.CBFFilter()",
+        "2 uses tf.compat.v1",
     ),
     "eager": ("import tensorflow as tf\ntf.random.set_seed(1)", "2 uses tf.random.set_seed"),
     "metric": ("import tensorflow as tf\ntf.metrics.AUC()", "2 uses tf.metrics.AUC"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Callable, Dict, Iterator, List
 
 import numpy as np
 import pytest
+import tensorflow as stock
 
 import graph_opt
 from graph_opt.compat import legacy_names, tf
@@ -81,6 +83,14 @@ def test_names_are_found_in_every_spelling_of_the_v1_api() -> None:
             assert lookup is graph_opt.group_embedding_lookup_sparse
             scope = module.feature_column.group_embedding_column_scope
             assert scope is graph_opt.group_embedding_column_scope
+        assert stock.EmbeddingVariableOption is graph_opt.EmbeddingVariableOption
+        assert stock.train.AdamAsyncOptimizer is graph_opt.train.AdamAsyncOptimizer
+        for part in ("feature_column.embedding_column", "nn.group_embedding_lookup"):
+            attribute = operator.attrgetter(part)
+            assert attribute(stock) is attribute(tf)
+        # TensorFlow 2 has no such name, or another function: scripts ask by these which it is.
+        assert not hasattr(stock, "Session")
+        assert stock.nn.embedding_lookup is not tf.nn.embedding_lookup
     assert not hasattr(tf, "staged")
 
 
