@@ -101,6 +101,7 @@ absl::Status DynamicTable::BeginAnew(const float* bank, int64_t bank_rows) {
   if (!reserved_.ok()) return reserved_;
   const int64_t first_row = RoundedUp(1 + bank_rows, RowNumbers::kSlabRows);
   ForgetKeys(/*keep_held=*/first_row == first_row_);
+  KeepBankForSnapshots();
   first_row_ = first_row;
   bank_rows_ = bank_rows;
   for (const auto& stripe : stripes_) stripe->SetFirstRow(first_row_);

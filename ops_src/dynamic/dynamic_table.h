@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -23,6 +24,7 @@ namespace graph_opt {
 
 class KeysByStripe;
 class TableSnapshot;
+struct SnapshotPart;
 
 // A table that gives rows to keys as they come. Every number is a key. Rows are records of floats,
 // [weights | slot 0 | slot 1 | ...], and never move while somebody holds them.
@@ -32,7 +34,7 @@ class TableSnapshot;
 // them.
 //
 // All functions may be called from several threads. Whoever touches the memory of rows has their
-// hold, and a ReadLock while doing so.
+// hold, and a ReadLock since they were found.
 class DynamicTable {
  public:
   enum class Purpose {
@@ -84,9 +86,14 @@ class DynamicTable {
     int64_t policy_bytes;   // memory of filters, and of the order of eviction
   };
 
+  // Rows stay what they are while this lives: nobody begins anew, or adds a slot. A thread that has
+  // one calls only what says that it is to be called under it.
   class ReadLock {
    public:
-    explicit ReadLock(const DynamicTable* table) : table_(table) { table_->lock_.LockShared(); }
+    explicit ReadLock(const DynamicTable* table) : table_(table) {
+      if (table_->holds_->must_begin_again()) table_->LowerTickets();
+      table_->lock_.LockShared();
+    }
     ~ReadLock() { table_->lock_.UnlockShared(); }
     ReadLock(const ReadLock&) = delete;
     ReadLock& operator=(const ReadLock&) = delete;
@@ -125,11 +132,13 @@ class DynamicTable {
   // Adds a slot, whose values begin with `initial` in all rows, those that exist included. Does
   // nothing if there is one with this name. `index` may be null.
   absl::Status AddSlot(const std::string& name, float initial, int* index);
+  // Lets a slot have this value in all rows.
+  void FillSlot(int slot, float value);
   int num_slots() const;
   int SlotIndex(const std::string& name) const;  // -1 if there is none
 
-  // Writes the row of each key, and gives out a hold of all of them. Keys that get no row are given
-  // one below first_row.
+  // Under a ReadLock: writes the row of each key, and gives out a hold of all of them. Keys that
+  // get no row are given one below first_row.
   absl::Status FindRows(const Find& find, Parallel* parallel, int64_t* rows,
                         std::shared_ptr<Hold>* hold);
 
@@ -149,7 +158,7 @@ class DynamicTable {
 
   // The number of keys' occurrences, also of those that wait for a row, and the step of their last
   // update, -1 for those without a row. Either may be null.
-  void ReadMetadata(const int64_t* keys, int64_t num_keys, int64_t* frequencies,
+  void ReadMetadata(const int64_t* keys, int64_t num_keys, Parallel* parallel, int64_t* frequencies,
                     int64_t* versions) const;
 
   // Keys with what belongs to them.
@@ -161,18 +170,19 @@ class DynamicTable {
     const float* weights = nullptr;
     std::vector<const float*> slots;
     const int64_t* frequencies = nullptr;  // [num_keys], or null
-    const int64_t* versions = nullptr;     // [num_keys], or null
+    const int64_t* versions = nullptr;     // [num_keys], or null: this step
+    bool keep_versions = false;            // of keys that have rows, whatever `versions` are
+    bool insert = true;  // gives keys that have no row one; else they are passed over
   };
-  // Writes the contents. Keys that have no row get one. The last of equal keys counts.
+  // Writes the contents. The last of equal keys counts.
   absl::Status Import(const Contents& contents, Parallel* parallel);
 
   // Removes keys; those that have no row are skipped. Returns how many there were.
-  int64_t Erase(const int64_t* keys, int64_t num_keys);
+  int64_t Erase(const int64_t* keys, int64_t num_keys, Parallel* parallel);
 
-  // What the table has at this moment, to be read in blocks while others train.
-  // `changes`: only rows that have changed since the last checkpoint, and the keys that have lost
-  // theirs.
-  std::shared_ptr<TableSnapshot> Snapshot(bool changes = false);
+  // What the table has at this moment, or a part of it, to be read in blocks while others train.
+  std::shared_ptr<TableSnapshot> Snapshot();
+  std::shared_ptr<TableSnapshot> Snapshot(const SnapshotPart& part);
 
   // A checkpoint that changes are counted from is about to be written, and is written. If it fails,
   // changes are those since the one before.
@@ -209,10 +219,6 @@ class DynamicTable {
     }
   }
 
-  // Row `row` of the bank of default rows, as it was given.
-  const float* bank_row(int64_t row) const { return records_.Row(1 + row); }
-  int64_t bank_rows() const { return bank_rows_; }
-
  private:
   friend class TableSnapshot;
 
@@ -221,8 +227,15 @@ class DynamicTable {
     return stripes_[probe.hash >> stripe_shift_].get();
   }
 
+  // Calls visit(stripe, probe, place) for each key, those of a stripe in their order, on one thread
+  // and under its mutex.
+  void VisitByStripe(
+      const int64_t* keys, int64_t num_keys, Parallel* parallel,
+      const std::function<void(Stripe*, const Stripe::Probe&, int64_t)>& visit) const;
+  // Writes what belongs to the key at `place`. Under the stripe's mutex.
+  void WriteContents(const Contents& contents, int64_t place, Stripe* stripe, uint32_t row);
   // Begins numbering lookups again before their numbers run out.
-  void LowerTickets();
+  void LowerTickets() const;
   absl::Status FindInStripe(const Find& find, const KeysByStripe& keys, int number, uint32_t ticket,
                             int64_t* rows);
   // Gives the key at `place` a row, or leaves it absent. Under the stripe's mutex.
@@ -245,6 +258,7 @@ class DynamicTable {
   void EvictOverflow(EvictedRows* evicted);  // under no mutex
   void WriteInitial(int64_t key, const float* initial, int64_t row);
   absl::Status CommitRows(int64_t end);
+  int64_t CompactRows();  // under a ReadLock
   absl::Status ReserveAddresses();
   absl::Status BeginAnew(const float* bank, int64_t bank_rows);
   void ForgetKeys(bool keep_held);
@@ -252,6 +266,7 @@ class DynamicTable {
   int64_t RowsInMemory() const;  // of keys, or free
   void EndSnapshot(TableSnapshot* snapshot);
   void KeepForSnapshots(const int64_t* rows, int64_t num_rows);
+  void KeepBankForSnapshots();
   static int64_t MetadataBytes(int64_t rows) {
     return rows * static_cast<int64_t>(sizeof(RowMetadata));
   }
@@ -278,7 +293,7 @@ class DynamicTable {
   std::atomic<int64_t> found_in_file_{0};
   std::atomic<int64_t> promoted_{0};
   std::atomic<int64_t> evicted_{0};
-  RowValues values_;           // guarded by lock_
+  mutable RowValues values_;   // guarded by lock_
   std::mutex eviction_mutex_;  // taken before those of stripes
   std::atomic<int64_t> given_back_bytes_{0};
   RemovedKeys removed_keys_;

@@ -94,7 +94,7 @@ int64_t DynamicTable::Evict(int64_t step, Parallel* parallel, EvictedRows* evict
     for (const EvictedRows& part : parts) evicted->Append(part);
   }
   constexpr int64_t kManyFree = 4;  // a row in so many
-  if (count > 0 && RowsInMemory() - size_ > RowsInMemory() / kManyFree) Compact();
+  if (count > 0 && RowsInMemory() - size_ > RowsInMemory() / kManyFree) CompactRows();
   return count;
 }
 
@@ -128,26 +128,6 @@ void DynamicTable::EvictRow(Stripe* stripe, uint32_t row, EvictedRows* evicted) 
   }
   FreeRow(stripe, row);
   ++evicted_;
-}
-
-std::vector<FilteredKey> DynamicTable::FilteredKeys() const {
-  std::vector<FilteredKey> keys;
-  for (const auto& stripe : stripes_) {
-    const AdmissionFilter* const filter = stripe->policies()->filter.get();
-    if (filter != nullptr) filter->Export(&keys);
-  }
-  return keys;
-}
-
-void DynamicTable::RestoreFilteredKeys(const FilteredKey* keys, int64_t num_keys) {
-  const ReadLock lock(this);
-  for (int64_t i = 0; i < num_keys; ++i) {
-    const Stripe::Probe probe(keys[i].key);
-    Stripe* const stripe = StripeOf(probe);
-    const std::lock_guard<std::mutex> stripe_lock(*stripe->mutex());
-    AdmissionFilter* const filter = stripe->policies()->filter.get();
-    if (filter != nullptr && stripe->Find(probe) == Stripe::kAbsent) filter->Restore(keys[i]);
-  }
 }
 
 void DynamicTable::EndEpoch() {

@@ -11,8 +11,6 @@ namespace graph_opt {
 
 absl::Status DynamicTable::FindRows(const Find& find, Parallel* parallel, int64_t* rows,
                                     std::shared_ptr<Hold>* hold) {
-  if (holds_->must_begin_again()) LowerTickets();
-  const ReadLock lock(this);
   if (!reserved_.ok()) return reserved_;
   *hold = holds_->Take();
   const uint32_t ticket = (*hold)->ticket();
@@ -25,7 +23,7 @@ absl::Status DynamicTable::FindRows(const Find& find, Parallel* parallel, int64_
   return error.status();
 }
 
-void DynamicTable::LowerTickets() {
+void DynamicTable::LowerTickets() const {
   // There are many more tickets, so one of the next lookups may do it as well.
   if (!lock_.TryLock()) return;
   const ExclusiveLock lock(this, std::adopt_lock);

@@ -1,9 +1,12 @@
 // How the contents of a dynamic table are read and replaced by key.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <limits>
+#include <vector>
 
 #include "dynamic/dynamic_table.h"
+#include "dynamic/keys_by_stripe.h"
 #include "dynamic/table_snapshot.h"
 #include "scratch/scratch_array.h"
 
@@ -18,71 +21,132 @@ int32_t AsStep(int64_t version) {
 
 }  // namespace
 
+void DynamicTable::VisitByStripe(
+    const int64_t* keys, int64_t num_keys, Parallel* parallel,
+    const std::function<void(Stripe*, const Stripe::Probe&, int64_t)>& visit) const {
+  const KeysByStripe by_stripe(keys, num_keys, options_.stripes, stripe_shift_, parallel);
+  const std::vector<int> stripes = by_stripe.StripesBySize();
+  parallel->Run(static_cast<int64_t>(stripes.size()), [&](int64_t i) {
+    const int number = stripes[i];
+    Stripe* const stripe = stripes_[number].get();
+    const std::lock_guard<std::mutex> lock(*stripe->mutex());
+    for (int64_t k = by_stripe.begin(number); k < by_stripe.end(number); ++k) {
+      visit(stripe, Stripe::Probe(by_stripe.key(k)), by_stripe.place(k));
+    }
+  });
+}
+
 absl::Status DynamicTable::Import(const Contents& contents, Parallel* parallel) {
+  const int64_t count = contents.num_keys;
+  const ReadLock lock(this);
   Find find;
   find.keys = contents.keys;
-  find.num_keys = contents.num_keys;
-  find.purpose = Purpose::kAdmit;
-  ScratchArray<int64_t> rows(std::max<int64_t>(1, contents.num_keys));
+  find.num_keys = count;
+  find.purpose = contents.insert ? Purpose::kAdmit : Purpose::kRead;
+  ScratchArray<int64_t> rows(std::max<int64_t>(1, count));
   std::shared_ptr<Hold> hold;
   const absl::Status found = FindRows(find, parallel, rows.data(), &hold);
   if (!found.ok()) return found;
-  const ReadLock lock(this);
-  WillWrite(rows.data(), contents.num_keys);
-  const int64_t bytes = dim() * static_cast<int64_t>(sizeof(float));
-  const int num_slots = std::min(static_cast<int>(contents.slots.size()), records_.num_slots());
-  for (int64_t i = 0; i < contents.num_keys; ++i) {
-    if (contents.weights != nullptr) {
-      std::memcpy(records_.Row(rows[i]), contents.weights + i * dim(), bytes);
-    }
-    for (int slot = 0; slot < num_slots; ++slot) {
-      if (contents.slots[slot] == nullptr) continue;
-      std::memcpy(records_.Slot(rows[i], slot), contents.slots[slot] + i * dim(), bytes);
-    }
-    RowMetadata* const of_row = &metadata()[rows[i]];
-    if (contents.frequencies != nullptr) of_row->set_frequency(contents.frequencies[i]);
-    if (contents.versions != nullptr) of_row->set_written(AsStep(contents.versions[i]));
-  }
+  if (num_snapshots_ > 0) KeepForSnapshots(rows.data(), count);
+  VisitByStripe(contents.keys, count, parallel,
+                [&](Stripe* stripe, const Stripe::Probe&, int64_t place) {
+                  const int64_t row = rows[place];
+                  if (row < first_row_) return;
+                  WriteContents(contents, place, stripe, static_cast<uint32_t>(row));
+                });
   return absl::OkStatus();
 }
 
-int64_t DynamicTable::Erase(const int64_t* keys, int64_t num_keys) {
+void DynamicTable::WriteContents(const Contents& contents, int64_t place, Stripe* stripe,
+                                 uint32_t row) {
+  const int64_t bytes = dim() * static_cast<int64_t>(sizeof(float));
+  const int num_slots = std::min(static_cast<int>(contents.slots.size()), records_.num_slots());
+  if (contents.weights != nullptr) {
+    std::memcpy(records_.Row(row), contents.weights + place * dim(), bytes);
+  }
+  for (int slot = 0; slot < num_slots; ++slot) {
+    if (contents.slots[slot] == nullptr) continue;
+    std::memcpy(records_.Slot(row, slot), contents.slots[slot] + place * dim(), bytes);
+  }
+  RowMetadata* const of_row = &metadata()[row];
+  if (contents.keep_versions) {
+    of_row->set_written(of_row->written());
+  } else {
+    of_row->set_written(contents.versions == nullptr ? step_.load()
+                                                     : AsStep(contents.versions[place]));
+  }
+  if (contents.frequencies == nullptr) return;
+  of_row->set_frequency(contents.frequencies[place]);
+  TellValue(stripe, row);
+}
+
+int64_t DynamicTable::Erase(const int64_t* keys, int64_t num_keys, Parallel* parallel) {
   const ReadLock lock(this);
-  int64_t erased = 0;
-  for (int64_t i = 0; i < num_keys; ++i) {
-    const Stripe::Probe probe(keys[i]);
-    Stripe* const stripe = StripeOf(probe);
-    const std::lock_guard<std::mutex> stripe_lock(*stripe->mutex());
+  std::atomic<int64_t> erased{0};
+  VisitByStripe(keys, num_keys, parallel, [&](Stripe* stripe, const Stripe::Probe& probe, int64_t) {
     const uint32_t row = stripe->Find(probe);
-    if (row == Stripe::kAbsent) continue;
+    if (row == Stripe::kAbsent) return;
     FreeRow(stripe, row);
     ++erased;
-  }
+  });
   return erased;
 }
 
-void DynamicTable::ReadMetadata(const int64_t* keys, int64_t num_keys, int64_t* frequencies,
-                                int64_t* versions) const {
+void DynamicTable::ReadMetadata(const int64_t* keys, int64_t num_keys, Parallel* parallel,
+                                int64_t* frequencies, int64_t* versions) const {
+  const ReadLock lock(this);
+  VisitByStripe(
+      keys, num_keys, parallel, [&](Stripe* stripe, const Stripe::Probe& probe, int64_t place) {
+        const uint32_t row = stripe->Find(probe);
+        const bool is_absent = row == Stripe::kAbsent;
+        if (frequencies != nullptr) {
+          const AdmissionFilter* const filter = stripe->policies()->filter.get();
+          const bool may_wait = is_absent && filter != nullptr;
+          const int64_t waiting = may_wait ? filter->Frequency(probe.key) : 0;
+          frequencies[place] = is_absent ? waiting : metadata()[row].frequency();
+        }
+        if (versions != nullptr) {
+          versions[place] = is_absent ? RowMetadata::kNeverWritten : metadata()[row].written();
+        }
+      });
+}
+
+std::vector<FilteredKey> DynamicTable::FilteredKeys() const {
+  std::vector<FilteredKey> keys;
+  for (const auto& stripe : stripes_) {
+    const AdmissionFilter* const filter = stripe->policies()->filter.get();
+    if (filter != nullptr) filter->Export(&keys);
+  }
+  return keys;
+}
+
+void DynamicTable::RestoreFilteredKeys(const FilteredKey* keys, int64_t num_keys) {
   const ReadLock lock(this);
   for (int64_t i = 0; i < num_keys; ++i) {
-    const Stripe::Probe probe(keys[i]);
+    const Stripe::Probe probe(keys[i].key);
     Stripe* const stripe = StripeOf(probe);
     const std::lock_guard<std::mutex> stripe_lock(*stripe->mutex());
-    const uint32_t row = stripe->Find(probe);
-    const bool is_absent = row == Stripe::kAbsent;
-    if (frequencies != nullptr) {
-      const AdmissionFilter* const filter = stripe->policies()->filter.get();
-      const int64_t waiting = is_absent && filter != nullptr ? filter->Frequency(keys[i]) : 0;
-      frequencies[i] = is_absent ? waiting : metadata()[row].frequency();
-    }
-    if (versions != nullptr) {
-      versions[i] = is_absent ? RowMetadata::kNeverWritten : metadata()[row].written();
-    }
+    AdmissionFilter* const filter = stripe->policies()->filter.get();
+    if (filter != nullptr && stripe->Find(probe) == Stripe::kAbsent) filter->Restore(keys[i]);
   }
+}
+
+void DynamicTable::FillSlot(int slot, float value) {
+  const ExclusiveLock lock(this);
+  ForEachKey([&](int64_t, int64_t row, const RowMetadata&) {
+    if (num_snapshots_ > 0) KeepForSnapshots(&row, 1);
+    RowMetadata* const of_row = &metadata()[row];
+    of_row->set_written(of_row->written());
+    std::fill_n(records_.Slot(row, slot), dim(), value);
+  });
 }
 
 int64_t DynamicTable::Compact() {
   const ReadLock lock(this);
+  return CompactRows();
+}
+
+int64_t DynamicTable::CompactRows() {
   if (num_snapshots_ > 0) return 0;  // they know rows by their numbers
   int64_t bytes = 0;
   for (const auto& stripe : stripes_) {
@@ -103,9 +167,11 @@ int64_t DynamicTable::Compact() {
   return bytes;
 }
 
-std::shared_ptr<TableSnapshot> DynamicTable::Snapshot(bool changes) {
+std::shared_ptr<TableSnapshot> DynamicTable::Snapshot() { return Snapshot(SnapshotPart()); }
+
+std::shared_ptr<TableSnapshot> DynamicTable::Snapshot(const SnapshotPart& part) {
   const ExclusiveLock lock(this);
-  auto snapshot = std::make_shared<TableSnapshot>(this, changes);
+  auto snapshot = std::make_shared<TableSnapshot>(this, part);
   const std::lock_guard<std::mutex> snapshots_lock(snapshots_mutex_);
   snapshots_.push_back(snapshot.get());
   ++num_snapshots_;
@@ -137,6 +203,11 @@ void DynamicTable::EndSnapshot(TableSnapshot* snapshot) {
 void DynamicTable::KeepForSnapshots(const int64_t* rows, int64_t num_rows) {
   const std::lock_guard<std::mutex> lock(snapshots_mutex_);
   for (TableSnapshot* snapshot : snapshots_) snapshot->Keep(rows, num_rows);
+}
+
+void DynamicTable::KeepBankForSnapshots() {
+  const std::lock_guard<std::mutex> lock(snapshots_mutex_);
+  for (TableSnapshot* snapshot : snapshots_) snapshot->KeepBank();
 }
 
 }  // namespace graph_opt

@@ -7,17 +7,34 @@
 
 namespace graph_opt {
 
-TableSnapshot::TableSnapshot(DynamicTable* table, bool changes)
+TableSnapshot::TableSnapshot(DynamicTable* table, const SnapshotPart& part)
     : table_(table),
       num_slots_(table->records_.num_slots()),
+      bank_rows_(table->bank_rows_),
       removed_keys_(table->removed_keys_.keys()) {
-  if (!changes) entries_.reserve(table->size());
+  if (!part.changes) entries_.reserve(std::min(table->size(), part.count));
   is_kept_.assign(table->end_, true);
-  table->ForEachKey([this, changes](int64_t, uint32_t row, const RowMetadata& metadata) {
-    if (changes && !metadata.is_changed()) return;
-    entries_.push_back({row, metadata.frequency(), metadata.written()});
-    is_kept_[row] = false;
-  });
+  AddEntries(part);
+}
+
+void TableSnapshot::AddEntries(const SnapshotPart& part) {
+  int64_t number = 0;  // of the next key
+  const auto is_after = [&part](int64_t key) { return key - part.first >= part.count; };
+  for (const auto& stripe : table_->stripes_) {
+    if (is_after(number)) return;
+    if (!part.changes && number + stripe->size() <= part.first) {
+      number += stripe->size();
+      continue;
+    }
+    stripe->ForEachRow([&](uint32_t row) {
+      const RowMetadata& metadata = table_->metadata()[row];
+      if (part.changes && !metadata.is_changed()) return;
+      const int64_t key = number++;
+      if (key < part.first || is_after(key)) return;
+      entries_.push_back({row, metadata.frequency(), metadata.written()});
+      is_kept_[row] = false;
+    });
+  }
 }
 
 TableSnapshot::~TableSnapshot() { table_->EndSnapshot(this); }
@@ -33,6 +50,26 @@ void TableSnapshot::Keep(const int64_t* rows, int64_t num_rows) {
     kept_[static_cast<uint32_t>(row)] =
         Kept{table_->metadata()[row].key(), std::vector<float>(record, record + size)};
   }
+}
+
+void TableSnapshot::KeepBank() {
+  if (bank_is_kept_) return;
+  bank_ = BankOfTable();
+  bank_is_kept_ = true;
+}
+
+std::vector<float> TableSnapshot::ReadBank() const {
+  const DynamicTable::ReadLock table_lock(table_);
+  return bank_is_kept_ ? bank_ : BankOfTable();
+}
+
+std::vector<float> TableSnapshot::BankOfTable() const {
+  const int64_t dim = table_->dim();
+  std::vector<float> bank(bank_rows_ * dim);
+  for (int64_t row = 0; row < bank_rows_; ++row) {
+    std::copy_n(table_->records_.Row(1 + row), dim, bank.begin() + row * dim);
+  }
+  return bank;
 }
 
 void TableSnapshot::Read(int64_t first, int64_t count, const Block& block) {

@@ -2,6 +2,7 @@
 #define GRAPH_OPT_DYNAMIC_TABLE_SNAPSHOT_H_
 
 #include <cstdint>
+#include <limits>
 #include <mutex>
 #include <vector>
 
@@ -10,6 +11,15 @@
 namespace graph_opt {
 
 class DynamicTable;
+
+// Which keys of a table a snapshot has: of those that have changed since the last checkpoint, or of
+// all, those with these numbers. They are numbered in an order that stays the same while no rows
+// come or go.
+struct SnapshotPart {
+  bool changes = false;
+  int64_t first = 0;
+  int64_t count = std::numeric_limits<int64_t>::max();
+};
 
 // The keys that a table had at one moment and what belonged to them, to be read in blocks while
 // others train: whoever writes or removes a row that was not read yet keeps a copy of it here
@@ -25,9 +35,8 @@ class TableSnapshot {
     int64_t* versions = nullptr;
   };
 
-  // Under the table's exclusive lock. `changes`: only rows that have changed since the last
-  // checkpoint.
-  TableSnapshot(DynamicTable* table, bool changes);
+  // Under the table's exclusive lock.
+  TableSnapshot(DynamicTable* table, const SnapshotPart& part);
   ~TableSnapshot();
   TableSnapshot(const TableSnapshot&) = delete;
   TableSnapshot& operator=(const TableSnapshot&) = delete;
@@ -40,6 +49,9 @@ class TableSnapshot {
   // Reads entries [first, first + count), in the order of rows or of the last Sort. As often as one
   // likes.
   void Read(int64_t first, int64_t count, const Block& block);
+
+  // The bank of default rows of that moment, [rows, dim].
+  std::vector<float> ReadBank() const;
 
   // Orders the entries by non-negative key % buckets, those of a bucket by row. Returns where each
   // bucket begins, and the end.
@@ -59,17 +71,23 @@ class TableSnapshot {
     std::vector<float> record;
   };
 
+  void AddEntries(const SnapshotPart& part);
   void Keep(const int64_t* rows, int64_t num_rows);
+  void KeepBank();  // under the table's exclusive lock
+  std::vector<float> BankOfTable() const;
   void ReadRow(uint32_t row, int64_t i, const Block& block) const;
   int64_t KeyOf(uint32_t row) const;
 
   DynamicTable* const table_;
   const int num_slots_;
+  const int64_t bank_rows_;
   std::vector<Entry> entries_;
   const std::vector<int64_t> removed_keys_;
   std::vector<bool> is_kept_;  // by row, or has no entry; guarded by mutex_
   mutable std::mutex mutex_;
   absl::flat_hash_map<uint32_t, Kept> kept_;  // guarded by mutex_
+  bool bank_is_kept_ = false;                 // guarded by the table's lock
+  std::vector<float> bank_;                   // the same
 };
 
 }  // namespace graph_opt

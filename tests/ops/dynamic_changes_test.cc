@@ -1,9 +1,6 @@
 // What checkpoints need of a dynamic table: which rows have changed, and keys in buckets.
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <functional>
 #include <limits>
 #include <memory>
 #include <random>
@@ -11,75 +8,43 @@
 #include <thread>
 #include <vector>
 
-#include "dynamic/dynamic_table.h"
 #include "dynamic/key_buckets.h"
-#include "dynamic/table_snapshot.h"
+#include "dynamic_tables_testing.h"
 
 namespace graph_opt {
 namespace {
 
-typedef std::vector<int64_t> Numbers;
-typedef DynamicTable::Purpose Purpose;
-
-void Check(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "failed: %s\n", what);
-  std::exit(1);
-}
-
-class OneThread : public Parallel {
- public:
-  int num_threads() const override { return 1; }
-  void Run(int64_t num_tasks, const std::function<void(int64_t)>& work) override {
-    for (int64_t i = 0; i < num_tasks; ++i) work(i);
-  }
-};
-
-Numbers FindAll(DynamicTable* table, const Numbers& keys, Purpose purpose) {
-  Numbers rows(keys.size());
-  DynamicTable::Find find;
-  find.keys = keys.data();
-  find.num_keys = keys.size();
-  find.purpose = purpose;
-  OneThread thread;
-  std::shared_ptr<Hold> hold;
-  Check(table->FindRows(find, &thread, rows.data(), &hold).ok(), "rows are found");
-  return rows;
-}
-
 void Update(DynamicTable* table, const Numbers& keys) {
-  const Numbers rows = FindAll(table, keys, Purpose::kRead);
+  const FoundRows found = FindAll(table, keys, Purpose::kRead);
   const DynamicTable::ReadLock lock(table);
-  table->WillWrite(rows.data(), rows.size());
+  table->WillWrite(found.rows.data(), found.rows.size());
+}
+
+std::shared_ptr<TableSnapshot> SnapshotOfChanges(DynamicTable* table) {
+  SnapshotPart part;
+  part.changes = true;
+  return table->Snapshot(part);
 }
 
 std::set<int64_t> Changed(DynamicTable* table) {
-  const auto snapshot = table->Snapshot(/*changes=*/true);
-  Numbers keys(snapshot->size());
-  TableSnapshot::Block block;
-  block.keys = keys.data();
-  snapshot->Read(0, keys.size(), block);
-  return std::set<int64_t>(keys.begin(), keys.end());
+  const SnapshotContents changed(SnapshotOfChanges(table).get(), table->dim());
+  return std::set<int64_t>(changed.keys.begin(), changed.keys.end());
 }
 
 std::set<int64_t> Removed(DynamicTable* table) {
-  const auto keys = table->Snapshot(/*changes=*/true)->removed_keys();
+  const auto keys = SnapshotOfChanges(table)->removed_keys();
   return std::set<int64_t>(keys.begin(), keys.end());
 }
 
 std::unique_ptr<DynamicTable> Table() {
-  DynamicTableOptions options;
-  options.name = "table";
-  options.dim = 2;
-  options.reserved_bytes = int64_t{1} << 30;
-  std::unique_ptr<DynamicTable> table(new DynamicTable(options));
+  std::unique_ptr<DynamicTable> table(new DynamicTable(Options(2)));
   Check(table->Initialize(nullptr, 0).ok(), "the table is initialized");
   return table;
 }
 
 void TestChanges() {
   const auto table = Table();
-  FindAll(table.get(), {1, 2, 3, 4}, Purpose::kInsert);
+  FindAll(table.get(), {1, 2, 3, 4});
   Check(!table->tracks_changes(), "nothing is tracked before a checkpoint");
   Check(Changed(table.get()).size() == 4, "all rows are new");
 
@@ -90,15 +55,11 @@ void TestChanges() {
 
   table->set_step(7);
   Update(table.get(), {2});
-  FindAll(table.get(), {3, 9}, Purpose::kInsert);
-  const Numbers gone = {4, 77};
-  table->Erase(gone.data(), gone.size());
+  FindAll(table.get(), {3, 9});
+  Erase(table.get(), {4, 77});
   Check((Changed(table.get()) == std::set<int64_t>{1, 2, 9}), "updates and new rows are changes");
   Check(Removed(table.get()) == std::set<int64_t>{4}, "keys without a row were not removed");
-  int64_t version = 0;
-  const int64_t key = 2;
-  table->ReadMetadata(&key, 1, nullptr, &version);
-  Check(version == 7, "the step is kept beside");
+  Check(VersionsOf(*table, {2}) == Numbers({7}), "the step is kept beside");
 
   table->BeginCheckpoint();  // which fails
   Update(table.get(), {3});
@@ -117,7 +78,7 @@ void TestChangesFromThreads() {
   const auto table = Table();
   Numbers keys(1000);
   for (size_t k = 0; k < keys.size(); ++k) keys[k] = static_cast<int64_t>(k);
-  const Numbers rows = FindAll(table.get(), keys, Purpose::kInsert);
+  const Numbers rows = FindAll(table.get(), keys).rows;
   std::thread checkpoints([&] {
     for (int i = 0; i < 50; ++i) {
       table->BeginCheckpoint();
@@ -132,8 +93,7 @@ void TestChangesFromThreads() {
   checkpoints.join();
   table->BeginCheckpoint();
   table->EndCheckpoint();
-  Numbers versions(keys.size());
-  table->ReadMetadata(keys.data(), keys.size(), nullptr, versions.data());
+  const Numbers versions = VersionsOf(*table, keys);
   Check(*std::min_element(versions.begin(), versions.end()) == 199, "steps stay what they were");
   Check(Changed(table.get()).empty(), "all is written");
 }
@@ -173,11 +133,8 @@ void TestASnapshotKeepsWhatIsCleared() {
   const Numbers keys = {5, -3, 1200};
   for (bool anew : {false, true}) {
     const std::unique_ptr<DynamicTable> table = Table();
-    const Numbers rows = FindAll(table.get(), keys, Purpose::kAdmit);
-    const DynamicTable::Rows places = table->rows();
-    for (size_t i = 0; i < keys.size(); ++i) {
-      *reinterpret_cast<float*>(places.base + rows[i] * places.stride) = keys[i];
-    }
+    const Numbers rows = FindAll(table.get(), keys, Purpose::kAdmit).rows;
+    for (size_t i = 0; i < keys.size(); ++i) *Weights(table.get(), rows[i]) = keys[i];
     const auto snapshot = table->Snapshot();
     if (anew) {
       Check(table->Initialize(nullptr, 0).ok(), "the table begins anew");
@@ -185,14 +142,10 @@ void TestASnapshotKeepsWhatIsCleared() {
       table->Clear();
     }
     FindAll(table.get(), {7, 8, 9}, Purpose::kAdmit);
-    Numbers read(3);
-    std::vector<float> weights(6);
-    TableSnapshot::Block block;
-    block.keys = read.data();
-    block.weights = weights.data();
-    snapshot->Read(0, 3, block);
-    for (int i = 0; i < 3; ++i) Check(weights[2 * i] == read[i], "rows of that moment");
-    Check(std::set<int64_t>(read.begin(), read.end()) == std::set<int64_t>{-3, 5, 1200}, "keys");
+    const SnapshotContents kept(snapshot.get(), 2);
+    for (int i = 0; i < 3; ++i) Check(kept.weights[2 * i] == kept.keys[i], "rows of that moment");
+    Check(std::set<int64_t>(kept.keys.begin(), kept.keys.end()) == std::set<int64_t>({-3, 5, 1200}),
+          "keys");
   }
 }
 

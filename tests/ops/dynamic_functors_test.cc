@@ -1,7 +1,6 @@
 // Dynamic tables without TensorFlow.
-#include <atomic>
+#include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <limits>
 #include <memory>
@@ -11,75 +10,13 @@
 #include <unordered_map>
 #include <vector>
 
-#include "dynamic/dynamic_table.h"
-#include "dynamic/table_snapshot.h"
+#include "dynamic_tables_testing.h"
 
 namespace graph_opt {
 namespace {
 
-typedef std::vector<int64_t> Numbers;
-typedef std::vector<float> Floats;
-typedef DynamicTable::Purpose Purpose;
 constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-
-void Check(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "failed: %s\n", what);
-  std::exit(1);
-}
-
-// A fixed number of threads for each call.
-class Threads : public Parallel {
- public:
-  explicit Threads(int num_threads) : num_threads_(num_threads) {}
-  int num_threads() const override { return num_threads_; }
-  void Run(int64_t num_tasks, const std::function<void(int64_t)>& work) override {
-    std::atomic<int64_t> next{0};
-    const auto run = [&] {
-      for (int64_t i = next++; i < num_tasks; i = next++) work(i);
-    };
-    std::vector<std::thread> threads;
-    for (int i = 1; i < num_threads_; ++i) threads.emplace_back(run);
-    run();
-    for (std::thread& thread : threads) thread.join();
-  }
-
- private:
-  const int num_threads_;
-};
-
-DynamicTableOptions Options(int64_t dim) {
-  DynamicTableOptions options;
-  options.name = "table";
-  options.dim = dim;
-  options.reserved_bytes = int64_t{1} << 30;
-  return options;
-}
-
-struct FoundRows {
-  Numbers rows;
-  std::shared_ptr<Hold> hold;
-};
-
-FoundRows FindAll(DynamicTable* table, const Numbers& keys, Purpose purpose = Purpose::kInsert,
-                  int num_threads = 1) {
-  FoundRows found;
-  found.rows.resize(keys.size());
-  DynamicTable::Find find;
-  find.keys = keys.data();
-  find.num_keys = keys.size();
-  find.purpose = purpose;
-  Threads threads(num_threads);
-  Check(table->FindRows(find, &threads, found.rows.data(), &found.hold).ok(), "rows are found");
-  return found;
-}
-
-float* Weights(DynamicTable* table, int64_t row, int slot = -1) {
-  const DynamicTable::Rows rows = table->rows();
-  Check(row < rows.end, "the row is below the end");
-  return reinterpret_cast<float*>(rows.base + row * rows.stride) + (1 + slot) * table->dim();
-}
 
 void TestEveryNumberIsAKey() {
   DynamicTable table(Options(3));
@@ -90,11 +27,8 @@ void TestEveryNumberIsAKey() {
   for (int64_t row : first.rows) Check(row >= table.rows().first_row, "of their own");
   Check(FindAll(&table, keys, Purpose::kRead).rows == first.rows, "which they keep");
   Check(FindAll(&table, {5}, Purpose::kRead).rows == Numbers({0}), "others read row 0");
-  Numbers frequencies(2);
-  Numbers versions(2);
-  const Numbers asked = {0, 5};
-  table.ReadMetadata(asked.data(), 2, frequencies.data(), versions.data());
-  Check(frequencies == Numbers({2, 0}) && versions == Numbers({-1, -1}), "occurrences");
+  Check(FrequenciesOf(table, {0, 5}) == Numbers({2, 0}), "occurrences");
+  Check(VersionsOf(table, {0, 5}) == Numbers({-1, -1}), "no updates");
 }
 
 void TestRowsBeginAsTheirKeysSay() {
@@ -136,15 +70,11 @@ void TestDefaultRowsOfABank() {
   Check(table.Initialize(bank.data(), 3).ok() && table.size() == 0, "begins anew");
   const Floats own = {7, 8};
   const Numbers key = {4};
-  DynamicTable::Find find;
-  find.keys = key.data();
-  find.num_keys = 1;
+  DynamicTable::Find find = FindOf(key);
   find.initial = own.data();
-  Numbers rows(1);
-  std::shared_ptr<Hold> hold;
-  Sequential sequential;
-  Check(table.FindRows(find, &sequential, rows.data(), &hold).ok(), "found");
-  Check(Weights(&table, rows[0])[1] == 8, "begins as the lookup says");
+  FoundRows given;
+  Check(TryToFind(&table, find, &given).ok(), "found");
+  Check(Weights(&table, given.rows[0])[1] == 8, "begins as the lookup says");
 }
 
 void TestSlotsAreAddedToRows() {
@@ -173,7 +103,7 @@ void TestHeldRowsAreNotGivenToOthers() {
   for (size_t i = 0; i < keys.size(); ++i) keys[i] = i;
   FoundRows held = FindAll(&table, keys);
   for (size_t i = 0; i < keys.size(); ++i) *Weights(&table, held.rows[i]) = i;
-  Check(table.Erase(keys.data(), 100) == 100 && table.size() == 0, "erased");
+  Check(Erase(&table, keys) == 100 && table.size() == 0, "erased");
   Numbers others(1000);
   for (size_t i = 0; i < others.size(); ++i) others[i] = 1000 + i;
   FindAll(&table, others);
@@ -192,11 +122,10 @@ void TestLookupsForEver() {
   DynamicTable table(Options(1));
   FoundRows held = FindAll(&table, {1, 2});
   *Weights(&table, held.rows[0]) = 5;
-  const Numbers one = {1};
   for (int round = 0; round < 5; ++round) {
     table.SkipLookups((int64_t{1} << 31) - 5);
     for (int i = 0; i < 20; ++i) FindAll(&table, {3, 4, i + 5});
-    Check(table.Erase(one.data(), 1) == (round == 0), "the key goes");
+    Check(Erase(&table, {1}) == (round == 0), "the key goes");
     Numbers others(500);
     for (size_t i = 0; i < others.size(); ++i) others[i] = (round + 1) * 1000 + i;
     FindAll(&table, others);
@@ -211,8 +140,7 @@ void TestLookupsForEver() {
   Check(table.metrics().free_rows == 0, "until nobody holds it");
   FoundRows late = FindAll(&table, {2});
   *Weights(&table, late.rows[0]) = 6;
-  const Numbers two = {2};
-  table.Erase(two.data(), 1);
+  Erase(&table, {2});
   table.SkipLookups((int64_t{1} << 31) - 100);
   for (int64_t& key : others) key -= 1000;
   FindAll(&table, others);
@@ -227,7 +155,7 @@ void TestMemoryIsGivenBack() {
   for (size_t i = 0; i < keys.size(); ++i) *Weights(&table, found.rows[i]) = i;
   const DynamicTable::Metrics before = table.metrics();
   Check(before.index_bytes + before.metadata_bytes <= 40 * before.keys, "at most 40 bytes a key");
-  Check(table.Erase(keys.data(), 290000) == 290000, "most are gone");
+  Check(Erase(&table, {keys.begin(), keys.begin() + 290000}) == 290000, "most are gone");
   Check(table.Compact() == 0, "nothing moves while it is held");
   found.hold.reset();
   const Numbers some(keys.begin() + 290000, keys.begin() + 290100);
@@ -261,7 +189,7 @@ void TestASnapshotDoesNotChange() {
   table.set_step(8);
   table.WillWrite(found.rows.data(), 1000);
   for (size_t i = 0; i < 1000; ++i) *Weights(&table, found.rows[i], 0) = -1;
-  table.Erase(keys.data() + 1500, 500);
+  Erase(&table, {keys.begin() + 1500, keys.end()});
   FindAll(&table, {9000, 9001, 9002});
   const std::vector<int64_t> begins = snapshot->SortByBucket(10);
   Check(snapshot->size() == 2000 && begins[10] == 2000, "what was there");
@@ -319,7 +247,7 @@ void TestRandomOperations(int64_t num_operations, int num_threads) {
     for (int64_t& key : keys) key = static_cast<int64_t>(random() % range) - range / 2;
     const int choice = random() % 8;
     if (choice == 0) {
-      table.Erase(keys.data(), count);
+      Erase(&table, keys, num_threads);
       for (int64_t key : keys) model.erase(key);
     } else if (choice == 1) {
       table.Compact();
@@ -366,7 +294,7 @@ void TestLookupsBesideEachOther(int num_threads) {
     for (int round = 0; round < 200; ++round) {
       Numbers keys(500);
       for (int64_t& key : keys) key = random() % 50000;
-      table.Erase(keys.data(), keys.size());
+      Erase(&table, keys);
       if (round % 20 == 0) table.Compact();
       if (round % 50 == 0) table.Snapshot();
       if (round % 70 == 0) Check(table.AddSlot(std::to_string(round), 0, nullptr).ok(), "a slot");
@@ -391,13 +319,8 @@ void TestATableThatIsFullSaysSo() {
   DynamicTable table(options);
   Numbers keys(20000);
   for (size_t i = 0; i < keys.size(); ++i) keys[i] = i;
-  DynamicTable::Find find;
-  find.keys = keys.data();
-  find.num_keys = keys.size();
-  Numbers rows(keys.size());
-  std::shared_ptr<Hold> hold;
-  Sequential sequential;
-  const absl::Status full = table.FindRows(find, &sequential, rows.data(), &hold);
+  FoundRows found;
+  const absl::Status full = TryToFind(&table, FindOf(keys), &found);
   Check(absl::IsResourceExhausted(full), "full");
   Check(full.message().find("table table: all ") == 0, "names the table");
   Check(FindAll(&table, {0}, Purpose::kRead).rows[0] != 0, "what is there stays");

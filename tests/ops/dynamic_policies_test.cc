@@ -21,15 +21,10 @@
 #include "dynamic/bloom_counters.h"
 #include "dynamic/cold_rows.h"
 #include "dynamic/row_file.h"
+#include "functors_testing.h"
 
 namespace graph_opt {
 namespace {
-
-void Check(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "failed: %s\n", what);
-  std::exit(1);
-}
 
 std::unique_ptr<AdmissionFilter> Counter(int64_t filter_freq, int64_t most_counted) {
   AdmissionOptions options;

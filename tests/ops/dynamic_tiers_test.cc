@@ -18,106 +18,34 @@
 #include <unordered_map>
 #include <vector>
 
-#include "dynamic/dynamic_table.h"
-#include "dynamic/table_snapshot.h"
+#include "dynamic_tables_testing.h"
 
 namespace graph_opt {
 namespace {
 
-typedef std::vector<int64_t> Numbers;
-typedef DynamicTable::Purpose Purpose;
-
-void Check(bool condition, const std::string& what) {
-  if (condition) return;
-  std::fprintf(stderr, "failed: %s\n", what.c_str());
-  std::exit(1);
-}
-
-class Threads : public Parallel {
- public:
-  explicit Threads(int num_threads) : num_threads_(num_threads) {}
-  int num_threads() const override { return num_threads_; }
-  void Run(int64_t num_tasks, const std::function<void(int64_t)>& work) override {
-    std::atomic<int64_t> next{0};
-    const auto run = [&] {
-      for (int64_t i = next++; i < num_tasks; i = next++) work(i);
-    };
-    std::vector<std::thread> threads;
-    for (int i = 1; i < num_threads_; ++i) threads.emplace_back(run);
-    run();
-    for (std::thread& thread : threads) thread.join();
-  }
-
- private:
-  const int num_threads_;
-};
-
-DynamicTableOptions Options(int64_t dim) {
-  DynamicTableOptions options;
-  options.name = "table";
-  options.dim = dim;
+DynamicTableOptions OptionsOfOnes(int64_t dim) {
+  DynamicTableOptions options = Options(dim);
   options.initial_constant = 1;
-  options.reserved_bytes = int64_t{1} << 30;
   return options;
 }
 
-struct FoundRows {
-  Numbers rows;
-  std::shared_ptr<Hold> hold;
-  absl::Status status;
-};
-
-FoundRows FindAll(DynamicTable* table, const Numbers& keys, Purpose purpose = Purpose::kInsert,
-                  EvictedRows* evicted = nullptr, const Numbers* counts = nullptr) {
-  FoundRows found;
-  found.rows.resize(keys.size());
-  DynamicTable::Find find;
-  find.keys = keys.data();
-  find.num_keys = static_cast<int64_t>(keys.size());
-  find.purpose = purpose;
-  find.evicted = evicted;
-  find.counts = counts == nullptr ? nullptr : counts->data();
-  Threads threads(2);
-  found.status = table->FindRows(find, &threads, found.rows.data(), &found.hold);
-  return found;
-}
-
-float* Row(DynamicTable* table, int64_t row, int slot = -1) {
-  const DynamicTable::Rows rows = table->rows();
-  return reinterpret_cast<float*>(rows.base + row * rows.stride) + (1 + slot) * table->dim();
-}
-
-bool Has(DynamicTable* table, int64_t key) {
-  return FindAll(table, {key}, Purpose::kRead).rows[0] >= table->rows().first_row;
-}
-
-std::set<int64_t> Keys(DynamicTable* table) {
-  std::set<int64_t> keys;
-  table->ForEachKey([&](int64_t key, uint32_t, const RowMetadata&) { keys.insert(key); });
-  return keys;
-}
-
 void TestCounterFilter() {
-  DynamicTableOptions options = Options(2);
+  DynamicTableOptions options = OptionsOfOnes(2);
   options.no_permission = -5;
   options.policies.admission.kind = Admission::kCounter;
   options.policies.admission.filter_freq = 3;
   DynamicTable table(options);
   const FoundRows first = FindAll(&table, {7, 8, 7});
   Check(first.rows == Numbers({0, 0, 0}), "keys without permission read row 0");
-  Check(Row(&table, 0)[1] == -5, "which has its value");
+  Check(Weights(&table, 0)[1] == -5, "which has its value");
   Check(table.metrics().filtered_keys == 2, "two keys wait");
-  const Numbers keys = {7, 8};
-  Numbers frequencies(2);
-  table.ReadMetadata(keys.data(), 2, frequencies.data(), nullptr);
-  Check(frequencies == Numbers({2, 1}), "and are counted");
+  Check(FrequenciesOf(table, {7, 8}) == Numbers({2, 1}), "and are counted");
   const FoundRows second = FindAll(&table, {8, 7, 8, 7});
   Check(second.rows[1] == second.rows[3] && second.rows[0] == second.rows[2],
         "all occurrences in a lookup agree");
   Check(second.rows[1] > 0 && second.rows[0] > 0 && table.size() == 2, "admitted");
-  Check(Row(&table, second.rows[0])[0] == 1, "a row that is admitted begins as any other");
-  table.ReadMetadata(keys.data(), 2, frequencies.data(), nullptr);
-  Check(frequencies == Numbers({4, 3}), "the frequency is kept");
+  Check(Weights(&table, second.rows[0])[0] == 1, "a row that is admitted begins as any other");
+  Check(FrequenciesOf(table, {7, 8}) == Numbers({4, 3}), "the frequency is kept");
   Check(FindAll(&table, {9}, Purpose::kRead).rows[0] == 0, "reading counts nothing");
   Check(table.metrics().filtered_keys == 0, "nor does it wait");
   FindAll(&table, {9}, Purpose::kAdmit);
@@ -132,7 +60,7 @@ void TestCounterFilter() {
 // Least recently or least frequently used keys go first, never more than need be.
 void TestCapacity(EvictionOrder order) {
   const int64_t capacity = 300;
-  DynamicTableOptions options = Options(1);
+  DynamicTableOptions options = OptionsOfOnes(1);
   options.policies.eviction.capacity = capacity;
   options.policies.eviction.order = order;
   DynamicTable table(options);
@@ -151,8 +79,13 @@ void TestCapacity(EvictionOrder order) {
       ++epoch;
     }
     EvictedRows evicted;
-    const FoundRows found = FindAll(&table, {key}, Purpose::kInsert, &evicted, &counts);
-    Row(&table, found.rows[0])[0] = static_cast<float>(key);
+    const Numbers keys = {key};
+    DynamicTable::Find find = FindOf(keys);
+    find.counts = counts.data();
+    find.evicted = &evicted;
+    FoundRows found;
+    Check(TryToFind(&table, find, &found).ok(), "found");
+    Weights(&table, found.rows[0])[0] = static_cast<float>(key);
     Use* const use = &model[key];
     *use = {order == EvictionOrder::kCustom ? count : use->frequency + count, lookup, epoch};
     const auto value = [order](const Use& of) {
@@ -181,7 +114,7 @@ void TestCapacity(EvictionOrder order) {
 }
 
 void TestHeldRowsStay() {
-  DynamicTableOptions options = Options(1);
+  DynamicTableOptions options = OptionsOfOnes(1);
   options.policies.eviction.capacity = 10;
   DynamicTable table(options);
   Numbers first, second;
@@ -190,12 +123,13 @@ void TestHeldRowsStay() {
   FoundRows held = FindAll(&table, first);
   FoundRows more = FindAll(&table, second);
   Check(table.size() == 40, "a batch may hold more rows than the capacity");
-  for (size_t i = 0; i < second.size(); ++i) Row(&table, more.rows[i])[0] = 100.0f + i;
+  for (size_t i = 0; i < second.size(); ++i) Weights(&table, more.rows[i])[0] = 100.0f + i;
   held.hold.reset();
   FindAll(&table, {0});
   Check(table.size() == 33, "what nobody holds goes");
   for (size_t i = 0; i < second.size(); ++i) {
-    Check(Has(&table, second[i]) && Row(&table, more.rows[i])[0] == 100.0f + i, "held rows stay");
+    Check(Has(&table, second[i]) && Weights(&table, more.rows[i])[0] == 100.0f + i,
+          "held rows stay");
   }
   more.hold.reset();
   FindAll(&table, {0});
@@ -203,39 +137,36 @@ void TestHeldRowsStay() {
 }
 
 void TestCheckpointRules() {
-  DynamicTableOptions options = Options(2);
+  DynamicTableOptions options = OptionsOfOnes(2);
   options.policies.eviction.steps_to_live = 10;
   options.policies.admission.kind = Admission::kCounter;
   options.policies.admission.filter_freq = 2;
   DynamicTable table(options);
   Sequential sequential;
-  const FoundRows found = FindAll(&table, {1, 2, 3, 1, 2, 3, 4});
+  FoundRows found = FindAll(&table, {1, 2, 3, 1, 2, 3, 4});
   table.set_step(100);
   table.WillWrite(&found.rows[0], 1);  // key 1
-  found.hold.get();
-  const Numbers keys = {1, 2};
-  Numbers versions(2);
   Check(table.Evict(105, &sequential, nullptr) == 0, "held");
-  table.ReadMetadata(keys.data(), 2, nullptr, versions.data());
-  Check(versions == Numbers({100, 105}), "keys that were never updated count from now");
-  const_cast<FoundRows&>(found).hold.reset();
+  Check(VersionsOf(table, {1, 2}) == Numbers({100, 105}),
+        "keys that were never updated count from now");
+  found.hold.reset();
   Check(table.Evict(110, &sequential, nullptr) == 0, "ten steps are not too many");
   EvictedRows evicted;
-  Row(&table, found.rows[0])[1] = 9;
+  Weights(&table, found.rows[0])[1] = 9;
   Check(table.Evict(111, &sequential, &evicted) == 1, "eleven are");
   Check(evicted.keys == Numbers({1}) && evicted.weights[1] == 9, "what it had");
   Check(table.metrics().filtered_keys == 1, "a key that waits");
   Check(table.Evict(116, &sequential, nullptr) == 2 && table.size() == 0, "the others");
   Check(table.metrics().filtered_keys == 0, "and what waited");
 
-  DynamicTableOptions small = Options(2);
+  DynamicTableOptions small = OptionsOfOnes(2);
   small.policies.eviction.l2_threshold = 1.0f;
   DynamicTable weights(small);
   FoundRows rows = FindAll(&weights, {1, 2, 3});
   const float below = 1.0f, above = std::sqrt(1.01f);
-  std::fill_n(Row(&weights, rows.rows[0]), 2, 0.99f * below);
-  std::fill_n(Row(&weights, rows.rows[1]), 2, above);
-  std::fill_n(Row(&weights, rows.rows[2]), 2, below);
+  std::fill_n(Weights(&weights, rows.rows[0]), 2, 0.99f * below);
+  std::fill_n(Weights(&weights, rows.rows[1]), 2, above);
+  std::fill_n(Weights(&weights, rows.rows[2]), 2, below);
   rows.hold.reset();
   weights.Evict(1, &sequential, nullptr);
   Check(Keys(&weights) == std::set<int64_t>({2, 3}), "half the squared norm below the threshold");
@@ -244,7 +175,7 @@ void TestCheckpointRules() {
 // A table four times its memory budget, with slots that come later, keys that go, and snapshots.
 void TestTiers(const std::string& folder) {
   const int64_t dim = 4, num_keys = 60000;
-  DynamicTableOptions options = Options(dim);
+  DynamicTableOptions options = OptionsOfOnes(dim);
   options.policies.tiers.memory_bytes = num_keys * dim * 4 / 4;
   options.policies.tiers.folder = folder;
   DynamicTable table(options);
@@ -265,35 +196,34 @@ void TestTiers(const std::string& folder) {
       const double u = (random() % 1000000 + 1) / 1e6;
       keys.push_back(static_cast<int64_t>(num_keys * u * u * u) * 31 - 100000);
     }
-    const FoundRows found = FindAll(&table, keys);
-    Check(found.status.ok(), "rows are found");
+    const FoundRows found = FindAll(&table, keys, Purpose::kInsert, 2);
     for (size_t i = 0; i < keys.size(); ++i) {
       const auto known = model.emplace(keys[i], 1.0f).first;
-      Check(Row(&table, found.rows[i])[dim - 1] == known->second, "weights");
+      Check(Weights(&table, found.rows[i])[dim - 1] == known->second, "weights");
       for (int slot = 0; slot < num_slots; ++slot) {
-        const float value = Row(&table, found.rows[i], slot)[0];
+        const float value = Weights(&table, found.rows[i], slot)[0];
         Check(value == known->second + slot * 1000 || value == 0.5f, "slots");
-        if (known->second != 1.0f && value == 0.5f) known->second = Row(&table, found.rows[i])[0];
+        if (known->second != 1.0f && value == 0.5f)
+          known->second = Weights(&table, found.rows[i])[0];
       }
     }
     table.WillWrite(found.rows.data(), found.rows.size());
     for (size_t i = 0; i < keys.size(); ++i) {
       const float value = static_cast<float>(random() % 1000000);
       model[keys[i]] = value;
-      std::fill_n(Row(&table, found.rows[i]), dim, value);
+      std::fill_n(Weights(&table, found.rows[i]), dim, value);
       for (int slot = 0; slot < num_slots; ++slot) {
-        std::fill_n(Row(&table, found.rows[i], slot), dim, value + slot * 1000);
+        std::fill_n(Weights(&table, found.rows[i], slot), dim, value + slot * 1000);
       }
     }
     if (step % 100 == 99) {
-      const int64_t gone = keys[0];
-      model.erase(gone);
-      Check(table.Erase(&gone, 1) == 1, "erased");
+      model.erase(keys[0]);
+      Check(Erase(&table, {keys[0]}) == 1, "erased");
     }
   }
   int64_t kept = 0;
   table.ForEachKey([&](int64_t key, uint32_t row, const RowMetadata&) {
-    kept += Row(&table, row)[0] == model[key];
+    kept += Weights(&table, row)[0] == model[key];
   });
   Check(kept == int64_t(model.size()) && table.size() == kept, "nothing is lost");
   const DynamicTable::Metrics metrics = table.metrics();
@@ -307,7 +237,7 @@ void TestTiers(const std::string& folder) {
 // Keys that come often end up in memory, whatever came first and is scanned meanwhile.
 void TestFrequentRowsAreInMemory(const std::string& folder) {
   const int64_t num_keys = 40000, num_frequent = 2000;
-  DynamicTableOptions options = Options(4);
+  DynamicTableOptions options = OptionsOfOnes(4);
   options.policies.tiers.memory_bytes = 8192 * 16;
   options.policies.tiers.folder = folder;
   DynamicTable table(options);
@@ -335,29 +265,30 @@ void TestFrequentRowsAreInMemory(const std::string& folder) {
 }
 
 void TestFileBudget(const std::string& folder) {
-  DynamicTableOptions options = Options(16);
+  DynamicTableOptions options = OptionsOfOnes(16);
   options.policies.tiers.memory_bytes = 1 << 20;
   options.policies.tiers.folder = folder;
   options.policies.tiers.file_bytes = 2 << 20;
   DynamicTable table(options);
   Numbers keys(100000);
   for (size_t i = 0; i < keys.size(); ++i) keys[i] = i;
-  const FoundRows found = FindAll(&table, keys);
-  Check(found.status.code() == absl::StatusCode::kResourceExhausted, "both budgets are used up");
-  const std::string message(found.status.message());
+  FoundRows found;
+  const absl::Status full = TryToFind(&table, FindOf(keys), &found, 2);
+  Check(absl::IsResourceExhausted(full), "both budgets are used up");
+  const std::string message(full.message());
   Check(message.find("table table") != std::string::npos, "names the table: " + message);
   Check(table.metrics().file_bytes <= 2 << 20, "within the budget");
   Check(table.size() > 30000, "which is used");
   options.policies.tiers.folder = "/proc/nowhere";
   DynamicTable nowhere(options);
   const absl::Status status = nowhere.Initialize(nullptr, 0);
-  const FoundRows none = FindAll(&nowhere, keys);
-  Check(!status.ok() || !none.status.ok(), "a folder that cannot be made");
+  Check(!status.ok() || !TryToFind(&nowhere, FindOf(keys), &found).ok(),
+        "a folder that cannot be made");
 }
 
 // Several trainers with capacity, filter and file at once.
 void TestThreads(const std::string& folder) {
-  DynamicTableOptions options = Options(4);
+  DynamicTableOptions options = OptionsOfOnes(4);
   options.policies.admission.kind = Admission::kCounter;
   options.policies.admission.filter_freq = 2;
   options.policies.eviction.capacity = 20000;
@@ -373,12 +304,12 @@ void TestThreads(const std::string& folder) {
       for (int step = 0; step < 60; ++step) {
         Numbers keys;
         for (int i = 0; i < 1500; ++i) keys.push_back(trainer + 4 * (random() % 20000));
-        const FoundRows found = FindAll(&table, keys);
+        const FoundRows found = FindAll(&table, keys, Purpose::kInsert, 2);
         const DynamicTable::ReadLock lock(&table);
         table.WillWrite(found.rows.data(), found.rows.size());
         for (size_t i = 0; i < keys.size(); ++i) {
           if (found.rows[i] < table.rows().first_row) continue;
-          float* const row = Row(&table, found.rows[i]);
+          float* const row = Weights(&table, found.rows[i]);
           wrong += row[0] != 1 && row[0] != static_cast<float>(keys[i]);
           std::fill_n(row, 4, static_cast<float>(keys[i]));
         }

@@ -2,48 +2,18 @@
 #ifndef GRAPH_OPT_TESTS_GROUP_FUNCTORS_TESTING_H_
 #define GRAPH_OPT_TESTS_GROUP_FUNCTORS_TESTING_H_
 
-#include <atomic>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <random>
-#include <thread>
 #include <vector>
 
 #include "apply/group_apply.h"
+#include "functors_testing.h"
 #include "lookup/group_gradient.h"
 #include "lookup/group_lookup.h"
 
 namespace graph_opt {
-
-#define CHECK(condition)                                                           \
-  do {                                                                             \
-    if (!(condition)) {                                                            \
-      std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-      std::exit(1);                                                                \
-    }                                                                              \
-  } while (false)
-
-class Threads : public Parallel {
- public:
-  explicit Threads(int count) : count_(count) {}
-  int num_threads() const override { return count_; }
-  void Run(int64_t num_tasks, const std::function<void(int64_t)>& work) override {
-    std::atomic<int64_t> next(0);
-    std::vector<std::thread> threads;
-    for (int i = 0; i < count_; ++i) {
-      threads.emplace_back([&] {
-        for (int64_t task = next++; task < num_tasks; task = next++) work(task);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-  }
-
- private:
-  const int count_;
-};
 
 using Random = std::mt19937;
 

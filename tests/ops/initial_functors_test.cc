@@ -4,17 +4,12 @@
 #include <thread>
 #include <vector>
 
+#include "functors_testing.h"
 #include "initial/initial_rows.h"
 #include "initial/philox.h"
 
 namespace graph_opt {
 namespace {
-
-void Check(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "failed: %s\n", what);
-  std::exit(1);
-}
 
 // The known answers that come with Random123, the authors' library.
 void TestPublishedWords() {
@@ -29,16 +24,6 @@ void TestPublishedWords() {
         "digits of pi");
 }
 
-class Threads : public Parallel {
- public:
-  int num_threads() const override { return 4; }
-  void Run(int64_t num_tasks, const std::function<void(int64_t)>& work) override {
-    std::vector<std::thread> threads;
-    for (int64_t i = 0; i < num_tasks; ++i) threads.emplace_back(work, i);
-    for (std::thread& thread : threads) thread.join();
-  }
-};
-
 void TestThreads() {
   const int64_t count = 5000;
   std::vector<int64_t> rows;
@@ -48,7 +33,7 @@ void TestThreads() {
     const InitialValues values = {distribution, 42, 3, 13, -1.0f, 2.0f};
     std::vector<float> alone(count * values.width), together(count * values.width);
     Sequential sequential;
-    Threads threads;
+    Threads threads(4);
     WriteInitialRows(values, rows.data(), count, &sequential, alone.data());
     WriteInitialRows(values, rows.data(), count, &threads, together.data());
     Check(alone == together, "threads");

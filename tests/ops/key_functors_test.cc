@@ -7,6 +7,7 @@
 
 #include "exchange/joined_exchanges.h"
 #include "exchange/received_requests.h"
+#include "functors_testing.h"
 #include "keys/key_index.h"
 #include "keys/owned_keys.h"
 
@@ -16,12 +17,6 @@ namespace {
 typedef std::vector<int64_t> Numbers;
 constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-
-void Check(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "failed: %s\n", what);
-  std::exit(1);
-}
 
 Numbers Found(const KeyIndex& index, const Numbers& keys) {
   Numbers rows(keys.size());

@@ -1,27 +1,24 @@
-"""What checkpoints need of dynamic tables: builds and runs `dynamic_changes_test.cc`."""
+"""What dynamic tables contain and how it changes, without TensorFlow: builds and runs C++ tests."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
 from tests.conftest import MadeOnce
 from tests.ops.compiled_functors import QUICK, build, run, sanitized
 
-TEST = "dynamic_changes_test.cc"
+TESTS = ["dynamic_changes_test.cc", "dynamic_contents_test.cc"]
 
 
-@pytest.fixture(scope="module")
-def program(compiled_once: MadeOnce) -> Path:
-    return build(compiled_once, TEST, QUICK)
-
-
-def test_dynamic_changes(program: Path) -> None:
-    run(program)
+@pytest.mark.parametrize("test", TESTS)
+def test_dynamic_changes(compiled_once: MadeOnce, test: str) -> None:
+    run(build(compiled_once, test, QUICK))
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("test", TESTS)
 @pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
-def test_dynamic_changes_under_a_sanitizer(compiled_once: MadeOnce, sanitizer: str) -> None:
-    run(build(compiled_once, TEST, sanitized(sanitizer)))
+def test_dynamic_changes_under_a_sanitizer(
+    compiled_once: MadeOnce, test: str, sanitizer: str
+) -> None:
+    run(build(compiled_once, test, sanitized(sanitizer)))

@@ -329,6 +329,12 @@ def test_inputs_that_do_not_fit_are_named() -> None:
         ),
         (table.apply("Momentum", [1, 1], keys, rows[:1]), r"need \[n\] and \[n, 5\]"),
         (dynamic_content.assign_rows(table.handle, keys, rows[:1]), "values have shape"),
+        (
+            dynamic_content.export_rows(table.handle, first=keys),
+            r"first has shape \[2\]; need \[\]",
+        ),
+        (dynamic_content.export_rows(table.handle, count=keys[:0]), r"count has shape \[0\]"),
+        (dynamic_content.evict_rows(table.handle, keys[:0]), r"step has shape \[0\]; need \[\]"),
     ]
     with tf.Session() as session:
         session.run([table.initializers, other.initializers])

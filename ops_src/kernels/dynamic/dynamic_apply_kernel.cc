@@ -60,15 +60,12 @@ class DynamicApplyKernel : public OpKernel {
     find.keys = wide.data();
     find.num_keys = n;
     find.purpose = DynamicTable::Purpose::kRead;
-    OP_REQUIRES_OK(ctx, StatusOfOp(name(), table->FindRows(find, &threads, rows.data(), &hold)));
     const bool alone = optimizer_.purpose() == VariableTables::kUpdateExclusively;
     const UpdateLock lock(open.resource->update_mutex(), alone);
     const DynamicTable::ReadLock read_lock(table);
+    OP_REQUIRES_OK(ctx, StatusOfOp(name(), table->FindRows(find, &threads, rows.data(), &hold)));
     table->WillWrite(rows.data(), n);
     const BagFault fault = Apply(optimizer, table, slots, rows.data(), gradients, &threads);
-    OP_REQUIRES(ctx, fault.kind != BagFault::kIdOutOfRange,
-                errors::Aborted(name(), ": dynamic table '", table->options().name,
-                                "' was initialized while its rows were updated"));
     OP_REQUIRES(ctx, fault.kind == BagFault::kNone,
                 errors::InvalidArgument(name(), ": too many keys for one step in dynamic table '",
                                         table->options().name, "'"));

@@ -1,9 +1,9 @@
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "dynamic/table_snapshot.h"
+#include "kernels/dynamic/dynamic_inputs.h"
 #include "kernels/dynamic/dynamic_keys.h"
 #include "kernels/dynamic/dynamic_table_resource.h"
 #include "kernels/kernel_names.h"
@@ -16,23 +16,6 @@ namespace graph_opt {
 namespace {
 
 namespace errors = tensorflow::errors;
-
-Status ShapeIs(const std::string& op, const char* what, const Tensor& tensor,
-               const TensorShape& need) {
-  if (tensor.shape() == need) return Status();
-  return errors::InvalidArgument(op, ": ", what, " have shape ", tensor.shape().DebugString(),
-                                 "; need ", need.DebugString());
-}
-
-// Of numbers that may be left out.
-Status ReadNumbers(const std::string& op, const char* what, const Tensor& tensor, int64_t count,
-                   const int64_t** numbers) {
-  *numbers = nullptr;
-  if (tensor.NumElements() == 0) return Status();
-  TF_RETURN_IF_ERROR(ShapeIs(op, what, tensor, TensorShape({count})));
-  *numbers = Int64sOf(tensor);
-  return Status();
-}
 
 // An op over a table and some of its slots.
 class ContentKernel : public OpKernel {
@@ -66,14 +49,18 @@ class ExportKernel : public ContentKernel {
     std::shared_ptr<DynamicTable> table;
     std::vector<int> slots;
     OP_REQUIRES_OK(ctx, Open(ctx, &table, &slots));
-    const int64_t first = *Int64sOf(ctx->input(1 + num_slots()));
-    const int64_t most = *Int64sOf(ctx->input(2 + num_slots()));
+    int64_t first;
+    int64_t most;
+    OP_REQUIRES_OK(ctx, ReadNumber(ctx, 1 + num_slots(), "first has", &first));
+    OP_REQUIRES_OK(ctx, ReadNumber(ctx, 2 + num_slots(), "count has", &most));
     OP_REQUIRES(ctx, first >= 0 && most >= -1,
                 errors::InvalidArgument(name(), ": first is ", first, " and count ", most,
                                         "; need at least 0 and -1"));
-    const std::shared_ptr<TableSnapshot> snapshot = table->Snapshot();
-    const int64_t left = std::max<int64_t>(snapshot->size() - first, 0);
-    const int64_t count = most < 0 ? left : std::min(most, left);
+    SnapshotPart part;
+    part.first = first;
+    if (most >= 0) part.count = most;
+    const std::shared_ptr<TableSnapshot> snapshot = table->Snapshot(part);
+    const int64_t count = snapshot->size();
     const int first_numbers = 2 + num_slots();
     TableSnapshot::Block block;
     block.slots.assign(table->num_slots(), nullptr);
@@ -84,7 +71,7 @@ class ExportKernel : public ContentKernel {
     }
     OP_REQUIRES_OK(ctx, Allocate(ctx, first_numbers, count, &block.frequencies));
     OP_REQUIRES_OK(ctx, Allocate(ctx, first_numbers + 1, count, &block.versions));
-    snapshot->Read(first, count, block);
+    snapshot->Read(0, count, block);
   }
 
  private:
@@ -112,27 +99,20 @@ class ImportKernel : public ContentKernel {
     std::shared_ptr<DynamicTable> table;
     std::vector<int> slots;
     OP_REQUIRES_OK(ctx, Open(ctx, &table, &slots));
-    const Tensor& keys = ctx->input(1 + num_slots());
-    const Tensor& values = ctx->input(2 + num_slots());
-    const int64_t n = keys.NumElements();
-    const TensorShape rows({n, table->dim()});
-    OP_REQUIRES_OK(ctx, ShapeIs(name(), "keys", keys, TensorShape({n})));
-    OP_REQUIRES_OK(ctx, ShapeIs(name(), "values", values, rows));
     DynamicTable::Contents contents;
-    contents.keys = Int64sOf(keys);
-    contents.num_keys = n;
-    contents.weights = values.flat<float>().data();
     contents.slots.assign(table->num_slots(), nullptr);
+    OP_REQUIRES_OK(ctx, ReadKeys(ctx, 1 + num_slots(), &contents.keys, &contents.num_keys));
+    const int64_t n = contents.num_keys;
+    OP_REQUIRES_OK(
+        ctx, ReadRows(ctx, 2 + num_slots(), "values have", n, table->dim(), &contents.weights));
     for (int i = 0; i < num_slots(); ++i) {
-      const Tensor& of_slot = ctx->input(3 + num_slots() + i);
-      OP_REQUIRES_OK(ctx, ShapeIs(name(), "slot values", of_slot, rows));
-      contents.slots[slots[i]] = of_slot.flat<float>().data();
+      OP_REQUIRES_OK(ctx, ReadRows(ctx, 3 + num_slots() + i, "slot values have", n, table->dim(),
+                                   &contents.slots[slots[i]]));
     }
     const int numbers = 3 + 2 * num_slots();
-    OP_REQUIRES_OK(
-        ctx, ReadNumbers(name(), "frequencies", ctx->input(numbers), n, &contents.frequencies));
     OP_REQUIRES_OK(ctx,
-                   ReadNumbers(name(), "versions", ctx->input(numbers + 1), n, &contents.versions));
+                   ReadNumbersIfAny(ctx, numbers, "frequencies have", n, &contents.frequencies));
+    OP_REQUIRES_OK(ctx, ReadNumbersIfAny(ctx, numbers + 1, "versions have", n, &contents.versions));
     DeviceThreads threads(ctx);
     OP_REQUIRES_OK(ctx, StatusOfOp(name(), table->Import(contents, &threads)));
   }
@@ -172,16 +152,17 @@ class ImportFilteredKernel : public OpKernel {
   void Compute(OpKernelContext* ctx) override {
     std::shared_ptr<DynamicTable> table;
     OP_REQUIRES_OK(ctx, OpenTable(ctx, 0, &table));
-    const Tensor& keys = ctx->input(1);
-    const int64_t n = keys.NumElements();
-    const int64_t* versions = nullptr;
-    OP_REQUIRES_OK(ctx, ShapeIs(name(), "keys", keys, TensorShape({n})));
-    OP_REQUIRES_OK(ctx, ShapeIs(name(), "frequencies", ctx->input(2), TensorShape({n})));
-    OP_REQUIRES_OK(ctx, ReadNumbers(name(), "versions", ctx->input(3), n, &versions));
+    int64_t n;
+    const int64_t* keys;
+    const int64_t* frequencies;
+    const int64_t* versions;
+    OP_REQUIRES_OK(ctx, ReadKeys(ctx, 1, &keys, &n));
+    OP_REQUIRES_OK(ctx, ReadNumbers(ctx, 2, "frequencies have", n, &frequencies));
+    OP_REQUIRES_OK(ctx, ReadNumbersIfAny(ctx, 3, "versions have", n, &versions));
     std::vector<FilteredKey> filtered;
     for (int64_t i = 0; i < n; ++i) {
-      filtered.push_back(FilteredKey{Int64sOf(keys)[i], Int64sOf(ctx->input(2))[i],
-                                     versions == nullptr ? -1 : versions[i]});
+      filtered.push_back(
+          FilteredKey{keys[i], frequencies[i], versions == nullptr ? -1 : versions[i]});
     }
     table->RestoreFilteredKeys(filtered.data(), n);
   }
@@ -197,53 +178,22 @@ class AssignKernel : public OpKernel {
     OpenDynamicTable open;
     OP_REQUIRES_OK(ctx, OpenTableOrSlot(ctx, 0, &open));
     DynamicTable* const table = open.table.get();
-    const Tensor& keys = ctx->input(1);
-    const Tensor& values = ctx->input(2);
-    const int64_t n = keys.NumElements();
-    OP_REQUIRES_OK(ctx, ShapeIs(name(), "keys", keys, TensorShape({n})));
-    OP_REQUIRES_OK(ctx, ShapeIs(name(), "values", values, TensorShape({n, table->dim()})));
-    DeviceThreads threads(ctx);
-    std::vector<int64_t> some_keys(Int64sOf(keys), Int64sOf(keys) + n);
-    std::vector<float> some_values;
-    const float* rows = values.flat<float>().data();
-    if (!insert_) {
-      OP_REQUIRES_OK(ctx, KeepThoseWithRows(table, &threads, rows, &some_keys, &some_values));
-      rows = some_values.data();
-    }
     DynamicTable::Contents contents;
-    contents.keys = some_keys.data();
-    contents.num_keys = static_cast<int64_t>(some_keys.size());
+    contents.insert = insert_;
+    const float* rows;
+    OP_REQUIRES_OK(ctx, ReadKeys(ctx, 1, &contents.keys, &contents.num_keys));
+    OP_REQUIRES_OK(ctx, ReadRows(ctx, 2, "values have", contents.num_keys, table->dim(), &rows));
     if (open.slot < 0) {
       contents.weights = rows;
     } else {
       contents.slots.assign(open.slot + 1, nullptr);
       contents.slots.back() = rows;
     }
+    DeviceThreads threads(ctx);
     OP_REQUIRES_OK(ctx, StatusOfOp(name(), table->Import(contents, &threads)));
   }
 
  private:
-  Status KeepThoseWithRows(DynamicTable* table, Parallel* parallel, const float* values,
-                           std::vector<int64_t>* keys, std::vector<float>* kept) const {
-    DynamicTable::Find find;
-    find.keys = keys->data();
-    find.num_keys = static_cast<int64_t>(keys->size());
-    find.purpose = DynamicTable::Purpose::kRead;
-    std::vector<int64_t> rows(keys->size());
-    std::shared_ptr<Hold> hold;
-    TF_RETURN_IF_ERROR(StatusOfOp(name(), table->FindRows(find, parallel, rows.data(), &hold)));
-    const DynamicTable::ReadLock lock(table);
-    const int64_t first_row = table->rows().first_row;
-    size_t count = 0;
-    for (size_t i = 0; i < rows.size(); ++i) {
-      if (rows[i] < first_row) continue;
-      (*keys)[count++] = (*keys)[i];
-      kept->insert(kept->end(), values + i * table->dim(), values + (i + 1) * table->dim());
-    }
-    keys->resize(count);
-    return Status();
-  }
-
   bool insert_ = true;
 };
 
@@ -254,9 +204,11 @@ class EraseKernel : public OpKernel {
   void Compute(OpKernelContext* ctx) override {
     std::shared_ptr<DynamicTable> table;
     OP_REQUIRES_OK(ctx, OpenTable(ctx, 0, &table));
-    const Tensor& keys = ctx->input(1);
-    OP_REQUIRES_OK(ctx, ShapeIs(name(), "keys", keys, TensorShape({keys.NumElements()})));
-    table->Erase(Int64sOf(keys), keys.NumElements());
+    const int64_t* keys;
+    int64_t n;
+    OP_REQUIRES_OK(ctx, ReadKeys(ctx, 1, &keys, &n));
+    DeviceThreads threads(ctx);
+    table->Erase(keys, n, &threads);
   }
 };
 

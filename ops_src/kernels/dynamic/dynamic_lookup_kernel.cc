@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <memory>
 #include <string>
 
+#include "kernels/dynamic/dynamic_inputs.h"
 #include "kernels/dynamic/dynamic_keys.h"
 #include "kernels/dynamic/dynamic_table_resource.h"
 #include "kernels/dynamic/evicted_outputs.h"
@@ -47,11 +47,11 @@ class DynamicLookupKernel : public OpKernel {
     std::shared_ptr<Hold> hold;
     EvictedRows evicted;
     if (kHandsOut) find.evicted = &evicted;
-    OP_REQUIRES_OK(ctx, StatusOfOp(name(), table->FindRows(find, &threads, rows.data(), &hold)));
-    OP_REQUIRES(ctx,
-                CopyRows(table.get(), find, rows.data(), &threads, values->flat<float>().data()),
-                errors::Aborted(name(), ": dynamic table '", table->options().name,
-                                "' was initialized while its rows were looked up"));
+    {
+      const DynamicTable::ReadLock lock(table.get());
+      OP_REQUIRES_OK(ctx, StatusOfOp(name(), table->FindRows(find, &threads, rows.data(), &hold)));
+      CopyRows(*table, find, rows.data(), &threads, values->flat<float>().data());
+    }
     if (kHandsOut) OP_REQUIRES_OK(ctx, WriteEvicted(ctx, 1, evicted, table->dim()));
   }
 
@@ -60,7 +60,6 @@ class DynamicLookupKernel : public OpKernel {
                     DynamicTable::Find* find) const {
     const Tensor& counts = ctx->input(2);
     const Tensor& defaults = ctx->input(3);
-    const Tensor& insert = ctx->input(4);
     const int64_t n = find->num_keys;
     const std::string& of = table.options().name;
     if (counts.NumElements() != 0 && counts.NumElements() != n) {
@@ -73,29 +72,20 @@ class DynamicLookupKernel : public OpKernel {
           name(), ": the initial values of ", n, " keys of dynamic table '", of, "' have shape ",
           defaults.shape().DebugString(), "; need [", n, ", ", table.dim(), "], or none");
     }
-    if (insert.dims() != 0) {
-      return errors::InvalidArgument(name(), ": insert has shape ", insert.shape().DebugString(),
-                                     "; need a scalar");
-    }
     if (counts.NumElements() > 0) find->counts = Int64sOf(counts);
     if (defaults.NumElements() > 0) find->initial = defaults.flat<float>().data();
-    find->purpose =
-        insert.scalar<bool>()() ? DynamicTable::Purpose::kInsert : DynamicTable::Purpose::kRead;
-    return Status();
+    return ReadInsert(ctx, 4, &find->purpose);
   }
 
-  // Returns whether all rows are still there.
-  static bool CopyRows(DynamicTable* table, const DynamicTable::Find& find, const int64_t* rows,
-                       Parallel* parallel, float* values) {
+  static void CopyRows(const DynamicTable& table, const DynamicTable::Find& find,
+                       const int64_t* rows, Parallel* parallel, float* values) {
     const int64_t count = find.num_keys;
-    const int64_t dim = table->dim();
+    const int64_t dim = table.dim();
     const int64_t row_bytes = dim * static_cast<int64_t>(sizeof(float));
     const int64_t most_pieces = count * row_bytes / kLeastBytes + 1;
     const int64_t pieces = std::min<int64_t>(most_pieces, 4 * parallel->num_threads());
     const RowKernels& kernels = BestRowKernels();
-    const DynamicTable::ReadLock lock(table);
-    const DynamicTable::Rows from = table->rows();
-    std::atomic<bool> all_copied(true);
+    const DynamicTable::Rows from = table.rows();
     parallel->Run(pieces, [&](int64_t piece) {
       const int64_t begin = count * piece / pieces;
       const int64_t end = count * (piece + 1) / pieces;
@@ -109,7 +99,7 @@ class DynamicLookupKernel : public OpKernel {
       some.row_stride = from.stride;
       some.pooled = values + begin * dim;
       some.pooled_bytes = row_bytes;
-      if (kernels.copy_rows(some) != some.count) all_copied = false;
+      kernels.copy_rows(some);
       if (find.initial == nullptr || find.purpose == DynamicTable::Purpose::kInsert) return;
       for (int64_t i = begin; i < end; ++i) {
         // Row 0 is that of keys without permission, whatever they would begin with.
@@ -117,7 +107,6 @@ class DynamicLookupKernel : public OpKernel {
         std::memcpy(values + i * dim, find.initial + i * dim, row_bytes);
       }
     });
-    return all_copied;
   }
 };
 

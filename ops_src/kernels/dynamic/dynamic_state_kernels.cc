@@ -4,18 +4,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "kernels/dynamic/dynamic_inputs.h"
 #include "kernels/dynamic/dynamic_keys.h"
 #include "kernels/dynamic/dynamic_table_resource.h"
 #include "kernels/dynamic/evicted_outputs.h"
 #include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#include "tensorflow/core/lib/core/errors.h"
 
 namespace graph_opt {
 namespace {
-
-namespace errors = tensorflow::errors;
 
 class SizeKernel : public OpKernel {
  public:
@@ -43,7 +41,8 @@ class MetadataKernel : public OpKernel {
     Tensor* versions = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, keys.shape(), &frequencies));
     OP_REQUIRES_OK(ctx, ctx->allocate_output(1, keys.shape(), &versions));
-    table->ReadMetadata(Int64sOf(keys), keys.NumElements(), Int64sOf(frequencies),
+    DeviceThreads threads(ctx);
+    table->ReadMetadata(Int64sOf(keys), keys.NumElements(), &threads, Int64sOf(frequencies),
                         Int64sOf(versions));
   }
 };
@@ -55,9 +54,11 @@ class EvictKernel : public OpKernel {
   void Compute(OpKernelContext* ctx) override {
     std::shared_ptr<DynamicTable> table;
     OP_REQUIRES_OK(ctx, OpenTable(ctx, 0, &table));
+    int64_t step;
+    OP_REQUIRES_OK(ctx, ReadNumber(ctx, 1, "step has", &step));
     DeviceThreads threads(ctx);
     EvictedRows evicted;
-    table->Evict(*Int64sOf(ctx->input(1)), &threads, &evicted);
+    table->Evict(step, &threads, &evicted);
     OP_REQUIRES_OK(ctx, WriteEvicted(ctx, 0, evicted, table->dim()));
   }
 };

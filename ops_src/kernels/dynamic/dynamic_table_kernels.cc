@@ -1,10 +1,9 @@
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "kernels/dynamic/dynamic_keys.h"
+#include "kernels/dynamic/dynamic_inputs.h"
 #include "kernels/dynamic/dynamic_table_resource.h"
 #include "kernels/dynamic/table_options.h"
 #include "kernels/kernel_names.h"
@@ -87,17 +86,6 @@ class InitializeKernel : public OptionsKernel {
   }
 };
 
-// What a slot's initializer does once there are rows.
-void FillSlot(DynamicTable* table, int slot, float value) {
-  const DynamicTable::ExclusiveLock lock(table);
-  const DynamicTable::Rows rows = table->rows();
-  const int64_t dim = table->dim();
-  table->ForEachKey([&](int64_t, uint32_t row, const RowMetadata&) {
-    float* const begin = reinterpret_cast<float*>(rows.base + row * rows.stride) + (1 + slot) * dim;
-    std::fill(begin, begin + dim, value);
-  });
-}
-
 class SlotInitializeKernel : public OptionsKernel {
  public:
   explicit SlotInitializeKernel(OpKernelConstruction* ctx) : OptionsKernel(ctx) {
@@ -113,7 +101,7 @@ class SlotInitializeKernel : public OptionsKernel {
     const bool is_new = table->SlotIndex(slot_name_) < 0;
     int slot = -1;
     OP_REQUIRES_OK(ctx, StatusOfOp(name(), table->AddSlot(slot_name_, initial_, &slot)));
-    if (!is_new) FillSlot(table.get(), slot, initial_);
+    if (!is_new) table->FillSlot(slot, initial_);
     // A server may still have a variable of this name, from when the table was none.
     ctx->resource_manager()->Delete<Var>(handle.container(), handle.name()).IgnoreError();
     OP_REQUIRES_OK(ctx, DynamicSlotResource::Make(ctx, handle, std::move(resource), slot_name_));
@@ -156,14 +144,12 @@ class SetStepKernel : public OpKernel {
   }
 
   void Compute(OpKernelContext* ctx) override {
-    const Tensor& step = ctx->input(num_tables_);
-    OP_REQUIRES(ctx, step.dims() == 0,
-                errors::InvalidArgument(name(), ": step has shape ", step.shape().DebugString(),
-                                        "; need a scalar"));
+    int64_t step;
+    OP_REQUIRES_OK(ctx, ReadNumber(ctx, num_tables_, "step has", &step));
     for (int i = 0; i < num_tables_; ++i) {
       std::shared_ptr<DynamicTable> table;
       OP_REQUIRES_OK(ctx, OpenTable(ctx, i, &table));
-      table->set_step(*Int64sOf(step));
+      table->set_step(step);
     }
   }
 

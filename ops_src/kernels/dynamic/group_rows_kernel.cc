@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "dynamic/read_locks.h"
+#include "kernels/dynamic/dynamic_inputs.h"
 #include "kernels/dynamic/dynamic_keys.h"
 #include "kernels/dynamic/dynamic_table_resource.h"
 #include "kernels/dynamic/held_rows.h"
@@ -66,6 +68,12 @@ class GroupDynamicRowsKernel : public OpKernel {
     std::vector<Tensor> rows;
     OP_REQUIRES_OK(ctx, OpenTables(ctx, &tables));
     OP_REQUIRES_OK(ctx, AllocateRows(ctx, &tables, &rows));
+    std::vector<const DynamicTable*> parts;
+    for (const TableKeys& table : tables) {
+      for (const auto& part : table.parts) parts.push_back(part.get());
+    }
+    ReadLocks locks;
+    locks.Take(std::move(parts));
     std::vector<std::shared_ptr<Holds>> holds(tables.size());
     OP_REQUIRES_OK(ctx, FindAll(ctx, tables, &holds));
     for (size_t i = 0; i < rows.size(); ++i) {
@@ -81,19 +89,15 @@ class GroupDynamicRowsKernel : public OpKernel {
   }
 
   Status OpenTables(OpKernelContext* ctx, std::vector<TableKeys>* tables) const {
-    const Tensor& insert = ctx->input(ctx->num_inputs() - 1);
-    if (insert.dims() != 0) {
-      return errors::InvalidArgument(name(), ": insert has shape ", insert.shape().DebugString(),
-                                     "; need a scalar");
-    }
+    DynamicTable::Purpose purpose;
+    TF_RETURN_IF_ERROR(ReadInsert(ctx, ctx->num_inputs() - 1, &purpose));
     int input = 0;
     for (size_t t = 0; t < table_names_.size(); ++t) {
       tables->emplace_back();
       TableKeys& table = tables->back();
       table.owners = owners_[t];
       table.skip_negative = skip_negative_;
-      table.purpose =
-          insert.scalar<bool>()() ? DynamicTable::Purpose::kInsert : DynamicTable::Purpose::kRead;
+      table.purpose = purpose;
       for (int part = 0; part < table_parts_[t]; ++part) {
         table.parts.emplace_back();
         TF_RETURN_IF_ERROR(OpenTable(ctx, input++, &table.parts.back()));
@@ -144,10 +148,7 @@ class GroupDynamicRowsKernel : public OpKernel {
                                             TensorShape({num_parts_}), &table_rows));
     int64_t* end = Int64sOf(table_rows);
     for (const TableKeys& table : tables) {
-      for (const auto& part : table.parts) {
-        const DynamicTable::ReadLock lock(part.get());
-        *end++ = part->rows().end;
-      }
+      for (const auto& part : table.parts) *end++ = part->rows().end;
     }
     return Status();
   }

@@ -27,7 +27,8 @@ struct TableKeys {
   };
   std::vector<Lookup> lookups;
 
-  // Finds the rows of each part at once, so that keys of several lookups agree. Adds the holds.
+  // Under a ReadLock of each part. Finds the rows of each part at once, so that keys of several
+  // lookups agree. Adds the holds.
   absl::Status FindRows(Parallel* parallel, std::vector<std::shared_ptr<Hold>>* holds) const;
 
  private:

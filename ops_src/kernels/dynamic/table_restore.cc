@@ -245,7 +245,7 @@ Status TableRestore::RemoveKeys(const std::string& name) {
     Block block;
     TF_RETURN_IF_ERROR(ReadKeys(tensor, range, &block.keys));
     KeepOwn(&block);
-    table_->Erase(block.keys.data(), block.keys.size());
+    table_->Erase(block.keys.data(), block.keys.size(), parallel_);
   }
   return Status();
 }
@@ -282,33 +282,13 @@ Status TableRestore::ImportFiltered(const Block& block) {
 }
 
 Status TableRestore::ImportSlot(const Block& block, int slot) {
-  DynamicTable::Find find;
-  find.keys = block.keys.data();
-  find.num_keys = block.keys.size();
-  find.purpose = DynamicTable::Purpose::kRead;
-  std::vector<int64_t> rows(block.keys.size());
-  std::shared_ptr<Hold> hold;
-  TF_RETURN_IF_ERROR(ToTensorFlow(table_->FindRows(find, parallel_, rows.data(), &hold)));
-  std::vector<int64_t> with_row;
-  {
-    const DynamicTable::ReadLock lock(table_);
-    const int64_t first_row = table_->rows().first_row;
-    for (size_t k = 0; k < rows.size(); ++k) {
-      if (rows[k] >= first_row) with_row.push_back(k);
-    }
-  }
-  Block kept = block;
-  Keep(with_row, 1, &kept.keys);
-  Keep(with_row, table_->dim(), &kept.values);
-  // What is restored is no update.
-  std::vector<int64_t> versions(kept.keys.size());
-  table_->ReadMetadata(kept.keys.data(), kept.keys.size(), nullptr, versions.data());
   DynamicTable::Contents contents;
-  contents.keys = kept.keys.data();
-  contents.num_keys = kept.keys.size();
+  contents.keys = block.keys.data();
+  contents.num_keys = block.keys.size();
   contents.slots.assign(slot + 1, nullptr);
-  contents.slots[slot] = kept.values.data();
-  contents.versions = versions.data();
+  contents.slots[slot] = block.values.data();
+  contents.insert = false;
+  contents.keep_versions = true;  // what is restored is no update
   return ToTensorFlow(table_->Import(contents, parallel_));
 }
 

@@ -19,6 +19,12 @@ std::vector<FilteredKey> FilteredKeysOf(const DynamicTable& table) {
   return table.FilteredKeys();
 }
 
+std::shared_ptr<TableSnapshot> SnapshotOf(DynamicTable* table, bool changes) {
+  SnapshotPart part;
+  part.changes = changes;
+  return table->Snapshot(part);
+}
+
 }  // namespace
 
 TableSave::TableSave(DynamicTable* table, tensorflow::DataType key_dtype, bool changes,
@@ -28,7 +34,7 @@ TableSave::TableSave(DynamicTable* table, tensorflow::DataType key_dtype, bool c
       changes_(changes),
       file_(file),
       filtered_(FilteredKeysOf(*table)),
-      snapshot_(table->Snapshot(changes)),
+      snapshot_(SnapshotOf(table, changes)),
       offsets_(snapshot_->SortByBucket(kKeyBuckets)) {}
 
 Status TableSave::WriteRows(const std::string& name) {
@@ -144,13 +150,11 @@ Status TableSave::WriteFiltered(const std::string& name, const std::vector<Filte
 
 Status TableSave::WriteBank(const std::string& name) {
   if (table_->options().initial != InitialKind::kBank) return Status();
-  const DynamicTable::ReadLock lock(table_);
-  const int64_t count = table_->bank_rows();
-  file_->Begin(name, tensorflow::DT_FLOAT, TensorShape({count, table_->dim()}));
-  for (int64_t row = 0; row < count; ++row) {
-    TF_RETURN_IF_ERROR(file_->Append(table_->bank_row(row), table_->dim() * sizeof(float)));
-  }
-  return Status();
+  const std::vector<float> bank = snapshot_->ReadBank();
+  const int64_t dim = table_->dim();
+  const int64_t count = static_cast<int64_t>(bank.size()) / dim;
+  file_->Begin(name, tensorflow::DT_FLOAT, TensorShape({count, dim}));
+  return file_->Append(bank.data(), bank.size() * sizeof(float));
 }
 
 }  // namespace graph_opt

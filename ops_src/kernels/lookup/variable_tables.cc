@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "dynamic/dynamic_table.h"
+#include "dynamic/read_locks.h"
 #include "kernels/dynamic/dynamic_table_resource.h"
 #include "kernels/kernel_names.h"
 #include "tensorflow/core/common_runtime/device.h"
@@ -74,14 +75,14 @@ Status NotInitialized(OpKernelContext* ctx, const std::string& name) {
 // The dynamic tables and slots, beside variables_; others have no table here.
 struct VariableTables::Dynamic {
   std::vector<OpenDynamicTable> open;
-  std::vector<std::unique_ptr<DynamicTable::ReadLock>> locks;
+  ReadLocks locks;
 };
 
 VariableTables::VariableTables() = default;
 
 VariableTables::~VariableTables() {
   tensors_.clear();
-  if (dynamic_ != nullptr) dynamic_->locks.clear();
+  if (dynamic_ != nullptr) dynamic_->locks.Release();
   Unlock();
 }
 
@@ -231,10 +232,11 @@ void VariableTables::AddUpdateMutexes(std::vector<mutex*>* mutexes) const {
 
 // After all mutexes, as every update does.
 void VariableTables::LockDynamic() {
+  std::vector<const DynamicTable*> tables;
   for (const OpenDynamicTable& open : dynamic_->open) {
-    if (open.table == nullptr) continue;
-    dynamic_->locks.emplace_back(new DynamicTable::ReadLock(open.table.get()));
+    if (open.table != nullptr) tables.push_back(open.table.get());
   }
+  dynamic_->locks.Take(std::move(tables));
 }
 
 Status VariableTables::OpenReferences(OpKernelContext* ctx, int first, int count, Purpose purpose) {

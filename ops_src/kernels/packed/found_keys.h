@@ -13,7 +13,8 @@
 
 namespace graph_opt {
 
-// The rows of keys that others have named, which stay where they are while this lives.
+// The rows of keys that others have named, which stay where they are while this lives. Under a
+// ReadLock of the table.
 class FoundKeys {
  public:
   // Gives requests of one shard the rows of their keys: those of all ranks, as if they were one
@@ -21,7 +22,7 @@ class FoundKeys {
   absl::Status Find(DynamicTable* table, const std::vector<RequestedRows*>& requests,
                     Parallel* parallel);
 
-  // Gives a block of an update, whose table is locked, the rows of its keys, which are about to be
+  // Gives a block of an update the rows of its keys, which are about to be
   // written.
   absl::Status Find(DynamicTable* table, UpdateBlock* block, Parallel* parallel);
 
