@@ -199,7 +199,7 @@ def _note(found: Dict[str, str], path: str, line: int, evidence: Optional[_Evide
 
 def _judged(use: Use, is_for_deeprec: bool) -> Optional[_Evidence]:
     if use.names in DEEPREC_NAMES:
-        return None if use.guarded else _Evidence(_VERSION_1, _spelled(use))
+        return None if use.guarded else _Evidence(_VERSION_1, "tf." + ".".join(use.names))
     if use.names[:2] in (("compat", "v1"), ("compat", "v2")):
         if is_for_deeprec and use.names[1] == "v1" and use.names[-1] not in _SWITCHES:
             return None  # DeepRec, which is a TensorFlow 1, has `tf.compat.v1`, too.

@@ -41,7 +41,7 @@ VERSION_1 = {
     ),
     "DeepRec": (
         "import tensorflow as tf\ntf.compat.v1.disable_resource_variables()\n"
-        "tf.EmbeddingVariableOption()",
+        "tf.EmbeddingVariableOption(evict_option=None)",
         "3 uses tf.EmbeddingVariableOption",
     ),
     "DeepRec's optimizer": ("from tensorflow import train\ntrain.AdamAsyncOptimizer()", "2"),
