@@ -85,9 +85,11 @@ def fuse_group_embedding(state: PassState, options: SessionOptions) -> PassState
                 raise
             left_out = left_out.and_also(more)
             continue
-        # Gradients that nothing reads, forced by tf.gradients or not, must not keep a lookup alive.
-        unused = unused_gradients(fused.view).nodes | ForwardPart(fused.view).idle_gradients()
-        dead = dead_nodes(fused.view, fusion.replaced.union(unused))
+        # Gradients that tf.gradients forces, but that nothing reads, must not keep a lookup alive,
+        # and one that counts keys not even those that only a fetch would run.
+        unused = unused_gradients(fused.view).nodes
+        idle = ForwardPart(fused.view).idle_gradients(fusion.counting_gathers)
+        dead = dead_nodes(fused.view, fusion.replaced.union(unused, idle))
         dead.difference_update(_kept_for_fetches(fused.view, fetched, fusion.substitutes))
         counted_twice = fusion.keys_counted_twice(dead)
         if counted_twice:
@@ -334,14 +336,23 @@ class _Fusion:
         for waiting in self._view.control_uses(source):
             self._controls.setdefault(waiting, {})[source] = to
 
-    def keys_counted_twice(self, dead: AbstractSet[str]) -> Dict[str, Refusal]:
-        """Why some lookups of dynamic tables must not be fused, by name."""
+    @property
+    def counting_gathers(self) -> Dict[str, str]:
+        """The gathers of fused lookups that count keys, and the lookup's name for each."""
         return {
-            member.candidate.name: keys_counted_twice(self._view, gather)
+            gather: member.candidate.name
             for group in self._plan.lookups
             for member in group.members
             for gather in member.candidate.lookup.gathers
-            if member.candidate.is_dynamic and gather not in dead
+            if member.candidate.is_dynamic
+        }
+
+    def keys_counted_twice(self, dead: AbstractSet[str]) -> Dict[str, Refusal]:
+        """Why some lookups of dynamic tables must not be fused, by name."""
+        return {
+            lookup: keys_counted_twice(self._view, gather)
+            for gather, lookup in self.counting_gathers.items()
+            if gather not in dead
         }
 
     @property

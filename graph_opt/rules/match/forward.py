@@ -65,12 +65,13 @@ class ForwardPart:
         # belongs to the summary alone.
         return name in self._find_summarised() and name in self._find_trained()
 
-    def idle_gradients(self) -> Set[str]:
-        """Gradients that nothing reads, such as those with respect to weights of lookups."""
+    def idle_gradients(self, sources: Iterable[str]) -> Set[str]:
+        """Gradients computed from these nodes that nothing reads, such as those of weights."""
+        below = self._downstream(sources)
         return {
             name
-            for name in self._find_gradients()
-            if not self._is_read(name) and not is_stateful(self._view.op(name))
+            for name in (self._find_gradients() if below else ())
+            if name in below and not self._is_read(name) and not is_stateful(self._view.op(name))
         }
 
     def _is_read(self, name: str) -> bool:

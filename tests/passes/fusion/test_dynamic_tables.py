@@ -199,6 +199,20 @@ def test_ids_that_weights_drop_get_no_rows() -> None:
     assert len(fused.rows["users"]) < len(fused.rows["items"])
 
 
+def test_a_gradient_that_only_some_steps_fetch_is_that_of_their_batch() -> None:
+    inputs = fused_models.batches()
+    more = tf.sparse.from_dense(inputs["more"])
+    pooled = tf.nn.embedding_lookup_sparse(models.table("users"), more, None, combiner="sum")
+    loss = tf.reduce_sum(tf.square(pooled))
+    step = tf.train.GradientDescentOptimizer(0.0).minimize(loss)
+    gradient = tf.gradients(loss, pooled)[0]
+    with Session(config=fused_models.config(prefetch=True)) as session:
+        session.run(tf.global_variables_initializer())
+        session.run(step)
+        rows, fetched = session.run([pooled, gradient])
+    np.testing.assert_allclose(fetched, 2.0 * rows, rtol=1e-6)
+
+
 @pytest.mark.parametrize("config", [None, fused_models.config()], ids=["stock", "fused"])
 def test_new_keys_are_trained_by_gradients_that_do_not_depend_on_rows(config: Any) -> None:
     keys = np.arange(5000, dtype=np.int64)

@@ -307,6 +307,27 @@ def test_fused_lookups_are_prefetched_as_one_tensor(resource: bool) -> None:
     assert len(floats) == 1
 
 
+@pytest.mark.parametrize("of", ["pooled rows", "weights"])
+def test_a_gradient_that_only_some_steps_fetch_is_that_of_their_batch(of: str) -> None:
+    inputs = models.batches()
+    ids = tf.sparse.from_dense(inputs["more"])
+    weights = models.weights_of(ids, inputs["weight"])
+    table = models.table("users", 4)
+    pooled = tf.nn.embedding_lookup_sparse(table, ids, weights, combiner="sum")
+    loss = tf.reduce_sum(tf.square(pooled))
+    step = tf.train.GradientDescentOptimizer(0.0).minimize(loss)
+    of_rows, of_weights = tf.gradients(loss, [pooled, weights.values])
+    gradient = of_rows if of == "pooled rows" else of_weights
+    with Session(config=models.config(prefetch=True)) as session:
+        session.run(tf.global_variables_initializer())
+        session.run(step)
+        rows, fetched, values = session.run([pooled, gradient, weights.values])
+    if of == "pooled rows":
+        np.testing.assert_allclose(fetched, 2.0 * rows, rtol=1e-6)
+    else:  # the sum of squares is of degree 2 in the weights
+        np.testing.assert_allclose((fetched * values).sum(), 2.0 * (rows**2).sum(), rtol=1e-5)
+
+
 def test_a_lookup_that_must_stay_does_not_keep_others_from_running_ahead() -> None:
     inputs = models.batches()
     offset = tf.placeholder(tf.int64, [])
