@@ -155,15 +155,17 @@ class TableOfColumn:
 class _OwnsTable(ColumnWithLookup):
     """An EmbeddingColumn over a `KeyColumn`."""
 
+    graph_opt_table: Optional[TableOfColumn] = None  # Copies lose it; None: the KeyColumn's.
+
     def create_state(self, state_manager: Any) -> None:
         """Lets a layer have the table."""
-        with _made_by(table_of(self.categorical_column)):
+        with _made_by(self.graph_opt_table or table_of(self.categorical_column)):
             super().create_state(state_manager)
 
     def _old_get_dense_tensor_internal(
         self, sparse_tensors: Any, weight_collections: Any, trainable: Any
     ) -> Any:
-        with _made_by(table_of(self.categorical_column)):
+        with _made_by(self.graph_opt_table or table_of(self.categorical_column)):
             return super()._old_get_dense_tensor_internal(
                 sparse_tensors, weight_collections, trainable
             )
@@ -219,13 +221,22 @@ def table_of(categorical_column: Any) -> Optional[TableOfColumn]:
     return table
 
 
-def with_own_table(column: Any) -> Any:
-    """An embedding column, stock or shared, which makes its table as its `KeyColumn` says."""
-    if isinstance(column, columns_v1._SharedEmbeddingColumn):
-        return _SharesTable(*column)
+def with_own_table(column: Any, table: TableOfColumn) -> Any:
+    """An embedding column over a `KeyColumn`, which makes its table so.
+
+    Args:
+      column: The column as TensorFlow has made it.
+      table: Makes its table.
+    """
     owning = _OwnsTable(*column)
+    owning.graph_opt_table = table
     owning.graph_opt_lookup = getattr(column, "graph_opt_lookup", None)
     return owning
+
+
+def with_shared_table(column: Any) -> Any:
+    """A shared embedding column, which makes its table as its `KeyColumn` says."""
+    return _SharesTable(*column)
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, List, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.compat.columns_of_keys import (
@@ -13,6 +13,7 @@ from graph_opt.compat.columns_of_keys import (
     sequence_of,
     table_of,
     with_own_table,
+    with_shared_table,
 )
 from graph_opt.compat.embedding_columns import ColumnLookup
 from graph_opt.embedding import column_scope
@@ -79,41 +80,46 @@ class MultiHashTable(TableOfColumn):
       rows: Numbers of rows of the two.
       operation: `add`, `mul` or `concat`: how their rows become one.
       partitioner: Of both; None for that of the variable scope.
+      widths: Numbers of columns of the two, which an embedding column tells; see `of_dimension`.
     """
 
-    def __init__(self, rows: Sequence[int], operation: str, partitioner: Any) -> None:
+    def __init__(
+        self, rows: Sequence[int], operation: str, partitioner: Any, widths: Sequence[int] = ()
+    ) -> None:
         super().__init__(self._make)
         self._rows = list(rows)
         self._operation = operation
         self._partitioner = partitioner
-        self._widths_of: Dict[int, List[int]] = {}
+        self._widths = list(widths)
 
-    def width_of(self, dimension: Any) -> int:
-        """The number of columns of the embedding.
+    @property
+    def width(self) -> int:
+        """Number of columns of the embedding."""
+        return sum(self._widths) if self._operation == "concat" else self._widths[0]
+
+    def of_dimension(self, dimension: Any) -> MultiHashTable:
+        """The same for one embedding column.
 
         Args:
           dimension: Numbers of columns of the two tables; an integer if they are the same.
         """
-        both = [dimension] * 2 if isinstance(dimension, int) else [int(one) for one in dimension]
-        if self._operation != "concat" and len(set(both)) > 1:
+        widths = [dimension] * 2 if isinstance(dimension, int) else [int(one) for one in dimension]
+        if self._operation != "concat" and len(set(widths)) > 1:
             raise ValueError(
                 "embedding_column: dimension is {}; operation {!r} needs equal ones".format(
                     dimension, self._operation
                 )
             )
-        width = sum(both) if self._operation == "concat" else both[0]
-        self._widths_of[width] = both
-        return width
+        return MultiHashTable(self._rows, self._operation, self._partitioner, widths)
 
     def _make(
         self, getter: Any, name: str, shape: Any, partitioner: Any = None, **arguments: Any
     ) -> MultiHashVariable:
         if self._partitioner is not None:
             partitioner = self._partitioner
-        widths = self._widths_of[int(shape[1])]
         variables = [
             getter(name + suffix, [rows, width], partitioner=partitioner, **arguments)
-            for suffix, rows, width in zip(("_q", "_r"), self._rows, widths)
+            for suffix, rows, width in zip(("_q", "_r"), self._rows, self._widths)
         ]
         return MultiHashVariable(name, variables[0], variables[1], self._operation)
 
@@ -166,11 +172,12 @@ def embedding_column(categorical_column: Any, dimension: Any, *arguments: Any, *
     """
     table = table_of(categorical_column)
     if isinstance(table, MultiHashTable):
-        dimension = table.width_of(dimension)
+        table = table.of_dimension(dimension)
+        dimension = table.width
     column = column_scope.embedding_column(categorical_column, dimension, *arguments, **named)
     if table is None:
         return column
-    column = with_own_table(column)
+    column = with_own_table(column, table)
     if isinstance(table, (MultiHashTable, TableOfAdaptiveColumn)):
         column.graph_opt_lookup = table.look_up
     return column
@@ -182,12 +189,23 @@ _stock_shared_columns = tf.feature_column.shared_embedding_columns
 
 @functools.wraps(_stock_shared_columns)
 def shared_embedding_columns(categorical_columns: Any, *arguments: Any, **named: Any) -> List[Any]:
-    """As `tf.feature_column.shared_embedding_columns`, also over columns of this module."""
+    """As `tf.feature_column.shared_embedding_columns`, also over columns of this module.
+
+    Raises:
+      ValueError: A column is a multi-hash or adaptive one, which have two tables each.
+    """
+    tables = [table_of(column) for column in categorical_columns]
+    for column, table in zip(categorical_columns, tables):
+        if isinstance(table, (MultiHashTable, TableOfAdaptiveColumn)):
+            raise ValueError(
+                "shared_embedding_columns: column {!r} has two tables, which it cannot share; use "
+                "embedding_column".format(column.name)
+            )
     with knowing_of_keys():
         columns = _stock_shared_columns(categorical_columns, *arguments, **named)
     return [
-        column if table_of(inner) is None else with_own_table(column)
-        for inner, column in zip(categorical_columns, columns)
+        column if table is None else with_shared_table(column)
+        for table, column in zip(tables, columns)
     ]
 
 

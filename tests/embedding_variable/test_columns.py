@@ -133,9 +133,18 @@ def test_multi_hash_columns() -> None:
         "input_layer/user_embedding/embedding_weights_q",
         "input_layer/user_embedding/embedding_weights_r",
     ]
+    wide, other = (graph_opt.embedding_column(column, both) for both in ((2, 4), (3, 3)))
+    with tf.variable_scope("wide"):
+        tf.feature_column.input_layer(features(), [wide])
+    with tf.variable_scope("other"):
+        tf.feature_column.input_layer(features(), [other])
+    widths = [tf.dimension_value(variable.shape[1]) for variable in tf.trainable_variables()[2:]]
+    assert widths == [2, 4, 3, 3]
     column = graph_opt.categorical_column_with_multihash("user", [5, 5], operation="add")
     with pytest.raises(ValueError, match="operation 'add' needs equal ones"):
         graph_opt.embedding_column(column, (2, 4))
+    with pytest.raises(ValueError, match="'user' has two tables"):
+        graph_opt.shared_embedding_columns([column], 2)
 
 
 def test_features_of_another_type_are_errors() -> None:
