@@ -8,11 +8,15 @@ import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.graph.view import TensorRef
+from graph_opt.ops.optimizers import optimizer_specs
 from graph_opt.passes import attribute_values as values
 from graph_opt.passes.fusion.deferred import DeferredVariable
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate
 from graph_opt.rules.optimizers.update_inputs import Hyperparameter
+
+# Hyperparameters that some optimizers count for each variable; all others are those of the step.
+POWERS = frozenset(["beta1_power", "beta2_power"])
 
 
 class UpdateNode(NamedTuple):
@@ -41,7 +45,7 @@ def update_node(
       shards: Names of the variables; the first one's update speaks for all.
       updates: The stock update of each variable, by its name.
       deferred: The variables whose update is deferred, by name: all of these, or none.
-      with_own: Whether variables may have hyperparameters of their own.
+      with_own: Whether variables may have `POWERS` of their own.
     """
     first = updates[shards[0]]
     # The optimizer's first slot of every shard, then its second one of every shard.
@@ -76,18 +80,19 @@ def update_node(
 def _hyperparameters(
     writer: NodeWriter, updates: Sequence[SparseUpdate], with_own: bool
 ) -> Tuple[List[str], List[int]]:
-    """The hyperparameters of some updates, and the places of those that are not the same in all.
+    """The hyperparameters of some updates, and the places of powers that are not the same in all.
 
-    In the place of such a hyperparameter come the values of all updates.
+    In the place of such a power come the values of all updates.
     """
+    names = optimizer_specs()[updates[0].optimizer].hyperparameters
     inputs: List[str] = []
     own: List[int] = []
-    for place, first in enumerate(updates[0].hyperparameters):
+    for place, (name, first) in enumerate(zip(names, updates[0].hyperparameters)):
         given = [update.hyperparameters[place] for update in updates]
-        if not with_own or given.count(first) == len(given):
-            given = [first]
-        else:
+        if with_own and name in POWERS and given.count(first) < len(given):
             own.append(place)
+        else:
+            given = [first]
         inputs += [_written(writer, place, value) for value in given]
     return inputs, own
 

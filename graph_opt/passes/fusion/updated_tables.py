@@ -19,13 +19,13 @@ from graph_opt.passes.fusion.candidates import Candidate, Member, slices_member
 from graph_opt.passes.fusion.merge_order import waiting_for
 from graph_opt.passes.fusion.placement import Placement
 from graph_opt.passes.fusion.placements import placement_of_slices
+from graph_opt.passes.fusion.update_nodes import POWERS
 from graph_opt.rules.gradients.rows import Slices
 from graph_opt.rules.lookup import Lookup
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate, SparseUpdates
 from graph_opt.rules.optimizers.update_inputs import value_key
 
 _FLOAT32 = 1
-_POWERS = ("beta1_power", "beta2_power")
 
 
 class TrainedTable(NamedTuple):
@@ -113,8 +113,7 @@ def optimizer_key(view: GraphView, update: SparseUpdate, with_powers: bool = Tru
     Args:
       view: The graph.
       update: An update.
-      with_powers: Whether that includes the powers of betas, which some optimizers count for each
-        variable.
+      with_powers: Whether that includes `POWERS`.
     """
     flags = tuple(sorted(update.attributes.items()))
     kind = (update.optimizer, update.moves_every_row, update.average is not None)
@@ -123,7 +122,7 @@ def optimizer_key(view: GraphView, update: SparseUpdate, with_powers: bool = Tru
     hyperparameters = tuple(
         value_key(view, value)
         for name, value in zip(names, update.hyperparameters)
-        if not (differ and name in _POWERS)
+        if not (differ and name in POWERS)
     )
     return kind, hyperparameters, flags, update.branches
 

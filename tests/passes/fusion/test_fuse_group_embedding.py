@@ -9,6 +9,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from graph_opt.graph.view import GraphView
 from graph_opt.passes.optimize import optimize_graph_def
 from graph_opt.session.live import optimize_graph
 from graph_opt.session.session import Session
@@ -234,6 +235,18 @@ def test_an_update_waits_for_what_the_stock_update_waits_for() -> None:
             session.run(step)
             session.run(step)
             assert session.run(counter) == 2
+
+
+def test_hyperparameters_that_are_computed_for_each_table_come_once() -> None:
+    inputs = models.batches()
+    tables = [models.table(name, 4, True) for name in ("users", "items")]
+    loss = models.loss_of([tf.nn.embedding_lookup(one, inputs["one"]) for one in tables], inputs)
+    optimizer = tf.keras.optimizers.legacy.Ftrl(0.1)  # it adjusts l2 anew for each
+    optimizer.apply_gradients(zip(tf.gradients(loss, tables), tables))
+    graph_def = tf.get_default_graph().as_graph_def(add_shapes=True)
+    view = GraphView(optimize_graph_def(graph_def, models.config()).graph_def)
+    (update,) = view.of_op("ResourceGroupEmbeddingApply")
+    assert int(view.nodes[update].attr["num_hyperparameters"].i) == 5
 
 
 def test_a_fetch_by_the_original_name_gives_the_value_that_main_uses() -> None:
