@@ -135,6 +135,14 @@ def test_damaged_checkpoints_are_refused(tmp_path: Path) -> None:
     index, data = Path(path + ".index"), sorted(tmp_path.glob("*.data-*"))
     (table,) = [one for one in data if len(one.read_bytes()) > 1000]
     whole = table.read_bytes()
+    offsets = tf.train.load_variable(path, "emb-partition_offset").astype(np.int32)
+    moved = np.where(np.arange(len(offsets)) == 3, offsets + 1, offsets)
+    assert not np.any(np.diff(moved) < 0), "a key seems to be of another remainder"
+    with tf.Graph().as_default(), tf.Session() as session:
+        Model(2)
+        table.write_bytes(whole.replace(offsets.tobytes(), moved.tobytes()))
+        with pytest.raises(tf.errors.DataLossError, match=r"'emb.*-partition_offset.*checksum"):
+            tf.train.Saver().restore(session, path)
     with tf.Graph().as_default(), tf.Session() as session:
         Model()
         saver = tf.train.Saver()

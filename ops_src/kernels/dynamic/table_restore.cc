@@ -142,6 +142,7 @@ Status TableRestore::Ranges(const std::string& name, Source* source) {
   StoredTensors::Tensor tensor;
   TF_RETURN_IF_ERROR(FindIfAny(name, tensorflow::DT_INT32, kKeyBuckets + 1, &tensor));
   if (tensor.name.empty()) return Status();
+  TF_RETURN_IF_ERROR(stored_->Verify(tensor));  // a wrong offset would leave keys out
   std::vector<int32_t> offsets(kKeyBuckets + 1);
   TF_RETURN_IF_ERROR(stored_->Read(tensor, 0, kKeyBuckets + 1, offsets.data()));
   if (AreOffsetsOf(offsets.data(), source->count)) {
