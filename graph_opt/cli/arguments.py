@@ -178,6 +178,22 @@ def _add_convert(commands: Any) -> None:
         "which of its tensors are tables, except dynamic ones. A * stands for the number "
         "of a part: 'users/part_*'",
     )
+    command.add_argument(
+        "--rows",
+        action="append",
+        default=[],
+        metavar="[NAME=]N",
+        help="rows of a dynamic table (all by default) that becomes a variable or a .npy file: "
+        "those of keys 0 to N - 1; may be repeated",
+    )
+    command.add_argument(
+        "--keys",
+        action="append",
+        default=[],
+        metavar="[NAME=]FILE",
+        help="the same of any keys: row i becomes that of key i of a text with one in each line, "
+        "or of a .npy file. Of a table without keys: which key its row i becomes that of",
+    )
     layouts = "whole (default), mod:N (a variable of N partitions, looked up by the mod strategy), "
     layouts += "mod-parts:N or div-parts:N (a tensor for each part), to write also dynamic:N (a "
     layouts += "dynamic table in N parts; to read, that is found out)"

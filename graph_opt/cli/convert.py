@@ -9,6 +9,7 @@ import time
 from typing import Any, Dict, List
 
 from graph_opt.cli.exit_codes import WrongInput
+from graph_opt.conversion.asked_keys import asked_keys
 from graph_opt.conversion.convert import Conversion, convert
 from graph_opt.conversion.formats import CHECKPOINT, Request, format_of, open_source, open_target
 from graph_opt.conversion.layouts import layout_of
@@ -71,6 +72,7 @@ def _request(options: argparse.Namespace) -> Request:
         layout_of(options.source_layout or "whole"),
         layout_of(options.layout or "whole"),
         options.others,
+        asked_keys(options.rows, options.keys),
     )
 
 

@@ -17,7 +17,7 @@ POWERS = ("beta1_power", "beta2_power")
 _SHOWN = 5
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """A tensor that has some of a table's rows, in one of the checkpoints."""
 
     checkpoint: CheckpointRows
@@ -32,11 +32,11 @@ class _Part(NamedTuple):
 class _Found(NamedTuple):
     """Where a table is."""
 
-    parts: Tuple[_Part, ...]
+    parts: Tuple[Part, ...]
     rule: RowsRule
     begins: Tuple[int, ...]
 
-    def part(self, number: int) -> _Part:
+    def part(self, number: int) -> Part:
         """The tensor with a part; one has all of them if they are not apart."""
         return self.parts[number if len(self.parts) > 1 else 0]
 
@@ -67,11 +67,7 @@ class CheckpointSource(Source):
         every = set(self._checkpoints[0].tensors)
         counters = {name for table in self.tables for name in table.counters}
         self.left_out = sorted(every - self._used - counters)
-
-    @property
-    def used_names(self) -> List[str]:
-        """Names of the tables' tensors, slots and keys included."""
-        return sorted(self._used)
+        self.used_names = sorted(self._used)
 
     def check(self) -> str:
         """See `Source`."""
@@ -118,16 +114,16 @@ class CheckpointSource(Source):
         counters = counters_of(self._checkpoints[0], columns)
         return Table(choice.new_name, num_rows, tuple(columns), has_keys, counters)
 
-    def _parts(self, name: str) -> List[_Part]:
+    def _parts(self, name: str) -> List[Part]:
         if len(self._checkpoints) > 1:
-            parts = [_Part(checkpoint, name) for checkpoint in self._checkpoints]
+            parts = [Part(checkpoint, name) for checkpoint in self._checkpoints]
         elif "*" in name:
             parts, number = [], 0
             while name.replace("*", str(number)) in self._checkpoints[0].tensors:
-                parts.append(_Part(self._checkpoints[0], name.replace("*", str(number))))
+                parts.append(Part(self._checkpoints[0], name.replace("*", str(number))))
                 number += 1
         else:
-            parts = [_Part(self._checkpoints[0], name)]
+            parts = [Part(self._checkpoints[0], name)]
         missing = [part for part in parts if part.name not in part.checkpoint.tensors]
         if missing or not parts:
             where = missing[0].checkpoint if missing else self._checkpoints[0]
@@ -138,7 +134,7 @@ class CheckpointSource(Source):
             )
         return parts
 
-    def _placed(self, parts: Sequence[_Part], num_rows: int) -> _Found:
+    def _placed(self, parts: Sequence[Part], num_rows: int) -> _Found:
         layout, name = self._layout, parts[0].name
         if layout.apart != (len(parts) > 1) and not (layout.apart and len(parts) == 1):
             raise ValueError(
@@ -167,7 +163,7 @@ class CheckpointSource(Source):
         self._check_partitions(parts, rule)
         return _Found(tuple(parts), rule, first_rows(rule))
 
-    def _check_partitions(self, parts: Sequence[_Part], rule: RowsRule) -> None:
+    def _check_partitions(self, parts: Sequence[Part], rule: RowsRule) -> None:
         """A variable's partitions are slices in its checkpoint, which blocks may have cut again."""
         if len(parts) > 1 or rule.num_ranks == 1:
             return
@@ -180,7 +176,7 @@ class CheckpointSource(Source):
                 )
             )
 
-    def _slots(self, parts: Sequence[_Part]) -> List[Column]:
+    def _slots(self, parts: Sequence[Part]) -> List[Column]:
         tensors = parts[0].checkpoint.tensors
         alike = [name for name, tensor in tensors.items() if tensor.shape == parts[0].shape_of()]
         columns = []

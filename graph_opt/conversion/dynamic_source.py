@@ -2,66 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Sequence, Set, Tuple
+from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
 from graph_opt.conversion import tables as blocks
-from graph_opt.conversion.checkpoint_source import counters_of
+from graph_opt.conversion.checkpoint_source import Part, counters_of
 from graph_opt.conversion.dynamic_tensors import (
+    BUCKETS,
     DEFAULT_VALUES,
     FILTERED,
     FREQS,
     KEYS,
     VALUES,
     VERSIONS,
+    number_of_part,
     parts_of,
     tables_in,
     tensors_of,
 )
 from graph_opt.conversion.ordered_rows import gathered
 from graph_opt.conversion.slot_names import UNKNOWN, SlotName, slots_of
-from graph_opt.conversion.tables import Array, Choice, Column, Source, Table
+from graph_opt.conversion.tables import Array, Choice, Column, Source, Table, Waiting
 from graph_opt.sharding.checkpoint_rows import CheckpointRows
-
-
-class Waiting(NamedTuple):
-    """Keys that a filter has counted, and that have no row yet.
-
-    Attributes:
-      keys: int64.
-      versions: Of each, int64; empty if there are none.
-      frequencies: Of each, int64.
-    """
-
-    keys: Array
-    versions: Array
-    frequencies: Array
 
 
 class _Found(NamedTuple):
     """Where a table is.
 
     Attributes:
-      parts: Names of its parts.
+      parts: Its parts.
       begins: Number of the first row of each part, and of all rows.
       keys: Of all rows, part after part.
       order: Where row i is, if it is the row of key i; empty if rows are as they lie.
     """
 
-    parts: Tuple[str, ...]
+    parts: Tuple[Part, ...]
     begins: Array
     keys: Array
     order: Array
 
 
 class DynamicSource(Source):
-    """Dynamic tables of a checkpoint.
+    """Dynamic tables of checkpoints.
 
     A table whose keys are 0, 1, ... is given in their order, and so can become a variable.
 
     Args:
-      prefix: The checkpoint.
+      prefixes: One checkpoint, or several that have some of each table's keys.
       chosen: The tables; none for all dynamic ones.
       by_key: Whether to do so; else rows are given as they lie.
 
@@ -69,78 +57,88 @@ class DynamicSource(Source):
       ValueError: There is no such table, or its tensors do not belong together.
     """
 
-    def __init__(self, prefix: str, chosen: Sequence[Choice] = (), by_key: bool = True) -> None:
-        self._checkpoint = CheckpointRows(prefix)
+    def __init__(
+        self, prefixes: Sequence[str], chosen: Sequence[Choice] = (), by_key: bool = True
+    ) -> None:
+        self._checkpoints = [CheckpointRows(prefix) for prefix in prefixes]
         self._by_key = by_key
         self._found: Dict[str, _Found] = {}
         self._used: Set[str] = set()
-        self._slots_keys: List[Tuple[str, str]] = []
-        chosen = chosen or [Choice(name, name) for name in tables_in(self._checkpoint.tensors)]
+        self._slots_keys: List[Tuple[CheckpointRows, str, str]] = []
+        chosen = chosen or [Choice(name, name) for name in self._names()]
         self.tables: List[Table] = [self._table(choice) for choice in chosen]
         waiting = {
-            name for name in self._used if name.endswith(KEYS + FILTERED) and self._count(name)
+            name
+            for name in self._used
+            for checkpoint in self._checkpoints
+            if name.endswith(KEYS + FILTERED) and name in checkpoint.tensors
+            if _count(checkpoint, name)
         }
         counters = {name for table in self.tables for name in table.counters}
-        self.left_out = sorted(set(self._checkpoint.tensors) - self._used - counters | waiting)
+        every = {name for checkpoint in self._checkpoints for name in checkpoint.tensors}
+        self.left_out = sorted(every - self._used - counters | waiting)
+        self.used_names = sorted(self._used)
 
-    @property
-    def used_names(self) -> List[str]:
-        """Names of all tensors of the tables and their slots."""
-        return sorted(self._used)
+    def is_dynamic(self, table: Table) -> bool:
+        """See `Source`."""
+        return True
 
-    def require_rows(self) -> None:
-        """Makes sure that the keys of each table are 0, 1, ..., as those of a variable.
-
-        Raises:
-          ValueError: They are not.
-        """
-        for table in self.tables:
-            if not table.has_keys:
-                continue
-            keys = np.sort(self._found[table.name].keys)
-            wrong = keys[(keys < 0) | (keys >= table.num_rows)]
-            raise ValueError(
-                "{!r} has {} rows, and key {} is none of 0, 1, ..., {}: only --to sok and --layout "
-                "dynamic:N keep keys".format(
-                    table.name, table.num_rows, wrong[0], table.num_rows - 1
-                )
-            )
+    def unnumbered_key(self, table: Table) -> Optional[int]:
+        """See `Source`."""
+        if not table.has_keys:
+            return None
+        keys = np.sort(self._found[table.name].keys)
+        return int(keys[(keys < 0) | (keys >= table.num_rows)][0])
 
     def waiting(self, table: Table) -> Waiting:
-        """Keys of a table that wait for a row."""
+        """See `Source`."""
         numbers: List[List[Array]] = [[], [], []]
-        for part in self._found[table.name].parts:
-            if part + KEYS + FILTERED not in self._checkpoint.tensors:
+        for checkpoint, part in self._found[table.name].parts:
+            if part + KEYS + FILTERED not in checkpoint.tensors:
                 continue
-            count = self._count(part + KEYS + FILTERED)
+            count = _count(checkpoint, part + KEYS + FILTERED)
             for one, suffix, missing in zip(numbers, (KEYS, VERSIONS, FREQS), (0, -1, 1)):
                 one.append(np.full([count], missing, np.int64))
                 name = part + suffix + FILTERED
-                if name in self._checkpoint.tensors and self._count(name) == count:
-                    one[-1][:] = self._checkpoint.rows(name, 0, count)
+                if name in checkpoint.tensors and _count(checkpoint, name) == count:
+                    one[-1][:] = checkpoint.rows(name, 0, count)
         return Waiting(*[np.concatenate([np.empty([0], np.int64), *one]) for one in numbers])
 
     def default_values(self, table: Table, part: int) -> Array:
-        """What rows of new keys start as in a part, [count, width]; of no rows if there is none."""
+        """See `Source`."""
         parts = self._found[table.name].parts
-        name = parts[min(part, len(parts) - 1)] + DEFAULT_VALUES
-        if name not in self._checkpoint.tensors:
-            return np.empty([0, table.columns[0].width], np.float32)
-        return self._checkpoint.rows(name, 0, self._count(name))
+        checkpoint, name = parts[min(part, len(parts) - 1)]
+        name += DEFAULT_VALUES
+        if name not in checkpoint.tensors:
+            return super().default_values(table, part)
+        return checkpoint.rows(name, 0, _count(checkpoint, name))
+
+    def default_rows(self, table: Table, keys: Array) -> Array:
+        """See `Source`."""
+        rows = super().default_rows(table, keys)
+        num_parts = len(self._found[table.name].parts)
+        owners = np.mod(keys, BUCKETS) % num_parts
+        for part in range(num_parts):
+            bank = self.default_values(table, part)
+            if len(bank):
+                mine = owners == part
+                rows[mine] = bank[np.mod(keys[mine], len(bank))]
+        return rows
 
     def check(self) -> str:
         """See `Source`."""
-        for name in sorted(self._used):
-            self._checkpoint.check(name)
+        for checkpoint in self._checkpoints:
+            for name in sorted(self._used.intersection(checkpoint.tensors)):
+                checkpoint.check(name)
         size = max(1, blocks.BLOCK_BYTES // 16)
-        for keys, of_slot in self._slots_keys:
-            for first in range(0, self._count(keys), size):
-                count = min(size, self._count(keys) - first)
-                of_table = self._checkpoint.rows(keys, first, count)
-                if not np.array_equal(of_table, self._checkpoint.rows(of_slot, first, count)):
+        for checkpoint, keys, of_slot in self._slots_keys:
+            for first in range(0, _count(checkpoint, keys), size):
+                count = min(size, _count(checkpoint, keys) - first)
+                of_table = checkpoint.rows(keys, first, count)
+                if not np.array_equal(of_table, checkpoint.rows(of_slot, first, count)):
                     raise ValueError(
                         "{!r} and {!r} of {} are not the same keys: the slot was not saved "
-                        "together with its table".format(keys, of_slot, self._checkpoint.prefix)
+                        "together with its table".format(keys, of_slot, checkpoint.prefix)
                     )
         return "compared with TensorFlow's checksums"
 
@@ -164,91 +162,120 @@ class DynamicSource(Source):
         for part, begin, end in zip(found.parts, found.begins[:-1], found.begins[1:]):
             low, high = max(first, int(begin)), min(first + count, int(end))
             if low < high:
-                name = _tensor(column, part)
-                values = self._checkpoint.rows(name, low - int(begin), high - low)
+                name = _tensor(column, part.name)
+                values = part.checkpoint.rows(name, low - int(begin), high - low)
                 rows[low - first : high - first] = values.reshape(high - low, column.width)
         return rows
 
-    def _count(self, name: str) -> int:
-        return int(self._checkpoint.tensors[name].shape[0])
+    def _names(self) -> List[str]:
+        """Names of all dynamic tables."""
+        return sorted({name for one in self._checkpoints for name in tables_in(one.tensors)})
 
-    def _table(self, choice: Choice) -> Table:
-        tensors = self._checkpoint.tensors
-        parts = parts_of(choice.name, tensors)
+    def _parts(self, name: str) -> List[Part]:
+        parts = [
+            Part(checkpoint, part)
+            for checkpoint in self._checkpoints
+            for part in parts_of(name, checkpoint.tensors)
+        ]
         if not parts:
             raise ValueError(
                 "{} has no dynamic table {!r}; it has {}".format(
-                    self._checkpoint.prefix, choice.name, ", ".join(tables_in(tensors)) or "none"
+                    self._checkpoints[0].prefix, name, ", ".join(self._names()) or "none"
                 )
             )
-        keys = [self._checkpoint.rows(part + KEYS, 0, self._count(part + KEYS)) for part in parts]
-        every = np.concatenate(keys).astype(np.int64)
+        numbers = sorted(number_of_part(part.name) for part in parts)
+        if numbers[0] >= 0 and numbers != list(range(len(parts))):
+            raise ValueError(
+                "{!r} has parts {}, and not each of 0, 1, ..., {} once: give all checkpoints that "
+                "have some of them".format(name, numbers, numbers[-1])
+            )
+        return sorted(parts, key=lambda part: number_of_part(part.name))
+
+    def _table(self, choice: Choice) -> Table:
+        parts = self._parts(choice.name)
+        every = np.concatenate([_keys_of(part) for part in parts])
         order = np.argsort(every, kind="stable")
         ascending = every[order]
         twice = np.flatnonzero(ascending[1:] == ascending[:-1])
         if len(twice):
             raise ValueError(
                 "{!r} of {} has key {} twice".format(
-                    choice.name, self._checkpoint.prefix, ascending[twice[0]]
+                    choice.name, parts[0].checkpoint.prefix, ascending[twice[0]]
                 )
             )
         is_any = len(every) > 0 and (ascending[0] != 0 or ascending[-1] != len(every) - 1)
         if is_any or not self._by_key:
             order = np.empty([0], np.int64)
-        begins = np.cumsum([0] + [len(one) for one in keys])
+        begins = np.cumsum([0] + [_count(part.checkpoint, part.name + KEYS) for part in parts])
         self._found[choice.new_name] = _Found(tuple(parts), begins, every, order)
         columns = self._columns(parts)
-        counters = counters_of(self._checkpoint, columns)
+        counters = counters_of(self._checkpoints[0], columns)
         whole = choice.name[: -len("/part_*")] if choice.name.endswith("/part_*") else choice.name
-        self._used.update(tensors_of(whole, tensors))
+        for checkpoint in self._checkpoints:
+            self._used.update(tensors_of(whole, checkpoint.tensors))
         has_keys = bool(is_any) or not self._by_key
         return Table(choice.new_name, len(every), tuple(columns), has_keys, counters)
 
-    def _columns(self, parts: Sequence[str]) -> List[Column]:
+    def _columns(self, parts: Sequence[Part]) -> List[Column]:
         columns = [self._column(SlotName("", "", "{}"), parts)]
         for suffix in (VERSIONS, FREQS):
-            names = [part + suffix for part in parts]
-            if all(
-                name in self._checkpoint.tensors and self._count(name) == self._count(part + KEYS)
-                for name, part in zip(names, parts)
-            ):
+            if all(_has_count(part, suffix) for part in parts):
                 columns.append(Column("", suffix[1:], np.dtype(np.int64), 1, "{}" + suffix))
-        for slot in self._slots(parts[0]):
+        for slot in _slots(parts[0]):
             columns.append(self._column(slot, parts))
-            for part in parts:
-                self._slots_keys.append((part + KEYS, slot.pattern.format(part) + KEYS))
+            for checkpoint, name in parts:
+                keys = slot.pattern.format(name) + KEYS
+                self._slots_keys.append((checkpoint, name + KEYS, keys))
         return columns
 
-    def _column(self, slot: SlotName, parts: Sequence[str]) -> Column:
+    def _column(self, slot: SlotName, parts: Sequence[Part]) -> Column:
         shapes = []
-        for part in parts:
+        for checkpoint, part in parts:
             name = slot.pattern.format(part) + VALUES
-            tensor = self._checkpoint.tensors.get(name)
+            tensor = checkpoint.tensors.get(name)
             shape = () if tensor is None else tensor.shape
-            if len(shape) != 2 or shape[0] != self._count(part + KEYS):
+            if len(shape) != 2 or shape[0] != _count(checkpoint, part + KEYS):
                 raise ValueError(
                     "{} has no rows {!r} for the {} keys of {!r}".format(
-                        self._checkpoint.prefix, name, self._count(part + KEYS), part
+                        checkpoint.prefix, name, _count(checkpoint, part + KEYS), part
                     )
                 )
             self._used.update({name, slot.pattern.format(part) + KEYS})
             shapes.append(shape)
         if len({shape[1] for shape in shapes}) > 1:
-            raise ValueError("parts of {!r} have rows of several widths".format(parts[0]))
-        first = self._checkpoint.tensors[slot.pattern.format(parts[0]) + VALUES]
-        dtype = np.dtype(first.dtype.as_numpy_dtype)
+            raise ValueError("parts of {!r} have rows of several widths".format(parts[0].name))
+        values = slot.pattern.format(parts[0].name) + VALUES
+        dtype = np.dtype(parts[0].checkpoint.tensors[values].dtype.as_numpy_dtype)
         return Column(slot.optimizer, slot.slot, dtype, shapes[0][1], slot.pattern)
 
-    def _slots(self, part: str) -> List[SlotName]:
-        """Slots by their names; those that no optimizer is known to have, too."""
-        every = [name[: -len(KEYS)] for name in self._checkpoint.tensors if name.endswith(KEYS)]
-        known = slots_of(part, every)
-        patterns = {slot.pattern for slot in known}
-        for name in sorted(every):
-            below = name[len(part) + 1 :]
-            if name.startswith(part + "/") and "/" not in below and "{}/" + below not in patterns:
-                known.append(SlotName(below, UNKNOWN, "{}/" + below))
-        return known
+
+def _slots(part: Part) -> List[SlotName]:
+    """Slots by their names; those that no optimizer is known to have, too."""
+    every = [name[: -len(KEYS)] for name in part.checkpoint.tensors if name.endswith(KEYS)]
+    known = slots_of(part.name, every)
+    patterns = {slot.pattern for slot in known}
+    for name in sorted(every):
+        below = name[len(part.name) + 1 :]
+        if name.startswith(part.name + "/") and "/" not in below and "{}/" + below not in patterns:
+            known.append(SlotName(below, UNKNOWN, "{}/" + below))
+    return known
+
+
+def _count(checkpoint: CheckpointRows, name: str) -> int:
+    return int(checkpoint.tensors[name].shape[0])
+
+
+def _keys_of(part: Part) -> Array:
+    name = part.name + KEYS
+    return part.checkpoint.rows(name, 0, _count(part.checkpoint, name)).astype(np.int64)
+
+
+def _has_count(part: Part, suffix: str) -> bool:
+    """Whether there is a number for each key; DeepRec writes empty tensors for what it lacks."""
+    checkpoint, name = part
+    return name + suffix in checkpoint.tensors and _count(checkpoint, name + suffix) == _count(
+        checkpoint, name + KEYS
+    )
 
 
 def _tensor(column: Column, part: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence
 import numpy as np
 
 from graph_opt.conversion.checkpoint_target import CheckpointTarget
-from graph_opt.conversion.dynamic_source import DynamicSource, Waiting
+from graph_opt.conversion.dynamic_source import DynamicSource
 from graph_opt.conversion.dynamic_tensors import (
     BUCKETS,
     DEFAULT_VALUES,
@@ -21,7 +21,7 @@ from graph_opt.conversion.dynamic_tensors import (
     VERSIONS,
 )
 from graph_opt.conversion.ordered_rows import Arranged, OrderedSource, all_keys
-from graph_opt.conversion.tables import Array, Choice, Column, Source, Table
+from graph_opt.conversion.tables import Array, Choice, Column, Source, Table, Waiting
 from graph_opt.sharding.checkpoint_rows import CheckpointRows
 from graph_opt.sharding.checkpoint_slices import TensorSlice
 
@@ -97,7 +97,7 @@ class DynamicTarget(CheckpointTarget):
                 self._write_part(table, part)
         prefix = self.merged()
         chosen = [Choice(table.name, table.name) for table in self.written]
-        return DynamicSource(prefix, chosen, by_key=False)
+        return DynamicSource([prefix], chosen, by_key=False)
 
     @property
     def _num_parts(self) -> int:
@@ -138,18 +138,15 @@ class DynamicTarget(CheckpointTarget):
             waiting = None if column.is_slot else self._waiting(table, part)
             rows = _rows_of(stem, keys, values, counts, waiting)
             tensors.update({one: rows[one] for one in rows if one not in tensors})
-        if isinstance(self._origin, DynamicSource):
-            bank = self._origin.default_values(table, part)
-            if len(bank):
-                tensors[name + DEFAULT_VALUES] = bank
+        bank = self._origin.default_values(table, part)
+        if len(bank):
+            tensors[name + DEFAULT_VALUES] = bank
         slices = [TensorSlice(one, len(values), 0, values) for one, values in tensors.items()]
         self.parts.write(*slices)
         for number in range(len(table.columns) + 1 if len(keys) else 0):
             os.remove(self._file(table, part, number))
 
-    def _waiting(self, table: Table, part: int) -> Optional[Waiting]:
-        if not isinstance(self._origin, DynamicSource):
-            return None
+    def _waiting(self, table: Table, part: int) -> Waiting:
         every = self._origin.waiting(table)
         buckets = np.mod(every.keys, BUCKETS)
         mine = np.flatnonzero(buckets % self._num_parts == part)

@@ -44,10 +44,15 @@ def parts_of(name: str, tensors: Iterable[str]) -> List[str]:
     name = name[: -len("/part_*")] if name.endswith("/part_*") else name
     if name + KEYS in known:
         return [name]
-    parts: List[str] = []
-    while "{}/part_{}{}".format(name, len(parts), KEYS) in known:
-        parts.append("{}/part_{}".format(name, len(parts)))
-    return parts
+    part = re.compile("({}/part_[0-9]+){}".format(re.escape(name), KEYS))
+    matches = [part.fullmatch(tensor) for tensor in known]
+    return sorted((one[1] for one in matches if one is not None), key=number_of_part)
+
+
+def number_of_part(name: str) -> int:
+    """Which part a name is of; -1 if of a whole table."""
+    found = re.search(r"/part_([0-9]+)\Z", name)
+    return -1 if found is None else int(found[1])
 
 
 def tensors_of(name: str, tensors: Iterable[str]) -> List[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple, Optional, Sequence
+from typing import List, Mapping, NamedTuple, Optional, Sequence
 
+from graph_opt.conversion.asked_keys import OfAskedKeys
 from graph_opt.conversion.layouts import DYNAMIC, Layout
-from graph_opt.conversion.tables import Choice, Source, Target
+from graph_opt.conversion.tables import Array, Choice, Source, Target
 
 CHECKPOINT = "checkpoint"
 SOK = "sok"
@@ -26,6 +27,7 @@ class Request(NamedTuple):
       source_layout: How rows lie in a checkpoint that is read.
       layout: How they lie in a checkpoint that is written.
       others: The checkpoint whose other tensors a new one gets; None: the source, if it is one.
+      asked: Which keys the rows of tables shall be of (`asked_keys`).
     """
 
     sources: Sequence[str]
@@ -36,6 +38,17 @@ class Request(NamedTuple):
     source_layout: Layout
     layout: Layout
     others: Optional[str]
+    asked: Mapping[str, Array]
+
+    @property
+    def makes_dynamic(self) -> bool:
+        """Whether dynamic tables are written."""
+        return self.target_format == CHECKPOINT and self.layout.rule == DYNAMIC
+
+    @property
+    def keeps_keys(self) -> bool:
+        """Whether tables of any keys stay what they are."""
+        return self.makes_dynamic or self.target_format == SOK
 
 
 def open_source(request: Request) -> Source:
@@ -44,16 +57,23 @@ def open_source(request: Request) -> Source:
     Raises:
       ValueError: There is nothing of the format, or no such table.
     """
+    source = _source(request)
+    if not request.asked:
+        return source
+    for table in source.tables if request.keeps_keys else ():
+        if table.has_keys or source.is_dynamic(table):
+            raise ValueError(
+                "{!r} keeps its keys in this format: --rows and --keys are for formats that number "
+                "rows, or for tables without keys".format(table.name)
+            )
+    return OfAskedKeys(source, request.asked)
+
+
+def _source(request: Request) -> Source:
     found = request.source_format or format_of(request.sources[0])
     path = request.sources[0]
     if found == CHECKPOINT:
-        from graph_opt.conversion.checkpoint_source import CheckpointSource
-
-        prefixes = [prefix_of(one) for one in request.sources]
-        dynamic = _dynamic_source(prefixes, request)
-        if dynamic is not None:
-            return dynamic
-        return CheckpointSource(prefixes, request.chosen, request.source_layout)
+        return _checkpoint_source([prefix_of(one) for one in request.sources], request)
     if len(request.sources) > 1:
         raise ValueError("{} sources: only checkpoints are in parts".format(len(request.sources)))
     if not os.path.exists(path):
@@ -98,9 +118,7 @@ def open_target(request: Request, source: Source) -> Target:
                 path, os.path.join(path, "model.ckpt")
             )
         )
-    from graph_opt.conversion.checkpoint_source import CheckpointSource
     from graph_opt.conversion.checkpoint_target import CheckpointTarget
-    from graph_opt.conversion.dynamic_source import DynamicSource
     from graph_opt.conversion.dynamic_target import DynamicTarget
 
     made = DynamicTarget if request.layout.rule == DYNAMIC else CheckpointTarget
@@ -108,45 +126,41 @@ def open_target(request: Request, source: Source) -> Target:
         _require_rows(source)
     if request.others is not None:
         return made(path, request.layout, prefix_of(request.others), ())
-    if isinstance(source, (CheckpointSource, DynamicSource)) and len(request.sources) == 1:
+    if source.used_names and len(request.sources) == 1:
         return made(path, request.layout, prefix_of(request.sources[0]), source.used_names)
     return made(path, request.layout, None, ())
 
 
 def _require_rows(source: Source) -> None:
     """Makes sure that dynamic tables can become variables."""
-    from graph_opt.conversion.dynamic_source import DynamicSource
-
-    if isinstance(source, DynamicSource):
-        source.require_rows()
-
-
-def _dynamic_source(prefixes: Sequence[str], request: Request) -> Optional[Source]:
-    """The source, if the tables asked for are dynamic ones."""
-    from graph_opt.conversion.dynamic_source import DynamicSource
-    from graph_opt.conversion.dynamic_tensors import parts_of, tables_in
-    from graph_opt.sharding.checkpoint_rows import CheckpointRows
-
-    tensors = CheckpointRows(prefixes[0]).tensors
-    names = [choice.name for choice in request.chosen]
-    dynamic = [name for name in names if parts_of(name, tensors)]
-    if len(dynamic) < len(names):
-        if dynamic:
+    for table in source.tables:
+        key = source.unnumbered_key(table)
+        if key is not None:
             raise ValueError(
-                "{!r} is a dynamic table, and {!r} is not: convert them one after the other, the "
-                "second with --others and the result of the first".format(
-                    dynamic[0], next(name for name in names if name not in dynamic)
+                "{!r} has {} rows, and key {} is none of 0, 1, ..., {}: only --to sok and --layout "
+                "dynamic:N keep keys; --rows and --keys say which keys become rows".format(
+                    table.name, table.num_rows, key, table.num_rows - 1
                 )
             )
-        return None
-    if not dynamic and not tables_in(tensors):
-        return None
-    if len(prefixes) > 1:
-        raise ValueError(
-            "dynamic tables are read from one checkpoint, not {}".format(len(prefixes))
-        )
-    stays_dynamic = request.target_format == CHECKPOINT and request.layout.rule == DYNAMIC
-    return DynamicSource(prefixes[0], request.chosen, by_key=not stays_dynamic)
+
+
+def _checkpoint_source(prefixes: Sequence[str], request: Request) -> Source:
+    """Tables of checkpoints: the dynamic ones, the others, or both."""
+    from graph_opt.conversion.checkpoint_source import CheckpointSource
+    from graph_opt.conversion.dynamic_source import DynamicSource
+    from graph_opt.conversion.dynamic_tensors import parts_of, tables_in
+    from graph_opt.conversion.joined_source import JoinedSource
+    from graph_opt.sharding.checkpoint_rows import CheckpointRows
+
+    tensors = {name for prefix in prefixes for name in CheckpointRows(prefix).tensors}
+    dynamic = [one for one in request.chosen if parts_of(one.name, tensors)]
+    others = [one for one in request.chosen if one not in dynamic]
+    sources: List[Source] = []
+    if dynamic or (not others and tables_in(tensors)):
+        sources.append(DynamicSource(prefixes, dynamic, by_key=not request.makes_dynamic))
+    if others or not sources:
+        sources.append(CheckpointSource(prefixes, others, request.source_layout))
+    return sources[0] if len(sources) == 1 else JoinedSource(sources)
 
 
 def format_of(path: str) -> str:

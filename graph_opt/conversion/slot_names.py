@@ -21,6 +21,15 @@ _OF_TRAIN: Dict[Tuple[str, int], Tuple[str, ...]] = {
     ("RMSProp", 2): ("rms", "momentum"),
     ("RMSProp", 3): ("rms", "mg", "momentum"),
 }
+# By optimizer and slot: what TensorFlow's begin with, if that is not zero.
+_INITIAL = {
+    ("Adagrad", "accumulator"): 0.1,
+    ("AdagradDA", "gradient_squared_accumulator"): 0.1,
+    ("Ftrl", "accum"): 0.1,
+    ("Ftrl", "accumulator"): 0.1,
+    ("ProximalAdagrad", "accumulator"): 0.1,
+    ("RMSProp", "rms"): 1.0,
+}
 # What a slot of an optimizer that is not known is called.
 UNKNOWN = "slot"
 _NAMES = {name for name, _ in _OF_TRAIN}
@@ -62,6 +71,11 @@ def slots_of(table: str, tensors: Iterable[str]) -> List[SlotName]:
         if sorted(numbers) == list(range(len(slots))):
             found.extend(_named_by_train(optimizer, slots))
     return sorted(found)
+
+
+def initial_value(optimizer: str, slot: str) -> float:
+    """What a slot of a new row begins with, unless its optimizer was told another value."""
+    return _INITIAL.get((optimizer, slot), 0.0)
 
 
 def pattern_of(optimizer: str, slot: str, all_slots: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import zlib
-from typing import Any, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Any, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -81,16 +81,32 @@ class Table(NamedTuple):
         return self.num_rows * self.row_bytes
 
 
+class Waiting(NamedTuple):
+    """Keys that a filter has counted, and that have no row yet.
+
+    Attributes:
+      keys: int64.
+      versions: Of each, int64.
+      frequencies: Of each, int64.
+    """
+
+    keys: Array
+    versions: Array
+    frequencies: Array
+
+
 class Source(abc.ABC):
     """Saved tables to read.
 
     Attributes:
       tables: The tables that were chosen.
       left_out: What else there is.
+      used_names: Names of the tables' tensors, if they are in a checkpoint: slots and keys, too.
     """
 
     tables: Sequence[Table]
     left_out: Sequence[str] = ()
+    used_names: Sequence[str] = ()
 
     @abc.abstractmethod
     def check(self) -> str:
@@ -107,6 +123,27 @@ class Source(abc.ABC):
     @abc.abstractmethod
     def rows(self, table: Table, column: int, first: int, count: int) -> Array:
         """Rows [first, first + count) of a column, [count, width]."""
+
+    def is_dynamic(self, table: Table) -> bool:
+        """Whether it is a dynamic table, so that its keys may be any."""
+        return False
+
+    def unnumbered_key(self, table: Table) -> Optional[int]:
+        """A key of a dynamic table that is none of 0, 1, ..., n - 1; None if all are."""
+        return None
+
+    def waiting(self, table: Table) -> Waiting:
+        """Keys of a dynamic table that wait for a row."""
+        none = np.empty([0], np.int64)
+        return Waiting(none, none, none)
+
+    def default_values(self, table: Table, part: int) -> Array:
+        """What rows of new keys start as in a part, [count, width]; of no rows if there is none."""
+        return np.empty([0, table.columns[0].width], np.float32)
+
+    def default_rows(self, table: Table, keys: Array) -> Array:
+        """What rows of keys would start as, [len(keys), width]; zeros if that is not known."""
+        return np.zeros([len(keys), table.columns[0].width], table.columns[0].dtype)
 
     def blocks(self, table: Table) -> Iterator[Tuple[Array, List[Array]]]:
         """Keys and rows of all columns, block by block."""

@@ -144,11 +144,86 @@ def test_tables_of_numbered_keys_become_variables_and_back(
     for form in ("npy", "checkpoint"):
         fails([path, where, "--to", form], capsys, "'emb' has 8 rows, and key -2000", "--to sok")
     fails([path, where, "--to", "sok", "--table", "no"], capsys, "no tensor 'no'")
-    table = ["--to", "sok", "--table", "emb", "--table", "global_step"]
-    fails([path, where, *table], capsys, "'emb' is a dynamic table, and 'global_step' is not")
     dry = ["convert", path, where, "--to", "checkpoint", "--layout", "dynamic:9", "--dry-run"]
     assert main(dry) == 0 and not list(tmp_path.glob("no*"))
     assert "emb/part_*/Adagrad" in capsys.readouterr().out
+
+
+def test_rows_become_those_of_keys_that_are_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = DynamicTableOptions(Bank(2))
+    named: Dict[str, Any] = {"options": options, "bank": lambda: tf.random.uniform([2, WIDTH])}
+    path, contents = saved_by(tmp_path / "one", parts=2, **named)
+    banks = [values_in(path)["emb/part_{}-default_values".format(part)] for part in (0, 1)]
+
+    def expected(keys: List[int]) -> Any:
+        new = [[banks[key % 1000 % 2][key % 2].tolist(), [np.float32(0.1)] * WIDTH] for key in keys]
+        both = [contents.get(key, row)[:2] for key, row in zip(keys, new)]
+        return np.array(both, np.float32).transpose(1, 0, 2)
+
+    rows = convert(
+        path, tmp_path / "rows", "--to", "checkpoint", "--rows", "1005", "--layout", "mod:3"
+    )
+    text = capsys.readouterr().out
+    assert "of the 1005 keys of 'emb', 1001 have no row and get what new ones start with" in text
+    assert "4 rows of 'emb' are of other keys, and left out" in text
+    order = [key for part in range(3) for key in range(part, 1005, 3)]
+    for name, values in zip(("emb", "emb/Adagrad"), expected(order)):
+        np.testing.assert_array_equal(values_in(rows)[name], values)
+    keys = [7, 5007, -7, 2**40 + 1]
+    (tmp_path / "keys.txt").write_text("".join("{}\n".format(key) for key in keys))
+    np.save(str(tmp_path / "keys.npy"), np.array(keys))
+    asked = "emb=" + str(tmp_path / "keys.txt")
+    convert(path, tmp_path / "npy", "--to", "npy", "--keys", asked)
+    found = np.load(str(tmp_path / "npy" / "emb.npy"))
+    np.testing.assert_array_equal(found, expected(keys)[0])
+    layout = ["--to", "checkpoint", "--layout", "dynamic:2", "--others", path]
+    npy = str(tmp_path / "keys.npy")
+    back = convert(str(tmp_path / "npy"), tmp_path / "back", *layout, "--keys", npy)
+    assert {key: row[0] for key, row in restored(back, 2, slots=False, **named).items()} == dict(
+        zip(keys, found.tolist())
+    )
+    where = [str(tmp_path / "no"), "--to", "npy"]
+    (tmp_path / "bad.txt").write_text("1\n2\n2.5\n")
+    fails([path, *where, "--keys", str(tmp_path / "bad.txt")], capsys, "line 3", "'2.5'")
+    fails([path, *where, "--rows", "many"], capsys, "--rows 'many'")
+    fails([path, *where, "--rows", "3", "--keys", npy], capsys, "all tables already")
+    fails([path, *where, "--rows", "no=3"], capsys, "no table 'no'", "emb")
+    fails([path, where[0], "--to", "sok", "--rows", "3"], capsys, "keeps its keys")
+    fails([str(tmp_path / "npy"), where[0], "--to", "sok", "--rows", "3"], capsys, "has 4 rows")
+
+
+def test_tables_of_several_checkpoints_and_both_kinds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two ranks that have saved a part each, and a static table of the first."""
+    whole, contents = saved_by(tmp_path / "one", parts=2)
+    sources, dense = [], np.arange(6, dtype=np.float32).reshape(3, 2)
+    with tf.Graph().as_default(), tf.Session() as session:
+        model = Model(2)
+        tf.train.Saver().restore(session, whole)
+        items = tf.get_variable("items", initializer=dense)
+        session.run(items.initializer)
+        for part, slot in zip(model.parts, model.slots):
+            saver = tf.train.Saver([part, slot, model.step, items])
+            sources.append(saver.save(session, str(tmp_path / "rank{}".format(part.part))))
+    dynamic = [*sources, str(tmp_path / "both"), "--to", "checkpoint", "--layout", "dynamic"]
+    others = ["--others", sources[0]]
+    assert main(["convert", *dynamic, *others]) == 0
+    assert restored(str(tmp_path / "both")) == contents
+    fails([sources[1], str(tmp_path / "no"), "--to", "sok"], capsys, "has parts [1]")
+    tables = ["--table", "emb", "--table", "items"]
+    both = str(tmp_path / "both")
+    dump = convert(both, tmp_path / "dump", "--to", "sok", *tables)
+    again = convert(dump, tmp_path / "again", "--to", "checkpoint", "--layout", "dynamic:2")
+    values = values_in(again)
+    found = np.concatenate([values["items/part_{}-values".format(part)] for part in (0, 1)])
+    np.testing.assert_array_equal(found, dense[[0, 2, 1]])
+    with tf.Graph().as_default(), tf.Session() as session:
+        model = Model(3)
+        tf.train.Saver([*model.parts, *model.slots]).restore(session, again)
+        assert rows_and_slots(model.contents(session)) == rows_and_slots(contents)
 
 
 def test_damage_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
