@@ -34,11 +34,12 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "session": frozenset(
         {"passes", "runtime", "config", "graph", "reporting", "inspect.dump", "embedding"}
         | {"export", "ops.packed_embedding", "ops.library", "sharding", "strategy"}
-        | {"dynamic", "embedding_variable", "optimizers"}
+        | {"contrib", "dynamic", "embedding_variable", "optimizers"}
     ),
     "cli": frozenset(
         {"session", "inspect", "passes", "config", "reporting", "sharding.store", "conversion"}
     ),
+    "contrib": frozenset({"optimizers"}),
     "conversion": frozenset({"sharding"}),
     "train": frozenset({"session", "runtime", "optimizers", "dynamic"}),
     "optimizers": frozenset({"ops"}),

@@ -109,6 +109,7 @@ class WatchedProgram:
             infer_io_stage=self._options.infer_io_stage,
             defaults=default_config(self._options),
             sok=self._options.sok,
+            contrib=True,
         )
         if self._report is None:
             tell_more_by("graph-opt run --report FILE says why")

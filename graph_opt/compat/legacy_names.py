@@ -6,9 +6,10 @@ import functools
 import sys
 from typing import Any, Callable, List, Mapping, NamedTuple
 
+import tensorflow as stock
 from tensorflow.python.client import session as session_module
 from tensorflow.python.framework import ops
-from tensorflow.python.ops import embedding_ops, variables
+from tensorflow.python.ops import embedding_ops, rnn_cell_impl, variables
 from tensorflow.python.training import monitored_session, server_lib
 from tensorflow.python.training import training as training_module
 
@@ -81,6 +82,18 @@ def experimental_config_modules() -> List[Any]:
 def lookup_functions(functions: Mapping[str, Any]) -> List[Replacement]:
     """Puts functions where scripts import those of DeepRec's that are in no public module."""
     return [Replacement(embedding_ops, name, value) for name, value in functions.items()]
+
+
+def contrib_names(contrib: Any, linear: Any) -> List[Replacement]:
+    """Adds `tf.contrib` to both APIs, and the class that cells in scripts are made of.
+
+    Args:
+      contrib: The module.
+      linear: The class `_Linear`, which TensorFlow 1.4 had among its cells.
+    """
+    modules = _each_once([*v1_modules(), stock])
+    added = [Replacement(module, "contrib", contrib) for module in modules]
+    return [*added, Replacement(rnn_cell_impl, "_Linear", linear)]
 
 
 def option_classes(classes: Mapping[str, Any]) -> List[Replacement]:

@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterable, Optional, Sequence, Set
 from graph_opt.compat import tf
 from graph_opt.compat.table_training import PlainSlot
 
-__all__ = ["DecayingAdam", "RowOptimizer", "memory_of", "set_rows"]
+__all__ = ["AdamOfRows", "DecayingAdam", "RowOptimizer", "memory_of", "set_rows"]
 
 
 class RowOptimizer(tf.train.Optimizer):
@@ -90,6 +90,31 @@ class RowOptimizer(tf.train.Optimizer):
 
     def _resource_apply_dense(self, grad: Any, handle: Any) -> Any:
         return self.update_variable(grad, handle)
+
+    def _apply_sparse_duplicate_indices(self, grad: Any, var: Any) -> Any:
+        return self.update_slices(grad.values, var, grad.indices)
+
+    def _resource_apply_sparse_duplicate_indices(self, grad: Any, handle: Any, indices: Any) -> Any:
+        return self.update_slices(grad, handle, indices)
+
+
+class AdamOfRows(tf.train.AdamOptimizer):
+    """`tf.train.AdamOptimizer` whose sparse updates a subclass writes."""
+
+    @property
+    def locks_variables(self) -> bool:
+        """Whether updates lock the variables."""
+        return bool(self._use_locking)
+
+    def update_slices(self, gradients: Any, variable: Any, rows: Any) -> Any:
+        """Updates rows, with duplicates, by their gradients, and returns the operation."""
+        raise NotImplementedError
+
+    def numbers(self, variable: Any) -> Sequence[tf.Tensor]:
+        """Learning rate, betas, epsilon and powers of the betas, within `apply_gradients`."""
+        powers = self._get_beta_accumulators()
+        given = (self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t, *powers)
+        return [tf.cast(one, variable.dtype.base_dtype) for one in given]
 
     def _apply_sparse_duplicate_indices(self, grad: Any, var: Any) -> Any:
         return self.update_slices(grad.values, var, grad.indices)

@@ -10,13 +10,12 @@ import functools
 import threading
 from typing import Any, List, Optional, Tuple
 
+from graph_opt import contrib as contrib_room
 from graph_opt.compat import tf
 from graph_opt.compat.legacy_names import (
-    EMBEDDING_MODULE,
-    INCREMENTAL_MODULE,
-    STRATEGY_MODULE,
     Replacement,
     api_names,
+    contrib_names,
     estimator_training,
     every_monitored_session,
     every_server,
@@ -30,6 +29,7 @@ from graph_opt.compat.legacy_optimizers import restore_optimizers
 from graph_opt.compat.saver_arguments import incremental_arguments
 from graph_opt.compat.sessions import creator_config, creator_master
 from graph_opt.config import to_stock
+from graph_opt.contrib.linear import _Linear
 from graph_opt.dynamic.incremental import incremental_saver_of
 from graph_opt.dynamic.incremental_hook import IncrementalCheckpointHook
 from graph_opt.embedding.column_scope import group_embedding_column_scope
@@ -56,6 +56,7 @@ from graph_opt.session.installed_config import (
 from graph_opt.session.module_aliases import ModuleAliases, libraries_of_divided_tables
 from graph_opt.session.optimization import asks_for_anything
 from graph_opt.session.prefetch_hook import make_prefetch_hook
+from graph_opt.session.script_modules import contrib_modules, deeprec_modules
 from graph_opt.session.session import InteractiveSession, Session, take_over
 from graph_opt.session.session_log import say_if_none_ran
 from graph_opt.session.supervisor import Supervisor
@@ -120,13 +121,6 @@ DEEPREC_NAMES = frozenset(
     for name in names
     if not hasattr(functools.reduce(getattr, path, tf), name)
 )
-_deeprec_modules = ModuleAliases(
-    {
-        STRATEGY_MODULE: "graph_opt.strategy.collective_strategy",
-        EMBEDDING_MODULE: "graph_opt.embedding_variable.embedding",
-        INCREMENTAL_MODULE: "graph_opt.embedding_variable.incremental_saver",
-    }
-)
 
 
 class Installation:
@@ -149,7 +143,7 @@ class _Installed:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.config: Optional[InstalledConfig] = None
-        self.sok = False
+        self.modules: List[ModuleAliases] = []
         self.before: List[Tuple[Any, str, Any]] = []
 
 
@@ -161,6 +155,8 @@ def install(
     infer_io_stage: Optional[bool] = None,
     defaults: Any = None,
     sok: bool = False,
+    deeprec: bool = True,
+    contrib: bool = False,
 ) -> Installation:
     """Puts graph_opt's names into `tensorflow.compat.v1`, for scripts that know only TensorFlow.
 
@@ -175,8 +171,7 @@ def install(
       `tf.feature_column.categorical_column_with_embedding` and what belongs to them are added.
     - So are DeepRec's optimizers: `tf.train.AdamAsyncOptimizer`, `AdagradDecayOptimizer`,
       `AdagradDecayOptimizerV2` and `AdamWOptimizer`.
-    - So are `tf.config.experimental.enable_distributed_strategy`, `enable_group_embedding`, and
-      `tensorflow.python.distribute.group_embedding_collective_strategy`.
+    - So are `tf.config.experimental.enable_distributed_strategy` and `enable_group_embedding`.
     - `tf.feature_column.embedding_column` accepts `do_fusion`, `tf.estimator` trains with
       prefetched lookups, and all of TensorFlow accepts extended configs.
     - What is DeepRec's alone is also added to `tensorflow` itself, which has all names in DeepRec.
@@ -192,6 +187,10 @@ def install(
       defaults: Used where neither the script's config nor `config` sets a field.
       sok: Whether `import sparse_operation_kit` gives `graph_opt.sok` from now on, and
         `import distributed_embeddings` gives `graph_opt.distributed_embeddings`.
+      deeprec: Whether modules that DeepRec has below TensorFlow's can be imported, such as
+        `tensorflow.python.distribute.group_embedding_collective_strategy`.
+      contrib: Whether there is a `tf.contrib`, of what recommender scripts use of it
+        (`graph_opt.contrib`).
 
     Returns:
       A context manager that uninstalls.
@@ -205,24 +204,25 @@ def install(
       ...     import legacy_training_script
     """
     wanted = InstalledConfig(config, infer_io_stage, defaults)
+    offered = ((libraries_of_divided_tables, sok), (deeprec_modules, deeprec))
+    modules = [one for one, is_wanted in (*offered, (contrib_modules, contrib)) if is_wanted]
     with _installed.lock:
         if _installed.config is None:
             checked_options(wanted.over(None), "")
-            _put_names(wanted)
-            _installed.sok = sok
-            _deeprec_modules.put()
-            if sok:
-                libraries_of_divided_tables.put()
+            _put_names(wanted, contrib)
+            _installed.modules = modules
+            for one in modules:
+                one.put()
             if _asks(wanted):
                 atexit.register(say_if_none_ran)
             return Installation(outermost=True)
-        if _installed.config == wanted and _installed.sok == sok:
+        if _installed.config == wanted and _installed.modules == modules:
             return Installation(outermost=False)
     raise tf.errors.FailedPreconditionError(
         None,
         None,
-        "graph_opt is already installed with a different config, infer_io_stage, defaults or sok: "
-        "call graph_opt.uninstall() before installing it with new ones",
+        "graph_opt is already installed with a different config, infer_io_stage, defaults, sok, "
+        "deeprec or contrib: call graph_opt.uninstall() before installing it with new ones",
     )
 
 
@@ -240,10 +240,9 @@ def uninstall() -> None:
             owner, name, value = _installed.before.pop()
             _restore(owner, name, value)
         _installed.config = None
-        _deeprec_modules.take_back()
-        if _installed.sok:
-            libraries_of_divided_tables.take_back()
-        _installed.sok = False
+        for one in _installed.modules:
+            one.take_back()
+        _installed.modules = []
         restore_optimizers()  # which sok.init() may have replaced
         set_installed(NOTHING_INSTALLED)
 
@@ -258,9 +257,11 @@ def _asks(installed: InstalledConfig) -> bool:
     return asks_for_anything(installed.over(None))
 
 
-def _put_names(wanted: InstalledConfig) -> None:
+def _put_names(wanted: InstalledConfig, has_contrib: bool) -> None:
     load_library()
     replacements = _replacements()
+    if has_contrib:
+        replacements += contrib_names(contrib_room, _Linear)
     # All values are saved before the first is replaced: some modules re-export a new value.
     _installed.before = [
         (owner, name, vars(owner).get(name, _MISSING)) for owner, name, _ in replacements

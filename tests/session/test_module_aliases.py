@@ -40,7 +40,7 @@ def test_scripts_import_our_modules_until_uninstalled(monkeypatch: pytest.Monkey
         assert importlib.util.find_spec(NAME + ".variable") is not None
         with pytest.raises(ModuleNotFoundError, match="graph_opt has no graph_opt"):
             importlib.import_module(NAME + ".absent")
-        with pytest.raises(tf.errors.FailedPreconditionError, match="defaults or sok"):
+        with pytest.raises(tf.errors.FailedPreconditionError, match="sok, deeprec or contrib"):
             graph_opt.install()
     assert sys.modules[NAME] is theirs and sys.meta_path == finders
     assert [name for name in sys.modules if name.startswith(NAME + ".")] == []
