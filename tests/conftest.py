@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import functools
+import gc
 import hashlib
 import os
 import random
@@ -60,6 +61,17 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("repeatable")
 tf.disable_v2_behavior()
+
+
+def pytest_collection() -> None:
+    """Pauses the garbage collector while the tests, which stay until the end, are collected."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Hides what stays until the end from the garbage collector, which would visit it in vain."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
