@@ -25,6 +25,11 @@ def accuracy(compiled_once: MadeOnce) -> Path:
     return build(compiled_once, ACCURACY, QUICK)
 
 
+@pytest.fixture(scope="module")
+def averages(compiled_once: MadeOnce) -> Path:
+    return build(compiled_once, AVERAGES, QUICK)
+
+
 def test_deferred_rows(sharing: Path) -> None:
     run(sharing)
 
@@ -33,8 +38,8 @@ def test_deferred_steps_are_as_exact_as_tensorflow(accuracy: Path) -> None:
     run(accuracy, "1000", "8")
 
 
-def test_deferred_averages_are_those_of_all_steps(compiled_once: MadeOnce) -> None:
-    run(build(compiled_once, AVERAGES, QUICK))
+def test_deferred_averages_are_those_of_all_steps(averages: Path) -> None:
+    run(averages)
 
 
 @pytest.mark.slow

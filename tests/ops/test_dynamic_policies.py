@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.conftest import MadeOnce
@@ -10,9 +12,13 @@ from tests.ops.compiled_functors import QUICK, build, run, sanitized
 TESTS = ["dynamic_policies_test.cc", "dynamic_tiers_test.cc"]
 
 
-@pytest.mark.parametrize("test", TESTS)
-def test_dynamic_policies(compiled_once: MadeOnce, test: str) -> None:
-    run(build(compiled_once, test, QUICK))
+@pytest.fixture(params=TESTS)
+def program(compiled_once: MadeOnce, request: pytest.FixtureRequest) -> Path:
+    return build(compiled_once, request.param, QUICK)
+
+
+def test_dynamic_policies(program: Path) -> None:
+    run(program)
 
 
 @pytest.mark.slow
