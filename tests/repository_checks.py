@@ -8,10 +8,11 @@ check finds a planted one.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 import types
-from typing import Dict, FrozenSet, Iterator, List, Optional, Set, Tuple
+from typing import Dict, FrozenSet, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
 
 # Which room may import which; docs/architecture.md shows this table. Every room may import `compat`
 # and itself; an entry with a dot allows a single module of a room.
@@ -89,6 +90,12 @@ NEWER_METHODS = frozenset({"removeprefix", "removesuffix"})
 Import = Tuple[int, str, str]
 
 
+@functools.lru_cache(maxsize=1)  # The checks of one file follow each other.
+def nodes_of(source: str) -> Tuple[ast.AST, ...]:
+    """All nodes of a file in Python 3.7's grammar, its module first."""
+    return tuple(ast.walk(ast.parse(source, feature_version=(3, 7))))
+
+
 def imports_of(source: str, module: str, for_types: bool = True) -> List[Import]:
     """(line, module, name) of every import, including inside functions; name '' for `import x`.
 
@@ -98,9 +105,9 @@ def imports_of(source: str, module: str, for_types: bool = True) -> List[Import]
       for_types: Whether imports under `if TYPE_CHECKING` count.
     """
     found: List[Import] = []
-    tree = ast.parse(source)
-    skipped = set() if for_types else _imports_for_types(tree)
-    for node in ast.walk(tree):
+    nodes = nodes_of(source)
+    skipped = set() if for_types else _imports_for_types(nodes)
+    for node in nodes:
         if node in skipped:
             continue
         if isinstance(node, ast.Import):
@@ -112,10 +119,10 @@ def imports_of(source: str, module: str, for_types: bool = True) -> List[Import]
     return found
 
 
-def _imports_for_types(tree: ast.AST) -> Set[ast.AST]:
+def _imports_for_types(nodes: Iterable[ast.AST]) -> Set[ast.AST]:
     return {
         inner
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
         for inner in ast.walk(node)
     }
@@ -179,7 +186,7 @@ def tensorflow_imports(source: str, module: str) -> List[str]:
 def private_tensorflow(source: str, module: str) -> List[str]:
     """Imports of TensorFlow's private packages, and text that spells one for `import_module`."""
     spelled = [(line, origin + "." + name) for line, origin, name in imports_of(source, module)]
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(source):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             spelled.append((node.lineno, node.value))
     return [
@@ -191,11 +198,11 @@ def private_tensorflow(source: str, module: str) -> List[str]:
 
 def private_attributes(source: str, module: str = "") -> List[str]:
     """Uses of `._name` that the file itself does not define: private parts of another module."""
-    tree = ast.parse(source)
-    own = set(_names_defined(tree)) | PRIVATE_BY_NAME_ONLY
+    nodes = nodes_of(source)
+    own = set(_names_defined(nodes)) | PRIVATE_BY_NAME_ONLY
     return [
         "{}: .{} is private to another object".format(node.lineno, node.attr)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Attribute) and _is_private(node.attr) and node.attr not in own
     ]
 
@@ -204,8 +211,8 @@ def _is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
 
-def _names_defined(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+def _names_defined(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             yield node.name
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -217,14 +224,14 @@ def _names_defined(tree: ast.Module) -> Iterator[str]:
 
 def version_readings(source: str, module: str = "") -> List[str]:
     """Uses of TensorFlow's or Python's version other than printing it in a message."""
-    tree = ast.parse(source)
+    nodes = nodes_of(source)
     printed: Set[int] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call) and _called_name(node) == "format":
             printed.update(id(argument) for argument in node.args)
     return [
         "{}: reads {}".format(node.lineno, node.attr)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Attribute)
         and node.attr in VERSION_NAMES
         and id(node) not in printed
@@ -234,7 +241,7 @@ def version_readings(source: str, module: str = "") -> List[str]:
 def newer_than_python_3_7(source: str, module: str) -> List[str]:
     """Syntax and library names that Python 3.7 does not have."""
     try:
-        tree = ast.parse(source, feature_version=(3, 7))
+        nodes = nodes_of(source)
     except SyntaxError as error:
         return ["{}: {}".format(error.lineno, error.msg)]
     faults = [
@@ -242,7 +249,7 @@ def newer_than_python_3_7(source: str, module: str) -> List[str]:
         for line, origin, name in imports_of(source, module)
         if origin in NEWER_MODULES or name in NEWER_THAN_3_7.get(origin, frozenset())
     ]
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute) and _is_newer_attribute(node):
             faults.append("{}: .{} is newer than 3.7".format(node.lineno, node.attr))
         elif isinstance(node, ast.NamedExpr):  # Python 3.9's parser lets these two pass.
@@ -272,9 +279,9 @@ def nameless_refusals(source: str, module: str = "") -> List[str]:
 
 
 def _refusals(source: str) -> Iterator[Tuple[int, Optional[str]]]:
-    tree = ast.parse(source)
-    constants = _text_constants(tree)
-    for node in ast.walk(tree):
+    nodes = nodes_of(source)
+    constants = _text_constants(nodes)
+    for node in nodes:
         if isinstance(node, ast.Call) and _called_name(node) == "Refusal":
             given = [k.value for k in node.keywords if k.arg == "code"] + list(node.args[:1])
             yield node.lineno, _text_of(given[0], constants) if given else None
@@ -287,10 +294,10 @@ def _called_name(call: ast.Call) -> str:
     return function.id if isinstance(function, ast.Name) else ""
 
 
-def _text_constants(tree: ast.Module) -> Dict[str, str]:
+def _text_constants(nodes: Sequence[ast.AST]) -> Dict[str, str]:
     return {
         target.id: statement.value.value
-        for statement in tree.body
+        for statement in ast.iter_child_nodes(nodes[0])
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant)
         for target in statement.targets
         if isinstance(target, ast.Name) and isinstance(statement.value.value, str)

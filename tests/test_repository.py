@@ -19,6 +19,8 @@ from tests.import_cycles import import_cycles
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 MOST_LINES = 400
+Check = Callable[[str, str], List[str]]
+Faults = Callable[[Check], List[str]]
 
 
 def files_under(*folders: str, suffixes: tuple = (".py",)) -> List[Path]:
@@ -36,15 +38,6 @@ def module_name(path: Path) -> str:
     return ".".join(path.relative_to(REPOSITORY).with_suffix("").parts)
 
 
-def faults_in(paths: List[Path], check: Callable[..., List[str]]) -> List[str]:
-    """`FILE:LINE: fault` for every fault that the check finds in the files."""
-    return [
-        "{}:{}".format(path.relative_to(REPOSITORY), fault)
-        for path in paths
-        for fault in check(path.read_text(encoding="utf-8"), module_name(path))
-    ]
-
-
 def outside_compat() -> List[Path]:
     """The package's sources that must not know TensorFlow's versions or private parts."""
     return [path for path in files_under("graph_opt") if path.parent.name != "compat"]
@@ -52,6 +45,36 @@ def outside_compat() -> List[Path]:
 
 def every_python_file() -> List[Path]:
     return files_under("graph_opt", "examples", "tools", "tests") + [REPOSITORY / "setup.py"]
+
+
+@pytest.fixture(scope="module")
+def faults() -> Faults:
+    """A function that lists what a check finds: `FILE:LINE: fault`.
+
+    The checks look at one file after the other, so that each is parsed only once.
+    """
+    package, users = files_under("graph_opt"), files_under("examples", "tools")
+    looked_at: Dict[Check, List[Path]] = {
+        checks.newer_than_python_3_7: every_python_file(),
+        checks.upward_imports: package,
+        checks.nameless_refusals: package,
+        checks.tensorflow_imports: outside_compat(),
+        checks.version_readings: outside_compat(),
+        checks.private_attributes: outside_compat() + users,
+        checks.private_tensorflow: users,
+        checks.private_imports: users,
+        checks.tensorflow_includes: files_under("ops_src", suffixes=(".cc", ".h", ".cu")),
+    }
+    checks_of: Dict[Path, List[Check]] = {}
+    for check, paths in looked_at.items():
+        for path in paths:
+            checks_of.setdefault(path, []).append(check)
+    found: Dict[Check, List[str]] = {check: [] for check in looked_at}
+    for path, its_checks in checks_of.items():
+        source, place = path.read_text(encoding="utf-8"), str(path.relative_to(REPOSITORY))
+        for check in its_checks:
+            found[check] += [place + ":" + fault for fault in check(source, module_name(path))]
+    return found.__getitem__
 
 
 def test_every_room_is_in_the_table_of_imports() -> None:
@@ -68,8 +91,8 @@ def test_the_docs_show_the_table_of_imports() -> None:
     assert documented == allowed
 
 
-def test_imports_between_rooms_point_downward() -> None:
-    assert faults_in(files_under("graph_opt"), checks.upward_imports) == []
+def test_imports_between_rooms_point_downward(faults: Faults) -> None:
+    assert faults(checks.upward_imports) == []
 
 
 @pytest.mark.parametrize(
@@ -118,8 +141,8 @@ def test_modules_that_import_each_other_are_found() -> None:
     assert import_cycles(sources) == [["room.bottom", "room.middle"]]
 
 
-def test_examples_and_tools_use_public_names_only() -> None:
-    assert faults_in(files_under("examples", "tools"), checks.private_imports) == []
+def test_examples_and_tools_use_public_names_only(faults: Faults) -> None:
+    assert faults(checks.private_imports) == []
 
 
 @pytest.mark.parametrize("source", ["import graph_opt.ops", "from graph_opt import passes"])
@@ -127,13 +150,12 @@ def test_an_import_of_a_room_by_an_example_is_found(source: str) -> None:
     assert len(checks.private_imports(source, "examples.dlrm.train")) == 1
 
 
-def test_only_compat_imports_tensorflow() -> None:
-    assert faults_in(outside_compat(), checks.tensorflow_imports) == []
+def test_only_compat_imports_tensorflow(faults: Faults) -> None:
+    assert faults(checks.tensorflow_imports) == []
 
 
-def test_only_kernels_include_tensorflow() -> None:
-    sources = files_under("ops_src", suffixes=(".cc", ".h", ".cu"))
-    assert faults_in(sources, checks.tensorflow_includes) == []
+def test_only_kernels_include_tensorflow(faults: Faults) -> None:
+    assert faults(checks.tensorflow_includes) == []
 
 
 @pytest.mark.parametrize(
@@ -149,8 +171,8 @@ def test_an_include_of_tensorflow_is_found(source: str) -> None:
     assert checks.tensorflow_includes(source, "ops_src.kernels.lookup.group_inputs") == []
 
 
-def test_examples_and_tools_do_not_touch_private_tensorflow() -> None:
-    assert faults_in(files_under("examples", "tools"), checks.private_tensorflow) == []
+def test_examples_and_tools_do_not_touch_private_tensorflow(faults: Faults) -> None:
+    assert faults(checks.private_tensorflow) == []
 
 
 @pytest.mark.parametrize(
@@ -165,9 +187,8 @@ def test_an_import_of_tensorflow_is_found(source: str) -> None:
     assert len(checks.tensorflow_imports(source, "graph_opt.graph.view")) == 1
 
 
-def test_only_compat_touches_private_attributes_of_others() -> None:
-    sources = outside_compat() + files_under("examples", "tools")
-    assert faults_in(sources, checks.private_attributes) == []
+def test_only_compat_touches_private_attributes_of_others(faults: Faults) -> None:
+    assert faults(checks.private_attributes) == []
 
 
 def test_a_private_attribute_of_another_object_is_found() -> None:
@@ -177,8 +198,8 @@ def test_a_private_attribute_of_another_object_is_found() -> None:
     assert checks.private_attributes(own + "        return other._size") == []
 
 
-def test_only_compat_reads_versions() -> None:
-    assert faults_in(outside_compat(), checks.version_readings) == []
+def test_only_compat_reads_versions(faults: Faults) -> None:
+    assert faults(checks.version_readings) == []
 
 
 @pytest.mark.parametrize("source", ["tf.__version__ >= '2'", "import sys\nsys.version_info[0]"])
@@ -191,8 +212,8 @@ def test_no_file_has_a_catch_all_name() -> None:
     assert [path.name for path in sources if path.stem in checks.FORBIDDEN_STEMS] == []
 
 
-def test_sources_are_python_3_7() -> None:
-    assert faults_in(every_python_file(), checks.newer_than_python_3_7) == []
+def test_sources_are_python_3_7(faults: Faults) -> None:
+    assert faults(checks.newer_than_python_3_7) == []
 
 
 @pytest.mark.parametrize(
@@ -235,8 +256,8 @@ def test_every_option_is_documented_with_its_number() -> None:
     assert [row for row in rows if row not in page] == []
 
 
-def test_every_refusal_spells_out_its_code() -> None:
-    assert faults_in(files_under("graph_opt"), checks.nameless_refusals) == []
+def test_every_refusal_spells_out_its_code(faults: Faults) -> None:
+    assert faults(checks.nameless_refusals) == []
 
 
 def test_refusal_codes_are_read_from_text_and_constants() -> None:
