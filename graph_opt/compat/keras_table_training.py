@@ -17,6 +17,7 @@ from graph_opt.compat.table_training import (
     replace_function,
     slices_of,
     value_filled_with,
+    with_parts,
     with_static_shapes,
 )
 
@@ -28,6 +29,7 @@ def keras_optimizers_train(tables: OfTables) -> None:
     legacy = getattr(tf.keras.optimizers, "legacy", tf.keras.optimizers)
     base = _base(legacy.SGD, "OptimizerV2")
     replace_function(base, "add_slot", tables, _add_slot)
+    replace_function(base, "apply_gradients", tables, _apply_gradients)
     for owner in (base, legacy.SGD):
         _replace(owner, "_resource_apply_sparse_duplicate_indices", tables, _apply_sparse)
     experimental = getattr(stock_tf.keras.optimizers, "experimental", None)
@@ -132,7 +134,7 @@ def _use_weight_decay(tables: OfTables, stock: Any, optimizer: Any, variable: An
 def _apply_gradients(
     tables: OfTables, stock: Any, optimizer: Any, grads_and_vars: Any, *given: Any, **named: Any
 ) -> Any:
-    pairs = list(grads_and_vars)
+    pairs = with_parts(tables, grads_and_vars)
     found = [variable for _, variable in pairs if tables.is_table(variable)]
     with with_static_shapes(found):
         return stock(optimizer, pairs, *given, **named)

@@ -215,6 +215,9 @@ class PartitionedVariable(WithoutValue):
             in_graph_mode=first._in_graph_mode,
         )
 
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._variable_list)
+
     def _get_variable_list(self) -> List[Any]:
         return list(self._variable_list)
 

@@ -10,8 +10,20 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import Any, Callable, ContextManager, Iterable, Iterator, NamedTuple, Sequence
+from typing import (
+    Any,
+    Callable,
+    ContextManager,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Sequence,
+    Tuple,
+)
 
+from tensorflow.python.eager.backprop import GradientTape
+from tensorflow.python.ops import gradients_util
 from tensorflow.python.training import optimizer as train_optimizer
 from tensorflow.python.training import slot_creator
 
@@ -26,6 +38,7 @@ __all__ = [
     "slices_of",
     "train_optimizers_train",
     "value_filled_with",
+    "with_parts",
     "with_static_shapes",
 ]
 
@@ -40,6 +53,7 @@ class OfTables(NamedTuple):
       update: From an optimizer, a table, IndexedSlices and legacy Keras' coefficients to the op.
       step: From tables and the variable that counts steps, or None, to a context in which they are
         updated.
+      divide: From a table in parts and IndexedSlices of it to those of the parts.
     """
 
     is_table: Callable[[Any], bool]
@@ -47,6 +61,25 @@ class OfTables(NamedTuple):
     make_slot: Callable[[Any, str, float], Any]
     update: Callable[[Any, Any, Any, Any], Any]
     step: Callable[[Sequence[Any], Any], ContextManager[None]]
+    divide: Callable[[Any, tf.IndexedSlices], Sequence[tf.IndexedSlices]]
+
+
+class SlicesOfParts(tf.IndexedSlices):
+    """The gradient of a table in parts, as one.
+
+    Attributes:
+      of_parts: The gradient of each part; None for those that have none.
+    """
+
+    def __init__(self, of_parts: Sequence[Any]) -> None:
+        self.of_parts = list(of_parts)
+        found = [one for one in of_parts if one is not None]
+        slices = [tf.convert_to_tensor_or_indexed_slices(one) for one in found]
+        super().__init__(
+            tf.concat([one.values for one in slices], 0),
+            tf.concat([one.indices for one in slices], 0),
+            slices[0].dense_shape,
+        )
 
 
 class PlainSlot(tf.constant_initializer):
@@ -63,6 +96,8 @@ def train_optimizers_train(tables: OfTables) -> None:
     replace_function(train_optimizer, "_get_processor", tables, _get_processor)
     replace_function(train_optimizer.Optimizer, "apply_gradients", tables, _apply_gradients)
     replace_function(train_optimizer.Optimizer, "compute_gradients", tables, _compute_gradients)
+    replace_function(gradients_util, "_GradientsHelper", tables, _gradients)
+    replace_function(GradientTape, "gradient", tables, _tape_gradient)
     replace_function(tf.train.ExponentialMovingAverage, "apply", tables, _apply_average)
 
 
@@ -107,6 +142,26 @@ def slices_of(table: Any, gradient: Any) -> tf.IndexedSlices:
         "the gradient of {!r} is a tensor, but a dynamic table is updated by keys: pass on the "
         "IndexedSlices that tf.gradients returns, without converting them".format(table.name)
     )
+
+
+def with_parts(tables: OfTables, grads_and_vars: Iterable[Any]) -> List[Tuple[Any, Any]]:
+    """Gradients and variables, with the parts of a table in parts in its place.
+
+    Raises:
+      ValueError: The gradient of such a table is no IndexedSlices.
+    """
+    pairs: List[Tuple[Any, Any]] = []
+    for gradient, variable in grads_and_vars:
+        if not isinstance(variable, PartitionedVariable):
+            pairs.append((gradient, variable))
+        elif isinstance(gradient, SlicesOfParts):
+            pairs.extend(zip(gradient.of_parts, variable))
+        elif gradient is None:
+            pairs.extend((None, part) for part in variable)
+        else:
+            slices = slices_of(variable, gradient)
+            pairs.extend(zip(tables.divide(variable, slices), variable))
+    return pairs
 
 
 def value_filled_with(initial: Any, table: Any) -> float:
@@ -193,13 +248,7 @@ def _apply_gradients(
     *given: Any,
     **named: Any,
 ) -> Any:
-    pairs = list(grads_and_vars)
-    for _, variable in pairs:
-        if isinstance(variable, PartitionedVariable):
-            raise ValueError(
-                "{!r} is trained in its parts, but the gradient is the whole one's: ask for those "
-                "of list(table)".format(variable.name.split(":")[0])
-            )
+    pairs = with_parts(tables, grads_and_vars)
     found = [variable for _, variable in pairs if tables.is_table(variable)]
     if not found:
         return stock(optimizer, pairs, global_step, *given, **named)
@@ -217,12 +266,34 @@ def _compute_gradients(
     **named: Any,
 ) -> Any:
     if var_list is not None:
-        var_list = [
-            part
-            for variable in tf.nest.flatten(var_list)
-            for part in (variable if isinstance(variable, PartitionedVariable) else [variable])
-        ]
+        var_list = [part for one in tf.nest.flatten(var_list) for part in _parts(one)]
     return stock(optimizer, loss, var_list, *given, **named)
+
+
+def _gradients(tables: OfTables, stock: Any, ys: Any, xs: Any, *given: Any, **named: Any) -> Any:
+    listed = list(xs) if isinstance(xs, (list, tuple)) else [xs]
+    gradients = iter(stock(ys, [part for x in listed for part in _parts(x)], *given, **named))
+    return [_whole(x, [next(gradients) for _ in _parts(x)]) for x in listed]
+
+
+def _tape_gradient(
+    tables: OfTables, stock: Any, tape: Any, target: Any, sources: Any, *given: Any, **named: Any
+) -> Any:
+    listed = tf.nest.flatten(sources)
+    parts = [_parts(one) for one in listed]
+    gradients = stock(tape, target, parts, *given, **named)
+    whole = [_whole(one, of_parts) for one, of_parts in zip(listed, gradients)]
+    return tf.nest.pack_sequence_as(sources, whole)
+
+
+def _parts(variable: Any) -> List[Any]:
+    return list(variable) if isinstance(variable, PartitionedVariable) else [variable]
+
+
+def _whole(variable: Any, of_parts: List[Any]) -> Any:
+    if not isinstance(variable, PartitionedVariable):
+        return of_parts[0]
+    return None if all(one is None for one in of_parts) else SlicesOfParts(of_parts)
 
 
 def _apply_average(tables: OfTables, stock: Any, average: Any, var_list: Any = None) -> Any:

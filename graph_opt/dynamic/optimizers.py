@@ -32,7 +32,7 @@ def is_dynamic_table(variable: Any) -> bool:
 
 def train_dynamic_tables() -> None:
     """From now on all optimizers of the process train dynamic tables."""
-    tables = OfTables(is_dynamic_table, _slot_name, _make_slot, _update, _step)
+    tables = OfTables(is_dynamic_table, _slot_name, _make_slot, _update, _step, _divide)
     train_optimizers_train(tables)
     keras_optimizers_train(tables)
 
@@ -95,6 +95,11 @@ def _update(optimizer: Any, table: Any, slices: Any, coefficients: Any) -> Any:
             *(table, rule.optimizer, rule.slots, rule.hyperparameters),
             *(slices.indices, slices.values, rule.flags, rule.use_locking),
         )
+
+
+def _divide(table: Any, slices: tf.IndexedSlices) -> Sequence[tf.IndexedSlices]:
+    parts: Sequence[tf.IndexedSlices] = table.divided(slices)
+    return parts
 
 
 @contextlib.contextmanager

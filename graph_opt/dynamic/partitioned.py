@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, List, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.compat.resource_variables import PartitionedVariable, on_device_of
@@ -28,9 +28,6 @@ class PartitionedDynamicTable(PartitionedVariable):
     def __init__(self, parts: Sequence[DynamicTableVariable]) -> None:
         self.parts: List[DynamicTableVariable] = list(parts)
         super().__init__(self.parts[0].table_name, self.parts)
-
-    def __iter__(self) -> Iterator[DynamicTableVariable]:
-        return iter(self.parts)
 
     def __len__(self) -> int:
         return len(self.parts)
@@ -102,6 +99,13 @@ class PartitionedDynamicTable(PartitionedVariable):
     def version(self, keys: Any) -> tf.Tensor:
         """See `DynamicTableVariable`."""
         return self._by_owner(keys, lambda part, part_keys: part.version(part_keys))
+
+    def divided(self, slices: tf.IndexedSlices) -> List[tf.IndexedSlices]:
+        """IndexedSlices of the whole table as those of its parts, in order."""
+        keys = self.parts[0].as_keys(slices.indices)
+        owner = owners(keys, len(self.parts), self.parts[0].owner_rule)
+        pairs = zip(self._divided(slices.values, owner), self._divided(keys, owner))
+        return [tf.IndexedSlices(values, part, slices.dense_shape) for values, part in pairs]
 
     def _by_owner(self, keys: Any, ask: Callable[[Any, tf.Tensor], tf.Tensor]) -> tf.Tensor:
         keys = self.parts[0].as_keys(keys)

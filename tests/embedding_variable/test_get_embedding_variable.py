@@ -192,25 +192,32 @@ def test_a_table_in_parts_is_trained_as_a_whole() -> None:
         session.run(tf.global_variables_initializer())
         session.run(train)
         assert session.run(rows).tolist() == [[-1], [-2]]
-    gradients = tf.gradients(rows, table)
-    with pytest.raises(ValueError, match="'table' is trained in its parts"):
-        optimizer.apply_gradients(zip(gradients, [table]))
 
 
-def test_a_table_has_the_ids_that_came_last() -> None:
+@pytest.mark.parametrize("clips", [False, True])
+def test_a_table_in_parts_has_one_gradient(clips: bool) -> None:
     table = graph_opt.get_embedding_variable(
-        "table",
-        1,
-        ev_option=bank_of(5, evict_option=graph_opt.CapacityEvict(5)),
-        partitioner=tf.fixed_size_partitioner(2),
+        "table", 1, ev_option=bank_of(5), partitioner=tf.fixed_size_partitioner(2)
     )
-    ids = tf.placeholder(tf.int64, [None])
-    rows = tf.nn.embedding_lookup(table, ids)
+    other = tf.get_variable("other", [], use_resource=True)
+    rows = tf.nn.embedding_lookup(table, tf.constant([1, 2, 4], tf.int64))
+    loss = tf.reduce_sum(rows * rows)
+    gradients = tf.gradients(loss + other, [other, table])
+    with tf.GradientTape() as tape:
+        again = tf.nn.embedding_lookup(table, tf.constant([1, 2, 4], tf.int64))
+        squares = tf.reduce_sum(again * again)
+    (of_tape,) = tape.gradient(squares, [table])
+    if clips:
+        gradients, _ = tf.clip_by_global_norm(gradients, 1e9)
+    optimizers = [tf.train.GradientDescentOptimizer(1.0), tf.keras.optimizers.legacy.SGD(1.0)]
+    steps = [one.apply_gradients(zip(gradients, [other, table])) for one in optimizers]
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        for id_ in range(-20, 20):
-            session.run(rows, {ids: [id_]})
-        # Each part has its share: 5 rows in 2 parts are 3 in each.
-        assert session.run(table.total_count()).tolist() == [6, 1]
-        kept = np.concatenate([session.run(part.export().keys) for part in table])
-        assert sorted(kept) == [14, 15, 16, 17, 18, 19]
+        session.run(rows)
+        for slices in session.run([gradients[1], of_tape]):
+            assert dict(zip(slices.indices, slices.values[:, 0])) == {1: 2, 2: 4, 4: 8}
+        for step in steps:
+            session.run(step)
+        assert session.run(rows).tolist() == [[1], [2], [4]]
+    with pytest.raises(ValueError, match="gradient of 'table:0' is a tensor"):
+        optimizers[0].apply_gradients([(tf.zeros([3, 1]), table)])
