@@ -5,6 +5,23 @@
 namespace graph_opt {
 namespace {
 
+// Tells a dynamic table which rows, of keys from `first_key` on, have these occurrences.
+void Announce(const Occurrences& found, int64_t first_key, DynamicTable* table) {
+  constexpr int64_t kAtOnce = 512;
+  int64_t rows[kAtOnce];
+  int64_t count = 0;
+  int64_t last = -1;
+  for (int64_t i = 0; i < found.count; ++i) {
+    const int64_t row = static_cast<int64_t>(found.sorted[i] >> found.payload_bits) - first_key;
+    rows[count] = row;
+    count += row != last;
+    last = row;
+    if (count < kAtOnce && i + 1 < found.count) continue;
+    table->WillWrite(rows, count);
+    count = 0;
+  }
+}
+
 void UpdateRange(const Optimizer& optimizer, const UpdatedTable& updated, const KeyRange& range,
                  const SortedOccurrences& found, const RowKernels& kernels) {
   const TableShards& shards = updated.table.shards;
@@ -19,10 +36,12 @@ void UpdateRange(const Optimizer& optimizer, const UpdatedTable& updated, const 
     rows.stride = place.stride == 0 ? updated.table.dim : place.stride;
     rows.table = place.rows;
     std::copy(place.slots, place.slots + kMostSlots, rows.slots);
+    const Occurrences occurrences = found.Between(begin, end);
+    if (place.dynamic != nullptr) Announce(occurrences, shards.first_key(shard), place.dynamic);
     if (place.deferred == nullptr) {
-      kernels.update_runs(found.Between(begin, end), rows);
+      kernels.update_runs(occurrences, rows);
     } else {
-      UpdateRuns(place.deferred, found.Between(begin, end), rows, kernels);
+      UpdateRuns(place.deferred, occurrences, rows, kernels);
     }
   }
 }

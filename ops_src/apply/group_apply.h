@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "deferred/deferred_rows.h"
+#include "dynamic/dynamic_table.h"
 #include "lookup/group_lookup.h"
 #include "lookup/occurrences.h"
 #include "rows/row_kernels.h"
@@ -20,6 +21,7 @@ struct UpdatedTable {
     int64_t stride = 0;                // floats from row to row, of slots, too; 0: rows are dense
     const Optimizer* optimizer = nullptr;  // with hyperparameters of its own; null: those of all
     int64_t first_row = 0;                 // rows before it are never updated
+    DynamicTable* dynamic = nullptr;       // is told which rows are about to be written
   };
   std::vector<Shard> shards;
 };

@@ -214,8 +214,10 @@ absl::Status DynamicTable::Named(const absl::Status& status) const {
 }
 
 void DynamicTable::WillWrite(const int64_t* rows, int64_t num_rows) {
+  constexpr int64_t kAhead = 16;
   const int32_t step = step_;
   for (int64_t i = 0; i < num_rows; ++i) {
+    if (i + kAhead < num_rows) __builtin_prefetch(&metadata()[rows[i + kAhead]], 1);
     if (rows[i] >= first_row_) metadata()[rows[i]].set_written(step);
   }
   if (num_snapshots_ > 0) KeepForSnapshots(rows, num_rows);

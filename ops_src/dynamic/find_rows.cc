@@ -6,6 +6,7 @@
 #include "dynamic/dynamic_table.h"
 #include "dynamic/first_error.h"
 #include "dynamic/keys_by_stripe.h"
+#include "dynamic/recent_rows.h"
 
 namespace graph_opt {
 
@@ -41,23 +42,43 @@ absl::Status DynamicTable::FindInStripe(const Find& find, const KeysByStripe& ke
   Stripe* const stripe = stripes_[number].get();
   const std::lock_guard<std::mutex> lock(*stripe->mutex());
   Stripe::Probe probes[kAtOnce];
+  int64_t waiting[kAtOnce];
   uint32_t likely[kAtOnce];
   const int64_t memory_rows = records_.memory_rows();
+  const bool counts = find.purpose == Purpose::kInsert;
+  // With custom order, the last occurrence of a key is what counts.
+  const bool is_custom = options_.policies.eviction.order == EvictionOrder::kCustom;
+  const int64_t end = keys.end(number);
+  RecentRows recent(is_custom ? 0 : end - keys.begin(number));
+  const auto count_again = [&](uint32_t row, int64_t again) {
+    if (counts) CountOccurrence(stripe, row, again);
+  };
   int64_t found = 0, found_in_file = 0;
   std::vector<int64_t> refused;
   absl::Status status;
-  for (int64_t begin = keys.begin(number); begin < keys.end(number); begin += kAtOnce) {
-    const int count = static_cast<int>(std::min<int64_t>(kAtOnce, keys.end(number) - begin));
-    for (int i = 0; i < count; ++i) {
-      probes[i] = Stripe::Probe(keys.key(begin + i));
-      stripe->Prefetch(probes[i]);
+  for (int64_t next = keys.begin(number); next < end;) {
+    int count = 0;
+    for (; next < end && count < kAtOnce; ++next) {
+      const int64_t key = keys.key(next);
+      RecentRows::Entry* const known = recent.Find(key);
+      if (known == nullptr) {
+        probes[count] = Stripe::Probe(key);
+        stripe->Prefetch(probes[count]);
+        waiting[count++] = next;
+        continue;
+      }
+      const int64_t place = keys.place(next);
+      rows[place] = known->row;
+      known->again += find.count(place);
+      ++found;
+      found_in_file += known->row >= memory_rows;
     }
     for (int i = 0; i < count; ++i) {
       likely[i] = stripe->MayBe(probes[i]);
       __builtin_prefetch(&metadata()[likely[i]], 1);
     }
     for (int i = 0; i < count; ++i) {
-      const int64_t place = keys.place(begin + i);
+      const int64_t place = keys.place(waiting[i]);
       uint32_t row = likely[i];
       if (row == Stripe::kAbsent || metadata()[row].key() != probes[i].key) {
         row = stripe->Find(probes[i]);
@@ -69,14 +90,16 @@ absl::Status DynamicTable::FindInStripe(const Find& find, const KeysByStripe& ke
           row = Promoted(stripe, row, ticket);
         }
         metadata()[row].set_read(ticket);
-        if (find.purpose == Purpose::kInsert) CountOccurrence(stripe, row, find.count(place));
+        if (counts) CountOccurrence(stripe, row, find.count(place));
+        recent.Keep(probes[i].key, row, count_again);
       } else if (find.purpose != Purpose::kRead && status.ok()) {
         status = AddRow(stripe, probes[i], ticket, find, place, &row);
-        if (row == Stripe::kAbsent) refused.push_back(begin + i);
+        if (row == Stripe::kAbsent) refused.push_back(waiting[i]);
       }
       rows[place] = row == Stripe::kAbsent ? DefaultRow(probes[i].key) : row;
     }
   }
+  recent.TellAll(count_again);
   // A later occurrence in this lookup may have been the one that its key was admitted with.
   for (int64_t i : refused) {
     const uint32_t row = stripe->Find(Stripe::Probe(keys.key(i)));

@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "apply/group_apply.h"
-#include "kernels/apply/announced_updates.h"
 #include "kernels/apply/optimizer_inputs.h"
 #include "kernels/deferred/deferred_step.h"
 #include "kernels/deferred/row_states.h"
@@ -53,7 +52,6 @@ class GroupApplyKernel : public OpKernel {
     OP_REQUIRES_OK(ctx, step.Open(ctx, states_, optimizer_, &variables));
     SetDeferred(step, &tables);
     OP_REQUIRES_OK(ctx, step.Begin(ctx, optimizer, &threads));
-    AnnounceUpdates(variables, attrs_, lookups, &threads);
     const BagFault fault = GroupApply(optimizer, tables, lookups, BestRowKernels(), &threads);
     OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, table_rows, name()));
   }
@@ -72,6 +70,7 @@ class GroupApplyKernel : public OpKernel {
         shard.rows = reinterpret_cast<float*>(memory.data);
         shard.stride = memory.stride / static_cast<int64_t>(sizeof(float));
         shard.first_row = memory.first_row;
+        shard.dynamic = variables->dynamic_table(s);
         TF_RETURN_IF_ERROR(
             optimizer_.SlotsOf(name(), variables, s, attrs_.table_names[t], shard.slots));
         rows.push_back(memory.num_rows);
