@@ -54,6 +54,16 @@ class Table:
     partitions: int = 1
     is_dynamic: bool = False
 
+    @property
+    def row_shape(self) -> Shape:
+        """Static shape of a row; None for unknown rank, or a scalar."""
+        return self.shape[1:] if self.shape else None
+
+    @property
+    def fixed_shape(self) -> Shape:
+        """The part of the shape that stays: a dynamic table's is that of a row."""
+        return self.row_shape if self.is_dynamic else self.shape
+
 
 @dataclasses.dataclass(frozen=True)
 class Lookup:

@@ -159,10 +159,9 @@ def _require_rows_by_ids(lookup: Lookup) -> None:
 
 
 def _require_table(table: Table, is_combined: bool) -> None:
-    # A dynamic table has any number of rows.
-    shape = (1, *table.shape[1:]) if table.is_dynamic and table.shape else table.shape
+    rank, fixed = len(table.shape or ()), table.fixed_shape
     ranks = (2,) if is_combined else range(1, _HIGHEST_RANK + 1)
-    known = shape is not None and len(shape) in ranks and None not in shape and 0 not in shape
+    known = rank in ranks and fixed is not None and None not in fixed and 0 not in fixed
     if not known or table.dtype not in TABLE_DTYPES:
         raise Refusal(
             "table_not_supported",
@@ -183,10 +182,9 @@ def _require_shards(lookup: Lookup) -> None:
     piece, longer = divmod(sum(rows), count)
     wanted = [piece + 1] * longer + [piece] * (count - longer)
     alike = all(
-        table.shape is not None
-        and first.shape is not None
-        and (table.shape[1:], table.dtype, table.is_resource, table.is_dynamic)
-        == (first.shape[1:], first.dtype, first.is_resource, first.is_dynamic)
+        table.row_shape is not None
+        and (table.row_shape, table.dtype, table.is_resource, table.is_dynamic)
+        == (first.row_shape, first.dtype, first.is_resource, first.is_dynamic)
         for table in lookup.tables
     )
     if (rows != wanted and not first.is_dynamic) or not alike:

@@ -171,8 +171,8 @@ def slices_member(table: Table, slices: Slices) -> Member:
 
 
 def _row_shape(table: Table) -> Tuple[int, ...]:
-    assert table.shape is not None
-    return tuple(size or 0 for size in table.shape[1:])
+    assert table.row_shape is not None
+    return tuple(size or 0 for size in table.row_shape)
 
 
 def _as_matrix(table: Table) -> Table:

@@ -184,7 +184,8 @@ def _from_slices(
     """The update of one shard from its gradients as they are."""
     shards = [shard for lookup in table.lookups for shard in lookup.tables]
     shard = next(shard for shard in shards if shard.name == update.table)
-    if not shard.shape or None in shard.shape[shard.is_dynamic :] or 0 in shard.shape[1:]:
+    fixed, row = shard.fixed_shape, shard.row_shape
+    if fixed is None or row is None or None in fixed or 0 in row:
         raise Refusal(
             "table_not_supported",
             at=shard.name,

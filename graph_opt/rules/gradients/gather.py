@@ -162,8 +162,7 @@ def _is_shape_of(structure: Structure, shape: TensorRef, table: Table) -> bool:
         return read is not None and read.variable == table.name
     shape = structure.through(shape, *_PART_OF_SHAPE)
     value = structure.view.constant(shape)
-    known = table.shape[1:] if table.is_dynamic and table.shape else table.shape
-    return value is not None and tuple(value.reshape(-1)) == known
+    return value is not None and tuple(value.reshape(-1)) == table.fixed_shape
 
 
 def _is_nearest(view: GraphView, gather: str, values: TensorRef) -> bool:

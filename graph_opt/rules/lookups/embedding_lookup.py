@@ -120,7 +120,7 @@ class _Stitched(Pattern):
         found = tuple(table for table in tables if table is not None)
         if len(found) != len(rows):
             return match.mismatch(tensor, "stitched rows of tables alone")
-        width = found[0].shape[1:] if found[0].shape else None
+        width = found[0].row_shape
         if all(table.is_dynamic for table in found):
             return _sharded_by_key(self._ids, len(found), width).match(match, tensor)
         counts = tuple(table.shape[0] if table.shape else None for table in found)
