@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence
+from typing import Any, List
 
 from graph_opt.compat import tf
 from graph_opt.ops.dynamic_table import once_run
@@ -14,6 +14,7 @@ from graph_opt.ops.group_gradients import (
     weight_inputs,
 )
 from graph_opt.ops.library import load_library
+from graph_opt.ops.served_variables import places_of_variables
 
 # Inputs of ExchangeCombine before the ids.
 _ROWS, _SPLITS, _INVERSE, _COUNTS, _FIRST_IDS = range(5)
@@ -50,19 +51,8 @@ def differentiate_gather(op: Any, *gradients: Any) -> List[Any]:
             by_key=op.get_attr("by_key"),
         )
     slices = [indexed_slices(*one) for one in zip(indices, values, counts)]
-    trained = _one_of_each(tables, op.get_attr("served"))
-    return [*(one if has else None for one, has in zip(slices, trained)), None, None]
-
-
-def _one_of_each(tables: Sequence[tf.Tensor], served: Sequence[int]) -> List[bool]:
-    """Of the shards that are given the same variable: whether it is the one that is served.
-
-    The first one, if none is, so that all variables have a gradient.
-    """
-    of_variables: Dict[Any, int] = {}
-    for place in [*served, *range(len(tables))]:
-        of_variables.setdefault(_variable_of(tables[place]), place)
-    return [of_variables[_variable_of(one)] == place for place, one in enumerate(tables)]
+    trained = places_of_variables([_variable_of(table) for table in tables], op.get_attr("served"))
+    return [*(one if place in trained else None for place, one in enumerate(slices)), None, None]
 
 
 def _variable_of(table: tf.Tensor) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import attributes_of, value_dtype
 from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.ops.served_variables import places_of_variables
 from graph_opt.passes import attribute_values as values
 from graph_opt.passes.fusion.deferred import (
     DeferredVariable,
@@ -190,8 +191,4 @@ def _served(view: GraphView, name: str, shards: Sequence[str]) -> Optional[Abstr
     if view.op(name) not in EXCHANGE_GATHERS:
         return None
     served = view.attribute(name, "served")
-    places = [] if served is None else list(served.list.i)
-    first: Dict[str, int] = {}
-    for place in [*places, *range(len(shards))]:
-        first.setdefault(shards[place], place)
-    return set(first.values())
+    return set(places_of_variables(shards, [] if served is None else list(served.list.i)))
