@@ -18,7 +18,7 @@ from graph_opt.rules.match.matcher import Match
 from graph_opt.rules.match.pattern import Condition, Pattern, one_of, op, tensor
 from graph_opt.rules.op_names import DYNAMIC_UPDATE
 from graph_opt.rules.optimizers.update_form import FoundUpdate, UpdateForm, matched_slices
-from graph_opt.rules.optimizers.update_inputs import flag, hyperparameter, summed
+from graph_opt.rules.optimizers.update_inputs import hyperparameter, listed_flags, summed
 
 
 @functools.lru_cache(maxsize=None)
@@ -48,18 +48,13 @@ def _is_of(optimizer: str) -> Condition:
 
 
 def _read(spec: OptimizerSpec, view: GraphView, writer: str, found: Match) -> FoundUpdate:
-    flags = view.attribute(writer, "flags")
-    is_set = set() if flags is None else {name.decode() for name in flags.list.s}
     return FoundUpdate(
         optimizer=spec.name,
         slots=tuple(found.tensors[slot] for slot in spec.slots),
         hyperparameters=tuple(
             hyperparameter(view, found.tensors[name]) for name in spec.hyperparameters
         ),
-        attributes={
-            **{name: name in is_set for name in spec.flags},
-            "use_locking": flag(view, writer, "use_locking"),
-        },
+        attributes=listed_flags(view, writer, spec),
         slices=matched_slices(found),
         end=writer,
         nodes=tuple(found.nodes),

@@ -17,7 +17,7 @@ from graph_opt.rules.match.matcher import Match
 from graph_opt.rules.match.pattern import op, tensor
 from graph_opt.rules.op_names import OWN_UPDATES
 from graph_opt.rules.optimizers.update_form import FoundUpdate, UpdateForm
-from graph_opt.rules.optimizers.update_inputs import flag, hyperparameter
+from graph_opt.rules.optimizers.update_inputs import hyperparameter, listed_flags
 
 # Table, ids, positions, shapes and gradients, of one table and one lookup without weights.
 _INPUTS_BESIDE_OPTIMIZER = 5
@@ -30,8 +30,6 @@ def _read(view: GraphView, writer: str, found: Match) -> FoundUpdate:
     if not _is_of_one_table(view, writer, len(inputs) - num_slots - num_values):
         need = "an update of one table that fuses nothing yet"
         raise Refusal("optimizer_unknown", at=writer, need=need, saw=view.op(writer))
-    flags = view.nodes[writer].attr["flags"].list.s
-    names = {name.decode() for name in flags}
     rows, values = inputs[-4], inputs[-1]
     return FoundUpdate(
         optimizer=spec.name,
@@ -40,10 +38,7 @@ def _read(view: GraphView, writer: str, found: Match) -> FoundUpdate:
             hyperparameter(view, value)
             for value in inputs[1 + num_slots : 1 + num_slots + num_values]
         ),
-        attributes={
-            **{name: name in names for name in spec.flags},
-            "use_locking": flag(view, writer, "use_locking"),
-        },
+        attributes=listed_flags(view, writer, spec),
         slices=(Slices(values, rows),),
         end=writer,
         nodes=tuple(found.nodes),

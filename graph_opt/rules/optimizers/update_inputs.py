@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Hashable, Tuple, Union
+from typing import Dict, Hashable, Tuple, Union
 
 from graph_opt.compat import tf
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.ops.optimizers import OptimizerSpec
 from graph_opt.rules.gradients.gather import Slices, shape_source
 from graph_opt.rules.match.matcher import Match
 from graph_opt.rules.match.pattern import ANY, Condition, Op, Pattern, constant, op, tensor
@@ -65,6 +66,14 @@ def flag(view: GraphView, writer: str, name: str, default: bool = False) -> bool
     """A boolean attribute; files omit attributes with their default value."""
     value = view.attribute(writer, name)
     return default if value is None else bool(value.b)
+
+
+def listed_flags(view: GraphView, writer: str, spec: OptimizerSpec) -> Dict[str, bool]:
+    """The flags of an update by an op of graph_opt's own, which lists those that are set."""
+    listed = view.attribute(writer, "flags")
+    is_set = [] if listed is None else [name.decode() for name in listed.list.s]
+    flags = {name: name in is_set for name in spec.flags}
+    return {**flags, "use_locking": flag(view, writer, "use_locking")}
 
 
 def is_scalar(view: GraphView, tensor: TensorRef) -> bool:
