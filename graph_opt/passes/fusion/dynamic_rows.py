@@ -8,7 +8,7 @@ update of a batch that was prefetched writes to the rows that were read for it.
 
 from __future__ import annotations
 
-from typing import List, Sequence, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from graph_opt.passes.fusion.candidates import Candidate, Member
 from graph_opt.passes.fusion.group_nodes import GroupNodes, output_name
 from graph_opt.passes.fusion.group_tables import by_key, row_key, table_name, tables_of
 from graph_opt.passes.node_writer import NodeWriter
+from graph_opt.rules.dynamic_lookups import Insert
 from graph_opt.rules.op_names import DYNAMIC_ROWS
 
 
@@ -43,6 +44,13 @@ def write_dynamic_rows(nodes: GroupNodes, members: Sequence[Member], device: str
             _write(nodes, own, device, counted)
 
 
+def write_insert(writer: NodeWriter, insert: Optional[Insert]) -> str:
+    """The input of an op that says whether keys without a row get one."""
+    if isinstance(insert, TensorRef):
+        return insert.input_name
+    return writer.constant("insert", np.bool_(bool(insert)))
+
+
 def _write(nodes: GroupNodes, candidates: Sequence[Candidate], device: str, counted: bool) -> None:
     numbers, tables = tables_of(candidates, shared_tables=True)
     writer = nodes.writer("rows", device)
@@ -52,7 +60,7 @@ def _write(nodes: GroupNodes, candidates: Sequence[Candidate], device: str, coun
         DYNAMIC_ROWS,
         [table.name for lookup in tables for table in lookup.tables]
         + [text for text, _ in keys]
-        + [_insert(writer, candidates[0], counted)]
+        + [write_insert(writer, candidates[0].inputs.insert if counted else False)]
         + ([] if counted else _waits(candidates)),
         N=values.integer(sum(len(lookup.tables) for lookup in tables)),
         num_lookups=values.integer(len(candidates)),
@@ -90,10 +98,3 @@ def _keys(nodes: GroupNodes, writer: NodeWriter, candidate: Candidate) -> Tuple[
 def _waits(candidates: Sequence[Candidate]) -> List[str]:
     """Keys may be known before a lookup has made their rows; gradients are not."""
     return ["^" + name for name in dict.fromkeys(c.lookup.output.node for c in candidates)]
-
-
-def _insert(writer: NodeWriter, candidate: Candidate, counted: bool) -> str:
-    insert = candidate.inputs.insert if counted else False
-    if isinstance(insert, TensorRef):
-        return insert.input_name
-    return writer.constant("insert", np.bool_(bool(insert)))

@@ -12,13 +12,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, Hashable, List, NamedTuple, Optional, Sequence, Tuple
 
-import numpy as np
-
 from graph_opt.compat import tf
-from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.graph.view import GraphView
 from graph_opt.passes import attribute_values as values
 from graph_opt.passes.fusion.candidates import Candidate, Member
 from graph_opt.passes.fusion.deferred import ShardInputs, needs_of
+from graph_opt.passes.fusion.dynamic_rows import write_insert
 from graph_opt.passes.fusion.group_nodes import (
     Columns,
     GroupNodes,
@@ -172,13 +171,8 @@ def _inserts(writer: NodeWriter, members: Sequence[Member]) -> List[str]:
     dynamic = [member.candidate for member in members if member.candidate.is_dynamic]
     if not dynamic or dynamic[0].inputs.insert in (None, True):
         return []
-    insert = dynamic[0].inputs.insert
-    name = (
-        insert.input_name
-        if isinstance(insert, TensorRef)
-        else writer.constant("insert", np.bool_(insert))
-    )
-    return [name] * len({candidate.tables for candidate in dynamic})
+    insert = write_insert(writer, dynamic[0].inputs.insert)
+    return [insert] * len({candidate.tables for candidate in dynamic})
 
 
 def _gather(
