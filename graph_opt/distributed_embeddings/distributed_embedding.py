@@ -10,7 +10,11 @@ from graph_opt.distributed_embeddings.custom_layers import CustomLayers
 from graph_opt.distributed_embeddings.embedding import Embedding
 from graph_opt.distributed_embeddings.layer_inputs import batch_size
 from graph_opt.distributed_embeddings.layer_kinds import looks_up_rows
-from graph_opt.distributed_embeddings.layer_lookup import look_up_inputs, look_up_own_inputs
+from graph_opt.distributed_embeddings.layer_lookup import (
+    PlacedLayer,
+    look_up_inputs,
+    look_up_own_inputs,
+)
 from graph_opt.distributed_embeddings.layer_tables import LayerTables
 from graph_opt.distributed_embeddings.placed_tables import PlacedTable
 from graph_opt.distributed_embeddings.strategy import DistEmbeddingStrategy
@@ -152,9 +156,10 @@ class DistributedEmbedding(WholeTables, tf.keras.layers.Layer):
         assert self._tables is not None
         look_up = look_up_inputs if self.dp_input else look_up_own_inputs
         wire = self._output_dtype()
-        outputs = look_up(
-            given, self.strategy, self._tables, self._custom, self.transport, self.name, wire
+        layer = PlacedLayer(
+            self.name, self.strategy, self._tables, self._custom, self.transport, wire
         )
+        outputs = look_up(given, layer)
         return outputs if wire is None else [tf.cast(one, wire) for one in outputs]
 
     def get_config(self) -> Dict[str, Any]:

@@ -16,6 +16,26 @@ from graph_opt.sharding.placement import ReplicatedRows
 from graph_opt.sharding.transport import OneRank, Transport
 
 
+class PlacedLayer(NamedTuple):
+    """A layer whose tables are placed.
+
+    Attributes:
+      name: Of the layer, for errors.
+      strategy: Where tables are.
+      tables: Their variables.
+      custom: Those of custom layers.
+      transport: The ranks.
+      wire: Dtype in which rows, or results, travel; None: that of their table.
+    """
+
+    name: str
+    strategy: DistEmbeddingStrategy
+    tables: LayerTables
+    custom: CustomLayers
+    transport: Transport
+    wire: Optional[Any] = None
+
+
 class _PieceLookup(NamedTuple):
     """An input, looked up in a piece of its table."""
 
@@ -24,26 +44,14 @@ class _PieceLookup(NamedTuple):
     rows: IdRange
 
 
-def look_up_inputs(
-    inputs: Sequence[Any],
-    strategy: DistEmbeddingStrategy,
-    tables: LayerTables,
-    custom: CustomLayers,
-    transport: Transport,
-    layer: str,
-    wire: Optional[Any] = None,
-) -> List[Any]:
+def look_up_inputs(inputs: Sequence[Any], layer: PlacedLayer) -> List[Any]:
     """Results of this rank's batch.
 
     Args:
       inputs: Of all tables, in the order of the strategy's `input_table_map`.
-      strategy: Where tables are.
-      tables: Their variables.
-      custom: Those of custom layers.
-      transport: The ranks.
-      layer: Name of the layer, for errors.
-      wire: Dtype in which rows travel; None: that of their table.
+      layer: The layer.
     """
+    strategy, custom = layer.strategy, layer.custom
     of_custom: Dict[int, Any] = {}
     bags: Dict[int, BagInput] = {}
     for place, (given, table) in enumerate(zip(inputs, strategy.input_table_map)):
@@ -51,42 +59,30 @@ def look_up_inputs(
             of_custom[place] = given
         else:
             combiner = strategy.global_configs[table].get("combiner")
-            bags[place] = read_input(place, given, combiner, layer)
+            bags[place] = read_input(place, given, combiner, layer.name)
     pieces = [
         (place, _PieceLookup(of_place, divided, rows))
         for place, of_place in bags.items()
-        for divided, rows in _tables_of(strategy.input_table_map[place], tables)
+        for divided, rows in _tables_of(strategy.input_table_map[place], layer.tables)
     ]
     columns: Dict[int, List[tf.Tensor]] = {}
-    for (place, _), pooled in zip(pieces, _pooled([one for _, one in pieces], transport, wire)):
+    rows_of_pieces = _pooled([one for _, one in pieces], layer.transport, layer.wire)
+    for (place, _), pooled in zip(pieces, rows_of_pieces):
         columns.setdefault(place, []).append(pooled)
-    outputs: Dict[int, Any] = custom.look_up(of_custom, layer, wire)
+    outputs: Dict[int, Any] = custom.look_up(of_custom, layer.name, layer.wire)
     for place, parts in columns.items():
         outputs[place] = bags[place].as_output(parts[0] if len(parts) == 1 else tf.concat(parts, 1))
     return [outputs[place] for place in range(len(inputs))]
 
 
-def look_up_own_inputs(
-    inputs: Sequence[Any],
-    strategy: DistEmbeddingStrategy,
-    tables: LayerTables,
-    custom: CustomLayers,
-    transport: Transport,
-    layer: str,
-    wire: Optional[Any] = None,
-) -> List[Any]:
+def look_up_own_inputs(inputs: Sequence[Any], layer: PlacedLayer) -> List[Any]:
     """Results of this rank's share of the batch of all ranks, from the inputs of its own tables.
 
     Args:
       inputs: Those of the strategy's `input_ids_list[rank]`.
-      strategy: Where tables are.
-      tables: Their variables.
-      custom: Those of custom layers.
-      transport: The ranks.
-      layer: Name of the layer, for errors.
-      wire: Dtype in which results travel; None: that of their table.
+      layer: The layer.
     """
-    rank = transport.rank
+    strategy, custom, rank = layer.strategy, layer.custom, layer.transport.rank
     own: List[Any] = []
     pieces: List[_PieceLookup] = []
     places: List[int] = []
@@ -95,18 +91,16 @@ def look_up_own_inputs(
         if custom.has(table):
             own.append(custom.call_own(table, given))
             continue
-        bags = read_input(place, given, strategy.global_configs[table].get("combiner"), layer)
-        found = next(one for one in tables.pieces[table] if one.rank == rank)
+        combiner = strategy.global_configs[table].get("combiner")
+        bags = read_input(place, given, combiner, layer.name)
+        found = next(one for one in layer.tables.pieces[table] if one.rank == rank)
         pieces.append(_PieceLookup(bags, _local_table(found), _rows_of(found)))
         places.append(len(own))
         own.append(None)
     for place, piece_lookup, pooled in zip(places, pieces, _pooled(pieces, OneRank(), None)):
         own[place] = piece_lookup.bags.as_output(pooled)
-    return send_outputs(own, _weights(tables, custom), strategy, transport, layer, wire)
-
-
-def _weights(tables: LayerTables, custom: CustomLayers) -> List[Any]:
-    return [*tables.merged, *custom.empty]
+    weights = [*layer.tables.merged, *custom.empty]
+    return send_outputs(own, weights, strategy, layer.transport, layer.name, layer.wire)
 
 
 def _tables_of(table: int, tables: LayerTables) -> List[Tuple[DividedTable, IdRange]]:
