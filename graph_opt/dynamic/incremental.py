@@ -24,6 +24,7 @@ from graph_opt.reporting.stderr import say
 
 FOLDER = ".incremental_checkpoint"
 NAME = "incremental_model.ckpt"
+SAVER_DEFS = "incremental_saver_def"
 _BASE = "graph_opt/incremental_base"
 
 
@@ -59,6 +60,7 @@ class IncrementalSaver:
                 max_to_keep=saver.saver_def.max_to_keep,
                 name="increment",
             )
+        tf.add_to_collection(SAVER_DEFS, self.saver_def.SerializeToString())
         self._stock_save, self._stock_restore = saver.save, saver.restore
         saver.save, saver.restore = self._save_full, self._restore_full
 
@@ -67,7 +69,8 @@ class IncrementalSaver:
         """The nodes that save and restore increments, as in `tf.train.Saver`.
 
         A process that serves the exported graph runs them without graph_opt: its
-        `tf.train.Saver(saver_def=...)` restores increments onto the full checkpoint.
+        `tf.train.Saver(saver_def=...)` restores increments onto the full checkpoint. The graph's
+        collection `incremental_saver_def` has it, serialized.
         """
         return self._increments.saver_def
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Dict, List
 
+import numpy as np
 import pytest
 
 import graph_opt
 from graph_opt.compat import tf
 from graph_opt.dynamic.incremental import IncrementalSaver, newest_increment
 from graph_opt.dynamic.incremental_hook import IncrementalCheckpointHook
+from graph_opt.export.users_graph import is_ours
 from graph_opt.ops import dynamic_content
 from tests.dynamic.saved_tables import KEYS, Model
 
@@ -156,3 +158,47 @@ def test_scripts_of_deeprec_ask_for_increments(tmp_path: Path) -> None:
             Model()
             scaffold.finalize()
             assert isinstance(scaffold.saver.save.__self__, IncrementalSaver)
+
+
+def test_an_estimators_export_follows_the_increments(tmp_path: Path) -> None:
+    """TensorFlow's ops alone serve it, and bring it to date."""
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        table = graph_opt.get_embedding_variable("users", 2)
+        rows = tf.nn.embedding_lookup(table, features["keys"])
+        step = tf.train.get_or_create_global_step()
+        train = tf.train.AdamOptimizer().minimize(tf.reduce_sum(rows), step)
+        loss = tf.reduce_sum(rows)
+        return tf.estimator.EstimatorSpec(mode, {"rows": rows}, loss, train)
+
+    def receiver() -> Any:
+        keys = tf.placeholder(tf.int64, [None], "keys")
+        return tf.estimator.export.ServingInputReceiver({"keys": keys}, {"keys": keys})
+
+    found = []
+    with tf.Graph().as_default(), tf.Session() as session:
+        keys = tf.placeholder(tf.int64, [None])
+        spec = model_fn({"keys": keys}, None, "train")
+        saver = tf.train.Saver()
+        incremental = IncrementalSaver(saver)
+        session.run(tf.global_variables_initializer())
+        for step, batch in enumerate(([1, 2], [2, 3], [3, 4]), 1):
+            session.run(spec.train_op, {keys: batch})
+            if step == 1:
+                saver.save(session, str(tmp_path / "model.ckpt"), step)
+            else:
+                found.append(incremental.save_in(session, str(tmp_path), step))
+        rows = session.run(spec.predictions["rows"], {keys: [1, 2, 3, 4]})
+    with graph_opt.install():
+        estimator = tf.estimator.Estimator(model_fn, str(tmp_path))
+        exported = estimator.export_saved_model(
+            str(tmp_path / "export"), receiver, save_incr_model=True
+        )
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        meta = tf.saved_model.loader.load(session, ["serve"], tf.compat.as_str(exported))
+        assert not [node for node in graph.as_graph_def().node if is_ours(node.op)]
+        (definition,) = tf.get_collection("incremental_saver_def")
+        served = meta.signature_def["serving_default"].outputs["rows"].name
+        increments = tf.train.Saver(saver_def=tf.train.SaverDef.FromString(definition))
+        increments.restore(session, found[-1])
+        np.testing.assert_array_equal(session.run(served, {"keys:0": [1, 2, 3, 4]}), rows)
