@@ -14,6 +14,8 @@ from graph_opt.dynamic.saving import is_divided
 from graph_opt.ops import dynamic_content
 
 _KEYS, _VALUES, _FREQUENCIES, _VERSIONS = "keys", "values", "freqs", "versions"
+# Of keys that a filter has counted, and not given a row.
+_FILTERED = ("keys_filtered", "freqs_filtered", "versions_filtered")
 
 
 def table_tensors(table: Any) -> Dict[str, tf.Tensor]:
@@ -27,11 +29,13 @@ def table_tensors(table: Any) -> Dict[str, tf.Tensor]:
     tensors = {_KEYS: rows.keys, _VALUES: rows.values}
     if not _is_slot(table):
         tensors.update({_FREQUENCIES: rows.freqs, _VERSIONS: rows.versions})
+        with on_device_of(table.handle):
+            tensors.update(zip(_FILTERED, dynamic_content.export_filtered(table.handle)))
     return tensors
 
 
 def restore_table(table: Any, tensors: Mapping[str, tf.Tensor]) -> Any:
-    """Gives a table, or a slot, exactly the rows that `table_tensors` gave.
+    """Gives a table exactly the rows and counts that `table_tensors` gave, and a slot its rows.
 
     The table must be initialized.
     """
@@ -42,14 +46,21 @@ def restore_table(table: Any, tensors: Mapping[str, tf.Tensor]) -> Any:
             return dynamic_content.assign_rows(table.handle, keys, values)
         there = dynamic_content.export_rows(table.handle).keys
         gone = tf.raw_ops.ListDiff(x=there, y=keys)[0]
+        counted = dynamic_content.export_filtered(table.handle)
         erased = dynamic_content.erase_rows(table.handle, gone)
         with tf.control_dependencies([] if erased is None else [erased]):
-            return dynamic_content.import_rows(
+            imported = dynamic_content.import_rows(
                 table.handle,
                 keys,
                 values,
                 frequencies=tensors[_FREQUENCIES],
                 versions=tensors[_VERSIONS],
+            )
+        forgotten = counted._replace(frequencies=tf.zeros_like(counted.frequencies))
+        filtered = zip(forgotten, [tensors[name] for name in _FILTERED])
+        with tf.control_dependencies([] if imported is None else [imported]):
+            return dynamic_content.import_filtered(
+                table.handle, *[tf.concat(both, 0) for both in filtered]
             )
 
 

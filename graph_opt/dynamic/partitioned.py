@@ -7,7 +7,8 @@ from typing import Any, Callable, List, Optional, Sequence
 from graph_opt.compat import tf
 from graph_opt.compat.resource_variables import PartitionedVariable, on_device_of
 from graph_opt.dynamic.owners import owners
-from graph_opt.dynamic.variable import DynamicTableVariable, OfKeys, TableRows
+from graph_opt.dynamic.table_rows import EvictedRows, TableRows
+from graph_opt.dynamic.variable import DynamicTableVariable, OfKeys
 
 
 class PartitionedDynamicTable(PartitionedVariable):
@@ -87,6 +88,12 @@ class PartitionedDynamicTable(PartitionedVariable):
     def export(self) -> TableRows:
         """All rows of all parts."""
         return TableRows(*[tf.concat(one, 0) for one in zip(*[p.export() for p in self.parts])])
+
+    def evict(self, step: Any, name: Optional[str] = None) -> EvictedRows:
+        """See `DynamicTableVariable`; all parts give up theirs."""
+        with tf.name_scope(name, "Evict"):
+            evicted = [part.evict(step) for part in self.parts]
+            return EvictedRows(*[tf.concat(one, 0) for one in zip(*evicted)])
 
     def total_shape(self, name: Optional[str] = None) -> tf.Tensor:
         """Number of rows, and their width: int64 [2]."""

@@ -19,27 +19,12 @@ from graph_opt.dynamic.optimizers import train_dynamic_tables, update_by_key
 from graph_opt.dynamic.options import Bank, DynamicTableOptions
 from graph_opt.dynamic.owners import owners
 from graph_opt.dynamic.saving import save_dynamic_tables
+from graph_opt.dynamic.table_rows import EvictedRows, TableRows
 from graph_opt.dynamic.warm_start import start_from_checkpoints
 from graph_opt.embedding.lookup_ids import ID_DTYPES
 from graph_opt.embedding.placements import Placement, SeveralDevices
 from graph_opt.ops import dynamic_content, dynamic_table
 from graph_opt.ops.dynamic_table import BY_KEY
-
-
-class TableRows(NamedTuple):
-    """All rows of a table, or of a slot.
-
-    Attributes:
-      keys: int64 [n].
-      values: float32 [n, D].
-      versions: int64 [n]. The step of each row's last update; -1 for none.
-      freqs: int64 [n]. How often each key was looked up.
-    """
-
-    keys: tf.Tensor
-    values: tf.Tensor
-    versions: tf.Tensor
-    freqs: tf.Tensor
 
 
 class PartOf(NamedTuple):
@@ -303,6 +288,19 @@ class DynamicTableVariable(VariableOfResource):
         with beside(self):
             rows = dynamic_content.export_rows(self.handle)
         return TableRows(rows.keys, rows.values, rows.versions, rows.frequencies)
+
+    def evict(self, step: Any, name: Optional[str] = None) -> EvictedRows:
+        """Takes rows by the table's rule, as before a checkpoint is written.
+
+        Args:
+          step: Number of the training step.
+          name: Name of the node.
+
+        Returns:
+          The keys that lost their rows, and these.
+        """
+        with beside(self):
+            return EvictedRows(*dynamic_content.evict_rows(self.handle, step, name))
 
     def frequency(self, keys: Any) -> tf.Tensor:
         """How often each key was looked up: int64, in the shape of `keys`."""

@@ -9,7 +9,7 @@ import tensorflow
 from tensorflow.python.eager import context
 
 from graph_opt.compat import tf
-from graph_opt.dynamic.options import DynamicTableOptions
+from graph_opt.dynamic.options import CounterAdmission, DynamicTableOptions
 from graph_opt.dynamic.variable import DynamicTableVariable
 from graph_opt.ops.dynamic_content import assign_rows
 from graph_opt.sharding.initializers import Constant
@@ -43,3 +43,17 @@ def test_tables_and_slots_are_saved_and_restored(tmp_path: Path) -> None:
         rows, slots_there = session.run([table.export(), slot.export()])
         assert dict(zip(rows.keys.tolist(), rows.freqs.tolist())) == found
         assert dict(zip(slots_there.keys.tolist(), slots_there.values.tolist())) == slots
+
+
+def test_keys_that_a_filter_counts_are_saved_and_restored(tmp_path: Path) -> None:
+    options = DynamicTableOptions(Constant(1.0), admission=CounterAdmission(2))
+    with context.eager_mode():
+        tables = [DynamicTableVariable("table", 2, options) for _ in range(2)]
+        for table, keys in zip(tables, ([3, -4, 3], [99, 3, 5, 5])):
+            table.sparse_read(tf.constant(keys, tf.int64))
+        checkpoints = [tensorflow.train.Checkpoint(table=table) for table in tables]
+        checkpoints[1].read(checkpoints[0].write(str(tmp_path / "model"))).assert_consumed()
+        frequencies = tables[1].frequency(tf.constant([3, -4, 99, 5], tf.int64))
+        assert frequencies.numpy().tolist() == [2, 1, 0, 0]
+        tables[1].sparse_read(tf.constant([-4, 99], tf.int64))
+        assert sorted(tables[1].export().keys.numpy()) == [-4, 3]

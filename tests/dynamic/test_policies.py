@@ -27,7 +27,7 @@ from graph_opt.dynamic.options import (
     Tiers,
 )
 from graph_opt.dynamic.variable import DynamicTableVariable
-from graph_opt.ops import dynamic_content, dynamic_table
+from graph_opt.ops import dynamic_table
 from graph_opt.sharding.initializers import Constant
 
 DIM = 2
@@ -139,7 +139,7 @@ class Ops(NamedTuple):
                 "GradientDescent", table.handle, [], [1.0], keys, gradients
             )
         looked_up = dynamic_table.lookup_and_evict(table.handle, keys, True, counts)
-        evicted = dynamic_content.evict_rows(table.handle, step)
+        evicted = table.evict(step)
         return Ops(table, keys, counts, gradients, step, looked_up, update, evicted)
 
 
@@ -241,7 +241,7 @@ def test_memory_stays_bounded_while_new_ids_keep_coming() -> None:
     step = tf.train.get_or_create_global_step()
     rows = [tf.nn.embedding_lookup(table, keys) for table in tables.values()]
     train = tf.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(rows), step)
-    evict = [dynamic_content.evict_rows(table.handle, step) for table in tables.values()]
+    evict = [table.evict(step) for table in tables.values()]
     random = np.random.RandomState(1)
     used = []
     with tf.Session() as session:
