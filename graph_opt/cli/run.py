@@ -17,6 +17,7 @@ from graph_opt.cli import spawned_children, started_processes
 from graph_opt.cli.config_file import read_config
 from graph_opt.cli.exit_codes import WRONG_INPUT, WrongInput
 from graph_opt.cli.programs import Program
+from graph_opt.cli.python2 import leftover_of
 from graph_opt.cli.tensorflow_import import stop_watching
 from graph_opt.cli.watched_program import WatchedProgram, say
 from graph_opt.session.module_aliases import libraries_of_divided_tables
@@ -67,6 +68,9 @@ def _execute(program: Program, watched: WatchedProgram) -> int:
         raise  # The interpreter ends with the signal, as a shell expects of what it interrupts.
     except BaseException as error:
         _report(program, error)
+        leftover = leftover_of(error, program.path)
+        if leftover is not None:
+            say(leftover)
         return 1
     return 0
 
