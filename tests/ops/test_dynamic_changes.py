@@ -7,7 +7,7 @@ import pytest
 from tests.conftest import MadeOnce
 from tests.ops.compiled_functors import QUICK, build, run, sanitized
 
-TESTS = ["dynamic_changes_test.cc", "dynamic_contents_test.cc"]
+TESTS = ["dynamic_changes_test.cc", "dynamic_contents_test.cc", "dynamic_training_test.cc"]
 
 
 @pytest.mark.parametrize("test", TESTS)
