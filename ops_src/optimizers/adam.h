@@ -8,9 +8,8 @@
 namespace graph_opt {
 namespace optimizers {
 
-// tf.train.AdamOptimizer. With sparse gradients TensorFlow writes it as many ops over the whole
-// table: moments decay in every row, and by them every row moves.
-struct Adam : Spec {
+// Hyperparameters of Adam, and the rate with which it corrects its moments.
+struct AdamRates : Spec {
   static constexpr int kSlots = 2;
   float learning_rate;
   float beta1;
@@ -19,18 +18,6 @@ struct Adam : Spec {
   float beta1_power;
   float beta2_power;
   float corrected_rate;
-
-  template <typename Description>
-  void Describe(Description* of) {
-    of->Name("Adam");
-    of->StockOp(
-        "ApplyAdam(table, m, v, beta1_power, beta2_power, learning_rate, beta1, beta2, epsilon, "
-        "gradient)");
-    of->MovesEveryRow();
-    of->Slot("m", 0);
-    of->Slot("v", 0);
-    DescribeValues(of);
-  }
 
   template <typename Description>
   void DescribeValues(Description* of) {
@@ -44,6 +31,22 @@ struct Adam : Spec {
 
   void Prepare() {
     corrected_rate = learning_rate * (sqrtf(1.0f - beta2_power) / (1.0f - beta1_power));
+  }
+};
+
+// tf.train.AdamOptimizer. With sparse gradients TensorFlow writes it as many ops over the whole
+// table: moments decay in every row, and by them every row moves.
+struct Adam : AdamRates {
+  template <typename Description>
+  void Describe(Description* of) {
+    of->Name("Adam");
+    of->StockOp(
+        "ApplyAdam(table, m, v, beta1_power, beta2_power, learning_rate, beta1, beta2, epsilon, "
+        "gradient)");
+    of->MovesEveryRow();
+    of->Slot("m", 0);
+    of->Slot("v", 0);
+    DescribeValues(of);
   }
 
   template <typename Lanes, typename V = typename Lanes::Vector>

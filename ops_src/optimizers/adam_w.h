@@ -1,8 +1,7 @@
 #ifndef GRAPH_OPT_OPTIMIZERS_ADAM_W_H_
 #define GRAPH_OPT_OPTIMIZERS_ADAM_W_H_
 
-#include <math.h>
-
+#include "optimizers/adam.h"
 #include "optimizers/spec.h"
 
 namespace graph_opt {
@@ -56,35 +55,18 @@ struct AdamW : Spec {
 // AdamW of the rows that a step looked up, and of no others: moments are corrected. By default the
 // decay is a part of Adam's step, as DeepRec has it for EmbeddingVariables; or the weights decay
 // before the step, as DeepRec has it for other variables, and Keras.
-struct LazyAdamW : Spec {
-  static constexpr int kSlots = 2;
-  float learning_rate;
-  float beta1;
-  float beta2;
-  float epsilon;
-  float beta1_power;
-  float beta2_power;
+struct LazyAdamW : AdamRates {
   float weight_decay;
   bool decays_first;
-  float corrected_rate;
 
   template <typename Description>
   void Describe(Description* of) {
     of->Name("LazyAdamW");
     of->Slot("m", 0);
     of->Slot("v", 0);
-    of->Hyperparameter("learning_rate", &learning_rate, 0.125f);
-    of->Hyperparameter("beta1", &beta1, 0.875f);
-    of->Hyperparameter("beta2", &beta2, 0.9375f);
-    of->Hyperparameter("epsilon", &epsilon, 0.0078125f);
-    of->Hyperparameter("beta1_power", &beta1_power, 0.875f);
-    of->Hyperparameter("beta2_power", &beta2_power, 0.9375f);
+    DescribeValues(of);
     of->Hyperparameter("weight_decay", &weight_decay, 0.0625f);
     of->Flag("decays_first", &decays_first, false);
-  }
-
-  void Prepare() {
-    corrected_rate = learning_rate * (sqrtf(1.0f - beta2_power) / (1.0f - beta1_power));
   }
 
   template <typename Lanes, typename V = typename Lanes::Vector>
