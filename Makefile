@@ -2,7 +2,8 @@
 # C++17 compiler, and a Python that pyproject.toml allows, with its venv module.
 #
 #   PYTHON      interpreter for the virtual environment (default: the newest suitable one)
-#   WORKERS     number of processes that run tests in parallel (default: one per core, at most 8)
+#   WORKERS     number of processes that run tests (default: one more than cores, as tests often wait;
+#               at most 8)
 #   TENSORFLOW  tensorflow-cpu (default) or tensorflow, the wheel for GPUs
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -11,7 +12,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 PYTHON ?=
-WORKERS ?= auto
+WORKERS ?= $(shell expr $$(nproc) + 1)
 TENSORFLOW ?= tensorflow-cpu
 
 # The two wheels contain the same files, so each gets its own environment.
