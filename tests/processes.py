@@ -6,6 +6,7 @@ takes seconds.
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 from typing import Any, Callable
 
@@ -23,9 +24,14 @@ def start_process(target: Callable[..., object], *arguments: Any) -> Any:
     Returns:
       The `multiprocessing.Process`, which is killed when this one ends.
     """
-    process = _processes.Process(target=target, args=arguments, daemon=True)
+    process = _processes.Process(target=_call, args=(target, *arguments), daemon=True)
     process.start()
     return process
+
+
+def _call(target: Callable[..., object], *arguments: Any) -> None:
+    gc.freeze()  # A collection would write to, and so copy, all that is shared with the server.
+    target(*arguments)
 
 
 def pipe() -> Any:
