@@ -201,9 +201,9 @@ def _restore(prefix: Any, saveables: List[Any]) -> None:
         changes = group.members[0].changes
         before = [] if changes else [member.op.initializer for member in group.members]
         with tf.control_dependencies(before), on_device_of(group.table.handle):
-            restored = group.refusal or _restored(prefix, group)
+            done = _restored(prefix, group)
         for member in group.members:
-            member.restored = restored
+            member.restored = done
 
 
 def _restored(prefix: Any, group: _Group) -> Any:
