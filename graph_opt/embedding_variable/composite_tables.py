@@ -186,21 +186,10 @@ def get_dynamic_dimension_embedding_variable(
     name: str,
     embedding_block_dimension: Any,
     embedding_block_num: Any,
-    key_dtype: Any = tf.int64,
-    value_dtype: Any = None,
-    initializer: Any = None,
-    regularizer: Any = None,
-    trainable: bool = True,
-    collections: Optional[List[str]] = None,
-    caching_device: Any = None,
-    partitioner: Any = None,
-    validate_shape: bool = True,
-    custom_getter: Any = None,
-    constraint: Any = None,
-    steps_to_live: Optional[int] = None,
-    init_data_source: Any = None,
+    *arguments: Any,
     ht_partition_num: int = 1000,
     storage_type: Any = None,
+    **named: Any,
 ) -> DynamicDimensionEmbeddingVariable:
     """An EmbeddingVariable whose rows have blocks, of which rare ids use fewer.
 
@@ -211,21 +200,10 @@ def get_dynamic_dimension_embedding_variable(
       name: Of the variable; its blocks are `<name>/block0` and so on.
       embedding_block_dimension: Number of columns of a block.
       embedding_block_num: Number of blocks.
-      key_dtype: As for `get_embedding_variable`, as for all others.
-      value_dtype: As there.
-      initializer: As there.
-      regularizer: As there.
-      trainable: As there.
-      collections: As there.
-      caching_device: As there.
-      partitioner: As there.
-      validate_shape: As there.
-      custom_getter: As there.
-      constraint: As there.
-      steps_to_live: As there.
-      init_data_source: As there.
+      *arguments: Those of `get_embedding_variable` from `key_dtype` on, but `ev_option`.
       ht_partition_num: Without effect.
       storage_type: A `config_pb2.StorageType` without files.
+      **named: See `arguments`.
 
     Example:
       >>> items = tf.get_dynamic_dimension_embedding_variable("items", 4, 2)
@@ -234,26 +212,11 @@ def get_dynamic_dimension_embedding_variable(
     option = EmbeddingVariableOption(
         ht_partition_num=ht_partition_num, storage_option=StorageOption(storage_type)
     )
+    named["ev_option"] = option
+    width = int(embedding_block_dimension)
     with tf.variable_scope(name) as scope:
         blocks = [
-            get_embedding_variable(
-                "block{}".format(number),
-                int(embedding_block_dimension),
-                key_dtype,
-                value_dtype,
-                initializer,
-                regularizer,
-                trainable,
-                collections,
-                caching_device,
-                partitioner,
-                validate_shape,
-                custom_getter,
-                constraint,
-                steps_to_live,
-                init_data_source,
-                option,
-            )
+            get_embedding_variable("block{}".format(number), width, *arguments, **named)
             for number in range(int(embedding_block_num))
         ]
         return DynamicDimensionEmbeddingVariable(scope.name, blocks)

@@ -143,7 +143,7 @@ class VariableRequest:
         **others: Any,
     ) -> AnyEmbeddingVariable:
         """A custom getter: all arguments are those that scopes have completed."""
-        del getter, others
+        del getter
         for variable in tf.get_collection_ref(_MADE):
             if getattr(variable, "name", None) == name + ":0":
                 return self._reused(name, variable, reuse)
@@ -153,6 +153,7 @@ class VariableRequest:
                 "get_embedding_variable(). Did you mean to set reuse=tf.AUTO_REUSE in "
                 "VarScope?".format(name)
             )
+        _say_ignored(name, **{"the scope's regularizer": others.get("regularizer")})
         variable = self._new(name, initializer, trainable, collections, partitioner)
         tf.add_to_collection(_MADE, variable)
         return variable

@@ -142,8 +142,8 @@ def safe_embedding_lookup_sparse(
       partition_strategy: As TensorFlow's.
       max_norm: As TensorFlow's.
       allow_fast_lookup: As TensorFlow's.
-      prune: Whether to drop ids below 0, and weights that are not above 0 unless the combiner is
-        `sum`. To an EmbeddingVariable, ids below 0 are ids like others.
+      prune: Whether to drop ids below 0, or empty ones of strings, and weights that are not above 0
+        unless the combiner is `sum`. To an EmbeddingVariable, ids below 0 are ids like others.
       blocknums: Not supported.
     """
     embedding_weights = table = _whole(embedding_weights)
@@ -152,6 +152,7 @@ def safe_embedding_lookup_sparse(
             "safe_embedding_lookup_sparse takes no dynamic-dimension variable: use "
             "embedding_lookup_sparse"
         )
+    sparse_ids = _numbered(sparse_ids, table)
     if prune and combiner != _TILE and not isinstance(table, CompositeTable):
         return _stock_safe_lookup_sparse(
             embedding_weights,
@@ -232,6 +233,15 @@ def _whole(params: Any) -> Any:
             )
         return PartitionedDynamicTable(params)
     return params
+
+
+def _numbered(ids: Any, table: Any) -> Any:
+    """Ids that are strings as keys of their EmbeddingVariable, -1 for the empty one."""
+    if not is_embedding_variable(table) or getattr(ids, "dtype", None) != tf.string:
+        return ids
+    keys = table.parts[0].as_keys(ids.values)
+    keys = tf.where_v2(tf.equal(ids.values, ""), tf.constant(-1, keys.dtype), keys)
+    return tf.SparseTensor(ids.indices, keys, ids.dense_shape)
 
 
 def _as_tensor(value: Any) -> Optional[tf.Tensor]:

@@ -9,6 +9,8 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from graph_opt.embedding_variable import lookups
+from graph_opt.reporting.warnings_given import forget_warnings, warnings_given
 from tests.control_flow import control_flow_v2
 
 
@@ -69,6 +71,15 @@ def test_arguments_that_are_not_supported(arguments: Any, message: str) -> None:
         graph_opt.get_embedding_variable("table", **{"embedding_dim": 4, **arguments})
 
 
+def test_what_a_scope_asks_for_in_vain_is_said() -> None:
+    forget_warnings()
+    with tf.variable_scope("scope", regularizer=tf.nn.l2_loss):
+        graph_opt.get_embedding_variable("table", 4)
+    assert warnings_given() == (
+        "EmbeddingVariable 'scope/table': the scope's regularizer has no effect",
+    )
+
+
 @pytest.mark.parametrize("parts", [1, 3])
 def test_rows_start_as_rows_of_the_bank(parts: int) -> None:
     partitioner = tf.fixed_size_partitioner(parts) if parts > 1 else None
@@ -118,11 +129,14 @@ def test_a_filter_admits_keys_that_came_often_enough() -> None:
 def test_keys_may_be_strings() -> None:
     table = graph_opt.get_embedding_variable("table", 2, tf.string)
     rows = tf.nn.embedding_lookup(table, tf.constant(["a", "b", "a"]))
+    bags = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], ["a", "", ""], [2, 2])
+    pooled = lookups.safe_embedding_lookup_sparse(table, bags, combiner="sum")
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         first, second, third = session.run(rows)
         assert (first == third).all()
         assert (first != second).any()
+        np.testing.assert_array_equal(session.run(pooled), [first, [0, 0]])
 
 
 def test_a_session_without_initialization_names_the_variable() -> None:

@@ -9,6 +9,7 @@ from typing import Any, Callable
 import pytest
 
 import graph_opt
+from graph_opt.embedding_variable.embedding import config_pb2
 from graph_opt.embedding_variable.embedding.config_pb2 import CacheStrategy, StorageType
 from graph_opt.embedding_variable.table_options import table_options
 
@@ -98,6 +99,14 @@ def test_rows_beyond_memory_are_in_a_file(tmp_path: Path) -> None:
 def test_options_that_cannot_be(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_enums_are_those_of_protocol_buffers() -> None:
+    assert config_pb2.StorageType.Name(12) == "DRAM_SSDHASH"
+    assert config_pb2.StorageType.Value("HBM") == 6
+    assert ("LFU", 1) in config_pb2.CacheStrategy.items()
+    with pytest.raises(ValueError, match="no value defined for name 'NVME'"):
+        config_pb2.StorageType.Value("NVME")
 
 
 def test_rows_are_evicted_by_one_rule_only() -> None:
