@@ -51,7 +51,8 @@ def test_lines_and_a_report_of_all_processes_as_json(tmp_path: Path) -> None:
 
 
 def test_a_script_that_is_killed_leaves_a_text_report(tmp_path: Path) -> None:
-    done = run(["--report", "all.txt", str(SCRIPT), "kill"], tmp_path)
+    killed = ["run", "--report", "all.txt", str(SCRIPT), "kill"]
+    done = start_graph_opt(killed, tmp_path, TMPDIR=str(tmp_path)).wait()
     assert done.returncode < 0
     text = (tmp_path / "all.txt").read_text()
     rows = [line for line in text.splitlines() if line.startswith("placeholder_upstream")]

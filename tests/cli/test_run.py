@@ -47,9 +47,9 @@ def _graph_opt(
     return _run(["-m", "graph_opt.cli", "run"] + arguments, folder, **environment)
 
 
-def _forked(arguments: List[str], folder: Path) -> Ended:
+def _forked(arguments: List[str], folder: Path, **environment: str) -> Ended:
     """The same where TensorFlow's own start does not matter."""
-    return start_graph_opt(["run", *arguments], folder).wait()
+    return start_graph_opt(["run", *arguments], folder, **environment).wait()
 
 
 @pytest.fixture
@@ -191,7 +191,7 @@ def test_an_unmodified_training_is_prefetched(
     folder: Path, options: List[str], arguments: List[str], threads: int, capacity: int
 ) -> None:
     command = options + ["training.py"] + arguments
-    done = _graph_opt(command, folder, ASYNC_EMBEDDING_DUMP_GRAPH="true")
+    done = _forked(command, folder, ASYNC_EMBEDDING_DUMP_GRAPH="true")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == "steps 7 same True"

@@ -100,7 +100,7 @@ void Compare(const char* what, int pattern, const Training& training) {
 
 void AveragesAreThoseOfAllSteps(const Trained& trained, Pattern pattern, int64_t steps) {
   Random random(17 + static_cast<int>(pattern));
-  Threads threads(2);
+  Threads threads(pattern == Pattern::kAtRandom ? 2 : 1);
   Training training(&random, kRows, kDim, trained.initial_slots, BestRowKernels());
   training.KeepAverage();
   const auto average = [&](int64_t step) {

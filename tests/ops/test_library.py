@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,22 +9,22 @@ import pytest
 from graph_opt.compat import tf
 from graph_opt.ops import library, load_library
 from graph_opt.ops.tensor_buffer import TensorBuffer
-
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.forked_programs import run_forked
 
 
 def test_the_library_is_loaded_once() -> None:
     assert load_library() is load_library()
 
 
-def test_importing_the_room_loads_nothing() -> None:
+def test_importing_the_room_loads_nothing(tmp_path: Path) -> None:
     program = (
         "import graph_opt.ops.tensor_buffer\n"
         "assert 'libgraph_opt_ops' not in open('/proc/self/maps').read()\n"
         "graph_opt.ops.load_library()\n"
         "assert 'libgraph_opt_ops' in open('/proc/self/maps').read()\n"
     )
-    subprocess.run([sys.executable, "-c", program], cwd=str(REPOSITORY), check=True, timeout=600)
+    done = run_forked(program, tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_missing_library_says_how_to_build_it(monkeypatch: pytest.MonkeyPatch) -> None:
