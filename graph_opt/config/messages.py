@@ -18,6 +18,7 @@ _CLASSES = extended_messages(FIELDS)
 ConfigProto: Any = _CLASSES["ConfigProto"]
 GraphOptions: Any = _CLASSES["GraphOptions"]
 OptimizerOptions: Any = _CLASSES["OptimizerOptions"]
+SmartStageOptionsMessage: Any = _CLASSES["SmartStageOptions"]
 
 # TensorFlow's own class, even while `install` has given its name to ours.
 StockConfigProto: Any = tf.ConfigProto

@@ -16,7 +16,25 @@ _WITHOUT_EFFECT = (
     ("embedding_layer_device_placement_optimization", "devices stay as the graph has them"),
     ("stage_multi_stream", "stages share the device's stream"),
     ("do_op_fusion", "ops are fused by TensorFlow's own optimizers only"),
+    ("stage_subgraph_on_cpu", "devices stay as the graph has them"),
 )
+_OF_SESSIONS_WITHOUT_EFFECT = (
+    ("tensor_fuse", "steps run as TensorFlow runs them"),
+    ("run_graph_mode", "steps run as TensorFlow runs them"),
+    ("run_graph_mode_lite", "steps run as TensorFlow runs them"),
+    ("executor_policy", "ops run in the order and on the threads that TensorFlow chooses"),
+    ("use_per_session_stream", "sessions share the device's streams"),
+    ("per_session_devices", "sessions share the process's devices"),
+)
+
+
+def config_warnings(config: Any) -> List[str]:
+    """A sentence for each option of a ConfigProto itself that does nothing."""
+    return [
+        "{} has no effect in this version: {}".format(name, instead)
+        for name, instead in _OF_SESSIONS_WITHOUT_EFFECT
+        if getattr(config, name)
+    ]
 
 
 def option_warnings(optimizer: Any, pools: Sequence[Any]) -> List[str]:
@@ -41,6 +59,12 @@ def option_warnings(optimizer: Any, pools: Sequence[Any]) -> List[str]:
             warnings.append(
                 "{}.{} has no effect in this version: {}".format(_OPTIMIZER, name, instead)
             )
+    if optimizer.HasField("smart_stage_options"):
+        warnings.append(
+            "{}.smart_stage_options has no effect in this version: give them to staged()".format(
+                _OPTIMIZER
+            )
+        )
     if _is_forgotten(optimizer, "group_embedding"):
         warnings.append(
             "{}.group_embedding_options has no effect without do_group_embedding".format(_OPTIMIZER)

@@ -12,7 +12,7 @@ from typing import Any, FrozenSet, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.config.convert import extend
-from graph_opt.config.option_warnings import option_warnings, server_warnings
+from graph_opt.config.option_warnings import config_warnings, option_warnings, server_warnings
 
 _MAX_THREADS = 1024
 # The same as in graph_opt.ops.stage_spec, which this room does not import.
@@ -211,7 +211,7 @@ def session_options(config: Any, target: str = "") -> SessionOptions:
         sharded = _shard_tables(optimizer.shard_tables_options)
     if optimizer.stall_seconds < 0:
         _fail(_OPTIMIZER + ".stall_seconds", optimizer.stall_seconds, 0, None)
-    warnings = option_warnings(optimizer, pools)
+    warnings = option_warnings(optimizer, pools) + config_warnings(extended)
     if target:
         warnings.extend(server_warnings(optimizer))
         pools = ()

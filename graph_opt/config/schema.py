@@ -2,7 +2,8 @@
 
 Numbers below 1000 are DeepRec's, so that its serialized configs can be read; those from 1000 on are
 graph_opt's own. DeepRec's wire format has `do_op_fusion` as 7, a number that TensorFlow 2 gave to
-`cpu_global_jit`: here the option is 1007, and 7 means what TensorFlow says.
+`cpu_global_jit`: here the option is 1007, and 7 means what TensorFlow says. DeepRec's numbers of
+`smart_stage_options` and `stage_subgraph_on_cpu` are not known.
 """
 
 from __future__ import annotations
@@ -33,6 +34,16 @@ FIELDS: Tuple[NewField, ...] = (
     NewField("SessionStageSubgraphThreadPoolOptions", "inter_op_threads_num", 1, "int32"),
     NewField("SessionStageSubgraphThreadPoolOptions", "intra_op_threads_num", 2, "int32"),
     NewField("SessionStageSubgraphThreadPoolOptions", "global_name", 3, "string"),
+    NewField("SmartStageOptions", "capacity", 1001, "int32"),
+    NewField("SmartStageOptions", "num_threads", 1002, "int32"),
+    NewField("SmartStageOptions", "num_clients", 1003, "int32"),
+    NewField("SmartStageOptions", "timeout_millis", 1004, "int64"),
+    NewField("SmartStageOptions", "closed_exceptions", 1005, "int32", repeated=True),
+    NewField("SmartStageOptions", "ignored_exceptions", 1006, "int32", repeated=True),
+    NewField("SmartStageOptions", "use_stage_subgraph_thread_pool", 1007, "bool"),
+    NewField("SmartStageOptions", "stage_subgraph_thread_pool_id", 1008, "int32"),
+    NewField("SmartStageOptions", "stage_subgraph_stream_id", 1009, "int32"),
+    NewField("SmartStageOptions", "name", 1010, "string"),
     NewField("OptimizerOptions", "micro_batch_num", 9, "int32"),
     NewField("OptimizerOptions", "do_smart_stage", 10, "bool"),
     NewField("OptimizerOptions", "do_smart_stage_gpu", 11, "bool"),
@@ -46,6 +57,14 @@ FIELDS: Tuple[NewField, ...] = (
     NewField("OptimizerOptions", "shard_tables", 1004, "bool"),
     NewField("OptimizerOptions", "shard_tables_options", 1005, "ShardTablesOptions"),
     NewField("OptimizerOptions", "do_op_fusion", 1007, "bool"),
+    NewField("OptimizerOptions", "stage_subgraph_on_cpu", 1008, "bool"),
+    NewField("OptimizerOptions", "smart_stage_options", 1009, "SmartStageOptions"),
+    NewField("ConfigProto", "tensor_fuse", 201, "bool"),
+    NewField("ConfigProto", "run_graph_mode", 203, "bool"),
+    NewField("ConfigProto", "run_graph_mode_lite", 204, "bool"),
+    NewField("ConfigProto", "executor_policy", 205, "int32"),
+    NewField("ConfigProto", "use_per_session_stream", 206, "bool"),
+    NewField("ConfigProto", "per_session_devices", 207, "string", repeated=True),
     NewField(
         "ConfigProto",
         "session_stage_subgraph_thread_pool",

@@ -12,6 +12,7 @@ from graph_opt.compat import tf
 from graph_opt.config.messages import ConfigProto
 from graph_opt.config.text import near_matches, option_paths
 
+_SMART_STAGE = ".smart_stage_options."
 _PLAIN_VALUE = re.compile(r"^[\w.+-]+$")
 
 
@@ -74,6 +75,8 @@ def _full_path(key: str) -> str:
         return key
     name = key.rsplit(".", 1)[-1]
     ends = [path for path in by_name.get(name, ()) if path.endswith("." + key)]
+    # Its options have names of others, which are the ones that the short names are for.
+    ends = [path for path in ends if _SMART_STAGE not in path] or ends
     if len(ends) == 1:
         return ends[0]
     if ends:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, List
 
 from graph_opt.compat import live_graph, tf
+from graph_opt.reporting.warnings_given import warn_once
 
 MARK = "_async_embedding_marked"
 MARKED_OUTPUTS = "_async_embedding_marked_outputs"
@@ -41,6 +42,30 @@ def async_embedding_mark_node(tensor: Any) -> Any:
     listed = tf.AttrValue(list=tf.AttrValue.ListValue(i=outputs))
     live_graph.set_attribute(operation.graph, operation.name, MARKED_OUTPUTS, listed)
     return tensor
+
+
+def mark_target_node(target_nodes: Any) -> None:
+    """DeepRec's `tf.train.mark_target_node`, which tells its SmartStage where a stage must end.
+
+    It has no effect, and says so.
+
+    Args:
+      target_nodes: Tensors, operations or variables, in lists or dicts.
+    """
+    others = {
+        type(node).__name__
+        for node in tf.nest.flatten(target_nodes)
+        if not isinstance(node, (tf.Tensor, tf.Operation, tf.Variable))
+    }
+    if others:
+        warn_once(
+            "tf.train.mark_target_node takes tensors, operations and variables, not "
+            + ", ".join(sorted(others))
+        )
+    warn_once(
+        "tf.train.mark_target_node has no effect in this version: stages end where staged() and "
+        "do_async_embedding put their end"
+    )
 
 
 def _marked_outputs(operation: Any) -> List[int]:

@@ -29,6 +29,7 @@ from graph_opt.compat.legacy_optimizers import restore_optimizers
 from graph_opt.compat.saver_arguments import incremental_arguments
 from graph_opt.compat.sessions import creator_config, creator_master
 from graph_opt.config import to_stock
+from graph_opt.config.deeprec_options import ExecutorPolicy, smart_stage_options
 from graph_opt.contrib.linear import _Linear
 from graph_opt.dynamic.incremental import incremental_saver_of
 from graph_opt.dynamic.incremental_hook import IncrementalCheckpointHook
@@ -42,7 +43,7 @@ from graph_opt.ops.library import load_library
 from graph_opt.optimizers.adagrad_decay import AdagradDecayOptimizer, AdagradDecayOptimizerV2
 from graph_opt.optimizers.adam_async import AdamAsyncOptimizer
 from graph_opt.optimizers.adam_w import AdamWOptimizer
-from graph_opt.runtime.mark import async_embedding_mark_node
+from graph_opt.runtime.mark import async_embedding_mark_node, mark_target_node
 from graph_opt.runtime.staged import prefetch_join, staged
 from graph_opt.session import config_names, monitored
 from graph_opt.session.hooks import with_async_hook
@@ -77,6 +78,8 @@ _V1_NAMES = {
     "prefetch_join": prefetch_join,
     "make_prefetch_hook": make_prefetch_hook,
     "async_embedding_mark_node": async_embedding_mark_node,
+    "ExecutorPolicy": ExecutorPolicy,
+    "SmartStageOptions": smart_stage_options,
     **embedding_variable_names.V1_NAMES,
 }
 _TRAIN_NAMES = {
@@ -90,6 +93,7 @@ _TRAIN_NAMES = {
     "AdagradDecayOptimizer": AdagradDecayOptimizer,
     "AdagradDecayOptimizerV2": AdagradDecayOptimizerV2,
     "AdamWOptimizer": AdamWOptimizer,
+    "mark_target_node": mark_target_node,
 }
 _NN_NAMES = {
     "group_embedding_lookup": group_embedding_lookup,

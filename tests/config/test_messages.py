@@ -127,6 +127,7 @@ def test_deeprec_syntax_sets_every_added_field() -> None:
                 c.graph_options.optimizer_options.group_embedding_options
             ),
             "ShardTablesOptions": lambda c: c.graph_options.optimizer_options.shard_tables_options,
+            "SmartStageOptions": lambda c: c.graph_options.optimizer_options.smart_stage_options,
             "SessionStageSubgraphThreadPoolOptions": lambda c: (
                 c.session_stage_subgraph_thread_pool.add()
             ),

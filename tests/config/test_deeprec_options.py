@@ -1,0 +1,42 @@
+"""DeepRec's names of option values, as scripts set them."""
+
+from __future__ import annotations
+
+import pytest
+
+import graph_opt
+from graph_opt.compat import tf
+from graph_opt.reporting.warnings_given import forget_warnings, warnings_given
+
+
+def test_names_of_values_are_found_and_say_what_they_do() -> None:
+    forget_warnings()
+    with graph_opt.install():
+        config = tf.ConfigProto(executor_policy=tf.ExecutorPolicy.USE_INLINE_EXECUTOR)
+        options = config.graph_options.optimizer_options
+        wanted = tf.SmartStageOptions(
+            capacity=4, ignored_exception_types=[tf.errors.InvalidArgumentError], name="smart"
+        )
+        options.smart_stage_options.CopyFrom(wanted)
+        tf.train.mark_target_node([tf.constant(1.0), {"a": tf.no_op()}, "a name"])
+        with tf.Session(config=config) as session:
+            assert session.run(tf.constant(3)) == 3
+    copied = graph_opt.ConfigProto.FromString(config.SerializeToString())
+    stage = copied.graph_options.optimizer_options.smart_stage_options
+    assert (stage.capacity, stage.timeout_millis, stage.name) == (4, 300000, "smart")
+    assert list(stage.closed_exceptions) == [tf.errors.OUT_OF_RANGE]
+    assert list(stage.ignored_exceptions) == [tf.errors.INVALID_ARGUMENT]
+    told = "\n".join(warnings_given())
+    for words in (
+        "executor_policy has no effect",
+        "smart_stage_options has no effect",
+        "mark_target_node has no effect",
+        "mark_target_node takes tensors, operations and variables, not str",
+    ):
+        assert words in told
+
+
+@pytest.mark.parametrize("option", ["capacity", "num_threads", "num_clients", "timeout_millis"])
+def test_numbers_of_a_stage_are_checked(option: str) -> None:
+    with graph_opt.install(), pytest.raises(ValueError, match=option + " is 0; need at least 1"):
+        tf.SmartStageOptions(**{option: 0})
