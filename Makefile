@@ -41,12 +41,13 @@ help: ## List these targets
 
 setup: $(VENV)/.tests-compiled $(VENV)/.with-lint ## Set up and compile all that tests and lint need
 
-# TensorFlow's information would tear the progress bars.
-demo: export TF_CPP_MIN_LOG_LEVEL ?= 1
+# TensorFlow's information, and a warning for each traced step without a GPU, would tear the progress
+# bars.
+demo: export TF_CPP_MIN_LOG_LEVEL ?= 2
 demo: $(VENV)/.built ## Train the demo model with a stock session and with graph_opt, and compare them
 	@$(RUN) -m tools.demo
 
-demo-horovod: export TF_CPP_MIN_LOG_LEVEL ?= 1
+demo-horovod: export TF_CPP_MIN_LOG_LEVEL ?= 2
 demo-horovod: $(VENV)/.built $(VENV)/.with-horovod ## Train the demo model on two ranks of Horovod, in several ways
 	@$(RUN) -m tools.demo.ranks
 
