@@ -179,7 +179,11 @@ class _SharesTable(columns_v1._SharedEmbeddingColumn):
     ) -> Any:
         with tf.name_scope(None, default_name=self.name):
             ids, weights = self.categorical_column._get_sparse_tensors(inputs)
-            return embedding_ops.safe_embedding_lookup_sparse(
+            rank = tf.dimension_value(ids.dense_shape.shape[0])
+            look_up: Any = embedding_ops.safe_embedding_lookup_sparse
+            if not self.use_safe_embedding_lookup and rank is not None and rank <= 2:
+                look_up = embedding_ops.embedding_lookup_sparse_v2
+            return look_up(
                 self._shared_table(weight_collections, trainable),
                 ids,
                 weights,

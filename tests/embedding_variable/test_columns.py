@@ -81,6 +81,16 @@ def test_columns_may_share_a_table() -> None:
     np.testing.assert_array_equal(result[:, :3], result[:, 3:])
 
 
+@pytest.mark.parametrize("is_safe", [True, False])
+def test_shared_columns_take_all_keys_unless_their_lookup_is_safe(is_safe: bool) -> None:
+    column = graph_opt.categorical_column_with_embedding("user", tf.int64, ev_option=OPTION)
+    (shared,) = graph_opt.shared_embedding_columns([column], 2, use_safe_embedding_lookup=is_safe)
+    layer = tf.feature_column.input_layer(features(), [shared])
+    (table,) = tf.trainable_variables()
+    result, rows = run(layer, row_of(table, [-5]))
+    np.testing.assert_array_equal(result[1], [0.0, 0.0] if is_safe else rows[0])
+
+
 def test_layers_of_keras_have_the_table() -> None:
     column = graph_opt.embedding_column(
         graph_opt.categorical_column_with_embedding("user", tf.int64, 2, OPTION), 2
