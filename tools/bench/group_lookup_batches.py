@@ -52,15 +52,23 @@ class Batches:
         for replica in range(self.size.replicas):
             with tf.control_dependencies([done]):
                 ids = self.sparse_ids(replica)
-            # Reads nothing, but keeps graph optimizers from removing what nobody reads.
-            done = tf.raw_ops.Assert(condition=self.first >= 0, data=lookup(tables, ids))
+            done = self.read(lookup(tables, ids))
         return done
+
+    def read(self, pooled: Sequence[tf.Tensor]) -> tf.Operation:
+        """An op that needs `pooled` and does nothing, which no graph optimizer knows."""
+        return tf.raw_ops.Assert(condition=self.first >= 0, data=pooled)
 
     def train(
         self, lookup: Lookup, tables: Sequence[Any], optimizer: Optional[Any] = None
     ) -> tf.Operation:
         """An op that looks a batch up, differentiates, and updates the tables; Adagrad if None."""
-        pooled = lookup(tables, self.sparse_ids())
+        return self.update(lookup(tables, self.sparse_ids()), tables, optimizer)
+
+    def update(
+        self, pooled: Sequence[tf.Tensor], tables: Sequence[Any], optimizer: Optional[Any] = None
+    ) -> tf.Operation:
+        """An op that differentiates what was looked up, and updates the tables; see `train`."""
         shape = [self.size.batch, self.size.dimension]
         above = [_variable(tf.random.uniform(shape), "gradients") for _ in tables]
         gradients = tf.gradients(pooled, tables, grad_ys=[one.value() for one in above])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Iterator, List, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -13,16 +13,16 @@ from tools.bench.dynamic_tables.passes import (
     INSERT,
     MOST_ROWS_WITH_ADAM,
     labelled_runs,
-    pooled,
     runs_in_session,
     trained,
 )
 from tools.bench.group_lookup_batches import Batches
-from tools.bench.group_lookup_cases import Size
-from tools.bench.group_lookup_server import Prepared
+from tools.bench.group_lookup_cases import FORWARD, Size
+from tools.bench.group_lookup_server import Prepared, Run
 
 LABEL = "dynamic"
-_NEW_KEYS_OF_A_BATCH = 100  # one key in so many is new
+_EACH_NEW = 100  # one key in so many
+_FIRST_NEW_KEY = 1 << 40
 _FILLED_AT_ONCE = 1 << 20
 
 
@@ -33,13 +33,20 @@ def prepared(size: Size) -> Iterator[Prepared]:
         batches = Batches(size)
         names = ["adagrad", "adam"] if size.rows <= MOST_ROWS_WITH_ADAM else ["adagrad"]
         tables = [dynamic_table(name, size) for name in names]
-        ops = trained(batches, tables)
-        ops[INSERT] = _with_new_keys(batches, tables[0])
+        ids = batches.sparse_ids()
+        ops = trained(batches, tables, ids)
         filled = filling(tables)
         with runs_in_session(batches, LABEL, ops, lambda one: filled(one, size.rows)) as session:
             runs = labelled_runs(session, batches, LABEL, ops)
-            chosen = graph_opt.instruction_set(size.dimension)
-            yield Prepared(lambda ids: batches.load(session, ids), runs, {}, chosen)
+            lookup = session.make_callable(ops[FORWARD], [batches.first, ids[0].values])
+            name = "{} {}".format(LABEL, INSERT)
+
+            def load(given: np.ndarray) -> None:
+                batches.load(session, given)
+                runs[name] = Run(_Inserting(lookup, given[:, 0].copy()), 1)
+
+            runs[name] = Run(_Inserting(lookup, np.zeros([size.batches, size.ids], np.int64)), 1)
+            yield Prepared(load, runs, {}, graph_opt.instruction_set(size.dimension))
 
 
 def dynamic_table(name: str, size: Size, **options: Any) -> Any:
@@ -61,25 +68,17 @@ def filling(tables: Sequence[Any]) -> Any:
     return fill
 
 
-def _with_new_keys(batches: Batches, table: Any) -> tf.Operation:
-    """A lookup of a batch in which one key in a hundred was never seen."""
-    seen = tf.get_variable(
-        "seen",
-        [],
-        tf.int64,
-        trainable=False,
-        initializer=lambda *_, **__: tf.constant(1 << 40, tf.int64),
-    )
+class _Inserting:
+    """Calls with batches in which one key in a hundred was never seen."""
 
-    def with_new(ids: tf.SparseTensor) -> tf.SparseTensor:
-        place = tf.range(batches.size.ids, dtype=tf.int64)
-        new = tf.assign_add(seen, batches.size.ids) + place
-        is_new = tf.equal(place % _NEW_KEYS_OF_A_BATCH, 0)
-        return tf.SparseTensor(ids.indices, tf.where(is_new, new, ids.values), ids.dense_shape)
+    def __init__(self, call: Callable[[int, np.ndarray], object], batches: np.ndarray) -> None:
+        self._call = call
+        self._batches = batches
+        self._next_key = _FIRST_NEW_KEY
 
-    def lookup(tables: Sequence[Any], ids: Sequence[tf.SparseTensor]) -> List[tf.Tensor]:
-        return pooled(tables, [with_new(one) for one in ids])
-
-    with tf.control_dependencies(None):
-        found = lookup([table], batches.sparse_ids())
-    return tf.raw_ops.Assert(condition=batches.first >= 0, data=found)
+    def __call__(self, first: int) -> None:
+        keys = self._batches[first]
+        end = self._next_key + len(keys[::_EACH_NEW])
+        keys[::_EACH_NEW] = np.arange(self._next_key, end)
+        self._next_key = end
+        self._call(first, keys)

@@ -20,14 +20,6 @@ PASSES = (FORWARD, INSERT, TRAIN, ADAM)
 MOST_ROWS_WITH_ADAM = 20000000
 
 
-def pooled(tables: Sequence[Any], ids: Sequence[tf.SparseTensor]) -> List[tf.Tensor]:
-    """The lookup that scripts write."""
-    return [
-        tf.nn.embedding_lookup_sparse(table, one, None, combiner=COMBINER)
-        for table, one in zip(tables, ids)
-    ]
-
-
 @contextlib.contextmanager
 def runs_in_session(
     batches: Batches, label: str, ops: Dict[str, tf.Operation], fill: Any
@@ -53,20 +45,32 @@ def labelled_runs(
     session: tf.Session, batches: Batches, label: str, ops: Dict[str, tf.Operation]
 ) -> Dict[str, Run]:
     """The runs of `ops`, as `Prepared` has them."""
-    runs: Dict[str, Run] = {}
-    for of_pass, op in ops.items():
-        replicas = batches.size.replicas if of_pass == FORWARD else 1
-        name = "{} {}".format(label, of_pass)
-        runs.update(runs_of(session, batches, {name: op}, replicas))
-    return runs
+    named = {"{} {}".format(label, of_pass): op for of_pass, op in ops.items()}
+    return runs_of(session, batches, named, 1)
 
 
-def trained(batches: Batches, tables: Sequence[Any]) -> Dict[str, tf.Operation]:
-    """The passes that every table of ours has: the first table's, and with Adam the second's."""
-    ops = {
-        FORWARD: batches.forward(pooled, tables[:1]),
-        TRAIN: batches.train(pooled, tables[:1]),
-    }
+def trained(
+    batches: Batches, tables: Sequence[Any], ids: Sequence[tf.SparseTensor]
+) -> Dict[str, tf.Operation]:
+    """The passes that every table of ours has: the first table's, and with Adam the second's.
+
+    Forward is the lookup of the training step, since one of its own would not be fused: it would
+    not be used in training. A step needs what it looks up, as that of a model does; otherwise
+    TensorFlow would leave the lookup out.
+    """
+    pooled = _pooled(tables[:1], ids)
+    forward = batches.read(pooled)
+    ops = {FORWARD: forward, TRAIN: tf.group(forward, batches.update(pooled, tables[:1]))}
     if len(tables) > 1:
-        ops[ADAM] = batches.train(pooled, tables[1:], tf.train.AdamOptimizer())
+        pooled = _pooled(tables[1:], ids)
+        update = batches.update(pooled, tables[1:], tf.train.AdamOptimizer())
+        ops[ADAM] = tf.group(batches.read(pooled), update)
     return ops
+
+
+def _pooled(tables: Sequence[Any], ids: Sequence[tf.SparseTensor]) -> List[tf.Tensor]:
+    """The lookup that scripts write."""
+    return [
+        tf.nn.embedding_lookup_sparse(table, one, None, combiner=COMBINER)
+        for table, one in zip(tables, ids)
+    ]

@@ -29,7 +29,7 @@ def prepared(size: Size) -> Iterator[Prepared]:
         tables = tables_of(size, True, "adagrad")
         if size.rows <= MOST_ROWS_WITH_ADAM:
             tables += tables_of(size, True, "adam")
-        ops = trained(batches, tables)
+        ops = trained(batches, tables, batches.sparse_ids())
         with runs_in_session(batches, LABEL, ops, lambda session: None) as session:
             runs = labelled_runs(session, batches, LABEL, ops)
             chosen = graph_opt.instruction_set(size.dimension)
