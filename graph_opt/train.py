@@ -15,6 +15,7 @@ Example:
 
 from __future__ import annotations
 
+from graph_opt.dynamic.import_meta_graph import import_meta_graph
 from graph_opt.dynamic.incremental import IncrementalSaver
 from graph_opt.dynamic.incremental_hook import IncrementalCheckpointHook
 from graph_opt.optimizers.adagrad_decay import AdagradDecayOptimizer, AdagradDecayOptimizerV2
@@ -46,4 +47,5 @@ __all__ = [
     "SingularMonitoredSession",
     "StepTraceHook",
     "WorkerSessionCreator",
+    "import_meta_graph",
 ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
+from tensorflow.python.framework import meta_graph
 from tensorflow.python.ops import variables as variables_module
 from tensorflow.python.training import checkpoint_utils
 from tensorflow.python.training import saver as saver_module
@@ -17,6 +18,8 @@ from tensorflow.python.training.saving import saveable_object, saveable_object_u
 from tensorflow.python.util import nest
 
 from graph_opt.compat import tf
+
+stock_import_meta_graph: Any = saver_module.import_meta_graph
 
 
 class SaverParts(NamedTuple):
@@ -99,6 +102,19 @@ def given_variables(saver: Any) -> Any:
     if given is None:
         given = variables_module._all_saveable_objects()
     return given if isinstance(given, dict) else nest.flatten(list(given))
+
+
+def read_meta_graph(given: Any) -> Any:
+    """A copy of a MetaGraphDef, or what is in its file.
+
+    Raises:
+      OSError: There is no such file.
+    """
+    if not isinstance(given, tf.MetaGraphDef):
+        return meta_graph.read_meta_graph_file(given)
+    copied = tf.MetaGraphDef()
+    copied.CopyFrom(given)
+    return copied
 
 
 def saveable_named(variable: Any, name: str) -> Any:

@@ -6,7 +6,8 @@
     restore, save           the same tensors of the checkpoint, by RestoreV2 and SaveV2
     update                  an error: stock TensorFlow can serve, not train
 
-What stands for one node has the hash table under its shared name, so all nodes share it.
+What stands for one node has the hash table under its shared name, so all nodes share it. It also
+keeps the node, so that `import_meta_graph` can go on with the graph where graph_opt is.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence
 
 from graph_opt.compat import tf
+from graph_opt.export.original_nodes import keep_original
 from graph_opt.export.stock_nodes import nodes_in_place_of
 from graph_opt.graph.undo import node_of_input
 
@@ -102,8 +104,10 @@ def stock_dynamic_tables(graph_def: Any, graph: Any, made: Dict[bytes, List[Any]
     nodes: List[Any] = []
     for node in graph_def.node:
         if node.name in tables:  # a handle, whose variable gets rows
+            keep_original(node, node)
             node.attr["shape"].shape.dim[0].size = -1
         if node.op == "ReadVariableOp" and node_of_input(node.input[0]) in tables:
+            keep_original(node, node)
             del node.input[1:]  # there is a value, unlike here
         build = _BUILDERS.get(node.op)
         table = tables.get(_handle_of(node)) if build is not None else None
@@ -113,6 +117,7 @@ def stock_dynamic_tables(graph_def: Any, graph: Any, made: Dict[bytes, List[Any]
         key = node.SerializeToString(deterministic=True)
         if key not in made:
             made[key] = _replaced(node, graph, build, table)
+            keep_original(made[key][-1], node)
         nodes.extend(made[key])
     replaced = tf.GraphDef()
     replaced.node.extend(nodes)

@@ -31,6 +31,7 @@ from graph_opt.compat.sessions import creator_config, creator_master
 from graph_opt.config import to_stock
 from graph_opt.config.deeprec_options import ExecutorPolicy, smart_stage_options
 from graph_opt.contrib.linear import _Linear
+from graph_opt.dynamic.import_meta_graph import import_meta_graph
 from graph_opt.dynamic.incremental import incremental_saver_of
 from graph_opt.dynamic.incremental_hook import IncrementalCheckpointHook
 from graph_opt.embedding.column_scope import group_embedding_column_scope
@@ -94,6 +95,7 @@ _TRAIN_NAMES = {
     "AdagradDecayOptimizerV2": AdagradDecayOptimizerV2,
     "AdamWOptimizer": AdamWOptimizer,
     "mark_target_node": mark_target_node,
+    "import_meta_graph": import_meta_graph,
 }
 _NN_NAMES = {
     "group_embedding_lookup": group_embedding_lookup,

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import graph_opt
 from graph_opt.compat import tf
 from graph_opt.dynamic.incremental import IncrementalSaver
 from graph_opt.dynamic.options import Bank, CounterAdmission, DynamicTableOptions
@@ -133,3 +134,29 @@ def test_a_frozen_graph_cannot_have_the_rows() -> None:
             tf.graph_util.convert_variables_to_constants(
                 session, graph.as_graph_def(), [model.read.op.name]
             )
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_an_imported_graph_is_trained_on_where_graph_opt_is(parts: int, tmp_path: Path) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        model = Model(parts, BANK, bank=bank, exports=False)
+        train, keys, rows = model.train.name, model.keys.name, model.rows.name
+        saver = tf.train.Saver()
+        session.run(model.initialize)
+        model.train_on(session, KEYS)
+        path = saver.save(session, str(tmp_path / "model"))
+        model.train_on(session, [KEYS[0], 7, 8])
+        expected = session.run(rows, {keys: [*ASKED, 7, 8]})
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        saver = graph_opt.train.import_meta_graph(path + ".meta")
+        saver.restore(session, path)
+        session.run(train, {keys: [KEYS[0], 7, 8]})
+        np.testing.assert_array_equal(session.run(rows, {keys: [*ASKED, 7, 8]}), expected)
+        path = saver.save(session, str(tmp_path / "later"))
+        assert not [node.name for node in graph.as_graph_def().node if is_ours(node.op)]
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.train.import_meta_graph(path + ".meta").restore(session, path)
+        served = session.run(rows, {keys: [*ASKED, 7, 8]})
+        np.testing.assert_array_equal(served[-2:], expected[-2:])
+        with pytest.raises(tf.errors.InvalidArgumentError, match="can serve, but not train"):
+            session.run(train, {keys: KEYS})

@@ -52,6 +52,7 @@ def state_of_tensorflow() -> Dict[str, Dict[str, int]]:
 
 
 def test_uninstall_restores_every_attribute() -> None:
+    assert tf.estimator.Estimator, "which TensorFlow loads when it is first asked for"
     before = state_of_tensorflow()
     graph_opt.install(async_config())
     changed = changes_between(before, state_of_tensorflow())
