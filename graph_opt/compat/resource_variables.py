@@ -84,6 +84,14 @@ class WithoutValue(ResourceVariable):
     def __deepcopy__(self, memo: Any) -> Any:
         raise NotImplementedError("{} cannot be copied".format(self.described))
 
+    def as_fetched(self) -> Any:
+        """What a session runs when the variable is fetched: nothing, unless it is overridden."""
+        raise NotImplementedError(
+            "{} cannot be fetched: it cannot be read as a whole; fetch its export()".format(
+                self.described
+            )
+        )
+
     def _no_value(self, method: str) -> NotImplementedError:
         return NotImplementedError(
             "{} has no {}(): it cannot be read or written as a whole".format(self.described, method)
@@ -223,11 +231,7 @@ class PartitionedVariable(WithoutValue):
 
 
 def _fetch(variable: WithoutValue) -> Any:
-    raise NotImplementedError(
-        "{} cannot be fetched: it cannot be read as a whole; fetch its export()".format(
-            variable.described
-        )
-    )
+    return [variable.as_fetched()], lambda values: values[0]
 
 
 # Otherwise a session would fetch the read that nobody may run.

@@ -123,6 +123,8 @@ class DynamicTableOptions(NamedTuple):
       reserved_bytes: Address space for rows; 0 for the engine's own choice.
       record_frequency: Whether keys that occur several times in a batch count as often, though no
         rule needs it.
+      notes_times: Whether it is known when rows were last looked up and written. Their versions
+        then are times, in microseconds since 1970, and not steps.
     """
 
     initial: Initial
@@ -133,6 +135,7 @@ class DynamicTableOptions(NamedTuple):
     tiers: Optional[Tiers] = None
     reserved_bytes: int = 0
     record_frequency: bool = False
+    notes_times: bool = False
 
     @property
     def counts_occurrences(self) -> bool:
@@ -166,6 +169,8 @@ class DynamicTableOptions(NamedTuple):
             fields["tiers"] = self.tiers._asdict()
         if self.reserved_bytes:
             fields["reserved_bytes"] = self.reserved_bytes
+        if self.notes_times:
+            fields["notes_times"] = True
         return json.dumps(fields, sort_keys=True)
 
 

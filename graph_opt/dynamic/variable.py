@@ -19,6 +19,7 @@ from graph_opt.dynamic.optimizers import train_dynamic_tables, update_by_key
 from graph_opt.dynamic.options import Bank, DynamicTableOptions
 from graph_opt.dynamic.owners import owners
 from graph_opt.dynamic.saving import save_dynamic_tables
+from graph_opt.dynamic.scattering import ScatteredRows
 from graph_opt.dynamic.table_rows import EvictedRows, TableRows
 from graph_opt.dynamic.warm_start import start_from_checkpoints
 from graph_opt.embedding.lookup_ids import ID_DTYPES
@@ -52,7 +53,7 @@ class OfKeys(SeveralDevices):
         return False
 
 
-class DynamicTableVariable(VariableOfResource):
+class DynamicTableVariable(ScatteredRows, VariableOfResource):
     """A table of a row for each key that came, and of optimizers' slots beside the rows.
 
     It is looked up by `tf.nn.embedding_lookup`, `tf.gather` and what is made of them, in graphs and

@@ -78,6 +78,26 @@ def export_rows(
     return ExportedRows(*exported)
 
 
+def rows_since(
+    table: tf.Tensor, time: Any, written: bool, name: Optional[str] = None
+) -> Tuple[tf.Tensor, tf.Tensor]:
+    """The rows that were looked up or written after a moment.
+
+    Args:
+      table: Handle of a table whose options say `notes_times`.
+      time: In microseconds since 1970.
+      written: Whether only rows that were written, or made, are wanted.
+      name: Name of the node.
+
+    Returns:
+      Their keys, int64 [n], and values, float32 [n, D].
+    """
+    rows = load_library().dynamic_table_rows_since(
+        table=table, time=tf.cast(time, tf.int64), written=written, name=name
+    )
+    return rows.keys, rows.values
+
+
 def export_filtered(table: tf.Tensor, name: Optional[str] = None) -> FilteredKeys:
     """The keys that a table has counted, but not yet given a row."""
     return FilteredKeys(*load_library().dynamic_table_export_filtered(table=table, name=name))
@@ -86,7 +106,7 @@ def export_filtered(table: tf.Tensor, name: Optional[str] = None) -> FilteredKey
 def import_rows(
     table: tf.Tensor,
     keys: tf.Tensor,
-    values: tf.Tensor,
+    values: Optional[tf.Tensor] = None,
     slots: Sequence[tf.Tensor] = (),
     slot_values: Sequence[tf.Tensor] = (),
     frequencies: Optional[tf.Tensor] = None,
@@ -98,7 +118,8 @@ def import_rows(
     Args:
       table: Handle of the table.
       keys: int64 [n].
-      values: float32 [n, D].
+      values: float32 [n, D]; None: rows keep what they have, and new ones begin as those of a
+        lookup.
       slots: Handles of slots of the table; others get their initial values.
       slot_values: float32 [n, D] for each of `slots`.
       frequencies: int64 [n]; None for what keys with rows have at least.
@@ -112,7 +133,7 @@ def import_rows(
         table=table,
         slots=list(slots),
         keys=keys,
-        values=values,
+        values=tf.constant([], tf.float32) if values is None else values,
         slot_values=list(slot_values),
         frequencies=_or_empty(frequencies),
         versions=_or_empty(versions),

@@ -55,6 +55,7 @@ _NOT_DIFFERENTIABLE = (
     "DynamicTableApply",
     "DynamicTableSetStep",
     "DynamicTableExport",
+    "DynamicTableRowsSince",
     "DynamicTableExportFiltered",
     "DynamicTableImport",
     "DynamicTableImportFiltered",

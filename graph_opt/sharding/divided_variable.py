@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Mapping, Sequence, Tuple
+import weakref
+from typing import Any, List, Mapping, MutableMapping, Sequence, Tuple
 
 from graph_opt.compat.outer_graphs import outermost_graph
 from graph_opt.compat.resource_variables import ResourceVariable
@@ -88,6 +89,8 @@ class StaticVariable(DividedVariable):
     def __init__(self, rows: RowsRule, width: int, **arguments: Any) -> None:
         self.rows = rows
         self._width = width
+        # What sessions know of when rows were touched (`sok.touched_rows`).
+        self.touched_rows: MutableMapping[Any, Any] = weakref.WeakKeyDictionary()
         super().__init__(**arguments)
 
     @property

@@ -28,6 +28,7 @@ from graph_opt.sok.communication import (
 )
 from graph_opt.sok.dump_load import DumpHook, dump, load
 from graph_opt.sok.dynamic_variable import DynamicVariable
+from graph_opt.sok.incremental_dump import end_epoch, incremental_model_dump
 from graph_opt.sok.input_end import end_together
 from graph_opt.sok.lookup import all2all_dense_embedding, lookup_sparse, sparse_read_and_evict
 from graph_opt.sok.optimizers_of_tables import SGD, OptimizerWrapper
@@ -52,6 +53,7 @@ __all__ = [
     "assign",
     "communication",
     "dump",
+    "end_epoch",
     "end_together",
     "export",
     "export_saved_model",
@@ -59,6 +61,7 @@ __all__ = [
     "get_embedding",
     "global_gpu_id",
     "id_in_rank",
+    "incremental_model_dump",
     "init",
     "load",
     "local_rank",

@@ -19,6 +19,7 @@ from typing import (
 )
 
 from graph_opt.compat import tf
+from graph_opt.compat.live_graph import unfinalized
 from graph_opt.compat.resource_variables import accessed, beside
 from graph_opt.dynamic.keyed_rows import DynamicRows
 from graph_opt.dynamic.options import (
@@ -113,8 +114,8 @@ class DynamicVariable(DynamicTableVariable):
       mode: None, or `localized:R`: all keys are on rank R.
       **config: SparseOperationKit's: `max_capacity`, `evict_strategy` (`kLru`, `kLfu`, `kEpochLru`,
         `kEpochLfu` or `kCustomized`) and `filter_ratio` (see `lookup_sparse`) of hybrid tables;
-        the others are about GPUs and have no effect. No call ends an epoch, so `kEpochLru` and
-        `kEpochLfu` are `kLru` and `kLfu`.
+        the others are about GPUs and have no effect. `sok.end_epoch` ends epochs of `kEpochLfu`;
+        `kEpochLru` is `kLru`.
 
     Attributes:
       dimension: Number of columns.
@@ -153,6 +154,9 @@ class DynamicVariable(DynamicTableVariable):
     ) -> None:
         self.transport: Transport = transport_in_use()
         self.mode = mode
+        # What sessions know of when rows were touched (`sok.touched_rows`).
+        self.touched_rows: MutableMapping[Any, Any] = weakref.WeakKeyDictionary()
+        self._fetched: Optional[tf.Tensor] = None
         self._rule = RowsByKey(self.transport.size, rank=_rank_of(mode, self.transport))
         self._name_given = name or _default_name()
         settings = _settings(self._name_given, var_type, key_type, config)
@@ -229,6 +233,14 @@ class DynamicVariable(DynamicTableVariable):
         """The probability that a filtered lookup gives a new key a row."""
         return float(self.config_dict["filter_ratio"])
 
+    def as_fetched(self) -> tf.Tensor:
+        """What `session.run` of the table gives: this rank's rows, [n, D], as `sok.export`."""
+        if self._fetched is None:
+            with unfinalized(self.graph), self.graph.as_default():
+                with tf.control_dependencies(None), tf.name_scope("graph_opt/rows/"):
+                    self._fetched = self.keyed_rows.block(0, -1)[1]
+        return self._fetched
+
     def read_and_evict(self, indices: Any) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """See `sok.sparse_read_and_evict`."""
         accessed(self)
@@ -285,7 +297,7 @@ def _settings(name: str, var_type: Optional[str], key_type: Any, config: Any) ->
 
 def _options(name: str, initial: Any, settings: _Settings) -> DynamicTableOptions:
     if settings.var_type == HBM:
-        return DynamicTableOptions(initial)
+        return DynamicTableOptions(initial, notes_times=True)
     config = settings.config
     ratio = float(config["filter_ratio"])
     return DynamicTableOptions(
@@ -293,6 +305,7 @@ def _options(name: str, initial: Any, settings: _Settings) -> DynamicTableOption
         admission=ProbabilityAdmission(ratio) if ratio < 1 else None,
         eviction=LeastValuable(_STRATEGIES[config["evict_strategy"]]),
         capacity=int(config["max_capacity"]),
+        notes_times=True,
     )
 
 

@@ -62,6 +62,7 @@ DynamicTableOptions Completed(DynamicTableOptions options) {
 DynamicTable::DynamicTable(const DynamicTableOptions& options)
     : options_(Completed(options)),
       stripe_shift_(64 - BitsFor(options_.stripes)),
+      clock_(options_.notes_times ? new RowClock() : nullptr),
       records_(options_.dim, MostRows(options_), options_.policies.tiers),
       holds_(std::make_shared<RowHolds>()),
       values_(options_.policies.eviction.order) {
@@ -215,10 +216,10 @@ absl::Status DynamicTable::Named(const absl::Status& status) const {
 
 void DynamicTable::WillWrite(const int64_t* rows, int64_t num_rows) {
   constexpr int64_t kAhead = 16;
-  const int32_t step = step_;
+  const int32_t written = WrittenNow();
   for (int64_t i = 0; i < num_rows; ++i) {
     if (i + kAhead < num_rows) __builtin_prefetch(&metadata()[rows[i + kAhead]], 1);
-    if (rows[i] >= first_row_) metadata()[rows[i]].set_written(step);
+    if (rows[i] >= first_row_) metadata()[rows[i]].set_written(written);
   }
   if (num_snapshots_ > 0) KeepForSnapshots(rows, num_rows);
 }

@@ -14,6 +14,7 @@
 #include "dynamic/dynamic_table_options.h"
 #include "dynamic/evicted_rows.h"
 #include "dynamic/removed_keys.h"
+#include "dynamic/row_clock.h"
 #include "dynamic/row_holds.h"
 #include "dynamic/row_records.h"
 #include "dynamic/stripe.h"
@@ -91,7 +92,7 @@ class DynamicTable {
   class ReadLock {
    public:
     explicit ReadLock(const DynamicTable* table) : table_(table) {
-      if (table_->holds_->must_begin_again()) table_->LowerTickets();
+      if (table_->must_renumber()) table_->Renumber();
       table_->lock_.LockShared();
     }
     ~ReadLock() { table_->lock_.UnlockShared(); }
@@ -149,7 +150,7 @@ class DynamicTable {
   // first_row are skipped.
   void WillWrite(const int64_t* rows, int64_t num_rows);
 
-  // The step that updates belong to from now on.
+  // The step that updates belong to from now on. Of no effect where their times are noted.
   void set_step(int64_t step) { step_ = static_cast<int32_t>(step); }
   int64_t step() const { return step_; }
 
@@ -183,6 +184,11 @@ class DynamicTable {
   // What the table has at this moment, or a part of it, to be read in blocks while others train.
   std::shared_ptr<TableSnapshot> Snapshot();
   std::shared_ptr<TableSnapshot> Snapshot(const SnapshotPart& part);
+
+  // Whether it is known which rows were touched since a moment.
+  bool notes_times() const { return clock_ != nullptr; }
+  // Notes times by this clock. To be called first.
+  void UseClock(std::unique_ptr<RowClock> clock) { clock_ = std::move(clock); }
 
   // A checkpoint that changes are counted from is about to be written, and is written. If it fails,
   // changes are those since the one before.
@@ -234,8 +240,17 @@ class DynamicTable {
       const std::function<void(Stripe*, const Stripe::Probe&, int64_t)>& visit) const;
   // Writes what belongs to the key at `place`. Under the stripe's mutex.
   void WriteContents(const Contents& contents, int64_t place, Stripe* stripe, uint32_t row);
-  // Begins numbering lookups again before their numbers run out.
-  void LowerTickets() const;
+  // What is stamped on rows that are written now, or were in a version; and the version of a stamp.
+  int32_t WrittenNow() const { return clock_ == nullptr ? step_.load() : clock_->Stamp(); }
+  int32_t WrittenIn(int64_t version) const;
+  int64_t VersionOf(int32_t written, int clock_shift) const;
+  int ClockShift() const { return clock_ == nullptr ? 0 : clock_->shift(); }
+
+  // Begins numbering lookups, and moments, again before the numbers run out.
+  bool must_renumber() const {
+    return holds_->must_begin_again() || (clock_ != nullptr && clock_->must_halve_stamps());
+  }
+  void Renumber() const;
   absl::Status FindInStripe(const Find& find, const KeysByStripe& keys, int number, uint32_t ticket,
                             int64_t* rows);
   // Gives the key at `place` a row, or leaves it absent. Under the stripe's mutex.
@@ -273,7 +288,8 @@ class DynamicTable {
 
   const DynamicTableOptions options_;
   const int stripe_shift_;
-  absl::Status reserved_;  // whether there are addresses
+  absl::Status reserved_;            // whether there are addresses
+  std::unique_ptr<RowClock> clock_;  // null: times are not noted
   RowRecords records_;
   AddressRegion metadata_;
   std::vector<std::unique_ptr<Stripe>> stripes_;

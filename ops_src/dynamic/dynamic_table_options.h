@@ -24,6 +24,9 @@ struct DynamicTableOptions {
   InitialValues initial_values = {};
   float no_permission = 0;  // in all of the row that keys without permission read
   TablePolicies policies;
+  // Whether it is known when rows were last looked up and written. Their versions then are times,
+  // in microseconds since 1970, and not steps.
+  bool notes_times = false;
   int stripes = 64;                            // a power of two, at most 4096
   int64_t reserved_bytes = int64_t{64} << 30;  // addresses for rows without slots; less if need be
 };

@@ -15,6 +15,7 @@ absl::Status DynamicTable::FindRows(const Find& find, Parallel* parallel, int64_
   if (!reserved_.ok()) return reserved_;
   *hold = holds_->Take();
   const uint32_t ticket = (*hold)->ticket();
+  if (clock_ != nullptr) clock_->NoteLookup(ticket);
   const KeysByStripe keys(find.keys, find.num_keys, options_.stripes, stripe_shift_, parallel);
   FirstError error;
   const std::vector<int> stripes = keys.StripesBySize();
@@ -24,13 +25,20 @@ absl::Status DynamicTable::FindRows(const Find& find, Parallel* parallel, int64_
   return error.status();
 }
 
-void DynamicTable::LowerTickets() const {
-  // There are many more tickets, so one of the next lookups may do it as well.
+void DynamicTable::Renumber() const {
+  // There are many more numbers, so one of the next lookups may do it as well.
   if (!lock_.TryLock()) return;
   const ExclusiveLock lock(this, std::adopt_lock);
+  if (clock_ != nullptr && clock_->must_halve_stamps()) {
+    clock_->HalveStamps();
+    for (const auto& stripe : stripes_) {
+      stripe->ForEachRow([this](uint32_t row) { metadata()[row].HalveWritten(); });
+    }
+  }
   if (!holds_->must_begin_again()) return;
   for (const auto& stripe : stripes_) stripe->LowerTickets();
   values_.LowerBy(RowHolds::kStep);
+  if (clock_ != nullptr) clock_->LowerTickets(RowHolds::kStep);
   holds_->BeginAgain();
 }
 
@@ -128,6 +136,7 @@ absl::Status DynamicTable::AddRow(Stripe* stripe, const Stripe::Probe& probe, ui
   *row = next;
   WriteInitial(probe.key, find.initial == nullptr ? nullptr : find.initial + place * dim(), next);
   stripe->Add(probe, next, ticket);
+  if (clock_ != nullptr) metadata()[next].set_written(clock_->Stamp());
   CountOccurrence(stripe, next, frequency);
   TellValue(stripe, next);
   ++size_;

@@ -45,6 +45,12 @@ class RowMetadata {
     written_.store(kChanged | number, std::memory_order_relaxed);
   }
 
+  void HalveWritten() {
+    const uint32_t before = written_.load(std::memory_order_relaxed);
+    const uint32_t halved = static_cast<uint32_t>((written() < 0 ? written() : written() / 2) + 1);
+    written_.store((before & ~kStepBits) | halved, std::memory_order_relaxed);
+  }
+
   // Whether the row has changed since the last checkpoint that was written to its end. One that
   // begins first calls BeginSaving for all rows, and EndSaving once it has ended; rows may change
   // meanwhile.

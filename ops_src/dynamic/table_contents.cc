@@ -72,8 +72,8 @@ void DynamicTable::WriteContents(const Contents& contents, int64_t place, Stripe
   if (contents.keep_versions) {
     of_row->set_written(of_row->written());
   } else {
-    of_row->set_written(contents.versions == nullptr ? step_.load()
-                                                     : AsStep(contents.versions[place]));
+    of_row->set_written(contents.versions == nullptr ? WrittenNow()
+                                                     : WrittenIn(contents.versions[place]));
   }
   if (contents.frequencies == nullptr) return;
   of_row->set_frequency(contents.frequencies[place]);
@@ -95,20 +95,22 @@ int64_t DynamicTable::Erase(const int64_t* keys, int64_t num_keys, Parallel* par
 void DynamicTable::ReadMetadata(const int64_t* keys, int64_t num_keys, Parallel* parallel,
                                 int64_t* frequencies, int64_t* versions) const {
   const ReadLock lock(this);
-  VisitByStripe(
-      keys, num_keys, parallel, [&](Stripe* stripe, const Stripe::Probe& probe, int64_t place) {
-        const uint32_t row = stripe->Find(probe);
-        const bool is_absent = row == Stripe::kAbsent;
-        if (frequencies != nullptr) {
-          const AdmissionFilter* const filter = stripe->policies()->filter.get();
-          const bool may_wait = is_absent && filter != nullptr;
-          const int64_t waiting = may_wait ? filter->Frequency(probe.key) : 0;
-          frequencies[place] = is_absent ? waiting : metadata()[row].frequency();
-        }
-        if (versions != nullptr) {
-          versions[place] = is_absent ? RowMetadata::kNeverWritten : metadata()[row].written();
-        }
-      });
+  VisitByStripe(keys, num_keys, parallel,
+                [&](Stripe* stripe, const Stripe::Probe& probe, int64_t place) {
+                  const uint32_t row = stripe->Find(probe);
+                  const bool is_absent = row == Stripe::kAbsent;
+                  if (frequencies != nullptr) {
+                    const AdmissionFilter* const filter = stripe->policies()->filter.get();
+                    const bool may_wait = is_absent && filter != nullptr;
+                    const int64_t waiting = may_wait ? filter->Frequency(probe.key) : 0;
+                    frequencies[place] = is_absent ? waiting : metadata()[row].frequency();
+                  }
+                  if (versions != nullptr) {
+                    const int32_t written =
+                        is_absent ? RowMetadata::kNeverWritten : metadata()[row].written();
+                    versions[place] = VersionOf(written, ClockShift());
+                  }
+                });
 }
 
 std::vector<FilteredKey> DynamicTable::FilteredKeys() const {
@@ -165,6 +167,14 @@ int64_t DynamicTable::CompactRows() {
   }
   given_back_bytes_ += bytes;
   return bytes;
+}
+
+int32_t DynamicTable::WrittenIn(int64_t version) const {
+  return clock_ == nullptr ? AsStep(version) : clock_->StampAt(version);
+}
+
+int64_t DynamicTable::VersionOf(int32_t written, int clock_shift) const {
+  return clock_ == nullptr ? written : clock_->TimeOf(written, clock_shift);
 }
 
 std::shared_ptr<TableSnapshot> DynamicTable::Snapshot() { return Snapshot(SnapshotPart()); }

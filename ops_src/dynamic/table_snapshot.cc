@@ -10,31 +10,45 @@ namespace graph_opt {
 TableSnapshot::TableSnapshot(DynamicTable* table, const SnapshotPart& part)
     : table_(table),
       num_slots_(table->records_.num_slots()),
+      clock_shift_(table->ClockShift()),
       bank_rows_(table->bank_rows_),
       removed_keys_(table->removed_keys_.keys()) {
-  if (!part.changes) entries_.reserve(std::min(table->size(), part.count));
+  if (part.keys == SnapshotPart::kAll) entries_.reserve(std::min(table->size(), part.count));
   is_kept_.assign(table->end_, true);
   AddEntries(part);
 }
 
 void TableSnapshot::AddEntries(const SnapshotPart& part) {
+  const auto chosen = Chosen(part);
   int64_t number = 0;  // of the next key
   const auto is_after = [&part](int64_t key) { return key - part.first >= part.count; };
   for (const auto& stripe : table_->stripes_) {
     if (is_after(number)) return;
-    if (!part.changes && number + stripe->size() <= part.first) {
+    if (chosen == nullptr && number + stripe->size() <= part.first) {
       number += stripe->size();
       continue;
     }
     stripe->ForEachRow([&](uint32_t row) {
       const RowMetadata& metadata = table_->metadata()[row];
-      if (part.changes && !metadata.is_changed()) return;
+      if (chosen != nullptr && !chosen(metadata)) return;
       const int64_t key = number++;
       if (key < part.first || is_after(key)) return;
       entries_.push_back({row, metadata.frequency(), metadata.written()});
       is_kept_[row] = false;
     });
   }
+}
+
+std::function<bool(const RowMetadata&)> TableSnapshot::Chosen(const SnapshotPart& part) const {
+  if (part.keys == SnapshotPart::kAll) return nullptr;
+  if (part.keys == SnapshotPart::kChanged) {
+    return [](const RowMetadata& row) { return row.is_changed(); };
+  }
+  const RowClock::Since since = table_->clock_->After(part.time);
+  const bool only_written = part.keys == SnapshotPart::kWritten;
+  return [since, only_written](const RowMetadata& row) {
+    return row.written() >= since.written || (!only_written && row.read() >= since.read);
+  };
 }
 
 TableSnapshot::~TableSnapshot() { table_->EndSnapshot(this); }
@@ -79,7 +93,9 @@ void TableSnapshot::Read(int64_t first, int64_t count, const Block& block) {
     const Entry& entry = entries_[first + i];
     if (block.keys != nullptr) block.keys[i] = KeyOf(entry.row);
     if (block.frequencies != nullptr) block.frequencies[i] = entry.frequency;
-    if (block.versions != nullptr) block.versions[i] = entry.written;
+    if (block.versions != nullptr) {
+      block.versions[i] = table_->VersionOf(entry.written, clock_shift_);
+    }
     ReadRow(entry.row, i, block);
   }
 }

@@ -2,6 +2,7 @@
 #define GRAPH_OPT_DYNAMIC_TABLE_SNAPSHOT_H_
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <mutex>
 #include <vector>
@@ -11,12 +12,16 @@
 namespace graph_opt {
 
 class DynamicTable;
+class RowMetadata;
 
-// Which keys of a table a snapshot has: of those that have changed since the last checkpoint, or of
-// all, those with these numbers. They are numbered in an order that stays the same while no rows
-// come or go.
+// Which keys of a table a snapshot has: all, or those that have changed since the last checkpoint,
+// or were touched since a moment (see RowClock::After), and of these the ones with these numbers.
+// They are numbered in an order that stays the same while no rows come or go.
 struct SnapshotPart {
-  bool changes = false;
+  enum Keys { kAll, kChanged, kTouched, kWritten };
+
+  Keys keys = kAll;
+  int64_t time = 0;  // of kTouched and kWritten, in microseconds since 1970
   int64_t first = 0;
   int64_t count = std::numeric_limits<int64_t>::max();
 };
@@ -72,6 +77,8 @@ class TableSnapshot {
   };
 
   void AddEntries(const SnapshotPart& part);
+  // Whether a key with this metadata is one of them; null for all.
+  std::function<bool(const RowMetadata&)> Chosen(const SnapshotPart& part) const;
   void Keep(const int64_t* rows, int64_t num_rows);
   void KeepBank();  // under the table's exclusive lock
   std::vector<float> BankOfTable() const;
@@ -80,6 +87,7 @@ class TableSnapshot {
 
   DynamicTable* const table_;
   const int num_slots_;
+  const int clock_shift_;  // of the stamps in entries
   const int64_t bank_rows_;
   std::vector<Entry> entries_;
   const std::vector<int64_t> removed_keys_;

@@ -1,5 +1,6 @@
 // What checkpoints need of a dynamic table: which rows have changed, and keys in buckets.
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -22,7 +23,7 @@ void Update(DynamicTable* table, const Numbers& keys) {
 
 std::shared_ptr<TableSnapshot> SnapshotOfChanges(DynamicTable* table) {
   SnapshotPart part;
-  part.changes = true;
+  part.keys = SnapshotPart::kChanged;
   return table->Snapshot(part);
 }
 
@@ -149,6 +150,96 @@ void TestASnapshotKeepsWhatIsCleared() {
   }
 }
 
+int64_t Now() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
+}
+
+// A moment that what comes before and after it is told apart from, in units of a few microseconds.
+int64_t Moment() {
+  constexpr int64_t kApart = 16;
+  const int64_t begin = Now();
+  while (Now() < begin + kApart) continue;
+  const int64_t moment = Now();
+  while (Now() < moment + kApart) continue;
+  return moment;
+}
+
+std::set<int64_t> Since(DynamicTable* table, int64_t time, bool written) {
+  SnapshotPart part;
+  part.keys = written ? SnapshotPart::kWritten : SnapshotPart::kTouched;
+  part.time = time;
+  const SnapshotContents touched(table->Snapshot(part).get(), table->dim());
+  return std::set<int64_t>(touched.keys.begin(), touched.keys.end());
+}
+
+void TestTimes() {
+  const auto table = Table();
+  Check(!table->notes_times(), "a table without a clock knows no times");
+  // Its stamps are halved after 20 ms.
+  auto* const clock = new RowClock(((int64_t{1} << 30) - 2) / 4 * 3 - 20000);
+  table->UseClock(std::unique_ptr<RowClock>(clock));
+  Check(clock->shift() == 0, "a microsecond at first");
+  std::vector<int64_t> moments;
+  std::vector<Numbers> read, written;  // after each of the moments
+  std::mt19937 random(1);
+  for (int step = 0; step < 40 || clock->shift() == 0; ++step) {
+    moments.push_back(Moment());
+    read.emplace_back();
+    written.emplace_back();
+    const Numbers keys = {static_cast<int64_t>(random() % 50),
+                          -static_cast<int64_t>(random() % 50)};
+    const std::set<int64_t> before = Since(table.get(), 0, true);
+    FindAll(table.get(), keys, step % 2 ? Purpose::kInsert : Purpose::kRead);
+    for (int64_t key : keys) {
+      if (step % 2 && before.count(key) == 0) written.back().push_back(key);  // made
+      if (step % 2 || before.count(key)) read.back().push_back(key);
+    }
+    if (step % 3 == 0) {
+      Update(table.get(), keys);
+      for (int64_t key : read.back()) written.back().push_back(key);
+    }
+  }
+  std::set<int64_t> all_read, all_written;
+  for (size_t i = moments.size(); i-- > 0;) {
+    all_read.insert(read[i].begin(), read[i].end());
+    all_written.insert(written[i].begin(), written[i].end());
+    Check(Since(table.get(), moments[i], false) == all_read, "rows read since a moment");
+    Check(Since(table.get(), moments[i], true) == all_written, "rows written since a moment");
+  }
+  const int64_t key = *all_written.begin();
+  int64_t version = VersionsOf(*table, {key})[0];
+  Check(version > moments.front() - 2 && version <= Now(), "a version is the time");
+  DynamicTable::Contents contents;
+  contents.keys = &key;
+  contents.num_keys = 1;
+  contents.versions = &moments[3];
+  Check(Import(table.get(), contents).ok(), "a row is imported");
+  version = VersionsOf(*table, {key})[0];
+  Check(version / 2 == moments[3] / 2 || version == moments[3] - 1, "versions are imported");
+  Check(Since(table.get(), moments[4], true).count(key) == 0, "with the row's time");
+}
+
+void TestTimesOfManyLookups() {
+  RowClock clock;
+  const int lookups = 100000;
+  std::vector<std::pair<int, int64_t>> moments;  // after so many
+  for (int i = 1; i <= lookups; ++i) {
+    clock.NoteLookup(i);
+    if (i % 500 == 0) moments.emplace_back(i, Moment());
+  }
+  for (const auto& moment : moments) {
+    const int64_t after = clock.After(moment.second).read - 1;
+    const int64_t ago = lookups - moment.first;
+    Check(after <= moment.first, "no lookup after it is left out");
+    Check(after >= moment.first - ago / 400, "and few before it are counted");
+    if (ago < 1000) Check(after == moment.first, "and none before one that was lately");
+  }
+  clock.LowerTickets(90000);
+  Check(clock.After(moments.back().second).read == 10001, "tickets are lowered");
+  Check(clock.After(moments.front().second).read == 1, "those of long ago are lost");
+}
+
 }  // namespace
 }  // namespace graph_opt
 
@@ -157,5 +248,7 @@ int main() {
   graph_opt::TestChangesFromThreads();
   graph_opt::TestBuckets();
   graph_opt::TestASnapshotKeepsWhatIsCleared();
+  graph_opt::TestTimes();
+  graph_opt::TestTimesOfManyLookups();
   return 0;
 }

@@ -103,8 +103,10 @@ class ImportKernel : public ContentKernel {
     contents.slots.assign(table->num_slots(), nullptr);
     OP_REQUIRES_OK(ctx, ReadKeys(ctx, 1 + num_slots(), &contents.keys, &contents.num_keys));
     const int64_t n = contents.num_keys;
-    OP_REQUIRES_OK(
-        ctx, ReadRows(ctx, 2 + num_slots(), "values have", n, table->dim(), &contents.weights));
+    if (ctx->input(2 + num_slots()).NumElements() > 0) {
+      OP_REQUIRES_OK(
+          ctx, ReadRows(ctx, 2 + num_slots(), "values have", n, table->dim(), &contents.weights));
+    }
     for (int i = 0; i < num_slots(); ++i) {
       OP_REQUIRES_OK(ctx, ReadRows(ctx, 3 + num_slots() + i, "slot values have", n, table->dim(),
                                    &contents.slots[slots[i]]));

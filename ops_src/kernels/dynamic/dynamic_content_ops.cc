@@ -72,6 +72,22 @@ slot_values: [n, width] each.
 frequencies: [n]. How often each key was looked up.
 versions: [n]. The step of each row's last update, or -1.)doc");
 
+REGISTER_OP("DynamicTableRowsSince")
+    .Input("table: resource")
+    .Input("time: int64")
+    .Output("keys: int64")
+    .Output("values: float")
+    .Attr("written: bool")
+    .SetIsStateful()
+    .SetShapeFn(RowsOfKeysShape)
+    .Doc(R"doc(
+The rows of a dynamic table that were looked up or written after a moment.
+
+time: In microseconds since 1970.
+keys: [n].
+values: [n, width].
+written: Only those that were written, or made.)doc");
+
 REGISTER_OP("DynamicTableExportFiltered")
     .Input("table: resource")
     .Output("keys: int64")
@@ -98,7 +114,7 @@ Gives keys their rows, admitted or not. Slots that are not given have their init
 
 slots: Handles of slots of the table.
 keys: [n].
-values: [n, width].
+values: [n, width], or empty: what rows have, or begin with.
 slot_values: [n, width] each.
 frequencies: [n], or empty: those that keys have at least if they have rows.
 versions: [n], or empty: -1.)doc");

@@ -63,6 +63,11 @@ void JsonObject::Read(const std::string& field, std::string* value) {
   if (found != nullptr) *value = found->string_value();
 }
 
+void JsonObject::Read(const std::string& field, bool* value) {
+  const Value* const found = Find(field, Value::kBoolValue, "true or false");
+  if (found != nullptr) *value = found->bool_value();
+}
+
 void JsonObject::ReadInt64String(const std::string& field, uint64_t* value) {
   std::string digits = std::to_string(static_cast<int64_t>(*value));
   Read(field, &digits);

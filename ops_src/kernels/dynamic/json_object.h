@@ -23,6 +23,7 @@ class JsonObject {
   void Read(const std::string& field, float* value);
   void Read(const std::string& field, double* value);
   void Read(const std::string& field, std::string* value);
+  void Read(const std::string& field, bool* value);
   // Written as a string, since a JSON number does not hold every int64.
   void ReadInt64String(const std::string& field, uint64_t* value);
 

@@ -109,6 +109,10 @@ Status ReadTableOptions(const std::string& json, const std::string& name,
   ReadAdmission(&all, &options->policies);
   ReadEviction(&all, &options->policies.eviction);
   ReadTiers(&all, &options->policies.tiers);
+  all.Read("notes_times", &options->notes_times);
+  if (options->notes_times && options->policies.eviction.steps_to_live > 0) {
+    all.Fail("notes_times", "false where rows live for so many steps");
+  }
   all.Read("stripes", &options->stripes);
   all.Read("reserved_bytes", &options->reserved_bytes);
   const int stripes = options->stripes;

@@ -21,7 +21,7 @@ std::vector<FilteredKey> FilteredKeysOf(const DynamicTable& table) {
 
 std::shared_ptr<TableSnapshot> SnapshotOf(DynamicTable* table, bool changes) {
   SnapshotPart part;
-  part.changes = changes;
+  if (changes) part.keys = SnapshotPart::kChanged;
   return table->Snapshot(part);
 }
 
