@@ -7,6 +7,7 @@
 #include "dynamic/first_error.h"
 #include "dynamic/keys_by_stripe.h"
 #include "dynamic/recent_rows.h"
+#include "keys/key_owners.h"
 
 namespace graph_opt {
 
@@ -189,8 +190,7 @@ int64_t DynamicTable::DefaultRow(int64_t key) const {
 
 int64_t DynamicTable::BankRow(int64_t key) const {
   if (bank_rows_ == 0) return 0;
-  const int64_t remainder = key % bank_rows_;
-  return 1 + (remainder < 0 ? remainder + bank_rows_ : remainder);
+  return 1 + KeyRemainder(key, bank_rows_);
 }
 
 void DynamicTable::WriteInitial(int64_t key, const float* initial, int64_t row) {

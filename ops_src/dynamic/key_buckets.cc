@@ -19,7 +19,7 @@ std::vector<PlaceRange> RangesOf(const KeyOwner& owner, const int32_t* offsets, 
   const auto add = [&] {
     for (; first < end; first += most) ranges.push_back({first, std::min(most, end - first)});
   };
-  for (int64_t b = 0; b < kKeyBuckets; ++b) {
+  for (int b = 0; b < kKeyBuckets; ++b) {
     if (!owner.MayHaveBucket(b)) continue;
     if (offsets[b] != end) {
       add();

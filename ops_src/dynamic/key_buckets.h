@@ -4,36 +4,21 @@
 #include <cstdint>
 #include <vector>
 
+#include "keys/key_owners.h"
+
 namespace graph_opt {
-
-// DeepRec's checkpoints hold a table's keys in this many buckets, by remainder, so that a part of a
-// table finds its own whatever the number of parts was when they were written.
-constexpr int kKeyBuckets = 1000;
-
-// The remainder of a key, not negative.
-inline int64_t KeyRemainder(int64_t key, int64_t divisor) {
-  const int64_t remainder = key % divisor;
-  return remainder < 0 ? remainder + divisor : remainder;
-}
 
 // Which keys a part of a table has.
 struct KeyOwner {
-  enum Rule {
-    kBucket,    // DeepRec's: bucket modulo parts
-    kRemainder  // SparseOperationKit's: key modulo parts
-  };
-  Rule rule = kBucket;
-  int64_t part = 0;
-  int64_t parts = 1;
+  KeyOwners rule = KeyOwners::kMod1000;
+  int part = 0;
+  int parts = 1;
 
-  bool Has(int64_t key) const {
-    if (parts == 1) return true;
-    return KeyRemainder(rule == kBucket ? KeyRemainder(key, kKeyBuckets) : key, parts) == part;
-  }
+  bool Has(int64_t key) const { return OwnerOf(key, rule, parts) == part; }
 
   // Whether a bucket may hold keys of the part.
-  bool MayHaveBucket(int64_t bucket) const {
-    if (rule == kBucket || kKeyBuckets % parts == 0) return bucket % parts == part;
+  bool MayHaveBucket(int bucket) const {
+    if (rule == KeyOwners::kMod1000 || kKeyBuckets % parts == 0) return Has(bucket);
     return true;
   }
 };

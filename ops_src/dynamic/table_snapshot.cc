@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "dynamic/dynamic_table.h"
+#include "keys/key_owners.h"
 
 namespace graph_opt {
 
@@ -121,8 +122,7 @@ std::vector<int64_t> TableSnapshot::SortByBucket(int64_t buckets) {
   const DynamicTable::ReadLock table_lock(table_);
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto bucket_of = [&](const Entry& entry) {
-    const int64_t remainder = KeyOf(entry.row) % buckets;
-    return remainder < 0 ? remainder + buckets : remainder;
+    return KeyRemainder(KeyOf(entry.row), buckets);
   };
   std::vector<int64_t> begins(buckets + 1, 0);
   for (const Entry& entry : entries_) ++begins[bucket_of(entry) + 1];

@@ -12,14 +12,20 @@ namespace graph_opt {
 //   kNone     the table has rows from 0 on, not keys
 enum class KeyOwners { kNone, kMod, kMod1000 };
 
+// DeepRec's checkpoints hold a table's keys in this many buckets, by remainder, so that a part of a
+// table finds its own whatever the number of parts was when they were written.
+constexpr int kKeyBuckets = 1000;
+
+// The remainder of a key, not negative.
+inline int64_t KeyRemainder(int64_t key, int64_t divisor) {
+  const int64_t remainder = key % divisor;
+  return remainder < 0 ? remainder + divisor : remainder;
+}
+
 inline int OwnerOf(int64_t key, KeyOwners owners, int num_shards) {
   if (num_shards == 1) return 0;
-  if (owners == KeyOwners::kMod1000) {
-    key %= 1000;
-    if (key < 0) key += 1000;
-  }
-  const int64_t remainder = key % num_shards;
-  return static_cast<int>(remainder < 0 ? remainder + num_shards : remainder);
+  if (owners == KeyOwners::kMod1000) key = KeyRemainder(key, kKeyBuckets);
+  return static_cast<int>(KeyRemainder(key, num_shards));
 }
 
 }  // namespace graph_opt

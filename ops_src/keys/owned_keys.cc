@@ -1,17 +1,9 @@
 #include "keys/owned_keys.h"
 
 #include "absl/container/flat_hash_map.h"
+#include "keys/key_owners.h"
 
 namespace graph_opt {
-namespace {
-
-int OwnerOf(int64_t key, int num_ranks) {
-  const int64_t remainder = key % num_ranks;
-  return static_cast<int>(remainder < 0 ? remainder + num_ranks : remainder);
-}
-
-}  // namespace
-
 OwnedKeys ByOwner(const int64_t* occurrences, int64_t count, int num_ranks, int64_t* places) {
   absl::flat_hash_map<int64_t, int64_t> number_of;
   std::vector<int64_t> unique;
@@ -23,7 +15,7 @@ OwnedKeys ByOwner(const int64_t* occurrences, int64_t count, int num_ranks, int6
     places[i] = added.first->second;
     if (!added.second) continue;
     unique.push_back(occurrences[i]);
-    owners.push_back(OwnerOf(occurrences[i], num_ranks));
+    owners.push_back(OwnerOf(occurrences[i], KeyOwners::kMod, num_ranks));
     ++owned.splits[owners.back()];
   }
   std::vector<int64_t> next(num_ranks, 0);

@@ -115,10 +115,10 @@ void TestBuckets() {
   std::vector<int32_t> offsets(order.offsets().begin(), order.offsets().end());
   Check(AreOffsetsOf(offsets.data(), keys.size()), "offsets fit the keys");
   Check(!AreOffsetsOf(offsets.data(), keys.size() + 1), "and not others");
-  for (const KeyOwner::Rule rule : {KeyOwner::kBucket, KeyOwner::kRemainder}) {
-    for (int64_t parts : {1, 2, 3, 7, 8, 1000, 1500}) {
+  for (const KeyOwners rule : {KeyOwners::kMod1000, KeyOwners::kMod}) {
+    for (int parts : {1, 2, 3, 7, 8, 1000, 1500}) {
       size_t found = 0;
-      for (int64_t part = 0; part < parts; ++part) {
+      for (int part = 0; part < parts; ++part) {
         const KeyOwner owner{rule, part, parts};
         for (const PlaceRange& range : RangesOf(owner, offsets.data(), 100)) {
           Check(range.count > 0 && range.count <= 100, "ranges are not too long");

@@ -98,9 +98,9 @@ class RestoreKernel : public CheckpointKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("rows", &rows_));
     OP_REQUIRES(ctx, part < num_parts,
                 errors::InvalidArgument(name(), ": there is no part ", part, " of ", num_parts));
-    owner_.part = part;
-    owner_.parts = num_parts;
-    owner_.rule = rule == "key" ? KeyOwner::kRemainder : KeyOwner::kBucket;
+    owner_.part = static_cast<int>(part);
+    owner_.parts = static_cast<int>(num_parts);
+    owner_.rule = rule == "key" ? KeyOwners::kMod : KeyOwners::kMod1000;
   }
 
  private:
