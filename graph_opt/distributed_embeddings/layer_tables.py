@@ -7,7 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 from graph_opt.compat import tf
 from graph_opt.distributed_embeddings.layer_kinds import looks_up_rows, table_dtype
 from graph_opt.distributed_embeddings.merged_variable import Member, MergedVariable
-from graph_opt.distributed_embeddings.placed_tables import PlacedTable, TablePart
+from graph_opt.distributed_embeddings.placed_tables import PlacedColumns, PlacedTable
 from graph_opt.distributed_embeddings.strategy import (
     DATA_PARALLEL,
     ROW_SLICED,
@@ -94,19 +94,19 @@ class LayerTables:
         shape = self._shape(table)
         if table in self.row_sliced:
             variable: Any = self.row_sliced[table]
-            parts = [TablePart(variable.rows, 0, shape[1], variable, 0)]
+            parts = [PlacedColumns(variable.rows, 0, shape[1], variable, 0)]
         elif table in self.replicated:
             variable = self.replicated[table]
             rule = self.replicated_table(table).rows
-            parts = [TablePart(rule, 0, shape[1], variable, 0)]
+            parts = [PlacedColumns(rule, 0, shape[1], variable, 0)]
         else:
             parts = [self._placed_piece(one) for one in self.pieces[table]]
         return PlacedTable(self.names[table], shape, parts[0].variable.dtype.base_dtype, parts)
 
-    def _placed_piece(self, piece: PiecePlace) -> TablePart:
+    def _placed_piece(self, piece: PiecePlace) -> PlacedColumns:
         member, variable = piece.member, piece.variable
         width = int(variable.shape[1])
-        return TablePart(member.rows, member.first_column, width, variable, member.first_row)
+        return PlacedColumns(member.rows, member.first_column, width, variable, member.first_row)
 
     def _with_rows(self, group: int) -> List[int]:
         """The tables of a group that are not those of custom layers."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Sequence, Tuple
 from graph_opt.sharding.placement import RowsRule
 
 
-class TablePart(NamedTuple):
+class PlacedColumns(NamedTuple):
     """Some columns of a table.
 
     Attributes:
@@ -39,4 +39,4 @@ class PlacedTable(NamedTuple):
     name: str
     shape: Tuple[int, int]
     dtype: Any
-    parts: Sequence[TablePart]
+    parts: Sequence[PlacedColumns]

@@ -7,7 +7,7 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
 import numpy as np
 
 from graph_opt.compat import tf
-from graph_opt.distributed_embeddings.placed_tables import PlacedTable, TablePart
+from graph_opt.distributed_embeddings.placed_tables import PlacedColumns, PlacedTable
 from graph_opt.distributed_embeddings.weight_sources import WeightSource, sources_of
 from graph_opt.distributed_embeddings.weight_targets import WeightTarget
 from graph_opt.sharding.agreement import Agreement
@@ -23,7 +23,7 @@ _RECEIVED_BYTES = 1 << 30
 class _Block(NamedTuple):
     """Some rows of each rank's part of a table: `size` from local row `first` on."""
 
-    part: TablePart
+    part: PlacedColumns
     first: int
     size: int
 
@@ -131,7 +131,7 @@ class _Reading:
         self._rank, self._size = transport.rank, transport.size
         self._chunk = chunk
 
-    def read(self, part: TablePart, dtype: Any, target: Optional[WeightTarget]) -> None:
+    def read(self, part: PlacedColumns, dtype: Any, target: Optional[WeightTarget]) -> None:
         """Brings some columns of a table here, from all ranks that have rows of them."""
         numbers = np.dtype(dtype.as_numpy_dtype)
         most = _rows_of(part, self._chunk)
@@ -190,7 +190,7 @@ def assign_op(tables: Sequence[PlacedTable], weights: Sequence[Any], rank: int, 
         return tf.group(*done)
 
 
-def _assigned(part: TablePart, source: WeightSource, rank: int, rows_at_once: int) -> Any:
+def _assigned(part: PlacedColumns, source: WeightSource, rank: int, rows_at_once: int) -> Any:
     dtype = part.variable.dtype.base_dtype
 
     def read(first: Any) -> np.ndarray:
@@ -221,7 +221,7 @@ def _write_own(
         for part in _own_parts(table, rank):
             key = "write rows", part.variable.name, part.first_row
 
-            def write(first: Any, rows: Any, part: TablePart = part) -> Any:
+            def write(first: Any, rows: Any, part: PlacedColumns = part) -> Any:
                 return _write(part, first, rows)
 
             for block in _blocks(part, part.rows.num_local_rows(rank), _rows_of(part, chunk)):
@@ -229,14 +229,14 @@ def _write_own(
                 steps.run(key, write, np.int64(block.first), rows)
 
 
-def _write(part: TablePart, first: Any, rows: Any) -> Any:
+def _write(part: PlacedColumns, first: Any, rows: Any) -> Any:
     """In graphs the op: the variable itself would be read, all of it, by whoever gets it."""
     places = part.first_row + first + tf.range(tf.shape(rows, out_type=tf.int64)[0])
     written = part.variable.scatter_update(tf.IndexedSlices(rows, places))
     return None if tf.executing_eagerly() else written.op
 
 
-def _own_parts(table: PlacedTable, rank: int) -> List[TablePart]:
+def _own_parts(table: PlacedTable, rank: int) -> List[PlacedColumns]:
     return [
         part
         for part in table.parts
@@ -244,10 +244,10 @@ def _own_parts(table: PlacedTable, rank: int) -> List[TablePart]:
     ]
 
 
-def _blocks(part: TablePart, num_rows: int, rows_at_once: int) -> Iterator[_Block]:
+def _blocks(part: PlacedColumns, num_rows: int, rows_at_once: int) -> Iterator[_Block]:
     for first in range(0, num_rows if rows_at_once else 0, rows_at_once or 1):
         yield _Block(part, first, min(rows_at_once, num_rows - first))
 
 
-def _rows_of(part: TablePart, chunk: int) -> int:
+def _rows_of(part: PlacedColumns, chunk: int) -> int:
     return max(1, min(int(chunk), _MOST_ELEMENTS) // max(1, part.width))

@@ -20,7 +20,7 @@ from tensorflow.python.eager import context
 
 from graph_opt.compat import tf
 from graph_opt.compat.resource_variables import ResourceVariable
-from graph_opt.distributed_embeddings.placed_tables import PlacedTable, TablePart
+from graph_opt.distributed_embeddings.placed_tables import PlacedColumns, PlacedTable
 from graph_opt.distributed_embeddings.whole_tables import WholeTables
 from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.placement import RowsOnRank
@@ -38,7 +38,7 @@ class ColumnSlices(WholeTables):
         self.transport = transport
         mine = ResourceVariable(lambda: tf.zeros([ROWS, HALF]))
         self._parts = [
-            TablePart(
+            PlacedColumns(
                 RowsOnRank(ROWS, 2, r), r * HALF, HALF, mine if r == transport.rank else None, 0
             )
             for r in range(2)

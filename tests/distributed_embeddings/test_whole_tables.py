@@ -14,7 +14,7 @@ from tensorflow.python.eager import context
 
 from graph_opt.compat import tf
 from graph_opt.compat.resource_variables import ResourceVariable
-from graph_opt.distributed_embeddings.placed_tables import PlacedTable, TablePart
+from graph_opt.distributed_embeddings.placed_tables import PlacedColumns, PlacedTable
 from graph_opt.distributed_embeddings.whole_tables import WholeTables
 from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.placement import DivRows, ModRows, ReplicatedRows, RowsOnRank, RowsRule
@@ -33,12 +33,12 @@ class Tables(WholeTables):
         self.merged = self._variable([DivRows(11, size), RowsOnRank(9, size, size - 1)], 4)
         first = DivRows(11, size).num_local_rows(transport.rank)
         self._parts = [
-            [TablePart(DivRows(11, size), 0, 4, self.merged, 0)],
+            [PlacedColumns(DivRows(11, size), 0, 4, self.merged, 0)],
             [
                 self._part(RowsOnRank(7, size, 0), 0, 2),
                 self._part(RowsOnRank(7, size, size - 1), 2, 3),
             ],
-            [TablePart(RowsOnRank(9, size, size - 1), 0, 4, self.merged, first)],
+            [PlacedColumns(RowsOnRank(9, size, size - 1), 0, 4, self.merged, first)],
             [self._part(ReplicatedRows(5, size), 0, 3)],
             [self._part(ModRows(8, size), 0, 2)],
         ]
@@ -55,8 +55,8 @@ class Tables(WholeTables):
         rows = sum(rule.num_local_rows(self.transport.rank) for rule in rules)
         return ResourceVariable(tf.zeros([rows, width])) if rows else None
 
-    def _part(self, rule: RowsRule, first_column: int, width: int) -> TablePart:
-        return TablePart(rule, first_column, width, self._variable([rule], width), 0)
+    def _part(self, rule: RowsRule, first_column: int, width: int) -> PlacedColumns:
+        return PlacedColumns(rule, first_column, width, self._variable([rule], width), 0)
 
 
 def tables(seed: int = 0) -> List[np.ndarray]:
