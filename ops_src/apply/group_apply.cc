@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lookup/range_occurrences.h"
+
 namespace graph_opt {
 namespace {
 
@@ -55,12 +57,12 @@ BagFault GroupApply(const Optimizer& optimizer, const std::vector<UpdatedTable>&
   std::vector<GradientTable> plain;
   for (const UpdatedTable& table : tables) plain.push_back(table.table);
   const std::vector<KeyRange> ranges = KeyRangesOf(plain, lookups, parallel->num_threads());
-  InBagOrder<PooledGradient> in_bag_order(lookups);
+  RangeOccurrences occurrences(plain, lookups, ranges, parallel);
   FirstFault first;
   parallel->Run(static_cast<int64_t>(ranges.size()), [&](int64_t i) {
     SortedOccurrences found;
     const UpdatedTable& updated = tables[ranges[i].table];
-    const BagFault fault = found.Collect(ranges[i], updated.table, &in_bag_order, kernels);
+    const BagFault fault = occurrences.Collect(ranges[i], kernels, &found);
     if (fault.kind != BagFault::kNone) return first.Tell(fault);
     UpdateRange(optimizer, updated, ranges[i], found, kernels);
   });

@@ -20,12 +20,11 @@ BagFault GroupGradient::Sort() {
   first_pieces_.clear();
   for (size_t i = 0; i < ranges_.size(); ++i) AddPieces(static_cast<int>(i));
   first_pieces_.push_back(pieces_.size());
-  InBagOrder<PooledGradient> lookups(lookups_);
+  occurrences_.reset(new RangeOccurrences(tables_, lookups_, ranges_, parallel_));
   FirstFault first;
   parallel_->Run(static_cast<int64_t>(ranges_.size()), [&](int64_t i) {
     SortedOccurrences* const found = &found_[i];
-    const BagFault fault =
-        found->Collect(ranges_[i], tables_[ranges_[i].table], &lookups, kernels_);
+    const BagFault fault = occurrences_->Collect(ranges_[i], kernels_, found);
     if (fault.kind != BagFault::kNone) return first.Tell(fault);
     for (size_t p = first_pieces_[i]; p < first_pieces_[i + 1]; ++p) {
       pieces_[p].num_rows = found->CountKeys(pieces_[p].begin, pieces_[p].end);

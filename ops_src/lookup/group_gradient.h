@@ -2,10 +2,12 @@
 #define GRAPH_OPT_LOOKUP_GROUP_GRADIENT_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "lookup/group_lookup.h"
 #include "lookup/occurrences.h"
+#include "lookup/range_occurrences.h"
 
 namespace graph_opt {
 
@@ -48,9 +50,10 @@ class GroupGradient {
   const RowKernels& kernels_;
   Parallel* const parallel_;
   std::vector<KeyRange> ranges_;
-  std::vector<SortedOccurrences> found_;  // of each range
-  std::vector<Piece> pieces_;             // in order of their ranges
-  std::vector<size_t> first_pieces_;      // of each range, and the end
+  std::unique_ptr<RangeOccurrences> occurrences_;  // which those found refer to
+  std::vector<SortedOccurrences> found_;           // of each range
+  std::vector<Piece> pieces_;                      // in order of their ranges
+  std::vector<size_t> first_pieces_;               // of each range, and the end
   std::vector<std::vector<int64_t>> num_rows_;
 };
 

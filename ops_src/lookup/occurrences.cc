@@ -267,19 +267,58 @@ class SortedOccurrences::Collector {
 BagFault SortedOccurrences::Collect(const KeyRange& range, const GradientTable& table,
                                     InBagOrder<PooledGradient>* lookups,
                                     const RowKernels& kernels) {
-  const BagFault fault = CollectFrom(lookups->given(), range, table, kernels);
-  if (!fault.MayBeOfOrder()) return fault;
-  return CollectFrom(lookups->in_order(), range, table, kernels);
+  const BagFault fault = Read(range, table, lookups);
+  if (fault.kind == BagFault::kNone) Sort(range, kernels);
+  return fault;
 }
 
-BagFault SortedOccurrences::CollectFrom(const std::vector<PooledGradient>& lookups,
-                                        const KeyRange& range, const GradientTable& table,
-                                        const RowKernels& kernels) {
+BagFault SortedOccurrences::ReadTable(int number, const GradientTable& table,
+                                      InBagOrder<PooledGradient>* lookups) {
+  return Read(KeyRange{number, 0, table.shards.num_rows()}, table, lookups);
+}
+
+void SortedOccurrences::TakeRange(const KeyRange& range, const SortedOccurrences& table,
+                                  const RowKernels& kernels) {
+  key_bits_ = table.key_bits_;
+  payload_bits_ = table.payload_bits_;
+  type_ = table.type_;
+  dim_ = table.dim_;
+  gradients_ = table.gradients_;
+  stride_ = table.stride_;
+  has_rows_ = table.has_rows_;
+  has_divisors_ = table.has_divisors_;
+  has_scales_ = table.has_scales_;
+  payloads_ = &table;
+  const uint64_t first = static_cast<uint64_t>(range.begin);
+  const uint64_t length = static_cast<uint64_t>(range.end - range.begin);
+  const int bits = payload_bits_;
+  const uint64_t* const from = table.sorted_.data();
+  sorted_.Reserve(static_cast<int64_t>(table.count_) + 1);
+  uint64_t* const words = sorted_.data();
+  size_t count = 0;
+  for (size_t i = 0; i < table.count_; ++i) {
+    words[count] = from[i];  // kept if it is in the range
+    count += (from[i] >> bits) - first < length;
+  }
+  count_ = count;
+  Sort(range, kernels);
+}
+
+BagFault SortedOccurrences::Read(const KeyRange& range, const GradientTable& table,
+                                 InBagOrder<PooledGradient>* lookups) {
+  const BagFault fault = ReadFrom(lookups->given(), range, table);
+  if (!fault.MayBeOfOrder()) return fault;
+  return ReadFrom(lookups->in_order(), range, table);
+}
+
+BagFault SortedOccurrences::ReadFrom(const std::vector<PooledGradient>& lookups,
+                                     const KeyRange& range, const GradientTable& table) {
+  payloads_ = this;
   Collector collector(range, table, lookups, this);
   collector.Prepare();
   BagFault fault;
-  const int key_bits = BitsFor(static_cast<uint64_t>(table.shards.num_rows()));
-  if (key_bits + payload_bits_ > 64 || collector.most_words() > UINT32_MAX) {
+  key_bits_ = BitsFor(static_cast<uint64_t>(table.shards.num_rows()));
+  if (key_bits_ + payload_bits_ > 64 || collector.most_words() > UINT32_MAX) {
     fault.kind = BagFault::kTooMany;
     return fault;
   }
@@ -288,10 +327,12 @@ BagFault SortedOccurrences::CollectFrom(const std::vector<PooledGradient>& looku
     fault.lookup = static_cast<int64_t>(i);
     if (!collector.Add(lookups[i], &fault)) return fault;
   }
-  if (!SumByKey(range, kernels)) {
-    RadixSort(payload_bits_, payload_bits_ + key_bits, &sorted_, &scratch_, count_);
-  }
   return fault;
+}
+
+void SortedOccurrences::Sort(const KeyRange& range, const RowKernels& kernels) {
+  if (SumByKey(range, kernels)) return;
+  RadixSort(payload_bits_, payload_bits_ + key_bits_, &sorted_, &scratch_, count_);
 }
 
 // Replaces the occurrences with one for each key, which has their sum. Returns false and changes
@@ -325,9 +366,9 @@ Occurrences SortedOccurrences::All() const {
   all.dim = dim_;
   all.gradients = gradients_;
   all.stride = stride_;
-  all.gradient_rows = has_rows_ ? rows_.data() : nullptr;
-  all.divisors = has_divisors_ ? divisors_.data() : nullptr;
-  all.scales = has_scales_ ? scales_.data() : nullptr;
+  all.gradient_rows = has_rows_ ? payloads_->rows_.data() : nullptr;
+  all.divisors = has_divisors_ ? payloads_->divisors_.data() : nullptr;
+  all.scales = has_scales_ ? payloads_->scales_.data() : nullptr;
   return all;
 }
 

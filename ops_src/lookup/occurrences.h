@@ -45,9 +45,19 @@ std::vector<KeyRange> KeyRangesOf(const std::vector<GradientTable>& tables,
 // lookups and ids. Where that is cheaper, they are summed already, in the same order.
 class SortedOccurrences {
  public:
+  SortedOccurrences() = default;
+  SortedOccurrences(const SortedOccurrences&) = delete;
+  SortedOccurrences& operator=(const SortedOccurrences&) = delete;
+
   // Reads the ids of all lookups of the range's table.
   BagFault Collect(const KeyRange& range, const GradientTable& table,
                    InBagOrder<PooledGradient>* lookups, const RowKernels& kernels);
+
+  // Reads those of a whole table in their order, for others to take ranges from.
+  BagFault ReadTable(int number, const GradientTable& table, InBagOrder<PooledGradient>* lookups);
+
+  // Takes the range from its table, as ReadTable left it, which must outlive this.
+  void TakeRange(const KeyRange& range, const SortedOccurrences& table, const RowKernels& kernels);
 
   // The occurrences with keys in [begin, end), as the row kernels take them.
   Occurrences Between(int64_t begin, int64_t end) const;
@@ -58,14 +68,18 @@ class SortedOccurrences {
  private:
   class Collector;
 
-  BagFault CollectFrom(const std::vector<PooledGradient>& lookups, const KeyRange& range,
-                       const GradientTable& table, const RowKernels& kernels);
+  BagFault Read(const KeyRange& range, const GradientTable& table,
+                InBagOrder<PooledGradient>* lookups);
+  BagFault ReadFrom(const std::vector<PooledGradient>& lookups, const KeyRange& range,
+                    const GradientTable& table);
   Occurrences All() const;
+  void Sort(const KeyRange& range, const RowKernels& kernels);
   bool SumByKey(const KeyRange& range, const RowKernels& kernels);
 
   ScratchArray<uint64_t> sorted_;
   ScratchArray<uint64_t> scratch_;
   size_t count_ = 0;
+  int key_bits_ = 0;
   int payload_bits_ = 0;
   RowType type_ = RowType::kFloat;
   int64_t dim_ = 0;
@@ -78,6 +92,7 @@ class SortedOccurrences {
   ScratchArray<const void*> rows_;
   ScratchArray<float> divisors_;
   ScratchArray<float> scales_;
+  const SortedOccurrences* payloads_ = this;  // has the three above
   DenseKeys keys_;
   ScratchArray<float> sums_;
 };
