@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Callable, Iterator, List
+from typing import Callable, Generator, Iterator, List
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -63,15 +63,15 @@ hypothesis.settings.load_profile("repeatable")
 tf.disable_v2_behavior()
 
 
-def pytest_collection() -> None:
-    """Pauses the garbage collector while the tests, which stay until the end, are collected."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Hides all that stays until the end from the garbage collector, which visits it in vain."""
     gc.disable()
-
-
-def pytest_collection_finish() -> None:
-    """Hides what stays until the end from the garbage collector, which would visit it in vain."""
-    gc.freeze()
-    gc.enable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)
