@@ -9,8 +9,8 @@
 namespace graph_opt {
 
 // A lock of a table: shared by those who touch its rows, exclusive for those who move or clear
-// them. A thread may share it several times, and ops may share the locks of tables in any order:
-// whoever wants it exclusively delays new sharers, but only for so long.
+// them. Whoever wants it exclusively delays new sharers, but only for so long: should a thread
+// share it twice, it waits for a moment and not for ever.
 class TableLock {
  public:
   void LockShared() {

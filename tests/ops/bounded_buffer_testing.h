@@ -3,8 +3,6 @@
 #ifndef GRAPH_OPT_TESTS_BOUNDED_BUFFER_TESTING_H_
 #define GRAPH_OPT_TESTS_BOUNDED_BUFFER_TESTING_H_
 
-#include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <future>
 #include <memory>
@@ -13,16 +11,9 @@
 #include <utility>
 
 #include "buffer/bounded_buffer.h"
+#include "functors_testing.h"
 
 namespace graph_opt {
-
-#define CHECK(condition)                                                           \
-  do {                                                                             \
-    if (!(condition)) {                                                            \
-      std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-      std::exit(1);                                                                \
-    }                                                                              \
-  } while (false)
 
 struct Batch {
   int64_t ByteSize() const { return 8; }

@@ -137,12 +137,7 @@ void UpdatesAsLocalTablesAre(const RowKernels& kernels, int seed) {
   const std::vector<UpdatedShard> shards = UpdatedShards(group, served, &weights, &slots);
   RowUpdate update;
   CHECK(ReadUpdate(sent.bytes.get(), sent.size, shards, &threads, &update).ok());
-  std::vector<std::vector<int64_t>> found;
-  for (size_t i = 0; i < shards.size(); ++i) {
-    if (!shards[i].by_key) continue;
-    found.push_back(served.of[i]->Find(update.blocks[i].rows, update.blocks[i].count));
-    update.blocks[i].rows = found.back().data();
-  }
+  served.Find(&update);
   ApplyUpdate(usual.optimizer, shards, update, kernels, &threads);
   std::vector<UpdatedTable> tables(group.dims.size());
   for (size_t t = 0; t < tables.size(); ++t) {
@@ -281,12 +276,7 @@ void MalformedMessagesAreRefused(const RowKernels& kernels, int seed) {
     const std::vector<UpdatedShard> shards = UpdatedShards(group, served, &weights, &slots);
     RowUpdate update;
     if (!ReadUpdate(bytes.get(), size, shards, &threads, &update).ok()) continue;
-    std::vector<std::vector<int64_t>> found;
-    for (size_t i = 0; i < shards.size(); ++i) {
-      if (!shards[i].by_key) continue;
-      found.push_back(served.of[i]->Find(update.blocks[i].rows, update.blocks[i].count));
-      update.blocks[i].rows = found.back().data();
-    }
+    served.Find(&update);
     ApplyUpdate(usual.optimizer, shards, update, kernels, &threads);
   }
 }

@@ -242,6 +242,14 @@ struct Served {
     }
   }
 
+  void Find(RowUpdate* update) {
+    for (size_t i = 0; i < served.size(); ++i) {
+      if (!served[i].by_key) continue;
+      found.push_back(of[i]->Find(update->blocks[i].rows, update->blocks[i].count));
+      update->blocks[i].rows = found.back().data();
+    }
+  }
+
   std::vector<std::vector<KeyedShard>> shards;
   std::vector<ServedShard> served;
   std::vector<const KeyedShard*> of;

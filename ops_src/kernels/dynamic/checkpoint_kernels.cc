@@ -4,6 +4,7 @@
 
 #include "dynamic/dynamic_table.h"
 #include "kernels/dynamic/dynamic_table_resource.h"
+#include "kernels/dynamic/table_kernel.h"
 #include "kernels/dynamic/table_restore.h"
 #include "kernels/dynamic/table_save.h"
 #include "kernels/kernel_names.h"
@@ -130,25 +131,24 @@ class RestoreKernel : public CheckpointKernel {
   bool rows_;
 };
 
-class TrackChangesKernel : public OpKernel {
+class TrackChangesKernel : public TableKernel {
  public:
-  explicit TrackChangesKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit TrackChangesKernel(OpKernelConstruction* ctx) : TableKernel(ctx) {
     std::string action;
     OP_REQUIRES_OK(ctx, ctx->GetAttr("action", &action));
     begins_ = action == "begin";
   }
 
-  void Compute(OpKernelContext* ctx) override {
-    std::shared_ptr<DynamicTable> table;
-    OP_REQUIRES_OK(ctx, OpenTable(ctx, 0, &table));
+ private:
+  Status Run(OpKernelContext* ctx, DynamicTable* table) override {
     if (begins_) {
       table->BeginCheckpoint();
     } else {
       table->EndCheckpoint();
     }
+    return Status();
   }
 
- private:
   bool begins_;
 };
 

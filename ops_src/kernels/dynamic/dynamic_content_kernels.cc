@@ -6,6 +6,7 @@
 #include "kernels/dynamic/dynamic_inputs.h"
 #include "kernels/dynamic/dynamic_keys.h"
 #include "kernels/dynamic/dynamic_table_resource.h"
+#include "kernels/dynamic/table_kernel.h"
 #include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
 #include "kernels/tensorflow_compat.h"
@@ -120,23 +121,22 @@ class ImportKernel : public ContentKernel {
   }
 };
 
-class ExportFilteredKernel : public OpKernel {
+class ExportFilteredKernel : public TableKernel {
  public:
-  using OpKernel::OpKernel;
+  using TableKernel::TableKernel;
 
-  void Compute(OpKernelContext* ctx) override {
-    std::shared_ptr<DynamicTable> table;
-    OP_REQUIRES_OK(ctx, OpenTable(ctx, 0, &table));
+ private:
+  Status Run(OpKernelContext* ctx, DynamicTable* table) override {
     std::vector<FilteredKey> filtered;
     {
-      const DynamicTable::ExclusiveLock lock(table.get());
+      const DynamicTable::ExclusiveLock lock(table);
       filtered = table->FilteredKeys();
     }
     const int64_t count = static_cast<int64_t>(filtered.size());
     int64_t* outputs[3];
     for (int i = 0; i < 3; ++i) {
       Tensor* tensor = nullptr;
-      OP_REQUIRES_OK(ctx, ctx->allocate_output(i, TensorShape({count}), &tensor));
+      TF_RETURN_IF_ERROR(ctx->allocate_output(i, TensorShape({count}), &tensor));
       outputs[i] = Int64sOf(tensor);
     }
     for (int64_t i = 0; i < count; ++i) {
@@ -144,29 +144,30 @@ class ExportFilteredKernel : public OpKernel {
       outputs[1][i] = filtered[i].frequency;
       outputs[2][i] = filtered[i].version;
     }
+    return Status();
   }
 };
 
-class ImportFilteredKernel : public OpKernel {
+class ImportFilteredKernel : public TableKernel {
  public:
-  using OpKernel::OpKernel;
+  using TableKernel::TableKernel;
 
-  void Compute(OpKernelContext* ctx) override {
-    std::shared_ptr<DynamicTable> table;
-    OP_REQUIRES_OK(ctx, OpenTable(ctx, 0, &table));
+ private:
+  Status Run(OpKernelContext* ctx, DynamicTable* table) override {
     int64_t n;
     const int64_t* keys;
     const int64_t* frequencies;
     const int64_t* versions;
-    OP_REQUIRES_OK(ctx, ReadKeys(ctx, 1, &keys, &n));
-    OP_REQUIRES_OK(ctx, ReadNumbers(ctx, 2, "frequencies have", n, &frequencies));
-    OP_REQUIRES_OK(ctx, ReadNumbersIfAny(ctx, 3, "versions have", n, &versions));
+    TF_RETURN_IF_ERROR(ReadKeys(ctx, 1, &keys, &n));
+    TF_RETURN_IF_ERROR(ReadNumbers(ctx, 2, "frequencies have", n, &frequencies));
+    TF_RETURN_IF_ERROR(ReadNumbersIfAny(ctx, 3, "versions have", n, &versions));
     std::vector<FilteredKey> filtered;
     for (int64_t i = 0; i < n; ++i) {
       filtered.push_back(
           FilteredKey{keys[i], frequencies[i], versions == nullptr ? -1 : versions[i]});
     }
     table->RestoreFilteredKeys(filtered.data(), n);
+    return Status();
   }
 };
 
@@ -199,18 +200,18 @@ class AssignKernel : public OpKernel {
   bool insert_ = true;
 };
 
-class EraseKernel : public OpKernel {
+class EraseKernel : public TableKernel {
  public:
-  using OpKernel::OpKernel;
+  using TableKernel::TableKernel;
 
-  void Compute(OpKernelContext* ctx) override {
-    std::shared_ptr<DynamicTable> table;
-    OP_REQUIRES_OK(ctx, OpenTable(ctx, 0, &table));
+ private:
+  Status Run(OpKernelContext* ctx, DynamicTable* table) override {
     const int64_t* keys;
     int64_t n;
-    OP_REQUIRES_OK(ctx, ReadKeys(ctx, 1, &keys, &n));
+    TF_RETURN_IF_ERROR(ReadKeys(ctx, 1, &keys, &n));
     DeviceThreads threads(ctx);
     table->Erase(keys, n, &threads);
+    return Status();
   }
 };
 

@@ -5,8 +5,8 @@
 
 #include "kernels/dynamic/dynamic_inputs.h"
 #include "kernels/dynamic/dynamic_keys.h"
-#include "kernels/dynamic/dynamic_table_resource.h"
 #include "kernels/dynamic/evicted_outputs.h"
+#include "kernels/dynamic/table_kernel.h"
 #include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
 #include "kernels/tensorflow_compat.h"
@@ -25,37 +25,35 @@ constexpr int64_t kLeastBytes = 64 << 10;
 
 // May hand out what the table gave up for new rows, too.
 template <bool kHandsOut>
-class DynamicLookupKernel : public OpKernel {
+class DynamicLookupKernel : public TableKernel {
  public:
-  using OpKernel::OpKernel;
+  using TableKernel::TableKernel;
 
-  void Compute(OpKernelContext* ctx) override {
-    std::shared_ptr<DynamicTable> table;
-    OP_REQUIRES_OK(ctx, OpenTable(ctx, 0, &table));
+ private:
+  Status Run(OpKernelContext* ctx, DynamicTable* table) override {
     const Tensor& keys = ctx->input(1);
     DynamicTable::Find find;
     const WideKeys wide(keys);
     find.keys = wide.data();
     find.num_keys = keys.NumElements();
-    OP_REQUIRES_OK(ctx, ReadInputs(ctx, *table, &find));
+    TF_RETURN_IF_ERROR(ReadInputs(ctx, *table, &find));
     TensorShape shape = keys.shape();
     shape.AddDim(table->dim());
     Tensor* values = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, shape, &values));
+    TF_RETURN_IF_ERROR(ctx->allocate_output(0, shape, &values));
     DeviceThreads threads(ctx);
     ScratchArray<int64_t> rows(find.num_keys);
     std::shared_ptr<Hold> hold;
     EvictedRows evicted;
     if (kHandsOut) find.evicted = &evicted;
     {
-      const DynamicTable::ReadLock lock(table.get());
-      OP_REQUIRES_OK(ctx, StatusOfOp(name(), table->FindRows(find, &threads, rows.data(), &hold)));
+      const DynamicTable::ReadLock lock(table);
+      TF_RETURN_IF_ERROR(StatusOfOp(name(), table->FindRows(find, &threads, rows.data(), &hold)));
       CopyRows(*table, find, rows.data(), &threads, values->flat<float>().data());
     }
-    if (kHandsOut) OP_REQUIRES_OK(ctx, WriteEvicted(ctx, 1, evicted, table->dim()));
+    return kHandsOut ? WriteEvicted(ctx, 1, evicted, table->dim()) : Status();
   }
 
- private:
   Status ReadInputs(OpKernelContext* ctx, const DynamicTable& table,
                     DynamicTable::Find* find) const {
     const Tensor& counts = ctx->input(2);

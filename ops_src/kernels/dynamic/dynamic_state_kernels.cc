@@ -8,6 +8,7 @@
 #include "kernels/dynamic/dynamic_keys.h"
 #include "kernels/dynamic/dynamic_table_resource.h"
 #include "kernels/dynamic/evicted_outputs.h"
+#include "kernels/dynamic/table_kernel.h"
 #include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -29,75 +30,73 @@ class SizeKernel : public OpKernel {
   }
 };
 
-class MetadataKernel : public OpKernel {
+class MetadataKernel : public TableKernel {
  public:
-  using OpKernel::OpKernel;
+  using TableKernel::TableKernel;
 
-  void Compute(OpKernelContext* ctx) override {
-    std::shared_ptr<DynamicTable> table;
-    OP_REQUIRES_OK(ctx, OpenTable(ctx, 0, &table));
+ private:
+  Status Run(OpKernelContext* ctx, DynamicTable* table) override {
     const Tensor& keys = ctx->input(1);
     Tensor* frequencies = nullptr;
     Tensor* versions = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, keys.shape(), &frequencies));
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(1, keys.shape(), &versions));
+    TF_RETURN_IF_ERROR(ctx->allocate_output(0, keys.shape(), &frequencies));
+    TF_RETURN_IF_ERROR(ctx->allocate_output(1, keys.shape(), &versions));
     DeviceThreads threads(ctx);
     table->ReadMetadata(Int64sOf(keys), keys.NumElements(), &threads, Int64sOf(frequencies),
                         Int64sOf(versions));
+    return Status();
   }
 };
 
-class EvictKernel : public OpKernel {
+class EvictKernel : public TableKernel {
  public:
-  using OpKernel::OpKernel;
+  using TableKernel::TableKernel;
 
-  void Compute(OpKernelContext* ctx) override {
-    std::shared_ptr<DynamicTable> table;
-    OP_REQUIRES_OK(ctx, OpenTable(ctx, 0, &table));
+ private:
+  Status Run(OpKernelContext* ctx, DynamicTable* table) override {
     int64_t step;
-    OP_REQUIRES_OK(ctx, ReadNumber(ctx, 1, "step has", &step));
+    TF_RETURN_IF_ERROR(ReadNumber(ctx, 1, "step has", &step));
     DeviceThreads threads(ctx);
     EvictedRows evicted;
     table->Evict(step, &threads, &evicted);
-    OP_REQUIRES_OK(ctx, WriteEvicted(ctx, 0, evicted, table->dim()));
+    return WriteEvicted(ctx, 0, evicted, table->dim());
   }
 };
 
-class CompactKernel : public OpKernel {
+class CompactKernel : public TableKernel {
  public:
-  using OpKernel::OpKernel;
-
-  void Compute(OpKernelContext* ctx) override {
-    std::shared_ptr<DynamicTable> table;
-    OP_REQUIRES_OK(ctx, OpenTable(ctx, 0, &table));
-    table->Compact();
-  }
-};
-
-class EndEpochKernel : public OpKernel {
- public:
-  using OpKernel::OpKernel;
-
-  void Compute(OpKernelContext* ctx) override {
-    std::shared_ptr<DynamicTable> table;
-    OP_REQUIRES_OK(ctx, OpenTable(ctx, 0, &table));
-    table->EndEpoch();
-  }
-};
-
-class MetricsKernel : public OpKernel {
- public:
-  using OpKernel::OpKernel;
-
-  void Compute(OpKernelContext* ctx) override {
-    std::shared_ptr<DynamicTable> table;
-    Tensor* json = nullptr;
-    OP_REQUIRES_OK(ctx, OpenTable(ctx, 0, &table));
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape(), &json));
-    json->scalar<tensorflow::tstring>()() = ToJson(table->metrics());
-  }
+  using TableKernel::TableKernel;
 
  private:
+  Status Run(OpKernelContext* ctx, DynamicTable* table) override {
+    table->Compact();
+    return Status();
+  }
+};
+
+class EndEpochKernel : public TableKernel {
+ public:
+  using TableKernel::TableKernel;
+
+ private:
+  Status Run(OpKernelContext* ctx, DynamicTable* table) override {
+    table->EndEpoch();
+    return Status();
+  }
+};
+
+class MetricsKernel : public TableKernel {
+ public:
+  using TableKernel::TableKernel;
+
+ private:
+  Status Run(OpKernelContext* ctx, DynamicTable* table) override {
+    Tensor* json = nullptr;
+    TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape(), &json));
+    json->scalar<tensorflow::tstring>()() = ToJson(table->metrics());
+    return Status();
+  }
+
   static std::string ToJson(const DynamicTable::Metrics& of) {
     std::vector<std::string> fields;
     const auto add = [&fields](const char* name, int64_t value) {
