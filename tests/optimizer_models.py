@@ -36,7 +36,10 @@ STOCK: Dict[str, Callable[[], Any]] = {
     ),
 }
 # Optimizers whose fused update differs from TensorFlow's from the second step on.
-MOVING_EVERY_ROW = ("adam", "amsgrad", "rms_prop_plain", *DENSE_MOVING_EVERY_ROW)
+MOVING_EVERY_ROW = (
+    *("adam", "amsgrad", "rms_prop_plain", "rms_prop_centered_plain"),
+    *DENSE_MOVING_EVERY_ROW,
+)
 ROW_BY_ROW = tuple(name for name in STOCK if name not in MOVING_EVERY_ROW)
 # Optimizers of tf.keras.optimizers.legacy that end in the same ops, with keywords.
 KERAS: Dict[str, Tuple[str, Dict[str, Any]]] = {
@@ -49,6 +52,7 @@ KERAS: Dict[str, Tuple[str, Dict[str, Any]]] = {
     "momentum": ("SGD", {"momentum": 0.9}),
     "nesterov": ("SGD", {"momentum": 0.9, "nesterov": True}),
     "rms_prop_plain": ("RMSprop", {}),
+    "rms_prop_centered_plain": ("RMSprop", {"centered": True}),
     "rms_prop": ("RMSprop", {"momentum": 0.5}),
     "rms_prop_centered": ("RMSprop", {"momentum": 0.5, "centered": True}),
     "adadelta": ("Adadelta", {}),

@@ -199,14 +199,10 @@ def _legacy_adam(optimizer: Any, table: Any, given: Mapping[str, Any]) -> Update
 def _legacy_rms_prop(optimizer: Any, table: Any, given: Mapping[str, Any]) -> UpdateRule:
     values = ("lr_t", "rho", "momentum", "epsilon")
     if not optimizer._momentum:
+        without = ("lr_t", "rho", "epsilon")
         if optimizer.centered:
-            raise ValueError(
-                "RMSprop(centered=True) without momentum updates {!r} by no formula that is known "
-                "for dynamic tables; set momentum, or leave centered".format(table.name)
-            )
-        return _legacy("KerasRMSProp", ("rms",), ("lr_t", "rho", "epsilon"))(
-            optimizer, table, given
-        )
+            return _legacy("KerasCenteredRMSProp", ("rms", "mg"), without)(optimizer, table, given)
+        return _legacy("KerasRMSProp", ("rms",), without)(optimizer, table, given)
     if optimizer.centered:
         return _legacy("CenteredRMSProp", ("mg", "rms", "momentum"), values)(
             optimizer, table, given

@@ -26,7 +26,8 @@ struct SpecList {};
 typedef SpecList<GradientDescent, Momentum, Adagrad, Ftrl, Adam, RMSProp, CenteredRMSProp, Adadelta,
                  ProximalAdagrad, ProximalGradientDescent, KerasMomentum, Adamax, DenseMomentum,
                  DenseKerasMomentum, GradientDescentL2, AdamW, KerasRMSProp, DenseMomentumL2,
-                 DenseKerasMomentumL2, AMSGrad, AdagradDecay, LazyAdamW, GroupLassoFtrl>
+                 DenseKerasMomentumL2, AMSGrad, AdagradDecay, LazyAdamW, GroupLassoFtrl,
+                 KerasCenteredRMSProp>
     AllSpecs;
 
 template <typename Call>

@@ -83,6 +83,11 @@ struct KerasRMSProp : Spec {
     of->Name("KerasRMSProp");
     of->MovesEveryRow();
     of->Slot("mean_square", 0);
+    DescribeValues(of);
+  }
+
+  template <typename Description>
+  void DescribeValues(Description* of) {
     of->Hyperparameter("learning_rate", &learning_rate, 0.125f);
     of->Hyperparameter("rho", &rho, 0.875f);
     of->Hyperparameter("epsilon", &epsilon, 1e-3f);
@@ -97,6 +102,34 @@ struct KerasRMSProp : Spec {
   template <typename Description>
   void Idle(Description* of) const {
     of->Decays(0, rho);
+  }
+};
+
+// That with centered=True.
+struct KerasCenteredRMSProp : KerasRMSProp {
+  static constexpr int kSlots = 2;
+
+  template <typename Description>
+  void Describe(Description* of) {
+    of->Name("KerasCenteredRMSProp");
+    of->MovesEveryRow();
+    of->Slot("mean_square", 0);
+    of->Slot("mean", 0);
+    DescribeValues(of);
+  }
+
+  template <typename Lanes, typename V = typename Lanes::Vector>
+  GRAPH_OPT_FORMULA void Update(V gradient, V* weights, V* mean_square, V* mean) const {
+    *mean_square = *mean_square * rho + gradient * gradient * (1.0f - rho);
+    *mean = *mean * rho + gradient * (1.0f - rho);
+    const V variance = *mean_square - *mean * *mean;
+    *weights -= learning_rate * gradient / (Lanes::SquareRoot(variance) + epsilon);
+  }
+
+  template <typename Description>
+  void Idle(Description* of) const {
+    of->Decays(0, rho);
+    of->Decays(1, rho);
   }
 };
 

@@ -16,6 +16,8 @@ from graph_opt.dynamic.options import DynamicTableOptions
 from graph_opt.dynamic.variable import DynamicTableVariable, PartOf
 from graph_opt.embedding_variable.variable import EmbeddingVariable, PartitionedEmbeddingVariable
 from graph_opt.ops.dynamic_table import BY_KEY_1000
+from graph_opt.ops.optimizers import optimizer_specs
+from graph_opt.ops.row_updates import update_rows
 from graph_opt.session.graph_records import report_of
 from graph_opt.session.session import Session
 from graph_opt.sharding.initializers import Constant
@@ -132,6 +134,7 @@ LEGACY: Dict[str, Callable[[], Any]] = {
     "amsgrad": lambda: tf.keras.optimizers.legacy.Adam(0.1, amsgrad=True),
     "adamax": lambda: tf.keras.optimizers.legacy.Adamax(0.1),
     "rms_prop": lambda: tf.keras.optimizers.legacy.RMSprop(0.1),
+    "rms_prop_centered": lambda: tf.keras.optimizers.legacy.RMSprop(0.1, centered=True),
     "rms_prop_momentum": lambda: tf.keras.optimizers.legacy.RMSprop(
         0.1, momentum=0.5, centered=True
     ),
@@ -218,6 +221,45 @@ def test_eager_steps_train_as_tables_of_equal_rows(
         trained_eagerly(make(), static, rows_of_static(KEYS), is_dense)
         got = tf.nn.embedding_lookup(dynamic, tf.constant(unique, tf.int64)).numpy()
         np.testing.assert_allclose(got, static.numpy(), rtol=2e-5, atol=2e-6)
+
+
+def test_rows_move_as_those_of_a_static_table_whatever_the_optimizer() -> None:
+    unique = sorted(set(KEYS))
+    keys = tf.placeholder(tf.int64, [None])
+    rows = tf.placeholder(tf.int64, [None])
+    gradients = tf.placeholder(tf.float32, [None, DIM])
+    steps, states = [], []
+    for name, spec in optimizer_specs().items():
+        dynamic = DynamicTableVariable(name, DIM, OPTIONS)
+        static = static_table(len(unique))
+        slots = [dynamic.add_slot(slot, initial) for slot, initial in spec.slots.items()]
+        static_slots = [
+            tf.Variable(tf.fill([len(unique), DIM], initial), use_resource=True)
+            for initial in spec.slots.values()
+        ]
+        values = list(spec.hyperparameters.values())
+        handles = [slot.handle for slot in static_slots]
+        steps.append(dynamic.update_rows(name, slots, values, keys, gradients))
+        steps.append(update_rows(name, static.handle, handles, values, rows, gradients, name))
+        in_order = tf.argsort(dynamic.export().keys)
+        for of_dynamic, of_static in zip((dynamic, *slots), (static, *static_slots)):
+            states.append((tf.gather(of_dynamic.export().values, in_order), of_static))
+        steps.append(tf.nn.embedding_lookup(dynamic, tf.constant(unique, tf.int64)))
+    start, step = tf.group(*steps[2::3]), tf.group(*steps[0::3], *steps[1::3])
+    with tf.Session() as session:
+
+        @settings(max_examples=5, deadline=None)
+        @given(st.lists(st.lists(st.sampled_from(KEYS), max_size=6), min_size=1, max_size=5))
+        def check(batches: List[List[int]]) -> None:
+            session.run(tf.global_variables_initializer())
+            session.run(start)
+            for batch in batches:
+                fed = {keys: batch, rows: rows_of_static(batch), gradients: gradients_of(batch)}
+                session.run(step, fed)
+            for got, expected in session.run(states):
+                np.testing.assert_array_equal(got, expected)
+
+        check()
 
 
 def test_each_optimizer_has_slots_of_its_own() -> None:

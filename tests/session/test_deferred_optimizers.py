@@ -18,7 +18,7 @@ READ_AFTER = (40, 41, STEPS)
 # Of the largest value in a row: TensorFlow rounds in each step that a row misses.
 TOLERANCE = 2e-5
 AVERAGED = "adam, and averages of the tables"
-KERAS_MOVING_EVERY_ROW = ("adam", "amsgrad", "rms_prop_plain")
+KERAS_MOVING_EVERY_ROW = ("adam", "amsgrad", "rms_prop_plain", "rms_prop_centered_plain")
 
 
 class Script(NamedTuple):

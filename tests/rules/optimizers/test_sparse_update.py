@@ -302,13 +302,6 @@ def test_refuses_an_optimizer_that_nobody_knows_and_names_it(resource: bool) -> 
     assert refusal.code == "optimizer_unknown" and "SparseApplyAdagradDA" in refusal.saw
 
 
-def test_refuses_what_keras_writes_for_centered_rmsprop_without_momentum() -> None:
-    legacy = pytest.importorskip("tensorflow").keras.optimizers.legacy
-    loss = lookup_loss(True)
-    legacy.RMSprop(0.1, centered=True).get_updates(loss, tf.trainable_variables())
-    assert code_of() == "update_not_recognised"
-
-
 @pytest.mark.parametrize("resource", [False, True])
 def test_refuses_a_table_that_something_else_assigns(resource: bool) -> None:
     loss = lookup_loss(resource)
