@@ -55,6 +55,9 @@ if TYPE_CHECKING:
         L2WeightEvict,
         StorageOption,
     )
+    from graph_opt.input.data_frame import DataFrame
+    from graph_opt.input.parquet_dataset import ParquetDataset
+    from graph_opt.input.work_queue import WorkQueue
     from graph_opt.ops.instruction_set import instruction_set
     from graph_opt.ops.library import load_library as load_op_library
     from graph_opt.ops.scratch_memory import scratch_memory
@@ -81,6 +84,7 @@ __all__ = [
     "CollectiveStrategy",
     "ConfigProto",
     "CounterFilter",
+    "DataFrame",
     "EmbeddingVariableOption",
     "GlobalStepEvict",
     "GraphOptions",
@@ -89,9 +93,11 @@ __all__ = [
     "L2WeightEvict",
     "OptimizedGraph",
     "OptimizerOptions",
+    "ParquetDataset",
     "Report",
     "Session",
     "StorageOption",
+    "WorkQueue",
     "async_embedding_mark_node",
     "categorical_column_with_adaptive_embedding",
     "categorical_column_with_embedding",
@@ -141,6 +147,7 @@ _MODULES = {
     "CollectiveStrategy": "graph_opt.strategy.collective_strategy",
     "ConfigProto": "graph_opt.config",
     "CounterFilter": "graph_opt.embedding_variable.option_classes",
+    "DataFrame": "graph_opt.input.data_frame",
     "EmbeddingVariableOption": "graph_opt.embedding_variable.option_classes",
     "GlobalStepEvict": "graph_opt.embedding_variable.option_classes",
     "GraphOptions": "graph_opt.config",
@@ -149,9 +156,11 @@ _MODULES = {
     "L2WeightEvict": "graph_opt.embedding_variable.option_classes",
     "OptimizedGraph": "graph_opt.passes.optimize",
     "OptimizerOptions": "graph_opt.config",
+    "ParquetDataset": "graph_opt.input.parquet_dataset",
     "Report": "graph_opt.reporting.report",
     "Session": "graph_opt.session.session",
     "StorageOption": "graph_opt.embedding_variable.option_classes",
+    "WorkQueue": "graph_opt.input.work_queue",
     "async_embedding_mark_node": "graph_opt.runtime.mark",
     "categorical_column_with_adaptive_embedding": "graph_opt.embedding_variable.adaptive_columns",
     "categorical_column_with_embedding": "graph_opt.embedding_variable.columns",

@@ -61,6 +61,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "embedding_variable": frozenset(
         {"dynamic", "embedding", "ops", "reporting.stderr", "reporting.warnings_given"}
     ),
+    "input": frozenset({"reporting.warnings_given"}),
     "distributed_embeddings": frozenset(
         {"sharding", "ops", "export", "embedding", "reporting.stderr"}
     ),

@@ -19,6 +19,21 @@ def export_as_names(collection: str) -> None:
     )
 
 
+def leave_out_of_exports(collection: str) -> None:
+    """Lets exported graphs have nothing of a collection, and keeps TensorFlow from warning of it.
+
+    Args:
+      collection: Its name, which no other code registers.
+    """
+    ops.register_proto_function(
+        collection, proto_type=StringValue, to_proto=_to_nothing, from_proto=_from_proto
+    )
+
+
+def _to_nothing(member: Any, export_scope: Any = None) -> None:
+    return None
+
+
 def _to_proto(member: Any, export_scope: Any = None) -> StringValue:
     return StringValue(value=getattr(member, "name", type(member).__name__))
 

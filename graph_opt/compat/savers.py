@@ -8,7 +8,7 @@ build the same nodes as before.
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from tensorflow.python.framework import meta_graph
 from tensorflow.python.ops import variables as variables_module
@@ -37,6 +37,62 @@ class SaverParts(NamedTuple):
     saveables: Callable[[Any, Optional[str]], Optional[List[Any]]]
     save: Callable[[Any, List[Any]], Tuple[List[Any], List[Any]]]
     restore: Callable[[Any, List[Any]], None]
+
+
+class OptionalSaveable(saveable_object.SaveableObject):
+    """Tensors that a saver saves as any other, and that checkpoints may lack.
+
+    Args:
+      owner: What is saved.
+      name: In checkpoints.
+      tensors: From a name in checkpoints to a function that makes what is saved, and its type.
+      device: Where the state is.
+      restored: Given the tensors of a checkpoint, and as last argument whether it had them (else
+        they are empty), makes the op that restores the state.
+    """
+
+    def __init__(
+        self,
+        owner: Any,
+        name: str,
+        tensors: Mapping[str, Tuple[Callable[[], Any], Any]],
+        device: str,
+        restored: Callable[..., Any],
+    ) -> None:
+        specs = [
+            saveable_object.SaveSpec(made, "", tensor, dtype=dtype, device=device)
+            for tensor, (made, dtype) in tensors.items()
+        ]
+        super().__init__(owner, specs, name)
+        self._restored = restored
+        _replace_functions()
+
+    def read(self, prefix: Any) -> List[Any]:
+        """What the checkpoint of a prefix has, and whether it has it, as one tensor for each spec.
+
+        There is no op that asks whether a checkpoint has a tensor: a dataset passes over the error.
+        """
+        names = [spec.name for spec in self.specs]
+        dtypes = [spec.dtype for spec in self.specs]
+
+        def stored(filename: Any) -> Any:
+            read = tf.raw_ops.RestoreV2(
+                prefix=filename,
+                tensor_names=names,
+                shape_and_slices=[""] * len(names),
+                dtypes=dtypes,
+            )
+            return (*read, True)
+
+        nothing = (*(tf.zeros([0], dtype) for dtype in dtypes), False)
+        either = tf.data.Dataset.from_tensors(prefix).map(stored)
+        either = either.ignore_errors().concatenate(tf.data.Dataset.from_tensors(nothing))
+        *tensors, self._found = either.take(1).get_single_element()
+        return tensors
+
+    def restore(self, restored_tensors: Any, restored_shapes: Any) -> Any:
+        """See `restored`."""
+        return self._restored(*restored_tensors, self._found)
 
 
 class OurSaveable(saveable_object.SaveableObject):
@@ -75,8 +131,7 @@ def build_savers_with(parts: SaverParts) -> None:
     """
     if parts in _parts:
         return
-    if not _parts:
-        _replace_functions()
+    _replace_functions()
     _parts.append(parts)
 
 
@@ -123,6 +178,7 @@ def saveable_named(variable: Any, name: str) -> Any:
     return saveable
 
 
+@functools.lru_cache(maxsize=None)
 def _replace_functions() -> None:
     module: Any = saveable_object_util
     module.op_list_to_dict = _listed(module.op_list_to_dict)
@@ -226,22 +282,27 @@ def _restoring(stock: Callable[..., Any]) -> Callable[..., Any]:
         restore_sequentially: bool,
     ) -> List[Any]:
         ours, others = _divided(saveables)
-        if not ours:
+        required = [one for one in others if not isinstance(one, OptionalSaveable)]
+        if len(required) == len(saveables):
             return list(
                 stock(self, filename_tensor, saveables, preferred_shard, restore_sequentially)
             )
-        for parts in _parts:
+        for parts in _parts if ours else ():
             parts.restore(filename_tensor, ours)
         read = iter(
-            stock(self, filename_tensor, others, preferred_shard, restore_sequentially)
-            if others
+            stock(self, filename_tensor, required, preferred_shard, restore_sequentially)
+            if required
             else []
         )
-        return [
-            filename_tensor if isinstance(saveable, OurSaveable) else next(read)
-            for saveable in saveables
-            for _ in saveable.specs
-        ]
+        tensors: List[Any] = []
+        for saveable in saveables:
+            if isinstance(saveable, OptionalSaveable):
+                tensors.extend(saveable.read(filename_tensor))
+            elif isinstance(saveable, OurSaveable):
+                tensors.append(filename_tensor)
+            else:
+                tensors.extend(next(read) for _ in saveable.specs)
+        return tensors
 
     return bulk_restore
 

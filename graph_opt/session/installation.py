@@ -12,6 +12,7 @@ from typing import Any, List, Optional, Tuple
 
 from graph_opt import contrib as contrib_room
 from graph_opt.compat import tf
+from graph_opt.compat.kept_weights import scope_methods
 from graph_opt.compat.legacy_names import (
     Replacement,
     api_names,
@@ -290,6 +291,7 @@ def _replacements() -> List[Replacement]:
     found += lookup_functions(_NN_NAMES)
     found += option_classes(embedding_variable_names.OPTIONS)
     found += graph_keys(GRAPH_KEYS)
+    found += scope_methods()
     found += incremental_arguments(incremental_saver_of, IncrementalCheckpointHook)
     found += estimator_training(monitored.MonitoredTrainingSession)
     found += every_session(_session_config, _opened)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from graph_opt.compat.legacy_names import EMBEDDING_MODULE, INCREMENTAL_MODULE, STRATEGY_MODULE
+from graph_opt.compat.legacy_names import (
+    DATAFRAME_MODULE,
+    EMBEDDING_MODULE,
+    INCREMENTAL_MODULE,
+    PARQUET_MODULE,
+    STRATEGY_MODULE,
+    WORK_QUEUE_MODULE,
+)
 from graph_opt.session.module_aliases import ModuleAliases
 
 # Public names, and the files that scripts import some of them from.
@@ -24,9 +31,12 @@ _CONTRIB = {
 
 deeprec_modules = ModuleAliases(
     {
+        DATAFRAME_MODULE: "graph_opt.input.data_frame",
         EMBEDDING_MODULE: "graph_opt.embedding_variable.embedding",
         INCREMENTAL_MODULE: "graph_opt.embedding_variable.incremental_saver",
+        PARQUET_MODULE: "graph_opt.input.parquet_dataset",
         STRATEGY_MODULE: "graph_opt.strategy.collective_strategy",
+        WORK_QUEUE_MODULE: "graph_opt.input.work_queue",
     }
 )
 contrib_modules = ModuleAliases(_CONTRIB)

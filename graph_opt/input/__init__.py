@@ -1,0 +1,1 @@
+"""Input of DeepRec's scripts: files shared out among workers."""

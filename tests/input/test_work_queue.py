@@ -1,0 +1,108 @@
+"""`WorkQueue`: each work once, for all workers, and on from checkpoints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, List
+
+import pytest
+
+import graph_opt
+from graph_opt.compat import tf
+from tests.session.parameter_servers import ParameterServer, free_addresses
+
+WORKS = ["a", "b", "c"]
+
+
+def taken(folder: str, works: List[str], number: int, epochs: int = 2) -> List[bytes]:
+    """What a training that is started anew takes in so many steps."""
+    with tf.Graph().as_default():
+        work = graph_opt.WorkQueue(works, epochs, seed=3).take() if works else tf.constant("")
+        step = tf.assign_add(tf.train.get_or_create_global_step(), 1)
+        with tf.train.MonitoredTrainingSession(checkpoint_dir=folder) as session:
+            return [session.run([work, step])[0] for _ in range(number)]
+
+
+def rest_of(session: Any, next_work: tf.Tensor) -> List[bytes]:
+    found = []
+    while True:
+        try:
+            found.append(session.run(next_work))
+        except tf.errors.OutOfRangeError:
+            return found
+
+
+def reading(queue: Any) -> Any:
+    """A scaffold whose sessions begin to read the queue's dataset, and the next of its works."""
+    iterator = tf.data.make_initializable_iterator(queue.input_dataset())
+    begin = tf.group(tf.local_variables_initializer(), iterator.initializer)
+    return tf.train.Scaffold(local_init_op=begin), iterator.get_next()
+
+
+def test_each_epoch_has_each_work_once() -> None:
+    shuffled = graph_opt.WorkQueue(WORKS, 20, seed=1, prefix="x/")
+    in_order = graph_opt.WorkQueue(WORKS, 2, shuffle=False)
+    assert (shuffled.name, in_order.name) == ("work_queue", "work_queue_1")
+    scaffold, next_work = reading(shuffled)
+    other = in_order.take()
+    with tf.train.MonitoredSession(tf.train.ChiefSessionCreator(scaffold)) as session:
+        works = rest_of(session, next_work)
+    epochs = [works[start : start + 3] for start in range(0, 60, 3)]
+    assert all(sorted(epoch) == [b"x/a", b"x/b", b"x/c"] for epoch in epochs)
+    assert len(works) == 60 and len({tuple(epoch) for epoch in epochs}) > 1
+    with tf.train.MonitoredSession(tf.train.ChiefSessionCreator(scaffold)) as session:
+        assert rest_of(session, other) == [b"a", b"b", b"c"] * 2
+
+
+def test_training_goes_on_with_what_is_left(tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    taken(folder, [], 1)  # a checkpoint without a queue: it begins
+    first = taken(folder, WORKS, 2)
+    second = taken(folder, WORKS, 4)
+    assert sorted(first + second) == [b"a", b"a", b"b", b"b", b"c", b"c"]
+    checkpoint = tf.train.load_checkpoint(tf.train.latest_checkpoint(folder))
+    assert checkpoint.get_tensor("work_queue_digest") == b"a,b,c"
+    assert checkpoint.get_tensor("work_queue_works").tolist() == []
+    # Other works begin from the start.
+    assert sorted(taken(folder, ["d", "e"], 2, epochs=1)) == [b"d", b"e"]
+
+
+def test_workers_share_a_queue_on_the_first_server() -> None:
+    cluster = {"ps": free_addresses(2)}
+    servers = [ParameterServer(cluster, task) for task in range(2)]
+    for server in servers:
+        server.wait_until_ready()
+    sessions = []
+    for creator in (tf.train.ChiefSessionCreator, tf.train.WorkerSessionCreator):
+        with tf.Graph().as_default():
+            with tf.device(tf.train.replica_device_setter(cluster=cluster, worker_device="")):
+                tf.get_variable("before", [])
+                queue = graph_opt.WorkQueue(WORKS, num_epochs=4)
+                work = queue.take()
+            assert work.device == "/job:ps/task:0/device:CPU:0"
+            scaffold = tf.train.Scaffold()
+            target = "grpc://" + cluster["ps"][1]
+            sessions.append((tf.train.MonitoredSession(creator(scaffold, target)), work))
+    found = [session.run(work) for _ in range(6) for session, work in sessions]
+    assert sorted(found) == [work.encode("utf-8") for work in sorted(WORKS * 4)]
+    for session, work in sessions:
+        with pytest.raises(tf.errors.OutOfRangeError):
+            session.run(work)
+        session.close()
+    for server in servers:
+        server.kill()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"works": []}, "need a list of strings"),
+        ({"works": "file"}, "need a list of strings"),
+        ({"works": ["a", 3]}, "3 among works is no string"),
+        ({"works": ["a"], "num_epochs": 0}, "num_epochs is 0; need 1 or more"),
+        ({"works": ["a"], "num_epochs": 10**9}, "use fewer epochs"),
+    ],
+)
+def test_queues_that_cannot_be(arguments: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        graph_opt.WorkQueue(**arguments)
