@@ -68,6 +68,11 @@ class Member(NamedTuple):
     candidate: Candidate
     gradient: Optional[RowGradient] = None
 
+    @property
+    def gradient_nodes(self) -> Tuple[str, ...]:
+        """The nodes of the user's graph that compute the gradient."""
+        return self.gradient.nodes if self.gradient else ()
+
 
 @dataclasses.dataclass(frozen=True)
 class CandidateSearch:

@@ -207,7 +207,7 @@ class _Fusion:
 
     def _fuse_update(self, group: UpdateGroup) -> None:
         inside = {name for update in group.updates.values() for name in update.nodes}
-        inside.update(name for member in group.members for name in _gradient_nodes(member))
+        inside.update(name for member in group.members for name in member.gradient_nodes)
         controls = dict.fromkeys(
             source
             for update in group.updates.values()
@@ -226,7 +226,7 @@ class _Fusion:
             self.replaced.add(update.end)
         for member in group.members:
             self._outcome.gradients.add(member.candidate.name)
-            self.replaced.update(_gradient_nodes(member))
+            self.replaced.update(member.gradient_nodes)
         parts = []
         for table in group.tables:
             names = [str(lookup.output) for lookup in table.lookups]
@@ -264,7 +264,7 @@ class _Fusion:
             self._redirect(slices.indices, fused.indices.input_name)
         for member in group:
             self._outcome.gradients.add(member.candidate.name)
-            self.replaced.update(_gradient_nodes(member))
+            self.replaced.update(member.gradient_nodes)
         parts = [_part_of_gradient(member, made) for member in group]
         self.merged.append(MergedOp(GRADIENT, tuple(parts)))
 
@@ -290,7 +290,7 @@ class _Fusion:
             ends = dict.fromkeys([tensor.node for tensor in one.sent.slices], slices.values.node)
             parts.append(MergedPart(one.lookups, ends))
         for member in members:
-            self.replaced.update(_gradient_nodes(member))
+            self.replaced.update(member.gradient_nodes)
         self.summed_before_sending += len(group)
         self.merged.append(MergedOp(GRADIENT, tuple(parts)))
 
@@ -378,10 +378,6 @@ def _kept_for_fetches(
     return view.ancestors(
         tensor.node for tensor in fetched if str(tensor) not in substitutes and tensor.node in view
     )
-
-
-def _gradient_nodes(member: Member) -> Tuple[str, ...]:
-    return member.gradient.nodes if member.gradient else ()
 
 
 def _part_of_gradient(member: Member, made: Dict[Slices, Slices]) -> MergedPart:
