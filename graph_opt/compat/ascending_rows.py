@@ -13,6 +13,7 @@ from tensorflow.python.framework import ops
 
 from graph_opt.compat import tf
 from graph_opt.compat.optimizer_state import KERAS, family_of
+from graph_opt.compat.table_training import is_dynamic_table
 
 _APPLY = "_resource_apply_sparse_duplicate_indices"
 _BASES = ("Optimizer", "OptimizerV2")
@@ -34,7 +35,7 @@ def _change_sparse_update(optimizer: Any) -> None:
     sum_and_apply = getattr(optimizer, _APPLY)
 
     def apply(gradient: Any, variable: Any, rows: Any, **state: Any) -> Any:
-        if hasattr(variable, "add_slot"):  # a dynamic table, whose update sums
+        if is_dynamic_table(variable):  # its update sums
             return sum_and_apply(gradient, variable, rows, **state)
         return _choose(
             rows,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Sequence
 
 from graph_opt.compat import tf
-from graph_opt.compat.table_training import with_static_shapes
+from graph_opt.compat.table_training import is_dynamic_table, with_static_shapes
 
 TRAIN = "tf.train"
 LEGACY_KERAS = "legacy Keras"
@@ -81,7 +81,7 @@ class SlotRecord:
 
     def create(self, variables: Sequence[Any]) -> None:
         """Makes the slots of variables that have none yet."""
-        tables = [variable for variable in variables if hasattr(variable, "add_slot")]
+        tables = [variable for variable in variables if is_dynamic_table(variable)]
         with tf.init_scope(), with_static_shapes(tables):
             if self._family == TRAIN:
                 self._optimizer._create_slots(variables)

@@ -34,6 +34,7 @@ from graph_opt.compat.resource_variables import PartitionedVariable, WithoutValu
 __all__ = [
     "OfTables",
     "PlainSlot",
+    "is_dynamic_table",
     "replace_function",
     "slices_of",
     "train_optimizers_train",
@@ -80,6 +81,11 @@ class SlicesOfParts(tf.IndexedSlices):
             tf.concat([one.indices for one in slices], 0),
             slices[0].dense_shape,
         )
+
+
+def is_dynamic_table(variable: Any) -> bool:
+    """Whether a variable is a dynamic table, or a part of one: the only ones with such a method."""
+    return hasattr(variable, "add_slot")
 
 
 class PlainSlot(tf.constant_initializer):

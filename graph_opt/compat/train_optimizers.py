@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable, Optional, Sequence, Set
 
 from graph_opt.compat import tf
-from graph_opt.compat.table_training import PlainSlot
+from graph_opt.compat.table_training import PlainSlot, is_dynamic_table
 
 __all__ = ["AdamOfRows", "DecayingAdam", "RowOptimizer", "memory_of", "set_rows"]
 
@@ -64,7 +64,7 @@ class RowOptimizer(tf.train.Optimizer):
     def scalar_slot(self, variable: Any, name: str, value: float) -> Any:
         """A slot that is one number; beside a dynamic table one in a vector, as in DeepRec."""
         dtype = variable.dtype.base_dtype
-        shape = tf.TensorShape([1] if hasattr(variable, "add_slot") else [])
+        shape = tf.TensorShape([1] if is_dynamic_table(variable) else [])
         return self._get_or_make_slot_with_initializer(
             variable, PlainSlot(value), shape, dtype, name, self._name
         )

@@ -9,7 +9,11 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 from graph_opt.compat import tf
 from graph_opt.compat.keras_table_training import keras_optimizers_train
 from graph_opt.compat.resource_variables import beside
-from graph_opt.compat.table_training import OfTables, train_optimizers_train
+from graph_opt.compat.table_training import (
+    OfTables,
+    is_dynamic_table,
+    train_optimizers_train,
+)
 from graph_opt.compat.train_optimizers import RowOptimizer
 from graph_opt.compat.update_rules import update_rule
 from graph_opt.ops.dynamic_table import apply_to_keys, set_step
@@ -23,11 +27,6 @@ class _Steps(threading.local):
 
 
 _steps = _Steps()
-
-
-def is_dynamic_table(variable: Any) -> bool:
-    """Whether a variable is a dynamic table, or a part of one."""
-    return hasattr(variable, "add_slot") and hasattr(variable, "parts")
 
 
 def train_dynamic_tables() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from graph_opt.compat import tf
+from graph_opt.compat.table_training import is_dynamic_table
 from graph_opt.compat.train_optimizers import memory_of
 from graph_opt.ops.row_formulas import update_rows_by_formula
 from graph_opt.ops.row_updates import update_rows
@@ -33,7 +34,7 @@ def update_slices(
     Returns:
       The operation.
     """
-    if hasattr(variable, "add_slot"):  # a dynamic table
+    if is_dynamic_table(variable):
         return variable.update_rows(
             optimizer, slots, hyperparameters, rows, gradients, use_locking=use_locking
         )
