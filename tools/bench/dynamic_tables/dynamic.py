@@ -36,7 +36,7 @@ def prepared(size: Size) -> Iterator[Prepared]:
         ids = batches.sparse_ids()
         ops = trained(batches, tables, ids)
         filled = filling(tables)
-        with runs_in_session(batches, LABEL, ops, lambda one: filled(one, size.rows)) as session:
+        with runs_in_session(lambda one: filled(one, size.rows)) as session:
             runs = labelled_runs(session, batches, LABEL, ops)
             lookup = session.make_callable(ops[FORWARD], [batches.first, ids[0].values])
             name = "{} {}".format(LABEL, INSERT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, Iterator, List, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -21,16 +21,11 @@ MOST_ROWS_WITH_ADAM = 20000000
 
 
 @contextlib.contextmanager
-def runs_in_session(
-    batches: Batches, label: str, ops: Dict[str, tf.Operation], fill: Any
-) -> Iterator[tf.Session]:
-    """A session on the default graph, optimized; `fill` is called with it.
+def runs_in_session(fill: Callable[[tf.Session], None]) -> Iterator[tf.Session]:
+    """A session on the default graph, optimized.
 
     Args:
-        batches: of the graph.
-        label: of the implementation.
-        ops: by pass, what is timed.
-        fill: called with the session after all variables are initialized.
+      fill: Called with the session after all variables are initialized.
     """
     initializer = tf.global_variables_initializer()
     graph = tf.get_default_graph()

@@ -30,7 +30,7 @@ def prepared(size: Size) -> Iterator[Prepared]:
         if size.rows <= MOST_ROWS_WITH_ADAM:
             tables += tables_of(size, True, "adam")
         ops = trained(batches, tables, batches.sparse_ids())
-        with runs_in_session(batches, LABEL, ops, lambda session: None) as session:
+        with runs_in_session(lambda session: None) as session:
             runs = labelled_runs(session, batches, LABEL, ops)
             chosen = graph_opt.instruction_set(size.dimension)
             yield Prepared(lambda ids: batches.load(session, ids), runs, {}, chosen)
