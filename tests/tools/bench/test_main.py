@@ -20,6 +20,7 @@ NEEDED = {"figure", "workload", "mode", "params", "value", "runs"}
 OPTIONAL = {"unit", "goal", "floor"}
 Quick = Callable[[str, Path], Dict[str, Any]]
 MODES = {"stock", "async", "fused", "both", "deferred", "lazy", "machine", "fbgemm", "tfra"}
+MODES |= {"dynamic", "static", "mutable", "tiers"}
 
 
 @pytest.fixture

@@ -93,8 +93,8 @@ def _of_training(effort: Effort, quick: bool) -> Outcome:
 
 def _of_tables(size: Size) -> Outcome:
     params = {"keys": size.rows}
-    used = bytes_per_key(size)
-    records = [Record("bytes_per_key", WORKLOAD, OURS, params, used, "bytes", (), Goal("<=", 40.0))]
+    used, most = [bytes_per_key(size)], Goal("<=", 40.0)
+    records = [from_runs("bytes_per_key", WORKLOAD, OURS, params, used, "bytes", goal=most)]
     if size.rows <= _MOST_ROWS_OF_OTHERS:
         of_pass = dict(params, distribution="zipf", **{"pass": TRAIN})
         quotients = ratio_to_memory(size)
