@@ -66,7 +66,7 @@ def trained_and_evaluated(ended: Ended) -> List[str]:
 
 
 def test_a_script_of_the_zoo_runs_unmodified(tmp_path: Path, data: Path) -> None:
-    flags = [*EV, "--micro_batch", "2", "--no_eval", "--export", "model"]
+    flags = [*EV, "--micro_batch", "2", "--no_eval", "--save_steps", "10", "--export", "model"]
     ended = start(write_script("dlrm", tmp_path), data, flags).wait()
     assert ended.returncode == 0 and "Training completed." in ended.stdout, ended.stderr
     assert "6 of 6 lookups run ahead of the step" in ended.stderr
