@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.conftest import MadeOnce
@@ -18,9 +20,13 @@ TESTS = [
 ]
 
 
-@pytest.mark.parametrize("test", TESTS)
-def test_dynamic_functors(compiled_once: MadeOnce, test: str) -> None:
-    run(build(compiled_once, test, QUICK))
+@pytest.fixture(params=TESTS)  # A fixture, so that the set-up compiles them.
+def program(compiled_once: MadeOnce, request: pytest.FixtureRequest) -> Path:
+    return build(compiled_once, request.param, QUICK)
+
+
+def test_dynamic_functors(program: Path) -> None:
+    run(program)
 
 
 @pytest.mark.slow
