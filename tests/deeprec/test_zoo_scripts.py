@@ -8,7 +8,13 @@ from typing import Dict, List, Sequence
 import pytest
 
 from tests.conftest import MadeOnce
-from tests.deeprec.zoo_scripts import DATA_SETS, write_data, write_script, write_stock_script
+from tests.deeprec.zoo_scripts import (
+    DATA_SETS,
+    write_data,
+    write_parquet,
+    write_script,
+    write_stock_script,
+)
 from tests.forked_programs import Ended, Forked, run_forked, run_script, start_graph_opt
 
 EV = ["--ev", "True", "--ev_filter", "counter", "--ev_elimination", "gstep"]
@@ -21,6 +27,10 @@ FLAGS: Dict[str, List[str]] = {
     "grouped": ["--group_embedding", "localized", "--optimizer", "adagraddecay"],
     "collective": ["--group_embedding", "collective", "--optimizer", "gradientdescent"],
     "unstaged": ["--smartstaged", "False", "--emb_fusion", "False", "--op_fusion", "False"],
+    "work_queue": ["--workqueue", "True"],
+    "parquet": ["--parquet_dataset", "True"],
+    "shuffled_parquet": ["--parquet_dataset", "True", "--parquet_dataset_shuffle", "True", *EV],
+    "bfloat16": ["--bf16"],
     "stock": ["--tf"],
 }
 SCORES = """
@@ -41,6 +51,12 @@ assert "graph_opt" not in sys.modules
 
 
 @pytest.fixture
+def data_and_parquet(made_once: MadeOnce) -> Path:
+    pytest.importorskip("pyarrow")
+    return made_once("parquet_of_zoo_scripts", write_parquet)
+
+
+@pytest.fixture
 def data(made_once: MadeOnce) -> Path:
     return made_once("data_of_zoo_scripts", write_data)
 
@@ -54,7 +70,7 @@ def arguments(script: Path, data: Path, flags: Sequence[str]) -> List[str]:
     location = str(data / DATA_SETS[script.stem.replace("stock_", "")])
     return [
         *("--data_location", location, "--batch_size", "32", "--checkpoint", "trained"),
-        *("--parquet_dataset", "False", *flags),
+        *("--parquet_dataset", "False", *flags),  # the last one counts
     ]
 
 
@@ -75,12 +91,14 @@ def test_a_script_of_the_zoo_runs_unmodified(tmp_path: Path, data: Path) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", DATA_SETS)
-def test_every_script_runs_with_all_flags(tmp_path: Path, data: Path, model: str) -> None:
+def test_every_script_runs_with_all_flags(
+    tmp_path: Path, data_and_parquet: Path, model: str
+) -> None:
     for name, flags in FLAGS.items():
         folder = tmp_path / name
         folder.mkdir()
         script = write_script(model, folder)
-        ended = start(script, data, [*flags, "--export", "model"]).wait()
+        ended = start(script, data_and_parquet, [*flags, "--export", "model"]).wait()
         assert len(trained_and_evaluated(ended)) == 2, name
         assert "that TensorFlow alone cannot load" not in ended.stderr
         loaded = run_forked(SCORES, folder, "model")

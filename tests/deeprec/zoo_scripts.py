@@ -7,7 +7,7 @@ in common is kept once, and `write_script` puts a script together.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Dict, List
+from typing import Any, Dict, List
 
 import numpy as np
 
@@ -22,6 +22,13 @@ DATA_SETS: Dict[str, str] = {
 }
 # The last batches are smaller.
 ROWS = {"train": 150, "eval": 120}
+_COLUMNS = {
+    "criteo": ["clicked", "I1", "I2", "I3", "I4", "C1", "C2", "C3", "C4", "C5", "C6"],
+    "taobao": [
+        *("clicked", "buy", "user_id", "cms_segid", "age_level", "adgroup_id", "cate_id", "pid"),
+        *("tag_category_list", "tag_brand_list", "price"),
+    ],
+}
 # What a process without graph_opt cannot import.
 _OF_DEEPREC = ("tensorflow.core.framework.embedding", "fused_safe_embedding_lookup_sparse\n")
 
@@ -58,6 +65,26 @@ def write_data(folder: Path) -> None:
             (folder / data_set).mkdir(exist_ok=True)
             lines = [",".join(fields(random)) for _ in range(rows)]
             (folder / data_set / (name + ".csv")).write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def write_parquet(folder: Path) -> None:
+    """Writes the same as `write_data`, and each file as train.parquet and eval.parquet, too."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def type_of(name: str) -> Any:
+        if name in ("clicked", "buy"):
+            return pa.int32()
+        return pa.float32() if name == "price" or name.startswith("I") else pa.string()
+
+    write_data(folder)
+    for file in folder.glob("*/*.csv"):
+        names = _COLUMNS[file.parent.name]
+        rows = [line.split(",") for line in file.read_text("utf-8").splitlines()]
+        arrays = {
+            name: pa.array(column).cast(type_of(name)) for name, column in zip(names, zip(*rows))
+        }
+        pq.write_table(pa.table(arrays), str(file.with_suffix(".parquet")))
 
 
 def _ids_and_label(random: np.random.RandomState) -> List[int]:
