@@ -137,8 +137,10 @@ class WorkQueue:
             self._name + "_works": (self._remaining, tf.string),
             self._name + "_digest": (lambda: tf.constant(self._digest), tf.string),
         }
+        # Exported collections know it by its name, which importers look for among the nodes.
+        node = self._taken.op.name
         saveable = OptionalSaveable(
-            self._taken.handle, self._name, tensors, self._taken.device, self._restore
+            self._taken.handle, node, tensors, self._taken.device, self._restore
         )
         tf.add_to_collection(tf.GraphKeys.SAVEABLE_OBJECTS, saveable)
 

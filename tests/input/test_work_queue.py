@@ -54,6 +54,15 @@ def test_each_epoch_has_each_work_once() -> None:
         assert rest_of(session, other) == [b"a", b"b", b"c"] * 2
 
 
+def test_an_exported_graph_is_imported_where_there_is_no_queue() -> None:
+    graph_opt.WorkQueue(WORKS, name="days").take()
+    exported = tf.train.export_meta_graph()
+    with tf.Graph().as_default() as imported:
+        tf.train.import_meta_graph(exported)
+        held = tf.get_collection(tf.GraphKeys.SAVEABLE_OBJECTS)
+        assert held == [imported.get_operation_by_name("days/taken")]
+
+
 def test_training_goes_on_with_what_is_left(tmp_path: Path) -> None:
     folder = str(tmp_path)
     taken(folder, [], 1)  # a checkpoint without a queue: it begins
