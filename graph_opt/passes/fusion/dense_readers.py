@@ -38,7 +38,7 @@ def _steps(view: GraphView, ends: Iterable[str]) -> Set[str]:
     """The train ops: what waits for the updates, up to the last NoOp or assignment."""
     found: Set[str] = set()
     for end in ends:
-        found.update(waiting_for(view, end))
+        found.update(name for name in waiting_for(view, end) if not _is_left_unread(view, name))
     following = view.descendants(found)
     return found.union(
         name for name in following if view.op(name) == "NoOp" and not view.successors(name)
@@ -49,4 +49,12 @@ def _is_worth_naming(view: GraphView, node: str) -> bool:
     """Whether it is a reader that someone may run: every variable has an assignment and a read."""
     if view.op(node) in ALL_ASSIGNS:  # an initializer or a restored checkpoint
         return False
-    return view.op(node) != "ReadVariableOp" or bool(view.successors(node))
+    return not _is_left_unread(view, node)
+
+
+def _is_left_unread(view: GraphView, node: str) -> bool:
+    """Whether it is a read as TensorFlow adds to each assignment, in case that is fetched.
+
+    It waits for all that the assignment waits for, such as the train op before an average.
+    """
+    return view.op(node) == "ReadVariableOp" and not view.successors(node)

@@ -202,6 +202,18 @@ def test_the_report_names_what_makes_each_step_dense() -> None:
     assert "dense_reader: {}".format(reader.node) in str(report)
 
 
+def test_the_read_beside_an_assignment_makes_no_step_dense() -> None:
+    """A train op that counts no steps is a NoOp, for which that read waits, too."""
+    _, tables, step = trained(resource=True)
+    with tf.control_dependencies([step]):
+        tf.train.ExponentialMovingAverage(0.9).apply(tables)
+    made, view = planned()
+    reads = [name for name in view.of_op("ReadVariableOp") if step.name in view.controls(name)]
+    assert [name for name in reads if brought(view, name) and not view.successors(name)]
+    assert [lookup.average for lookup in made.report.fused_lookups] == ["deferred"]
+    assert not [reader.node for reader in made.report.dense_readers if reader.in_each_step]
+
+
 def test_rows_are_brought_to_date_where_they_are_prefetched() -> None:
     trained(shards=2)
     made, view = planned(models.config(adam="deferred", prefetch=True))
