@@ -47,10 +47,10 @@ class RowState : public tensorflow::ResourceBase {
     tensorflow::mutex_lock lock(moving_);
     return !home_.empty();
   }
-  // Whether an op, which has locked none of its inputs, finds them at home.
+  // Whether an op, which has locked none of its inputs, finds them at home. It locks references to
+  // look at them, so not under `moving_`: an update that has locked them calls MoveTo.
   bool IsHome(tensorflow::OpKernelContext* ctx, int num_shards, int num_slots, int shard) const {
-    tensorflow::mutex_lock lock(moving_);
-    return home_.HasInputs(ctx, num_shards, num_slots, shard);
+    return home().HasInputs(ctx, num_shards, num_slots, shard);
   }
 
   // Counts the steps of sessions that write to the shard and do not defer its updates.
