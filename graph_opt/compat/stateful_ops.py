@@ -44,6 +44,15 @@ FINDS_ROWS = frozenset(["DynamicTableLookup", "GroupDynamicRows"])
 # It passes on what one rank asks of the others, and has no state of its own.
 _REQUESTS = frozenset(["ExchangeRequests"])
 READS = _READS | BRING_ROWS | NUMBERS_KEYS | FINDS_ROWS | _REQUESTS
+# Tables that their initializer fills: a find gives the same whenever it runs.
+CONSTANT_READS = frozenset(
+    ["LookupTableFind", "LookupTableFindV2", "LookupTableSize", "LookupTableSizeV2"]
+)
+CONSTANT_HANDLES = frozenset(
+    handle
+    for handle in HANDLES
+    if "Mutable" not in handle and handle != "KeyIndexHandleOp" and ">" not in handle
+)
 # These act outside of the graph, once for each batch.
 ONCE_A_BATCH = frozenset(["Assert", "Print", "PrintV2", "PyFunc", "EagerPyFunc"])
 RANDOM = frozenset(

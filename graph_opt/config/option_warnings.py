@@ -16,7 +16,6 @@ _WITHOUT_EFFECT = (
     ("embedding_layer_device_placement_optimization", "devices stay as the graph has them"),
     ("stage_multi_stream", "stages share the device's stream"),
     ("do_op_fusion", "ops are fused by TensorFlow's own optimizers only"),
-    ("stage_subgraph_on_cpu", "devices stay as the graph has them"),
 )
 _OF_SESSIONS_WITHOUT_EFFECT = (
     ("tensor_fuse", "steps run as TensorFlow runs them"),
@@ -51,20 +50,12 @@ def option_warnings(optimizer: Any, pools: Sequence[Any]) -> List[str]:
             "{}.async_embedding_options is set but do_async_embedding is not: "
             "lookups are not prefetched".format(_OPTIMIZER)
         )
-    for name in ("do_smart_stage", "do_smart_stage_gpu"):
-        if getattr(optimizer, name):
-            warnings.append(_smart_stage_warning(name, asynchronous))
+    warnings.extend(_smart_stage_warnings(optimizer))
     for name, instead in _WITHOUT_EFFECT:
         if getattr(optimizer, name):
             warnings.append(
                 "{}.{} has no effect in this version: {}".format(_OPTIMIZER, name, instead)
             )
-    if optimizer.HasField("smart_stage_options"):
-        warnings.append(
-            "{}.smart_stage_options has no effect in this version: give them to staged()".format(
-                _OPTIMIZER
-            )
-        )
     if _is_forgotten(optimizer, "group_embedding"):
         warnings.append(
             "{}.group_embedding_options has no effect without do_group_embedding".format(_OPTIMIZER)
@@ -98,15 +89,31 @@ def _staleness_warnings(options: Any) -> List[str]:
     ]
 
 
-def _smart_stage_warning(name: str, asynchronous: bool) -> str:
-    if asynchronous:
-        return (
-            "{}.{} is turned off: do_async_embedding already splits the graph after its lookups; "
-            "use only one of the two".format(_OPTIMIZER, name)
+def _smart_stage_warnings(optimizer: Any) -> List[str]:
+    warnings = []
+    if optimizer.do_smart_stage_gpu:
+        warnings.append(
+            "{}.do_smart_stage_gpu means the same as do_smart_stage in this version: what runs "
+            "ahead stays on the devices that the graph gives it, and its buffer on the CPU".format(
+                _OPTIMIZER
+            )
         )
-    return "{}.{} has no effect in this version: use staged() or do_async_embedding".format(
-        _OPTIMIZER, name
-    )
+    if optimizer.do_smart_stage or optimizer.do_smart_stage_gpu:
+        if optimizer.smart_stage_options.stage_subgraph_stream_id:
+            warnings.append(
+                "{}.smart_stage_options.stage_subgraph_stream_id has no effect in this version: "
+                "stages share the device's stream".format(_OPTIMIZER)
+            )
+        return warnings
+    if optimizer.HasField("smart_stage_options"):
+        warnings.append(
+            "{}.smart_stage_options has no effect without do_smart_stage".format(_OPTIMIZER)
+        )
+    if optimizer.stage_subgraph_on_cpu:
+        warnings.append(
+            "{}.stage_subgraph_on_cpu has no effect without do_smart_stage".format(_OPTIMIZER)
+        )
+    return warnings
 
 
 def _pool_warnings(optimizer: Any, pools: Sequence[Any]) -> List[str]:

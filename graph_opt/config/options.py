@@ -10,11 +10,11 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any, FrozenSet, Optional, Tuple
 
-from graph_opt.compat import tf
 from graph_opt.config.convert import extend
+from graph_opt.config.option_checks import MAX_THREADS, POOLS, fail, invalid, pool_number
 from graph_opt.config.option_warnings import config_warnings, option_warnings, server_warnings
+from graph_opt.config.smart_stage import SmartStageOptions, smart_stage
 
-_MAX_THREADS = 1024
 # The same as in graph_opt.ops.stage_spec, which this room does not import.
 _MAINS_THREADS = -1
 _IDLE_PRIORITY = 20
@@ -28,7 +28,6 @@ _ASYNC = "graph_options.optimizer_options.async_embedding_options"
 _GROUP = "graph_options.optimizer_options.group_embedding_options"
 _SHARD = "graph_options.optimizer_options.shard_tables_options"
 _OPTIMIZER = "graph_options.optimizer_options"
-_POOLS = "session_stage_subgraph_thread_pool"
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,7 @@ class Ranks:
     elastic: bool = False
 
 
-SWITCHES = ("do_async_embedding", "do_group_embedding", "shard_tables")
+SWITCHES = ("do_async_embedding", "do_group_embedding", "shard_tables", "do_smart_stage")
 """The options of `OptimizerOptions` that turn an optimization on."""
 
 
@@ -145,6 +144,7 @@ class SessionOptions:
       thread_pools: The stages' pools, which `AsyncEmbeddingOptions.thread_pool` is an index into.
       group_embedding: None when `do_group_embedding` is off.
       shard_tables: None when `shard_tables` is off.
+      smart_stage: None when `do_smart_stage` is off.
       stall_seconds: How long a step may wait for other ranks; 0: no limit.
       warnings: Sentences for the log, one for each accepted option that has no effect.
       servers_with_ops: Tasks, other than the session's own, that are known to have graph_opt's
@@ -157,6 +157,7 @@ class SessionOptions:
     thread_pools: Tuple[ThreadPool, ...] = ()
     group_embedding: Optional[GroupEmbeddingOptions] = None
     shard_tables: Optional[ShardTablesOptions] = None
+    smart_stage: Optional[SmartStageOptions] = None
     stall_seconds: int = 0
     warnings: Tuple[str, ...] = ()
     servers_with_ops: FrozenSet[str] = frozenset()
@@ -166,7 +167,7 @@ class SessionOptions:
     @property
     def requests(self) -> Tuple[Any, ...]:
         """What each optimization is asked to do, in the order of `SWITCHES`; None if it is off."""
-        return self.async_embedding, self.group_embedding, self.shard_tables
+        return self.async_embedding, self.group_embedding, self.shard_tables, self.smart_stage
 
     @property
     def ask_for_anything(self) -> bool:
@@ -175,7 +176,9 @@ class SessionOptions:
 
     def asking_for_nothing(self) -> SessionOptions:
         """These options with all optimizations off."""
-        return replace(self, async_embedding=None, group_embedding=None, shard_tables=None)
+        return replace(
+            self, async_embedding=None, group_embedding=None, shard_tables=None, smart_stage=None
+        )
 
 
 def session_options(config: Any, target: str = "") -> SessionOptions:
@@ -209,18 +212,23 @@ def session_options(config: Any, target: str = "") -> SessionOptions:
     sharded: Optional[ShardTablesOptions] = None
     if optimizer.shard_tables:
         sharded = _shard_tables(optimizer.shard_tables_options)
+    smart: Optional[SmartStageOptions] = None
+    if optimizer.do_smart_stage or optimizer.do_smart_stage_gpu:
+        smart = smart_stage(optimizer, len(pools))
     if optimizer.stall_seconds < 0:
-        _fail(_OPTIMIZER + ".stall_seconds", optimizer.stall_seconds, 0, None)
+        fail(_OPTIMIZER + ".stall_seconds", optimizer.stall_seconds, 0, None)
     warnings = option_warnings(optimizer, pools) + config_warnings(extended)
     if target:
         warnings.extend(server_warnings(optimizer))
         pools = ()
         asynchronous = asynchronous and replace(asynchronous, thread_pool=-1)
+        smart = smart and replace(smart, thread_pool=-1)
     return SessionOptions(
         async_embedding=asynchronous,
         thread_pools=pools,
         group_embedding=grouped,
         shard_tables=sharded,
+        smart_stage=smart,
         stall_seconds=optimizer.stall_seconds,
         warnings=tuple(warnings),
     )
@@ -231,8 +239,8 @@ def _thread_pools(config: Any) -> Tuple[ThreadPool, ...]:
     for index, pool in enumerate(config.session_stage_subgraph_thread_pool):
         for name in ("inter_op_threads_num", "intra_op_threads_num"):
             value = getattr(pool, name)
-            if not 0 <= value <= _MAX_THREADS:
-                _fail("{}[{}].{}".format(_POOLS, index, name), value, 0, _MAX_THREADS)
+            if not 0 <= value <= MAX_THREADS:
+                fail("{}[{}].{}".format(POOLS, index, name), value, 0, MAX_THREADS)
         pools.append(
             ThreadPool(pool.inter_op_threads_num, pool.intra_op_threads_num, pool.global_name)
         )
@@ -242,19 +250,19 @@ def _thread_pools(config: Any) -> Tuple[ThreadPool, ...]:
 def _async_embedding(options: Any, num_pools: int) -> AsyncEmbeddingOptions:
     _require_set(options, "threads_num", "the number of prefetch threads, 1 to start with")
     _require_set(options, "capacity", "the number of batches to hold ready, 2 to start with")
-    if not 1 <= options.threads_num <= _MAX_THREADS:
-        _fail(_ASYNC + ".threads_num", options.threads_num, 1, _MAX_THREADS)
+    if not 1 <= options.threads_num <= MAX_THREADS:
+        fail(_ASYNC + ".threads_num", options.threads_num, 1, MAX_THREADS)
     if options.capacity < 1:
-        _fail(_ASYNC + ".capacity", options.capacity, 1, None)
+        fail(_ASYNC + ".capacity", options.capacity, 1, None)
     if options.timeout_millis < 0:
-        _fail(_ASYNC + ".timeout_millis", options.timeout_millis, 0, None)
+        fail(_ASYNC + ".timeout_millis", options.timeout_millis, 0, None)
     priority = options.prefetch_priority
     if not _MAINS_THREADS <= priority <= _IDLE_PRIORITY:
-        _fail(_ASYNC + ".prefetch_priority", priority, _MAINS_THREADS, _IDLE_PRIORITY)
+        fail(_ASYNC + ".prefetch_priority", priority, _MAINS_THREADS, _IDLE_PRIORITY)
     return AsyncEmbeddingOptions(
         threads_num=options.threads_num,
         capacity=options.capacity,
-        thread_pool=_pool_number(options, num_pools),
+        thread_pool=pool_number(options, num_pools, _ASYNC),
         unordered=options.unordered,
         timeout_millis=options.timeout_millis,
         infer_io_stage=options.infer_io_stage,
@@ -264,7 +272,7 @@ def _async_embedding(options: Any, num_pools: int) -> AsyncEmbeddingOptions:
 
 def _group_embedding(options: Any) -> GroupEmbeddingOptions:
     if options.minimum_lookups < 0:
-        _fail(_GROUP + ".minimum_lookups", options.minimum_lookups, 1, None)
+        fail(_GROUP + ".minimum_lookups", options.minimum_lookups, 1, None)
     for pattern in options.lookups:
         _check_pattern(pattern)
     return GroupEmbeddingOptions(
@@ -281,7 +289,7 @@ def _shard_tables(options: Any) -> ShardTablesOptions:
     for name in ("min_table_bytes", "memory_budget_bytes"):
         value = getattr(options, name)
         if value < 0:
-            _fail("{}.{}".format(_SHARD, name), value, 0, None)
+            fail("{}.{}".format(_SHARD, name), value, 0, None)
     least, budget = options.min_table_bytes, options.memory_budget_bytes
     if not options.HasField("min_table_bytes"):
         # A budget is what decides where it is all that was given.
@@ -299,11 +307,11 @@ def _adam(options: Any) -> str:
         return LAZY_ADAM if options.lazy_adam else GroupEmbeddingOptions.adam
     adam = str(options.adam)
     if adam not in ADAMS:
-        raise _invalid(
+        raise invalid(
             "{}.adam is '{}', must be {}, {} or {}".format(_GROUP, adam, *map(repr, ADAMS))
         )
     if options.HasField("lazy_adam") and options.lazy_adam != (adam == LAZY_ADAM):
-        raise _invalid(
+        raise invalid(
             "{0}.adam is '{1}', but {0}.lazy_adam is {2}: set only adam".format(
                 _GROUP, adam, str(options.lazy_adam).lower()
             )
@@ -315,7 +323,7 @@ def _check_pattern(pattern: str) -> None:
     try:
         re.compile(pattern)
     except re.error as error:
-        raise _invalid(
+        raise invalid(
             "{}.lookups has '{}', which is not a regular expression ({}): write the name of a "
             "lookup or variable, or part of one, and escape special characters".format(
                 _GROUP, pattern, error
@@ -323,44 +331,10 @@ def _check_pattern(pattern: str) -> None:
         ) from error
 
 
-def _pool_number(options: Any, num_pools: int) -> int:
-    if not options.use_stage_subgraph_thread_pool:
-        return -1
-    number = int(options.stage_subgraph_thread_pool_id)
-    if num_pools == 0:
-        raise _invalid(
-            "{}.use_stage_subgraph_thread_pool is true but the session has no such pool: "
-            "add one with config.{}.add(inter_op_threads_num=4), or leave the option out".format(
-                _ASYNC, _POOLS
-            )
-        )
-    if not 0 <= number < num_pools:
-        raise _invalid(
-            "{}.stage_subgraph_thread_pool_id is {}, but {} has {}: use 0{}, "
-            "or add more pools".format(
-                _ASYNC,
-                number,
-                _POOLS,
-                "1 pool" if num_pools == 1 else "{} pools".format(num_pools),
-                "" if num_pools == 1 else " to {}".format(num_pools - 1),
-            )
-        )
-    return number
-
-
 def _require_set(options: Any, name: str, meaning: str) -> None:
     if not options.HasField(name):
-        raise _invalid(
+        raise invalid(
             "{0}.{1} is not set: do_async_embedding needs {2} (config.{0}.{1} = ...)".format(
                 _ASYNC, name, meaning
             )
         )
-
-
-def _fail(option: str, value: int, low: int, high: Optional[int]) -> None:
-    bounds = "at least {}".format(low) if high is None else "{} to {}".format(low, high)
-    raise _invalid("{} is {}, must be {}".format(option, value, bounds))
-
-
-def _invalid(message: str) -> Exception:
-    return tf.errors.InvalidArgumentError(None, None, message)

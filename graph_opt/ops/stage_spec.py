@@ -83,6 +83,8 @@ _FLAG = _Coding(lambda flag: tf.AttrValue(i=int(flag)), lambda value: value.i > 
 _Attributes = Dict[str, Tuple[str, _Coding]]
 
 EXCHANGE_MARK = "_stage_exchange"
+# On nodes before which smart stages end; not part of a stage.
+TARGET_MARK = "_smart_stage_target"
 _NAME = "_stage_name"
 _CAPACITY = "_stage_capacity"
 # Fields that TensorFlow's runtime does not know, so that any node may carry them.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Optional, Sequence
+import itertools
+from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -21,6 +22,18 @@ def free_scope(view: GraphView, scope: str) -> str:
         number += 1
         found = "{}_{}".format(scope, number)
     return found
+
+
+def stage_names(view: GraphView, scope: str) -> Iterator[str]:
+    """Names for stages, `scope` or with a number behind it, of which the graph has no node.
+
+    Neither has it nodes of the IO stage that may come with one, whose name ends in `_io`.
+    """
+    taken = {name.partition("/")[0] for name in view.nodes}
+    for number in itertools.count():
+        name = scope if number == 0 else "{}_{}".format(scope, number)
+        if name not in taken and name + "_io" not in taken:
+            yield name
 
 
 class Record(NamedTuple):

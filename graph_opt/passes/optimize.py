@@ -14,6 +14,7 @@ from graph_opt.passes.fusion.compact_gradients import compact_gradients
 from graph_opt.passes.fusion.fuse_group_embedding import fuse_group_embedding
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.prefetch.async_embedding import async_embedding
+from graph_opt.passes.prefetch.smart_stage import smart_stage
 from graph_opt.passes.protect_gathers import protect_gathers
 from graph_opt.passes.shard_tables.shard_tables import shard_tables
 from graph_opt.passes.translation import UNCHANGED, Translation
@@ -39,6 +40,7 @@ PASSES = (
     Pass(compact_gradients, "early: the updates of such gradients are then fused like any other"),
     Pass(fuse_group_embedding, "early: it needs forward, backward and update in one region"),
     Pass(async_embedding, "moves lookups, fused or not; packs what crosses between tasks"),
+    Pass(smart_stage, "where no lookup ran ahead: what stands before the variables does"),
     Pass(protect_gathers, "last: lookups that are still TensorFlow's own and stay in main"),
 )
 

@@ -41,6 +41,7 @@ class Report:
       whole_table_reads_removed: Gathers that TensorFlow would have turned into reads of whole
         tables if they had not been fused.
       tables: The tables that were divided among ranks, and those that were meant to be.
+      smart_stage: What runs ahead besides lookups; "" if nothing does.
     """
 
     lookups: Tuple[LookupOutcome, ...] = ()
@@ -61,6 +62,7 @@ class Report:
     replaced: Dict[str, str] = dataclasses.field(default_factory=dict)
     whole_table_reads_removed: Tuple[str, ...] = ()
     tables: Tuple[TableOutcome, ...] = ()
+    smart_stage: str = ""
 
     @property
     def divided(self) -> Tuple[TableOutcome, ...]:

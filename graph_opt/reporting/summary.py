@@ -41,7 +41,9 @@ def _divided(report: Report) -> str:
 def _lookups_and_stages(report: Report) -> str:
     lookups = user_lookups(report)
     if not lookups and report.tables:
-        return "; ".join([*report.changes, *report.left_alone])
+        return "; ".join([*_staged(report), *report.changes, *report.left_alone])
+    if not lookups and report.smart_stage:
+        return "; ".join([report.smart_stage, *report.left_alone])
     if not lookups and report.stages:
         return "{} of {} columns without a table run ahead of the step".format(
             sum(column.outcome == MOVED for column in report.columns), len(report.columns)
@@ -52,7 +54,11 @@ def _lookups_and_stages(report: Report) -> str:
         return "not optimized: {}".format(
             "; ".join(report.left_alone) or "the graph has no embedding lookup"
         )
-    return "; ".join([", ".join(_parts(report, lookups)), *report.left_alone])
+    return "; ".join([", ".join(_parts(report, lookups)), *_staged(report), *report.left_alone])
+
+
+def _staged(report: Report) -> List[str]:
+    return [report.smart_stage] if report.smart_stage else []
 
 
 def _parts(report: Report, lookups: Sequence[UserLookup]) -> List[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, List
 
 from graph_opt.compat import live_graph, tf
+from graph_opt.ops.stage_spec import TARGET_MARK
 from graph_opt.reporting.warnings_given import warn_once
 
 MARK = "_async_embedding_marked"
@@ -45,27 +46,31 @@ def async_embedding_mark_node(tensor: Any) -> Any:
 
 
 def mark_target_node(target_nodes: Any) -> None:
-    """DeepRec's `tf.train.mark_target_node`, which tells its SmartStage where a stage must end.
+    """DeepRec's `tf.train.mark_target_node`: smart stages end before these nodes.
 
-    It has no effect, and says so.
+    The mark is an attribute of each operation, `_smart_stage_target` (bool). DeepRec keeps the
+    names in the environment, for all graphs of the process.
 
     Args:
-      target_nodes: Tensors, operations or variables, in lists or dicts.
+      target_nodes: Tensors, operations or variables, in lists or dicts. Of others, a warning tells.
+
+    Example:
+      >>> tf.train.mark_target_node([parsed["price"], {"label": label}])
     """
-    others = {
-        type(node).__name__
-        for node in tf.nest.flatten(target_nodes)
-        if not isinstance(node, (tf.Tensor, tf.Operation, tf.Variable))
-    }
+    others = set()
+    for node in tf.nest.flatten(target_nodes):
+        if isinstance(node, (tf.Tensor, tf.Variable)):
+            node = node.op
+        if isinstance(node, tf.Operation):
+            mark = tf.AttrValue(b=True)
+            live_graph.set_attribute(node.graph, node.name, TARGET_MARK, mark)
+        else:
+            others.add(type(node).__name__)
     if others:
         warn_once(
             "tf.train.mark_target_node takes tensors, operations and variables, not "
             + ", ".join(sorted(others))
         )
-    warn_once(
-        "tf.train.mark_target_node has no effect in this version: stages end where staged() and "
-        "do_async_embedding put their end"
-    )
 
 
 def _marked_outputs(operation: Any) -> List[int]:

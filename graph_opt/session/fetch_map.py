@@ -121,7 +121,7 @@ class FetchMap:
             tensor.op,
             "cannot feed '{}': it belongs to the prefetch region, whose threads run ahead of "
             "this step and would not see the value. Feed it in a session on a graph built without "
-            "do_async_embedding, or pass the value to the IO stage: "
+            "do_async_embedding and do_smart_stage, or pass the value to the IO stage: "
             "graph_opt.staged(features, feed_dict={{...}})".format(tensor.name),
         )
 
@@ -192,9 +192,8 @@ class FetchMap:
             "cannot {} '{}': it belongs to the prefetch region, which runs ahead of the batch that "
             "main is consuming, and its value does not cross to main. {}To keep it, call "
             "graph_opt.async_embedding_mark_node(tensor) on it before the graph is optimized; to "
-            "keep everything, open the session without do_async_embedding".format(
-                verb, name, listed if near else ""
-            ),
+            "keep everything, open the session without do_async_embedding and "
+            "do_smart_stage".format(verb, name, listed if near else ""),
         )
 
     def _boundary_tensors_near(self, start: Any) -> List[str]:

@@ -18,6 +18,7 @@ _NOT_PREFETCHED = (
     "the graph trains nothing, so its lookups do not run ahead (graph_opt.optimize_graph asks for "
     "it)"
 )
+_NOT_STAGED = "the graph trains nothing, so there is no smart stage"
 _NOT_FUSED = (
     "the graph trains nothing, so its lookups are not fused (the option fuse_inference asks for it)"
 )
@@ -162,6 +163,9 @@ def _for_inference(asked: SessionOptions, prefetches: bool) -> OptimizationReque
     if asked.async_embedding is not None and not prefetches:
         options = dataclasses.replace(options, async_embedding=None)
         reasons.append(_NOT_PREFETCHED)
+    if asked.smart_stage is not None and not prefetches:
+        options = dataclasses.replace(options, smart_stage=None)
+        reasons.append(_NOT_STAGED)
     if asked.shard_tables is not None:
         # It may be the graph of one rank alone, which would wait for the others.
         options = dataclasses.replace(options, shard_tables=None)

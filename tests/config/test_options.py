@@ -19,6 +19,7 @@ from graph_opt.config.options import (
     ThreadPool,
     session_options,
 )
+from graph_opt.config.smart_stage import SmartStageOptions
 from graph_opt.ops.stage_spec import DEFAULT_PRIORITY
 
 GOOD = "threads_num: 1 capacity: 2"
@@ -150,8 +151,13 @@ def test_options_of_a_feature_that_is_off_are_not_validated() -> None:
         ),
         ("stage_multi_stream: true", "", "stage_multi_stream has no effect"),
         ("do_op_fusion: true", "", "do_op_fusion has no effect"),
-        ("stage_subgraph_on_cpu: true", "", "stage_subgraph_on_cpu has no effect"),
-        ("smart_stage_options { capacity: 2 }", "", "smart_stage_options has no effect"),
+        ("stage_subgraph_on_cpu: true", "", "has no effect without do_smart_stage"),
+        ("smart_stage_options { capacity: 2 }", "", "has no effect without do_smart_stage"),
+        (
+            "do_smart_stage: true smart_stage_options { stage_subgraph_stream_id: 1 }",
+            "",
+            "stage_subgraph_stream_id has no effect",
+        ),
         ("", "tensor_fuse: true", "tensor_fuse has no effect"),
         ("", "run_graph_mode: true", "run_graph_mode has no effect"),
         ("", "run_graph_mode_lite: true", "run_graph_mode_lite has no effect"),
@@ -159,15 +165,7 @@ def test_options_of_a_feature_that_is_off_are_not_validated() -> None:
         ("", "use_per_session_stream: true", "use_per_session_stream has no effect"),
         ("", 'per_session_devices: "/gpu:0"', "per_session_devices has no effect"),
         ("group_embedding_options { lazy_adam: true }", "", "no effect without do_group_embedding"),
-        ("do_smart_stage: true", "", "do_smart_stage has no effect"),
-        ("do_smart_stage_gpu: true", "", "do_smart_stage_gpu has no effect"),
-        (
-            "do_async_embedding: true do_smart_stage: true async_embedding_options {{ {} }}".format(
-                GOOD
-            ),
-            "",
-            "do_smart_stage is turned off: do_async_embedding",
-        ),
+        ("do_smart_stage_gpu: true", "", "do_smart_stage_gpu means the same"),
         (
             "do_async_embedding: true async_embedding_options {{ {} "
             "stage_subgraph_thread_pool_id: 1 }}".format(GOOD),
@@ -193,6 +191,38 @@ def test_accepted_options_without_effect_give_one_warning_each(
     warnings = session_options(_config(optimizer, rest)).warnings
     assert len(warnings) == 1
     assert words in warnings[0]
+
+
+def _smart_stage(text: str, rest: str = "") -> Any:
+    return session_options(_config("do_smart_stage: true " + text, rest)).smart_stage
+
+
+def test_options_of_a_smart_stage_are_read() -> None:
+    assert session_options(_config("")).smart_stage is None
+    assert _smart_stage("") == SmartStageOptions()
+    text = (
+        "capacity: 3 num_threads: 4 num_clients: 2 timeout_millis: 9 closed_exceptions: 5 "
+        "ignored_exceptions: 15 use_stage_subgraph_thread_pool: true name: 'ahead'"
+    )
+    told = _smart_stage(
+        "stage_subgraph_on_cpu: true smart_stage_options {{ {} }}".format(text), POOL
+    )
+    assert told == SmartStageOptions(4, 6, 0, 9, (5,), (15,), "ahead", on_cpu=True)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("capacity: 0", "smart_stage_options.capacity is 0, must be at least 1"),
+        ("num_threads: 1025", "smart_stage_options.num_threads is 1025, must be 1 to 1024"),
+        ("timeout_millis: -1", "smart_stage_options.timeout_millis is -1"),
+        ("use_stage_subgraph_thread_pool: true", "the session has no such pool"),
+        ("name: 'a/b'", "which is not the name of a node"),
+    ],
+)
+def test_bad_options_of_a_smart_stage_are_errors(text: str, message: str) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        _smart_stage("smart_stage_options {{ {} }}".format(text))
 
 
 def test_options_that_are_off_cause_no_warning() -> None:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import AbstractSet, Any, Dict, Iterator, List, Sequence, Set, Tuple
+from typing import Any, Dict, Iterator, List, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.config.options import AsyncEmbeddingOptions, SessionOptions
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.ops.stage_spec import KIND_IO, KIND_PREFETCH, StageSpec
-from graph_opt.passes.io_stages import is_stage, stage_puts
+from graph_opt.ops.stage_spec import KIND_PREFETCH, StageSpec
+from graph_opt.passes.io_stages import is_stage
+from graph_opt.passes.node_writer import stage_names
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.prefetch.boundary import BoundaryFinder
 from graph_opt.passes.prefetch.conditional_inputs import JoinedInputs
 from graph_opt.passes.prefetch.region import PrefetchRegion
 from graph_opt.passes.prefetch.regions import BatchInputs, joined_inputs
 from graph_opt.passes.prefetch.stage_rewrite import StageRewrite
+from graph_opt.passes.prefetch.verify_stages import refuse_rewritten
 from graph_opt.passes.protect_gathers import ExposedRead, exposed_reads
 from graph_opt.passes.report_entries import lookup_outcome, stage_report
 from graph_opt.passes.transfers.pack_transfers import pack_transfers
@@ -47,16 +49,17 @@ def async_embedding(state: PassState, options: SessionOptions) -> PassState:
     """
     if options.async_embedding is None:
         return state
-    joined = joined_inputs(state.view, options.async_embedding)
-    state = state.rewritten(joined.rewrite)
-    planner = _Planner(state.view, options.async_embedding, options.fetched, joined)
+    joined = joined_inputs(state.view, options.async_embedding.infer_io_stage)
+    changed = state.rewritten(joined.rewrite)
+    planner = _Planner(changed.view, options.async_embedding, options, joined)
+    rewrite = planner.plan()
+    if not planner.stages:
+        return dataclasses.replace(state, report=planner.report(state.report))
     split = dataclasses.replace(
-        state.rewritten(planner.plan()),
+        changed.rewritten(rewrite),
         translation=planner.translation(state.translation),
         report=planner.report(state.report),
     )
-    if not planner.stages:
-        return split
     packing = pack_transfers(split.view, split.translation.not_run, planner.stages[0].name)
     changes = [
         _PACKED.format(each.tensors, each.dtype, each.source, each.target)
@@ -72,17 +75,18 @@ class _Planner:
         self,
         view: GraphView,
         options: AsyncEmbeddingOptions,
-        fetched: AbstractSet[str],
+        session: SessionOptions,
         joined: JoinedInputs,
     ) -> None:
-        _refuse_rewritten(view)
+        refuse_rewritten(view)
         self._view = view
         self._options = options
-        self._fetched = frozenset(TensorRef.parse(name) for name in fetched)
+        self._fetched = frozenset(TensorRef.parse(name) for name in session.fetched)
+        self._is_followed = session.smart_stage is not None
         self._search = find_lookups(view)
         self._columns = find_indicators(view)
         self._joined = joined
-        self._batches = BatchInputs(view, options, joined)
+        self._batches = BatchInputs(view, options.infer_io_stage, joined)
         self._flow = self._batches.flow
         self._exposed: List[ExposedRead] = exposed_reads(view)
         self._unused: UnusedGradients = unused_gradients(view)
@@ -116,11 +120,11 @@ class _Planner:
             # An exchange that runs in prefetch makes all its lookups there.
             stays = str(lookup.output) in unused and lookup.output.node not in exchanged
             (left if stays else used).append(lookup)
-        found = self._batches.regions(used)
+        found = self._batches.regions(used, self._options.threads_num)
         self._refused.extend(found.refused)
         self._refused.extend((lookup, unused[str(lookup.output)]) for lookup in left)
         _require_io_stage(self._refused, found.regions)
-        names = _stage_names(self._view)
+        names = stage_names(self._view, _STAGE_NAME)
         order = {name: i for i, name in enumerate(self._flow.order)}
         for region in found.regions:
             self._add_stages(region, order, names)
@@ -141,14 +145,14 @@ class _Planner:
     def report(self, before: Report) -> Report:
         """What became of each lookup."""
         lookups, refusals = self._search.lookups, self._search.refusals
-        nothing = not lookups and not self._stages
+        nothing = not lookups and not self._stages and not self._is_followed
         return dataclasses.replace(
             before,
             lookups=tuple(self._outcome(lookup) for lookup in lookups),
             columns=tuple(self._outcome(column) for column in self._columns),
             refusals=tuple(refusal.to_dict() for refusal in refusals),
             stages=tuple(self._stages),
-            regions=self._regions(),
+            regions=self._batches.sizes(sum(stage.nodes for stage in self._stages)),
             warnings=before.warnings + ((_NO_LOOKUP,) if nothing else ()),
         )
 
@@ -211,32 +215,11 @@ class _Planner:
             return lookup_outcome(lookup, refusal=refusal)
         return lookup_outcome(lookup, self._stage_of.get(lookup.output.node, ""))
 
-    def _regions(self) -> Dict[str, int]:
-        sources = [source for source in self._flow.sources]
-        upstream = self._view.ancestors(stage_puts(self._view, KIND_IO) + sources)
-        io = [name for name in upstream if name not in self._flow.masks or name in sources]
-        prefetch = sum(stage.nodes for stage in self._stages)
-        return {
-            "io": len(io),
-            "prefetch": prefetch,
-            "main": len(self._view) - len(io) - prefetch,
-        }
-
 
 _NO_LOOKUP = (
     "no embedding lookup was found, nothing was moved: the graph has no gather of variable rows "
     "that graph_opt recognises (mark one with graph_opt.async_embedding_mark_node)"
 )
-
-
-def _refuse_rewritten(view: GraphView) -> None:
-    for put in stage_puts(view, KIND_PREFETCH):
-        raise tf.errors.FailedPreconditionError(
-            None,
-            None,
-            "the graph was rewritten before (node '{}'): async embedding is applied once, to "
-            "the graph as the model built it".format(put),
-        )
 
 
 def _require_io_stage(
@@ -255,16 +238,6 @@ def _require_io_stage(
                     lookup.name, refusal.node, refusal.saw
                 ),
             )
-
-
-def _stage_names(view: GraphView) -> Iterator[str]:
-    taken = {name.partition("/")[0] for name in view.nodes}
-    number = 0
-    while True:
-        name = _STAGE_NAME if number == 0 else "{}_{}".format(_STAGE_NAME, number)
-        number += 1
-        if name not in taken and name + "_io" not in taken:
-            yield name
 
 
 def _full_name(text: str) -> str:

@@ -11,6 +11,8 @@ from typing import Any, Dict, FrozenSet, Iterable, List, NamedTuple, Optional
 
 from graph_opt.compat.op_definitions import is_registered, is_stateful
 from graph_opt.compat.stateful_ops import (
+    CONSTANT_HANDLES,
+    CONSTANT_READS,
     FINDS_ROWS,
     FUNCTION_CALLS,
     HANDLES,
@@ -29,7 +31,6 @@ SHAPE_OPERATIONS = frozenset(["Shape", "ShapeN", "Size", "Rank", "VariableShape"
 _LOOPS = frozenset(
     ["Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond"]
 )  # fmt: skip
-_MOVABLE_IN_FUNCTIONS = READS | ONCE_A_BATCH | FUNCTION_CALLS
 _READ_ROW_BY_ROW = NUMBERS_KEYS | FINDS_ROWS
 _COLLECTIVE_PREFIXES = ("Horovod", "Collective", "NcclAllReduce", "NcclReduce", "NcclBroadcast")
 
@@ -56,11 +57,14 @@ class Movability:
       view: The graph.
       threads_num: Number of prefetch threads; with several, batches would get the draws of a
         seeded random operation in another order.
+      constant_state: Whether only state that steps do not change may be read.
     """
 
-    def __init__(self, view: GraphView, threads_num: int) -> None:
+    def __init__(self, view: GraphView, threads_num: int, constant_state: bool = False) -> None:
         self._view = view
         self._threads_num = threads_num
+        self._reads = CONSTANT_READS if constant_state else READS
+        self._handles = CONSTANT_HANDLES if constant_state else HANDLES
         self._outside: Dict[str, Outside] = {}
         self._library: Dict[str, Any] = {
             function.signature.name: function for function in view.library.function
@@ -80,7 +84,7 @@ class Movability:
             return self._refuse_random(name)
         if op in FUNCTION_CALLS:
             return self.refuse_function(name)
-        if not is_stateful(op) or op in READS or op in ONCE_A_BATCH or op in HANDLES:
+        if not is_stateful(op) or op in self._reads or op in ONCE_A_BATCH or op in self._handles:
             return None
         return Refusal(
             "stateful_upstream", at=name, need="operations that only read state", saw="op " + op
@@ -108,7 +112,7 @@ class Movability:
           name: The node.
           also: Stateful ops that may be in its functions, too.
         """
-        movable = _MOVABLE_IN_FUNCTIONS | also
+        movable = self._reads | ONCE_A_BATCH | FUNCTION_CALLS | also
         pending = called_functions([self._view.nodes[name]])
         seen = set(pending)
         while pending:
@@ -199,7 +203,7 @@ class Movability:
 
     def _is_leaf(self, name: str) -> bool:
         op = self._view.op(name)
-        return op in VARIABLES or op in HANDLES or op in PLACEHOLDERS
+        return op in VARIABLES or op in self._handles or op in PLACEHOLDERS
 
     def _combine(self, name: str, above: Iterable[str]) -> Outside:
         op = self._view.op(name)
@@ -207,9 +211,9 @@ class Movability:
             return Outside(name, None)
         if op in VARIABLES:
             return Outside(None, name)
-        if op in HANDLES:
+        if op in self._handles:
             return _NOTHING
-        if op not in READS and is_stateful(op):
+        if op not in self._reads and is_stateful(op):
             return Outside(name, None)
         blockers = [self._outside[node].blocker for node in above]
         variables = [self._outside[node].variable for node in above]

@@ -178,23 +178,14 @@ class RegionFinder:
         return Refusal("several_io_stages", at=name, need="ids from one IO stage", saw=saw)
 
     def _refuse_source(self, source: str) -> Optional[Refusal]:
-        if is_stage(self._view, source):
-            return None
-        if not self._infer_io_stage:
-            return Refusal(
-                "no_io_stage",
-                at=source,
-                need="graph_opt.staged(...) around the features, or infer_io_stage",
-                saw=self._view.op(source),
-            )
-        if source in self._choices:
-            return self._choices[source].refuse(self._movability)
-        handles = [tensor.node for tensor in self._view.inputs(source)]
-        for node in handles + list(self._view.controls(source)):
-            refusal = self._movability.refuse_outside(source, node, reads_table=True)
-            if refusal is not None:
-                return refusal
-        return None
+        if self._infer_io_stage or is_stage(self._view, source):
+            return refuse_source(self._view, source, self._movability, self._choices.get(source))
+        return Refusal(
+            "no_io_stage",
+            at=source,
+            need="graph_opt.staged(...) around the features, or infer_io_stage",
+            saw=self._view.op(source),
+        )
 
     def _refuse_outside_inputs(self, name: str) -> Optional[Refusal]:
         masks = self._flow.masks
@@ -317,3 +308,26 @@ def _table_reads(view: GraphView, lookups: Sequence[Lookup]) -> Set[str]:
     gathers = {gather for lookup in lookups for gather in lookup.gathers}
     waited_for = {source for gather in gathers for source in view.controls(gather)}
     return gathers | {source for source in waited_for if view.op(source) in BRING_ROWS}
+
+
+def refuse_source(
+    view: GraphView, source: str, movability: Movability, choice: Optional[Choice]
+) -> Optional[Refusal]:
+    """Why no IO stage can be put behind a batch source, if it has none.
+
+    Args:
+      view: The graph.
+      source: The node that returns batches.
+      movability: Decides about what it reads.
+      choice: The inputs that a step chooses from, if the source stands for several.
+    """
+    if is_stage(view, source):
+        return None
+    if choice is not None:
+        return choice.refuse(movability)
+    handles = [tensor.node for tensor in view.inputs(source)]
+    for node in handles + list(view.controls(source)):
+        refusal = movability.refuse_outside(source, node, reads_table=True)
+        if refusal is not None:
+            return refusal
+    return None

@@ -63,7 +63,7 @@ class RegionClone:
         self._cloned = self._needed_clones()
         self._source_tensors: Dict[TensorRef, str] = {}
         self._io_stage = ""
-        self.writer = NodeWriter(spec.name, _cpu_of(view.device(region.source)))
+        self.writer = NodeWriter(spec.name, cpu_of(view.device(region.source)))
         self.spec = spec
         self.take: Any = None
 
@@ -154,6 +154,8 @@ class RegionClone:
             capacity=spec.capacity,
             timeout_millis=spec.timeout_millis,
             priority=spec.priority,
+            closed_codes=spec.closed_codes,
+            ignored_codes=spec.ignored_codes,
         )
 
     def _used_outputs(self, source: str) -> List[TensorRef]:
@@ -265,7 +267,7 @@ def value_dtype_of(view: GraphView, tensor: TensorRef) -> int:
     return number
 
 
-def _cpu_of(device: str) -> str:
+def cpu_of(device: str) -> str:
     """The CPU of the same task: buffers live in host memory."""
     if not device:
         return ""

@@ -7,7 +7,8 @@ from typing import Dict, FrozenSet, Optional, Sequence
 from graph_opt.config.options import AsyncEmbeddingOptions
 from graph_opt.graph.rewrite import edited_nodes
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.passes.io_stages import BatchFlow, batch_flow
+from graph_opt.ops.stage_spec import KIND_IO
+from graph_opt.passes.io_stages import BatchFlow, batch_flow, stage_puts
 from graph_opt.passes.prefetch.choices import Choice, fed_iterators
 from graph_opt.passes.prefetch.conditional_inputs import (
     NOT_JOINED,
@@ -20,9 +21,9 @@ from graph_opt.passes.prefetch.region import RegionFinder, RegionSearch
 from graph_opt.rules.lookup import Lookup
 
 
-def joined_inputs(view: GraphView, options: AsyncEmbeddingOptions) -> JoinedInputs:
+def joined_inputs(view: GraphView, infer_io_stage: bool) -> JoinedInputs:
     """The conditionals behind which an IO stage may be inserted."""
-    return join_conditional_inputs(view) if options.infer_io_stage else NOT_JOINED
+    return join_conditional_inputs(view) if infer_io_stage else NOT_JOINED
 
 
 class BatchInputs:
@@ -30,7 +31,7 @@ class BatchInputs:
 
     Args:
       view: The graph, with an IdentityN behind each tf.cond that chooses an input.
-      options: Whether an IO stage may be inserted.
+      infer_io_stage: Whether an IO stage may be inserted.
       joined: These IdentityN nodes.
 
     Attributes:
@@ -38,23 +39,32 @@ class BatchInputs:
       flow: What each batch reaches.
     """
 
-    def __init__(
-        self, view: GraphView, options: AsyncEmbeddingOptions, joined: JoinedInputs
-    ) -> None:
+    def __init__(self, view: GraphView, infer_io_stage: bool, joined: JoinedInputs) -> None:
         self._view = view
-        self._options = options
+        self._infer_io_stage = infer_io_stage
         self.choices: Dict[str, Choice] = {}
-        if options.infer_io_stage:
+        if infer_io_stage:
             self.choices.update(fed_iterators(view))
             self.choices.update(functional_conditionals(view))
             self.choices.update(joined.choices(view))
         self.flow: BatchFlow = batch_flow(view, self.choices, joined.absorbed)
 
-    def regions(self, lookups: Sequence[Lookup]) -> RegionSearch:
-        """What moves with these lookups, and why some of them stay."""
-        movability = Movability(self._view, self._options.threads_num)
-        infer = self._options.infer_io_stage
+    def regions(self, lookups: Sequence[Lookup], threads_num: int) -> RegionSearch:
+        """What moves with these lookups into this many threads, and why some of them stay."""
+        movability = Movability(self._view, threads_num)
+        infer = self._infer_io_stage
         return RegionFinder(self._view, self.flow, lookups, movability, infer, self.choices).find()
+
+    def sizes(self, prefetched: int) -> Dict[str, int]:
+        """The number of nodes in each region of the graph, of which this many are prefetched."""
+        sources = list(self.flow.sources)
+        upstream = self._view.ancestors(stage_puts(self._view, KIND_IO) + sources)
+        io = [name for name in upstream if name not in self.flow.masks or name in sources]
+        return {
+            "io": len(io),
+            "prefetch": prefetched,
+            "main": len(self._view) - len(io) - prefetched,
+        }
 
 
 def staying_lookups(
@@ -69,8 +79,9 @@ def staying_lookups(
     """
     if options is None:
         return frozenset()
-    joined = joined_inputs(view, options)
+    joined = joined_inputs(view, options.infer_io_stage)
     if joined.rewrite:
         view = view.after(edited_nodes(view.nodes, joined.rewrite), joined.rewrite.nodes)
-    refused = BatchInputs(view, options, joined).regions(lookups).refused
+    inputs = BatchInputs(view, options.infer_io_stage, joined)
+    refused = inputs.regions(lookups, options.threads_num).refused
     return frozenset(lookup.output for lookup, _ in refused)

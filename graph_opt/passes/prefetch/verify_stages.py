@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import is_value
 from graph_opt.graph.verify import GraphError, around, verify
 from graph_opt.graph.view import GraphView
@@ -11,6 +12,21 @@ from graph_opt.passes.io_stages import BUFFER_TAKE, stage_puts
 
 # Like the put, they are fed the place of a step.
 _CONTROL_OPS = ("TensorBufferPutStatus", "TensorBufferCancel", TURN, TURN_END, TURN_BEGUN)
+
+
+def refuse_rewritten(view: GraphView) -> None:
+    """Refuses a graph that has a prefetch stage.
+
+    Raises:
+      FailedPreconditionError: It has one.
+    """
+    for put in stage_puts(view, KIND_PREFETCH):
+        raise tf.errors.FailedPreconditionError(
+            None,
+            None,
+            "the graph was rewritten before (node '{}'): async embedding and smart stages are "
+            "applied once, to the graph as the model built it".format(put),
+        )
 
 
 def verify_stages(view: GraphView) -> None:

@@ -1,0 +1,56 @@
+"""Checks of options, and the errors that name one and say what to set."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from graph_opt.compat import tf
+
+MAX_THREADS = 1024
+POOLS = "session_stage_subgraph_thread_pool"
+
+
+def pool_number(options: Any, num_pools: int, message: str) -> int:
+    """The index of the stage pool that a message chooses; -1 for none.
+
+    Args:
+      options: The message.
+      num_pools: How many pools the session has.
+      message: Path of the message, for errors.
+
+    Raises:
+      InvalidArgumentError: There is no such pool.
+    """
+    if not options.use_stage_subgraph_thread_pool:
+        return -1
+    number = int(options.stage_subgraph_thread_pool_id)
+    if num_pools == 0:
+        raise invalid(
+            "{}.use_stage_subgraph_thread_pool is true but the session has no such pool: "
+            "add one with config.{}.add(inter_op_threads_num=4), or leave the option out".format(
+                message, POOLS
+            )
+        )
+    if not 0 <= number < num_pools:
+        raise invalid(
+            "{}.stage_subgraph_thread_pool_id is {}, but {} has {}: use 0{}, "
+            "or add more pools".format(
+                message,
+                number,
+                POOLS,
+                "1 pool" if num_pools == 1 else "{} pools".format(num_pools),
+                "" if num_pools == 1 else " to {}".format(num_pools - 1),
+            )
+        )
+    return number
+
+
+def fail(option: str, value: int, low: int, high: Optional[int]) -> None:
+    """Raises the error for a value out of range; without `high`, there is no upper bound."""
+    bounds = "at least {}".format(low) if high is None else "{} to {}".format(low, high)
+    raise invalid("{} is {}, must be {}".format(option, value, bounds))
+
+
+def invalid(message: str) -> Exception:
+    """The error for a wrong option."""
+    return tf.errors.InvalidArgumentError(None, None, message)
