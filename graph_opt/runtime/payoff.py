@@ -23,7 +23,7 @@ _EMPTY_STEPS = 50
 _LONGEST_STEP_SECONDS = 0.005
 _LEAST_SHARE = 0.1
 
-_DOES_NOT_PAY = "running lookups ahead does not pay here"
+_DOES_NOT_PAY = "running ahead of the step does not pay here"
 
 Step = Callable[..., Any]
 
@@ -48,9 +48,9 @@ class Payoff(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            "{}: a step takes {:.2f} ms, the lookups {:.2f} "
-            "ms of it, and running them ahead costs about {:.2f} ms; leave do_async_embedding out "
-            "(docs/when-it-does-not-pay.md)".format(
+            "{}: a step takes {:.2f} ms, what runs ahead {:.2f} "
+            "ms of it, and a stage costs about {:.2f} ms; leave do_async_embedding and "
+            "do_smart_stage out (docs/when-it-does-not-pay.md)".format(
                 _DOES_NOT_PAY, 1e3 * self.step, 1e3 * self.lookups, 1e3 * self.cost
             )
         )
