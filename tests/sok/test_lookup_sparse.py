@@ -134,10 +134,3 @@ def test_an_id_that_no_rank_has_fails_on_its_rank() -> None:
 
     with pytest.raises(tf.errors.InvalidArgumentError, match="users"):
         run_ranks(2, work)
-
-
-def test_before_init_the_error_says_what_to_call() -> None:
-    with pytest.raises(RuntimeError, match=r"sok\.init"):
-        sok.Variable([[1.0]])
-    with pytest.raises(ValueError, match="'horovod' or 'single'"):
-        sok.init("mpi")
