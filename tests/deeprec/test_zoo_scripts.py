@@ -8,14 +8,9 @@ from typing import Dict, List, Sequence
 import pytest
 
 from tests.conftest import MadeOnce
-from tests.deeprec.zoo_scripts import (
-    DATA_SETS,
-    write_data,
-    write_parquet,
-    write_script,
-    write_stock_script,
-)
+from tests.deeprec.zoo_scripts import write_data, write_parquet
 from tests.forked_programs import Ended, Forked, run_forked, run_script, start_graph_opt
+from tools.bench.deeprec.scripts import DATA_SETS, write_script, write_stock_script
 
 EV = ["--ev", "True", "--ev_filter", "counter", "--ev_elimination", "gstep"]
 FLAGS: Dict[str, List[str]] = {

@@ -1,25 +1,12 @@
-"""Whole training scripts as DeepRec's model zoo writes them, and data for them.
-
-Scripts of the zoo are single files that repeat each other but for the model. Here, what they have
-in common is kept once, and `write_script` puts a script together.
-"""
+"""Small data for the scripts of `scripts/`, which `tools.bench.deeprec.scripts` puts together."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, List
 
 import numpy as np
 
-PARTS = Path(__file__).with_name("scripts")
-DATA_SETS: Dict[str, str] = {
-    "dlrm": "criteo",
-    "wdl": "criteo",
-    "deepfm": "criteo",
-    "din": "taobao",
-    "dssm": "taobao",
-    "mmoe": "taobao",
-}
 # The last batches are smaller.
 ROWS = {"train": 150, "eval": 120}
 _COLUMNS = {
@@ -29,32 +16,6 @@ _COLUMNS = {
         *("tag_category_list", "tag_brand_list", "price"),
     ],
 }
-# What a process without graph_opt cannot import.
-_OF_DEEPREC = ("tensorflow.core.framework.embedding", "fused_safe_embedding_lookup_sparse\n")
-
-
-def write_script(model: str, folder: Path) -> Path:
-    """Writes the script of a model into a folder."""
-    parts = (DATA_SETS[model], "columns", model, "training", "running")
-    text = "\n\n".join((PARTS / (part + ".py")).read_text("utf-8") for part in parts)
-    script = folder / (model + ".py")
-    script.write_text(text, "utf-8")
-    return script
-
-
-def write_stock_script(model: str, folder: Path) -> Path:
-    """Writes the same script for a TensorFlow 2.15 without graph_opt, which needs its flag --tf."""
-    script = write_script(model, folder)
-    lines = [
-        line
-        for line in script.read_text("utf-8").splitlines(keepends=True)
-        if not (line.startswith("from ") and any(name in line for name in _OF_DEEPREC))
-    ]
-    version_1 = "import tensorflow.compat.v1 as tf\n\ntf.disable_v2_behavior()\n"
-    text = "".join(lines).replace("import tensorflow as tf\n", version_1)
-    stock = script.with_name("stock_" + script.name)
-    stock.write_text(text, "utf-8")
-    return stock
 
 
 def write_data(folder: Path) -> None:

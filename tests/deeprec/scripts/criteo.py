@@ -17,15 +17,20 @@ from tensorflow.python.ops import partitioned_variables
 tf.logging.set_verbosity(tf.logging.INFO)
 print("Using TensorFlow version %s" % (tf.__version__))
 
-CONTINUOUS_COLUMNS = ["I" + str(i) for i in range(1, 5)]  # 1-4 inclusive
-CATEGORICAL_COLUMNS = ["C" + str(i) for i in range(1, 7)]  # 1-6 inclusive
+CONTINUOUS = 4
+CATEGORICAL = 6
+BUCKETS = 100
+WIDTH = 4
+SCALE = 1  # of hidden layers
+CONTINUOUS_COLUMNS = ["I" + str(i + 1) for i in range(CONTINUOUS)]
+CATEGORICAL_COLUMNS = ["C" + str(i + 1) for i in range(CATEGORICAL)]
 LABEL_COLUMN = ["clicked"]
 TRAIN_DATA_COLUMNS = LABEL_COLUMN + CONTINUOUS_COLUMNS + CATEGORICAL_COLUMNS
 FEATURE_COLUMNS = CONTINUOUS_COLUMNS + CATEGORICAL_COLUMNS
-HASH_BUCKET_SIZES = {name: 100 for name in CATEGORICAL_COLUMNS}
+HASH_BUCKET_SIZES = {name: BUCKETS for name in CATEGORICAL_COLUMNS}
 # Statistics of the data set, calculated in advance to save time.
-MINS = [0.0, -3.0, 0.0, 0.0]
-RANGES = [1539.0, 22069.0, 65538.0, 561.0]
+MINS = [0.0, -3.0, 0.0, 0.0] * CONTINUOUS
+RANGES = [1539.0, 22069.0, 65538.0, 561.0] * CONTINUOUS
 
 
 def parse_features(columns):
@@ -56,7 +61,7 @@ def continuous_columns():
 
 
 def widths():
-    return {name: 4 for name in CATEGORICAL_COLUMNS}
+    return {name: WIDTH for name in CATEGORICAL_COLUMNS}
 
 
 def bucket_sizes():

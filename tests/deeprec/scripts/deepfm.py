@@ -17,7 +17,7 @@ def create_model(model):
         fm_cols = {}
         if args.adaptive_emb and not args.tf:
             deep_input = input_of(model._feature, deep_columns)
-            fm_input = tf.reshape(deep_input, [-1, len(deep_columns), 4])
+            fm_input = tf.reshape(deep_input, [-1, len(deep_columns), WIDTH])
         else:
             deep_input = tf.feature_column.input_layer(
                 model._feature, deep_columns, cols_to_output_tensors=fm_cols
@@ -29,7 +29,7 @@ def create_model(model):
         summed = tf.square(tf.reduce_sum(fm_input, axis=1))
         squared = tf.reduce_sum(tf.square(fm_input), axis=1)
         fm_output = 0.5 * tf.subtract(summed, squared)
-    dnn_output = model.dnn(deep_input, [32, 16], name="dnn")
-    linear_output = model.dnn(wide_input, [8], name="linear_output")
+    dnn_output = model.dnn(deep_input, [32 * SCALE, 16 * SCALE], name="dnn")
+    linear_output = model.dnn(wide_input, [8 * SCALE], name="linear_output")
     net = tf.concat([dnn_output, fm_output, linear_output], 1)
-    return [model.dnn(net, [16], name="final_dnn", logits=1)]
+    return [model.dnn(net, [16 * SCALE], name="final_dnn", logits=1)]

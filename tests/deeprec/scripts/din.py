@@ -1,6 +1,6 @@
 # ruff: noqa
 # mypy: ignore-errors
-EMBEDDING_DIM = 4
+EMBEDDING_DIM = WIDTH
 
 
 def item_table(name, size):
@@ -32,7 +32,7 @@ def looked_up(table, ids):
 def attention(query, facts, mask):
     queries = tf.tile(tf.expand_dims(query, 1), [1, tf.shape(facts)[1], 1])
     din_all = tf.concat([queries, facts, queries - facts, queries * facts], axis=-1)
-    d_layer = tf.layers.dense(din_all, 8, activation=tf.nn.sigmoid, name="f1_att")
+    d_layer = tf.layers.dense(din_all, 8 * SCALE, activation=tf.nn.sigmoid, name="f1_att")
     scores = tf.layers.dense(d_layer, 1, activation=None, name="f2_att")
     paddings = tf.ones_like(scores) * (-(2**32) + 1)
     scores = tf.where(tf.expand_dims(mask, 2), scores, paddings)
@@ -69,4 +69,4 @@ def create_model(model):
         pooled = attention(query, facts, mask)
     net = tf.concat([user, query, pooled, query * pooled], axis=1)
     net = tf.layers.batch_normalization(net, name="bn1", training=model.is_training)
-    return [model.dnn(net, [16, 8], name="top", logits=1)]
+    return [model.dnn(net, [16 * SCALE, 8 * SCALE], name="top", logits=1)]

@@ -37,10 +37,10 @@ def create_model(model):
                 model._feature, columns, cols_to_output_tensors=cols_to_output_tensors
             )
         sparse_inputs = [cols_to_output_tensors[column] for column in columns]
-    dense_embedding_vec = model.dnn(dense_inputs, [16, 4], name="bottom_mlp")
+    dense_embedding_vec = model.dnn(dense_inputs, [16 * SCALE, WIDTH], name="bottom_mlp")
     if args.interaction_op == "dot":
         features = tf.stack(sparse_inputs + [dense_embedding_vec], axis=1)
         net = tf.concat([dense_embedding_vec, dot_op(features)], 1)
     else:
         net = tf.concat([dense_embedding_vec] + sparse_inputs, 1)
-    return [model.dnn(net, [16, 8], name="top_mlp", logits=1)]
+    return [model.dnn(net, [16 * SCALE, 8 * SCALE], name="top_mlp", logits=1)]

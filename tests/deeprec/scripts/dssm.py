@@ -9,7 +9,7 @@ def tower(model, features, columns, name):
         net = input_of(features, columns)
     with tf.variable_scope(name + "_dnn"):
         net = tf.layers.batch_normalization(net, training=model.is_training, trainable=True)
-        net = model.dnn(net, [32, 16], name=name)
+        net = model.dnn(net, [32 * SCALE, 16 * SCALE], name=name)
     return tf.nn.l2_normalize(net, axis=1)
 
 

@@ -13,7 +13,9 @@ def create_model(model):
     ):
         net = input_of(features, columns)
         net = tf.layers.batch_normalization(net, training=model.is_training, trainable=True)
-    experts = [model.dnn(net, [16, 8], name="expert_%d" % i) for i in range(NUM_EXPERTS)]
+    experts = [
+        model.dnn(net, [16 * SCALE, 8 * SCALE], name="expert_%d" % i) for i in range(NUM_EXPERTS)
+    ]
     experts = tf.stack(experts, axis=1)
     logits = []
     for task in TASKS:
@@ -21,5 +23,5 @@ def create_model(model):
             net, units=NUM_EXPERTS, activation=tf.nn.softmax, name="%s_gate" % task
         )
         task_input = tf.reduce_sum(experts * tf.expand_dims(gate, -1), axis=1)
-        logits.append(model.dnn(task_input, [8], name="%s_tower" % task, logits=1))
+        logits.append(model.dnn(task_input, [8 * SCALE], name="%s_tower" % task, logits=1))
     return logits

@@ -18,6 +18,9 @@ from tensorflow.python.ops.embedding_ops import fused_safe_embedding_lookup_spar
 tf.logging.set_verbosity(tf.logging.INFO)
 print("Using TensorFlow version %s" % (tf.__version__))
 
+BUCKETS = 200
+WIDTH = 4
+SCALE = 1  # of hidden layers
 USER_COLUMN = ["user_id", "cms_segid", "age_level"]
 ITEM_COLUMN = ["adgroup_id", "cate_id", "pid"]
 TAG_COLUMN = ["tag_category_list", "tag_brand_list"]
@@ -25,7 +28,7 @@ PRICE_COLUMN = ["price"]
 LABEL_COLUMN = ["clicked", "buy"]
 CATEGORICAL_COLUMNS = USER_COLUMN + ITEM_COLUMN + TAG_COLUMN
 TRAIN_DATA_COLUMNS = LABEL_COLUMN + CATEGORICAL_COLUMNS + PRICE_COLUMN
-HASH_BUCKET_SIZES = {name: 200 for name in CATEGORICAL_COLUMNS}
+HASH_BUCKET_SIZES = {name: BUCKETS for name in CATEGORICAL_COLUMNS}
 
 
 def parse_features(columns):
@@ -54,7 +57,7 @@ def continuous_columns():
 
 
 def widths():
-    return {name: 4 for name in CATEGORICAL_COLUMNS}
+    return {name: WIDTH for name in CATEGORICAL_COLUMNS}
 
 
 def bucket_sizes():

@@ -19,7 +19,7 @@ def create_model(model):
         ):
             net = input_of(model._feature, deep_columns)
             model.add_layer_summary(net, "input_from_feature_columns")
-        dnn_logits = model.dnn(net, [32, 16], logits=1)
+        dnn_logits = model.dnn(net, [32 * SCALE, 16 * SCALE], logits=1)
 
     # linear part
     with tf.variable_scope("linear", partitioner=model._dense_partitioner) as scope:
