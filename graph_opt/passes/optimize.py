@@ -40,7 +40,7 @@ PASSES = (
     Pass(compact_gradients, "early: the updates of such gradients are then fused like any other"),
     Pass(fuse_group_embedding, "early: it needs forward, backward and update in one region"),
     Pass(async_embedding, "moves lookups, fused or not; packs what crosses between tasks"),
-    Pass(smart_stage, "where no lookup ran ahead: what stands before the variables does"),
+    Pass(smart_stage, "where no lookup moved, which takes along what stands before the variables"),
     Pass(protect_gathers, "last: lookups that are still TensorFlow's own and stay in main"),
 )
 

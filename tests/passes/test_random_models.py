@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Callable, Dict, List, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -33,8 +33,20 @@ class ModelChoice(NamedTuple):
     staged: bool
     threads_num: int
     capacity: int
+    dense: List[str]
+    smart: bool
 
 
+# What scripts make of numbers before the layers; some of it depends on a variable.
+_DENSE: Dict[str, Callable[[Any], Any]] = {
+    "parse": lambda dense: tf.strings.to_number(tf.strings.as_string(dense, precision=4)),
+    "log": tf.log1p,
+    "join": lambda dense: tf.concat([dense, tf.cast(dense > 0.5, tf.float32)], 1),
+    "draw": lambda dense: dense + tf.random_uniform(tf.shape(dense), seed=3),
+    "check": lambda dense: tf.debugging.check_numerics(dense, "not a number"),
+    "weigh": lambda dense: dense * tf.get_variable("factor", initializer=1.5),
+    "choose": lambda dense: tf.cond(tf.reduce_sum(dense) > 9, lambda: dense, lambda: -dense),
+}
 _LOOKUPS = st.builds(
     LookupChoice,
     api=st.sampled_from(["plain", "sparse", "safe"]),
@@ -50,6 +62,8 @@ _MODELS = st.builds(
     staged=st.booleans(),
     threads_num=st.sampled_from([1, 4]),
     capacity=st.integers(1, 3),
+    dense=st.lists(st.sampled_from(sorted(_DENSE)), max_size=4),
+    smart=st.booleans(),
 )
 
 
@@ -78,6 +92,9 @@ def _build(choice: ModelChoice) -> Any:
     tables = [models.table("table{}".format(i), choice.resource, choice.partitions) for i in (0, 1)]
     pooled = [_pooled(lookup, tables, inputs) for lookup in choice.lookups]
     pooled = [tf.reshape(rows, [-1, models.WIDTH]) for rows in pooled]
+    for name in choice.dense:
+        with tf.variable_scope(name, reuse=tf.AUTO_REUSE):
+            inputs["dense"] = _DENSE[name](inputs["dense"])
     return models.train(pooled, inputs, learning_rate=0.0)
 
 
@@ -110,6 +127,7 @@ def _check_losses(choice: ModelChoice) -> None:
         capacity=choice.capacity,
         infer_io_stage=not choice.staged,
     )
+    config.graph_options.optimizer_options.do_smart_stage = choice.smart
     assert _run(choice, config) == stock
     assert len(stock) == -(-ODD_ROWS // models.BATCH)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, Iterator, List, Sequence, Set, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.config.options import AsyncEmbeddingOptions, SessionOptions
@@ -14,6 +14,7 @@ from graph_opt.ops.stage_spec import KIND_PREFETCH, StageSpec
 from graph_opt.passes.io_stages import is_stage
 from graph_opt.passes.node_writer import stage_names
 from graph_opt.passes.pass_state import PassState
+from graph_opt.passes.prefetch.beyond_lookups import BeyondLookups
 from graph_opt.passes.prefetch.boundary import BoundaryFinder
 from graph_opt.passes.prefetch.conditional_inputs import JoinedInputs
 from graph_opt.passes.prefetch.region import PrefetchRegion
@@ -82,7 +83,6 @@ class _Planner:
         self._view = view
         self._options = options
         self._fetched = frozenset(TensorRef.parse(name) for name in session.fetched)
-        self._is_followed = session.smart_stage is not None
         self._search = find_lookups(view)
         self._columns = find_indicators(view)
         self._joined = joined
@@ -90,6 +90,11 @@ class _Planner:
         self._flow = self._batches.flow
         self._exposed: List[ExposedRead] = exposed_reads(view)
         self._unused: UnusedGradients = unused_gradients(view)
+        self._beyond: Optional[BeyondLookups] = None
+        if session.smart_stage is not None:
+            self._beyond = BeyondLookups(
+                view, self._flow, self._unused, options.threads_num, session.smart_stage
+            )
         self._nodes: List[Any] = []
         self._inputs: List[Any] = []
         self._controls: List[Any] = []
@@ -126,7 +131,8 @@ class _Planner:
         _require_io_stage(self._refused, found.regions)
         names = stage_names(self._view, _STAGE_NAME)
         order = {name: i for i, name in enumerate(self._flow.order)}
-        for region in found.regions:
+        regions = self._beyond.extend(found.regions) if self._beyond else found.regions
+        for region in regions:
             self._add_stages(region, order, names)
         return Rewrite(tuple(self._nodes), tuple(self._inputs), tuple(self._controls))
 
@@ -145,7 +151,7 @@ class _Planner:
     def report(self, before: Report) -> Report:
         """What became of each lookup."""
         lookups, refusals = self._search.lookups, self._search.refusals
-        nothing = not lookups and not self._stages and not self._is_followed
+        nothing = not lookups and not self._stages and not self._beyond
         return dataclasses.replace(
             before,
             lookups=tuple(self._outcome(lookup) for lookup in lookups),
@@ -153,6 +159,7 @@ class _Planner:
             refusals=tuple(refusal.to_dict() for refusal in refusals),
             stages=tuple(self._stages),
             regions=self._batches.sizes(sum(stage.nodes for stage in self._stages)),
+            smart_stage=self._beyond.told() if self._beyond else before.smart_stage,
             warnings=before.warnings + ((_NO_LOOKUP,) if nothing else ()),
         )
 
@@ -173,6 +180,9 @@ class _Planner:
         except Refusal as refusal:
             self._refused.extend((lookup, refusal) for lookup in region.lookups)
             return
+        if self._beyond:
+            self._beyond.place(rewrite.nodes)
+            self._beyond.count(boundary)
         self._nodes.extend(rewrite.nodes)
         self._inputs.extend(rewrite.inputs)
         self._controls.extend(rewrite.controls)

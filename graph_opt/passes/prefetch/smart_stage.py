@@ -2,28 +2,27 @@
 
     source -> parse -> normalize -> | layers of variables -> loss
 
-All that depends on a batch, but on nothing that steps change, has the same value whenever it runs.
-Where no lookup was moved, which takes along what stands before it, that part gets a stage of its
-own: the largest such part of which main reads the results.
+Where lookups were moved, their stage has done this already. Otherwise the constant part gets a
+stage of its own: as much of it as main reads the results of.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, List, Sequence, Set
+from typing import Dict, List, Set, Tuple
 
-from graph_opt.compat.op_definitions import is_value
 from graph_opt.config.options import SessionOptions
 from graph_opt.config.smart_stage import SmartStageOptions
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
-from graph_opt.ops.stage_spec import KIND_PREFETCH, TARGET_MARK, StageSpec
-from graph_opt.passes.io_stages import is_stage, sources_of
+from graph_opt.ops.stage_spec import KIND_PREFETCH, StageSpec
+from graph_opt.passes.io_stages import is_stage
 from graph_opt.passes.node_writer import stage_names
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.prefetch.boundary import BoundaryFinder
 from graph_opt.passes.prefetch.conditional_inputs import JoinedInputs
+from graph_opt.passes.prefetch.constant_part import ConstantPart
 from graph_opt.passes.prefetch.movable import Movability
 from graph_opt.passes.prefetch.region import PrefetchRegion, refuse_source
 from graph_opt.passes.prefetch.region_clone import cpu_of
@@ -37,13 +36,9 @@ from graph_opt.reporting.outcomes import StageReport
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.tables import counted
 
-_CONTROL_FLOW = frozenset(
-    [
-        "Switch", "RefSwitch", "Merge", "RefMerge", "Enter", "RefEnter", "Exit", "RefExit",
-        "NextIteration", "RefNextIteration", "LoopCond",
-    ]
-)  # fmt: skip
-_COVERED = "no smart stage: do_async_embedding runs the lookups ahead, and what stands before them"
+_COVERED = (
+    "no smart stage: do_async_embedding runs the lookups ahead, and with them all that could be"
+)
 _NO_SOURCE = "no smart stage: the graph has no IO stage, iterator or queue"
 _SEVERAL = (
     "no smart stage: the graph has several iterators or queues ({}); wrap the features of one in "
@@ -63,7 +58,7 @@ def smart_stage(state: PassState, options: SessionOptions) -> PassState:
     if options.smart_stage is None:
         return state
     if state.report.stages:
-        return _leaving(state, _COVERED)
+        return state if state.report.smart_stage else _leaving(state, _COVERED)
     refuse_rewritten(state.view)
     joined = joined_inputs(state.view, infer_io_stage=True)
     changed = state.rewritten(joined.rewrite)
@@ -102,8 +97,10 @@ class _Planner:
     def plan(self) -> Rewrite:
         """The rewrite that adds the stages; `stages` and `reasons` tell which, and why no more."""
         sources = self._sources()
-        moved = self._constant_part(sources)
-        rewrites = [self._rewrite(source, moved) for source in sources]
+        constant = ConstantPart(
+            self._view, self._inputs.flow, sources, self._movability, self._unused
+        )
+        rewrites = [self._rewrite(source, constant.read_by_main(source)) for source in sources]
         return Rewrite(
             tuple(node for each in rewrites for node in each.nodes),
             tuple(edit for each in rewrites for edit in each.inputs),
@@ -142,53 +139,10 @@ class _Planner:
         self.reasons.append(_SEVERAL.format(", ".join(sources)) if sources else _NO_SOURCE)
         return []
 
-    def _constant_part(self, sources: Sequence[str]) -> Dict[str, str]:
-        """The nodes that have the same value whenever they run, with the source of each."""
-        flow = self._inputs.flow
-        found = {source: source for source in sources}
-        for name in flow.order:
-            if name not in flow.masks or name in found:
-                continue
-            above = [node for node in self._view.predecessors(name) if node in flow.masks]
-            reached = sources_of(flow, flow.masks[name])
-            if len(reached) == 1 and all(node in found for node in above) and self._moves(name):
-                found[name] = reached[0]
-        return {name: source for name, source in found.items() if name != source}
-
-    def _moves(self, name: str) -> bool:
-        view = self._view
-        if view.op(name) in _CONTROL_FLOW or view.attribute(name, TARGET_MARK) is not None:
-            return False
-        if not all(is_value(number) for number in view.dtypes(name) or []):
-            return False
-        if self._movability.refuse_operation(name) is not None:
-            return False
-        outside = [
-            self._movability.outside(node)
-            for node in view.predecessors(name)
-            if node not in self._inputs.flow.masks
-        ]
-        return not any(each.blocker or each.variable for each in outside)
-
-    def _region(self, source: str, moved: Dict[str, str]) -> PrefetchRegion:
-        """What moves behind a source: all of which main needs the result."""
-        view = self._view
-        ends = [
-            name
-            for name, origin in moved.items()
-            if origin == source
-            and any(
-                use.consumer not in moved and use.consumer not in self._unused.nodes
-                for _, use in view.node_uses(name)
-            )
-        ]
-        needed = view.ancestors(ends)
-        return PrefetchRegion(source, tuple(name for name in moved if name in needed), ())
-
-    def _rewrite(self, source: str, moved: Dict[str, str]) -> Rewrite:
+    def _rewrite(self, source: str, moved: Tuple[str, ...]) -> Rewrite:
         choice = self._inputs.choices.get(source)
-        region = self._region(source, moved)
-        if not region.nodes:
+        region = PrefetchRegion(source, moved, ())
+        if not moved:
             self.reasons.append(_NOTHING.format(source))
             return Rewrite()
         refusal = refuse_source(self._view, source, self._movability, choice)

@@ -158,22 +158,62 @@ def test_only_what_never_changes_runs_ahead() -> None:
     assert not {"fed", "trained", "counted", "chosen", "target"} & set(ahead)
 
 
-@pytest.mark.parametrize("looks_up", [True, False])
-def test_async_embedding_comes_first_and_leaves_models_without_lookups(looks_up: bool) -> None:
+def _with_async(on_cpu: bool = False) -> Any:
     config = models.config()
-    config.graph_options.optimizer_options.do_smart_stage = True
+    options = config.graph_options.optimizer_options
+    options.do_smart_stage = True
+    options.stage_subgraph_on_cpu = on_cpu
+    return config
+
+
+def test_a_model_without_lookups_has_a_smart_stage_beside_async_embedding() -> None:
     inputs = models.features()
-    free = tf.exp(inputs["dense"])
-    looked_up = [tf.nn.embedding_lookup(models.table(), inputs["other"])] if looks_up else []
-    models.train([free, *looked_up], inputs)
+    models.train([tf.exp(inputs["dense"])], inputs)
+    _, result = _staged(_with_async())
+    assert [stage.name for stage in result.stages] == ["smart_stage"]
+    assert "moved ahead" in result.report.smart_stage
+    assert "no embedding lookup" not in str(result.report)
+
+
+def test_what_stands_beside_lookups_runs_ahead_with_them() -> None:
+    inputs = models.features()
+    rows = tf.nn.embedding_lookup(models.table(), inputs["other"])
+    free = tf.exp(inputs["dense"], name="free")
+    target = tf.sqrt(inputs["dense"], name="target")
+    mark_target_node([target])
+    scale = tf.get_variable("scale", initializer=1.0)
+    trained = tf.multiply(tf.sin(inputs["dense"], name="sin"), scale, name="trained")
+    models.train([rows, free, target, trained], inputs)
+    tf.cos(inputs["dense"], name="unread")
+    ahead, result = _staged(_with_async())
+    assert [stage.name for stage in result.stages] == ["async_embedding"]
+    assert {"free", "sin"} <= set(ahead) and not {"target", "trained", "unread"} & set(ahead)
+    assert {"free:0", "sin:0"} <= set(models.boundary_names(result))
+    assert "nodes more moved ahead of the step with the lookups" in str(result.report)
+    assert "no smart stage" not in str(result.report)
+    assert "no effect" not in result.report.smart_stage
+
+
+def test_where_nothing_stands_beside_lookups_the_report_says_so() -> None:
+    inputs = models.features()
+    tf.nn.embedding_lookup(models.table(), inputs["other"])
+    _, result = _staged(_with_async())
+    assert "do_async_embedding runs the lookups ahead" in result.report.left_alone[0]
+
+
+@pytest.mark.parametrize("on_cpu", [False, True])
+def test_lookups_keep_their_device_where_the_rest_runs_on_the_cpu(on_cpu: bool) -> None:
+    with tf.device("/device:GPU:0"):
+        inputs = models.features()
+        rows = tf.nn.embedding_lookup(models.table(), inputs["other"])
+        models.train([rows, tf.exp(inputs["dense"], name="free")], inputs)
+    config = _with_async(on_cpu)
+    config.graph_options.optimizer_options.smart_stage_options.capacity = 5
     _, result = _staged(config)
-    assert [stage.name for stage in result.stages] == [
-        "async_embedding" if looks_up else "smart_stage"
-    ]
-    told = str(result.report)
-    assert ("do_async_embedding runs the lookups ahead" in told) == looks_up
-    assert ("smart stage: " in told and "moved ahead" in told) == (not looks_up)
-    assert "no embedding lookup" not in told
+    assert "smart_stage_options have no effect" in result.report.smart_stage
+    devices = {node.name: node.device for node in result.graph_def.node}
+    assert devices["async_embedding/free"] == "/device:{}:0".format("CPU" if on_cpu else "GPU")
+    assert devices["async_embedding/embedding_lookup"] == "/device:GPU:0"
 
 
 def test_the_stage_is_made_as_its_options_say() -> None:
