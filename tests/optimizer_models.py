@@ -1,4 +1,4 @@
-"""TensorFlow's optimizers, with which each fused one is compared: at least one for every spec.
+"""Optimizers with which each fused one is compared: at least one for every spec.
 
 Names are those of test cases; learning rates are large enough for a few steps to move tables.
 """
@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.ops.optimizers import optimizer_specs
+from graph_opt.optimizers.adam_w import AdamWOptimizer
 from tests.dense_optimizers import DENSE_MOVING_EVERY_ROW
 
 STOCK: Dict[str, Callable[[], Any]] = {
@@ -23,6 +24,7 @@ STOCK: Dict[str, Callable[[], Any]] = {
         0.1, learning_rate_power=-0.7, l2_shrinkage_regularization_strength=0.05
     ),
     "adam": lambda: tf.train.AdamOptimizer(0.01),
+    "adam_w": lambda: AdamWOptimizer(0.1, 0.01),
     "rms_prop": lambda: tf.train.RMSPropOptimizer(0.01),
     "rms_prop_momentum": lambda: tf.train.RMSPropOptimizer(0.01, decay=0.8, momentum=0.9),
     "rms_prop_centered": lambda: tf.train.RMSPropOptimizer(0.01, momentum=0.5, centered=True),
@@ -37,7 +39,7 @@ STOCK: Dict[str, Callable[[], Any]] = {
 }
 # Optimizers whose fused update differs from TensorFlow's from the second step on.
 MOVING_EVERY_ROW = (
-    *("adam", "amsgrad", "rms_prop_plain", "rms_prop_centered_plain"),
+    *("adam", "adam_w", "amsgrad", "rms_prop_plain", "rms_prop_centered_plain"),
     *DENSE_MOVING_EVERY_ROW,
 )
 ROW_BY_ROW = tuple(name for name in STOCK if name not in MOVING_EVERY_ROW)

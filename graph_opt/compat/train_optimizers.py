@@ -136,6 +136,7 @@ class DecayingAdam(tf.train.AdamOptimizer):
         self._weight_decay = weight_decay
         self._weight_decay_t: Any = None
         self._decayed: Optional[Set[Any]] = None
+        self._powers: Optional[Sequence[tf.Tensor]] = None
 
     def minimize(
         self, loss: Any, *arguments: Any, decay_var_list: Any = None, **named: Any
@@ -181,6 +182,16 @@ class DecayingAdam(tf.train.AdamOptimizer):
         super()._prepare()
         decay = self._call_if_callable(self._weight_decay)
         self._weight_decay_t = tf.convert_to_tensor(decay, name="weight_decay")
+        # Read here, as what is read behind a decay would wait for that of its variable.
+        self._powers = [tf.convert_to_tensor(one) for one in super()._get_beta_accumulators()]
+
+    def _get_beta_accumulators(self) -> Sequence[Any]:
+        powers: Sequence[Any] = self._powers or super()._get_beta_accumulators()
+        return powers
+
+    def _finish(self, update_ops: Sequence[Any], name_scope: Optional[str]) -> Any:
+        self._powers = None  # which are about to change
+        return super()._finish(update_ops, name_scope)
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:
         return self._after_decay(

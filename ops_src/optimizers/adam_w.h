@@ -52,6 +52,28 @@ struct AdamW : Spec {
   }
 };
 
+// DeepRec's AdamWOptimizer on variables: Adam, before which rows with a gradient lose a part of
+// their weights. Others move as Adam moves them.
+struct DecayingAdam : Adam {
+  float weight_decay;
+
+  template <typename Description>
+  void Describe(Description* of) {
+    of->Name("DecayingAdam");
+    of->MovesEveryRow();
+    of->Slot("m", 0);
+    of->Slot("v", 0);
+    DescribeValues(of);
+    of->Hyperparameter("weight_decay", &weight_decay, 0.0625f);
+  }
+
+  template <typename Lanes, typename V = typename Lanes::Vector>
+  GRAPH_OPT_FORMULA void Update(V gradient, V* weights, V* m, V* v) const {
+    *weights -= weight_decay * *weights;
+    Adam::Update<Lanes>(gradient, weights, m, v);
+  }
+};
+
 // AdamW of the rows that a step looked up, and of no others: moments are corrected. By default the
 // decay is a part of Adam's step, as DeepRec has it for EmbeddingVariables; or the weights decay
 // before the step, as DeepRec has it for other variables, and Keras.

@@ -27,7 +27,7 @@ typedef SpecList<GradientDescent, Momentum, Adagrad, Ftrl, Adam, RMSProp, Center
                  ProximalAdagrad, ProximalGradientDescent, KerasMomentum, Adamax, DenseMomentum,
                  DenseKerasMomentum, GradientDescentL2, AdamW, KerasRMSProp, DenseMomentumL2,
                  DenseKerasMomentumL2, AMSGrad, AdagradDecay, LazyAdamW, GroupLassoFtrl,
-                 KerasCenteredRMSProp>
+                 KerasCenteredRMSProp, DecayingAdam>
     AllSpecs;
 
 template <typename Call>

@@ -106,7 +106,7 @@ def test_eager_updates_are_those_of_graphs(case: str) -> None:
         np.testing.assert_allclose(table.numpy(), formula.weights, rtol=2e-5, atol=2e-6)
 
 
-def trained_model(case: str, use_resource: bool) -> List[Any]:
+def trained_model(make: Any, use_resource: bool) -> List[Any]:
     """Some steps of a model with two tables and a dense layer."""
     step = tf.train.get_or_create_global_step()
     ids = tf.placeholder(tf.int64, [None])
@@ -116,18 +116,36 @@ def trained_model(case: str, use_resource: bool) -> List[Any]:
         pooled.append(tf.nn.embedding_lookup(table, ids))
     kernel = tf.get_variable("kernel", [4, 1], use_resource=use_resource)
     loss = tf.reduce_sum(tf.square(tf.matmul(tf.add_n(pooled), kernel) - 1))
-    train = CASES[case].make(step).minimize(loss, global_step=step)
+    train = make(step).minimize(loss, global_step=step)
     return [ids, loss, train]
+
+
+def test_adam_w_is_deferred_with_the_decay_of_its_rows() -> None:
+    for use_resource in (False, True):
+        graph = trained_alike(lambda _: AdamWOptimizer(0.25, 0.1), use_resource)
+        report = report_of(graph)
+        assert report is not None
+        assert [lookup.update for lookup in report.fused_lookups] == ["deferred", "deferred"]
 
 
 @pytest.mark.parametrize("use_resource", [False, True])
 @pytest.mark.parametrize("case", CASES)
 def test_updates_are_fused_with_lookups(case: str, use_resource: bool) -> None:
+    graph = trained_alike(CASES[case].make, use_resource)
+    report = report_of(graph)
+    assert report is not None
+    assert [lookup.update for lookup in report.fused_lookups] == ["fused", "fused"]
+    both = [each for each in graph.get_operations() if each.type.endswith("GroupEmbeddingApply")]
+    assert [each.get_attr("num_shards") for each in both].count(2) == 1
+
+
+def trained_alike(make_optimizer: Any, use_resource: bool) -> Any:
+    """The graph of a session of ours, whose variables are those of a stock session."""
     found = []
     for make in (tf.Session, lambda: Session(config=fused_config())):
         with tf.Graph().as_default() as graph:
             tf.set_random_seed(3)
-            ids, loss, train = trained_model(case, use_resource)
+            ids, loss, train = trained_model(make_optimizer, use_resource)
             with make() as session:
                 session.run(tf.global_variables_initializer())
                 for batch in ([1, 2, 2], [5, 1, 0], [3, 3, 3]):
@@ -135,11 +153,7 @@ def test_updates_are_fused_with_lookups(case: str, use_resource: bool) -> None:
                 found.append(session.run(tf.global_variables()))
     for one, other in zip(*found):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7)
-    report = report_of(graph)
-    assert report is not None
-    assert [lookup.update for lookup in report.fused_lookups] == ["fused", "fused"]
-    both = [each for each in graph.get_operations() if each.type.endswith("GroupEmbeddingApply")]
-    assert [each.get_attr("num_shards") for each in both].count(2) == 1
+    return graph
 
 
 def test_bad_options_are_refused() -> None:

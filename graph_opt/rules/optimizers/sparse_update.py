@@ -3,7 +3,7 @@
     values, indices of one lookup, or ConcatV2 of several lookups'
         -> one op, by the optimizer's spec         single_op
         or -> a product and a scatter              gradient_descent
-        or -> many ops                             adam, adam_w, adamax, keras_rms_prop
+        or -> many ops                             adam, adam_w, adamax, keras_rms_prop, row_decay
         or -> an op of graph_opt's own             own_op
         or -> one op for keys of a dynamic table   dynamic_table
 
@@ -39,6 +39,7 @@ from graph_opt.rules.optimizers import (
     single_op,
 )
 from graph_opt.rules.optimizers.moving_average import MovingAverage
+from graph_opt.rules.optimizers.row_decay import after_row_decay
 from graph_opt.rules.optimizers.table_writers import Branch, Writer, assigned, table_writer
 from graph_opt.rules.optimizers.update_form import GRADIENT, UpdateForm, read_update
 from graph_opt.rules.optimizers.update_inputs import Hyperparameter, parts_of
@@ -158,6 +159,8 @@ def _update(view: GraphView, forward: ForwardPart, table: str) -> Optional[Spars
 
 def _read(view: GraphView, table: str, writer: Writer) -> SparseUpdate:
     found = read_update(view, writer.node, _forms()[view.op(writer.node)])
+    if writer.decay:
+        found = after_row_decay(view, found, writer.decay)
     structure = Structure(view)
     parts = [part for slices in found.slices for part in parts_of(structure, *slices)]
     return SparseUpdate(

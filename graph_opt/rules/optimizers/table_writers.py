@@ -1,6 +1,6 @@
 """What changes a table: except for initializers and checkpoints, it must be a single update.
 
-sparse update      one that may be recognised
+sparse update      one that may be recognised, and a decay of its rows before it
 ScatterUpdate      sets rows: no update if the table has another, such as that of an optimizer
 Apply*             a dense one: TensorFlow made the gradient as large as the table
 Assign             of a value that depends on a variable, such as an average; initializers,
@@ -11,13 +11,14 @@ all else           an unknown optimizer or a function
 from __future__ import annotations
 
 import re
-from typing import FrozenSet, Iterator, NamedTuple, Optional, Tuple
+from typing import FrozenSet, Iterator, List, NamedTuple, Optional, Tuple
 
 from graph_opt.compat.stateful_ops import called_functions, functions_only_read
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.match.forward import ForwardPart
 from graph_opt.rules.op_names import ALL_ASSIGNS, INTO_CONTROL_FLOW, SWITCHES
+from graph_opt.rules.optimizers.row_decay import is_row_decay
 
 _BROADCAST = "HorovodBroadcast"
 _PASS_ON = frozenset(["Identity", "RefIdentity"])
@@ -52,11 +53,13 @@ class Writer(NamedTuple):
       node: Its name.
       branches: The branches that it is in, outermost first; empty if it runs in every step.
       loop: The Enter of a tf.while_loop that it is in; "" for none.
+      decay: A node that takes a part of the same rows away before; "" for none.
     """
 
     node: str
     branches: Tuple[Branch, ...] = ()
     loop: str = ""
+    decay: str = ""
 
 
 def table_writer(
@@ -71,6 +74,7 @@ def table_writer(
     trains = [writer for writer in _writers(view, table) if _trains(view, forward, writer.node)]
     # Rows that the script sets itself, such as those of new items, are no part of an optimizer.
     writers = [each for each in trains if not _SETS_ROWS.search(view.op(each.node))] or trains
+    writers = _with_decay(view, writers)
     for writer in writers:
         _require_known(view, writer, known)
         if len(writers) > 1 and view.op(writer.node) in ALL_ASSIGNS:
@@ -83,6 +87,16 @@ def table_writer(
             saw="another: {}".format(writers[0].node),
         )
     return writers[0] if writers else None
+
+
+def _with_decay(view: GraphView, writers: List[Writer]) -> List[Writer]:
+    """The writers; of an update and the decay of its rows before it the update alone."""
+    decays = [each for each in writers if len(writers) == 2 and is_row_decay(view, each.node)]
+    if len(decays) != 1:
+        return writers
+    (update,) = [each for each in writers if each not in decays]
+    alike = (update.branches, update.loop) == (decays[0].branches, decays[0].loop)
+    return [update._replace(decay=decays[0].node)] if alike else writers
 
 
 def _writers(view: GraphView, table: str) -> Iterator[Writer]:

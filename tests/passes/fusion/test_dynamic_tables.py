@@ -52,7 +52,7 @@ def test_lookups_and_updates_of_every_api_are_fused_with_those_of_a_static_table
 )
 def test_training_is_the_same_with_every_optimizer(optimizer: str) -> None:
     # TensorFlow's Adam moves every row of a static table, and a fused one does so, too, later.
-    lookups = of_dynamic_tables if optimizer == "adam" else models.every_api
+    lookups = of_dynamic_tables if optimizer in ("adam", "adam_w") else models.every_api
     fused = models.train(lookups, fused_models.config(), optimizer)
     models.assert_equal(fused, models.train(lookups, None, optimizer))
     assert {lookup.update for lookup in fused.report.fused_lookups} == {"fused"}
