@@ -37,7 +37,6 @@ _FLOAT = tf.float32.as_datatype_enum
 _INTEGERS = (tf.int32.as_datatype_enum, tf.int64.as_datatype_enum)
 _HIGHEST_RANK = 8  # of tensors that TensorFlow's own kernels take
 _NOT_BY_IDS = (
-    apis.FOREIGN_LOOKUP,
     apis.GATHER_ND,
     apis.SCATTERED_EMBEDDING_LOOKUP_SPARSE,
     apis.MARKED,
@@ -150,6 +149,9 @@ def _require_pattern(lookup: Lookup) -> None:
 
 
 def _require_rows_by_ids(lookup: Lookup) -> None:
+    if lookup.api == apis.FOREIGN_LOOKUP:
+        need, saw = "rows of a variable", "a hash table of TFRA, which only its own ops can read"
+        raise Refusal("rows_not_by_ids", at=lookup.output.node, need=need, saw=saw)
     if lookup.api in _NOT_BY_IDS:
         need = "a lookup of whole rows by their ids"
         raise Refusal("rows_not_by_ids", at=lookup.output.node, need=need, saw=lookup.api)
