@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable, Optional, Sequence, Set
 
 from graph_opt.compat import tf
+from graph_opt.compat.row_number_slots import RowNumbers, store_as_row_numbers
 from graph_opt.compat.table_training import PlainSlot, is_dynamic_table
 
 __all__ = ["AdamOfRows", "DecayingAdam", "RowOptimizer", "memory_of", "set_rows"]
@@ -26,7 +27,7 @@ class RowOptimizer(tf.train.Optimizer):
         self.locks_variables = use_locking
 
     def make_slots(self, variable: Any) -> None:
-        """Makes the slots of a variable, with `zeros_slot`, `filled_slot` and `scalar_slot`."""
+        """Makes the slots of a variable, with `zeros_slot` and the others below."""
         raise NotImplementedError
 
     def read_hyperparameters(self) -> None:
@@ -52,6 +53,23 @@ class RowOptimizer(tf.train.Optimizer):
     def zeros_slot(self, variable: Any, name: str) -> Any:
         """A slot like the variable, of zeros at first."""
         return self._zeros_slot(variable, name, self._name)
+
+    def row_number_slot(self, variable: Any, name: str, dtype: Any, like_table: bool) -> Any:
+        """A slot of one number for each row, in all of its columns: 0 at first.
+
+        Args:
+          variable: The variable or dynamic table.
+          name: Of the slot.
+          dtype: That it has in checkpoints.
+          like_table: Whether it has the shape of the variable's rows there; else one number each.
+        """
+        slot = self.zeros_slot(variable, name)
+        form = RowNumbers(dtype, like_table)
+        if is_dynamic_table(variable):
+            slot.store_as(form)
+        else:
+            store_as_row_numbers(slot, form)
+        return slot
 
     def filled_slot(self, variable: Any, name: str, value: float) -> Any:
         """A slot like the variable, filled with a number at first."""

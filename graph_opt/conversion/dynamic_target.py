@@ -56,8 +56,9 @@ class DynamicTarget(CheckpointTarget):
 
     def stored(self, table: Table) -> Table:
         """See `Target`."""
-        slots = [column for column in table.columns if not column.is_count]
-        for column in slots:
+        for column in table.columns:
+            if column.is_count or _is_row_number(column):
+                continue
             if column.dtype.kind != "f" and column.dtype.name != "bfloat16":
                 raise ValueError(
                     "{!r} has dtype {}; rows of dynamic tables are float32".format(
@@ -72,7 +73,8 @@ class DynamicTarget(CheckpointTarget):
                 )
         single = np.dtype(np.float32)
         columns = [
-            column if column.is_count else column._replace(dtype=single) for column in table.columns
+            column if column.is_count or _is_row_number(column) else column._replace(dtype=single)
+            for column in table.columns
         ]
         return super().stored(table._replace(columns=tuple(columns)))
 
@@ -160,6 +162,11 @@ class DynamicTarget(CheckpointTarget):
         slots = [(column.pattern or "{}").format(table.name) for column in table.columns]
         static = [name for name in slots if name in others.tensors]
         return super()._in_other_layouts(table, others) + static
+
+
+def _is_row_number(column: Column) -> bool:
+    """Whether it is a slot of one integer for each row, such as how often it has decayed."""
+    return column.is_slot and column.dtype.kind == "i"
 
 
 def _rows_of(

@@ -151,6 +151,10 @@ class _Group(NamedTuple):
         return [one.op.handle for one in self.slots]
 
     @property
+    def stored_slots(self) -> List[Any]:
+        return [one.op.stored for one in self.slots]
+
+    @property
     def refusal(self) -> Any:
         """An op that fails, if the saver of one rank cannot save rows of all; else None."""
         if _ranks_of(self.table) is None or self.members[0].together:
@@ -191,6 +195,7 @@ def _saved(prefix: Any, group: _Group) -> Any:
         [one.name for one in group.slots],
         group.table.key_dtype,
         changes,
+        group.stored_slots,
     )
     table = group.table.handle
     return dynamic_checkpoint.save(prefix, table, group.handles, stored, evict=not changes)
@@ -217,6 +222,7 @@ def _restored(prefix: Any, group: _Group) -> Any:
         [_slot_name(one.name, name) for one in group.slots],
         table.key_dtype,
         group.members[0].changes,
+        group.stored_slots,
     )
     return restored(prefix, table, group.handles, stored, group.rows is not None)
 

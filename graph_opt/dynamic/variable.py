@@ -14,6 +14,7 @@ from graph_opt.compat.resource_variables import (
     beside,
     on_device_of,
 )
+from graph_opt.compat.row_number_slots import RowNumbers
 from graph_opt.dynamic.object_checkpoints import restore_table, table_tensors
 from graph_opt.dynamic.optimizers import train_dynamic_tables, update_by_key
 from graph_opt.dynamic.options import Bank, DynamicTableOptions
@@ -25,6 +26,7 @@ from graph_opt.dynamic.warm_start import start_from_checkpoints
 from graph_opt.embedding.lookup_ids import ID_DTYPES
 from graph_opt.embedding.placements import Placement, SeveralDevices
 from graph_opt.ops import dynamic_content, dynamic_table
+from graph_opt.ops.dynamic_checkpoint import StoredSlot
 from graph_opt.ops.dynamic_table import BY_KEY
 
 
@@ -335,12 +337,16 @@ class DynamicTableSlot(VariableOfResource):
       table: The table.
       slot_name: Its name among the slots of the table.
       initial: What new rows have.
+      stored: How checkpoints have it.
+      start: The checkpoint that it starts as, if there is one (`graph_opt.dynamic.warm_start`).
     """
 
     def __init__(self, table: DynamicTableVariable, slot_name: str, initial: float) -> None:
         self.table = table
         self.slot_name = slot_name
         self.initial = initial
+        self.stored = StoredSlot()
+        self.start: Any = None
         resource = ResourceOps(
             initial=None,
             initialize=self._initialize,
@@ -357,6 +363,10 @@ class DynamicTableSlot(VariableOfResource):
     def dim(self) -> int:
         """Number of columns."""
         return self.table.dim
+
+    def store_as(self, form: RowNumbers) -> None:
+        """Has savers that are made from now on save one number for each row, in this form."""
+        self.stored = StoredSlot(form.dtype, 0 if form.like_table else 1)
 
     @property
     def parts(self) -> List[DynamicTableSlot]:

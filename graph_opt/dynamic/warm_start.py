@@ -6,7 +6,7 @@ those that are named.
 
 from __future__ import annotations
 
-from typing import Any, List
+from typing import Any, List, NamedTuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.resource_variables import (
@@ -20,6 +20,20 @@ from graph_opt.ops.dynamic_checkpoint import TABLE, Stored
 
 _KINDS = ("-keys", "")
 _PARTS = ("", "/part_0")
+
+
+class _Start(NamedTuple):
+    """What a slot starts as.
+
+    Attributes:
+      prefix: Of the checkpoint.
+      stored: A name in it.
+      before: The initializer that the slot had.
+    """
+
+    prefix: str
+    stored: str
+    before: Any
 
 
 def start_from_checkpoints() -> None:
@@ -75,6 +89,19 @@ def _name(variable: Any) -> str:
 
 def _start(prefix: str, stored: str, variable: Any) -> None:
     """Has the initializer of a table or slot read what the checkpoint has under a name."""
+    if _is_slot(variable):
+        before = variable.initializer if variable.start is None else variable.start.before
+        variable.start = _Start(prefix, stored, before)
+        _read_first(prefix, stored, variable, before)
+        return
+    _read_first(prefix, stored, variable, variable.initializer)
+    for slot in variable.slots.values():
+        if slot.start is not None:  # before its table was, whose keys it needs
+            _read_first(slot.start.prefix, slot.start.stored, slot, slot.start.before)
+
+
+def _read_first(prefix: str, stored: str, variable: Any, initializer: Any) -> None:
+    """Reads a table or slot once it was initialized, and the slot's table, too."""
     table = variable.table if _is_slot(variable) else variable
     name, below = stored, ""
     if _is_slot(variable):
@@ -88,8 +115,10 @@ def _start(prefix: str, stored: str, variable: Any) -> None:
                 prefix, "slot" if below else "table", name + below, _name(variable)
             )
         )
-    before = [table.initializer, variable.initializer]
-    slots, slot_names = ([variable.handle], [TABLE + below]) if below else ([], [])
+    before = [table.initializer, initializer]
+    slots = [variable] if below else []
     with tf.control_dependencies(before), on_device_of(table.handle):
-        wanted = Stored(name, slot_names, table.key_dtype)
-        variable.initialize_by(restored(prefix, table, slots, wanted, rows=not below))
+        names, forms = [TABLE + below for _ in slots], [slot.stored for slot in slots]
+        wanted = Stored(name, names, table.key_dtype, slots=forms)
+        handles = [slot.handle for slot in slots]
+        variable.initialize_by(restored(prefix, table, handles, wanted, rows=not below))

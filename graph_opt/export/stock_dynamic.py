@@ -216,9 +216,9 @@ def _restored(table: _Table, node: Any, inputs: List[Any]) -> Any:
     else:
         fixed = table.constant_row()
     assigned = table.keep(handle, fixed, tf.cast(keys, tf.int64), values)
-    for slot, pattern in zip(slots, node.attr["slot_names"].list.s):
+    for number, (slot, pattern) in enumerate(zip(slots, node.attr["slot_names"].list.s)):
         stored = pattern.decode("utf-8").replace("{}", name) + "-values"
-        (values,) = _read(prefix, [stored], [tf.float32])
+        values = _read_rows(table, prefix, stored, _slot_dtype(node, number))
         rows = tf.concat([tf.zeros([table.num_fixed, table.width]), values], 0)
         assigned.append(tf.raw_ops.AssignVariableOp(resource=slot, value=rows))
     return tf.group(*assigned)
@@ -243,8 +243,8 @@ def _changed(table: _Table, node: Any, inputs: List[Any]) -> Any:
         pattern.decode("utf-8").replace("{}", name) for pattern in node.attr["slot_names"].list.s
     ]
     assigned = []
-    for stored, variable in zip(names, [handle, *slots]):
-        (values,) = _read(prefix, [stored + "-values"], [tf.float32])
+    for number, (stored, variable) in enumerate(zip(names, [handle, *slots])):
+        values = _read_rows(table, prefix, stored + "-values", _slot_dtype(node, number - 1))
         rows = tf.raw_ops.ReadVariableOp(resource=variable, dtype=tf.float32)
         fixed = tf.constant(table.num_fixed, tf.int64)
         end = tf.where(is_any_left, tf.shape(rows, out_type=tf.int64)[0], fixed)
@@ -283,6 +283,21 @@ def _read(prefix: Any, names: Sequence[str], dtypes: Sequence[Any]) -> List[Any]
     )
 
 
+def _slot_dtype(node: Any, slot: int) -> Any:
+    """The dtype of a slot in checkpoints; that of rows for slot -1."""
+    dtypes = node.attr["slot_dtypes"].list.type
+    return tf.as_dtype(dtypes[slot]) if dtypes and slot >= 0 else tf.float32
+
+
+def _read_rows(table: _Table, prefix: Any, stored: str, dtype: Any) -> Any:
+    """Rows of a table or slot; of integers, the first of each row in all columns."""
+    (values,) = _read(prefix, [stored], [dtype])
+    if not dtype.is_integer:
+        return values
+    numbers = tf.cast(values[:, :1], tf.float32)
+    return tf.tile(numbers, [1, table.width])
+
+
 def _saved(table: _Table, node: Any, inputs: List[Any]) -> Any:
     if node.attr["changes"].b:
         return _impossible("'{}' saves changes of '{}'".format(node.name, table.name))
@@ -299,9 +314,14 @@ def _saved(table: _Table, node: Any, inputs: List[Any]) -> Any:
     names = [node.attr["tensor_name"].s.decode("utf-8")]
     names += [name.decode("utf-8") for name in node.attr["slot_names"].list.s]
     tensors: Dict[str, Any] = {}
-    for name, variable in zip(names, [handle, *slots]):
+    for number, (name, variable) in enumerate(zip(names, [handle, *slots])):
+        rows = _rows(variable, numbers)
+        if number > 0 and _slot_dtype(node, number - 1).is_integer:
+            width = node.attr["slot_widths"].list.i[number - 1] or table.width
+            first = tf.cast(rows[:, :1], _slot_dtype(node, number - 1))
+            rows = tf.pad(first, [[0, 0], [0, width - 1]])
         if name:
-            tensors.update(_layout(name, variable, keys, numbers, offsets))
+            tensors.update(_layout(name, rows, keys, offsets))
     if names[0] and table.reads_bank:
         rows = tf.range(table.num_fixed)
         tensors[names[0] + "-default_values"] = _rows(handle, rows)
@@ -313,11 +333,11 @@ def _saved(table: _Table, node: Any, inputs: List[Any]) -> Any:
     )
 
 
-def _layout(name: str, variable: Any, keys: Any, numbers: Any, offsets: Any) -> Dict[str, Any]:
+def _layout(name: str, rows: Any, keys: Any, offsets: Any) -> Dict[str, Any]:
     none = tf.zeros([0], tf.int64)
     return {
         name + "-keys": keys,
-        name + "-values": _rows(variable, numbers),
+        name + "-values": rows,
         name + "-versions": none,
         name + "-freqs": none,
         name + "-partition_offset": offsets,

@@ -11,6 +11,19 @@ from graph_opt.ops.library import load_library
 TABLE = "{}"
 
 
+class StoredSlot(NamedTuple):
+    """How a checkpoint has a slot.
+
+    Attributes:
+      dtype: tf.float32; or tf.int32 or tf.int64 for a slot that is one number for each row. That is
+        read from numbers of any type, and any width.
+      width: Columns that it has there, of which only the first is a number's; 0 for the table's.
+    """
+
+    dtype: Any = tf.float32
+    width: int = 0
+
+
 class Stored(NamedTuple):
     """What a checkpoint has of a table.
 
@@ -21,12 +34,14 @@ class Stored(NamedTuple):
         its part.
       key_dtype: Of keys there; keys of either type are read.
       changes: Whether it has what has changed since changes were last committed, instead of all.
+      slots: How it has the slots; none if all are like the table.
     """
 
     tensor_name: str
     slot_names: Sequence[str] = ()
     key_dtype: Any = tf.int64
     changes: bool = False
+    slots: Sequence[StoredSlot] = ()
 
 
 class Share(NamedTuple):
@@ -68,7 +83,17 @@ def save(
       The operation.
     """
     return load_library().dynamic_table_save(
-        prefix=prefix, table=table, slots=list(slots), evict=evict, name=name, **stored._asdict()
+        prefix=prefix,
+        table=table,
+        slots=list(slots),
+        tensor_name=stored.tensor_name,
+        slot_names=stored.slot_names,
+        key_dtype=stored.key_dtype,
+        slot_dtypes=[slot.dtype for slot in stored.slots],
+        slot_widths=[slot.width for slot in stored.slots],
+        evict=evict,
+        changes=stored.changes,
+        name=name,
     )
 
 
@@ -100,9 +125,13 @@ def restore(
         prefix=prefix,
         table=table,
         slots=list(slots),
+        tensor_name=stored.tensor_name,
+        slot_names=stored.slot_names,
+        key_dtype=stored.key_dtype,
+        slot_dtypes=[slot.dtype for slot in stored.slots],
         rows=rows,
+        changes=stored.changes,
         name=name,
-        **stored._asdict(),
         **share._asdict(),
     )
 

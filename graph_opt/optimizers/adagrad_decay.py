@@ -15,8 +15,9 @@ class AdagradDecayOptimizer(RowOptimizer):
 
     Every `accumulator_decay_step` steps, accumulators are multiplied by `accumulator_decay_rate`,
     but stay at least at their initial value. A row's accumulator shrinks in the row's own updates,
-    once in each at most, until it has caught up with the steps. How often it has is kept in a slot
-    of the variable's dtype and shape, `accumulator_decay_power`.
+    once in each at most, until it has caught up with the steps. How often it has is kept in a slot,
+    `accumulator_decay_power`, which in checkpoints has the dtype of `global_step` and the shape of
+    the variable.
 
     Args:
       learning_rate: A number, tensor or function.
@@ -33,6 +34,8 @@ class AdagradDecayOptimizer(RowOptimizer):
     Example:
       >>> optimizer = tf.train.AdagradDecayOptimizer(0.1, tf.train.get_global_step())
     """
+
+    _power_like_table = True
 
     def __init__(
         self,
@@ -59,7 +62,8 @@ class AdagradDecayOptimizer(RowOptimizer):
     def make_slots(self, variable: Any) -> None:
         """See `RowOptimizer`."""
         self.filled_slot(variable, "accumulator", self._initial)
-        self.zeros_slot(variable, "accumulator_decay_power")
+        dtype = self._global_step.dtype.base_dtype
+        self.row_number_slot(variable, "accumulator_decay_power", dtype, self._power_like_table)
 
     def read_hyperparameters(self) -> None:
         """See `RowOptimizer`."""
@@ -104,6 +108,8 @@ class AdagradDecayOptimizer(RowOptimizer):
 class AdagradDecayOptimizerV2(AdagradDecayOptimizer):
     """DeepRec's second version, which gives the numbers of the first.
 
+    Checkpoints have one `accumulator_decay_power` for each row.
+
     Args:
       learning_rate: As all others, see `AdagradDecayOptimizer`.
       global_step: See there.
@@ -113,6 +119,8 @@ class AdagradDecayOptimizerV2(AdagradDecayOptimizer):
       use_locking: See there.
       name: See there.
     """
+
+    _power_like_table = False
 
     def __init__(
         self,

@@ -99,6 +99,19 @@ def test_slots_start_from_checkpoints_as_those_of_variables_do(tmp_path: Path) -
                 path, {"old/ev": model.table, "old/ev/Adagrad": slots, **dense}
             ),
         )
+        # Before the table, whose keys it needs.
+        started(
+            *("new", parts),
+            lambda model, slots: [
+                tf.train.init_from_checkpoint(path, one)
+                for one in ({"old/ev/Adagrad": slots}, {"old/ev": model.table, **dense})
+            ],
+        )
+    with tf.Graph().as_default(), tf.Session() as session:
+        trained("new", 1, adagrad(0.5))
+        tf.train.init_from_checkpoint(path, {"old/ev/Adagrad": "new/ev/Adagrad"})
+        with pytest.raises(tf.errors.FailedPreconditionError, match="for 3 keys, but the table"):
+            session.run(tf.global_variables_initializer())
     with tf.Graph().as_default():
         trained("old", 1, tf.train.MomentumOptimizer(0.5, 0.9))
         with pytest.raises(ValueError, match="has no slot 'old/ev/Momentum' to start"):

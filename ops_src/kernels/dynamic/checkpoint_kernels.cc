@@ -4,6 +4,7 @@
 
 #include "dynamic/dynamic_table.h"
 #include "kernels/dynamic/dynamic_table_resource.h"
+#include "kernels/dynamic/stored_slot.h"
 #include "kernels/dynamic/table_kernel.h"
 #include "kernels/dynamic/table_restore.h"
 #include "kernels/dynamic/table_save.h"
@@ -30,6 +31,13 @@ class CheckpointKernel : public OpKernel {
     OP_REQUIRES(ctx, slot_names_.size() == static_cast<size_t>(num_slots),
                 errors::InvalidArgument(name(), ": ", num_slots, " slots have ", slot_names_.size(),
                                         " names"));
+    std::vector<DataType> dtypes;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("slot_dtypes", &dtypes));
+    OP_REQUIRES(
+        ctx, dtypes.empty() || dtypes.size() == slot_names_.size(),
+        errors::InvalidArgument(name(), ": ", num_slots, " slots have ", dtypes.size(), " dtypes"));
+    stored_.resize(num_slots);
+    for (size_t i = 0; i < dtypes.size(); ++i) stored_[i].dtype = dtypes[i];
   }
 
   void Compute(OpKernelContext* ctx) override {
@@ -53,6 +61,7 @@ class CheckpointKernel : public OpKernel {
 
   std::string tensor_name_;
   std::vector<std::string> slot_names_;
+  std::vector<StoredSlot> stored_;
   bool changes_;
 };
 
@@ -61,6 +70,12 @@ class SaveKernel : public CheckpointKernel {
   explicit SaveKernel(OpKernelConstruction* ctx) : CheckpointKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("key_dtype", &key_dtype_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("evict", &evict_));
+    std::vector<tensorflow::int64> widths;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("slot_widths", &widths));
+    OP_REQUIRES(ctx, widths.empty() || widths.size() == stored_.size(),
+                errors::InvalidArgument(name(), ": ", stored_.size(), " slots have ", widths.size(),
+                                        " widths"));
+    for (size_t i = 0; i < widths.size(); ++i) stored_[i].width = widths[i];
   }
 
  private:
@@ -78,7 +93,7 @@ class SaveKernel : public CheckpointKernel {
     TableSave save(table, key_dtype_, changes_, &file);
     if (!tensor_name_.empty()) TF_RETURN_IF_ERROR(save.WriteRows(tensor_name_));
     for (size_t i = 0; i < slots.size(); ++i) {
-      TF_RETURN_IF_ERROR(save.WriteSlot(slot_names_[i], slots[i]));
+      TF_RETURN_IF_ERROR(save.WriteSlot(slot_names_[i], slots[i], stored_[i]));
     }
     return file.Finish();
   }
@@ -114,10 +129,17 @@ class RestoreKernel : public CheckpointKernel {
     if (rows_) TF_RETURN_IF_ERROR(restore.ReadRows(tensor_name_, changes_));
     for (size_t i = 0; i < slots.size(); ++i) {
       bool found = false;
-      TF_RETURN_IF_ERROR(restore.ReadSlot(tensor_name_, slot_names_[i], slots[i], &found));
+      TF_RETURN_IF_ERROR(
+          restore.ReadSlot(tensor_name_, slot_names_[i], slots[i], stored_[i], &found));
       if (!found && !rows_) {
         return errors::NotFound("Key ", slot_names_[i], " not found in checkpoint '", prefix,
                                 "' for '", tensor_name_, "'");
+      }
+      if (!rows_ && restore.num_slot_keys() > 0 && table->size() == 0) {
+        return errors::FailedPrecondition(
+            "checkpoint '", prefix, "' has slot ", slot_names_[i], " of '", tensor_name_, "' for ",
+            restore.num_slot_keys(),
+            " keys, but the table has no rows: restore it, too, and first");
       }
       if (!found) {
         LOG(WARNING) << "checkpoint '" << prefix << "' has no slot " << slot_names_[i] << " of '"

@@ -16,6 +16,8 @@ REGISTER_OP("DynamicTableSave")
     .Attr("tensor_name: string")
     .Attr("slot_names: list(string) >= 0")
     .Attr("key_dtype: {int32, int64} = DT_INT64")
+    .Attr("slot_dtypes: list({float, int32, int64}) = []")
+    .Attr("slot_widths: list(int) = []")
     .Attr("evict: bool = false")
     .Attr("changes: bool = false")
     .SetIsStateful()
@@ -28,6 +30,10 @@ slots: Handles of the slots that are written.
 tensor_name: Name of the table in the checkpoint; empty: only its slots are written.
 slot_names: Names of the slots there.
 key_dtype: Of keys there.
+slot_dtypes: Of slots there; empty if all are float. One of integers is a number for each row, which
+  the table has in all columns.
+slot_widths: How many columns slots have there, as slot_dtypes. All but the first are 0 in one of
+  integers.
 evict: Whether the table's eviction policy removes rows first.
 changes: Only rows that have changed since DynamicTableTrackChanges was last committed, and the keys
   that lost theirs.)doc");
@@ -43,6 +49,7 @@ REGISTER_OP("DynamicTableRestore")
     .Attr("part: int >= 0 = 0")
     .Attr("num_parts: int >= 1 = 1")
     .Attr("owner_rule: {'key1000', 'key'} = 'key1000'")
+    .Attr("slot_dtypes: list({float, int32, int64}) = []")
     .Attr("rows: bool = true")
     .Attr("changes: bool = false")
     .SetIsStateful()
@@ -54,6 +61,8 @@ prefix: What tf.train.Saver.save has returned.
 tensor_name: Name of the table in the checkpoint, without /part_N.
 slot_names: Names of the slots there, with {} for the name of the table or its part.
 key_dtype: Of the table's keys; either is read.
+slot_dtypes: Of slots, as in DynamicTableSave. One of integers is read from numbers of any type and
+  width.
 owner_rule: Which part has a key: non-negative key mod 1000 mod parts, or key mod parts.
 rows: Whether the table itself is read, or its slots only, for keys that it has.
 changes: Whether the checkpoint has changes to be added to what the table has, instead of all of

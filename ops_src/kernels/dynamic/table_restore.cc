@@ -70,7 +70,7 @@ Status TableRestore::ReadRows(const std::string& name, bool changes) {
 }
 
 Status TableRestore::ReadSlot(const std::string& name, const std::string& pattern, int slot,
-                              bool* found) {
+                              const StoredSlot& stored, bool* found) {
   *found = false;
   const std::vector<std::string> names = NamesOf(name);
   for (size_t number = 0; number < names.size(); ++number) {
@@ -78,6 +78,7 @@ Status TableRestore::ReadSlot(const std::string& name, const std::string& patter
     if (!Has(slot_name)) continue;
     *found = true;
     Source source;
+    source.row_numbers = stored.is_number();
     TF_RETURN_IF_ERROR(Open(slot_name, number, false, &source));
     TF_RETURN_IF_ERROR(
         ForEachBlock(source, [this, slot](const Block& block) { return ImportSlot(block, slot); }));
@@ -88,7 +89,10 @@ Status TableRestore::ReadSlot(const std::string& name, const std::string& patter
 Status TableRestore::Open(const std::string& name, int number, bool filtered, Source* source) {
   const std::string suffix = filtered ? "_filtered" : "";
   source->name = name;
-  if (!filtered) TF_RETURN_IF_ERROR(FindValues(source, name));
+  if (!filtered) {
+    TF_RETURN_IF_ERROR(source->row_numbers ? FindRowNumbers(source, name)
+                                           : FindValues(source, name));
+  }
   if (source->numbered) {
     source->ranges = WholeRange(source->count, kBlockKeys);
   } else {
@@ -124,6 +128,19 @@ Status TableRestore::FindValues(Source* source, const std::string& name) {
                                    ", but rows of the table have ", table_->dim(), " columns");
   }
   source->count = shape.dim_size(0);
+  return Status();
+}
+
+Status TableRestore::FindRowNumbers(Source* source, const std::string& name) {
+  source->numbered = !stored_->Has(name + "-keys");
+  const std::string values = source->numbered ? name : name + "-values";
+  Status status;
+  for (const DataType dtype : {tensorflow::DT_FLOAT, tensorflow::DT_INT32, tensorflow::DT_INT64}) {
+    status = stored_->Find(values, dtype, &source->values);
+    if (status.ok()) break;
+  }
+  TF_RETURN_IF_ERROR(status);
+  source->count = source->values.rows();
   return Status();
 }
 
@@ -178,8 +195,7 @@ Status TableRestore::ReadBlock(const Source& source, const PlaceRange& range, Bl
   }
   if (!source.values.name.empty()) {
     block->values.resize(range.count * table_->dim());
-    TF_RETURN_IF_ERROR(
-        stored_->Read(source.values, range.first, range.count, block->values.data()));
+    TF_RETURN_IF_ERROR(ReadValues(source, range, block->values.data()));
   }
   if (!source.versions.name.empty()) {
     block->versions.resize(range.count);
@@ -190,6 +206,45 @@ Status TableRestore::ReadBlock(const Source& source, const PlaceRange& range, Bl
     block->frequencies.resize(range.count);
     TF_RETURN_IF_ERROR(
         stored_->Read(source.frequencies, range.first, range.count, block->frequencies.data()));
+  }
+  return Status();
+}
+
+Status TableRestore::ReadValues(const Source& source, const PlaceRange& range, float* values) {
+  if (!source.row_numbers) return stored_->Read(source.values, range.first, range.count, values);
+  switch (source.values.dtype) {
+    case tensorflow::DT_INT32:
+      return ReadRowNumbers<int32_t>(source, range, values);
+    case tensorflow::DT_INT64:
+      return ReadRowNumbers<int64_t>(source, range, values);
+    default:
+      return ReadRowNumbers<float>(source, range, values);
+  }
+}
+
+// Tables of keys have the number of a row in its first column. Variables, and each part of one,
+// have those of all rows one after the other, from the first element on.
+template <typename Number>
+Status TableRestore::ReadRowNumbers(const Source& source, const PlaceRange& range, float* values) {
+  const StoredTensors::Tensor& tensor = source.values;
+  const int64_t width = tensor.shape.num_elements() / std::max<int64_t>(1, tensor.rows());
+  const int64_t step = source.numbered ? 1 : width;
+  for (const StoredTensors::Piece& piece : tensor.pieces) {
+    const int64_t begin = std::max(range.first, piece.first_row);
+    const int64_t end = std::min(range.first + range.count, piece.first_row + piece.num_rows);
+    if (begin >= end) continue;
+    const auto row_of = [&](int64_t row) {
+      return piece.first_row + (row - piece.first_row) * step / width;
+    };
+    const int64_t first = row_of(begin);
+    std::vector<Number> read((row_of(end - 1) - first + 1) * width);
+    TF_RETURN_IF_ERROR(
+        stored_->Read(tensor, first, static_cast<int64_t>(read.size()) / width, read.data()));
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t at = (row - piece.first_row) * step - (first - piece.first_row) * width;
+      std::fill_n(values + (row - range.first) * table_->dim(), table_->dim(),
+                  static_cast<float>(read[at]));
+    }
   }
   return Status();
 }
@@ -290,6 +345,7 @@ Status TableRestore::ImportSlot(const Block& block, int slot) {
   contents.slots[slot] = block.values.data();
   contents.insert = false;
   contents.keep_versions = true;  // what is restored is no update
+  num_slot_keys_ += block.keys.size();
   return ToTensorFlow(table_->Import(contents, parallel_));
 }
 

@@ -8,6 +8,7 @@
 
 #include "dynamic/dynamic_table.h"
 #include "dynamic/key_buckets.h"
+#include "kernels/dynamic/stored_slot.h"
 #include "kernels/dynamic/stored_tensors.h"
 #include "lookup/parallel.h"
 
@@ -29,16 +30,18 @@ class TableRestore {
   // A slot of the keys that have rows; `pattern` has {} for the name of the table or its part.
   // Tells whether the checkpoint has it.
   tensorflow::Status ReadSlot(const std::string& name, const std::string& pattern, int slot,
-                              bool* found);
+                              const StoredSlot& stored, bool* found);
 
   int64_t num_keys() const { return num_keys_; }
+  int64_t num_slot_keys() const { return num_slot_keys_; }
 
  private:
   // Tensors with one row for each key; those that are absent have no name.
   struct Source {
     std::string name;
     int64_t count = 0;
-    bool numbered = false;  // key k is row k
+    bool numbered = false;     // key k is row k
+    bool row_numbers = false;  // values are one for each row
     StoredTensors::Tensor keys;
     StoredTensors::Tensor values;
     StoredTensors::Tensor versions;
@@ -62,6 +65,7 @@ class TableRestore {
                                StoredTensors::Tensor* tensor);
   tensorflow::Status FindKeys(const std::string& name, StoredTensors::Tensor* tensor);
   tensorflow::Status FindValues(Source* source, const std::string& name);
+  tensorflow::Status FindRowNumbers(Source* source, const std::string& name);
   tensorflow::Status Ranges(const std::string& offsets, Source* source);
   // One of the parts of the new table compares each old part with its checksums.
   bool Verifies(int number) const { return number % owner_.parts == owner_.part; }
@@ -69,6 +73,10 @@ class TableRestore {
   // Gives blocks of this part's keys.
   tensorflow::Status ForEachBlock(const Source& source, const Take& take);
   tensorflow::Status ReadBlock(const Source& source, const PlaceRange& range, Block* block);
+  tensorflow::Status ReadValues(const Source& source, const PlaceRange& range, float* values);
+  // Numbers of rows, in all columns of a slot.
+  template <typename Number>
+  tensorflow::Status ReadRowNumbers(const Source& source, const PlaceRange& range, float* values);
   tensorflow::Status ReadKeys(const StoredTensors::Tensor& tensor, const PlaceRange& range,
                               std::vector<int64_t>* keys);
   void KeepOwn(Block* block) const;
@@ -83,6 +91,7 @@ class TableRestore {
   const KeyOwner owner_;
   Parallel* const parallel_;
   int64_t num_keys_ = 0;
+  int64_t num_slot_keys_ = 0;
 };
 
 }  // namespace graph_opt

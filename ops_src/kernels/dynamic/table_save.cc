@@ -48,9 +48,13 @@ Status TableSave::WriteRows(const std::string& name) {
   return WriteBank(name + "-default_values");
 }
 
-Status TableSave::WriteSlot(const std::string& name, int slot) {
+Status TableSave::WriteSlot(const std::string& name, int slot, const StoredSlot& stored) {
   TF_RETURN_IF_ERROR(WriteAllKeys(name + "-keys"));
-  TF_RETURN_IF_ERROR(WriteValues(name + "-values", slot));
+  const std::string values = name + "-values";
+  TF_RETURN_IF_ERROR(
+      stored.dtype == tensorflow::DT_INT64   ? WriteRowNumbers<int64_t>(values, slot, stored)
+      : stored.dtype == tensorflow::DT_INT32 ? WriteRowNumbers<int32_t>(values, slot, stored)
+                                             : WriteValues(values, slot));
   TF_RETURN_IF_ERROR(WriteNumbers(name + "-versions", std::vector<int64_t>()));
   TF_RETURN_IF_ERROR(WriteNumbers(name + "-freqs", std::vector<int64_t>()));
   TF_RETURN_IF_ERROR(WriteOffsets(name + "-partition_offset", offsets_));
@@ -90,6 +94,26 @@ Status TableSave::WriteValues(const std::string& name, int slot) {
     }
     snapshot_->Read(range.first, range.count, block);
     TF_RETURN_IF_ERROR(file_->Append(values.data(), range.count * dim * sizeof(float)));
+  }
+  return Status();
+}
+
+template <typename Number>
+Status TableSave::WriteRowNumbers(const std::string& name, int slot, const StoredSlot& stored) {
+  const int64_t dim = table_->dim();
+  const int64_t width = stored.width == 0 ? dim : stored.width;
+  file_->Begin(name, stored.dtype, TensorShape({snapshot_->size(), width}));
+  std::vector<float> values(kBlockKeys * dim);
+  std::vector<Number> numbers(kBlockKeys * width, 0);
+  for (const PlaceRange& range : WholeRange(snapshot_->size(), kBlockKeys)) {
+    TableSnapshot::Block block;
+    block.slots.assign(slot + 1, nullptr);
+    block.slots[slot] = values.data();
+    snapshot_->Read(range.first, range.count, block);
+    for (int64_t i = 0; i < range.count; ++i) {
+      numbers[i * width] = static_cast<Number>(values[i * dim]);
+    }
+    TF_RETURN_IF_ERROR(file_->Append(numbers.data(), range.count * width * sizeof(Number)));
   }
   return Status();
 }

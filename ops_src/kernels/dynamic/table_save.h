@@ -9,6 +9,7 @@
 #include "dynamic/dynamic_table.h"
 #include "dynamic/table_snapshot.h"
 #include "kernels/dynamic/bundle_file.h"
+#include "kernels/dynamic/stored_slot.h"
 
 namespace graph_opt {
 
@@ -20,12 +21,14 @@ class TableSave {
   // Rows with frequencies and versions, counted keys, and where rows of new keys start.
   tensorflow::Status WriteRows(const std::string& name);
   // A slot has keys of its own, as DeepRec's are tables of their own.
-  tensorflow::Status WriteSlot(const std::string& name, int slot);
+  tensorflow::Status WriteSlot(const std::string& name, int slot, const StoredSlot& stored);
 
  private:
   tensorflow::Status WriteKeys(const std::string& name, const std::vector<int64_t>& keys);
   tensorflow::Status WriteAllKeys(const std::string& name);
   tensorflow::Status WriteValues(const std::string& name, int slot);
+  template <typename Number>
+  tensorflow::Status WriteRowNumbers(const std::string& name, int slot, const StoredSlot& stored);
   tensorflow::Status WriteNumbers(const std::string& name, bool versions);
   tensorflow::Status WriteNumbers(const std::string& name, const std::vector<int64_t>& numbers);
   tensorflow::Status WriteOffsets(const std::string& name, const std::vector<int64_t>& offsets);
