@@ -60,7 +60,9 @@ def _execute(program: Program, watched: WatchedProgram) -> int:
     try:
         program.execute()
         watched.say_if_unused()
-    except SystemExit:
+    except SystemExit as error:
+        if error.code:
+            sys.last_value = error
         raise
     except KeyboardInterrupt as error:
         _report(program, error)
@@ -78,6 +80,7 @@ def _execute(program: Program, watched: WatchedProgram) -> int:
 def _report(program: Program, error: BaseException) -> None:
     """Reports an uncaught exception as the interpreter does, but without our own frames."""
     traceback = _frames_of(program, error.__traceback__)
+    sys.last_value = error  # As the interpreter does; who tells of a program's end looks here.
     sys.excepthook(type(error), error.with_traceback(traceback), traceback)
 
 

@@ -76,9 +76,12 @@ def is_settled(graph: Any, asked: SessionOptions) -> bool:
 
 
 def was_rewritten_differently(graph: Any, asked: SessionOptions) -> bool:
-    """Whether the graph was rewritten with options other than these."""
+    """Whether the graph was rewritten, and not by what these options ask for."""
     record = _records.get(graph)
-    return record is not None and record.rewritten and record.asked.requests != asked.requests
+    if record is None or not record.rewritten:
+        return False
+    pairs = zip(asked.requests, record.asked.requests)
+    return any(wanted not in (None, given) for wanted, given in pairs)
 
 
 def is_left_alone(graph: Any) -> bool:

@@ -53,7 +53,9 @@ def optimize_graph(graph: Any, config: Any, target: str = "") -> Report:
     if not options.ask_for_anything:
         return Report(warnings=options.warnings)
     refuse_if_run(graph)
-    return optimize_live_graph(graph, OptimizationRequest(options, options), target)
+    report = optimize_live_graph(graph, OptimizationRequest(options, options), target)
+    tf.logging.info("graph_opt: %s", report)  # Of a session's graph, the session tells.
+    return report
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +85,6 @@ def optimize_live_graph(graph: Any, request: OptimizationRequest, target: str = 
         note_rewritten(graph, translation, report, request.asked)
         watch_growth(graph)
         note_divided(graph, translation)
-    tf.logging.info("graph_opt: %s", report)
     return report
 
 

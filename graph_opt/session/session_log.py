@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import os
+import sys
 import threading
 import weakref
 from typing import Any, Callable, Deque, List, MutableMapping, Optional, Tuple
@@ -90,8 +91,8 @@ def session_reports() -> Tuple[SessionReport, ...]:
 
 
 def say_if_none_ran() -> None:
-    """Says that optimization was asked for but no session ran, if so."""
-    if not _log.ran:
+    """Says that optimization was asked for but no session ran, unless the program has failed."""
+    if not _log.ran and getattr(sys, "last_value", None) is None:
         say(_NONE_RAN)
 
 

@@ -65,6 +65,9 @@ def test_a_script_that_opens_no_session_gets_a_message(tmp_path: Path) -> None:
     done = start_graph_opt(["run", "eager.py"], tmp_path).wait()
     assert done.returncode == 0, done.stderr
     assert "graph_opt: no session ran in this process" in done.stderr
+    (tmp_path / "stops.py").write_text("import sys\nimport tensorflow\nsys.exit('no data')\n")
+    done = start_graph_opt(["run", "stops.py"], tmp_path).wait()
+    assert done.stderr.endswith("no data\n") and "no session" not in done.stderr
     (tmp_path / "none.py").write_text("print('nothing')\n")
     error = run(["none.py"], tmp_path).stderr
     assert "graph-opt run: the script did not import TensorFlow" in error

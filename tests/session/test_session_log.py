@@ -241,6 +241,18 @@ def test_other_options_for_a_graph_that_was_rewritten_are_said_to_have_no_effect
     assert "options other than" in str(graph_opt.report(model.loss.graph))
 
 
+def test_a_session_that_asks_for_less_than_its_graph_got_is_not_told_so(capsys: Any) -> None:
+    forget_warnings()
+    model = small_model()
+    config = async_config()
+    config.graph_options.optimizer_options.do_smart_stage = True
+    for wanted in (config, async_config()):  # To train, and then to export.
+        with graph_opt.Session(config=wanted) as session:
+            initialized(session, model)
+    (line,) = lines(capsys)
+    assert line.startswith(MOVED)
+
+
 class FinalSession(StockSession):
     """A class that cannot be subclassed."""
 
