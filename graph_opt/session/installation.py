@@ -27,6 +27,7 @@ from graph_opt.compat.legacy_names import (
     option_classes,
 )
 from graph_opt.compat.legacy_optimizers import restore_optimizers
+from graph_opt.compat.moved_names import moved_names
 from graph_opt.compat.saver_arguments import incremental_arguments
 from graph_opt.compat.sessions import creator_config, creator_master
 from graph_opt.config import to_stock
@@ -197,7 +198,7 @@ def install(
       deeprec: Whether modules that DeepRec has below TensorFlow's can be imported, such as
         `tensorflow.python.distribute.group_embedding_collective_strategy`.
       contrib: Whether there is a `tf.contrib`, of what recommender scripts use of it
-        (`graph_opt.contrib`).
+        (`graph_opt.contrib`), and private modules have names that they had in TensorFlow 1.15.
 
     Returns:
       A context manager that uninstalls.
@@ -268,7 +269,7 @@ def _put_names(wanted: InstalledConfig, has_contrib: bool) -> None:
     load_library()
     replacements = _replacements()
     if has_contrib:
-        replacements += contrib_names(contrib_room, _Linear)
+        replacements += contrib_names(contrib_room, _Linear) + moved_names()
     # All values are saved before the first is replaced: some modules re-export a new value.
     _installed.before = [
         (owner, name, vars(owner).get(name, _MISSING)) for owner, name, _ in replacements
