@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from types import ModuleType
 from typing import Any
 
 import tensorflow as stock
+from tensorflow.python.util import deprecation
 
 from graph_opt.compat import tf
 
 _NAME = "tensorflow"
+# How Keras begins what it says of each of TensorFlow 1's layers and cells.
+_OF_LAYERS = r"`(tf\.(layers|nn)|layer)\."
 
 
 def version_1() -> ModuleType:
@@ -18,13 +22,15 @@ def version_1() -> ModuleType:
 
     As `sys.modules["tensorflow"]` it makes `import tensorflow` give version 1, while
     `from tensorflow.python...`, `tensorflow.core...` and `tensorflow.compat.v1` keep working and
-    lead to the same objects. TF2 behaviour is switched off for the rest of the process.
+    lead to the same objects. TF2 behaviour is switched off for the rest of the process, and so is
+    the advice to leave TensorFlow 1, a hundred lines in which others would be lost.
 
     Example:
       >>> version_1().Session
       <class 'tensorflow.python.client.session.Session'>
     """
     _disable_version_2()
+    _silence_deprecation()
     module: ModuleType = tf
     _complete(module)
     return module
@@ -37,6 +43,11 @@ def _disable_version_2() -> None:
         tf.disable_v2_behavior()
     finally:
         tf.logging.set_verbosity(verbosity)
+
+
+def _silence_deprecation() -> None:
+    deprecation._PRINT_DEPRECATION_WARNINGS = False
+    warnings.filterwarnings("ignore", _OF_LAYERS, UserWarning)
 
 
 def _complete(module: Any) -> None:
