@@ -19,13 +19,14 @@ _COLUMNS = {
 
 
 def write_data(folder: Path) -> None:
-    """Writes `criteo/` and `taobao/`, each with train.csv and eval.csv."""
+    """Writes `criteo/`, `taobao/` and `amazon/`, each with train.csv and eval.csv."""
     random = np.random.RandomState(0)
     for name, rows in ROWS.items():
         for data_set, fields in (("criteo", _criteo), ("taobao", _taobao)):
             (folder / data_set).mkdir(exist_ok=True)
             lines = [",".join(fields(random)) for _ in range(rows)]
             (folder / data_set / (name + ".csv")).write_text("\n".join(lines) + "\n", "utf-8")
+    _write_amazon(folder / "amazon")
 
 
 def write_parquet(folder: Path) -> None:
@@ -39,7 +40,7 @@ def write_parquet(folder: Path) -> None:
         return pa.float32() if name == "price" or name.startswith("I") else pa.string()
 
     write_data(folder)
-    for file in folder.glob("*/*.csv"):
+    for file in [*folder.glob("criteo/*.csv"), *folder.glob("taobao/*.csv")]:
         names = _COLUMNS[file.parent.name]
         rows = [line.split(",") for line in file.read_text("utf-8").splitlines()]
         arrays = {
@@ -70,3 +71,28 @@ def _taobao(random: np.random.RandomState) -> List[str]:
     bought = label * random.randint(0, 2)
     price = "{:.2f}".format(300 * random.rand())
     return [str(label), str(bought), *("v{}".format(one) for one in ids), *tags, price]
+
+
+def _write_amazon(folder: Path) -> None:
+    """Writes lines of a user, an item and a history, beside histories that did not happen."""
+    folder.mkdir(exist_ok=True)
+    random = np.random.RandomState(1)
+    vocabularies = {"uid": 50, "mid": 400, "cat": 40}
+    for name, size in vocabularies.items():
+        lines = ["{}{}".format(name, number) for number in range(size)]
+        (folder / (name + "_voc.txt")).write_text("\n".join(lines) + "\n", "utf-8")
+
+    def words(name: str, numbers: Any) -> str:
+        return "\x02".join("{}{}".format(name, one % vocabularies[name]) for one in numbers)
+
+    for name, rows in ROWS.items():
+        lines, unclicked = [], []
+        for _ in range(rows):
+            *_, item, label = _ids_and_label(random)
+            happened, others = (random.zipf(1.4, (2, random.randint(2, 6))) % 1000).tolist()
+            fields = [str(label), words("uid", [item * 3]), words("mid", [item])]
+            fields += [words("cat", [item]), words("mid", happened), words("cat", happened)]
+            lines.append("\t".join(fields))
+            unclicked.append(words("mid", others) + "\t" + words("cat", others))
+        (folder / (name + ".csv")).write_text("\n".join(lines) + "\n", "utf-8")
+        (folder / (name + ".csv_neg")).write_text("\n".join(unclicked) + "\n", "utf-8")

@@ -2,12 +2,23 @@
 # mypy: ignore-errors
 
 
-def train(sess_config, input_hooks, model, data_init_op, steps, checkpoint_dir):
+def train(
+    sess_config,
+    input_hooks,
+    model,
+    data_init_op,
+    steps,
+    checkpoint_dir,
+    tf_config=None,
+    server=None,
+):
     model.is_training = True
     hooks = []
     hooks.extend(input_hooks)
     scaffold = tf.train.Scaffold(
-        local_init_op=tf.group(tf.local_variables_initializer(), data_init_op),
+        local_init_op=tf.group(
+            tf.tables_initializer(), tf.local_variables_initializer(), data_init_op
+        ),
         saver=tf.train.Saver(max_to_keep=args.keep_checkpoint_max),
     )
     stop_hook = tf.train.StopAtStepHook(last_step=steps)
@@ -28,8 +39,8 @@ def train(sess_config, input_hooks, model, data_init_op, steps, checkpoint_dir):
         print("Please see the comments in the code.")
         sys.exit()
     with tf.train.MonitoredTrainingSession(
-        master="",
-        is_chief=True,
+        master=server.target if server else "",
+        is_chief=tf_config["is_chief"] if tf_config else True,
         hooks=hooks,
         scaffold=scaffold,
         checkpoint_dir=checkpoint_dir,
@@ -49,7 +60,9 @@ def eval(sess_config, input_hooks, model, data_init_op, steps, checkpoint_dir):
     hooks = []
     hooks.extend(input_hooks)
     scaffold = tf.train.Scaffold(
-        local_init_op=tf.group(tf.local_variables_initializer(), data_init_op)
+        local_init_op=tf.group(
+            tf.tables_initializer(), tf.local_variables_initializer(), data_init_op
+        )
     )
     session_creator = tf.train.ChiefSessionCreator(
         scaffold=scaffold, checkpoint_dir=checkpoint_dir, config=sess_config
@@ -60,6 +73,8 @@ def eval(sess_config, input_hooks, model, data_init_op, steps, checkpoint_dir):
         for _in in range(1, steps + 1):
             if _in != steps:
                 sess.run([model.acc_op, model.auc_op])
+                if _in % 1000 == 0:
+                    print("Evaluation complate:[{}/{}]".format(_in, steps))
             else:
                 eval_acc, eval_auc, events = sess.run([model.acc_op, model.auc_op, merged])
                 writer.add_summary(events, _in)
@@ -76,7 +91,7 @@ def export(model, checkpoint_dir, export_dir):
         tf.saved_model.simple_save(sess, export_dir, inputs, {"score": model.probability})
 
 
-def main():
+def main(tf_config=None, server=None):
     # check dataset and count data set size
     print("Checking dataset...")
     kind = "parquet" if args.parquet_dataset and not args.tf else "csv"
@@ -107,6 +122,8 @@ def main():
         no_of_epochs = math.ceil((float(batch_size) * args.steps) / no_of_training_examples)
         train_steps = args.steps
     test_steps = math.ceil(float(no_of_test_examples) / batch_size)
+    print("The training steps is {}".format(train_steps))
+    print("The testing steps is {}".format(test_steps))
 
     # set fixed random seed
     tf.set_random_seed(args.seed)
@@ -128,16 +145,17 @@ def main():
         test_init_op = iterator.make_initializer(test_dataset)
 
     # create variable partitioner for distributed training
+    num_ps_replicas = len(tf_config["ps_hosts"]) if tf_config else 2
     input_partitioner = (
         partitioned_variables.min_max_variable_partitioner(
-            max_partitions=2, min_slice_size=args.input_layer_partitioner
+            max_partitions=num_ps_replicas, min_slice_size=args.input_layer_partitioner
         )
         if args.input_layer_partitioner
         else None
     )
     dense_partitioner = (
         partitioned_variables.min_max_variable_partitioner(
-            max_partitions=2, min_slice_size=args.dense_layer_partitioner << 10
+            max_partitions=num_ps_replicas, min_slice_size=args.dense_layer_partitioner << 10
         )
         if args.dense_layer_partitioner
         else None
@@ -175,74 +193,17 @@ def main():
     )
 
     # Run model training and evaluation
-    train(sess_config, hooks, model, train_init_op, train_steps, checkpoint_dir)
-    if not args.no_eval:
-        eval(sess_config, hooks, model, test_init_op, test_steps, checkpoint_dir)
-    if args.export:
-        export(model, checkpoint_dir, args.export)
-
-
-def boolean_string(string):
-    low_string = string.lower()
-    if low_string not in {"false", "true"}:
-        raise ValueError("Not a valid boolean string")
-    return low_string == "true"
-
-
-# Get parse
-def get_arg_parser():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data_location", required=False, default="./data")
-    parser.add_argument("--steps", type=int, default=0)
-    parser.add_argument("--batch_size", type=int, default=512)
-    parser.add_argument("--output_dir", default="./result")
-    parser.add_argument("--checkpoint", required=False)
-    parser.add_argument("--export", required=False)
-    parser.add_argument("--save_steps", type=int)
-    parser.add_argument("--seed", type=int, default=2021)
-    optimizers = ["adam", "adamasync", "adagraddecay", "adagrad", "gradientdescent"]
-    parser.add_argument("--optimizer", choices=optimizers, default="adamasync")
-    parser.add_argument("--learning_rate", type=float, default=0.01)
-    parser.add_argument("--keep_checkpoint_max", type=int, default=1)
-    parser.add_argument("--timeline", type=int, default=0)
-    parser.add_argument("--interaction_op", choices=["dot", "cat"], default="cat")
-    parser.add_argument("--input_layer_partitioner", type=int, default=0)
-    parser.add_argument("--dense_layer_partitioner", type=int, default=0)
-    parser.add_argument("--bf16", action="store_true")
-    parser.add_argument("--no_eval", action="store_true")
-    parser.add_argument("--tf", action="store_true")
-    parser.add_argument("--smartstaged", type=boolean_string, default=True)
-    parser.add_argument("--emb_fusion", type=boolean_string, default=True)
-    parser.add_argument("--op_fusion", type=boolean_string, default=True)
-    parser.add_argument("--micro_batch", type=int, default=0)
-    parser.add_argument("--adaptive_emb", type=boolean_string, default=False)
-    parser.add_argument("--dynamic_ev", type=boolean_string, default=False)
-    parser.add_argument("--multihash", type=boolean_string, default=False)
-    parser.add_argument("--ev", type=boolean_string, default=False)
-    parser.add_argument("--ev_elimination", choices=[None, "l2", "gstep"], default=None)
-    parser.add_argument("--ev_filter", choices=[None, "counter", "cbf"], default=None)
-    parser.add_argument("--incremental_ckpt", type=int, default=None)
-    parser.add_argument("--workqueue", type=boolean_string, default=False)
-    parser.add_argument("--parquet_dataset", type=boolean_string, default=True)
-    parser.add_argument("--parquet_dataset_shuffle", type=boolean_string, default=False)
-    parser.add_argument(
-        "--group_embedding", choices=[None, "localized", "collective"], default=None
+    train(
+        sess_config,
+        hooks,
+        model,
+        train_init_op,
+        train_steps,
+        checkpoint_dir,
+        tf_config,
+        server,
     )
-    parser.add_argument("--inter", type=int, default=0)
-    parser.add_argument("--intra", type=int, default=0)
-    return parser
-
-
-# Some DeepRec's features are enabled by ENV.
-def set_env_for_DeepRec():
-    os.environ["START_STATISTIC_STEP"] = "100"
-    os.environ["STOP_STATISTIC_STEP"] = "110"
-    os.environ["MALLOC_CONF"] = "background_thread:true,metadata_thp:auto"
-
-
-if __name__ == "__main__":
-    parser = get_arg_parser()
-    args = parser.parse_args()
-    if not args.tf:
-        set_env_for_DeepRec()
-    main()
+    if not (args.no_eval or tf_config):
+        eval(sess_config, hooks, model, test_init_op, test_steps, checkpoint_dir)
+    if args.export and not tf_config:
+        export(model, checkpoint_dir, args.export)

@@ -53,13 +53,11 @@ class Model:
         labels = [tf.reshape(tf.cast(self._label, tf.float32), [-1, 1])]
         if len(self.logits) > 1:
             labels.append(tf.reshape(tf.cast(self._feature["buy"], tf.float32), [-1, 1]))
-        losses = [
+        for label, logits in zip(labels, self.logits):
             tf.losses.sigmoid_cross_entropy(
                 label, logits, scope="loss", reduction=tf.losses.Reduction.SUM_OVER_BATCH_SIZE
             )
-            for label, logits in zip(labels, self.logits)
-        ]
-        self.loss = tf.add_n(losses)
+        self.loss = tf.losses.get_total_loss()
         tf.summary.scalar("loss", self.loss)
 
     def _create_optimizer(self):

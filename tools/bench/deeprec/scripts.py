@@ -14,6 +14,7 @@ from typing import Dict, Mapping
 PARTS = Path(__file__).resolve().parents[3] / "tests/deeprec/scripts"
 CRITEO = "criteo"
 TAOBAO = "taobao"
+AMAZON = "amazon"
 DATA_SETS: Dict[str, str] = {
     "dlrm": CRITEO,
     "wdl": CRITEO,
@@ -21,6 +22,21 @@ DATA_SETS: Dict[str, str] = {
     "din": TAOBAO,
     "dssm": TAOBAO,
     "mmoe": TAOBAO,
+    "bst": TAOBAO,
+    "esmm": TAOBAO,
+    "ple": TAOBAO,
+    "dien": AMAZON,
+}
+# TensorFlow 2.15 alone has no `tf.contrib`, which these use even with --tf.
+NEED_CONTRIB = ("bst", "dien")
+_PARTS_OF_DATA_SETS = {
+    CRITEO: ("criteo", "reading"),
+    TAOBAO: ("taobao", "reading"),
+    AMAZON: ("amazon",),
+}
+_PARTS_OF_MODELS = {
+    "din": ("item_tables", "din"),
+    "dien": ("item_tables", "attention_rnn", "dien"),
 }
 # What a process without graph_opt cannot import.
 _OF_DEEPREC = ("tensorflow.core.framework.embedding", "fused_safe_embedding_lookup_sparse\n")
@@ -38,7 +54,9 @@ def write_script(model: str, folder: Path, constants: Mapping[str, str] = _AS_TH
     Raises:
       ValueError: The script has no such constant.
     """
-    parts = (DATA_SETS[model], "columns", model, "training", "running")
+    of_data = _PARTS_OF_DATA_SETS[DATA_SETS[model]]
+    of_model = _PARTS_OF_MODELS.get(model, (model,))
+    parts = (*of_data, "columns", *of_model, "training", "running", "launching")
     text = "\n\n".join((PARTS / (part + ".py")).read_text("utf-8") for part in parts)
     for name, value in constants.items():
         text = _replaced(text, "^{} = .*$".format(name), "{} = {}".format(name, value))
