@@ -11,7 +11,7 @@ import importlib.machinery
 import os
 import sys
 from types import ModuleType
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
 NAME = "tensorflow"
 _OURS = "graph_opt"
@@ -25,19 +25,21 @@ class TensorFlowImport(importlib.abc.MetaPathFinder):
     load TensorFlow, since the program uses graph_opt too, the call waits until they are complete.
 
     Args:
-      on_loaded: Called once, when TensorFlow has been loaded; returns the module that
-        `import tensorflow` gives from then on, None for TensorFlow itself.
+      on_loaded: Called once, when TensorFlow has been loaded; returns the modules that `import
+        tensorflow` and `import tensorflow.nn` give from then on, by these names; None for
+        TensorFlow itself.
       own_package: Top-level package of the program, if it is installed beside TensorFlow; "" for
         none.
     """
 
     def __init__(
-        self, on_loaded: Callable[[], Optional[ModuleType]], own_package: str = ""
+        self, on_loaded: Callable[[], Optional[Mapping[str, ModuleType]]], own_package: str = ""
     ) -> None:
         self._on_loaded = on_loaded
         self._own = own_package
         self._stock: Optional[ModuleType] = None
-        self._shown: Optional[ModuleType] = None
+        self._shown: Optional[Mapping[str, ModuleType]] = None
+        self._hidden: Dict[str, ModuleType] = {}
         self._libraries = 0
         self._ours = 0
         self.was_called_back = False
@@ -77,10 +79,10 @@ class TensorFlowImport(importlib.abc.MetaPathFinder):
     def load(self, loader: Any, module: ModuleType) -> None:
         """Runs a module of a library, or TensorFlow itself, with the stock TensorFlow."""
         is_ours = module.__name__.partition(".")[0] == _OURS
+        if self._shown is not None and not self._libraries:
+            self._hide()
         self._libraries += 1
         self._ours += is_ours
-        if self._stock is not None:
-            sys.modules[NAME] = self._stock
         try:
             loader.exec_module(module)
             if module.__name__ == NAME:
@@ -91,7 +93,7 @@ class TensorFlowImport(importlib.abc.MetaPathFinder):
             self._libraries -= 1
             self._ours -= is_ours
             if self._shown is not None and not self._libraries:
-                sys.modules[NAME] = self._shown
+                self._show()
 
     def _call_back(self) -> None:
         self.was_called_back = True
@@ -99,7 +101,20 @@ class TensorFlowImport(importlib.abc.MetaPathFinder):
         if self._shown is None and self in sys.meta_path:
             sys.meta_path.remove(self)
         if self._shown is not None and not self._libraries:
-            sys.modules[NAME] = self._shown
+            self._show()
+
+    def _show(self) -> None:
+        """Puts the program's modules in the place of those that libraries get."""
+        assert self._shown is not None
+        self._hidden = {name: sys.modules[name] for name in self._shown if name in sys.modules}
+        sys.modules.update(self._shown)
+
+    def _hide(self) -> None:
+        """Puts the modules back that libraries get."""
+        assert self._shown is not None
+        for name in self._shown:
+            sys.modules.pop(name, None)
+        sys.modules.update(self._hidden)
 
 
 def stop_watching() -> None:

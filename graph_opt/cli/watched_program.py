@@ -9,7 +9,7 @@ import argparse
 import os
 import sys
 from types import ModuleType
-from typing import NoReturn, Optional
+from typing import Mapping, NoReturn, Optional
 
 from graph_opt.cli.exit_codes import WRONG_INPUT
 from graph_opt.cli.programs import (
@@ -81,7 +81,7 @@ class WatchedProgram:
         if not self._is_loaded and self._process == os.getpid():
             self._say(_NO_TENSORFLOW)
 
-    def _on_tensorflow(self) -> Optional[ModuleType]:
+    def _on_tensorflow(self) -> Optional[Mapping[str, ModuleType]]:
         from graph_opt.compat import tf
 
         self._is_loaded = True
@@ -92,9 +92,9 @@ class WatchedProgram:
             _give_up(getattr(error, "message", str(error)))
         if not self._shows_version_1():
             return None
-        from graph_opt.compat.legacy_imports import version_1
+        from graph_opt.compat.legacy_imports import modules_of_version_1
 
-        return version_1()
+        return modules_of_version_1()
 
     def _install(self) -> None:
         # All of these load TensorFlow.

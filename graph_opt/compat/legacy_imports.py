@@ -5,19 +5,20 @@ from __future__ import annotations
 import sys
 import warnings
 from types import ModuleType
-from typing import Any
+from typing import Any, Dict
 
 import tensorflow as stock
 from tensorflow.python.util import deprecation
 
 from graph_opt.compat import tf
+from graph_opt.compat.moved_names import parts_of_version_1
 
 _NAME = "tensorflow"
 # How Keras begins what it says of each of TensorFlow 1's layers and cells.
 _OF_LAYERS = r"`(tf\.(layers|nn)|layer)\."
 
 
-def version_1() -> ModuleType:
+def modules_of_version_1() -> Dict[str, ModuleType]:
     """`tensorflow.compat.v1` with everything that `tensorflow` has, and with TF2 behaviour off.
 
     As `sys.modules["tensorflow"]` it makes `import tensorflow` give version 1, while
@@ -25,15 +26,17 @@ def version_1() -> ModuleType:
     lead to the same objects. TF2 behaviour is switched off for the rest of the process, and so is
     the advice to leave TensorFlow 1, a hundred lines in which others would be lost.
 
+    Returns:
+      The module and its parts (`tensorflow.nn`), by the names to import them by.
+
     Example:
-      >>> version_1().Session
+      >>> modules_of_version_1()["tensorflow"].Session
       <class 'tensorflow.python.client.session.Session'>
     """
     _disable_version_2()
     _silence_deprecation()
-    module: ModuleType = tf
-    _complete(module)
-    return module
+    _complete(tf)
+    return {_NAME: tf, **parts_of_version_1()}
 
 
 def _disable_version_2() -> None:

@@ -60,7 +60,11 @@ from graph_opt.session.installed_config import (
 from graph_opt.session.module_aliases import ModuleAliases, libraries_of_divided_tables
 from graph_opt.session.optimization import asks_for_anything
 from graph_opt.session.prefetch_hook import make_prefetch_hook
-from graph_opt.session.script_modules import contrib_modules, deeprec_modules
+from graph_opt.session.script_modules import (
+    contrib_modules,
+    deeprec_modules,
+    modules_of_the_api,
+)
 from graph_opt.session.session import InteractiveSession, Session, take_over
 from graph_opt.session.session_log import say_if_none_ran
 from graph_opt.session.supervisor import Supervisor
@@ -196,9 +200,10 @@ def install(
       sok: Whether `import sparse_operation_kit` gives `graph_opt.sok` from now on, and
         `import distributed_embeddings` gives `graph_opt.distributed_embeddings`.
       deeprec: Whether modules that DeepRec has below TensorFlow's can be imported, such as
-        `tensorflow.python.distribute.group_embedding_collective_strategy`.
+        `tensorflow.python.distribute.group_embedding_collective_strategy`, and whether TensorFlow
+        1's private names are where they were (`control_flow_ops.while_loop`).
       contrib: Whether there is a `tf.contrib`, of what recommender scripts use of it
-        (`graph_opt.contrib`), and private modules have names that they had in TensorFlow 1.15.
+        (`graph_opt.contrib`).
 
     Returns:
       A context manager that uninstalls.
@@ -213,11 +218,12 @@ def install(
     """
     wanted = InstalledConfig(config, infer_io_stage, defaults)
     offered = ((libraries_of_divided_tables, sok), (deeprec_modules, deeprec))
-    modules = [one for one, is_wanted in (*offered, (contrib_modules, contrib)) if is_wanted]
+    wanted_modules = [one for one, is_wanted in (*offered, (contrib_modules, contrib)) if is_wanted]
+    modules = [modules_of_the_api, *wanted_modules]
     with _installed.lock:
         if _installed.config is None:
             checked_options(wanted.over(None), "")
-            _put_names(wanted, contrib)
+            _put_names(wanted, deeprec, contrib)
             _installed.modules = modules
             for one in modules:
                 one.put()
@@ -265,11 +271,13 @@ def _asks(installed: InstalledConfig) -> bool:
     return asks_for_anything(installed.over(None))
 
 
-def _put_names(wanted: InstalledConfig, has_contrib: bool) -> None:
+def _put_names(wanted: InstalledConfig, has_deeprec: bool, has_contrib: bool) -> None:
     load_library()
     replacements = _replacements()
+    if has_deeprec:
+        replacements += moved_names()
     if has_contrib:
-        replacements += contrib_names(contrib_room, _Linear) + moved_names()
+        replacements += contrib_names(contrib_room, _Linear)
     # All values are saved before the first is replaced: some modules re-export a new value.
     _installed.before = [
         (owner, name, vars(owner).get(name, _MISSING)) for owner, name, _ in replacements

@@ -1,4 +1,4 @@
-"""Modules that scripts import from below TensorFlow, and TensorFlow 2.15 does not have."""
+"""Modules that scripts import from below TensorFlow, and TensorFlow 2.15 does not have there."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from graph_opt.compat.legacy_names import (
     STRATEGY_MODULE,
     WORK_QUEUE_MODULE,
 )
+from graph_opt.compat.moved_names import MOVED_MODULES, api_modules
 from graph_opt.session.module_aliases import ModuleAliases
 
 # Public names, and the files that scripts import some of them from.
@@ -29,8 +30,10 @@ _CONTRIB = {
     "tensorflow.contrib.training.python.training.hparam": "graph_opt.contrib.training",
 }
 
+modules_of_the_api = ModuleAliases(api_modules())
 deeprec_modules = ModuleAliases(
     {
+        **MOVED_MODULES,
         DATAFRAME_MODULE: "graph_opt.input.data_frame",
         EMBEDDING_MODULE: "graph_opt.embedding_variable.embedding",
         INCREMENTAL_MODULE: "graph_opt.embedding_variable.incremental_saver",
