@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Sequence
 
-from tensorflow.core.protobuf.config_pb2 import CallableOptions
+from tensorflow.core.protobuf.config_pb2 import CallableOptions, RunOptions
 
 from graph_opt.compat import tf
 
@@ -47,7 +47,7 @@ def compile_call(
       A function that several threads may call at once. It raises `tf.errors.OpError` with the
       runtime's message (`CancelledError` once the session is closed).
     """
-    options = tf.RunOptions(timeout_in_ms=_timeout_option(session, timeout_millis))
+    options = RunOptions(timeout_in_ms=_timeout_option(session, timeout_millis))
     if traced:
         options.trace_level = trace_level(session)
     if traced and not is_direct_session(session):

@@ -16,7 +16,7 @@ from graph_opt.compat import tf
 
 _FILE = "graph_opt/config.proto"
 _PACKAGE = "graph_opt"
-_COPIED = ("OptimizerOptions", "GraphOptions", "ConfigProto")
+_COPIED = ("OptimizerOptions", "GraphOptions", "ConfigProto", "RunOptions")
 _SCALARS = {
     "bool": descriptor_pb2.FieldDescriptorProto.TYPE_BOOL,
     "int32": descriptor_pb2.FieldDescriptorProto.TYPE_INT32,
@@ -53,8 +53,8 @@ def extended_messages(fields: Sequence[NewField]) -> Dict[str, Any]:
       fields: What to add, in the order of declaration.
 
     Returns:
-      Message class by name: "ConfigProto", "GraphOptions", "OptimizerOptions" and one for each
-      message that only `fields` mentions.
+      Message class by name: "ConfigProto", "GraphOptions", "OptimizerOptions", "RunOptions" and one
+      for each message that only `fields` mentions.
 
     Raises:
       ValueError: TensorFlow already uses a number or a name of `fields` for something else.
@@ -64,6 +64,8 @@ def extended_messages(fields: Sequence[NewField]) -> Dict[str, Any]:
     file = _own_file(stock_file)
     for field in fields:
         _add_field(_message_named(file, field.message), field)
+        if field.kind not in _SCALARS:
+            _message_named(file, field.kind)  # which may have no fields
     pool = descriptor_pool.Default()
     pool.AddSerializedFile(file.SerializeToString())
     names = [message.name for message in file.message_type]

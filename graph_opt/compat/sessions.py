@@ -66,6 +66,10 @@ class SteppedSession:
         """The results of a step, given what it fetched for them."""
         return values
 
+    def step_options(self, options: Any) -> Any:
+        """The RunOptions of a step, in place of those given, if any; None for TensorFlow's."""
+        return options
+
     def error_message(self, error: tf.errors.OpError) -> str:
         """The message to raise a step's error with; the error's own, unless overridden."""
         return str(error.message)
@@ -76,6 +80,13 @@ class SteppedSession:
 
     def learn_graph(self) -> None:
         """Called outside of steps until `knows_graph`."""
+
+    def run(
+        self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None
+    ) -> Any:
+        """Like `tf.Session.run`."""
+        base: Any = super()
+        return base.run(fetches, feed_dict, self.step_options(options), run_metadata)
 
     def _extend_graph(self) -> None:
         base: Any = super()
@@ -124,6 +135,7 @@ class SteppedSession:
         base: Any = super()
         if feed_list is not None:
             return base.make_callable(fetches, feed_list, accept_options)
+        accept_options = accept_options or self.step_options(None) is not None
         graph = _as_session(self).graph
         handler = session_module._FetchHandler(graph, fetches, {})
         given = handler.fetches(), handler.targets()
@@ -140,10 +152,11 @@ class SteppedSession:
         return functools.partial(self._run_prepared, given, run_replaced)
 
     def _run_prepared(
-        self, step: Tuple[Elements, Elements], inner: Callable[..., Any], **options: Any
+        self, step: Tuple[Elements, Elements], inner: Callable[..., Any], **named: Any
     ) -> Any:
         self.prepare_step(step[0], step[1], [])
-        return inner(**options)
+        options = self.step_options(named.get("options"))
+        return inner(**named) if options is None else inner(**dict(named, options=options))
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> Any:
         """Like `tf.Session.partial_run_setup`."""
@@ -167,6 +180,10 @@ class SteppedSession:
         del options.target[:]
         options.fetch.extend(tensor.name for tensor in replaced)
         options.target.extend(operation.name for operation in replaced_targets)
+        given_options = options.run_options if options.HasField("run_options") else None
+        step_options = self.step_options(given_options)
+        if step_options is not None:
+            options.run_options.CopyFrom(step_options)
         base: Any = super()
         inner = base._make_callable_from_options(options)
 

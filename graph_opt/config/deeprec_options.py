@@ -19,7 +19,13 @@ _LEAST = {
 
 
 class ExecutorPolicy(enum.IntEnum):
-    """How DeepRec runs the ops of a step: values of `ConfigProto.executor_policy`."""
+    """How the ops of a step run: values of `ConfigProto.executor_policy`.
+
+    Attributes:
+      USE_NORMAL_EXECUTOR: As TensorFlow runs them.
+      USE_INLINE_EXECUTOR: On the thread that calls `session.run`, if they are all on one device.
+      USE_COST_MODEL_EXECUTOR: As TensorFlow runs them: it has no such order.
+    """
 
     USE_NORMAL_EXECUTOR = 0
     USE_INLINE_EXECUTOR = 1

@@ -18,7 +18,9 @@ _CLASSES = extended_messages(FIELDS)
 ConfigProto: Any = _CLASSES["ConfigProto"]
 GraphOptions: Any = _CLASSES["GraphOptions"]
 OptimizerOptions: Any = _CLASSES["OptimizerOptions"]
+RunOptions: Any = _CLASSES["RunOptions"]
 SmartStageOptionsMessage: Any = _CLASSES["SmartStageOptions"]
 
-# TensorFlow's own class, even while `install` has given its name to ours.
+# TensorFlow's own classes, even while `install` has given their names to ours.
 StockConfigProto: Any = tf.ConfigProto
+StockRunOptions: Any = tf.RunOptions

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, List, Sequence
 
+from graph_opt.config.deeprec_options import ExecutorPolicy
+
 # After 1000 steps, the loss of a small regression model is 1.2 times as high if rows miss 16
 # updates, 1.4 to 2 times if they miss 32, 3 times at 64 and 15 to 60 times at 128.
 _MOST_MISSED_UPDATES = 32
@@ -21,7 +23,6 @@ _OF_SESSIONS_WITHOUT_EFFECT = (
     ("tensor_fuse", "steps run as TensorFlow runs them"),
     ("run_graph_mode", "steps run as TensorFlow runs them"),
     ("run_graph_mode_lite", "steps run as TensorFlow runs them"),
-    ("executor_policy", "ops run in the order and on the threads that TensorFlow chooses"),
     ("use_per_session_stream", "sessions share the device's streams"),
     ("per_session_devices", "sessions share the process's devices"),
 )
@@ -29,11 +30,25 @@ _OF_SESSIONS_WITHOUT_EFFECT = (
 
 def config_warnings(config: Any) -> List[str]:
     """A sentence for each option of a ConfigProto itself that does nothing."""
-    return [
+    warnings = [
         "{} has no effect in this version: {}".format(name, instead)
         for name, instead in _OF_SESSIONS_WITHOUT_EFFECT
         if getattr(config, name)
     ]
+    if config.HasField("cuda_graph_mode_options"):
+        warnings.append(
+            "cuda_graph_mode_options has no effect in this version: steps run as TensorFlow runs "
+            "them"
+        )
+    if config.executor_policy not in (
+        ExecutorPolicy.USE_NORMAL_EXECUTOR,
+        ExecutorPolicy.USE_INLINE_EXECUTOR,
+    ):
+        warnings.append(
+            "executor_policy {} has no effect in this version: ops run in the order and on the "
+            "threads that TensorFlow chooses".format(config.executor_policy)
+        )
+    return warnings
 
 
 def option_warnings(optimizer: Any, pools: Sequence[Any]) -> List[str]:
@@ -137,12 +152,18 @@ def _pool_warnings(optimizer: Any, pools: Sequence[Any]) -> List[str]:
     return warnings
 
 
-def server_warnings(optimizer: Any) -> List[str]:
-    """The same for options that do nothing in a session on a server."""
-    priority = optimizer.async_embedding_options.prefetch_priority
-    if not optimizer.do_async_embedding or priority <= 0:
-        return []
-    return [
-        "{}.prefetch_priority has no effect in a session on a server: TensorFlow runs the stages' "
-        "kernels on the worker's threads".format(_ASYNC)
-    ]
+def server_warnings(config: Any) -> List[str]:
+    """A sentence for each option of a ConfigProto that does nothing in a session on a server."""
+    warnings = []
+    optimizer = config.graph_options.optimizer_options
+    if optimizer.do_async_embedding and optimizer.async_embedding_options.prefetch_priority > 0:
+        warnings.append(
+            "{}.prefetch_priority has no effect in a session on a server: TensorFlow runs the "
+            "stages' kernels on the worker's threads".format(_ASYNC)
+        )
+    if config.executor_policy == ExecutorPolicy.USE_INLINE_EXECUTOR:
+        warnings.append(
+            "executor_policy has no effect in a session on a server: TensorFlow runs ops on the "
+            "worker's threads"
+        )
+    return warnings

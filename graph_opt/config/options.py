@@ -219,7 +219,7 @@ def session_options(config: Any, target: str = "") -> SessionOptions:
         fail(_OPTIMIZER + ".stall_seconds", optimizer.stall_seconds, 0, None)
     warnings = option_warnings(optimizer, pools) + config_warnings(extended)
     if target:
-        warnings.extend(server_warnings(optimizer))
+        warnings.extend(server_warnings(extended))
         pools = ()
         asynchronous = asynchronous and replace(asynchronous, thread_pool=-1)
         smart = smart and replace(smart, thread_pool=-1)

@@ -1,9 +1,10 @@
-"""Every field that graph_opt adds to TensorFlow's ConfigProto.
+"""Every field that graph_opt adds to TensorFlow's ConfigProto and RunOptions.
 
 Numbers below 1000 are DeepRec's, so that its serialized configs can be read; those from 1000 on are
 graph_opt's own. DeepRec's wire format has `do_op_fusion` as 7, a number that TensorFlow 2 gave to
 `cpu_global_jit`: here the option is 1007, and 7 means what TensorFlow says. DeepRec's numbers of
-`smart_stage_options` and `stage_subgraph_on_cpu` are not known.
+`smart_stage_options` and `stage_subgraph_on_cpu` are not known, nor is what its
+`cuda_graph_mode_options` has.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ FIELDS: Tuple[NewField, ...] = (
     NewField("ConfigProto", "executor_policy", 205, "int32"),
     NewField("ConfigProto", "use_per_session_stream", 206, "bool"),
     NewField("ConfigProto", "per_session_devices", 207, "string", repeated=True),
+    NewField("ConfigProto", "cuda_graph_mode_options", 208, "CudaGraphModeOptions"),
     NewField(
         "ConfigProto",
         "session_stage_subgraph_thread_pool",
@@ -72,4 +74,6 @@ FIELDS: Tuple[NewField, ...] = (
         "SessionStageSubgraphThreadPoolOptions",
         repeated=True,
     ),
+    NewField("RunOptions", "use_stage_subgraph_thread_pool", 9, "bool"),
+    NewField("RunOptions", "stage_subgraph_thread_pool_id", 10, "int32"),
 )

@@ -1,4 +1,4 @@
-"""What `tf.ConfigProto` and its two parts stand for while graph_opt is installed.
+"""What `tf.ConfigProto`, its two parts and `tf.RunOptions` stand for while graph_opt is installed.
 
 Calling one creates an extended message. `isinstance` accepts both extended and stock messages, so
 configs created before `install` or through TensorFlow's protobuf modules remain configs.
@@ -10,6 +10,7 @@ from typing import Any
 
 from graph_opt import config as extended
 from graph_opt.compat import tf
+from graph_opt.config import messages
 
 
 class _EitherMessage(type):
@@ -51,3 +52,4 @@ GraphOptions: Any = _EitherMessage("GraphOptions", extended.GraphOptions, tf.Gra
 OptimizerOptions: Any = _EitherMessage(
     "OptimizerOptions", extended.OptimizerOptions, tf.OptimizerOptions
 )
+RunOptions: Any = _EitherMessage("RunOptions", messages.RunOptions, tf.RunOptions)

@@ -79,6 +79,7 @@ _V1_NAMES = {
     "ConfigProto": config_names.ConfigProto,
     "GraphOptions": config_names.GraphOptions,
     "OptimizerOptions": config_names.OptimizerOptions,
+    "RunOptions": config_names.RunOptions,
     "Session": Session,
     "InteractiveSession": InteractiveSession,
     "staged": staged,
@@ -172,8 +173,8 @@ def install(
 ) -> Installation:
     """Puts graph_opt's names into `tensorflow.compat.v1`, for scripts that know only TensorFlow.
 
-    - `tf.ConfigProto`, `tf.Session`, `tf.InteractiveSession`, `tf.train.MonitoredTrainingSession`
-      and the session creators become graph_opt's.
+    - `tf.ConfigProto`, `tf.RunOptions`, `tf.Session`, `tf.InteractiveSession`,
+      `tf.train.MonitoredTrainingSession` and the session creators become graph_opt's.
     - DeepRec's `tf.staged`, `tf.prefetch_join`, `tf.make_prefetch_hook`,
       `tf.async_embedding_mark_node`, `tf.nn.group_embedding_lookup_sparse`,
       `tf.nn.group_embedding_lookup`, `tf.nn.fused_embedding_lookup_sparse`,

@@ -36,6 +36,7 @@ from graph_opt.session.optimization import (
 from graph_opt.session.session_log import note_session
 from graph_opt.session.stage_reach import StageReach
 from graph_opt.session.stage_threads import StageThreads
+from graph_opt.session.step_options import StepOptions
 from graph_opt.sharding.table_savers import whole_value
 from graph_opt.strategy.data_parallel_graph import give_first_values
 
@@ -87,6 +88,7 @@ class _StagedSteps(SteppedSession):
 
     def _set_up(self, config: Any) -> None:
         self._wanted_config = config
+        self._step_options: Optional[StepOptions] = None
         self._threads = StageThreads()
         self._steps: Dict[Tuple[int, ...], _Step] = {}
         self._ran = False
@@ -128,6 +130,12 @@ class _StagedSteps(SteppedSession):
         else:
             self._refuse_whole_tables(fetches)
         return step.fetches, step.targets
+
+    def step_options(self, options: Any) -> Any:
+        """What the script gives, and what DeepRec's options make of it."""
+        if self._step_options is None:
+            self._step_options = StepOptions(self._wanted_config, self._target_of_session())
+        return self._step_options.of(options)
 
     def fed_value(self, tensor: Any, value: Any) -> Any:
         """This rank's rows of what is fed for a divided table."""

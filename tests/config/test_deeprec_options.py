@@ -12,7 +12,7 @@ from graph_opt.reporting.warnings_given import forget_warnings, warnings_given
 def test_names_of_values_are_found_and_say_what_they_do() -> None:
     forget_warnings()
     with graph_opt.install():
-        config = tf.ConfigProto(executor_policy=tf.ExecutorPolicy.USE_INLINE_EXECUTOR)
+        config = tf.ConfigProto(executor_policy=tf.ExecutorPolicy.USE_COST_MODEL_EXECUTOR)
         options = config.graph_options.optimizer_options
         wanted = tf.SmartStageOptions(
             capacity=4, ignored_exception_types=[tf.errors.InvalidArgumentError], name="smart"
@@ -31,7 +31,7 @@ def test_names_of_values_are_found_and_say_what_they_do() -> None:
     assert list(stage.ignored_exceptions) == [tf.errors.INVALID_ARGUMENT]
     told = "\n".join(warnings_given())
     for words in (
-        "executor_policy has no effect",
+        "executor_policy 2 has no effect",
         "mark_target_node takes tensors, operations and variables, not str",
     ):
         assert words in told

@@ -15,6 +15,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.config_descriptor import NewField, extended_messages
 from graph_opt.config import ConfigProto, GraphOptions, OptimizerOptions, extend, merge, to_stock
 from graph_opt.config.convert import is_map
+from graph_opt.config.messages import RunOptions
 from graph_opt.config.schema import FIELDS
 
 _INTEGERS = {
@@ -45,6 +46,8 @@ def _scalars(field: Any) -> st.SearchStrategy[Any]:
 def configs(draw: Any, message: Any = None, depth: int = 4) -> Any:
     """Any message in our ConfigProto's tree, including its stock fields."""
     message = ConfigProto() if message is None else message
+    if not message.DESCRIPTOR.fields:
+        return message
     fields = draw(
         st.lists(st.sampled_from(list(message.DESCRIPTOR.fields)), max_size=5, unique=True)
     )
@@ -132,6 +135,7 @@ def test_deeprec_syntax_sets_every_added_field() -> None:
                 c.session_stage_subgraph_thread_pool.add()
             ),
             "ConfigProto": lambda c: c,
+            "RunOptions": lambda c: RunOptions(),
         }[field.message](ConfigProto())
         number = type(holder).DESCRIPTOR.fields_by_name[field.name].number
         assert number == field.number, field
