@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
 import sys
 from types import TracebackType
 from typing import Any, Iterator, Optional
@@ -21,6 +22,8 @@ from graph_opt.cli.python2 import leftover_of
 from graph_opt.cli.tensorflow_import import stop_watching
 from graph_opt.cli.watched_program import WatchedProgram, say
 from graph_opt.session.module_aliases import libraries_of_divided_tables
+
+_CONTRIB = "graph_opt.contrib"
 
 
 def handle(options: argparse.Namespace) -> int:
@@ -70,11 +73,24 @@ def _execute(program: Program, watched: WatchedProgram) -> int:
         raise  # The interpreter ends with the signal, as a shell expects of what it interrupts.
     except BaseException as error:
         _report(program, error)
-        leftover = leftover_of(error, program.path)
-        if leftover is not None:
-            say(leftover)
+        advice = leftover_of(error, program.path) or _use_instead(error)
+        if advice:
+            say(advice)
         return 1
     return 0
+
+
+def _use_instead(error: BaseException) -> str:
+    """What `tf.contrib` says of a name that was imported from it; Python does not repeat that."""
+    found = re.search(r"cannot import name '(\w+)'", str(error))
+    module = sys.modules.get(getattr(error, "name", None) or "")
+    if found is None or module is None or not module.__name__.startswith(_CONTRIB):
+        return ""
+    try:
+        getattr(module, found.group(1))
+    except AttributeError as absent:
+        return str(absent)
+    return ""
 
 
 def _report(program: Program, error: BaseException) -> None:

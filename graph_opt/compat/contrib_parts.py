@@ -8,7 +8,8 @@ from tensorflow.python.feature_column import feature_column as columns_v1
 from tensorflow.python.feature_column import feature_column_v2 as columns_v2
 from tensorflow.python.framework import smart_cond
 from tensorflow.python.ops import lookup_ops
-from tensorflow.python.training import moving_averages
+from tensorflow.python.training import checkpoint_utils, moving_averages
+from tensorflow.python.util import deprecation, nest
 
 from graph_opt.compat import tf
 
@@ -18,6 +19,10 @@ index_to_string_table_from_file = lookup_ops.index_to_string_table_from_file
 index_to_string_table_from_tensor = lookup_ops.index_to_string_table_from_tensor
 IdTableWithHashBuckets = lookup_ops.IdTableWithHashBuckets
 MutableHashTable = lookup_ops.MutableHashTable
+checkpoints_iterator = checkpoint_utils.checkpoints_iterator
+deprecated = deprecation.deprecated
+nested = nest
+wait_for_new_checkpoint = checkpoint_utils.wait_for_new_checkpoint
 _index_table_from_tensor = lookup_ops.index_table_from_tensor
 
 

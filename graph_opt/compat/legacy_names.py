@@ -21,6 +21,7 @@ _SERVER_TARGET = "grpc"
 # DeepRec's own modules below TensorFlow's.
 EMBEDDING_MODULE = "tensorflow.core.framework.embedding"
 INCREMENTAL_MODULE = "tensorflow.python.training.incremental_saver"
+KAFKA_MODULE = "tensorflow.python.data.experimental.ops.kafka_dataset_ops"
 PARQUET_MODULE = "tensorflow.python.data.experimental.ops.parquet_dataset_ops"
 DATAFRAME_MODULE = "tensorflow.python.data.experimental.ops.dataframe"
 WORK_QUEUE_MODULE = "tensorflow.python.ops.work_queue"

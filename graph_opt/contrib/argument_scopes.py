@@ -31,6 +31,11 @@ def add_arg_scope(function: _Function) -> _Function:
     return with_defaults  # type: ignore[return-value]
 
 
+def has_arg_scope(function: Any) -> bool:
+    """Whether a function has `add_arg_scope`."""
+    return hasattr(getattr(function, "func", function), "takes_arg_scope")
+
+
 @contextlib.contextmanager
 def arg_scope(
     list_ops_or_scope: Union[Defaults, Sequence[Callable[..., Any]]], **kwargs: Any
@@ -57,7 +62,7 @@ def arg_scope(
         scope = dict(_scopes.open[-1])
         for function in list_ops_or_scope:
             function = getattr(function, "func", function)
-            if not hasattr(function, "takes_arg_scope"):
+            if not has_arg_scope(function):
                 name = getattr(function, "__name__", repr(function))
                 raise ValueError("arg_scope: {} is not decorated with add_arg_scope".format(name))
             scope[function] = dict(scope.get(function, {}), **kwargs)

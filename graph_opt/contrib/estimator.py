@@ -3,11 +3,34 @@
 from __future__ import annotations
 
 from graph_opt.compat import tf
+from graph_opt.contrib.files import missing_from
 
+DNNEstimator = tf.estimator.DNNEstimator
+DNNLinearCombinedEstimator = tf.estimator.DNNLinearCombinedEstimator
 InMemoryEvaluatorHook = tf.estimator.experimental.InMemoryEvaluatorHook
+LinearEstimator = tf.estimator.LinearEstimator
 add_metrics = tf.estimator.add_metrics
+build_raw_supervised_input_receiver_fn = (
+    tf.estimator.experimental.build_raw_supervised_input_receiver_fn
+)
 make_early_stopping_hook = tf.estimator.experimental.make_early_stopping_hook
 stop_if_higher_hook = tf.estimator.experimental.stop_if_higher_hook
 stop_if_lower_hook = tf.estimator.experimental.stop_if_lower_hook
 stop_if_no_decrease_hook = tf.estimator.experimental.stop_if_no_decrease_hook
 stop_if_no_increase_hook = tf.estimator.experimental.stop_if_no_increase_hook
+
+__getattr__ = missing_from(
+    __name__,
+    {
+        "binary_classification_head": "tf.estimator.BinaryClassHead",
+        "clip_gradients_by_norm": "tf.clip_by_global_norm in the model_fn",
+        "forward_features": "predictions of the model_fn that have the features, too",
+        "logistic_regression_head": "tf.estimator.LogisticRegressionHead",
+        "multi_class_head": "tf.estimator.MultiClassHead",
+        "multi_head": "tf.estimator.MultiHead",
+        "multi_label_head": "tf.estimator.MultiLabelHead",
+        "poisson_regression_head": "tf.estimator.PoissonRegressionHead",
+        "regression_head": "tf.estimator.RegressionHead",
+        "*": "tf.estimator",
+    },
+)

@@ -6,6 +6,7 @@ from typing import Any, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.contrib_parts import sequences_of_columns
+from graph_opt.contrib.files import missing_from
 
 sequence_categorical_column_with_hash_bucket = (
     tf.feature_column.sequence_categorical_column_with_hash_bucket
@@ -59,3 +60,6 @@ def sequence_input_layer(
         same = [tf.assert_equal(first, other) for other in lengths[1:]]
         with tf.control_dependencies(same):
             return tf.concat(sequences, -1), tf.identity(first)
+
+
+__getattr__ = missing_from(__name__, {"*": "tf.feature_column"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graph_opt.compat.train_optimizers import AdamOfRows
+from graph_opt.contrib.files import missing_from
 from graph_opt.optimizers.adam_w import AdamWOptimizer
 from graph_opt.optimizers.slices import update_slices
 
@@ -31,3 +32,17 @@ class LazyAdamOptimizer(AdamOfRows):
             gradients,
             use_locking=self.locks_variables,
         )
+
+
+__getattr__ = missing_from(
+    __name__,
+    {
+        "AdaMaxOptimizer": "tf.keras.optimizers.legacy.Adamax",
+        "LazyAdamGSOptimizer": "LazyAdamOptimizer",
+        "MovingAverageOptimizer": "tf.train.ExponentialMovingAverage",
+        "NadamOptimizer": "tf.keras.optimizers.legacy.Nadam",
+        "WeightDecay*": "AdamWOptimizer",
+        "extend_with_decoupled_weight_decay": "AdamWOptimizer",
+        "*": "tf.train and tf.keras.optimizers",
+    },
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, List, Optional, Sequence
 
 from graph_opt.compat import tf
+from graph_opt.contrib.files import missing_from
 from graph_opt.contrib.linear import _Linear as _Linear
 from graph_opt.contrib.linear import _linear as _linear
 
@@ -85,3 +86,26 @@ def stack_bidirectional_dynamic_rnn(
                 inputs = tf.concat(outputs, 2)
                 states.append(pair)
     return inputs, tuple(one[0] for one in states), tuple(one[1] for one in states)
+
+
+def transpose_batch_time(x: Any) -> tf.Tensor:
+    """Swaps the first two axes.
+
+    Args:
+      x: At least of rank 2.
+    """
+    x = tf.convert_to_tensor(x)
+    return tf.transpose(x, tf.concat([[1, 0], tf.range(2, tf.rank(x))], 0))
+
+
+__getattr__ = missing_from(
+    __name__,
+    {
+        "CoupledInputForgetGateLSTMCell": "LSTMCell",
+        "GRUBlockCell*": "GRUCell",
+        "LSTMBlock*": "LSTMCell",
+        "LayerNormBasicLSTMCell": "tensorflow_addons.rnn.LayerNormLSTMCell",
+        "stack_bidirectional_rnn": "stack_bidirectional_dynamic_rnn",
+        "*": "tf.nn.rnn_cell and tf.keras.layers",
+    },
+)

@@ -1,4 +1,4 @@
-"""`tf.contrib.training`: hyperparameters by name."""
+"""`tf.contrib.training`: hyperparameters by name, and what places variables on servers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ import json
 import re
 from typing import Any, Callable, Dict, List, Optional
 
-__all__ = ["HParams"]
+from graph_opt.compat.contrib_parts import checkpoints_iterator, wait_for_new_checkpoint
+from graph_opt.contrib.device_strategies import GreedyLoadBalancingStrategy, byte_size_load_fn
+from graph_opt.contrib.files import missing_from
+
+__all__ = [
+    "GreedyLoadBalancingStrategy",
+    "HParams",
+    "byte_size_load_fn",
+    "checkpoints_iterator",
+    "wait_for_new_checkpoint",
+]
 
 # `name=value`, or `name=[value, value]`, then a comma or the end.
 _SETTING = re.compile(r"\s*(?P<name>[a-zA-Z][\w.]*)\s*=\s*(\[(?P<list>[^\]]*)\]|(?P<value>[^,]*))")
@@ -168,3 +178,15 @@ def _bool(text: str) -> bool:
     if text.lower() not in known:
         raise ValueError(text)
     return known[text.lower()]
+
+
+__getattr__ = missing_from(
+    __name__,
+    {
+        "bucket*": "tf.data.experimental.bucket_by_sequence_length",
+        "clip_gradient_norms": "tf.clip_by_norm",
+        "create_train_op": "the optimizer's minimize()",
+        "stratified_sample": "tf.data.experimental.rejection_resample",
+        "*": "tf.train",
+    },
+)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from graph_opt.embedding_variable import adaptive_columns, columns, lookups, option_classes
+from graph_opt.embedding_variable import (
+    adaptive_columns,
+    columns,
+    hash_table,
+    lookups,
+    option_classes,
+)
 from graph_opt.embedding_variable.composite_tables import (
     get_dynamic_dimension_embedding_variable,
     get_multihash_variable,
@@ -27,6 +33,7 @@ V1_NAMES = {
     "get_dynamic_dimension_embedding_variable": get_dynamic_dimension_embedding_variable,
     "get_embedding_variable": get_embedding_variable,
     "get_multihash_variable": get_multihash_variable,
+    "hash_table": hash_table,
     **OPTIONS,
 }
 NN_NAMES = {

@@ -40,6 +40,7 @@ from graph_opt.embedding.column_scope import group_embedding_column_scope
 from graph_opt.embedding.fused_lookup import fused_embedding_lookup_sparse
 from graph_opt.embedding.group_lookup import group_embedding_lookup_sparse
 from graph_opt.embedding.group_rows import group_embedding_lookup
+from graph_opt.embedding_variable import hash_table
 from graph_opt.embedding_variable import names as embedding_variable_names
 from graph_opt.embedding_variable.graph_keys import GRAPH_KEYS
 from graph_opt.ops.library import load_library
@@ -133,7 +134,7 @@ DEEPREC_NAMES = frozenset(
     )
     for name in names
     if not hasattr(functools.reduce(getattr, path, tf), name)
-)
+).union(("hash_table", name) for name in hash_table.__all__)
 
 
 class Installation:

@@ -65,7 +65,7 @@ class ModuleAliases(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             if error.name != target:
                 raise
             raise ModuleNotFoundError(
-                "No module named {!r} (graph_opt has no {})".format(spec.name, target),
+                "No module named {!r} ({})".format(spec.name, _why_missing(target)),
                 name=spec.name,
             ) from None
         self._own_specs[spec.name] = module.__spec__
@@ -86,6 +86,17 @@ class ModuleAliases(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Removes all modules under the aliases' names from those that are loaded."""
         names = [name for name in sys.modules if self._target(name) is not None]
         return {name: sys.modules.pop(name) for name in names}
+
+
+def _why_missing(target: str) -> str:
+    """What the package above a module says of its name, if it is one that says what to use."""
+    above, _, name = target.rpartition(".")
+    try:
+        getattr(sys.modules.get(above), name)
+    except AttributeError as error:
+        if str(error).startswith("graph_opt"):
+            return str(error)
+    return "graph_opt has no " + target
 
 
 libraries_of_divided_tables = ModuleAliases(MODULES)

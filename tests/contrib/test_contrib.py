@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,17 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
-from graph_opt.contrib import data, feature_column, lookup, metrics, rnn
+from graph_opt.contrib import (
+    data,
+    feature_column,
+    framework,
+    kafka,
+    lookup,
+    metrics,
+    predictor,
+    rnn,
+    training,
+)
 from graph_opt.contrib.opt import LazyAdamOptimizer
 from graph_opt.contrib.training import HParams
 from tests.contrib.test_layers import values_of
@@ -136,6 +147,98 @@ def test_tables_metrics_and_data() -> None:
     assert got[0].tolist() == [1, 2] and got[1] == pytest.approx(1.0) and got[2].shape == (2,)
 
 
+FROM_FILES = (
+    "import tensorflow.contrib.slim as slim",
+    "from tensorflow.contrib.feature_column.python.feature_column import sequence_feature_column",
+    "from tensorflow.contrib.framework.python.ops.variables import get_or_create_global_step",
+    "from tensorflow.contrib.kafka.python.ops.kafka_dataset_ops import KafkaDataset",
+    "from tensorflow.contrib.layers.python.layers import initializers, layers, regularizers",
+    "from tensorflow.contrib.lookup.lookup_ops import HashTable",
+    "from tensorflow.contrib.opt.python.training.lazy_adam_optimizer import LazyAdamOptimizer",
+    "from tensorflow.contrib.rnn.python.ops import core_rnn_cell, rnn_cell",
+    "from tensorflow.contrib.rnn.python.ops.core_rnn_cell_impl import _linear",
+    "from tensorflow.contrib.training.python.training.hparam import HParams",
+    "from tensorflow.contrib.util import make_tensor_proto",
+)
+
+
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("layers.sparse_column_with_keys", "use tf.feature_column.categorical_column_with_voc"),
+        ("layers.conv2d", "use tf.layers"),
+        ("slim.conv2d", "look in the package tf_slim"),
+        ("opt.NadamOptimizer", "use tf.keras.optimizers.legacy.Nadam"),
+        ("estimator.multi_head", "use tf.estimator.MultiHead"),
+        ("learn", "use tf.estimator"),
+        ("graph_editor", "it has data, estimator"),
+    ],
+)
+def test_what_is_not_here_says_what_to_use(name: str, words: str) -> None:
+    *parts, last = name.split(".")
+    owner = importlib.import_module(".".join(["graph_opt.contrib", *parts]))
+    with pytest.raises(AttributeError, match=r"graph_opt's tf\.contrib.* has no '" + last) as error:
+        getattr(owner, last)
+    assert words in str(error.value)
+
+
+def test_a_saved_model_is_a_function(tmp_path: Path) -> None:
+    folder = str(tmp_path / "model")
+    with tf.Session() as session:
+        given = tf.placeholder(tf.float32, [None], "given")
+        weight = tf.get_variable("weight", [], initializer=tf.constant_initializer(3.0))
+        session.run(weight.initializer)
+        tf.saved_model.simple_save(session, folder, {"x": given}, {"y": given * weight})
+    predict = predictor.from_saved_model(folder)
+    np.testing.assert_array_equal(predict({"x": [1.0, 2.0]})["y"], [3.0, 6.0])
+    named = predictor.from_saved_model(
+        folder, input_names={"a": "given:0"}, output_names={"b": predict.fetch_tensors["y"].name}
+    )
+    assert named({"a": [1.0]})["b"] == 3.0
+    with pytest.raises(ValueError, match="no input 'z'; inputs are x"):
+        predict({"z": [1.0]})
+    with pytest.raises(ValueError, match="no signature 'other'; there are serving_default"):
+        predictor.from_saved_model(folder, "other")
+
+
+def test_variables_go_to_the_server_with_least_load() -> None:
+    strategy = training.GreedyLoadBalancingStrategy(2, training.byte_size_load_fn)
+    with tf.device(tf.train.replica_device_setter(2, ps_strategy=strategy)):
+        made = [
+            tf.get_variable(name, shape, use_resource=use_resource)
+            for name, shape, use_resource in (
+                ("a", [100], True),
+                ("b", [10, 4], False),
+                ("c", [], True),
+                ("d", [90], False),
+            )
+        ]
+    assert [tf.DeviceSpec.from_string(one.device).task for one in made] == [0, 1, 1, 1]
+
+
+def test_models_start_from_checkpoints(tmp_path: Path) -> None:
+    first = framework.model_variable("first", [2], initializer=tf.ones_initializer())
+    assert framework.get_model_variables() == [first] and framework.has_arg_scope(
+        framework.variable
+    )
+    right = metrics.accuracy(tf.constant([1, 2, 3]), tf.constant([1, 0, 3]), [1.0, 1.0, 2.0])
+    with tf.Session() as session:
+        session.run(first.initializer)
+        path = tf.train.Saver().save(session, str(tmp_path / "model"))
+        second = framework.variable("second", [2], device="/cpu:0")
+        restore = framework.assign_from_checkpoint_fn(path, [first, second], True)
+        session.run(first.assign([5.0, 6.0]))
+        assert restore is not None
+        restore(session)
+        assert session.run(first).tolist() == [1.0, 1.0] and session.run(right) == 0.75
+    assert framework.assign_from_checkpoint_fn(path, [second], ignore_missing_vars=True) is None
+
+
+def test_kafka_says_what_to_use() -> None:
+    with pytest.raises(tf.errors.UnimplementedError, match="KafkaGroupIODataset"):
+        kafka.KafkaDataset(["clicks:0:0:-1"], group="workers", eof=True)
+
+
 def test_scripts_import_it_from_where_it_was() -> None:
     assert not hasattr(tf, "contrib")
     with graph_opt.install(contrib=True):
@@ -145,10 +248,11 @@ def test_scripts_import_it_from_where_it_was() -> None:
         cell = importlib.import_module("tensorflow.contrib.rnn.python.ops.core_rnn_cell")
         assert cell._Linear is rnn._Linear
         assert importlib.import_module("tensorflow.contrib.training").HParams is HParams
-        with pytest.raises(AttributeError, match="'slim': use the package tf_slim"):
-            _ = tf.contrib.slim
-        with pytest.raises(ModuleNotFoundError, match=r"tensorflow\.contrib\.crf"):
+        with pytest.raises(ModuleNotFoundError, match=r"has no 'crf': use tensorflow_addons"):
             importlib.import_module("tensorflow.contrib.crf")
+        assert tf.contrib.util.make_ndarray is tf.make_ndarray
+        for line in FROM_FILES:
+            exec(line, {})
     assert not hasattr(tf, "contrib")
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("tensorflow.contrib.layers")

@@ -32,11 +32,12 @@ def test_dense_layers_have_contribs_variables_and_results() -> None:
     )
     second = layers.linear(wide, 2, biases_initializer=None, scope="last")
     stacked = layers.stack(second, layers.fully_connected, [3, 2], scope="mlp", trainable=False)
+    layers.repeat(stacked, 1, layers.relu6, 3, trainable=False)
     of_rank_3 = layers.fully_connected(inputs[:, None, :], 4, scope="fully_connected", reuse=True)
     assert names() == [
         *("fully_connected/weights", "fully_connected/biases", "last/weights"),
-        *("mlp/fully_connected_1/weights", "mlp/fully_connected_1/biases"),
-        *("mlp/fully_connected_2/weights", "mlp/fully_connected_2/biases"),
+        *("mlp/mlp_1/weights", "mlp/mlp_1/biases", "mlp/mlp_2/weights", "mlp/mlp_2/biases"),
+        *("Repeat/fully_connected_1/weights", "Repeat/fully_connected_1/biases"),
     ]
     assert names(tf.GraphKeys.MODEL_VARIABLES) == names()
     assert len(tf.trainable_variables()) == 3

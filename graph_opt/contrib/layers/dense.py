@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.compat.contrib_parts import if_true
@@ -87,6 +87,7 @@ def fully_connected(
 
 linear = functools.partial(fully_connected, activation_fn=None)
 relu = functools.partial(fully_connected, activation_fn=tf.nn.relu)
+relu6 = functools.partial(fully_connected, activation_fn=tf.nn.relu6)
 
 
 @add_arg_scope
@@ -169,17 +170,43 @@ def stack(inputs: Any, layer: Callable[..., Any], stack_args: Sequence[Any], **k
       inputs: Of the first.
       layer: A layer, such as `fully_connected`.
       stack_args: For each layer its argument, or a tuple of its arguments.
-      **kwargs: Arguments that all of them get; `scope` names them.
+      **kwargs: Arguments that all of them get; `scope` is the scope around them and their name,
+        `Stack` and the function's name by default.
 
     Example:
       >>> net = stack(net, fully_connected, [64, 32, 1], scope="mlp")
     """
-    inner = getattr(layer, "func", layer)
-    with tf.variable_scope(kwargs.pop("scope", None), "Stack", [inputs]):
-        for number, arguments in enumerate(stack_args, 1):
-            given = arguments if isinstance(arguments, (list, tuple)) else [arguments]
-            scope = "{}_{}".format(inner.__name__, number)
-            inputs = layer(inputs, *given, scope=scope, **kwargs)
+    given = [one if isinstance(one, (list, tuple)) else [one] for one in stack_args]
+    return _one_after_the_other(inputs, layer, given, "Stack", kwargs)
+
+
+def repeat(
+    inputs: Any, repetitions: int, layer: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Any:
+    """The same layer several times; scopes are as in `stack`, `Repeat` by default.
+
+    Args:
+      inputs: Of the first.
+      repetitions: How many there are.
+      layer: A layer, such as `fully_connected`.
+      *args: Arguments that all of them get.
+      **kwargs: See `stack`.
+    """
+    return _one_after_the_other(inputs, layer, [args] * repetitions, "Repeat", kwargs)
+
+
+def _one_after_the_other(
+    inputs: Any,
+    layer: Callable[..., Any],
+    arguments: Sequence[Sequence[Any]],
+    default_scope: str,
+    named: Dict[str, Any],
+) -> Any:
+    scope = named.pop("scope", None)
+    with tf.variable_scope(scope, default_scope, [inputs]):
+        name = getattr(layer, "func", layer).__name__ if scope is None else scope
+        for number, given in enumerate(arguments, 1):
+            inputs = layer(inputs, *given, scope="{}_{}".format(name, number), **named)
         return inputs
 
 
