@@ -40,7 +40,9 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     ),
     "cli": frozenset(
         {"session", "inspect", "passes", "config", "reporting", "sharding.store", "conversion"}
+        | {"launch"}
     ),
+    "launch": frozenset(),
     "contrib": frozenset({"optimizers"}),
     "conversion": frozenset({"sharding"}),
     "train": frozenset({"session", "runtime", "optimizers", "dynamic"}),

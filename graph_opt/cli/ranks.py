@@ -13,9 +13,9 @@ from graph_opt.cli.config_file import read_config
 from graph_opt.cli.exit_codes import WRONG_INPUT, WrongInput
 from graph_opt.cli.horovod_launcher import rendezvous_of
 from graph_opt.cli.programs import find_script
-from graph_opt.cli.rank_group import RankGroup
 from graph_opt.cli.report_file import ReportFile
 from graph_opt.cli.watched_program import say
+from graph_opt.launch.rank_group import RankGroup
 
 # Horovod looks for messages once in so many milliseconds (its default: 1), and ends the ranks when
 # one has kept the others waiting for so many seconds (its default: never).

@@ -17,7 +17,7 @@ from graph_opt.cli.main import main
 REPOSITORY = Path(__file__).resolve().parents[2]
 LAUNCHER = """
 import os, sys
-from graph_opt.cli.rank_group import RankGroup
+from graph_opt.launch.rank_group import RankGroup
 environments = [dict(os.environ, HOROVOD_RANK=str(rank)) for rank in range(2)]
 tell = lambda rank, cause: print("told:", rank, cause, flush=True)
 command = [sys.executable, "-u", "-c", sys.argv[1]]

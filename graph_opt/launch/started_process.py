@@ -1,4 +1,4 @@
-"""One rank of a training as a process: its output with a prefix, and how it ended."""
+"""A process of a training: its output line by line, and how it ended."""
 
 from __future__ import annotations
 
@@ -8,22 +8,39 @@ import re
 import signal
 import subprocess
 import threading
-from typing import IO, Any, Callable, Dict, List, Optional, Sequence
+from typing import IO, Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 _CHUNK = 1 << 16
-_DRAIN_SECONDS = 2.0  # for what a rank's own processes, which may outlive it, still write
+_DRAIN_SECONDS = 2.0  # for what processes that it started, and that may outlive it, still write
 _TRACEBACK = "Traceback (most recent call last):"
 _OF_A_GRAPH = "Graph execution error:"
 _NODE = re.compile("Node: '.*'")
-_NAMED = re.compile(r"\brank (\d+)(?:: | failed| ended| has ended| was ended)")
 _MOST_LINES = 200
 _MOST_CHARACTERS = 300
-# What a rank says when another one has left.
-_CONSEQUENCES = ("Horovod has been shut down", "Connection closed by peer", "Connection reset by")
+
+Sink = Callable[[bytes], Any]
+
+
+class Task(NamedTuple):
+    """What a process is to run.
+
+    Attributes:
+      name: What it is called, such as `0` (of a rank) or `worker 1`.
+      command: The program and its arguments.
+      environment: All of its environment variables.
+      given: What it reads from standard input; None for nothing.
+      inherited: File descriptors of this process that stay open in it.
+    """
+
+    name: str
+    command: Sequence[str]
+    environment: Dict[str, str]
+    given: Optional[bytes] = None
+    inherited: Tuple[int, ...] = ()
 
 
 class Output:
-    """A stream to which several ranks write whole lines.
+    """A stream to which several processes write whole lines.
 
     Args:
       stream: Where the lines go.
@@ -49,51 +66,48 @@ class Output:
                 self._on_broken()
 
 
-class RankProcess:
-    """A started rank, in a process group of its own.
+class StartedProcess:
+    """A task that was started, in a process group of its own.
 
     Args:
-      rank: Its number.
-      command: What it runs.
-      environment: All of its environment variables.
-      given: What it reads from standard input, if anything.
-      outputs: Where standard output and standard error go.
+      task: What it runs.
+      sinks: Called with each line of standard output and of standard error, in threads.
       on_end: Called with this object, in a thread, when the process has ended.
 
     Attributes:
-      rank: The same.
+      task: The same.
       was_told_to_end: Whether it was sent a signal by `end`.
     """
 
     def __init__(
-        self,
-        rank: int,
-        command: Sequence[str],
-        environment: Dict[str, str],
-        given: Optional[bytes],
-        outputs: Sequence[Output],
-        on_end: Callable[[RankProcess], Any],
+        self, task: Task, sinks: Sequence[Sink], on_end: Callable[[StartedProcess], Any]
     ) -> None:
-        self.rank = rank
+        self.task = task
         self.was_told_to_end = False
         self._last_lines = _LastLines()
         self._process = subprocess.Popen(
-            list(command),
-            env=environment,
-            stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
+            list(task.command),
+            env=task.environment,
+            stdin=subprocess.DEVNULL if task.given is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
+            pass_fds=task.inherited,
         )
         sources = (self._process.stdout, self._process.stderr)
-        watchers: Sequence[Callable[[bytes], Any]] = (_ignore, self._last_lines.add)
+        watchers: Sequence[Sink] = (_ignore, self._last_lines.add)
         self._forwarders = [
-            _started(self._forward, source, output, watch)
-            for source, output, watch in zip(sources, outputs, watchers)
+            _started(_forward, source, sink, watch)
+            for source, sink, watch in zip(sources, sinks, watchers)
         ]
-        if given is not None:
-            _started(self._give, given)
+        if task.given is not None:
+            _started(self._give, task.given)
         _started(self._wait, on_end)
+
+    @property
+    def name(self) -> str:
+        """The task's name."""
+        return self.task.name
 
     @property
     def exit_code(self) -> Optional[int]:
@@ -113,22 +127,15 @@ class RankProcess:
         said = self._last_lines.error()
         return "ended with exit code {}{}".format(code, ": " + said if code and said else "")
 
-    @property
-    def followed_another(self) -> bool:
-        """Whether it failed since another rank had left, as far as its error tells."""
-        cause = self.cause
-        named = {int(number) for number in _NAMED.findall(cause)}
-        return bool(named - {self.rank}) or any(words in cause for words in _CONSEQUENCES)
-
     def end(self, number: int) -> None:
-        """Sends a signal to the rank and the processes that it started, if it still runs."""
+        """Sends a signal to it and to the processes that it started, if it still runs."""
         if self._process.poll() is not None:
             return
         self.was_told_to_end = True
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
 
-    def _wait(self, on_end: Callable[[RankProcess], Any]) -> None:
+    def _wait(self, on_end: Callable[[StartedProcess], Any]) -> None:
         self._process.wait()
         for forwarder in self._forwarders:
             forwarder.join(_DRAIN_SECONDS)
@@ -138,23 +145,6 @@ class RankProcess:
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
             pipe.write(given)
-
-    def _forward(self, source: IO[bytes], output: Output, watch: Callable[[bytes], Any]) -> None:
-        prefix = "[{}] ".format(self.rank).encode()
-        begun = b""
-        while True:
-            chunk = os.read(source.fileno(), _CHUNK)
-            # A progress bar ends its lines with carriage returns, and must not wait for more.
-            lines = (begun + chunk).replace(b"\r\n", b"\n").replace(b"\r", b"\r\0")
-            *whole, begun = lines.replace(b"\n", b"\n\0").split(b"\0")
-            if not chunk and begun:
-                whole.append(begun + b"\n")
-            for line in whole:
-                watch(line)
-                output.write(prefix + line)
-            if not chunk:
-                source.close()
-                return
 
 
 class _LastLines:
@@ -199,6 +189,23 @@ def _message_of_node(lines: Sequence[str]) -> str:
     return lines[after] if after < len(lines) else ""
 
 
+def _forward(source: IO[bytes], sink: Sink, watch: Sink) -> None:
+    begun = b""
+    while True:
+        chunk = os.read(source.fileno(), _CHUNK)
+        # A progress bar ends its lines with carriage returns, and must not wait for more.
+        lines = (begun + chunk).replace(b"\r\n", b"\n").replace(b"\r", b"\r\0")
+        *whole, begun = lines.replace(b"\n", b"\n\0").split(b"\0")
+        if not chunk and begun:
+            whole.append(begun + b"\n")
+        for line in whole:
+            watch(line)
+            sink(line)
+        if not chunk:
+            source.close()
+            return
+
+
 def _ignore(_: bytes) -> None:
     pass
 
@@ -214,11 +221,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return "signal {}".format(number)
-
-
-def names_of(ranks: Sequence[int]) -> str:
-    """`rank 0`, or `ranks 0 and 2`."""
-    texts: List[str] = [str(rank) for rank in ranks]
-    if len(texts) == 1:
-        return "rank " + texts[0]
-    return "ranks {} and {}".format(", ".join(texts[:-1]), texts[-1])

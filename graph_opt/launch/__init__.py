@@ -1,0 +1,1 @@
+"""Starts the processes of a training on this machine, and ends them together."""
