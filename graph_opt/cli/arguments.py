@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import math
+from typing import Any, Callable, Tuple
 
 from graph_opt.cli.release import RELEASE
 
@@ -26,6 +27,8 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
     commands.required = True
     _add_run(commands)
+    _add_cluster(commands)
+    _add_proxy(commands)
     _add_rewrite(commands)
     _add_inspect(commands)
     _add_convert(commands)
@@ -52,6 +55,10 @@ def _add_run(commands: Any) -> None:
         "machines: horovodrun -H ... graph-opt run ...",
     )
     _add_config(command)
+    _add_script(command)
+
+
+def _add_script(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--no-infer-io-stage",
         dest="infer_io_stage",
@@ -84,6 +91,79 @@ def _add_run(commands: Any) -> None:
         nargs=argparse.REMAINDER,
         metavar="SCRIPT ARGUMENT...",
         help="the script and its own arguments; - is standard input",
+    )
+
+
+def _add_cluster(commands: Any) -> None:
+    command = commands.add_parser(
+        "cluster",
+        help="run a script as the parameter servers and workers of a cluster on this machine",
+        description="Runs an unmodified script once for each task of a cluster on this machine. "
+        "Each finds its place in TF_CONFIG, or in its arguments: {job}, {index}, {ps_hosts} and "
+        "{worker_hosts} are filled in. The servers are ended when all workers have ended.",
+        usage="graph-opt cluster [--ps N] [--workers N] [--no-chief] [--evaluator] "
+        "[--delay-ms D] [--gbit G] [--logs FOLDER] [--restarts N] [--config FILE] "
+        "[--set KEY=VALUE]... [--no-infer-io-stage] [--tf1 | --no-tf1] [--sok] [--report FILE] "
+        "[--] {SCRIPT | -m MODULE} [ARGUMENT]...",
+        allow_abbrev=False,
+    )
+    numbers = {"type": _number_from(1), "default": 1, "metavar": "N"}
+    command.add_argument("--ps", dest="servers", help="parameter servers (1)", **numbers)
+    command.add_argument("--workers", help="workers, the chief included (1)", **numbers)
+    command.add_argument(
+        "--no-chief",
+        dest="has_chief",
+        action="store_false",
+        help="the first worker is task 0 of job worker, not of job chief; Estimators want a chief",
+    )
+    command.add_argument(
+        "--evaluator",
+        dest="has_evaluator",
+        action="store_true",
+        help="one more task, which evaluates (tf.estimator.train_and_evaluate)",
+    )
+    _add_network(command)
+    command.add_argument(
+        "--logs",
+        metavar="FOLDER",
+        help="where the log of each task goes (default: a new temporary folder, which is printed)",
+    )
+    command.add_argument(
+        "--restarts",
+        type=_number_from(0),
+        default=0,
+        metavar="N",
+        help="start a task that fails again, N times at most",
+    )
+    _add_config(command)
+    _add_script(command)
+
+
+def _add_proxy(commands: Any) -> None:
+    command = commands.add_parser(
+        "proxy",
+        help="make connections on this machine as slow as those of a network",
+        description="Prints a port for each target, in their order, and forwards what connects to "
+        "these until standard input is closed.",
+        allow_abbrev=False,
+    )
+    _add_network(command)
+    command.add_argument("targets", nargs="+", type=_address, metavar="HOST:PORT")
+
+
+def _add_network(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--delay-ms",
+        type=_number_of("a number of milliseconds, 0 or more", lambda number: number >= 0.0),
+        default=0.0,
+        metavar="D",
+        help="latency added each way",
+    )
+    command.add_argument(
+        "--gbit",
+        type=_number_of("a number of Gbit/s above 0", lambda number: number > 0.0),
+        metavar="G",
+        help="Gbit/s that pass at most to each target, and as many from it",
     )
 
 
@@ -233,6 +313,35 @@ def _number_of_ranks(text: str) -> int:
     if not number:
         raise argparse.ArgumentTypeError("{!r} is not a number of ranks, 1 or more".format(text))
     return number
+
+
+def _number_from(least: int) -> Callable[[str], int]:
+    def convert(text: str) -> int:
+        if not text.isdigit() or int(text) < least:
+            raise argparse.ArgumentTypeError("{!r} is not a number, {} or more".format(text, least))
+        return int(text)
+
+    return convert
+
+
+def _number_of(what: str, is_valid: Callable[[float], bool]) -> Callable[[str], float]:
+    def convert(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if not (math.isfinite(number) and is_valid(number)):
+            raise argparse.ArgumentTypeError("{!r} is not {}".format(text, what))
+        return number
+
+    return convert
+
+
+def _address(text: str) -> Tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit():
+        raise argparse.ArgumentTypeError("{!r} is not HOST:PORT".format(text))
+    return host, int(port)
 
 
 class _Once(argparse.Action):

@@ -10,7 +10,7 @@ import argparse
 import io
 import os
 import sys
-from typing import Optional, Sequence
+from typing import Callable, Optional, Sequence
 
 from graph_opt.cli.arguments import parser
 from graph_opt.cli.config_file import read_config
@@ -35,7 +35,11 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     """
     options = parser().parse_args(arguments)
     stop_watching()  # This process may have been started by a script under another `run`.
-    if options.command == "run":
+    if options.command == "proxy":
+        from graph_opt.cli import proxy
+
+        return proxy.handle(options)
+    if options.command in ("run", "cluster"):
         return _run(options, is_own_process=arguments is None)
     # TensorFlow's start-up lines would bury an error, which is a single line.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -46,14 +50,23 @@ def _run(options: argparse.Namespace, is_own_process: bool) -> int:
     if options.module is None and options.script[:1] == ["--"]:
         del options.script[0]
     if not (options.script or options.module):
-        parser().error("run: no script given: give its path, or -m MODULE")
-    from graph_opt.cli import ranks, run
-
-    handle = run.handle if options.num_ranks is None else ranks.handle
+        text = "{}: no script given: give its path, or -m MODULE"
+        parser().error(text.format(options.command))
+    handle = _launcher(options)
     if is_own_process:  # Its threads and exit handlers may outlast the script.
         return handle(options)
-    with run.undone_afterwards():
+    from graph_opt.cli.run import undone_afterwards
+
+    with undone_afterwards():
         return handle(options)
+
+
+def _launcher(options: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
+    from graph_opt.cli import cluster, ranks, run
+
+    if options.command == "cluster":
+        return cluster.handle
+    return run.handle if options.num_ranks is None else ranks.handle
 
 
 def _graph_command(options: argparse.Namespace) -> int:

@@ -5,32 +5,27 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import sys
 from typing import Dict, List, Optional
 
 from graph_opt.cli import started_processes
 from graph_opt.cli.config_file import read_config
 from graph_opt.cli.exit_codes import WRONG_INPUT, WrongInput
 from graph_opt.cli.horovod_launcher import rendezvous_of
-from graph_opt.cli.programs import find_script
 from graph_opt.cli.report_file import ReportFile
+from graph_opt.cli.script_command import command_of, given_script
 from graph_opt.cli.watched_program import say
 from graph_opt.launch.rank_group import RankGroup
 
 # Horovod looks for messages once in so many milliseconds (its default: 1), and ends the ranks when
 # one has kept the others waiting for so many seconds (its default: never).
 SETTINGS = {"HOROVOD_CYCLE_TIME": "0.1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "600"}
-_STDIN = "-"
 
 
 def handle(options: argparse.Namespace) -> int:
     """Runs the script in ranks; returns the exit code of the first that fails, else 0."""
     try:
         read_config(options)
-        given = _standard_input(options)
-        if options.module is None and given is None:
-            find_script(options.script)
-        return _launch(options, given)
+        return _launch(options, given_script(options))
     except WrongInput as error:
         say(str(error))
         return WRONG_INPUT
@@ -59,17 +54,4 @@ def _launch(options: argparse.Namespace, given: Optional[bytes]) -> int:
             with contextlib.suppress(OSError):
                 rendezvous.store.set("ended_{}".format(rank), cause.encode("utf-8"))
 
-        return RankGroup(_command(options), environments, given, tell_the_others).run()
-
-
-def _command(options: argparse.Namespace) -> List[str]:
-    if options.module is not None:
-        return [sys.executable, "-m", *options.module]
-    return [sys.executable, *options.script]
-
-
-def _standard_input(options: argparse.Namespace) -> Optional[bytes]:
-    """The script, if that is where it comes from: every rank reads it."""
-    if options.module is None and options.script[0] == _STDIN:
-        return sys.stdin.buffer.read()
-    return None
+        return RankGroup(command_of(options), environments, given, tell_the_others).run()

@@ -16,6 +16,7 @@ from typing import Any, Dict, List, Tuple
 from graph_opt.cli.exit_codes import WrongInput
 
 RANK = "HOROVOD_RANK"  # Set by launchers of Horovod's ranks.
+TOLD = "GRAPH_OPT_TOLD"  # Set in a task of a cluster if another says what holds for all.
 _JSON = ".json"
 _NO_TENSORFLOW = "process {}: TensorFlow was not imported"
 
@@ -80,16 +81,17 @@ class ReportFile:
         _write(self.path, text + "\n")
 
     def _parts(self) -> List[Dict[str, Any]]:
-        """The parts of all processes: the first one's, then the others by rank and process id."""
+        """The parts of all processes: the first one's, then the others by rank, task and id."""
         parts = []
         for name in filter(_is_part, os.listdir(self.folder)):
             with open(os.path.join(self.folder, name)) as file:
                 parts.append(json.load(file))
         return sorted(parts, key=self._place)
 
-    def _place(self, part: Dict[str, Any]) -> Tuple[bool, int, int]:
+    def _place(self, part: Dict[str, Any]) -> Tuple[bool, int, str, int]:
         report = part["report"]
-        return report["process"] != self._first, report.get("rank", -1), report["process"]
+        is_later = report["process"] != self._first
+        return is_later, report.get("rank", -1), report.get("task", ""), report["process"]
 
     def _finish(self) -> None:
         if os.getpid() != self._first:

@@ -19,7 +19,7 @@ from typing import Iterator, List
 from graph_opt.cli import spawned_children
 
 _VARIABLE = "GRAPH_OPT_RUN"
-LAUNCHER = "GRAPH_OPT_LAUNCHER"  # process id of a `graph-opt run -np`, in its ranks
+LAUNCHER = "GRAPH_OPT_LAUNCHER"  # process id of what started several ranks or tasks, in these
 _PATH = "PYTHONPATH"
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "on_path")
 _PASSED_ON = ("config", "config_text", "settings", "infer_io_stage", "tf1", "sok", "report")
@@ -74,6 +74,7 @@ def continue_run() -> None:
     watched.watch()
     if os.environ.get(LAUNCHER) == str(os.getppid()):
         _end_with_launcher()
+        watched.tell_steps()
         atexit.register(watched.say_if_unused)
 
 

@@ -21,9 +21,11 @@ from graph_opt.cli.programs import (
     main_file_of_module,
     main_file_running,
 )
-from graph_opt.cli.report_file import RANK, ReportFile
+from graph_opt.cli.report_file import RANK, TOLD, ReportFile
 from graph_opt.cli.tensorflow_import import TensorFlowImport
+from graph_opt.launch.steps_pipe import tell_steps
 from graph_opt.session.module_aliases import libraries_of_divided_tables
+from graph_opt.session.step_count import steps_run
 
 _NO_TENSORFLOW = "the script did not import TensorFlow, so there was nothing to optimize"
 _NO_OVERRIDE = "{} is already TensorFlow's default; it does not override what the script sets"
@@ -75,6 +77,10 @@ class WatchedProgram:
         if self._options.report and self._report is None:
             self._report = ReportFile(self._options.report, self._options.report_folder)
             self._options.report_folder = self._report.folder  # Children leave their parts there.
+
+    def tell_steps(self) -> None:
+        """Tells the process that started this one how many steps it runs, if that asks for it."""
+        tell_steps(steps_run)
 
     def say_if_unused(self) -> None:
         """Says so if a program that has ended never imported TensorFlow."""
@@ -140,8 +146,8 @@ class WatchedProgram:
         return self._main or main_file_at(self._options.main_path)
 
     def _say(self, text: str) -> None:
-        # What one rank says holds for all.
-        if not self._is_child and os.environ.get(RANK, "0") == "0":
+        # What one rank or task says holds for all.
+        if not self._is_child and os.environ.get(RANK, "0") == "0" and TOLD not in os.environ:
             say(text)
 
 

@@ -11,6 +11,8 @@ from graph_opt.reporting.text import report_text
 
 _STOCK_NAME = "Session"
 
+TASK = "GRAPH_OPT_TASK"  # What `graph-opt cluster` calls the task that a process is, as a variable.
+
 
 @dataclasses.dataclass(frozen=True)
 class SessionReport:
@@ -60,16 +62,19 @@ class ProcessReport:
       sessions: Those that were asked to optimize, in the order in which they began to run.
       messages: What else was said in it, each message once.
       rank: Its rank, or that of the process that started it, if Horovod connects several.
+      task: Its task, or that of the process that started it, such as `worker 1`; "" for none.
     """
 
     process: int
     sessions: Tuple[SessionReport, ...]
     messages: Tuple[str, ...]
     rank: Optional[int] = None
+    task: str = ""
 
     def __str__(self) -> str:
-        rank = "" if self.rank is None else "rank {}, ".format(self.rank)
-        title = "{}process {}: {}".format(rank, self.process, _sessions(len(self.sessions)))
+        place = "" if self.rank is None else "rank {}, ".format(self.rank)
+        place += self.task + ", " if self.task else ""
+        title = "{}process {}: {}".format(place, self.process, _sessions(len(self.sessions)))
         texts = [str(session) for session in self.sessions]
         messages = "\n".join("message: " + message for message in self.messages)
         return "\n\n".join(part for part in (title, *texts, messages) if part)
@@ -81,7 +86,11 @@ class ProcessReport:
             "sessions": [session.to_dict() for session in self.sessions],
             "messages": list(self.messages),
         }
-        return fields if self.rank is None else dict(fields, rank=self.rank)
+        if self.rank is not None:
+            fields["rank"] = self.rank
+        if self.task:
+            fields["task"] = self.task
+        return fields
 
 
 def _sessions(count: int) -> str:

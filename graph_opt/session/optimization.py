@@ -92,6 +92,11 @@ def is_training_graph(graph: Any) -> bool:
     return any(_moves_one_of(trained, operation) for operation in operations)
 
 
+def is_training_step(operations: Iterable[Any]) -> bool:
+    """Whether these include an update of a variable by gradients."""
+    return any(_UPDATE_OP.match(operation.type) for operation in operations)
+
+
 def _moves_one_of(variables: AbstractSet[Any], operation: Any) -> bool:
     """Whether this changes one of the variables by its own value; initializers do not."""
     if not operation.inputs or operation.inputs[0].op not in variables:

@@ -31,11 +31,13 @@ from graph_opt.session.new_users import change_new_users, has_no_new_users
 from graph_opt.session.optimization import (
     asks_for_anything,
     is_training_graph,
+    is_training_step,
     optimize_before_first_run,
 )
 from graph_opt.session.session_log import note_session
 from graph_opt.session.stage_reach import StageReach
 from graph_opt.session.stage_threads import StageThreads
+from graph_opt.session.step_count import count_step
 from graph_opt.session.step_options import StepOptions
 from graph_opt.sharding.table_savers import whole_value
 from graph_opt.strategy.data_parallel_graph import give_first_values
@@ -61,6 +63,7 @@ class _Step:
       may_take_from: Stages of which some must run, depending on what is fed.
       fills: Stages whose puts the step runs itself.
       resets: Stages whose input the step initializes.
+      trains: Whether the step updates variables by gradients.
       given: The original elements, kept alive so that no other object reuses their ids.
     """
 
@@ -70,6 +73,7 @@ class _Step:
     may_take_from: Optional[ChosenStages]
     fills: FrozenSet[str]
     resets: FrozenSet[str]
+    trains: bool
     given: Tuple[Any, ...]
 
 
@@ -127,6 +131,8 @@ class _StagedSteps(SteppedSession):
         if runs_now:
             give_first_values(self, [*step.fetches, *step.targets], feeds)  # Before rows are read.
             self._start_and_end_threads(step, feeds, values)
+            if step.trains:
+                count_step()
         else:
             self._refuse_whole_tables(fetches)
         return step.fetches, step.targets
@@ -225,6 +231,7 @@ class _StagedSteps(SteppedSession):
             may_take_from=ChosenStages(conditions) if conditions else None,
             fills=fills,
             resets=self._reach.reset_by(reached),
+            trains=is_training_step(reached),
             given=given,
         )
 

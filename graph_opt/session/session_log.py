@@ -11,7 +11,7 @@ import weakref
 from typing import Any, Callable, Deque, List, MutableMapping, Optional, Tuple
 
 from graph_opt.reporting.report import Report
-from graph_opt.reporting.session_report import ProcessReport, SessionReport
+from graph_opt.reporting.session_report import TASK, ProcessReport, SessionReport
 from graph_opt.reporting.stderr import say
 from graph_opt.reporting.summary import details_wanted
 from graph_opt.reporting.warnings_given import warnings_given
@@ -100,7 +100,8 @@ def process_report() -> ProcessReport:
     """Everything known about this process."""
     rank = os.environ.get(_RANK, "")
     number = int(rank) if rank.isdigit() else None
-    return ProcessReport(os.getpid(), session_reports(), warnings_given(), number)
+    task = os.environ.get(TASK, "")
+    return ProcessReport(os.getpid(), session_reports(), warnings_given(), number, task)
 
 
 def tell_more_by(read_more: str, listener: Optional[Callable[[], None]] = None) -> None:

@@ -132,8 +132,8 @@ def _started(stack: contextlib.ExitStack, servers: int, delay_ms: float) -> Clus
             proxy = _child(
                 stack,
                 "delay proxy",
-                "tools.bench.cluster.delay_proxy",
-                _proxy_flags(real, delay_ms),
+                "graph_opt.cli",
+                ["proxy", "--delay-ms", str(delay_ms), *real],
             )
             reachable = [f"127.0.0.1:{port}" for port in proxy.ready_line().split()]
             proxies = [proxy]
@@ -160,13 +160,6 @@ def _child(
     child = ChildProcess(label, module, arguments)
     stack.callback(child.close)
     return child
-
-
-def _proxy_flags(targets: Sequence[str], delay_ms: float) -> List[str]:
-    flags = ["--delay-ms", str(delay_ms)]
-    for target in targets:
-        flags += ["--target", target]
-    return flags
 
 
 def _view(real: Sequence[str], reachable: Sequence[str], own: int) -> Dict[str, List[str]]:

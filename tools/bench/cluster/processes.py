@@ -34,7 +34,7 @@ class ChildProcess:
       arguments: its command line.
 
     Example:
-      >>> child = ChildProcess("proxy", "tools.bench.cluster.delay_proxy", ["--delay-ms", "1", ...])
+      >>> child = ChildProcess("proxy", "graph_opt.cli", ["proxy", "--delay-ms", "1", ...])
       >>> ports = child.ready_line()
       >>> child.close()
     """

@@ -1,34 +1,28 @@
-"""A TCP proxy that adds latency in each direction and nothing else.
+"""A TCP proxy that makes loopback as slow as a network: latency, and a limit of bandwidth.
 
-    worker ──► [ listen ──(D ms)──► target ] ──► server
-    worker ◄── [        ◄──(D ms)──        ] ◄── server
+    worker ──► [ listen ──(delay, rate)──► target ] ──► server
+    worker ◄── [        ◄──(delay, rate)──        ] ◄── server
 
-Every chunk is stamped when it is read and written once it is D milliseconds old. Chunks queue up
-without limit while they wait, so that throughput is that of loopback: latency without throttling.
-`tc netem` would do this in the kernel, but needs privileges and a kernel module.
-
-Run as a process of its own (one thread, one loop, all connections):
-
-    python -m tools.bench.cluster.delay_proxy --delay-ms 1 --target HOST:PORT --target HOST:PORT
-
-prints one line with the ports it listens on, in the order of the targets, and ends when its
-standard input is closed, so that it never outlives the process that started it.
+Every chunk is stamped when it is read and written when it is due: once it has had the time on the
+wire that its bytes take at the given rate, behind all others of its direction, and the delay after
+that. Without a rate, chunks queue up without limit while they wait, so that throughput is that of
+loopback. `tc netem` would do this in the kernel, but needs privileges and a kernel module.
 """
 
 from __future__ import annotations
 
-import argparse
 import collections
 import ctypes
 import select
 import socket
-import sys
 import time
 from typing import Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 Address = Tuple[str, int]
 
 CHUNK_BYTES = 1 << 20
+RATED_CHUNK_BYTES = 1 << 14  # as little as a rate of 0.1 Gbit/s sends in 1.3 ms
+MOST_BACKLOG_SECONDS = 0.05  # of what is read before a rate lets it pass
 CHUNKS_PER_WRITE = 64  # below IOV_MAX (1024 on Linux)
 _END_OF_STREAM = b""
 _PR_SET_TIMERSLACK = 29
@@ -41,17 +35,52 @@ class Chunk(NamedTuple):
     data: bytes
 
 
+class Link:
+    """One way between a target and all that talk to it.
+
+    Args:
+      delay: Latency in seconds.
+      bytes_per_second: The rate that all connections share; None for no limit.
+    """
+
+    def __init__(self, delay: float, bytes_per_second: Optional[float]) -> None:
+        self._delay = delay
+        self._rate = bytes_per_second
+        self._free_at = 0.0
+
+    @property
+    def chunk_bytes(self) -> int:
+        """How much is read at once."""
+        return CHUNK_BYTES if self._rate is None else RATED_CHUNK_BYTES
+
+    def due(self, size: int) -> float:
+        """When that many bytes, which are sent now, have arrived."""
+        now = time.monotonic()
+        if self._rate is None:
+            return now + self._delay
+        self._free_at = max(now, self._free_at) + size / self._rate
+        return self._free_at + self._delay
+
+    def is_full(self, now: float) -> bool:
+        """Whether so much is on its way that senders must wait."""
+        return self._free_at - now > MOST_BACKLOG_SECONDS
+
+
 class Direction:
     """One way of one connection: what was read from `source` and waits to go to `sink`."""
 
-    def __init__(self, source: socket.socket, sink: socket.socket, delay: float) -> None:
+    def __init__(self, source: socket.socket, sink: socket.socket, link: Link) -> None:
         self.source = source
         self.sink = sink
         self.is_reading = True
         self.is_finished = False
         self.is_blocked = False
-        self._delay = delay
+        self._link = link
         self._pending: Deque[Chunk] = collections.deque()
+
+    def may_read(self, now: float) -> bool:
+        """Whether more may be taken from the source."""
+        return self.is_reading and not self._link.is_full(now)
 
     @property
     def next_due(self) -> Optional[float]:
@@ -61,13 +90,13 @@ class Direction:
     def read(self) -> None:
         """Takes what has arrived and stamps it."""
         try:
-            data = self.source.recv(CHUNK_BYTES)
+            data = self.source.recv(self._link.chunk_bytes)
         except BlockingIOError:
             return
         except OSError:
             data = _END_OF_STREAM
         self.is_reading = data != _END_OF_STREAM
-        self._pending.append(Chunk(time.monotonic() + self._delay, data))
+        self._pending.append(Chunk(self._link.due(len(data)), data))
 
     def write(self, now: float) -> None:
         """Writes all chunks that are due, as far as the sink takes them."""
@@ -113,22 +142,38 @@ class Direction:
             pass  # the peer has closed the connection already
 
 
-class DelayProxy:
-    """Listens on one loopback port per target and forwards with a delay each way.
+class NetworkProxy:
+    """Listens on one loopback port per target, and forwards as a network would.
 
     Args:
-      targets: addresses (host, port) to forward to.
-      delay_seconds: latency added to every byte in each direction, >= 0.
+      targets: Addresses (host, port) to forward to.
+      delay_seconds: Latency added in each direction, >= 0.
+      bytes_per_second: What passes at most to each target, and from it; None for no limit.
+
+    Raises:
+      ValueError: The delay is negative, or the rate not positive.
     """
 
-    def __init__(self, targets: Sequence[Address], delay_seconds: float) -> None:
+    def __init__(
+        self,
+        targets: Sequence[Address],
+        delay_seconds: float,
+        bytes_per_second: Optional[float] = None,
+    ) -> None:
         if delay_seconds < 0:
-            raise ValueError(f"delay must not be negative, got {delay_seconds} s")
-        self._delay = delay_seconds
+            raise ValueError("delay must not be negative, got {} s".format(delay_seconds))
+        if bytes_per_second is not None and bytes_per_second <= 0:
+            raise ValueError("rate must be positive, got {} B/s".format(bytes_per_second))
         self._listeners: Dict[socket.socket, Address] = {}
+        self._links: Dict[socket.socket, Tuple[Link, Link]] = {}
         self._directions: List[Direction] = []
         for target in targets:
-            self._listeners[_listener()] = target
+            listener = _listener()
+            self._listeners[listener] = target
+            self._links[listener] = (
+                Link(delay_seconds, bytes_per_second),
+                Link(delay_seconds, bytes_per_second),
+            )
 
     @property
     def ports(self) -> List[int]:
@@ -144,11 +189,12 @@ class DelayProxy:
             self._close()
 
     def _turn(self, stop: int) -> bool:
-        reading = {d.source.fileno(): d for d in self._directions if d.is_reading}
+        now = time.monotonic()
+        reading = {d.source.fileno(): d for d in self._directions if d.may_read(now)}
         listening = {listener.fileno(): listener for listener in self._listeners}
         blocked = [d.sink.fileno() for d in self._directions if d.is_blocked]
         wanted = [stop, *listening, *reading]
-        readable, _, _ = select.select(wanted, blocked, [], self._seconds_to_next_chunk())
+        readable, _, _ = select.select(wanted, blocked, [], self._seconds_to_wait(now))
         for source in readable:
             if source == stop:
                 return True
@@ -162,10 +208,12 @@ class DelayProxy:
         self._forget_finished()
         return False
 
-    def _seconds_to_next_chunk(self) -> Optional[float]:
+    def _seconds_to_wait(self, now: float) -> Optional[float]:
         dues = [d.next_due for d in self._directions if not d.is_blocked]
-        waiting = [due for due in dues if due is not None]
-        return max(0.0, min(waiting) - time.monotonic()) if waiting else None
+        waits = [max(0.0, due - now) for due in dues if due is not None]
+        if any(d.is_reading and not d.may_read(now) for d in self._directions):
+            waits.append(MOST_BACKLOG_SECONDS)
+        return min(waits) if waits else None
 
     def _accept(self, listener: socket.socket) -> None:
         client, _ = listener.accept()
@@ -177,8 +225,9 @@ class DelayProxy:
         for end in (client, server):
             end.setblocking(False)
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._directions.append(Direction(client, server, self._delay))
-        self._directions.append(Direction(server, client, self._delay))
+        there, back = self._links[listener]
+        self._directions.append(Direction(client, server, there))
+        self._directions.append(Direction(server, client, back))
 
     def _forget_finished(self) -> None:
         if not any(d.is_finished for d in self._directions):
@@ -205,33 +254,16 @@ def _listener() -> socket.socket:
     return listener
 
 
+def serve(proxy: NetworkProxy, stop: int) -> None:
+    """Prints the ports listened on, and forwards until a file descriptor becomes readable."""
+    _wake_on_time()
+    print(*proxy.ports, flush=True)
+    proxy.run(stop)
+
+
 def _wake_on_time() -> None:
     """Asks Linux not to wake this thread up to 50 us late, as it may: that would be added twice."""
     try:
         ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1)
     except (AttributeError, OSError):
         pass  # another system: the delay is a little longer
-
-
-def _address(text: str) -> Address:
-    host, _, port = text.rpartition(":")
-    return host, int(port)
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Runs the proxy until standard input is closed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--delay-ms", type=float, required=True, help="added each way")
-    parser.add_argument(
-        "--target", type=_address, action="append", required=True, help="HOST:PORT, repeatable"
-    )
-    options = parser.parse_args(arguments)
-    _wake_on_time()
-    proxy = DelayProxy(options.target, options.delay_ms / 1000.0)
-    print(*proxy.ports, flush=True)
-    proxy.run(stop=sys.stdin.fileno())
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

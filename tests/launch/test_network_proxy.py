@@ -1,4 +1,4 @@
-"""The proxy: adds its delay to each direction, changes no byte, throttles nothing, ends."""
+"""The proxy: adds its delay to each direction, keeps to its rate, changes no byte, ends."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def echo_port() -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def proxy(port: int, delay_ms: float) -> Iterator[ChildProcess]:
-    flags = ["--delay-ms", str(delay_ms), "--target", f"127.0.0.1:{port}"]
-    child = ChildProcess("delay proxy", "tools.bench.cluster.delay_proxy", flags)
+def proxy(port: int, delay_ms: float, *flags: str) -> Iterator[ChildProcess]:
+    arguments = ["proxy", "--delay-ms", str(delay_ms), *flags, f"127.0.0.1:{port}"]
+    child = ChildProcess("delay proxy", "graph_opt.cli", arguments)
     try:
         yield child
     finally:
@@ -108,6 +108,18 @@ def test_bulk_data_arrives_whole_and_is_not_throttled(echo_port: int) -> None:
     assert any(bulk_seconds(echo_port) < 3.0 for _ in range(5))
 
 
+def test_connections_share_a_rate(echo_port: int) -> None:
+    data = bytes(1 << 20)
+    with proxy(echo_port, 0, "--gbit", "0.08") as child:  # 10 MB/s
+        port = int(child.ready_line())
+        start = time.perf_counter()
+        with connect(port) as one, connect(port) as other:
+            for connection in (one, other):
+                threading.Thread(target=connection.sendall, args=(data,)).start()
+            assert receive(one, len(data)) == data and receive(other, len(data)) == data
+    assert time.perf_counter() - start > 2 * len(data) / 10e6
+
+
 def test_the_end_of_one_direction_is_passed_on_and_the_other_stays_open(echo_port: int) -> None:
     with proxy(echo_port, 1) as child, connect(int(child.ready_line())) as connection:
         connection.sendall(b"last words")
@@ -133,7 +145,7 @@ def test_the_process_ends_when_its_owner_closes_it(echo_port: int) -> None:
 
 
 def test_a_child_that_dies_at_the_start_says_why() -> None:
-    child = ChildProcess("delay proxy", "tools.bench.cluster.delay_proxy", ["--delay-ms", "fast"])
+    child = ChildProcess("delay proxy", "graph_opt.cli", ["proxy", "--delay-ms", "fast", "a:1"])
     try:
         with pytest.raises(
             ProcessEnded, match=r"delay proxy .* ended with exit status 2(?s:.*)fast"

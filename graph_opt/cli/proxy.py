@@ -1,0 +1,57 @@
+"""`graph-opt proxy`: makes loopback as slow as a network."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import subprocess
+import sys
+from typing import Iterator, List, Optional, Sequence
+
+from graph_opt.cli.exit_codes import WrongInput
+from graph_opt.launch.network_proxy import NetworkProxy, serve
+
+_BYTES_PER_GBIT = 1e9 / 8
+_STOP_SECONDS = 5.0
+
+
+def handle(options: argparse.Namespace) -> int:
+    """Forwards until standard input is closed, or Ctrl-C."""
+    rate = None if options.gbit is None else options.gbit * _BYTES_PER_GBIT
+    proxy = NetworkProxy(options.targets, options.delay_ms / 1e3, rate)
+    with contextlib.suppress(KeyboardInterrupt):
+        serve(proxy, stop=sys.stdin.fileno())
+    return 0
+
+
+@contextlib.contextmanager
+def proxy_before(
+    addresses: Sequence[str], delay_ms: float, gbit: Optional[float]
+) -> Iterator[List[str]]:
+    """Where the addresses are reached through a proxy, which runs in a process of its own.
+
+    Raises:
+      WrongInput: It did not start.
+    """
+    command = [sys.executable, "-m", "graph_opt.cli", "proxy", "--delay-ms", str(delay_ms)]
+    command += [] if gbit is None else ["--gbit", str(gbit)]
+    process = subprocess.Popen(
+        [*command, *addresses],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C must not cut the tasks off that are to end in order.
+    )
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        ports = process.stdout.readline().decode().split()
+        if len(ports) != len(addresses):
+            raise WrongInput("the proxy for --delay-ms and --gbit did not start")
+        yield ["127.0.0.1:" + port for port in ports]
+    finally:
+        process.stdin.close()
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
