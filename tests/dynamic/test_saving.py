@@ -119,6 +119,8 @@ def test_what_a_checkpoint_lacks(tmp_path: Path) -> None:
         tf.train.Saver().restore(session, path)
         assert session.run(other.export().values).tolist() == [[0.25] * WIDTH] * len(KEYS)
         assert model.contents(session) == contents
+        with pytest.raises(tf.errors.NotFoundError, match="Key emb/Momentum-keys not found"):
+            tf.train.Saver([other]).restore(session, path)
     with tf.Graph().as_default(), tf.Session() as session:
         model = Model()
         with pytest.raises(tf.errors.NotFoundError, match="Key users-keys not found"):

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
 #include "dynamic/dynamic_table.h"
 #include "kernels/dynamic/dynamic_table_resource.h"
 #include "kernels/dynamic/stored_slot.h"
@@ -132,21 +133,26 @@ class RestoreKernel : public CheckpointKernel {
       TF_RETURN_IF_ERROR(
           restore.ReadSlot(tensor_name_, slot_names_[i], slots[i], stored_[i], &found));
       if (!found && !rows_) {
-        return errors::NotFound("Key ", slot_names_[i], " not found in checkpoint '", prefix,
-                                "' for '", tensor_name_, "'");
+        return errors::NotFound("Key ", SlotName(i), "-keys not found in checkpoint '", prefix,
+                                "', nor of a part of '", tensor_name_, "'");
       }
       if (!rows_ && restore.num_slot_keys() > 0 && table->size() == 0) {
         return errors::FailedPrecondition(
-            "checkpoint '", prefix, "' has slot ", slot_names_[i], " of '", tensor_name_, "' for ",
+            "checkpoint '", prefix, "' has slot ", SlotName(i), " of '", tensor_name_, "' for ",
             restore.num_slot_keys(),
             " keys, but the table has no rows: restore it, too, and first");
       }
-      if (!found) {
-        LOG(WARNING) << "checkpoint '" << prefix << "' has no slot " << slot_names_[i] << " of '"
+      if (!found && owner_.part == 0) {
+        LOG(WARNING) << "checkpoint '" << prefix << "' has no slot " << SlotName(i) << " of '"
                      << tensor_name_ << "': it begins with its initial value";
       }
     }
     return Status();
+  }
+
+  // Of the whole table.
+  std::string SlotName(size_t slot) const {
+    return absl::StrReplaceAll(slot_names_[slot], {{"{}", tensor_name_}});
   }
 
   KeyOwner owner_;
