@@ -44,7 +44,7 @@ class OptionalSaveable(saveable_object.SaveableObject):
 
     Args:
       owner: What is saved.
-      name: Of a node, which graphs that are imported have in its place.
+      name: Of a node.
       tensors: From a name in checkpoints to a function that makes what is saved, and its type.
       device: Where the state is.
       restored: Given the tensors of a checkpoint, and as last argument whether it had them (else

@@ -10,6 +10,8 @@ from graph_opt.compat import tf
 from graph_opt.compat.graph_collections import leave_out_of_exports
 
 leave_out_of_exports(tf.GraphKeys.RESOURCES)
+# Graphs that are imported would have nodes in their place, which a saver cannot save.
+leave_out_of_exports(tf.GraphKeys.SAVEABLE_OBJECTS)
 
 
 def register_resource(handle: Any, create: Any, is_initialized: Any) -> None:

@@ -21,7 +21,8 @@ class WorkQueue:
 
     The queue is made when a `MonitoredTrainingSession` starts. It is in its checkpoints: training
     goes on with the works that were not taken, unless the script's works are others by then. A work
-    that was taken is not given out again, even if its taker died.
+    that was taken is not given out again, even if its taker died. A graph that is imported restores
+    its queue by the saver that it was exported with; one without that has to make a new queue.
 
     Args:
       works: Strings, at least one.
@@ -137,7 +138,6 @@ class WorkQueue:
             self._name + "_works": (self._remaining, tf.string),
             self._name + "_digest": (lambda: tf.constant(self._digest), tf.string),
         }
-        # Exported collections know it by its name, which importers look for among the nodes.
         node = self._taken.op.name
         saveable = OptionalSaveable(
             self._taken.handle, node, tensors, self._taken.device, self._restore

@@ -54,13 +54,26 @@ def test_each_epoch_has_each_work_once() -> None:
         assert rest_of(session, other) == [b"a", b"b", b"c"] * 2
 
 
-def test_an_exported_graph_is_imported_where_there_is_no_queue() -> None:
-    graph_opt.WorkQueue(WORKS, name="days").take()
-    exported = tf.train.export_meta_graph()
-    with tf.Graph().as_default():
-        tf.graph_util.import_graph_def(exported.graph_def, name="")
-        (name,) = exported.collection_def[tf.GraphKeys.SAVEABLE_OBJECTS].node_list.value
-        assert tf.get_default_graph().get_operation_by_name(name).type == "VarHandleOp"
+@pytest.mark.parametrize("has_saver", [True, False])
+def test_an_exported_graph_is_imported_where_there_is_no_queue(
+    tmp_path: Path, has_saver: bool
+) -> None:
+    queue = graph_opt.WorkQueue(WORKS, name="days", shuffle=False)
+    next_work = queue.take()
+    weight = tf.get_variable("weight", [], initializer=tf.ones_initializer())
+    saver = tf.train.Saver()
+    with tf.train.MonitoredSession() as session:
+        session.run(next_work)
+        path = saver.save(session._tf_sess(), str(tmp_path / "model"))
+    meta = tf.MetaGraphDef.FromString(Path(path + ".meta").read_bytes())
+    if not has_saver:
+        meta.ClearField("saver_def")
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.train.import_meta_graph(meta).restore(session, path)
+        assert session.run(weight.name) == 1.0
+        if has_saver:
+            assert session.run(next_work.name) == b"b"
+        tf.train.Saver().save(session, str(tmp_path / "again"))
 
 
 def test_training_goes_on_with_what_is_left(tmp_path: Path) -> None:
