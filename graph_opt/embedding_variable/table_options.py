@@ -43,6 +43,7 @@ _TIERS = {
     StorageType.HBM_DRAM_SSDHASH: (1, 2),
 }
 _VALUES = {CacheStrategy.LRU: LRU, CacheStrategy.LFU: LFU}
+_DEEPRECS_PARTS = 1000
 # What a table whose rows are all in a file keeps in memory.
 _CACHE_BYTES = 64 << 20
 
@@ -63,6 +64,7 @@ def table_options(
       ValueError: Options contradict each other, or there is no such kind.
     """
     _say_what_is_saved(name)
+    _say_ignored(name, option)
     return DynamicTableOptions(
         initial=Bank(bank_rows),
         no_permission=float(option.init.default_value_no_permission),
@@ -122,13 +124,21 @@ def _capacity(evict: Any, parts: int) -> int:
 def _tiers(name: str, storage: Any) -> Optional[Tiers]:
     kind = storage.storage_type or StorageType.DEFAULT
     if kind in _ON_GPU:
-        warn_once(
-            "EmbeddingVariable {!r}: storage type {} keeps rows on a GPU in DeepRec; here they are "
-            "in memory".format(name, StorageType(kind).name),
-            tf.get_default_graph(),
-        )
-    if kind not in _TIERS or not storage.storage_path:
-        return None
+        _warn(name, _type_name(kind) + " keeps rows on a GPU in DeepRec; here they are in memory")
+    if kind in _TIERS and storage.storage_path:
+        return _tiers_in(kind, storage)
+    if kind == StorageType.PMEM_MEMKIND:
+        _warn(name, _type_name(kind) + " keeps rows in memory here")
+    elif kind in _TIERS and kind not in _ON_GPU:
+        _warn(name, _type_name(kind) + " without storage_path keeps rows in memory here")
+    return None
+
+
+def _type_name(kind: Any) -> str:
+    return "storage type {}".format(StorageType(kind).name)
+
+
+def _tiers_in(kind: Any, storage: Any) -> Tiers:
     memory, file = _TIERS[kind]
     memory_bytes = _CACHE_BYTES if memory is None else storage.storage_size[memory]
     file_bytes = storage.storage_size[file] if file < storage.limited_tiers else 0
@@ -145,8 +155,26 @@ def _unknown(name: str, argument: str, value: Any, need: str) -> ValueError:
 
 def _say_what_is_saved(name: str) -> None:
     if os.environ.get("TF_EV_SAVE_FILTERED_FEATURES", "true").lower() in ("false", "0"):
-        warn_once(
-            "EmbeddingVariable {!r}: TF_EV_SAVE_FILTERED_FEATURES has no effect: checkpoints have "
-            "the ids that a filter counts".format(name),
-            tf.get_default_graph(),
+        _warn(
+            name,
+            "TF_EV_SAVE_FILTERED_FEATURES has no effect: checkpoints have the ids that a filter "
+            "counts",
         )
+
+
+def _say_ignored(name: str, option: Any) -> None:
+    ignored = {
+        "ht_type": option.ht_type != "",
+        "ht_partition_num": option.ht_partition_num != _DEEPRECS_PARTS,
+        "ckpt": option.ckpt is not None,
+        "cache_strategy of StorageOption": (
+            option.storage_option.cache_strategy != CacheStrategy.LFU
+        ),
+    }
+    for what, is_set in ignored.items():
+        if is_set:
+            _warn(name, what + " has no effect")
+
+
+def _warn(name: str, text: str) -> None:
+    warn_once("EmbeddingVariable {!r}: {}".format(name, text), tf.get_default_graph())

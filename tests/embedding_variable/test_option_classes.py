@@ -12,6 +12,7 @@ import graph_opt
 from graph_opt.embedding_variable.embedding import config_pb2
 from graph_opt.embedding_variable.embedding.config_pb2 import CacheStrategy, StorageType
 from graph_opt.embedding_variable.table_options import table_options
+from graph_opt.reporting.warnings_given import forget_warnings, warnings_given
 
 BAD_SIZE: Any = {"storage_size": 1 << 30}
 
@@ -66,6 +67,38 @@ def made_of(**options: Any) -> Any:
 )
 def test_options_make_a_table(options: Any, made: Any) -> None:
     assert made_of(**options) == {"dim": 16, "initial": {"kind": "bank"}, **made}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"ht_type": "dense"}, "ht_type has no effect"),
+        ({"ht_partition_num": 10}, "ht_partition_num has no effect"),
+        ({"ckpt": graph_opt.CheckpointOption("model")}, "ckpt has no effect"),
+        (
+            {"storage_option": graph_opt.StorageOption(cache_strategy=CacheStrategy.LRU)},
+            "cache_strategy of StorageOption has no effect",
+        ),
+        (
+            {"storage_option": graph_opt.StorageOption(StorageType.PMEM_MEMKIND)},
+            "storage type PMEM_MEMKIND keeps rows in memory here",
+        ),
+        (
+            {"storage_option": graph_opt.StorageOption(StorageType.DRAM_PMEM)},
+            "storage type DRAM_PMEM without storage_path keeps rows in memory here",
+        ),
+        (
+            {"storage_option": graph_opt.StorageOption(StorageType.HBM_DRAM)},
+            "storage type HBM_DRAM keeps rows on a GPU in DeepRec; here they are in memory",
+        ),
+        ({"storage_option": graph_opt.StorageOption(StorageType.DRAM)}, ""),
+    ],
+)
+def test_what_does_nothing_is_said(options: Any, words: str) -> None:
+    forget_warnings()
+    assert "tiers" not in made_of(**options)
+    told = ("EmbeddingVariable 'table': " + words,) if words else ()
+    assert warnings_given() == told
 
 
 def test_rows_beyond_memory_are_in_a_file(tmp_path: Path) -> None:
