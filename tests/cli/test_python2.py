@@ -15,6 +15,9 @@ from graph_opt.cli.python2 import leftover_of
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
+BY_HAND = ("tabs", "//", "cmp=", "bytes", "float", "does not change")
+
+
 def failure_of(source: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> BaseException:
     script = folder / "train.py"
     script.write_text(source)
@@ -51,6 +54,33 @@ def failure_of(source: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Ba
         ("it = iter([1])\nit.next()", 2, r"next\(iterator\)"),
         ("sorted([1], cmp=lambda a, b: 0)", 1, "key= instead of cmp="),
         ("'a'.decode('utf-8')", 1, "text is not bytes"),
+        ("import sys\nprint >>sys.stderr, 'x'", 2, "its file is an argument"),
+        ("raise 'lost'", 1, "an error is no string.*does not change"),
+        (
+            "import sys\nsys.setdefaultencoding('utf-8')",
+            2,
+            "this line can go; 2to3 does not change",
+        ),
+        ("import string\nstring.join(['a'])", 2, "'string.join' is a method of str"),
+        ("n = 9\nn /= 2\nrange(n)", 3, r"float in Python 3 \(line 2\)"),
+        ("def f(n):\n    return range(n)\n\nf(9 / 3)", 2, r"float in Python 3 \(line 4\)"),
+        ("import numpy as np\nnp.zeros(4)[4 / 2]", 2, r"float in Python 3 \(line 2\)"),
+        (
+            "class Input:\n    def __iter__(self):\n        return self\n"
+            "    def next(self):\n        return 1\n\nfor x in Input():\n    pass",
+            7,
+            "__next__ in Python 3, not next as in Input",
+        ),
+        (
+            "import pickle\npickle.loads(b'\\x80\\x02U\\x01\\xe9q\\x00.')",
+            2,
+            r"encoding='latin1'\).*does not change",
+        ),
+        (
+            "d = {1: 2}\nfor k in d.keys():\n    del d[k]",
+            2,
+            "keys gives no list.*does not change",
+        ),
         (
             "import tensorflow.compat.v1 as tf\nxs = map(float, [1])\ntf.convert_to_tensor(xs)",
             3,
@@ -68,7 +98,7 @@ def test_leftovers_are_named(
 ) -> None:
     told = leftover_of(failure_of(source, tmp_path, monkeypatch), "train.py")
     assert told is not None and told.startswith("train.py:{} is Python 2: ".format(line))
-    by_hand = any(word in what for word in ("tabs", "//", "cmp=", "bytes", "float"))
+    by_hand = any(word in what for word in BY_HAND)
     converts = ". `2to3 -w train.py` converts the file"
     assert told.endswith("; 2to3 does not change it" if by_hand else converts)
     assert re.search(what, told), told
@@ -84,6 +114,14 @@ def test_leftovers_are_named(
         "[1, 2]['a'] / 2",
         "range(2.5)",
         "raise TypeError('a value of zip code')",
+        "x = 1 / 2\n[1][2.5]",
+        "from __future__ import division\nn = 8 / 2\nrange(n)",
+        "n = 8 / 2.0\nrange(n)",
+        "None.next",
+        "class Map:\n    pass\nMap().map",
+        "{}.keys().other",
+        "open(__name__, 'wb').write(3)",
+        "import json\njson.loads(b'\\xff')",
     ],
 )
 def test_other_failures_are_not(
