@@ -13,6 +13,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.sessions import USE_DEFAULT, adopt, creator_config
 from graph_opt.config import to_stock
 from graph_opt.dynamic.incremental_hook import IncrementalCheckpointHook
+from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.session.hooks import with_async_hook
 from graph_opt.session.installed_config import checked_options, effective_config
 from graph_opt.session.optimization import optimize_training_graph
@@ -195,7 +196,8 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
       save_incremental_checkpoint_secs: Seconds between incremental checkpoints, which have what has
         changed since the last full one (`IncrementalCheckpointHook`); None for none.
       saving_listeners: `CheckpointSaverListener` objects.
-      target_nodes_or_tensors: Without effect: a stage ends where the lookups do.
+      target_nodes_or_tensors: Without effect, which a line says: what runs ahead ends where the
+        lookups do.
 
     Returns:
       A monitored session, for the chief or for a worker.
@@ -212,6 +214,11 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
       ...         session.run(train_op)
     """
     wanted = _checked_config(config, master)
+    if target_nodes_or_tensors is not None:
+        warn_once(
+            "MonitoredTrainingSession: target_nodes_or_tensors has no effect: what runs ahead ends "
+            "where the lookups do, or at the nodes of tf.train.mark_target_node"
+        )
     hooks = with_first_values(hooks or (), tf.get_default_graph())
     if not is_writer(tf.get_default_graph()):
         is_chief, checkpoint_dir, summary_dir, chief_only_hooks = True, None, None, None

@@ -24,6 +24,9 @@ def test_names_of_values_are_found_and_say_what_they_do() -> None:
         assert marked.op.get_attr("_smart_stage_target")
         with tf.Session(config=config) as session:
             assert session.run(tf.constant(3)) == 3
+        tf.train.get_or_create_global_step()
+        with tf.train.MonitoredTrainingSession(target_nodes_or_tensors=[marked]):
+            pass
     copied = graph_opt.ConfigProto.FromString(config.SerializeToString())
     stage = copied.graph_options.optimizer_options.smart_stage_options
     assert (stage.capacity, stage.timeout_millis, stage.name) == (4, 300000, "smart")
@@ -32,6 +35,7 @@ def test_names_of_values_are_found_and_say_what_they_do() -> None:
     told = "\n".join(warnings_given())
     for words in (
         "executor_policy 2 has no effect",
+        "target_nodes_or_tensors has no effect",
         "mark_target_node takes tensors, operations and variables, not str",
     ):
         assert words in told
