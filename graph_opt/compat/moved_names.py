@@ -7,6 +7,7 @@ put where it was, and is what TensorFlow 2.15 has; names that are still in place
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from types import ModuleType
 from typing import Any, Dict, Iterator, List, Mapping, Tuple
@@ -18,6 +19,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.legacy_names import Replacement
 
 _ROOT = "tensorflow.python."
+_FOLDER = os.path.dirname(stock.__file__)
 _API = "tensorflow._api.v2."
 _CELLS = "keras.layers.legacy_rnn.rnn_cell_impl"
 _TENSORS = "convert_{0}to_tensor_or_indexed_slices internal_convert_{0}to_tensor_or_indexed_slices"
@@ -140,9 +142,13 @@ def _named() -> Iterator[Replacement]:
 
 
 def _modules_in(api: Any, alias: str, prefix: str) -> Iterator[Tuple[str, str]]:
-    """Modules that are attributes of an API, or of those: their aliases and names."""
+    """Modules that are attributes of an API, or of those: their aliases and names.
+
+    Folders of TensorFlow's have some of these names, too (`tensorflow.distribute`), and keep them.
+    """
     for name, value in sorted(vars(api).items()):
-        if isinstance(value, ModuleType) and value.__name__ == prefix + name:
+        is_module = isinstance(value, ModuleType) and value.__name__ == prefix + name
+        if is_module and not os.path.isdir(os.path.join(_FOLDER, *(alias + name).split(".")[1:])):
             yield alias + name, value.__name__
             yield from _modules_in(value, alias + name + ".", value.__name__ + ".")
 

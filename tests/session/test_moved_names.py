@@ -10,7 +10,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
-from graph_opt.compat.moved_names import MOVED_MODULES
+from graph_opt.compat.moved_names import MOVED_MODULES, parts_of_version_1
 
 # What DIEN's copy of rnn.py and its cells are made of.
 COPY = """
@@ -119,3 +119,6 @@ def test_modules_of_the_api_are_those_that_have_the_names() -> None:
         exec("from tensorflow.compat.v1.nn import group_embedding_lookup_sparse as lookup", copy)
         assert copy["lookup"] is graph_opt.group_embedding_lookup_sparse
         assert tf.nn is nn is importlib.import_module("tensorflow.compat.v1.nn")
+        assert importlib.import_module("tensorflow.distribute.experimental.rpc")
+    assert "tensorflow.nn" in parts_of_version_1()
+    assert "tensorflow.distribute" not in parts_of_version_1()
