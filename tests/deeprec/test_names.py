@@ -46,10 +46,10 @@ def faults_of(function: Any, arguments: str) -> List[str]:
 
 def takes(function: Any, keyword: str) -> bool:
     """Whether a function has an argument, also if it shows the parameters of one that it wraps."""
-    code = getattr(getattr(function, "__init__", function), "__code__", None)
-    code = getattr(function, "__code__", code)
     if keyword in inspect.signature(function).parameters:
         return True
+    called: Any = vars(function)["__init__"] if isinstance(function, type) else function
+    code = called.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     return keyword in names or bool(code.co_flags & inspect.CO_VARKEYWORDS)
 
