@@ -21,6 +21,7 @@ _IDLE_PRIORITY = 20
 _DEFAULT_PRIORITY = 20
 DEFERRED_ADAM, LAZY_ADAM, STOCK_ADAM = "deferred", "lazy", "stock"
 DEFAULT_MIN_TABLE_BYTES = 64 << 20
+DEFAULT_PACK_DENSE_MAX_BYTES = 128 << 10
 ADAMS = (DEFERRED_ADAM, LAZY_ADAM, STOCK_ADAM)
 """What becomes of Adam's update: fused, with each row brought to date before it is read; fused, and
 rows that were not looked up stay as they are; or left as TensorFlow wrote it."""
@@ -145,6 +146,8 @@ class SessionOptions:
       group_embedding: None when `do_group_embedding` is off.
       shard_tables: None when `shard_tables` is off.
       smart_stage: None when `do_smart_stage` is off.
+      pack_dense_max_bytes: Weights and gradients of dense layers that have at most so many bytes
+        travel as one; 0: each travels alone. Only where lookups run ahead or are fused.
       stall_seconds: How long a step may wait for other ranks; 0: no limit.
       warnings: Sentences for the log, one for each accepted option that has no effect.
       servers_with_ops: Tasks, other than the session's own, that are known to have graph_opt's
@@ -158,6 +161,7 @@ class SessionOptions:
     group_embedding: Optional[GroupEmbeddingOptions] = None
     shard_tables: Optional[ShardTablesOptions] = None
     smart_stage: Optional[SmartStageOptions] = None
+    pack_dense_max_bytes: int = DEFAULT_PACK_DENSE_MAX_BYTES
     stall_seconds: int = 0
     warnings: Tuple[str, ...] = ()
     servers_with_ops: FrozenSet[str] = frozenset()
@@ -229,6 +233,7 @@ def session_options(config: Any, target: str = "") -> SessionOptions:
         group_embedding=grouped,
         shard_tables=sharded,
         smart_stage=smart,
+        pack_dense_max_bytes=_pack_dense_max_bytes(optimizer),
         stall_seconds=optimizer.stall_seconds,
         warnings=tuple(warnings),
     )
@@ -299,6 +304,16 @@ def _shard_tables(options: Any) -> ShardTablesOptions:
         memory_budget_bytes=budget,
         tables=tuple(name.partition(":")[0] for name in options.tables),
     )
+
+
+def _pack_dense_max_bytes(optimizer: Any) -> int:
+    """The most bytes of a tensor that travels with others; 0 if each travels alone."""
+    most = optimizer.pack_dense_max_bytes
+    if not optimizer.HasField("pack_dense_max_bytes"):
+        most = DEFAULT_PACK_DENSE_MAX_BYTES
+    elif most < 1:
+        fail(_OPTIMIZER + ".pack_dense_max_bytes", most, 1, None)
+    return most if optimizer.pack_dense or not optimizer.HasField("pack_dense") else 0
 
 
 def _adam(options: Any) -> str:

@@ -60,6 +60,8 @@ FIELDS: Tuple[NewField, ...] = (
     NewField("OptimizerOptions", "do_op_fusion", 1007, "bool"),
     NewField("OptimizerOptions", "stage_subgraph_on_cpu", 1008, "bool"),
     NewField("OptimizerOptions", "smart_stage_options", 1009, "SmartStageOptions"),
+    NewField("OptimizerOptions", "pack_dense", 1010, "bool"),
+    NewField("OptimizerOptions", "pack_dense_max_bytes", 1011, "int64"),
     NewField("ConfigProto", "tensor_fuse", 201, "bool"),
     NewField("ConfigProto", "run_graph_mode", 203, "bool"),
     NewField("ConfigProto", "run_graph_mode_lite", 204, "bool"),

@@ -17,6 +17,7 @@ from graph_opt.passes.prefetch.async_embedding import async_embedding
 from graph_opt.passes.prefetch.smart_stage import smart_stage
 from graph_opt.passes.protect_gathers import protect_gathers
 from graph_opt.passes.shard_tables.shard_tables import shard_tables
+from graph_opt.passes.transfers.pack_dense import pack_dense
 from graph_opt.passes.translation import UNCHANGED, Translation
 from graph_opt.reporting.outcomes import StageReport
 from graph_opt.reporting.report import Report
@@ -41,6 +42,7 @@ PASSES = (
     Pass(fuse_group_embedding, "early: it needs forward, backward and update in one region"),
     Pass(async_embedding, "moves lookups, fused or not; packs what crosses between tasks"),
     Pass(smart_stage, "where no lookup moved, which takes along what stands before the variables"),
+    Pass(pack_dense, "late: it packs what main still exchanges with servers"),
     Pass(protect_gathers, "last: lookups that are still TensorFlow's own and stay in main"),
 )
 

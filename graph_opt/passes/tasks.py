@@ -15,8 +15,13 @@ def task_of(device: str) -> Optional[str]:
       '/job:ps/task:1/device:CPU:0'
     """
     spec = tf.DeviceSpec.from_string(device) if device else tf.DeviceSpec()
-    known = spec.job is not None and spec.task is not None
-    if not known or spec.device_type not in (None, "CPU"):
+    return on_cpu(device) if spec.device_type in (None, "CPU") else None
+
+
+def on_cpu(device: str) -> Optional[str]:
+    """The CPU of the device's task, even if the device is a GPU; None without job and task."""
+    spec = tf.DeviceSpec.from_string(device) if device else tf.DeviceSpec()
+    if spec.job is None or spec.task is None:
         return None
     return "/job:{}/task:{}/device:CPU:0".format(spec.job, spec.task)
 

@@ -90,6 +90,22 @@ REMEDIES: Dict[str, str] = {
     "table_read_whole": "Compute such values from the looked-up rows, or leave the table whole",
     "table_updated_twice": "Train the table with one optimizer",
     "tables_on_several_devices": "Place the shards together, or on parameter servers",
+    "transfer_device_unknown": (
+        "Place what reads the variable on a CPU with job and task, as "
+        "tf.train.replica_device_setter(worker_device='/job:worker/task:0') does"
+    ),
+    "transfer_for_initializer": (
+        "Compute initial values from constants, or from initialized_value() of the other variable"
+    ),
+    "transfer_in_control_flow": "Read the variable before the tf.cond or tf.while_loop",
+    "transfer_size_unknown": (
+        "Give the variable a static shape and a numeric dtype, and let assignments validate shapes"
+    ),
+    "transfer_too_large": (
+        "Nothing: copying it would take longer than a call. Raise pack_dense_max_bytes if calls "
+        "are slower than usual"
+    ),
+    "transfer_waits": "Nothing, or read such variables after the same control dependencies",
     "unknown_op": "Load the library that defines the op (tf.load_op_library)",
     "update_dtype": "Train in float32",
     "update_in_control_flow": "Update the table outside of the loop",

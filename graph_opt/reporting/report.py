@@ -35,6 +35,7 @@ class Report:
       hidden: Names of nodes whose values exist only in prefetch.
       protected_gathers: Gathers kept from being turned into whole-table reads.
       packed_transfers: What crosses between tasks as one tensor instead of many.
+      not_packed: Weights and gradients of dense layers that travel alone: code, node, need and saw.
       fused_lookups: Every lookup of the model, if lookups were to be fused.
       dense_readers: What reads whole tables whose update is deferred.
       replaced: Output of a fused lookup to the tensor that replaces it.
@@ -57,6 +58,7 @@ class Report:
     hidden: FrozenSet[str] = frozenset()
     protected_gathers: Tuple[str, ...] = ()
     packed_transfers: Tuple[PackedTransfer, ...] = ()
+    not_packed: Tuple[Dict[str, str], ...] = ()
     fused_lookups: Tuple[FusedLookup, ...] = ()
     dense_readers: Tuple[DenseReader, ...] = ()
     replaced: Dict[str, str] = dataclasses.field(default_factory=dict)

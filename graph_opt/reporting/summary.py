@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Iterable, Iterator, List, Sequence
 
 from graph_opt.reporting.outcomes import DEFERRED_PART, FUSED_PART, MOVED, STOCK_PART
@@ -115,7 +116,12 @@ def _left_parts(lookups: Iterable[UserLookup]) -> Iterator[str]:
 def details_wanted(report: Report) -> bool:
     """Whether the summary leaves out why something was not done."""
     dense = any(reader.in_each_step for reader in report.dense_readers)
-    return bool(refusals_by_code(report) or report.warnings or dense)
+    return bool(_refusals(report) or report.warnings or dense)
+
+
+def _refusals(report: Report) -> Iterable[str]:
+    """Codes of refusals, other than of tensors that travel alone: they are no part of lookups."""
+    return refusals_by_code(dataclasses.replace(report, not_packed=()))
 
 
 def _count(lookups: Iterable[UserLookup]) -> int:
@@ -123,7 +129,7 @@ def _count(lookups: Iterable[UserLookup]) -> int:
 
 
 def _codes(report: Report) -> str:
-    codes = list(refusals_by_code(report))
+    codes = list(_refusals(report))
     more = len(codes) - _MOST_CODES
     named = codes[:_MOST_CODES] + (["{} more".format(more)] if more > 0 else [])
     return ", ".join(named)

@@ -337,6 +337,28 @@ def test_negative_sizes_are_errors(name: str) -> None:
         session_options(_shard_config(name + ": -1"))
 
 
+@pytest.mark.parametrize(
+    "options, most",
+    [
+        ("", 131072),
+        ("pack_dense: true", 131072),
+        ("pack_dense: false pack_dense_max_bytes: 9", 0),
+        ("pack_dense_max_bytes: 9", 9),
+    ],
+)
+def test_which_weights_travel_together(options: str, most: int) -> None:
+    options += " do_group_embedding: true"
+    assert session_options(_config(options)).pack_dense_max_bytes == most
+    assert session_options(to_stock(_config(options))).pack_dense_max_bytes == most
+    with pytest.raises(tf.errors.InvalidArgumentError, match="max_bytes is 0, must be at least 1"):
+        session_options(_config("pack_dense_max_bytes: 0"))
+
+
+def test_weights_do_not_travel_together_without_lookups_that_are_optimized() -> None:
+    (warning,) = session_options(_config("pack_dense: true")).warnings
+    assert "pack_dense has no effect without do_async_embedding or do_group_embedding" in warning
+
+
 def test_options_of_an_optimization_that_is_off_warn() -> None:
     warnings = session_options(_config("shard_tables_options { tables: 'a' }")).warnings
     assert "shard_tables_options has no effect without shard_tables" in warnings[0]

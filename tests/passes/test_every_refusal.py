@@ -10,11 +10,19 @@ import pytest
 from graph_opt.compat import tf
 from graph_opt.passes.optimize import optimize_graph_def
 from tests import repository_checks as checks
-from tests.passes import fused_models, refused_dynamic, refused_tables, refused_updates
+from tests.passes import (
+    fused_models,
+    refused_dynamic,
+    refused_tables,
+    refused_transfers,
+    refused_updates,
+)
 from tests.passes.refused_models import MODELS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-assert refused_dynamic and refused_tables and refused_updates  # which register their models
+assert (
+    refused_dynamic and refused_tables and refused_updates and refused_transfers
+)  # which register their models
 
 
 def refusals_in(value: Any) -> Iterator[Dict[str, str]]:

@@ -18,7 +18,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.stateful_ops import BRING_ROWS
 from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.passes.io_stages import BUFFER_PUT
-from graph_opt.passes.tasks import task_of
+from graph_opt.passes.transfers.task_borders import TaskBorders
 
 _PACKABLE = frozenset(
     dtype.as_datatype_enum
@@ -74,7 +74,7 @@ def task_transfers(
       view: The graph.
       left_out: Nodes that do not run any more.
     """
-    tasks = _Tasks(view)
+    tasks = TaskBorders(view)
     if not tasks.several:
         return {}
     inside = view.descendants(view.of_op(*_CONDITIONALS))
@@ -87,53 +87,8 @@ def task_transfers(
     return {key: group for key, group in groups.items() if len(group) > 1}
 
 
-class _Tasks:
-    """Which task each node is placed on, and how many task borders precede it."""
-
-    def __init__(self, view: GraphView) -> None:
-        self._view = view
-        self._task_of_device: Dict[str, Optional[str]] = {}
-        self.of: Dict[str, Optional[str]] = {
-            name: self._task(view.device(name)) for name in view.nodes
-        }
-        self.several = len(set(self.of.values()) - {None}) > 1
-        self.level: Dict[str, int] = {}
-        if self.several:
-            self._count_borders()
-
-    def _task(self, device: str) -> Optional[str]:
-        """The CPU of the device's task; None for a GPU or a device without job and task."""
-        if device not in self._task_of_device:
-            self._task_of_device[device] = task_of(device)
-        return self._task_of_device[device]
-
-    def _count_borders(self) -> None:
-        view = self._view
-        for name in view.topological_order() or ():
-            task = self.of[name]
-            levels = [
-                self.level[above] + (self.of[above] != task) for above in view.predecessors(name)
-            ]
-            self.level[name] = max(levels, default=0)
-
-    def crossings(self, skipped: AbstractSet[str]) -> Dict[Tuple[TensorRef, str], List[Use]]:
-        """Edges between two known tasks, by tensor and receiving task."""
-        view = self._view
-        found: Dict[Tuple[TensorRef, str], List[Use]] = {}
-        for name in view.nodes:
-            task = self.of[name]
-            if task is None or name in skipped:
-                continue
-            for slot, tensor in enumerate(view.inputs(name)):
-                source = self.of[tensor.node]
-                if source is None or source == task or tensor.node in skipped:
-                    continue
-                found.setdefault((tensor, task), []).append(Use(name, slot))
-        return found
-
-
 def _describe(
-    view: GraphView, tasks: _Tasks, tensor: TensorRef, task: str, uses: List[Use]
+    view: GraphView, tasks: TaskBorders, tensor: TensorRef, task: str, uses: List[Use]
 ) -> Optional[Tuple[TransferKey, TaskTransfer]]:
     dtype = view.dtype(tensor)
     row = _row_of(view, tensor)

@@ -30,7 +30,7 @@ from tools.bench.training.contenders import (
     open_halves,
     open_trainer,
 )
-from tools.bench.training.sessions import ASYNC, MODES, STOCK
+from tools.bench.training.sessions import ASYNC, SERVER_MODES, STOCK
 from tools.bench.workloads.workload import training_graph
 
 STEPS = 100
@@ -119,7 +119,7 @@ def figures(turns: Turns, cores: Optional[int] = None) -> Figures:
     }
     ratios = {
         mode: seconds[STOCK] / seconds[mode]
-        for mode in MODES
+        for mode in SERVER_MODES
         if STOCK in seconds and mode != STOCK and mode in seconds
     }
     floor = None
@@ -192,10 +192,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser.add_argument(
         "--modes",
         nargs="+",
-        choices=MODES + FLOORS,
+        choices=SERVER_MODES + FLOORS,
         default=[STOCK, ASYNC, *FLOORS],
         metavar="MODE",
-        help=", ".join(MODES + FLOORS),
+        help=", ".join(SERVER_MODES + FLOORS),
     )
     parser.add_argument("--rounds", type=positive, default=defaults.rounds)
     parser.add_argument("--warm-up", type=count, default=defaults.warm_up)

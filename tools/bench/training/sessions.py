@@ -5,6 +5,7 @@
     fused   all lookups are one op, and so are their updates
     both    the fused lookups run ahead
 
+    unpacked   the same, but weights and gradients of dense layers travel one by one
     deferred   fused; Adam with TensorFlow's numbers, each row moved when it is next read
     lazy       fused; Adam moves only the rows of the batch, and so is another optimizer
     sharded    tables of a script for Horovod are divided among its ranks
@@ -24,13 +25,15 @@ STOCK = "stock"
 ASYNC = "async"
 FUSED = "fused"
 BOTH = "both"
+UNPACKED = "unpacked"
 MODES = (STOCK, ASYNC, FUSED, BOTH)
-PREFETCHING_MODES = (ASYNC, BOTH)
+SERVER_MODES = (*MODES, UNPACKED)
+PREFETCHING_MODES = (ASYNC, BOTH, UNPACKED)
 DEFERRED = "deferred"
 LAZY = "lazy"
 SHARDED = "sharded"
 ADAM_MODES = (STOCK, DEFERRED, LAZY)
-FUSING_MODES = (FUSED, BOTH, DEFERRED, LAZY)
+FUSING_MODES = (FUSED, BOTH, UNPACKED, DEFERRED, LAZY)
 
 ONLY_AT_THE_END = 1 << 40  # steps between two checkpoints
 
@@ -64,7 +67,7 @@ class SessionOptions(NamedTuple):
     """How the session is opened.
 
     Attributes:
-      mode: one of `MODES` or `ADAM_MODES`.
+      mode: one of `SERVER_MODES` or `ADAM_MODES`.
       prefetching: used by the modes whose lookups run ahead.
       checkpoint_directory: where checkpoints and summaries go; None: neither is written.
       checkpoint_steps: steps between two checkpoints (one more is written at the end).
@@ -138,6 +141,8 @@ def session_config(mode: str, prefetching: Prefetching = DEFAULT_PREFETCHING) ->
     optimizer_options = config.graph_options.optimizer_options
     optimizer_options.do_group_embedding = mode in FUSING_MODES
     optimizer_options.do_async_embedding = mode in PREFETCHING_MODES
+    if mode == UNPACKED:
+        optimizer_options.pack_dense = False
     if mode == SHARDED:
         optimizer_options.shard_tables = True
         optimizer_options.shard_tables_options.min_table_bytes = 1

@@ -1,0 +1,60 @@
+"""Which steps that train run a node."""
+
+from __future__ import annotations
+
+import re
+from typing import Dict
+
+from graph_opt.graph.view import GraphView
+from graph_opt.rules.op_names import ASSIGNS
+
+_WRITES = re.compile(
+    r"Apply|^Assign(Add|Sub)|^(Resource)?Scatter(Nd)?(Add|Sub|Mul|Div|Min|Max|Update)$"
+)
+_READ = "ReadVariableOp"
+_WRITES_ROWS = re.compile(r"Sparse|Scatter|GroupEmbedding|DynamicTable")
+
+
+def is_update(view: GraphView, name: str) -> bool:
+    """Whether a node changes a variable or an accumulator, other than to initialize it."""
+    op = view.op(name)
+    return not is_initializer(view, name) if op in ASSIGNS else _WRITES.search(op) is not None
+
+
+def updates_rows(view: GraphView, name: str) -> bool:
+    """Whether an update changes only some rows of its variable."""
+    return _WRITES_ROWS.search(view.op(name)) is not None
+
+
+def is_initializer(view: GraphView, name: str) -> bool:
+    """Whether a node gives a variable its initial value; TensorFlow names it after the variable."""
+    return view.op(name) in ASSIGNS and name == view.inputs(name)[0].node + "/Assign"
+
+
+def _is_end(view: GraphView, name: str) -> bool:
+    """Whether nothing waits for a node, and it is more than the value that an update returns."""
+    if view.successors(name):
+        return False
+    if view.op(name) != _READ:
+        return True
+    others = [each for update in view.controls(name) for each in view.successors(update)]
+    return all(view.op(each) == _READ for each in others)
+
+
+def training_ends(view: GraphView) -> Dict[str, int]:
+    """For each node, which of the ends of training steps depend on it; without an entry, none do.
+
+    An end is a node that comes after an update and that nothing waits for, such as a train op. Each
+    is one bit.
+    """
+    order = view.topological_order() or ()
+    updates = [name for name in order if is_update(view, name)]
+    ends = [name for name in view.descendants(updates) if _is_end(view, name)]
+    masks = {name: 1 << number for number, name in enumerate(ends)}
+    for name in reversed(order):
+        mask = masks.get(name, 0)
+        for following in view.successors(name):
+            mask |= masks.get(following, 0)
+        if mask:
+            masks[name] = mask
+    return masks
