@@ -177,6 +177,7 @@ class _Search:
         try:
             self._require_unconditional(tensor, read.control_flow)
             self._require_initialized(tensor, uses)
+            self._require_value(tensor, uses)
             self._require_known_readers(tensor)
             shape = self._require_size(tensor, self._shape_of_variable(read.variable))
         except Refusal as refusal:
@@ -231,6 +232,21 @@ class _Search:
             need="a value that each step has, once",
             saw="a {} inside of a tf.cond or tf.while_loop".format(self._view.op(tensor.node)),
         )
+
+    def _require_value(self, tensor: TensorRef, uses: List[Use]) -> None:
+        """Requires that a reference, which is read when it is sent, may be read at any time."""
+        view = self._view
+        number = view.dtype(tensor)
+        waiting = [use.consumer for use in uses if view.controls(use.consumer)]
+        if waiting and number is not None and not is_value(number):
+            raise Refusal(
+                "transfer_waits",
+                at=tensor.node,
+                need="a read on the server",
+                saw="a reference that '{}' reads after '{}'".format(
+                    waiting[0], view.controls(waiting[0])[0]
+                ),
+            )
 
     def _waits_of(self, tensor: TensorRef) -> FrozenSet[str]:
         """What a read waits for."""

@@ -94,7 +94,7 @@ class _Pack:
 
     def _concatenated(self) -> str:
         writer = self._sender
-        flat = writer.constant("flat", np.int32([-1]))
+        flat = writer.constant("flat", np.array([-1], np.int32))
         vectors = [
             part.tensor.input_name
             if len(part.shape) == 1
@@ -116,8 +116,8 @@ class _Pack:
         writer = self._receiver
         is_vector = len(part.shape) == 1
         ends = [
-            writer.constant("begin_{}".format(number), np.int32([begin])),
-            writer.constant("size_{}".format(number), np.int32([part.size])),
+            writer.constant("begin_{}".format(number), np.array([begin], np.int32)),
+            writer.constant("size_{}".format(number), np.array([part.size], np.int32)),
         ]
         vector = writer.node(
             "{}_{}".format("part" if is_vector else "slice", number),

@@ -238,3 +238,15 @@ def test_new_nodes_are_stock_ops_on_the_tasks_they_serve() -> None:
             assert view.op(message.node) == "ConcatV2"
             assert view.device(message.node) != view.device(name)
             assert view.shape(TensorRef(name, 0)) is not None
+
+
+def test_a_reference_that_is_read_after_the_update_is_left_alone() -> None:
+    def read_again() -> None:
+        step = trained(resource=False)
+        with tf.control_dependencies([step]):
+            again = [each.read_value() for each in tf.trainable_variables()]
+            tf.assign_add(tf.get_variable("sum", []), tf.add_n(list(map(tf.reduce_sum, again))))
+
+    result = packed(read_again)
+    assert result.tensors[:2] == [6, 7]
+    assert result.codes == ["transfer_waits"] * 6
