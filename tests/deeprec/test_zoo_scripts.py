@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Dict, List, Sequence
 
@@ -10,6 +11,7 @@ import pytest
 from tests.conftest import MadeOnce
 from tests.deeprec.zoo_scripts import write_data, write_parquet
 from tests.forked_programs import Ended, Forked, run_forked, run_script, start_graph_opt
+from tests.session.parameter_servers import free_addresses
 from tools.bench.deeprec.scripts import (
     DATA_SETS,
     NEED_CONTRIB,
@@ -129,3 +131,32 @@ def test_features_that_only_make_it_faster_change_no_number(
         folder.mkdir()
         ended = start(write_script(model, folder), data, flags, ["--config", str(fused)]).wait()
         assert trained_and_evaluated(ended) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["wdl", "dlrm"])
+def test_a_script_trains_in_a_cluster_and_evaluates_afterwards(
+    tmp_path: Path, data: Path, model: str
+) -> None:
+    hosts = free_addresses(3)
+    cluster = {"ps": hosts[:1], "chief": hosts[1:2], "worker": hosts[2:]}
+    script = write_script(model, tmp_path)
+    flags = [*(EV if model == "dlrm" else ()), "--workqueue", "True", "--steps", "40"]
+    tasks = {}
+    for kind in cluster:
+        task = json.dumps({"cluster": cluster, "task": {"type": kind, "index": 0}})
+        command = ["run", str(script), *arguments(script, data, flags)]
+        tasks[kind] = start_graph_opt(command, tmp_path, TF_CONFIG=task)
+    try:
+        ended = tasks["chief"].wait()
+    finally:  # Servers serve until they are ended, and workers wait for their chief's.
+        for task in tasks.values():
+            task.process.kill()
+            task.process.join()
+    assert ended.returncode == 0 and "Training completed." in ended.stdout, ended.stderr
+    assert "lookups run ahead of the step" in ended.stderr
+    flags = [*(EV if model == "dlrm" else ()), "--steps", "40", "--export", "model"]
+    alone = start(script, data, flags).wait()
+    assert len(trained_and_evaluated(alone)) == 2
+    assert "Restoring parameters from trained/model.ckpt-40" in alone.stderr
+    assert run_forked(SCORES, tmp_path, "model").returncode == 0

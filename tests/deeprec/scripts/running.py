@@ -88,7 +88,13 @@ def export(model, checkpoint_dir, export_dir):
         inputs = {
             name: tensor for name, tensor in model._feature.items() if isinstance(tensor, tf.Tensor)
         }
-        tf.saved_model.simple_save(sess, export_dir, inputs, {"score": model.probability})
+        tf.saved_model.simple_save(
+            sess,
+            export_dir,
+            inputs,
+            {"score": model.probability},
+            legacy_init_op=tf.tables_initializer(),
+        )
 
 
 def main(tf_config=None, server=None):
