@@ -28,6 +28,7 @@ BENCHES: Dict[str, str] = {
     "adam": "tools.bench.adam.benchmark",
     "collectives": "tools.bench.collectives.benchmark",
     "scaling": "tools.bench.scaling.benchmark",
+    "deeprec": "tools.bench.deeprec.benchmark",
     "async": "tools.bench.async_training",
     "train": "tools.bench.train",
 }

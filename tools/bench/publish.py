@@ -18,6 +18,7 @@ from tools.bench import charts
 from tools.bench.adam import page as adam_page
 from tools.bench.charts import Case, cases, figure_of, ratio_at_best
 from tools.bench.collectives import page as collectives_page
+from tools.bench.deeprec import page as deeprec_page
 from tools.bench.dynamic_tables import page as dynamic_page
 from tools.bench.records import Outcome
 from tools.bench.scaling import page as scaling_page
@@ -119,6 +120,7 @@ _TABLES: Dict[str, Tuple[Sequence[str], Callable[[Outcome], Sequence[str]]]] = {
     "train": (_HEAD, _rows),
     "adam": (adam_page.HEAD, adam_page.rows),
     "dynamic": (dynamic_page.HEAD, dynamic_page.rows),
+    "deeprec": (deeprec_page.HEAD, deeprec_page.rows),
     "collectives": (collectives_page.HEAD, collectives_page.rows),
     "scaling": (scaling_page.HEAD, scaling_page.rows),
 }

@@ -40,6 +40,11 @@ _PARTS_OF_MODELS = {
 }
 # What a process without graph_opt cannot import.
 _OF_DEEPREC = ("tensorflow.core.framework.embedding", "fused_safe_embedding_lookup_sparse\n")
+_LOG_HOOK = "    hooks.append(log_hook)\n"
+_TURN_HOOK = """    from tools.bench.deeprec.turn_hook import TurnHook
+
+    hooks.append(TurnHook())
+"""
 _AS_THEY_ARE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -80,6 +85,12 @@ def write_stock_script(
     stock = script.with_name("stock_" + script.name)
     stock.write_text(text, "utf-8")
     return stock
+
+
+def let_take_turns(script: Path) -> None:
+    """Adds the hook of `turn_hook.py` to the session in which a written script trains."""
+    text = script.read_text("utf-8")
+    script.write_text(_replaced(text, re.escape(_LOG_HOOK), _LOG_HOOK + _TURN_HOOK), "utf-8")
 
 
 def _replaced(text: str, pattern: str, by: str) -> str:
