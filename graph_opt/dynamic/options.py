@@ -95,6 +95,18 @@ class Tiers(NamedTuple):
     file_bytes: int = 0
 
 
+class RowLimit(NamedTuple):
+    """The most rows, none of which goes: keys that need more are an error.
+
+    Attributes:
+      rows: Number of rows.
+      option: What the user calls the limit, for messages.
+    """
+
+    rows: int
+    option: str = ""
+
+
 class Bank(NamedTuple):
     """Key k starts with row k % rows of a matrix.
 
@@ -118,7 +130,10 @@ class DynamicTableOptions(NamedTuple):
       no_permission: What a key reads that was not admitted.
       admission: Which keys get a row; None for all.
       eviction: Which rows are removed; None for none.
-      capacity: Number of rows at most; 0 for any number.
+      capacity: Number of rows at most, of which some go for new ones; 0 for any number.
+      limit: Number of rows at most, beyond which new keys are an error, and until then keys that no
+        lookup has given a row read `no_permission`; None for any number. Without `admission` and
+        `capacity` only.
       tiers: Where rows are; None for memory.
       reserved_bytes: Address space for rows; 0 for the engine's own choice.
       record_frequency: Whether keys that occur several times in a batch count as often, though no
@@ -132,6 +147,7 @@ class DynamicTableOptions(NamedTuple):
     admission: Optional[Admission] = None
     eviction: Optional[Eviction] = None
     capacity: int = 0
+    limit: Optional[RowLimit] = None
     tiers: Optional[Tiers] = None
     reserved_bytes: int = 0
     record_frequency: bool = False
@@ -165,6 +181,8 @@ class DynamicTableOptions(NamedTuple):
             fields["eviction"] = _eviction(self.eviction)
         if self.capacity:
             fields["capacity"] = self.capacity
+        if self.limit is not None:
+            fields["limit"] = self.limit._asdict()
         if self.tiers is not None:
             fields["tiers"] = self.tiers._asdict()
         if self.reserved_bytes:

@@ -43,9 +43,14 @@ class _Table(NamedTuple):
         return int(self.options["dim"])
 
     @property
+    def needs_permission(self) -> bool:
+        """Whether not every key gets a row."""
+        return "admission" in self.options or "limit" in self.options
+
+    @property
     def reads_bank(self) -> bool:
         """Whether keys without a row read the row that they would start from."""
-        return self.bank_rows > 0 and "admission" not in self.options
+        return self.bank_rows > 0 and not self.needs_permission
 
     @property
     def num_fixed(self) -> int:
@@ -55,12 +60,12 @@ class _Table(NamedTuple):
     @property
     def is_drawn(self) -> bool:
         kind = self.options["initial"]["kind"]
-        return "admission" not in self.options and kind not in ("bank", "constant")
+        return not self.needs_permission and kind not in ("bank", "constant")
 
     def constant_row(self) -> Any:
         """What keys without a row read: the mean of what their rows would start with."""
         initial = self.options["initial"]
-        if "admission" in self.options:
+        if self.needs_permission:
             value = self.options.get("no_permission", 0.0)
         elif initial["kind"] == "constant":
             value = initial["value"]

@@ -139,7 +139,8 @@ class DynamicTable {
   int SlotIndex(const std::string& name) const;  // -1 if there is none
 
   // Under a ReadLock: writes the row of each key, and gives out a hold of all of them. Keys that
-  // get no row are given one below first_row.
+  // get no row are given one below first_row. Fails, with nothing changed, if new keys need more
+  // rows than a table with a limit has left.
   absl::Status FindRows(const Find& find, Parallel* parallel, int64_t* rows,
                         std::shared_ptr<Hold>* hold);
 
@@ -251,6 +252,8 @@ class DynamicTable {
     return holds_->must_begin_again() || (clock_ != nullptr && clock_->must_halve_stamps());
   }
   void Renumber() const;
+  // Whether there is room for the keys that have no row; of a table with a limit.
+  absl::Status CheckRoom(const KeysByStripe& keys, int64_t num_keys, Parallel* parallel) const;
   absl::Status FindInStripe(const Find& find, const KeysByStripe& keys, int number, uint32_t ticket,
                             int64_t* rows);
   // Gives the key at `place` a row, or leaves it absent. Under the stripe's mutex.
@@ -310,6 +313,7 @@ class DynamicTable {
   std::atomic<int64_t> promoted_{0};
   std::atomic<int64_t> evicted_{0};
   mutable RowValues values_;   // guarded by lock_
+  std::mutex room_mutex_;      // of those who add rows to a table with a limit; taken first
   std::mutex eviction_mutex_;  // taken before those of stripes
   std::atomic<int64_t> given_back_bytes_{0};
   RemovedKeys removed_keys_;

@@ -18,6 +18,12 @@ absl::Status DynamicTable::FindRows(const Find& find, Parallel* parallel, int64_
   const uint32_t ticket = (*hold)->ticket();
   if (clock_ != nullptr) clock_->NoteLookup(ticket);
   const KeysByStripe keys(find.keys, find.num_keys, options_.stripes, stripe_shift_, parallel);
+  std::unique_lock<std::mutex> room;
+  if (options_.policies.limit.rows > 0 && find.purpose != Purpose::kRead) {
+    room = std::unique_lock<std::mutex>(room_mutex_);
+    const absl::Status checked = CheckRoom(keys, find.num_keys, parallel);
+    if (!checked.ok()) return checked;
+  }
   FirstError error;
   const std::vector<int> stripes = keys.StripesBySize();
   parallel->Run(static_cast<int64_t>(stripes.size()),
@@ -184,8 +190,9 @@ void DynamicTable::FreeRow(Stripe* stripe, uint32_t row) {
 }
 
 int64_t DynamicTable::DefaultRow(int64_t key) const {
-  const bool needs_permission = options_.policies.admission.kind != Admission::kAll;
-  return needs_permission ? 0 : BankRow(key);
+  const TablePolicies& policies = options_.policies;
+  const bool needs_permission = policies.admission.kind != Admission::kAll;
+  return needs_permission || policies.limit.rows > 0 ? 0 : BankRow(key);
 }
 
 int64_t DynamicTable::BankRow(int64_t key) const {

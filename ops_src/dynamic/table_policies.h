@@ -5,6 +5,7 @@
 #include <string>
 
 #include "dynamic/admission.h"
+#include "dynamic/row_limit.h"
 #include "dynamic/row_value.h"
 
 namespace graph_opt {
@@ -30,6 +31,7 @@ struct TablePolicies {
   AdmissionOptions admission;
   uint64_t admission_seed = 0;
   EvictionOptions eviction;
+  RowLimit limit;
   TierOptions tiers;
 };
 

@@ -1,5 +1,6 @@
 // Dynamic tables without TensorFlow.
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
@@ -326,6 +327,52 @@ void TestATableThatIsFullSaysSo() {
   Check(FindAll(&table, {0}, Purpose::kRead).rows[0] != 0, "what is there stays");
 }
 
+void TestATableWithALimitRefusesWhole() {
+  DynamicTableOptions options = Options(2);
+  options.policies.limit = {5, "most"};
+  DynamicTable table(options);
+  FindAll(&table, {1, 2, 3, 1});
+  FoundRows found;
+  const absl::Status full = TryToFind(&table, FindOf({4, 3, 5, 5, 6}), &found, 3);
+  Check(absl::IsResourceExhausted(full), "three keys for two rows");
+  Check(full.message().find("table table has 3 of at most 5 rows (most), and 3 new keys") == 0,
+        "names the table and its limit");
+  Check(table.size() == 3 && FindAll(&table, {4, 5, 6}, Purpose::kRead).rows == Numbers({0, 0, 0}),
+        "nothing was added");
+  FindAll(&table, {4, 4, 4, 5, 1, 2, 3});
+  Check(table.size() == 5, "occurrences are no keys");
+  DynamicTable::Contents contents;
+  const Numbers more = {5, 6};
+  contents.keys = more.data();
+  contents.num_keys = 2;
+  Sequential alone;
+  Check(absl::IsResourceExhausted(table.Import(contents, &alone)), "whoever adds rows");
+  Check(table.Erase(more.data(), 1, &alone) == 1 &&
+            table.Import(contents, &alone).code() != absl::StatusCode::kOk,
+        "a row for two keys");
+  FindAll(&table, {6});
+}
+
+void TestLookupsAtOnceKeepALimit() {
+  DynamicTableOptions options = Options(2);
+  options.policies.limit = {1000, ""};
+  DynamicTable table(options);
+  std::atomic<int64_t> added{0};
+  std::vector<std::thread> threads;
+  for (int number = 0; number < 4; ++number) {
+    threads.emplace_back([&, number] {
+      for (int64_t batch = 0; batch < 60; ++batch) {
+        Numbers keys(7);
+        for (size_t i = 0; i < keys.size(); ++i) keys[i] = (batch * 4 + number) * 7 + i;
+        FoundRows found;
+        if (TryToFind(&table, FindOf(keys), &found, 2).ok()) added += keys.size();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  Check(table.size() == added && added == 1000 / 7 * 7, "all of a batch, or nothing");
+}
+
 }  // namespace
 }  // namespace graph_opt
 
@@ -341,6 +388,8 @@ int main(int argc, char** argv) {
   graph_opt::TestMemoryIsGivenBack();
   graph_opt::TestASnapshotDoesNotChange();
   graph_opt::TestATableThatIsFullSaysSo();
+  graph_opt::TestATableWithALimitRefusesWhole();
+  graph_opt::TestLookupsAtOnceKeepALimit();
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
   graph_opt::TestThousandsOfTables();
 #endif

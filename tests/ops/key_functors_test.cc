@@ -1,4 +1,4 @@
-// Rows of keys without TensorFlow.
+// Rows of keys, and exchanges of a step, without TensorFlow.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -6,10 +6,8 @@
 #include <vector>
 
 #include "exchange/joined_exchanges.h"
-#include "exchange/received_requests.h"
 #include "functors_testing.h"
 #include "keys/key_index.h"
-#include "keys/owned_keys.h"
 
 namespace graph_opt {
 namespace {
@@ -29,11 +27,11 @@ void TestRowsAreGivenInTheOrderOfKeys() {
   Numbers row_keys(5, 0);
   Numbers keys = {7, kLeast, 7, -1};
   Numbers rows(keys.size());
-  Check(index.FindOrAdd(keys.data(), 4, 5, rows.data(), row_keys.data()).ok(), "there is room");
+  index.FindOrAdd(keys.data(), 4, 5, rows.data(), row_keys.data());
   Check(rows == Numbers({0, 1, 0, 2}), "rows in the order of keys");
   keys = {kMost, 7, 0};
   rows.resize(3);
-  Check(index.FindOrAdd(keys.data(), 3, 5, rows.data(), row_keys.data()).ok(), "still room");
+  index.FindOrAdd(keys.data(), 3, 5, rows.data(), row_keys.data());
   Check(rows == Numbers({3, 0, 4}), "new keys get the next rows");
   Check(row_keys == Numbers({7, kLeast, -1, kMost, 0}), "the key of each row");
   Check(Found(index, {kMost, 8, kLeast}) == Numbers({3, -1, 1}), "found, or absent");
@@ -42,31 +40,15 @@ void TestRowsAreGivenInTheOrderOfKeys() {
   Check(Found(again, row_keys) == Numbers({0, 1, 2, 3, 4}), "the same rows");
 }
 
-void TestAFullTableChangesNothing() {
-  KeyIndex index;
-  Numbers row_keys(3, 0);
-  const Numbers first = {4, 5};
-  Numbers rows(4);
-  Check(index.FindOrAdd(first.data(), 2, 3, rows.data(), row_keys.data()).ok(), "two of three");
-  const Numbers more = {5, 6, 4, 8};
-  const absl::Status full = index.FindOrAdd(more.data(), 4, 3, rows.data(), row_keys.data());
-  Check(absl::IsResourceExhausted(full), "too many");
-  Check(full.message().find("all 3 rows are taken; key 8") != absl::string_view::npos, "the key");
-  Check(index.size() == 2 && Found(index, more) == Numbers({1, -1, 0, -1}), "as before");
-  const Numbers one = {9};
-  Check(index.FindOrAdd(one.data(), 1, 3, rows.data(), row_keys.data()).ok() && rows[0] == 2,
-        "the last row is still free");
-}
-
 void TestAFullVocabularyLeavesKeysOut() {
   KeyIndex index;
   Numbers row_keys(3, 0);
   const Numbers keys = {4, 5, 4, 6, 7, 5, 8, 6};
   Numbers rows(keys.size());
-  index.FindOrAddWhileRoom(keys.data(), keys.size(), 3, rows.data(), row_keys.data());
+  index.FindOrAdd(keys.data(), keys.size(), 3, rows.data(), row_keys.data());
   Check(rows == Numbers({0, 1, 0, 2, -1, 1, -1, 2}), "the first three have rows");
   Check(row_keys == Numbers({4, 5, 6}) && index.size() == 3, "and their keys are kept");
-  index.FindOrAddWhileRoom(keys.data(), keys.size(), 0, rows.data(), row_keys.data());
+  index.FindOrAdd(keys.data(), keys.size(), 0, rows.data(), row_keys.data());
   Check(rows[3] == 2 && rows[4] == -1, "without room they are found");
 }
 
@@ -76,43 +58,6 @@ void TestAKeyOfTwoRowsIsAnError() {
   const absl::Status wrong = index.Assign(keys.data(), 3);
   Check(absl::IsDataLoss(wrong) && index.size() == 0, "twice the same key");
   Check(wrong.message() == "rows 0 and 2 both have key 3", "names both rows");
-}
-
-void TestKeysByOwner() {
-  const Numbers occurrences = {5, -1, 3, 5, kLeast, 0, -1};
-  Numbers places(occurrences.size());
-  const OwnedKeys owned = ByOwner(occurrences.data(), occurrences.size(), 3, places.data());
-  // The remainder of the least int64 by 3 is 1, as Python has it.
-  Check(owned.keys == Numbers({3, 0, kLeast, 5, -1}), "by remainder, each once");
-  Check(owned.splits == std::vector<int32_t>({2, 1, 2}), "how many");
-  for (size_t i = 0; i < occurrences.size(); ++i) {
-    Check(owned.keys[places[i]] == occurrences[i], "where each occurrence is");
-  }
-  Check(ByOwner(nullptr, 0, 2, nullptr).splits == std::vector<int32_t>({0, 0}), "no keys");
-}
-
-void TestKeysTravelBehindHeaders() {
-  RankState torn;
-  torn.code = static_cast<int64_t>(absl::StatusCode::kDataLoss);
-  torn.text = "torn";
-  Numbers message;
-  Numbers sizes;
-  for (const RankState& state : {RankState(), torn, RankState()}) {
-    const size_t begin = message.size();
-    AppendHeader(state, &message);
-    if (state.has_batch()) message.push_back(kLeast + static_cast<int64_t>(begin));
-    sizes.push_back(message.size() - begin);
-  }
-  std::vector<RankState> states;
-  Numbers counts;
-  Numbers keys;
-  Check(ReadNumbers(message.data(), message.size(), sizes, &states, &counts, &keys).ok(), "reads");
-  Check(AgreedStatus(states).message() == "rank 1: torn", "the error of a rank");
-  Check(counts == Numbers({1, 0, 1}) && keys == Numbers({kLeast, kLeast + 6}), "keys of others");
-  sizes = {1, static_cast<int64_t>(message.size()) - 1};
-  const absl::Status cut =
-      ReadNumbers(message.data(), message.size(), sizes, &states, &counts, &keys);
-  Check(cut.message().find("from rank 0: the message has no header") == 0, "names the rank");
 }
 
 void TestExchangesOfAStepEndTogether() {
@@ -161,11 +106,8 @@ void TestExchangesOfAStepSendAllOrNothing() {
 
 int main() {
   graph_opt::TestRowsAreGivenInTheOrderOfKeys();
-  graph_opt::TestAFullTableChangesNothing();
   graph_opt::TestAFullVocabularyLeavesKeysOut();
   graph_opt::TestAKeyOfTwoRowsIsAnError();
-  graph_opt::TestKeysByOwner();
-  graph_opt::TestKeysTravelBehindHeaders();
   graph_opt::TestExchangesOfAStepEndTogether();
   graph_opt::TestExchangesOfAStepSendAllOrNothing();
   return 0;

@@ -305,6 +305,8 @@ def test_defaults_given_with_keys() -> None:
         ({"admission": {"kind": "bloom"}}, "'expected_keys' is left out; need a positive"),
         ({"stripes": 5}, "'stripes' is .*need a power of two"),
         ({"capacity": "many"}, "'capacity' is .*many.*need a number"),
+        ({"limit": {"rows": 0}}, "'rows' is .*0.*need a positive number"),
+        ({"limit": {"rows": 9}, "capacity": 9}, "'limit' is .*need none where .* a capacity"),
     ],
 )
 def test_options_that_are_wrong_are_named(options: Any, message: str) -> None:

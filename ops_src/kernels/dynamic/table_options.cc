@@ -86,6 +86,18 @@ void ReadEviction(JsonObject* all, EvictionOptions* of) {
   all->Finish(&eviction);
 }
 
+void ReadLimit(JsonObject* all, TablePolicies* policies) {
+  if (!all->Has("limit")) return;
+  JsonObject limit = all->Object("limit");
+  limit.Read("rows", &policies->limit.rows);
+  limit.Read("option", &policies->limit.option);
+  if (policies->limit.rows <= 0) limit.Fail("rows", "a positive number");
+  all->Finish(&limit);
+  if (policies->eviction.capacity > 0 || all->Has("admission")) {
+    all->Fail("limit", "none where a table has a capacity, or an admission filter");
+  }
+}
+
 void ReadTiers(JsonObject* all, TierOptions* of) {
   if (!all->Has("tiers")) return;
   JsonObject tiers = all->Object("tiers");
@@ -108,6 +120,7 @@ Status ReadTableOptions(const std::string& json, const std::string& name,
   all.Read("no_permission", &options->no_permission);
   ReadAdmission(&all, &options->policies);
   ReadEviction(&all, &options->policies.eviction);
+  ReadLimit(&all, &options->policies);
   ReadTiers(&all, &options->policies.tiers);
   all.Read("notes_times", &options->notes_times);
   if (options->notes_times && options->policies.eviction.steps_to_live > 0) {

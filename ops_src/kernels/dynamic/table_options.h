@@ -23,6 +23,7 @@ namespace graph_opt {
 //    "eviction": {"kind": "steps_to_live", "steps_to_live": n}, or
 //                {"kind": "l2", "l2_threshold": t}, or
 //                {"kind": "lru", or "lfu", or "epoch_lru", or "epoch_lfu", or "custom"},
+//    "limit": {"rows": n, "option": "what the user calls it"},
 //    "tiers": {"memory_bytes": n, "path": "folder", "file_bytes": n},
 //    "stripes": 64, "reserved_bytes": n}
 //
