@@ -8,6 +8,7 @@ build the same nodes as before.
 from __future__ import annotations
 
 import functools
+import threading
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from tensorflow.python.framework import meta_graph
@@ -120,6 +121,7 @@ class OurSaveable(saveable_object.SaveableObject):
         return self.restored
 
 
+_lock = threading.Lock()
 _parts: List[SaverParts] = []
 _initializers: List[Callable[[str, str, Any], bool]] = []
 
@@ -129,10 +131,11 @@ def build_savers_with(parts: SaverParts) -> None:
 
     Calling it again with the same parts has no effect.
     """
-    if parts in _parts:
-        return
-    _replace_functions()
-    _parts.append(parts)
+    with _lock:
+        if parts in _parts:
+            return
+        _replace_functions()
+        _parts.append(parts)
 
 
 def initialize_from_checkpoints_with(initialize: Callable[[str, str, Any], bool]) -> None:
@@ -143,12 +146,13 @@ def initialize_from_checkpoints_with(initialize: Callable[[str, str, Any], bool]
         assignment map, returns whether TensorFlow has nothing left to do for that. Adding the same
         function again has no effect.
     """
-    if initialize in _initializers:
-        return
-    if not _initializers:
-        module: Any = checkpoint_utils
-        module._init_from_checkpoint = _initializing(module._init_from_checkpoint)
-    _initializers.append(initialize)
+    with _lock:
+        if initialize in _initializers:
+            return
+        if not _initializers:
+            module: Any = checkpoint_utils
+            module._init_from_checkpoint = _initializing(module._init_from_checkpoint)
+        _initializers.append(initialize)
 
 
 def given_variables(saver: Any) -> Any:

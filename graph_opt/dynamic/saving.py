@@ -8,7 +8,8 @@
 
 A table and its slots are saved by one op, as they are at one moment; another one restores them,
 each part its own keys, from however many parts the checkpoint has. What a rank has of a table that
-is divided among ranks is a part, too; all save theirs together (`sok.CheckpointSaver`).
+is divided among ranks is a part, too. All save theirs together (`sok.CheckpointSaver`), or one asks
+the others for theirs: its saver's nodes say what (`sharding.rank_shares`), and its session does it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from graph_opt.export.users_graph import export_users_graph
 from graph_opt.ops import dynamic_checkpoint
 from graph_opt.ops.dynamic_checkpoint import TABLE, Share, Stored
 from graph_opt.ops.dynamic_table import BY_KEY
+from graph_opt.sharding.rank_shares import RankShare, mark
 
 _KEYS = "-keys"
 
@@ -155,16 +157,29 @@ class _Group(NamedTuple):
         return [one.op.stored for one in self.slots]
 
     @property
-    def refusal(self) -> Any:
-        """An op that fails, if the saver of one rank cannot save rows of all; else None."""
-        if _ranks_of(self.table) is None or self.members[0].together:
+    def share(self) -> Optional[RankShare]:
+        """What a saver of one rank saves and restores on all ranks; None if it is alone."""
+        first = self.members[0]
+        if _ranks_of(self.table) is None or first.together or first.changes:
             return None
-        text = (
-            "'{}' has its rows on {} ranks, of which tf.train.Saver has those of one: let all "
-            "ranks save together, by sok.CheckpointSaver "
-            "(tf.train.Scaffold(saver=sok.CheckpointSaver())) or sok.dump"
-        ).format(self.table.op.name, self.table.transport.size)
-        return tf.raw_ops.Assert(condition=tf.constant(False), data=[tf.constant(text)])
+        name = "" if self.rows is None else self.rows.name
+        slots = []
+        for slot in self.slots:
+            pattern = _slot_name(slot.name, name or self.table.table_key)
+            if TABLE not in pattern:
+                raise ValueError(
+                    "a saver names slot '{}' of a table of which other ranks have rows '{}': give "
+                    "it a name with that of the table in it, '{}'".format(
+                        slot.op.op.name, slot.name, name or self.table.table_key
+                    )
+                )
+            slots.append((slot.op.op.name, pattern))
+        return RankShare(self.table.op.name, name, tuple(sorted(slots)))
+
+    @property
+    def is_of_one_rank(self) -> bool:
+        """Whether it is all that this rank can save, of a table of which others have rows."""
+        return _ranks_of(self.table) is not None and not self.members[0].together
 
 
 def _groups(saveables: List[Any]) -> List[_Group]:
@@ -184,8 +199,26 @@ def _save(prefix: Any, saveables: List[Any]) -> Tuple[List[Any], List[Any]]:
     for number, group in enumerate(_groups(saveables)):
         prefixes.append(tf.strings.join([prefix, "_table-{:05d}".format(number)]))
         with on_device_of(group.table.handle):
-            written.append(group.refusal or _saved(prefixes[-1], group))
+            written.append(_refusal(group) if group.is_of_one_rank else _saved(prefixes[-1], group))
     return prefixes, written
+
+
+def _refusal(group: _Group) -> Any:
+    """Stands for what all ranks save; fails where nobody asks the others, or asks for changes."""
+    text = (
+        "'{}' has its rows on {} ranks, of which {} can not be saved by the saver of one: let all "
+        "ranks save together, by sok.CheckpointSaver "
+        "(tf.train.Scaffold(saver=sok.CheckpointSaver())) or sok.dump"
+    ).format(
+        group.table.op.name,
+        group.table.transport.size,
+        "changes" if group.members[0].changes else "those of others",
+    )
+    refused = tf.raw_ops.Assert(condition=tf.constant(False), data=[tf.constant(text)])
+    share = group.share
+    if share is not None:
+        mark(refused, share)
+    return refused
 
 
 def _saved(prefix: Any, group: _Group) -> Any:
@@ -210,6 +243,9 @@ def _restore(prefix: Any, saveables: List[Any]) -> None:
             done = _restored(prefix, group)
         # tf.control_dependencies would change initializers, which a session may have run.
         add_control_inputs(done.graph, done.name, [one.name for one in before])
+        share = group.share
+        if share is not None:
+            mark(done, share)
         for member in group.members:
             member.restored = done
 
@@ -241,7 +277,7 @@ def restored(
     """
     share = _share_of(table)
     if share is None:
-        return tf.no_op()
+        return tf.identity(prefix).op
     return dynamic_checkpoint.restore(prefix, table.handle, slots, stored, share, rows)
 
 

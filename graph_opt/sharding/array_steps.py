@@ -43,6 +43,12 @@ class ArraySteps:
         if self._session is not None:
             self._nodes(key, function, [_as_array(array) for array in arrays])
 
+    def has(self, key: Any) -> bool:
+        """Whether `run` would add nothing for this key."""
+        if self._session is None:
+            return True
+        return key in kept_with(self._session.graph, "functions of arrays", dict)
+
     def _nodes(self, key: Any, function: Callable[..., Any], values: Any) -> Any:
         assert self._session is not None
         graph = self._session.graph

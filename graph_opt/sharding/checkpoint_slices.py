@@ -6,12 +6,14 @@ tensor that is in slices reads like any other.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from typing import Any, Callable, List, NamedTuple, Sequence
+from typing import Any, Callable, Iterator, List, NamedTuple, Sequence
 
 import numpy as np
 
 from graph_opt.compat import tf
+from graph_opt.compat.sessions import unwatched_sessions
 from graph_opt.sharding.array_steps import ArraySteps
 
 
@@ -62,6 +64,14 @@ class CheckpointParts:
         key = ("save",) + tuple((one.dtype.name, one.ndim) for one in values)
         names, specs = [one.name for one in slices], [one.spec for one in slices]
         self._steps.run(key, _save, self.prefixes[-1], names, specs, *values)
+
+
+@contextlib.contextmanager
+def file_steps() -> Iterator[ArraySteps]:
+    """Steps that write files, in a session of their own."""
+    with tf.Graph().as_default(), unwatched_sessions() as session_class:
+        with session_class() as session:
+            yield ArraySteps(session)
 
 
 def merge_parts(prefixes: Sequence[str], prefix: str, steps: ArraySteps) -> None:

@@ -19,7 +19,6 @@ from graph_opt.sharding.checkpoint_slices import CheckpointParts, TensorSlice
 from graph_opt.sharding.keyed_rows import KeyedRows
 
 _BLOCK_BYTES = 32 << 20
-KEYS_SUFFIX = "/keys"
 
 
 def save_parts(
@@ -27,12 +26,9 @@ def save_parts(
 ) -> List[str]:
     """Writes tables as parts of a checkpoint; called by all ranks.
 
-    A table whose rows come and go has those that there are now, one rank's after another's, and
-    their keys beside them, as `NAME/keys`.
-
     Args:
       folder: Where rank 0 writes.
-      tables: By their names in the checkpoint.
+      tables: By their names in the checkpoint, all of whose rows exist from the start.
       ranks: Notes errors; to be asked to agree afterwards.
       steps: What runs the steps.
 
@@ -41,21 +37,14 @@ def save_parts(
     """
     parts = CheckpointParts(folder, steps)
     for name, table in sorted(tables.items()):
-        if table.num_keys is None:
-            _save_keyed(name, table, ranks, steps, parts)
-        else:
-            _save_numbered(name, table, table.num_keys, ranks, steps, parts)
+        _save(name, table, ranks, steps, parts)
     return parts.prefixes
 
 
-def _save_numbered(
-    name: str,
-    table: KeyedRows,
-    num_keys: int,
-    ranks: Agreement,
-    steps: ArraySteps,
-    parts: CheckpointParts,
+def _save(
+    name: str, table: KeyedRows, ranks: Agreement, steps: ArraySteps, parts: CheckpointParts
 ) -> None:
+    num_keys = num_keys_of(table)
     for first in _firsts(table, num_keys):
         keys = np.arange(first, min(first + _rows_of_block(table), num_keys))
         owners = table.owners(keys)
@@ -69,35 +58,6 @@ def _save_numbered(
                 for rank, part in enumerate(received):
                     rows[owners == rank] = part.view(rows.dtype).reshape(-1, table.width)
                 parts.write(TensorSlice(name, num_keys, first, rows))
-
-
-def _save_keyed(
-    name: str, table: KeyedRows, ranks: Agreement, steps: ArraySteps, parts: CheckpointParts
-) -> None:
-    count = 0
-    with ranks.noting():
-        count = int(steps.run(("count", table.name), table.num_rows))
-    counts = [int(bytes(one)) for one in ranks.gather(str(count).encode("utf-8"))]
-    begins, total = np.cumsum([0] + counts[:-1]), sum(counts)
-    row_bytes = table.width * table.dtype.size
-    for first in _firsts(table, max(counts)):
-        mine = np.zeros([0], np.uint8)
-        with ranks.noting():
-            arrays = _read_block(steps, table, first, _rows_of_block(table))
-            mine = np.concatenate([_as_bytes(array) for array in arrays])
-        received = ranks.collect(mine)
-        with ranks.noting():
-            if ranks.rank == 0 and not ranks.has_failed:
-                for begin, part in zip(begins, received):
-                    size = len(part) // (8 + row_bytes)
-                    if size or not total:
-                        keys = part[: 8 * size].view(np.int64)
-                        rows = part[8 * size :].view(table.dtype.as_numpy_dtype)
-                        parts.write(TensorSlice(name + KEYS_SUFFIX, total, begin + first, keys))
-                        shaped = rows.reshape(size, table.width)
-                        parts.write(TensorSlice(name, total, begin + first, shaped))
-                    if not total:
-                        break
 
 
 def restore_tables(prefix: str, tables: Mapping[str, KeyedRows], steps: ArraySteps) -> None:
@@ -121,14 +81,11 @@ def restore_tables(prefix: str, tables: Mapping[str, KeyedRows], steps: ArraySte
     for name, table in sorted(tables.items()):
         count = checkpoint.tensors[name].shape[0]
         with tensorflow_errors():
-            for tensor in [name] if table.num_keys is not None else [name, name + KEYS_SUFFIX]:
-                checkpoint.check(tensor)
+            checkpoint.check(name)
         for first in _firsts(table, count):
             size = min(_rows_of_block(table), count - first)
             with tensorflow_errors():
                 keys = np.arange(first, first + size)
-                if table.num_keys is None:
-                    keys = checkpoint.rows(name + KEYS_SUFFIX, first, size)
                 rows = checkpoint.rows(name, first, size)
             mine = np.flatnonzero(table.owners(keys) == table.rank)
             if len(mine):
@@ -148,6 +105,12 @@ def clear_all(tables: Sequence[KeyedRows], steps: ArraySteps) -> None:
 def _firsts(table: KeyedRows, count: int) -> range:
     """The first row of each block; one block if there are no rows."""
     return range(0, max(1, count), _rows_of_block(table))
+
+
+def num_keys_of(table: KeyedRows) -> int:
+    """Number of rows of a whole table, all of whose rows exist from the start."""
+    assert table.num_keys is not None
+    return table.num_keys
 
 
 def block_bytes() -> int:
@@ -180,17 +143,15 @@ def _as_bytes(array: np.ndarray) -> np.ndarray:
 
 def _check_table(checkpoint: CheckpointRows, name: str, table: KeyedRows) -> None:
     tensors = checkpoint.tensors
-    for need in [name] if table.num_keys is not None else [name, name + KEYS_SUFFIX]:
-        if need not in tensors:
-            raise tf.errors.NotFoundError(
-                None, None, "Key {} not found in checkpoint {}".format(need, checkpoint.prefix)
-            )
+    if name not in tensors:
+        raise tf.errors.NotFoundError(
+            None, None, "Key {} not found in checkpoint {}".format(name, checkpoint.prefix)
+        )
     shape, dtype = list(tensors[name].shape), tensors[name].dtype
-    rows = shape[0] if table.num_keys is None else table.num_keys
-    if shape != [rows, table.width] or dtype != table.dtype:
+    if shape != [table.num_keys, table.width] or dtype != table.dtype:
         raise ValueError(
             "{} of checkpoint {} has shape {} and dtype {}; the table has {} and {}".format(
                 *(name, checkpoint.prefix, shape, dtype.name),
-                *([rows, table.width], table.dtype.name),
+                *([table.num_keys, table.width], table.dtype.name),
             )
         )

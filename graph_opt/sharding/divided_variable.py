@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, List, Mapping, MutableMapping, Sequence, Tuple
+from typing import Any, List, Mapping, MutableMapping, Tuple
 
 from graph_opt.compat.outer_graphs import outermost_graph
 from graph_opt.compat.resource_variables import ResourceVariable
@@ -36,11 +36,6 @@ class DividedVariable(ResourceVariable):
         graph = outermost_graph()
         if graph is not None:
             save_whole_tables(graph, transport, self)
-
-    @property
-    def companions(self) -> Sequence[Any]:
-        """Other variables that hold what rows need, and so are never saved without them."""
-        return ()
 
     @property
     def global_gpu_id(self) -> int:

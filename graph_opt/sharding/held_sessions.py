@@ -49,6 +49,15 @@ class HeldSession:
         self.waits = False
         self.restored: List[Restored] = []
 
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """While its thread waits for other ranks between two steps, and leaves its graph alone."""
+        self.waits = True
+        try:
+            yield
+        finally:
+            self.waits = False
+
 
 class HeldSessions:
     """All of them. A session is kept until it is closed, or another trains divided tables."""

@@ -1,4 +1,4 @@
-"""Variables of which each rank has rows of its own: divided tables, their slots and their keys.
+"""Variables of which each rank has rows of its own: divided tables and their slots.
 
 Scripts broadcast all their variables from rank 0 (`hvd.BroadcastGlobalVariablesHook`), and average
 all gradients (`hvd.DistributedOptimizer`). These must be left alone.
@@ -28,7 +28,7 @@ def note_table(table: Any) -> None:
 def without_own_rows(variables: Iterable[Any]) -> List[Any]:
     """The variables that all ranks have alike."""
     tables = list(_tables.values())
-    own = {id(one) for table in tables for one in (table, *table.companions)}
+    own = {id(table) for table in tables}
     return [one for one in variables if id(one) not in own and not _is_slot(one, tables)]
 
 

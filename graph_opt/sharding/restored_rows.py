@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import tempfile
 import zlib
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+from typing import (
+    AbstractSet,
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    NamedTuple,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.sharding.checkpoint_rows import CheckpointRows
+from graph_opt.sharding.checkpoint_slices import (
+    CheckpointParts,
+    TensorSlice,
+    file_steps,
+    merge_parts,
+)
+from graph_opt.sharding.checkpoints import rows_of_block
+from graph_opt.sharding.rank_shares import RankShare, share_of_plain
 from graph_opt.sharding.saver_nodes import SavedVariable
 from graph_opt.sharding.session_rows import SessionRows
 from graph_opt.sharding.whole_tables import check_tables, read_tables, whole_tables
@@ -26,22 +48,43 @@ class Restored(NamedTuple):
       prefix: The checkpoint, as an absolute path.
       checksum: Of its index.
       saved: Tables and slots.
+      shares: Tables and slots of which each rank has a share.
     """
 
     rank: int
     prefix: str
     checksum: int
     saved: List[SavedVariable]
+    shares: List[RankShare]
+
+    @property
+    def variables(self) -> Set[str]:
+        """Names of the ops of all variables."""
+        return {one.variable for one in self.saved}.union(*(one.variables for one in self.shares))
+
+    def without(self, variables: AbstractSet[str]) -> Restored:
+        """What is left if these need not be restored any more."""
+        return self._replace(
+            saved=[one for one in self.saved if one.variable not in variables],
+            shares=[one for one in self.shares if one.variables - variables],
+        )
 
     def plain(self) -> List[Any]:
         """As JSON."""
-        return [self.rank, self.prefix, self.checksum, [list(one) for one in self.saved]]
+        saved, shares = [list(one) for one in self.saved], [one.plain() for one in self.shares]
+        return [self.rank, self.prefix, self.checksum, saved, shares]
 
 
 def restored_of(plain: List[Any]) -> Restored:
     """The opposite of `Restored.plain`."""
-    rank, prefix, checksum, saved = plain
-    return Restored(rank, prefix, checksum, [SavedVariable(*one) for one in saved])
+    rank, prefix, checksum, saved, shares = plain
+    return Restored(
+        rank,
+        prefix,
+        checksum,
+        [SavedVariable(*one) for one in saved],
+        [share_of_plain(one) for one in shares],
+    )
 
 
 def index_checksum(prefix: str) -> int:
@@ -64,12 +107,44 @@ def restore_like(restored: Restored, rows: SessionRows, ask: Ask) -> None:
       rows: Of this rank's session.
       ask: Asks that rank, for a checkpoint that this one does not see.
     """
-    parts = rows.variables.parts
+    parts = rows.variables
     saved = [one for one in restored.saved if one.variable in parts]
     tables = whole_tables(saved, parts)
     checkpoint = checkpoint_of(restored, ask)
     check_tables(tables, checkpoint)
     read_tables(tables, checkpoint, rows.steps)
+    if restored.shares:
+        with _seen_here(checkpoint, restored.shares) as prefix:
+            for share in restored.shares:
+                rows.restore_share(share, prefix)
+
+
+@contextlib.contextmanager
+def _seen_here(checkpoint: Any, shares: Sequence[RankShare]) -> Iterator[str]:
+    """The prefix of a checkpoint with shares, which is brought here if this rank does not see it.
+
+    Of the tensors, those are brought that may be of these tables.
+    """
+    if isinstance(checkpoint, CheckpointRows):
+        yield checkpoint.prefix
+        return
+    names = {share.name or share.table for share in shares}
+    with tempfile.TemporaryDirectory(prefix="graph_opt_shares_") as folder, file_steps() as steps:
+        parts = CheckpointParts(folder, steps)
+        for name, tensor in sorted(checkpoint.tensors.items()):
+            if tensor.shape and any(one in name for one in names):
+                _copy(name, tensor, checkpoint, parts)
+        prefix = os.path.join(folder, "model")
+        merge_parts(parts.prefixes, prefix, steps)
+        yield prefix
+
+
+def _copy(name: str, tensor: Any, checkpoint: Any, parts: CheckpointParts) -> None:
+    count = tensor.shape[0]
+    size = rows_of_block(int(np.prod(tensor.shape[1:], dtype=np.int64)), tensor.dtype)
+    for first in range(0, max(1, count), size):
+        rows = checkpoint.rows(name, first, min(size, count - first))
+        parts.write(TensorSlice(name, count, first, rows))
 
 
 def checkpoint_of(restored: Restored, ask: Ask) -> Any:

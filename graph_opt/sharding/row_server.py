@@ -115,8 +115,14 @@ class AskedRanks:
         """The answer of a rank; see `ask_all`."""
         return self.ask_all({rank: request})[rank]
 
-    def ask_all(self, requests: Dict[int, Head]) -> Dict[int, Tuple[Head, List[bytes]]]:
+    def ask_all(
+        self, requests: Dict[int, Head], meanwhile: Callable[[], None] = lambda: None
+    ) -> Dict[int, Tuple[Head, List[bytes]]]:
         """The answers of ranks.
+
+        Args:
+          requests: By rank.
+          meanwhile: What this rank does while the others work.
 
         Raises:
           tf.errors.UnknownError: A rank has ended, or failed to answer.
@@ -124,6 +130,7 @@ class AskedRanks:
         """
         for rank, request in requests.items():
             self._send(rank, request)
+        meanwhile()
         return {rank: self._received(rank, request) for rank, request in requests.items()}
 
     def _received(self, rank: int, request: Head) -> Tuple[Head, List[bytes]]:

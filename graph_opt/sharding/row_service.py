@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 import time
 from typing import Any, Callable, Iterator, List, Optional
 
@@ -15,6 +16,7 @@ from graph_opt.compat import tf
 from graph_opt.reporting.stderr import say
 from graph_opt.sharding.held_sessions import HeldSession, HeldSessions, Moment
 from graph_opt.sharding.rank_failure import FailureBoard
+from graph_opt.sharding.rank_shares import share_of_plain
 from graph_opt.sharding.restored_rows import (
     FILE,
     TENSORS,
@@ -24,10 +26,11 @@ from graph_opt.sharding.restored_rows import (
     restored_of,
 )
 from graph_opt.sharding.row_server import WAIT, Answer, AskedRanks, Head, RowServer
+from graph_opt.sharding.share_files import LENT, LENT_ENDS, LentFiles
 from graph_opt.sharding.store import Store
 from graph_opt.sharding.whole_tables import Place
 
-ROWS, COUNT, STATE, RESTORE = "rows", "count", "state", "restore"
+ROWS, SHARES, STATE, RESTORE = "rows", "shares", "state", "restore"
 _YES, _NO = b"+", b"-"
 _ANSWER_SECONDS = 1.0
 _LOOK_SECONDS = 0.25
@@ -65,6 +68,8 @@ class RowService:
         self._board = board
         self._check = check
         self._in_step = in_step
+        self._lent = LentFiles()
+        self._sharing = threading.Lock()
         self._server: Optional[RowServer] = None
         self._served = time.monotonic()
 
@@ -98,12 +103,8 @@ class RowService:
             return
         moment = self.sessions.moment(held)
         request = {"ask": RESTORE, "restored": restored.plain(), "at": list(moment)}
-        held.waits = True
-        try:
-            with self.asking("restores '{}'".format(restored.prefix)) as asked:
-                asked.ask_all({rank: request for rank in range(self.size) if rank != self.rank})
-        finally:
-            held.waits = False
+        with held.waiting(), self.asking("restores '{}'".format(restored.prefix)) as asked:
+            asked.ask_all({rank: request for rank in range(self.size) if rank != self.rank})
 
     def close(self, session: Any, error: Optional[BaseException] = None) -> None:
         """Called before a session is closed: other ranks may still save.
@@ -116,7 +117,8 @@ class RowService:
         if held is None:
             return
         if held.number is not None and _is_normal_end(error):
-            with contextlib.suppress(OSError):  # the launcher, which has the store, is gone
+            # Without an error if the launcher, which has the store, is gone.
+            with contextlib.suppress(OSError), held.waiting():
                 self._wait_for_others(held)
         self.sessions.release(session)
 
@@ -132,6 +134,8 @@ class RowService:
         kind = request["ask"]
         if kind in (TENSORS, FILE):
             return answer_for_file(request)
+        if kind in (LENT, LENT_ENDS):
+            return self._lent.answer(request)
         if kind == STATE:
             return self._state(request["session"]), []
         moment = Moment(*request["at"])
@@ -141,14 +145,13 @@ class RowService:
         if kind == RESTORE:
             self._restore(held, restored_of(request["restored"]))
             return {}, []
+        if kind == SHARES:
+            return self._save_shares(held, request), []
         place = Place(request["variable"], request["number"])
         if held.steps == 0 and not held.rows.has_values(place):
             time.sleep(_LOOK_SECONDS)
             return {WAIT: "has not initialized '{}' yet".format(place.variable)}, []
-        if kind == COUNT:
-            return {COUNT: held.rows.count(place)}, []
-        keys, rows = held.rows.read(place, request["first"], request["count"])
-        return {}, [keys, rows] if request["keys"] else [rows]
+        return {}, [held.rows.read(place, request["first"], request["count"])[1]]
 
     def _state(self, number: int) -> Head:
         for held in self.sessions.numbered:
@@ -158,14 +161,35 @@ class RowService:
 
     def _restore(self, held: HeldSession, restored: Restored) -> None:
         """Reads what another rank has restored between two steps."""
-        end = time.monotonic() + _PARKED_SECONDS
-        # So that nobody else changes the graph meanwhile.
-        while not (self._in_step() or held.waits) and time.monotonic() < end:
-            time.sleep(_PARKED_LOOK_SECONDS)
+        self._wait_until_parked(held)
         if any(one[1:] == restored[1:] for one in held.restored):
             return
         with self.asking("restores its rows") as asked:
             restore_like(restored, held.rows, lambda request: asked.ask(restored.rank, request))
+        held.restored.append(restored)
+
+    def _save_shares(self, held: HeldSession, request: Head) -> Head:
+        """Writes what this rank has of tables whose rows come and go."""
+        with self._sharing:
+            shares = [share_of_plain(one) for one in request["shares"]]
+            have = {name for one in held.restored for name in one.variables}
+            for restored in map(restored_of, request["restored"]):
+                if restored.shares and restored.variables - have:
+                    self._restore(held, restored.without(have))
+            if not held.rows.can_save(shares):
+                self._wait_until_parked(held)
+            if held.steps == 0 and not held.rows.has_shares(shares):
+                time.sleep(_LOOK_SECONDS)
+                return {WAIT: "has not initialized '{}' yet".format(shares[0].table)}
+            folder, write = request["folder"], held.rows.save_share
+            answered: Head = self._lent.write(shares, self.rank, folder, write)
+            return answered
+
+    def _wait_until_parked(self, held: HeldSession) -> None:
+        """Waits until nobody else changes the graph, as its thread waits for other ranks."""
+        end = time.monotonic() + _PARKED_SECONDS
+        while not (self._in_step() or held.waits) and time.monotonic() < end:
+            time.sleep(_PARKED_LOOK_SECONDS)
 
     # What all ranks do together.
 
@@ -173,14 +197,13 @@ class RowService:
         mine = [restored.plain() for restored in held.restored]
         name = "restored_{}".format(held.number)
         every = self._gathered(name, json.dumps(mine).encode("utf-8"))
-        have = {one.variable for restored in held.restored for one in restored.saved}
+        have = {name for restored in held.restored for name in restored.variables}
         # Of what a rank has restored twice, the last one counts.
         for plain in (one for of_rank in every for one in reversed(of_rank)):
-            restored = restored_of(plain)
-            missing = [one for one in restored.saved if one.variable not in have]
-            if missing:
-                self._restore_missing(held, restored._replace(saved=missing))
-                have.update(one.variable for one in missing)
+            missing = restored_of(plain).without(have)
+            if missing.variables:
+                self._restore_missing(held, missing)
+                have.update(missing.variables)
 
     def _restore_missing(self, held: HeldSession, restored: Restored) -> None:
         try:

@@ -3,21 +3,26 @@
     saver's     table ──> SaveV2(prefix) ──^> Identity(prefix)       RestoreV2 ──> Assign ──^> NoOp
     the rest    others ─> SaveV2(part)        Identity(prefix)       RestoreV2' ─> Assign' ─^> NoOp'
 
+Of tables whose rows come and go, each rank saves and restores a share (`rank_shares`): nodes of the
+saver say which, and they are left out, too.
+
 The saver's nodes stay as they are: a graph that leaves the process has them, and whole tables.
 """
 
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Collection, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.compat.graph_lifetime import kept_with
 from graph_opt.compat.live_graph import add_control_inputs, add_nodes, unfinalized
 from graph_opt.graph.operations import operations_behind
-from graph_opt.sharding.table_variables import TableVariables
+from graph_opt.sharding.rank_shares import RankShare, share_of
+from graph_opt.sharding.step_copies import SCOPE, StepCopies, input_text
+from graph_opt.sharding.table_variables import Parts
 
 _SAVE, _RESTORE, _MERGE = "SaveV2", "RestoreV2", "MergeV2Checkpoints"
+_SAVE_DYNAMIC, _SAVE_SHARE = "DynamicTableSave", "Assert"
 _OLD_FORMAT = ("Save", "SaveSlices", "Restore", "RestoreSlice")
 _ASSIGNS = ("Assign", "AssignVariableOp")
 _VARIABLES = ("VarHandleOp", "VariableV2", "Variable")
@@ -25,7 +30,6 @@ _PASSING_ON = ("Identity", "ReadVariableOp", "EnsureShape")
 _RESHAPE = "Reshape"  # of savers made with reshape=True
 # Inputs of SaveV2 and RestoreV2: prefix, names, slices, and what is saved.
 _FIRST_TENSOR = 3
-_SCOPE = "graph_opt/savers"
 
 
 class SavedVariable(NamedTuple):
@@ -48,10 +52,12 @@ class Source(NamedTuple):
     Attributes:
       prefix: Tensor with the prefix of the checkpoint.
       tables: What is read from it.
+      shares: What each rank reads from it.
     """
 
     prefix: Any
     tables: Tuple[SavedVariable, ...]
+    shares: Tuple[RankShare, ...]
 
 
 class SaverStep(NamedTuple):
@@ -60,6 +66,7 @@ class SaverStep(NamedTuple):
     Attributes:
       saves: Whether it saves.
       tables: What is to be done for the step.
+      shares: When it saves: what each rank is to write.
       prefix: Tensor with the prefix of the checkpoint that it saves; None when it restores.
       sources: When it restores: from where. Initial values may come from several checkpoints.
       others: When it saves: for each node that writes others, the op, and the tensor that takes the
@@ -70,6 +77,7 @@ class SaverStep(NamedTuple):
 
     saves: bool
     tables: Tuple[SavedVariable, ...]
+    shares: Tuple[RankShare, ...]
     prefix: Any
     sources: Tuple[Source, ...]
     others: Tuple[Tuple[Any, Any], ...]
@@ -82,7 +90,8 @@ def saver_step(
     fetches: Sequence[Any],
     targets: Sequence[Any],
     feeds: Sequence[Any],
-    variables: TableVariables,
+    variables: Parts,
+    shared: Collection[str],
 ) -> Optional[SaverStep]:
     """What a step does with divided tables; None if it neither saves nor restores any.
 
@@ -91,21 +100,24 @@ def saver_step(
       fetches: Tensors that the step fetches.
       targets: Operations that it runs.
       feeds: Tensors that it feeds.
-      variables: Of tables and slots.
+      variables: Tables and slots.
+      shared: Names of the tables of which each rank has a share.
 
     Raises:
       tf.errors.UnimplementedError: It does so in the checkpoint format of version 1.
     """
     reached = operations_behind([one.op for one in fetches] + list(targets), feeds)
-    step = _Step(graph, reached, variables)
-    if not step.tables:
+    step = _Step(graph, reached, variables, shared)
+    if not step.tables and not step.shares:
         return None
     with unfinalized(graph):
         return step.without_tables(fetches, targets)
 
 
 class _Step:
-    def __init__(self, graph: Any, reached: Set[Any], variables: TableVariables) -> None:
+    def __init__(
+        self, graph: Any, reached: Set[Any], variables: Parts, shared: Collection[str]
+    ) -> None:
         self._graph = graph
         self._reached = reached
         self._variables = variables
@@ -114,9 +126,14 @@ class _Step:
         self._saves = {op: self._saved(op) for op in self._ordered if op.type == _SAVE}
         self._restores = {op: self._restored(op) for op in self._ordered if op.type == _RESTORE}
         named = [one for each in self._saves.values() for one in each]
-        self._has_saves = any(one.variable in variables.parts for one in named)
+        of_tables = {op: share_of(op) for op in self._ordered}
+        self.shares = {
+            op: share for op, share in of_tables.items() if share and share.table in shared
+        }
+        self._has_saves = any(one.variable in variables for one in named)
+        self._has_saves |= any(op.type == _SAVE_SHARE for op in self.shares)
         named += [one for each in self._restores.values() for one in each]
-        self.tables = [one for one in named if one.variable in variables.parts]
+        self.tables = [one for one in named if one.variable in variables]
 
     def without_tables(self, fetches: Sequence[Any], targets: Sequence[Any]) -> SaverStep:
         """The step, once all tables are left out."""
@@ -125,8 +142,8 @@ class _Step:
         merges = [op for op in self._ordered if op.type == _MERGE and saves]
         prefix = None
         if saves:
-            prefix = merges[0].inputs[1] if merges else next(iter(changed)).inputs[0]
-        copies = _Copies(self._graph)
+            prefix = _last(merges).inputs[1] if merges else next(iter(changed)).inputs[0]
+        copies = StepCopies(self._graph)
         others = []
         for operation, named in changed.items():
             if saves:
@@ -134,12 +151,16 @@ class _Step:
                 copies.drop(operation)
             else:
                 copies.replace(operation, self._restore_others(operation, named))
-        for operation in merges:
+        for operation in (*merges, *self.shares):
+            copies.drop(operation)
+        for operation in [op for op in self._ordered if op.type == _SAVE_DYNAMIC and saves]:
+            others.append(self._save_dynamic(operation))
             copies.drop(operation)
         copies.copy_dependents(self._reached)
         return SaverStep(
             saves=saves,
             tables=tuple(self.tables),
+            shares=tuple(self.shares.values()) if saves else (),
             prefix=prefix,
             sources=() if saves else tuple(self._sources()),
             others=tuple(others),
@@ -151,16 +172,18 @@ class _Step:
 
     def _sources(self) -> Iterator[Source]:
         for operation, named in self._restores.items():
-            tables = tuple(one for one in named if one.variable in self._variables.parts)
+            tables = tuple(one for one in named if one.variable in self._variables)
             if tables:
-                yield Source(operation.inputs[0], tables)
+                yield Source(operation.inputs[0], tables, ())
+        for operation, share in self.shares.items():
+            yield Source(operation.inputs[0], (), (share,))
 
     def _check_format(self) -> None:
         for operation in self._ordered:
             if operation.type in _OLD_FORMAT:
                 behind = operations_behind([operation]) | self._after(operation)
                 for other in sorted(behind, key=lambda one: str(one.name)):
-                    if other.name in self._variables.parts:
+                    if other.name in self._variables:
                         raise tf.errors.UnimplementedError(
                             None,
                             None,
@@ -213,9 +236,8 @@ class _Step:
         return found
 
     def _others(self, named: Sequence[SavedVariable]) -> List[int]:
-        tables, hidden = self._variables
         names = enumerate(one.variable for one in named)
-        return [place for place, name in names if name not in tables and name not in hidden]
+        return [place for place, name in names if name not in self._variables]
 
     def _save_others(self, operation: Any, named: Sequence[SavedVariable]) -> List[Tuple[Any, Any]]:
         kept = self._others(named)
@@ -232,6 +254,15 @@ class _Step:
         _wait_for_same(self._graph, save, operation)
         return [(save, prefix)]
 
+    def _save_dynamic(self, operation: Any) -> Tuple[Any, Any]:
+        with _beside(self._graph, operation):
+            prefix = tf.placeholder(tf.string, [])
+        node = tf.NodeDef()
+        node.CopyFrom(operation.node_def)
+        node.name = self._graph.unique_name("{}/{}".format(SCOPE, operation.name), False)
+        node.input[0] = input_text(prefix)
+        return add_nodes(self._graph, [node])[0], prefix
+
     def _restore_others(self, operation: Any, named: Sequence[SavedVariable]) -> Dict[int, Any]:
         kept = self._others(named)
         if not kept:
@@ -247,80 +278,10 @@ class _Step:
         return dict(zip(kept, tensors))
 
 
-class _Copies:
-    """Copies of the nodes that depend on some that are left out or replaced."""
-
-    def __init__(self, graph: Any) -> None:
-        self._graph = graph
-        numbers: List[int] = kept_with(graph, "savers without tables", list)
-        self._number = len(numbers)
-        numbers.append(self._number)
-        self._tensors: Dict[str, Any] = {}
-        self._dropped: Set[str] = set()
-        self._copied: Dict[str, str] = {}
-
-    def drop(self, operation: Any) -> None:
-        """Leaves an operation out."""
-        self._dropped.add(operation.name)
-
-    def replace(self, operation: Any, tensors: Dict[int, Any]) -> None:
-        """Takes other tensors for some outputs of an operation, and leaves out the others."""
-        self._dropped.add(operation.name)
-        for place, tensor in tensors.items():
-            self._tensors[operation.outputs[place].name] = tensor
-
-    def copy_dependents(self, reached: Set[Any]) -> None:
-        """Copies what depends on them."""
-        nodes = []
-        for operation in _in_order(reached):
-            if operation.name in self._dropped or not self._is_touched(operation):
-                continue
-            if any(self._is_gone(tensor) for tensor in operation.inputs):
-                self._dropped.add(operation.name)
-                continue
-            nodes.append(self._copy(operation))
-            self._copied[operation.name] = nodes[-1].name
-        add_nodes(self._graph, nodes)
-
-    def tensor(self, tensor: Any) -> Any:
-        """What stands for a tensor."""
-        if tensor.name in self._tensors:
-            return self._tensors[tensor.name]
-        copied = self._copied.get(tensor.op.name)
-        if copied is None:
-            return tensor
-        return self._graph.get_tensor_by_name("{}:{}".format(copied, tensor.value_index))
-
-    def operation(self, operation: Any) -> Optional[Any]:
-        """What stands for an operation; None if it is left out."""
-        if operation.name in self._dropped:
-            return None
-        copied = self._copied.get(operation.name)
-        return operation if copied is None else self._graph.get_operation_by_name(copied)
-
-    def _is_touched(self, operation: Any) -> bool:
-        before = [tensor.op for tensor in operation.inputs] + list(operation.control_inputs)
-        return any(one.name in self._dropped or one.name in self._copied for one in before)
-
-    def _is_gone(self, tensor: Any) -> bool:
-        return tensor.op.name in self._dropped and tensor.name not in self._tensors
-
-    def _copy(self, operation: Any) -> Any:
-        node = tf.NodeDef()
-        node.CopyFrom(operation.node_def)
-        node.name = "{}/{}/{}".format(_SCOPE, self._number, operation.name)
-        del node.input[:]
-        node.input.extend(self._input(tensor) for tensor in operation.inputs)
-        for control in operation.control_inputs:
-            if control.name not in self._dropped:
-                node.input.append("^" + self._copied.get(control.name, control.name))
-        return node
-
-    def _input(self, tensor: Any) -> str:
-        if tensor.name in self._tensors:
-            return _input_text(self._tensors[tensor.name])
-        name = self._copied.get(tensor.op.name, tensor.op.name)
-        return "{}:{}".format(name, tensor.value_index) if tensor.value_index else str(name)
+def _last(merges: Sequence[Any]) -> Any:
+    """The merge that writes the checkpoint: those before it write parts of it."""
+    before = {one for merge in merges for one in operations_behind([merge]) - {merge}}
+    return next(merge for merge in merges if merge not in before)
 
 
 def _variable_behind(tensor: Any) -> str:
@@ -335,31 +296,9 @@ def _variable_behind(tensor: Any) -> str:
 def _beside(graph: Any, operation: Any) -> Iterator[None]:
     """Nodes made in this block are on the operation's device, and have names of ours."""
     with graph.as_default(), tf.device(None), tf.device(operation.device):
-        with tf.control_dependencies(None), tf.name_scope(_SCOPE + "/"):
+        with tf.control_dependencies(None), tf.name_scope(SCOPE + "/"):
             yield
 
 
 def _wait_for_same(graph: Any, operation: Any, other: Any) -> None:
     add_control_inputs(graph, operation.name, [one.name for one in other.control_inputs])
-
-
-def _in_order(operations: Set[Any]) -> List[Any]:
-    """Each after all that it depends on."""
-    ordered: List[Any] = []
-    seen: Set[Any] = set()
-    for start in sorted(operations, key=lambda operation: str(operation.name)):
-        waiting = [(start, False)]
-        while waiting:
-            operation, is_done = waiting.pop()
-            if is_done:
-                ordered.append(operation)
-            elif operation not in seen and operation in operations:
-                seen.add(operation)
-                waiting.append((operation, True))
-                before = [tensor.op for tensor in operation.inputs]
-                waiting.extend((one, False) for one in before + list(operation.control_inputs))
-    return ordered
-
-
-def _input_text(tensor: Any) -> str:
-    return str(tensor.name[:-2] if tensor.name.endswith(":0") else tensor.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Tuple
+from typing import Any, Sequence, Tuple
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from graph_opt.compat.callables import is_closed
 from graph_opt.compat.graph_growth import operations_from
 from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.early_writes import delay_early_writes, writes_to
-from graph_opt.sharding.table_variables import TableVariables, table_variables
+from graph_opt.sharding.rank_shares import RankShare, shared_tables
+from graph_opt.sharding.table_variables import Parts, table_variables
 from graph_opt.sharding.whole_tables import Place
 
 
@@ -25,13 +26,13 @@ class SessionRows:
     def __init__(self, session: Any) -> None:
         self.session = session
         self.steps = ArraySteps(session)
-        self._prepared: TableVariables = TableVariables({}, set())
+        self._prepared: Parts = {}
         self._version = -1
         self._seen = 0
 
     @property
-    def variables(self) -> TableVariables:
-        """Of tables and their slots, as of the last `prepare`."""
+    def variables(self) -> Parts:
+        """Tables and their slots, as of the last `prepare`."""
         return self._prepared
 
     def prepare(self) -> None:
@@ -40,11 +41,12 @@ class SessionRows:
         if graph.version == self._version:
             return
         variables = table_variables(graph)
-        for name, parts in variables.parts.items():
-            if name not in self._prepared.parts:
+        for name, parts in variables.items():
+            if name not in self._prepared:
                 for number, part in enumerate(parts):
                     self._prepare(Place(name, number), part.rows)
         self._delay_early_writes(variables)
+        self.prepare_shares([one.usual_share for one in shared_tables(graph).values()])
         self._prepared = variables
         self._version = graph.version
 
@@ -54,16 +56,9 @@ class SessionRows:
         keys, values = self.steps.run(_key("rows", place), rows.block, *_span(first, count))
         return keys, values
 
-    def count(self, place: Place) -> int:
-        """How many rows this rank has."""
-        rows = self._rows(place)
-        if rows.fixed_rows is not None:
-            return rows.fixed_rows
-        return int(self.steps.run(_key("count", place), rows.num_rows))
-
     def has_values(self, place: Place) -> bool:
         """Whether the rows are known, after the first `prepare`, and have been initialized."""
-        if place.variable not in self._prepared.parts:
+        if place.variable not in self._prepared:
             return False
         try:
             self.read(place, 0, 0)
@@ -73,23 +68,56 @@ class SessionRows:
             raise
         return True
 
+    def can_save(self, shares: Sequence[RankShare]) -> bool:
+        """Whether the graph has the nodes that write shares."""
+        return all(self.steps.has(("save share", share)) for share in shares)
+
+    def prepare_shares(self, shares: Sequence[RankShare]) -> None:
+        """Adds the nodes that write shares."""
+        for share in shares:
+            self.steps.prepare(("save share", share), self._saved(share), "")
+            self.steps.prepare(("share is there", share), self._is_initialized(share))
+
+    def has_shares(self, shares: Sequence[RankShare]) -> bool:
+        """Whether tables and slots are known, and have been initialized."""
+        tables = shared_tables(self.session.graph)
+        return all(
+            share.table in tables
+            and self.steps.run(("share is there", share), self._is_initialized(share))
+            for share in shares
+        )
+
+    def save_share(self, share: RankShare, prefix: str) -> None:
+        """Writes what this rank has of a table, as a checkpoint of its own."""
+        self.steps.run(("save share", share), self._saved(share), prefix)
+
+    def restore_share(self, share: RankShare, prefix: str) -> None:
+        """Reads what this rank has of a table from a checkpoint of all ranks."""
+        table = shared_tables(self.session.graph)[share.table]
+        self.steps.run(("restore share", share), lambda of: table.restore(of, share), prefix)
+
+    def _saved(self, share: RankShare) -> Any:
+        return lambda prefix: shared_tables(self.session.graph)[share.table].save(prefix, share)
+
+    def _is_initialized(self, share: RankShare) -> Any:
+        table = shared_tables(self.session.graph)[share.table]
+        return lambda: table.is_initialized(share)
+
     def is_closed(self) -> bool:
         """Whether the session is."""
         return is_closed(self.session)
 
-    def _delay_early_writes(self, variables: TableVariables) -> None:
+    def _delay_early_writes(self, variables: Parts) -> None:
         new = operations_from(self.session.graph, self._seen)
-        if any(writes_to(one, variables.parts.keys()) for one in new):
-            delay_early_writes(self.session.graph, variables.parts.keys())
+        if any(writes_to(one, variables.keys()) for one in new):
+            delay_early_writes(self.session.graph, variables.keys())
         self._seen += len(new)
 
     def _rows(self, place: Place) -> Any:
-        return self._prepared.parts[place.variable][place.number].rows
+        return self._prepared[place.variable][place.number].rows
 
     def _prepare(self, place: Place, rows: Any) -> None:
         self.steps.prepare(_key("rows", place), rows.block, *_span(0, 0))
-        if rows.fixed_rows is None:
-            self.steps.prepare(_key("count", place), rows.num_rows)
 
 
 def _span(first: int, count: int) -> Tuple[np.int64, np.int64]:

@@ -11,18 +11,21 @@ import contextlib
 import os
 import uuid
 import weakref
-from typing import Any, Dict, Iterator, List, Mapping, MutableMapping, Optional, Tuple
+from typing import Any, Dict, List, MutableMapping, Optional, Tuple
 
 import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.compat.graph_lifetime import kept_with
-from graph_opt.compat.sessions import unwatched_sessions
 from graph_opt.compat.step_calls import before_sessions_close, offer_runs_to
 from graph_opt.reporting.stderr import say
-from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.checkpoint_rows import CheckpointRows, tensorflow_errors
-from graph_opt.sharding.checkpoint_slices import CheckpointParts, TensorSlice, merge_parts
+from graph_opt.sharding.checkpoint_slices import (
+    CheckpointParts,
+    TensorSlice,
+    file_steps,
+    merge_parts,
+)
 from graph_opt.sharding.guard import row_service_of
 from graph_opt.sharding.held_sessions import HeldSession
 from graph_opt.sharding.imported_tables import (
@@ -30,18 +33,15 @@ from graph_opt.sharding.imported_tables import (
     describe_rows,
     has_imported_tables,
 )
+from graph_opt.sharding.rank_shares import SharedTable, note_shared, shared_tables
+from graph_opt.sharding.ranks_of_session import RanksOfSession
 from graph_opt.sharding.restored_rows import Restored, index_checksum
-from graph_opt.sharding.row_server import AskedRanks, Head
-from graph_opt.sharding.row_service import COUNT, ROWS, RowService
 from graph_opt.sharding.saver_nodes import SavedVariable, SaverStep, saver_step
 from graph_opt.sharding.session_rows import SessionRows
 from graph_opt.sharding.table_variables import note_divided, note_graph, table_variables
 from graph_opt.sharding.transport import OneRank, Transport
 from graph_opt.sharding.transport_in_use import transport_if_chosen
 from graph_opt.sharding.whole_tables import (
-    Column,
-    Place,
-    RowsOfRanks,
     WholeTable,
     check_tables,
     read_tables,
@@ -71,6 +71,18 @@ def save_whole_tables(graph: Any, transport: Transport, table: Any = None) -> No
         watch_savers()
 
 
+def save_shares(graph: Any, transport: Transport, table: SharedTable) -> None:
+    """From now on, savers of a graph save and restore what each rank has of a table.
+
+    Args:
+      graph: The graph.
+      transport: How this rank reaches the others.
+      table: The table.
+    """
+    note_shared(graph, table)
+    save_whole_tables(graph, transport)
+
+
 def watch_savers() -> None:
     """From now on, savers of graphs with divided tables are known, imported graphs included."""
     offer_runs_to(_run_saver)
@@ -87,7 +99,7 @@ def whole_value(session: Any, variable: str) -> np.ndarray:
     Raises:
       tf.errors.FailedPreconditionError: The other ranks cannot be asked.
     """
-    step = SaverStep(True, (SavedVariable(variable, "", variable),), None, (), (), (), ())
+    step = SaverStep(True, (SavedVariable(variable, "", variable),), (), None, (), (), (), ())
     return _Saver(session, _transports[session.graph], step, []).value()
 
 
@@ -134,7 +146,8 @@ def _saver_step(
             steps.clear()
         variables = table_variables(graph)
         # What was given is kept alive, so that nothing else gets its id.
-        steps[key] = saver_step(graph, fetches, targets, feeds, variables), given
+        shared = shared_tables(graph)
+        steps[key] = saver_step(graph, fetches, targets, feeds, variables, shared), given
     found: Optional[SaverStep] = steps[key][0]
     return found
 
@@ -153,13 +166,13 @@ class _Saver:
             self._held = self._service.hold(session)
         self._rows = SessionRows(session) if self._held is None else self._held.rows
         self._rows.prepare()
-        self._tables = whole_tables(step.tables, self._rows.variables.parts)
+        self._rows.prepare_shares(step.shares)
+        self._tables = whole_tables(step.tables, self._rows.variables)
 
     def are_plain(self) -> bool:
         """Whether TensorFlow's own steps do the same, if there is one rank."""
         return all(
-            table.keyed.num_keys is not None
-            and [column.part.name for column in table.columns] == [table.columns[0].place.variable]
+            [column.part.name for column in table.columns] == [table.columns[0].place.variable]
             for table in self._tables
         )
 
@@ -173,10 +186,10 @@ class _Saver:
             tf.gfile.MkDir(parent)  # as TensorFlow, not the folders above
         tf.gfile.MkDir(folder)
         try:
-            with _files() as files, self._ranks("saves a checkpoint") as ranks:
+            with self._waiting(), file_steps() as files, self._ranks("saves a checkpoint") as ranks:
                 parts = CheckpointParts(folder, files)
                 write_tables(self._tables, ranks, parts)
-                prefixes = list(parts.prefixes)
+                prefixes = parts.prefixes + ranks.save_shares(self._step.shares, _absolute(folder))
                 for number, (operation, tensor) in enumerate(self._step.others):
                     prefixes.append(os.path.join(folder, "others-{:05d}".format(number)))
                     self._session.run(operation, {**self._feeds, tensor.name: prefixes[-1]})
@@ -198,36 +211,41 @@ class _Saver:
 
     def restore(self) -> List[Any]:
         """Reads this rank's rows; returns what the step's fetches are."""
-        read: Dict[str, List[SavedVariable]] = {}
+        read: Dict[str, Restored] = {}
         for source in self._step.sources:
-            read.setdefault(_absolute(self._prefix(source.prefix)), []).extend(source.tables)
+            prefix = _absolute(self._prefix(source.prefix))
+            nothing = Restored(self._transport.rank, prefix, index_checksum(prefix), [], [])
+            restored = read.setdefault(prefix, nothing)
+            restored.saved.extend(source.tables)
+            restored.shares.extend(source.shares)
         with tensorflow_errors():
-            found = [self._checked(prefix, saved) for prefix, saved in read.items()]
+            found = [self._checked(one.prefix, one.saved) for one in read.values()]
         results = self._run_rest()
         with tensorflow_errors():
             for tables, checkpoint in found:
                 read_tables(tables, checkpoint, self._rows.steps)
-        for prefix, saved in read.items():
-            self._note_restored(prefix, saved)
+        for restored in read.values():
+            for share in restored.shares:
+                self._rows.restore_share(share, restored.prefix)
+            self._note_restored(restored)
         return results
 
     def _checked(
         self, prefix: str, saved: List[SavedVariable]
     ) -> Tuple[List[WholeTable], CheckpointRows]:
-        tables = whole_tables(saved, self._rows.variables.parts)
+        tables = whole_tables(saved, self._rows.variables)
         checkpoint = CheckpointRows(prefix)
         check_tables(tables, checkpoint)
         return tables, checkpoint
 
-    def _note_restored(self, prefix: str, saved: List[SavedVariable]) -> None:
+    def _note_restored(self, restored: Restored) -> None:
         if self._held is not None and self._service is not None:
-            rank, checksum = self._transport.rank, index_checksum(prefix)
-            self._service.note_restored(self._held, Restored(rank, prefix, checksum, saved))
+            self._service.note_restored(self._held, restored)
         elif self._transport.size > 1:
             say(
                 "rank {} has restored its rows of divided tables from '{}'; ranks that were not "
                 "started by horovodrun --gloo or graph-opt run must do so themselves".format(
-                    self._transport.rank, prefix
+                    self._transport.rank, restored.prefix
                 )
             )
 
@@ -242,18 +260,22 @@ class _Saver:
         results: List[Any] = self._session.run(fetches + list(self._step.targets), self._feeds)
         return results[: len(fetches)]
 
-    def _ranks(self, purpose: str) -> _RanksOfSession:
+    def _ranks(self, purpose: str) -> RanksOfSession:
         asked = None if self._service is None else self._service.asking(purpose)
-        return _RanksOfSession(self._rows, self._held, self._service, asked)
+        return RanksOfSession(self._rows, self._held, self._service, asked)
+
+    def _waiting(self) -> Any:
+        return contextlib.nullcontext() if self._held is None else self._held.waiting()
 
     def _require_service(self, what: str) -> None:
         if self._service is None and self._transport.size > 1:
+            names = [one.name for one in self._tables] + [one.table for one in self._step.shares]
             raise tf.errors.FailedPreconditionError(
                 None,
                 None,
                 "{} '{}', of which other ranks have rows: they were not "
                 "started by horovodrun --gloo or graph-opt run, and so can not be asked; let all "
-                "ranks save with sok.CheckpointSaver".format(what, self._tables[0].name),
+                "ranks save with sok.CheckpointSaver".format(what, names[0]),
             )
 
 
@@ -269,122 +291,6 @@ class _Collected:
             self.values[one.first : one.first + len(one.values)] = one.values
 
 
-class _RanksOfSession(RowsOfRanks):
-    """Rows of all ranks: those of this one in its session, others as it asks for them."""
-
-    def __init__(
-        self,
-        rows: SessionRows,
-        held: Optional[HeldSession],
-        service: Optional[RowService],
-        asked: Optional[AskedRanks],
-    ) -> None:
-        self._rows = rows
-        self._service = service
-        self._asked = asked
-        self._rank = 0 if service is None else service.rank
-        self.size = 1 if service is None else service.size
-        self._at: List[int] = []
-        self._restored: Dict[Place, Tuple[Any, WholeTable]] = {}
-        if service is not None and held is not None:
-            self._at = list(service.sessions.moment(held))
-            self._find_restored(held)
-
-    def __enter__(self) -> _RanksOfSession:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        if self._asked is not None:
-            self._asked.__exit__()
-
-    def read(
-        self, table: WholeTable, column: Column, keys: Mapping[int, np.ndarray]
-    ) -> Dict[int, np.ndarray]:
-        """See `RowsOfRanks`."""
-        place, part = column.place, column.part
-        others = {rank: of_rank for rank, of_rank in keys.items() if rank != self._rank}
-        if place in self._restored:
-            found = {
-                rank: self._rows_of_file(place, part, of_rank) for rank, of_rank in others.items()
-            }
-        else:
-            requests = {
-                rank: self._request(place, int(part.rows.places(of_rank[:1])[0]), len(of_rank))
-                for rank, of_rank in others.items()
-            }
-            found = {
-                rank: _as_rows(part, received[0])
-                for rank, (_, received) in self._ask_all(requests).items()
-            }
-        if self._rank in keys:
-            first = int(part.rows.places(keys[self._rank][:1])[0])
-            found[self._rank] = self._rows.read(place, first, len(keys[self._rank]))[1]
-        return found
-
-    def counts(self, place: Place) -> List[int]:
-        """See `RowsOfRanks`."""
-        others = [rank for rank in range(self.size) if rank != self._rank]
-        request = dict(self._request(place, 0, 0), ask=COUNT)
-        heads = self._ask_all({rank: request for rank in others})
-        counts = {rank: int(head[COUNT]) for rank, (head, _) in heads.items()}
-        counts[self._rank] = self._rows.count(place)
-        return [counts[rank] for rank in range(self.size)]
-
-    def read_block(
-        self, place: Place, rank: int, first: int, count: int
-    ) -> Tuple[np.ndarray, np.ndarray]:
-        """See `RowsOfRanks`."""
-        if rank == self._rank:
-            return self._rows.read(place, first, count)
-        request = dict(self._request(place, first, count), keys=True)
-        _, (keys, rows) = self._ask_all({rank: request})[rank]
-        part = self._rows.variables.parts[place.variable][place.number]
-        return np.frombuffer(keys, np.int64), _as_rows(part, rows)
-
-    def _ask_all(self, requests: Dict[int, Head]) -> Dict[int, Any]:
-        return {} if self._asked is None else self._asked.ask_all(requests)
-
-    def _request(self, place: Place, first: int, count: int) -> Head:
-        return {
-            "ask": ROWS,
-            "at": self._at,
-            "variable": place.variable,
-            "number": place.number,
-            "first": first,
-            "count": count,
-            "keys": False,
-        }
-
-    def _find_restored(self, held: HeldSession) -> None:
-        """What this rank has restored since its last step, the others may not have yet."""
-        for restored in held.restored:
-            checkpoint = CheckpointRows(restored.prefix)
-            for table in whole_tables(restored.saved, self._rows.variables.parts):
-                for column in table.columns:
-                    self._restored[column.place] = checkpoint, table
-
-    def _rows_of_file(self, place: Place, part: Any, keys: np.ndarray) -> np.ndarray:
-        checkpoint, table = self._restored[place]
-        first = int(keys[0])
-        rows = checkpoint.rows(table.name, table.first + first, int(keys[-1]) - first + 1)
-        columns = slice(part.first_column, part.first_column + part.rows.width)
-        found: np.ndarray = rows[keys - first][:, columns]
-        return found
-
-
-def _as_rows(part: Any, data: bytes) -> np.ndarray:
-    rows = np.frombuffer(data, part.rows.dtype.as_numpy_dtype)
-    return rows.reshape(-1, part.rows.width)
-
-
 def _absolute(prefix: str) -> str:
     """A path that other ranks understand, too: they may be in other folders."""
     return prefix if "://" in prefix else os.path.abspath(prefix)
-
-
-@contextlib.contextmanager
-def _files() -> Iterator[ArraySteps]:
-    """Steps that write files, in a session of their own."""
-    with tf.Graph().as_default(), unwatched_sessions() as session_class:
-        with session_class() as session:
-            yield ArraySteps(session)

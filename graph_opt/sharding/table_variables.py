@@ -1,9 +1,9 @@
-"""The variables of a graph that hold rows of divided tables."""
+"""The variables of a graph that hold rows of divided tables, which exist from the start."""
 
 from __future__ import annotations
 
 import weakref
-from typing import Any, Dict, List, MutableSet, NamedTuple, Set
+from typing import Any, Dict, List, MutableSet
 
 from graph_opt.compat import tf
 from graph_opt.compat.graph_lifetime import kept_with
@@ -17,18 +17,6 @@ COLLECTIONS = (
 Parts = Dict[str, List[TablePart]]
 
 _graphs: MutableSet[Any] = weakref.WeakSet()
-
-
-class TableVariables(NamedTuple):
-    """Those variables, by the names of their ops.
-
-    Attributes:
-      parts: What tables and their slots have of whole ones.
-      companions: What is never saved without the rows of a table.
-    """
-
-    parts: Parts
-    companions: Set[str]
 
 
 def note_graph(graph: Any) -> None:
@@ -46,8 +34,11 @@ def note_divided(graph: Any, table: Any) -> None:
     kept_with(graph, "divided tables", list).append(table)
 
 
-def table_variables(graph: Any) -> TableVariables:
-    """Tables, and the slots that any optimizer has made for them."""
+def table_variables(graph: Any) -> Parts:
+    """Tables, and the slots that any optimizer has made for them, by the names of their ops.
+
+    Of each, what it has of whole tables.
+    """
     tables: List[Any] = kept_with(graph, "divided tables", list)
     variables = {table.op.name: table for table in tables}
     for collection in COLLECTIONS:
@@ -57,9 +48,11 @@ def table_variables(graph: Any) -> TableVariables:
     for table in tables:
         slots = {name: one for name, one in variables.items() if is_slot_name(name, table.op.name)}
         table.own_slots({name: one for name, one in slots.items() if not table_parts(one)})
-    parts = {name: table_parts(one) for name, one in variables.items()}
-    companions = {one.op.name for table in tables for one in table.companions}
-    return TableVariables({name: of for name, of in parts.items() if of}, companions)
+    parts = {
+        name: [part for part in table_parts(one) if part.rows.fixed_rows is not None]
+        for name, one in variables.items()
+    }
+    return {name: of for name, of in parts.items() if of}
 
 
 def is_slot_name(name: str, table: str) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.checkpoint_slices import CheckpointParts, TensorSlice
-from graph_opt.sharding.checkpoints import KEYS_SUFFIX, block_bytes, clear_all, rows_of_block
+from graph_opt.sharding.checkpoints import block_bytes, clear_all, num_keys_of, rows_of_block
 from graph_opt.sharding.keyed_rows import KeyedRows, TablePart
 from graph_opt.sharding.saver_nodes import SavedVariable
 from graph_opt.sharding.table_variables import Parts
@@ -49,13 +49,13 @@ class WholeTable(NamedTuple):
 
     Attributes:
       name: Name of the tensor.
-      rows: How many rows the tensor has; None if as many as there are.
+      rows: How many rows the tensor has.
       first: Where the table begins in it: savers may hold a tensor in several variables.
       columns: All columns, wherever they are.
     """
 
     name: str
-    rows: Any
+    rows: int
     first: int
     columns: Tuple[Column, ...]
 
@@ -69,9 +69,14 @@ class WholeTable(NamedTuple):
         """The rows of its first columns."""
         return self.columns[0].part.rows
 
+    @property
+    def num_keys(self) -> int:
+        """Number of rows of the table."""
+        return num_keys_of(self.keyed)
+
     def shape(self) -> List[int]:
-        """Shape of the tensor, of a table that has all its rows."""
-        return [int(self.rows), self.width]
+        """Shape of the tensor."""
+        return [self.rows, self.width]
 
 
 class RowsOfRanks(abc.ABC):
@@ -83,14 +88,6 @@ class RowsOfRanks(abc.ABC):
     def read(self, table: WholeTable, column: Column, keys: Mapping[int, np.ndarray]) -> Any:
         """Rows of ranks: for each its own keys, which ascend and lie one after another there."""
 
-    @abc.abstractmethod
-    def counts(self, place: Place) -> List[int]:
-        """How many rows each rank has now, of tables whose rows come and go."""
-
-    @abc.abstractmethod
-    def read_block(self, place: Place, rank: int, first: int, count: int) -> Tuple[Any, Any]:
-        """Keys and rows of a rank, of such tables."""
-
 
 def whole_tables(saved: Sequence[SavedVariable], parts: Parts) -> List[WholeTable]:
     """The tensors that variables stand for in a checkpoint."""
@@ -100,7 +97,7 @@ def whole_tables(saved: Sequence[SavedVariable], parts: Parts) -> List[WholeTabl
         is_table = len(of_variable) == 1 and of_variable[0].name == one.variable
         for number, part in enumerate(of_variable):
             name = one.name if is_table else part.name
-            rows, first = _rows_and_first(one.spec) if one.spec else (part.rows.num_keys, 0)
+            rows, first = _rows_and_first(one.spec) if one.spec else (num_keys_of(part.rows), 0)
             key = "{} {}".format(name, first)
             before = found[key].columns if key in found else ()
             columns = (*before, Column(Place(one.variable, number), part))
@@ -109,11 +106,7 @@ def whole_tables(saved: Sequence[SavedVariable], parts: Parts) -> List[WholeTabl
 
 
 def write_tables(tables: Sequence[WholeTable], ranks: RowsOfRanks, parts: CheckpointParts) -> None:
-    """Writes tables as parts of a checkpoint.
-
-    A table whose rows come and go has those that there are now, one rank's after another's, and
-    their keys beside them, as `NAME/keys`.
-    """
+    """Writes tables as parts of a checkpoint."""
     waiting: List[TensorSlice] = []
     num_bytes = 0
     for table in tables:
@@ -123,16 +116,12 @@ def write_tables(tables: Sequence[WholeTable], ranks: RowsOfRanks, parts: Checkp
                 waiting, num_bytes = [], 0
             waiting.append(piece)
             num_bytes += piece.values.nbytes
-    parts.write(*waiting)
+    if waiting:
+        parts.write(*waiting)
 
 
 def _slices(table: WholeTable, ranks: RowsOfRanks) -> Iterator[TensorSlice]:
-    if table.keyed.num_keys is None:
-        return _keyed_slices(table, ranks)
-    return _numbered_slices(table, table.keyed.num_keys, ranks)
-
-
-def _numbered_slices(table: WholeTable, num_keys: int, ranks: RowsOfRanks) -> Iterator[TensorSlice]:
+    num_keys = table.num_keys
     size = rows_of_block(table.width, table.keyed.dtype)
     for first in range(0, max(1, num_keys), size):
         keys = np.arange(first, min(first + size, num_keys))
@@ -144,24 +133,7 @@ def _numbered_slices(table: WholeTable, num_keys: int, ranks: RowsOfRanks) -> It
             columns = slice(part.first_column, part.first_column + part.rows.width)
             for rank, received in ranks.read(table, column, asked).items():
                 rows[owners == rank, columns] = received
-        yield TensorSlice(table.name, int(table.rows), table.first + first, rows)
-
-
-def _keyed_slices(table: WholeTable, ranks: RowsOfRanks) -> Iterator[TensorSlice]:
-    place = table.columns[0].place
-    counts = ranks.counts(place)
-    total, begin = sum(counts), 0
-    size = rows_of_block(table.width, table.keyed.dtype)
-    if not total:
-        empty = np.zeros([0, table.width], table.keyed.dtype.as_numpy_dtype)
-        yield TensorSlice(table.name + KEYS_SUFFIX, 0, 0, np.zeros([0], np.int64))
-        yield TensorSlice(table.name, 0, 0, empty)
-    for rank, count in enumerate(counts):
-        for first in range(0, count, size):
-            keys, rows = ranks.read_block(place, rank, first, min(size, count - first))
-            yield TensorSlice(table.name + KEYS_SUFFIX, total, begin, keys)
-            yield TensorSlice(table.name, total, begin, rows)
-            begin += len(keys)
+        yield TensorSlice(table.name, table.rows, table.first + first, rows)
 
 
 def check_tables(tables: Sequence[WholeTable], checkpoint: Any) -> None:
@@ -176,14 +148,11 @@ def check_tables(tables: Sequence[WholeTable], checkpoint: Any) -> None:
       tf.errors.InvalidArgumentError: One has another shape or dtype there.
     """
     for table in tables:
-        names = [table.name] + [table.name + KEYS_SUFFIX] * (table.keyed.num_keys is None)
-        for name in names:
-            if name not in checkpoint.tensors:
-                text = "Key {} not found in checkpoint {}".format(name, checkpoint.prefix)
-                raise tf.errors.NotFoundError(None, None, text)
+        if table.name not in checkpoint.tensors:
+            text = "Key {} not found in checkpoint {}".format(table.name, checkpoint.prefix)
+            raise tf.errors.NotFoundError(None, None, text)
         there = checkpoint.tensors[table.name]
-        rows = there.shape[0] if table.rows is None and len(there.shape) else table.rows
-        if list(there.shape) != [rows, table.width] or there.dtype != table.keyed.dtype:
+        if list(there.shape) != table.shape() or there.dtype != table.keyed.dtype:
             raise tf.errors.InvalidArgumentError(
                 None,
                 None,
@@ -193,7 +162,7 @@ def check_tables(tables: Sequence[WholeTable], checkpoint: Any) -> None:
                     checkpoint.prefix,
                     list(there.shape),
                     there.dtype.name,
-                    [rows, table.width],
+                    table.shape(),
                     table.keyed.dtype.name,
                 ),
             )
@@ -207,20 +176,16 @@ def read_tables(tables: Sequence[WholeTable], checkpoint: Any, steps: ArraySteps
       checkpoint: See `check_tables`.
       steps: What writes the rows.
     """
-    clear_all([column.part.rows for table in tables for column in table.columns], steps)
+    if tables:
+        clear_all([column.part.rows for table in tables for column in table.columns], steps)
     for table in tables:
-        count = int(checkpoint.tensors[table.name].shape[0])
-        if table.keyed.num_keys is not None:
-            count = table.keyed.num_keys
         size = rows_of_block(table.width, table.keyed.dtype)
-        for first in range(0, count, size):
-            _read_block(table, first, min(size, count - first), checkpoint, steps)
+        for first in range(0, table.num_keys, size):
+            _read_block(table, first, min(size, table.num_keys - first), checkpoint, steps)
 
 
 def _read_block(table: WholeTable, first: int, count: int, checkpoint: Any, steps: Any) -> None:
     keys = np.arange(first, first + count)
-    if table.keyed.num_keys is None:
-        keys = checkpoint.rows(table.name + KEYS_SUFFIX, first, count)
     rows = None
     for column in table.columns:
         part = column.part

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from typing import Any, Dict, List, Mapping, Set, Tuple
+from typing import Any, Dict, List, Mapping, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.dynamic.saving import is_divided, rank_saveables
@@ -164,9 +164,7 @@ def _separated(var_list: Any) -> Tuple[Dict[str, KeyedRows], Any]:
         named = var_list
     else:
         named = {one.name.split(":")[0]: one for one in var_list}
-    hidden: Set[str] = set()
     for table in [one for one in named.values() if isinstance(one, DividedVariable)]:
-        hidden.update(one.name for one in table.companions)
         table.own_slots({name: one for name, one in named.items() if _is_slot(one, table)})
     # Dynamic tables of one rank are saved as in any graph.
     tables = {
@@ -175,9 +173,7 @@ def _separated(var_list: Any) -> Tuple[Dict[str, KeyedRows], Any]:
         if hasattr(one, "keyed_rows")
         and not isinstance(one, (DynamicTableVariable, DynamicTableSlot))
     }
-    others = {
-        name: one for name, one in named.items() if name not in tables and one.name not in hidden
-    }
+    others = {name: one for name, one in named.items() if name not in tables}
     return tables, others if isinstance(var_list, dict) else list(others.values())
 
 

@@ -3,25 +3,10 @@
 from __future__ import annotations
 
 import weakref
-from typing import (
-    Any,
-    ClassVar,
-    Dict,
-    List,
-    Mapping,
-    MutableMapping,
-    NamedTuple,
-    Optional,
-    Sequence,
-    Tuple,
-    Type,
-    Union,
-)
+from typing import Any, Dict, List, MutableMapping, NamedTuple, Optional, Tuple, Union
 
 from graph_opt.compat import tf
-from graph_opt.compat.live_graph import unfinalized
 from graph_opt.compat.resource_variables import accessed, beside
-from graph_opt.dynamic.keyed_rows import DynamicRows
 from graph_opt.dynamic.options import (
     CUSTOM,
     EPOCH_LFU,
@@ -32,18 +17,12 @@ from graph_opt.dynamic.options import (
     LeastValuable,
     ProbabilityAdmission,
 )
-from graph_opt.dynamic.variable import DynamicTableSlot, DynamicTableVariable
-from graph_opt.embedding.placements import Placement
 from graph_opt.ops import dynamic_table
 from graph_opt.reporting.stderr import say
-from graph_opt.sharding.exchange import DividedTable
-from graph_opt.sharding.group_lookups import OfRanks
 from graph_opt.sharding.initializers import Constant, Drawn, values_of
-from graph_opt.sharding.key_placement import RowsByKey
-from graph_opt.sharding.keyed_rows import KeyedRows
-from graph_opt.sharding.own_rows import note_table
 from graph_opt.sharding.transport import Transport
 from graph_opt.sharding.transport_in_use import transport_in_use
+from graph_opt.sok.rank_table import RankTable
 
 HYBRID = "hybrid"
 HBM = "hbm"
@@ -92,7 +71,7 @@ class _Settings(NamedTuple):
     var_type: str
 
 
-class DynamicVariable(DynamicTableVariable):
+class DynamicVariable(RankTable):
     """A table that gives a row to each key, of which this rank has those of its own keys.
 
     Key k is on rank k % N, whatever integer it is. A key starts with the same row on any number of
@@ -137,8 +116,6 @@ class DynamicVariable(DynamicTableVariable):
       >>> pooled = sok.lookup_sparse(users, ids, combiners="sum")
     """
 
-    group_placement: ClassVar[Type[Placement]] = OfRanks
-
     def __init__(
         self,
         dimension: int,
@@ -152,31 +129,27 @@ class DynamicVariable(DynamicTableVariable):
         mode: Optional[str] = None,
         **config: Any,
     ) -> None:
-        self.transport: Transport = transport_in_use()
         self.mode = mode
         # What sessions know of when rows were touched (`sok.touched_rows`).
         self.touched_rows: MutableMapping[Any, Any] = weakref.WeakKeyDictionary()
-        self._fetched: Optional[tf.Tensor] = None
-        self._rule = RowsByKey(self.transport.size, rank=_rank_of(mode, self.transport))
-        self._name_given = name or _default_name()
-        settings = _settings(self._name_given, var_type, key_type, config)
+        rank = _rank_of(mode, transport_in_use())
+        name = name or _default_name()
+        settings = _settings(name, var_type, key_type, config)
         self.config_dict = settings.config
         self.backend_type = settings.var_type
         if constraint is not None or (dtype is not None and tf.as_dtype(dtype) != tf.float32):
             raise NotImplementedError(
-                "sok.DynamicVariable {!r} has rows of float32 without a constraint".format(
-                    self._name_given
-                )
+                "sok.DynamicVariable {!r} has rows of float32 without a constraint".format(name)
             )
         self.initializer_str = initializer if isinstance(initializer, str) else ""
         super().__init__(
-            self._name_given,
+            name,
             dimension,
-            _options(self._name_given, _initial(initializer, settings, dimension), settings),
+            _options(_initial(initializer, settings, dimension), settings),
+            rank,
             key_dtype=key_type or tf.int64,
             trainable=trainable,
         )
-        note_table(self)
 
     @property
     def dimension(self) -> int:
@@ -199,47 +172,9 @@ class DynamicVariable(DynamicTableVariable):
         return self.total_shape()
 
     @property
-    def target_gpu(self) -> int:
-        """The rank that has the table; -1 if all have a part."""
-        return -1 if self._rule.rank is None else self._rule.rank
-
-    @property
-    def global_gpu_id(self) -> int:
-        """Number of this rank."""
-        return self.transport.rank
-
-    @property
-    def num_gpus(self) -> int:
-        """Number of ranks."""
-        return self.transport.size
-
-    @property
-    def companions(self) -> Sequence[Any]:
-        """Other variables that hold what rows need: none."""
-        return ()
-
-    @property
-    def keyed_rows(self) -> KeyedRows:
-        """This rank's rows by key."""
-        return DynamicRows(self, self._rule, self.transport.rank)
-
-    @property
-    def divided_table(self) -> DividedTable:
-        """What lookups need to know of it."""
-        return DividedTable(self.table_key, self, self._rule, self.dim)
-
-    @property
     def filter_ratio(self) -> float:
         """The probability that a filtered lookup gives a new key a row."""
         return float(self.config_dict["filter_ratio"])
-
-    def as_fetched(self) -> tf.Tensor:
-        """What `session.run` of the table gives: this rank's rows, [n, D], as `sok.export`."""
-        if self._fetched is None:
-            with unfinalized(self.graph), self.graph.as_default():
-                with tf.control_dependencies(None), tf.name_scope("graph_opt/rows/"):
-                    self._fetched = self.keyed_rows.block(0, -1)[1]
-        return self._fetched
 
     def read_and_evict(self, indices: Any) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """See `sok.sparse_read_and_evict`."""
@@ -248,16 +183,6 @@ class DynamicVariable(DynamicTableVariable):
             keys = self.as_keys(tf.convert_to_tensor(indices, dtype_hint=self.key_dtype))
             found = dynamic_table.lookup_and_evict(self.handle, keys, True)
         return found.values, found.evicted_keys, found.evicted_values
-
-    def own_slots(self, slots: Mapping[str, Any]) -> None:
-        """Lets an optimizer's slots be read and written by key, as the table itself.
-
-        Args:
-          slots: Variables; those that are not slots of this table are left alone.
-        """
-        for slot in slots.values():
-            if isinstance(slot, DynamicTableSlot) and slot.table is self:
-                slot.keyed_rows = DynamicRows(slot, self._rule, self.transport.rank)
 
 
 def _settings(name: str, var_type: Optional[str], key_type: Any, config: Any) -> _Settings:
@@ -295,7 +220,7 @@ def _settings(name: str, var_type: Optional[str], key_type: Any, config: Any) ->
     return _Settings(whole, kind)
 
 
-def _options(name: str, initial: Any, settings: _Settings) -> DynamicTableOptions:
+def _options(initial: Any, settings: _Settings) -> DynamicTableOptions:
     if settings.var_type == HBM:
         return DynamicTableOptions(initial, notes_times=True)
     config = settings.config

@@ -9,9 +9,8 @@ from graph_opt.embedding.lookup_ids import read_ids
 from graph_opt.ops.group_embedding import COMBINERS
 from graph_opt.sharding.divided_variable import StaticVariable
 from graph_opt.sharding.exchange import TableLookup, look_up
-from graph_opt.sharding.key_tables import look_up_keys
-from graph_opt.sok.dynamic_variable import HYBRID, DynamicVariable
-from graph_opt.sok.embeddings.hashed_variable import HashedVariable
+from graph_opt.sok.dynamic_variable import HYBRID
+from graph_opt.sok.rank_table import RankTable
 
 
 def lookup_sparse(
@@ -28,8 +27,8 @@ def lookup_sparse(
     Gradients are summed over ranks.
 
     Args:
-      params: `sok.Variable`s and `sok.DynamicVariable`s, one for each of `sp_ids`; the same may
-        occur several times. In a dynamic table new ids get rows.
+      params: `sok.Variable`s, `sok.DynamicVariable`s and tables of layers, one for each of
+        `sp_ids`; the same may occur several times. In a dynamic table new ids get rows.
       sp_ids: SparseTensor or RaggedTensor [B, ...] of int32 or int64: one, or a list.
       sp_weights: None, or weights of the same kind and shape; any sign.
       combiners: `sum`, `mean` or `sqrtn`, one for each; `mean` by default.
@@ -57,7 +56,7 @@ def lookup_sparse(
             raise ValueError(
                 "{} has {} entries, but sp_ids has {}".format(what, len(values), len(ids))
             )
-    lookups, by_key = [], {}
+    lookups = []
     for place, (table, combiner) in enumerate(zip(tables, kinds)):
         if combiner not in COMBINERS:
             raise ValueError(
@@ -66,15 +65,10 @@ def lookup_sparse(
                 )
             )
         read = read_ids(place, ids[place], weights[place])
-        if isinstance(table, HashedVariable):
-            by_key[place] = look_up_keys(table.key_table, read, combiner, True, table.transport)
-        else:
-            divided = _checked(place, table, use_low_frequency_filter).divided_table
-            filtered = use_low_frequency_filter or not _has_filter(table)
-            lookups.append(TableLookup(divided, read, combiner, filtered=filtered))
-    reached = [table for table in tables if isinstance(table, (StaticVariable, DynamicVariable))]
-    others = iter(look_up(lookups, reached[0].transport) if lookups else [])
-    pooled = [by_key[place] if place in by_key else next(others) for place in range(len(ids))]
+        divided = _checked(place, table, use_low_frequency_filter).divided_table
+        filtered = use_low_frequency_filter or not _has_filter(table)
+        lookups.append(TableLookup(divided, read, combiner, filtered=filtered))
+    pooled = look_up(lookups, tables[0].transport) if lookups else []
     return pooled if is_list else pooled[0]
 
 
@@ -90,7 +84,7 @@ def all2all_dense_embedding(param: Any, indices: Any) -> tf.Tensor:
     """
     ids = tf.convert_to_tensor(indices)
     rows = lookup_sparse(param, tf.reshape(ids, [-1]), combiners="sum")
-    width = param.dim if isinstance(param, DynamicVariable) else param.global_shape[1]
+    width = param.dim if isinstance(param, RankTable) else param.global_shape[1]
     shaped = tf.reshape(rows, tf.concat([tf.shape(ids), [width]], axis=0))
     shaped.set_shape(ids.shape.concatenate(width))
     return shaped
@@ -124,10 +118,8 @@ def sparse_read_and_evict(var: Any, indices: Any) -> Tuple[tf.Tensor, tf.Tensor,
     return found
 
 
-def _checked(
-    place: int, table: Any, filtered: bool = False
-) -> Union[StaticVariable, DynamicVariable]:
-    if not isinstance(table, (StaticVariable, DynamicVariable)):
+def _checked(place: int, table: Any, filtered: bool = False) -> Union[StaticVariable, RankTable]:
+    if not isinstance(table, (StaticVariable, RankTable)):
         raise TypeError(
             "params[{}] is a {}; need a sok.Variable or a sok.DynamicVariable".format(
                 place, type(table).__name__
@@ -142,7 +134,7 @@ def _checked(
 
 
 def _has_filter(table: Any) -> bool:
-    return isinstance(table, DynamicVariable) and table.options.admission is not None
+    return isinstance(table, RankTable) and table.options.admission is not None
 
 
 def _as_list(value: Any) -> Sequence[Any]:

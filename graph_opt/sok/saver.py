@@ -51,7 +51,7 @@ class Saver:
             block = _rows_of_block(mine.width)
             rounds = _all(transport, (count + block - 1) // block, "max", "rounds")
         names = [transport.message_name("graph_opt_sok_dump_" + part) for part in ("keys", "rows")]
-        append = functools.partial(files.append, table.key_dtype)
+        append = functools.partial(files.append, table.file_key_dtype)
 
         def write(number: tf.Tensor) -> List[tf.Tensor]:
             sent = mine.block(tf.minimum(number * block, count), block)

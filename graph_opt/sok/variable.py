@@ -13,11 +13,11 @@ from graph_opt.sharding.initial_part import initial_part, name_of_eager_table
 from graph_opt.sharding.placement import ModRows, RowsOnRank, RowsRule, Slice
 from graph_opt.sharding.transport import Transport
 from graph_opt.sharding.transport_in_use import transport_in_use
-from graph_opt.sok.dynamic_variable import DynamicVariable
+from graph_opt.sok.rank_table import RankTable
 
 Table = TypeVar("Table")
 
-TABLES = (DividedVariable, DynamicVariable)
+TABLES = (DividedVariable, RankTable)
 """Classes of variables that are divided among ranks."""
 
 _LOCALIZED = "localized"

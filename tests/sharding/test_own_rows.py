@@ -18,7 +18,9 @@ def test_tables_and_their_slots_are_not_broadcast(family: str) -> None:
         table = sok.Variable(np.ones([4, 2], np.float32), name="table")
         layer = sok.DistributedEmbedding("sum", 4, 2, slot_num=1, max_nnz=1)
         kernel = tf.get_variable("table_of_others/kernel", [4, 2], use_resource=True)
-        pairs = [(tf.ones(one.shape), one) for one in (table, layer.embedding_variable, kernel)]
+        pairs = [(tf.ones(one.shape), one) for one in (table, kernel)]
+        slices = tf.IndexedSlices(tf.ones([1, 2]), tf.constant([3], tf.int64))
+        pairs.append((slices, layer.embedding_variable))
         if family == "train":
             tf.train.AdamOptimizer().apply_gradients(pairs)
         else:

@@ -49,15 +49,17 @@ def test_a_key_starts_with_the_same_row_on_any_number_of_ranks(initializer: Any)
                 np.testing.assert_array_equal(row, alone[key])
 
 
-def test_an_unknown_initializer_gives_rows_in_the_order_of_keys(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def squares(shape: Any, dtype: Any = None) -> Any:
+def test_keys_take_the_rows_of_an_unknown_initializer(capsys: pytest.CaptureFixture[str]) -> None:
+    def numbered(shape: Any, dtype: Any = None) -> Any:
         return tf.cast(tf.reshape(tf.range(shape[0] * shape[1]), shape), dtype)
 
-    found = rows_of_all_keys(OneRank(), embedding_initializer=squares)
-    assert [row[0] for row in found.values()] == [0, 9, 3, 12, 15, 6]
-    assert "in the order in which they are first seen" in capsys.readouterr().err
+    found = rows_of_all_keys(OneRank(), embedding_initializer=numbered)
+    assert [row[0] for row in found.values()] == [WIDTH * (key % 8) for key in found]
+    assert "key k starts with row k % 8" in capsys.readouterr().err
+    with communicating_through(OneRank()), tf.Graph().as_default(), tf.Session() as session:
+        fixed = make_layer(embedding_initializer=numbered)(tf.constant([7, 9]), training=False)
+        session.run(tf.global_variables_initializer())
+        assert not session.run(fixed).any()
 
 
 def test_only_training_gives_rows_to_keys() -> None:
@@ -89,11 +91,14 @@ def test_keys_without_a_row_move_no_other_row(training: bool) -> None:
         step = optimizer.minimize(tf.reduce_sum(layer(asked, training=adds)))
         session.run(tf.global_variables_initializer())
         session.run(seen, {asked: [5, 6]})
-        before = session.run(layer.embedding_variable)
+        exported = sok.export(layer.embedding_variable)
+        before = session.run(exported)
         feeds = {asked: [6, 99], adds: False} if training else {asked: [6, 99]}
         session.run(step, feeds)
-        moved = (session.run(layer.embedding_variable) != before).any(axis=1)
-        assert moved.tolist() == [False, True] + [False] * 6
+        after = session.run(exported)
+        assert list(after[0]) == list(before[0]) and sorted(after[0]) == [5, 6]
+        moved = (after[1] != before[1]).any(axis=1)
+        assert dict(zip(after[0], moved)) == {5: False, 6: True}
 
 
 def test_bags_with_unseen_keys_pool_zeros() -> None:
@@ -147,18 +152,24 @@ def test_exported_graphs_name_layers_and_what_only_graph_opt_has(
             assert [tf.get_collection(name) for name in names] == [["items"], ["Adam"]]
 
 
-def test_a_full_table_names_itself_and_the_key() -> None:
+def test_a_full_table_names_itself_and_what_to_raise() -> None:
     with communicating_through(OneRank()), tf.Session() as session:
         layer, asked = make_layer(rows=3), tf.placeholder(tf.int64, [None])
         rows = layer(asked)
         session.run(tf.global_variables_initializer())
         session.run(rows, {asked: [1, 2]})
-        message = "EmbeddingVariable': all 3 rows are taken; key 4"
+        message = (
+            r"EmbeddingVariable has 2 of at most 3 rows \(max_vocabulary_size_per_gpu\), and 2 new"
+        )
         with pytest.raises(tf.errors.ResourceExhaustedError, match=message):
-            session.run(rows, {asked: [3, 4]})
-        session.run(rows, {asked: [4]})
-        table = layer.embedding_variable.keyed_rows
-        assert list(session.run(table.block(0, 9))[0]) == [1, 2, 4]
+            session.run(rows, {asked: [3, 4, 1]})
+        table = layer.embedding_variable
+        exported, write = sok.export(table), sok.assign(table, [5, 6], np.ones([2, WIDTH]))
+        assert sorted(session.run(exported)[0]) == [1, 2]
+        with pytest.raises(tf.errors.ResourceExhaustedError, match="at most 3 rows"):
+            session.run(write)
+        session.run(rows, {asked: [4, 4]})
+        assert sorted(session.run(exported)[0]) == [1, 2, 4]
 
 
 def test_checkpoints_and_initializers_of_tensorflow_hold_for_keys(tmp_path: Path) -> None:
@@ -183,6 +194,33 @@ def test_checkpoints_and_initializers_of_tensorflow_hold_for_keys(tmp_path: Path
         np.testing.assert_array_equal(session.run(rows, {asked: [3, 5]}), trained)
 
 
+def test_checkpoints_that_have_keys_beside_rows_are_restored(tmp_path: Path) -> None:
+    path = str(tmp_path / "model")
+    keys = np.unique(KEYS)
+    with tf.Graph().as_default(), tf.Session() as session:
+        variables = [
+            tf.Variable(keys, name="EmbeddingVariable/keys"),
+            tf.Variable(np.stack([keys % 1000] * WIDTH, 1).astype(np.float32), name="rows"),
+        ]
+        saver = tf.train.Saver(
+            dict(zip(["EmbeddingVariable/keys", "EmbeddingVariable"], variables))
+        )
+        session.run(tf.global_variables_initializer())
+        saver.save(session, path)
+
+    def restored(transport: Transport) -> Dict[int, float]:
+        with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
+            table = make_layer().embedding_variable
+            tf.train.Saver().restore(session, path)
+            found, rows = session.run(sok.export(table))
+            assert (found % transport.size == transport.rank).all()
+            return dict(zip(found, rows[:, 0]))
+
+    for size in (1, 2):
+        found = {key: row for rank in run_ranks(size, restored) for key, row in rank.items()}
+        assert found == {key: np.float32(key % 1000) for key in keys}
+
+
 def test_saver_moves_keys_to_another_number_of_ranks(tmp_path: Path) -> None:
     def trained(transport: Transport) -> None:
         with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
@@ -194,8 +232,7 @@ def test_saver_moves_keys_to_another_number_of_ranks(tmp_path: Path) -> None:
             session.run(tf.global_variables_initializer())
             session.run(sok.assign(table, keys, values))
             session.run(sok.Saver().dump_to_file(table, str(tmp_path)))
-            exported = session.run(sok.export(table))
-            np.testing.assert_array_equal(exported[0], keys)
+            assert sorted(session.run(sok.export(table))[0]) == sorted(keys)
 
     def restored(transport: Transport) -> List[float]:
         with communicating_through(transport), context.eager_mode():
@@ -219,7 +256,7 @@ def test_eager_and_traced_steps_train_rows_of_keys() -> None:
         with communicating_through(transport), context.eager_mode():
             layer = make_layer(embedding_initializer="zeros")
             tables = [layer.embedding_variable]
-            assert len(layer.trainable_weights) == 1 and len(layer.non_trainable_weights) == 1
+            assert len(layer.weights) == len(layer.trainable_weights) == 1
             optimizer = sok.OptimizerWrapper(tf.train.GradientDescentOptimizer(1.0))
 
             def step(keys: Any) -> None:
@@ -240,12 +277,11 @@ def test_eager_and_traced_steps_train_rows_of_keys() -> None:
             np.testing.assert_array_equal(found, [-6, -2, 0])
 
 
-def test_an_eager_table_takes_its_index_along() -> None:
+def test_eager_tables_have_keys_of_their_own() -> None:
     with communicating_through(OneRank()), context.eager_mode():
         first, second = make_layer(), make_layer()
         first(np.arange(5))
         second(np.arange(5, 8))
         tables = [layer.embedding_variable.keyed_rows for layer in (first, second)]
         assert [int(table.num_rows()) for table in tables] == [5, 3]
-        first.embedding_variable.row_keys.assign(tf.zeros([9], tf.int64))
-        assert not first(np.arange(5), training=False).numpy().any()
+        assert not first(np.arange(5, 8), training=False).numpy().any()

@@ -34,13 +34,25 @@ def assert_close(ours: Trained, theirs: Trained) -> None:
     np.testing.assert_allclose(ours.dense, theirs.dense, rtol=1e-4, atol=2e-5)
 
 
-@pytest.mark.parametrize("use_hashtable", [False, True])
 @pytest.mark.parametrize("num_ranks", sorted(CUTS))
-def test_a_script_trains_as_tensorflow_does_on_the_whole_batch(
-    num_ranks: int, use_hashtable: bool
-) -> None:
-    ours = joined(num_ranks, "adam", 100, use_hashtable=use_hashtable)
-    assert_close(ours, model.stock(100))
+def test_a_script_trains_as_tensorflow_does_on_the_whole_batch(num_ranks: int) -> None:
+    assert_close(joined(num_ranks, "adam", 100), model.stock(100))
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "num_ranks"),
+    [("adam", 1), ("adam", 3)]
+    + [
+        pytest.param(optimizer, ranks, marks=pytest.mark.slow)
+        for optimizer in ("adam", "lazy_adam", "plugin_adam", "sgd")
+        for ranks in CUTS
+        if (optimizer, ranks) not in (("adam", 1), ("adam", 3))
+    ],
+)
+def test_with_a_hash_table_only_rows_with_gradients_move(optimizer: str, num_ranks: int) -> None:
+    by_row = "sgd" if optimizer == "sgd" else "plugin_adam"
+    ours = joined(num_ranks, optimizer, 30, use_hashtable=True)
+    assert_close(ours, joined(1, by_row, 30))
 
 
 def test_two_runs_are_equal_to_the_bit() -> None:

@@ -55,8 +55,6 @@ class EmbeddingLayer(tf.keras.layers.Layer):
             self._key_dtype,
             trainable=self.trainable,
         )
-        # Keras saves it with the layer's weights.
-        self._row_keys = getattr(self._table, "row_keys", None)
         remember(GraphKeys.SparseOperationKitEmbeddingLayers, self)
 
     @property

@@ -7,12 +7,12 @@ from typing import Any, List, MutableMapping, Sequence, Tuple, Union
 
 from graph_opt.compat import tf
 from graph_opt.embedding.lookup_ids import read_ids
-from graph_opt.sharding.divided_variable import DividedVariable, StaticVariable
+from graph_opt.sharding.divided_variable import StaticVariable
 from graph_opt.sharding.exchange import TableLookup, look_up
 from graph_opt.sharding.transport_in_use import transport_in_use
 from graph_opt.sok.core.initialize import seed_of_tables
-from graph_opt.sok.embeddings.hashed_variable import HashedVariable, hashed_variable
-from graph_opt.sok.variable import static_variable
+from graph_opt.sok.embeddings.hashed_variable import HashedVariable
+from graph_opt.sok.variable import filter_variables, static_variable
 
 _LARGEST = 0.05
 _made: MutableMapping[Any, List[int]] = weakref.WeakKeyDictionary()
@@ -23,12 +23,12 @@ class EmbeddingVariable(StaticVariable):
 
     Attributes:
       m_var_name: Its name in the files of `Saver`: unique in the graph, the same on all ranks.
-      key_dtype: int64 or uint32, in those files.
+      file_key_dtype: int64 or uint32, in those files.
     """
 
-    def __init__(self, m_var_name: str, key_dtype: str, **arguments: Any) -> None:
+    def __init__(self, m_var_name: str, file_key_dtype: str, **arguments: Any) -> None:
         self.m_var_name = m_var_name
-        self.key_dtype = key_dtype
+        self.file_key_dtype = file_key_dtype
         super().__init__(**arguments)
 
     @property
@@ -74,16 +74,29 @@ def embedding_variable(
       use_hashtable: Whether keys get rows when they are first seen. Otherwise they are the rows.
       initializer: Of its rows; None: uniform from -0.05 to 0.05.
       key_dtype: int64 or uint32.
-      **arguments: Of `tf.Variable`.
+      **arguments: `trainable`, as for `tf.Variable`.
     """
     if initializer is None:
         initializer = tf.random_uniform_initializer(-_LARGEST, _LARGEST, seed=seed_of_tables())
     name = _next_name()
-    shape = rows_of_rank * transport_in_use().size, width
-    named = dict(name=name, m_var_name=name, key_dtype=key_dtype, **arguments)
     if use_hashtable:
-        return hashed_variable(shape, initializer, **named)
-    return static_variable(EmbeddingVariable, shape=shape, initializer=initializer, **named)
+        return HashedVariable(
+            m_var_name=name,
+            file_key_dtype=key_dtype,
+            rows=rows_of_rank,
+            width=width,
+            initializer=initializer,
+            **arguments,
+        )
+    return static_variable(
+        EmbeddingVariable,
+        shape=(rows_of_rank * transport_in_use().size, width),
+        initializer=initializer,
+        name=name,
+        m_var_name=name,
+        file_key_dtype=key_dtype,
+        **arguments,
+    )
 
 
 def split_embedding_variable_from_others(
@@ -101,8 +114,7 @@ def split_embedding_variable_from_others(
         raise ValueError(
             "variables is a {}; need a list or a tuple".format(type(variables).__name__)
         )
-    tables = [one for one in variables if isinstance(one, DividedVariable)]
-    return tables, [one for one in variables if not isinstance(one, DividedVariable)]
+    return filter_variables(variables)
 
 
 def _next_name() -> str:

@@ -37,6 +37,13 @@ bool TableRestore::Has(const std::string& name) {
   return stored_->Has(name + "-keys") || stored_->Has(name);
 }
 
+std::string TableRestore::KeysOf(const std::string& name) {
+  for (const char* suffix : {"-keys", "/keys"}) {
+    if (stored_->Has(name + suffix)) return name + suffix;
+  }
+  return "";
+}
+
 std::vector<std::string> TableRestore::NamesOf(const std::string& name) {
   if (Has(name)) return {name};
   std::vector<std::string> names;
@@ -96,7 +103,7 @@ Status TableRestore::Open(const std::string& name, int number, bool filtered, So
   if (source->numbered) {
     source->ranges = WholeRange(source->count, kBlockKeys);
   } else {
-    TF_RETURN_IF_ERROR(FindKeys(name + "-keys" + suffix, &source->keys));
+    TF_RETURN_IF_ERROR(FindKeys(filtered ? name + "-keys" + suffix : KeysOf(name), &source->keys));
     if (!filtered && source->keys.rows() != source->count) {
       return errors::DataLoss("'", name, "' of checkpoint '", stored_->prefix(), "' has ",
                               source->keys.rows(), " keys and ", source->count, " rows");
@@ -118,9 +125,10 @@ Status TableRestore::FindKeys(const std::string& name, StoredTensors::Tensor* te
 }
 
 Status TableRestore::FindValues(Source* source, const std::string& name) {
-  source->numbered = !stored_->Has(name + "-keys");
-  TF_RETURN_IF_ERROR(stored_->Find(source->numbered ? name : name + "-values", tensorflow::DT_FLOAT,
-                                   &source->values));
+  source->numbered = KeysOf(name).empty();
+  const bool has_layout = stored_->Has(name + "-keys");
+  TF_RETURN_IF_ERROR(
+      stored_->Find(has_layout ? name + "-values" : name, tensorflow::DT_FLOAT, &source->values));
   const tensorflow::TensorShape& shape = source->values.shape;
   if (shape.dims() != 2 || shape.dim_size(1) != table_->dim()) {
     return errors::InvalidArgument("'", source->values.name, "' of checkpoint '", stored_->prefix(),

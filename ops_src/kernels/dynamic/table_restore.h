@@ -15,7 +15,8 @@
 namespace graph_opt {
 
 // Reads the keys of one part of a table from a checkpoint that has the table in any number of
-// parts, in DeepRec's layout, or as a variable whose row k is that of key k.
+// parts: in DeepRec's layout, as a variable whose row k is that of key k, or as one with the keys
+// of its rows beside it, in NAME/keys.
 class TableRestore {
  public:
   TableRestore(StoredTensors* stored, DynamicTable* table, const KeyOwner& owner,
@@ -59,6 +60,8 @@ class TableRestore {
   // Names of the table's parts in the checkpoint, or its own; none if it is not there.
   std::vector<std::string> NamesOf(const std::string& name);
   bool Has(const std::string& name);
+  // Name of the tensor with the keys of the rows; empty if there is none.
+  std::string KeysOf(const std::string& name);
   // Which tensors there are, `filtered`: of the keys that are only counted.
   tensorflow::Status Open(const std::string& name, int number, bool filtered, Source* source);
   tensorflow::Status FindIfAny(const std::string& name, tensorflow::DataType dtype, int64_t count,
