@@ -10,7 +10,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.eager import handle_of, owner_of_resource
 from graph_opt.compat.resource_variables import ResourceVariable
 from graph_opt.export.users_graph import export_users_graph
-from graph_opt.ops.key_rows import integer_lookup, key_index
+from graph_opt.ops.integer_lookup import integer_lookup, key_index
 
 # What `get_vocabulary` has in place of the key of number 0.
 _NO_KEY = -1

@@ -30,7 +30,6 @@ _OURS = (
     "ResourceExchange",
     "InProcessAllToAll",
     "KeyIndex",
-    "ResourceKeyRows",
     "ResourceIntegerLookup",
     "DynamicTable",
     "GroupDynamicRows",

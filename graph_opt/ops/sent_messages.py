@@ -9,7 +9,6 @@ from typing import Any
 from graph_opt.ops.library import LIBRARY_PATH, load_library
 
 PREPARE = "GroupEmbeddingPrepare"
-KEYS_BY_OWNER = "ExchangeKeysByOwner"
 REQUESTS = "ExchangeRequests"
 SENDERS = (
     REQUESTS,

@@ -6,7 +6,7 @@ import json
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.ops.sent_messages import KEYS_BY_OWNER, PREPARE
+from graph_opt.ops.sent_messages import PREPARE
 from graph_opt.sharding.step_messages import StepMessages, is_collective, name_of
 
 _OF_TABLES = (
@@ -19,7 +19,6 @@ _OF_TABLES = (
     ("combiners", "combiners"),
     ("safe", "safe lookups"),
 )
-_OF_TABLES_BY_KEY = (("table_name", "table"), ("table_width", "width of the table"))
 _MOST_SHOWN = 300
 Plan = Dict[str, str]
 
@@ -41,14 +40,10 @@ def plan_of(messages: StepMessages) -> Plan:
         )
         reached |= stage.operations
     plan.update(_described_messages(filter(is_collective, reached)))
-    for kind, what, attributes in (
-        (PREPARE, "lookup", _OF_TABLES),
-        (KEYS_BY_OWNER, "lookup by key", _OF_TABLES_BY_KEY),
-    ):
-        for number, operation in enumerate(_in_order(reached, kind)):
-            for attribute, meaning in attributes:
-                value = json.dumps(_plain(operation.get_attr(attribute)))
-                plan["{} of {} {}".format(meaning, what, number)] = value
+    for number, operation in enumerate(_in_order(reached, PREPARE)):
+        for attribute, meaning in _OF_TABLES:
+            value = json.dumps(_plain(operation.get_attr(attribute)))
+            plan["{} of lookup {}".format(meaning, number)] = value
     return plan
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any, List, Optional, Set
 
 from graph_opt.compat import tf
-from graph_opt.ops.message_names import GRADIENT_SUFFIX
 
 _REDUCTIONS = (
     *("HorovodAllgather", "HorovodGroupedAllgather"),
     *("HorovodAllreduce", "HorovodGroupedAllreduce"),
 )
 _GRADIENTS = "ExchangeGatherGrad"
-_KEYS = "graph_opt_keys"
 # What may be between a gradient and the collective that gets it: scales, sums, changes of form.
 _BETWEEN = (
     *("Bitcast", "Cast", "ConcatV2", "Identity", "IdentityN", "Reshape", "StridedSlice", "Switch"),
@@ -47,7 +45,4 @@ def _tables_of(operation: Any) -> Optional[str]:
     if operation.type == _GRADIENTS:
         names = [tf.compat.as_str(name) for name in operation.get_attr("table_names")]
         return "table {}".format(", ".join("'{}'".format(name) for name in names))
-    name = operation.name.rpartition("/")[2]
-    if name.startswith(_KEYS) and GRADIENT_SUFFIX in name:
-        return "a table by key"
     return None

@@ -42,21 +42,6 @@ absl::Status ReadHeaders(const int64_t* message, int64_t size, const std::vector
   });
 }
 
-absl::Status ReadNumbers(const int64_t* message, int64_t size, const std::vector<int64_t>& sizes,
-                         std::vector<RankState>* states, std::vector<int64_t>* counts,
-                         std::vector<int64_t>* numbers) {
-  numbers->reserve(size);
-  return ForEachRank(message, size, sizes, [&](const int64_t* begin, const int64_t* end) {
-    states->emplace_back();
-    const absl::Status header = ReadHeader(&begin, end, &states->back());
-    if (!header.ok()) return header;
-    if (!states->back().has_batch()) begin = end;
-    counts->push_back(end - begin);
-    numbers->insert(numbers->end(), begin, end);
-    return absl::OkStatus();
-  });
-}
-
 absl::Status ReadRequests(const int64_t* message, int64_t size, const std::vector<int64_t>& sizes,
                           const std::vector<ServedShard>& shards, ReceivedRequests* requests) {
   requests->states.clear();

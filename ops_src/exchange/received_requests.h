@@ -25,11 +25,6 @@ struct ReceivedRequests {
 absl::Status ReadHeaders(const int64_t* message, int64_t size, const std::vector<int64_t>& sizes,
                          std::vector<RankState>* states);
 
-// Also what follows the headers of ranks that have a batch, rank after rank: counts[rank] numbers.
-absl::Status ReadNumbers(const int64_t* message, int64_t size, const std::vector<int64_t>& sizes,
-                         std::vector<RankState>* states, std::vector<int64_t>* counts,
-                         std::vector<int64_t>* numbers);
-
 // Takes the message apart: `sizes[rank]` of its numbers are from each rank. Fails, naming the rank,
 // where a request is malformed. A rank without a batch asks for nothing.
 absl::Status ReadRequests(const int64_t* message, int64_t size, const std::vector<int64_t>& sizes,

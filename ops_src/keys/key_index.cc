@@ -28,26 +28,8 @@ void KeyIndex::Find(const int64_t* keys, int64_t count, int64_t* rows) const {
   }
 }
 
-absl::Status KeyIndex::FindOrAdd(const int64_t* keys, int64_t count, int64_t capacity,
-                                 int64_t* rows, int64_t* new_keys) {
-  const int64_t before = size();
-  for (int64_t i = 0; i < count; ++i) {
-    const auto added = rows_.emplace(keys[i], size());
-    rows[i] = added.first->second;
-    if (!added.second) continue;
-    if (rows[i] >= capacity) {
-      for (int64_t row = before; row < capacity; ++row) rows_.erase(new_keys[row]);
-      rows_.erase(keys[i]);
-      return absl::ResourceExhaustedError(
-          absl::StrCat("all ", capacity, " rows are taken; key ", keys[i], " needs another"));
-    }
-    new_keys[rows[i]] = keys[i];
-  }
-  return absl::OkStatus();
-}
-
-void KeyIndex::FindOrAddWhileRoom(const int64_t* keys, int64_t count, int64_t capacity,
-                                  int64_t* rows, int64_t* new_keys) {
+void KeyIndex::FindOrAdd(const int64_t* keys, int64_t count, int64_t capacity, int64_t* rows,
+                         int64_t* new_keys) {
   for (int64_t i = 0; i < count; ++i) {
     if (size() >= capacity) {
       Find(keys + i, count - i, rows + i);

@@ -8,8 +8,8 @@
 
 namespace graph_opt {
 
-// The row of each key of a table that gives rows 0, 1, ... to keys in the order in which they come.
-// Every number is a key. Not thread-safe.
+// The rows 0, 1, ... of the keys of a vocabulary, in the order in which they come. Every number is
+// a key. Not thread-safe.
 class KeyIndex {
  public:
   static constexpr int64_t kAbsent = -1;
@@ -23,15 +23,11 @@ class KeyIndex {
   // Writes the row of each key, or kAbsent.
   void Find(const int64_t* keys, int64_t count, int64_t* rows) const;
 
-  // Writes the row of each key. Those that have none get the next rows, and are written to
-  // new_keys[size()] and on, in the order of their rows. Fails, with nothing changed, if that takes
-  // more than `capacity` rows.
-  absl::Status FindOrAdd(const int64_t* keys, int64_t count, int64_t capacity, int64_t* rows,
-                         int64_t* new_keys);
-
-  // The same, but keys for which no row is left get kAbsent, and nothing fails.
-  void FindOrAddWhileRoom(const int64_t* keys, int64_t count, int64_t capacity, int64_t* rows,
-                          int64_t* new_keys);
+  // Writes the row of each key. Those that have none get the next rows, as long as there are fewer
+  // than `capacity`, and are written to new_keys[size()] and on, in the order of their rows; the
+  // others get kAbsent.
+  void FindOrAdd(const int64_t* keys, int64_t count, int64_t capacity, int64_t* rows,
+                 int64_t* new_keys);
 
  private:
   absl::flat_hash_map<int64_t, int64_t> rows_;

@@ -266,4 +266,4 @@ def test_ranks_that_look_up_other_tables_by_key_are_told() -> None:
             return error_of(lambda: session.run(rows)).message
 
     for message in on_ranks(2, work):
-        assert "table of lookup by key 0: " in message and "EmbeddingVariable_1" in message
+        assert "tables of lookup 0: " in message and "EmbeddingVariable_1" in message

@@ -50,7 +50,7 @@ class IntegerLookupKernel : public OpKernel {
     if (add) {
       int64_t* const numbers = MutableNumbersOf(vocabulary);
       const int64_t capacity = vocabulary->NumElements() - 1;
-      index->FindOrAddWhileRoom(NumbersOf(keys), count, capacity, found, numbers + 1);
+      index->FindOrAdd(NumbersOf(keys), count, capacity, found, numbers + 1);
       numbers[0] = index->size();
     } else {
       index->Find(NumbersOf(keys), count, found);
@@ -59,6 +59,8 @@ class IntegerLookupKernel : public OpKernel {
   }
 };
 
+REGISTER_KERNEL_BUILDER(Name("KeyIndexHandleOp").Device(tensorflow::DEVICE_CPU),
+                        tensorflow::ResourceHandleOp<KeyIndexResource>);
 REGISTER_KERNEL_BUILDER(Name("ResourceIntegerLookup").Device(tensorflow::DEVICE_CPU),
                         IntegerLookupKernel);
 
