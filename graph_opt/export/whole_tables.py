@@ -19,6 +19,7 @@ from graph_opt.graph.undo import node_of_input
 VARIABLES = ("VarHandleOp", "VariableV2", "Variable")
 _COLOCATION, _GRADIENT = "_class", "_gradient_op_type"
 _COMBINE = "ExchangeCombine"
+_BY_KEY = b"key"
 _LOOKUPS = {
     "ExchangeGather": "GroupEmbeddingLookup",
     "ResourceExchangeGather": "ResourceGroupEmbeddingLookup",
@@ -73,8 +74,8 @@ def whole_tables(graph_def: Any, outputs: Sequence[str]) -> WholeTables:
       outputs: Names of the operations that are needed.
 
     Raises:
-      ValueError: The outputs depend on a collective that is no exchange, or an exchange is in a
-        function.
+      ValueError: The outputs depend on a collective that is no exchange, or on a table whose rows
+        come and go, or an exchange is in a function.
 
     Example:
       >>> exported = whole_tables(graph.as_graph_def(), ["scores"])
@@ -84,10 +85,11 @@ def whole_tables(graph_def: Any, outputs: Sequence[str]) -> WholeTables:
     replaced = tf.GraphDef()
     replaced.CopyFrom(graph_def)
     for node in replaced.node:
-        if node.op == _COMBINE:
+        if node.op == _COMBINE and not _tables_by_key(node, nodes):
             node.CopyFrom(_group_lookup(node, nodes, parts))
     _add_variables(replaced, list(parts.values()))
     _keep_what_is_needed(replaced, outputs)
+    _require_no_tables_by_key(replaced, nodes)
     _require_no_collectives(replaced)
     used = {node.name: node for node in replaced.node}
     of_tables = [part for part in parts.values() if part.name in used]
@@ -100,6 +102,29 @@ def whole_tables(graph_def: Any, outputs: Sequence[str]) -> WholeTables:
         for attribute in (_COLOCATION, _GRADIENT):
             node.attr.pop(attribute, None)
     return WholeTables(replaced, [*of_tables, *others])
+
+
+def _tables_by_key(node: Any, nodes: Dict[str, Any]) -> List[str]:
+    """The tables of an ExchangeCombine whose rows come and go."""
+    prepare = _source(node.input[_COMBINE_INVERSE], nodes, ("GroupEmbeddingPrepare",))
+    strategies = prepare.attr["partition_strategies"].list.s
+    names = node.attr["table_names"].list.s
+    return [
+        name.decode("utf-8")
+        for name, strategy in zip(names, strategies)
+        if strategy.startswith(_BY_KEY)
+    ]
+
+
+def _require_no_tables_by_key(graph_def: Any, nodes: Dict[str, Any]) -> None:
+    for node in graph_def.node:
+        names = _tables_by_key(nodes[node.name], nodes) if node.op == _COMBINE else []
+        if names:
+            raise ValueError(
+                "the outputs look up '{}', whose rows come and go with their keys: restore a "
+                "checkpoint of it as an EmbeddingVariable in a process of its own, and export "
+                "that".format(names[0])
+            )
 
 
 def _group_lookup(node: Any, nodes: Dict[str, Any], parts: Dict[str, VariablePart]) -> Any:

@@ -40,8 +40,8 @@ def export_saved_model(
       tags: Of the SavedModel.
 
     Raises:
-      ValueError: The outputs need a collective of the script's own, or an op that only graph_opt
-        has, such as the keys of a table whose keys get rows when they are first seen.
+      ValueError: The outputs need a collective of the script's own, an op that only graph_opt has,
+        or a table whose rows come and go.
       FileExistsError: The folder exists.
       RuntimeError: Another rank failed; names it and its error.
 

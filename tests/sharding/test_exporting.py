@@ -134,6 +134,9 @@ def test_all_ranks_learn_why_an_export_failed(tmp_path: Path) -> None:
             ids = tf.placeholder(tf.int64, [None])
             rows = sok.all2all_dense_embedding(sok.Variable(ITEMS, name="items"), ids)
             session.run(tf.global_variables_initializer())
+            by_key = sok.all2all_dense_embedding(sok.DynamicVariable(2, name="users"), ids)
+            with pytest.raises(ValueError, match="look up 'users', whose rows come and go"):
+                export_saved_model(session, str(tmp_path / "a"), {}, {"rows": by_key}, transport)
             mean = transport.all_reduce(tf.reduce_mean(rows), "average", "mean")
             with pytest.raises(ValueError, match="needs other ranks"):
                 export_saved_model(session, str(tmp_path / "a"), {}, {"mean": mean}, transport)
