@@ -14,7 +14,6 @@ _ASYNC = _OPTIMIZER + ".async_embedding_options"
 _POOLS = "session_stage_subgraph_thread_pool"
 
 _WITHOUT_EFFECT = (
-    ("micro_batch_num", "batches are not split: the whole batch runs as one"),
     ("embedding_layer_device_placement_optimization", "devices stay as the graph has them"),
     ("stage_multi_stream", "stages share the device's stream"),
     ("do_op_fusion", "ops are fused by TensorFlow's own optimizers only"),

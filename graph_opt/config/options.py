@@ -116,6 +116,17 @@ class ShardTablesOptions:
 
 
 @dataclass(frozen=True)
+class MicroBatchOptions:
+    """Into how many parts the batch of a training step is divided.
+
+    Attributes:
+      number: How many micro-batches, at least 2.
+    """
+
+    number: int
+
+
+@dataclass(frozen=True)
 class Ranks:
     """The processes among which tables are divided.
 
@@ -132,7 +143,9 @@ class Ranks:
     elastic: bool = False
 
 
-SWITCHES = ("do_async_embedding", "do_group_embedding", "shard_tables", "do_smart_stage")
+SWITCHES = (
+    "do_async_embedding", "do_group_embedding", "shard_tables", "do_smart_stage", "micro_batch_num",
+)  # fmt: skip
 """The options of `OptimizerOptions` that turn an optimization on."""
 
 
@@ -146,6 +159,7 @@ class SessionOptions:
       group_embedding: None when `do_group_embedding` is off.
       shard_tables: None when `shard_tables` is off.
       smart_stage: None when `do_smart_stage` is off.
+      micro_batches: None when `micro_batch_num` is less than 2.
       pack_dense_max_bytes: Weights and gradients of dense layers that have at most so many bytes
         travel as one; 0: each travels alone. Only where lookups run ahead or are fused.
       stall_seconds: How long a step may wait for other ranks; 0: no limit.
@@ -161,6 +175,7 @@ class SessionOptions:
     group_embedding: Optional[GroupEmbeddingOptions] = None
     shard_tables: Optional[ShardTablesOptions] = None
     smart_stage: Optional[SmartStageOptions] = None
+    micro_batches: Optional[MicroBatchOptions] = None
     pack_dense_max_bytes: int = DEFAULT_PACK_DENSE_MAX_BYTES
     stall_seconds: int = 0
     warnings: Tuple[str, ...] = ()
@@ -171,7 +186,13 @@ class SessionOptions:
     @property
     def requests(self) -> Tuple[Any, ...]:
         """What each optimization is asked to do, in the order of `SWITCHES`; None if it is off."""
-        return self.async_embedding, self.group_embedding, self.shard_tables, self.smart_stage
+        return (
+            self.async_embedding,
+            self.group_embedding,
+            self.shard_tables,
+            self.smart_stage,
+            self.micro_batches,
+        )
 
     @property
     def ask_for_anything(self) -> bool:
@@ -181,7 +202,12 @@ class SessionOptions:
     def asking_for_nothing(self) -> SessionOptions:
         """These options with all optimizations off."""
         return replace(
-            self, async_embedding=None, group_embedding=None, shard_tables=None, smart_stage=None
+            self,
+            async_embedding=None,
+            group_embedding=None,
+            shard_tables=None,
+            smart_stage=None,
+            micro_batches=None,
         )
 
 
@@ -219,6 +245,11 @@ def session_options(config: Any, target: str = "") -> SessionOptions:
     smart: Optional[SmartStageOptions] = None
     if optimizer.do_smart_stage or optimizer.do_smart_stage_gpu:
         smart = smart_stage(optimizer, len(pools))
+    micro: Optional[MicroBatchOptions] = None
+    if optimizer.micro_batch_num < 0:
+        fail(_OPTIMIZER + ".micro_batch_num", optimizer.micro_batch_num, 0, None)
+    if optimizer.micro_batch_num > 1:
+        micro = MicroBatchOptions(optimizer.micro_batch_num)
     if optimizer.stall_seconds < 0:
         fail(_OPTIMIZER + ".stall_seconds", optimizer.stall_seconds, 0, None)
     warnings = option_warnings(optimizer, pools) + config_warnings(extended)
@@ -233,6 +264,7 @@ def session_options(config: Any, target: str = "") -> SessionOptions:
         group_embedding=grouped,
         shard_tables=sharded,
         smart_stage=smart,
+        micro_batches=micro,
         pack_dense_max_bytes=_pack_dense_max_bytes(optimizer),
         stall_seconds=optimizer.stall_seconds,
         warnings=tuple(warnings),

@@ -12,6 +12,7 @@ from graph_opt.graph.rewrite import Rewrite, apply_to_graph_def
 from graph_opt.ops.library import load_library
 from graph_opt.passes.fusion.compact_gradients import compact_gradients
 from graph_opt.passes.fusion.fuse_group_embedding import fuse_group_embedding
+from graph_opt.passes.micro_batches.micro_batches import micro_batches
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.prefetch.async_embedding import async_embedding
 from graph_opt.passes.prefetch.smart_stage import smart_stage
@@ -42,6 +43,7 @@ PASSES = (
     Pass(fuse_group_embedding, "early: it needs forward, backward and update in one region"),
     Pass(async_embedding, "moves lookups, fused or not; packs what crosses between tasks"),
     Pass(smart_stage, "where no lookup moved, which takes along what stands before the variables"),
+    Pass(micro_batches, "late: lookups, fused or ahead, stay whole, and the rest is divided"),
     Pass(pack_dense, "late: it packs what main still exchanges with servers"),
     Pass(protect_gathers, "last: lookups that are still TensorFlow's own and stay in main"),
 )

@@ -24,6 +24,9 @@ class Translation:
       divided: The variables of which this rank has some rows; None if there are none.
       prefetched: Nodes whose values exist only in prefetch.
       dead: Nodes that remain in the graph although no step runs them any more.
+      while_training: Maps tensors that a step which trains computes for each micro-batch to their
+        values for the whole batch; the tensors themselves compute the whole batch again.
+      micro_batches: Name scope of what only such a step runs; "" if batches are not divided.
     """
 
     substitutes: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -33,6 +36,8 @@ class Translation:
     divided: Optional[DividedVariables] = None
     prefetched: FrozenSet[str] = frozenset()
     dead: FrozenSet[str] = frozenset()
+    while_training: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    micro_batches: str = ""
 
     @property
     def not_run(self) -> FrozenSet[str]:

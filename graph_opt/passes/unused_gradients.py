@@ -31,14 +31,18 @@ def unused_gradients(view: GraphView) -> UnusedGradients:
     released: List[Tuple[str, str]] = []
     dead: Set[str] = set()
     for group in view.of_op("NoOp"):
-        for identity, source in _unread(view, group):
+        for unread, source in _unread(view, group):
             released.append((source, group))
-            dead.add(identity)
+            dead.add(unread)
     return UnusedGradients(_only_for(view, dead, set(released)), tuple(released))
 
 
 def _unread(view: GraphView, group: str) -> List[Tuple[str, str]]:
-    """Identity nodes of the tuple that nothing reads, with the node that each passes on."""
+    """Identity nodes of the tuple that nothing reads, with the node that each passes on.
+
+    An earlier pass may have removed such a node from the view; the node that it passed on then
+    stands for both.
+    """
     controlling = set(view.controls(group))
     waiting = view.control_uses(group)
     if not controlling or not waiting:
@@ -54,7 +58,16 @@ def _unread(view: GraphView, group: str) -> List[Tuple[str, str]]:
         for name, source in members.items()
         if view.node_uses(name) or view.control_uses(name)
     }
-    return [(name, source) for name, source in members.items() if source not in read]
+    known = set(members.values())
+    alone = [name for name in view.controls(group) if name not in known and _is_idle(view, name)]
+    unread = [(name, source) for name, source in members.items() if source not in read]
+    return unread + [(name, name) for name in alone]
+
+
+def _is_idle(view: GraphView, name: str) -> bool:
+    """Whether a node computes what only a tuple waits for."""
+    acts = is_stateful(view.op(name)) or view.op(name) in ("NoOp", "CheckNumerics")
+    return not acts and not view.is_read(name) and len(view.control_uses(name)) == 1
 
 
 def _only_for(view: GraphView, dead: Set[str], released: Set[Tuple[str, str]]) -> Set[str]:

@@ -68,6 +68,7 @@ REMEDIES: Dict[str, str] = {
     ),
     "pooled_dtype_differs": "Nothing: this lookup is left unchanged",
     "rows_clipped": "Nothing: this lookup is left unchanged",
+    "rows_mixed": "Compute each row from its own row until the loss, or set micro_batch_num to 0",
     "rows_not_by_ids": "Use tf.nn.embedding_lookup or a similar function",
     "seeded_random_with_threads": "Set threads_num to 1, or use no seed",
     "server_without_ops": (

@@ -43,6 +43,7 @@ class Report:
         tables if they had not been fused.
       tables: The tables that were divided among ranks, and those that were meant to be.
       smart_stage: What runs ahead besides lookups; "" if nothing does.
+      micro_batches: How batches are divided; "" if they are not.
     """
 
     lookups: Tuple[LookupOutcome, ...] = ()
@@ -65,6 +66,7 @@ class Report:
     whole_table_reads_removed: Tuple[str, ...] = ()
     tables: Tuple[TableOutcome, ...] = ()
     smart_stage: str = ""
+    micro_batches: str = ""
 
     @property
     def divided(self) -> Tuple[TableOutcome, ...]:

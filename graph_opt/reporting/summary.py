@@ -43,8 +43,8 @@ def _lookups_and_stages(report: Report) -> str:
     lookups = user_lookups(report)
     if not lookups and report.tables:
         return "; ".join([*_staged(report), *report.changes, *report.left_alone])
-    if not lookups and report.smart_stage:
-        return "; ".join([report.smart_stage, *report.left_alone])
+    if not lookups and (report.smart_stage or report.micro_batches):
+        return "; ".join([*_staged(report), *report.left_alone])
     if not lookups and report.stages:
         return "{} of {} columns without a table run ahead of the step".format(
             sum(column.outcome == MOVED for column in report.columns), len(report.columns)
@@ -59,7 +59,7 @@ def _lookups_and_stages(report: Report) -> str:
 
 
 def _staged(report: Report) -> List[str]:
-    return [report.smart_stage] if report.smart_stage else []
+    return [line for line in (report.smart_stage, report.micro_batches) if line]
 
 
 def _parts(report: Report, lookups: Sequence[UserLookup]) -> List[str]:

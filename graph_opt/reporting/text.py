@@ -51,6 +51,7 @@ def report_text(report: Report, title: str) -> str:
     blocks = [title, _regions(report), _tables_of(report), _lookups(report), _columns(report)]
     blocks.extend(_stage(stage) for stage in report.stages)
     blocks.append(report.smart_stage)
+    blocks.append(report.micro_batches)
     blocks.append("\n".join(report.changes))
     blocks.append("\n".join(_dense_lines(report)))
     blocks.append(refusals_text(report))
@@ -63,10 +64,13 @@ def brief_text(report: Report) -> str:
     lines = []
     if report.fused_lookups:
         lines.extend(_fusion_lines(report))
-    if report.lookups or not (report.fused_lookups or report.tables or report.smart_stage):
+    told = report.fused_lookups or report.tables or report.smart_stage or report.micro_batches
+    if report.lookups or not told:
         lines.append(_moved_line(report))
     if report.smart_stage:
         lines.append(report.smart_stage)
+    if report.micro_batches:
+        lines.append(report.micro_batches)
     if report.tables:
         lines.insert(0, "tables: {} of {} divided".format(len(report.divided), len(report.tables)))
     lines[0] = "{}, {:.2f} s".format(lines[0], report.seconds)
@@ -105,7 +109,7 @@ def _regions(report: Report) -> str:
 def _lookups(report: Report) -> str:
     lookups = user_lookups(report)
     if not lookups:
-        found = report.left_alone or report.smart_stage
+        found = report.left_alone or report.smart_stage or report.micro_batches
         return "" if found else "no embedding lookup found"
     header, rows = ["lookup", "api", "combiner", "tables"], [_lookup_row(one) for one in lookups]
     if report.fused_lookups:

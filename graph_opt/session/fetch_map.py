@@ -5,6 +5,7 @@
 - A variable of which this rank has a part: what is assigned to it, or all of it, with the rows of
   other ranks, once the step has run. Of what is fed to be assigned, this rank's rows are fed.
 - A boundary tensor: the output of the stage's take, which is the value for main's current batch.
+- In a step that trains on micro-batches, what these compute: their results, summed or joined.
 - Any other tensor of the prefetch region: refused, since it belongs to a batch yet to reach main.
 - Anything else: itself.
 """
@@ -12,7 +13,7 @@
 from __future__ import annotations
 
 import collections
-from typing import Any, Deque, Dict, List, Sequence, Set
+from typing import Any, Deque, Dict, Iterable, List, Sequence, Set
 
 import numpy as np
 
@@ -39,6 +40,8 @@ class FetchMap:
         self._divided = translation.divided or DividedVariables()
         self._taken = translation.taken
         self._prefetched = translation.prefetched
+        self._while_training = translation.while_training
+        self._micro_batches = translation.micro_batches and translation.micro_batches + "/"
         self._boundary_operations = {name.rpartition(":")[0] for name in self._taken}
 
     def fetched(self, tensor: Any) -> Any:
@@ -81,6 +84,16 @@ class FetchMap:
         if self._is_prefetched(operation.name):
             raise self._refusal("run", operation.name, operation)
         return operation
+
+    def trains_on_micro_batches(self, reached: Iterable[Any]) -> bool:
+        """Whether a step that runs these operations divides its batch."""
+        scope = self._micro_batches
+        return bool(scope) and any(operation.name.startswith(scope) for operation in reached)
+
+    def while_training(self, tensor: Any) -> Any:
+        """The tensor to fetch in place of `tensor` in such a step."""
+        name = self._while_training.get(tensor.name)
+        return tensor if name is None else self._graph.get_tensor_by_name(name)
 
     def check_feed(self, tensor: Any) -> None:
         """Refuses a feed that the prefetch threads or the readers of a tensor would never see.

@@ -22,6 +22,7 @@ _NOT_STAGED = "the graph trains nothing, so there is no smart stage"
 _NOT_FUSED = (
     "the graph trains nothing, so its lookups are not fused (the option fuse_inference asks for it)"
 )
+_NO_MICRO_BATCHES = "the graph trains nothing, so its batches are not divided"
 _NOT_DIVIDED = "the graph trains nothing, so its tables stay whole"
 _REWRITTEN_BEFORE = "the graph was rewritten before: its stages run as they are"
 _OTHER_OPTIONS = (
@@ -171,6 +172,9 @@ def _for_inference(asked: SessionOptions, prefetches: bool) -> OptimizationReque
     if asked.smart_stage is not None and not prefetches:
         options = dataclasses.replace(options, smart_stage=None)
         reasons.append(_NOT_STAGED)
+    if asked.micro_batches is not None:
+        options = dataclasses.replace(options, micro_batches=None)
+        reasons.append(_NO_MICRO_BATCHES)
     if asked.shard_tables is not None:
         # It may be the graph of one rank alone, which would wait for the others.
         options = dataclasses.replace(options, shard_tables=None)

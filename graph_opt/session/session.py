@@ -220,6 +220,9 @@ class _StagedSteps(SteppedSession):
         run = [self._fetch_map.run(operation) for operation in targets]
         run += dict.fromkeys(self._fetch_map.run_besides(fetches))
         reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
+        if self._fetch_map.trains_on_micro_batches(reached):
+            fetched = [self._fetch_map.while_training(tensor) for tensor in fetched]
+            reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
         fills = self._reach.filled_by(reached)
         if not fills:
             self._refuse_direct_reads(reached)

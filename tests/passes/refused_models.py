@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, NamedTuple, Optional
 
 from graph_opt.compat import tf
+from graph_opt.config import ConfigProto
 from graph_opt.runtime.mark import async_embedding_mark_node
 from graph_opt.runtime.staged import staged
 from tests.passes import fused_models, models
@@ -367,3 +368,20 @@ def of_shards_on_two_devices(inputs: Inputs) -> None:
 def of_a_server_that_nobody_asked(inputs: Inputs) -> None:
     with tf.device(tf.train.replica_device_setter(1, worker_device="/job:worker/task:0")):
         looked_up(fused_models.batches(seed=1)["one"])
+
+
+def in_micro_batches() -> Any:
+    """A config that asks for two."""
+    made = ConfigProto()
+    made.graph_options.optimizer_options.micro_batch_num = 2
+    return made
+
+
+@_registered("rows_mixed", in_micro_batches())
+def normalized_over_the_batch(inputs: Inputs) -> None:
+    hidden = tf.cast(tf.reshape(inputs["one"], [-1, 1]), tf.float32)
+    for name in ("first", "second"):
+        weights = tf.get_variable(name, [int(hidden.shape[1]), 4])
+        hidden = tf.matmul(hidden, weights)
+        hidden -= tf.reduce_mean(hidden, 0)
+    trained(hidden)

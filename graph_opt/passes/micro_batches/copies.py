@@ -1,0 +1,321 @@
+"""Writes the copies of nodes for micro-batches, and what divides and joins their tensors.
+
+    batch -> SplitV -> Identity -> copy 0 -> gradient 0 ---+
+                    -> Identity -> copy 1 -> gradient 1 ---+ AddV2 -> update
+
+The Identity of micro-batch 1 waits for gradient 0, so that what copy 0 needed is freed before.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Sequence, Tuple
+
+import numpy as np
+
+from graph_opt.compat import tf
+from graph_opt.compat.op_definitions import value_dtype
+from graph_opt.graph.refusal import Refusal
+from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.passes import attribute_values as values
+from graph_opt.passes.micro_batches.call import DIVIDED, NUMBERS, WHOLE, Use
+from graph_opt.passes.micro_batches.classify import COPIED, EARLY, Classifier, Node
+from graph_opt.passes.micro_batches.row_parts import RowParts, sizes
+from graph_opt.passes.micro_batches.values import Value
+from graph_opt.passes.node_writer import NodeWriter
+
+_INT32 = tf.int32.as_datatype_enum
+_FLOAT32 = tf.float32.as_datatype_enum
+_SHAPES = "_output_shapes"
+_CLASS = "_class"
+
+
+class Copies:
+    """Writes what is asked for, once each.
+
+    Args:
+      view: The graph.
+      classifier: What is known of its nodes.
+      number: How many micro-batches there are.
+      scope: Name scope of all new nodes.
+
+    Attributes:
+      writer: Has the nodes.
+      copied: How many nodes of the graph have copies.
+    """
+
+    def __init__(self, view: GraphView, classifier: Classifier, number: int, scope: str) -> None:
+        self._view = view
+        self._classifier = classifier
+        self._number = number
+        self.writer = NodeWriter(scope, "")
+        self._made: Dict[Tuple[Any, ...], str] = {}
+        self._parts = RowParts(view, self.writer, number, self.early)
+        self._ends: List[Dict[str, None]] = [{} for _ in range(number)]
+        self.copied: Dict[str, None] = {}
+
+    def joined(self, tensor: TensorRef, ends_turn: bool = False) -> str:
+        """What stands for a copied tensor once all micro-batches are computed.
+
+        Args:
+          tensor: The tensor.
+          ends_turn: Whether the next micro-batch waits for this one's.
+        """
+        value = self._value(tensor)
+        if self._is_early(tensor):
+            return self.early(tensor)
+        if value.shared:
+            return self._copy_of(tensor, 0)
+        if value.total:
+            parts = self._sums(tensor)
+        elif value.rows is not None:
+            parts = [self._copy_of(tensor, place) for place in range(self._number)]
+        else:
+            raise Refusal(
+                "rows_mixed", at=tensor.node, need="a shape of which only the rows' number is open",
+                saw="other sizes that each step computes",
+            )  # fmt: skip
+        if ends_turn:
+            for place, part in enumerate(parts):
+                self._ends[place][TensorRef.parse(part).node] = None
+        if value.total:
+            return parts[-1]
+        return self._once(("joined", tensor), lambda: self._concatenated(tensor, value, parts))
+
+    def waits(self, name: str, ends_turn: bool = False) -> List[str]:
+        """The nodes to wait for in place of a copied one."""
+        found = [self._copy(name, place) for place in range(self._number)]
+        if ends_turn:
+            for place, node in enumerate(found):
+                self._ends[place][node] = None
+        return found
+
+    def early(self, tensor: TensorRef) -> str:
+        """The value of a tensor for the whole batch, computed before all micro-batches."""
+        node = self._node(tensor.node)
+        if not node.cloned:
+            return tensor.input_name
+        return TensorRef(self.early_node(tensor.node), tensor.index).input_name
+
+    def early_node(self, name: str) -> str:
+        """The node that computes it."""
+        if not self._node(name).cloned:
+            return name
+        return self._once(("early", name), lambda: self._early_clone(name))
+
+    def clone(self, name: str, inputs: Sequence[str]) -> str:
+        """A copy of a node that is computed once, from what all micro-batches computed."""
+        return self._clone(self._view.nodes[name], "results/" + name, inputs)
+
+    def finish(self) -> None:
+        """Makes each micro-batch wait for what the one before it computes."""
+        for place, ends in enumerate(self._ends[:-1]):
+            if place + 1 < self._number:
+                node = self.writer.node("done/{}".format(place), "NoOp")
+                node.input.extend("^" + end for end in ends)
+        for place, gate in self._parts.gates:
+            if place:
+                gate.input.append("^" + self.writer.name("done/{}".format(place - 1)))
+
+    def _once(self, key: Tuple[Any, ...], make: Any) -> str:
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+    def _node(self, name: str) -> Node:
+        return self._classifier.nodes[name]
+
+    def _value(self, tensor: TensorRef) -> Value:
+        return self._node(tensor.node).outputs[tensor.index]
+
+    def _dtype(self, tensor: TensorRef) -> int:
+        return value_dtype(self._view.dtype(tensor) or _FLOAT32)
+
+    def _copy_of(self, tensor: TensorRef, place: int) -> str:
+        """A micro-batch's own tensor."""
+        value = self._value(tensor)
+        if self._node(tensor.node).state == EARLY:
+            if value.rows is None:
+                return self.early(tensor)
+            return self._parts.part(tensor, value.rows, place)
+        name = self._copy(tensor.node, place)
+        weighted = self._node(tensor.node).weighted
+        if weighted is None:
+            return TensorRef(name, tensor.index).input_name
+        return self._parts.share(tensor, weighted, name, place)
+
+    def _copy(self, name: str, place: int) -> str:
+        """The copy of a node, after those of all that it needs: chains may be deep."""
+        stack = [name]
+        while stack:
+            one = stack[-1]
+            if (COPIED, one, place) in self._made:
+                stack.pop()
+                continue
+            before = self._copied_before(one)
+            missing = [each for each in before if (COPIED, each, place) not in self._made]
+            stack.extend(missing)
+            if not missing:
+                self._made[(COPIED, one, place)] = self._write(one, place)
+        return self._made[(COPIED, name, place)]
+
+    def _copied_before(self, name: str) -> List[str]:
+        uses = self._node(name).uses or {}
+        read = [
+            tensor.node
+            for slot, tensor in enumerate(self._view.inputs(name))
+            if uses[slot].kind not in (WHOLE, DIVIDED, NUMBERS)
+        ]
+        before = read + self._classifier.waits_for(name)
+        return [each for each in before if self._node(each).state == COPIED]
+
+    def _write(self, name: str, place: int) -> str:
+        node, original = self._node(name), self._view.nodes[name]
+        uses = node.uses or {}
+        inputs = [
+            self._input(tensor, uses[slot], (name, slot), place)
+            for slot, tensor in enumerate(self._view.inputs(name))
+        ]
+        for each in self._classifier.waits_for(name):
+            is_copied = self._node(each).state == COPIED
+            inputs.append("^" + (self._copy(each, place) if is_copied else self.early_node(each)))
+        self.copied[name] = None
+        return self._clone(original, "{}/{}".format(place, name), inputs)
+
+    def _input(self, tensor: TensorRef, use: Use, reader: Tuple[str, int], place: int) -> str:
+        if use.kind == WHOLE:
+            return self.early(tensor)
+        if use.kind == NUMBERS:
+            return self._numbers(tensor, use, reader, place)
+        if use.kind == DIVIDED:
+            assert use.rows is not None
+            return self._parts.part(tensor, use.rows, place)
+        return self._copy_of(tensor, place)
+
+    def _clone(self, original: Any, suffix: str, inputs: Sequence[str]) -> str:
+        attributes = {key: value for key, value in original.attr.items() if key != _SHAPES}
+        node = self.writer.node(suffix, original.op, inputs, original.device, **attributes)
+        if _CLASS in node.attr:
+            groups = node.attr[_CLASS].list.s
+            groups[:] = [each for each in groups if not self._is_copied(each)]
+            if not groups:
+                del node.attr[_CLASS]
+        return str(node.name)
+
+    def _is_copied(self, group: bytes) -> bool:
+        name = group.decode("utf-8").partition("@")[2]
+        return name in self._classifier.nodes and self._node(name).state != EARLY
+
+    def _early_clone(self, name: str) -> str:
+        node, original = self._node(name), self._view.nodes[name]
+        tensors = self._view.inputs(name)
+        if original.op in ("Shape", "ShapeN", "Size", "ZerosLike", "OnesLike"):
+            if not all(self._is_early(tensor) for tensor in tensors):
+                return self._early_shape(name, original)
+        assert node.early
+        inputs = [self.early(tensor) for tensor in tensors]
+        inputs += ["^" + self.early_node(each) for each in self._classifier.waits_for(name)]
+        return self._clone(original, "early/" + name, inputs)
+
+    def _is_early(self, tensor: TensorRef) -> bool:
+        return self._node(tensor.node).early and self._value(tensor).early
+
+    def _early_shape(self, name: str, original: Any) -> str:
+        """What a node that reads only the shape of a tensor gives, without that tensor."""
+        dtype = original.attr["out_type"].type or _INT32
+        shapes = [
+            self._early_dimensions(tensor, "early/{}/{}".format(name, slot), dtype)
+            for slot, tensor in enumerate(self._view.inputs(name))
+        ]
+        op, suffix = original.op, "early/" + name
+        if op == "Shape":
+            return shapes[0]
+        kind = values.types([dtype] * len(shapes))
+        if op == "ShapeN":
+            return str(self.writer.node(suffix, "IdentityN", shapes, T=kind).name)
+        if op == "Size":
+            axis = self.writer.constant(suffix + "/axis", np.int32(0), original.device)
+            node = self.writer.node(
+                suffix, "Prod", [shapes[0], axis], original.device,
+                T=tf.AttrValue(type=dtype), Tidx=tf.AttrValue(type=_INT32),
+            )  # fmt: skip
+            return str(node.name)
+        number = self._dtype(TensorRef(name, 0))
+        one = tf.as_dtype(number).as_numpy_dtype(op == "OnesLike")
+        node = self.writer.node(
+            suffix,
+            "Fill",
+            [shapes[0], self.writer.constant(suffix + "/value", one, original.device)],
+            original.device,
+            T=tf.AttrValue(type=number),
+            index_type=tf.AttrValue(type=_INT32),
+        )
+        return str(node.name)
+
+    def _early_dimensions(self, tensor: TensorRef, suffix: str, dtype: int) -> str:
+        """The shape of a tensor with rows, all other sizes of which are known."""
+        rows, shape = self._value(tensor).rows, self._view.shape(tensor)
+        assert shape is not None
+        known = [0 if size is None else size for size in shape]
+        numpy = tf.as_dtype(dtype).as_numpy_dtype
+        if rows is None:
+            return self.writer.constant(suffix, np.array(known, numpy))
+        count = self._parts.row_count(rows.rows)
+        parts = []
+        for axis, size in enumerate(known):
+            at = "{}/{}".format(suffix, axis)
+            if axis == rows.axis:
+                parts.append(self._parts.times(count, rows.times or 1, at))
+            else:
+                parts.append(self.writer.constant(at, np.int32(size)))
+        packed = self.writer.node(
+            suffix + "/shape", "Pack", parts,
+            N=values.integer(len(parts)), T=tf.AttrValue(type=_INT32), axis=values.integer(0),
+        )  # fmt: skip
+        return self._parts.cast(str(packed.name), _INT32, dtype, suffix + "/cast")
+
+    def _numbers(self, tensor: TensorRef, use: Use, reader: Tuple[str, int], place: int) -> str:
+        """A constant of a shape with a micro-batch's own number of rows in it."""
+        value = self._view.constant(tensor)
+        assert value is not None
+        changed = value.copy()
+        for at, count in use.places:
+            static = count.rows.static
+            assert static is not None and count.times is not None
+            changed.reshape(-1)[at] = sizes(static, self._number)[place] * count.times
+        suffix = "{}/{}/input_{}".format(place, *reader)
+        key = ("numbers", reader, place)
+        device = self._view.device(reader[0])
+        return self._once(key, lambda: self.writer.constant(suffix, changed, device))
+
+    def _sums(self, tensor: TensorRef) -> List[str]:
+        """The sums of the first micro-batch, of the first two, and so on."""
+        found: List[str] = []
+        for place in range(self._number):
+            part = self._copy_of(tensor, place)
+            found.append(self._sum(tensor, found[-1], part, place) if found else part)
+        return found
+
+    def _sum(self, tensor: TensorRef, before: str, part: str, place: int) -> str:
+        suffix = "{}/sum_of/{}/{}".format(place, tensor.node, tensor.index)
+        key, device = ("sum", tensor, place), self._view.device(tensor.node)
+        kind = tf.AttrValue(type=self._dtype(tensor))
+        return self._once(
+            key,
+            lambda: str(self.writer.node(suffix, "AddV2", [before, part], device, T=kind).name),
+        )
+
+    def _concatenated(self, tensor: TensorRef, value: Value, parts: Sequence[str]) -> str:
+        assert value.rows is not None
+        suffix = "joined/{}/{}".format(tensor.node, tensor.index)
+        device = self._view.device(tensor.node)
+        axis = self.writer.constant(suffix + "/axis", np.int32(value.rows.axis), device)
+        node = self.writer.node(
+            suffix,
+            "ConcatV2",
+            [*parts, axis],
+            device,
+            N=values.integer(self._number),
+            T=tf.AttrValue(type=self._dtype(tensor)),
+            Tidx=tf.AttrValue(type=_INT32),
+        )
+        return str(node.name)

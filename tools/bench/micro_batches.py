@@ -1,0 +1,47 @@
+"""Peak memory of a process that trains on batches in one, two and four parts.
+
+python tools/bench/micro_batches.py 4
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+import graph_opt
+
+BATCH, UNITS, LAYERS, STEPS = 16384, 512, 8, 6
+
+
+def main(number: int) -> None:
+    """Trains, then prints how much memory training took at most, and how long a step takes."""
+    tf.disable_v2_behavior()
+    inputs = tf.placeholder(tf.float32, [None, UNITS])
+    hidden = inputs
+    for layer in range(LAYERS):
+        weights = tf.get_variable("weights_{}".format(layer), [UNITS, UNITS])
+        hidden = tf.nn.relu(tf.matmul(hidden, weights))
+    loss = tf.reduce_mean(tf.square(hidden))
+    update = tf.train.AdamOptimizer(0.001).minimize(loss)
+    config = graph_opt.ConfigProto()
+    config.graph_options.optimizer_options.micro_batch_num = number
+    feed = {inputs: np.random.RandomState(0).rand(BATCH, UNITS).astype(np.float32)}
+    with graph_opt.Session(config=config) as session:
+        session.run(tf.global_variables_initializer())
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        seconds = []
+        for _ in range(STEPS):
+            start = time.perf_counter()
+            session.run([update, loss], feed)
+            seconds.append(time.perf_counter() - start)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    line = "{} parts: {:.0f} MB more than before training, {:.2f} s a step"
+    print(line.format(number, peak / 1024.0, sorted(seconds)[len(seconds) // 2]))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
