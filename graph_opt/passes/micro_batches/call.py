@@ -151,6 +151,8 @@ class Call:
         length = rows.rows.static
         if not isinstance(element, int) or not length or element <= 0 or element % length:
             return None
+        if self.view.constant(self.view.inputs(self.name)[slot]) is None:
+            return None
         found = Count(rows.rows, element // length)
         self._number(slot, place, found)
         return found
