@@ -57,11 +57,21 @@ DynamicTableOptions Completed(DynamicTableOptions options) {
   return options;
 }
 
+// Whether anything but holds depends on when rows were last looked up, or how often.
+bool StampsLookups(const DynamicTableOptions& options) {
+  const TablePolicies& policies = options.policies;
+  const EvictionOptions& eviction = policies.eviction;
+  return options.counts_lookups || options.notes_times ||
+         policies.admission.kind != Admission::kAll || eviction.capacity > 0 ||
+         eviction.steps_to_live > 0 || eviction.l2_threshold > 0 || policies.tiers.memory_bytes > 0;
+}
+
 }  // namespace
 
 DynamicTable::DynamicTable(const DynamicTableOptions& options)
     : options_(Completed(options)),
       stripe_shift_(64 - BitsFor(options_.stripes)),
+      stamps_lookups_(StampsLookups(options_)),
       clock_(options_.notes_times ? new RowClock() : nullptr),
       records_(options_.dim, MostRows(options_), options_.policies.tiers),
       holds_(std::make_shared<RowHolds>()),

@@ -13,6 +13,7 @@
 #include "dynamic/address_region.h"
 #include "dynamic/dynamic_table_options.h"
 #include "dynamic/evicted_rows.h"
+#include "dynamic/index_lock.h"
 #include "dynamic/removed_keys.h"
 #include "dynamic/row_clock.h"
 #include "dynamic/row_holds.h"
@@ -254,6 +255,12 @@ class DynamicTable {
   void Renumber() const;
   // Whether there is room for the keys that have no row; of a table with a limit.
   absl::Status CheckRoom(const KeysByStripe& keys, int64_t num_keys, Parallel* parallel) const;
+  // Finds keys that have rows, in the order in which they come. Returns how many have none, and
+  // writes which.
+  int64_t FindKnown(const Find& find, Parallel* parallel, int64_t* rows, uint32_t* missed);
+  // Finds keys stripe by stripe, and those that have no row give one: all, or those at `places`.
+  absl::Status FindByStripe(const Find& find, const uint32_t* places, int64_t num_keys,
+                            Parallel* parallel, uint32_t ticket, int64_t* rows);
   absl::Status FindInStripe(const Find& find, const KeysByStripe& keys, int number, uint32_t ticket,
                             int64_t* rows);
   // Gives the key at `place` a row, or leaves it absent. Under the stripe's mutex.
@@ -291,6 +298,7 @@ class DynamicTable {
 
   const DynamicTableOptions options_;
   const int stripe_shift_;
+  const bool stamps_lookups_;        // on the rows that they find
   absl::Status reserved_;            // whether there are addresses
   std::unique_ptr<RowClock> clock_;  // null: times are not noted
   RowRecords records_;
@@ -298,6 +306,7 @@ class DynamicTable {
   std::vector<std::unique_ptr<Stripe>> stripes_;
   const std::shared_ptr<RowHolds> holds_;
   mutable TableLock lock_;
+  IndexLock index_lock_;             // taken before the mutexes of stripes
   int64_t first_row_ = 0;            // guarded by lock_
   int64_t bank_rows_ = 0;            // guarded by lock_
   mutable std::mutex commit_mutex_;  // taken last

@@ -24,6 +24,10 @@ struct DynamicTableOptions {
   InitialValues initial_values = {};
   float no_permission = 0;  // in all of the row that keys without permission read
   TablePolicies policies;
+  // Whether frequencies of keys that have a row are counted, though no rule needs them. If not, and
+  // no rule needs to know when rows were last looked up either, lookups write nothing, and so are
+  // much quicker.
+  bool counts_lookups = true;
   // Whether it is known when rows were last looked up and written. Their versions then are times,
   // in microseconds since 1970, and not steps.
   bool notes_times = false;

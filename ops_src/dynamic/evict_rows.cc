@@ -52,6 +52,7 @@ float HalfSquaredNorm(const float* weights, int64_t dim) {
 void DynamicTable::EvictOverflow(EvictedRows* evicted) {
   const int64_t capacity = options_.policies.eviction.capacity;
   if (capacity == 0 || size_ <= capacity) return;
+  const IndexLock::Guard changes(&index_lock_, IndexLock::kChange);
   const std::lock_guard<std::mutex> lock(eviction_mutex_);
   std::priority_queue<Offer, std::vector<Offer>, std::greater<Offer>> offers;
   // Evicts rows of a stripe that are worth less than what the others offer, then takes its offer.
@@ -86,10 +87,13 @@ int64_t DynamicTable::Evict(int64_t step, Parallel* parallel, EvictedRows* evict
   const ReadLock lock(this);
   std::vector<EvictedRows> parts(options_.stripes);
   std::atomic<int64_t> count{0};
-  parallel->Run(options_.stripes, [&](int64_t number) {
-    EvictedRows* const part = evicted == nullptr ? nullptr : &parts[number];
-    count += EvictFromStripe(stripes_[number].get(), step, part);
-  });
+  {
+    const IndexLock::Guard changes(&index_lock_, IndexLock::kChange);
+    parallel->Run(options_.stripes, [&](int64_t number) {
+      EvictedRows* const part = evicted == nullptr ? nullptr : &parts[number];
+      count += EvictFromStripe(stripes_[number].get(), step, part);
+    });
+  }
   if (evicted != nullptr) {
     for (const EvictedRows& part : parts) evicted->Append(part);
   }

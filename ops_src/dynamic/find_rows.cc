@@ -5,9 +5,11 @@
 
 #include "dynamic/dynamic_table.h"
 #include "dynamic/first_error.h"
+#include "dynamic/index_search.h"
 #include "dynamic/keys_by_stripe.h"
 #include "dynamic/recent_rows.h"
 #include "keys/key_owners.h"
+#include "scratch/scratch_array.h"
 
 namespace graph_opt {
 
@@ -17,17 +19,60 @@ absl::Status DynamicTable::FindRows(const Find& find, Parallel* parallel, int64_
   *hold = holds_->Take();
   const uint32_t ticket = (*hold)->ticket();
   if (clock_ != nullptr) clock_->NoteLookup(ticket);
-  const KeysByStripe keys(find.keys, find.num_keys, options_.stripes, stripe_shift_, parallel);
+  if (stamps_lookups_) return FindByStripe(find, nullptr, find.num_keys, parallel, ticket, rows);
+  ScratchArray<uint32_t> missed(std::max<int64_t>(1, find.num_keys));
+  const int64_t num_missed = FindKnown(find, parallel, rows, missed.data());
+  if (num_missed == 0) return absl::OkStatus();
+  if (find.purpose == Purpose::kRead) {
+    for (int64_t i = 0; i < num_missed; ++i) rows[missed[i]] = DefaultRow(find.keys[missed[i]]);
+    not_found_ += num_missed;
+    return absl::OkStatus();
+  }
+  return FindByStripe(find, missed.data(), num_missed, parallel, ticket, rows);
+}
+
+int64_t DynamicTable::FindKnown(const Find& find, Parallel* parallel, int64_t* rows,
+                                uint32_t* missed) {
+  constexpr int64_t kLeastKeys = 2048;  // for which another thread is worth its start
+  constexpr int64_t kBlocksOfThread = 4;
+  const int64_t threads = parallel->num_threads();
+  const int64_t most = threads == 1 ? 1 : threads * kBlocksOfThread;
+  const int64_t num_blocks = std::max<int64_t>(1, std::min(most, find.num_keys / kLeastKeys));
+  const auto begin = [&](int64_t block) { return block * find.num_keys / num_blocks; };
+  std::vector<int64_t> counts(num_blocks);
+  {
+    const IndexLock::Guard reads(&index_lock_, IndexLock::kRead);
+    parallel->Run(num_blocks, [&](int64_t block) {
+      IndexSearch search(stripes_, stripe_shift_, find.keys, rows);
+      counts[block] = search.Find(begin(block), begin(block + 1), missed + begin(block));
+    });
+  }
+  int64_t count = 0;
+  for (int64_t block = 0; block < num_blocks; ++block) {
+    std::copy_n(missed + begin(block), counts[block], missed + count);
+    count += counts[block];
+  }
+  found_ += find.num_keys - count;
+  return count;
+}
+
+absl::Status DynamicTable::FindByStripe(const Find& find, const uint32_t* places, int64_t num_keys,
+                                        Parallel* parallel, uint32_t ticket, int64_t* rows) {
+  const KeysByStripe keys(find.keys, places, num_keys, options_.stripes, stripe_shift_, parallel);
   std::unique_lock<std::mutex> room;
   if (options_.policies.limit.rows > 0 && find.purpose != Purpose::kRead) {
     room = std::unique_lock<std::mutex>(room_mutex_);
-    const absl::Status checked = CheckRoom(keys, find.num_keys, parallel);
+    const absl::Status checked = CheckRoom(keys, num_keys, parallel);
     if (!checked.ok()) return checked;
   }
   FirstError error;
   const std::vector<int> stripes = keys.StripesBySize();
-  parallel->Run(static_cast<int64_t>(stripes.size()),
-                [&](int64_t i) { error.Tell(FindInStripe(find, keys, stripes[i], ticket, rows)); });
+  {
+    const IndexLock::Guard changes(&index_lock_, IndexLock::kChange);
+    parallel->Run(static_cast<int64_t>(stripes.size()), [&](int64_t i) {
+      error.Tell(FindInStripe(find, keys, stripes[i], ticket, rows));
+    });
+  }
   if (find.purpose != Purpose::kRead) EvictOverflow(find.evicted);
   return error.status();
 }
@@ -58,9 +103,9 @@ absl::Status DynamicTable::FindInStripe(const Find& find, const KeysByStripe& ke
   const std::lock_guard<std::mutex> lock(*stripe->mutex());
   Stripe::Probe probes[kAtOnce];
   int64_t waiting[kAtOnce];
-  uint32_t likely[kAtOnce];
+  uint32_t of_probes[kAtOnce];
   const int64_t memory_rows = records_.memory_rows();
-  const bool counts = find.purpose == Purpose::kInsert;
+  const bool counts = find.purpose == Purpose::kInsert && stamps_lookups_;
   // With custom order, the last occurrence of a key is what counts.
   const bool is_custom = options_.policies.eviction.order == EvictionOrder::kCustom;
   const int64_t end = keys.end(number);
@@ -78,7 +123,7 @@ absl::Status DynamicTable::FindInStripe(const Find& find, const KeysByStripe& ke
       RecentRows::Entry* const known = recent.Find(key);
       if (known == nullptr) {
         probes[count] = Stripe::Probe(key);
-        stripe->Prefetch(probes[count]);
+        __builtin_prefetch(stripe->Home(probes[count]));
         waiting[count++] = next;
         continue;
       }
@@ -89,26 +134,27 @@ absl::Status DynamicTable::FindInStripe(const Find& find, const KeysByStripe& ke
       found_in_file += known->row >= memory_rows;
     }
     for (int i = 0; i < count; ++i) {
-      likely[i] = stripe->MayBe(probes[i]);
-      __builtin_prefetch(&metadata()[likely[i]], 1);
+      of_probes[i] = stripe->Find(probes[i]);
+      __builtin_prefetch(&metadata()[of_probes[i]], 1);
     }
+    bool has_changed = false;  // whether keys may have other rows than a moment ago
     for (int i = 0; i < count; ++i) {
       const int64_t place = keys.place(waiting[i]);
-      uint32_t row = likely[i];
-      if (row == Stripe::kAbsent || metadata()[row].key() != probes[i].key) {
-        row = stripe->Find(probes[i]);
-      }
+      uint32_t row = of_probes[i];
+      if (has_changed) row = stripe->Find(probes[i]);
       if (row != Stripe::kAbsent) {
         ++found;
         if (row >= memory_rows) {
           ++found_in_file;
           row = Promoted(stripe, row, ticket);
+          has_changed = true;
         }
         metadata()[row].set_read(ticket);
         if (counts) CountOccurrence(stripe, row, find.count(place));
         recent.Keep(probes[i].key, row, count_again);
       } else if (find.purpose != Purpose::kRead && status.ok()) {
         status = AddRow(stripe, probes[i], ticket, find, place, &row);
+        has_changed = true;
         if (row == Stripe::kAbsent) refused.push_back(waiting[i]);
       }
       rows[place] = row == Stripe::kAbsent ? DefaultRow(probes[i].key) : row;
@@ -130,7 +176,8 @@ absl::Status DynamicTable::FindInStripe(const Find& find, const KeysByStripe& ke
 
 absl::Status DynamicTable::AddRow(Stripe* stripe, const Stripe::Probe& probe, uint32_t ticket,
                                   const Find& find, int64_t place, uint32_t* row) {
-  const int64_t count = find.purpose == Purpose::kInsert ? find.count(place) : 0;
+  const int64_t occurrences = stamps_lookups_ ? find.count(place) : 1;
+  const int64_t count = find.purpose == Purpose::kInsert ? occurrences : 0;
   int64_t frequency = count;
   AdmissionFilter* const filter = stripe->policies()->filter.get();
   if (filter != nullptr && find.purpose == Purpose::kAdmit) filter->Forget(probe.key);
@@ -184,7 +231,7 @@ void DynamicTable::FreeRow(Stripe* stripe, uint32_t row) {
     KeepForSnapshots(&number, 1);
   }
   removed_keys_.Note(metadata()[row].key());
-  stripe->Free(row);
+  stripe->Free(row, stamps_lookups_ ? metadata()[row].read() : holds_->Last());
   --size_;
   ++removed_;
 }

@@ -13,8 +13,9 @@ namespace graph_opt {
 // is the leading bits of a key's hash.
 class KeysByStripe {
  public:
-  KeysByStripe(const int64_t* keys, int64_t num_keys, int num_stripes, int stripe_shift,
-               Parallel* parallel);
+  // Of the keys at these places, which are ascending; or of the first num_keys if null.
+  KeysByStripe(const int64_t* keys, const uint32_t* places, int64_t num_keys, int num_stripes,
+               int stripe_shift, Parallel* parallel);
 
   int num_stripes() const { return static_cast<int>(begins_.size()) - 1; }
   int64_t begin(int stripe) const { return begins_[stripe]; }

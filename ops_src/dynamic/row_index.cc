@@ -1,5 +1,7 @@
 #include "dynamic/row_index.h"
 
+#include <sys/mman.h>
+
 #include <cstring>
 #include <new>
 #include <utility>
@@ -7,55 +9,55 @@
 namespace graph_opt {
 
 constexpr uint32_t RowIndex::kAbsent;
-constexpr int64_t RowIndex::kRowsPerLine;
+constexpr int64_t RowIndex::kKeysPerLine;
 
-RowIndex::RowIndex(int64_t lines) : mask_(static_cast<uint64_t>(lines) - 1) {
+RowIndex::RowIndex(int64_t lines) : num_lines_(static_cast<uint64_t>(lines)) {
+  constexpr int64_t kLargePageBytes = int64_t{2} << 20;
+  const bool is_large = bytes() >= kLargePageBytes;
   void* memory = nullptr;
-  if (posix_memalign(&memory, sizeof(Line), bytes()) != 0) throw std::bad_alloc();
+  if (posix_memalign(&memory, is_large ? kLargePageBytes : sizeof(Line), bytes()) != 0) {
+    throw std::bad_alloc();
+  }
+#ifdef MADV_HUGEPAGE
+  if (is_large) madvise(memory, bytes() / kLargePageBytes * kLargePageBytes, MADV_HUGEPAGE);
+#endif
   std::memset(memory, 0, bytes());
   lines_.reset(static_cast<Line*>(memory));
 }
 
-void RowIndex::Add(uint64_t hash, uint32_t row) {
-  uint64_t at = Home(hash);
-  uint32_t places;
-  while ((places = lines_.get()[at].Places(0)) == 0) {
-    ++lines_.get()[at].passed;
-    at = (at + 1) & mask_;
+void RowIndex::Add(int64_t key, uint64_t hash, uint32_t row) {
+  for (uint64_t at = HomeOf(hash);; at = After(at)) {
+    Line* const line = &lines_.get()[at];
+    for (int i = 0; i < kKeysPerLine; ++i) {
+      if (line->rows[i] != kAbsent) continue;
+      line->keys[i] = key;
+      line->rows[i] = row;
+      ++size_;
+      return;
+    }
+    ++line->passed;
   }
-  const int place = __builtin_ctz(places);
-  lines_.get()[at].tags[place] = Tag(hash);
-  lines_.get()[at].rows[place] = row;
-  ++size_;
 }
 
-void RowIndex::Remove(uint64_t hash, uint32_t row) {
-  int place;
-  Line* const line = LineOf(hash, row, -1, &place);
-  line->tags[place] = 0;
+void RowIndex::Remove(int64_t key, uint64_t hash) {
+  *PlaceOf(key, hash, -1) = kAbsent;
   --size_;
 }
 
-void RowIndex::Replace(uint64_t hash, uint32_t row, uint32_t other) {
-  int place;
-  Line* const line = LineOf(hash, row, 0, &place);
-  line->rows[place] = other;
-}
+void RowIndex::Replace(int64_t key, uint64_t hash, uint32_t row) { *PlaceOf(key, hash, 0) = row; }
 
-RowIndex::Line* RowIndex::LineOf(uint64_t hash, uint32_t row, int passed, int* place) {
-  const uint8_t tag = Tag(hash);
-  for (uint64_t at = Home(hash);; at = (at + 1) & mask_) {
+uint32_t* RowIndex::PlaceOf(int64_t key, uint64_t hash, int passed) {
+  for (uint64_t at = HomeOf(hash);; at = After(at)) {
     Line* const line = &lines_.get()[at];
-    for (uint32_t places = line->Places(tag); places != 0; places &= places - 1) {
-      *place = __builtin_ctz(places);
-      if (line->rows[*place] == row) return line;
+    for (int i = 0; i < kKeysPerLine; ++i) {
+      if (line->rows[i] != kAbsent && line->keys[i] == key) return &line->rows[i];
     }
     line->passed += passed;
   }
 }
 
 void RowIndex::Swap(RowIndex* other) {
-  std::swap(mask_, other->mask_);
+  std::swap(num_lines_, other->num_lines_);
   std::swap(lines_, other->lines_);
   std::swap(size_, other->size_);
 }

@@ -5,91 +5,76 @@
 #include <cstdlib>
 #include <memory>
 
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
 namespace graph_opt {
 
-// Rows by the hashes of their keys, which it does not keep: whoever looks for a row says whether
-// one is it. Twelve rows share a cache line with a byte of each one's hash, so that almost every
-// search reads one line here, and no key that is not the one. (The layout of F14, from
-// "Open-sourcing F14 for faster, more memory-efficient hash tables", Bronson and Shi 2019.) Not
-// thread-safe.
+// The rows of keys. Five keys share a cache line with their rows, so that almost every search reads
+// one line and nothing else. Not thread-safe, but may be searched by several threads at once.
 class RowIndex {
  public:
   static constexpr uint32_t kAbsent = 0;  // row 0 is nobody's
-  static constexpr int64_t kRowsPerLine = 12;
+  static constexpr int64_t kKeysPerLine = 5;
 
-  // With room for kRowsPerLine * lines rows, less than which should be used. A power of two.
-  explicit RowIndex(int64_t lines);
-
-  // Fetches what Find reads first.
-  void Prefetch(uint64_t hash) const { __builtin_prefetch(&lines_.get()[Home(hash)]); }
-
-  // The first row with this hash, as far as it is known, that is_it(row) takes; or kAbsent.
-  template <typename IsIt>
-  uint32_t Find(uint64_t hash, IsIt is_it) const {
-    const uint8_t tag = Tag(hash);
-    for (uint64_t at = Home(hash);; at = (at + 1) & mask_) {
-      const Line& line = lines_.get()[at];
-      for (uint32_t places = line.Places(tag); places != 0; places &= places - 1) {
-        const uint32_t row = line.rows[__builtin_ctz(places)];
-        if (is_it(row)) return row;
-      }
-      if (line.passed == 0) return kAbsent;
-    }
-  }
-
-  // Adds a row, for which there must be room.
-  void Add(uint64_t hash, uint32_t row);
-
-  // Removes a row that was added with this hash.
-  void Remove(uint64_t hash, uint32_t row);
-
-  // Lets a row's key have another one.
-  void Replace(uint64_t hash, uint32_t row, uint32_t other);
-
-  void Swap(RowIndex* other);
-
-  int64_t size() const { return size_; }
-  int64_t lines() const { return static_cast<int64_t>(mask_) + 1; }
-  int64_t bytes() const { return lines() * static_cast<int64_t>(sizeof(Line)); }
-
- private:
   struct Line {
-    uint8_t tags[kRowsPerLine];  // 0 where there is no row
-    uint32_t passed;  // rows that begin their search here, or pass by, and are further on
-    uint32_t rows[kRowsPerLine];
+    uint32_t passed;  // keys that begin their search here, or pass by, and are further on
+    uint32_t rows[kKeysPerLine];  // kAbsent where there is no key
+    int64_t keys[kKeysPerLine];
 
-    // A bit for each place with this tag.
-    uint32_t Places(uint8_t tag) const {
-#ifdef __SSE2__
-      const __m128i all = _mm_load_si128(reinterpret_cast<const __m128i*>(tags));
-      const __m128i same = _mm_cmpeq_epi8(all, _mm_set1_epi8(static_cast<char>(tag)));
-      return static_cast<uint32_t>(_mm_movemask_epi8(same)) & ((1u << kRowsPerLine) - 1);
-#else
-      uint32_t places = 0;
-      for (int i = 0; i < kRowsPerLine; ++i) places |= uint32_t{tags[i] == tag} << i;
-      return places;
-#endif
+    // The key's row if it is in this line. Without branches, none of which could be foreseen.
+    uint32_t RowOf(int64_t key) const {
+      uint32_t row = kAbsent;
+      for (int i = 0; i < kKeysPerLine; ++i) row |= rows[i] & -uint32_t{keys[i] == key};
+      return row;
     }
   };
   static_assert(sizeof(Line) == 64, "a cache line");
 
+  // With room for kKeysPerLine * lines keys, less than which should be used.
+  explicit RowIndex(int64_t lines);
+
+  // Where the search for a key with this hash begins.
+  const Line* Home(uint64_t hash) const { return &lines_.get()[HomeOf(hash)]; }
+
+  // Where it goes on, unless no key passed the line by.
+  const Line* Next(const Line* line) const {
+    return &lines_.get()[After(static_cast<uint64_t>(line - lines_.get()))];
+  }
+
+  // The row of a key, or kAbsent.
+  uint32_t Find(int64_t key, uint64_t hash) const {
+    for (uint64_t at = HomeOf(hash);; at = After(at)) {
+      const Line& line = lines_.get()[at];
+      const uint32_t row = line.RowOf(key);
+      if (row != kAbsent || line.passed == 0) return row;
+    }
+  }
+
+  // Adds a key that has no row, for which there must be room.
+  void Add(int64_t key, uint64_t hash, uint32_t row);
+
+  // Removes a key that has a row.
+  void Remove(int64_t key, uint64_t hash);
+
+  // Lets a key that has a row have another one.
+  void Replace(int64_t key, uint64_t hash, uint32_t row);
+
+  void Swap(RowIndex* other);
+
+  int64_t size() const { return size_; }
+  int64_t lines() const { return static_cast<int64_t>(num_lines_); }
+  int64_t bytes() const { return lines() * static_cast<int64_t>(sizeof(Line)); }
+
+ private:
   struct Free {
     void operator()(Line* lines) const { std::free(lines); }
   };
 
-  static uint8_t Tag(uint64_t hash) {
-    const uint8_t byte = static_cast<uint8_t>(hash);
-    return byte == 0 ? 1 : byte;
-  }
-  uint64_t Home(uint64_t hash) const { return (hash >> 8) & mask_; }
-  // Where a row is, and what it passes by on the way, to which `passed` adds.
-  Line* LineOf(uint64_t hash, uint32_t row, int passed, int* place);
+  // The leading bits of a hash say which stripe a key is of, so these are the others.
+  uint64_t HomeOf(uint64_t hash) const { return static_cast<uint32_t>(hash) * num_lines_ >> 32; }
+  uint64_t After(uint64_t at) const { return at + 1 < num_lines_ ? at + 1 : 0; }
+  // Where the row of a key is, which it has. What is passed by on the way has `passed` added.
+  uint32_t* PlaceOf(int64_t key, uint64_t hash, int passed);
 
-  uint64_t mask_;
+  uint64_t num_lines_;
   std::unique_ptr<Line, Free> lines_;
   int64_t size_ = 0;
 };

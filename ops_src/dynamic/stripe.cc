@@ -12,12 +12,17 @@ constexpr uint32_t Stripe::kAbsent;
 constexpr int64_t RowNumbers::kSlabRows;
 constexpr int32_t RowMetadata::kNeverWritten;
 
+namespace {
+
+constexpr int64_t kFewLines = 64;  // so many are made in microseconds
+
+// Of an index with so many lines, whose searches then seldom need a second one.
+int64_t MostRows(int64_t lines) { return lines * RowIndex::kKeysPerLine * 4 / 5; }
+
+}  // namespace
+
 Stripe::Stripe(int number, int num_stripes, RowMetadata* metadata)
-    : number_(number),
-      numbers_{0, num_stripes},
-      metadata_(metadata),
-      index_(1),
-      most_rows_(MostRows(1)) {}
+    : number_(number), numbers_{0, num_stripes}, metadata_(metadata), index_(1) {}
 
 void Stripe::Add(const Probe& probe, uint32_t row, uint32_t ticket) {
   if (!free_.empty() && free_.front().row == row) {
@@ -25,14 +30,15 @@ void Stripe::Add(const Probe& probe, uint32_t row, uint32_t ticket) {
   } else {
     ++rows_;
   }
-  if (index_.size() >= most_rows_) MakeIndex(2 * index_.lines());
+  if (index_.size() >= MostRows(index_.lines())) MakeIndex(MoreLines(index_.lines()));
   metadata_[row].Begin(probe.key, ticket);
-  index_.Add(probe.hash, row);
+  index_.Add(probe.key, probe.hash, row);
 }
 
-void Stripe::Free(uint32_t row) {
-  index_.Remove(HashOf(metadata_[row]), row);
-  free_.push_back({row, metadata_[row].read()});
+void Stripe::Free(uint32_t row, uint32_t read) {
+  const Probe probe = ProbeOf(row);
+  index_.Remove(probe.key, probe.hash);
+  free_.push_back({row, read});
   metadata_[row].End();
 }
 
@@ -44,9 +50,9 @@ void Stripe::LowerTickets() {
 }
 
 void Stripe::Exchange(uint32_t one, uint32_t other) {
-  index_.Replace(HashOf(metadata_[one]), one, kAbsent);  // lest both be there for a moment
-  index_.Replace(HashOf(metadata_[other]), other, one);
-  index_.Replace(HashOf(metadata_[one]), kAbsent, other);
+  const Probe probe_of_one = ProbeOf(one), probe_of_other = ProbeOf(other);
+  index_.Replace(probe_of_one.key, probe_of_one.hash, other);
+  index_.Replace(probe_of_other.key, probe_of_other.hash, one);
   RowMetadata kept;
   kept.CopyFrom(metadata_[one]);
   metadata_[one].CopyFrom(metadata_[other]);
@@ -60,23 +66,24 @@ void Stripe::Clear() {
   policies_.Clear();
 }
 
-// All stripes have about the same number of keys, so each doubles its index at another load. Else
-// all would in the same lookup, and a training step would wait for the whole index to be made anew.
-int64_t Stripe::MostRows(int64_t lines) const {
-  constexpr int64_t kMostPerLine = 10;  // on average; of a line's 12
-  constexpr int64_t kFewLines = 64;     // so many are made in microseconds
-  const int64_t most = lines * kMostPerLine;
-  if (lines < kFewLines) return most;
+// By a quarter, since lines that are not full yet are memory for nothing. All stripes have about
+// the same number of keys, so each has other numbers of lines. Else all would make their index anew
+// in the same lookup, and a training step would wait for it.
+int64_t Stripe::MoreLines(int64_t lines) const {
+  if (lines < kFewLines / 2) return 2 * lines;
   const double turn = static_cast<double>(number_) / static_cast<double>(numbers_.stripes);
-  return static_cast<int64_t>(static_cast<double>(most) * std::exp2(-turn));
+  if (lines < kFewLines) return static_cast<int64_t>(kFewLines * std::pow(1.25, turn));
+  return lines + lines / 4;
 }
 
 // In the order of rows, so that their metadata is read at the speed of memory.
 void Stripe::MakeIndex(int64_t lines) {
   RowIndex made(lines);
-  ForEachRow([&](uint32_t row) { made.Add(HashOf(metadata_[row]), row); });
+  ForEachRow([&](uint32_t row) {
+    const Probe probe = ProbeOf(row);
+    made.Add(probe.key, probe.hash, row);
+  });
   index_.Swap(&made);
-  most_rows_ = MostRows(lines);
 }
 
 void Stripe::Compact(uint32_t oldest_hold, const std::function<void(uint32_t, uint32_t)>& copy) {
@@ -100,14 +107,15 @@ void Stripe::Compact(uint32_t oldest_hold, const std::function<void(uint32_t, ui
   }
   free_.assign(kept.begin(), kept.end());
   free_.insert(free_.end(), free.begin() + first, free.end());
-  int64_t lines = index_.lines();
-  while (lines > 1 && index_.size() < MostRows(lines / 2) / 2) lines /= 2;
-  if (lines < index_.lines()) MakeIndex(lines);
+  int64_t lines = 1;
+  while (MostRows(lines) <= index_.size()) lines = MoreLines(lines);
+  if (lines <= index_.lines() / 2) MakeIndex(lines);
   policies_.cold_rows.Clear();  // which knows rows by their numbers
 }
 
 void Stripe::Move(uint32_t from, uint32_t to, const std::function<void(uint32_t, uint32_t)>& copy) {
-  index_.Replace(HashOf(metadata_[from]), from, to);
+  const Probe probe = ProbeOf(from);
+  index_.Replace(probe.key, probe.hash, to);
   metadata_[to].CopyFrom(metadata_[from]);
   copy(from, to);
   metadata_[from].End();

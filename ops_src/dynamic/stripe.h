@@ -34,19 +34,12 @@ class Stripe {
   // Where the rows of this stripe begin. Only while it is empty.
   void SetFirstRow(int64_t first_row) { numbers_.first_row = first_row; }
 
-  // Fetches what MayBe will read.
-  void Prefetch(const Probe& probe) const { index_.Prefetch(probe.hash); }
-
-  // The row that the key most probably has, found without reading any key; or kAbsent, if it
-  // has none.
-  uint32_t MayBe(const Probe& probe) const {
-    return index_.Find(probe.hash, [](uint32_t) { return true; });
-  }
+  // The line of the index that Find reads first.
+  const RowIndex::Line* Home(const Probe& probe) const { return index_.Home(probe.hash); }
+  const RowIndex::Line* Next(const RowIndex::Line* line) const { return index_.Next(line); }
 
   // The row of a key, or kAbsent.
-  uint32_t Find(const Probe& probe) const {
-    return index_.Find(probe.hash, [&](uint32_t row) { return metadata_[row].key() == probe.key; });
-  }
+  uint32_t Find(const Probe& probe) const { return index_.Find(probe.key, probe.hash); }
 
   // The row that Add will give, if no hold since `oldest_hold` keeps it from being used again.
   uint32_t NextRow(uint32_t oldest_hold) const {
@@ -57,8 +50,8 @@ class Stripe {
   // Gives a key that has none this row, which is NextRow's.
   void Add(const Probe& probe, uint32_t row, uint32_t ticket);
 
-  // Takes a row from its key.
-  void Free(uint32_t row);
+  // Takes a row from its key. Lookups up to this ticket may hold it.
+  void Free(uint32_t row, uint32_t read);
 
   // Lowers the tickets of all rows.
   void LowerTickets();
@@ -114,8 +107,9 @@ class Stripe {
     uint32_t read;
   };
 
-  static uint64_t HashOf(const RowMetadata& metadata) { return Probe(metadata.key()).hash; }
-  int64_t MostRows(int64_t lines) const;
+  Probe ProbeOf(uint32_t row) const { return Probe(metadata_[row].key()); }
+  // The next larger number of lines that an index of so many should have.
+  int64_t MoreLines(int64_t lines) const;
   void MakeIndex(int64_t lines);
   void Move(uint32_t from, uint32_t to, const std::function<void(uint32_t, uint32_t)>& copy);
 
@@ -124,7 +118,6 @@ class Stripe {
   RowMetadata* const metadata_;
   int64_t rows_ = 0;
   RowIndex index_;
-  int64_t most_rows_;  // for its lines
   std::deque<FreeRow> free_;
   std::mutex mutex_;
   StripePolicies policies_;

@@ -24,7 +24,7 @@ int32_t AsStep(int64_t version) {
 void DynamicTable::VisitByStripe(
     const int64_t* keys, int64_t num_keys, Parallel* parallel,
     const std::function<void(Stripe*, const Stripe::Probe&, int64_t)>& visit) const {
-  const KeysByStripe by_stripe(keys, num_keys, options_.stripes, stripe_shift_, parallel);
+  const KeysByStripe by_stripe(keys, nullptr, num_keys, options_.stripes, stripe_shift_, parallel);
   const std::vector<int> stripes = by_stripe.StripesBySize();
   parallel->Run(static_cast<int64_t>(stripes.size()), [&](int64_t i) {
     const int number = stripes[i];
@@ -82,6 +82,7 @@ void DynamicTable::WriteContents(const Contents& contents, int64_t place, Stripe
 
 int64_t DynamicTable::Erase(const int64_t* keys, int64_t num_keys, Parallel* parallel) {
   const ReadLock lock(this);
+  const IndexLock::Guard changes(&index_lock_, IndexLock::kChange);
   std::atomic<int64_t> erased{0};
   VisitByStripe(keys, num_keys, parallel, [&](Stripe* stripe, const Stripe::Probe& probe, int64_t) {
     const uint32_t row = stripe->Find(probe);
@@ -150,6 +151,9 @@ int64_t DynamicTable::Compact() {
 
 int64_t DynamicTable::CompactRows() {
   if (num_snapshots_ > 0) return 0;  // they know rows by their numbers
+  const IndexLock::Guard changes(&index_lock_, IndexLock::kChange);
+  // Lookups that found rows before the index was locked have their holds since then.
+  if (!stamps_lookups_ && holds_->Oldest() != RowHolds::kNone) return 0;
   int64_t bytes = 0;
   for (const auto& stripe : stripes_) {
     const std::lock_guard<std::mutex> stripe_lock(*stripe->mutex());

@@ -17,7 +17,9 @@ from graph_opt.sharding.initializers import Constant
 
 def test_tables_and_slots_are_saved_and_restored(tmp_path: Path) -> None:
     def made() -> Any:
-        table = DynamicTableVariable("table", 2, DynamicTableOptions(Constant(1.0)))
+        table = DynamicTableVariable(
+            "table", 2, DynamicTableOptions(Constant(1.0), record_frequency=True)
+        )
         slot = table.add_slot("m", 0.5)
         return table, slot, tensorflow.train.Checkpoint(table=table, slot=slot)
 

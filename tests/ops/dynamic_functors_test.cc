@@ -16,6 +16,13 @@
 namespace graph_opt {
 namespace {
 
+// Of a table whose lookups write nothing, or do.
+DynamicTableOptions OptionsThatCount(int64_t dim, bool counts_lookups) {
+  DynamicTableOptions options = Options(dim);
+  options.counts_lookups = counts_lookups;
+  return options;
+}
+
 constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 
@@ -98,8 +105,8 @@ void TestSlotsAreAddedToRows() {
   Check(Weights(&table, made.rows[0], 1)[1] == 2, "new rows too");
 }
 
-void TestHeldRowsAreNotGivenToOthers() {
-  DynamicTable table(Options(1));
+void TestHeldRowsAreNotGivenToOthers(bool counts) {
+  DynamicTable table(OptionsThatCount(1, counts));
   Numbers keys(100);
   for (size_t i = 0; i < keys.size(); ++i) keys[i] = i;
   FoundRows held = FindAll(&table, keys);
@@ -119,8 +126,8 @@ void TestHeldRowsAreNotGivenToOthers() {
 }
 
 // Lookups are counted in 32 bits of each row.
-void TestLookupsForEver() {
-  DynamicTable table(Options(1));
+void TestLookupsForEver(bool counts) {
+  DynamicTable table(OptionsThatCount(1, counts));
   FoundRows held = FindAll(&table, {1, 2});
   *Weights(&table, held.rows[0]) = 5;
   for (int round = 0; round < 5; ++round) {
@@ -148,8 +155,8 @@ void TestLookupsForEver() {
   Check(*Weights(&table, late.rows[0]) == 6, "a late hold lasts as well");
 }
 
-void TestMemoryIsGivenBack() {
-  DynamicTable table(Options(8));
+void TestMemoryIsGivenBack(bool counts) {
+  DynamicTable table(OptionsThatCount(8, counts));
   Numbers keys(300000);
   for (size_t i = 0; i < keys.size(); ++i) keys[i] = i;
   FoundRows found = FindAll(&table, keys);
@@ -177,8 +184,8 @@ void TestMemoryIsGivenBack() {
   }
 }
 
-void TestASnapshotDoesNotChange() {
-  DynamicTable table(Options(2));
+void TestASnapshotDoesNotChange(bool counts) {
+  DynamicTable table(OptionsThatCount(2, counts));
   Check(table.AddSlot("m", 1, nullptr).ok(), "a slot");
   Numbers keys(2000);
   for (size_t i = 0; i < keys.size(); ++i) keys[i] = static_cast<int64_t>(i) - 700;
@@ -234,8 +241,8 @@ void TestThousandsOfTables() {
 #endif
 
 // Whatever the table holds is what a map would.
-void TestRandomOperations(int64_t num_operations, int num_threads) {
-  DynamicTable table(Options(2));
+void TestRandomOperations(int64_t num_operations, int num_threads, bool counts) {
+  DynamicTable table(OptionsThatCount(2, counts));
   Check(table.AddSlot("m", 3, nullptr).ok(), "a slot");
   std::unordered_map<int64_t, float> model;
   std::mt19937_64 random(num_threads);
@@ -277,8 +284,8 @@ void TestRandomOperations(int64_t num_operations, int num_threads) {
 }
 
 // Several lookups beside each other, some of which are held while others erase and compact.
-void TestLookupsBesideEachOther(int num_threads) {
-  DynamicTable table(Options(1));
+void TestLookupsBesideEachOther(int num_threads, bool counts) {
+  DynamicTable table(OptionsThatCount(1, counts));
   const int64_t keys_each = 4000;
   const auto train = [&](int thread) {
     std::mt19937_64 random(thread);
@@ -327,8 +334,8 @@ void TestATableThatIsFullSaysSo() {
   Check(FindAll(&table, {0}, Purpose::kRead).rows[0] != 0, "what is there stays");
 }
 
-void TestATableWithALimitRefusesWhole() {
-  DynamicTableOptions options = Options(2);
+void TestATableWithALimitRefusesWhole(bool counts) {
+  DynamicTableOptions options = OptionsThatCount(2, counts);
   options.policies.limit = {5, "most"};
   DynamicTable table(options);
   FindAll(&table, {1, 2, 3, 1});
@@ -353,8 +360,8 @@ void TestATableWithALimitRefusesWhole() {
   FindAll(&table, {6});
 }
 
-void TestLookupsAtOnceKeepALimit() {
-  DynamicTableOptions options = Options(2);
+void TestLookupsAtOnceKeepALimit(bool counts) {
+  DynamicTableOptions options = OptionsThatCount(2, counts);
   options.policies.limit = {1000, ""};
   DynamicTable table(options);
   std::atomic<int64_t> added{0};
@@ -383,19 +390,21 @@ int main(int argc, char** argv) {
   graph_opt::TestRowsBeginAsTheirKeysSay();
   graph_opt::TestDefaultRowsOfABank();
   graph_opt::TestSlotsAreAddedToRows();
-  graph_opt::TestHeldRowsAreNotGivenToOthers();
-  graph_opt::TestLookupsForEver();
-  graph_opt::TestMemoryIsGivenBack();
-  graph_opt::TestASnapshotDoesNotChange();
   graph_opt::TestATableThatIsFullSaysSo();
-  graph_opt::TestATableWithALimitRefusesWhole();
-  graph_opt::TestLookupsAtOnceKeepALimit();
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
   graph_opt::TestThousandsOfTables();
 #endif
-  for (int num_threads : {1, 2, 8}) {
-    graph_opt::TestRandomOperations(num_operations, num_threads);
-    graph_opt::TestLookupsBesideEachOther(num_threads);
+  for (bool counts : {false, true}) {
+    graph_opt::TestHeldRowsAreNotGivenToOthers(counts);
+    graph_opt::TestLookupsForEver(counts);
+    graph_opt::TestMemoryIsGivenBack(counts);
+    graph_opt::TestASnapshotDoesNotChange(counts);
+    graph_opt::TestLookupsAtOnceKeepALimit(counts);
+    graph_opt::TestATableWithALimitRefusesWhole(counts);
+    for (int num_threads : {1, 2, 8}) {
+      graph_opt::TestRandomOperations(num_operations / 2, num_threads, counts);
+      graph_opt::TestLookupsBesideEachOther(num_threads, counts);
+    }
   }
   return 0;
 }

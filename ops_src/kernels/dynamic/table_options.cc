@@ -122,6 +122,7 @@ Status ReadTableOptions(const std::string& json, const std::string& name,
   ReadEviction(&all, &options->policies.eviction);
   ReadLimit(&all, &options->policies);
   ReadTiers(&all, &options->policies.tiers);
+  all.Read("counts_lookups", &options->counts_lookups);
   all.Read("notes_times", &options->notes_times);
   if (options->notes_times && options->policies.eviction.steps_to_live > 0) {
     all.Fail("notes_times", "false where rows live for so many steps");
