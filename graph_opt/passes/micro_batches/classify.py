@@ -268,7 +268,7 @@ class Classifier:
     def _has_known_shape(self, name: str) -> bool:
         """Whether all sizes of what a node reads are known, but for the number of rows."""
         for tensor in self._view.inputs(name):
-            value, shape = self.value(tensor), self._known.shape(tensor)
+            value, shape = self.value(tensor), self._view.shape(tensor)
             if value is None or shape is None:
                 return False
             axis = value.rows.axis if value.rows is not None else None
