@@ -8,7 +8,7 @@ from __future__ import annotations
 import atexit
 import functools
 import threading
-from typing import Any, List, Optional, Tuple
+from typing import Any, List, Optional, Tuple, Union
 
 from graph_opt import contrib as contrib_room
 from graph_opt.compat import tf
@@ -50,6 +50,7 @@ from graph_opt.optimizers.adam_w import AdamWOptimizer
 from graph_opt.runtime.mark import async_embedding_mark_node, mark_target_node
 from graph_opt.runtime.staged import prefetch_join, staged
 from graph_opt.session import config_names, monitored
+from graph_opt.session.distribution_names import DistributionNames, distribution_names
 from graph_opt.session.hooks import with_async_hook
 from graph_opt.session.installed_config import (
     NOTHING_INSTALLED,
@@ -157,7 +158,7 @@ class _Installed:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.config: Optional[InstalledConfig] = None
-        self.modules: List[ModuleAliases] = []
+        self.modules: List[Union[ModuleAliases, DistributionNames]] = []
         self.before: List[Tuple[Any, str, Any]] = []
 
 
@@ -203,7 +204,8 @@ def install(
         `import distributed_embeddings` gives `graph_opt.distributed_embeddings`.
       deeprec: Whether modules that DeepRec has below TensorFlow's can be imported, such as
         `tensorflow.python.distribute.group_embedding_collective_strategy`, and whether TensorFlow
-        1's private names are where they were (`control_flow_ops.while_loop`).
+        1's private names are where they were (`control_flow_ops.while_loop`); and whether
+        `pkg_resources` tells scripts of DeepRec's model zoo that its features are there.
       contrib: Whether there is a `tf.contrib`, of what recommender scripts use of it
         (`graph_opt.contrib`).
 
@@ -219,7 +221,8 @@ def install(
       ...     import legacy_training_script
     """
     wanted = InstalledConfig(config, infer_io_stage, defaults)
-    offered = ((libraries_of_divided_tables, sok), (deeprec_modules, deeprec))
+    of_deeprec = ((deeprec_modules, deeprec), (distribution_names, deeprec))
+    offered = ((libraries_of_divided_tables, sok), *of_deeprec)
     wanted_modules = [one for one, is_wanted in (*offered, (contrib_modules, contrib)) if is_wanted]
     modules = [modules_of_the_api, *wanted_modules]
     with _installed.lock:

@@ -150,9 +150,9 @@ def test_a_script_trains_in_a_cluster_and_evaluates_afterwards(
     try:
         ended = tasks["chief"].wait()
     finally:  # Servers serve until they are ended, and workers wait for their chief's.
-        for task in tasks.values():
-            task.process.kill()
-            task.process.join()
+        for started in tasks.values():
+            started.process.kill()
+            started.process.join()
     assert ended.returncode == 0 and "Training completed." in ended.stdout, ended.stderr
     assert "lookups run ahead of the step" in ended.stderr
     flags = [*(EV if model == "dlrm" else ()), "--steps", "40", "--export", "model"]

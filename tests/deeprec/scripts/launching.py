@@ -116,9 +116,22 @@ def set_env_for_DeepRec():
     os.environ["MALLOC_CONF"] = "background_thread:true,metadata_thp:auto"
 
 
+def check_stock_tf():
+    import pkg_resources
+
+    detailed_version = pkg_resources.get_distribution("Tensorflow").version
+    return not ("deeprec" in detailed_version)
+
+
 if __name__ == "__main__":
     parser = get_arg_parser()
     args = parser.parse_args()
+
+    if not args.tf and check_stock_tf():
+        raise ValueError(
+            "Stock Tensorflow does not support DeepRec features. "
+            "For Stock Tensorflow run with `--tf`."
+        )
 
     if not args.tf:
         set_env_for_DeepRec()
