@@ -52,8 +52,10 @@ int64_t IndexSearch::SearchOn(int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     const Searched searched = left_[i];
     if (searched.line->passed == 0) continue;
-    const RowIndex::Line* const next =
-        StripeOf(Stripe::Probe(keys_[searched.place])).Next(searched.line);
+    const Stripe::Probe probe(keys_[searched.place]);
+    const Stripe& stripe = StripeOf(probe);
+    const RowIndex::Line* const next = stripe.Next(searched.line);
+    if (next == stripe.Home(probe)) continue;
     __builtin_prefetch(next);
     left_[num_left++] = {searched.place, next};
   }

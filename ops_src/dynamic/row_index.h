@@ -34,18 +34,22 @@ class RowIndex {
   // Where the search for a key with this hash begins.
   const Line* Home(uint64_t hash) const { return &lines_.get()[HomeOf(hash)]; }
 
-  // Where it goes on, unless no key passed the line by.
+  // Where it goes on, unless no key passed the line by, or that is where it began.
   const Line* Next(const Line* line) const {
     return &lines_.get()[After(static_cast<uint64_t>(line - lines_.get()))];
   }
 
-  // The row of a key, or kAbsent.
+  // The row of a key, or kAbsent. In an index of few lines keys may have passed all of them by.
   uint32_t Find(int64_t key, uint64_t hash) const {
-    for (uint64_t at = HomeOf(hash);; at = After(at)) {
+    const uint64_t home = HomeOf(hash);
+    uint64_t at = home;
+    do {
       const Line& line = lines_.get()[at];
       const uint32_t row = line.RowOf(key);
       if (row != kAbsent || line.passed == 0) return row;
-    }
+      at = After(at);
+    } while (at != home);
+    return kAbsent;
   }
 
   // Adds a key that has no row, for which there must be room.

@@ -187,7 +187,7 @@ def test_inspect_lists_the_lookups_where_no_option_asks_for_anything(
     assert ["user", "tf.nn.embedding_lookup", "-", "table", "main"] in lines
     assert ["item", "tf.nn.embedding_lookup", "-", "table", "main"] in lines
     assert "no embedding lookup found" not in out
-    assert "nor do_group_embedding nor shard_tables nor do_smart_stage is set" in out
+    assert "nor shard_tables nor do_smart_stage nor micro_batch_num is set" in out
 
 
 def test_inspect_says_which_tables_ranks_could_divide(

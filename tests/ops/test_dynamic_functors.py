@@ -17,6 +17,7 @@ TESTS = [
     "dynamic_policies_test.cc",
     "dynamic_tiers_test.cc",
     "dynamic_training_test.cc",
+    "row_index_test.cc",
 ]
 
 
