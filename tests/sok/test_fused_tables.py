@@ -70,7 +70,7 @@ def test_it_trains_as_tensorflow_does_with_the_whole_batch(optimizer: str, ranks
 def test_the_session_says_that_updates_are_fused(capfd: pytest.CaptureFixture[str]) -> None:
     run_ranks(2, lambda transport: train_part(transport, "adagrad", CUTS[2], 1, fusing([])))
     said = capfd.readouterr().err
-    assert said.count("3 of 3 lookups fused into 1 op\n") == 2, said
+    assert said.count("3 of 3 lookups fused into 1 op\n") == 2, graph_opt.session_reports()[-1]
 
 
 def test_an_optimizer_of_ours_leaves_nothing_to_fuse(capfd: pytest.CaptureFixture[str]) -> None:
@@ -82,5 +82,6 @@ def test_an_optimizer_of_ours_leaves_nothing_to_fuse(capfd: pytest.CaptureFixtur
         with fusing([])() as session:
             session.run(tf.global_variables_initializer())
             session.run(train)
-    assert "1 of 1 lookup fused into 1 op\n" in capfd.readouterr().err
-    assert graph_opt.session_reports()[-1].report.fused_lookups[0].update == "fused"
+    told = graph_opt.session_reports()[-1]
+    assert "1 of 1 lookup fused into 1 op\n" in capfd.readouterr().err, told
+    assert told.report.fused_lookups[0].update == "fused"
