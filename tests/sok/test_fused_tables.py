@@ -10,6 +10,7 @@ import pytest
 import graph_opt
 from graph_opt import sok
 from graph_opt.compat import tf
+from graph_opt.reporting.warnings_given import forget_warnings
 from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.transport import OneRank
 from graph_opt.sok.communication import communicating_through
@@ -68,12 +69,14 @@ def test_it_trains_as_tensorflow_does_with_the_whole_batch(optimizer: str, ranks
 
 
 def test_the_session_says_that_updates_are_fused(capfd: pytest.CaptureFixture[str]) -> None:
+    forget_warnings()  # of the whole process, which would be in this report as well
     run_ranks(2, lambda transport: train_part(transport, "adagrad", CUTS[2], 1, fusing([])))
     said = capfd.readouterr().err
     assert said.count("3 of 3 lookups fused into 1 op\n") == 2, graph_opt.session_reports()[-1]
 
 
 def test_an_optimizer_of_ours_leaves_nothing_to_fuse(capfd: pytest.CaptureFixture[str]) -> None:
+    forget_warnings()
     with tf.Graph().as_default(), communicating_through(OneRank()):
         table = sok.Variable(shape=[20, 4], initializer="ones")
         loss = tf.reduce_sum(sok.all2all_dense_embedding(table, tf.constant([1, 2], tf.int64)))
