@@ -31,6 +31,7 @@ def run(arguments: List[str], folder: Path, **variables: str) -> subprocess.Comp
     )
 
 
+@pytest.mark.slow
 def test_lines_and_a_report_of_all_processes_as_json(tmp_path: Path) -> None:
     done = run(["--report", "all.json", str(SCRIPT), "spawn", "start"], tmp_path)
     assert done.returncode == 3, done.stderr

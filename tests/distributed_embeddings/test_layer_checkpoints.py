@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 import numpy as np
+import pytest
 
 from graph_opt import distributed_embeddings as de
 from graph_opt import sok
@@ -57,6 +58,7 @@ def train(transport: Transport, steps: int, restored: str, saved: str) -> List[f
         return losses
 
 
+@pytest.mark.slow
 def test_a_checkpoint_has_whole_tables_for_any_number_of_ranks(tmp_path: Path) -> None:
     saved, alone = str(tmp_path / "two"), str(tmp_path / "one")
     expected = run_ranks(1, lambda transport: train(transport, 3, "", alone))[0]

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.forked_programs import start_graph_opt
 
 SCRIPT = Path(__file__).with_name("deeprec_script.py")
@@ -21,6 +23,7 @@ def run(folder: Path, config: str, *arguments: str) -> Any:
     return start_graph_opt(["run", "--config", str(file), str(SCRIPT), *arguments], folder)
 
 
+@pytest.mark.slow
 def test_a_script_for_deeprec_runs_unchanged(tmp_path: Path) -> None:
     running = [run(tmp_path, "fused", "--estimator"), run(tmp_path, "plain")]
     fused, plain = [one.wait() for one in running]

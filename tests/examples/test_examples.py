@@ -113,6 +113,7 @@ def test_feed_dict(tmp_path: Path) -> None:
     check_modes(Started("feed_dict", tmp_path, modes("--steps 100")).printed(), lookups=3)
 
 
+@pytest.mark.slow
 def test_estimator(tmp_path: Path) -> None:
     stock, optimized = Started(
         "estimator", tmp_path, ["--stock --epochs 1", "--epochs 1"]

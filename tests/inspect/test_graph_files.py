@@ -114,6 +114,7 @@ def test_a_checkpoint_is_read_by_its_folder_its_prefix_or_any_of_its_files(
             read_graph(path)
 
 
+@pytest.mark.slow
 def test_large_texts_are_read_like_small_ones(tmp_path: Path, graph_def: Any) -> None:
     for number in range(30):
         node = graph_def.node.add(name="c{}".format(number), op="Const")

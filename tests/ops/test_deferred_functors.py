@@ -38,6 +38,7 @@ def test_deferred_steps_are_as_exact_as_tensorflow(accuracy: Path) -> None:
     run(accuracy, "1000", "8")
 
 
+@pytest.mark.slow
 def test_deferred_averages_are_those_of_all_steps(averages: Path) -> None:
     run(averages)
 

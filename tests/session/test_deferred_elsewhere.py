@@ -168,6 +168,7 @@ def on_servers(targets: List[str], options: ModelOptions) -> Question:
     return Question(request, expected[-1])
 
 
+@pytest.mark.slow
 def test_other_processes_see_what_they_see_with_tensorflow(
     cluster: List[str], tmp_path: Path
 ) -> None:

@@ -233,6 +233,7 @@ def test_a_step_that_one_rank_runs_alone_is_an_error_there_and_training_goes_on(
     assert run_ranks(2, work, 60) == [4.0, 4.0]
 
 
+@pytest.mark.slow
 def test_a_step_that_one_rank_runs_alone_takes_no_batch_of_those_that_were_prefetched() -> None:
     def work(transport: InProcessTransport) -> List[int]:
         with communicating_through(transport), tf.Graph().as_default():

@@ -153,6 +153,7 @@ def test_what_one_rank_restored_last_is_what_all_ranks_have(tmp_path: Path) -> N
     check_equal(tmp_path / "third", tmp_path / "stock")
 
 
+@pytest.mark.slow
 def test_every_kind_of_saver(tmp_path: Path) -> None:
     def train(transport: Transport) -> Any:
         with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
@@ -202,6 +203,7 @@ def test_every_kind_of_saver(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("**/*temp*"))
 
 
+@pytest.mark.slow
 def test_monitored_sessions_save_on_one_rank(tmp_path: Path) -> None:
     def train(transport: Transport, last_step: int) -> None:
         with communicating_through(transport), tf.Graph().as_default():

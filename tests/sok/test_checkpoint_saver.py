@@ -112,6 +112,7 @@ def test_checkpoints_are_those_of_one_process_without_graph_opt(tmp_path: Path) 
     assert shapes == dict(tf.train.list_variables(str(tmp_path / "stock")))
 
 
+@pytest.mark.slow
 def test_monitored_sessions_checkpoint_and_restore(tmp_path: Path) -> None:
     def train(transport: Transport, until: int) -> Any:
         with communicating_through(transport), tf.Graph().as_default():

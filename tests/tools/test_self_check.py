@@ -130,6 +130,7 @@ class OnTheHost(DeviceGroup):
         assert getattr(self._library._loaded, name)(*arguments) == 0
 
 
+@pytest.mark.slow
 def test_the_cpu_in_place_of_kernels_gives_the_reference(
     library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,6 +112,7 @@ def test_both_directions_between_worker_and_server_are_delayed(distant: Cluster)
     assert statistics.median(times) >= 3.9 * DELAY_MS / 1000
 
 
+@pytest.mark.slow
 def test_processes_end_when_their_owner_is_killed() -> None:
     owner = subprocess.Popen(
         [sys.executable, "-c", OWNER],

@@ -92,6 +92,7 @@ def test_pass(quick_here: Quick, tmp_path: Path) -> None:
     assert with_goals(content) == 2 * [("growth_exponent", "<=", 1.15)]
 
 
+@pytest.mark.slow
 def test_group_lookup(quick_here: Quick, tmp_path: Path) -> None:
     content = quick_here("group_lookup", tmp_path)
     check_form("group_lookup", content)

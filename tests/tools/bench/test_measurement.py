@@ -112,6 +112,7 @@ def test_several_threads_share_the_steps() -> None:
     assert contender.run(50).steps == len(ran) == 50
 
 
+@pytest.mark.slow
 def test_all_contenders_run_in_turns(setting: Setting) -> None:
     modes = (*MODES, *FLOORS)
     turns = measure(setting, Schedule(rounds=2, steps=5, warm_up=2, settle=2), modes)

@@ -79,6 +79,7 @@ def test_training_with_a_parameter_server_and_resource_variables(
     assert {"loss", "mean_prediction", "prefetch/async_embedding/starved_ms"} <= tags
 
 
+@pytest.mark.slow
 def test_training_with_fused_lookups_on_a_parameter_server(
     data: List[str], capsys: pytest.CaptureFixture
 ) -> None:

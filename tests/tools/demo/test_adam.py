@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tools.bench.training.contenders import Setting
 from tools.bench.training.measurement import Schedule, run_in_turns
 from tools.bench.training.sessions import DEFERRED, STOCK
@@ -17,6 +19,7 @@ from tools.demo.adam import adam_report, train_with_adam
 ROUNDING = 1e-5
 
 
+@pytest.mark.slow
 def test_both_train_the_same_weights_and_the_report_says_so(tmp_path: Path) -> None:
     data = DataOptions(columns=3, most_ids=2, buckets=40)
     workload = wide_workload(tmp_path, 512, data, model.ModelOptions(4, (8,)), 32, seed=1)
