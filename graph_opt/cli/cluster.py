@@ -6,14 +6,14 @@ import argparse
 import contextlib
 import os
 import tempfile
-from typing import IO, Dict, List, Optional
+from typing import IO, Dict, List, Mapping, Optional, Sequence
 
-from graph_opt.cli import started_processes
 from graph_opt.cli.config_file import read_config
 from graph_opt.cli.exit_codes import WRONG_INPUT, WrongInput
 from graph_opt.cli.proxy import proxy_before
-from graph_opt.cli.report_file import TOLD, ReportFile
+from graph_opt.cli.report_file import TOLD
 from graph_opt.cli.script_command import command_of, given_script
+from graph_opt.cli.started_processes import pass_on_to_several
 from graph_opt.launch.cluster_group import ClusterGroup, PlacedTask
 from graph_opt.launch.cluster_tasks import (
     EVALUATOR,
@@ -44,8 +44,7 @@ def handle(options: argparse.Namespace) -> int:
 
 
 def _launch(options: argparse.Namespace, given: Optional[bytes]) -> int:
-    options.report_folder = ReportFile(options.report).folder if options.report else ""
-    started_processes.pass_on(options)
+    shared = pass_on_to_several(options)
     logs = _log_folder(options.logs)
     tasks = tasks_of(options.servers, options.workers, options.has_chief, options.has_evaluator)
     with contextlib.ExitStack() as stack:
@@ -62,7 +61,7 @@ def _launch(options: argparse.Namespace, given: Optional[bytes]) -> int:
         placed = [
             PlacedTask(
                 place,
-                _task(options, cluster, place, given, pipes.get(place)),
+                _task(command_of(options), shared, cluster, place, given, pipes.get(place)),
                 stack.enter_context(_log_of(logs, place)),
             )
             for place in tasks
@@ -71,7 +70,8 @@ def _launch(options: argparse.Namespace, given: Optional[bytes]) -> int:
 
 
 def _task(
-    options: argparse.Namespace,
+    command: Sequence[str],
+    shared: Mapping[str, str],
     cluster: Cluster,
     place: ClusterTask,
     given: Optional[bytes],
@@ -79,17 +79,15 @@ def _task(
 ) -> Task:
     environment: Dict[str, str] = {
         "TF_CPP_MIN_LOG_LEVEL": "1",  # Each task would say how its TensorFlow was built.
-        **os.environ,
-        "PYTHONUNBUFFERED": "1",
+        **shared,
         "TF_CONFIG": cluster.tf_config(place),
-        started_processes.LAUNCHER: str(os.getpid()),
         TASK: place.name,
     }
     if place != next(task for task in cluster.tasks if task.job != PS):
         environment[TOLD] = "1"
     if pipe is not None:
         environment.update(pipe.environment)
-    python, *arguments = command_of(options)
+    python, *arguments = command
     return Task(
         place.name,
         [python, *(cluster.filled_in(place, argument) for argument in arguments)],

@@ -62,11 +62,13 @@ def _run(options: argparse.Namespace, is_own_process: bool) -> int:
 
 
 def _launcher(options: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
-    from graph_opt.cli import cluster, ranks, run
-
     if options.command == "cluster":
-        return cluster.handle
-    return run.handle if options.num_ranks is None else ranks.handle
+        from graph_opt.cli.cluster import handle
+    elif options.num_ranks is None:
+        from graph_opt.cli.run import handle
+    else:
+        from graph_opt.cli.ranks import handle
+    return handle
 
 
 def _graph_command(options: argparse.Namespace) -> int:

@@ -7,12 +7,11 @@ import contextlib
 import os
 from typing import Dict, List, Optional
 
-from graph_opt.cli import started_processes
 from graph_opt.cli.config_file import read_config
 from graph_opt.cli.exit_codes import WRONG_INPUT, WrongInput
 from graph_opt.cli.horovod_launcher import rendezvous_of
-from graph_opt.cli.report_file import ReportFile
 from graph_opt.cli.script_command import command_of, given_script
+from graph_opt.cli.started_processes import pass_on_to_several
 from graph_opt.cli.watched_program import say
 from graph_opt.launch.rank_group import RankGroup
 
@@ -33,21 +32,12 @@ def handle(options: argparse.Namespace) -> int:
 
 def _launch(options: argparse.Namespace, given: Optional[bytes]) -> int:
     with rendezvous_of(options.num_ranks) as rendezvous:
-        options.report_folder = ""
-        if options.report:
-            options.report_folder = ReportFile(options.report).folder
-        started_processes.pass_on(options)
+        shared = pass_on_to_several(options)
         settings = {name: os.environ.get(name, value) for name, value in SETTINGS.items()}
         said = ", ".join("{}={}".format(*setting) for setting in settings.items())
         say("{} ranks on this machine, with {}".format(options.num_ranks, said))
-        common = {
-            **os.environ,
-            **settings,
-            "PYTHONUNBUFFERED": "1",
-            started_processes.LAUNCHER: str(os.getpid()),
-        }
         environments: List[Dict[str, str]] = [
-            {**common, **of_rank} for of_rank in rendezvous.environments
+            {**shared, **settings, **of_rank} for of_rank in rendezvous.environments
         ]
 
         def tell_the_others(rank: int, cause: str) -> None:

@@ -14,9 +14,10 @@ import json
 import os
 import signal
 import sys
-from typing import Iterator, List
+from typing import Dict, Iterator, List
 
 from graph_opt.cli import spawned_children
+from graph_opt.cli.report_file import ReportFile
 
 _VARIABLE = "GRAPH_OPT_RUN"
 LAUNCHER = "GRAPH_OPT_LAUNCHER"  # process id of what started several ranks or tasks, in these
@@ -37,6 +38,20 @@ def pass_on(options: argparse.Namespace) -> None:
     os.environ[_VARIABLE] = json.dumps(dict(asked, report_folder=options.report_folder))
     if _FOLDER not in _path_folders():
         os.environ[_PATH] = os.pathsep.join([_FOLDER, *_path_folders()])
+
+
+def pass_on_to_several(options: argparse.Namespace) -> Dict[str, str]:
+    """The same for processes that this one starts beside each other, and that end with it.
+
+    Returns:
+      The environment that they have in common.
+
+    Raises:
+      WrongInput: The report that was asked for cannot be written.
+    """
+    options.report_folder = ReportFile(options.report).folder if options.report else ""
+    pass_on(options)
+    return {**os.environ, "PYTHONUNBUFFERED": "1", LAUNCHER: str(os.getpid())}
 
 
 @contextlib.contextmanager

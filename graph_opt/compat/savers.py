@@ -66,7 +66,8 @@ class OptionalSaveable(saveable_object.SaveableObject):
         ]
         super().__init__(owner, specs, name)
         self._restored = restored
-        _replace_functions()
+        with _lock:
+            _replace_functions()
 
     def read(self, prefix: Any) -> List[Any]:
         """What the checkpoint of a prefix has, and whether it has it, as one tensor for each spec.
@@ -121,7 +122,7 @@ class OurSaveable(saveable_object.SaveableObject):
         return self.restored
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _parts: List[SaverParts] = []
 _initializers: List[Callable[[str, str, Any], bool]] = []
 

@@ -14,6 +14,8 @@ from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 from graph_opt.launch.started_process import Output, Sink, StartedProcess, Task
 
 STOP_SECONDS = 5.0
+# When one that the others need has failed these mostly end by themselves, with errors of their own.
+LEAVE_SECONDS = 5.0
 _Orders = List[Tuple[float, int]]
 
 
@@ -131,7 +133,11 @@ class ProcessGroup:
                 (0.0, signal.SIGINT), (STOP_SECONDS, signal.SIGTERM), (STOP_SECONDS, signal.SIGKILL)
             )
         else:
-            self.order((0.0, signal.SIGTERM), (STOP_SECONDS, signal.SIGKILL))
+            self.end_after(0.0)
+
+    def end_after(self, seconds: float) -> None:
+        """Sends SIGTERM after so many seconds, and some seconds later kills what still runs."""
+        self.order((seconds, signal.SIGTERM), (STOP_SECONDS, signal.SIGKILL))
 
     def order(self, *steps: Tuple[float, int]) -> None:
         """Sends signals later, in the place of what was ordered before.

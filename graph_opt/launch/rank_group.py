@@ -7,15 +7,13 @@ import signal
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from graph_opt.launch.process_group import (
-    STOP_SECONDS,
+    LEAVE_SECONDS,
     ProcessGroup,
     exit_code_of_signal,
     say,
 )
 from graph_opt.launch.started_process import StartedProcess, Task
 
-# When one rank has failed the others mostly end by themselves, with errors of their own.
-LEAVE_SECONDS = 5.0
 _NAMED = re.compile(r"\brank (\d+)(?:: | failed| ended| has ended| was ended)")
 # What a rank says when another one has left.
 _CONSEQUENCES = ("Horovod has been shut down", "Connection closed by peer", "Connection reset by")
@@ -62,7 +60,7 @@ class RankGroup(ProcessGroup):
         if process.exit_code and not process.was_told_to_end:
             self._on_failure(_rank_of(process), process.cause)
             if not self.is_ending:
-                self.order((self._patience, signal.SIGTERM), (STOP_SECONDS, signal.SIGKILL))
+                self.end_after(self._patience)
 
     def outcome(self) -> int:
         """0 if all succeeded; else the exit code of the rank that failed first, or of a signal."""

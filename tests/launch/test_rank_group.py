@@ -17,9 +17,9 @@ from graph_opt.cli.main import main
 REPOSITORY = Path(__file__).resolve().parents[2]
 LAUNCHER = """
 import os, sys
-from graph_opt.launch import rank_group
+from graph_opt.launch import process_group
 from graph_opt.launch.rank_group import RankGroup
-rank_group.STOP_SECONDS = 1.0
+process_group.STOP_SECONDS = 1.0
 environments = [dict(os.environ, HOROVOD_RANK=str(rank)) for rank in range(2)]
 tell = lambda rank, cause: print("told:", rank, cause, flush=True)
 command = [sys.executable, "-u", "-c", sys.argv[1]]
