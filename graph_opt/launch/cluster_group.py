@@ -8,15 +8,13 @@ from typing import IO, Any, Callable, Counter, Dict, Iterable, List, NamedTuple,
 
 from graph_opt.launch.cluster_tasks import CHIEF, PS, ClusterTask
 from graph_opt.launch.process_group import (
-    STOP_SECONDS,
+    LEAVE_SECONDS,
     ProcessGroup,
     exit_code_of_signal,
     say,
 )
 from graph_opt.launch.started_process import Output, Sink, StartedProcess, Task
 
-# When the chief or a server is gone, the others mostly end by themselves, with errors of their own.
-LEAVE_SECONDS = 5.0
 _SERVER_LEFT = 1
 
 
@@ -89,7 +87,7 @@ class ClusterGroup(ProcessGroup):
                 return
             self._take_failure(process)
         if self.running and all(self._is_server(one) for one in self.running):
-            self.order((0.0, signal.SIGTERM), (STOP_SECONDS, signal.SIGKILL))
+            self.end_after(0.0)
 
     def outcome(self) -> int:
         """0 if all workers succeeded, else the largest exit code of those that did not."""
@@ -125,6 +123,13 @@ class ClusterGroup(ProcessGroup):
                 process.name, process.cause, count + 1, self._restarts
             )
         )
+        left = [one.name for one in self.ended if one.exit_code == 0]
+        if left:
+            self._say(
+                "its session waits for ever for {}, which has ended, unless the script's "
+                "tf.ConfigProto has device_filters=['/job:ps', '/job:<its job>/task:<its "
+                "number>']".format(left[0])
+            )
         self.start(process.task)
         return True
 
@@ -133,7 +138,7 @@ class ClusterGroup(ProcessGroup):
         if self._is_server(process) or self._placed[process.name].place.job == CHIEF:
             if not self.is_ending and self.running:
                 self._say("{} has failed: the others are ended".format(process.name))
-                self.order((self._patience, signal.SIGTERM), (STOP_SECONDS, signal.SIGKILL))
+                self.end_after(self._patience)
         elif not self.is_ending and not all(self._is_server(one) for one in self.running):
             self._say("{} {}; the others go on".format(process.name, process.cause))
 

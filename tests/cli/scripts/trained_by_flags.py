@@ -41,6 +41,7 @@ def main(_: object) -> None:
         FLAGS.task_index == 0,
         FLAGS.folder + "/model",
         hooks=[tf.train.StopAtStepHook(last_step=300)],
+        config=tf.ConfigProto(device_filters=["/job:ps", worker]),
         save_checkpoint_steps=20,
     ) as session:
         while not session.should_stop():
