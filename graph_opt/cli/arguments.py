@@ -48,7 +48,7 @@ def _add_run(commands: Any) -> None:
     command.add_argument(
         "-np",
         "--num-proc",
-        type=_number_of_ranks,
+        type=_number_from(1, "a number of ranks"),
         metavar="N",
         dest="num_ranks",
         help="start the script N times on this machine, as ranks that Horovod connects. On several "
@@ -148,6 +148,12 @@ def _add_proxy(commands: Any) -> None:
         allow_abbrev=False,
     )
     _add_network(command)
+    command.add_argument(
+        "--count",
+        action="store_true",
+        help="for each line of standard input, print how many calls of gRPC have passed, and how "
+        "many bytes",
+    )
     command.add_argument("targets", nargs="+", type=_address, metavar="HOST:PORT")
 
 
@@ -308,17 +314,10 @@ def _add_input(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _number_of_ranks(text: str) -> int:
-    number = int(text) if text.isdigit() else 0
-    if not number:
-        raise argparse.ArgumentTypeError("{!r} is not a number of ranks, 1 or more".format(text))
-    return number
-
-
-def _number_from(least: int) -> Callable[[str], int]:
+def _number_from(least: int, what: str = "a number") -> Callable[[str], int]:
     def convert(text: str) -> int:
         if not text.isdigit() or int(text) < least:
-            raise argparse.ArgumentTypeError("{!r} is not a number, {} or more".format(text, least))
+            raise argparse.ArgumentTypeError("{!r} is not {}, {} or more".format(text, what, least))
         return int(text)
 
     return convert

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import subprocess
 import sys
+import threading
 from typing import Iterator, List, Optional, Sequence
 
 from graph_opt.cli.exit_codes import WrongInput
 from graph_opt.launch.network_proxy import NetworkProxy, serve
+from graph_opt.launch.traffic import Traffic
 
 _BYTES_PER_GBIT = 1e9 / 8
 _STOP_SECONDS = 5.0
@@ -18,10 +21,32 @@ _STOP_SECONDS = 5.0
 def handle(options: argparse.Namespace) -> int:
     """Forwards until standard input is closed, or Ctrl-C."""
     rate = None if options.gbit is None else options.gbit * _BYTES_PER_GBIT
-    proxy = NetworkProxy(options.targets, options.delay_ms / 1e3, rate)
+    delay = options.delay_ms / 1e3
     with contextlib.suppress(KeyboardInterrupt):
-        serve(proxy, stop=sys.stdin.fileno())
+        if options.count:
+            traffic = Traffic()
+            proxy = NetworkProxy(options.targets, delay, rate, traffic.observers)
+            serve(proxy, stop=_end_of_input(traffic))
+        else:
+            serve(NetworkProxy(options.targets, delay, rate), stop=sys.stdin.fileno())
     return 0
+
+
+def _end_of_input(traffic: Traffic) -> int:
+    """Answers lines of standard input.
+
+    Returns:
+      A file descriptor that becomes readable at the end of these.
+    """
+    readable, written = os.pipe()
+
+    def answer() -> None:
+        for _ in sys.stdin:
+            print(*traffic.so_far, flush=True)
+        os.close(written)
+
+    threading.Thread(target=answer, daemon=True).start()
+    return readable
 
 
 @contextlib.contextmanager

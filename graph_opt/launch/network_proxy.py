@@ -16,9 +16,10 @@ import ctypes
 import select
 import socket
 import time
-from typing import Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 Address = Tuple[str, int]
+Observer = Callable[[bytes], Any]
 
 CHUNK_BYTES = 1 << 20
 RATED_CHUNK_BYTES = 1 << 14  # as little as a rate of 0.1 Gbit/s sends in 1.3 ms
@@ -69,13 +70,16 @@ class Link:
 class Direction:
     """One way of one connection: what was read from `source` and waits to go to `sink`."""
 
-    def __init__(self, source: socket.socket, sink: socket.socket, link: Link) -> None:
+    def __init__(
+        self, source: socket.socket, sink: socket.socket, link: Link, observe: Observer
+    ) -> None:
         self.source = source
         self.sink = sink
         self.is_reading = True
         self.is_finished = False
         self.is_blocked = False
         self._link = link
+        self._observe = observe
         self._pending: Deque[Chunk] = collections.deque()
 
     def may_read(self, now: float) -> bool:
@@ -95,6 +99,7 @@ class Direction:
             return
         except OSError:
             data = _END_OF_STREAM
+        self._observe(data)
         self.is_reading = data != _END_OF_STREAM
         self._pending.append(Chunk(self._link.due(len(data)), data))
 
@@ -142,6 +147,10 @@ class Direction:
             pass  # the peer has closed the connection already
 
 
+def _observed_by_nobody() -> Tuple[Observer, Observer]:
+    return lambda data: None, lambda data: None
+
+
 class NetworkProxy:
     """Listens on one loopback port per target, and forwards as a network would.
 
@@ -149,6 +158,9 @@ class NetworkProxy:
       targets: Addresses (host, port) to forward to.
       delay_seconds: Latency added in each direction, >= 0.
       bytes_per_second: What passes at most to each target, and from it; None for no limit.
+      observers: Called for each connection. Of the two functions that it returns, one is given all
+        that is sent to the target, in order and in pieces of any size, and the other one all that
+        comes from there.
 
     Raises:
       ValueError: The delay is negative, or the rate not positive.
@@ -159,6 +171,7 @@ class NetworkProxy:
         targets: Sequence[Address],
         delay_seconds: float,
         bytes_per_second: Optional[float] = None,
+        observers: Callable[[], Tuple[Observer, Observer]] = _observed_by_nobody,
     ) -> None:
         if delay_seconds < 0:
             raise ValueError("delay must not be negative, got {} s".format(delay_seconds))
@@ -167,6 +180,7 @@ class NetworkProxy:
         self._listeners: Dict[socket.socket, Address] = {}
         self._links: Dict[socket.socket, Tuple[Link, Link]] = {}
         self._directions: List[Direction] = []
+        self._observers = observers
         for target in targets:
             listener = _listener()
             self._listeners[listener] = target
@@ -226,8 +240,9 @@ class NetworkProxy:
             end.setblocking(False)
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         there, back = self._links[listener]
-        self._directions.append(Direction(client, server, there))
-        self._directions.append(Direction(server, client, back))
+        sent, received = self._observers()
+        self._directions.append(Direction(client, server, there, sent))
+        self._directions.append(Direction(server, client, back, received))
 
     def _forget_finished(self) -> None:
         if not any(d.is_finished for d in self._directions):

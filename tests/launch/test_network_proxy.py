@@ -12,6 +12,7 @@ from typing import Iterator, List
 
 import pytest
 
+from graph_opt.launch.traffic import Traffic
 from tools.bench.cluster.processes import ChildProcess, ProcessEnded
 
 BULK_BYTES = 48 << 20
@@ -153,3 +154,17 @@ def test_a_child_that_dies_at_the_start_says_why() -> None:
             child.ready_line()
     finally:
         child.close()
+
+
+def test_calls_are_counted_however_the_stream_is_cut() -> None:
+    frames = [(0, 4), (37, 1), (300, 0), (5, 1), (0, 8), (12, 1)]  # length and type of each
+    stream = b"P" * 24
+    for length, kind in frames:
+        stream += length.to_bytes(3, "big") + bytes([kind, 0, 0, 0, 0, 1]) + b"\x01" * length
+    for size in (1, 7, 9, len(stream)):
+        traffic = Traffic()
+        sent, received = traffic.observers()
+        for start in range(0, len(stream), size):
+            sent(stream[start : start + size])
+        received(b"abc")
+        assert traffic.so_far == (3, len(stream) + 3)

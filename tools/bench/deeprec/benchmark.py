@@ -70,7 +70,8 @@ class Effort(NamedTuple):
 
 
 _LARGE = {"BUCKETS": "10000", "WIDTH": "16", "SCALE": "16"}
-_LARGE_CRITEO = dict(_LARGE, CONTINUOUS="13", CATEGORICAL="26")
+# Its one-hot columns make a batch as wide as all tables have rows.
+_FEWER_BUCKETS = {"deepfm": "1000"}
 _MODELS = ["dlrm", "wdl", "deepfm", "din", "dssm", "mmoe"]
 FULL = Effort(_MODELS, _LARGE, 13, 26, 100000, 512, 10, 100, 5, ["--units", "256"], 80)
 QUICK = Effort(["wdl"], {}, 4, 6, 400, 32, 2, 3, 1, ["--units", "4"], 6)
@@ -110,7 +111,10 @@ def _zoo(model: str, folder: Path, effort: Effort) -> Commands:
     constants = effort.constants
     if constants and data_set == scripts.CRITEO:
         constants = dict(
-            constants, CONTINUOUS=str(effort.continuous), CATEGORICAL=str(effort.categorical)
+            constants,
+            CONTINUOUS=str(effort.continuous),
+            CATEGORICAL=str(effort.categorical),
+            BUCKETS=_FEWER_BUCKETS.get(model, constants["BUCKETS"]),
         )
     written = [
         write(model, folder, constants)
