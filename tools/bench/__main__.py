@@ -31,6 +31,7 @@ BENCHES: Dict[str, str] = {
     "deeprec": "tools.bench.deeprec.benchmark",
     "async": "tools.bench.async_training",
     "train": "tools.bench.train",
+    "cluster": "tools.bench.cluster_training",
 }
 OUTPUT = Path("build/bench")
 LIMIT_SECONDS = 3000.0  # a benchmark that hangs must not keep the others from running

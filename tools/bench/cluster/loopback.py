@@ -1,4 +1,4 @@
-"""A small TF1 cluster on loopback: parameter servers in processes of their own, the worker here.
+"""A small TF1 cluster on loopback: parameter servers in processes of their own, a worker here.
 
                      delay proxy (only with a delay)
                    ┌──────────────────────────────┐
@@ -9,7 +9,8 @@
 
 TensorFlow's servers call each other in both directions: the worker asks a parameter server for
 rows, the parameter server asks the worker for ids and gradients. So every server is told the
-proxy's port in place of each other server's own, and listens on its own real port.
+proxy's port in place of each other server's own, and listens on its own real port. Further workers
+are processes that others start (`Cluster.others`): they have such a view of the cluster each.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-from typing import Callable, Dict, Iterator, List, Sequence
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -26,13 +27,49 @@ from tools.bench.cluster.processes import ChildProcess, own_cpu_seconds
 PATIENCE_SECONDS = 3.0  # a failed call can be seen before the operating system reports the death
 
 
+class Place(NamedTuple):
+    """A worker of a cluster, as it sees the cluster.
+
+    Attributes:
+      view: addresses by job.
+      task: its number among the workers.
+    """
+
+    view: Dict[str, List[str]]
+    task: int
+
+    @property
+    def device(self) -> Callable[[tf.Operation], str]:
+        """A `tf.device` argument: variables on the parameter servers, the rest on this worker."""
+        return tf.train.replica_device_setter(
+            ps_tasks=len(self.view["ps"]), worker_device=self._worker
+        )
+
+    @property
+    def device_filters(self) -> List[str]:
+        """What this worker's sessions talk to: none of the other workers."""
+        return ["/job:ps", self._worker]
+
+    @property
+    def _worker(self) -> str:
+        return "/job:worker/task:{}".format(self.task)
+
+    def start_server(self) -> tf.train.Server:
+        """Starts this worker's server, in this process."""
+        return tf.train.Server(
+            tf.train.ClusterSpec(self.view), job_name="worker", task_index=self.task
+        )
+
+
 class Cluster:
     """Where variables live and which session to open; without servers: this process alone.
 
     Attributes:
       master: target of sessions ("" for an in-process session).
       servers: the parameter-server processes.
-      proxy: the delay proxy's process, if there is one.
+      proxies: the process of the delay proxy, if there is one.
+      place: this process's; None without servers.
+      others: the other workers.
     """
 
     def __init__(
@@ -40,19 +77,24 @@ class Cluster:
         master: str = "",
         servers: Sequence[ChildProcess] = (),
         proxies: Sequence[ChildProcess] = (),
+        place: Optional[Place] = None,
+        others: Sequence[Place] = (),
     ) -> None:
         self.master = master
         self.servers = tuple(servers)
         self.proxies = tuple(proxies)
+        self.place = place
+        self.others = tuple(others)
 
     @property
     def device(self) -> Callable[[tf.Operation], str]:
         """A `tf.device` argument: variables on the parameter servers, the rest on the worker."""
-        if not self.servers:
-            return lambda operation: ""
-        return tf.train.replica_device_setter(
-            ps_tasks=len(self.servers), worker_device="/job:worker/task:0"
-        )
+        return self.place.device if self.place else lambda operation: ""
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this worker initializes variables."""
+        return self.place is None or self.place.task == 0
 
     def check(self, patience: float = 0.0) -> None:
         """Raises `processes.ProcessEnded` when a parameter server or the proxy is gone.
@@ -93,12 +135,16 @@ class GuardedScaffold(tf.train.Scaffold):
 
 
 @contextlib.contextmanager
-def start_cluster(servers: int, delay_ms: float = 0.0) -> Iterator[Cluster]:
+def start_cluster(
+    servers: int, delay_ms: float = 0.0, workers: int = 1, counts: bool = False
+) -> Iterator[Cluster]:
     """Starts parameter servers, the proxy if there is a delay, and this process's worker server.
 
     Args:
       servers: parameter-server processes; 0: no cluster, everything in this process.
       delay_ms: latency each way between worker and parameter servers, >= 0.
+      workers: this process, and others that the caller starts.
+      counts: have a proxy, even without a delay, and one that counts calls and bytes.
 
     Yields:
       The Cluster. Its processes end with the block, whatever ends it.
@@ -120,21 +166,18 @@ def start_cluster(servers: int, delay_ms: float = 0.0) -> Iterator[Cluster]:
         yield Cluster()
         return
     with contextlib.ExitStack() as stack:
-        yield _started(stack, servers, delay_ms)
+        yield _started(stack, servers, delay_ms, workers, counts)
 
 
-def _started(stack: contextlib.ExitStack, servers: int, delay_ms: float) -> Cluster:
+def _started(
+    stack: contextlib.ExitStack, servers: int, delay_ms: float, workers: int, counts: bool
+) -> Cluster:
     with contextlib.ExitStack() as reservations:
-        ports = [reservations.enter_context(_reserved_port()) for _ in range(servers + 1)]
+        ports = [reservations.enter_context(_reserved_port()) for _ in range(servers + workers)]
         real = [f"127.0.0.1:{port}" for port in ports]
         reachable, proxies = real, []
-        if delay_ms:
-            proxy = _child(
-                stack,
-                "delay proxy",
-                "graph_opt.cli",
-                ["proxy", "--delay-ms", str(delay_ms), *real],
-            )
+        if delay_ms or counts:
+            proxy = _proxy(stack, real, delay_ms, counts)
             reachable = [f"127.0.0.1:{port}" for port in proxy.ready_line().split()]
             proxies = [proxy]
         children = [
@@ -142,16 +185,31 @@ def _started(stack: contextlib.ExitStack, servers: int, delay_ms: float) -> Clus
                 stack,
                 f"parameter server {task}",
                 "tools.bench.cluster.parameter_server",
-                ["--cluster", json.dumps(_view(real, reachable, task)), "--task", str(task)],
+                [
+                    "--cluster",
+                    json.dumps(_view(real, reachable, task, servers)),
+                    "--task",
+                    str(task),
+                ],
             )
             for task in range(servers)
         ]
         for child in children:
             child.ready_line()
-        worker = tf.train.Server(
-            tf.train.ClusterSpec(_view(real, reachable, servers)), job_name="worker", task_index=0
+        place, *others = (
+            Place(_view(real, reachable, servers + task, servers), task) for task in range(workers)
         )
-    return Cluster(worker.target, children, proxies)
+        worker = place.start_server()
+    return Cluster(worker.target, children, proxies, place, others)
+
+
+def _proxy(
+    stack: contextlib.ExitStack, targets: Sequence[str], delay_ms: float, counts: bool
+) -> ChildProcess:
+    arguments = ["proxy", "--delay-ms", str(delay_ms), *targets]
+    if counts:
+        arguments.insert(1, "--count")
+    return _child(stack, "delay proxy", "graph_opt.cli", arguments)
 
 
 def _child(
@@ -162,11 +220,13 @@ def _child(
     return child
 
 
-def _view(real: Sequence[str], reachable: Sequence[str], own: int) -> Dict[str, List[str]]:
-    """The cluster as server `own` sees it; the worker is the last of all servers."""
+def _view(
+    real: Sequence[str], reachable: Sequence[str], own: int, servers: int
+) -> Dict[str, List[str]]:
+    """The cluster as task `own` sees it; workers come after the servers."""
     addresses = list(reachable)
     addresses[own] = real[own]
-    return {"ps": addresses[:-1], "worker": addresses[-1:]}
+    return {"ps": addresses[:servers], "worker": addresses[servers:]}
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ class ProcessEnded(RuntimeError):
 
 
 class ChildProcess:
-    """A Python module run as a child process that reports its first line when it is ready.
+    """A Python module run as a child process that prints a line when it is ready.
 
     Args:
       label: how messages name the process, for example "parameter server 0".
@@ -56,7 +56,7 @@ class ChildProcess:
         return self._process.pid
 
     def ready_line(self) -> str:
-        """Waits for the child's first line of output.
+        """Waits for the child's next line of output.
 
         Raises:
           ProcessEnded: the child ended before it wrote one, or wrote none for two minutes.
@@ -70,6 +70,20 @@ class ChildProcess:
             self._process.wait(timeout=STOP_SECONDS)
             raise ProcessEnded(self._obituary())
         return line.decode().strip()
+
+    def tell(self, line: str) -> None:
+        """Writes a line to the child's standard input.
+
+        Raises:
+          ProcessEnded: the child has ended.
+        """
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line.encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            self._process.wait(timeout=STOP_SECONDS)
+            raise ProcessEnded(self._obituary()) from None
 
     def check(self, patience: float = 0.0) -> None:
         """Raises ProcessEnded when the child has ended, waiting up to `patience` seconds."""

@@ -10,7 +10,8 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 import tensorflow.compat.v1 as tf
 
 from tools.bench.cluster.loopback import Cluster
-from tools.bench.training.floor import Half, lookups_alone, main_alone
+from tools.bench.cluster.processes import ChildProcess
+from tools.bench.training.floor import Half, compute_alone, lookups_alone, main_alone
 from tools.bench.training.sessions import (
     ASYNC,
     PREFETCHING_MODES,
@@ -22,6 +23,7 @@ from tools.bench.workloads.workload import Learning, TrainingGraph, Workload
 
 MAIN_ALONE = "main_alone"
 LOOKUPS_ALONE = "lookups_alone"
+COMPUTE_ALONE = "compute_alone"
 FLOORS = (MAIN_ALONE, LOOKUPS_ALONE)
 
 
@@ -43,7 +45,7 @@ class Turn(NamedTuple):
     """Some steps of one contender, run without a break.
 
     Attributes:
-      steps: how many.
+      steps: how many, of each worker.
       seconds: wall time of all of them.
       cpu_seconds: CPU time used meanwhile, by role: worker, ps, proxy.
       step_seconds: wall time of each step; empty where several threads ran them.
@@ -78,6 +80,7 @@ class Contender(NamedTuple):
       step: runs one step.
       threads: how many threads run steps side by side.
       counters: reads graph_opt's buffer metrics.
+      others: workers (other_worker.py) that run as many steps at the same time.
     """
 
     name: str
@@ -86,17 +89,27 @@ class Contender(NamedTuple):
     step: Callable[[], Any]
     threads: int = 1
     counters: Callable[[], Buffers] = dict
+    others: Sequence[ChildProcess] = ()
 
     def run(self, steps: int) -> Turn:
         """Runs `steps` steps (at least 1) and measures them."""
         buffers_before = self.counters()
-        cpu_before = self.cluster.cpu_seconds()
+        cpu_before = self._cpu_seconds()
         start = time.perf_counter()
+        for other in self.others:
+            other.tell(str(steps))
         step_seconds = self._timed_steps(steps) if self.threads == 1 else self._shared(steps)
+        for other in self.others:
+            other.ready_line()
         seconds = time.perf_counter() - start
-        cpu_after = self.cluster.cpu_seconds()
+        cpu_after = self._cpu_seconds()
         used = {role: cpu_after[role] - cpu_before[role] for role in cpu_after}
         return Turn(steps, seconds, used, step_seconds, _growth(buffers_before, self.counters()))
+
+    def _cpu_seconds(self) -> Dict[str, float]:
+        used = self.cluster.cpu_seconds()
+        others = sum(other.cpu_seconds() for other in self.others)
+        return dict(used, worker=used["worker"] + others)
 
     def _timed_steps(self, steps: int) -> List[float]:
         times = []
@@ -182,22 +195,30 @@ def open_halves(
     """Opens main alone and lookups alone of a training graph whose lookups were made to run ahead.
 
     With parameter servers they work on the variables there, which main alone goes on training (on
-    one batch again and again); otherwise on copies of their own.
+    one batch again and again); otherwise on copies of their own. There, too, compute alone is what
+    main does on the worker, with nothing sent or received.
     """
     lookups = lookups_alone(training)
     with contextlib.ExitStack() as stack:
         lookups_session = stack.enter_context(_half_session(lookups, cluster))
         main = main_alone(training, lookups_session.run(lookups.fetches))
         main_session = stack.enter_context(_half_session(main, cluster))
-        threads = _prefetch_threads(setting)
-        lookups_step = _step_of(lookups_session, lookups)
-        main_step = _step_of(main_session, main)
-        yield {
-            MAIN_ALONE: Contender(MAIN_ALONE, cluster, main_session, main_step),
+        halves = {
+            MAIN_ALONE: Contender(MAIN_ALONE, cluster, main_session, _step_of(main_session, main)),
             LOOKUPS_ALONE: Contender(
-                LOOKUPS_ALONE, cluster, lookups_session, lookups_step, threads
+                LOOKUPS_ALONE,
+                cluster,
+                lookups_session,
+                _step_of(lookups_session, lookups),
+                _prefetch_threads(setting),
             ),
         }
+        if cluster.servers:
+            compute = compute_alone(main, main_session)
+            session = stack.enter_context(_half_session(compute, Cluster()))
+            step = _step_of(session, compute)
+            halves[COMPUTE_ALONE] = Contender(COMPUTE_ALONE, cluster, session, step)
+        yield halves
 
 
 def _prefetch_threads(setting: Setting) -> int:

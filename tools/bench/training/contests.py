@@ -1,9 +1,10 @@
 """Which modes of training are measured against each other, where, and what they should reach.
 
-    async   stock, async                  what running ahead gains
-    train   stock, async, fused, both     what fusing gains, alone and together with running ahead
+    async    stock, async                 what running ahead gains
+    train    stock, async, fused, both    what fusing gains, alone and together with running ahead
+    cluster  the same                     what all gain with parameter servers, near and far
 
-Both have a floor: of the mode whose lookups run ahead, against the mode that does the same work
+All have a floor: of the mode whose lookups run ahead, against the mode that does the same work
 without running ahead (see overlap.py).
 """
 
@@ -28,6 +29,7 @@ class Scenario(NamedTuple):
         batch: rows a step.
         threads: threads that run lookups.
         capacity: batches held ready.
+        workers: they train together; with parameter servers there are as many of these.
     """
 
     workload: str
@@ -35,11 +37,12 @@ class Scenario(NamedTuple):
     batch: int = 512
     threads: int = 1
     capacity: int = 2
+    workers: int = 1
 
     @property
     def servers(self) -> int:
         """Parameter servers."""
-        return 0 if self.delay_ms is None else 1
+        return 0 if self.delay_ms is None else self.workers
 
     @property
     def params(self) -> Dict[str, Any]:
@@ -49,16 +52,44 @@ class Scenario(NamedTuple):
             "threads": self.threads,
             "capacity": self.capacity,
         }
+        if self.workers > 1:
+            params["workers"] = self.workers
         return params if self.delay_ms is None else dict(params, delay_ms=self.delay_ms)
 
     def __str__(self) -> str:
-        where = "local" if self.delay_ms is None else "server {:g} ms away".format(self.delay_ms)
-        return "{}, {}".format(self.workload, where)
+        if self.delay_ms is None:
+            return "{}, local".format(self.workload)
+        tasks = "{0} servers and {0} workers".format(self.workers)
+        away = "{:g} ms away".format(self.delay_ms)
+        return "{}, {} {}".format(self.workload, tasks if self.workers > 1 else "server", away)
 
 
 SCENARIOS = tuple(
     Scenario(workload, delay_ms) for workload in ("dlrm", "wide") for delay_ms in DELAYS_MS
 )
+
+
+CLUSTERS = tuple(
+    Scenario(workload, delay_ms, workers=workers)
+    for workers in (1, 2)
+    for workload in ("dlrm", "wide")
+    for delay_ms in DELAYS_MS
+    if delay_ms is not None
+)
+
+
+class Overlap(NamedTuple):
+    """Two modes that do the same work, of which one runs parts of it ahead.
+
+    Attributes:
+        ahead: the mode that does.
+        in_line: the mode that does not.
+        main: what the first leaves in its step, alone.
+    """
+
+    ahead: str
+    in_line: str
+    main: str = MAIN_ALONE
 
 
 class Contest(NamedTuple):
@@ -67,39 +98,48 @@ class Contest(NamedTuple):
     Attributes:
         name: of the benchmark.
         modes: of `sessions.MODES`, "stock" first.
-        ahead: the mode whose lookups run ahead; main alone and lookups alone are cut from its
-            graph.
-        in_line: the mode that does the same work without running ahead.
+        overlaps: modes that run ahead, with those that do not. Main alone and lookups alone are cut
+            from the graph of the first that does.
         ratio_goals: of `ratio_to_stock` by mode, workload and delay; elsewhere `NEVER_BELOW`.
         efficiency_goal: of `overlap_efficiency`, if there is one.
         rounds: turns of each contestant.
+        scenarios: where it is measured.
         quick_scenario: what a quick run tries.
+        counts_traffic: whether calls and bytes of a step are counted, too.
     """
 
     name: str
     modes: Tuple[str, ...]
-    ahead: str
-    in_line: str
+    overlaps: Tuple[Overlap, ...]
     ratio_goals: Dict[Tuple[str, str, Optional[float]], Goal]
     efficiency_goal: Optional[Goal] = None
     rounds: int = 6
+    scenarios: Tuple[Scenario, ...] = SCENARIOS
     quick_scenario: Scenario = Scenario("wide")
+    counts_traffic: bool = False
 
     @property
     def contestants(self) -> Tuple[str, ...]:
         """All that run alternately: the modes, and the halves of one of them."""
-        return (*self.modes, MAIN_ALONE, LOOKUPS_ALONE)
+        parts = [LOOKUPS_ALONE, *(overlap.main for overlap in self.overlaps)]
+        return (*self.modes, *parts)
+
+    @property
+    def cut(self) -> str:
+        """The mode from whose graph main alone and lookups alone are cut."""
+        return self.overlaps[0].ahead
 
     def goal(self, mode: str, scenario: Scenario) -> Goal:
         """Of a mode's `ratio_to_stock`."""
+        if scenario.workers > 1:
+            return NEVER_BELOW
         return self.ratio_goals.get((mode, scenario.workload, scenario.delay_ms), NEVER_BELOW)
 
 
 ASYNC_CONTEST = Contest(
     name="async",
     modes=(STOCK, ASYNC),
-    ahead=ASYNC,
-    in_line=STOCK,
+    overlaps=(Overlap(ASYNC, STOCK),),
     ratio_goals={
         (ASYNC, "dlrm", 1.0): Goal(">=", 1.15),
         (ASYNC, "dlrm", 3.0): Goal(">=", 1.25),
@@ -111,8 +151,7 @@ _THREE_TIMES = Goal(">=", 3.0)
 TRAIN_CONTEST = Contest(
     name="train",
     modes=(STOCK, ASYNC, FUSED, BOTH),
-    ahead=BOTH,
-    in_line=FUSED,
+    overlaps=(Overlap(BOTH, FUSED),),
     ratio_goals={
         (BOTH, "dlrm", 1.0): Goal(">=", 1.3),
         **{(BOTH, "wide", delay_ms): _THREE_TIMES for delay_ms in DELAYS_MS},
@@ -120,4 +159,20 @@ TRAIN_CONTEST = Contest(
     rounds=5,
 )
 
-CONTESTS = {contest.name: contest for contest in (ASYNC_CONTEST, TRAIN_CONTEST)}
+CLUSTER_CONTEST = Contest(
+    name="cluster",
+    modes=(STOCK, ASYNC, FUSED, BOTH),
+    overlaps=(Overlap(BOTH, FUSED),),
+    ratio_goals={
+        (BOTH, "dlrm", 1.0): Goal(">=", 1.35),
+        (BOTH, "dlrm", 3.0): Goal(">=", 1.5),
+        (BOTH, "wide", 0.0): _THREE_TIMES,
+        (BOTH, "wide", 1.0): _THREE_TIMES,
+    },
+    rounds=4,
+    scenarios=CLUSTERS,
+    quick_scenario=Scenario("wide", 0.0, workers=2),
+    counts_traffic=True,
+)
+
+CONTESTS = {contest.name: contest for contest in (ASYNC_CONTEST, TRAIN_CONTEST, CLUSTER_CONTEST)}

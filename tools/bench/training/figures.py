@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from typing import Dict, List, Sequence
+from typing import Dict, List, Mapping, Optional, Sequence
 
 from tools.bench.machine import cores
-from tools.bench.records import Absent, Outcome, Record, from_runs
-from tools.bench.training.contenders import LOOKUPS_ALONE, MAIN_ALONE, Turn
-from tools.bench.training.contests import Contest, Scenario
+from tools.bench.records import Absent, Goal, Outcome, Record, from_runs
+from tools.bench.training.contenders import LOOKUPS_ALONE, Turn
+from tools.bench.training.contests import Contest, Overlap, Scenario
 from tools.bench.training.overlap import Seconds
 from tools.bench.training.sessions import STOCK
 from tools.bench.turns import ratios
@@ -24,17 +24,22 @@ def outcome_of(contest: Contest, scenario: Scenario, turns: Turns) -> Outcome:
         scenario: where they were measured.
         turns: the turns of each of the contestants, as many of each.
     """
-    rounds = _rounds(contest, turns)
+    rounds = {overlap: _rounds(overlap, turns) for overlap in contest.overlaps}
     records = _rates(contest, scenario, turns, rounds)
     records.extend(_ratios(contest, scenario, turns))
-    records.extend(_floors(contest, scenario, rounds))
+    for overlap in contest.overlaps:
+        records.extend(_floors(overlap, scenario, rounds[overlap]))
     for mode in contest.modes:
         records.extend(_waits(mode, scenario, turns[mode]))
-    return Outcome(tuple(records)) + _efficiency(contest, scenario, rounds)
+    outcome = Outcome(tuple(records))
+    for overlap in contest.overlaps:
+        goal = contest.efficiency_goal
+        outcome += _efficiency(overlap, scenario, rounds[overlap], goal)
+    return outcome
 
 
-def _rounds(contest: Contest, turns: Turns) -> List[Seconds]:
-    names = (contest.in_line, contest.ahead, MAIN_ALONE, LOOKUPS_ALONE)
+def _rounds(overlap: Overlap, turns: Turns) -> List[Seconds]:
+    names = (overlap.in_line, overlap.ahead, overlap.main, LOOKUPS_ALONE)
     return [_seconds(*each) for each in zip(*(turns[name] for name in names))]
 
 
@@ -60,18 +65,30 @@ def _typical(rounds: Sequence[Seconds]) -> Seconds:
 
 
 def _rates(
-    contest: Contest, scenario: Scenario, turns: Turns, rounds: Sequence[Seconds]
+    contest: Contest,
+    scenario: Scenario,
+    turns: Turns,
+    rounds: Mapping[Overlap, Sequence[Seconds]],
 ) -> List[Record]:
-    best = 1.0 / _typical(rounds).floor
+    # The floor is that of the work which the two modes do.
+    best = {
+        mode: scenario.workers / _typical(rounds[overlap]).floor
+        for overlap in reversed(contest.overlaps)
+        for mode in (overlap.in_line, overlap.ahead)
+    }
     records = []
     for mode in contest.modes:
-        rates = [1.0 / turn.seconds_per_step for turn in turns[mode]]
-        cpu_seconds = [_cpu_seconds(turn) for turn in turns[mode]]
+        rates = [scenario.workers / turn.seconds_per_step for turn in turns[mode]]
+        cpu_seconds = [_cpu_seconds(turn) / scenario.workers for turn in turns[mode]]
         of_mode = (scenario.workload, mode, scenario.params)
-        # The floor is that of the work which these two modes do.
-        floor = best if mode in (contest.in_line, contest.ahead) else None
+        floor = best.get(mode)
         records.append(from_runs("steps_per_s", *of_mode, rates, "1/s", floor=floor))
         records.append(from_runs("cpu_s_per_step", *of_mode, cpu_seconds, "s"))
+        if scenario.servers:
+            of_servers = [
+                turn.cpu_seconds["ps"] / turn.steps / scenario.workers for turn in turns[mode]
+            ]
+            records.append(from_runs("server_cpu_s_per_step", *of_mode, of_servers, "s"))
     return records
 
 
@@ -91,14 +108,14 @@ def _ratios(contest: Contest, scenario: Scenario, turns: Turns) -> List[Record]:
     ]
 
 
-def _floors(contest: Contest, scenario: Scenario, rounds: Sequence[Seconds]) -> List[Record]:
+def _floors(overlap: Overlap, scenario: Scenario, rounds: Sequence[Seconds]) -> List[Record]:
     parts = {
-        "main_alone_s_per_step": [each.main_alone for each in rounds],
+        overlap.main + "_s_per_step": [each.main_alone for each in rounds],
         "lookups_alone_s_per_step": [each.lookups_alone for each in rounds],
         "floor_s_per_step": [each.floor for each in rounds],
     }
     return [
-        from_runs(figure, scenario.workload, contest.ahead, scenario.params, runs, "s")
+        from_runs(figure, scenario.workload, overlap.ahead, scenario.params, runs, "s")
         for figure, runs in parts.items()
     ]
 
@@ -121,16 +138,18 @@ def _waits(mode: str, scenario: Scenario, turns: Sequence[Turn]) -> List[Record]
     ]
 
 
-def _efficiency(contest: Contest, scenario: Scenario, rounds: Sequence[Seconds]) -> Outcome:
-    figure = ("overlap_efficiency", scenario.workload, contest.ahead, scenario.params)
+def _efficiency(
+    overlap: Overlap, scenario: Scenario, rounds: Sequence[Seconds], goal: Optional[Goal]
+) -> Outcome:
+    figure = ("overlap_efficiency", scenario.workload, overlap.ahead, scenario.params)
     typical = _typical(rounds)
     if not typical.has_room:
         reason = "{}'s {:.2f} ms a step are {:.2f} of the floor of {:.2f} ms: no room".format(
-            contest.in_line,
+            overlap.in_line,
             1e3 * typical.in_line,
             typical.in_line / typical.floor,
             1e3 * typical.floor,
         )
         return Outcome((), (Absent(*figure, reason),))
     runs = [each.efficiency for each in rounds]
-    return Outcome((from_runs(*figure, runs, goal=contest.efficiency_goal),))
+    return Outcome((from_runs(*figure, runs, goal=goal),))

@@ -2,14 +2,15 @@
 
     main alone      the buffer's take is replaced by one batch of remembered tensors
     lookups alone   what fills the buffer is run with no buffer and nothing behind it
+    compute alone   what of main is on the worker, with remembered tensors for all that servers send
 
-Both are cut from the graph that graph_opt made, so that each half does exactly the work that it
+They are cut from the graph that graph_opt made, so that each half does exactly the work that it
 does in the whole: main with its gradients and table updates, the lookups with their input.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Sequence
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -77,6 +78,63 @@ def main_alone(training: TrainingGraph, record: Sequence[np.ndarray]) -> Half:
     for index, value in enumerate(record):
         graph_def.node.extend(_remembered(f"remembered_{index}", value, take.device))
     return Half(_imported(graph_def), [training.train_op.name], _initializers(training))
+
+
+def compute_alone(main: Half, session: tf.Session) -> Half:
+    """What main alone computes on the worker, when servers neither send nor receive anything.
+
+    Args:
+      main: main alone, of a graph with parameter servers.
+      session: in which it runs; a step of it gives the values to remember.
+    """
+    sent, received = _crossing(main)
+    record = session.run(received)
+    graph_def = main.graph.as_graph_def()
+    here = tf.GraphDef(versions=graph_def.versions)
+    remembered: Dict[str, str] = {}
+    for index, (tensor, value) in enumerate(zip(received, record)):
+        name = f"received_{index}"
+        operation, _, output = tensor.name.rpartition(":")
+        remembered[_input_name(operation, int(output))] = name
+        here.node.extend(_remembered(name, value, ""))
+    names = {operation.name for operation in _run_by(main) if not _on_server(operation)}
+    kept = [node for node in graph_def.node if node.name in names]
+    for node in kept:
+        copied = here.node.add()
+        copied.CopyFrom(node)
+        copied.device = ""
+        copied.attr.pop("_class", None)
+        inputs = [remembered.get(name, name) for name in node.input]
+        copied.input[:] = [name for name in inputs if not name.startswith("^") or name[1:] in names]
+    return Half(_imported(here), [tensor.name for tensor in sent], [])
+
+
+def _crossing(main: Half) -> Tuple[List[tf.Tensor], List[tf.Tensor]]:
+    """What a step of main sends to servers, and what it receives from them."""
+    sent: Dict[str, tf.Tensor] = {}
+    received: Dict[str, tf.Tensor] = {}
+    for operation in _run_by(main):
+        for tensor in operation.inputs:
+            if _on_server(operation) != _on_server(tensor.op):
+                (sent if _on_server(operation) else received)[tensor.name] = tensor
+    return list(sent.values()), list(received.values())
+
+
+def _run_by(half: Half) -> List[tf.Operation]:
+    """All operations that a step runs."""
+    waiting = [half.graph.get_operation_by_name(name) for name in half.fetches]
+    found = dict.fromkeys(waiting)
+    while waiting:
+        operation = waiting.pop()
+        before = [tensor.op for tensor in operation.inputs] + operation.control_inputs
+        waiting += [each for each in before if each not in found]
+        found.update(dict.fromkeys(before))
+    return list(found)
+
+
+def _on_server(node: Any) -> bool:
+    """Whether an operation or a NodeDef is placed on a parameter server."""
+    return "/job:ps" in node.device
 
 
 def _prefetch_put(graph_def: Any) -> Any:

@@ -18,11 +18,12 @@ import tensorflow.compat.v1 as tf
 
 from tools.bench.argument_types import positive
 from tools.bench.cluster.loopback import start_cluster
-from tools.bench.training.contenders import Contender, Setting, open_halves, open_trainer
+from tools.bench.training.contenders import Contender, open_halves, open_trainer
 from tools.bench.training.contests import CONTESTS, Contest, Scenario
 from tools.bench.training.figures import outcome_of
 from tools.bench.training.measurement import Schedule, run_in_turns
-from tools.bench.training.sessions import Prefetching, SessionOptions
+from tools.bench.training.other_worker import start_other_worker
+from tools.bench.training.settings import setting_of
 from tools.bench.workloads.measured import WORKLOADS
 from tools.bench.workloads.workload import training_graph
 
@@ -51,19 +52,23 @@ def open_contestants(
     Raises:
         tools.bench.cluster.processes.ProcessEnded: a parameter server could not be started.
     """
-    setting = Setting(
-        WORKLOADS[scenario.workload](scenario.batch, quick),
-        session=SessionOptions(prefetching=Prefetching(scenario.threads, scenario.capacity)),
-        servers=scenario.servers,
-        delay_ms=scenario.delay_ms or 0.0,
-    )
+    setting = setting_of(scenario, quick)
     opened: Dict[str, Contender] = {}
     with contextlib.ExitStack() as stack:
         for mode in contest.modes:
-            cluster = stack.enter_context(start_cluster(setting.servers, setting.delay_ms))
+            cluster = stack.enter_context(
+                start_cluster(setting.servers, setting.delay_ms, scenario.workers)
+            )
             training = training_graph(setting.workload, setting.learning, cluster)
-            opened[mode] = stack.enter_context(open_trainer(setting, mode, training, cluster))
-            if mode == contest.ahead:
+            chief = stack.enter_context(open_trainer(setting, mode, training, cluster))
+            others = [
+                stack.enter_context(
+                    contextlib.closing(start_other_worker(place, scenario, mode, quick))
+                )
+                for place in cluster.others
+            ]
+            opened[mode] = chief._replace(others=others)
+            if mode == contest.cut:
                 opened.update(stack.enter_context(open_halves(setting, training, cluster)))
         yield [opened[name] for name in contest.contestants]
 
@@ -74,6 +79,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     parser.add_argument("--contest", choices=sorted(CONTESTS), required=True)
     parser.add_argument("--workload", choices=sorted(WORKLOADS), required=True)
     parser.add_argument("--delay-ms", type=float, help="to a parameter server; none: local")
+    parser.add_argument("--workers", type=positive, default=1, help="and as many servers")
     parser.add_argument("--rounds", type=positive, help="turns of each (the contest's number)")
     parser.add_argument("--quick", action="store_true", help="tiny sizes")
     parser.add_argument("--output", type=Path, required=True, help="file to write")
@@ -81,7 +87,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     tf.logging.set_verbosity(tf.logging.ERROR)  # every TF1 name is deprecated: that is known here
     tf.disable_v2_behavior()
     contest = CONTESTS[options.contest]
-    scenario = Scenario(options.workload, options.delay_ms)
+    scenario = Scenario(options.workload, options.delay_ms, workers=options.workers)
     rounds = options.rounds or contest.rounds
     schedule = SCHEDULES[scenario.workload]._replace(rounds=rounds)
     with open_contestants(contest, scenario, options.quick) as contestants:

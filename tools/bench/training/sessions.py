@@ -5,7 +5,7 @@
     fused   all lookups are one op, and so are their updates
     both    the fused lookups run ahead
 
-    unpacked   the same, but weights and gradients of dense layers travel one by one
+    unpacked   both, but weights and gradients of dense layers travel one by one
     deferred   fused; Adam with TensorFlow's numbers, each row moved when it is next read
     lazy       fused; Adam moves only the rows of the batch, and so is another optimizer
     sharded    tables of a script for Horovod are divided among its ranks
@@ -100,6 +100,7 @@ def open_training_session(
     """
     arguments: Dict[str, Any] = {
         "master": cluster.master,
+        "is_chief": cluster.is_chief,
         "scaffold": GuardedScaffold(cluster),
         "hooks": list(hooks),
         "checkpoint_dir": options.checkpoint_directory,
@@ -110,12 +111,12 @@ def open_training_session(
         "log_step_count_steps": options.summary_steps or None,
     }
     if options.mode == STOCK:
-        config = _with_threads(tf.ConfigProto(), options)
+        config = _for_cluster(tf.ConfigProto(), options, cluster)
         return tf.train.MonitoredTrainingSession(config=config, **arguments)
 
     import graph_opt  # here, so that a stock run has nothing of it in its process
 
-    config = _with_threads(session_config(options.mode, options.prefetching), options)
+    config = _for_cluster(session_config(options.mode, options.prefetching), options, cluster)
     is_prefetched = options.mode in PREFETCHING_MODES
     if is_prefetched and options.checkpoint_directory and options.summary_steps:
         arguments["hooks"].append(
@@ -163,7 +164,9 @@ def _set_prefetching(async_options: Any, prefetching: Prefetching) -> None:
     async_options.infer_io_stage = True
 
 
-def _with_threads(config: Any, options: SessionOptions) -> Any:
+def _for_cluster(config: Any, options: SessionOptions, cluster: Cluster) -> Any:
     config.intra_op_parallelism_threads = options.intra_op_threads
     config.inter_op_parallelism_threads = options.inter_op_threads
+    if cluster.place:
+        config.device_filters.extend(cluster.place.device_filters)
     return config
