@@ -238,8 +238,6 @@ class DynamicTableVariable(ScatteredRows, VariableOfResource):
 
     def has_any(self, keys: tf.Tensor) -> tf.Tensor:
         """Whether any of these keys belongs to this part of its table: a bool scalar."""
-        if self.num_parts == 1:
-            return tf.size(keys) > 0
         return tf.reduce_any(tf.equal(owners(keys, self.num_parts, self.owner_rule), self.part))
 
     def occurrences(self, keys: tf.Tensor) -> Optional[tf.Tensor]:

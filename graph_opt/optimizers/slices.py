@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.compat.table_training import is_dynamic_table
@@ -56,23 +56,59 @@ def update_slices(
 def batch_has_rows(rows: tf.Tensor, variable: Any) -> tf.Tensor:
     """Whether there are any rows, told from as early a tensor as has the answer.
 
-    An update that is fused with its lookup computes no rows of gradients, and lookups whose keys
-    something else reads are not fused; the ids of a batch are there anyway.
+    An update that is fused with its lookup computes no rows of gradients, and the nodes that a
+    fused lookup replaces must have no reader; the shape of a batch is there anyway.
 
     Args:
       rows: [n]. The rows that have a gradient; of a dynamic table keys.
       variable: The variable or dynamic table.
     """
-    passing = _PASS_ON
-    if hasattr(variable, "has_any"):
-        passing = passing | {"DynamicPartition"}
-    while not tf.executing_eagerly() and rows.op.type in passing:
-        rows = rows.op.inputs[0]
-    return variable.has_any(rows) if hasattr(variable, "has_any") else tf.size(rows) > 0
+    if is_dynamic_table(variable) and variable.num_parts > 1:
+        return variable.has_any(rows if tf.executing_eagerly() else _source(rows, _PARTS))
+    if tf.executing_eagerly():
+        return tf.size(rows) > 0
+    ids = _source(rows)
+    bags = _bags(ids)
+    return (tf.size(ids) if bags is None else bags) > 0
 
 
-# What gives no rows exactly if it is given none.
-_PASS_ON = frozenset(["Unique", "UniqueV2", "UniqueWithCounts", "Reshape", "Identity", "Cast"])
+# Ops that give no rows exactly if they are given none: which output has them, and which input.
+_PASS_ON = {
+    **dict.fromkeys(("Unique", "UniqueV2", "UniqueWithCounts"), (0, 0)),
+    **dict.fromkeys(("Reshape", "Identity", "Cast"), (0, 0)),
+    "SparseSegmentSumGradV2": (1, 1),
+    "SparseSegmentMeanGradV2": (1, 1),
+    "SparseSegmentSqrtNGradV2": (1, 1),
+}
+# Where any of the parts' keys will do.
+_PARTS = ("DynamicPartition",)
+
+
+def _source(rows: tf.Tensor, also: Sequence[str] = ()) -> tf.Tensor:
+    """The earliest tensor that is empty exactly if `rows` are, or has the keys of all parts."""
+    while True:
+        output, source = _PASS_ON.get(rows.op.type, (None, 0))
+        if output != rows.value_index and rows.op.type not in also:
+            return rows
+        rows = rows.op.inputs[source]
+
+
+def _bags(ids: tf.Tensor) -> Optional[tf.Tensor]:
+    """The number of bags where each of them was given an id, so that there are ids if it is not 0.
+
+    `tf.nn.safe_embedding_lookup_sparse` makes a matrix of the ids of any tensor. Its rows are
+    counted before that, since the shape is there without the ids.
+    """
+    if ids.op.type != "SparseFillEmptyRows" or ids.value_index != 1:
+        return None
+    shape = ids.op.inputs[2]
+    while shape.op.type == "Identity":
+        shape = shape.op.inputs[0]
+    if shape.op.type == "SparseReshape" and shape.op.inputs[2].op.type == "Pack":
+        bags = shape.op.inputs[2].op.inputs[0]
+        if tf.get_static_value(bags) is None:  # A constant may be -1, for what remains.
+            return bags
+    return shape[0]
 
 
 def _is_matrix_of_floats(variable: Any) -> bool:

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from graph_opt.compat import tf
 from graph_opt.compat.eager import executing_eagerly
+from graph_opt.graph.view import GraphView
 from graph_opt.optimizers.adagrad_decay import AdagradDecayOptimizer
 from graph_opt.optimizers.adam_w import AdamWOptimizer
+from graph_opt.passes.optimize import optimize_graph_def
 from graph_opt.session.graph_records import report_of
 from graph_opt.session.session import Session
 from tests.optimizers.deeprec_models import CASES, Case
@@ -154,6 +156,35 @@ def trained_alike(make_optimizer: Any, use_resource: bool) -> Any:
     for one, other in zip(*found):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7)
     return graph
+
+
+def test_powers_of_fused_updates_need_no_ids() -> None:
+    found = []
+    for make in (lambda: Session(config=fused_config()), tf.Session):
+        with tf.Graph().as_default() as graph:
+            tf.set_random_seed(3)
+            bags = tf.sparse.placeholder(tf.int64, [None, 2])
+            pooled = []
+            for combiner in ("mean", "sqrtn", "sum"):
+                table = tf.get_variable(combiner, [ROWS, 4], use_resource=True)
+                safe = tf.nn.safe_embedding_lookup_sparse
+                pooled.append(safe([table], bags, combiner=combiner))
+            loss = tf.reduce_sum(tf.square(tf.add_n(pooled) - 1))
+            train = CASES["adam_async"].make(None).minimize(loss)
+            with make() as session:
+                session.run(tf.global_variables_initializer())
+                for ids in ([[1, -1], [-1, -1], [2, 1]], np.zeros([0, 2]), [[-1, -1]], [[3, 0]]):
+                    places = np.reshape(list(np.ndindex(*np.shape(ids))), [-1, 2])
+                    batch = (places, np.ravel(ids).astype(np.int64), np.shape(ids))
+                    session.run([loss, train], {bags: batch})
+                found.append(session.run(tf.global_variables()))
+    for one, other in zip(*found):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7)
+    fused = optimize_graph_def(graph.as_graph_def(add_shapes=True), fused_config())
+    view = GraphView(fused.graph_def)
+    run = {view.op(name) for name in view.ancestors([train.name])}
+    assert "ResourceGroupEmbeddingApply" in run
+    assert run.isdisjoint(["SparseFillEmptyRows", "Unique", "SparseReshape"])
 
 
 def test_bad_options_are_refused() -> None:
