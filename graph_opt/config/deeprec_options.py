@@ -7,6 +7,7 @@ from typing import Any, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.config.messages import SmartStageOptionsMessage
+from graph_opt.config.option_checks import AUTO
 
 _LEAST = {
     "capacity": 1,
@@ -16,6 +17,7 @@ _LEAST = {
     "stage_subgraph_thread_pool_id": 0,
     "stage_subgraph_stream_id": 0,
 }
+_TUNABLE = ("capacity", "num_threads")
 
 
 class ExecutorPolicy(enum.IntEnum):
@@ -48,8 +50,8 @@ def smart_stage_options(
     """`tf.SmartStageOptions`: a message for `OptimizerOptions.smart_stage_options`.
 
     Args:
-      capacity: Batches held ready.
-      num_threads: Threads that fill the stage.
+      capacity: Batches held ready; -1 to have it tuned.
+      num_threads: Threads that fill the stage; -1 to have it tuned.
       num_clients: Clients that take from it.
       timeout_millis: The longest that a step waits, in milliseconds.
       closed_exception_types: Errors that end the input.
@@ -76,7 +78,7 @@ def smart_stage_options(
         "stage_subgraph_stream_id": stage_subgraph_stream_id,
     }
     for option, value in values.items():
-        if value < _LEAST[option]:
+        if value < _LEAST[option] and not (option in _TUNABLE and value == AUTO):
             raise ValueError(
                 "SmartStageOptions: {} is {}; need at least {}".format(
                     option, value, _LEAST[option]

@@ -7,7 +7,45 @@ from typing import Any, Optional
 from graph_opt.compat import tf
 
 MAX_THREADS = 1024
+# The same as in graph_opt.ops.stage_spec, which this room does not import.
+AUTO = -1
+DEFAULT_TUNING_MEGABYTES = 512
 POOLS = "session_stage_subgraph_thread_pool"
+ASYNC = "graph_options.optimizer_options.async_embedding_options"
+
+
+def require_set(options: Any, name: str, meaning: str) -> None:
+    """Raises the error for an option of `do_async_embedding` that is missing."""
+    if not options.HasField(name):
+        raise invalid(
+            "{0}.{1} is not set: do_async_embedding needs {2} (config.{0}.{1} = ...)".format(
+                ASYNC, name, meaning
+            )
+        )
+
+
+def check_size(option: str, value: int, high: Optional[int]) -> None:
+    """Checks a number of threads or batches: at least 1, or `AUTO`.
+
+    Raises:
+      InvalidArgumentError: It is another number, or more than `high`.
+    """
+    if value != AUTO and (value < 1 or (high is not None and value > high)):
+        bounds = "at least 1" if high is None else "1 to {}".format(high)
+        raise invalid("{} is {}, must be {}, or -1 to have it tuned".format(option, value, bounds))
+
+
+def tuning_bytes(options: Any) -> int:
+    """What the batches of a tuned stage may take, from an AsyncEmbeddingOptions.
+
+    Raises:
+      InvalidArgumentError: It is less than a megabyte.
+    """
+    if not options.HasField("autotune_memory_mb"):
+        return DEFAULT_TUNING_MEGABYTES << 20
+    if options.autotune_memory_mb < 1:
+        fail(ASYNC + ".autotune_memory_mb", options.autotune_memory_mb, 1, None)
+    return int(options.autotune_memory_mb) << 20
 
 
 def pool_number(options: Any, num_pools: int, message: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, List, Sequence
 
 from graph_opt.config.deeprec_options import ExecutorPolicy
+from graph_opt.config.option_checks import AUTO
 
 # After 1000 steps, the loss of a small regression model is 1.2 times as high if rows miss 16
 # updates, 1.4 to 2 times if they miss 32, 3 times at 64 and 15 to 60 times at 128.
@@ -87,6 +88,7 @@ def option_warnings(optimizer: Any, pools: Sequence[Any]) -> List[str]:
     warnings.extend(_pool_warnings(optimizer, pools))
     if asynchronous:
         warnings.extend(_staleness_warnings(optimizer.async_embedding_options))
+    warnings.extend(_tuning_warnings(optimizer))
     return warnings
 
 
@@ -98,7 +100,8 @@ def _is_forgotten(optimizer: Any, feature: str) -> bool:
 
 
 def _staleness_warnings(options: Any) -> List[str]:
-    missed = options.capacity + options.threads_num
+    # What is tuned stays small by itself.
+    missed = max(options.capacity, 1) + max(options.threads_num, 1)
     if missed <= _MOST_MISSED_UPDATES:
         return []
     return [
@@ -106,6 +109,17 @@ def _staleness_warnings(options: Any) -> List[str]:
         "updates, which slows learning down or spoils it. If the buffer is empty when main wants a "
         "batch, more threads help, more room does not: set capacity to 2 to 8, and raise "
         "threads_num".format(_ASYNC, options.capacity, options.threads_num, missed)
+    ]
+
+
+def _tuning_warnings(optimizer: Any) -> List[str]:
+    options, smart = optimizer.async_embedding_options, optimizer.smart_stage_options
+    sizes = (options.threads_num, options.capacity, smart.num_threads, smart.capacity)
+    if not options.HasField("autotune_memory_mb") or AUTO in sizes:
+        return []
+    return [
+        "{}.autotune_memory_mb has no effect unless threads_num or capacity is -1, or in "
+        "smart_stage_options num_threads or capacity".format(_ASYNC)
     ]
 
 

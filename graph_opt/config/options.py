@@ -11,7 +11,18 @@ from dataclasses import dataclass, replace
 from typing import Any, FrozenSet, Optional, Tuple
 
 from graph_opt.config.convert import extend
-from graph_opt.config.option_checks import MAX_THREADS, POOLS, fail, invalid, pool_number
+from graph_opt.config.option_checks import (
+    ASYNC,
+    DEFAULT_TUNING_MEGABYTES,
+    MAX_THREADS,
+    POOLS,
+    check_size,
+    fail,
+    invalid,
+    pool_number,
+    require_set,
+    tuning_bytes,
+)
 from graph_opt.config.option_warnings import config_warnings, option_warnings, server_warnings
 from graph_opt.config.smart_stage import SmartStageOptions, smart_stage
 
@@ -25,7 +36,6 @@ DEFAULT_PACK_DENSE_MAX_BYTES = 128 << 10
 ADAMS = (DEFERRED_ADAM, LAZY_ADAM, STOCK_ADAM)
 """What becomes of Adam's update: fused, with each row brought to date before it is read; fused, and
 rows that were not looked up stay as they are; or left as TensorFlow wrote it."""
-_ASYNC = "graph_options.optimizer_options.async_embedding_options"
 _GROUP = "graph_options.optimizer_options.group_embedding_options"
 _SHARD = "graph_options.optimizer_options.shard_tables_options"
 _OPTIMIZER = "graph_options.optimizer_options"
@@ -51,9 +61,9 @@ class AsyncEmbeddingOptions:
     """How lookups are prefetched.
 
     Attributes:
-      threads_num: Threads that fill the buffer, 1 to 1024.
-      capacity: Batches that the buffer holds ready, at least 1. A looked-up row may miss up to
-        `capacity + threads_num` updates.
+      threads_num: Threads that fill the buffer, 1 to 1024; -1: tuned.
+      capacity: Batches that the buffer holds ready, at least 1; -1: tuned. A looked-up row may miss
+        up to `capacity + threads_num` updates.
       thread_pool: Index into the session's stage pools; -1: none, `prefetch_priority` decides.
       unordered: Batches may overtake each other on the way to the main graph.
       timeout_millis: The longest that one step waits for a batch, in milliseconds; 0: no limit.
@@ -61,6 +71,7 @@ class AsyncEmbeddingOptions:
       prefetch_priority: How far the stages' threads lower their priority while their buffer holds
         a batch, -1 to 20. 0: not at all; 1 to 19: to this nice value; 20: below all others. -1: the
         ops run on the main graph's threads instead.
+      tuning_bytes: What batches may take where threads or capacity are tuned.
     """
 
     threads_num: int
@@ -70,6 +81,7 @@ class AsyncEmbeddingOptions:
     timeout_millis: int = 0
     infer_io_stage: bool = False
     prefetch_priority: int = _DEFAULT_PRIORITY
+    tuning_bytes: int = DEFAULT_TUNING_MEGABYTES << 20
 
 
 @dataclass(frozen=True)
@@ -285,25 +297,24 @@ def _thread_pools(config: Any) -> Tuple[ThreadPool, ...]:
 
 
 def _async_embedding(options: Any, num_pools: int) -> AsyncEmbeddingOptions:
-    _require_set(options, "threads_num", "the number of prefetch threads, 1 to start with")
-    _require_set(options, "capacity", "the number of batches to hold ready, 2 to start with")
-    if not 1 <= options.threads_num <= MAX_THREADS:
-        fail(_ASYNC + ".threads_num", options.threads_num, 1, MAX_THREADS)
-    if options.capacity < 1:
-        fail(_ASYNC + ".capacity", options.capacity, 1, None)
+    require_set(options, "threads_num", "the number of prefetch threads, 1 to start with")
+    require_set(options, "capacity", "the number of batches to hold ready, 2 to start with")
+    check_size(ASYNC + ".threads_num", options.threads_num, MAX_THREADS)
+    check_size(ASYNC + ".capacity", options.capacity, None)
     if options.timeout_millis < 0:
-        fail(_ASYNC + ".timeout_millis", options.timeout_millis, 0, None)
+        fail(ASYNC + ".timeout_millis", options.timeout_millis, 0, None)
     priority = options.prefetch_priority
     if not _MAINS_THREADS <= priority <= _IDLE_PRIORITY:
-        fail(_ASYNC + ".prefetch_priority", priority, _MAINS_THREADS, _IDLE_PRIORITY)
+        fail(ASYNC + ".prefetch_priority", priority, _MAINS_THREADS, _IDLE_PRIORITY)
     return AsyncEmbeddingOptions(
         threads_num=options.threads_num,
         capacity=options.capacity,
-        thread_pool=pool_number(options, num_pools, _ASYNC),
+        thread_pool=pool_number(options, num_pools, ASYNC),
         unordered=options.unordered,
         timeout_millis=options.timeout_millis,
         infer_io_stage=options.infer_io_stage,
         prefetch_priority=priority if options.HasField("prefetch_priority") else _DEFAULT_PRIORITY,
+        tuning_bytes=tuning_bytes(options),
     )
 
 
@@ -376,12 +387,3 @@ def _check_pattern(pattern: str) -> None:
                 _GROUP, pattern, error
             )
         ) from error
-
-
-def _require_set(options: Any, name: str, meaning: str) -> None:
-    if not options.HasField(name):
-        raise invalid(
-            "{0}.{1} is not set: do_async_embedding needs {2} (config.{0}.{1} = ...)".format(
-                _ASYNC, name, meaning
-            )
-        )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple, Set, Tuple
 
 from graph_opt.graph.undo import node_of_input, remove_nodes
-from graph_opt.ops.stage_nodes import BUFFER_PUT, BUFFER_TAKE, TURN, TURN_END
+from graph_opt.ops.stage_nodes import BUFFER_PUT, BUFFER_TAKE, RESIZE, TURN, TURN_END
 from graph_opt.ops.stage_spec import has_spec, spec_of, stand_in_attributes
 
 # The user's nodes wait for these if several threads of a stage draw from them in turn.
@@ -22,6 +22,7 @@ _CONTROL = (
     "TensorBufferPutStatus",
     "TensorBufferCancel",
     "TensorBufferClose",
+    RESIZE,
     "TensorBufferSize",
     "TensorBufferMetrics",
 )
@@ -57,7 +58,7 @@ def stock_stages(graph_def: Any) -> List[str]:
         if len(puts) > 1:
             lines.append(_one_of_many(buffer, puts))
     if gone:
-        gone |= _fed_to_status(graph_def, gone)
+        gone |= _fed_to_controls(graph_def, gone)
         remove_nodes(graph_def, gone - _still_read(graph_def, gone))
     return lines
 
@@ -108,13 +109,13 @@ def _become_identity(take: Any, put: Any) -> None:
         take.attr[key].CopyFrom(value)
 
 
-def _fed_to_status(graph_def: Any, gone: Set[str]) -> Set[str]:
-    """The inputs of the nodes that put a status: its code, its message and its place."""
+def _fed_to_controls(graph_def: Any, gone: Set[str]) -> Set[str]:
+    """The code, message and place of nodes that put a status, and the capacity of a resize."""
     inputs = {node.name: [node_of_input(text) for text in node.input] for node in graph_def.node}
     fed = {
         name
         for node in graph_def.node
-        if node.op == "TensorBufferPutStatus" and node.name in gone
+        if node.op in ("TensorBufferPutStatus", RESIZE) and node.name in gone
         for name in inputs[node.name]
     }
     return fed | {name for reader in fed for name in inputs[reader]}

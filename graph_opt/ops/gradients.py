@@ -23,6 +23,7 @@ _NOT_DIFFERENTIABLE = (
     "TensorBufferTake",
     "TensorBufferCancel",
     "TensorBufferClose",
+    "TensorBufferResize",
     "TensorBufferSize",
     "TensorBufferMetrics",
     "GroupEmbeddingGrad",

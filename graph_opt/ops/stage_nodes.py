@@ -7,13 +7,14 @@ from typing import Any, Dict, List, Sequence
 import numpy as np
 
 from graph_opt.compat import tf
-from graph_opt.ops.stage_spec import StageSpec, buffer_attributes
+from graph_opt.ops.stage_spec import CAPACITY, StageSpec, buffer_attributes
 
 BUFFER_PUT = "TensorBufferPut"
 BUFFER_TAKE = "TensorBufferTake"
 TURN = "TensorBufferTurn"
 TURN_END = "TensorBufferTurnEnd"
 TURN_BEGUN = "TensorBufferTurnBegun"
+RESIZE = "TensorBufferResize"
 
 
 def place_name(spec: StageSpec) -> str:
@@ -59,7 +60,9 @@ def exchange_turn_nodes(spec: StageSpec, device: str) -> List[Any]:
 
 
 def control_nodes(spec: StageSpec, device: str) -> List[Any]:
-    """NodeDefs that control a buffer: status, cancel, resume, close, size and metrics.
+    """NodeDefs that control a buffer: status, cancel, resume, close, size, metrics, and resize.
+
+    Only a buffer whose capacity is tuned has a resize.
 
     Args:
       spec: The stage whose buffer they control.
@@ -87,7 +90,15 @@ def control_nodes(spec: StageSpec, device: str) -> List[Any]:
         put_status,
         *_cancel_and_resume(spec, device, spec),
         *rest,
+        *(_resize(spec, device) if CAPACITY in spec.tuned else ()),
     ]
+
+
+def _resize(spec: StageSpec, device: str) -> List[Any]:
+    capacity = _node(spec.name + "/capacity", "Placeholder", device, _placeholder(tf.int64))
+    resize = _control(RESIZE, RESIZE, spec, device)
+    resize.input.append(capacity.name)
+    return [capacity, resize]
 
 
 def _turns(spec: StageSpec, device: str, place: str, ops: Sequence[str]) -> List[Any]:

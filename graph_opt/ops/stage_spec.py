@@ -19,6 +19,10 @@ NO_THREAD_POOL = -1
 MAINS_THREADS = -1
 IDLE_PRIORITY = 20
 DEFAULT_PRIORITY = IDLE_PRIORITY
+AUTO = -1
+"""For `threads_num` and `capacity`: what suits the graph and the machine, found while it runs."""
+THREADS, CAPACITY = "threads_num", "capacity"
+DEFAULT_TUNING_BYTES = 512 << 20
 
 
 class StageSpec(NamedTuple):
@@ -39,6 +43,8 @@ class StageSpec(NamedTuple):
       stream: DeepRec's stream id; no effect on a CPU.
       priority: How much its threads yield while the buffer holds a batch: 0 not at all, 1 to 19 by
         a nice value, 20 to all other threads; -1 runs its ops on the main graph's threads.
+      tuned: Which of `THREADS` and `CAPACITY` are found while it runs; they begin as given here.
+      tuning_bytes: Bytes that batches of a tuned stage may take.
     """
 
     name: str
@@ -53,6 +59,39 @@ class StageSpec(NamedTuple):
     upstream: Tuple[str, ...] = ()
     stream: int = 0
     priority: int = DEFAULT_PRIORITY
+    tuned: Tuple[str, ...] = ()
+    tuning_bytes: int = 0
+
+    def sized(self, threads_num: int, capacity: int, tuning_bytes: int) -> StageSpec:
+        """This stage with other numbers, of which each may be `AUTO`.
+
+        Args:
+          threads_num: Number of threads.
+          capacity: Maximum number of elements in the buffer.
+          tuning_bytes: What batches may take where one of these is `AUTO`.
+
+        Example:
+          >>> StageSpec("staged").sized(AUTO, 2, 1 << 20).tuned
+          ('threads_num',)
+        """
+        numbers = {THREADS: threads_num, CAPACITY: capacity}
+        tuned = tuple(name for name, number in numbers.items() if number == AUTO)
+        return self._replace(
+            threads_num=1 if THREADS in tuned else threads_num,
+            capacity=1 if CAPACITY in tuned else capacity,
+            tuned=tuned,
+            tuning_bytes=tuning_bytes if tuned else 0,
+        )
+
+    def with_one_thread(self) -> StageSpec:
+        """This stage with a single thread, which draws in order without taking turns."""
+        tuned = tuple(name for name in self.tuned if name != THREADS)
+        return self._replace(threads_num=1, ordered=False, tuned=tuned)
+
+    @property
+    def has_several_threads(self) -> bool:
+        """Whether it has, or may get, more than one thread."""
+        return self.threads_num > 1 or THREADS in self.tuned
 
     @property
     def is_prefetch(self) -> bool:
@@ -97,6 +136,8 @@ _MARKS: _Attributes = {
     "ignored_codes": ("_stage_ignored_codes", _INTEGERS),
     "stream": ("_stage_stream", _INTEGER),
     "priority": ("_stage_priority", _INTEGER),
+    "tuned": ("_stage_tuned", _TEXTS),
+    "tuning_bytes": ("_stage_tuning_bytes", _INTEGER),
 }
 _BUFFER: _Attributes = {
     "name": ("shared_name", _TEXT),
@@ -136,7 +177,7 @@ def put_attributes(spec: StageSpec) -> Dict[str, Any]:
 def stand_in_attributes(spec: StageSpec) -> Dict[str, Any]:
     """AttrValues of a node that stands in for a stage."""
     # The exported graph has no turns: a single thread keeps the order of the sources.
-    return _written(spec._replace(threads_num=1) if spec.ordered else spec, _STAND_IN)
+    return _written(spec.with_one_thread() if spec.ordered else spec, _STAND_IN)
 
 
 def exchange_mark(spec: StageSpec) -> Dict[str, Any]:

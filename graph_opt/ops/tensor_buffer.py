@@ -37,6 +37,7 @@ METRIC_NAMES = (
     "closed",
     "cancelled",
     "errors",
+    "largest_bytes",
 )
 """The elements of `TensorBuffer.metrics`, in order.
 
@@ -46,7 +47,7 @@ taken_bytes: bytes of the records taken. put_wait_micros, take_wait_micros: micr
 waiting because it was full or empty, summed over all calls, including those still waiting.
 put_waits, take_waits: number of calls that had to wait. pending_takes, pending_puts: number of
 calls that are waiting now. closed, cancelled: 0 or 1. errors: number of errors put in place of
-records.
+records. largest_bytes: bytes of the largest record taken since the buffer was last resumed.
 """
 
 
@@ -226,6 +227,17 @@ class TensorBuffer(NamedTuple):
     def close(self, name: Optional[str] = None) -> tf.Operation:
         """Closes the buffer: later puts fail; takes get what is left, then OutOfRangeError."""
         return load_library().tensor_buffer_close(name=name, **self._asdict())
+
+    def resize(self, capacity: Any, name: Optional[str] = None) -> tf.Operation:
+        """Gives the buffer another capacity while it is in use, until it is resumed.
+
+        Records beyond a smaller capacity stay until they are taken.
+
+        Args:
+          capacity: int64 scalar, at least 1.
+          name: Name of the node.
+        """
+        return load_library().tensor_buffer_resize(capacity=capacity, name=name, **self._asdict())
 
     def size(self, name: Optional[str] = None) -> tf.Tensor:
         """The number of records in the buffer, an int32 scalar."""

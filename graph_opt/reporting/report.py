@@ -44,6 +44,7 @@ class Report:
       tables: The tables that were divided among ranks, and those that were meant to be.
       smart_stage: What runs ahead besides lookups; "" if nothing does.
       micro_batches: How batches are divided; "" if they are not.
+      tuned: What is chosen for each stage that is tuned while it runs, and why, a line each.
     """
 
     lookups: Tuple[LookupOutcome, ...] = ()
@@ -67,6 +68,7 @@ class Report:
     tables: Tuple[TableOutcome, ...] = ()
     smart_stage: str = ""
     micro_batches: str = ""
+    tuned: Tuple[str, ...] = ()
 
     @property
     def divided(self) -> Tuple[TableOutcome, ...]:

@@ -52,6 +52,7 @@ def report_text(report: Report, title: str) -> str:
     blocks.extend(_stage(stage) for stage in report.stages)
     blocks.append(report.smart_stage)
     blocks.append(report.micro_batches)
+    blocks.append("\n".join(report.tuned))
     blocks.append("\n".join(report.changes))
     blocks.append("\n".join(_dense_lines(report)))
     blocks.append(refusals_text(report))
@@ -81,7 +82,7 @@ def brief_text(report: Report) -> str:
         lines.extend("  " + line for line in _tables_of(report).splitlines())
     for stage in report.stages:
         lines.extend(_stage_lines(stage))
-    lines.extend("  " + line for line in [*report.changes, *_dense_lines(report)])
+    lines.extend("  " + line for line in [*report.tuned, *report.changes, *_dense_lines(report)])
     lines.extend("  " + line for line in refusals_text(report).splitlines())
     return "\n".join(lines + _remarks(report))
 

@@ -60,13 +60,18 @@ class MeasuredStep:
     """A step of a stage that measures, over a few hundred batches, whether prefetching pays."""
 
     def __init__(
-        self, step: Step, workers: int, stages: int, compile_empty: Callable[[], Step], graph: Any
+        self,
+        step: Step,
+        workers: Callable[[], int],
+        stages: int,
+        compile_empty: Callable[[], Step],
+        graph: Any,
     ) -> None:
         """Measures from the first call on; called by one thread at a time.
 
         Args:
           step: Runs one batch, with its kernels in the calling thread.
-          workers: Number of workers that run steps of this stage.
+          workers: Tells the number of workers that run steps of this stage.
           stages: Number of stages that each batch passes through.
           compile_empty: Makes a step of the session that does nothing.
           graph: The graph whose report gets the warning.
@@ -97,7 +102,8 @@ class MeasuredStep:
             self._cpu_seconds += cpu_seconds
         if self._calls == _WARM_UP_STEPS + _MEASURED_STEPS:
             self._calls += 1
-            self._conclude((time.perf_counter() - self._since) / _MEASURED_STEPS / self._workers)
+            seconds = (time.perf_counter() - self._since) / _MEASURED_STEPS
+            self._conclude(seconds / self._workers())
 
     def _conclude(self, step_seconds: float) -> None:
         if step_seconds > _LONGEST_STEP_SECONDS:

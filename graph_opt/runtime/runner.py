@@ -20,6 +20,7 @@ from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime import claims, metrics
 from graph_opt.runtime.outcome import Status
 from graph_opt.runtime.stage_control import BufferControl
+from graph_opt.runtime.stage_tuner import StageTuner
 from graph_opt.runtime.stages import Stage, downstream_of
 from graph_opt.runtime.trace import trace_of
 from graph_opt.runtime.worker_pool import WorkerPool
@@ -67,6 +68,7 @@ class StageRunner:
         self._control = BufferControl(self._session)
         self._pools: Dict[str, WorkerPool] = {}
         self._pools_at_work = 0
+        self._tuner: Optional[StageTuner] = None
         self._supervisor: Optional[threading.Thread] = None
         self._lock = threading.Lock()
         self._stopped = threading.Event()
@@ -108,10 +110,13 @@ class StageRunner:
             claims.release(self._session, self)
             raise
         self._pools_at_work = len(self._pools)
+        tuner = StageTuner(self._session, list(self._pools.values()), self._control)
+        self._tuner = tuner
         _stop_at_exit(self)
         for pool in self._pools.values():
             holds_batch = watch.readiness(pool.stage.name)
             pool.start(self._fail, self._pool_ended, holds_batch, self._prepare_cancel)
+        tuner.start()
         if self._coordinator is not None:
             self._start_supervisor(self._coordinator)
 
@@ -176,6 +181,7 @@ class StageRunner:
                 wait = _LEAVE_SECONDS if exchanges else _JOIN_SECONDS
                 self._join_deadline = time.monotonic() + wait
         if first:
+            self._end_tuning()
             for pool in self._pools.values():
                 pool.stopping = True
             if self.running:
@@ -226,10 +232,16 @@ class StageRunner:
             self._pools_at_work -= 1
             all_ended = self._pools_at_work == 0
         if all_ended:
+            self._end_tuning()
             claims.release(self._session, self)
 
+    def _end_tuning(self) -> None:
+        if self._tuner is not None:
+            self._tuner.stop()
+
     def _threads(self) -> List[threading.Thread]:
-        return [thread for pool in self._pools.values() for thread in pool.threads]
+        tuning = [] if self._tuner is None else self._tuner.threads
+        return [thread for pool in self._pools.values() for thread in pool.threads] + tuning
 
 
 def _stop_at_exit(runner: StageRunner) -> None:

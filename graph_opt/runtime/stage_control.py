@@ -65,6 +65,14 @@ class BufferControl:
         )
         put(np.int64(place), *status_values(code, message))
 
+    def resize(self, stage: Stage, capacity: int) -> None:
+        """Gives the buffer of a tuned stage another capacity while it is in use."""
+        self._compiled([stage.resize], [stage.capacity])(np.int64(capacity))
+
+    def metrics(self, stage: Stage) -> Any:
+        """The numbers of a stage's buffer, for `decode_metrics`."""
+        return self._compiled([], fetches=[stage.metrics])()[0]
+
     def close(self, stage: Stage) -> None:
         """Ends the input: takes drain the buffer, then fail with OutOfRangeError."""
         self._compiled([stage.close])()
@@ -91,13 +99,18 @@ class BufferControl:
         return self._compiled([*(stage.cancel for stage in stages), *turns], feeds)
 
     def _compiled(
-        self, targets: Sequence[str], feeds: Sequence[str] = (), waits: bool = False
+        self,
+        targets: Sequence[str],
+        feeds: Sequence[str] = (),
+        waits: bool = False,
+        fetches: Sequence[str] = (),
     ) -> Step:
-        key = tuple(targets)
+        key = (*targets, *fetches)
         with self._lock:
             if key not in self._steps:
                 self._steps[key] = callables.compile_call(
                     self._session,
+                    fetches=fetches,
                     targets=targets,
                     feeds=feeds,
                     inter_op_thread_pool=callables.CALLER_THREAD,

@@ -10,11 +10,14 @@ from graph_opt.export.users_graph import export_users_graph
 from graph_opt.ops import load_library
 from graph_opt.ops.stage_nodes import BUFFER_PUT, BUFFER_TAKE, control_nodes, place_name
 from graph_opt.ops.stage_spec import (
+    AUTO,
     DEFAULT_PRIORITY,
+    DEFAULT_TUNING_BYTES,
     IDLE_PRIORITY,
     KIND_IO,
     MAINS_THREADS,
     NO_THREAD_POOL,
+    THREADS,
     StageSpec,
     put_attributes,
     take_attributes,
@@ -25,6 +28,7 @@ from graph_opt.runtime.exception_types import split_exception_types
 from graph_opt.runtime.feeds import FeedPlan, plan_feeds
 
 DEFAULT_TIMEOUT_MILLIS = 300000
+DEFAULT_AUTOTUNE_MEMORY_MB = DEFAULT_TUNING_BYTES >> 20
 _CPU = "/device:CPU:0"
 
 
@@ -50,6 +54,7 @@ def staged(
     name: Optional[str] = None,
     prefetch_priority: int = DEFAULT_PRIORITY,
     unordered: bool = False,
+    autotune_memory_mb: int = DEFAULT_AUTOTUNE_MEMORY_MB,
 ) -> Any:
     """Computes `features` ahead of the graph that consumes them.
 
@@ -73,9 +78,10 @@ def staged(
         (StopIteration is the end of input; a recovered session goes on where it stood). A tuple
         of placeholders takes tuples of values, so that one generator feeds several. Threads draw
         from Python sources one at a time.
-      capacity: Maximum number of elements in the buffer for each client.
-      num_threads: Number of threads that fill the buffer. They draw batches one at a time, and do
-        everything else, such as parsing, in parallel.
+      capacity: Maximum number of elements in the buffer for each client; -1 to have it tuned while
+        the stage runs.
+      num_threads: Number of threads that fill the buffer; -1 to have it tuned. They draw batches
+        one at a time, and do everything else, such as parsing, in parallel.
       num_clients: Number of consumers that take from the buffer at the same time; it holds
         `capacity * num_clients` elements.
       timeout_millis: The longest time in milliseconds that a thread waits for room in the buffer;
@@ -96,6 +102,8 @@ def staged(
         gRPC session they always run on the server's session threads.
       unordered: Whether several threads may draw at the same time, so that batches may overtake
         each other.
+      autotune_memory_mb: Megabytes that the batches of the stage may take where `capacity` or
+        `num_threads` is tuned.
 
     Returns:
       The structure of `features`, with the same dtypes and static shapes.
@@ -118,6 +126,7 @@ def staged(
         stage_subgraph_stream_id=stage_subgraph_stream_id,
         prefetch_priority=prefetch_priority,
         unordered=unordered,
+        autotune_memory_mb=autotune_memory_mb,
     )
     outcomes = _Outcomes(closed_exception_types, ignored_exception_types)
     return _build_stage("staged", [features], spec, feed_dict, outcomes, name)
@@ -136,6 +145,7 @@ def prefetch_join(
     stage_subgraph_stream_id: int = 0,
     name: Optional[str] = None,
     prefetch_priority: int = DEFAULT_PRIORITY,
+    autotune_memory_mb: int = DEFAULT_AUTOTUNE_MEMORY_MB,
 ) -> Any:
     """Fills one buffer from several threads, each of which computes its own features.
 
@@ -156,6 +166,7 @@ def prefetch_join(
       stage_subgraph_stream_id: See `staged`.
       name: Name of the stage and scope of its nodes; 'prefetch_join' if None.
       prefetch_priority: See `staged`.
+      autotune_memory_mb: See `staged`.
 
     Returns:
       The structure of one thread's features, with the static shapes common to all threads.
@@ -177,6 +188,7 @@ def prefetch_join(
         stage_subgraph_thread_pool_id=stage_subgraph_thread_pool_id,
         stage_subgraph_stream_id=stage_subgraph_stream_id,
         prefetch_priority=prefetch_priority,
+        autotune_memory_mb=autotune_memory_mb,
     )
     outcomes = _Outcomes(closed_exception_types, ignored_exception_types)
     return _build_stage("prefetch_join", list(thread_to_features), spec, feed_dict, outcomes, name)
@@ -191,31 +203,34 @@ def _checked_spec(
     stage_subgraph_thread_pool_id: int,
     stage_subgraph_stream_id: int,
     prefetch_priority: int,
+    autotune_memory_mb: int,
     num_threads: int = 1,
     unordered: bool = False,
 ) -> StageSpec:
     """Checks the options; returns the spec, without a name, that they describe."""
     if tf.executing_eagerly():
         _refuse(caller, "needs a graph: call it inside `with tf.Graph().as_default()`")
-    _require(caller, "capacity", capacity, 1)
-    _require(caller, "num_threads", num_threads, 1)
+    _require(caller, "capacity", capacity, 1, tunable=True)
+    _require(caller, "num_threads", num_threads, 1, tunable=True)
     _require(caller, "num_clients", num_clients, 1)
     _require(caller, "timeout_millis", timeout_millis, 0)
     _require(caller, "stage_subgraph_thread_pool_id", stage_subgraph_thread_pool_id, 0)
     _require(caller, "stage_subgraph_stream_id", stage_subgraph_stream_id, 0)
     _require(caller, "prefetch_priority", prefetch_priority, MAINS_THREADS, IDLE_PRIORITY)
-    return StageSpec(
+    _require(caller, "autotune_memory_mb", autotune_memory_mb, 1)
+    spec = StageSpec(
         name="",
         kind=KIND_IO,
-        capacity=capacity * num_clients,
         timeout_millis=timeout_millis,
-        threads_num=num_threads,
-        ordered=num_threads > 1 and not unordered,
         thread_pool=(
             stage_subgraph_thread_pool_id if use_stage_subgraph_thread_pool else NO_THREAD_POOL
         ),
         stream=stage_subgraph_stream_id,
         priority=prefetch_priority,
+    ).sized(num_threads, capacity, autotune_memory_mb << 20)
+    return spec._replace(
+        capacity=spec.capacity * num_clients,
+        ordered=spec.has_several_threads and not unordered,
     )
 
 
@@ -276,9 +291,11 @@ def _in_order(
         warn_once(
             "stage '{}' has one thread, not num_threads={}: '{}' draws a batch inside a tf.cond or "
             "tf.while_loop, where threads cannot take turns; unordered=True gives it all its "
-            "threads".format(spec.name, spec.threads_num, inside[0])
+            "threads".format(
+                spec.name, AUTO if THREADS in spec.tuned else spec.threads_num, inside[0]
+            )
         )
-        return arrival._replace(threads_num=1), []
+        return spec.with_one_thread(), []
     return spec, [draws.take_turns(spec, taken.device, tensors, sources)]
 
 
@@ -314,9 +331,20 @@ def _type_list(dtypes: Sequence[Any]) -> Any:
     return tf.AttrValue(list=tf.AttrValue.ListValue(type=types))
 
 
-def _require(caller: str, option: str, value: Any, least: int, most: Optional[int] = None) -> None:
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
-        _refuse(caller, "{}={!r}: need an integer >= {}".format(option, value, least))
+def _require(
+    caller: str,
+    option: str,
+    value: Any,
+    least: int,
+    most: Optional[int] = None,
+    tunable: bool = False,
+) -> None:
+    is_number = isinstance(value, Integral) and not isinstance(value, bool)
+    if is_number and tunable and value == AUTO:
+        return
+    if not is_number or int(value) < least:
+        also = " or -1, to have it tuned" if tunable else ""
+        _refuse(caller, "{}={!r}: need an integer >= {}{}".format(option, value, least, also))
     if most is not None and int(value) > most:
         _refuse(caller, "{}={}: need at most {}".format(option, value, most))
 

@@ -8,13 +8,21 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, Iterable, List, MutableMapping, NoReturn, Optional, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.ops.stage_nodes import BUFFER_PUT, TURN, TURN_BEGUN, TURN_END, exchange_spec
-from graph_opt.ops.stage_spec import EXCHANGE_MARK, StageSpec, has_spec, spec_of
+from graph_opt.ops.stage_nodes import (
+    BUFFER_PUT,
+    RESIZE,
+    TURN,
+    TURN_BEGUN,
+    TURN_END,
+    exchange_spec,
+)
+from graph_opt.ops.stage_spec import CAPACITY, EXCHANGE_MARK, StageSpec, has_spec, spec_of
 
 _CONTROL_OPS = (
     TURN,
     TURN_END,
     TURN_BEGUN,
+    RESIZE,
     "TensorBufferCancel",
     "TensorBufferPutStatus",
     "TensorBufferClose",
@@ -76,6 +84,8 @@ class Stage:
       status_code, status_message: Tensors fed to `cancel` and `put_status`.
       place: Tensor fed to `put_status`, `resume` and ordered puts, and to turns.
       exchange: Turns in which steps exchange messages with other ranks; None if they do not.
+      resize: Operation that gives a tuned buffer its capacity; "" if it is not tuned.
+      capacity: Tensor fed to `resize`.
     """
 
     spec: StageSpec
@@ -89,6 +99,8 @@ class Stage:
     status_message: str
     place: str
     exchange: Optional[ExchangeTurns] = None
+    resize: str = ""
+    capacity: str = ""
 
     @property
     def name(self) -> str:
@@ -173,10 +185,12 @@ def _role(operation: Any) -> str:
 def _stage(puts: List[Any], found: _Found) -> Stage:
     specs = [spec_of(put.node_def) for put in puts]
     controls = found.controls.get(_buffer(puts[0]), {})
-    for role in (*_NEEDED_OPS, "cancel", "resume"):
+    needed = (*_NEEDED_OPS, "cancel", "resume")
+    for role in (*needed, RESIZE) if CAPACITY in specs[0].tuned else needed:
         if role not in controls:
             _refuse("stage '{}' has no {} node for its buffer".format(specs[0].name, role))
     put_status = controls["TensorBufferPutStatus"]
+    resize = controls.get(RESIZE)
     upstream = {name for spec in specs for name in spec.upstream}
     return Stage(
         spec=specs[0]._replace(upstream=tuple(sorted(upstream))),
@@ -190,6 +204,8 @@ def _stage(puts: List[Any], found: _Found) -> Stage:
         status_code=put_status.inputs[1].name,
         status_message=put_status.inputs[2].name,
         exchange=_exchange(specs[0], found),
+        resize="" if resize is None else resize.name,
+        capacity="" if resize is None else resize.inputs[0].name,
     )
 
 

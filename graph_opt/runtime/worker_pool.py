@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from graph_opt.compat import callables, tf
 from graph_opt.ops.tensor_buffer import NO_PLACE
@@ -66,13 +66,17 @@ class WorkerPool:
         self._all_ended: Optional[Callable[[], None]] = None
         self._begun: Optional[Callable[[], None]] = None
         self._holds_batch: Optional[Callable[[], bool]] = None
+        self._yielding: Optional[Yielding] = None
+        self._daemon = daemon
         self._workers: List[StageWorker] = []
+        self._steps: List[int] = []
+        self._ignored: List[int] = []
         for put in stage.puts:
             for _ in range(put.threads_num):
-                self._add_worker(put, daemon)
-        self._working = len(self._workers)
-        self._steps = [0] * len(self._workers)
-        self._ignored = [0] * len(self._workers)
+                self._workers.append(self._worker(put, len(self._workers)))
+        self._wanted = self._working = len(self._workers)
+        self._retired: Set[int] = set()
+        self._ending = False
 
     @property
     def threads(self) -> List[threading.Thread]:
@@ -98,11 +102,32 @@ class WorkerPool:
         self._all_ended = all_ended
         self._begun = begun
         self._holds_batch = holds_batch
-        yielding = None
         if self._compiler.own_thread and self.stage.spec.priority > 0:
-            yielding = Yielding(self.stage.spec.priority, holds_batch)
+            self._yielding = Yielding(self.stage.spec.priority, holds_batch)
         for worker in self._workers:
-            worker.start(yielding)
+            worker.start(self._yielding)
+
+    def resize(self, workers: int) -> None:
+        """Changes the number of workers of a stage with one put, while they run.
+
+        New ones start at once, at the priority of the calling thread. One that is too many ends
+        once it has put the batch that it is working on.
+
+        Args:
+          workers: How many there should be, at least 1.
+        """
+        with self._lock:
+            self._wanted = workers
+            if self.stopping or self._ending:
+                return
+            known = len(self._workers)
+            missing = [i for i in range(workers) if i >= known or i in self._retired]
+            self._retired.difference_update(missing)
+            self._working += len(missing)
+            for index in missing:
+                worker = self._worker(self.stage.puts[0], index)
+                self._workers[index : index + 1] = [worker]
+                worker.start(self._yielding)
 
     def counters(self) -> Dict[str, int]:
         """Numbers of steps done, batches ignored, and workers that have not ended."""
@@ -112,8 +137,10 @@ class WorkerPool:
             "threads": sum(worker.at_work for worker in self._workers),
         }
 
-    def _add_worker(self, put: Put, daemon: bool) -> None:
-        index = len(self._workers)
+    def _worker(self, put: Put, index: int) -> StageWorker:
+        if index == len(self._steps):
+            self._steps.append(0)
+            self._ignored.append(0)
         name = "graph_opt/{}/{}".format(self.stage.name, index)
         last = LastPlace()
         step = self._compiler.step(put, last)
@@ -124,16 +151,15 @@ class WorkerPool:
                 step = self._measured(step)
         loop = self._loop(put, step, last, index, name)
         own_thread = self._compiler.own_thread
-        self._workers.append(StageWorker(name, loop, self._worker_ended, own_thread, daemon))
+        return StageWorker(name, loop, self._worker_ended, own_thread, self._daemon)
 
     def _is_awaited(self) -> bool:
         return self._holds_batch is not None and not self._holds_batch()
 
     def _measured(self, step: Step) -> Step:
-        workers = sum(put.threads_num for put in self.stage.puts)
         stages = 1 + len(self.stage.spec.upstream)
         empty_step = lambda: self._control.empty_step(self.stage)  # noqa: E731
-        return MeasuredStep(step, workers, stages, empty_step, self._session.graph)
+        return MeasuredStep(step, lambda: self._wanted, stages, empty_step, self._session.graph)
 
     def _loop(
         self, put: Put, step: Step, last: LastPlace, index: int, thread: str
@@ -145,6 +171,8 @@ class WorkerPool:
         ignored_in_a_row = 0
         while not self.stopping:
             yield
+            if self._is_too_many(index):
+                return
             start = clock()
             waits: Tuple[Wait, ...] = ()
             try:
@@ -156,10 +184,12 @@ class WorkerPool:
             except BaseException as failure:  # even SystemExit: a thread must not die unnoticed
                 error = self._agreed_on(failure, last.place)
                 if error is None:
+                    self._ending = True
                     self._put_status(last.place, None)
                     return
                 outcome = self._outcome_of(error, ignored_in_a_row)
                 if not self._goes_on_after(error, outcome, last.place):
+                    self._ending = True
                     return
                 ignored_in_a_row = ignored_in_a_row + 1 if outcome == IGNORED else 0
                 self._ignored[index] += outcome == IGNORED
@@ -169,6 +199,14 @@ class WorkerPool:
             ignored_in_a_row = 0
             if self._begun is not None:
                 self._have_begun()
+
+    def _is_too_many(self, index: int) -> bool:
+        if index < self._wanted:
+            return False
+        with self._lock:
+            if index >= self._wanted:
+                self._retired.add(index)
+            return index in self._retired
 
     def _have_begun(self) -> None:
         with self._lock:

@@ -10,6 +10,7 @@ from graph_opt.compat import tf
 from graph_opt.config.options import SessionOptions
 from graph_opt.passes.translation import UNCHANGED, Translation
 from graph_opt.reporting.report import Report
+from graph_opt.reporting.tuned_stages import tuned_stages
 from graph_opt.reporting.warnings_given import warnings_about
 
 
@@ -116,4 +117,5 @@ def report_of(graph: Optional[Any] = None) -> Optional[Report]:
         return _latest.report if graph is None else None
     report = _records[wanted].report
     told = [text for text in warnings_about(wanted) if text not in report.warnings]
-    return dataclasses.replace(report, warnings=(*report.warnings, *told))
+    tuned = tuned_stages(wanted)
+    return dataclasses.replace(report, warnings=(*report.warnings, *told), tuned=tuned)

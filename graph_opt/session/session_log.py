@@ -14,6 +14,7 @@ from graph_opt.reporting.report import Report
 from graph_opt.reporting.session_report import TASK, ProcessReport, SessionReport
 from graph_opt.reporting.stderr import say
 from graph_opt.reporting.summary import details_wanted
+from graph_opt.reporting.tuned_stages import tunings_said
 from graph_opt.reporting.warnings_given import warnings_given
 
 # Some processes open sessions indefinitely, such as one that evaluates every checkpoint.
@@ -101,7 +102,8 @@ def process_report() -> ProcessReport:
     rank = os.environ.get(_RANK, "")
     number = int(rank) if rank.isdigit() else None
     task = os.environ.get(TASK, "")
-    return ProcessReport(os.getpid(), session_reports(), warnings_given(), number, task)
+    messages = (*warnings_given(), *tunings_said())
+    return ProcessReport(os.getpid(), session_reports(), messages, number, task)
 
 
 def tell_more_by(read_more: str, listener: Optional[Callable[[], None]] = None) -> None:

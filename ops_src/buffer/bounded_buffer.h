@@ -1,6 +1,7 @@
 #ifndef GRAPH_OPT_BUFFER_BOUNDED_BUFFER_H_
 #define GRAPH_OPT_BUFFER_BOUNDED_BUFFER_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -18,6 +19,7 @@
 #include "buffer/open_places.h"
 #include "buffer/ordered_elements.h"
 #include "buffer/pending_call.h"
+#include "buffer/put_and_take.h"
 
 namespace graph_opt {
 
@@ -71,7 +73,7 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
 
   // Takes the next element out; waits while there is none.
   void Take(CallOptions options, TakeCallback done) {
-    auto call = std::make_shared<PendingTake>(std::move(options), std::move(done));
+    auto call = std::make_shared<PendingTake<Element>>(std::move(options), std::move(done));
     Locked([&](Aftermath* after) {
       if (!cancel_status_.ok()) return End(call, cancel_status_, after);
       pending_takes_.push_back(call);
@@ -109,9 +111,19 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
       closed_ = false;
       capacity_ = capacity;
       cancel_status_ = absl::OkStatus();
+      metrics_.largest_bytes = 0;
       after->entries = held_.Clear();
       held_.Restart(first_place);
       EndAllPuts(absl::CancelledError(absl::StrCat("buffer '", name_, "' was resumed")), after);
+    });
+  }
+
+  // Gives the buffer another capacity while it is in use. What it holds beyond a smaller one stays
+  // until it is taken.
+  void Resize(int64_t capacity) {
+    Locked([&](Aftermath* after) {
+      capacity_ = capacity;
+      Flush(after);
     });
   }
 
@@ -141,39 +153,7 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
   }
 
  private:
-  // What a slot of the buffer holds.
-  struct Entry {
-    Element element;
-    absl::Status error;  // OK: there is an element
-  };
-
-  class PendingPut : public PendingCall {
-   public:
-    PendingPut(CallOptions options, Entry entry, int64_t place, Callback done)
-        : PendingCall(std::move(options)),
-          entry(std::move(entry)),
-          place(place),
-          done_(std::move(done)) {}
-
-    Entry entry;
-    const int64_t place;
-
-   private:
-    void RunCallback() override { done_(this->status); }
-    Callback done_;
-  };
-
-  class PendingTake : public PendingCall {
-   public:
-    PendingTake(CallOptions options, TakeCallback done)
-        : PendingCall(std::move(options)), done_(std::move(done)) {}
-
-    Element taken;
-
-   private:
-    void RunCallback() override { done_(this->status, std::move(taken)); }
-    TakeCallback done_;
-  };
+  using Entry = BufferEntry<Element>;
 
   // What is left to do, or to destroy, once the lock is released.
   struct Aftermath {
@@ -208,8 +188,8 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
   }
 
   void PutEntry(Entry entry, int64_t place, CallOptions options, Callback done) {
-    auto call =
-        std::make_shared<PendingPut>(std::move(options), std::move(entry), place, std::move(done));
+    auto call = std::make_shared<PendingPut<Element>>(std::move(options), std::move(entry), place,
+                                                      std::move(done));
     Locked([&](Aftermath* after) {
       fed_ = true;
       if (!cancel_status_.ok()) return End(call, cancel_status_, after);
@@ -224,7 +204,7 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
     bool admitted = false;
     bool arrivals_wait = false;
     for (auto it = pending_puts_.begin(); it != pending_puts_.end();) {
-      const std::shared_ptr<PendingPut> put = *it;
+      const std::shared_ptr<PendingPut<Element>> put = *it;
       const bool ordered = put->place != kNoPlace;
       if (ordered && !held_.places().IsOpen(put->place)) {
         it = pending_puts_.erase(it);
@@ -249,25 +229,27 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
   bool ServeTakes(Aftermath* after) {
     bool served = false;
     while (!pending_takes_.empty() && held_.FrontMayLeave()) {
-      const std::shared_ptr<PendingTake> take = pending_takes_.front();
+      const std::shared_ptr<PendingTake<Element>> take = pending_takes_.front();
       pending_takes_.pop_front();
       Entry entry = held_.PopFront();
       take->taken = std::move(entry.element);
       ++metrics_.take_count;
-      metrics_.taken_bytes += take->taken.ByteSize();
+      const int64_t bytes = take->taken.ByteSize();
+      metrics_.taken_bytes += bytes;
+      metrics_.largest_bytes = std::max(metrics_.largest_bytes, bytes);
       EndTake(take, entry.error, after);
       served = true;
     }
     return served;
   }
 
-  void EndPut(const std::shared_ptr<PendingPut>& put, const absl::Status& status,
+  void EndPut(const std::shared_ptr<PendingPut<Element>>& put, const absl::Status& status,
               Aftermath* after) {
     metrics_.put_wait_micros += put->WaitedMicros();
     End(put, status, after);
   }
 
-  void EndTake(const std::shared_ptr<PendingTake>& take, const absl::Status& status,
+  void EndTake(const std::shared_ptr<PendingTake<Element>>& take, const absl::Status& status,
                Aftermath* after) {
     metrics_.take_wait_micros += take->WaitedMicros();
     End(take, status, after);
@@ -306,7 +288,7 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
     }
   }
 
-  void AwaitRunner(const std::shared_ptr<PendingTake>& take) {
+  void AwaitRunner(const std::shared_ptr<PendingTake<Element>>& take) {
     const int64_t grace = take->options.runner_grace_millis;
     if (grace > 0) take->deadlines[1] = Schedule(grace, FailLater(take, &BoundedBuffer::NeverFed));
   }
@@ -335,19 +317,20 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
     };
   }
 
-  void Fail(const std::shared_ptr<PendingPut>& put, const absl::Status& status, Aftermath* after) {
+  void Fail(const std::shared_ptr<PendingPut<Element>>& put, const absl::Status& status,
+            Aftermath* after) {
     pending_puts_.remove(put);
     EndPut(put, status, after);
     Flush(after);  // those behind it may proceed now, and the buffer may be drained
   }
 
-  void Fail(const std::shared_ptr<PendingTake>& take, const absl::Status& status,
+  void Fail(const std::shared_ptr<PendingTake<Element>>& take, const absl::Status& status,
             Aftermath* after) {
     pending_takes_.remove(take);
     EndTake(take, status, after);
   }
 
-  absl::Status NotOpen(const PendingPut& put) const {
+  absl::Status NotOpen(const PendingPut<Element>& put) const {
     return absl::CancelledError(absl::StrCat(*put.options.caller, ": place ", put.place,
                                              " of buffer '", name_,
                                              "' is settled, or it was resumed"));
@@ -384,8 +367,8 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
   mutable std::mutex mutex_;  // guards all below
   int64_t capacity_;
   OrderedElements<Entry> held_;
-  std::list<std::shared_ptr<PendingPut>> pending_puts_;
-  std::list<std::shared_ptr<PendingTake>> pending_takes_;
+  std::list<std::shared_ptr<PendingPut<Element>>> pending_puts_;
+  std::list<std::shared_ptr<PendingTake<Element>>> pending_takes_;
   absl::Status cancel_status_;
   bool closed_ = false;
   bool fed_ = false;       // a runner resumed it, or something was put

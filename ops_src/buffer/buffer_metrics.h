@@ -22,7 +22,8 @@ struct BufferMetrics {
   int64_t pending_puts = 0;
   int64_t closed = 0;
   int64_t cancelled = 0;
-  int64_t errors = 0;  // of what was put
+  int64_t errors = 0;         // of what was put
+  int64_t largest_bytes = 0;  // of an element taken since the last Resume
 };
 
 }  // namespace graph_opt

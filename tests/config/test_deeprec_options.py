@@ -45,3 +45,11 @@ def test_names_of_values_are_found_and_say_what_they_do() -> None:
 def test_numbers_of_a_stage_are_checked(option: str) -> None:
     with graph_opt.install(), pytest.raises(ValueError, match=option + " is 0; need at least 1"):
         tf.SmartStageOptions(**{option: 0})
+
+
+def test_threads_and_capacity_of_a_stage_may_be_tuned() -> None:
+    with graph_opt.install():
+        options = tf.SmartStageOptions(capacity=-1, num_threads=-1)
+    assert (options.capacity, options.num_threads) == (-1, -1)
+    with graph_opt.install(), pytest.raises(ValueError, match="num_clients is -1"):
+        tf.SmartStageOptions(num_clients=-1)

@@ -95,10 +95,11 @@ def test_a_priority_has_no_effect_in_a_session_on_a_server(target: str, warned: 
 
 BAD = [
     ("capacity: 2", "", r"async_embedding_options.threads_num is not set.*1 to start with"),
-    ("threads_num: 0 capacity: 2", "", "threads_num is 0, must be 1 to 1024"),
-    ("threads_num: 1 capacity: 0", "", "capacity is 0, must be at least 1"),
+    ("threads_num: 0 capacity: 2", "", "threads_num is 0, must be 1 to 1024, or -1 to have it"),
+    ("threads_num: 1 capacity: 0", "", "capacity is 0, must be at least 1, or -1 to have it tuned"),
     ("threads_num: 1", "", r"async_embedding_options.capacity is not set"),
-    ("threads_num: -1 capacity: 2", "", "threads_num is -1, must be 1 to 1024"),
+    ("threads_num: -2 capacity: 2", "", "threads_num is -2, must be 1 to 1024"),
+    (GOOD + " autotune_memory_mb: 0", "", "autotune_memory_mb is 0, must be at least 1"),
     ("threads_num: 1025 capacity: 2", "", "threads_num is 1025, must be 1 to 1024"),
     ("threads_num: 1 capacity: -2", "", "capacity is -2, must be at least 1"),
     (GOOD + " timeout_millis: -1", "", "timeout_millis is -1, must be at least 0"),
@@ -209,6 +210,25 @@ def test_options_of_a_smart_stage_are_read() -> None:
         "stage_subgraph_on_cpu: true smart_stage_options {{ {} }}".format(text), POOL
     )
     assert told == SmartStageOptions(4, 6, 0, 9, (5,), (15,), "ahead", on_cpu=True)
+
+
+def test_threads_and_capacity_may_be_tuned() -> None:
+    config = _async_config("threads_num: -1 capacity: -1 autotune_memory_mb: 64")
+    options = session_options(config)
+    assert options.async_embedding == AsyncEmbeddingOptions(-1, -1, tuning_bytes=64 << 20)
+    assert options.warnings == ()
+    smart = _smart_stage(
+        "smart_stage_options { capacity: -1 num_threads: -1 num_clients: 2 } "
+        "async_embedding_options { autotune_memory_mb: 64 }"
+    )
+    assert smart == SmartStageOptions(-1, -1, tuning_bytes=64 << 20)
+
+
+def test_memory_for_tuning_without_tuning_is_warned_about() -> None:
+    warnings = session_options(_async_config(GOOD + " autotune_memory_mb: 64")).warnings
+    assert (
+        len(warnings) == 1 and "has no effect unless threads_num or capacity is -1" in warnings[0]
+    )
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,34 @@ void ResumeSetsTheCapacity() {
   CHECK(!Ready(Put(buffer.get(), 2)));
 }
 
+void ResizeLetsWaitingPutsIn() {
+  auto buffer = MakeBuffer(1);
+  std::vector<std::future<absl::Status>> puts;
+  for (int i = 0; i < 3; ++i) puts.push_back(Put(buffer.get(), i));
+  buffer->Resize(2);
+  CHECK(Ready(puts[1]) && !Ready(puts[2]));
+  buffer->Resize(1);
+  CHECK(GetNow(Take(buffer.get())).number == 0);
+  CHECK(buffer->Size() == 1 && !Ready(puts[2]));
+  CHECK(GetNow(Take(buffer.get())).number == 1);
+  CHECK(Ready(puts[2]) && buffer->Metrics().capacity == 1);
+  CHECK(GetNow(Take(buffer.get())).number == 2);
+}
+
+void ASmallerCapacityNeverBlocksThePlacesAhead() {
+  auto buffer = MakeBuffer(3);
+  buffer->Resume(3, 0);
+  std::future<absl::Status> last = Put(buffer.get(), 2, 2);
+  CHECK(Ready(last));
+  buffer->Resize(1);
+  CHECK(GetNow(Put(buffer.get(), 1, 1)).ok() && GetNow(Put(buffer.get(), 0, 0)).ok());
+  std::future<absl::Status> next = Put(buffer.get(), 3, 3);
+  for (int i = 0; i < 4; ++i) {
+    CHECK(Ready(next) == (i == 3));
+    CHECK(GetNow(Take(buffer.get())).number == i);
+  }
+}
+
 void DeadlinesFailWhatWaits() {
   auto buffer = MakeBuffer(1);
   const absl::Status take = Get(Take(buffer.get(), Options(10))).status;
@@ -265,6 +293,7 @@ void MetricsCountWhatHappened() {
   metrics = buffer->Metrics();
   CHECK(metrics.put_count == 2 && metrics.take_count == 2 && metrics.taken_bytes == 16);
   CHECK(metrics.closed == 1 && metrics.cancelled == 0 && metrics.pending_takes == 0);
+  CHECK(metrics.largest_bytes == 8);
   CHECK(metrics.take_waits == 2);
 }
 
@@ -277,6 +306,8 @@ const Test kTests[] = {
     TEST(CancelTellsTheFirstErrorToAll),
     TEST(ResumeOpensAnew),
     TEST(ResumeSetsTheCapacity),
+    TEST(ResizeLetsWaitingPutsIn),
+    TEST(ASmallerCapacityNeverBlocksThePlacesAhead),
     TEST(DeadlinesFailWhatWaits),
     TEST(EarlierDeadlineOvertakesALaterOne),
     TEST(TakeOfABufferThatNothingFeedsFails),

@@ -206,6 +206,7 @@ def test_metrics_count_records_bytes_and_waits() -> None:
         "closed": 0,
         "cancelled": 0,
         "errors": 0,
+        "largest_bytes": 8,
     }
 
 

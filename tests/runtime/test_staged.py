@@ -90,6 +90,8 @@ def test_resources_and_other_objects_are_refused() -> None:
         ({"capacity": 1.5}, "capacity=1.5"),
         ({"num_threads": 0}, "num_threads=0"),
         ({"num_clients": -1}, "num_clients=-1"),
+        ({"num_threads": -2}, "num_threads=-2: need an integer >= 1 or -1, to have it tuned"),
+        ({"capacity": -1, "autotune_memory_mb": 0}, "autotune_memory_mb=0"),
         ({"timeout_millis": -1}, "timeout_millis=-1"),
         ({"stage_subgraph_thread_pool_id": -1}, "stage_subgraph_thread_pool_id=-1"),
         ({"stage_subgraph_stream_id": True}, "stage_subgraph_stream_id=True"),

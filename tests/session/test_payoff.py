@@ -55,7 +55,8 @@ def test_lookups_that_take_longer_than_running_them_ahead_costs_are_worth_it() -
             pass
 
     graph = tf.get_default_graph()
-    step = MeasuredStep(busy, workers=1, stages=2, compile_empty=lambda: lambda: None, graph=graph)
+    one, empty = lambda: 1, lambda: lambda: None
+    step = MeasuredStep(busy, workers=one, stages=2, compile_empty=empty, graph=graph)
     for _ in range(STEPS):
         step()
     assert warnings_about(graph) == ()

@@ -205,18 +205,16 @@ class _Planner:
 
     def _spec(self, name: str, exchanges: bool) -> StageSpec:
         options = self._options
-        # All ranks exchange the messages of the same batch, so batches have an order.
-        ordered = exchanges or (options.threads_num > 1 and not options.unordered)
-        return StageSpec(
+        spec = StageSpec(
             name,
             KIND_PREFETCH,
-            capacity=options.capacity,
             timeout_millis=options.timeout_millis,
-            threads_num=options.threads_num,
-            ordered=ordered,
             thread_pool=options.thread_pool,
             priority=options.prefetch_priority,
-        )
+        ).sized(options.threads_num, options.capacity, options.tuning_bytes)
+        # All ranks exchange the messages of the same batch, so batches have an order.
+        ordered = exchanges or (spec.has_several_threads and not options.unordered)
+        return spec._replace(ordered=ordered)
 
     def _outcome(self, lookup: Lookup) -> LookupOutcome:
         refusals = {id(refused): refusal for refused, refusal in self._refused}

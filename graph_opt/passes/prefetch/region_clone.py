@@ -12,7 +12,7 @@ from graph_opt.compat.op_definitions import is_value
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, Shape, TensorRef
 from graph_opt.ops import stage_nodes
-from graph_opt.ops.stage_spec import KIND_IO, StageSpec, is_stand_in, spec_of
+from graph_opt.ops.stage_spec import CAPACITY, KIND_IO, StageSpec, is_stand_in, spec_of
 from graph_opt.passes.io_stages import BUFFER_TAKE, is_buffer, stage_puts
 from graph_opt.passes.node_writer import NodeWriter, Record
 from graph_opt.passes.prefetch.boundary import Boundary
@@ -156,6 +156,8 @@ class RegionClone:
             priority=spec.priority,
             closed_codes=spec.closed_codes,
             ignored_codes=spec.ignored_codes,
+            tuned=tuple(name for name in spec.tuned if name == CAPACITY),
+            tuning_bytes=spec.tuning_bytes,
         )
 
     def _used_outputs(self, source: str) -> List[TensorRef]:

@@ -183,17 +183,15 @@ class _Planner:
 
     def _spec(self, name: str) -> StageSpec:
         options = self._options
-        return StageSpec(
+        spec = StageSpec(
             name,
             KIND_PREFETCH,
-            capacity=options.capacity,
             timeout_millis=options.timeout_millis,
-            threads_num=options.threads_num,
-            ordered=options.threads_num > 1,
             thread_pool=options.thread_pool,
             closed_codes=options.closed_codes,
             ignored_codes=options.ignored_codes,
-        )
+        ).sized(options.threads_num, options.capacity, options.tuning_bytes)
+        return spec._replace(ordered=spec.has_several_threads)
 
 
 def _leaving(state: PassState, *reasons: str) -> PassState:

@@ -90,6 +90,18 @@ class TensorBufferCloseOp : public ControlOp {
   }
 };
 
+class TensorBufferResizeOp : public ControlOp {
+ public:
+  using ControlOp::ControlOp;
+
+ private:
+  void Control(OpKernelContext* ctx, TensorBufferResource* resource) override {
+    int64_t capacity = 0;
+    OP_REQUIRES_OK(ctx, CapacityOf(*this, ctx->input(0), &capacity));
+    resource->buffer()->Resize(capacity);
+  }
+};
+
 class TensorBufferTurnEndOp : public ControlOp {
  public:
   using ControlOp::ControlOp;
@@ -141,7 +153,7 @@ class TensorBufferMetricsOp : public ControlOp {
         m.capacity,  m.size,        m.put_count,       m.take_count,
         m.dropped,   m.taken_bytes, m.put_wait_micros, m.take_wait_micros,
         m.put_waits, m.take_waits,  m.pending_takes,   m.pending_puts,
-        m.closed,    m.cancelled,   m.errors};
+        m.closed,    m.cancelled,   m.errors,          m.largest_bytes};
     Tensor* metrics = nullptr;
     const TensorShape shape({static_cast<tensorflow::int64>(values.size())});
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, shape, &metrics));
@@ -155,6 +167,7 @@ class TensorBufferMetricsOp : public ControlOp {
 
 REGISTER_CPU_KERNEL(TensorBufferCancel);
 REGISTER_CPU_KERNEL(TensorBufferClose);
+REGISTER_CPU_KERNEL(TensorBufferResize);
 REGISTER_CPU_KERNEL(TensorBufferSize);
 REGISTER_CPU_KERNEL(TensorBufferMetrics);
 REGISTER_CPU_KERNEL(TensorBufferTurnBegun);

@@ -74,4 +74,13 @@ Status PlaceOf(const OpKernel& kernel, const Tensor& place, int64_t* value) {
   *value = place.scalar<tensorflow::int64>()();
   return Status();
 }
+
+Status CapacityOf(const OpKernel& kernel, const Tensor& capacity, int64_t* value) {
+  if (capacity.dims() != 0 || capacity.scalar<tensorflow::int64>()() < 1) {
+    return errors::InvalidArgument(kernel.name(), ": capacity is ", capacity.SummarizeValue(2),
+                                   "; it must be a scalar of at least 1");
+  }
+  *value = capacity.scalar<tensorflow::int64>()();
+  return Status();
+}
 }  // namespace graph_opt

@@ -47,6 +47,10 @@ tensorflow::Status StatusOf(const tensorflow::OpKernel& kernel, const tensorflow
 tensorflow::Status PlaceOf(const tensorflow::OpKernel& kernel, const tensorflow::Tensor& place,
                            int64_t* value);
 
+// The value of an input called `capacity`: at least 1.
+tensorflow::Status CapacityOf(const tensorflow::OpKernel& kernel,
+                              const tensorflow::Tensor& capacity, int64_t* value);
+
 }  // namespace graph_opt
 
 #endif  // GRAPH_OPT_KERNELS_BUFFER_TENSOR_BUFFER_INPUTS_H_

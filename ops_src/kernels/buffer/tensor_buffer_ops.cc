@@ -198,6 +198,18 @@ Closes a buffer: later puts fail; takes get what is left, and then OutOfRange.
 
 Puts that are waiting at this moment are still let in.)doc"));
 
+REGISTER_OP("TensorBufferResize")
+    .Input("capacity: int64")
+    .BUFFER_ATTRS.SetIsStateful()
+    .SetShapeFn(AllInputsAreScalars)
+    .Doc(DocOf(R"doc(
+Gives a buffer another capacity while it is in use, until it is resumed.
+
+Records beyond a smaller capacity stay until they are taken. `shared_capacity` remains what it was, the
+same for all ops of the buffer.
+
+capacity: Scalar, at least 1.)doc"));
+
 REGISTER_OP("TensorBufferSize")
     .Output("size: int32")
     .BUFFER_ATTRS.SetIsStateful()

@@ -19,6 +19,7 @@ void TensorBufferResource::Resume(int64_t capacity, int64_t first_place) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     dtypes_.clear();
+    shared_capacity_ = capacity;
   }
   buffer_->Resume(capacity, first_place);
   turns_->Restart(first_place);
@@ -30,7 +31,8 @@ void TensorBufferResource::Cancel(const absl::Status& status) {
 }
 
 Status TensorBufferResource::CheckCapacity(const std::string& op_name, int64_t capacity) const {
-  const int64_t existing = buffer_->capacity();
+  std::lock_guard<std::mutex> lock(mutex_);
+  const int64_t existing = shared_capacity_;
   if (capacity == existing) return Status();
   return errors::InvalidArgument(op_name, ": shared_capacity is ", capacity, ", but buffer '",
                                  buffer_->name(), "' exists with shared_capacity ", existing,

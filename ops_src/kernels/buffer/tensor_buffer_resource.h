@@ -31,7 +31,8 @@ class TensorBufferResource : public tensorflow::ResourceBase {
  public:
   TensorBufferResource(const std::string& name, int64_t capacity)
       : buffer_(std::make_shared<TensorBuffer>(name, capacity)),
-        turns_(std::make_shared<TurnLine>(name)) {}
+        turns_(std::make_shared<TurnLine>(name)),
+        shared_capacity_(capacity) {}
 
   TensorBuffer* buffer() const { return buffer_.get(); }
   const std::shared_ptr<TensorBuffer>& shared_buffer() const { return buffer_; }
@@ -44,7 +45,7 @@ class TensorBufferResource : public tensorflow::ResourceBase {
   // Fails all waiting and later calls.
   void Cancel(const absl::Status& status);
 
-  // The op called `op_name` says shared_capacity = `capacity`: must be the buffer's.
+  // The op called `op_name` says shared_capacity = `capacity`: must be what all others say.
   tensorflow::Status CheckCapacity(const std::string& op_name, int64_t capacity) const;
 
   // The op called `op_name` puts or takes records of `dtypes`: must be those of all others.
@@ -56,7 +57,8 @@ class TensorBufferResource : public tensorflow::ResourceBase {
  private:
   const std::shared_ptr<TensorBuffer> buffer_;
   const std::shared_ptr<TurnLine> turns_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  int64_t shared_capacity_;  // what ops give, whatever it was resized to; guarded by mutex_
   tensorflow::DataTypeVector dtypes_;  // empty until a put or take states them; guarded by mutex_
 };
 
