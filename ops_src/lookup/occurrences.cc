@@ -5,70 +5,15 @@
 
 #include "lookup/plain_bags.h"
 #include "lookup/radix_sort.h"
+#include "lookup/scales.h"
 
 namespace graph_opt {
 namespace {
 
-// Ranges for each thread: with more, the load is more even; with fewer, ids are read less often.
-constexpr int kRangesPerThread = 3;
-// Fewer ids than this are not worth splitting: about ten microseconds.
-constexpr int64_t kLeastRangeIds = 2048;
-constexpr int64_t kSamples = 512;
-
 // Part of a second-level cache, which gradients pass through as well.
 constexpr int64_t kMostSumBytes = 256 << 10;
 
-int64_t IdAt(const Bags& bags, int64_t k) {
-  if (bags.wide_ids) return static_cast<const int64_t*>(bags.ids)[k];
-  return static_cast<const int32_t*>(bags.ids)[k];
-}
-
-// Some keys of a table's ids, sorted.
-std::vector<int64_t> SampleKeys(int table, const GradientTable& of,
-                                const std::vector<PooledGradient>& lookups, int64_t num_ids) {
-  const int64_t step = std::max<int64_t>(num_ids / kSamples, 1);
-  std::vector<int64_t> keys;
-  for (const PooledGradient& lookup : lookups) {
-    if (lookup.table != table) continue;
-    for (int64_t k = 0; k < lookup.bags.num_ids; k += step) {
-      const int64_t key = of.shards.KeyOf(IdAt(lookup.bags, k));
-      if (key >= 0) keys.push_back(key);
-    }
-  }
-  std::sort(keys.begin(), keys.end());
-  return keys;
-}
-
 }  // namespace
-
-std::vector<KeyRange> KeyRangesOf(const std::vector<GradientTable>& tables,
-                                  const std::vector<PooledGradient>& lookups, int num_threads) {
-  std::vector<int64_t> num_ids(tables.size(), 0);
-  int64_t total = 0;
-  for (const PooledGradient& lookup : lookups) {
-    num_ids[lookup.table] += lookup.bags.num_ids;
-    total += lookup.bags.num_ids;
-  }
-  const int64_t range_ids = std::max(kLeastRangeIds, total / (num_threads * kRangesPerThread) + 1);
-  std::vector<KeyRange> ranges;
-  for (size_t t = 0; t < tables.size(); ++t) {
-    const int64_t pieces = num_threads == 1 ? 1 : (num_ids[t] + range_ids / 2) / range_ids;
-    const int64_t end = tables[t].shards.num_rows();
-    int64_t begin = 0;
-    if (pieces > 1) {
-      const std::vector<int64_t> keys =
-          SampleKeys(static_cast<int>(t), tables[t], lookups, num_ids[t]);
-      for (int64_t piece = 1; piece < pieces && !keys.empty(); ++piece) {
-        const int64_t cut = keys[keys.size() * piece / pieces];
-        if (cut <= begin) continue;
-        ranges.push_back(KeyRange{static_cast<int>(t), begin, cut});
-        begin = cut;
-      }
-    }
-    ranges.push_back(KeyRange{static_cast<int>(t), begin, end});
-  }
-  return ranges;
-}
 
 // Reads the lookups of a table one after another.
 class SortedOccurrences::Collector {
@@ -127,6 +72,7 @@ class SortedOccurrences::Collector {
   bool ReadPlain(const PooledGradient& lookup) {
     const Bags& bags = lookup.bags;
     if (!MayBePlain(bags) || table_.shards.num_shards() != 1) return false;
+    if (bags.filled_id >= table_.shards.num_rows()) return false;
     const uint64_t first = static_cast<uint64_t>(range_.begin);
     const uint64_t length = static_cast<uint64_t>(range_.end - range_.begin);
     const int bits = into_->payload_bits_;
@@ -141,25 +87,44 @@ class SortedOccurrences::Collector {
                          words[count] = key << bits | (first_payload + static_cast<uint64_t>(bag));
                          count += key - first < length;
                        });
-    if (!is_plain || !ReadLengths(lookup)) return false;
+    if (!is_plain) return false;
     into_->count_ = count;
+    AddFilled(lookup);
+    ReadLengths(lookup);
     return true;
   }
 
-  // Returns false if an empty bag has a gradient.
-  bool ReadLengths(const PooledGradient& lookup) {
+  // Adds an occurrence of `filled_id` for each empty bag, after those of all other bags. Their
+  // gradient is zero, so it does not matter where in the sum of a row they are.
+  void AddFilled(const PooledGradient& lookup) {
+    if (lookup.bags.filled_id < 0) return;
+    const uint64_t key = static_cast<uint64_t>(lookup.bags.filled_id);
+    const uint64_t first = static_cast<uint64_t>(range_.begin);
+    if (key - first >= static_cast<uint64_t>(range_.end - range_.begin)) return;
+    const uint64_t word = key << into_->payload_bits_ | static_cast<uint64_t>(next_payload_);
     const int64_t* const ends = into_->ends_.data();
-    bool has_empty = false;
+    uint64_t* const words = into_->sorted_.data();
+    size_t count = into_->count_;
     for (int64_t bag = 0; bag < lookup.bags.num_bags; ++bag) {
-      has_empty |= ends[bag] == ends[bag + 1];
+      words[count] = word + static_cast<uint64_t>(bag);  // kept if the bag is empty
+      count += ends[bag] == ends[bag + 1];
     }
-    if (has_empty && lookup.bags.filled_id >= 0) return false;
-    if (!into_->has_scales_ && !into_->has_rows_) return true;
-    for (int64_t bag = 0; bag < lookup.bags.num_bags; ++bag) {
-      in_bag_ = ends[bag + 1] - ends[bag];
-      EndBag(lookup, bag);
+    into_->count_ = count;
+  }
+
+  void ReadLengths(const PooledGradient& lookup) {
+    const int64_t num_bags = lookup.bags.num_bags;
+    if (into_->has_scales_) {
+      const Scales scales(lookup.bags.combiner);
+      const int64_t* const ends = into_->ends_.data();
+      float* const into = into_->scales_.data() + next_payload_;
+      for (int64_t bag = 0; bag < num_bags; ++bag) into[bag] = scales.Of(ends[bag + 1] - ends[bag]);
     }
-    return true;
+    if (!into_->has_rows_) return;
+    const void** const rows = into_->rows_.data() + next_payload_;
+    for (int64_t bag = 0; bag < num_bags; ++bag) {
+      rows[bag] = GradientRow(lookup, bag, table_.type);
+    }
   }
 
   // What the loop changes is in local variables, which the compiler keeps in registers.
@@ -219,23 +184,17 @@ class SortedOccurrences::Collector {
     ++next_payload_;
   }
 
-  static float ScaleOf(Combiner combiner, int64_t count) {
-    if (count == kFilled) return 0.0f;
-    if (combiner == Combiner::kSum || count <= 1) return 1.0f;
-    const double n = static_cast<double>(count);
-    return static_cast<float>(1.0 / (combiner == Combiner::kMean ? n : std::sqrt(n)));
-  }
-
   void EndBag(const PooledGradient& lookup, int64_t bag) {
     const Combiner combiner = lookup.bags.combiner;
+    const int64_t count = in_bag_ == kFilled ? 0 : in_bag_;
     if (!weighted_) {
-      if (into_->has_scales_) into_->scales_[next_payload_ + bag] = ScaleOf(combiner, in_bag_);
+      if (into_->has_scales_) into_->scales_[next_payload_ + bag] = ScaleOf(combiner, count);
       if (into_->has_rows_) {
         into_->rows_[next_payload_ + bag] = GradientRow(lookup, bag, table_.type);
       }
     } else if (lookup.bags.weights == nullptr) {
       std::fill(into_->scales_.data() + bag_payload_, into_->scales_.data() + next_payload_,
-                ScaleOf(combiner, in_bag_));
+                ScaleOf(combiner, count));
       std::fill(into_->divisors_.data() + bag_payload_, into_->divisors_.data() + next_payload_,
                 1.0f);
     } else {
