@@ -9,6 +9,7 @@ from typing import Any, Callable, Iterable, Iterator, List, MutableSet, Optional
 
 from graph_opt.compat import tf
 from graph_opt.compat.optimizer_calls import Pairs, gradients_go_through
+from graph_opt.compat.table_training import is_dynamic_table
 from graph_opt.reporting.stderr import say
 from graph_opt.sharding.divided_gradients import divided_by
 from graph_opt.sharding.horovod_transport import HorovodTransport, horovod
@@ -94,6 +95,9 @@ def _reduced(pairs: Iterable[Tuple[Any, Any]], transport: Transport, are_new: bo
     """Nobody can have reduced new gradients, only what they are computed from."""
     given = list(pairs)
     shared = {id(one) for one in without_own_rows([variable for _, variable in given])}
+    for _, variable in given:
+        if id(variable) in shared and is_dynamic_table(variable):
+            raise _of_one_rank(variable, transport.size)
     _say_once(transport.size)
     return [
         (_reduced_one(gradient, variable, id(variable) in shared, transport, are_new), variable)
@@ -118,6 +122,16 @@ def _reduced_one(
                 averages.add(operation_of(average))
             return average
         return averaged(gradient, variable, transport)
+
+
+def _of_one_rank(table: Any, ranks: int) -> NotImplementedError:
+    return NotImplementedError(
+        "EmbeddingVariable '{}' cannot be trained by {} ranks: each would have rows for the keys "
+        "of its own batches only. Use columns with hash buckets (the zoo's scripts without --ev), "
+        "or sok.DynamicVariable, whose rows are divided among ranks by key".format(
+            table.name.split(":")[0], ranks
+        )
+    )
 
 
 def _note_wrapped(module: Any) -> Callable[[], None]:

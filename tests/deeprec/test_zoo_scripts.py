@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Dict, List, Sequence
+from typing import Dict, Iterator, List, Sequence, Tuple
 
+import numpy as np
 import pytest
 
+from graph_opt.compat import tf
 from tests.conftest import MadeOnce
 from tests.deeprec.zoo_scripts import write_data, write_parquet
 from tests.forked_programs import Ended, Forked, run_forked, run_script, start_graph_opt
+from tests.horovod_processes import NEEDS_HOROVOD
 from tests.session.parameter_servers import free_addresses
 from tools.bench.deeprec.scripts import (
     DATA_SETS,
@@ -131,6 +134,45 @@ def test_features_that_only_make_it_faster_change_no_number(
         folder.mkdir()
         ended = start(write_script(model, folder), data, flags, ["--config", str(fused)]).wait()
         assert trained_and_evaluated(ended) == expected
+
+
+@pytest.mark.slow
+@NEEDS_HOROVOD
+@pytest.mark.parametrize("strategy", ["sok", "hb"])
+def test_ranks_divide_the_tables_of_a_script(tmp_path: Path, data: Path, strategy: str) -> None:
+    """Ranks that read the same batches move every variable as one of them alone does."""
+    weights = []
+    for ranks in (1, 2):
+        folder = tmp_path / str(ranks)
+        folder.mkdir()
+        script = write_script("dlrm", folder)
+        command = ["run", "-np", str(ranks), "--set", "do_async_embedding=false", str(script)]
+        flags = ["--group_embedding", "collective"]
+        command += arguments(script, data, flags)
+        ended = start_graph_opt(command, folder, COLLECTIVE_STRATEGY=strategy).wait()
+        assert ended.returncode == 0, ended.stderr
+        assert ("6 of 6 large tables divided among ranks" in ended.stderr) == (ranks == 2)
+        weights.append(dict(saved_in(folder / "trained")))
+    assert weights[0].keys() == weights[1].keys()
+    for name, value in weights[0].items():
+        np.testing.assert_allclose(weights[1][name], value, rtol=1e-6, atol=1e-7, err_msg=name)
+
+
+def saved_in(folder: Path) -> Iterator[Tuple[str, np.ndarray]]:
+    """The variables of a checkpoint, by name."""
+    reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(str(folder)))
+    for name in reader.get_variable_to_shape_map():
+        yield name, reader.get_tensor(name)
+
+
+@pytest.mark.slow
+@NEEDS_HOROVOD
+def test_an_embedding_variable_is_not_trained_by_several_ranks(tmp_path: Path, data: Path) -> None:
+    script = write_script("dlrm", tmp_path)
+    flags = arguments(script, data, ["--group_embedding", "collective", *EV])
+    ended = start_graph_opt(["run", "-np", "2", str(script), *flags], tmp_path).wait()
+    assert ended.returncode == 1
+    assert "cannot be trained by 2 ranks" in ended.stderr
 
 
 @pytest.mark.slow

@@ -5,7 +5,8 @@
     HorovodGroupedAllgather:i                          grouped
 
 The update sums the rows that it takes. So a rank may sum its own by row before it sends them,
-unless something else reads what was gathered, such as a norm.
+unless something else reads what was gathered, such as a norm. Whether there are any rows at all, on
+which steps of `AdamAsyncOptimizer` depend, stays as it is.
 """
 
 from __future__ import annotations
@@ -96,7 +97,8 @@ class _Walk:
     def is_read_only_by(self, others: AbstractSet[str]) -> bool:
         """Whether nothing but these nodes, and those on the way, reads a tensor on the way."""
         readers = {use.consumer for tensor in self.tensors for use in self._view.uses(tensor)}
-        return readers <= self._nodes | others
+        unknown = readers - self._nodes - others
+        return all(_tells_only_whether_any(self._view, name) for name in unknown)
 
     def source(self, tensor: TensorRef) -> Optional[_Source]:
         """What a tensor is computed from; None if by anything but a gather and a scale."""
@@ -167,6 +169,18 @@ class _Walk:
         slot = 1 + int(source.tensor.node.rpartition("_")[2])  # the first is the condition
         outer = self._view.inputs(result.node)[slot]
         return _Source(outer, (Use(result.node, slot),), source.is_sent)
+
+
+def _tells_only_whether_any(view: GraphView, name: str) -> bool:
+    """Whether a node reads a tensor for `tf.size(tensor) > 0`, and for nothing else."""
+    if view.op(name) != "Size":
+        return False
+    return all(
+        view.op(use.consumer) == "Greater"
+        and use.slot == 0
+        and view.constant(view.inputs(use.consumer)[1]) == 0
+        for use in view.uses(TensorRef(name, 0))
+    )
 
 
 def _body(view: GraphView, name: str, branch: str) -> Optional[Tuple[GraphView, List[TensorRef]]]:
