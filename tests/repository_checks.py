@@ -26,7 +26,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "passes": frozenset(
         {"rules", "graph", "config", "reporting", "ops.stage_nodes", "ops.stage_spec"}
         | {"ops.library", "ops.optimizers", "ops.deferred_rows", "ops.message_names"}
-        | {"ops.served_variables"}
+        | {"ops.served_variables", "ops.stage_threads"}
         | {"sharding.placement"}
     ),
     "export": frozenset({"graph", "ops", "reporting"}),

@@ -163,10 +163,12 @@ def _pool_warnings(optimizer: Any, pools: Sequence[Any]) -> List[str]:
             "{}.prefetch_priority has no effect with use_stage_subgraph_thread_pool: it only "
             "applies to the stages' own threads".format(_ASYNC)
         )
-    if any(pool.intra_op_threads_num for pool in pools):
+    if any(pool.intra_op_threads_num for pool in pools) and not (
+        optimizer.do_async_embedding and options.use_stage_subgraph_thread_pool
+    ):
         warnings.append(
-            "{}.intra_op_threads_num has no effect in this version: TensorFlow's kernels use "
-            "the session's intra_op_parallelism_threads".format(_POOLS)
+            "{}.intra_op_threads_num has no effect without do_async_embedding and its option "
+            "use_stage_subgraph_thread_pool".format(_POOLS)
         )
     return warnings
 
@@ -175,10 +177,11 @@ def server_warnings(config: Any) -> List[str]:
     """A sentence for each option of a ConfigProto that does nothing in a session on a server."""
     warnings = []
     optimizer = config.graph_options.optimizer_options
-    if optimizer.do_async_embedding and optimizer.async_embedding_options.prefetch_priority > 0:
+    priority = optimizer.async_embedding_options.prefetch_priority
+    if optimizer.do_async_embedding and priority > 0 and not optimizer.do_group_embedding:
         warnings.append(
-            "{}.prefetch_priority has no effect in a session on a server: TensorFlow runs the "
-            "stages' kernels on the worker's threads".format(_ASYNC)
+            "{}.prefetch_priority has no effect in a session on a server without "
+            "do_group_embedding: TensorFlow runs its own ops on the worker's threads".format(_ASYNC)
         )
     if config.executor_policy == ExecutorPolicy.USE_INLINE_EXECUTOR:
         warnings.append(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any, FrozenSet, Optional, Tuple
+from typing import Any, FrozenSet, Optional, Sequence, Tuple
 
 from graph_opt.config.convert import extend
 from graph_opt.config.option_checks import (
@@ -47,7 +47,7 @@ class ThreadPool:
 
     Attributes:
       inter_op_threads_num: Threads that run ops; 0: as many as the session's main pool.
-      intra_op_threads_num: Threads within one op of ours; no kernel uses them yet.
+      intra_op_threads_num: Threads within one op of ours; 0: those of the session.
       global_name: Sessions that give the same name share the pool; "": this session's own.
     """
 
@@ -65,6 +65,7 @@ class AsyncEmbeddingOptions:
       capacity: Batches that the buffer holds ready, at least 1; -1: tuned. A looked-up row may miss
         up to `capacity + threads_num` updates.
       thread_pool: Index into the session's stage pools; -1: none, `prefetch_priority` decides.
+      intra_op_threads: Threads of that pool for the work of our own kernels; 0: the session's.
       unordered: Batches may overtake each other on the way to the main graph.
       timeout_millis: The longest that one step waits for a batch, in milliseconds; 0: no limit.
       infer_io_stage: Insert a stage behind the graph's iterator or queue if it has none.
@@ -77,6 +78,7 @@ class AsyncEmbeddingOptions:
     threads_num: int
     capacity: int
     thread_pool: int = -1
+    intra_op_threads: int = 0
     unordered: bool = False
     timeout_millis: int = 0
     infer_io_stage: bool = False
@@ -247,7 +249,7 @@ def session_options(config: Any, target: str = "") -> SessionOptions:
     pools = _thread_pools(extended)
     asynchronous: Optional[AsyncEmbeddingOptions] = None
     if optimizer.do_async_embedding:
-        asynchronous = _async_embedding(optimizer.async_embedding_options, len(pools))
+        asynchronous = _async_embedding(optimizer.async_embedding_options, pools)
     grouped: Optional[GroupEmbeddingOptions] = None
     if optimizer.do_group_embedding:
         grouped = _group_embedding(optimizer.group_embedding_options)
@@ -296,7 +298,7 @@ def _thread_pools(config: Any) -> Tuple[ThreadPool, ...]:
     return tuple(pools)
 
 
-def _async_embedding(options: Any, num_pools: int) -> AsyncEmbeddingOptions:
+def _async_embedding(options: Any, pools: Sequence[ThreadPool]) -> AsyncEmbeddingOptions:
     require_set(options, "threads_num", "the number of prefetch threads, 1 to start with")
     require_set(options, "capacity", "the number of batches to hold ready, 2 to start with")
     check_size(ASYNC + ".threads_num", options.threads_num, MAX_THREADS)
@@ -306,10 +308,12 @@ def _async_embedding(options: Any, num_pools: int) -> AsyncEmbeddingOptions:
     priority = options.prefetch_priority
     if not _MAINS_THREADS <= priority <= _IDLE_PRIORITY:
         fail(ASYNC + ".prefetch_priority", priority, _MAINS_THREADS, _IDLE_PRIORITY)
+    pool = pool_number(options, len(pools), ASYNC)
     return AsyncEmbeddingOptions(
         threads_num=options.threads_num,
         capacity=options.capacity,
-        thread_pool=pool_number(options, num_pools, ASYNC),
+        thread_pool=pool,
+        intra_op_threads=pools[pool].intra_op_threads_num if pool >= 0 else 0,
         unordered=options.unordered,
         timeout_millis=options.timeout_millis,
         infer_io_stage=options.infer_io_stage,

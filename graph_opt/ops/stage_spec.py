@@ -37,6 +37,8 @@ class StageSpec(NamedTuple):
       threads_num: Number of threads that run this put.
       ordered: Whether each step has a place, so that elements leave in the order of steps.
       thread_pool: 0-based index of the session's stage subgraph thread pool; -1 for none.
+      intra_op_threads: Threads of that pool that our own kernels use; 0: those of the session. The
+        kernels' nodes have it, the stage's do not.
       closed_codes: TensorFlow error codes that mean the end of input.
       ignored_codes: Error codes that skip a batch.
       upstream: The stages it takes from.
@@ -54,6 +56,7 @@ class StageSpec(NamedTuple):
     threads_num: int = 1
     ordered: bool = False
     thread_pool: int = NO_THREAD_POOL
+    intra_op_threads: int = 0
     closed_codes: Tuple[int, ...] = (tf.errors.OUT_OF_RANGE,)
     ignored_codes: Tuple[int, ...] = ()
     upstream: Tuple[str, ...] = ()

@@ -183,7 +183,7 @@ def test_options_of_a_feature_that_is_off_are_not_validated() -> None:
         (
             "",
             "session_stage_subgraph_thread_pool { intra_op_threads_num: 2 }",
-            "intra_op_threads_num has no effect",
+            "intra_op_threads_num has no effect without do_async_embedding",
         ),
     ],
 )

@@ -11,6 +11,7 @@ from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.stage_spec import KIND_PREFETCH, StageSpec
+from graph_opt.ops.stage_threads import has_stage_threads
 from graph_opt.passes.io_stages import is_stage
 from graph_opt.passes.node_writer import stage_names
 from graph_opt.passes.pass_state import PassState
@@ -99,6 +100,7 @@ class _Planner:
         self._inputs: List[Any] = []
         self._controls: List[Any] = []
         self._stages: List[StageReport] = []
+        self._has_own_kernels = False
         self._taken: Dict[str, str] = {}
         self._prefetched: Dict[str, None] = {}
         self._broken: Set[str] = set()
@@ -152,6 +154,7 @@ class _Planner:
         """What became of each lookup."""
         lookups, refusals = self._search.lookups, self._search.refusals
         nothing = not lookups and not self._stages and not self._beyond
+        idle = self._stages and self._options.intra_op_threads and not self._has_own_kernels
         return dataclasses.replace(
             before,
             lookups=tuple(self._outcome(lookup) for lookup in lookups),
@@ -160,7 +163,9 @@ class _Planner:
             stages=tuple(self._stages),
             regions=self._batches.sizes(sum(stage.nodes for stage in self._stages)),
             smart_stage=self._beyond.told() if self._beyond else before.smart_stage,
-            warnings=before.warnings + ((_NO_LOOKUP,) if nothing else ()),
+            warnings=before.warnings
+            + ((_NO_LOOKUP,) if nothing else ())
+            + ((_NO_OWN_KERNELS,) if idle else ()),
         )
 
     def _add_stages(
@@ -183,6 +188,7 @@ class _Planner:
         if self._beyond:
             self._beyond.place(rewrite.nodes)
             self._beyond.count(boundary)
+        self._has_own_kernels |= any(has_stage_threads(node) for node in rewrite.nodes)
         self._nodes.extend(rewrite.nodes)
         self._inputs.extend(rewrite.inputs)
         self._controls.extend(rewrite.controls)
@@ -210,6 +216,7 @@ class _Planner:
             KIND_PREFETCH,
             timeout_millis=options.timeout_millis,
             thread_pool=options.thread_pool,
+            intra_op_threads=options.intra_op_threads,
             priority=options.prefetch_priority,
         ).sized(options.threads_num, options.capacity, options.tuning_bytes)
         # All ranks exchange the messages of the same batch, so batches have an order.
@@ -227,6 +234,11 @@ class _Planner:
 _NO_LOOKUP = (
     "no embedding lookup was found, nothing was moved: the graph has no gather of variable rows "
     "that graph_opt recognises (mark one with graph_opt.async_embedding_mark_node)"
+)
+_NO_OWN_KERNELS = (
+    "session_stage_subgraph_thread_pool.intra_op_threads_num has no effect: only graph_opt's own "
+    "kernels use such threads, and no lookup that runs ahead is one of them (do_group_embedding "
+    "makes them such)"
 )
 
 

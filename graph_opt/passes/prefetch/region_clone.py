@@ -11,7 +11,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import is_value
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, Shape, TensorRef
-from graph_opt.ops import stage_nodes
+from graph_opt.ops import stage_nodes, stage_threads
 from graph_opt.ops.stage_spec import CAPACITY, KIND_IO, StageSpec, is_stand_in, spec_of
 from graph_opt.passes.io_stages import BUFFER_TAKE, is_buffer, stage_puts
 from graph_opt.passes.node_writer import NodeWriter, Record
@@ -20,6 +20,7 @@ from graph_opt.passes.prefetch.choices import Choice
 from graph_opt.passes.prefetch.exchange_turns import take_exchange_turns
 from graph_opt.passes.prefetch.region import PrefetchRegion
 from graph_opt.passes.protect_gathers import ensure_shape
+from graph_opt.passes.tasks import runs_on_cpu
 
 
 class Alternative(NamedTuple):
@@ -178,7 +179,13 @@ class RegionClone:
         for source in self._view.controls(name):
             clone.input.append("^" + self._cloned_node(source))
         self._move_colocation(clone)
+        if clone.op in stage_threads.OPS and self._is_beside_buffer(clone.device):
+            for key, value in stage_threads.stage_threads(self.spec).items():
+                clone.attr[key].CopyFrom(value)
         return clone
+
+    def _is_beside_buffer(self, device: str) -> bool:
+        return runs_on_cpu(device) and cpu_of(device) == self.writer.device
 
     def _move_colocation(self, clone: Any) -> None:
         if "_class" not in clone.attr:

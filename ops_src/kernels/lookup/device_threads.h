@@ -5,25 +5,28 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "lookup/parallel.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/lib/core/notification.h"
 #include "tensorflow/core/lib/core/threadpool.h"
+#include "threads/stage_pool.h"
 #include "threads/stage_thread.h"
 
 namespace graph_opt {
 
-// The intra-op threads of a kernel's device. A thread takes the next task when it has finished one,
-// so tasks need not cost the same; and the caller takes those for which no thread is free, so that
-// it never waits for the work of other ops. A thread that yields to others runs all tasks itself:
-// the others need the intra-op threads.
+// The intra-op threads of a kernel's device, or in a thread of a stage's pool those of the pool. A
+// thread takes the next task when it has finished one, so tasks need not cost the same; and the
+// caller takes those for which no thread is free, so that it never waits for the work of other ops.
+// A thread that yields to others runs all tasks itself: the others need the intra-op threads.
 class DeviceThreads : public Parallel {
  public:
   explicit DeviceThreads(tensorflow::OpKernelContext* ctx)
-      : workers_(ctx->device()->tensorflow_cpu_worker_threads()) {}
+      : workers_(ctx->device()->tensorflow_cpu_worker_threads()), pool_(StagePool::OfThread()) {}
 
   int num_threads() const override {
+    if (pool_ != nullptr) return pool_->num_threads();
     return OnYieldingThread() ? 1 : std::max(workers_->num_threads, 1);
   }
 
@@ -36,7 +39,7 @@ class DeviceThreads : public Parallel {
     }
     const auto tasks = std::make_shared<Tasks>(num_tasks, &work);
     for (int64_t i = 0; i < others; ++i) {
-      workers_->workers->Schedule([tasks] { tasks->Take(); });
+      Schedule([tasks] { tasks->Take(); });
     }
     tasks->Take();
     tasks->Wait();
@@ -77,7 +80,13 @@ class DeviceThreads : public Parallel {
     tensorflow::Notification all_done_;
   };
 
+  void Schedule(std::function<void()> work) const {
+    if (pool_ != nullptr) return pool_->Schedule(std::move(work));
+    workers_->workers->Schedule(std::move(work));
+  }
+
   const tensorflow::DeviceBase::CpuWorkerThreads* const workers_;
+  StagePool* const pool_;
 };
 
 }  // namespace graph_opt

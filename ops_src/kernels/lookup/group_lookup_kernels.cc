@@ -7,6 +7,7 @@
 #include "kernels/lookup/group_inputs.h"
 #include "kernels/lookup/pooled_rows.h"
 #include "kernels/lookup/variable_tables.h"
+#include "kernels/threads/stage_kernel.h"
 #include "lookup/group_gradient.h"
 #include "lookup/group_lookup.h"
 #include "scratch/scratch_pool.h"
@@ -74,14 +75,16 @@ class GroupLookupKernel : public GroupKernel {
  public:
   using GroupKernel::GroupKernel;
 
-  void Compute(OpKernelContext* ctx) override {
+  void Compute(OpKernelContext* ctx) override { OP_REQUIRES_OK(ctx, Run(ctx)); }
+
+  Status Run(OpKernelContext* ctx) {
     VariableTables tensors;
     std::vector<Table> tables;
     std::vector<int64_t> table_rows;
     GroupInputs inputs;
-    OP_REQUIRES_OK(ctx, tensors.Open(ctx, 0, attrs_.num_shards(), VariableTables::kRead));
-    OP_REQUIRES_OK(ctx, TablesOf(tensors, attrs_, &tables, &table_rows));
-    OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
+    TF_RETURN_IF_ERROR(tensors.Open(ctx, 0, attrs_.num_shards(), VariableTables::kRead));
+    TF_RETURN_IF_ERROR(TablesOf(tensors, attrs_, &tables, &table_rows));
+    TF_RETURN_IF_ERROR(inputs.Read(ctx, attrs_));
     std::vector<int64_t> dims;
     std::vector<DataType> dtypes;
     for (int t = 0; t < attrs_.num_tables(); ++t) {
@@ -89,10 +92,11 @@ class GroupLookupKernel : public GroupKernel {
       dtypes.push_back(tensors[attrs_.first_shard(t)].dtype());
     }
     std::vector<Lookup> lookups;
-    OP_REQUIRES_OK(ctx, AllocatePooled(ctx, attrs_, inputs, dims, dtypes, &lookups));
+    TF_RETURN_IF_ERROR(AllocatePooled(ctx, attrs_, inputs, dims, dtypes, &lookups));
     DeviceThreads threads(ctx);
     const BagFault fault = GroupLookup(tables, lookups, BestRowKernels(), &threads);
-    OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, table_rows, name()));
+    TF_RETURN_IF_ERROR(FaultStatus(fault, attrs_, table_rows, name()));
+    return Status();
   }
 };
 
@@ -227,8 +231,8 @@ class GroupWeightsGradKernel : public GroupKernel {
 };
 
 #define CPU(op) Name(op).Device(tensorflow::DEVICE_CPU)
-REGISTER_KERNEL_BUILDER(CPU("GroupEmbeddingLookup"), GroupLookupKernel);
-REGISTER_KERNEL_BUILDER(CPU("ResourceGroupEmbeddingLookup"), GroupLookupKernel);
+GRAPH_OPT_REGISTER_STAGE_KERNEL("GroupEmbeddingLookup", GroupLookupKernel);
+GRAPH_OPT_REGISTER_STAGE_KERNEL("ResourceGroupEmbeddingLookup", GroupLookupKernel);
 REGISTER_KERNEL_BUILDER(CPU("GroupEmbeddingGrad"), GroupGradKernel);
 REGISTER_KERNEL_BUILDER(CPU("GroupEmbeddingWeightsGrad"), GroupWeightsGradKernel);
 REGISTER_KERNEL_BUILDER(CPU("ResourceGroupEmbeddingWeightsGrad"), GroupWeightsGradKernel);

@@ -2,6 +2,7 @@
 
 #include "kernels/kernel_names.h"
 #include "kernels/packed/combining_kernel.h"
+#include "kernels/threads/stage_kernel.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace graph_opt {
@@ -11,23 +12,25 @@ class GroupCombineKernel : public CombiningKernel {
  public:
   explicit GroupCombineKernel(OpKernelConstruction* ctx) : CombiningKernel(ctx, "server") {}
 
-  void Compute(OpKernelContext* ctx) override {
+  void Compute(OpKernelContext* ctx) override { OP_REQUIRES_OK(ctx, Run(ctx)); }
+
+  Status Run(OpKernelContext* ctx) {
     GroupInputs inputs;
     PackedShards shards;
     OpInputList rows;
-    OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
-    OP_REQUIRES_OK(ctx, ReadShards(ctx, inputs, &shards));
-    OP_REQUIRES_OK(ctx, ctx->input_list("rows", &rows));
+    TF_RETURN_IF_ERROR(inputs.Read(ctx, attrs_));
+    TF_RETURN_IF_ERROR(ReadShards(ctx, inputs, &shards));
+    TF_RETURN_IF_ERROR(ctx->input_list("rows", &rows));
     std::vector<SentRows> sent;
     for (const Tensor& one : rows) {
       sent.push_back(SentRows{one.tensor_data().data(), one.NumElements()});
     }
-    OP_REQUIRES_OK(ctx, Combine(ctx, inputs, shards, sent));
+    TF_RETURN_IF_ERROR(Combine(ctx, inputs, shards, sent));
+    return Status();
   }
 };
 
-REGISTER_KERNEL_BUILDER(Name("GroupEmbeddingCombine").Device(tensorflow::DEVICE_CPU),
-                        GroupCombineKernel);
+GRAPH_OPT_REGISTER_STAGE_KERNEL("GroupEmbeddingCombine", GroupCombineKernel);
 
 }  // namespace
 }  // namespace graph_opt

@@ -4,6 +4,7 @@
 #include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
 #include "kernels/packed/placed_group.h"
+#include "kernels/threads/stage_kernel.h"
 #include "packed/row_request.h"
 #include "packed/unique_ids.h"
 #include "scratch/scratch_array.h"
@@ -36,9 +37,11 @@ class GroupPrepareKernel : public SendingKernel {
                                             tables_by_key, " tables that go by key"));
   }
 
-  void Compute(OpKernelContext* ctx) override {
+  void Compute(OpKernelContext* ctx) override { OP_REQUIRES_OK(ctx, Run(ctx)); }
+
+  Status Run(OpKernelContext* ctx) {
     GroupInputs inputs;
-    OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
+    TF_RETURN_IF_ERROR(inputs.Read(ctx, attrs_));
     std::vector<int64_t> table_rows;
     std::vector<GradientTable> tables = Tables(&table_rows);
     for (int t = 0; t < attrs_.num_tables(); ++t) tables[t].dim = widths_[t];
@@ -53,21 +56,22 @@ class GroupPrepareKernel : public SendingKernel {
     UniqueIds unique(tables, by_key(), parts.by_rows, &threads);
     std::vector<BagPacking> bags;
     std::vector<bool> insert;
-    OP_REQUIRES_OK(ctx, ReadInsert(ctx, &insert));
+    TF_RETURN_IF_ERROR(ReadInsert(ctx, &insert));
     const BagFault of_rows = unique.Find();
     const BagFault of_bags = ReadBags(tables, lookups, parts, &threads, &bags);
-    OP_REQUIRES_OK(ctx, FaultStatus(FirstOf(of_rows, of_bags, parts), attrs_, table_rows, name()));
+    TF_RETURN_IF_ERROR(FaultStatus(FirstOf(of_rows, of_bags, parts), attrs_, table_rows, name()));
     Learn(parts, unique);
     Requests requests(attrs_.num_tables());
     Tensor* inverse = nullptr;
-    OP_REQUIRES_OK(ctx, AllocateRequests(ctx, unique, parts, bags, insert, &requests));
-    OP_REQUIRES_OK(
-        ctx, ctx->allocate_output(num_servers(), TensorShape({unique.inverse_size()}), &inverse));
+    TF_RETURN_IF_ERROR(AllocateRequests(ctx, unique, parts, bags, insert, &requests));
+    TF_RETURN_IF_ERROR(
+        ctx->allocate_output(num_servers(), TensorShape({unique.inverse_size()}), &inverse));
     unique.Write(requests.rows, requests.keys, inverse->flat<tensorflow::int32>().data());
     WriteBags(parts, bags, requests.bags, &threads);
     for (const Counts& counts : requests.counts) {
       WriteKeyCounts(counts.counts.data(), counts.num_keys, counts.most, counts.request);
     }
+    return Status();
   }
 
  private:
@@ -163,8 +167,7 @@ class GroupPrepareKernel : public SendingKernel {
   NewKeys inserted_ = NewKeys::kInsert;
 };
 
-REGISTER_KERNEL_BUILDER(Name("GroupEmbeddingPrepare").Device(tensorflow::DEVICE_CPU),
-                        GroupPrepareKernel);
+GRAPH_OPT_REGISTER_STAGE_KERNEL("GroupEmbeddingPrepare", GroupPrepareKernel);
 
 }  // namespace
 }  // namespace graph_opt
