@@ -6,7 +6,7 @@ Calls without any of these are TensorFlow's own, and build the same nodes.
 from __future__ import annotations
 
 import functools
-from typing import Any, Optional
+from typing import Any, Callable, Optional, TypeVar
 
 from graph_opt.compat import tf
 from graph_opt.compat.resource_variables import beside
@@ -20,6 +20,7 @@ _stock_lookup = tf.nn.embedding_lookup
 _stock_lookup_sparse = tf.nn.embedding_lookup_sparse
 _stock_safe_lookup_sparse = tf.nn.safe_embedding_lookup_sparse
 _TILE = "tile"
+_PRUNE_OF_DEEPREC = 8  # behind max_norm
 
 
 def embedding_lookup(
@@ -86,9 +87,11 @@ def embedding_lookup_sparse(
       combiner: As TensorFlow's, or `tile`: the rows of a row's ids side by side, each in the place
         of its id, with zeros elsewhere: [B, T · D] for ids [B, T].
       max_norm: As TensorFlow's.
-      allow_fast_lookup: As TensorFlow's.
+      allow_fast_lookup: As TensorFlow's; DeepRec has `blocknums` in its place, and may here.
       blocknums: For each id the number of blocks of its row in a dynamic-dimension variable.
     """
+    if not isinstance(allow_fast_lookup, bool):
+        allow_fast_lookup, blocknums = False, allow_fast_lookup
     params = table = _whole(params)
     _check_arguments("embedding_lookup_sparse", table, blocknums)
     if combiner != _TILE and not isinstance(table, CompositeTable):
@@ -117,6 +120,27 @@ def embedding_lookup_sparse(
         return _stock_lookup_sparse(rows, ids, sp_weights, combiner=combiner or "mean")
 
 
+_Lookup = TypeVar("_Lookup", bound=Callable[..., tf.Tensor])
+
+
+def _with_prune_by_name(lookup: _Lookup) -> _Lookup:
+    """DeepRec has `prune` where TensorFlow 2.15 has `allow_fast_lookup`; True changes nothing."""
+
+    @functools.wraps(lookup)
+    def checked(*arguments: Any, **named: Any) -> tf.Tensor:
+        if arguments[_PRUNE_OF_DEEPREC : _PRUNE_OF_DEEPREC + 1] == (False,):
+            raise ValueError(
+                "safe_embedding_lookup_sparse: argument {} is False, which is prune in DeepRec and "
+                "allow_fast_lookup in TensorFlow 2.15: give it by its name".format(
+                    _PRUNE_OF_DEEPREC + 1
+                )
+            )
+        return lookup(*arguments, **named)
+
+    return checked  # type: ignore[return-value]
+
+
+@_with_prune_by_name
 def safe_embedding_lookup_sparse(
     embedding_weights: Any,
     sparse_ids: Any,

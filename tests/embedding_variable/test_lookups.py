@@ -128,7 +128,7 @@ def test_rows_of_dynamic_dimension_end_in_zeros() -> None:
     )
     rows, pooled = run(
         embedding_lookup(items, tf.constant([[5], [6]], tf.int64), blocknums=[[0], [2]]),
-        embedding_lookup_sparse(items, ids(), None, combiner="sum", blocknums=[1, 1, 3, 0]),
+        embedding_lookup_sparse(items, ids(), None, "mod", None, "sum", None, [1, 1, 3, 0]),
     )
     np.testing.assert_array_equal(rows, [[[0] * 6], [[1] * 4 + [0] * 2]])
     np.testing.assert_array_equal(pooled, [[1] * 6, [0] * 6, [2, 2, 1, 1, 1, 1]])
@@ -140,6 +140,12 @@ def test_rows_of_dynamic_dimension_end_in_zeros() -> None:
         (lambda tables: embedding_lookup(tables[0], [1]), "'items' needs blocknums"),
         (lambda tables: safe_embedding_lookup_sparse(tables[0], ids()), "use embedding_lookup_sp"),
         (lambda tables: embedding_lookup(tables[1], [1], blocknums=[1]), "blocknums is for"),
+        (
+            lambda tables: safe_embedding_lookup_sparse(
+                *(tables[1], ids(), None, "sum", None, None, "div", None, False)
+            ),
+            "argument 9 is False, which is prune",
+        ),
         (
             lambda tables: embedding_lookup(tables[1], [1], counts=[1]),
             "for EmbeddingVariables only",
