@@ -152,3 +152,61 @@ def test_initial_values_and_penalties_by_contribs_formulas() -> None:
             wrong()
     with pytest.raises(ValueError, match="FAN_IN, FAN_OUT or FAN_AVG"):
         layers.variance_scaling_initializer(mode="fan_in")
+
+
+def test_a_loss_is_optimized_with_its_summaries() -> None:
+    step = tf.train.get_or_create_global_step()
+    bias = tf.get_variable("bias", initializer=[3.0, 4.0])
+    still = tf.get_variable("still", initializer=[1.0])
+    loss = tf.reduce_sum(bias * bias) / 2 + tf.reduce_sum(still)
+    train = layers.optimize_loss(
+        *(loss, step, 0.5, "SGD"),
+        gradient_multipliers={"bias:0": 2.0, still: 0.0},
+        clip_gradients=1.0,
+        learning_rate_decay_fn=lambda rate, step: rate / 2,
+        summaries=["loss", "learning_rate", "gradients", "global_gradient_norm"],
+    )
+    assert names() == ["global_step", "bias", "still", "OptimizeLoss/learning_rate"]
+    summaries = tf.get_collection(tf.GraphKeys.SUMMARIES)
+    assert [one.op.name.partition("/")[2] for one in summaries] == [
+        *("learning_rate_1", "global_norm/gradient_norm", "loss", "gradients/bias_0"),
+        *("gradients/still_0", "global_norm/clipped_gradient_norm"),
+    ]
+    got = values_of([bias, still, step], steps=1, updates=[train])
+    # The gradient [6, 8] becomes [0.6, 0.8], and the learning rate 0.25.
+    np.testing.assert_allclose(got[0], [3.0 - 0.15, 4.0 - 0.2], rtol=1e-6)
+    assert got[1:] == [[1.0], 1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"optimizer": "Sgd"}, "optimizer 'Sgd' is none of Adagrad, Adam"),
+        ({"learning_rate": 1}, "learning_rate is 1; need a float"),
+        ({"learning_rate": None}, "needs a learning_rate"),
+        ({"summaries": ["norm"]}, "summary 'norm' is none of"),
+        ({"clip_gradients": "1"}, "clip_gradients is '1'"),
+        ({"optimizer": lambda rate: rate}, "no optimizer"),
+    ],
+)
+def test_wrong_arguments_of_optimize_loss(arguments: Any, message: str) -> None:
+    loss = tf.reduce_sum(tf.get_variable("bias", initializer=[3.0]))
+    given = {"learning_rate": 0.1, "optimizer": "SGD", **arguments}
+    with pytest.raises(ValueError, match=message):
+        layers.optimize_loss(loss, None, **given)
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        tf.train.GradientDescentOptimizer(0.5),
+        lambda: tf.train.GradientDescentOptimizer(0.5),
+    ],
+)
+def test_optimizers_may_have_a_learning_rate_of_their_own(optimizer: Any) -> None:
+    table = tf.get_variable("table", initializer=[[1.0], [2.0]])
+    loss = tf.reduce_sum(tf.nn.embedding_lookup(table, [1, 1]))
+    options = {"gradient_multipliers": {table: 3.0}, "gradient_noise_scale": 0.0}
+    train = layers.optimize_loss(loss, None, None, optimizer, summaries=[], **options)
+    trained = values_of(table, steps=2, updates=[train])
+    np.testing.assert_allclose(trained, [[1.0], [2.0 - 2 * 0.5 * 3 * 2]])

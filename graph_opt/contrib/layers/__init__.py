@@ -22,6 +22,11 @@ from graph_opt.contrib.layers.initializers import (
     xavier_initializer_conv2d,
 )
 from graph_opt.contrib.layers.normalization import batch_norm, layer_norm
+from graph_opt.contrib.layers.optimization import (
+    OPTIMIZER_CLS_NAMES,
+    OPTIMIZER_SUMMARIES,
+    optimize_loss,
+)
 from graph_opt.contrib.layers.regularizers import (
     apply_regularization,
     l1_l2_regularizer,
@@ -33,6 +38,8 @@ from graph_opt.contrib.layers.regularizers import (
 safe_embedding_lookup_sparse = tf.nn.safe_embedding_lookup_sparse
 
 __all__ = [
+    "OPTIMIZER_CLS_NAMES",
+    "OPTIMIZER_SUMMARIES",
     "apply_regularization",
     "batch_norm",
     "dropout",
@@ -45,6 +52,7 @@ __all__ = [
     "layer_norm",
     "linear",
     "one_hot_encoding",
+    "optimize_loss",
     "relu",
     "relu6",
     "repeat",
@@ -72,7 +80,6 @@ __getattr__ = missing_from(
         "legacy_*": "fully_connected",
         "max_pool*": "tf.layers.max_pooling2d",
         "one_hot_column": _COLUMNS + "indicator_column",
-        "optimize_loss": "the optimizer's minimize()",
         "real_valued_column": _COLUMNS + "numeric_column",
         "scattered_embedding_column": _COLUMNS + "categorical_column_with_multihash",
         "separable_conv*": "tf.layers.separable_conv2d",
