@@ -177,7 +177,13 @@ def server_warnings(config: Any) -> List[str]:
     """A sentence for each option of a ConfigProto that does nothing in a session on a server."""
     warnings = []
     optimizer = config.graph_options.optimizer_options
-    priority = optimizer.async_embedding_options.prefetch_priority
+    options = optimizer.async_embedding_options
+    if optimizer.do_async_embedding and options.use_stage_subgraph_thread_pool:
+        warnings.append(
+            "{}.use_stage_subgraph_thread_pool has no effect in a session on a server, which has "
+            "no pools for ops: only intra_op_threads_num of the pool is used there".format(_ASYNC)
+        )
+    priority = options.prefetch_priority
     if optimizer.do_async_embedding and priority > 0 and not optimizer.do_group_embedding:
         warnings.append(
             "{}.prefetch_priority has no effect in a session on a server without "

@@ -231,7 +231,7 @@ def session_options(config: Any, target: str = "") -> SessionOptions:
     Args:
       config: None, a stock `tf.ConfigProto` or a `graph_opt.ConfigProto`.
       target: The session's target. A session on a server cannot have stage pools, so they are
-        left out there; whoever starts a stage's threads tells the user.
+        left out there, with a warning; `intra_op_threads_num` stays.
 
     Returns:
       The options, with defaults for those that `config` does not set.
