@@ -73,7 +73,7 @@ def embedding_lookup_sparse(
     name: Optional[str] = None,
     combiner: Optional[str] = None,
     max_norm: Optional[float] = None,
-    allow_fast_lookup: bool = False,
+    allow_fast_lookup: Any = False,
     blocknums: Any = None,
 ) -> tf.Tensor:
     """`tf.nn.embedding_lookup_sparse` that also takes DeepRec's tables, and the combiner `tile`.

@@ -191,7 +191,7 @@ def test_a_loss_is_optimized_with_its_summaries() -> None:
 )
 def test_wrong_arguments_of_optimize_loss(arguments: Any, message: str) -> None:
     loss = tf.reduce_sum(tf.get_variable("bias", initializer=[3.0]))
-    given = {"learning_rate": 0.1, "optimizer": "SGD", **arguments}
+    given: Any = {"learning_rate": 0.1, "optimizer": "SGD", **arguments}
     with pytest.raises(ValueError, match=message):
         layers.optimize_loss(loss, None, **given)
 
@@ -206,7 +206,7 @@ def test_wrong_arguments_of_optimize_loss(arguments: Any, message: str) -> None:
 def test_optimizers_may_have_a_learning_rate_of_their_own(optimizer: Any) -> None:
     table = tf.get_variable("table", initializer=[[1.0], [2.0]])
     loss = tf.reduce_sum(tf.nn.embedding_lookup(table, [1, 1]))
-    options = {"gradient_multipliers": {table: 3.0}, "gradient_noise_scale": 0.0}
+    options: Any = {"gradient_multipliers": {table: 3.0}, "gradient_noise_scale": 0.0}
     train = layers.optimize_loss(loss, None, None, optimizer, summaries=[], **options)
     trained = values_of(table, steps=2, updates=[train])
     np.testing.assert_allclose(trained, [[1.0], [2.0 - 2 * 0.5 * 3 * 2]])
