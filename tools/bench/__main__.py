@@ -29,6 +29,7 @@ BENCHES: Dict[str, str] = {
     "collectives": "tools.bench.collectives.benchmark",
     "scaling": "tools.bench.scaling.benchmark",
     "deeprec": "tools.bench.deeprec.benchmark",
+    "tuning": "tools.bench.tuning.benchmark",
     "async": "tools.bench.async_training",
     "train": "tools.bench.train",
     "cluster": "tools.bench.cluster_training",

@@ -1,0 +1,1 @@
+"""Tuned stages against a sweep of fixed settings."""
