@@ -4,10 +4,8 @@
     python dlrm.py --data 'criteo/day_*' --epochs 1   on Criteo's tab-separated files
     python dlrm.py --mode stock                       by TensorFlow alone, to compare
     python dlrm.py --dynamic                          with rows for the ids that came last
-
-With parameter servers, run it once in each process; TF_CONFIG says, as for an Estimator, which:
-
-    {"cluster": {"ps": ["a:2222"], "chief": ["b:2222"]}, "task": {"type": "ps", "index": 0}}
+    graph-opt cluster --ps 2 --workers 2 -- dlrm.py   with parameter servers on this machine
+In any other cluster, run it once in each process; TF_CONFIG says, as for an Estimator, which.
 """
 
 from __future__ import annotations
@@ -25,16 +23,16 @@ import graph_opt
 
 DIMENSION, COUNTERS, LOG_STEPS = 16, 13, 50
 OPTIMIZERS = {"adagrad": tf.train.AdagradOptimizer, "adam": tf.train.AdamOptimizer}
+PARTITIONERS = {"fixed": tf.fixed_size_partitioner, "min_max": tf.min_max_variable_partitioner}
 CATEGORIES = ["C{}".format(number) for number in range(1, 27)]
-Features = Dict[str, tf.Tensor]
 
 
-def read_rows(pattern: str, batch: int, epochs: int) -> Tuple[Features, tf.Tensor]:
+def read_rows(pattern: str, batch: int, epochs: int) -> Tuple[Dict[str, tf.Tensor], tf.Tensor]:
     """The next batch: features, and label [B, 1]. Any field of a row but the label may be empty."""
     files = sorted(tf.gfile.Glob(pattern)) or sys.exit("no file matches " + pattern)
     defaults = [tf.constant([], tf.float32)] + [[0.0]] * COUNTERS + [[""]] * len(CATEGORIES)
 
-    def decode(lines: tf.Tensor) -> Tuple[Features, tf.Tensor]:
+    def decode(lines: tf.Tensor) -> Tuple[Dict[str, tf.Tensor], tf.Tensor]:
         columns = [one[:, tf.newaxis] for one in tf.io.decode_csv(lines, defaults, "\t", False)]
         features = dict(zip(CATEGORIES, columns[1 + COUNTERS :]))
         features["counters"] = tf.log1p(tf.nn.relu(tf.concat(columns[1 : 1 + COUNTERS], axis=1)))
@@ -44,7 +42,7 @@ def read_rows(pattern: str, batch: int, epochs: int) -> Tuple[Features, tf.Tenso
     return tf.data.make_one_shot_iterator(lines.map(decode, 4).prefetch(4)).get_next()
 
 
-def logits(features: Features, args: argparse.Namespace) -> tf.Tensor:
+def logits(features: Dict[str, tf.Tensor], args: argparse.Namespace) -> tf.Tensor:
     """The model's output [B, 1]; see https://arxiv.org/abs/1906.00091."""
     small = tf.truncated_normal_initializer(stddev=0.01)  # untrained rows are noise
     latest = graph_opt.EmbeddingVariableOption(evict_option=graph_opt.CapacityEvict(args.buckets))
@@ -72,15 +70,14 @@ def dense_layers(inputs: tf.Tensor, sizes: Sequence[int], name: str) -> tf.Tenso
         return inputs
 
 
-def session_config(mode: str) -> Any:
+def session_config(mode: str, base: Any) -> Any:
     """What asks for graph_opt: one flag to fuse the lookups, one to run them ahead of the step."""
-    config = graph_opt.ConfigProto()
+    config = graph_opt.ConfigProto(device_filters=getattr(base, "device_filters", ()))
     options = config.graph_options.optimizer_options
     options.do_group_embedding = mode in ("fused", "both")
     options.do_async_embedding = mode in ("async", "both")
-    options.async_embedding_options.threads_num = 1
-    options.async_embedding_options.capacity = 2
-    options.async_embedding_options.infer_io_stage = True
+    ahead = options.async_embedding_options
+    ahead.threads_num, ahead.capacity, ahead.infer_io_stage = 1, 2, True
     return config
 
 
@@ -88,13 +85,15 @@ def train(args: argparse.Namespace, place: tf.estimator.RunConfig) -> None:
     """Trains until `args.steps` or the end of the data; `place` is the process's in a cluster."""
     worker = "/job:{}/task:{}".format(place.task_type, place.task_id)
     device = tf.train.replica_device_setter(worker_device=worker, cluster=place.cluster_spec)
-    with tf.device(device):
+    slices = PARTITIONERS[args.partition](place.num_ps_replicas or 1) if args.partition else None
+    with tf.device(device), tf.variable_scope("", partitioner=slices):
         tf.set_random_seed(1)
         features, label = read_rows(args.data, args.batch, args.epochs)
         loss = tf.losses.sigmoid_cross_entropy(label, logits(features, args))
         step = tf.train.get_or_create_global_step()
         train_op = OPTIMIZERS[args.optimizer](args.learning_rate).minimize(loss, step)
-    api, config = (tf, None) if args.mode == "stock" else (graph_opt, session_config(args.mode))
+    api = tf if args.mode == "stock" else graph_opt
+    config = place.session_config if api is tf else session_config(args.mode, place.session_config)
     hooks = [tf.train.StopAtStepHook(last_step=args.steps)]
     with api.train.MonitoredTrainingSession(
         place.master, place.is_chief, args.checkpoint_dir, hooks=hooks, config=config
@@ -105,7 +104,7 @@ def train(args: argparse.Namespace, place: tf.estimator.RunConfig) -> None:
             if number % LOG_STEPS == 0:
                 speed, start = LOG_STEPS / (time.time() - start), time.time()
                 print("step {}: loss {:.6f}, {:.1f} steps/s".format(number, value, speed))
-    if config:
+    if api is graph_opt:
         print(graph_opt.report())
 
 
@@ -132,6 +131,7 @@ def main() -> None:
     parser.add_argument("--optimizer", choices=sorted(OPTIMIZERS), default="adagrad")
     parser.add_argument("--learning-rate", type=float, default=0.05, help="for adam 0.001 is usual")
     parser.add_argument("--checkpoint-dir")
+    parser.add_argument("--partition", choices=PARTITIONERS, help="how servers divide variables")
     args = parser.parse_args()
     tf.logging.set_verbosity(tf.logging.ERROR)
     tf.disable_v2_behavior()

@@ -2,7 +2,9 @@
 
     python estimator.py
     python estimator.py --stock      by TensorFlow alone, to compare
+    graph-opt cluster --ps 2 --workers 2 --evaluator -- estimator.py --folder /tmp/clicks
 
+The last one, like any process that finds its task in TF_CONFIG, calls `train_and_evaluate`.
 All that differs is one hook of `train`. Checkpoints and the exported model are TensorFlow's own, so
 that evaluation, prediction and serving need nothing of graph_opt.
 """
@@ -10,6 +12,7 @@ that evaluation, prediction and serving need nothing of graph_opt.
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 from typing import Any, Dict, List, Tuple
 
@@ -75,9 +78,14 @@ def run(folder: str, hooks: List[tf.train.SessionRunHook], epochs: int) -> None:
         dnn_hidden_units=[64, 32],
         dnn_optimizer=tf.train.AdagradOptimizer(0.05),
         linear_optimizer=tf.train.FtrlOptimizer(0.05),
-        config=tf.estimator.RunConfig(tf_random_seed=1),
+        config=tf.estimator.RunConfig(tf_random_seed=1, save_checkpoints_steps=200),
     )
-    model.train(lambda: input_fn(seed=1, epochs=epochs), hooks)
+    if "TF_CONFIG" in os.environ:
+        train_in_cluster(model, hooks, epochs)
+        if model.config.task_type != "evaluator":
+            return
+    else:
+        model.train(lambda: input_fn(seed=1, epochs=epochs), hooks)
     scores = model.evaluate(lambda: input_fn(seed=2))
     print("step {global_step}: AUC {auc:.4f}, loss {average_loss:.4f}".format(**scores))
     prediction = next(model.predict(lambda: input_fn(seed=3)))
@@ -86,6 +94,21 @@ def run(folder: str, hooks: List[tf.train.SessionRunHook], epochs: int) -> None:
         tf.feature_column.make_parse_example_spec(linear + deep)
     )
     serve(model.export_saved_model(folder + "/export", serving).decode())
+
+
+def train_in_cluster(
+    model: tf.estimator.Estimator, hooks: List[tf.train.SessionRunHook], epochs: int
+) -> None:
+    """Does what this process's task is to do, until all workers together have done all steps."""
+    tf.estimator.train_and_evaluate(
+        model,
+        tf.estimator.TrainSpec(
+            lambda: input_fn(seed=1, epochs=epochs), epochs * ROWS // BATCH, hooks
+        ),
+        tf.estimator.EvalSpec(
+            lambda: input_fn(seed=2), steps=None, start_delay_secs=0, throttle_secs=1
+        ),
+    )
 
 
 def serve(export: str) -> None:
@@ -110,12 +133,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Wide and deep on an Estimator, with graph_opt.")
     parser.add_argument("--stock", action="store_true", help="TensorFlow alone, to compare")
     parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--folder", help="of the checkpoints, which all tasks of a cluster see")
     args = parser.parse_args()
     tf.logging.set_verbosity(tf.logging.ERROR)
     tf.disable_v2_behavior()
     with tempfile.TemporaryDirectory() as folder:
-        hooks = [] if args.stock else [graph_opt.train.AsyncEmbeddingHook(session_config())]
-        run(folder, hooks, args.epochs)
+        master = tf.estimator.RunConfig().master  # whose servers the lookups are fused on
+        hooks = [graph_opt.train.AsyncEmbeddingHook(session_config(), master)]
+        run(args.folder or folder, [] if args.stock else hooks, args.epochs)
     if not args.stock:
         print(graph_opt.report())
 

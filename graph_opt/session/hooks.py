@@ -40,20 +40,27 @@ class AsyncEmbeddingHook(tf.train.SessionRunHook):
 
     def __init__(self, config: Any = None, target: Optional[str] = None) -> None:
         self._config = effective_config(config)
-        self._target = target or ""
+        self._target = target
         if self._config is not None:
             checked_options(self._config, "")
         self._fallback = make_prefetch_hook()
         self._others: Sequence[Any] = ()
 
-    def note_other_hooks(self, hooks: Sequence[Any]) -> None:
-        """Notes the session's other hooks, so that whatever they fetch stays fetchable."""
+    def note_session(self, hooks: Sequence[Any], target: Optional[str]) -> None:
+        """Notes what its session is made with.
+
+        Args:
+          hooks: All hooks of the session: whatever the others fetch stays fetchable.
+          target: The session's target if known, for a hook that was given none.
+        """
         self._others = [hook for hook in hooks if hook is not self]
+        if self._target is None:
+            self._target = target
 
     def begin(self) -> None:
         """Optimizes the default graph if it trains and the config asks for it."""
         optimize_training_graph(
-            tf.get_default_graph(), self._config, self._target, fetched_by(self._others)
+            tf.get_default_graph(), self._config, self._target or "", fetched_by(self._others)
         )
 
     def after_create_session(self, session: Any, coord: Any) -> None:
@@ -93,11 +100,11 @@ def with_async_hook(
     everyone = [*given, *(chief_only_hooks or ())]
     ours = [hook for hook in given if isinstance(hook, AsyncEmbeddingHook)]
     for hook in ours:
-        hook.note_other_hooks(everyone)
+        hook.note_session(everyone, target)
     if ours:
         return given
     hook = AsyncEmbeddingHook(config, target)
-    hook.note_other_hooks(everyone)
+    hook.note_session(everyone, target)
     prefetching = [hook for hook in given if isinstance(hook, PrefetchHook)]
     others = [hook for hook in given if not isinstance(hook, PrefetchHook)]
     return others + [hook] + prefetching

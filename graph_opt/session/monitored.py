@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, List, Optional, Sequence
 
 from graph_opt.compat import tf
-from graph_opt.compat.sessions import USE_DEFAULT, adopt, creator_config
+from graph_opt.compat.sessions import USE_DEFAULT, adopt, creator_config, creator_master
 from graph_opt.config import to_stock
 from graph_opt.dynamic.incremental_hook import IncrementalCheckpointHook
 from graph_opt.reporting.warnings_given import warn_once
@@ -114,7 +114,7 @@ class MonitoredSession(tf.train.MonitoredSession):
         config = creator_config(session_creator)
         super().__init__(
             session_creator=session_creator,
-            hooks=with_async_hook(hooks, config),
+            hooks=with_async_hook(hooks, config, creator_master(session_creator)),
             stop_grace_period_secs=stop_grace_period_secs,
         )
 

@@ -15,6 +15,7 @@ import pytest
 from graph_opt.cli.main import main
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+EXAMPLES = REPOSITORY / "examples"
 SCRIPTS = Path(__file__).resolve().parent / "scripts"
 # What a job of four tasks on two nodes finds, as far as our script uses it.
 SLURM = {
@@ -115,3 +116,34 @@ def test_wrong_arguments_are_named(capsys: pytest.CaptureFixture[str], tmp_path:
         with pytest.raises(SystemExit):
             main(["cluster", *flags])
         assert message in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("partition", ["fixed", "min_max"])
+def test_an_example_with_tables_in_slices_ends_whoever_comes_late(
+    tmp_path: Path, partition: str
+) -> None:
+    # The other worker looks after half a minute whether the chief has initialized: it has gone.
+    done = run(
+        tmp_path,
+        ["--ps", "2", "--workers", "2", "--", str(EXAMPLES / "dlrm.py"), "--steps", "60"]
+        + ["--batch", "32", "--buckets", "1000", "--partition", partition],
+    )
+    assert done.returncode == 0, done.stderr
+    for task in ("chief", "worker 0"):
+        assert "[{}] group embedding: 26 of 26 lookups fused".format(task) in done.stdout
+        assert "[{}]   updates fused: 26 of 26".format(task) in done.stdout
+        assert "[{}] async embedding: 26 of 26 lookups moved".format(task) in done.stdout
+
+
+@pytest.mark.slow
+def test_the_estimator_of_the_examples_trains_on_a_cluster(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        ["--ps", "2", "--workers", "2", "--evaluator", "--", str(EXAMPLES / "estimator.py")]
+        + ["--folder", str(tmp_path / "clicks"), "--epochs", "10"],
+    )
+    assert done.returncode == 0, done.stderr
+    assert "[chief] group embedding: 7 of 7 lookups fused" in done.stdout
+    assert "[chief] async embedding: 7 of 7 lookups moved" in done.stdout
+    assert "[evaluator] step 3" in done.stdout and "[evaluator] served: 0." in done.stdout

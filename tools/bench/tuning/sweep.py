@@ -42,7 +42,7 @@ class Effort(NamedTuple):
     burn_in: int
 
 
-FULL = Effort(SWEEP, 15.0, 7, 1.5, 25)
+FULL = Effort(SWEEP, 15.0, 15, 0.7, 20)
 QUICK = Effort(SWEEP[:2], 0.2, 1, 0.1, 2)
 
 
@@ -60,9 +60,10 @@ def measure(name: str, quick: bool) -> Outcome:
     """
     effort = QUICK if quick else FULL
     opened: Dict[Size, Run] = {}
+    trained = case(name, quick)
     with contextlib.ExitStack() as stack:
         for size in (*effort.sweep, TUNED):
-            opened[size] = stack.enter_context(case(name, quick).open(size))
+            opened[size] = stack.enter_context(trained.open(size))
         seconds_per_call(opened[TUNED].step, effort.settle_seconds)
         turns = in_turns(
             {
