@@ -21,6 +21,7 @@ OPTIONAL = {"unit", "goal", "floor"}
 Quick = Callable[[str, Path], Dict[str, Any]]
 MODES = {"stock", "async", "fused", "both", "deferred", "lazy", "machine", "fbgemm", "tfra"}
 MODES |= {"dynamic", "static", "mutable", "tiers"}
+MODES |= {"tuned", "1 x 1", "1 x 4"}
 
 
 @pytest.fixture
@@ -149,6 +150,16 @@ def test_adam(quick_here: Quick, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert [r["params"]["rows"] for r in rates] == 3 * [500] + 3 * [1000]
     assert all("floor" in r and "delay_ms" not in r["params"] for r in rates)
     assert ("growth_exponent", "<=", 0.1) in with_goals(content)
+
+
+@pytest.mark.slow
+def test_tuning(quick_here: Quick, tmp_path: Path) -> None:
+    content = quick_here("tuning", tmp_path)
+    check_form("tuning", content)
+    settings = set(itertools.product(["steps_per_s"], ["1 x 1", "1 x 4", "tuned"]))
+    chosen = set(itertools.product(["threads", "capacity", "ratio_to_best_fixed"], ["tuned"]))
+    assert figures(content) == settings | chosen
+    assert with_goals(content) == [("ratio_to_best_fixed", ">=", 0.95)]
 
 
 @pytest.mark.slow
