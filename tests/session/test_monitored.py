@@ -350,7 +350,7 @@ def test_a_finalized_graph_gives_the_error_of_a_stock_session() -> None:
 def test_options_are_checked_before_anything_happens() -> None:
     small_model()
     config = async_config()
-    config.graph_options.optimizer_options.async_embedding_options.threads_num = -1
+    config.graph_options.optimizer_options.async_embedding_options.threads_num = -2
     for make in (
         graph_opt.train.MonitoredTrainingSession,
         graph_opt.train.ChiefSessionCreator,
@@ -358,7 +358,7 @@ def test_options_are_checked_before_anything_happens() -> None:
         graph_opt.train.SingularMonitoredSession,
         graph_opt.train.AsyncEmbeddingHook,
     ):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="threads_num is -1"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="threads_num is -2"):
             make(config=config)
 
 
