@@ -18,11 +18,16 @@ from tensorflow.python.client import session as session_module
 from tensorflow.python.training import monitored_session
 
 from graph_opt.compat import tf
+from graph_opt.compat.partial_runs import feed_tensors
 
 Elements = List[Any]
 
 # What TensorFlow's MonitoredTrainingSession takes for "not given".
 USE_DEFAULT = monitored_session.USE_DEFAULT
+_PARTIAL = (
+    "a partial run cannot read the weights of a model that trains with pipeline_dense: use "
+    "session.run, or train in the partial run"
+)
 
 
 class SteppedSession:
@@ -57,6 +62,17 @@ class SteppedSession:
           As many fetches as given, in the same order, and the operations to run.
         """
         raise NotImplementedError
+
+    def needs_more_feeds(self, fetches: Elements, targets: Elements, feeds: Elements) -> bool:
+        """Whether `more_feeds` has any for a step that was prepared."""
+        return False
+
+    def more_feeds(self, fetches: Elements, targets: Elements, feeds: Elements) -> Any:
+        """A dict of what a step that was prepared is fed besides."""
+        return {}
+
+    def step_failed(self, error: BaseException) -> None:
+        """Called when a step has failed."""
 
     def fed_value(self, tensor: Any, value: Any) -> Any:
         """What to feed for `tensor` in place of `value`, which is an array or a TensorHandle."""
@@ -121,8 +137,11 @@ class SteppedSession:
         values = list(feed_dict.values())
         fetches, targets = self.prepare_step(fetch_list, target_list, feeds, values)
         fed = {key: self.fed_value(key.deref(), value) for key, value in feed_dict.items()}
+        more = self.more_feeds(fetch_list, target_list, feeds)
+        fed.update({tensor.ref(): value for tensor, value in more.items()})
         base: Any = super()
-        results = base._do_run(handle, targets, fetches, fed, options, run_metadata)
+        with self._noticing_failure():
+            results = base._do_run(handle, targets, fetches, fed, options, run_metadata)
         return self.fetched_values(fetch_list, results)
 
     def make_callable(
@@ -140,6 +159,8 @@ class SteppedSession:
         handler = session_module._FetchHandler(graph, fetches, {})
         given = handler.fetches(), handler.targets()
         elements = self.prepare_step(given[0], given[1], [], runs_now=False)
+        if self.needs_more_feeds(given[0], given[1], []):
+            return functools.partial(_as_session(self).run, fetches)
         if elements == given:
             inner = base.make_callable(fetches, None, accept_options)
             return functools.partial(self._run_prepared, given, inner)
@@ -156,16 +177,27 @@ class SteppedSession:
     ) -> Any:
         self.prepare_step(step[0], step[1], [])
         options = self.step_options(named.get("options"))
-        return inner(**named) if options is None else inner(**dict(named, options=options))
+        with self._noticing_failure():
+            return inner(**named) if options is None else inner(**dict(named, options=options))
+
+    @contextlib.contextmanager
+    def _noticing_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            self.step_failed(error)
+            raise
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> Any:
         """Like `tf.Session.partial_run_setup`."""
         graph = _as_session(self).graph
         handler = session_module._FetchHandler(graph, fetches, {})
-        fed = _feed_tensors(graph, feeds)
+        fed = feed_tensors(graph, feeds)
         replaced, targets = self.prepare_step(
             handler.fetches(), handler.targets(), fed, runs_now=False
         )
+        if self.needs_more_feeds(handler.fetches(), handler.targets(), fed):
+            raise tf.errors.InvalidArgumentError(None, None, _PARTIAL)
         base: Any = super()
         return base.partial_run_setup(list(replaced) + list(targets), fed)
 
@@ -190,7 +222,11 @@ class SteppedSession:
         def call(*values: Any, **keywords: Any) -> Any:
             self.prepare_step(fetches, targets, feeds, values)
             fed = [self.fed_value(tensor, value) for tensor, value in zip(feeds, values)]
-            return inner(*fed, **keywords)
+            if self.needs_more_feeds(fetches, targets, feeds):
+                everything = [*fetches, *targets]
+                return self.run(everything, dict(zip(feeds, values)))[: len(fetches)]
+            with self._noticing_failure():
+                return inner(*fed, **keywords)
 
         return call
 
@@ -361,15 +397,3 @@ def creator_master(creator: Any) -> str:
 def _as_session(session: Any) -> Any:
     """For the type checker: a mixin's `self` is a session."""
     return session
-
-
-def _feed_tensors(graph: Any, feeds: Any) -> Elements:
-    """The tensors that a partial run feeds, given as tensors, names, or composites of tensors."""
-    given = feeds if isinstance(feeds, (list, tuple)) else [] if feeds is None else [feeds]
-    tensors: Elements = []
-    for feed in given:
-        for kind, _, _, expand in session_module._REGISTERED_EXPANSIONS:
-            if isinstance(feed, kind):
-                tensors.extend(graph.as_graph_element(part) for part in expand(feed))
-                break
-    return tensors

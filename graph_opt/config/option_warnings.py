@@ -71,11 +71,12 @@ def option_warnings(optimizer: Any, pools: Sequence[Any]) -> List[str]:
             warnings.append(
                 "{}.{} has no effect in this version: {}".format(_OPTIMIZER, name, instead)
             )
-    if optimizer.pack_dense and not (asynchronous or optimizer.do_group_embedding):
+    if optimizer.pack_dense and not (
+        asynchronous or optimizer.do_group_embedding or optimizer.pipeline_dense
+    ):
         warnings.append(
-            "{}.pack_dense has no effect without do_async_embedding or do_group_embedding".format(
-                _OPTIMIZER
-            )
+            "{}.pack_dense has no effect without do_async_embedding, do_group_embedding or "
+            "pipeline_dense".format(_OPTIMIZER)
         )
     if _is_forgotten(optimizer, "group_embedding"):
         warnings.append(

@@ -159,6 +159,7 @@ class Ranks:
 
 SWITCHES = (
     "do_async_embedding", "do_group_embedding", "shard_tables", "do_smart_stage", "micro_batch_num",
+    "pipeline_dense",
 )  # fmt: skip
 """The options of `OptimizerOptions` that turn an optimization on."""
 
@@ -176,6 +177,7 @@ class SessionOptions:
       micro_batches: None when `micro_batch_num` is less than 2.
       pack_dense_max_bytes: Weights and gradients of dense layers that have at most so many bytes
         travel as one; 0: each travels alone. Only where lookups run ahead or are fused.
+      pipeline_dense: Whether weights on servers are pulled, and gradients pushed, by a stage.
       stall_seconds: How long a step may wait for other ranks; 0: no limit.
       warnings: Sentences for the log, one for each accepted option that has no effect.
       servers_with_ops: Tasks, other than the session's own, that are known to have graph_opt's
@@ -191,6 +193,7 @@ class SessionOptions:
     smart_stage: Optional[SmartStageOptions] = None
     micro_batches: Optional[MicroBatchOptions] = None
     pack_dense_max_bytes: int = DEFAULT_PACK_DENSE_MAX_BYTES
+    pipeline_dense: bool = False
     stall_seconds: int = 0
     warnings: Tuple[str, ...] = ()
     servers_with_ops: FrozenSet[str] = frozenset()
@@ -206,6 +209,7 @@ class SessionOptions:
             self.shard_tables,
             self.smart_stage,
             self.micro_batches,
+            self.pipeline_dense or None,
         )
 
     @property
@@ -222,6 +226,7 @@ class SessionOptions:
             shard_tables=None,
             smart_stage=None,
             micro_batches=None,
+            pipeline_dense=False,
         )
 
 
@@ -280,6 +285,7 @@ def session_options(config: Any, target: str = "") -> SessionOptions:
         smart_stage=smart,
         micro_batches=micro,
         pack_dense_max_bytes=_pack_dense_max_bytes(optimizer),
+        pipeline_dense=optimizer.pipeline_dense,
         stall_seconds=optimizer.stall_seconds,
         warnings=tuple(warnings),
     )

@@ -14,6 +14,7 @@ from graph_opt.compat import tf
 STAND_IN = "IdentityN"
 KIND_IO = "io"
 KIND_PREFETCH = "prefetch"
+KIND_PIPELINE = "pipeline"
 NO_THREAD_POOL = -1
 # Special priorities of a stage's threads; those in between are nice values.
 MAINS_THREADS = -1
@@ -30,7 +31,8 @@ class StageSpec(NamedTuple):
 
     Attributes:
       name: The stage's name, its buffer's shared name and its nodes' name scope.
-      kind: `io` (reads and batches) or `prefetch` (runs lookups).
+      kind: `io` (reads and batches), `prefetch` (runs lookups) or `pipeline` (applies gradients,
+        then reads weights).
       capacity: Maximum number of elements in the buffer.
       timeout_millis: Maximum wait of a put and, in a prefetch stage, of a take, in milliseconds; 0
         for no limit.
@@ -100,6 +102,11 @@ class StageSpec(NamedTuple):
     def is_prefetch(self) -> bool:
         """Whether it runs lookups."""
         return self.kind == KIND_PREFETCH
+
+    @property
+    def is_pipeline(self) -> bool:
+        """Whether it applies the gradients of steps, and reads the weights for later ones."""
+        return self.kind == KIND_PIPELINE
 
 
 class _Coding(NamedTuple):
@@ -175,6 +182,16 @@ def take_attributes(spec: StageSpec) -> Dict[str, Any]:
 def put_attributes(spec: StageSpec) -> Dict[str, Any]:
     """AttrValues of a `TensorBufferPut` that a stage's threads run, without those of the record."""
     return {**buffer_attributes(spec), **_written(spec, _PUT)}
+
+
+def unstaged_put_attributes(spec: StageSpec) -> Dict[str, Any]:
+    """AttrValues of a `TensorBufferPut` that main runs, without those of the record."""
+    return {**buffer_attributes(spec), **_written(spec, _TIMEOUT)}
+
+
+def gradients_of(spec: StageSpec) -> StageSpec:
+    """The buffer from which a `pipeline` stage takes what main puts there."""
+    return spec._replace(name=spec.name + "/gradients")
 
 
 def stand_in_attributes(spec: StageSpec) -> Dict[str, Any]:

@@ -14,6 +14,7 @@ from graph_opt.passes.fusion.compact_gradients import compact_gradients
 from graph_opt.passes.fusion.fuse_group_embedding import fuse_group_embedding
 from graph_opt.passes.micro_batches.micro_batches import micro_batches
 from graph_opt.passes.pass_state import PassState
+from graph_opt.passes.pipeline.pipeline_dense import pipeline_dense
 from graph_opt.passes.prefetch.async_embedding import async_embedding
 from graph_opt.passes.prefetch.smart_stage import smart_stage
 from graph_opt.passes.protect_gathers import protect_gathers
@@ -45,6 +46,7 @@ PASSES = (
     Pass(smart_stage, "where no lookup moved, which takes along what stands before the variables"),
     Pass(micro_batches, "late: lookups, fused or ahead, stay whole, and the rest is divided"),
     Pass(pack_dense, "late: it packs what main still exchanges with servers"),
+    Pass(pipeline_dense, "then: it moves messages from steps of main to a stage"),
     Pass(protect_gathers, "last: lookups that are still TensorFlow's own and stay in main"),
 )
 

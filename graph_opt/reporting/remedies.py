@@ -63,6 +63,16 @@ REMEDIES: Dict[str, str] = {
         "Put the penalty on the looked-up rows, or use AdamW, whose weight decay stands beside the "
         "gradient"
     ),
+    "pipeline_in_control_flow": "Update in each step, by a gradient of zero if need be",
+    "pipeline_read_in_main": (
+        "Let lookups run ahead (do_async_embedding), and read updated values in a step of their own"
+    ),
+    "pipeline_several_steps": "Train in one step, or leave pipeline_dense off",
+    "pipeline_several_workers": "Replicate between graphs, with tf.train.replica_device_setter",
+    "pipeline_synchronous": "Train asynchronously, or leave pipeline_dense off",
+    "pipeline_waited_for": (
+        "Let only the train op wait for updates (minimize, apply_gradients, tf.group)"
+    ),
     "placeholder_upstream": (
         "Feed the placeholder through staged(..., feed_dict=...), or read the ids from a dataset"
     ),

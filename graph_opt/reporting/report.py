@@ -36,6 +36,7 @@ class Report:
       protected_gathers: Gathers kept from being turned into whole-table reads.
       packed_transfers: What crosses between tasks as one tensor instead of many.
       not_packed: Weights and gradients of dense layers that travel alone: code, node, need and saw.
+      not_pipelined: Updates that steps still wait for: code, node, need and saw.
       fused_lookups: Every lookup of the model, if lookups were to be fused.
       dense_readers: What reads whole tables whose update is deferred.
       replaced: Output of a fused lookup to the tensor that replaces it.
@@ -61,6 +62,7 @@ class Report:
     protected_gathers: Tuple[str, ...] = ()
     packed_transfers: Tuple[PackedTransfer, ...] = ()
     not_packed: Tuple[Dict[str, str], ...] = ()
+    not_pipelined: Tuple[Dict[str, str], ...] = ()
     fused_lookups: Tuple[FusedLookup, ...] = ()
     dense_readers: Tuple[DenseReader, ...] = ()
     replaced: Dict[str, str] = dataclasses.field(default_factory=dict)

@@ -69,7 +69,7 @@ def refusals_by_code(report: Report) -> Dict[str, List[Tuple[str, Dict[str, str]
     for table in report.tables:
         if table.refusal is not None:
             found[table.refusal["code"]].append((table.name, table.refusal))
-    for refusal in (*report.refusals, *report.not_packed):
+    for refusal in (*report.refusals, *report.not_packed, *report.not_pipelined):
         found[refusal["code"]].append((refusal["node"], refusal))
     return dict(sorted(found.items(), key=lambda item: (-len(item[1]), item[0])))
 

@@ -29,7 +29,7 @@ def as_in_graph(message: str, graph: Any) -> str:
     """
     message = without_takes(message)
     for stage in stages_of(graph):
-        if stage.spec.is_prefetch:
+        if stage.spec.is_prefetch or stage.spec.is_pipeline:
             message = _with_originals(message, stage.name, graph)
     return message
 

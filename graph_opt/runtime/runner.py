@@ -20,6 +20,7 @@ from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime import claims, metrics
 from graph_opt.runtime.outcome import Status
 from graph_opt.runtime.stage_control import BufferControl
+from graph_opt.runtime.stage_exchange import as_error
 from graph_opt.runtime.stage_tuner import StageTuner
 from graph_opt.runtime.stages import Stage, downstream_of
 from graph_opt.runtime.trace import trace_of
@@ -31,6 +32,11 @@ _JOIN_SECONDS = 0.7
 # Nor for longer than this for the other ranks, which a stage with exchanges tells of its end.
 _LEAVE_SECONDS = 5.0
 _STOP_POLL_SECONDS = 0.1
+# Nor for longer than this until gradients are applied, on servers that may be gone.
+_PUSH_SECONDS = 10.0
+_NOT_APPLIED = (
+    "stage '{}': the gradients of the last steps were not applied in time: the variables lack them"
+)
 _STOPPED = Status(tf.errors.CANCELLED, "prefetching has stopped: the session is ending")
 
 _running: Any = weakref.WeakSet()
@@ -73,6 +79,8 @@ class StageRunner:
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._join_deadline = 0.0
+        self._put_before: Dict[str, int] = {}
+        self._undelivered: Optional[tf.errors.OpError] = None
 
     @property
     def stages(self) -> List[Stage]:
@@ -131,6 +139,32 @@ class StageRunner:
         if supervisor is not None and supervisor is not threading.current_thread():
             supervisor.join()
 
+    def drain(self) -> None:
+        """Waits until all gradients that steps have put are applied, unless it was stopped.
+
+        Raises:
+          tf.errors.OpError: An update failed, and no step has raised its error yet.
+        """
+        if not self._stopped.is_set():
+            self._drain(None)
+
+    def _drain(self, seconds: Optional[float]) -> None:
+        until = None if seconds is None else time.monotonic() + seconds
+        for name, put_before in self._put_before.items():
+            pool = self._pools[name]
+            count = self._control.gradients_put(pool.stage) - put_before
+            applied = pool.wait_for_pushed(count, until)
+            failure = pool.take_failure()
+            if failure is not None:
+                raise as_error(failure)
+            if not applied:
+                raise tf.errors.DeadlineExceededError(None, None, _NOT_APPLIED.format(name))
+
+    def forget_failure(self, message: str) -> None:
+        """Notes that a step has raised an error with this message, maybe that of an update."""
+        for name in self._put_before if message else ():
+            self._pools[name].take_failure(message)
+
     def metrics(self) -> Dict[str, Dict[str, int]]:
         """Metrics of each stage's buffer, and the `steps`, `ignored` and `threads` of its pool."""
         return metrics.buffer_metrics(self._session)
@@ -149,6 +183,10 @@ class StageRunner:
             )
         with watching() as watch:
             self._control.resume(self._stages, first_place)
+        for stage in self._stages:
+            if stage.pipeline is not None:
+                self._put_before[stage.name] = self._control.gradients_put(stage)
+                self._control.fill_pipeline(stage)
         return watch
 
     def _prepare_cancel(self) -> None:
@@ -182,12 +220,28 @@ class StageRunner:
                 self._join_deadline = time.monotonic() + wait
         if first:
             self._end_tuning()
+            self._drain_at_end()
             for pool in self._pools.values():
                 pool.stopping = True
             if self.running:
                 self._cancel(self._stages, _STOPPED)
         self._join()
         claims.release(self._session, self)
+
+    def _drain_at_end(self) -> None:
+        if not self._put_before or is_closed(self._session) or not self.running:
+            return
+        try:
+            self._drain(_PUSH_SECONDS)
+        except (tf.errors.OpError, RuntimeError) as error:
+            self._undelivered = error
+        with self._lock:
+            self._join_deadline = max(self._join_deadline, time.monotonic() + _JOIN_SECONDS)
+
+    def take_undelivered(self) -> Optional[BaseException]:
+        """The error of an update that no step has raised, and that ended with the runner."""
+        error, self._undelivered = self._undelivered, None
+        return error
 
     def _join(self) -> None:
         for thread in self._threads():

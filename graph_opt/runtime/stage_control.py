@@ -10,7 +10,7 @@ import numpy as np
 
 from graph_opt.compat import callables, tf
 from graph_opt.ops.stage_spec import MAINS_THREADS
-from graph_opt.ops.tensor_buffer import NO_PLACE
+from graph_opt.ops.tensor_buffer import METRIC_NAMES, NO_PLACE
 from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime import python_spec, thread_priority
 from graph_opt.runtime.feeds import FeedReader
@@ -20,6 +20,8 @@ from graph_opt.runtime.stages import Put, Stage
 # Controlling a buffer must not hang if the master is lost.
 _CONTROL_TIMEOUT_MILLIS = 5000
 _MESSAGE_CHARACTERS = 100000
+
+_PUT_COUNT = METRIC_NAMES.index("put_count")
 
 Step = Callable[..., Any]
 
@@ -46,10 +48,25 @@ class BufferControl:
           first_place: The place of the first step of each stage.
         """
         turns = [stage.exchange.resume for stage in stages if stage.exchange is not None]
+        pipelines = [stage.pipeline for stage in stages if stage.pipeline is not None]
         resume = self._compiled(
-            [*(stage.resume for stage in stages), *turns], [stage.place for stage in stages]
+            [*(stage.resume for stage in stages), *turns, *(each.resume for each in pipelines)],
+            [*(stage.place for stage in stages), *(each.place for each in pipelines)],
         )
-        resume(*([np.int64(first_place)] * len(stages)))
+        resume(*([np.int64(first_place)] * (len(stages) + len(pipelines))))
+
+    def fill_pipeline(self, stage: Stage) -> None:
+        """Reads the weights for the first steps of a stage that applies gradients."""
+        assert stage.pipeline is not None
+        first = self._compiled([stage.pipeline.first], waits=True)
+        for _ in range(stage.spec.capacity):
+            first()
+
+    def gradients_put(self, stage: Stage) -> int:
+        """How often steps have put gradients into the stage's buffer since it was created."""
+        assert stage.pipeline is not None
+        metrics = self._compiled([], fetches=[stage.pipeline.metrics])()
+        return int(metrics[0][_PUT_COUNT])
 
     def put_status(self, stage: Stage, place: int, status: Optional[Status]) -> None:
         """Puts an error in the place of a batch; waits while the buffer is full.
@@ -91,12 +108,15 @@ class BufferControl:
 
     def cancel(self, stages: Sequence[Stage], status: Status) -> None:
         """Makes pending and later puts and takes of the stages fail with this status."""
-        self._compiled_cancel(stages)(*(status_values(*status) * len(stages)))
+        buffers = len(stages) + sum(stage.pipeline is not None for stage in stages)
+        self._compiled_cancel(stages)(*(status_values(*status) * buffers))
 
     def _compiled_cancel(self, stages: Sequence[Stage]) -> Step:
-        feeds = [name for stage in stages for name in (stage.status_code, stage.status_message)]
+        pipelines = [stage.pipeline for stage in stages if stage.pipeline is not None]
+        buffers: List[Any] = [*stages, *pipelines]
+        feeds = [name for each in buffers for name in (each.status_code, each.status_message)]
         turns = [stage.exchange.cancel for stage in stages if stage.exchange is not None]
-        return self._compiled([*(stage.cancel for stage in stages), *turns], feeds)
+        return self._compiled([*(each.cancel for each in buffers), *turns], feeds)
 
     def _compiled(
         self,

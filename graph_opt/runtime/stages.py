@@ -16,7 +16,14 @@ from graph_opt.ops.stage_nodes import (
     TURN_END,
     exchange_spec,
 )
-from graph_opt.ops.stage_spec import CAPACITY, EXCHANGE_MARK, StageSpec, has_spec, spec_of
+from graph_opt.ops.stage_spec import (
+    CAPACITY,
+    EXCHANGE_MARK,
+    StageSpec,
+    gradients_of,
+    has_spec,
+    spec_of,
+)
 
 _CONTROL_OPS = (
     TURN,
@@ -72,6 +79,29 @@ class ExchangeTurns:
 
 
 @dataclass(frozen=True)
+class Pipeline:
+    """What a runner needs of a stage that applies the gradients that steps put into a buffer.
+
+    Attributes:
+      first: Operation that reads weights without applying gradients, for the first steps.
+      push: Operation by which a step puts its gradients into their buffer.
+      cancel, resume: Operations that control that buffer.
+      metrics: Tensor of that buffer's metrics.
+      status_code, status_message: Tensors fed to `cancel`.
+      place: Tensor fed to `resume`.
+    """
+
+    first: str
+    push: str
+    cancel: str
+    resume: str
+    metrics: str
+    status_code: str
+    status_message: str
+    place: str
+
+
+@dataclass(frozen=True)
 class Stage:
     """A stage as found in a graph, with the names of the nodes that a runner needs.
 
@@ -86,6 +116,7 @@ class Stage:
       exchange: Turns in which steps exchange messages with other ranks; None if they do not.
       resize: Operation that gives a tuned buffer its capacity; "" if it is not tuned.
       capacity: Tensor fed to `resize`.
+      pipeline: The buffer of gradients that its steps apply; None if they apply none.
     """
 
     spec: StageSpec
@@ -101,6 +132,7 @@ class Stage:
     exchange: Optional[ExchangeTurns] = None
     resize: str = ""
     capacity: str = ""
+    pipeline: Optional[Pipeline] = None
 
     @property
     def name(self) -> str:
@@ -113,6 +145,7 @@ class _Found:
     """Operations of a graph that belong to buffers."""
 
     puts: Dict[str, List[Any]] = field(default_factory=dict)
+    unstaged: Dict[_Buffer, Any] = field(default_factory=dict)
     controls: Dict[_Buffer, Dict[str, Any]] = field(default_factory=dict)
     agreements: Dict[str, Any] = field(default_factory=dict)
 
@@ -167,6 +200,8 @@ def _search(graph: Any) -> _Found:
         if kind == BUFFER_PUT and has_spec(operation.node_def):
             name = spec_of(operation.node_def).name
             found.puts.setdefault(name, []).append(operation)
+        elif kind == BUFFER_PUT:
+            found.unstaged[_buffer(operation)] = operation
         elif kind in _CONTROL_OPS and not operation.control_inputs:
             controls = found.controls.setdefault(_buffer(operation), {})
             controls[_role(operation)] = operation
@@ -206,6 +241,29 @@ def _stage(puts: List[Any], found: _Found) -> Stage:
         exchange=_exchange(specs[0], found),
         resize="" if resize is None else resize.name,
         capacity="" if resize is None else resize.inputs[0].name,
+        pipeline=_pipeline(puts[0], specs[0], found),
+    )
+
+
+def _pipeline(put: Any, spec: StageSpec, found: _Found) -> Optional[Pipeline]:
+    if not spec.is_pipeline:
+        return None
+    container, name = _buffer(put)
+    gradients = container, gradients_of(spec._replace(name=name)).name
+    controls = found.controls.get(gradients, {})
+    first, push = found.unstaged.get((container, name)), found.unstaged.get(gradients)
+    if first is None or push is None or not {"cancel", "resume"} <= controls.keys():
+        _refuse("stage '{}' lacks nodes of its buffer of gradients".format(name))
+    cancel, resume = controls["cancel"], controls["resume"]
+    return Pipeline(
+        first=first.name,
+        push=push.name,
+        cancel=cancel.name,
+        resume=resume.name,
+        metrics=controls["TensorBufferMetrics"].outputs[0].name,
+        status_code=cancel.inputs[0].name,
+        status_message=cancel.inputs[1].name,
+        place=resume.inputs[0].name,
     )
 
 

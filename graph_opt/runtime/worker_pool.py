@@ -34,6 +34,9 @@ IGNORED_IN_A_ROW_LIMIT = 1000
 
 _LEAVING = Status(tf.errors.CANCELLED, "has ended its session, and prefetches no more")
 
+_OF_UPDATE = "the update of an earlier step failed: "
+_POLL_SECONDS = 0.1
+
 Fail = Callable[[Stage, Status], None]
 
 
@@ -62,6 +65,9 @@ class WorkerPool:
             self._exchange = StageExchange(session, stage, stage.exchange)
         self._leaving = _LEAVING
         self._lock = threading.Lock()
+        self._progress = threading.Condition(self._lock)
+        self._failed = 0
+        self._failures: List[Status] = []
         self._fail: Optional[Fail] = None
         self._all_ended: Optional[Callable[[], None]] = None
         self._begun: Optional[Callable[[], None]] = None
@@ -197,6 +203,8 @@ class WorkerPool:
             trace.append(StepRecord(stage, thread, steps[index], start, clock(), waits))
             steps[index] += 1
             ignored_in_a_row = 0
+            if self.stage.pipeline is not None:
+                self._note_progress(None)
             if self._begun is not None:
                 self._have_begun()
 
@@ -244,6 +252,9 @@ class WorkerPool:
             return self._put_status(place, None) and outcome == IGNORED
         status = status_of(error)
         status = status._replace(message=as_in_graph(status.message, self._session.graph))
+        if self.stage.pipeline is not None:
+            status = status._replace(message=_OF_UPDATE + status.message)
+            self._note_progress(status)
         if outcome == TOO_MANY_IGNORED:
             status = _too_many_ignored(self.stage, status)
         broken = self._exchange is not None and self._exchange.broken
@@ -252,6 +263,42 @@ class WorkerPool:
             return False
         over = self._exchange is not None and self._exchange.over
         return self._put_status(place, status) and not over
+
+    def _note_progress(self, failure: Optional[Status]) -> None:
+        with self._progress:
+            if failure is not None:
+                self._failed += 1
+                self._failures.append(failure)
+            self._progress.notify_all()
+
+    def wait_for_pushed(self, count: int, until: Optional[float]) -> bool:
+        """Waits until as many steps as this have ended, successfully or not.
+
+        Args:
+          count: Of a stage that applies gradients.
+          until: When to give up, on the monotonic clock; None for never.
+
+        Returns:
+          Whether they have ended.
+        """
+        with self._progress:
+            while sum(self._steps) + self._failed < count:
+                if self._working == 0 or (until is not None and time.monotonic() >= until):
+                    return False
+                self._progress.wait(_POLL_SECONDS)
+        return True
+
+    def take_failure(self, message: str = "") -> Optional[Status]:
+        """Forgets the first error of a step that was not taken yet, and returns it.
+
+        Args:
+          message: Of an error that was raised: only an error that it contains is taken.
+        """
+        with self._lock:
+            for number, failure in enumerate(self._failures):
+                if not message or failure.message in message:
+                    return self._failures.pop(number)
+        return None
 
     def _put_status(self, place: int, status: Optional[Status]) -> bool:
         """Puts an error, or None for nothing, in the place of a batch; returns whether it could."""

@@ -134,7 +134,7 @@ def _optimize(
         if was_rewritten_differently(graph, asked):
             warn_once(_OTHER_OPTIONS, graph)
         return
-    if any(stage.spec.is_prefetch for stage in stages_of(graph)):
+    if any(stage.spec.is_prefetch or stage.spec.is_pipeline for stage in stages_of(graph)):
         nothing = asked.asking_for_nothing()
         optimize_live_graph(
             graph, OptimizationRequest(nothing, asked, (_REWRITTEN_BEFORE,), final=True)

@@ -11,6 +11,11 @@ from graph_opt.runtime.stages import stages_of
 from graph_opt.session.session import starts_stages
 from graph_opt.session.stage_reach import StageReach
 
+_NOT_OURS = (
+    "stage '{}' applies gradients between steps, and only a session of graph_opt waits for that "
+    "before a checkpoint: open a graph_opt.Session, or leave pipeline_dense off"
+)
+
 
 class PrefetchHook(tf.train.SessionRunHook):
     """Runs the stages of every session it is given; created by `make_prefetch_hook`."""
@@ -44,9 +49,14 @@ class PrefetchHook(tf.train.SessionRunHook):
         self._stop()
         raw = raw_session(session)
         stages = stages_of(raw.graph)
-        if starts_stages(raw):  # Once a step chooses them.
+        if starts_stages(raw):  # Once a step chooses them, or trains.
             chosen = StageReach(raw.graph).chosen()
-            stages = [stage for stage in stages if stage.name not in chosen]
+            stages = [
+                stage for stage in stages if stage.name not in chosen and not stage.spec.is_pipeline
+            ]
+        for stage in stages:
+            if stage.spec.is_pipeline:
+                raise tf.errors.FailedPreconditionError(None, None, _NOT_OURS.format(stage.name))
         if stages:
             self._runner = StageRunner(stages, session, coord, daemon=self._daemon)
             self._runner.start()

@@ -10,11 +10,10 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
-from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.compat.sessions import SteppedSession, adopt, is_watched
+from graph_opt.compat.sessions import SteppedSession, adopt, is_watched, share_session
 from graph_opt.config import to_stock
 from graph_opt.export.users_graph import export_users_graph, has_our_ops
 from graph_opt.graph.operations import operations_behind
@@ -37,6 +36,7 @@ from graph_opt.session.optimization import (
 from graph_opt.session.session_log import note_session
 from graph_opt.session.stage_reach import StageReach
 from graph_opt.session.stage_threads import StageThreads
+from graph_opt.session.step import Step
 from graph_opt.session.step_count import count_step
 from graph_opt.session.step_options import StepOptions
 from graph_opt.sharding.table_savers import whole_value
@@ -50,31 +50,6 @@ _TRAINING_ADDED_LATE = (
 # Saved on import, because `install` replaces these names with our own classes.
 _STOCK_SESSION = tf.Session
 _STOCK_INTERACTIVE_SESSION = tf.InteractiveSession
-
-
-@dataclass(frozen=True)
-class _Step:
-    """One set of fetches, targets and feeds, resolved.
-
-    Attributes:
-      fetches: What is fetched in place of the given tensors.
-      targets: What is run in place of the given operations.
-      takes_from: Stages that must run.
-      may_take_from: Stages of which some must run, depending on what is fed.
-      fills: Stages whose puts the step runs itself.
-      resets: Stages whose input the step initializes.
-      trains: Whether the step updates variables by gradients.
-      given: The original elements, kept alive so that no other object reuses their ids.
-    """
-
-    fetches: List[Any]
-    targets: List[Any]
-    takes_from: FrozenSet[str]
-    may_take_from: Optional[ChosenStages]
-    fills: FrozenSet[str]
-    resets: FrozenSet[str]
-    trains: bool
-    given: Tuple[Any, ...]
 
 
 class _StagedSteps(SteppedSession):
@@ -94,7 +69,7 @@ class _StagedSteps(SteppedSession):
         self._wanted_config = config
         self._step_options: Optional[StepOptions] = None
         self._threads = StageThreads()
-        self._steps: Dict[Tuple[int, ...], _Step] = {}
+        self._steps: Dict[Tuple[int, ...], Step] = {}
         self._ran = False
         self._first_run = threading.Lock()
         self._reach: Optional[StageReach] = None
@@ -120,14 +95,7 @@ class _StagedSteps(SteppedSession):
         if not self._ran:
             self._prepare_graph([*fetches, *targets])
         self.learn_graph()
-        given = (*fetches, None, *targets, None, *feeds)
-        key = tuple(map(id, given))
-        step = self._steps.get(key)
-        if step is None:
-            step = self._resolve(fetches, targets, feeds, given)
-            if len(self._steps) >= _MAX_CACHED_STEPS:
-                self._steps.clear()
-            self._steps[key] = step
+        step = self._step_of(fetches, targets, feeds)
         if runs_now:
             give_first_values(self, [*step.fetches, *step.targets], feeds)  # Before rows are read.
             self._start_and_end_threads(step, feeds, values)
@@ -136,6 +104,35 @@ class _StagedSteps(SteppedSession):
         else:
             self._refuse_whole_tables(fetches)
         return step.fetches, step.targets
+
+    def _step_of(self, fetches: List[Any], targets: List[Any], feeds: List[Any]) -> Step:
+        given = (*fetches, None, *targets, None, *feeds)
+        key = tuple(map(id, given))
+        step = self._steps.get(key)
+        if step is None:
+            step = self._resolve(fetches, targets, feeds, given)
+            if len(self._steps) >= _MAX_CACHED_STEPS:
+                self._steps.clear()
+            self._steps[key] = step
+        return step
+
+    def needs_more_feeds(self, fetches: List[Any], targets: List[Any], feeds: List[Any]) -> bool:
+        """Whether a step reads weights that its model takes from a stage when it trains."""
+        return bool(self._step_of(fetches, targets, feeds).pipeline.reads)
+
+    def more_feeds(
+        self, fetches: List[Any], targets: List[Any], feeds: List[Any]
+    ) -> Dict[Any, Any]:
+        """The weights themselves, for a step that reads them without training."""
+        reads = self._step_of(fetches, targets, feeds).pipeline.reads
+        if not reads:
+            return {}
+        values = share_session(self).run([direct for _, direct in reads])
+        return {taken: value for (taken, _), value in zip(reads, values)}
+
+    def step_failed(self, error: BaseException) -> None:
+        """Starts stages anew from which the step may have taken weights for nothing."""
+        self._threads.note_failed_step(self, error)
 
     def step_options(self, options: Any) -> Any:
         """What the script gives, and what DeepRec's options make of it."""
@@ -181,12 +178,15 @@ class _StagedSteps(SteppedSession):
         """Brings rows to date that outlive the session, ends its threads and closes it.
 
         Raises:
-          tf.errors.OpError: TensorFlow failed to close the session.
+          tf.errors.OpError: TensorFlow failed to close the session, or an update of the last steps
+            failed.
         """
-        self._threads.stop_all(self)
+        failed = self._threads.stop_all(self)
         if self._ran:
             bring_rows_to_date(self)
         super().close()
+        if failed is not None:
+            raise failed
 
     def _prepare_graph(self, fetched: List[Any]) -> None:
         with self._first_run:
@@ -211,7 +211,7 @@ class _StagedSteps(SteppedSession):
 
     def _resolve(
         self, fetches: List[Any], targets: List[Any], feeds: List[Any], given: Tuple[Any, ...]
-    ) -> _Step:
+    ) -> Step:
         assert self._fetch_map is not None and self._reach is not None
         self._report_late_training()
         for tensor in feeds:
@@ -227,14 +227,16 @@ class _StagedSteps(SteppedSession):
         if not fills:
             self._refuse_direct_reads(reached)
         conditions = self._reach.may_take_from(reached)
-        return _Step(
+        pipeline = self._reach.pipelines(reached)
+        return Step(
             fetches=fetched,
             targets=run,
-            takes_from=self._reach.taken_from(reached),
+            takes_from=self._reach.taken_from(reached) - pipeline.drains,
             may_take_from=ChosenStages(conditions) if conditions else None,
             fills=fills,
-            resets=self._reach.reset_by(reached),
-            trains=is_training_step(reached),
+            resets=self._reach.reset_by(reached) | pipeline.resets,
+            pipeline=pipeline,
+            trains=bool(pipeline.trains) or is_training_step(reached),
             given=given,
         )
 
@@ -265,8 +267,9 @@ class _StagedSteps(SteppedSession):
             )
 
     def _start_and_end_threads(
-        self, step: _Step, feeds: Sequence[Any], values: Sequence[Any]
+        self, step: Step, feeds: Sequence[Any], values: Sequence[Any]
     ) -> None:
+        self._threads.drain(self, step.pipeline)
         if step.resets:
             self._threads.stop(self, step.resets)
         if step.fills:
@@ -389,4 +392,6 @@ def starts_stages(session: Any) -> bool:
 def end_threads(session: Any) -> None:
     """Ends the prefetch threads of one of our sessions; any other has none."""
     if isinstance(session, _StagedSteps):
-        session.stage_threads.stop_all(session)
+        failed = session.stage_threads.stop_all(session)
+        if failed is not None:
+            raise failed

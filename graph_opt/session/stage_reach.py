@@ -8,6 +8,7 @@ from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Set, Tuple
 from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_PUT, BUFFER_TAKE
 from graph_opt.runtime.stages import Stage, stages_of
+from graph_opt.session.pipeline_use import PipelineReach, PipelineUse
 
 _ITERATOR_OPS = ("IteratorGetNext", "IteratorGetNextSync", "IteratorGetNextAsOptional")
 _INITIALIZER = "MakeIterator"
@@ -31,6 +32,7 @@ class StageReach:
         self._buffers: Dict[_Buffer, str] = {}
         self._iterators: Dict[str, Set[str]] = {}
         self._prefetch_sources: Dict[str, str] = {}
+        self._pipelines = PipelineReach(graph, ())
 
     def taken_from(self, reached: Set[Any]) -> FrozenSet[str]:
         """Names of the stages that a step always takes from, directly or through other stages.
@@ -98,6 +100,15 @@ class StageReach:
                 reset.update(stage.name for stage in self.chain(name))
         return frozenset(reset)
 
+    def pipelines(self, reached: Set[Any]) -> PipelineUse:
+        """What a step means to the stages that apply gradients.
+
+        Args:
+          reached: `operations_behind` the step.
+        """
+        self._refresh()
+        return self._pipelines.use_of(reached)
+
     def prefetch_source(self, reached: Set[Any]) -> Tuple[str, str]:
         """A source in `reached` that feeds prefetched lookups, and its stage; '' for none."""
         sources = [op.name for op in reached if op.type in BATCH_SOURCES or op.type == BUFFER_TAKE]
@@ -138,6 +149,7 @@ class StageReach:
             return
         self._version = graph.version
         self._stages = {stage.name: stage for stage in stages_of(graph)}
+        self._pipelines = PipelineReach(graph, self._stages.values())
         prefetch = {s.name for s in self._stages.values() if s.spec.is_prefetch}
         before_lookups = self._with_upstream(prefetch)
         for stage in self._stages.values():

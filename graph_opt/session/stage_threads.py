@@ -6,10 +6,12 @@ import threading
 import time
 from typing import Any, FrozenSet, Iterable, List, Optional, Sequence
 
+from graph_opt.compat import tf
 from graph_opt.compat.sessions import share_session
 from graph_opt.runtime import claims
 from graph_opt.runtime.runner import StageRunner
 from graph_opt.runtime.stages import Stage
+from graph_opt.session.pipeline_use import PipelineUse
 
 _POLL_SECONDS = 0.005
 
@@ -26,6 +28,7 @@ class StageThreads:
         self._runners: List[StageRunner] = []
         self._started: FrozenSet[str] = frozenset()
         self._lock = threading.RLock()
+        self._steps_failed = False
 
     @property
     def started(self) -> FrozenSet[str]:
@@ -66,6 +69,7 @@ class StageThreads:
         hook has one runner for all stages, so its other stages restart as well, on the same input.
         """
         ended = frozenset(names)
+        failed: Optional[BaseException] = None
         with self._lock:
             for runner in self._runners_of(session):
                 run = {stage.name for stage in runner.stages}
@@ -74,15 +78,54 @@ class StageThreads:
                 runner.stop()
                 while runner.running:
                     time.sleep(_POLL_SECONDS)
+                failed = failed or runner.take_undelivered()
                 self._runners = [other for other in self._runners if other is not runner]
                 ended |= run
             self._started -= ended
+        if failed is not None:
+            raise failed
 
-    def stop_all(self, session: Any) -> None:
-        """Ends all threads of the session, including those that a prefetch hook started."""
+    def drain(self, session: Any, use: PipelineUse) -> None:
+        """Prepares stages that apply gradients for a step.
+
+        Args:
+          session: The session that owns the threads.
+          use: What the step means to them.
+
+        Raises:
+          tf.errors.OpError: An update failed.
+        """
+        if use.trains and self._steps_failed:
+            self._steps_failed = False
+            self.stop(session, use.trains)
+        if not use.drains & self._started:
+            return
+        for runner in self._runners_of(session):
+            try:
+                runner.drain()
+            except tf.errors.OpError:
+                self._steps_failed = True
+                raise
+
+    def note_failed_step(self, session: Any, error: BaseException) -> None:
+        """Notes that a step failed, which may have taken weights and put no gradients."""
+        for runner in self._runners_of(session):
+            if any(stage.pipeline is not None for stage in runner.stages):
+                runner.forget_failure(str(error))
+                self._steps_failed = True
+
+    def stop_all(self, session: Any) -> Optional[BaseException]:
+        """Ends all threads of the session, including those that a prefetch hook started.
+
+        Returns:
+          The error of an update that no step has raised; None if there was none.
+        """
+        failed = None
         with self._lock:
             for runner in self._runners_of(session):
                 runner.stop()
+                failed = failed or runner.take_undelivered()
+        return failed
 
     def _runners_of(self, session: Any) -> List[StageRunner]:
         if not self._started:

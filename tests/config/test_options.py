@@ -385,7 +385,7 @@ def test_which_weights_travel_together(options: str, most: int) -> None:
 
 def test_weights_do_not_travel_together_without_lookups_that_are_optimized() -> None:
     (warning,) = session_options(_config("pack_dense: true")).warnings
-    assert "pack_dense has no effect without do_async_embedding or do_group_embedding" in warning
+    assert "pack_dense has no effect without do_async_embedding, do_group_embedding" in warning
 
 
 def test_options_of_an_optimization_that_is_off_warn() -> None:

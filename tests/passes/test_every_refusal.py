@@ -13,6 +13,7 @@ from tests import repository_checks as checks
 from tests.passes import (
     fused_models,
     refused_dynamic,
+    refused_pipelines,
     refused_tables,
     refused_transfers,
     refused_updates,
@@ -21,7 +22,11 @@ from tests.passes.refused_models import MODELS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 assert (
-    refused_dynamic and refused_tables and refused_updates and refused_transfers
+    refused_dynamic
+    and refused_pipelines
+    and refused_tables
+    and refused_updates
+    and refused_transfers
 )  # which register their models
 
 

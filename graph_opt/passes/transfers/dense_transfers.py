@@ -52,8 +52,8 @@ _APPLIES = re.compile(r"^(Resource)?Apply")
 _LONGEST_UPDATE = 64
 
 
-# Sender, receiver, dtype, and what the reads wait for.
-WeightsKey = Tuple[str, str, int, FrozenSet[str]]
+# Sender, receiver, dtype, what the reads wait for, and whether only what follows updates reads.
+WeightsKey = Tuple[str, str, int, FrozenSet[str], bool]
 
 
 class DensePart(NamedTuple):
@@ -102,25 +102,35 @@ class DenseTransfers(NamedTuple):
     refusals: Tuple[Refusal, ...]
 
 
-def dense_transfers(view: GraphView, not_run: AbstractSet[str], max_bytes: int) -> DenseTransfers:
+def dense_transfers(
+    view: GraphView, not_run: AbstractSet[str], max_bytes: int, apart: bool = False
+) -> DenseTransfers:
     """Finds what can be packed; nothing in a graph on a single task.
 
     Args:
       view: The graph, with static shapes.
       not_run: Nodes that no step of main runs.
       max_bytes: Larger tensors travel alone.
+      apart: Whether weights that are only read after updates travel apart from the others.
     """
     borders = TaskBorders(view)
     if not borders.several:
         return DenseTransfers((), ())
-    return _Search(view, borders, not_run, max_bytes).found()
+    return _Search(view, borders, not_run, max_bytes, apart).found()
 
 
 class _Search:
     def __init__(
-        self, view: GraphView, borders: TaskBorders, not_run: AbstractSet[str], max_bytes: int
+        self,
+        view: GraphView,
+        borders: TaskBorders,
+        not_run: AbstractSet[str],
+        max_bytes: int,
+        apart: bool,
     ) -> None:
         self._max_bytes = max_bytes
+        updates = [name for name in view.nodes if is_update(view, name)] if apart else []
+        self._after_updates = view.descendants(updates)
         self._view = view
         self._borders = borders
         self._skipped = frozenset(not_run).union(view.ancestors(view.of_op(BUFFER_PUT)))
@@ -144,7 +154,8 @@ class _Search:
             if read is not None:
                 part = self._weight(tensor, read, uses, ends)
                 if part is not None:
-                    key = source, target, value_dtype(dtype), self._waits_of(tensor)
+                    late = all(use.consumer in self._after_updates for use in uses)
+                    key = source, target, value_dtype(dtype), self._waits_of(tensor), late
                     same = weights.setdefault(key, {})
                     same[read.variable] = _joined(same.get(read.variable), part)
             elif self._is_for_update(tensor, target, uses):
@@ -259,7 +270,7 @@ class _Search:
 
     def _refuse_lone(self, weights: Dict[WeightsKey, Dict[str, DensePart]]) -> None:
         """Says of reads that wait for something why no other is sent with them."""
-        for (_, _, _, waits), same in weights.items():
+        for (_, _, _, waits, _), same in weights.items():
             if waits and len(same) == 1:
                 (part,) = same.values()
                 self._refusals[part.tensor.node] = Refusal(

@@ -42,10 +42,15 @@ _ALIGNMENT = 64
 
 def pack_dense(state: PassState, options: SessionOptions) -> PassState:
     """Packs what training steps read from servers, and what they send there for updates."""
-    wanted = options.async_embedding is not None or options.group_embedding is not None
-    if not wanted or not options.pack_dense_max_bytes:
+    fuses = options.async_embedding is not None or options.group_embedding is not None
+    if not (fuses or options.pipeline_dense) or not options.pack_dense_max_bytes:
         return state
-    found = dense_transfers(state.view, state.translation.not_run, options.pack_dense_max_bytes)
+    found = dense_transfers(
+        state.view,
+        state.translation.not_run,
+        options.pack_dense_max_bytes,
+        apart=options.pipeline_dense,
+    )
     scope = free_scope(state.view, _SCOPE)
     packs = [
         _Pack("{}/transfer_{}".format(scope, number), transfer)

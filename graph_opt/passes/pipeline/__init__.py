@@ -1,0 +1,1 @@
+"""Pulls weights before the step that needs them, and pushes gradients behind their step."""

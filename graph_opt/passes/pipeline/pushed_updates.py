@@ -1,0 +1,183 @@
+"""Finds the updates on servers that another step can apply, and the weights that it can read.
+
+    server   variables ─> reads ═══════════════════╗               pulled   reads of variables
+    worker                       layers, gradients ║               sent     what updates take
+    server   updates <═══════════════════════════════ sent         pushed   updates, and what on
+                                                                            servers leads to them
+
+An update stays in main if a step needs it there: main reads its variable by something other than
+a whole value that could be read before (a lookup, say), or computes what is sent from what waits
+for the update, or counts steps with it. What shares a variable with such an update stays as well.
+"""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Dict, FrozenSet, List, NamedTuple, Optional, Tuple
+
+from graph_opt.graph.refusal import Refusal
+from graph_opt.graph.view import GraphView, TensorRef, Use
+from graph_opt.passes.pipeline.conflicts import conflicts
+from graph_opt.passes.pipeline.cut import Cut
+from graph_opt.passes.pipeline.training_step import RESOURCE, TrainingStep
+from graph_opt.passes.transfers.task_borders import TaskBorders
+from graph_opt.rules.op_names import PASS_ON, VARIABLES
+
+_REFERENCES = VARIABLES - {"VarHandleOp"}
+
+
+class PushedUpdates(NamedTuple):
+    """What a stage can do in the place of main.
+
+    Attributes:
+      worker: Device of the task that computes gradients, its CPU.
+      pulled: Tensors that main reads from servers, with the edges that read them.
+      reads: The nodes that compute them from variables, each after its inputs.
+      pushed: The updates, and the nodes on servers that lead to them, each after its inputs.
+      updates: Those of `pushed` that change variables.
+      sent: Tensors of main from which they are computed.
+      waits: Nodes of main for which they wait.
+      earlier: For nodes of main for which nodes of `pushed` wait, and which wait for updates
+        themselves, those updates.
+      followers: Nodes of main that wait for updates, and the control inputs by which they do.
+      before: For each update, the nodes of `pushed` that read what it changes, as it was before.
+      copies: Tensors that such nodes send to another task, and whose memory updates change.
+      tasks: For each node of `pushed` and `reads`, and of `pulled`, the task that runs it.
+    """
+
+    worker: str
+    pulled: Dict[TensorRef, Tuple[Use, ...]]
+    reads: Tuple[str, ...]
+    pushed: Tuple[str, ...]
+    updates: Tuple[str, ...]
+    sent: Tuple[TensorRef, ...]
+    waits: Tuple[str, ...]
+    earlier: Dict[str, Tuple[str, ...]]
+    followers: Dict[str, Tuple[str, ...]]
+    before: Dict[str, Tuple[str, ...]]
+    copies: FrozenSet[TensorRef]
+    tasks: Dict[str, Optional[str]]
+
+
+class FoundUpdates(NamedTuple):
+    """What can be pushed, if anything can, and why other updates cannot."""
+
+    pushed: Optional[PushedUpdates]
+    refusals: Tuple[Refusal, ...]
+
+
+def pushed_updates(view: GraphView, not_run: AbstractSet[str]) -> FoundUpdates:
+    """Finds what a stage can do in the place of main.
+
+    Args:
+      view: The graph.
+      not_run: Nodes that no step of main runs.
+    """
+    borders = TaskBorders(view)
+    if not borders.several:
+        return FoundUpdates(None, ())
+    try:
+        step = TrainingStep(view, borders, not_run)
+    except Refusal as refusal:
+        return FoundUpdates(None, (refusal,))
+    refusals: Dict[str, Refusal] = {}
+    stays = {name for name in step.updates if step.counts_steps(name)}
+    while True:
+        moving = [name for name in step.updates if name not in stays]
+        if not any(name in step.trained for name in moving):
+            return FoundUpdates(None, tuple(refusals.values()))
+        cut = Cut(view, step, moving)
+        staying = conflicts(cut)
+        if not staying:
+            return FoundUpdates(_Result(cut).pushed_updates(), tuple(refusals.values()))
+        stays.update(staying)
+        for name, reason in staying.items():
+            if name in step.trained:
+                refusals.setdefault(name, reason)
+
+
+class _Result:
+    """What a good cut comes to."""
+
+    def __init__(self, cut: Cut) -> None:
+        self._cut = cut
+        self._view = cut.view
+        self._step = cut.step
+
+    def pushed_updates(self) -> PushedUpdates:
+        """All of it."""
+        step = self._step
+        pulled = self._pulled()
+        reads = self._view.ancestors([tensor.node for tensor in pulled])
+        return PushedUpdates(
+            worker=step.worker,
+            pulled=pulled,
+            reads=tuple(
+                name
+                for name in step.nodes
+                if name in reads and self._view.op(name) not in VARIABLES
+            ),
+            pushed=tuple(self._cut.pushed),
+            updates=tuple(self._cut.order),
+            sent=tuple(self._cut.sent),
+            waits=tuple(self._cut.first),
+            earlier=self._cut.earlier,
+            followers=self._followers(),
+            before=self._before(),
+            copies=self._copies(),
+            tasks={
+                name: step.task[name]
+                for name in (*self._cut.pushed, *reads, *(tensor.node for tensor in pulled))
+            },
+        )
+
+    def _before(self) -> Dict[str, Tuple[str, ...]]:
+        view, step = self._view, self._step
+        readers: Dict[str, List[str]] = {}
+        for name in step.nodes:
+            if name in self._cut.pushed and name in step.constant:
+                for tensor in view.inputs(name):
+                    readers.setdefault(tensor.node, []).append(name)
+        return {
+            update: tuple(
+                dict.fromkeys(
+                    name for each in sorted(step.written[update]) for name in readers.get(each, ())
+                )
+            )
+            for update in self._cut.order
+        }
+
+    def _copies(self) -> FrozenSet[TensorRef]:
+        view, task = self._view, self._step.task
+        found = set()
+        for name in self._cut.pushed:
+            for tensor in view.inputs(name):
+                source = tensor.node
+                while view.op(source) in PASS_ON:
+                    source = view.inputs(source)[0].node
+                is_alias = source != tensor.node and view.op(source) in _REFERENCES
+                if is_alias and tensor.node in self._cut.pushed and task[name] != task[tensor.node]:
+                    found.add(tensor)
+        return frozenset(found)
+
+    def _pulled(self) -> Dict[TensorRef, Tuple[Use, ...]]:
+        view, step = self._view, self._step
+        found: Dict[TensorRef, List[Use]] = {}
+        for name in step.nodes:
+            reads = step.constant.get(name)
+            if not reads or reads & self._cut.changed_in_main or not step.is_on_server(name):
+                continue
+            for tensor, use in view.node_uses(name):
+                if self._cut.is_far(use.consumer) and view.dtype(tensor) != RESOURCE:
+                    found.setdefault(tensor, []).append(use)
+        return {tensor: tuple(uses) for tensor, uses in found.items()}
+
+    def _followers(self) -> Dict[str, Tuple[str, ...]]:
+        view = self._view
+        found = {}
+        for name in self._cut.main:
+            if name in self._cut.ahead:
+                continue
+            sources = tuple(each for each in view.controls(name) if each in self._cut.ahead)
+            if sources:
+                found[name] = sources
+        return found

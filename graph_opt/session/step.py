@@ -1,0 +1,36 @@
+"""What one set of fetches, targets and feeds comes to in a session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, FrozenSet, List, Optional, Tuple
+
+from graph_opt.session.chosen_stages import ChosenStages
+from graph_opt.session.pipeline_use import PipelineUse
+
+
+@dataclass(frozen=True)
+class Step:
+    """One set of fetches, targets and feeds, resolved.
+
+    Attributes:
+      fetches: What is fetched in place of the given tensors.
+      targets: What is run in place of the given operations.
+      takes_from: Stages that must run.
+      may_take_from: Stages of which some must run, depending on what is fed.
+      fills: Stages whose puts the step runs itself.
+      resets: Stages whose input the step initializes, or whose variables it changes.
+      pipeline: What the step means to stages that apply gradients.
+      trains: Whether the step updates variables by gradients.
+      given: The original elements, kept alive so that no other object reuses their ids.
+    """
+
+    fetches: List[Any]
+    targets: List[Any]
+    takes_from: FrozenSet[str]
+    may_take_from: Optional[ChosenStages]
+    fills: FrozenSet[str]
+    resets: FrozenSet[str]
+    pipeline: PipelineUse
+    trains: bool
+    given: Tuple[Any, ...]
