@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, FrozenSet, Optional, Sequence, Tuple
 
 from graph_opt.config.convert import extend
+from graph_opt.config.micro_batches import MicroBatchOptions, micro_batches
 from graph_opt.config.option_checks import (
     ASYNC,
     DEFAULT_TUNING_MEGABYTES,
@@ -127,17 +128,6 @@ class ShardTablesOptions:
     memory_budget_bytes: int = 0
     tables: Tuple[str, ...] = ()
     only_marked: bool = False
-
-
-@dataclass(frozen=True)
-class MicroBatchOptions:
-    """Into how many parts the batch of a training step is divided.
-
-    Attributes:
-      number: How many micro-batches, at least 2.
-    """
-
-    number: int
 
 
 @dataclass(frozen=True)
@@ -264,11 +254,6 @@ def session_options(config: Any, target: str = "") -> SessionOptions:
     smart: Optional[SmartStageOptions] = None
     if optimizer.do_smart_stage or optimizer.do_smart_stage_gpu:
         smart = smart_stage(optimizer, len(pools))
-    micro: Optional[MicroBatchOptions] = None
-    if optimizer.micro_batch_num < 0:
-        fail(_OPTIMIZER + ".micro_batch_num", optimizer.micro_batch_num, 0, None)
-    if optimizer.micro_batch_num > 1:
-        micro = MicroBatchOptions(optimizer.micro_batch_num)
     if optimizer.stall_seconds < 0:
         fail(_OPTIMIZER + ".stall_seconds", optimizer.stall_seconds, 0, None)
     warnings = option_warnings(optimizer, pools) + config_warnings(extended)
@@ -283,7 +268,7 @@ def session_options(config: Any, target: str = "") -> SessionOptions:
         group_embedding=grouped,
         shard_tables=sharded,
         smart_stage=smart,
-        micro_batches=micro,
+        micro_batches=micro_batches(optimizer),
         pack_dense_max_bytes=_pack_dense_max_bytes(optimizer),
         pipeline_dense=optimizer.pipeline_dense,
         stall_seconds=optimizer.stall_seconds,

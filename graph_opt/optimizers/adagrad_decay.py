@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, List, Optional, Sequence
 
 from graph_opt.compat import tf
+from graph_opt.compat.gradient_marks import marked_gradient
 from graph_opt.compat.train_optimizers import RowOptimizer
 from graph_opt.ops.row_formulas import adagrad_decay
 from graph_opt.optimizers.slices import update_slices
@@ -81,7 +82,7 @@ class AdagradDecayOptimizer(RowOptimizer):
         slots = self._slots_of(variable)
         old = [one.read_value() for one in (variable, *slots)]
         values = [tf.cast(one, variable.dtype.base_dtype) for one in self._hyperparameters]
-        new = adagrad_decay(values, gradient, old[0], old[1:])
+        new = adagrad_decay(values, marked_gradient(gradient), old[0], old[1:])
         changed = [
             one.assign(value, use_locking=self.locks_variables)
             for one, value in zip((variable, *slots), new)

@@ -19,6 +19,8 @@ from graph_opt.passes.prefetch.async_embedding import async_embedding
 from graph_opt.passes.prefetch.smart_stage import smart_stage
 from graph_opt.passes.protect_gathers import protect_gathers
 from graph_opt.passes.shard_tables.shard_tables import shard_tables
+from graph_opt.passes.summed_batches.summed_batches import summed_batches
+from graph_opt.passes.summed_batches.turns import take_turns
 from graph_opt.passes.transfers.pack_dense import pack_dense
 from graph_opt.passes.translation import UNCHANGED, Translation
 from graph_opt.reporting.outcomes import StageReport
@@ -39,12 +41,14 @@ class Pass(NamedTuple):
 
 
 PASSES = (
-    Pass(shard_tables, "first: others then find exchanges, and updates of this rank's rows"),
+    Pass(summed_batches, "first: to all others, the lookups of further batches are like any other"),
+    Pass(shard_tables, "early: others then find exchanges, and updates of this rank's rows"),
     Pass(compact_gradients, "early: the updates of such gradients are then fused like any other"),
     Pass(fuse_group_embedding, "early: it needs forward, backward and update in one region"),
     Pass(async_embedding, "moves lookups, fused or not; packs what crosses between tasks"),
     Pass(smart_stage, "where no lookup moved, which takes along what stands before the variables"),
     Pass(micro_batches, "late: lookups, fused or ahead, stay whole, and the rest is divided"),
+    Pass(take_turns, "late: what runs ahead does so for all batches of a step"),
     Pass(pack_dense, "late: it packs what main still exchanges with servers"),
     Pass(pipeline_dense, "then: it moves messages from steps of main to a stage"),
     Pass(protect_gathers, "last: lookups that are still TensorFlow's own and stay in main"),

@@ -27,6 +27,7 @@ class Translation:
       while_training: Maps tensors that a step which trains computes for each micro-batch to their
         values for the whole batch; the tensors themselves compute the whole batch again.
       micro_batches: Name scope of what only such a step runs; "" if batches are not divided.
+      summed_batches: Name scope of what computes further batches of a step; "" if there are none.
     """
 
     substitutes: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -38,6 +39,7 @@ class Translation:
     dead: FrozenSet[str] = frozenset()
     while_training: Mapping[str, str] = dataclasses.field(default_factory=dict)
     micro_batches: str = ""
+    summed_batches: str = ""
 
     @property
     def not_run(self) -> FrozenSet[str]:

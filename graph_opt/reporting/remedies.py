@@ -54,6 +54,10 @@ REMEDIES: Dict[str, str] = {
     "marked_variable": "Mark the rows that were looked up",
     "no_io_dependence": "Nothing: there is nothing to run ahead",
     "no_io_stage": "Wrap the features in graph_opt.staged(...), or set infer_io_stage",
+    "no_source_to_pull": (
+        "Read batches from one dataset or queue, or set micro_batch_rule to parts, which divides "
+        "the batch that is there"
+    ),
     "not_used_in_training": (
         "Nothing, or mark the result with async_embedding_mark_node to have it in each batch"
     ),
@@ -89,6 +93,7 @@ REMEDIES: Dict[str, str] = {
     "slots_differ": "Let the optimizer create its own slots",
     "state_in_boundary": "Read the value before the lookup",
     "stateful_upstream": "Move the operation behind the lookup, or out of the step",
+    "step_not_repeatable": ("Move the operation out of the step, or set micro_batch_rule to parts"),
     "table_assigned": "Nothing, or keep such averages in variables of their own",
     "table_attributes_missing": "Dump the graph again; it is not as TensorFlow wrote it",
     "table_computed": (
@@ -129,5 +134,6 @@ REMEDIES: Dict[str, str] = {
         "group_embedding_options.adam to 'lazy'"
     ),
     "update_not_recognised": "Use an optimizer of tf.train, or expect this update to stay",
+    "update_not_summed": "Use an optimizer of tf.train or of graph_opt",
     "update_output_read": "Read the variable itself, behind a control dependency",
 }

@@ -42,6 +42,7 @@ class FetchMap:
         self._prefetched = translation.prefetched
         self._while_training = translation.while_training
         self._micro_batches = translation.micro_batches and translation.micro_batches + "/"
+        self._groups = translation.summed_batches and translation.summed_batches + "_io"
         self._boundary_operations = {name.rpartition(":")[0] for name in self._taken}
 
     def fetched(self, tensor: Any) -> Any:
@@ -117,7 +118,7 @@ class FetchMap:
                 "are read, and its readers do not read this tensor. Load the value into the "
                 "variable, or set group_embedding_options.adam to stock".format(tensor.name),
             )
-        if tensor.name in self._substitutes:
+        if tensor.name in self._substitutes and not self._is_pulled(tensor.name):
             raise tf.errors.InvalidArgumentError(
                 None,
                 tensor.op,
@@ -127,7 +128,8 @@ class FetchMap:
                     tensor.name, self._substitutes[tensor.name]
                 ),
             )
-        if tensor.name not in self._taken and not self._is_prefetched(tensor.name):
+        is_ahead = tensor.name in self._taken or self._is_prefetched(tensor.name)
+        if not is_ahead and not self._is_pulled(tensor.name):
             return
         raise tf.errors.InvalidArgumentError(
             None,
@@ -193,6 +195,10 @@ class FetchMap:
 
     def _is_prefetched(self, name: str) -> bool:
         return name in self._prefetched or name.rpartition(":")[0] in self._prefetched
+
+    def _is_pulled(self, name: str) -> bool:
+        """Whether it is of a batch that a stage collects with others for a step."""
+        return bool(self._groups) and self._substitutes.get(name, "").startswith(self._groups)
 
     def _refusal(self, verb: str, name: str, operation: Any) -> Exception:
         near = self._boundary_tensors_near(operation)

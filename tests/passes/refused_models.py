@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, NamedTuple, Optional
 
 from graph_opt.compat import tf
-from graph_opt.config import ConfigProto
 from graph_opt.runtime.mark import async_embedding_mark_node
 from graph_opt.runtime.staged import staged
 from tests.passes import fused_models, models
@@ -32,15 +31,17 @@ MODELS: Dict[str, Refused] = {}
 
 def left_in_main(code: str, **options: Any) -> Callable[[Build], Build]:
     """Registers a model whose lookup does not run ahead."""
-    return _registered(code, models.config(**options))
+    return registered(code, models.config(**options))
 
 
 def left_unfused(code: str, **options: Any) -> Callable[[Build], Build]:
     """Registers a model whose lookup, gradient or update is not fused."""
-    return _registered(code, fused_models.config(**options))
+    return registered(code, fused_models.config(**options))
 
 
-def _registered(code: str, config: Any) -> Callable[[Build], Build]:
+def registered(code: str, config: Any) -> Callable[[Build], Build]:
+    """Registers a model that is rewritten with this config."""
+
     def register(build: Build) -> Build:
         assert code not in MODELS
         MODELS[code] = Refused(build, config)
@@ -368,20 +369,3 @@ def of_shards_on_two_devices(inputs: Inputs) -> None:
 def of_a_server_that_nobody_asked(inputs: Inputs) -> None:
     with tf.device(tf.train.replica_device_setter(1, worker_device="/job:worker/task:0")):
         looked_up(fused_models.batches(seed=1)["one"])
-
-
-def in_micro_batches() -> Any:
-    """A config that asks for two."""
-    made = ConfigProto()
-    made.graph_options.optimizer_options.micro_batch_num = 2
-    return made
-
-
-@_registered("rows_mixed", in_micro_batches())
-def normalized_over_the_batch(inputs: Inputs) -> None:
-    hidden = tf.cast(tf.reshape(inputs["one"], [-1, 1]), tf.float32)
-    for name in ("first", "second"):
-        weights = tf.get_variable(name, [int(hidden.shape[1]), 4])
-        hidden = tf.matmul(hidden, weights)
-        hidden -= tf.reduce_mean(hidden, 0)
-    trained(hidden)

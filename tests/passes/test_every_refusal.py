@@ -13,6 +13,7 @@ from tests import repository_checks as checks
 from tests.passes import (
     fused_models,
     refused_dynamic,
+    refused_micro_batches,
     refused_pipelines,
     refused_tables,
     refused_transfers,
@@ -23,6 +24,7 @@ from tests.passes.refused_models import MODELS
 REPOSITORY = Path(__file__).resolve().parents[2]
 assert (
     refused_dynamic
+    and refused_micro_batches
     and refused_pipelines
     and refused_tables
     and refused_updates

@@ -18,6 +18,7 @@ from graph_opt.compat.stateful_ops import ONCE_A_BATCH, PLACEHOLDERS, RANDOM, VA
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.stage_spec import STAND_IN
+from graph_opt.passes.control_flow import OUT_OF, depths
 from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_TAKE
 from graph_opt.passes.micro_batches import elementwise, layout, products, reductions
 from graph_opt.passes.micro_batches.call import COPY, WHOLE, Call, Use
@@ -30,8 +31,6 @@ COMPUTED_EARLY = ("what is computed from a stage's batch", "the same from looked
 EARLY, COPIED, LATE = "early", "copied", "late"
 _RULES = {**elementwise.RULES, **reductions.RULES, **products.RULES, **layout.RULES}
 _LIKE = frozenset(["ZerosLike", "OnesLike"])
-_INTO = {"Switch": 1, "RefSwitch": 1, "Enter": 1, "RefEnter": 1}
-_OUT_OF = frozenset(["Merge", "RefMerge", "Exit", "RefExit"])
 _DRAWS = RANDOM | {"StatelessRandomUniform", "StatelessRandomNormal", "StatelessTruncatedNormal"}
 
 
@@ -83,12 +82,11 @@ class Classifier:
         self.unused = unused_gradients(view)
         self._released = set(self.unused.released)
         self._known = KnownShapes(view, self.value)
-        self._depth: Dict[str, int] = {}
+        self._depth = depths(view)
         self.nodes: Dict[str, Node] = {}
         self._batch = _batch_nodes(view)
         self._static_rows = _static_rows(view, self._batch)
         for name in view.topological_order() or ():
-            self._depth[name] = self._depth_of(name)
             self.nodes[name] = self._classified(name)
 
     def value(self, tensor: TensorRef) -> Optional[Value]:
@@ -102,13 +100,7 @@ class Classifier:
 
     def is_inside(self, name: str) -> bool:
         """Whether a node is part of a branch or loop of TensorFlow 1, or ends one."""
-        return self._depth[name] > 0 or self._view.op(name) in _OUT_OF
-
-    def _depth_of(self, name: str) -> int:
-        """In how many branches and loops of TensorFlow 1 a node is."""
-        view, op = self._view, self._view.op(name)
-        depth = max((self._depth[each] for each in view.predecessors(name)), default=0)
-        return max(0, depth + _INTO.get(op, 0) - (op in _OUT_OF))
+        return self._depth[name] > 0 or self._view.op(name) in OUT_OF
 
     def _classified(self, name: str) -> Node:
         view = self._view

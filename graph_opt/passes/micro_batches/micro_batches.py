@@ -21,6 +21,7 @@ from typing import AbstractSet, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from graph_opt.compat.op_definitions import is_stateful
 from graph_opt.compat.stateful_ops import ONCE_A_BATCH, VARIABLES
+from graph_opt.config.micro_batches import PARTS
 from graph_opt.config.options import SessionOptions
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
@@ -61,7 +62,7 @@ class _Attempt(NamedTuple):
 def micro_batches(state: PassState, options: SessionOptions) -> PassState:
     """Divides batches, if updates then are the same."""
     wanted = options.micro_batches
-    if wanted is None:
+    if wanted is None or wanted.rule != PARTS:
         return state
     view = state.view
     ahead = state.translation.not_run.union(view.ancestors(stage_puts(view)))

@@ -116,7 +116,7 @@ class RegionClone:
         for index in range(count):
             tensor = TensorRef(source, index)
             self._source_tensors[tensor] = TensorRef(clone.name, index).input_name
-        self._io_stage = _stage_that_fills(self._view, source)
+        self._io_stage = stage_that_fills(self._view, source)
         return clone
 
     def _add_inferred_stage(self) -> Any:
@@ -286,7 +286,8 @@ def cpu_of(device: str) -> str:
     ).to_string()
 
 
-def _stage_that_fills(view: GraphView, take: str) -> str:
+def stage_that_fills(view: GraphView, take: str) -> str:
+    """The stage whose buffer a node takes from; "" if no stage of graph_opt fills it."""
     buffer = view.nodes[take].attr["shared_name"].s
     for put in stage_puts(view):
         node = view.nodes[put]

@@ -16,6 +16,8 @@ from graph_opt.rules.op_names import PASS_VALUES_ON, VARIABLES
 
 Hyperparameter = Union[TensorRef, float]  # a tensor, or the value of a constant
 
+ANY_LENGTH = "_graph_opt_any_length"
+"""On nodes of graph_opt that only hide how many slices there are."""
 _SCALAR_OPS = frozenset(["Add", "AddV2", "Sub", "Mul", "RealDiv", "Pow", "Sqrt", "Neg"])
 _UNIQUE = ("Unique", "UniqueV2")
 _INTEGERS = (tf.int32.as_datatype_enum, tf.int64.as_datatype_enum)
@@ -128,14 +130,23 @@ def _counts(unique: Op) -> Condition:
 
 def parts_of(structure: Structure, values: TensorRef, indices: TensorRef) -> Tuple[Slices, ...]:
     """The IndexedSlices that these concatenate, in order; just these if they concatenate none."""
-    values = structure.through(values, *PASS_VALUES_ON)
-    indices = _uncast(structure, structure.through(indices, *PASS_VALUES_ON))
+    values = _passed_on(structure, values)
+    indices = _uncast(structure, _passed_on(structure, indices))
     if not _are_joined(structure, values, indices):
         return (Slices(values, indices),)
     pairs = zip(
         structure.inputs(values, "ConcatV2")[:-1], structure.inputs(indices, "ConcatV2")[:-1]
     )
     return tuple(part for pair in pairs for part in parts_of(structure, *pair))
+
+
+def _passed_on(structure: Structure, tensor: TensorRef) -> TensorRef:
+    """What has the value of a tensor, before nodes that pass it on or say less of its shape."""
+    tensor = structure.through(tensor, *PASS_VALUES_ON)
+    while structure.view.attribute(tensor.node, ANY_LENGTH) is not None:
+        tensor = structure.inputs(tensor, "PlaceholderWithDefault")[0]
+        tensor = structure.through(tensor, *PASS_VALUES_ON)
+    return tensor
 
 
 def _are_joined(structure: Structure, values: TensorRef, indices: TensorRef) -> bool:
@@ -157,4 +168,4 @@ def _uncast(structure: Structure, indices: TensorRef) -> TensorRef:
     if (view.dtype(source), view.dtype(indices)) != _INTEGERS:
         return indices
     structure.seen[indices.node] = None
-    return structure.through(source, *PASS_VALUES_ON)
+    return _passed_on(structure, source)

@@ -1,0 +1,48 @@
+"""The options of micro-batches as validated values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from graph_opt.config.option_checks import fail, invalid
+
+PARTS, BATCHES = "parts", "batches"
+MICRO_BATCH_RULES = (PARTS, BATCHES)
+"""A micro-batch is a part of a batch, and the update is the whole batch's; or it is a batch of its
+own, and the update is by the sum of their gradients, which is DeepRec's rule."""
+_OPTIMIZER = "graph_options.optimizer_options"
+
+
+@dataclass(frozen=True)
+class MicroBatchOptions:
+    """What a step that trains computes one after the other.
+
+    Attributes:
+      number: How many micro-batches, at least 2.
+      rule: One of `MICRO_BATCH_RULES`: what a micro-batch is.
+    """
+
+    number: int
+    rule: str = PARTS
+
+
+def micro_batches(optimizer: Any) -> Optional[MicroBatchOptions]:
+    """Reads and validates the options; None if there is one micro-batch.
+
+    Args:
+      optimizer: An OptimizerOptions message.
+
+    Raises:
+      tf.errors.InvalidArgumentError: An option is out of its range.
+    """
+    number, rule = optimizer.micro_batch_num, str(optimizer.micro_batch_rule) or PARTS
+    if number < 0:
+        fail(_OPTIMIZER + ".micro_batch_num", number, 0, None)
+    if rule not in MICRO_BATCH_RULES:
+        raise invalid(
+            "{}.micro_batch_rule is '{}', must be {} or {}".format(
+                _OPTIMIZER, rule, *map(repr, MICRO_BATCH_RULES)
+            )
+        )
+    return MicroBatchOptions(number, rule) if number > 1 else None

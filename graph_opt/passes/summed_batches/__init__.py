@@ -1,0 +1,1 @@
+"""Steps that train on several batches, by the sum of their gradients."""

@@ -1,0 +1,174 @@
+"""Writes the copies of a batch's part for further batches, and sums what updates take.
+
+    pull 0 -> layers -> gradient ------------------+
+    pull 1 -> copies -> gradient -> AddV2(0, 1) ---+ AddV2 -> update
+    pull 2 -> copies -> gradient ------------------+
+
+The nodes that there are compute the first batch, for steps that do not train, too.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, List, Mapping, Sequence
+
+import numpy as np
+
+from graph_opt.compat import tf
+from graph_opt.compat.op_definitions import value_dtype
+from graph_opt.compat.stateful_ops import RANDOM
+from graph_opt.graph.rewrite import OUTPUT_SHAPES, ControlEdit, InputEdit
+from graph_opt.graph.view import GraphView, Shape, TensorRef, shape_proto
+from graph_opt.passes import attribute_values as values
+from graph_opt.passes.node_writer import NodeWriter
+from graph_opt.passes.summed_batches.batch_part import BatchPart
+from graph_opt.passes.summed_batches.gradients import Gradient
+from graph_opt.rules.optimizers.update_inputs import ANY_LENGTH
+
+_INT32 = tf.int32.as_datatype_enum
+_FRAME = "frame_name"
+_CLASS = "_class"
+
+
+class BatchCopies:
+    """Writes them.
+
+    Args:
+      view: The graph.
+      part: What is computed for each batch.
+      number: The number of batches.
+      pulled: For each batch but the first, the tensors that stand for the sources'.
+      writer: Gets the nodes.
+    """
+
+    def __init__(
+        self,
+        view: GraphView,
+        part: BatchPart,
+        number: int,
+        pulled: Sequence[Mapping[TensorRef, str]],
+        writer: NodeWriter,
+    ) -> None:
+        self._view = view
+        self._part = part
+        self._inside = frozenset(part.nodes)
+        self._number = number
+        self._pulled = pulled
+        self._writer = writer
+
+    def write(self) -> None:
+        """Writes the copies."""
+        for place in range(1, self._number):
+            for name in self._part.nodes:
+                self._copy(name, place)
+
+    def sum(self, gradient: Gradient) -> List[InputEdit]:
+        """Writes the sum of a gradient over batches, or its slices; moves the update to it."""
+        parts = [self._of(gradient.tensor, place) for place in range(self._number)]
+        total = self._join(gradient.tensor, parts) if gradient.joined else None
+        if total is None:
+            total = self._add(gradient.tensor, parts)
+        return [InputEdit(use.consumer, use.slot, total) for use in gradient.uses]
+
+    def wait(self, updates: Iterable[str]) -> List[ControlEdit]:
+        """Has what updates wait for, such as the decay of weights, wait for all batches."""
+        before = self._view.ancestors(updates)
+        found = []
+        for name in self._part.nodes:
+            copies = tuple(self._name(name, place) for place in range(1, self._number))
+            for user in self._view.control_uses(name):
+                if user in before and user not in self._part.needed:
+                    found.append(ControlEdit(user, (), copies))
+        return found
+
+    def _copy(self, name: str, place: int) -> None:
+        view, original = self._view, self._view.nodes[name]
+        inputs = [self._of(tensor, place) for tensor in view.inputs(name)]
+        inputs += ["^" + self._waited(each, place) for each in view.controls(name)]
+        node = self._writer.node(
+            "{}/{}".format(place, name), original.op, inputs, original.device, **original.attr
+        )
+        if _FRAME in node.attr and original.op in ("Enter", "RefEnter"):
+            node.attr[_FRAME].s += "/{}/{}".format(self._writer.scope, place).encode()
+        if original.op in RANDOM and (node.attr["seed"].i or node.attr["seed2"].i):
+            # Otherwise all batches would draw the same numbers.
+            node.attr["seed2"].i += place
+        if _CLASS in node.attr:
+            groups = node.attr[_CLASS].list.s
+            groups[:] = [self._group(each, place) for each in groups]
+
+    def _group(self, group: bytes, place: int) -> bytes:
+        prefix, _, name = group.decode().partition("@")
+        return "{}@{}".format(prefix, self._name(name, place)).encode()
+
+    def _of(self, tensor: TensorRef, place: int) -> str:
+        """A tensor of one of the batches."""
+        if place and tensor in self._pulled[place - 1]:
+            return self._pulled[place - 1][tensor]
+        return TensorRef(self._name(tensor.node, place), tensor.index).input_name
+
+    def _waited(self, name: str, place: int) -> str:
+        if name in self._part.sources:
+            return TensorRef.parse(self._of(TensorRef(name, 0), place)).node
+        return self._name(name, place)
+
+    def _name(self, name: str, place: int) -> str:
+        if place == 0 or name not in self._inside:
+            return name
+        return self._writer.name("{}/{}".format(place, name))
+
+    def _add(self, tensor: TensorRef, parts: Sequence[str]) -> str:
+        total, dtype = parts[0], self._dtype(tensor)
+        for place, part in enumerate(parts[1:], 1):
+            node = self._writer.node(
+                "sum/{}/{}/{}".format(tensor.node, tensor.index, place),
+                "AddV2",
+                [total, part],
+                self._view.device(tensor.node),
+                T=tf.AttrValue(type=dtype),
+            )
+            node.attr[OUTPUT_SHAPES].CopyFrom(values.shapes([self._view.shape(tensor)]))
+            total = str(node.name)
+        return total
+
+    def _join(self, tensor: TensorRef, parts: Sequence[str]) -> str:
+        suffix = "joined/{}/{}".format(tensor.node, tensor.index)
+        device = self._view.device(tensor.node)
+        axis = self._writer.constant(suffix + "/axis", np.int32(0), device)
+        node: Any = self._writer.node(
+            suffix,
+            "ConcatV2",
+            [*parts, axis],
+            device,
+            N=values.integer(self._number),
+            T=tf.AttrValue(type=self._dtype(tensor)),
+            Tidx=tf.AttrValue(type=_INT32),
+        )
+        shape = self._view.shape(tensor)
+        node.attr[OUTPUT_SHAPES].CopyFrom(values.shapes([_of_any_length(shape)]))
+        if not shape or shape[0] is None:
+            return str(node.name)
+        return self._of_any_length(str(node.name), tensor, suffix)
+
+    def _of_any_length(self, joined: str, tensor: TensorRef, suffix: str) -> str:
+        """Hides the length, as TensorFlow refuses more slices where it has inferred how many."""
+        shape = _of_any_length(self._view.shape(tensor))
+        node = self._writer.node(
+            suffix + "/any_length",
+            "PlaceholderWithDefault",
+            [joined],
+            self._view.device(tensor.node),
+            dtype=tf.AttrValue(type=self._dtype(tensor)),
+            shape=tf.AttrValue(shape=shape_proto(shape)),
+        )
+        node.attr[ANY_LENGTH].b = True
+        node.attr[OUTPUT_SHAPES].CopyFrom(values.shapes([shape]))
+        return str(node.name)
+
+    def _dtype(self, tensor: TensorRef) -> int:
+        dtype = self._view.dtype(tensor)
+        assert dtype is not None, tensor  # An op that is not known is not repeatable.
+        return value_dtype(dtype)
+
+
+def _of_any_length(shape: Shape) -> Shape:
+    return None if shape is None else (None, *shape[1:])
