@@ -1,6 +1,7 @@
-"""Peak memory of a process that trains on batches in one, two and four parts.
+"""Peak memory of a process that trains on micro-batches of either rule.
 
-python tools/bench/micro_batches.py 4
+python tools/bench/micro_batches.py 4            batches in four parts
+python tools/bench/micro_batches.py 4 batches    four batches of a quarter of the rows
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ import graph_opt
 BATCH, UNITS, LAYERS, STEPS = 16384, 512, 8, 6
 
 
-def main(number: int) -> None:
+def main(number: int, rule: str) -> None:
     """Trains, then prints how much memory training took at most, and how long a step takes."""
     tf.disable_v2_behavior()
-    inputs = tf.placeholder(tf.float32, [None, UNITS])
+    rows = BATCH // number if rule == "batches" else BATCH
+    batch = np.random.RandomState(0).rand(rows, UNITS).astype(np.float32)
+    dataset = tf.data.Dataset.from_tensors(batch).repeat()
+    inputs = tf.data.make_one_shot_iterator(dataset).get_next()
     hidden = inputs
     for layer in range(LAYERS):
         weights = tf.get_variable("weights_{}".format(layer), [UNITS, UNITS])
@@ -28,20 +32,20 @@ def main(number: int) -> None:
     loss = tf.reduce_mean(tf.square(hidden))
     update = tf.train.AdamOptimizer(0.001).minimize(loss)
     config = graph_opt.ConfigProto()
-    config.graph_options.optimizer_options.micro_batch_num = number
-    feed = {inputs: np.random.RandomState(0).rand(BATCH, UNITS).astype(np.float32)}
+    optimizer = config.graph_options.optimizer_options
+    optimizer.micro_batch_num, optimizer.micro_batch_rule = number, rule
     with graph_opt.Session(config=config) as session:
         session.run(tf.global_variables_initializer())
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         seconds = []
         for _ in range(STEPS):
             start = time.perf_counter()
-            session.run([update, loss], feed)
+            session.run([update, loss])
             seconds.append(time.perf_counter() - start)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    line = "{} parts: {:.0f} MB more than before training, {:.2f} s a step"
-    print(line.format(number, peak / 1024.0, sorted(seconds)[len(seconds) // 2]))
+    line = "{} {}: {:.0f} MB more than before training, {:.2f} s a step"
+    print(line.format(number, rule, peak / 1024.0, sorted(seconds)[len(seconds) // 2]))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), "".join(sys.argv[2:]) or "parts")

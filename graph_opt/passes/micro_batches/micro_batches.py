@@ -25,7 +25,6 @@ from graph_opt.config.micro_batches import PARTS
 from graph_opt.config.options import SessionOptions
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
-from graph_opt.graph.verify import GraphError
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.io_stages import stage_puts
 from graph_opt.passes.micro_batches import products
@@ -74,10 +73,6 @@ def micro_batches(state: PassState, options: SessionOptions) -> PassState:
             return _divided(state, best, wanted.number, options)
         except Refusal as found:
             refusal = found
-        except GraphError as error:
-            # What a rule did not foresee must not keep a model from training.
-            line = _WHOLE.format(str(error).partition("\n")[0])
-            return state.reporting(left_alone=(*state.report.left_alone, line))
     if refusal is None:
         return state.reporting(left_alone=(*state.report.left_alone, _WHOLE.format(_NOTHING)))
     return state.reporting(
