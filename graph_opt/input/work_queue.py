@@ -92,7 +92,7 @@ class WorkQueue:
             number = tf.raw_ops.ResourceCountUpTo(
                 resource=self._taken.handle, limit=self._total, T=tf.int64
             )
-            work = self._works.sparse_read(number)
+            work = self._works.read_value()[number]  # A gather would look like a lookup.
             return work if self._prefix is None else tf.strings.join([self._prefix, work])
 
     def input_producer(self) -> Any:

@@ -9,6 +9,8 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from graph_opt.graph.view import GraphView
+from graph_opt.rules.find import find_lookups
 from tests.session.parameter_servers import ParameterServer, free_addresses
 
 WORKS = ["a", "b", "c"]
@@ -52,6 +54,12 @@ def test_each_epoch_has_each_work_once() -> None:
     assert len(works) == 60 and len({tuple(epoch) for epoch in epochs}) > 1
     with tf.train.MonitoredSession(tf.train.ChiefSessionCreator(scaffold)) as session:
         assert rest_of(session, other) == [b"a", b"b", b"c"] * 2
+
+
+def test_taking_a_work_is_no_lookup() -> None:
+    graph_opt.WorkQueue(WORKS).take()
+    view = GraphView(tf.get_default_graph().as_graph_def(add_shapes=True))
+    assert find_lookups(view).lookups == ()
 
 
 @pytest.mark.parametrize("has_saver", [True, False])
