@@ -28,14 +28,16 @@ def has_stage_threads(node: Any) -> bool:
     return node.op in OPS and _KERNEL in node.attr
 
 
-def stage_threads(spec: StageSpec) -> Dict[str, Any]:
+def stage_threads(spec: StageSpec, in_cluster: bool) -> Dict[str, Any]:
     """AttrValues of a node of a stage; empty if the session's threads are to run it.
 
     Args:
-      spec: The stage. Its threads have its priority while its buffer holds a batch; of a stage that
-        has a thread pool, they have that of all others.
+      spec: The stage.
+      in_cluster: Whether the node is placed on a task of a cluster. These threads then have the
+        stage's priority while its buffer holds a batch, unless it has a thread pool; elsewhere the
+        threads that run its steps yield themselves.
     """
-    priority = spec.priority if spec.thread_pool < 0 else 0
+    priority = spec.priority if in_cluster and spec.thread_pool < 0 else 0
     if priority <= 0 and not spec.intra_op_threads:
         return {}
     return {

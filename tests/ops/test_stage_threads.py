@@ -62,7 +62,8 @@ def train(target: str, config: Any, thread: Tuple[int, int], new: int) -> List[f
     """The losses of all steps, once so many threads of this priority have come."""
     before = stage_threads().count(thread)
     with tf.Graph().as_default():
-        model = small_model()
+        with tf.device("/job:localhost/task:0" if target else None):
+            model = small_model()
         with graph_opt.Session(target, config=config) as session:
             initialize(session, model)
             first = session.run([model.loss, model.train_op])

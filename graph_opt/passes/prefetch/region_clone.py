@@ -20,7 +20,7 @@ from graph_opt.passes.prefetch.choices import Choice
 from graph_opt.passes.prefetch.exchange_turns import take_exchange_turns
 from graph_opt.passes.prefetch.region import PrefetchRegion
 from graph_opt.passes.protect_gathers import ensure_shape
-from graph_opt.passes.tasks import runs_on_cpu
+from graph_opt.passes.tasks import runs_on_cpu, task_of
 
 
 class Alternative(NamedTuple):
@@ -180,7 +180,8 @@ class RegionClone:
             clone.input.append("^" + self._cloned_node(source))
         self._move_colocation(clone)
         if clone.op in stage_threads.OPS and self._is_beside_buffer(clone.device):
-            for key, value in stage_threads.stage_threads(self.spec).items():
+            in_cluster = task_of(clone.device) is not None
+            for key, value in stage_threads.stage_threads(self.spec, in_cluster).items():
                 clone.attr[key].CopyFrom(value)
         return clone
 
