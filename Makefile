@@ -5,6 +5,7 @@
 #   WORKERS     number of processes that run tests (default: one more than cores, as tests often wait;
 #               at most 8)
 #   TENSORFLOW  tensorflow-cpu (default) or tensorflow, the wheel for GPUs
+#   SOAK_SECONDS, SOAK_SEED  how long `make soak` kills tasks (600), and which (any)
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
@@ -14,6 +15,8 @@ SHELL := /bin/bash
 PYTHON ?=
 WORKERS ?= $(shell expr $$(nproc) + 1)
 TENSORFLOW ?= tensorflow-cpu
+SOAK_SECONDS ?= 600
+SOAK_SEED ?=
 
 # The two wheels contain the same files, so each gets its own environment.
 ifeq ($(TENSORFLOW),tensorflow-cpu)
@@ -35,7 +38,7 @@ NATIVE_SOURCES := $(shell find ops_src -type f -not -path '*/__pycache__/*')
 CLANG_FORMATTED := $(shell find ops_src tests tools -name '*.cc' -o -name '*.h' -o -name '*.cu')
 COMPILED_TESTS := $(shell grep -l compiled_once -r tests --include='test_*.py')
 
-.PHONY: help setup demo demo-horovod test test-all lint format bench figures peers gpu-check docs horovod wheel lock clean
+.PHONY: help setup demo demo-horovod test test-all lint format bench figures peers gpu-check soak docs horovod wheel lock clean
 help: ## List these targets
 	@sed -n 's/^\([a-z%-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
@@ -84,6 +87,10 @@ bench-%: $(VENV)/.built $(VENV)/.with-bench ## Run one benchmark: adam, async, d
 
 gpu-check: $(VENV)/.installed ## Build the GPU kernels, then check and time them on a GPU
 	@$(RUN) -m tools.gpu_check
+
+soak: export TF_CPP_MIN_LOG_LEVEL ?= 2
+soak: $(VENV)/.built ## Train on a cluster whose tasks are killed at random, and count batches
+	@$(RUN) -m tools.soak --seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
 
 docs: $(VENV)/.built $(VENV)/.with-docs ## Build the API reference in build/docs/
 	@$(RUN) -m pdoc --docformat google --output-directory build/docs graph_opt

@@ -144,7 +144,7 @@ def _add_proxy(commands: Any) -> None:
         "proxy",
         help="make connections on this machine as slow as those of a network",
         description="Prints a port for each target, in their order, and forwards what connects to "
-        "these until standard input is closed.",
+        "these until standard input is closed. SIGUSR1 cuts all connections, until SIGUSR2.",
         allow_abbrev=False,
     )
     _add_network(command)

@@ -18,6 +18,7 @@ from tensorflow.python.client import session as session_module
 from tensorflow.python.training import monitored_session
 
 from graph_opt.compat import tf
+from graph_opt.compat.left_behind import LeftBehind
 from graph_opt.compat.partial_runs import feed_tensors
 
 Elements = List[Any]
@@ -86,9 +87,13 @@ class SteppedSession:
         """The RunOptions of a step, in place of those given, if any; None for TensorFlow's."""
         return options
 
-    def error_message(self, error: tf.errors.OpError) -> str:
-        """The message to raise a step's error with; the error's own, unless overridden."""
-        return str(error.message)
+    def call(self, step: Callable[..., Any], *arguments: Any) -> Any:
+        """Runs a step of `run`, and opens the session first; may raise `LeftBehind`."""
+        return step(*arguments)
+
+    def error_raised(self, error: tf.errors.OpError) -> tf.errors.OpError:
+        """The error to raise in the place of a step's; it has no node and no op."""
+        return type(error)(None, None, str(error.message))
 
     def knows_graph(self) -> bool:
         """Whether the session may take over what its graph has; nothing can be added meanwhile."""
@@ -118,11 +123,15 @@ class SteppedSession:
 
         def run(*given: Any) -> Any:
             try:
-                return step(*given)
+                return self.call(step, *given)
             except tf.errors.OpError as error:
-                raise type(error)(None, None, self.error_message(error)) from None
+                raise self.error_raised(error) from None
 
-        return base._do_call(run, *arguments)
+        try:
+            return base._do_call(run, *arguments)
+        except LeftBehind as ended:
+            error = ended.error
+        raise error
 
     def _do_run(
         self,
@@ -382,16 +391,6 @@ def adopt(instance: Any, new_class: type) -> Any:
 def session_config(session: Any) -> Any:
     """The stock ConfigProto that a session was opened with, or None."""
     return session._config
-
-
-def creator_config(creator: Any) -> Any:
-    """The ConfigProto that a session creator was made with, or None."""
-    return getattr(creator, "_config", None)
-
-
-def creator_master(creator: Any) -> str:
-    """The target that a session creator connects to."""
-    return getattr(creator, "_master", "") or ""
 
 
 def _as_session(session: Any) -> Any:

@@ -7,15 +7,22 @@ Every chunk is stamped when it is read and written when it is due: once it has h
 wire that its bytes take at the given rate, behind all others of its direction, and the delay after
 that. Without a rate, chunks queue up without limit while they wait, so that throughput is that of
 loopback. `tc netem` would do this in the kernel, but needs privileges and a kernel module.
+
+Signals make it fail as a network does: SIGUSR1 resets all connections and every new one, until
+SIGUSR2 mends it; between SIGSTOP and SIGCONT, connections stay and nothing passes.
 """
 
 from __future__ import annotations
 
 import collections
 import ctypes
+import os
 import select
+import signal
 import socket
+import struct
 import time
+from types import FrameType
 from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 Address = Tuple[str, int]
@@ -27,6 +34,7 @@ MOST_BACKLOG_SECONDS = 0.05  # of what is read before a rate lets it pass
 CHUNKS_PER_WRITE = 64  # below IOV_MAX (1024 on Linux)
 _END_OF_STREAM = b""
 _PR_SET_TIMERSLACK = 29
+_ABORTED = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends a reset at once
 
 
 class Chunk(NamedTuple):
@@ -162,6 +170,9 @@ class NetworkProxy:
         that is sent to the target, in order and in pieces of any size, and the other one all that
         comes from there.
 
+    Attributes:
+      is_cut: Whether connections are reset; may be changed by a signal handler.
+
     Raises:
       ValueError: The delay is negative, or the rate not positive.
     """
@@ -177,6 +188,7 @@ class NetworkProxy:
             raise ValueError("delay must not be negative, got {} s".format(delay_seconds))
         if bytes_per_second is not None and bytes_per_second <= 0:
             raise ValueError("rate must be positive, got {} B/s".format(bytes_per_second))
+        self.is_cut = False
         self._listeners: Dict[socket.socket, Address] = {}
         self._links: Dict[socket.socket, Tuple[Link, Link]] = {}
         self._directions: List[Direction] = []
@@ -194,33 +206,48 @@ class NetworkProxy:
         """The ports listened on, in the order of the targets."""
         return [listener.getsockname()[1] for listener in self._listeners]
 
-    def run(self, stop: int) -> None:
-        """Forwards until the file descriptor `stop` becomes readable (or is closed)."""
+    def run(self, stop: int, wake: int) -> None:
+        """Forwards until the file descriptor `stop` becomes readable (or is closed).
+
+        Args:
+          stop: The file descriptor.
+          wake: One that becomes readable when `is_cut` has changed.
+        """
         try:
-            while not self._turn(stop):
+            while not self._turn(stop, wake):
                 pass
         finally:
             self._close()
 
-    def _turn(self, stop: int) -> bool:
+    def _turn(self, stop: int, wake: int) -> bool:
         now = time.monotonic()
         reading = {d.source.fileno(): d for d in self._directions if d.may_read(now)}
         listening = {listener.fileno(): listener for listener in self._listeners}
         blocked = [d.sink.fileno() for d in self._directions if d.is_blocked]
-        wanted = [stop, *listening, *reading]
+        wanted = [stop, wake, *listening, *reading]
         readable, _, _ = select.select(wanted, blocked, [], self._seconds_to_wait(now))
         for source in readable:
             if source == stop:
                 return True
-            if source in reading:
+            if source == wake:
+                os.read(wake, CHUNK_BYTES)
+            elif source in reading:
                 reading[source].read()
             else:
                 self._accept(listening[source])
+        if self.is_cut:
+            self._reset()
         now = time.monotonic()
         for direction in self._directions:
             direction.write(now)
         self._forget_finished()
         return False
+
+    def _reset(self) -> None:
+        for direction in self._directions:  # Each end is the source of one of the two.
+            direction.source.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORTED)
+            direction.source.close()
+        self._directions = []
 
     def _seconds_to_wait(self, now: float) -> Optional[float]:
         dues = [d.next_due for d in self._directions if not d.is_blocked]
@@ -272,8 +299,24 @@ def _listener() -> socket.socket:
 def serve(proxy: NetworkProxy, stop: int) -> None:
     """Prints the ports listened on, and forwards until a file descriptor becomes readable."""
     _wake_on_time()
+    wake = _told_by_signals(proxy)
     print(*proxy.ports, flush=True)
-    proxy.run(stop)
+    proxy.run(stop, wake)
+
+
+def _told_by_signals(proxy: NetworkProxy) -> int:
+    """Lets signals cut and mend the proxy; returns what becomes readable after one."""
+
+    def told(number: int, _: Optional[FrameType]) -> None:
+        proxy.is_cut = number == signal.SIGUSR1
+
+    wake, written = os.pipe()
+    for end in (wake, written):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(written)
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, told)
+    return wake
 
 
 def _wake_on_time() -> None:

@@ -223,7 +223,8 @@ class StageRunner:
             self._drain_at_end()
             for pool in self._pools.values():
                 pool.stopping = True
-            if self.running:
+            # What is closed has cancelled its steps, and may wait for servers that are gone.
+            if self.running and not is_closed(self._session):
                 self._cancel(self._stages, _STOPPED)
         self._join()
         claims.release(self._session, self)

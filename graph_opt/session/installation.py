@@ -29,7 +29,7 @@ from graph_opt.compat.legacy_names import (
 from graph_opt.compat.legacy_optimizers import restore_optimizers
 from graph_opt.compat.moved_names import moved_names
 from graph_opt.compat.saver_arguments import incremental_arguments
-from graph_opt.compat.sessions import creator_config, creator_master
+from graph_opt.compat.session_creators import creator_config, creator_master
 from graph_opt.config import to_stock
 from graph_opt.config.deeprec_options import ExecutorPolicy, smart_stage_options
 from graph_opt.contrib.linear import _Linear

@@ -10,18 +10,21 @@ from __future__ import annotations
 from typing import Any, List, Optional, Sequence
 
 from graph_opt.compat import tf
-from graph_opt.compat.sessions import USE_DEFAULT, adopt, creator_config, creator_master
+from graph_opt.compat.session_creators import (
+    creator_config,
+    creator_master,
+    training_session_of,
+)
+from graph_opt.compat.sessions import USE_DEFAULT, adopt
 from graph_opt.config import to_stock
 from graph_opt.dynamic.incremental_hook import IncrementalCheckpointHook
 from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.session.hooks import with_async_hook
 from graph_opt.session.installed_config import checked_options, effective_config
 from graph_opt.session.optimization import optimize_training_graph
+from graph_opt.session.recovery import Recovery, look_often
 from graph_opt.session.session import adopt_session
 from graph_opt.strategy.data_parallel_graph import is_writer, with_first_values
-
-# Saved on import, because `install` replaces this name with our own function.
-_stock_training_session = tf.train.MonitoredTrainingSession
 
 
 class ChiefSessionCreator(tf.train.ChiefSessionCreator):
@@ -46,6 +49,7 @@ class ChiefSessionCreator(tf.train.ChiefSessionCreator):
     ) -> None:
         self._wanted = _checked_config(config, master)
         self._wanted_target = master or ""
+        self._recovery = Recovery(self._wanted, self._wanted_target)
         super().__init__(
             scaffold=scaffold,
             master=master,
@@ -56,8 +60,10 @@ class ChiefSessionCreator(tf.train.ChiefSessionCreator):
 
     def create_session(self) -> Any:
         """Optimizes the graph on the first call, finalizes it, and opens the session."""
-        optimize_training_graph(tf.get_default_graph(), self._wanted, self._wanted_target)
-        session = super().create_session()
+        graph = tf.get_default_graph()
+        optimize_training_graph(graph, self._wanted, self._wanted_target)
+        with self._recovery.new_session(graph, creator_config(self)):
+            session = super().create_session()
         adopt_session(session, self._wanted)
         return session
 
@@ -82,17 +88,21 @@ class WorkerSessionCreator(tf.train.WorkerSessionCreator):
     ) -> None:
         self._wanted = _checked_config(config, master)
         self._wanted_target = master or ""
+        self._recovery = Recovery(self._wanted, self._wanted_target)
         super().__init__(
             scaffold=scaffold,
             master=master,
             config=_stock_config(self._wanted, master),
             max_wait_secs=max_wait_secs,
         )
+        look_often(self)
 
     def create_session(self) -> Any:
         """Optimizes the graph on the first call, finalizes it, and waits for the chief."""
-        optimize_training_graph(tf.get_default_graph(), self._wanted, self._wanted_target)
-        session = super().create_session()
+        graph = tf.get_default_graph()
+        optimize_training_graph(graph, self._wanted, self._wanted_target)
+        with self._recovery.new_session(graph, creator_config(self)):
+            session = super().create_session()
         adopt_session(session, self._wanted)
         return session
 
@@ -148,6 +158,10 @@ class SingularMonitoredSession(tf.train.SingularMonitoredSession):
             stop_grace_period_secs=stop_grace_period_secs,
             checkpoint_filename_with_path=checkpoint_filename_with_path,
         )
+
+
+# Made on import, because `install` replaces TensorFlow's name with the function below.
+_training_session = training_session_of(ChiefSessionCreator, WorkerSessionCreator)
 
 
 def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
@@ -234,7 +248,7 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
         saves = _checkpoint_hook(checkpoint_dir, scaffold, saving_listeners, *every)
         chief_only_hooks = [*(chief_only_hooks or ()), *saves]
         save_checkpoint_secs = save_checkpoint_steps = None
-    session = _stock_training_session(
+    session = _training_session(
         master=master,
         is_chief=is_chief,
         checkpoint_dir=checkpoint_dir,
@@ -244,7 +258,7 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
         save_checkpoint_secs=save_checkpoint_secs,
         save_summaries_steps=save_summaries_steps,
         save_summaries_secs=save_summaries_secs,
-        config=_stock_config(wanted, master),
+        config=config,
         stop_grace_period_secs=stop_grace_period_secs,
         log_step_count_steps=log_step_count_steps,
         max_wait_secs=max_wait_secs,

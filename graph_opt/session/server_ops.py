@@ -12,6 +12,7 @@ from graph_opt.compat.sessions import unwatched_sessions
 from graph_opt.ops.packed_embedding import ops_loaded
 
 PROBE_SECONDS = 60.0
+_PAUSE_SECONDS = 0.5
 
 _Answer = Tuple[str, Optional[Exception]]
 
@@ -82,12 +83,26 @@ def _unavailable(task: str, timeout_seconds: float) -> tf.errors.UnavailableErro
 
 
 def _probe(target: str, task: str, timeout_seconds: float, answers: queue.Queue) -> None:
+    deadline = time.monotonic() + timeout_seconds
     error: Optional[Exception] = None
     try:
-        _run_on(target, task, int(timeout_seconds * 1000))
+        while not _has_answered(target, task, deadline):
+            time.sleep(_PAUSE_SECONDS)
     except Exception as raised:  # passed to the caller, which raises it
         error = raised
     answers.put((task, error))
+
+
+def _has_answered(target: str, task: str, deadline: float) -> bool:
+    """Whether the op could be run; a server that starts may still refuse connections."""
+    left = deadline - time.monotonic()
+    try:
+        _run_on(target, task, max(1, int(left * 1000)))
+    except tf.errors.UnavailableError:
+        if left <= 0:
+            raise
+        return False
+    return True
 
 
 def _run_on(target: str, task: str, timeout_millis: int) -> None:

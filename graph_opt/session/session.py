@@ -13,13 +13,12 @@ import threading
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.compat.sessions import SteppedSession, adopt, is_watched, share_session
+from graph_opt.compat.sessions import adopt, is_watched, share_session
 from graph_opt.config import to_stock
 from graph_opt.export.users_graph import export_users_graph, has_our_ops
 from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.translation import Translation
 from graph_opt.reporting.report import Report
-from graph_opt.runtime.error_text import without_takes
 from graph_opt.session import graph_use
 from graph_opt.session.chosen_stages import ChosenStages
 from graph_opt.session.fetch_map import FetchMap
@@ -39,6 +38,7 @@ from graph_opt.session.stage_threads import StageThreads
 from graph_opt.session.step import Step
 from graph_opt.session.step_count import count_step
 from graph_opt.session.step_options import StepOptions
+from graph_opt.session.watched_session import WatchedSession
 from graph_opt.sharding.table_savers import whole_value
 from graph_opt.strategy.data_parallel_graph import give_first_values
 
@@ -52,7 +52,7 @@ _STOCK_SESSION = tf.Session
 _STOCK_INTERACTIVE_SESSION = tf.InteractiveSession
 
 
-class _StagedSteps(SteppedSession):
+class _StagedSteps(WatchedSession):
     """Mixin with what graph_opt's session classes share; precedes one of TensorFlow's classes."""
 
     def __init__(self, target: str = "", graph: Any = None, config: Any = None) -> None:
@@ -77,6 +77,7 @@ class _StagedSteps(SteppedSession):
         self._translation: Optional[Translation] = None
         self._trains_later = False
         self._version_seen = -1
+        self.watch_servers(config)
 
     @property
     def stage_threads(self) -> StageThreads:
@@ -154,10 +155,6 @@ class _StagedSteps(SteppedSession):
         for place, name in divided.items():
             results[place] = whole[name]
         return results if divided else values
-
-    def error_message(self, error: tf.errors.OpError) -> str:
-        """Removes the buffers that an error passed through from its message."""
-        return without_takes(str(error.message))
 
     def knows_graph(self) -> bool:
         """Whether all users of deferred and of divided variables are known."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import socket
 import socketserver
 import statistics
@@ -168,3 +170,27 @@ def test_calls_are_counted_however_the_stream_is_cut() -> None:
             sent(stream[start : start + size])
         received(b"abc")
         assert traffic.so_far == (3, len(stream) + 3)
+
+
+def passes(port: int) -> bool:
+    try:
+        with connect(port) as connection:
+            connection.sendall(b"x")
+            return connection.recv(1) == b"x"
+    except ConnectionError:
+        return False
+
+
+def test_signals_cut_all_connections_and_mend_the_network(echo_port: int) -> None:
+    with proxy(echo_port, 1) as child:
+        port = int(child.ready_line())
+        with connect(port) as before:
+            before.sendall(b"x")
+            assert receive(before, 1) == b"x"
+            os.kill(child.pid, signal.SIGUSR1)
+            with pytest.raises(ConnectionResetError):
+                before.recv(1)
+        assert not passes(port)
+        os.kill(child.pid, signal.SIGUSR2)
+        while not passes(port):
+            pass  # The signal is on its way.

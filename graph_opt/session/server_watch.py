@@ -1,0 +1,156 @@
+"""Ends steps, and the opening and closing of sessions, that wait for a server that is gone.
+
+A server that is stopped, or behind a network that loses all packets, fails no call: TensorFlow
+waits for it for ever, and nothing ends such a wait. So calls of sessions on a cluster are made in a
+thread of their own, which can be left behind.
+"""
+
+from __future__ import annotations
+
+import queue
+import sys
+import threading
+import time
+from typing import Any, Callable, Optional, Tuple
+
+from graph_opt.compat import tf
+from graph_opt.compat.left_behind import LeftBehind
+from graph_opt.config.options import session_options
+from graph_opt.reporting.stderr import say
+from graph_opt.session.recovery import NOTED_SECONDS, stalled, used_tasks
+from graph_opt.session.server_answers import silent_tasks
+
+# A server that is slow or busy answers within this time.
+_ANSWER_SECONDS = 3.0
+_CLOSE_SECONDS = 5.0
+_NOT_CLOSED = (
+    "a session was left open, since its servers have not answered for {:g} s when it was closed"
+)
+
+_Call = Tuple[Callable[..., Any], Tuple[Any, ...]]
+_Reply = Tuple[Any, Optional[BaseException]]
+
+
+class ServerWatch:
+    """Makes the calls of one session to TensorFlow.
+
+    Args:
+      config: The session's extended config; None for none.
+    """
+
+    def __init__(self, config: Any) -> None:
+        self._limit = 0.0 if config is None else float(session_options(config).stall_seconds)
+        self._spare: queue.SimpleQueue[_CallThread] = queue.SimpleQueue()
+        self._stalled: Optional[str] = None
+
+    def call(
+        self, session: Any, close: Callable[[], Any], function: Callable[..., Any], *arguments: Any
+    ) -> Any:
+        """Returns what the function returns, and raises what it raises.
+
+        Args:
+          session: The session.
+          close: Closes it.
+          function: What is called.
+          *arguments: Its arguments.
+
+        Raises:
+          LeftBehind: A server has not answered for `stall_seconds`; the session is closed.
+        """
+        if not session.sess_str:
+            return function(*arguments)
+        thread = self._thread()
+        thread.calls.put((function, arguments))
+        start = time.monotonic()
+        while True:
+            try:
+                result, error = thread.replies.get(timeout=self._limit or NOTED_SECONDS)
+            except queue.Empty:
+                self._look(session, time.monotonic() - start)
+            else:
+                break
+            if self._stalled is not None:
+                _CallThread().calls.put((close, ()))  # Which also waits for the server.
+                raise _left_behind(self._stalled)
+        self._spare.put(thread)
+        if error is not None:
+            raise error
+        return result
+
+    def close(self, session: Any, function: Callable[[], Any]) -> None:
+        """Closes a session, with or without an answer of its servers, and ends the threads."""
+        if self.is_stalled:
+            return
+        if not session.sess_str or sys.is_finalizing():
+            function()
+            return
+        thread = _CallThread()
+        thread.calls.put((function, ()))
+        error = None
+        try:
+            error = thread.replies.get(timeout=_CLOSE_SECONDS)[1]
+            self._spare.put(thread)
+        except queue.Empty:
+            say(_NOT_CLOSED.format(_CLOSE_SECONDS))
+        while not self._spare.empty():
+            self._spare.get().end()
+        if error is not None:
+            raise error
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether a call was left behind."""
+        return self._stalled is not None
+
+    def _thread(self) -> _CallThread:
+        if self._stalled is not None:
+            raise _left_behind(self._stalled)
+        try:
+            return self._spare.get_nowait()
+        except queue.Empty:
+            return _CallThread()
+
+    def _look(self, session: Any, waited: float) -> None:
+        """Sees whether servers do not answer, and says so if that may go on."""
+        silent = silent_tasks(
+            session.sess_str.decode("utf-8"), used_tasks(session.graph), _ANSWER_SECONDS
+        )
+        if not silent:
+            return
+        if self._limit:
+            self._stalled = stalled(silent, waited, self._limit)
+        else:
+            say(stalled(silent, waited, self._limit))
+
+
+def _left_behind(text: str) -> LeftBehind:
+    return LeftBehind(tf.errors.DeadlineExceededError(None, None, text))
+
+
+class _CallThread:
+    """A thread that makes one call at a time."""
+
+    def __init__(self) -> None:
+        self.calls: queue.SimpleQueue[Optional[_Call]] = queue.SimpleQueue()
+        self.replies: queue.SimpleQueue[_Reply] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="graph_opt/calls", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Ends the thread, which makes no call."""
+        self.calls.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            call = self.calls.get()
+            if call is None:
+                return
+            function, arguments = call
+            try:
+                reply: _Reply = (function(*arguments), None)
+            except BaseException as error:  # It is the caller's.
+                reply = (None, error)
+            del call, function, arguments
+            self.replies.put(reply)
+            del reply

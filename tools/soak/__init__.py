@@ -1,0 +1,1 @@
+"""Trainings on a cluster that loses its tasks."""
