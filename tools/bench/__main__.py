@@ -33,6 +33,7 @@ BENCHES: Dict[str, str] = {
     "async": "tools.bench.async_training",
     "train": "tools.bench.train",
     "cluster": "tools.bench.cluster_training",
+    "server_scaling": "tools.bench.server_scaling.benchmark",
 }
 OUTPUT = Path("build/bench")
 LIMIT_SECONDS = 3000.0  # a benchmark that hangs must not keep the others from running

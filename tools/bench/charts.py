@@ -2,6 +2,7 @@
 
     train.svg     every scenario: how many times as fast as stock each mode is, and could be
     summary.svg   the same of stock and both alone, without and with a parameter server
+    cluster.svg, cluster_floor.svg   with parameter servers, near and far
     adam.svg      steps a second with Adam, over the rows of a table
     scaling.svg   bytes and time of a step, over the number of ranks
 
@@ -18,6 +19,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 from tools.bench.adam.chart import adam_chart
 from tools.bench.records import Outcome, Record
 from tools.bench.scaling.chart import scaling_chart
+from tools.bench.training.cluster_chart import cluster_chart, floor_chart
 from tools.bench.training.sessions import ASYNC, BOTH, FUSED, STOCK
 
 # Names and colours of the modes; the colours stand out from white and from black.
@@ -133,6 +135,7 @@ def summary_chart(outcome: Outcome) -> Any:
 
 CHARTS: Dict[str, Dict[str, Callable[[Outcome], Any]]] = {
     "train": {"train.svg": train_chart, "summary.svg": summary_chart},
+    "cluster": {"cluster.svg": cluster_chart, "cluster_floor.svg": floor_chart},
     "adam": {"adam.svg": adam_chart},
     "scaling": {"scaling.svg": scaling_chart},
 }

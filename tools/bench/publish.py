@@ -22,6 +22,8 @@ from tools.bench.deeprec import page as deeprec_page
 from tools.bench.dynamic_tables import page as dynamic_page
 from tools.bench.records import Outcome
 from tools.bench.scaling import page as scaling_page
+from tools.bench.server_scaling import page as server_scaling_page
+from tools.bench.training import cluster_page
 from tools.bench.training.sessions import BOTH, STOCK
 
 PAGE = Path("docs/benchmarks.md")
@@ -118,11 +120,13 @@ def _row(outcome: Outcome, case: Case) -> Optional[str]:
 
 _TABLES: Dict[str, Tuple[Sequence[str], Callable[[Outcome], Sequence[str]]]] = {
     "train": (_HEAD, _rows),
+    "cluster": (cluster_page.HEAD, cluster_page.rows),
     "adam": (adam_page.HEAD, adam_page.rows),
     "dynamic": (dynamic_page.HEAD, dynamic_page.rows),
     "deeprec": (deeprec_page.HEAD, deeprec_page.rows),
     "collectives": (collectives_page.HEAD, collectives_page.rows),
     "scaling": (scaling_page.HEAD, scaling_page.rows),
+    "server_scaling": (server_scaling_page.HEAD, server_scaling_page.rows),
 }
 
 if __name__ == "__main__":

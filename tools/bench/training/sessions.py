@@ -5,6 +5,7 @@
     fused   all lookups are one op, and so are their updates
     both    the fused lookups run ahead
 
+    pipelined  both; weights and gradients of dense layers travel while other steps compute
     unpacked   both, but weights and gradients of dense layers travel one by one
     deferred   fused; Adam with TensorFlow's numbers, each row moved when it is next read
     lazy       fused; Adam moves only the rows of the batch, and so is another optimizer
@@ -25,15 +26,16 @@ STOCK = "stock"
 ASYNC = "async"
 FUSED = "fused"
 BOTH = "both"
+PIPELINED = "pipelined"
 UNPACKED = "unpacked"
 MODES = (STOCK, ASYNC, FUSED, BOTH)
-SERVER_MODES = (*MODES, UNPACKED)
-PREFETCHING_MODES = (ASYNC, BOTH, UNPACKED)
+SERVER_MODES = (*MODES, PIPELINED, UNPACKED)
+PREFETCHING_MODES = (ASYNC, BOTH, PIPELINED, UNPACKED)
 DEFERRED = "deferred"
 LAZY = "lazy"
 SHARDED = "sharded"
 ADAM_MODES = (STOCK, DEFERRED, LAZY)
-FUSING_MODES = (FUSED, BOTH, UNPACKED, DEFERRED, LAZY)
+FUSING_MODES = (FUSED, BOTH, PIPELINED, UNPACKED, DEFERRED, LAZY)
 
 ONLY_AT_THE_END = 1 << 40  # steps between two checkpoints
 
@@ -144,6 +146,8 @@ def session_config(mode: str, prefetching: Prefetching = DEFAULT_PREFETCHING) ->
     optimizer_options.do_async_embedding = mode in PREFETCHING_MODES
     if mode == UNPACKED:
         optimizer_options.pack_dense = False
+    if mode == PIPELINED:
+        optimizer_options.pipeline_dense = True
     if mode == SHARDED:
         optimizer_options.shard_tables = True
         optimizer_options.shard_tables_options.min_table_bytes = 1

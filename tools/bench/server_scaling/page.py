@@ -1,0 +1,43 @@
+"""The table of docs/scaling.md on parameter servers, from server_scaling.json."""
+
+from __future__ import annotations
+
+from typing import List, Optional
+
+from tools.bench.charts import WORKLOADS
+from tools.bench.records import Outcome
+from tools.bench.server_scaling.benchmark import SIZES
+
+HEAD = (
+    "| model | mode | {} |".format(
+        " | ".join("{} + {}".format(servers, workers) for servers, workers in SIZES)
+    ),
+    "|---|---|{}".format("---|" * len(SIZES)),
+)
+
+
+def rows(outcome: Outcome) -> List[str]:
+    """A row for each model and mode: steps of all workers, speed-up, and how busy servers are."""
+    modes = dict.fromkeys((record.workload, record.mode) for record in outcome.records)
+    return [
+        "| {} | {} | {} |".format(
+            WORKLOADS[workload],
+            mode,
+            " | ".join(_cell(outcome, workload, mode, *size) for size in SIZES),
+        )
+        for workload, mode in modes
+    ]
+
+
+def _cell(outcome: Outcome, workload: str, mode: str, servers: int, workers: int) -> str:
+    def value(figure: str) -> Optional[float]:
+        for record in outcome.records:
+            if (record.figure, record.workload, record.mode) == (figure, workload, mode):
+                if (record.params["servers"], record.params["workers"]) == (servers, workers):
+                    return record.value
+        return None
+
+    rate, speed_up, busy = (value(name) for name in ("steps_per_s", "speed_up", "server_busy"))
+    if rate is None or speed_up is None or busy is None:
+        return ""
+    return "{:,.0f} steps/s, {:.1f} times, {:.0%}".format(rate, speed_up, busy)

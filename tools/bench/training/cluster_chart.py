@@ -1,0 +1,122 @@
+"""Pictures of training on parameter servers.
+
+cluster.svg        how many times as fast as TensorFlow alone, over the distance of servers
+cluster_floor.svg  how long a step takes, and the least that it could take on this machine
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Tuple
+
+from tools.bench.records import Outcome, Record
+from tools.bench.training.sessions import ASYNC, BOTH, FUSED, PIPELINED, STOCK
+
+# Names and colours; the colours stand out from white and from black.
+MODES: Dict[str, Tuple[str, str]] = {
+    STOCK: ("TensorFlow alone", "#8c959f"),
+    ASYNC: ("run ahead", "#bf8700"),
+    FUSED: ("fused", "#2da44e"),
+    BOTH: ("fused and ahead", "#218bff"),
+    PIPELINED: ("and dense layers pipelined", "#a475f9"),
+}
+WORKLOADS = {"wide": "wide", "dlrm": "DLRM"}
+WORKERS = {1: "one worker, one server", 2: "two workers, two servers"}
+_STYLES = {1: "-", 2: ":"}
+_FLOOR = "#cf222e"
+_GREY = "#8c959f"
+_BAR = 0.8  # of the room that a scenario has
+
+
+def cluster_chart(outcome: Outcome) -> Any:
+    """Ratios to TensorFlow alone, a panel for each model."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.8, 3.4), layout="constrained")
+    for axis, workload in zip(figure.subplots(1, 2), WORKLOADS):
+        axis.axhline(1.0, color=MODES[STOCK][1], linewidth=1)
+        for mode in (ASYNC, FUSED, BOTH, PIPELINED):
+            for workers, style in _STYLES.items():
+                points = over_delays(outcome, "ratio_to_stock", workload, mode, workers)
+                name = MODES[mode][0] if workers == 1 else None
+                axis.plot(*zip(*points), style, marker=".", color=MODES[mode][1], label=name)
+        for workers, style in _STYLES.items():
+            axis.plot([], [], style, color=_GREY, label=WORKERS[workers])
+        axis.set_title(WORKLOADS[workload], fontsize=9)
+        axis.set_xlabel("ms to a server, each way", fontsize=8)
+        axis.set_xticks([0, 1, 3])
+        axis.set_ylim(bottom=0)
+        axis.tick_params(color=_GREY, labelsize=8)
+        _without_frame(axis)
+    axis.legend(frameon=False, fontsize=7)
+    figure.supylabel("times as fast as TensorFlow alone", fontsize=8)
+    return figure
+
+
+def floor_chart(outcome: Outcome) -> Any:
+    """Milliseconds of a step with one worker, and lines where the floors are."""
+    from matplotlib.figure import Figure
+
+    shown = [
+        (workload, delay)
+        for workload in WORKLOADS
+        for delay, _ in over_delays(outcome, "steps_per_s", workload, STOCK, 1)
+    ]
+    figure = Figure(figsize=(7.8, 0.6 * len(shown) + 0.9), layout="constrained")
+    axis = figure.subplots()
+    modes = (STOCK, BOTH, PIPELINED)
+    for row, (workload, delay) in enumerate(shown):
+        for number, mode in enumerate(modes):
+            rate = value_of(outcome, "steps_per_s", workload, mode, 1, delay)
+            if rate is None:
+                continue
+            height = _BAR / len(modes)
+            position = row + _BAR * ((number + 0.5) / len(modes) - 0.5)
+            axis.barh(position, 1e3 / rate, height, color=MODES[mode][1])
+            floor = value_of(outcome, "floor_s_per_step", workload, mode, 1, delay)
+            if floor is not None:
+                ends = position - height / 2, position + height / 2
+                axis.vlines(1e3 * floor, *ends, colors=_FLOOR, linewidth=2)
+    titles = ["{}, {:g} ms".format(WORKLOADS[workload], delay) for workload, delay in shown]
+    axis.set_yticks(range(len(shown)), titles, fontsize=8)
+    axis.invert_yaxis()
+    axis.set_xlabel("ms a step", fontsize=8)
+    axis.tick_params(length=0, labelsize=8)
+    for mode in modes:
+        axis.barh(0, 0, 0, color=MODES[mode][1], label=MODES[mode][0])
+    axis.plot([], [], color=_FLOOR, linewidth=2, label="what the machine allows")
+    axis.legend(frameon=False, fontsize=8, ncols=4, loc="lower center", bbox_to_anchor=(0.4, 1.0))
+    _without_frame(axis)
+    return figure
+
+
+def over_delays(
+    outcome: Outcome, figure: str, workload: str, mode: str, workers: int
+) -> List[Tuple[float, float]]:
+    """A figure over the milliseconds to a server."""
+    return sorted(
+        (record.params["delay_ms"], record.value)
+        for record in outcome.records
+        if _is(record, figure, workload, mode, workers)
+    )
+
+
+def value_of(
+    outcome: Outcome, figure: str, workload: str, mode: str, workers: int, delay_ms: float
+) -> Optional[float]:
+    """A figure of one scenario; None where it was not measured."""
+    return dict(over_delays(outcome, figure, workload, mode, workers)).get(delay_ms)
+
+
+def _is(record: Record, figure: str, workload: str, mode: str, workers: int) -> bool:
+    return (
+        (record.figure, record.workload, record.mode) == (figure, workload, mode)
+        and record.params.get("workers", 1) == workers
+        and "delay_ms" in record.params
+    )
+
+
+def _without_frame(axis: Any) -> None:
+    for side in ("top", "right"):
+        axis.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axis.spines[side].set_color(_GREY)

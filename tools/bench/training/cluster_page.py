@@ -1,0 +1,54 @@
+"""The table of docs/benchmarks.md on parameter servers, from cluster.json."""
+
+from __future__ import annotations
+
+from typing import List, Optional
+
+from tools.bench.records import Outcome
+from tools.bench.training.cluster_chart import WORKERS, WORKLOADS, over_delays, value_of
+from tools.bench.training.sessions import BOTH, PIPELINED, STOCK
+
+HEAD = (
+    "| model | tasks | ms to a server | TensorFlow alone | fused and ahead | and pipelined "
+    "| calls a step | MB a step |",
+    "|---|---|---|---|---|---|---|---|",
+)
+_TASKS = {1: "1 + 1", 2: "2 + 2"}
+_MODES = (STOCK, BOTH, PIPELINED)
+
+
+def rows(outcome: Outcome) -> List[str]:
+    """A row for each scenario: rates and ratios, and what a step sends in the three modes."""
+    return [
+        _row(outcome, workload, workers, delay)
+        for workload in WORKLOADS
+        for workers in WORKERS
+        for delay, _ in over_delays(outcome, "steps_per_s", workload, STOCK, workers)
+    ]
+
+
+def _row(outcome: Outcome, workload: str, workers: int, delay: float) -> str:
+    rates = []
+    for mode in _MODES:
+        rate = value_of(outcome, "steps_per_s", workload, mode, workers, delay)
+        ratio = value_of(outcome, "ratio_to_stock", workload, mode, workers, delay)
+        words = "" if rate is None else "{:.3g} steps/s".format(rate)
+        rates.append(words if ratio is None else "{}, **{:.2f}**".format(words, ratio))
+    calls = [_sent(outcome, "calls_per_step", workload, mode, workers) for mode in _MODES]
+    sizes = [_sent(outcome, "bytes_per_step", workload, mode, workers) for mode in _MODES]
+    return "| {} | {} | {:g} | {} | {} | {} |".format(
+        WORKLOADS[workload],
+        _TASKS[workers],
+        delay,
+        " | ".join(rates),
+        ", ".join("{:.0f}".format(value) for value in calls if value is not None),
+        ", ".join("{:.3g}".format(value / 1e6) for value in sizes if value is not None),
+    )
+
+
+def _sent(outcome: Outcome, figure: str, workload: str, mode: str, servers: int) -> Optional[float]:
+    for record in outcome.records:
+        if (record.figure, record.workload, record.mode) == (figure, workload, mode):
+            if record.params["servers"] == servers:
+                return record.value
+    return None
