@@ -73,6 +73,7 @@ def test_dlrm_with_dynamic_tables(tmp_path: Path) -> None:
     check_modes(Started("dlrm", tmp_path, modes(DLRM + " --dynamic")).printed(), lookups=26)
 
 
+@pytest.mark.slow
 def test_dlrm_with_a_parameter_server(tmp_path: Path) -> None:
     ps, chief = free_addresses(2)
     cluster = {"ps": [ps], "chief": [chief]}

@@ -2,11 +2,14 @@
 // slots and compact, without TensorFlow: above all for ThreadSanitizer.
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
@@ -85,12 +88,38 @@ void Update(const DynamicTable& table, const Numbers& rows, Parallel* parallel) 
   Check(fault.kind == BagFault::kNone, "updated");
 }
 
+// Keeps trainers within a few steps of each other. A lookup holds all rows that were found since it
+// began. Should its trainer stand still while the others fill a table, the only rows that the table
+// can give up would be the frequent ones that this lookup did not ask for.
+class Pace {
+ public:
+  explicit Pace(int trainers) : steps_(trainers, 0) {}
+
+  // Says that a trainer begins a step, and waits for those that are behind.
+  void Begin(int trainer, int step) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    steps_[trainer] = step;
+    changed_.notify_all();
+    changed_.wait(
+        lock, [&] { return step - *std::min_element(steps_.begin(), steps_.end()) <= kMostAhead; });
+  }
+
+ private:
+  static constexpr int kMostAhead = 4;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<int> steps_;  // guarded by mutex_
+};
+
+constexpr int Pace::kMostAhead;
+
 // Each trainer has keys of its own, since updates of a row by several ops race by design. The first
 // come again and again, the others once.
 class Trainer {
  public:
-  Trainer(std::vector<DynamicTable*> tables, int number)
-      : tables_(std::move(tables)), number_(number), times_(kFrequentKeys, 0) {
+  Trainer(std::vector<DynamicTable*> tables, int number, Pace* pace)
+      : tables_(std::move(tables)), number_(number), pace_(pace), times_(kFrequentKeys, 0) {
     Numbers keys;
     for (int64_t i = 0; i < kFrequentKeys; ++i) keys.push_back(i * kTrainers + number_);
     const Numbers counts(kFrequentKeys, 1000);
@@ -104,6 +133,7 @@ class Trainer {
     std::mt19937 random(number_);
     int64_t new_keys = kFrequentKeys;
     for (int step = 0; step < kSteps; ++step) {
+      pace_->Begin(number_, step);
       Numbers keys;
       for (int64_t i = 0; i < kFrequentKeys; ++i) {
         if (random() % 2 == 0) continue;
@@ -114,6 +144,7 @@ class Trainer {
         keys.resize(keys.size() + 2, new_keys * kTrainers + number_);
       Step(step, keys);
     }
+    pace_->Begin(number_, kSteps);
   }
 
   void CheckRows() {
@@ -148,6 +179,7 @@ class Trainer {
 
   const std::vector<DynamicTable*> tables_;
   const int number_;
+  Pace* const pace_;
   std::vector<int64_t> times_;
 };
 
@@ -204,8 +236,9 @@ void TestTraining(const std::string& folder) {
   const std::vector<DynamicTable*> tables = {&open, &filtered};
   const std::vector<DynamicTable*> turned = {&filtered, &open};
   for (DynamicTable* table : tables) Check(table->Initialize(nullptr, 0).ok(), "initialized");
+  Pace pace(kTrainers);
   std::vector<Trainer> trainers;
-  for (int i = 0; i < kTrainers; ++i) trainers.emplace_back(i % 2 == 1 ? turned : tables, i);
+  for (int i = 0; i < kTrainers; ++i) trainers.emplace_back(i % 2 == 1 ? turned : tables, i, &pace);
   std::atomic<bool> done{false};
   std::vector<std::thread> threads;
   for (Trainer& trainer : trainers) threads.emplace_back([&trainer] { trainer.Train(); });

@@ -34,6 +34,7 @@ def test_deferred_rows(sharing: Path) -> None:
     run(sharing)
 
 
+@pytest.mark.slow
 def test_deferred_steps_are_as_exact_as_tensorflow(accuracy: Path) -> None:
     run(accuracy, "1000", "8")
 

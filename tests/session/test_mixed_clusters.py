@@ -111,7 +111,7 @@ def train_in_turns(
     return seen
 
 
-@pytest.mark.parametrize("use_resource", [False, True])
+@pytest.mark.parametrize("use_resource", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_sessions_that_do_not_defer_see_what_they_see_with_tensorflow(
     cluster: Cluster, use_resource: bool, tmp_path: Path
 ) -> None:

@@ -124,6 +124,7 @@ def test_all_ranks_are_told_how_their_stages_differ(odd: Any, told: str) -> None
         assert "ranks are about to run different graphs: " + told in error.message
 
 
+@pytest.mark.slow
 def test_a_rank_that_exchanges_nothing_is_named() -> None:
     def work(transport: InProcessTransport) -> None:
         ids = tf.constant(IDS)
@@ -214,7 +215,7 @@ def test_a_negative_limit_is_refused() -> None:
         graph_opt.Session(config=limited(-1))
 
 
-@pytest.mark.parametrize("alone", [0, 1])
+@pytest.mark.parametrize("alone", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_step_that_one_rank_runs_alone_is_an_error_there_and_training_goes_on(alone: int) -> None:
     def work(transport: InProcessTransport) -> float:
         with communicating_through(transport), tf.Graph().as_default():

@@ -152,6 +152,7 @@ def test_imported_graphs_save_and_restore_whole_tables(tmp_path: Path) -> None:
     np.testing.assert_array_equal(slot, tf.train.load_variable(path, "users/Adagrad")[1::2])
 
 
+@pytest.mark.slow
 def test_layers_with_merged_variables_are_saved_as_their_tables(tmp_path: Path) -> None:
     def build(transport: Transport, restored: str, saved: str) -> Any:
         with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:

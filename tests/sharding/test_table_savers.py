@@ -120,6 +120,7 @@ def test_one_rank_saves_and_another_number_of_ranks_goes_on(tmp_path: Path) -> N
     assert not [name for name in os.listdir(tmp_path) if "temp" in name]
 
 
+@pytest.mark.slow
 def test_what_one_rank_restored_last_is_what_all_ranks_have(tmp_path: Path) -> None:
     remote = "ram://savers/second"  # as those of clusters, a file system of TensorFlow
     tf.gfile.MakeDirs("ram://savers")

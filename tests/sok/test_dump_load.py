@@ -127,8 +127,8 @@ def trained_graph(optimizer: Any, rank: int) -> Tuple[List[Any], Any, Any]:
     "optimizer",
     [
         lambda: tf.train.AdamOptimizer(0.1),
-        lambda: KERAS.legacy.Adam(0.1, decay=0.1),
-        lambda: KERAS.Adam(0.1),
+        pytest.param(lambda: KERAS.legacy.Adam(0.1, decay=0.1), marks=pytest.mark.slow),
+        pytest.param(lambda: KERAS.Adam(0.1), marks=pytest.mark.slow),
     ],
 )
 def test_training_goes_on_where_it_was_dumped(tmp_path: Path, optimizer: Callable[[], Any]) -> None:

@@ -155,6 +155,7 @@ def test_one_rank_saves_what_all_have_and_restores_it_for_all(tmp_path: Path) ->
     assert values == {key: row[:2] for (name, key), row in alone.items() if "users" in name}
 
 
+@pytest.mark.slow
 def test_every_saver_of_a_rank(tmp_path: Path) -> None:
     def train(transport: Transport) -> None:
         with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:

@@ -46,11 +46,12 @@ def test_dlrm_trains(mode: str, data: List[str], capsys: pytest.CaptureFixture) 
     assert outcome(capsys) == [5, 200]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sizes, lookups",
     [
         (SMALL_WIDE, 6),
-        pytest.param([*SMALL_DLRM, "--table-shards", "2"], 26, marks=pytest.mark.slow),
+        ([*SMALL_DLRM, "--table-shards", "2"], 26),
     ],
     ids=["wide", "dlrm_in_shards"],
 )
