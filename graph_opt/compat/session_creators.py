@@ -13,6 +13,11 @@ def creator_config(creator: Any) -> Any:
     return getattr(creator, "_config", None)
 
 
+def creator_scaffold(creator: Any) -> Any:
+    """The `tf.train.Scaffold` of a session creator."""
+    return creator._scaffold
+
+
 def creator_master(creator: Any) -> str:
     """The target that a session creator connects to."""
     return getattr(creator, "_master", "") or ""

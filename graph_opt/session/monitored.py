@@ -13,6 +13,7 @@ from graph_opt.compat import tf
 from graph_opt.compat.session_creators import (
     creator_config,
     creator_master,
+    creator_scaffold,
     training_session_of,
 )
 from graph_opt.compat.sessions import USE_DEFAULT, adopt
@@ -62,7 +63,7 @@ class ChiefSessionCreator(tf.train.ChiefSessionCreator):
         """Optimizes the graph on the first call, finalizes it, and opens the session."""
         graph = tf.get_default_graph()
         optimize_training_graph(graph, self._wanted, self._wanted_target)
-        with self._recovery.new_session(graph, creator_config(self)):
+        with self._recovery.new_session(graph, creator_config(self), creator_scaffold(self)):
             session = super().create_session()
         adopt_session(session, self._wanted)
         return session
@@ -101,7 +102,7 @@ class WorkerSessionCreator(tf.train.WorkerSessionCreator):
         """Optimizes the graph on the first call, finalizes it, and waits for the chief."""
         graph = tf.get_default_graph()
         optimize_training_graph(graph, self._wanted, self._wanted_target)
-        with self._recovery.new_session(graph, creator_config(self)):
+        with self._recovery.new_session(graph, creator_config(self), creator_scaffold(self)):
             session = super().create_session()
         adopt_session(session, self._wanted)
         return session

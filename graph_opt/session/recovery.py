@@ -49,12 +49,13 @@ class Recovery:
         self._is_first = True
 
     @contextlib.contextmanager
-    def new_session(self, graph: Any, config: Any) -> Iterator[None]:
+    def new_session(self, graph: Any, config: Any, scaffold: Any) -> Iterator[None]:
         """The block opens a session.
 
         Args:
           graph: The graph that it will run, complete.
           config: The `tf.ConfigProto` that it is opened with, which may be changed.
+          scaffold: Its `tf.train.Scaffold`.
 
         Raises:
           tf.errors.DeadlineExceededError: A server has not answered for `stall_seconds`.
@@ -71,6 +72,7 @@ class Recovery:
             self._is_first = False
             yield
             return
+        scaffold.finalize()  # Before all waiting, as by TensorFlow: it may refuse another session.
         start = time.monotonic()
         with _lock:
             cause = _lost.pop(graph, None)
