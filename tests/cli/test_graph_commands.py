@@ -187,7 +187,7 @@ def test_inspect_lists_the_lookups_where_no_option_asks_for_anything(
     assert ["user", "tf.nn.embedding_lookup", "-", "table", "main"] in lines
     assert ["item", "tf.nn.embedding_lookup", "-", "table", "main"] in lines
     assert "no embedding lookup found" not in out
-    assert "nor shard_tables nor do_smart_stage nor micro_batch_num is set" in out
+    assert "nor do_smart_stage nor micro_batch_num nor pipeline_dense is set" in out
 
 
 def test_inspect_says_which_tables_ranks_could_divide(
@@ -343,6 +343,7 @@ def test_a_graph_may_come_through_a_pipe(
     assert "user" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_output_that_nobody_can_read(graph_file: Path, tmp_path: Path) -> None:
     program = (
         "import os, sys\n"

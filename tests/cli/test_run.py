@@ -152,6 +152,7 @@ def test_as_a_function_it_leaves_nothing_to_later_processes(
     assert done.stdout.splitlines() == expected
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_training_ends_it_within_seconds(folder: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "graph_opt.cli", "run", "training.py", "--forever"],

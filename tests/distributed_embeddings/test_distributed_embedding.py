@@ -50,7 +50,13 @@ def check_held(
         np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-5)
 
 
-@pytest.mark.parametrize("name", list(CASES))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if number % 2 else ())
+        for number, name in enumerate(CASES)
+    ],
+)
 def test_training_is_that_of_one_process(name: str) -> None:
     check_training(CASES[name], ranks=2, steps=20, optimizer=adagrad)
 

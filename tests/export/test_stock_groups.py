@@ -32,7 +32,7 @@ def requests_of(tables: List[Any]) -> List[LookupRequest]:
 
 
 @pytest.mark.parametrize("use_resource", [False, True])
-@pytest.mark.parametrize("strategy", ["mod", "div"])
+@pytest.mark.parametrize("strategy", ["mod", pytest.param("div", marks=pytest.mark.slow)])
 def test_lookups_and_gradients_have_the_same_values(use_resource: bool, strategy: str) -> None:
     tables = [
         table("one", ROWS, 3, use_resource),

@@ -180,7 +180,7 @@ def values_after(
 @pytest.mark.parametrize(
     "use_resource, pool_on_server",
     [
-        (False, "never"),
+        pytest.param(False, "never", marks=pytest.mark.slow),
         pytest.param(False, "always", marks=pytest.mark.slow),
         pytest.param(True, "never", marks=pytest.mark.slow),
         (True, "always"),

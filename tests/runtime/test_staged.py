@@ -203,6 +203,7 @@ def test_prefetch_join_refuses_features_that_differ(features: Any, message: str)
         prefetch_join(features)
 
 
+@pytest.mark.slow
 def test_a_forgotten_hook_is_an_error_within_seconds() -> None:
     taken = staged(numbers(), name="input")
     with tf.Session() as session:

@@ -172,12 +172,10 @@ print("policies", sorted(seen), "back", back)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case, expected, warnings",
-    [
-        pytest.param("allowed", "policies [0, 5] back True", 0, marks=pytest.mark.slow),
-        ("forbidden", "policies [0] back False", 1),
-    ],
+    [("allowed", "policies [0, 5] back True", 0), ("forbidden", "policies [0] back False", 1)],
 )
 def test_a_process_without_privileges(
     case: str, expected: str, warnings: int, tmp_path: Path

@@ -43,7 +43,13 @@ def assert_averages_deferred() -> None:
     assert not [reader for reader in report.dense_readers if reader.in_each_step], str(report)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param(model, marks=pytest.mark.slow if number % 2 else ())
+        for number, model in enumerate(MODELS)
+    ],
+)
 def test_averages_are_those_of_tensorflow(model: str) -> None:
     options = MODELS[model]
     for counted in (False, True):

@@ -215,7 +215,8 @@ def test_a_negative_limit_is_refused() -> None:
         graph_opt.Session(config=limited(-1))
 
 
-@pytest.mark.parametrize("alone", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("alone", [0, 1])
 def test_a_step_that_one_rank_runs_alone_is_an_error_there_and_training_goes_on(alone: int) -> None:
     def work(transport: InProcessTransport) -> float:
         with communicating_through(transport), tf.Graph().as_default():

@@ -54,7 +54,7 @@ def whole(parts: List[Any], table: int) -> np.ndarray:
     return np.array([rows[key] for key in sorted(rows)])
 
 
-@pytest.mark.parametrize("optimizer", ["plain", "keras"])
+@pytest.mark.parametrize("optimizer", ["plain", pytest.param("keras", marks=pytest.mark.slow)])
 def test_training_goes_on_with_another_number_of_ranks(
     tmp_path: Path, optimizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

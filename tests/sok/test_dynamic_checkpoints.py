@@ -136,6 +136,7 @@ def contents(path: str, name: str) -> List[Any]:
     return sorted(found)
 
 
+@pytest.mark.slow
 def test_one_rank_saves_what_all_have_and_restores_it_for_all(tmp_path: Path) -> None:
     two = str(tmp_path / "two")
     run_ranks(2, functools.partial(trained, steps=range(3), saved=two), 60)

@@ -79,7 +79,7 @@ def test_tables_and_moments_are_stock_at_any_time(resource: bool, shards: int) -
     assert_same(of(two_safe(resource, shards)))
 
 
-@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("resource", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_every_api_trains_the_same(resource: bool) -> None:
     assert_same(of(every_api(resource, "mod", 2)))
 
