@@ -171,7 +171,7 @@ CLUSTER_CONTEST = Contest(
         (BOTH, "wide", 0.0): _THREE_TIMES,
         (BOTH, "wide", 1.0): _THREE_TIMES,
     },
-    rounds=4,
+    rounds=3,
     scenarios=CLUSTERS,
     quick_scenario=Scenario("wide", 0.0, workers=2),
     counts_traffic=True,

@@ -29,8 +29,8 @@ from tools.bench.workloads.workload import training_graph
 
 # A turn takes one to three seconds on four cores.
 SCHEDULES = {
-    "dlrm": Schedule(steps=80, warm_up=30, settle=10),
-    "wide": Schedule(steps=40, warm_up=15, settle=6),
+    "dlrm": Schedule(steps=60, warm_up=20, settle=8),
+    "wide": Schedule(steps=30, warm_up=10, settle=5),
 }
 QUICK_SCHEDULE = Schedule(rounds=2, steps=3, warm_up=2, settle=1)
 
