@@ -43,19 +43,16 @@ class ServerWatch:
         self._spare: queue.SimpleQueue[_CallThread] = queue.SimpleQueue()
         self._stalled: Optional[str] = None
 
-    def call(
-        self, session: Any, close: Callable[[], Any], function: Callable[..., Any], *arguments: Any
-    ) -> Any:
+    def call(self, session: Any, function: Callable[..., Any], *arguments: Any) -> Any:
         """Returns what the function returns, and raises what it raises.
 
         Args:
           session: The session.
-          close: Closes it.
           function: What is called.
           *arguments: Its arguments.
 
         Raises:
-          LeftBehind: A server has not answered for `stall_seconds`; the session is closed.
+          LeftBehind: A server has not answered for `stall_seconds`.
         """
         if not session.sess_str:
             return function(*arguments)
@@ -70,7 +67,6 @@ class ServerWatch:
             else:
                 break
             if self._stalled is not None:
-                _CallThread().calls.put((close, ()))  # Which also waits for the server.
                 raise _left_behind(self._stalled)
         self._spare.put(thread)
         if error is not None:
@@ -80,6 +76,9 @@ class ServerWatch:
     def close(self, session: Any, function: Callable[[], Any]) -> None:
         """Closes a session, with or without an answer of its servers, and ends the threads."""
         if self.is_stalled:
+            # It waits for the servers, too, and holds up what else is run on the session, such as
+            # what ends the threads of stages: so not before.
+            _CallThread().calls.put((function, ()))
             return
         if not session.sess_str or sys.is_finalizing():
             function()

@@ -20,7 +20,7 @@ class WatchedSession(SteppedSession):
 
     def call(self, step: Callable[..., Any], *arguments: Any) -> Any:
         """Runs a step, but waits no longer than it may for servers."""
-        return self._watch.call(self, super().close, step, *arguments)
+        return self._watch.call(self, step, *arguments)
 
     def error_raised(self, error: tf.errors.OpError) -> tf.errors.OpError:
         """Removes the buffers that an error passed through from its message."""
