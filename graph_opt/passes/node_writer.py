@@ -13,6 +13,8 @@ from graph_opt.ops import stage_nodes
 from graph_opt.ops.stage_spec import StageSpec, put_attributes, take_attributes
 from graph_opt.passes.io_stages import BUFFER_PUT, BUFFER_TAKE
 
+_INT32 = tf.int32.as_datatype_enum
+
 
 def free_scope(view: GraphView, scope: str) -> str:
     """A name scope that the graph does not have: `scope`, or with a number behind it."""
@@ -113,6 +115,29 @@ class NodeWriter:
             value=tf.AttrValue(tensor=tf.make_tensor_proto(value, dtype)),
         )
         return str(node.name)
+
+    def joined(
+        self, suffix: str, parts: Sequence[str], dtype: int, axis: int, device: Optional[str] = None
+    ) -> Any:
+        """Writes a ConcatV2 of tensors, and returns its NodeDef, which may still be changed.
+
+        Args:
+          suffix: Of its name.
+          parts: The tensors, as NodeDefs spell them.
+          dtype: Their DataType number.
+          axis: Along which they are joined.
+          device: Of the node; None for the writer's.
+        """
+        along = self.constant(suffix + "/axis", np.int32(axis), device)
+        return self.node(
+            suffix,
+            "ConcatV2",
+            [*parts, along],
+            device,
+            N=tf.AttrValue(i=len(parts)),
+            T=tf.AttrValue(type=dtype),
+            Tidx=tf.AttrValue(type=_INT32),
+        )
 
     def put_and_take(self, spec: StageSpec, record: Record) -> Any:
         """Writes a stage's buffer and returns the take, which may still be changed."""

@@ -28,7 +28,27 @@ from graph_opt.session.session import adopt_session
 from graph_opt.strategy.data_parallel_graph import is_writer, with_first_values
 
 
-class ChiefSessionCreator(tf.train.ChiefSessionCreator):
+class _OptimizingCreator:
+    """A mixin for classes derived from a session creator of TensorFlow."""
+
+    def _asked_for(self, config: Any, master: str) -> Any:
+        """Keeps what sessions are to do; the config that TensorFlow opens them with."""
+        self._wanted = _checked_config(config, master)
+        self._wanted_target = master or ""
+        self._recovery = Recovery(self._wanted, self._wanted_target)
+        return _stock_config(self._wanted, master)
+
+    def create_session(self) -> Any:
+        """Optimizes the graph on the first call, finalizes it, and opens the session."""
+        graph = tf.get_default_graph()
+        optimize_training_graph(graph, self._wanted, self._wanted_target)
+        with self._recovery.new_session(graph, creator_config(self), creator_scaffold(self)):
+            session = super().create_session()  # type: ignore[misc]  # TensorFlow's
+        adopt_session(session, self._wanted)
+        return session
+
+
+class ChiefSessionCreator(_OptimizingCreator, tf.train.ChiefSessionCreator):
     """A `tf.train.ChiefSessionCreator` that optimizes the graph; its sessions prefetch.
 
     Args:
@@ -48,28 +68,16 @@ class ChiefSessionCreator(tf.train.ChiefSessionCreator):
         checkpoint_dir: Optional[str] = None,
         checkpoint_filename_with_path: Optional[str] = None,
     ) -> None:
-        self._wanted = _checked_config(config, master)
-        self._wanted_target = master or ""
-        self._recovery = Recovery(self._wanted, self._wanted_target)
         super().__init__(
             scaffold=scaffold,
             master=master,
-            config=_stock_config(self._wanted, master),
+            config=self._asked_for(config, master),
             checkpoint_dir=checkpoint_dir,
             checkpoint_filename_with_path=checkpoint_filename_with_path,
         )
 
-    def create_session(self) -> Any:
-        """Optimizes the graph on the first call, finalizes it, and opens the session."""
-        graph = tf.get_default_graph()
-        optimize_training_graph(graph, self._wanted, self._wanted_target)
-        with self._recovery.new_session(graph, creator_config(self), creator_scaffold(self)):
-            session = super().create_session()
-        adopt_session(session, self._wanted)
-        return session
 
-
-class WorkerSessionCreator(tf.train.WorkerSessionCreator):
+class WorkerSessionCreator(_OptimizingCreator, tf.train.WorkerSessionCreator):
     """A `tf.train.WorkerSessionCreator` that optimizes the graph; its sessions prefetch.
 
     Args:
@@ -87,25 +95,13 @@ class WorkerSessionCreator(tf.train.WorkerSessionCreator):
         config: Any = None,
         max_wait_secs: int = 30 * 60,
     ) -> None:
-        self._wanted = _checked_config(config, master)
-        self._wanted_target = master or ""
-        self._recovery = Recovery(self._wanted, self._wanted_target)
         super().__init__(
             scaffold=scaffold,
             master=master,
-            config=_stock_config(self._wanted, master),
+            config=self._asked_for(config, master),
             max_wait_secs=max_wait_secs,
         )
         look_often(self)
-
-    def create_session(self) -> Any:
-        """Optimizes the graph on the first call, finalizes it, and waits for the chief."""
-        graph = tf.get_default_graph()
-        optimize_training_graph(graph, self._wanted, self._wanted_target)
-        with self._recovery.new_session(graph, creator_config(self), creator_scaffold(self)):
-            session = super().create_session()
-        adopt_session(session, self._wanted)
-        return session
 
 
 class MonitoredSession(tf.train.MonitoredSession):

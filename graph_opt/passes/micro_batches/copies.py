@@ -308,14 +308,5 @@ class Copies:
         assert value.rows is not None
         suffix = "joined/{}/{}".format(tensor.node, tensor.index)
         device = self._view.device(tensor.node)
-        axis = self.writer.constant(suffix + "/axis", np.int32(value.rows.axis), device)
-        node = self.writer.node(
-            suffix,
-            "ConcatV2",
-            [*parts, axis],
-            device,
-            N=values.integer(self._number),
-            T=tf.AttrValue(type=self._dtype(tensor)),
-            Tidx=tf.AttrValue(type=_INT32),
-        )
+        node = self.writer.joined(suffix, parts, self._dtype(tensor), value.rows.axis, device)
         return str(node.name)

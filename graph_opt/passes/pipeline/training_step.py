@@ -51,11 +51,11 @@ class TrainingStep:
         self._skipped = frozenset(not_run).union(view.ancestors(view.of_op(BUFFER_PUT)))
         self.task: Dict[str, Optional[str]] = borders.of
         self.worker = ""
-        self.trained, mask = self._trained()
-        masks = training_ends(view) if mask else {}
+        ends = training_ends(view)
+        self.trained, mask = self._trained(ends)
         order = view.topological_order() or ()
         self.nodes = [
-            name for name in order if masks.get(name, 0) & mask and name not in self._skipped
+            name for name in order if ends.get(name, 0) & mask and name not in self._skipped
         ]
         self.inside = frozenset(self.nodes)
         self.ends = [
@@ -78,10 +78,9 @@ class TrainingStep:
         task = self.task[name]
         return task is not None and task != self.worker
 
-    def _trained(self) -> Tuple[List[str], int]:
+    def _trained(self, ends: Dict[str, int]) -> Tuple[List[str], int]:
         """The updates by gradients on tasks that have variables, and the ends of their steps."""
         view = self._view
-        ends = training_ends(view)
         found = [
             name
             for name in view.nodes

@@ -9,9 +9,7 @@ The nodes that there are compute the first batch, for steps that do not train, t
 
 from __future__ import annotations
 
-from typing import Any, Iterable, List, Mapping, Sequence
-
-import numpy as np
+from typing import Iterable, List, Mapping, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import value_dtype
@@ -24,7 +22,6 @@ from graph_opt.passes.summed_batches.batch_part import BatchPart
 from graph_opt.passes.summed_batches.gradients import Gradient
 from graph_opt.rules.optimizers.update_inputs import ANY_LENGTH
 
-_INT32 = tf.int32.as_datatype_enum
 _FRAME = "frame_name"
 _CLASS = "_class"
 
@@ -133,16 +130,7 @@ class BatchCopies:
     def _join(self, tensor: TensorRef, parts: Sequence[str]) -> str:
         suffix = "joined/{}/{}".format(tensor.node, tensor.index)
         device = self._view.device(tensor.node)
-        axis = self._writer.constant(suffix + "/axis", np.int32(0), device)
-        node: Any = self._writer.node(
-            suffix,
-            "ConcatV2",
-            [*parts, axis],
-            device,
-            N=values.integer(self._number),
-            T=tf.AttrValue(type=self._dtype(tensor)),
-            Tidx=tf.AttrValue(type=_INT32),
-        )
+        node = self._writer.joined(suffix, parts, self._dtype(tensor), 0, device)
         shape = self._view.shape(tensor)
         node.attr[OUTPUT_SHAPES].CopyFrom(values.shapes([_of_any_length(shape)]))
         if not shape or shape[0] is None:
