@@ -19,21 +19,19 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 from tools.bench.adam.chart import adam_chart
 from tools.bench.records import Outcome, Record
 from tools.bench.scaling.chart import scaling_chart
+from tools.bench.training.chart_style import COLOURS, FLOOR_COLOUR, WORKLOADS
 from tools.bench.training.cluster_chart import cluster_chart, floor_chart
 from tools.bench.training.sessions import ASYNC, BOTH, FUSED, STOCK
 
-# Names and colours of the modes; the colours stand out from white and from black.
-MODES: Dict[str, Tuple[str, str]] = {
-    STOCK: ("TensorFlow alone", "#8c959f"),
-    ASYNC: ("run ahead", "#bf8700"),
-    FUSED: ("fused", "#2da44e"),
-    BOTH: ("graph_opt: fused and ahead", "#218bff"),
+MODES: Dict[str, str] = {
+    STOCK: "TensorFlow alone",
+    ASYNC: "run ahead",
+    FUSED: "fused",
+    BOTH: "graph_opt: fused and ahead",
 }
-WORKLOADS = {"wide": "wide", "dlrm": "DLRM"}
 SUMMARY_DELAYS: Tuple[Optional[float], ...] = (None, 1.0)
 _BAR = 0.8  # of the room that a scenario has
 _WORDS: Dict[str, Any] = {"va": "center_baseline", "fontsize": 8}
-_FLOOR = "#cf222e"
 _STYLE = (
     "<style>text { fill: #1f2328 } "
     "@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } }</style>"
@@ -104,8 +102,8 @@ def train_chart(outcome: Outcome) -> Any:
                 axis.text(record.value, position, words, color="white", ha="right", **_WORDS)
         best = ratio_at_best(outcome, case)
         if best is not None:
-            axis.vlines(best, row - _BAR / 2, row + _BAR / 2, colors=_FLOOR, linewidth=2)
-    axis.axvline(1.0, color=MODES[STOCK][1], linewidth=1, zorder=0)
+            axis.vlines(best, row - _BAR / 2, row + _BAR / 2, colors=FLOOR_COLOUR, linewidth=2)
+    axis.axvline(1.0, color=COLOURS[STOCK], linewidth=1, zorder=0)
     _finish(axis, shown, [*modes, None])
     axis.set_xlabel("times as fast as TensorFlow alone", fontsize=9)
     return figure
@@ -184,7 +182,7 @@ def _figure(width: float, height: float) -> Tuple[Any, Any]:
 
 
 def _bar(axis: Any, position: float, value: float, height: float, mode: str) -> None:
-    axis.barh(position, value, height, color=MODES[mode][1])
+    axis.barh(position, value, height, color=COLOURS[mode])
 
 
 def _finish(axis: Any, shown: Sequence[Case], modes: Sequence[Optional[str]]) -> None:
@@ -202,9 +200,9 @@ def _finish(axis: Any, shown: Sequence[Case], modes: Sequence[Optional[str]]) ->
     for spine in axis.spines.values():
         spine.set_visible(False)
     handles = [
-        Line2D([], [], color=_FLOOR, linewidth=2, label="what the machine allows")
+        Line2D([], [], color=FLOOR_COLOUR, linewidth=2, label="what the machine allows")
         if mode is None
-        else Patch(color=MODES[mode][1], label=MODES[mode][0])
+        else Patch(color=COLOURS[mode], label=MODES[mode])
         for mode in modes
     ]
     axis.legend(

@@ -124,6 +124,14 @@ class Outcome:
     def __add__(self, other: Outcome) -> Outcome:
         return Outcome(self.records + other.records, self.absent + other.absent)
 
+    def value(self, figure: str, workload: str, mode: str, **params: Any) -> Optional[float]:
+        """The value of the first such figure that has these params, among others; None if none."""
+        for record in self.records:
+            if (record.figure, record.workload, record.mode) == (figure, workload, mode):
+                if params.items() <= record.params.items():
+                    return record.value
+        return None
+
     def to_dict(self) -> Dict[str, Any]:
         """Plain dicts and lists; `absent` only where something is."""
         fields: Dict[str, Any] = {"records": [record.to_dict() for record in self.records]}

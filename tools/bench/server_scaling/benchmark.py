@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, Dict, Iterator, Tuple
 
 from tools.bench.machine import cores
 from tools.bench.records import Absent, Outcome, Record
@@ -82,12 +82,3 @@ def _checks(outcome: Outcome, workload: str, mode: str, costs: StepCosts) -> Ite
             params: Dict[str, Any] = {"servers": workers, "workers": workers}
             params["delay_ms"] = latency * 1e3
             yield Record("ratio_to_measured", workload, mode, params, ratio)
-
-
-def checked(outcome: Outcome, workers: int) -> List[float]:
-    """The ratios to what was measured with so many workers."""
-    return [
-        record.value
-        for record in outcome.records
-        if record.figure == "ratio_to_measured" and record.params["workers"] == workers
-    ]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import List, Optional
+from typing import List
 
-from tools.bench.charts import WORKLOADS
 from tools.bench.records import Outcome
 from tools.bench.server_scaling.benchmark import SIZES
+from tools.bench.training.chart_style import WORKLOADS
 
 HEAD = (
     "| model | mode | {} |".format(
@@ -30,14 +30,10 @@ def rows(outcome: Outcome) -> List[str]:
 
 
 def _cell(outcome: Outcome, workload: str, mode: str, servers: int, workers: int) -> str:
-    def value(figure: str) -> Optional[float]:
-        for record in outcome.records:
-            if (record.figure, record.workload, record.mode) == (figure, workload, mode):
-                if (record.params["servers"], record.params["workers"]) == (servers, workers):
-                    return record.value
-        return None
-
-    rate, speed_up, busy = (value(name) for name in ("steps_per_s", "speed_up", "server_busy"))
+    rate, speed_up, busy = (
+        outcome.value(figure, workload, mode, servers=servers, workers=workers)
+        for figure in ("steps_per_s", "speed_up", "server_busy")
+    )
     if rate is None or speed_up is None or busy is None:
         return ""
     return "{:,.0f} steps/s, {:.1f} times, {:.0%}".format(rate, speed_up, busy)

@@ -9,20 +9,18 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional, Tuple
 
 from tools.bench.records import Outcome, Record
+from tools.bench.training.chart_style import COLOURS, FLOOR_COLOUR, WORKLOADS
 from tools.bench.training.sessions import ASYNC, BOTH, FUSED, PIPELINED, STOCK
 
-# Names and colours; the colours stand out from white and from black.
-MODES: Dict[str, Tuple[str, str]] = {
-    STOCK: ("TensorFlow alone", "#8c959f"),
-    ASYNC: ("run ahead", "#bf8700"),
-    FUSED: ("fused", "#2da44e"),
-    BOTH: ("fused and ahead", "#218bff"),
-    PIPELINED: ("and dense layers pipelined", "#a475f9"),
+MODES: Dict[str, str] = {
+    STOCK: "TensorFlow alone",
+    ASYNC: "run ahead",
+    FUSED: "fused",
+    BOTH: "fused and ahead",
+    PIPELINED: "and dense layers pipelined",
 }
-WORKLOADS = {"wide": "wide", "dlrm": "DLRM"}
 WORKERS = {1: "one worker, one server", 2: "two workers, two servers"}
 _STYLES = {1: "-", 2: ":"}
-_FLOOR = "#cf222e"
 _GREY = "#8c959f"
 _BAR = 0.8  # of the room that a scenario has
 
@@ -33,12 +31,12 @@ def cluster_chart(outcome: Outcome) -> Any:
 
     figure = Figure(figsize=(7.8, 3.4), layout="constrained")
     for axis, workload in zip(figure.subplots(1, 2), WORKLOADS):
-        axis.axhline(1.0, color=MODES[STOCK][1], linewidth=1)
+        axis.axhline(1.0, color=COLOURS[STOCK], linewidth=1)
         for mode in (ASYNC, FUSED, BOTH, PIPELINED):
             for workers, style in _STYLES.items():
                 points = over_delays(outcome, "ratio_to_stock", workload, mode, workers)
-                name = MODES[mode][0] if workers == 1 else None
-                axis.plot(*zip(*points), style, marker=".", color=MODES[mode][1], label=name)
+                name = MODES[mode] if workers == 1 else None
+                axis.plot(*zip(*points), style, marker=".", color=COLOURS[mode], label=name)
         for workers, style in _STYLES.items():
             axis.plot([], [], style, color=_GREY, label=WORKERS[workers])
         axis.set_title(WORKLOADS[workload], fontsize=9)
@@ -71,19 +69,19 @@ def floor_chart(outcome: Outcome) -> Any:
                 continue
             height = _BAR / len(modes)
             position = row + _BAR * ((number + 0.5) / len(modes) - 0.5)
-            axis.barh(position, 1e3 / rate, height, color=MODES[mode][1])
+            axis.barh(position, 1e3 / rate, height, color=COLOURS[mode])
             floor = value_of(outcome, "floor_s_per_step", workload, mode, 1, delay)
             if floor is not None:
                 ends = position - height / 2, position + height / 2
-                axis.vlines(1e3 * floor, *ends, colors=_FLOOR, linewidth=2)
+                axis.vlines(1e3 * floor, *ends, colors=FLOOR_COLOUR, linewidth=2)
     titles = ["{}, {:g} ms".format(WORKLOADS[workload], delay) for workload, delay in shown]
     axis.set_yticks(range(len(shown)), titles, fontsize=8)
     axis.invert_yaxis()
     axis.set_xlabel("ms a step", fontsize=8)
     axis.tick_params(length=0, labelsize=8)
     for mode in modes:
-        axis.barh(0, 0, 0, color=MODES[mode][1], label=MODES[mode][0])
-    axis.plot([], [], color=_FLOOR, linewidth=2, label="what the machine allows")
+        axis.barh(0, 0, 0, color=COLOURS[mode], label=MODES[mode])
+    axis.plot([], [], color=FLOOR_COLOUR, linewidth=2, label="what the machine allows")
     axis.legend(frameon=False, fontsize=8, ncols=4, loc="lower center", bbox_to_anchor=(0.4, 1.0))
     _without_frame(axis)
     return figure

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import List, Optional
+from typing import List
 
 from tools.bench.records import Outcome
-from tools.bench.training.cluster_chart import WORKERS, WORKLOADS, over_delays, value_of
+from tools.bench.training.chart_style import WORKLOADS
+from tools.bench.training.cluster_chart import WORKERS, over_delays, value_of
 from tools.bench.training.sessions import BOTH, PIPELINED, STOCK
 
 HEAD = (
@@ -34,8 +35,8 @@ def _row(outcome: Outcome, workload: str, workers: int, delay: float) -> str:
         ratio = value_of(outcome, "ratio_to_stock", workload, mode, workers, delay)
         words = "" if rate is None else "{:.3g} steps/s".format(rate)
         rates.append(words if ratio is None else "{}, **{:.2f}**".format(words, ratio))
-    calls = [_sent(outcome, "calls_per_step", workload, mode, workers) for mode in _MODES]
-    sizes = [_sent(outcome, "bytes_per_step", workload, mode, workers) for mode in _MODES]
+    calls = [outcome.value("calls_per_step", workload, mode, servers=workers) for mode in _MODES]
+    sizes = [outcome.value("bytes_per_step", workload, mode, servers=workers) for mode in _MODES]
     return "| {} | {} | {:g} | {} | {} | {} |".format(
         WORKLOADS[workload],
         _TASKS[workers],
@@ -44,11 +45,3 @@ def _row(outcome: Outcome, workload: str, workers: int, delay: float) -> str:
         ", ".join("{:.0f}".format(value) for value in calls if value is not None),
         ", ".join("{:.3g}".format(value / 1e6) for value in sizes if value is not None),
     )
-
-
-def _sent(outcome: Outcome, figure: str, workload: str, mode: str, servers: int) -> Optional[float]:
-    for record in outcome.records:
-        if (record.figure, record.workload, record.mode) == (figure, workload, mode):
-            if record.params["servers"] == servers:
-                return record.value
-    return None
