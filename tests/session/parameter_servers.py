@@ -86,3 +86,12 @@ def parameter_servers(
         for server in servers:
             server.wait_until_ready()
         yield servers
+
+
+@contextlib.contextmanager
+def stock_servers(count: int) -> Iterator[str]:
+    """The target of a worker whose parameter servers are stock TensorFlow, in other processes."""
+    *servers, worker = free_addresses(count + 1)
+    cluster = {"ps": servers, "worker": [worker]}
+    with parameter_servers(cluster, has_ops=[False] * count):
+        yield tf.train.Server(tf.train.ClusterSpec(cluster), job_name="worker").target

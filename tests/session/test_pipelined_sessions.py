@@ -14,7 +14,11 @@ from graph_opt.compat import tf
 from graph_opt.session.session import Session
 from tests.passes.pipeline.delayed_training import pipelining
 from tests.passes.transfers import dense_models
-from tests.session.parameter_servers import free_addresses, parameter_servers
+from tests.session.parameter_servers import (
+    free_addresses,
+    parameter_servers,
+    stock_servers,
+)
 
 STEPS = 6
 RATE = 0.1
@@ -23,10 +27,8 @@ RATE = 0.1
 @pytest.fixture(scope="module")
 def target() -> Iterator[str]:
     """A worker with a parameter server in a process of its own, which is stock TensorFlow."""
-    server, worker = free_addresses(2)
-    cluster = {"ps": [server], "worker": [worker]}
-    with parameter_servers(cluster, has_ops=[False]):
-        yield tf.train.Server(tf.train.ClusterSpec(cluster), job_name="worker").target
+    with stock_servers(1) as target:
+        yield target
 
 
 class Regression(NamedTuple):

@@ -14,7 +14,7 @@ from graph_opt.session.graph_records import report_of
 from tests.passes.summed_batches import batch_models as models
 from tests.passes.summed_batches.batch_models import OPTIMIZERS, config, dataset, layer, loss_of
 from tests.passes.transfers import dense_models
-from tests.session.parameter_servers import free_addresses, parameter_servers
+from tests.session.parameter_servers import stock_servers
 
 BATCHES = {"parts": 1, "batches": 3}
 """How many batches a step of each rule takes."""
@@ -164,10 +164,8 @@ def _stock_steps(first: Dict[str, Any], optimizer: Any, number: int, steps: int)
 @pytest.fixture(scope="module")
 def target() -> Iterator[str]:
     """A worker with one parameter server, which is stock TensorFlow."""
-    server, worker = free_addresses(2)
-    cluster = {"ps": [server], "worker": [worker]}
-    with parameter_servers(cluster, has_ops=[False]):
-        yield tf.train.Server(tf.train.ClusterSpec(cluster), job_name="worker").target
+    with stock_servers(1) as target:
+        yield target
 
 
 @pytest.mark.slow

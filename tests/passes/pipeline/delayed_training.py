@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple
-
-import numpy as np
+from typing import Any, Callable, List, NamedTuple
 
 from graph_opt.compat import tf
 from graph_opt.session.session import Session
 from tests.optimizer_models import STOCK
 from tests.passes.transfers import dense_models
+from tests.passes.transfers.dense_models import Trained
 
 
 class Model(NamedTuple):
@@ -19,21 +18,6 @@ class Model(NamedTuple):
     train: Any
     gradients: List[Any]
     dense: List[Any]
-
-
-class Trained(NamedTuple):
-    """What a run came to."""
-
-    losses: List[float]
-    values: Dict[str, np.ndarray]
-    graph: Any
-
-    def difference(self, other: Trained) -> List[str]:
-        """Where two runs differ, to the bit."""
-        found = [] if self.losses == other.losses else ["losses"]
-        assert self.values.keys() == other.values.keys()
-        same = {name: np.array_equal(self.values[name], other.values[name]) for name in self.values}
-        return found + [name for name, equal in same.items() if not equal]
 
 
 def pipelining(**options: Any) -> Any:
@@ -126,4 +110,4 @@ def _trained(
             session.run(initialize)
             losses = run(session, made)
             values = session.run(variables)
-    return Trained(losses, values, graph)
+    return Trained(losses, values, [], graph)

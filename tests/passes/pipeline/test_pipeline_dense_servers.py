@@ -6,9 +6,8 @@ from typing import Iterator
 
 import pytest
 
-from graph_opt.compat import tf
 from tests.passes.pipeline import delayed_training as models
-from tests.session.parameter_servers import free_addresses, parameter_servers
+from tests.session.parameter_servers import stock_servers
 
 OPTIMIZERS = ("sgd", "momentum", "adagrad", "adam", "ftrl")
 
@@ -16,10 +15,8 @@ OPTIMIZERS = ("sgd", "momentum", "adagrad", "adam", "ftrl")
 @pytest.fixture(scope="module")
 def target() -> Iterator[str]:
     """A worker with two parameter servers in processes of their own, which are stock TensorFlow."""
-    *servers, worker = free_addresses(3)
-    cluster = {"ps": servers, "worker": [worker]}
-    with parameter_servers(cluster, has_ops=[False, False]):
-        yield tf.train.Server(tf.train.ClusterSpec(cluster), job_name="worker").target
+    with stock_servers(2) as target:
+        yield target
 
 
 def check(target: str, optimizer: str, resource: bool, servers: int, steps: int) -> None:

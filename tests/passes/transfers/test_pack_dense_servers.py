@@ -7,11 +7,10 @@ from typing import Any, Iterator
 import pytest
 from hypothesis import given, settings
 
-from graph_opt.compat import tf
 from tests.optimizer_models import STOCK
 from tests.passes.transfers import dense_models as models
 from tests.passes.transfers import random_layers
-from tests.session.parameter_servers import free_addresses, parameter_servers
+from tests.session.parameter_servers import stock_servers
 
 # Rows and ids of the table, and what tells the worker that the update is done.
 OTHERS = ["Adam", "IteratorGetNext", "clip_by_global_norm/mul_1", "embedding_lookup"]
@@ -21,10 +20,8 @@ OPTIMIZERS = ("sgd", "momentum", "adagrad", "adam", "ftrl")
 @pytest.fixture(scope="module")
 def target() -> Iterator[str]:
     """A worker with two parameter servers in processes of their own, which are stock TensorFlow."""
-    *servers, worker = free_addresses(3)
-    cluster = {"ps": servers, "worker": [worker]}
-    with parameter_servers(cluster, has_ops=[False, False]):
-        yield tf.train.Server(tf.train.ClusterSpec(cluster), job_name="worker").target
+    with stock_servers(2) as target:
+        yield target
 
 
 @pytest.mark.parametrize("resource", [True, pytest.param(False, marks=pytest.mark.slow)])
