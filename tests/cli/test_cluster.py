@@ -22,10 +22,11 @@ SLURM = {
     "scontrol": "printf 'a\\nb\\n'\n",
     "srun": "shift\n"
     "export SLURM_JOB_NODELIST='[a-b]' SLURM_STEP_TASKS_PER_NODE='3,1' FIRST_PORT=5000\n"
-    'for SLURM_PROCID in 0 1 2 3; do export SLURM_PROCID; "$@" & done\n'
+    'export SLURM_PROCID=0; "$@" & read -r < serving\n'
+    'for SLURM_PROCID in 1 2 3; do export SLURM_PROCID; "$@" & done\n'
     "wait\n",
     "graph-opt": 'echo "$TF_CONFIG" > ran_$SLURM_PROCID\n'
-    "[ $SLURM_PROCID != 0 ] || exec sleep 1000\n",
+    "[ $SLURM_PROCID != 0 ] || { echo > serving; exec sleep 1000; }\n",
 }
 
 
@@ -59,6 +60,7 @@ def test_an_estimator_trains_and_is_evaluated(tmp_path: Path) -> None:
 
 
 def test_the_script_for_slurm_gives_each_task_its_place(tmp_path: Path) -> None:
+    os.mkfifo(str(tmp_path / "serving"))
     for name, text in SLURM.items():
         (tmp_path / name).write_text("#!/usr/bin/env bash\n" + text)
         (tmp_path / name).chmod(0o755)
