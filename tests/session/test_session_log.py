@@ -29,6 +29,7 @@ MOVED = "2 of 2 lookups run ahead of the step"
 
 @pytest.fixture(autouse=True)
 def nothing_installed(threads_left_behind: Callable[[], List[str]]) -> Iterator[None]:
+    forget_warnings()
     verbosity = tf.logging.get_verbosity()
     tf.logging.set_verbosity(tf.logging.FATAL)  # How scripts silence TensorFlow's log.
     yield
