@@ -159,11 +159,6 @@ def _pool_warnings(optimizer: Any, pools: Sequence[Any]) -> List[str]:
             "{}.stage_subgraph_thread_pool_id has no effect without "
             "use_stage_subgraph_thread_pool".format(_ASYNC)
         )
-    if options.use_stage_subgraph_thread_pool and options.HasField("prefetch_priority"):
-        warnings.append(
-            "{}.prefetch_priority has no effect with use_stage_subgraph_thread_pool: it only "
-            "applies to the stages' own threads".format(_ASYNC)
-        )
     if any(pool.intra_op_threads_num for pool in pools) and not (
         optimizer.do_async_embedding and options.use_stage_subgraph_thread_pool
     ):
@@ -174,15 +169,32 @@ def _pool_warnings(optimizer: Any, pools: Sequence[Any]) -> List[str]:
     return warnings
 
 
+def local_warnings(optimizer: Any) -> List[str]:
+    """A sentence for each option that does nothing in a session without a server."""
+    options = optimizer.async_embedding_options
+    if not (options.use_stage_subgraph_thread_pool and options.HasField("prefetch_priority")):
+        return []
+    return [
+        "{}.prefetch_priority has no effect with use_stage_subgraph_thread_pool: it only "
+        "applies to the stages' own threads".format(_ASYNC)
+    ]
+
+
 def server_warnings(config: Any) -> List[str]:
     """A sentence for each option of a ConfigProto that does nothing in a session on a server."""
     warnings = []
     optimizer = config.graph_options.optimizer_options
-    options = optimizer.async_embedding_options
+    options, smart = optimizer.async_embedding_options, optimizer.smart_stage_options
     if optimizer.do_async_embedding and options.use_stage_subgraph_thread_pool:
         warnings.append(
             "{}.use_stage_subgraph_thread_pool has no effect in a session on a server, which has "
             "no pools for ops: only intra_op_threads_num of the pool is used there".format(_ASYNC)
+        )
+    is_smart = optimizer.do_smart_stage or optimizer.do_smart_stage_gpu
+    if is_smart and smart.use_stage_subgraph_thread_pool:
+        warnings.append(
+            "{}.smart_stage_options.use_stage_subgraph_thread_pool has no effect in a session on a "
+            "server, which has no pools for ops".format(_OPTIMIZER)
         )
     priority = options.prefetch_priority
     if optimizer.do_async_embedding and priority > 0 and not optimizer.do_group_embedding:

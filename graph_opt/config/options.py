@@ -24,7 +24,12 @@ from graph_opt.config.option_checks import (
     require_set,
     tuning_bytes,
 )
-from graph_opt.config.option_warnings import config_warnings, option_warnings, server_warnings
+from graph_opt.config.option_warnings import (
+    config_warnings,
+    local_warnings,
+    option_warnings,
+    server_warnings,
+)
 from graph_opt.config.smart_stage import SmartStageOptions, smart_stage
 
 # The same as in graph_opt.ops.stage_spec, which this room does not import.
@@ -262,6 +267,8 @@ def session_options(config: Any, target: str = "") -> SessionOptions:
         pools = ()
         asynchronous = asynchronous and replace(asynchronous, thread_pool=-1)
         smart = smart and replace(smart, thread_pool=-1)
+    else:
+        warnings.extend(local_warnings(optimizer))
     return SessionOptions(
         async_embedding=asynchronous,
         thread_pools=pools,

@@ -42,7 +42,7 @@ class AsyncEmbeddingHook(tf.train.SessionRunHook):
         self._config = effective_config(config)
         self._target = target
         if self._config is not None:
-            checked_options(self._config, "")
+            checked_options(self._config, target or "")
         self._fallback = make_prefetch_hook()
         self._others: Sequence[Any] = ()
 
@@ -59,9 +59,11 @@ class AsyncEmbeddingHook(tf.train.SessionRunHook):
 
     def begin(self) -> None:
         """Optimizes the default graph if it trains and the config asks for it."""
-        optimize_training_graph(
-            tf.get_default_graph(), self._config, self._target or "", fetched_by(self._others)
-        )
+        target = self._target or ""
+        if self._config is not None:
+            checked_options(self._config, target)
+        graph = tf.get_default_graph()
+        optimize_training_graph(graph, self._config, target, fetched_by(self._others))
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Takes over the session; called again for each session created on recovery.

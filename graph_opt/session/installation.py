@@ -32,6 +32,7 @@ from graph_opt.compat.saver_arguments import incremental_arguments
 from graph_opt.compat.session_creators import creator_config, creator_master
 from graph_opt.config import to_stock
 from graph_opt.config.deeprec_options import ExecutorPolicy, smart_stage_options
+from graph_opt.config.options import session_options
 from graph_opt.contrib.linear import _Linear
 from graph_opt.dynamic.import_meta_graph import import_meta_graph
 from graph_opt.dynamic.incremental import incremental_saver_of
@@ -227,7 +228,7 @@ def install(
     modules = [modules_of_the_api, *wanted_modules]
     with _installed.lock:
         if _installed.config is None:
-            checked_options(wanted.over(None), "")
+            session_options(wanted.over(None))  # Whoever opens a session is warned.
             _put_names(wanted, deeprec, contrib)
             _installed.modules = modules
             for one in modules:

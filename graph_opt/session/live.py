@@ -49,7 +49,7 @@ def optimize_graph(graph: Any, config: Any, target: str = "") -> Report:
       >>> report = graph_opt.optimize_graph(tf.get_default_graph(), config)
       >>> print(report)
     """
-    options = session_options(config)
+    options = session_options(config, target)
     if not options.ask_for_anything:
         return Report(warnings=options.warnings)
     refuse_if_run(graph)

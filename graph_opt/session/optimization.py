@@ -127,7 +127,7 @@ def asks_for_anything(config: Any) -> bool:
 def _optimize(
     graph: Any, config: Any, target: str, fetched: Iterable[Any], prefetches_inference: bool
 ) -> None:
-    asked = _asked(graph, config)
+    asked = _asked(graph, config, target)
     if not asked.ask_for_anything:
         return
     if is_settled(graph, asked):
@@ -148,9 +148,9 @@ def _optimize(
     optimize_live_graph(graph, dataclasses.replace(request, options=options), target)
 
 
-def _asked(graph: Any, config: Any) -> SessionOptions:
+def _asked(graph: Any, config: Any, target: str) -> SessionOptions:
     """What a session asks for, by its config or by tables that its script has marked."""
-    options = SessionOptions() if config is None else session_options(config)
+    options = SessionOptions() if config is None else session_options(config, target)
     marked = tuple(table.op.name for table in marked_tables(graph))
     if not marked:
         return options

@@ -269,23 +269,6 @@ def test_rows_that_may_miss_many_updates_cause_a_warning(
         assert "set capacity to 2 to 8" in warnings[0]
 
 
-def test_a_session_on_a_server_leaves_the_pools_out() -> None:
-    config = _async_config(GOOD + " use_stage_subgraph_thread_pool: true", POOL)
-    options = session_options(config, target="grpc://localhost:1")
-    assert options.thread_pools == ()
-    assert options.async_embedding == AsyncEmbeddingOptions(threads_num=1, capacity=2)
-    (warning,) = options.warnings
-    assert "use_stage_subgraph_thread_pool has no effect in a session on a server" in warning
-
-
-def test_a_session_on_a_server_keeps_the_threads_within_an_op() -> None:
-    pool = "session_stage_subgraph_thread_pool { intra_op_threads_num: 3 }"
-    config = _async_config(GOOD + " use_stage_subgraph_thread_pool: true", pool)
-    for target, number in (("", 0), ("grpc://localhost:1", -1)):
-        options = session_options(config, target).async_embedding
-        assert options == AsyncEmbeddingOptions(1, 2, thread_pool=number, intra_op_threads=3)
-
-
 GROUP = "graph_options { optimizer_options { do_group_embedding: true group_embedding_options { "
 
 

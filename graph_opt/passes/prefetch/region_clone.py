@@ -20,7 +20,7 @@ from graph_opt.passes.prefetch.choices import Choice
 from graph_opt.passes.prefetch.exchange_turns import take_exchange_turns
 from graph_opt.passes.prefetch.region import PrefetchRegion
 from graph_opt.passes.protect_gathers import ensure_shape
-from graph_opt.passes.tasks import runs_on_cpu, task_of
+from graph_opt.passes.tasks import on_cpu, runs_on_cpu, task_of
 
 
 class Alternative(NamedTuple):
@@ -186,7 +186,7 @@ class RegionClone:
         return clone
 
     def _is_beside_buffer(self, device: str) -> bool:
-        return runs_on_cpu(device) and cpu_of(device) == self.writer.device
+        return runs_on_cpu(device) and on_cpu(device) == on_cpu(self.writer.device)
 
     def _move_colocation(self, clone: Any) -> None:
         if "_class" not in clone.attr:
