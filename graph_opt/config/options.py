@@ -76,7 +76,7 @@ class AsyncEmbeddingOptions:
       timeout_millis: The longest that one step waits for a batch, in milliseconds; 0: no limit.
       infer_io_stage: Insert a stage behind the graph's iterator or queue if it has none.
       prefetch_priority: How far the stages' threads lower their priority while their buffer holds
-        a batch, -1 to 20. 0: not at all; 1 to 19: to this nice value; 20: below all others. -1: the
+        a batch, -1 to 20. 0: not at all; 1 to 19: by this nice value; 20: below all others. -1: the
         ops run on the main graph's threads instead.
       tuning_bytes: What batches may take where threads or capacity are tuned.
     """

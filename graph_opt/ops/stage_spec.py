@@ -16,7 +16,7 @@ KIND_IO = "io"
 KIND_PREFETCH = "prefetch"
 KIND_PIPELINE = "pipeline"
 NO_THREAD_POOL = -1
-# Special priorities of a stage's threads; those in between are nice values.
+# Special priorities of a stage's threads; those in between are added to nice values.
 MAINS_THREADS = -1
 IDLE_PRIORITY = 20
 DEFAULT_PRIORITY = IDLE_PRIORITY

@@ -97,7 +97,7 @@ def staged(
       stage_subgraph_stream_id: DeepRec's GPU stream of the stage; it has no effect here.
       name: Name of the stage and scope of its nodes; 'staged' if None.
       prefetch_priority: How far the stage's threads lower their priority while its buffer holds an
-        element: 0 not at all, 1 to 19 to that nice value, 20 below all other threads. With -1, its
+        element: 0 not at all, 1 to 19 by that nice value, 20 below all other threads. With -1, its
         kernels run on the main graph's threads; with a separate pool, always on that pool's. In a
         gRPC session they always run on the server's session threads.
       unordered: Whether several threads may draw at the same time, so that batches may overtake

@@ -7,6 +7,9 @@ import sys
 
 from graph_opt.ops.stage_spec import IDLE_PRIORITY
 
+# The highest nice value, and so the lowest priority.
+LOWEST = 19
+
 
 def cores() -> int:
     """How many cores this process may use."""
@@ -21,7 +24,8 @@ def lower(priority: int) -> str:
     Threads that it starts inherit it.
 
     Args:
-      priority: 1 to 19 is a nice value; 20 is SCHED_IDLE, to run when no other thread wants to.
+      priority: 1 to 19 is added to the nice value of the process; 20 is SCHED_IDLE, to run when no
+        other thread wants to.
 
     Returns:
       '' if it was lowered, otherwise the reason why not.
@@ -32,7 +36,8 @@ def lower(priority: int) -> str:
         if priority == IDLE_PRIORITY:
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         else:
-            os.setpriority(os.PRIO_PROCESS, 0, priority)
+            own = os.getpriority(os.PRIO_PROCESS, os.getpid())
+            os.setpriority(os.PRIO_PROCESS, 0, min(LOWEST, own + priority))
     except OSError as error:  # for example from a seccomp filter
         return str(error)
     return ""

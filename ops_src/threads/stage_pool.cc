@@ -4,8 +4,10 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/resource.h>
+#include <unistd.h>
 #endif
 
+#include <algorithm>
 #include <cerrno>
 #include <map>
 #include <thread>
@@ -25,7 +27,9 @@ int Lower(int priority) {
     sched_param none = {};
     return sched_setscheduler(0, SCHED_IDLE, &none) == 0 ? 0 : errno;
   }
-  return setpriority(PRIO_PROCESS, 0, priority) == 0 ? 0 : errno;  // of this thread alone
+  // Below the process, whose own value may not be 0; 19 is the lowest there is.
+  const int below = std::min(19, getpriority(PRIO_PROCESS, getpid()) + priority);
+  return setpriority(PRIO_PROCESS, 0, below) == 0 ? 0 : errno;  // of this thread alone
 #else
   return ENOSYS;
 #endif
