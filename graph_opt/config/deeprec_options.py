@@ -7,7 +7,7 @@ from typing import Any, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.config.messages import SmartStageOptionsMessage
-from graph_opt.config.option_checks import AUTO
+from graph_opt.ops.stage_spec import AUTO
 
 _LEAST = {
     "capacity": 1,

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from graph_opt.compat import tf
+from graph_opt.ops.stage_spec import AUTO, DEFAULT_TUNING_BYTES, NO_THREAD_POOL
 
 MAX_THREADS = 1024
-# The same as in graph_opt.ops.stage_spec, which this room does not import.
-AUTO = -1
-DEFAULT_TUNING_MEGABYTES = 512
 POOLS = "session_stage_subgraph_thread_pool"
 ASYNC = "graph_options.optimizer_options.async_embedding_options"
 
@@ -42,14 +40,14 @@ def tuning_bytes(options: Any) -> int:
       InvalidArgumentError: It is less than a megabyte.
     """
     if not options.HasField("autotune_memory_mb"):
-        return DEFAULT_TUNING_MEGABYTES << 20
+        return DEFAULT_TUNING_BYTES
     if options.autotune_memory_mb < 1:
         fail(ASYNC + ".autotune_memory_mb", options.autotune_memory_mb, 1, None)
     return int(options.autotune_memory_mb) << 20
 
 
 def pool_number(options: Any, num_pools: int, message: str) -> int:
-    """The index of the stage pool that a message chooses; -1 for none.
+    """The index of the stage pool that a message chooses, or `NO_THREAD_POOL`.
 
     Args:
       options: The message.
@@ -60,7 +58,7 @@ def pool_number(options: Any, num_pools: int, message: str) -> int:
       InvalidArgumentError: There is no such pool.
     """
     if not options.use_stage_subgraph_thread_pool:
-        return -1
+        return NO_THREAD_POOL
     number = int(options.stage_subgraph_thread_pool_id)
     if num_pools == 0:
         raise invalid(

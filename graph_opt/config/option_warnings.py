@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, List, Sequence
 
 from graph_opt.config.deeprec_options import ExecutorPolicy
-from graph_opt.config.option_checks import AUTO
+from graph_opt.ops.stage_spec import AUTO
 
 # After 1000 steps, the loss of a small regression model is 1.2 times as high if rows miss 16
 # updates, 1.4 to 2 times if they miss 32, 3 times at 64 and 15 to 60 times at 128.

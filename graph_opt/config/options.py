@@ -14,7 +14,6 @@ from graph_opt.config.convert import extend
 from graph_opt.config.micro_batches import MicroBatchOptions, micro_batches
 from graph_opt.config.option_checks import (
     ASYNC,
-    DEFAULT_TUNING_MEGABYTES,
     MAX_THREADS,
     POOLS,
     check_size,
@@ -31,11 +30,14 @@ from graph_opt.config.option_warnings import (
     server_warnings,
 )
 from graph_opt.config.smart_stage import SmartStageOptions, smart_stage
+from graph_opt.ops.stage_spec import (
+    DEFAULT_PRIORITY,
+    DEFAULT_TUNING_BYTES,
+    IDLE_PRIORITY,
+    MAINS_THREADS,
+    NO_THREAD_POOL,
+)
 
-# The same as in graph_opt.ops.stage_spec, which this room does not import.
-_MAINS_THREADS = -1
-_IDLE_PRIORITY = 20
-_DEFAULT_PRIORITY = 20
 DEFERRED_ADAM, LAZY_ADAM, STOCK_ADAM = "deferred", "lazy", "stock"
 DEFAULT_MIN_TABLE_BYTES = 64 << 20
 DEFAULT_PACK_DENSE_MAX_BYTES = 128 << 10
@@ -83,13 +85,13 @@ class AsyncEmbeddingOptions:
 
     threads_num: int
     capacity: int
-    thread_pool: int = -1
+    thread_pool: int = NO_THREAD_POOL
     intra_op_threads: int = 0
     unordered: bool = False
     timeout_millis: int = 0
     infer_io_stage: bool = False
-    prefetch_priority: int = _DEFAULT_PRIORITY
-    tuning_bytes: int = DEFAULT_TUNING_MEGABYTES << 20
+    prefetch_priority: int = DEFAULT_PRIORITY
+    tuning_bytes: int = DEFAULT_TUNING_BYTES
 
 
 @dataclass(frozen=True)
@@ -265,8 +267,8 @@ def session_options(config: Any, target: str = "") -> SessionOptions:
     if target:
         warnings.extend(server_warnings(extended))
         pools = ()
-        asynchronous = asynchronous and replace(asynchronous, thread_pool=-1)
-        smart = smart and replace(smart, thread_pool=-1)
+        asynchronous = asynchronous and replace(asynchronous, thread_pool=NO_THREAD_POOL)
+        smart = smart and replace(smart, thread_pool=NO_THREAD_POOL)
     else:
         warnings.extend(local_warnings(optimizer))
     return SessionOptions(
@@ -304,8 +306,8 @@ def _async_embedding(options: Any, pools: Sequence[ThreadPool]) -> AsyncEmbeddin
     if options.timeout_millis < 0:
         fail(ASYNC + ".timeout_millis", options.timeout_millis, 0, None)
     priority = options.prefetch_priority
-    if not _MAINS_THREADS <= priority <= _IDLE_PRIORITY:
-        fail(ASYNC + ".prefetch_priority", priority, _MAINS_THREADS, _IDLE_PRIORITY)
+    if not MAINS_THREADS <= priority <= IDLE_PRIORITY:
+        fail(ASYNC + ".prefetch_priority", priority, MAINS_THREADS, IDLE_PRIORITY)
     pool = pool_number(options, len(pools), ASYNC)
     return AsyncEmbeddingOptions(
         threads_num=options.threads_num,
@@ -315,7 +317,7 @@ def _async_embedding(options: Any, pools: Sequence[ThreadPool]) -> AsyncEmbeddin
         unordered=options.unordered,
         timeout_millis=options.timeout_millis,
         infer_io_stage=options.infer_io_stage,
-        prefetch_priority=priority if options.HasField("prefetch_priority") else _DEFAULT_PRIORITY,
+        prefetch_priority=priority if options.HasField("prefetch_priority") else DEFAULT_PRIORITY,
         tuning_bytes=tuning_bytes(options),
     )
 

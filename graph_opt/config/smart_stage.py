@@ -8,8 +8,6 @@ from typing import Any, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.config.option_checks import (
-    AUTO,
-    DEFAULT_TUNING_MEGABYTES,
     MAX_THREADS,
     check_size,
     fail,
@@ -17,6 +15,7 @@ from graph_opt.config.option_checks import (
     pool_number,
     tuning_bytes,
 )
+from graph_opt.ops.stage_spec import AUTO, DEFAULT_TUNING_BYTES, NO_THREAD_POOL
 
 _SMART = "graph_options.optimizer_options.smart_stage_options"
 _SCOPE = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
@@ -40,13 +39,13 @@ class SmartStageOptions:
 
     threads_num: int = 1
     capacity: int = 2
-    thread_pool: int = -1
+    thread_pool: int = NO_THREAD_POOL
     timeout_millis: int = 0
     closed_codes: Tuple[int, ...] = (tf.errors.OUT_OF_RANGE,)
     ignored_codes: Tuple[int, ...] = ()
     name: str = "smart_stage"
     on_cpu: bool = False
-    tuning_bytes: int = DEFAULT_TUNING_MEGABYTES << 20
+    tuning_bytes: int = DEFAULT_TUNING_BYTES
 
 
 def smart_stage(optimizer: Any, num_pools: int) -> SmartStageOptions:
