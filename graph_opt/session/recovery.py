@@ -45,7 +45,7 @@ class Recovery:
 
     def __init__(self, config: Any, target: str) -> None:
         self._target = "" if config is None else target
-        self._limit = float(session_options(config).stall_seconds) if self._target else 0.0
+        self._limit = stall_seconds(config)
         self._is_first = True
 
     @contextlib.contextmanager
@@ -95,6 +95,11 @@ class Recovery:
                 raise tf.errors.DeadlineExceededError(None, None, text)
             say(text)
             silent = silent_tasks(self._target, list(silent), NOTED_SECONDS)
+
+
+def stall_seconds(config: Any) -> float:
+    """How long servers may be silent, from an extended config; 0 for no limit."""
+    return 0.0 if config is None else float(session_options(config).stall_seconds)
 
 
 def used_tasks(graph: Any) -> List[str]:

@@ -15,9 +15,8 @@ from typing import Any, Callable, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.left_behind import LeftBehind
-from graph_opt.config.options import session_options
 from graph_opt.reporting.stderr import say
-from graph_opt.session.recovery import NOTED_SECONDS, stalled, used_tasks
+from graph_opt.session.recovery import NOTED_SECONDS, stall_seconds, stalled, used_tasks
 from graph_opt.session.server_answers import silent_tasks
 
 # A server that is slow or busy answers within this time.
@@ -39,7 +38,7 @@ class ServerWatch:
     """
 
     def __init__(self, config: Any) -> None:
-        self._limit = 0.0 if config is None else float(session_options(config).stall_seconds)
+        self._limit = stall_seconds(config)
         self._spare: queue.SimpleQueue[_CallThread] = queue.SimpleQueue()
         self._stalled: Optional[str] = None
 
