@@ -17,7 +17,6 @@ class StepCosts(NamedTuple):
       parallel: How many cores work on it on average, when servers are near.
       waits: Seconds that it becomes longer for each second of latency, each way.
       bytes: That pass between the worker and all servers, in both directions.
-      calls: Of gRPC.
     """
 
     worker_cpu: float
@@ -25,7 +24,6 @@ class StepCosts(NamedTuple):
     parallel: float
     waits: float
     bytes: float
-    calls: float
 
 
 def costs_of(outcome: Outcome, workload: str, mode: str) -> StepCosts:
@@ -48,8 +46,7 @@ def costs_of(outcome: Outcome, workload: str, mode: str) -> StepCosts:
     late = [(latency, times[latency] - near) for latency in latencies[1:]]
     waits = sum(latency * more for latency, more in late) / sum(each * each for each, _ in late)
     (size,) = _values(found, "bytes_per_step", servers=1)
-    (calls,) = _values(found, "calls_per_step", servers=1)
-    return StepCosts(cpu - server_cpu, server_cpu, cpu / near, max(waits, 0.0), size, calls)
+    return StepCosts(cpu - server_cpu, server_cpu, cpu / near, max(waits, 0.0), size)
 
 
 def step_seconds(outcome: Outcome, workload: str, mode: str, workers: int) -> Dict[float, float]:
