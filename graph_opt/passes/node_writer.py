@@ -117,7 +117,13 @@ class NodeWriter:
         return str(node.name)
 
     def joined(
-        self, suffix: str, parts: Sequence[str], dtype: int, axis: int, device: Optional[str] = None
+        self,
+        suffix: str,
+        parts: Sequence[str],
+        dtype: int,
+        axis: int,
+        device: Optional[str] = None,
+        **attributes: Any,
     ) -> Any:
         """Writes a ConcatV2 of tensors, and returns its NodeDef, which may still be changed.
 
@@ -127,6 +133,7 @@ class NodeWriter:
           dtype: Their DataType number.
           axis: Along which they are joined.
           device: Of the node; None for the writer's.
+          **attributes: AttrValues that it has besides.
         """
         along = self.constant(suffix + "/axis", np.int32(axis), device)
         return self.node(
@@ -137,6 +144,7 @@ class NodeWriter:
             N=tf.AttrValue(i=len(parts)),
             T=tf.AttrValue(type=dtype),
             Tidx=tf.AttrValue(type=_INT32),
+            **attributes,
         )
 
     def put_and_take(self, spec: StageSpec, record: Record) -> Any:

@@ -249,15 +249,8 @@ class CompactRegion:
     def _joined(self, parts: Sequence[str], dtype: int) -> str:
         if len(parts) == 1:
             return parts[0]
-        node = self._writer.node(
-            "joined",
-            "ConcatV2",
-            [*parts, self._axis()],
-            N=values.integer(len(parts)),
-            T=tf.AttrValue(type=dtype),
-            Tidx=tf.AttrValue(type=_INT32),
-            _output_shapes=values.shapes([(None,)]),
-        )
+        shapes = values.shapes([(None,)])
+        node = self._writer.joined("joined", parts, dtype, axis=0, _output_shapes=shapes)
         return str(node.name)
 
     def _split(self, joined: str, parts: Iterable[str], dtype: int) -> List[str]:
@@ -278,7 +271,7 @@ class CompactRegion:
         split = self._writer.node(
             "places",
             "SplitV",
-            [joined, stacked.name, self._axis()],
+            [joined, stacked.name, self._writer.constant("axis", np.int32(0))],
             num_split=values.integer(len(sizes)),
             T=tf.AttrValue(type=_INT32),
             Tlen=tf.AttrValue(type=_INT32),
@@ -296,13 +289,6 @@ class CompactRegion:
             _output_shapes=values.shapes([()]),
         )
         return str(node.name)
-
-    def _axis(self) -> str:
-        """The first axis."""
-        name = self._writer.name("axis")
-        if all(node.name != name for node in self._writer.nodes):
-            self._writer.constant("axis", np.int32(0))
-        return name
 
 
 def _without_rows(shape: Shape, rank: int) -> Shape:

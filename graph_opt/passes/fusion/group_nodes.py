@@ -209,16 +209,8 @@ class GroupNodes:
         if concatenation.inputs == len(inputs) - 1:
             return before, node
         kept = inputs[:first] + [node] + inputs[end:-1]
-        axis = writer.constant("axis", np.int32(1))
-        shorter = writer.node(
-            "concat",
-            "ConcatV2",
-            [*kept, axis],
-            N=values.integer(len(kept)),
-            T=tf.AttrValue(type=self._dtype(before)),
-            Tidx=tf.AttrValue(type=_INT32),
-            _output_shapes=values.shapes([view.shape(before)]),
-        )
+        shapes = values.shapes([view.shape(before)])
+        shorter = writer.joined("concat", kept, self._dtype(before), 1, _output_shapes=shapes)
         return before, str(shorter.name)
 
     def column(self, writer: NodeWriter, member: Member, node: str, start: int) -> str:
@@ -269,15 +261,7 @@ class GroupNodes:
         )
         row = np.array(candidate.row_shape, np.int32)
         last = writer.constant("row_shape_{}".format(number), row)
-        axis = writer.constant("axis_{}".format(number), np.int32(0))
-        whole = writer.node(
-            "shape_{}".format(number),
-            "ConcatV2",
-            [shape.name, last, axis],
-            N=values.integer(2),
-            T=tf.AttrValue(type=_INT32),
-            Tidx=tf.AttrValue(type=_INT32),
-        )
+        whole = writer.joined("shape_{}".format(number), [shape.name, last], _INT32, axis=0)
         restored = writer.node(
             "restored_{}".format(number),
             "Reshape",

@@ -210,14 +210,11 @@ class ExchangeNodes:
             T=tf.AttrValue(type=_INT32),
             _output_shapes=values.shapes([(ranks,)]),
         )
-        joined = writer.node(
+        joined = writer.joined(
             "requests",
-            "ConcatV2",
-            [part for one in requests for part in (header, one)]
-            + [writer.constant("axis", np.int32(0))],
-            N=values.integer(2 * ranks),
-            T=tf.AttrValue(type=_INT64),
-            Tidx=tf.AttrValue(type=_INT32),
+            [part for one in requests for part in (header, one)],
+            _INT64,
+            axis=0,
             _output_shapes=values.shapes([(None,)]),
         )
         ready = writer.node(
@@ -301,15 +298,12 @@ def joined_slices(writer: NodeWriter, parts: Sequence[Slices], dtype: int, width
     """The slices of several exchanges, one after another."""
     if len(parts) == 1:
         return parts[0]
-    axis = writer.constant("axis", np.int32(0))
     joined = [
-        writer.node(
+        writer.joined(
             suffix,
-            "ConcatV2",
-            [*(tensor.input_name for tensor in tensors), axis],
-            N=values.integer(len(parts)),
-            T=tf.AttrValue(type=of_type),
-            Tidx=tf.AttrValue(type=_INT32),
+            [tensor.input_name for tensor in tensors],
+            of_type,
+            axis=0,
             _output_shapes=values.shapes([shape]),
         )
         for suffix, tensors, of_type, shape in (

@@ -106,15 +106,9 @@ class _Pack:
             else self._reshaped(writer, "flat_{}".format(number), part.tensor.input_name, flat)
             for number, part in enumerate(self._parts)
         ]
-        node = writer.node(
-            "concat",
-            "ConcatV2",
-            [*vectors, writer.constant("axis", np.int32(0))],
-            N=tf.AttrValue(i=len(vectors)),
-            T=self._dtype,
-            Tidx=tf.AttrValue(type=_INT32),
-            _output_shapes=_shapes((sum(part.size for part in self._parts),)),
-        )
+        shapes = _shapes((sum(part.size for part in self._parts),))
+        dtype = self._dtype.type
+        node = writer.joined("concat", vectors, dtype, axis=0, _output_shapes=shapes)
         return str(node.name)
 
     def _taken_out(self, packed: str, number: int, begin: int, part: DensePart) -> None:

@@ -108,17 +108,8 @@ class _Pack:
         return str(rows.name)
 
     def _concat(self) -> str:
-        axis = self._sender.constant("concat_axis", np.int32(0))
         tensors = [transfer.tensor.input_name for transfer in self._group]
-        node = self._sender.node(
-            "concat",
-            "ConcatV2",
-            [*tensors, axis],
-            N=tf.AttrValue(i=len(tensors)),
-            T=tf.AttrValue(type=self._key.dtype),
-            Tidx=tf.AttrValue(type=_INT32),
-        )
-        return str(node.name)
+        return str(self._sender.joined("concat", tensors, self._key.dtype, axis=0).name)
 
     def _split(self, packed: str, rows: str) -> None:
         axis = self._receiver.constant("split_axis", np.int32(0))
