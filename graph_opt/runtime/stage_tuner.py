@@ -6,6 +6,7 @@ would inherit.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import weakref
@@ -15,12 +16,14 @@ from graph_opt.compat import tf
 from graph_opt.ops.tensor_buffer import decode_metrics
 from graph_opt.reporting.tuned_stages import note_tuned, say_tuned
 from graph_opt.runtime.stage_control import BufferControl
-from graph_opt.runtime.tuning import LEAST_BATCHES, Setting, Tuning, Window
+from graph_opt.runtime.tuning import LEAST_BATCHES, SHORTEST_WINDOW, Setting, Tuning, Window
 from graph_opt.runtime.worker_pool import WorkerPool
 
 # What an earlier runner of a graph has found is what the next one begins with: iterators that are
 # initialized for every epoch restart their stages.
 _found: MutableMapping[Any, Dict[str, Setting]] = weakref.WeakKeyDictionary()
+# A step that takes so many times as long as others is none: main evaluates, or writes a checkpoint.
+_PAUSE_STEPS = 10
 
 
 class StageTuner:
@@ -54,6 +57,7 @@ class StageTuner:
             return
         for stage in self._stages:
             stage.apply()
+            note_tuned(self._session.graph, stage.name, stage.told)
         self._thread = threading.Thread(target=self._tune, name="graph_opt/tuning", daemon=True)
         self._thread.start()
 
@@ -62,16 +66,23 @@ class StageTuner:
         self._over.set()
 
     def _tune(self) -> None:
-        while not self._over.wait(min(stage.window_seconds for stage in self._stages)):
+        while not self._over.wait(SHORTEST_WINDOW):
             try:
                 for stage in self._stages:
-                    self._observe(stage)
+                    if self._may_change(stage):
+                        self._observe(stage)
+                    else:
+                        stage.begin_again()
             except tf.errors.DeadlineExceededError:
                 continue  # The machine stands still.
             except (tf.errors.OpError, RuntimeError) as error:
                 # The session has ended, or is lost: the next one has a tuner of its own.
                 tf.logging.info("graph_opt: stages are no longer tuned: %s", error)
                 return
+
+    def _may_change(self, stage: _TunedStage) -> bool:
+        """Whether no other stage tries a change: it would be taken for this one's."""
+        return not any(other.tuning.is_trying for other in self._stages if other is not stage)
 
     def _observe(self, stage: _TunedStage) -> None:
         was_settled = stage.tuning.settled
@@ -98,16 +109,14 @@ class _TunedStage:
         self._applied = least
         self._before: Dict[str, int] = {}
         self._since = time.perf_counter()
+        self._taken = 0
+        self._taken_at = self._since
+        self._step_seconds = math.inf
 
     @property
     def name(self) -> str:
         """Name of the stage."""
         return self._spec.name
-
-    @property
-    def window_seconds(self) -> float:
-        """How long the next window should be."""
-        return self.tuning.window_seconds
 
     @property
     def told(self) -> str:
@@ -122,12 +131,13 @@ class _TunedStage:
         """Measures; returns whether the window was long enough to be judged."""
         now = decode_metrics(self._control.metrics(self._pool.stage))
         seconds = time.perf_counter() - self._since
-        if not self._before:
+        if not self._before or self._is_paused(now):
             self._begin(now)
             return False
         batches = now["take_count"] - self._before["take_count"]
-        if batches < LEAST_BATCHES or seconds < self.window_seconds:
+        if batches < LEAST_BATCHES or seconds < self.tuning.window_seconds:
             return False
+        self._step_seconds = seconds / batches
         self.tuning.observe(
             Window(
                 rate=batches / seconds,
@@ -140,6 +150,11 @@ class _TunedStage:
         self._begin(now)
         return True
 
+    def begin_again(self) -> None:
+        """Forgets what it has measured for its next decision."""
+        self._before = {}
+        self.tuning.begin_again()
+
     def apply(self) -> None:
         """Gives the stage the setting that its tuning wants."""
         wanted = self.tuning.setting
@@ -148,6 +163,13 @@ class _TunedStage:
         if wanted.capacity != self._applied.capacity:
             self._control.resize(self._pool.stage, wanted.capacity)
         self._applied = wanted
+
+    def _is_paused(self, now: Dict[str, int]) -> bool:
+        """Whether main does something else than its steps."""
+        at = time.perf_counter()
+        if now["take_count"] != self._taken or now["pending_takes"]:
+            self._taken, self._taken_at = now["take_count"], at
+        return at - self._taken_at > _PAUSE_STEPS * self._step_seconds
 
     def _begin(self, now: Dict[str, int]) -> None:
         self._before = now

@@ -4,15 +4,19 @@
     main does not, threads wait   ──> one thread fewer, or room for one batch less
 
 A change is kept only if it pays: one that grows the stage must make it faster, one that shrinks it
-must not make it slower. Otherwise it is undone, and tried again after twice as many decisions. The
-rule for more room is that of tf.data's autotuned prefetch (`PrefetchAutotuner`): it helps only a
-buffer that is both empty and full at times.
+must not make it slower. Otherwise it is undone, and tried again after twice as many decisions. If
+threads that were added wait for room, they get it before they are given up: with one place in the
+buffer, batches that leave in order let only one thread put at a time.
+
+The rule for more room is that of tf.data's autotuned prefetch (`PrefetchAutotuner`): it helps only
+a buffer that is both empty and full at times.
 
 Nothing here knows of sessions or clocks: `Tuning.observe` is a function of what was measured.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence
 
@@ -20,8 +24,11 @@ from graph_opt.ops.stage_spec import CAPACITY, THREADS
 
 # Rows that miss 16 updates already slow the learning of a small model down (`option_warnings`).
 MOST = 8
-# A decision takes the median of so many windows: one that a checkpoint falls into does not count.
-DECISION_WINDOWS = 5
+# A decision takes so many windows if their rates agree, and more until the error of their mean is
+# small. The best and the worst fifth of them do not count: other programs use the machine, too.
+DECISION_WINDOWS, MOST_WINDOWS = 5, 20
+_SMALL_ERROR = 0.015
+_FIFTH = 5
 SHORTEST_WINDOW = 0.1
 LONGEST_WINDOW = 1.0
 LEAST_BATCHES = 4
@@ -53,12 +60,14 @@ class Window(NamedTuple):
       starved: Share of the time that main waited for a batch.
       idle: How many threads waited for room, on average.
       largest_bytes: Bytes of the largest batch taken so far.
+      error: Of the rate, as a share of it, if this is the mean of several windows.
     """
 
     rate: float
     starved: float
     idle: float
     largest_bytes: int = 0
+    error: float = 0.0
 
 
 class _Try(NamedTuple):
@@ -165,14 +174,27 @@ class Tuning:
             self._skipped -= 1
             return
         self._windows.append(window)
-        if len(self._windows) == DECISION_WINDOWS:
-            self._decide(_median(self._windows))
+        if len(self._windows) < DECISION_WINDOWS:
+            return
+        seen = _mean(self._windows)
+        if seen.error <= _SMALL_ERROR or len(self._windows) == MOST_WINDOWS:
+            self._decide(seen)
+
+    @property
+    def is_trying(self) -> bool:
+        """Whether a change of its setting has yet to prove itself."""
+        return self._try is not None
+
+    def begin_again(self) -> None:
+        """Forgets the windows of the next decision: another stage has changed meanwhile."""
+        self._windows = []
+        self._skipped = 1
 
     def __str__(self) -> str:
         """What was chosen and why, in one line."""
         if self._last is None or self._first is None:
-            return "{} so far".format(self.setting)
-        waits = "main waits for it {:.0%} of the time".format(self._last.starved)
+            return "{} so far, too few batches to choose by".format(self.setting)
+        waits = "it is waited for {:.0%} of the time".format(self._last.starved)
         if self.setting != Setting(1, 1):
             waits += " ({:.0%} at first)".format(self._first.starved)
         reasons = [waits]
@@ -193,6 +215,7 @@ class Tuning:
         if tried is not None and not _pays(tried, seen):
             if tried.chances > 0:
                 self._try = tried._replace(chances=tried.chances - 1)
+                self._give_room(seen)
                 return
             self._pause(tried.move)
             self._change(tried.before)
@@ -208,6 +231,14 @@ class Tuning:
             return
         self.settled = True
         self.window_seconds = min(2 * self.window_seconds, LONGEST_WINDOW)
+
+    def _give_room(self, seen: Window) -> None:
+        """Lets threads that are tried not wait for each other, as those with an order may."""
+        move = _MOVES["more room"]
+        if move.option in self._tuned and move.is_due(seen):
+            wanted = move.change(self.setting)
+            if self._fits(wanted):
+                self._change(wanted)
 
     def _next_move(self, seen: Window) -> Optional[str]:
         self._limit = ""
@@ -233,8 +264,7 @@ class Tuning:
     def _change(self, setting: Setting) -> None:
         self.setting = setting
         self.window_seconds = SHORTEST_WINDOW
-        self._windows = []
-        self._skipped = 1
+        self.begin_again()
 
     def _fits(self, setting: Setting) -> bool:
         bytes_needed = (setting.threads + setting.capacity) * self._batch_bytes
@@ -261,14 +291,19 @@ class Tuning:
 def _pays(tried: _Try, seen: Window) -> bool:
     before = tried.window
     if _MOVES[tried.move].grows:
-        return seen.rate >= _GAIN * before.rate and seen.starved < before.starved
+        # More threads that are kept though they do not pay would get others after them.
+        doubt = math.hypot(seen.error, before.error)
+        return seen.rate >= (_GAIN + doubt) * before.rate
     return seen.rate >= _LOSS * before.rate and seen.starved <= _STARVED
 
 
-def _median(windows: Sequence[Window]) -> Window:
-    return Window(
-        rate=statistics.median(window.rate for window in windows),
-        starved=statistics.median(window.starved for window in windows),
-        idle=statistics.median(window.idle for window in windows),
-        largest_bytes=max(window.largest_bytes for window in windows),
+def _mean(windows: Sequence[Window]) -> Window:
+    """The mean of each number, without its extremes."""
+    left_out = len(windows) // _FIFTH
+    rate, starved, idle = (
+        statistics.mean(sorted(numbers)[left_out : len(numbers) - left_out])
+        for numbers in list(zip(*windows))[:3]
     )
+    error = statistics.stdev(window.rate for window in windows) / math.sqrt(len(windows)) / rate
+    largest_bytes = max(window.largest_bytes for window in windows)
+    return Window(rate, starved, idle, largest_bytes, error)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 import time
-from typing import Any, Sequence
+from types import SimpleNamespace
+from typing import Any, ClassVar, List, Sequence
 
 import pytest
 
 import graph_opt
 from graph_opt.compat import tf
 from graph_opt.export.users_graph import users_graph_def
-from graph_opt.ops.stage_spec import CAPACITY, THREADS, has_spec, spec_of
+from graph_opt.ops.stage_spec import CAPACITY, THREADS, StageSpec, has_spec, spec_of
+from graph_opt.ops.tensor_buffer import METRIC_NAMES
 from graph_opt.runtime import stage_tuner
 from graph_opt.runtime.staged import prefetch_join, staged
 from graph_opt.runtime.tuning import Setting, Tuning, Window
@@ -36,10 +38,55 @@ class RandomTuning(Tuning):
         self.setting = Setting(threads, capacity)
 
 
+class TurnTuning(Tuning):
+    """Tries a change all the time, for some windows each, and notes who else does."""
+
+    all: ClassVar[List[TurnTuning]] = []
+    tried = 0
+    seen_trying = 0
+    windows = 0
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.window_seconds = 0.0
+        TurnTuning.all.append(self)
+
+    @property
+    def is_trying(self) -> bool:
+        return self.windows % 7 > 3
+
+    def observe(self, window: Window) -> None:
+        self.windows += 1
+        self.tried += self.is_trying
+        self.seen_trying += any(other.is_trying for other in TurnTuning.all if other is not self)
+
+
+class SimulatedBuffer:
+    """A buffer whose main takes so many batches a second, by a clock of its own."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.taken = 0.0
+        self.pool = SimpleNamespace(stage=self, resize=lambda threads: None)
+        self.spec = StageSpec("io").sized(-1, -1, 1 << 20)
+        self.puts = [SimpleNamespace(threads_num=1)]
+
+    def advance(self, seconds: float, rate: float) -> None:
+        self.now += seconds
+        self.taken += seconds * rate
+
+    def metrics(self, stage: Any) -> List[int]:
+        return [int(self.taken) if name == "take_count" else 0 for name in METRIC_NAMES]
+
+    def resize(self, stage: Any, capacity: int) -> None:
+        pass
+
+
 @pytest.fixture
 def changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage_tuner, "Tuning", RandomTuning)
     monkeypatch.setattr(stage_tuner, "LEAST_BATCHES", 1)
+    monkeypatch.setattr(stage_tuner, "SHORTEST_WINDOW", 0.0)
 
 
 @pytest.mark.usefixtures("changes")
@@ -112,6 +159,39 @@ def test_lookups_see_each_batch_once_and_the_report_tells_what_was_chosen() -> N
     assert [loss for loss, _ in steps] == expected
     assert "stage 'async_embedding' is tuned to threads_num" in told
     assert "a row may miss up to" in told
+
+
+def test_one_stage_at_a_time_tries_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage_tuner, "Tuning", TurnTuning)
+    monkeypatch.setattr(stage_tuner, "LEAST_BATCHES", 1)
+    monkeypatch.setattr(stage_tuner, "SHORTEST_WINDOW", 0.0)
+    monkeypatch.setattr(TurnTuning, "all", [])
+    first = staged(numbers(), capacity=-1, name="tuned/io")
+    taken = staged(first + 0, capacity=-1, name="tuned/lookup")
+    with tf.Session() as session, prefetching(session):
+        wait_until(
+            lambda: session.run(taken) >= 0 and all(each.tried > 8 for each in TurnTuning.all),
+            "tries of both stages",
+        )
+    assert len(TurnTuning.all) == 2
+    assert not any(each.seen_trying for each in TurnTuning.all)
+
+
+@pytest.mark.parametrize("rate", [300.0, 0.7])
+def test_what_main_does_between_its_steps_does_not_count(
+    rate: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buffer: Any = SimulatedBuffer()
+    seen: List[float] = []
+    monkeypatch.setattr(time, "perf_counter", lambda: buffer.now)
+    monkeypatch.setattr(Tuning, "observe", lambda tuning, window: seen.append(window.rate))
+    stage = stage_tuner._TunedStage(buffer.pool, buffer, None)
+    for seconds, taking in ((100.0, rate), (1000.0, 0.0), (100.0, rate)):
+        for _ in range(int(seconds / 0.1)):
+            buffer.advance(0.1, taking)
+            stage.observe()
+    assert len(seen) > 20
+    assert min(seen) > 0.5 * rate
 
 
 def test_an_exported_stage_is_still_tuned() -> None:

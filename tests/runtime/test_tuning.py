@@ -8,7 +8,14 @@ from typing import Callable, Sequence
 import pytest
 
 from graph_opt.ops.stage_spec import CAPACITY, THREADS
-from graph_opt.runtime.tuning import DECISION_WINDOWS, MOST, Setting, Tuning, Window
+from graph_opt.runtime.tuning import (
+    DECISION_WINDOWS,
+    MOST,
+    MOST_WINDOWS,
+    Setting,
+    Tuning,
+    Window,
+)
 
 START = Setting(1, 1)
 MEGABYTE = 1 << 20
@@ -47,11 +54,41 @@ def test_a_stage_gets_the_threads_that_keep_main_fed(batch_seconds: float, threa
     assert tuned.settled
 
 
+def test_before_the_first_decision_it_says_that_there_was_none() -> None:
+    assert str(tuning()) == "threads_num 1, capacity 1 so far, too few batches to choose by"
+
+
 def test_threads_that_do_not_help_are_taken_back() -> None:
     serial = lambda now: Window(100.0, 0.8, 0.0)  # noqa: E731
     tuned = tuning()
     assert run(tuned, serial) == START
     assert "more threads did not pay" in str(tuned)
+
+
+def test_threads_get_room_where_they_wait_for_each_other() -> None:
+    def in_order(now: Setting) -> Window:
+        working = min(now.threads, now.capacity, 2)
+        return Window(100.0 * working, 1 - working / 4, idle=now.threads - working)
+
+    assert run(tuning(), in_order) == Setting(2, 2)
+    assert run(tuning((THREADS,)), in_order) == START
+
+
+@pytest.mark.parametrize("gain, threads", [(1.0, 1), (1.15, 2)])
+def test_a_decision_takes_as_many_windows_as_noise_asks_for(gain: float, threads: int) -> None:
+    found = []
+    for seed in range(50):
+        noise = random.Random(seed)
+
+        def noisy(now: Setting, noise: random.Random = noise) -> Window:
+            rate = 100.0 * gain if now.threads > 1 else 100.0
+            return Window(rate * noise.uniform(0.9, 1.1), 0.5, 0.0)
+
+        tuned = tuning((THREADS,))
+        for _ in range(MOST_WINDOWS * 4):
+            tuned.observe(noisy(tuned.setting))
+        found.append(tuned.setting.threads)
+    assert found.count(threads) >= 45
 
 
 def test_what_failed_is_tried_again_less_and_less_often() -> None:
