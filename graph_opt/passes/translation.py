@@ -6,6 +6,7 @@ import dataclasses
 from typing import AbstractSet, FrozenSet, Mapping, Optional
 
 from graph_opt.passes.fusion.deferred import DeferredVariables
+from graph_opt.passes.pipeline.pipelined_names import PipelinedNames
 from graph_opt.passes.shard_tables.divided_variables import DividedVariables
 
 
@@ -28,6 +29,7 @@ class Translation:
         values for the whole batch; the tensors themselves compute the whole batch again.
       micro_batches: Name scope of what only such a step runs; "" if batches are not divided.
       summed_batches: Name scope of what computes further batches of a step; "" if there are none.
+      pipelined: What names mean in steps whose updates a stage applies; None if no stage does.
     """
 
     substitutes: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -40,6 +42,7 @@ class Translation:
     while_training: Mapping[str, str] = dataclasses.field(default_factory=dict)
     micro_batches: str = ""
     summed_batches: str = ""
+    pipelined: Optional[PipelinedNames] = None
 
     @property
     def not_run(self) -> FrozenSet[str]:

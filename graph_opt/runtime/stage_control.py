@@ -58,9 +58,7 @@ class BufferControl:
     def fill_pipeline(self, stage: Stage) -> None:
         """Reads the weights for the first steps of a stage that applies gradients."""
         assert stage.pipeline is not None
-        first = self._compiled([stage.pipeline.first], waits=True)
-        for _ in range(stage.spec.capacity):
-            first()
+        self._compiled([stage.pipeline.fill], waits=True)()
 
     def gradients_put(self, stage: Stage) -> int:
         """How often steps have put gradients into the stage's buffer since it was created."""

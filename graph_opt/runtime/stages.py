@@ -83,7 +83,8 @@ class Pipeline:
     """What a runner needs of a stage that applies the gradients that steps put into a buffer.
 
     Attributes:
-      first: Operation that reads weights without applying gradients, for the first steps.
+      first: Operation that reads weights without applying gradients, for the first step.
+      fill: The operation that does so for all steps that begin before gradients are applied.
       push: Operation by which a step puts its gradients into their buffer.
       cancel, resume: Operations that control that buffer.
       metrics: Tensor of that buffer's metrics.
@@ -92,6 +93,7 @@ class Pipeline:
     """
 
     first: str
+    fill: str
     push: str
     cancel: str
     resume: str
@@ -145,7 +147,7 @@ class _Found:
     """Operations of a graph that belong to buffers."""
 
     puts: Dict[str, List[Any]] = field(default_factory=dict)
-    unstaged: Dict[_Buffer, Any] = field(default_factory=dict)
+    unstaged: Dict[_Buffer, List[Any]] = field(default_factory=dict)
     controls: Dict[_Buffer, Dict[str, Any]] = field(default_factory=dict)
     agreements: Dict[str, Any] = field(default_factory=dict)
 
@@ -201,7 +203,7 @@ def _search(graph: Any) -> _Found:
             name = spec_of(operation.node_def).name
             found.puts.setdefault(name, []).append(operation)
         elif kind == BUFFER_PUT:
-            found.unstaged[_buffer(operation)] = operation
+            found.unstaged.setdefault(_buffer(operation), []).append(operation)
         elif kind in _CONTROL_OPS and not operation.control_inputs:
             controls = found.controls.setdefault(_buffer(operation), {})
             controls[_role(operation)] = operation
@@ -251,13 +253,17 @@ def _pipeline(put: Any, spec: StageSpec, found: _Found) -> Optional[Pipeline]:
     container, name = _buffer(put)
     gradients = container, gradients_of(spec._replace(name=name)).name
     controls = found.controls.get(gradients, {})
-    first, push = found.unstaged.get((container, name)), found.unstaged.get(gradients)
-    if first is None or push is None or not {"cancel", "resume"} <= controls.keys():
+    fills, pushes = found.unstaged.get((container, name)), found.unstaged.get(gradients)
+    if not fills or not pushes or not {"cancel", "resume"} <= controls.keys():
         _refuse("stage '{}' lacks nodes of its buffer of gradients".format(name))
+    # One puts the weights of the first step; another, for the step after it, waits for that.
+    waiting = [each for each in fills if any(other in fills for other in each.control_inputs)]
+    first = next(each for each in fills if each not in waiting)
     cancel, resume = controls["cancel"], controls["resume"]
     return Pipeline(
         first=first.name,
-        push=push.name,
+        fill=(waiting or [first])[0].name,
+        push=pushes[0].name,
         cancel=cancel.name,
         resume=resume.name,
         metrics=controls["TensorBufferMetrics"].outputs[0].name,

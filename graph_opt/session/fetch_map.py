@@ -6,6 +6,7 @@
   other ranks, once the step has run. Of what is fed to be assigned, this rank's rows are fed.
 - A boundary tensor: the output of the stage's take, which is the value for main's current batch.
 - In a step that trains on micro-batches, what these compute: their results, summed or joined.
+- In a step that leaves its updates to a stage: see pipelined_steps.py.
 - Any other tensor of the prefetch region: refused, since it belongs to a batch yet to reach main.
 - Anything else: itself.
 """
@@ -13,13 +14,15 @@
 from __future__ import annotations
 
 import collections
-from typing import Any, Deque, Dict, Iterable, List, Sequence, Set
+from typing import Any, Deque, Dict, Iterable, List, Sequence, Set, Tuple
 
 import numpy as np
 
 from graph_opt.compat import tf
+from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.shard_tables.divided_variables import DividedVariables
 from graph_opt.passes.translation import Translation
+from graph_opt.session.pipelined_steps import PipelinedSteps
 
 _MAX_NEIGHBOURS_NAMED = 4
 _MAX_OPERATIONS_SEARCHED = 2000
@@ -41,9 +44,35 @@ class FetchMap:
         self._taken = translation.taken
         self._prefetched = translation.prefetched
         self._while_training = translation.while_training
+        self._pipelined = PipelinedSteps(graph, translation.pipelined)
         self._micro_batches = translation.micro_batches and translation.micro_batches + "/"
         self._groups = translation.summed_batches and translation.summed_batches + "_io"
         self._boundary_operations = {name.rpartition(":")[0] for name in self._taken}
+
+    def resolved(
+        self, fetches: List[Any], targets: List[Any], feeds: List[Any]
+    ) -> Tuple[List[Any], List[Any], Set[Any]]:
+        """What a step fetches and runs in place of these, and all operations that this takes.
+
+        Raises:
+          tf.errors.InvalidArgumentError: One of them exists only in prefetch, or cannot be fed; or
+            the step leaves its updates to a stage that does more than was asked for.
+        """
+        for tensor in feeds:
+            self.check_feed(tensor)
+        fetched = [self._pipelined.fetched(self.fetched(tensor)) for tensor in fetches]
+        run = [each for target in targets for each in self._pipelined.run(self.run(target))]
+        run += dict.fromkeys(self.run_besides(fetches))
+        reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
+        if self.trains_on_micro_batches(reached):
+            fetched = [self.while_training(tensor) for tensor in fetched]
+            reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
+        if self._pipelined.train(reached):
+            given = [tensor.op for tensor in fetches] + targets
+            self._pipelined.check(operations_behind(given, feeds), reached)
+            fetched = [self._pipelined.while_training(tensor) for tensor in fetched]
+            reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
+        return fetched, run, reached
 
     def fetched(self, tensor: Any) -> Any:
         """The tensor to fetch in place of `tensor`.

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from typing import AbstractSet, Any, Dict, FrozenSet, Iterable, List, NamedTuple, Tuple
 
+from graph_opt.compat import tf
+from graph_opt.compat.graph_growth import is_reference
+from graph_opt.compat.live_graph import functions_of
 from graph_opt.compat.op_definitions import takes_reference
-from graph_opt.compat.stateful_ops import READS, VARIABLES
+from graph_opt.compat.stateful_ops import FUNCTION_CALLS, READS, VARIABLES, functions_only_read
 from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.io_stages import BUFFER_TAKE
 from graph_opt.runtime.stages import Stage
 
-_PASS_ON = frozenset(["Identity", "RefIdentity"])
+_PASS_ON = frozenset(["Identity", "RefIdentity", "Switch", "RefSwitch", "Merge", "RefMerge"])
 
 
 class PipelineUse(NamedTuple):
@@ -104,16 +107,28 @@ def _found(graph: Any, stage: Stage) -> _Found:
 
 def _changes(variable: Any, reached: AbstractSet[Any]) -> bool:
     """Whether any of these operations may change a variable."""
-    handles = [variable.outputs[0]]
-    for handle in handles:
+    handles = {variable.outputs[0].name: variable.outputs[0]}
+    waiting = list(handles.values())
+    for handle in waiting:
         for reader in handle.consumers():
             if reader not in reached or reader.type in READS:
                 continue
-            if reader.type in _PASS_ON and handle.dtype.base_dtype.name == "resource":
-                handles.append(reader.outputs[0])
-            elif handle.dtype.base_dtype.name == "resource" or _by_reference(reader, handle):
+            outputs = reader.outputs if reader.type in _PASS_ON else ()
+            passed = {each.name: each for each in outputs if is_reference(each)}
+            fresh = {name: each for name, each in passed.items() if name not in handles}
+            handles.update(fresh)
+            waiting.extend(fresh.values())
+            if not passed and _may_write(reader, handle):
                 return True
     return False
+
+
+def _may_write(reader: Any, handle: Any) -> bool:
+    if handle.dtype.base_dtype != tf.resource:
+        return _by_reference(reader, handle)
+    if reader.type not in FUNCTION_CALLS:
+        return True
+    return not functions_only_read(reader.node_def, functions_of(reader.graph))
 
 
 def _by_reference(reader: Any, handle: Any) -> bool:

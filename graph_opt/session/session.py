@@ -16,7 +16,6 @@ from graph_opt.compat import tf
 from graph_opt.compat.sessions import adopt, is_watched, share_session
 from graph_opt.config import to_stock
 from graph_opt.export.users_graph import export_users_graph, has_our_ops
-from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.translation import Translation
 from graph_opt.reporting.report import Report
 from graph_opt.session import graph_use
@@ -211,15 +210,7 @@ class _StagedSteps(WatchedSession):
     ) -> Step:
         assert self._fetch_map is not None and self._reach is not None
         self._report_late_training()
-        for tensor in feeds:
-            self._fetch_map.check_feed(tensor)
-        fetched = [self._fetch_map.fetched(tensor) for tensor in fetches]
-        run = [self._fetch_map.run(operation) for operation in targets]
-        run += dict.fromkeys(self._fetch_map.run_besides(fetches))
-        reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
-        if self._fetch_map.trains_on_micro_batches(reached):
-            fetched = [self._fetch_map.while_training(tensor) for tensor in fetched]
-            reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
+        fetched, run, reached = self._fetch_map.resolved(fetches, targets, feeds)
         fills = self._reach.filled_by(reached)
         if not fills:
             self._refuse_direct_reads(reached)

@@ -87,6 +87,8 @@ def _reads(cut: Cut, name: str) -> FrozenSet[str]:
 
 def _may_miss_update(cut: Cut, variable: str) -> bool:
     """Whether it is trained: state of optimizers, and what steps overwrite, must not be old."""
+    if variable in cut.counted:
+        return True  # What main is given is not old.
     step, is_trained = cut.step, False
     for update in cut.order:
         if variable not in step.written[update]:
@@ -102,6 +104,8 @@ def _may_miss_update(cut: Cut, variable: str) -> bool:
 def _waited_for(cut: Cut) -> Iterator[Conflict]:
     view, step = cut.view, cut.step
     for update in cut.order:
+        if update in cut.counters and update in cut.after:
+            continue  # Sessions run what it waits for.
         if not any(each in step.inside for each in view.successors(update)):
             yield update, _waits(update, "nothing, so steps run it themselves")
     sent = [tensor.node for tensor in cut.sent] + list(cut.first)

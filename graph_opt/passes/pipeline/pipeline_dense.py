@@ -1,7 +1,8 @@
 """Moves updates on servers, and reads of weights, from the step of main to a stage of their own.
 
     server                            worker
-    reads ──────────────────────────> N/first/TensorBufferPut                   once, twice
+    reads ──────────────────────────> N/first/TensorBufferPut                   once
+                                      N/second/TensorBufferPut
     clones of reads ────────────────> N/TensorBufferPut                         the stage's step
       ^ wait for
     clones of updates <────────────── N/gradients/TensorBufferTake
@@ -17,10 +18,11 @@ The user's reads and updates keep their names and run in steps that do not train
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Sequence, Tuple
+import dataclasses
+from typing import Any, Dict, List, Sequence, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.compat.op_definitions import is_value, value_dtype
+from graph_opt.compat.op_definitions import value_dtype
 from graph_opt.config.options import SessionOptions
 from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
 from graph_opt.graph.view import GraphView, TensorRef, shape_proto
@@ -35,15 +37,17 @@ from graph_opt.ops.stage_spec import (
 )
 from graph_opt.passes.node_writer import NodeWriter, free_scope
 from graph_opt.passes.pass_state import PassState
+from graph_opt.passes.pipeline.copied_node import copied_node
+from graph_opt.passes.pipeline.pipelined_names import PipelinedNames
 from graph_opt.passes.pipeline.pushed_updates import PushedUpdates, pushed_updates
+from graph_opt.passes.pipeline.weight_reads import WeightReads
 from graph_opt.reporting.tables import counted
-from graph_opt.rules.op_names import VARIABLES
 
 _SCOPE = "pipeline_dense"
-# Weights of the step that runs and of the next one; of no more, or steps would miss more updates.
-_RECORDS = 2
-_CLASS = "_class"
-_COLOCATED = b"loc:@"
+_LINE = (
+    "pipeline_dense: {} on {} run while the next step computes, which reads {} pulled before; "
+    "weights miss 1 update"
+)
 _NOTHING = "pipeline_dense: nothing to pipeline: {}"
 _NO_SERVER = "no training step reads and updates variables on another task"
 _ALL_STAY = "all updates stay in the step ({})"
@@ -61,22 +65,30 @@ def pipeline_dense(state: PassState, options: SessionOptions) -> PassState:
         reason = _NOTHING.format(_ALL_STAY.format(codes) if codes else _NO_SERVER)
         left = (*state.report.left_alone, reason)
         return state.reporting(left_alone=left, not_pipelined=refused)
-    writer = _Stage(state.view, pushed)
-    return state.rewritten(writer.rewrite()).reporting(_line(pushed), not_pipelined=refused)
+    stage = _Stage(state.view, pushed, missed=1)
+    state = state.rewritten(stage.rewrite()).reporting(_line(pushed), not_pipelined=refused)
+    translation = dataclasses.replace(state.translation, pipelined=stage.names)
+    return dataclasses.replace(state, translation=translation)
 
 
 class _Stage:
     """The nodes of the stage, and how main's nodes change."""
 
-    def __init__(self, view: GraphView, pushed: PushedUpdates) -> None:
+    def __init__(self, view: GraphView, pushed: PushedUpdates, missed: int) -> None:
         self._view = view
         self._pushed = pushed
+        self._missed = missed
         scope = free_scope(view, _SCOPE)
-        self._weights = StageSpec(scope, KIND_PIPELINE, capacity=_RECORDS, closed_codes=())
+        # Weights of the step that runs and of those that begin before its gradients are applied; of
+        # no more, or steps would miss more updates.
+        self._weights = StageSpec(scope, KIND_PIPELINE, capacity=1 + missed, closed_codes=())
         self._gradients = gradients_of(self._weights)
         self._writer = NodeWriter(scope, pushed.worker)
         self._cloned = frozenset(pushed.pushed)
-        self._pulls: Dict[str, str] = {}
+        self._reads = WeightReads(view, pushed, self._writer)
+        self._push = ""
+        self._counters: Dict[str, str] = {}
+        self._counts: Dict[TensorRef, str] = {}
         self._taken = {
             tensor: TensorRef(self._gradients.name + "/TensorBufferTake", index).input_name
             for index, tensor in enumerate(pushed.sent)
@@ -93,6 +105,7 @@ class _Stage:
             sent,
         )
         put.input.extend("^" + name for name in self._pushed.waits)
+        self._push = str(put.name)
         self._take(self._gradients, sent)
         for name in self._pushed.pushed:
             self._clone(name)
@@ -100,15 +113,52 @@ class _Stage:
             self._copy(tensor)
         for spec in (self._weights, self._gradients):
             writer.nodes.extend(stage_nodes.control_nodes(spec, writer.device))
-        pulled = self._signature(tuple(self._pushed.pulled))
-        first = [self._value(tensor, "first") for tensor in self._pushed.pulled]
-        self._put("first/TensorBufferPut", unstaged_put_attributes(self._weights), first, pulled)
-        self._copy_reads()
-        again = [self._pull(tensor) for tensor in self._pushed.pulled]
-        last = self._put("TensorBufferPut", put_attributes(self._weights), again, pulled)
+        self._put_weights()
+        taken = self._take(self._weights, self._reads.signature())
+        self._add_counts(taken)
+        return Rewrite(tuple(writer.nodes), tuple(self._reads_moved(taken)), self._waits())
+
+    @property
+    def names(self) -> PipelinedNames:
+        """What names stand for once the graph is rewritten."""
+        pushed = self._pushed
+        return PipelinedNames(
+            push=self._push,
+            updates=frozenset(pushed.updates),
+            ends={name: (self._push, *instead) for name, instead in pushed.ends.items()},
+            counters=dict(self._counters),
+            counts={str(tensor): name for tensor, name in self._counts.items()},
+            counting=pushed.counting,
+        )
+
+    def _put_weights(self) -> None:
+        """Puts a record for each step that main begins before the stage has applied gradients."""
+        signature = self._reads.signature()
+        first = self._reads.first()
+        attributes = unstaged_put_attributes(self._weights)
+        put = self._put("first/TensorBufferPut", attributes, first, signature)
+        if self._missed:
+            second = self._reads.second(first)
+            behind = self._put("second/TensorBufferPut", attributes, second, signature)
+            behind.input.append("^" + put.name)
+        again = self._reads.behind_updates(self._missed)
+        last = self._put("TensorBufferPut", put_attributes(self._weights), again, signature)
         last.input.extend("^" + self._name(update) for update in self._pushed.updates)
-        take = self._take(self._weights, pulled)
-        return Rewrite(tuple(writer.nodes), tuple(self._reads_moved(take)), self._waits(put.name))
+
+    def _add_counts(self, take: str) -> None:
+        """Numbers of steps before and after a step of main, which takes them."""
+        pushed = self._pushed
+        for index, counter in enumerate(pushed.counters, len(pushed.pulled)):
+            taken = TensorRef(take, index)
+            self._counters[counter.variable] = str(taken)
+            instead = pushed.ends.get(counter.update)
+            if instead is None:
+                continue
+            waits = (self._push, *instead)
+            after = self._reads.counted_by_main(counter.variable, taken.input_name, waits)
+            for tensor, counted_by in pushed.counts.items():
+                if counted_by is counter:
+                    self._counts[tensor] = after + ":0"
 
     def _reads_moved(self, take: str) -> List[InputEdit]:
         return [
@@ -117,9 +167,10 @@ class _Stage:
             for use in uses
         ]
 
-    def _waits(self, put: str) -> Tuple[ControlEdit, ...]:
+    def _waits(self) -> Tuple[ControlEdit, ...]:
         return tuple(
-            ControlEdit(name, sources, (put,)) for name, sources in self._pushed.followers.items()
+            ControlEdit(name, waits.sources, (*waits.instead, self._push))
+            for name, waits in self._pushed.followers.items()
         )
 
     def _name(self, name: str) -> str:
@@ -163,8 +214,7 @@ class _Stage:
                 waits[self._name(control)] = None
             for update in pushed.earlier.get(control, ()):
                 waits[self._name(update)] = None
-        node = self._copied(name, self._name(name), inputs, waits)
-        self._writer.nodes.append(node)
+        self._writer.nodes.append(copied_node(view, name, self._name(name), inputs, waits))
 
     def _names_before(self, update: str) -> List[str]:
         before = self._pushed.before.get(update, ())
@@ -196,71 +246,11 @@ class _Stage:
             return TensorRef(self._name(tensor.node), tensor.index).input_name
         return tensor.input_name
 
-    def _copied(self, name: str, new_name: str, inputs: Sequence[str], waits: Iterable[str]) -> Any:
-        node = tf.NodeDef()
-        node.CopyFrom(self._view.nodes[name])
-        node.name = new_name
-        del node.input[:]
-        node.input.extend([*inputs, *("^" + each for each in waits)])
-        if _CLASS in node.attr:
-            groups = node.attr[_CLASS].list.s
-            kept = [each for each in groups if self._is_variable(each)]
-            groups[:] = kept
-        return node
-
-    def _is_variable(self, group: bytes) -> bool:
-        """Whether a colocation is with a variable, which is no node of the stage."""
-        name = group[len(_COLOCATED) :].decode("utf-8")
-        return name in self._view and self._view.op(name) in VARIABLES
-
-    def _pull(self, tensor: TensorRef) -> str:
-        """What the stage reads once the updates on the same server are applied."""
-        if tensor.node in self._pulls:
-            return TensorRef(self._pulls[tensor.node], tensor.index).input_name
-        return self._value(tensor, "pull", self._updates_beside(tensor.node))
-
-    def _copy_reads(self) -> None:
-        view = self._view
-        for name in self._pushed.reads:
-            inputs = [
-                TensorRef(self._pulls.get(tensor.node, tensor.node), tensor.index).input_name
-                for tensor in view.inputs(name)
-            ]
-            reads = any(view.op(tensor.node) in VARIABLES for tensor in view.inputs(name))
-            waits = self._updates_beside(name) if reads else []
-            new_name = self._name("pull/" + name)
-            self._writer.nodes.append(self._copied(name, new_name, inputs, waits))
-            self._pulls[name] = new_name
-
-    def _updates_beside(self, name: str) -> List[str]:
-        """The updates on the same server."""
-        tasks = self._pushed.tasks
-        return [
-            self._name(update) for update in self._pushed.updates if tasks[update] == tasks[name]
-        ]
-
-    def _value(self, tensor: TensorRef, scope: str, waits: Sequence[str] = ()) -> str:
-        """A tensor, or the value of a reference, read on its server."""
-        number = self._view.dtype(tensor) or 0
-        if is_value(number):
-            return tensor.input_name
-        node = self._writer.node(
-            "{}/{}/value".format(scope, tensor.node),
-            "Identity",
-            [tensor.input_name, *("^" + each for each in waits)],
-            self._view.device(tensor.node),
-            T=tf.AttrValue(type=value_dtype(number)),
-        )
-        return str(node.name)
-
 
 def _line(pushed: PushedUpdates) -> str:
     servers = {pushed.tasks[name] for name in pushed.updates}
-    return (
-        "pipeline_dense: {} on {} run while the next step computes, which reads {} pulled before; "
-        "weights miss 1 update".format(
-            counted(len(pushed.updates), "update"),
-            counted(len(servers), "server"),
-            counted(len(pushed.pulled), "tensor"),
-        )
+    return _LINE.format(
+        counted(len(pushed.updates), "update"),
+        counted(len(servers), "server"),
+        counted(len(pushed.pulled), "tensor"),
     )

@@ -17,12 +17,25 @@ from typing import AbstractSet, Dict, FrozenSet, List, NamedTuple, Optional, Tup
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.passes.pipeline.conflicts import conflicts
+from graph_opt.passes.pipeline.counters import Counter, counters
 from graph_opt.passes.pipeline.cut import Cut
-from graph_opt.passes.pipeline.training_step import RESOURCE, TrainingStep
+from graph_opt.passes.pipeline.training_step import READS, RESOURCE, TrainingStep
 from graph_opt.passes.transfers.task_borders import TaskBorders
 from graph_opt.rules.op_names import PASS_ON, VARIABLES
 
 _REFERENCES = VARIABLES - {"VarHandleOp"}
+
+
+class Waits(NamedTuple):
+    """By what a node waits for updates.
+
+    Attributes:
+      sources: Its control inputs that lead to them.
+      instead: Of what these wait for, the nodes of main.
+    """
+
+    sources: Tuple[str, ...]
+    instead: Tuple[str, ...]
 
 
 class PushedUpdates(NamedTuple):
@@ -38,7 +51,11 @@ class PushedUpdates(NamedTuple):
       waits: Nodes of main for which they wait.
       earlier: For nodes of main for which nodes of `pushed` wait, and which wait for updates
         themselves, those updates.
-      followers: Nodes of main that wait for updates, and the control inputs by which they do.
+      followers: Nodes of main that wait for updates, and how.
+      ends: What sessions may be told to run, and which is not in main: the same for these.
+      counters: Those of `updates` that count steps.
+      counts: Tensors with what an update has counted: its result, and reads behind it.
+      counting: Nodes that come after such updates.
       before: For each update, the nodes of `pushed` that read what it changes, as it was before.
       copies: Tensors that such nodes send to another task, and whose memory updates change.
       tasks: For each node of `pushed` and `reads`, and of `pulled`, the task that runs it.
@@ -52,7 +69,11 @@ class PushedUpdates(NamedTuple):
     sent: Tuple[TensorRef, ...]
     waits: Tuple[str, ...]
     earlier: Dict[str, Tuple[str, ...]]
-    followers: Dict[str, Tuple[str, ...]]
+    followers: Dict[str, Waits]
+    ends: Dict[str, Tuple[str, ...]]
+    counters: Tuple[Counter, ...]
+    counts: Dict[TensorRef, Counter]
+    counting: FrozenSet[str]
     before: Dict[str, Tuple[str, ...]]
     copies: FrozenSet[TensorRef]
     tasks: Dict[str, Optional[str]]
@@ -80,18 +101,21 @@ def pushed_updates(view: GraphView, not_run: AbstractSet[str]) -> FoundUpdates:
     except Refusal as refusal:
         return FoundUpdates(None, (refusal,))
     refusals: Dict[str, Refusal] = {}
-    stays = {name for name in step.updates if step.counts_steps(name)}
+    counted = counters(view, step)
+    stays = {name for name in step.updates if step.counts_steps(name) and name not in counted}
     while True:
         moving = [name for name in step.updates if name not in stays]
         if not any(name in step.trained for name in moving):
             return FoundUpdates(None, tuple(refusals.values()))
-        cut = Cut(view, step, moving)
+        cut = Cut(view, step, moving, counted)
         staying = conflicts(cut)
         if not staying:
             return FoundUpdates(_Result(cut).pushed_updates(), tuple(refusals.values()))
+        # What is after all other updates must not keep these from moving.
+        staying = {name: staying[name] for name in staying if name in counted} or staying
         stays.update(staying)
         for name, reason in staying.items():
-            if name in step.trained:
+            if name in step.trained or name in counted:
                 refusals.setdefault(name, reason)
 
 
@@ -122,11 +146,20 @@ class _Result:
             waits=tuple(self._cut.first),
             earlier=self._cut.earlier,
             followers=self._followers(),
+            ends=self._ends(),
+            counters=tuple(self._cut.counters.values()),
+            counts=self._counts(),
+            counting=frozenset(self._view.descendants(self._cut.counters)),
             before=self._before(),
             copies=self._copies(),
             tasks={
                 name: step.task[name]
-                for name in (*self._cut.pushed, *reads, *(tensor.node for tensor in pulled))
+                for name in (
+                    *self._cut.pushed,
+                    *self._cut.counted,
+                    *reads,
+                    *(tensor.node for tensor in pulled),
+                )
             },
         )
 
@@ -171,13 +204,44 @@ class _Result:
                     found.setdefault(tensor, []).append(use)
         return {tensor: tuple(uses) for tensor, uses in found.items()}
 
-    def _followers(self) -> Dict[str, Tuple[str, ...]]:
-        view = self._view
+    def _followers(self) -> Dict[str, Waits]:
+        view, instead = self._view, self._cut.instead
         found = {}
         for name in self._cut.main:
-            if name in self._cut.ahead:
+            if name in instead:
                 continue
-            sources = tuple(each for each in view.controls(name) if each in self._cut.ahead)
+            sources = tuple(each for each in view.controls(name) if each in instead)
             if sources:
-                found[name] = sources
+                found[name] = Waits(sources, tuple(self._cut.waited_for(sources)))
+        return found
+
+    def _ends(self) -> Dict[str, Tuple[str, ...]]:
+        """Only what counts steps as the stage does; whatever else sessions run stays what it is."""
+        cut = self._cut
+        counts_all = set(cut.after)
+        for name in cut.counters:
+            counts_all.intersection_update(self._view.descendants([name]))
+        found = {}
+        for name, instead in cut.instead.items():
+            is_counter = name in cut.counters or self._counted(name) is not None
+            if name in counts_all and (is_counter or name not in cut.ahead):
+                found[name] = instead
+        return found
+
+    def _counted(self, read: str) -> Optional[Counter]:
+        """The counter whose new value main read behind its update."""
+        if read not in self._cut.ahead or self._view.op(read) not in READS:
+            return None
+        variable = read
+        while self._view.op(variable) in READS:
+            variable = self._view.inputs(variable)[0].node
+        above = [self._cut.counters.get(name) for name in self._view.predecessors(read)]
+        return next((each for each in above if each and each.variable == variable), None)
+
+    def _counts(self) -> Dict[TensorRef, Counter]:
+        found = {TensorRef(name, 0): each for name, each in self._cut.counters.items()}
+        for name in self._cut.instead:
+            counter = self._counted(name)
+            if counter is not None:
+                found[TensorRef(name, 0)] = counter
         return found

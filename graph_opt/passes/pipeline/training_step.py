@@ -51,11 +51,13 @@ class TrainingStep:
         self._skipped = frozenset(not_run).union(view.ancestors(view.of_op(BUFFER_PUT)))
         self.task: Dict[str, Optional[str]] = borders.of
         self.worker = ""
-        ends = training_ends(view)
-        self.trained, mask = self._trained(ends)
+        self._ends_of = training_ends(view)
+        self.trained, self._mask = self._trained(self._ends_of)
         order = view.topological_order() or ()
         self.nodes = [
-            name for name in order if ends.get(name, 0) & mask and name not in self._skipped
+            name
+            for name in order
+            if self._ends_of.get(name, 0) & self._mask and name not in self._skipped
         ]
         self.inside = frozenset(self.nodes)
         self.ends = [
@@ -156,6 +158,10 @@ class TrainingStep:
             if is_state and view.op(tensor.node) in VARIABLES:
                 found.add(tensor.node)
         return frozenset(found)
+
+    def is_in_each(self, name: str) -> bool:
+        """Whether each kind of step that trains runs a node."""
+        return self._ends_of.get(name, 0) & self._mask == self._mask
 
     def counts_steps(self, update: str) -> bool:
         """Whether an update changes a number of steps."""

@@ -37,7 +37,9 @@ def _is_end(view: GraphView, name: str) -> bool:
         return False
     if view.op(name) != _READ:
         return True
-    others = [each for update in view.controls(name) for each in view.successors(update)]
+    controls = view.controls(name)
+    updates = [each for each in controls if is_update(view, each)] or controls
+    others = [each for update in updates for each in view.successors(update)]
     return all(view.op(each) == _READ for each in others)
 
 
