@@ -29,6 +29,7 @@ from graph_opt.config.option_warnings import (
     option_warnings,
     server_warnings,
 )
+from graph_opt.config.pipeline_options import PipelineOptions, pipeline_options
 from graph_opt.config.smart_stage import SmartStageOptions, smart_stage
 from graph_opt.ops.stage_spec import (
     DEFAULT_PRIORITY,
@@ -174,7 +175,7 @@ class SessionOptions:
       micro_batches: None when `micro_batch_num` is less than 2.
       pack_dense_max_bytes: Weights and gradients of dense layers that have at most so many bytes
         travel as one; 0: each travels alone. Only where lookups run ahead or are fused.
-      pipeline_dense: Whether weights on servers are pulled, and gradients pushed, by a stage.
+      pipeline_dense: How a stage pulls weights and pushes gradients; None when the option is off.
       stall_seconds: How long a step may wait for other ranks; 0: no limit.
       warnings: Sentences for the log, one for each accepted option that has no effect.
       servers_with_ops: Tasks, other than the session's own, that are known to have graph_opt's
@@ -190,7 +191,7 @@ class SessionOptions:
     smart_stage: Optional[SmartStageOptions] = None
     micro_batches: Optional[MicroBatchOptions] = None
     pack_dense_max_bytes: int = DEFAULT_PACK_DENSE_MAX_BYTES
-    pipeline_dense: bool = False
+    pipeline_dense: Optional[PipelineOptions] = None
     stall_seconds: int = 0
     warnings: Tuple[str, ...] = ()
     servers_with_ops: FrozenSet[str] = frozenset()
@@ -206,7 +207,7 @@ class SessionOptions:
             self.shard_tables,
             self.smart_stage,
             self.micro_batches,
-            self.pipeline_dense or None,
+            self.pipeline_dense,
         )
 
     @property
@@ -223,7 +224,7 @@ class SessionOptions:
             shard_tables=None,
             smart_stage=None,
             micro_batches=None,
-            pipeline_dense=False,
+            pipeline_dense=None,
         )
 
 
@@ -279,7 +280,7 @@ def session_options(config: Any, target: str = "") -> SessionOptions:
         smart_stage=smart,
         micro_batches=micro_batches(optimizer),
         pack_dense_max_bytes=_pack_dense_max_bytes(optimizer),
-        pipeline_dense=optimizer.pipeline_dense,
+        pipeline_dense=pipeline_options(optimizer),
         stall_seconds=optimizer.stall_seconds,
         warnings=tuple(warnings),
     )

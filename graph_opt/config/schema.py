@@ -65,6 +65,7 @@ FIELDS: Tuple[NewField, ...] = (
     NewField("OptimizerOptions", "pack_dense_max_bytes", 1011, "int64"),
     NewField("OptimizerOptions", "pipeline_dense", 1012, "bool"),
     NewField("OptimizerOptions", "micro_batch_rule", 1013, "string"),
+    NewField("OptimizerOptions", "dense_staleness", 1015, "int32"),
     NewField("ConfigProto", "tensor_fuse", 201, "bool"),
     NewField("ConfigProto", "run_graph_mode", 203, "bool"),
     NewField("ConfigProto", "run_graph_mode_lite", 204, "bool"),

@@ -57,10 +57,15 @@ def test_each_kind_of_train_op_counts(target: str, resource: bool, end: str) -> 
     check_steps(target, resource, end)
 
 
-def check_steps(target: str, resource: bool, end: str) -> None:
+@pytest.mark.slow
+def test_weights_that_miss_no_update_come_with_the_counter(target: str) -> None:
+    check_steps(target, True, BY_HAND, staleness=0)
+
+
+def check_steps(target: str, resource: bool, end: str, staleness: int = 1) -> None:
     made = counted(resource, end)
     initialize = tf.global_variables_initializer()
-    with Session(target, config=pipelining()) as session:
+    with Session(target, config=pipelining(staleness)) as session:
         session.run(initialize)
         found = [session.run([made.train, made.step, made.rate]) for _ in range(STEPS - 1)]
         assert [step for _, step, _ in found] == list(range(STEPS - 1))
@@ -69,6 +74,8 @@ def check_steps(target: str, resource: bool, end: str) -> None:
             assert [train for train, _, _ in found] == list(range(1, STEPS))
         assert on_servers(session, [made.train, made.step, made.rate]) == []
         assert session.run([made.step, made.weight]) == [STEPS, weight_after(STEPS)]
+    missed = "weights miss 1 update" if staleness else "weights miss no update of this worker"
+    assert missed in str(graph_opt.report())
 
 
 @pytest.mark.slow

@@ -11,7 +11,8 @@
 
 The stage applies the gradients of a step and reads the weights for the step after the next one, in
 one step of its own. Two records of weights are under way, both read at first before any update. So
-the weights of each step miss one update, that of the step before, however long anything takes.
+the weights of each step miss one update, that of the step before, however long anything takes. With
+`dense_staleness: 0` only one record is under way: a step waits for what its own update returned.
 
 The user's reads and updates keep their names and run in steps that do not train.
 """
@@ -48,6 +49,10 @@ _LINE = (
     "pipeline_dense: {} on {} run while the next step computes, which reads {} pulled before; "
     "weights miss 1 update"
 )
+_LINE_OF_NONE_MISSED = (
+    "pipeline_dense: {} on {} return {} to the next step, which asks for none; weights miss no "
+    "update of this worker"
+)
 _NOTHING = "pipeline_dense: nothing to pipeline: {}"
 _NO_SERVER = "no training step reads and updates variables on another task"
 _ALL_STAY = "all updates stay in the step ({})"
@@ -55,7 +60,7 @@ _ALL_STAY = "all updates stay in the step ({})"
 
 def pipeline_dense(state: PassState, options: SessionOptions) -> PassState:
     """Makes a stage that pulls weights and pushes gradients."""
-    if not options.pipeline_dense:
+    if options.pipeline_dense is None:
         return state
     found = pushed_updates(state.view, state.translation.not_run)
     refused = tuple(each.to_dict() for each in found.refusals)
@@ -65,8 +70,10 @@ def pipeline_dense(state: PassState, options: SessionOptions) -> PassState:
         reason = _NOTHING.format(_ALL_STAY.format(codes) if codes else _NO_SERVER)
         left = (*state.report.left_alone, reason)
         return state.reporting(left_alone=left, not_pipelined=refused)
-    stage = _Stage(state.view, pushed, missed=1)
-    state = state.rewritten(stage.rewrite()).reporting(_line(pushed), not_pipelined=refused)
+    missed = options.pipeline_dense.staleness
+    stage = _Stage(state.view, pushed, missed)
+    line = _line(pushed, missed)
+    state = state.rewritten(stage.rewrite()).reporting(line, not_pipelined=refused)
     translation = dataclasses.replace(state.translation, pipelined=stage.names)
     return dataclasses.replace(state, translation=translation)
 
@@ -247,9 +254,9 @@ class _Stage:
         return tensor.input_name
 
 
-def _line(pushed: PushedUpdates) -> str:
+def _line(pushed: PushedUpdates, missed: int) -> str:
     servers = {pushed.tasks[name] for name in pushed.updates}
-    return _LINE.format(
+    return (_LINE if missed else _LINE_OF_NONE_MISSED).format(
         counted(len(pushed.updates), "update"),
         counted(len(servers), "server"),
         counted(len(pushed.pulled), "tensor"),

@@ -49,7 +49,7 @@ def pack_dense(state: PassState, options: SessionOptions) -> PassState:
         state.view,
         state.translation.not_run,
         options.pack_dense_max_bytes,
-        apart=options.pipeline_dense,
+        apart=options.pipeline_dense is not None,
     )
     scope = free_scope(state.view, _SCOPE)
     packs = [

@@ -20,10 +20,11 @@ class Model(NamedTuple):
     dense: List[Any]
 
 
-def pipelining(**options: Any) -> Any:
+def pipelining(staleness: int = 1, **options: Any) -> Any:
     """A config that pipelines dense weights and gradients, and packs them."""
     config = dense_models.packing(**options)
     config.graph_options.optimizer_options.pipeline_dense = True
+    config.graph_options.optimizer_options.dense_staleness = staleness
     # TensorFlow's own optimizer rounds otherwise where weights are fed.
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     return config
@@ -53,11 +54,25 @@ def pipelined(
     target: str, build: Callable[[], Model], config: Any, steps: int, servers: int
 ) -> Trained:
     """Trains with graph_opt."""
+    return _trained(lambda: Session(target, config=config), target, build, _steps(steps), servers)
 
+
+def undelayed(target: str, build: Callable[[], Model], steps: int, servers: int) -> Trained:
+    """Trains with TensorFlow alone."""
+    return _trained(lambda: _stock_session(target), target, build, _steps(steps), servers)
+
+
+def _steps(number: int) -> Callable[[Any, Model], List[float]]:
     def run(session: Any, made: Model) -> List[float]:
-        return [float(session.run([made.loss, made.train])[0]) for _ in range(steps)]
+        return [float(session.run([made.loss, made.train])[0]) for _ in range(number)]
 
-    return _trained(lambda: Session(target, config=config), target, build, run, servers)
+    return run
+
+
+def _stock_session(target: str) -> Any:
+    config = tf.ConfigProto()
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    return tf.Session(target, config=config)
 
 
 def delayed(target: str, build: Callable[[], Model], steps: int, servers: int) -> Trained:
@@ -80,9 +95,7 @@ def delayed(target: str, build: Callable[[], Model], steps: int, servers: int) -
             old = now
         return losses
 
-    config = tf.ConfigProto()
-    config.graph_options.rewrite_options.disable_meta_optimizer = True
-    return _trained(lambda: tf.Session(target, config=config), target, build, run, servers)
+    return _trained(lambda: _stock_session(target), target, build, run, servers)
 
 
 def _reads_of(variable: Any) -> List[Any]:

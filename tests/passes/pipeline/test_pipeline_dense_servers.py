@@ -1,4 +1,4 @@
-"""Pipelined training gives the numbers of TensorFlow when weights miss the update before."""
+"""Pipelined training gives the numbers of TensorFlow: with old weights, if these miss an update."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ def target() -> Iterator[str]:
         yield target
 
 
-def check(target: str, optimizer: str, resource: bool, servers: int, steps: int) -> None:
+def check(
+    target: str, optimizer: str, resource: bool, servers: int, steps: int, staleness: int = 1
+) -> None:
     def build() -> models.Model:
         return models.model(optimizer, resource, average=resource)
 
-    reference = models.delayed(target, build, steps, servers)
-    pipelined = models.pipelined(target, build, models.pipelining(), steps, servers)
+    train = models.delayed if staleness else models.undelayed
+    reference = train(target, build, steps, servers)
+    pipelined = models.pipelined(target, build, models.pipelining(staleness), steps, servers)
     assert pipelined.difference(reference) == []
 
 
@@ -33,11 +36,16 @@ def test_numbers_are_those_of_delayed_gradients(target: str, resource: bool) -> 
     check(target, "adam", resource, servers=1, steps=5)
 
 
+def test_weights_that_miss_no_update_give_stock_numbers(target: str) -> None:
+    check(target, "adam", True, servers=1, steps=4, staleness=0)
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("staleness", [0, 1])
 @pytest.mark.parametrize("servers", [1, 2])
 @pytest.mark.parametrize("resource", [False, True])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_fifty_steps_of_each_optimizer(
-    target: str, optimizer: str, resource: bool, servers: int
+    target: str, optimizer: str, resource: bool, servers: int, staleness: int
 ) -> None:
-    check(target, optimizer, resource, servers, steps=50)
+    check(target, optimizer, resource, servers, steps=50, staleness=staleness)
