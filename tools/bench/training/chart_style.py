@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Dict
 
-from tools.bench.training.sessions import ASYNC, BOTH, FUSED, PIPELINED, STOCK
+from tools.bench.training.sessions import ASYNC, BOTH, FUSED, PIPELINED, RETURNED, STOCK
 
 WORKLOADS = {"wide": "wide", "dlrm": "DLRM"}
 # They stand out from white and from black.
@@ -13,6 +13,7 @@ COLOURS: Dict[str, str] = {
     ASYNC: "#bf8700",
     FUSED: "#2da44e",
     BOTH: "#218bff",
+    RETURNED: "#1b7c83",
     PIPELINED: "#a475f9",
 }
 FLOOR_COLOUR = "#cf222e"

@@ -10,13 +10,14 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from tools.bench.records import Outcome, Record
 from tools.bench.training.chart_style import COLOURS, FLOOR_COLOUR, WORKLOADS
-from tools.bench.training.sessions import ASYNC, BOTH, FUSED, PIPELINED, STOCK
+from tools.bench.training.sessions import ASYNC, BOTH, FUSED, PIPELINED, RETURNED, STOCK
 
 MODES: Dict[str, str] = {
     STOCK: "TensorFlow alone",
     ASYNC: "run ahead",
     FUSED: "fused",
     BOTH: "fused and ahead",
+    RETURNED: "and weights returned by updates",
     PIPELINED: "and dense layers pipelined",
 }
 WORKERS = {1: "one worker, one server", 2: "two workers, two servers"}
@@ -32,9 +33,11 @@ def cluster_chart(outcome: Outcome) -> Any:
     figure = Figure(figsize=(7.8, 3.4), layout="constrained")
     for axis, workload in zip(figure.subplots(1, 2), WORKLOADS):
         axis.axhline(1.0, color=COLOURS[STOCK], linewidth=1)
-        for mode in (ASYNC, FUSED, BOTH, PIPELINED):
+        for mode in (ASYNC, FUSED, BOTH, RETURNED, PIPELINED):
             for workers, style in _STYLES.items():
                 points = over_delays(outcome, "ratio_to_stock", workload, mode, workers)
+                if not points:
+                    continue
                 name = MODES[mode] if workers == 1 else None
                 axis.plot(*zip(*points), style, marker=".", color=COLOURS[mode], label=name)
         for workers, style in _STYLES.items():
@@ -61,7 +64,8 @@ def floor_chart(outcome: Outcome) -> Any:
     ]
     figure = Figure(figsize=(7.8, 0.6 * len(shown) + 0.9), layout="constrained")
     axis = figure.subplots()
-    modes = (STOCK, BOTH, PIPELINED)
+    measured = {record.mode for record in outcome.records if record.figure == "steps_per_s"}
+    modes = [mode for mode in (STOCK, BOTH, RETURNED, PIPELINED) if mode in measured]
     for row, (workload, delay) in enumerate(shown):
         for number, mode in enumerate(modes):
             rate = value_of(outcome, "steps_per_s", workload, mode, 1, delay)

@@ -7,19 +7,19 @@ from typing import List
 from tools.bench.records import Outcome
 from tools.bench.training.chart_style import WORKLOADS
 from tools.bench.training.cluster_chart import WORKERS, over_delays, value_of
-from tools.bench.training.sessions import BOTH, PIPELINED, STOCK
+from tools.bench.training.sessions import BOTH, PIPELINED, RETURNED, STOCK
 
 HEAD = (
-    "| model | tasks | ms to a server | TensorFlow alone | fused and ahead | and pipelined "
-    "| calls a step | MB a step |",
-    "|---|---|---|---|---|---|---|---|",
+    "| model | tasks | ms to a server | TensorFlow alone | fused and ahead | and returned "
+    "| and pipelined | calls a step | MB a step |",
+    "|---|---|---|---|---|---|---|---|---|",
 )
 _TASKS = {1: "1 + 1", 2: "2 + 2"}
-_MODES = (STOCK, BOTH, PIPELINED)
+_MODES = (STOCK, BOTH, RETURNED, PIPELINED)
 
 
 def rows(outcome: Outcome) -> List[str]:
-    """A row for each scenario: rates and ratios, and what a step sends in the three modes."""
+    """A row for each scenario: rates and ratios, and what a step sends in these modes."""
     return [
         _row(outcome, workload, workers, delay)
         for workload in WORKLOADS

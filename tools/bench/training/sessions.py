@@ -6,6 +6,7 @@
     both    the fused lookups run ahead
 
     pipelined  both; weights and gradients of dense layers travel while other steps compute
+    returned   the same, but no weight misses an update of its worker
     unpacked   both, but weights and gradients of dense layers travel one by one
     deferred   fused; Adam with TensorFlow's numbers, each row moved when it is next read
     lazy       fused; Adam moves only the rows of the batch, and so is another optimizer
@@ -27,15 +28,17 @@ ASYNC = "async"
 FUSED = "fused"
 BOTH = "both"
 PIPELINED = "pipelined"
+RETURNED = "returned"
 UNPACKED = "unpacked"
 MODES = (STOCK, ASYNC, FUSED, BOTH)
-SERVER_MODES = (*MODES, PIPELINED, UNPACKED)
-PREFETCHING_MODES = (ASYNC, BOTH, PIPELINED, UNPACKED)
+PIPELINED_MODES = (PIPELINED, RETURNED)
+SERVER_MODES = (*MODES, *PIPELINED_MODES, UNPACKED)
+PREFETCHING_MODES = (ASYNC, BOTH, *PIPELINED_MODES, UNPACKED)
 DEFERRED = "deferred"
 LAZY = "lazy"
 SHARDED = "sharded"
 ADAM_MODES = (STOCK, DEFERRED, LAZY)
-FUSING_MODES = (FUSED, BOTH, PIPELINED, UNPACKED, DEFERRED, LAZY)
+FUSING_MODES = (FUSED, BOTH, *PIPELINED_MODES, UNPACKED, DEFERRED, LAZY)
 
 ONLY_AT_THE_END = 1 << 40  # steps between two checkpoints
 
@@ -146,8 +149,9 @@ def session_config(mode: str, prefetching: Prefetching = DEFAULT_PREFETCHING) ->
     optimizer_options.do_async_embedding = mode in PREFETCHING_MODES
     if mode == UNPACKED:
         optimizer_options.pack_dense = False
-    if mode == PIPELINED:
+    if mode in PIPELINED_MODES:
         optimizer_options.pipeline_dense = True
+        optimizer_options.dense_staleness = 0 if mode == RETURNED else 1
     if mode == SHARDED:
         optimizer_options.shard_tables = True
         optimizer_options.shard_tables_options.min_table_bytes = 1
