@@ -23,23 +23,40 @@ def creator_master(creator: Any) -> str:
     return getattr(creator, "_master", "") or ""
 
 
-def look_every(creator: Any, seconds: float) -> None:
+def watch_looks(creator: Any, seconds: float, not_ready: Callable[[], None]) -> None:
     """Sets how often a worker's creator looks whether the chief has initialized the variables.
 
-    TensorFlow's session managers take this as an argument (30 s), but the creators do not pass it.
+    TensorFlow's session managers take the time as an argument (30 s), but creators do not pass it.
 
     Args:
       creator: A `tf.train.WorkerSessionCreator`.
       seconds: From one look to the next.
+      not_ready: Called after each look that found them not to be; the wait ends with its error.
     """
     made = creator._get_session_manager
 
     def manager() -> Any:
         result = made()
         result._recovery_wait_secs = seconds
+        for name in ("_model_ready", "_model_ready_for_local_init"):
+            setattr(result, name, _noted(getattr(result, name), not_ready))
         return result
 
     creator._get_session_manager = manager
+
+
+def _noted(look: Callable[[Any], Any], not_ready: Callable[[], None]) -> Callable[[Any], Any]:
+    def looked(session: Any) -> Any:
+        found = look(session)
+        if not found[0]:
+            try:
+                not_ready()
+            except BaseException:
+                session.close()
+                raise
+        return found
+
+    return looked
 
 
 def training_session_of(chief: type, worker: type) -> Callable[..., Any]:

@@ -15,15 +15,17 @@ from graph_opt.compat.session_creators import (
     creator_master,
     creator_scaffold,
     training_session_of,
+    watch_looks,
 )
 from graph_opt.compat.sessions import USE_DEFAULT, adopt
 from graph_opt.config import to_stock
 from graph_opt.dynamic.incremental_hook import IncrementalCheckpointHook
 from graph_opt.reporting.warnings_given import warn_once
+from graph_opt.session.chief_wait import READY_SECONDS, ChiefWait
 from graph_opt.session.hooks import with_async_hook
 from graph_opt.session.installed_config import checked_options, effective_config
 from graph_opt.session.optimization import optimize_training_graph
-from graph_opt.session.recovery import Recovery, look_often
+from graph_opt.session.recovery import Recovery
 from graph_opt.session.session import adopt_session
 from graph_opt.strategy.data_parallel_graph import is_writer, with_first_values
 
@@ -101,7 +103,7 @@ class WorkerSessionCreator(_OptimizingCreator, tf.train.WorkerSessionCreator):
             config=self._asked_for(config, master),
             max_wait_secs=max_wait_secs,
         )
-        look_often(self)
+        watch_looks(self, READY_SECONDS, ChiefWait(self._wanted, self._wanted_target).not_ready)
 
 
 class MonitoredSession(tf.train.MonitoredSession):

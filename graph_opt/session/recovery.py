@@ -9,14 +9,13 @@ import weakref
 from typing import Any, Iterator, List, Mapping, MutableMapping
 
 from graph_opt.compat import tf
-from graph_opt.compat.session_creators import look_every
 from graph_opt.config.options import session_options
 from graph_opt.reporting.stderr import say
 from graph_opt.session.server_answers import NO_ANSWER, first_line, silent_tasks
 
-# TensorFlow looks every 30 s, and each look takes a server some milliseconds.
-READY_SECONDS = 2.0
 NOTED_SECONDS = 60.0
+# A server that is slow or busy answers within this time.
+ANSWER_SECONDS = 3.0
 _LOSSES = (tf.errors.AbortedError, tf.errors.UnavailableError)
 
 _lost: MutableMapping[Any, str] = weakref.WeakKeyDictionary()
@@ -28,11 +27,6 @@ def note_lost(session: Any, error: tf.errors.OpError) -> None:
     if session.sess_str and isinstance(error, _LOSSES):
         with _lock:
             _lost[session.graph] = first_line(error)
-
-
-def look_often(creator: Any) -> None:
-    """Lets a worker begin soon after the chief has initialized or restored the variables."""
-    look_every(creator, READY_SECONDS)
 
 
 class Recovery:

@@ -16,11 +16,15 @@ from typing import Any, Callable, Optional, Tuple
 from graph_opt.compat import tf
 from graph_opt.compat.left_behind import LeftBehind
 from graph_opt.reporting.stderr import say
-from graph_opt.session.recovery import NOTED_SECONDS, stall_seconds, stalled, used_tasks
+from graph_opt.session.recovery import (
+    ANSWER_SECONDS,
+    NOTED_SECONDS,
+    stall_seconds,
+    stalled,
+    used_tasks,
+)
 from graph_opt.session.server_answers import silent_tasks
 
-# A server that is slow or busy answers within this time.
-_ANSWER_SECONDS = 3.0
 _CLOSE_SECONDS = 5.0
 _NOT_CLOSED = (
     "a session was left open, since its servers have not answered for {:g} s when it was closed"
@@ -111,7 +115,7 @@ class ServerWatch:
     def _look(self, session: Any, waited: float) -> None:
         """Sees whether servers do not answer, and says so if that may go on."""
         silent = silent_tasks(
-            session.sess_str.decode("utf-8"), used_tasks(session.graph), _ANSWER_SECONDS
+            session.sess_str.decode("utf-8"), used_tasks(session.graph), ANSWER_SECONDS
         )
         if not silent:
             return

@@ -31,17 +31,24 @@ def free_addresses(count: int) -> List[str]:
 
 
 class ParameterServer:
-    """A task of job ps in a separate process, which a test may kill.
+    """A task in a separate process, which a test may kill.
 
     Args:
       cluster: Addresses by job.
       task: Which of them it is.
       has_ops: Whether it loads graph_opt's ops, or is stock TensorFlow.
+      job: Its job.
     """
 
-    def __init__(self, cluster: Dict[str, List[str]], task: int = 0, has_ops: bool = False) -> None:
+    def __init__(
+        self,
+        cluster: Dict[str, List[str]],
+        task: int = 0,
+        has_ops: bool = False,
+        job: str = "ps",
+    ) -> None:
         self._messages, theirs = pipe()
-        self._process = start_process(_serve, cluster, task, has_ops, theirs)
+        self._process = start_process(_serve, cluster, job, task, has_ops, theirs)
         theirs.close()
 
     def wait_until_ready(self) -> None:
@@ -56,11 +63,13 @@ class ParameterServer:
         self._messages.close()
 
 
-def _serve(cluster: Dict[str, List[str]], task: int, has_ops: bool, messages: Any) -> None:
+def _serve(
+    cluster: Dict[str, List[str]], job: str, task: int, has_ops: bool, messages: Any
+) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     if has_ops:
         graph_opt.load_op_library()
-    server = tf.train.Server(tf.train.ClusterSpec(cluster), job_name="ps", task_index=task)
+    server = tf.train.Server(tf.train.ClusterSpec(cluster), job_name=job, task_index=task)
     messages.send("ready")
     with contextlib.suppress(EOFError):
         messages.recv()  # until the test is gone
