@@ -79,9 +79,10 @@ def smart_stage_options(
     }
     for option, value in values.items():
         if value < _LEAST[option] and not (option in _TUNABLE and value == AUTO):
+            also = ", or -1 to have it tuned" if option in _TUNABLE else ""
             raise ValueError(
-                "SmartStageOptions: {} is {}; need at least {}".format(
-                    option, value, _LEAST[option]
+                "SmartStageOptions: {} is {}; need at least {}{}".format(
+                    option, value, _LEAST[option], also
                 )
             )
     return SmartStageOptionsMessage(

@@ -228,6 +228,13 @@ def _checked_spec(
         stream=stage_subgraph_stream_id,
         priority=prefetch_priority,
     ).sized(num_threads, capacity, autotune_memory_mb << 20)
+    if autotune_memory_mb != DEFAULT_AUTOTUNE_MEMORY_MB and not spec.tuned:
+        warn_once(
+            "{}: autotune_memory_mb={} has no effect unless capacity or num_threads is -1".format(
+                caller, autotune_memory_mb
+            ),
+            tf.get_default_graph(),
+        )
     return spec._replace(
         capacity=spec.capacity * num_clients,
         ordered=spec.has_several_threads and not unordered,

@@ -50,6 +50,8 @@ def test_numbers_of_a_stage_are_checked(option: str) -> None:
 def test_threads_and_capacity_of_a_stage_may_be_tuned() -> None:
     with graph_opt.install():
         options = tf.SmartStageOptions(capacity=-1, num_threads=-1)
+        with pytest.raises(ValueError, match="-2; need at least 1, or -1 to have it tuned"):
+            tf.SmartStageOptions(capacity=-2)
     assert (options.capacity, options.num_threads) == (-1, -1)
     with graph_opt.install(), pytest.raises(ValueError, match="num_clients is -1"):
         tf.SmartStageOptions(num_clients=-1)

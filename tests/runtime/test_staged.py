@@ -131,6 +131,13 @@ def test_a_stream_id_is_accepted_and_warned_about_once(warnings_logged: List[str
     assert len(warnings_logged) == 1 and "stage_subgraph_stream_id" in warnings_logged[0]
 
 
+def test_a_limit_of_what_is_not_tuned_is_warned_about(warnings_logged: List[str]) -> None:
+    staged(tf.constant(1), capacity=-1, autotune_memory_mb=64)
+    assert not warnings_logged
+    staged(tf.constant(1), autotune_memory_mb=64)
+    assert len(warnings_logged) == 1 and "autotune_memory_mb=64" in warnings_logged[0]
+
+
 @pytest.mark.parametrize("num_threads", [1, 4])
 def test_each_batch_leaves_exactly_once(num_threads: int) -> None:
     taken = staged(numbers(200), capacity=3, num_threads=num_threads)
