@@ -81,6 +81,7 @@ class StageRunner:
         self._join_deadline = 0.0
         self._put_before: Dict[str, int] = {}
         self._undelivered: Optional[tf.errors.OpError] = None
+        self._leaves_gradients = False
 
     @property
     def stages(self) -> List[Stage]:
@@ -160,6 +161,10 @@ class StageRunner:
             if not applied:
                 raise tf.errors.DeadlineExceededError(None, None, _NOT_APPLIED.format(name))
 
+    def leave_gradients(self) -> None:
+        """Has `stop` not wait until gradients are applied, since their servers are lost."""
+        self._leaves_gradients = True
+
     def forget_failure(self, message: str) -> None:
         """Notes that a step has raised an error with this message, maybe that of an update."""
         for name in self._put_before if message else ():
@@ -231,6 +236,8 @@ class StageRunner:
 
     def _drain_at_end(self) -> None:
         if not self._put_before or is_closed(self._session) or not self.running:
+            return
+        if self._leaves_gradients:
             return
         try:
             self._drain(_PUSH_SECONDS)

@@ -6,12 +6,14 @@ import queue
 import re
 import threading
 import time
-from typing import Dict, Iterable, Tuple
+from typing import Any, Dict, Iterable, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.sessions import unwatched_sessions
 
 NO_ANSWER = "no answer"
+# A session without device_filters connects to all tasks of the cluster.
+OTHER_TASK = "a task that the graph does not use"
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 5.0
 _LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
@@ -32,7 +34,8 @@ def silent_tasks(target: str, tasks: Iterable[str], seconds: float) -> Dict[str,
 
     Args:
       target: The session target, `grpc://HOST:PORT`.
-      tasks: Device strings of the tasks, such as `/job:ps/task:0`.
+      tasks: Device strings of the tasks, such as `/job:ps/task:0`; `OTHER_TASK` for all that the
+        cluster has.
       seconds: How long to wait for all of them together.
 
     Returns:
@@ -77,16 +80,27 @@ def _ask(target: str, task: str, answers: queue.Queue[_Answer], stop: threading.
 
 def _error_of(target: str, task: str) -> str:
     # The filter keeps the session from connecting to other tasks, which may be down.
-    config = tf.ConfigProto(device_filters=[task])
-    with tf.Graph().as_default() as graph:
-        with tf.device(task):
-            answer = tf.no_op()
-        try:
-            with unwatched_sessions() as opened, opened(target, graph, config) as session:
-                session.run(answer)
-        except _LOST as error:
-            return first_line(error)
+    filters = [] if task == OTHER_TASK else [task]
+    try:
+        open_session(target, tf.ConfigProto(device_filters=filters), filters[0] if filters else "")
+    except _LOST as error:
+        return first_line(error)
     return ""
+
+
+def open_session(target: str, config: Any, device: str = "") -> None:
+    """Opens a session of TensorFlow's, which waits for the tasks of the cluster, and closes it.
+
+    Args:
+      target: The session target, `grpc://HOST:PORT`.
+      config: Its `tf.ConfigProto`, or None.
+      device: What it runs an op on.
+    """
+    with tf.Graph().as_default() as graph:
+        with tf.device(device or None):
+            answer = tf.no_op()
+        with unwatched_sessions() as opened, opened(target, graph, config) as session:
+            session.run(answer)
 
 
 def first_line(error: tf.errors.OpError) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Callable, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.left_behind import LeftBehind
+from graph_opt.compat.sessions import session_config
 from graph_opt.reporting.stderr import say
 from graph_opt.session.recovery import (
     ANSWER_SECONDS,
@@ -23,7 +24,7 @@ from graph_opt.session.recovery import (
     stalled,
     used_tasks,
 )
-from graph_opt.session.server_answers import silent_tasks
+from graph_opt.session.server_answers import OTHER_TASK, silent_tasks
 
 _CLOSE_SECONDS = 5.0
 _NOT_CLOSED = (
@@ -45,6 +46,7 @@ class ServerWatch:
         self._limit = stall_seconds(config)
         self._spare: queue.SimpleQueue[_CallThread] = queue.SimpleQueue()
         self._stalled: Optional[str] = None
+        self._is_open = False
 
     def call(self, session: Any, function: Callable[..., Any], *arguments: Any) -> Any:
         """Returns what the function returns, and raises what it raises.
@@ -66,12 +68,13 @@ class ServerWatch:
             try:
                 result, error = thread.replies.get(timeout=self._limit or NOTED_SECONDS)
             except queue.Empty:
-                self._look(session, time.monotonic() - start)
+                self._look(session, start)
             else:
                 break
             if self._stalled is not None:
                 raise _left_behind(self._stalled)
         self._spare.put(thread)
+        self._is_open = True
         if error is not None:
             raise error
         return result
@@ -80,8 +83,10 @@ class ServerWatch:
         """Closes a session, with or without an answer of its servers, and ends the threads."""
         if self.is_stalled:
             # It waits for the servers, too, and holds up what else is run on the session, such as
-            # what ends the threads of stages: so not before.
-            _CallThread().calls.put((function, ()))
+            # what ends the threads of stages: so not before. No thread can start any more while the
+            # interpreter ends.
+            if not sys.is_finalizing():
+                _CallThread().calls.put((function, ()))
             return
         if not session.sess_str or sys.is_finalizing():
             function()
@@ -112,17 +117,24 @@ class ServerWatch:
         except queue.Empty:
             return _CallThread()
 
-    def _look(self, session: Any, waited: float) -> None:
+    def _look(self, session: Any, start: float) -> None:
         """Sees whether servers do not answer, and says so if that may go on."""
-        silent = silent_tasks(
-            session.sess_str.decode("utf-8"), used_tasks(session.graph), ANSWER_SECONDS
-        )
+        target = session.sess_str.decode("utf-8")
+        silent = silent_tasks(target, used_tasks(session.graph), ANSWER_SECONDS)
+        if not silent and not self._is_open and not _has_filters(session):
+            silent = silent_tasks(target, [OTHER_TASK], ANSWER_SECONDS)
         if not silent:
             return
+        waited = time.monotonic() - start
         if self._limit:
             self._stalled = stalled(silent, waited, self._limit)
         else:
             say(stalled(silent, waited, self._limit))
+
+
+def _has_filters(session: Any) -> bool:
+    config = session_config(session)
+    return config is not None and bool(config.device_filters)
 
 
 def _left_behind(text: str) -> LeftBehind:

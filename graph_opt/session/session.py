@@ -76,7 +76,7 @@ class _StagedSteps(WatchedSession):
         self._translation: Optional[Translation] = None
         self._trains_later = False
         self._version_seen = -1
-        self.watch_servers(config)
+        self.watch_servers(config, self._threads.give_up)
 
     @property
     def stage_threads(self) -> StageThreads:
@@ -98,7 +98,10 @@ class _StagedSteps(WatchedSession):
         step = self._step_of(fetches, targets, feeds)
         if runs_now:
             give_first_values(self, [*step.fetches, *step.targets], feeds)  # Before rows are read.
-            self._start_and_end_threads(step, feeds, values)
+            if step.fills:
+                self._start_and_end_threads(step, feeds, values)  # The caller is such a thread.
+            elif not self._threads.are_as_needed(step):
+                self.within_limit(self._start_and_end_threads, step, feeds, values)
             if step.trains:
                 count_step()
         else:
@@ -127,7 +130,8 @@ class _StagedSteps(WatchedSession):
         reads = self._step_of(fetches, targets, feeds).pipeline.reads
         if not reads:
             return {}
-        values = share_session(self).run([direct for _, direct in reads])
+        weights = [direct for _, direct in reads]
+        values = self.within_limit(share_session(self).run, weights)
         return {taken: value for (taken, _), value in zip(reads, values)}
 
     def step_failed(self, error: BaseException) -> None:

@@ -12,8 +12,10 @@ from graph_opt.runtime import claims
 from graph_opt.runtime.runner import StageRunner
 from graph_opt.runtime.stages import Stage
 from graph_opt.session.pipeline_use import PipelineUse
+from graph_opt.session.step import Step
 
 _POLL_SECONDS = 0.005
+_LOCK_SECONDS = 1.0
 
 
 class StageThreads:
@@ -29,11 +31,21 @@ class StageThreads:
         self._started: FrozenSet[str] = frozenset()
         self._lock = threading.RLock()
         self._steps_failed = False
+        self._given_up = False
 
     @property
     def started(self) -> FrozenSet[str]:
         """Stages for which threads were started, including those whose input has ended."""
         return self._started
+
+    def are_as_needed(self, step: Step) -> bool:
+        """Whether a step can run without starting, ending or draining any stage before."""
+        pipeline, chosen = step.pipeline, step.may_take_from
+        if step.resets or pipeline.drains & self._started:
+            return False
+        if pipeline.trains and self._steps_failed:
+            return False
+        return step.takes_from <= self._started and (chosen is None or chosen.all <= self._started)
 
     def leave_to_others(self, names: FrozenSet[str]) -> None:
         """Notes that a prefetch hook or a script's own threads fill these stages."""
@@ -114,6 +126,12 @@ class StageThreads:
                 runner.forget_failure(str(error))
                 self._steps_failed = True
 
+    def give_up(self, session: Any) -> None:
+        """Has threads end without waiting for servers, which are lost."""
+        self._given_up = True
+        for runner in self._runners_of(session):
+            runner.leave_gradients()
+
     def stop_all(self, session: Any) -> Optional[BaseException]:
         """Ends all threads of the session, including those that a prefetch hook started.
 
@@ -121,10 +139,15 @@ class StageThreads:
           The error of an update that no step has raised; None if there was none.
         """
         failed = None
-        with self._lock:
+        # A thread that was left behind while it started or ended stages still holds it.
+        is_held = self._lock.acquire(timeout=_LOCK_SECONDS if self._given_up else -1)
+        try:
             for runner in self._runners_of(session):
                 runner.stop()
                 failed = failed or runner.take_undelivered()
+        finally:
+            if is_held:
+                self._lock.release()
         return failed
 
     def _runners_of(self, session: Any) -> List[StageRunner]:

@@ -102,7 +102,8 @@ def test_the_rank_that_is_blamed_is_not_one_that_followed_it(tmp_path: Path) -> 
     done = run(
         RANK_0_FIRST + "if rank == 0:\n"
         "    raise RuntimeError('''Graph execution error:\n\n"
-        "Detected at node 'a'\nNode: 'a'\nHorovod has been shut down. This was ...''')\n"
+        "Detected at node 'a'\nNode: 'a'\nFrom /job:ps/replica:0/task:0:\n"
+        "Horovod has been shut down. This was ...''')\n"
         "sys.exit('no input left')\n",
         tmp_path,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 from typing import Any, Dict, Iterator, List
 
@@ -55,6 +56,15 @@ class ParameterServer:
         """Waits until it serves."""
         assert self._messages.poll(START_SECONDS), "a parameter server that does not start"
         assert self._messages.recv() == "ready"
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Within, it answers nobody, and no call to it fails."""
+        os.kill(self._process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self._process.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         """Ends the process abruptly, as if its machine were lost."""
