@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, List
 
 if TYPE_CHECKING:
     from graph_opt import distributed_embeddings, sok, train
+    from graph_opt.checking.check_rewrite import check_rewrite
     from graph_opt.compat.exported_graph import running_graph_def
     from graph_opt.config import ConfigProto, GraphOptions, OptimizerOptions, load_config
     from graph_opt.embedding.column_scope import group_embedding_column_scope
@@ -102,6 +103,7 @@ __all__ = [
     "categorical_column_with_adaptive_embedding",
     "categorical_column_with_embedding",
     "categorical_column_with_multihash",
+    "check_rewrite",
     "distributed_embeddings",
     "embedding_column",
     "enable_distributed_strategy",
@@ -165,6 +167,7 @@ _MODULES = {
     "categorical_column_with_adaptive_embedding": "graph_opt.embedding_variable.adaptive_columns",
     "categorical_column_with_embedding": "graph_opt.embedding_variable.columns",
     "categorical_column_with_multihash": "graph_opt.embedding_variable.columns",
+    "check_rewrite": "graph_opt.checking.check_rewrite",
     "distributed_embeddings": "graph_opt.distributed_embeddings:",
     "embedding_column": "graph_opt.embedding_variable.columns",
     "enable_distributed_strategy": "graph_opt.strategy.distributed_strategy",

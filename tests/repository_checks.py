@@ -40,7 +40,10 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     ),
     "cli": frozenset(
         {"session", "inspect", "passes", "config", "reporting", "sharding.store", "conversion"}
-        | {"launch"}
+        | {"launch", "checking"}
+    ),
+    "checking": frozenset(
+        {"session", "runtime", "config", "graph", "reporting", "ops.stage_nodes"}
     ),
     "launch": frozenset(),
     "contrib": frozenset({"optimizers"}),

@@ -27,6 +27,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
     commands.required = True
     _add_run(commands)
+    _add_check(commands)
     _add_cluster(commands)
     _add_proxy(commands)
     _add_rewrite(commands)
@@ -54,6 +55,31 @@ def _add_run(commands: Any) -> None:
         help="start the script N times on this machine, as ranks that Horovod connects. On several "
         "machines: horovodrun -H ... graph-opt run ...",
     )
+    _add_config(command)
+    _add_script(command)
+
+
+def _add_check(commands: Any) -> None:
+    command = commands.add_parser(
+        "check",
+        help="compare the numbers of a script with and without its lookups rewritten",
+        description="Runs an unmodified script stock and rewritten, each in a process of its own, "
+        "from the same seeds and initial values, and compares what their steps return and the "
+        "variables at the end. Exit code: 0 equal to the bit or within rounding, 1 different, 2 "
+        "could not be checked.",
+        usage="graph-opt check [--steps N] [--json FILE] [--config FILE] [--set KEY=VALUE]... "
+        "[--no-infer-io-stage] [--tf1 | --no-tf1] [--sok] [--report FILE] {SCRIPT | -m MODULE} "
+        "[ARGUMENT]...",
+        allow_abbrev=False,
+    )
+    command.add_argument(
+        "--steps",
+        type=_number_from(1, "a number of steps"),
+        default=0,
+        metavar="N",
+        help="end each run after N steps that train; by default when the script ends",
+    )
+    command.add_argument("--json", metavar="FILE", help="write the result as JSON, too")
     _add_config(command)
     _add_script(command)
 

@@ -39,7 +39,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         from graph_opt.cli import proxy
 
         return proxy.handle(options)
-    if options.command in ("run", "cluster"):
+    if options.command in ("run", "check", "cluster"):
         return _run(options, is_own_process=arguments is None)
     # TensorFlow's start-up lines would bury an error, which is a single line.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -62,7 +62,9 @@ def _run(options: argparse.Namespace, is_own_process: bool) -> int:
 
 
 def _launcher(options: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
-    if options.command == "cluster":
+    if options.command == "check":
+        from graph_opt.cli.check import handle
+    elif options.command == "cluster":
         from graph_opt.cli.cluster import handle
     elif options.num_ranks is None:
         from graph_opt.cli.run import handle

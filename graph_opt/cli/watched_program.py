@@ -21,6 +21,7 @@ from graph_opt.cli.programs import (
     main_file_of_module,
     main_file_running,
 )
+from graph_opt.cli.recorded_run import asked_for, record
 from graph_opt.cli.report_file import RANK, TOLD, ReportFile
 from graph_opt.cli.tensorflow_import import TensorFlowImport
 from graph_opt.launch.steps_pipe import tell_steps
@@ -47,6 +48,7 @@ class WatchedProgram:
         self._process = os.getpid()
         self._main: Optional[Source] = None
         self._report: Optional[ReportFile] = None
+        self._recorded = asked_for()
 
     def program(self) -> Program:
         """The program to run, with everything in place for its first import of TensorFlow.
@@ -121,6 +123,8 @@ class WatchedProgram:
             tell_more_by("graph-opt run --report FILE says why")
         else:
             self._report.follow_sessions()
+        if self._recorded is not None:
+            record(self._recorded)
         for setting in without_effect(self._options.settings):
             self._say(_NO_OVERRIDE.format(setting))
 

@@ -31,6 +31,7 @@ class Task(NamedTuple):
       environment: All of its environment variables.
       given: What it reads from standard input; None for nothing.
       inherited: File descriptors of this process that stay open in it.
+      folder: Its working directory; None for that of this process.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Task(NamedTuple):
     environment: Dict[str, str]
     given: Optional[bytes] = None
     inherited: Tuple[int, ...] = ()
+    folder: Optional[str] = None
 
 
 class Output:
@@ -94,6 +96,7 @@ class StartedProcess:
             stderr=subprocess.PIPE,
             start_new_session=True,
             pass_fds=task.inherited,
+            cwd=task.folder,
         )
         sources = (self._process.stdout, self._process.stderr)
         watchers: Sequence[Sink] = (_ignore, self._last_lines.add)

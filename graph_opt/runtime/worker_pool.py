@@ -19,6 +19,7 @@ from graph_opt.ops.tensor_buffer import NO_PLACE
 from graph_opt.runtime import python_spec
 from graph_opt.runtime.adaptive_step import AdaptiveStep
 from graph_opt.runtime.error_text import as_in_graph
+from graph_opt.runtime.lock_step import lock_step_of
 from graph_opt.runtime.outcome import CLOSED, IGNORED, Status, outcome_of, status_of
 from graph_opt.runtime.payoff import MeasuredStep
 from graph_opt.runtime.stage_control import BufferControl, LastPlace, StageSteps, Step
@@ -83,6 +84,7 @@ class WorkerPool:
         self._wanted = self._working = len(self._workers)
         self._retired: Set[int] = set()
         self._ending = False
+        self._lock_step = lock_step_of(session) if stage.spec.is_prefetch else None
 
     @property
     def threads(self) -> List[threading.Thread]:
@@ -177,7 +179,7 @@ class WorkerPool:
         ignored_in_a_row = 0
         while not self.stopping:
             yield
-            if self._is_too_many(index):
+            if self._is_too_many(index) or not self._may_begin():
                 return
             start = clock()
             waits: Tuple[Wait, ...] = ()
@@ -199,6 +201,8 @@ class WorkerPool:
                     return
                 ignored_in_a_row = ignored_in_a_row + 1 if outcome == IGNORED else 0
                 self._ignored[index] += outcome == IGNORED
+                if outcome == IGNORED and self._lock_step is not None:
+                    self._lock_step.ask([stage])  # Main still waits for a batch.
                 continue
             trace.append(StepRecord(stage, thread, steps[index], start, clock(), waits))
             steps[index] += 1
@@ -207,6 +211,14 @@ class WorkerPool:
                 self._note_progress(None)
             if self._begun is not None:
                 self._have_begun()
+
+    def _may_begin(self) -> bool:
+        """Waits until main asks for the batch, if it goes in lock-step; False when stopping."""
+        lock_step = self._lock_step
+        if lock_step is None:
+            return True
+        # The end of the input, which another worker has met, is known once all have ended.
+        return lock_step.wait(self.stage.name, lambda: self.stopping or self._ending)
 
     def _is_too_many(self, index: int) -> bool:
         if index < self._wanted:

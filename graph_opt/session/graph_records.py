@@ -90,6 +90,11 @@ def is_left_alone(graph: Any) -> bool:
     return graph in _records and not _records[graph].rewritten
 
 
+def asked_of(graph: Any) -> Optional[SessionOptions]:
+    """What a session on this graph asked for; None if none did."""
+    return _records[graph].asked if graph in _records else None
+
+
 def translation_of(graph: Any) -> Translation:
     """What the graph's names stand for."""
     record = _records.get(graph)

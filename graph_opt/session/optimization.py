@@ -87,15 +87,18 @@ def is_training_graph(graph: Any) -> bool:
     if graph.get_collection(tf.GraphKeys.TRAIN_OP):
         return True
     operations = graph.get_operations()
-    if any(_UPDATE_OP.match(operation.type) for operation in operations):
-        return True
-    trained = {variable.op for variable in graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)}
-    return any(_moves_one_of(trained, operation) for operation in operations)
+    return is_training_step(operations) or moves_trained_variables(graph, operations)
 
 
 def is_training_step(operations: Iterable[Any]) -> bool:
     """Whether these include an update of a variable by gradients."""
     return any(_UPDATE_OP.match(operation.type) for operation in operations)
+
+
+def moves_trained_variables(graph: Any, operations: Iterable[Any]) -> bool:
+    """Whether these change a trained variable by its own value, in whatever way; slower."""
+    trained = {variable.op for variable in graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)}
+    return any(_moves_one_of(trained, operation) for operation in operations)
 
 
 def _moves_one_of(variables: AbstractSet[Any], operation: Any) -> bool:

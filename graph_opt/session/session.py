@@ -36,6 +36,7 @@ from graph_opt.session.stage_reach import StageReach
 from graph_opt.session.stage_threads import StageThreads
 from graph_opt.session.step import Step
 from graph_opt.session.step_count import count_step
+from graph_opt.session.step_listeners import tell_of_step
 from graph_opt.session.step_options import StepOptions
 from graph_opt.session.watched_session import WatchedSession
 from graph_opt.sharding.table_savers import whole_value
@@ -92,6 +93,8 @@ class _StagedSteps(WatchedSession):
         runs_now: bool = True,
     ) -> Tuple[List[Any], List[Any]]:
         """Maps the fetches, and starts or ends threads as the step requires."""
+        if runs_now:
+            tell_of_step(self, fetches, targets, feeds, values)
         if not self._ran:
             self._prepare_graph([*fetches, *targets])
         self.learn_graph()

@@ -1,0 +1,1 @@
+"""Runs of the same training, stock and rewritten, recorded and compared."""

@@ -1,0 +1,78 @@
+"""What a step of a script is for: to initialize, or to use a batch; and what it assigns."""
+
+from __future__ import annotations
+
+from typing import Any, FrozenSet, Iterable, NamedTuple, Sequence, Set
+
+from graph_opt.compat import tf
+from graph_opt.graph.operations import operations_behind
+from graph_opt.ops.stage_nodes import BUFFER_TAKE
+from graph_opt.session.optimization import is_training_step, moves_trained_variables
+
+_ASSIGN = ("Assign", "AssignVariableOp")
+_RESTORE = ("Restore", "RestoreSlice", "RestoreV2")
+_SAVE = ("SaveV2", "MergeV2Checkpoints", "Save", "SaveSlices")
+_TAKES = (
+    "IteratorGetNext", "IteratorGetNextSync", "QueueDequeue", "QueueDequeueV2", "QueueDequeueMany",
+    "QueueDequeueManyV2", "QueueDequeueUpTo", "QueueDequeueUpToV2", "ReaderRead", "ReaderReadV2",
+    BUFFER_TAKE,
+)  # fmt: skip
+
+
+class StepKind(NamedTuple):
+    """What a step does.
+
+    Attributes:
+      trains: Whether it changes trained variables by their own values.
+      uses_batch: Whether it trains or computes on a batch, rather than initializing.
+      assigned: Names of the variables that it gives a value of its own.
+      restored: Names of those that it gives one from a checkpoint.
+      saves: Whether it writes a checkpoint.
+      is_of_saver: Whether it writes or reads one.
+    """
+
+    trains: bool
+    uses_batch: bool
+    assigned: FrozenSet[str]
+    restored: FrozenSet[str]
+    saves: bool
+    is_of_saver: bool
+
+
+def kind_of(fetches: Iterable[Any], targets: Iterable[Any], feeds: Sequence[Any]) -> StepKind:
+    """What a step does that runs these, given what it feeds."""
+    reached = operations_behind([tensor.op for tensor in fetches] + list(targets), feeds)
+    types = {operation.type for operation in reached}
+    trains = is_training_step(reached) or _moves(reached)
+    assigned: Set[str] = set()
+    restored: Set[str] = set()
+    for operation in reached if not trains else ():
+        if operation.type in _ASSIGN:
+            source = operations_behind([operation.inputs[1].op], feeds)
+            is_restored = any(one.type in _RESTORE for one in source)
+            (restored if is_restored else assigned).add(operation.inputs[0].op.name)
+    is_of_checkpoint = bool(types.intersection(_RESTORE + _SAVE))
+    takes = bool(types.intersection(_TAKES)) or bool(feeds)
+    initializes = is_of_checkpoint or assigned or restored
+    return StepKind(
+        trains=trains,
+        uses_batch=trains or (takes and not initializes),
+        assigned=frozenset(assigned),
+        restored=frozenset(restored),
+        saves=bool(types.intersection(_SAVE)),
+        is_of_saver=is_of_checkpoint,
+    )
+
+
+def _moves(reached: Set[Any]) -> bool:
+    graphs = {operation.graph for operation in reached}
+    return any(moves_trained_variables(graph, reached) for graph in graphs)
+
+
+def stages_taken_from(
+    fetches: Iterable[Any], targets: Iterable[Any], feeds: Sequence[Any]
+) -> FrozenSet[str]:
+    """Names of the buffers from which a step, as it is in the rewritten graph, takes a batch."""
+    reached = operations_behind([tensor.op for tensor in fetches] + list(targets), feeds)
+    takes = [operation for operation in reached if operation.type == BUFFER_TAKE]
+    return frozenset(tf.compat.as_str(take.get_attr("shared_name")) for take in takes)

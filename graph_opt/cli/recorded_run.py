@@ -1,0 +1,69 @@
+"""The process of `graph-opt run` that `graph-opt check` starts, and that records its steps."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import random
+import sys
+import threading
+from typing import Dict, NamedTuple, NoReturn, Optional
+
+_VARIABLE = "GRAPH_OPT_CHECK"
+RECORD = "record"
+
+
+class RecordedRun(NamedTuple):
+    """How a run is recorded.
+
+    Attributes:
+      folder: Where its record goes, and its initial values.
+      given: The folder of the run whose initial values it starts from; "" for its own.
+      most_updates: After how many steps that train it ends; 0 for never.
+      in_lock_step: Whether no lookup runs ahead of the updates before it.
+    """
+
+    folder: str
+    given: str
+    most_updates: int
+    in_lock_step: bool
+
+    def environment(self) -> Dict[str, str]:
+        """What the process is told by; Python's hashes are the same in all of them."""
+        return {_VARIABLE: json.dumps(self), "PYTHONHASHSEED": "0"}
+
+
+def asked_for() -> Optional[RecordedRun]:
+    """How this process is to be recorded, if it is; processes that it starts are not."""
+    text = os.environ.pop(_VARIABLE, None)
+    if text is None:
+        return None
+    random.seed(0)
+    return RecordedRun(*json.loads(text))
+
+
+def record(asked: RecordedRun) -> None:
+    """Begins to record; loads TensorFlow."""
+    import numpy as np
+
+    from graph_opt.checking.recorder import Recorder, Recording
+    from graph_opt.checking.records import RecordFile
+
+    np.random.seed(0)
+    file = RecordFile(os.path.join(asked.folder, RECORD))
+    recording = Recording(
+        asked.folder, asked.given, asked.most_updates, asked.in_lock_step, ended=_end
+    )
+    recorder = Recorder(recording, file.add)
+    recorder.start()
+    atexit.register(recorder.finish)
+
+
+def _end() -> NoReturn:
+    """Ends the process as one that has done its work."""
+    if threading.current_thread() is not threading.main_thread():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+    raise SystemExit(0)

@@ -1,0 +1,107 @@
+"""Folders of their own for several runs of a script, so that none finds what another has written.
+
+The working directory of a run is a new folder with a link to each entry of the script's own.
+Folders with checkpoints or event files, and empty ones, are what scripts train into: these are
+copied. So are such folders that the script's arguments name, and a path that does not exist yet is
+replaced with one in the run's own folder.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+from typing import Dict, List, Sequence
+
+_OF_TRAINING = ("checkpoint", "graph.pbtxt")
+_EVENTS = "events.out.tfevents"
+_MOST_DEPTH = 3
+_MOST_ENTRIES = 5000
+_NO_PATHS = "*?[]{},"
+
+
+class RunFolder:
+    """The folder of one run.
+
+    Args:
+      folder: Where it is made; must not exist.
+      script_folder: The working directory that the script would have.
+
+    Attributes:
+      work: The run's working directory.
+      records: Where its record goes.
+      replaced: Arguments that were replaced, and what with.
+    """
+
+    def __init__(self, folder: str, script_folder: str) -> None:
+        self.work = os.path.join(folder, "work")
+        self.records = os.path.join(folder, "records")
+        self.replaced: Dict[str, str] = {}
+        self._folder = folder
+        self._script_folder = os.path.abspath(script_folder)
+        os.makedirs(self.work)
+        os.makedirs(self.records)
+        for name in os.listdir(self._script_folder):
+            source, target = os.path.join(self._script_folder, name), os.path.join(self.work, name)
+            if is_trained_into(source):
+                shutil.copytree(source, target, symlinks=True)
+            else:
+                os.symlink(source, target)
+
+    def arguments(self, given: Sequence[str]) -> List[str]:
+        """The script's arguments for this run."""
+        return [self._argument(one) for one in given]
+
+    def within(self, path: str) -> str:
+        """A path below the script's working directory as one below the run's."""
+        relative = os.path.relpath(os.path.abspath(path), self._script_folder)
+        if relative.startswith(os.pardir):
+            return os.path.abspath(path)
+        return os.path.join(self.work, relative)
+
+    def owns(self, path: str) -> bool:
+        """Whether a path that this run uses leads to its own folder."""
+        whole = os.path.realpath(os.path.join(self.work, path))
+        return os.path.commonpath([whole, os.path.realpath(self._folder)]) == os.path.realpath(
+            self._folder
+        )
+
+    def _argument(self, given: str) -> str:
+        name, separator, value = given.rpartition("=")
+        if not given.startswith("-"):
+            name, separator, value = "", "", given
+        if not self._is_own(value):
+            return given
+        own = self.replaced.get(value)
+        if own is None:
+            own = os.path.join(self._folder, "argument_{}".format(len(self.replaced) + 1))
+            own = os.path.join(own, os.path.basename(value.rstrip(os.sep)))
+            os.makedirs(os.path.dirname(own))
+            if os.path.isdir(value):
+                shutil.copytree(value, own, symlinks=True)
+            self.replaced[value] = own
+        return name + separator + own
+
+    def _is_own(self, value: str) -> bool:
+        """Whether an argument is a path outside of the working directory that runs write to."""
+        if not os.path.isabs(value) or set(_NO_PATHS).intersection(value):
+            return False
+        if os.path.isdir(value):
+            return is_trained_into(value)
+        parent = os.path.dirname(value.rstrip(os.sep))
+        exists = os.path.exists(value) or glob.glob(glob.escape(value) + "*")
+        return not exists and parent != os.sep and os.path.isdir(parent)
+
+
+def is_trained_into(folder: str) -> bool:
+    """Whether a folder is empty, or has checkpoints or event files."""
+    if not os.path.isdir(folder):
+        return False
+    seen = 0
+    for place, folders, names in os.walk(folder):
+        if any(name in _OF_TRAINING or name.startswith(_EVENTS) for name in names):
+            return True
+        seen += len(names) + len(folders)
+        if place.count(os.sep) - folder.count(os.sep) >= _MOST_DEPTH or seen > _MOST_ENTRIES:
+            folders[:] = []
+    return seen == 0
