@@ -281,6 +281,11 @@ std::vector<BagBlock> BlocksOf(const std::vector<const Bags*>& lookups,
   return blocks;
 }
 
+BagFault PoolBags(const Table& table, const Lookup& lookup, const BagBlock& block,
+                  const RowKernels& kernels) {
+  return BlockPooling(table, lookup, kernels, false).Run(block);
+}
+
 BagFault GroupLookup(const std::vector<Table>& tables, const std::vector<Lookup>& lookups,
                      const RowKernels& kernels, Parallel* parallel) {
   ScratchPool::OfProcess()->BeginCall();

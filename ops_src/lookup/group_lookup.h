@@ -56,6 +56,10 @@ class FirstFault {
 std::vector<BagBlock> BlocksOf(const std::vector<const Bags*>& lookups,
                                const std::vector<int64_t>& row_bytes, int num_threads);
 
+// Pools the bags of one block, whose sparse ids are in the order of bags.
+BagFault PoolBags(const Table& table, const Lookup& lookup, const BagBlock& block,
+                  const RowKernels& kernels);
+
 // Pools the rows of all lookups. The pooled rows are undefined when a fault is returned.
 BagFault GroupLookup(const std::vector<Table>& tables, const std::vector<Lookup>& lookups,
                      const RowKernels& kernels, Parallel* parallel);

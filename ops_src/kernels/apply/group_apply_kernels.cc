@@ -11,6 +11,7 @@
 #include "kernels/lookup/group_inputs.h"
 #include "kernels/lookup/pooled_rows.h"
 #include "kernels/lookup/variable_tables.h"
+#include "kernels/refresh/row_logs.h"
 #include "scratch/scratch_pool.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/lib/core/errors.h"
@@ -25,6 +26,7 @@ class GroupApplyKernel : public OpKernel {
   explicit GroupApplyKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, attrs_.Read(ctx));
     OP_REQUIRES_OK(ctx, optimizer_.Read(ctx, attrs_.num_shards()));
+    OP_REQUIRES_OK(ctx, logs_.Read(ctx, attrs_.num_shards()));
     OP_REQUIRES_OK(ctx, states_.Read(ctx, attrs_.num_shards(), RowStates::kUpdate));
     if (states_.empty()) return;
     OP_REQUIRES_OK(ctx, optimizer_.RequireShared(name()));
@@ -53,6 +55,8 @@ class GroupApplyKernel : public OpKernel {
     SetDeferred(step, &tables);
     OP_REQUIRES_OK(ctx, step.Begin(ctx, optimizer, &threads));
     const BagFault fault = GroupApply(optimizer, tables, lookups, BestRowKernels(), &threads);
+    // Also after a fault, as tables without one have been written.
+    OP_REQUIRES_OK(ctx, logs_.Append(ctx, attrs_, PlainTables(tables), lookups, &threads));
     OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, table_rows, name()));
   }
 
@@ -120,8 +124,15 @@ class GroupApplyKernel : public OpKernel {
     }
   }
 
+  static std::vector<GradientTable> PlainTables(const std::vector<UpdatedTable>& tables) {
+    std::vector<GradientTable> plain;
+    for (const UpdatedTable& table : tables) plain.push_back(table.table);
+    return plain;
+  }
+
   GroupAttrs attrs_;
   OptimizerInputs optimizer_;
+  UpdateLogs logs_;
   RowStates states_;
   ScratchUser scratch_;
 };

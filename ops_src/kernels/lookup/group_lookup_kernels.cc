@@ -5,8 +5,8 @@
 #include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
 #include "kernels/lookup/group_inputs.h"
+#include "kernels/lookup/looked_up_tables.h"
 #include "kernels/lookup/pooled_rows.h"
-#include "kernels/lookup/variable_tables.h"
 #include "kernels/threads/stage_kernel.h"
 #include "lookup/group_gradient.h"
 #include "lookup/group_lookup.h"
@@ -18,42 +18,6 @@ namespace graph_opt {
 namespace {
 
 namespace errors = tensorflow::errors;
-
-// Each part of a table must be a matrix, or dynamic; those of one table are equally wide.
-Status CheckPart(const VariableTables& tensors, const GroupAttrs& attrs, int table, int shard) {
-  const int first = attrs.first_shard(table);
-  const Tensor& tensor = tensors[shard];
-  const bool is_matrix = tensors.dynamic_table(shard) != nullptr || tensor.dims() == 2;
-  if (is_matrix && tensors.memory(shard).dim == tensors.memory(first).dim &&
-      tensor.dtype() == tensors[first].dtype()) {
-    return Status();
-  }
-  return errors::InvalidArgument("table '", attrs.table_names[table], "' has a part of shape ",
-                                 tensor.shape().DebugString(), " and type ",
-                                 tensorflow::DataTypeString(tensor.dtype()),
-                                 "; need [rows, width], all parts alike");
-}
-
-Status TablesOf(const VariableTables& tensors, const GroupAttrs& attrs, std::vector<Table>* tables,
-                std::vector<int64_t>* table_rows) {
-  tables->resize(attrs.num_tables());
-  for (int t = 0; t < attrs.num_tables(); ++t) {
-    Table& table = (*tables)[t];
-    std::vector<int64_t> rows;
-    for (int shard = attrs.first_shard(t); shard < attrs.first_shard(t + 1); ++shard) {
-      TF_RETURN_IF_ERROR(CheckPart(tensors, attrs, t, shard));
-      const TableMemory memory = tensors.memory(shard);
-      rows.push_back(memory.num_rows);
-      table.data.push_back(memory.data);
-      table.strides.push_back(memory.stride);
-      table.dim = memory.dim;
-    }
-    TF_RETURN_IF_ERROR(RowTypeOf(tensors[attrs.first_shard(t)].dtype(), &table.type));
-    table.shards = TableShards(attrs.partition(t), std::move(rows));
-    table_rows->push_back(table.shards.num_rows());
-  }
-  return Status();
-}
 
 class GroupKernel : public OpKernel {
  public:
@@ -78,24 +42,16 @@ class GroupLookupKernel : public GroupKernel {
   void Compute(OpKernelContext* ctx) override { OP_REQUIRES_OK(ctx, Run(ctx)); }
 
   Status Run(OpKernelContext* ctx) {
-    VariableTables tensors;
-    std::vector<Table> tables;
-    std::vector<int64_t> table_rows;
+    LookedUpTables tables;
     GroupInputs inputs;
-    TF_RETURN_IF_ERROR(tensors.Open(ctx, 0, attrs_.num_shards(), VariableTables::kRead));
-    TF_RETURN_IF_ERROR(TablesOf(tensors, attrs_, &tables, &table_rows));
+    TF_RETURN_IF_ERROR(tables.Open(ctx, attrs_));
     TF_RETURN_IF_ERROR(inputs.Read(ctx, attrs_));
-    std::vector<int64_t> dims;
-    std::vector<DataType> dtypes;
-    for (int t = 0; t < attrs_.num_tables(); ++t) {
-      dims.push_back(tables[t].dim);
-      dtypes.push_back(tensors[attrs_.first_shard(t)].dtype());
-    }
     std::vector<Lookup> lookups;
-    TF_RETURN_IF_ERROR(AllocatePooled(ctx, attrs_, inputs, dims, dtypes, &lookups));
+    TF_RETURN_IF_ERROR(
+        AllocatePooled(ctx, attrs_, inputs, tables.dims(), tables.dtypes(), &lookups));
     DeviceThreads threads(ctx);
-    const BagFault fault = GroupLookup(tables, lookups, BestRowKernels(), &threads);
-    TF_RETURN_IF_ERROR(FaultStatus(fault, attrs_, table_rows, name()));
+    const BagFault fault = GroupLookup(tables.tables(), lookups, BestRowKernels(), &threads);
+    TF_RETURN_IF_ERROR(FaultStatus(fault, attrs_, tables.rows(), name()));
     return Status();
   }
 };
@@ -189,16 +145,13 @@ class GroupWeightsGradKernel : public GroupKernel {
   using GroupKernel::GroupKernel;
 
   void Compute(OpKernelContext* ctx) override {
-    VariableTables tensors;
-    std::vector<Table> tables;
-    std::vector<int64_t> table_rows;
+    LookedUpTables tables;
     GroupInputs inputs;
     OpInputList gradients;
     OpInputList weights;
     std::vector<PooledGradient> pooled;
     std::vector<int64_t> dims;
-    OP_REQUIRES_OK(ctx, tensors.Open(ctx, 0, attrs_.num_shards(), VariableTables::kRead));
-    OP_REQUIRES_OK(ctx, TablesOf(tensors, attrs_, &tables, &table_rows));
+    OP_REQUIRES_OK(ctx, tables.Open(ctx, attrs_));
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
     OP_REQUIRES_OK(ctx, ctx->input_list("gradients", &gradients));
     OP_REQUIRES_OK(ctx, ctx->input_list("weights", &weights));
@@ -207,12 +160,11 @@ class GroupWeightsGradKernel : public GroupKernel {
     for (int i = 0; i < attrs_.num_lookups(); ++i) {
       if (!attrs_.weighted[i]) continue;
       const int table = attrs_.lookup_tables[i];
-      OP_REQUIRES(
-          ctx,
-          dims[table] == tables[table].dim &&
-              gradients[attrs_.pooled_of(i)].dtype() == tensors[attrs_.first_shard(table)].dtype(),
-          errors::InvalidArgument(name(), ": the gradient of lookup ", i, " does not fit table '",
-                                  attrs_.table_names[table], "'"));
+      OP_REQUIRES(ctx,
+                  dims[table] == tables.dims()[table] &&
+                      gradients[attrs_.pooled_of(i)].dtype() == tables.dtypes()[table],
+                  errors::InvalidArgument(name(), ": the gradient of lookup ", i,
+                                          " does not fit table '", attrs_.table_names[table], "'"));
       const int output = static_cast<int>(lookups.size());
       Tensor* weight_gradient = nullptr;
       OP_REQUIRES_OK(ctx, ctx->allocate_output(output, weights[output].shape(), &weight_gradient));
@@ -225,8 +177,8 @@ class GroupWeightsGradKernel : public GroupKernel {
       lookups.push_back(lookup);
     }
     DeviceThreads threads(ctx);
-    const BagFault fault = GroupWeightGradient(tables, lookups, &threads);
-    OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, table_rows, name()));
+    const BagFault fault = GroupWeightGradient(tables.tables(), lookups, &threads);
+    OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, tables.rows(), name()));
   }
 };
 

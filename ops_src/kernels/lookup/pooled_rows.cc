@@ -1,5 +1,6 @@
 #include "kernels/lookup/pooled_rows.h"
 
+#include <algorithm>
 #include <string>
 
 #include "kernels/kernel_names.h"
@@ -36,11 +37,25 @@ Status CheckWidth(const std::string& op, const GroupAttrs& attrs, int lookup, in
 
 char* Data(const Tensor& tensor) { return const_cast<char*>(tensor.tensor_data().data()); }
 
+// Allocates an output with the value of an input.
+Status AllocateRead(OpKernelContext* ctx, int input, int output, const TensorShape& shape,
+                    Tensor** pooled) {
+  const Tensor& read = ctx->input(input);
+  if (read.shape() != shape || read.dtype() != ctx->expected_output_dtype(output)) {
+    return errors::InvalidArgument(ctx->op_kernel().name(), ": rows that were read have shape ",
+                                   read.shape().DebugString(), "; need ", shape.DebugString());
+  }
+  const tensorflow::StringPiece bytes = read.tensor_data();
+  TF_RETURN_IF_ERROR(ctx->forward_input_or_allocate_output({input}, output, shape, pooled));
+  if (Data(**pooled) != bytes.data()) std::copy(bytes.begin(), bytes.end(), Data(**pooled));
+  return Status();
+}
+
 }  // namespace
 
 Status AllocatePooled(OpKernelContext* ctx, const GroupAttrs& attrs, const GroupInputs& inputs,
                       const std::vector<int64_t>& dims, const std::vector<DataType>& dtypes,
-                      std::vector<Lookup>* lookups) {
+                      std::vector<Lookup>* lookups, int first_read) {
   const std::string& op = ctx->op_kernel().name();
   TF_RETURN_IF_ERROR(CheckRows(op, attrs, inputs));
   lookups->resize(attrs.num_lookups());
@@ -62,7 +77,8 @@ Status AllocatePooled(OpKernelContext* ctx, const GroupAttrs& attrs, const Group
     if (i == 0 || !attrs.joined()) {
       TensorShape shape = inputs.outer_shape(i);
       TF_RETURN_IF_ERROR(shape.AddDimWithStatus(lookup.pooled_stride));
-      TF_RETURN_IF_ERROR(ctx->allocate_output(i, shape, &pooled));
+      TF_RETURN_IF_ERROR(first_read < 0 ? ctx->allocate_output(i, shape, &pooled)
+                                        : AllocateRead(ctx, first_read + i, i, shape, &pooled));
     }
     lookup.pooled = Data(*pooled);
     if (attrs.joined()) {

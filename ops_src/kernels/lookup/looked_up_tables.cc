@@ -1,0 +1,54 @@
+#include "kernels/lookup/looked_up_tables.h"
+
+#include <utility>
+
+#include "kernels/kernel_names.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace graph_opt {
+namespace {
+
+namespace errors = tensorflow::errors;
+
+// Each part of a table must be a matrix, or dynamic; those of one table are equally wide.
+Status CheckPart(const VariableTables& tensors, const GroupAttrs& attrs, int table, int shard) {
+  const int first = attrs.first_shard(table);
+  const Tensor& tensor = tensors[shard];
+  const bool is_matrix = tensors.dynamic_table(shard) != nullptr || tensor.dims() == 2;
+  if (is_matrix && tensors.memory(shard).dim == tensors.memory(first).dim &&
+      tensor.dtype() == tensors[first].dtype()) {
+    return Status();
+  }
+  return errors::InvalidArgument("table '", attrs.table_names[table], "' has a part of shape ",
+                                 tensor.shape().DebugString(), " and type ",
+                                 tensorflow::DataTypeString(tensor.dtype()),
+                                 "; need [rows, width], all parts alike");
+}
+
+}  // namespace
+
+Status LookedUpTables::Open(OpKernelContext* ctx, const GroupAttrs& attrs) {
+  TF_RETURN_IF_ERROR(variables_.Open(ctx, 0, attrs.num_shards(), VariableTables::kRead));
+  tables_.resize(attrs.num_tables());
+  for (int t = 0; t < attrs.num_tables(); ++t) {
+    Table& table = tables_[t];
+    const int first = attrs.first_shard(t);
+    std::vector<int64_t> rows;
+    for (int shard = first; shard < attrs.first_shard(t + 1); ++shard) {
+      TF_RETURN_IF_ERROR(CheckPart(variables_, attrs, t, shard));
+      const TableMemory memory = variables_.memory(shard);
+      rows.push_back(memory.num_rows);
+      table.data.push_back(memory.data);
+      table.strides.push_back(memory.stride);
+      table.dim = memory.dim;
+    }
+    TF_RETURN_IF_ERROR(RowTypeOf(variables_[first].dtype(), &table.type));
+    table.shards = TableShards(attrs.partition(t), std::move(rows));
+    rows_.push_back(table.shards.num_rows());
+    dims_.push_back(table.dim);
+    dtypes_.push_back(variables_[first].dtype());
+  }
+  return Status();
+}
+
+}  // namespace graph_opt

@@ -1,0 +1,95 @@
+#include <string>
+#include <vector>
+
+#include "kernels/lookup/group_attributes.h"
+#include "kernels/shape_function_names.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace graph_opt {
+namespace {
+
+// As the rows that were read, which come before the last input.
+Status RefreshShape(InferenceContext* c) {
+  const int num_pooled = c->num_outputs() - 1;
+  const int first_read = c->num_inputs() - 1 - num_pooled;
+  for (int i = 0; i < num_pooled; ++i) c->set_output(i, c->input(first_read + i));
+  c->set_output(num_pooled, c->Vector(2));
+  return Status();
+}
+
+Status PositionShape(InferenceContext* c) {
+  std::vector<std::string> logs;
+  TF_RETURN_IF_ERROR(c->GetAttr("row_logs", &logs));
+  c->set_output(0, c->Vector(static_cast<int64_t>(logs.size())));
+  return Status();
+}
+
+const char kRefreshDoc[] = R"doc(
+Brings the result of a group lookup that ran ahead to date: it is then that of the same lookup now.
+
+Bags are pooled again if one of their rows may have been written since; all others stay as they are.
+
+tables: The shards of each table, [rows, width].
+read: What the lookup returned.
+log_position: [shards]. What RowLogPosition returned before the lookup ran.
+pooled: As read, with the rows as they are now.
+ids_changed: [2]. How many ids there are, and how many of them have a row that may have changed.
+pooled_dtypes: [L], or [1] with columns. The type of each lookup's table.
+row_logs: For each shard, the container and name of the log of its updates: `container:name`, or the
+  name alone.)doc";
+
+REGISTER_OP("GroupEmbeddingRefresh")
+    .Input("tables: table_dtypes")
+    .GRAPH_OPT_GROUP_INPUTS.Input("read: pooled_dtypes")
+    .Input("log_position: int64")
+    .Output("pooled: pooled_dtypes")
+    .Output("ids_changed: int64")
+    .Attr("table_dtypes: list({float, half, bfloat16}) >= 1")
+    .Attr("pooled_dtypes: list({float, half, bfloat16}) >= 1")
+    .Attr("row_logs: list(string) >= 1")
+    .GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
+    .SetShapeFn(RefreshShape)
+    .Doc(GroupDoc(std::string(kRefreshDoc) + R"doc(
+table_dtypes: One for each shard.)doc"));
+
+REGISTER_OP("ResourceGroupEmbeddingRefresh")
+    .Input("tables: num_shards * resource")
+    .GRAPH_OPT_GROUP_INPUTS.Input("read: pooled_dtypes")
+    .Input("log_position: int64")
+    .Output("pooled: pooled_dtypes")
+    .Output("ids_changed: int64")
+    .Attr("pooled_dtypes: list({float, half, bfloat16}) >= 1")
+    .Attr("row_logs: list(string) >= 1")
+    .GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
+    .SetShapeFn(RefreshShape)
+    .Doc(GroupDoc(kRefreshDoc));
+
+REGISTER_OP("RowLogPosition")
+    .Input("batch: T")
+    .Output("position: int64")
+    .Attr("T: type")
+    .Attr("row_logs: list(string) >= 1")
+    .SetIsStateful()
+    .SetShapeFn(PositionShape)
+    .Doc(R"doc(
+How many updates of each variable have been logged. What is read after this either has them, or they
+are found in the log later.
+
+batch: Any tensor of the batch whose rows are read next; not looked at.
+position: [variables]. -1 for variables of a server, which others may write.
+row_logs: For each variable, the container and name of its log.)doc");
+
+REGISTER_OP("RowLogAll")
+    .Attr("row_logs: list(string) >= 1")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .Doc(R"doc(
+Logs a change of all rows when the step ends. For steps that write variables other than by an update
+that logs its rows.
+
+row_logs: For each variable, the container and name of its log.)doc");
+
+}  // namespace
+}  // namespace graph_opt

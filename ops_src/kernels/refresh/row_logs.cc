@@ -1,0 +1,64 @@
+#include "kernels/refresh/row_logs.h"
+
+#include <utility>
+
+#include "kernels/kernel_names.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace graph_opt {
+
+namespace errors = tensorflow::errors;
+
+Status RowLogs::Read(OpKernelConstruction* ctx) {
+  std::vector<std::string> entries;
+  TF_RETURN_IF_ERROR(ctx->GetAttr("row_logs", &entries));
+  for (const std::string& entry : entries) places_.emplace_back(entry, true);
+  return Status();
+}
+
+Status RowLogs::Find(OpKernelContext* ctx, int i, Pointer* log) const {
+  const StatePlace& place = places_[i];
+  if (place.name.empty()) return Status();
+  RowLogResource* found = nullptr;
+  TF_RETURN_IF_ERROR(ctx->resource_manager()->LookupOrCreate<RowLogResource>(
+      place.ContainerOf(ctx), place.name, &found, [](RowLogResource** made) {
+        *made = new RowLogResource;
+        return Status();
+      }));
+  log->reset(found);
+  return Status();
+}
+
+Status UpdateLogs::Read(OpKernelConstruction* ctx, int num_shards) {
+  tensorflow::int64 kept;
+  TF_RETURN_IF_ERROR(logs_.Read(ctx));
+  TF_RETURN_IF_ERROR(ctx->GetAttr("row_log_length", &kept));
+  kept_ = kept;
+  if (logs_.empty() || (logs_.size() == num_shards && kept_ > 0)) return Status();
+  return errors::InvalidArgument(
+      ctx->def().name(), ": row_logs has ", logs_.size(), " entries and row_log_length is ", kept_,
+      "; need an entry for each of the ", num_shards, " shards and a length of at least 1");
+}
+
+Status UpdateLogs::Append(OpKernelContext* ctx, const GroupAttrs& attrs,
+                          const std::vector<GradientTable>& tables,
+                          const std::vector<PooledGradient>& lookups, Parallel* parallel) const {
+  if (logs_.empty()) return Status();
+  std::vector<RowLogs::Pointer> logs(attrs.num_shards());
+  for (int s = 0; s < attrs.num_shards(); ++s) TF_RETURN_IF_ERROR(logs_.Find(ctx, s, &logs[s]));
+  parallel->Run(attrs.num_tables(), [&](int64_t t) {
+    const int first = attrs.first_shard(static_cast<int>(t));
+    if (logs[first] == nullptr) return;
+    std::vector<const Bags*> bags;
+    for (const PooledGradient& lookup : lookups) {
+      if (lookup.table == t) bags.push_back(&lookup.bags);
+    }
+    std::vector<RowSet> rows = RowsOf(tables[t].shards, bags);
+    for (size_t s = 0; s < rows.size(); ++s) {
+      if (logs[first + s] != nullptr) logs[first + s]->log()->Append(std::move(rows[s]), kept_);
+    }
+  });
+  return Status();
+}
+
+}  // namespace graph_opt

@@ -1,0 +1,115 @@
+#include "lookup/refresh_bags.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "scratch/scratch_pool.h"
+
+namespace graph_opt {
+namespace {
+
+// Brings the bags of one block to date.
+class BlockRefresh {
+ public:
+  BlockRefresh(const Table& table, const ChangedRows& changed, const Lookup& lookup,
+               const RowKernels& kernels)
+      : table_(table), changed_(changed), lookup_(lookup), kernels_(kernels) {}
+
+  BagFault Run(const BagBlock& block) {
+    if (changed_.all()) {
+      num_changed_ = lookup_.bags.End(block.end) - lookup_.bags.Begin(block.begin);
+      return PoolBags(table_, lookup_, block, kernels_);
+    }
+    return PoolChanged(block);
+  }
+
+  int64_t num_changed() const { return num_changed_; }
+
+ private:
+  BagFault PoolChanged(const BagBlock& block) {
+    BagFault fault;
+    fault.lookup = block.lookup;
+    BagBlock run = {block.lookup, block.begin, block.begin};  // changed bags without a gap
+    int64_t changed_in_bag = 0;
+    const bool in_order = ForEachOccurrence(
+        lookup_.bags, block.begin, block.end, &fault.bag,
+        [&](int64_t, int64_t, int64_t id, float) {
+          const int64_t key = table_.shards.KeyOf(id);
+          changed_in_bag += key < 0 || changed_.MayHave(table_.shards, key);
+          return true;
+        },
+        [&](int64_t bag) {
+          num_changed_ += changed_in_bag;
+          if (changed_in_bag > 0) {
+            if (run.end < bag) Pool(&run, bag);
+            run.end = bag + 1;
+          }
+          changed_in_bag = 0;
+        });
+    if (!in_order) {
+      fault.kind = BagFault::kPositionsOutOfOrder;
+      return fault;
+    }
+    Pool(&run, block.end);
+    return fault_;
+  }
+
+  // Pools a run, and begins the next one.
+  void Pool(BagBlock* run, int64_t next) {
+    if (run->end > run->begin) {
+      const BagFault fault = PoolBags(table_, lookup_, *run, kernels_);
+      if (fault.Before(fault_)) fault_ = fault;
+    }
+    run->begin = next;
+    run->end = next;
+  }
+
+  const Table& table_;
+  const ChangedRows& changed_;
+  const Lookup& lookup_;
+  const RowKernels& kernels_;
+  int64_t num_changed_ = 0;
+  BagFault fault_;
+};
+
+}  // namespace
+
+bool ChangedRows::none() const {
+  return std::all_of(shards.begin(), shards.end(), [](const RowSet& set) { return set.none(); });
+}
+
+bool ChangedRows::all() const {
+  return std::any_of(shards.begin(), shards.end(), [](const RowSet& set) { return set.all(); });
+}
+
+BagFault RefreshBags(const std::vector<Table>& tables, const std::vector<ChangedRows>& changed,
+                     const std::vector<Lookup>& lookups, const RowKernels& kernels,
+                     Parallel* parallel, RefreshedIds* ids) {
+  ScratchPool::OfProcess()->BeginCall();
+  const Bags nothing;
+  std::vector<const Bags*> bags;
+  std::vector<int64_t> row_bytes;
+  for (const Lookup& lookup : lookups) {
+    const Table& table = tables[lookup.table];
+    ids->all += lookup.bags.num_ids;
+    bags.push_back(changed[lookup.table].none() ? &nothing : &lookup.bags);
+    row_bytes.push_back(table.dim * ByteSize(table.type));
+  }
+  const std::vector<BagBlock> blocks = BlocksOf(bags, row_bytes, parallel->num_threads());
+  FirstFault first;
+  std::atomic<int64_t> num_changed{0};
+  parallel->Run(static_cast<int64_t>(blocks.size()), [&](int64_t i) {
+    const Lookup& lookup = lookups[blocks[i].lookup];
+    BlockRefresh refresh(tables[lookup.table], changed[lookup.table], lookup, kernels);
+    const BagFault fault = refresh.Run(blocks[i]);
+    if (fault.kind != BagFault::kNone) first.Tell(fault);
+    num_changed += refresh.num_changed();
+  });
+  ids->changed += num_changed;
+  if (!first.fault().MayBeOfOrder()) return first.fault();
+  // Unsorted ids were taken for those of other bags, so any bag may be wrong.
+  ids->changed = ids->all;
+  return GroupLookup(tables, lookups, kernels, parallel);
+}
+
+}  // namespace graph_opt

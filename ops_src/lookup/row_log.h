@@ -1,0 +1,47 @@
+#ifndef GRAPH_OPT_LOOKUP_ROW_LOG_H_
+#define GRAPH_OPT_LOOKUP_ROW_LOG_H_
+
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include "lookup/bags.h"
+#include "lookup/row_set.h"
+#include "lookup/table_shards.h"
+
+namespace graph_opt {
+
+// The rows that the last updates of a table, or of a shard of one, have written. Who reads rows
+// ahead takes the position first, and later asks which rows have been written since:
+//
+//   reader    position, read rows ................................ Since(position): read these
+//   again update               write rows, Append
+//
+// An update is appended once it has written, so one that a read overlaps counts as later.
+class RowLog {
+ public:
+  // The number of updates so far.
+  int64_t Position() const;
+
+  // Adds an update, and forgets all but the last `kept`.
+  void Append(RowSet rows, int64_t kept);
+
+  // Adds a change of any rows.
+  void AppendAll() { Append(RowSet::OfAll(), 1); }
+
+  // The rows of all updates after a position; all rows, if not all of these are kept.
+  RowSet Since(int64_t position) const;
+
+ private:
+  mutable std::mutex mutex_;
+  int64_t position_ = 0;
+  std::deque<RowSet> last_;  // of the updates before position_
+};
+
+// The rows that an update of these bags writes, for each shard.
+std::vector<RowSet> RowsOf(const TableShards& shards, const std::vector<const Bags*>& lookups);
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_LOOKUP_ROW_LOG_H_
