@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Optional
 
 from graph_opt.compat import tf
@@ -31,6 +32,26 @@ def check_size(option: str, value: int, high: Optional[int]) -> None:
     if value != AUTO and (value < 1 or (high is not None and value > high)):
         bounds = "at least 1" if high is None else "1 to {}".format(high)
         raise invalid("{} is {}, must be {}, or -1 to have it tuned".format(option, value, bounds))
+
+
+def check_exact(optimizer: Any) -> None:
+    """Raises the error for an OptimizerOptions that asks for exact rows of lookups as they are."""
+    if optimizer.async_embedding_options.exact and not optimizer.do_group_embedding:
+        raise invalid(
+            "{}.exact needs do_group_embedding, since only fused updates tell which rows they "
+            "write: set graph_options.optimizer_options.do_group_embedding".format(ASYNC)
+        )
+
+
+def check_pattern(option: str, pattern: str) -> None:
+    """Raises the error for a pattern of `option` that is not a regular expression."""
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise invalid(
+            "{} has '{}', which is not a regular expression ({}): write the name of a lookup or "
+            "variable, or part of one, and escape special characters".format(option, pattern, error)
+        ) from error
 
 
 def tuning_bytes(options: Any) -> int:

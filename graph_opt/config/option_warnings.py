@@ -107,7 +107,7 @@ def _is_forgotten(optimizer: Any, feature: str) -> bool:
 def _staleness_warnings(options: Any) -> List[str]:
     # What is tuned stays small by itself.
     missed = max(options.capacity, 1) + max(options.threads_num, 1)
-    if missed <= _MOST_MISSED_UPDATES:
+    if missed <= _MOST_MISSED_UPDATES or options.exact:
         return []
     return [
         "{}.capacity is {} and threads_num {}: a row that is looked up may miss the last {} "

@@ -6,7 +6,6 @@ config, and which accepted options do nothing in this version.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import Any, FrozenSet, Optional, Sequence, Tuple
 
@@ -16,6 +15,8 @@ from graph_opt.config.option_checks import (
     ASYNC,
     MAX_THREADS,
     POOLS,
+    check_exact,
+    check_pattern,
     check_size,
     fail,
     invalid,
@@ -72,7 +73,7 @@ class AsyncEmbeddingOptions:
     Attributes:
       threads_num: Threads that fill the buffer, 1 to 1024; -1: tuned.
       capacity: Batches that the buffer holds ready, at least 1; -1: tuned. A looked-up row may miss
-        up to `capacity + threads_num` updates.
+        up to `capacity + threads_num` updates, unless `exact`.
       thread_pool: Index into the session's stage pools; -1: none, `prefetch_priority` decides.
       intra_op_threads: Threads of that pool for the work of our own kernels; 0: the session's.
       unordered: Batches may overtake each other on the way to the main graph.
@@ -82,6 +83,10 @@ class AsyncEmbeddingOptions:
         a batch, -1 to 20. 0: not at all; 1 to 19: by this nice value; 20: below all others. -1: the
         ops run on the main graph's threads instead.
       tuning_bytes: What batches may take where threads or capacity are tuned.
+      exact: Every step computes with the rows that it would have read itself; lookups for which
+        this cannot be had do not run ahead.
+      is_served: Whether the session's variables are those of a server, which others may write. Not
+        part of a config: the session knows.
     """
 
     threads_num: int
@@ -93,6 +98,8 @@ class AsyncEmbeddingOptions:
     infer_io_stage: bool = False
     prefetch_priority: int = DEFAULT_PRIORITY
     tuning_bytes: int = DEFAULT_TUNING_BYTES
+    exact: bool = False
+    is_served: bool = False
 
 
 @dataclass(frozen=True)
@@ -253,6 +260,7 @@ def session_options(config: Any, target: str = "") -> SessionOptions:
     asynchronous: Optional[AsyncEmbeddingOptions] = None
     if optimizer.do_async_embedding:
         asynchronous = _async_embedding(optimizer.async_embedding_options, pools)
+        check_exact(optimizer)
     grouped: Optional[GroupEmbeddingOptions] = None
     if optimizer.do_group_embedding:
         grouped = _group_embedding(optimizer.group_embedding_options)
@@ -320,6 +328,7 @@ def _async_embedding(options: Any, pools: Sequence[ThreadPool]) -> AsyncEmbeddin
         infer_io_stage=options.infer_io_stage,
         prefetch_priority=priority if options.HasField("prefetch_priority") else DEFAULT_PRIORITY,
         tuning_bytes=tuning_bytes(options),
+        exact=options.exact,
     )
 
 
@@ -327,7 +336,7 @@ def _group_embedding(options: Any) -> GroupEmbeddingOptions:
     if options.minimum_lookups < 0:
         fail(_GROUP + ".minimum_lookups", options.minimum_lookups, 1, None)
     for pattern in options.lookups:
-        _check_pattern(pattern)
+        check_pattern(_GROUP + ".lookups", pattern)
     return GroupEmbeddingOptions(
         minimum_lookups=max(options.minimum_lookups, 1),
         lookups=tuple(options.lookups),
@@ -380,15 +389,3 @@ def _adam(options: Any) -> str:
             )
         )
     return adam
-
-
-def _check_pattern(pattern: str) -> None:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise invalid(
-            "{}.lookups has '{}', which is not a regular expression ({}): write the name of a "
-            "lookup or variable, or part of one, and escape special characters".format(
-                _GROUP, pattern, error
-            )
-        ) from error

@@ -22,6 +22,7 @@ FIELDS: Tuple[NewField, ...] = (
     NewField("AsyncEmbeddingOptions", "timeout_millis", 1002, "int32"),
     NewField("AsyncEmbeddingOptions", "infer_io_stage", 1003, "bool"),
     NewField("AsyncEmbeddingOptions", "prefetch_priority", 1004, "int32"),
+    NewField("AsyncEmbeddingOptions", "exact", 1005, "bool"),
     NewField("AsyncEmbeddingOptions", "autotune_memory_mb", 1006, "int64"),
     NewField("GroupEmbeddingOptions", "lazy_adam", 1, "bool"),
     NewField("GroupEmbeddingOptions", "minimum_lookups", 2, "int32"),

@@ -49,6 +49,7 @@ class StageSpec(NamedTuple):
         a nice value, 20 to all other threads; -1 runs its ops on the main graph's threads.
       tuned: Which of `THREADS` and `CAPACITY` are found while it runs; they begin as given here.
       tuning_bytes: Bytes that batches of a tuned stage may take.
+      exact: Whether main brings the rows that were looked up to date.
     """
 
     name: str
@@ -66,6 +67,7 @@ class StageSpec(NamedTuple):
     priority: int = DEFAULT_PRIORITY
     tuned: Tuple[str, ...] = ()
     tuning_bytes: int = 0
+    exact: bool = False
 
     def sized(self, threads_num: int, capacity: int, tuning_bytes: int) -> StageSpec:
         """This stage with other numbers, of which each may be `AUTO`.
@@ -148,6 +150,7 @@ _MARKS: _Attributes = {
     "priority": ("_stage_priority", _INTEGER),
     "tuned": ("_stage_tuned", _TEXTS),
     "tuning_bytes": ("_stage_tuning_bytes", _INTEGER),
+    "exact": ("_stage_exact", _FLAG),
 }
 _BUFFER: _Attributes = {
     "name": ("shared_name", _TEXT),

@@ -16,6 +16,7 @@ from graph_opt.passes.micro_batches.micro_batches import micro_batches
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.pipeline.pipeline_dense import pipeline_dense
 from graph_opt.passes.prefetch.async_embedding import async_embedding
+from graph_opt.passes.prefetch.exact_rows import exact_rows
 from graph_opt.passes.prefetch.smart_stage import smart_stage
 from graph_opt.passes.protect_gathers import protect_gathers
 from graph_opt.passes.shard_tables.shard_tables import shard_tables
@@ -45,6 +46,7 @@ PASSES = (
     Pass(shard_tables, "early: others then find exchanges, and updates of this rank's rows"),
     Pass(compact_gradients, "early: the updates of such gradients are then fused like any other"),
     Pass(fuse_group_embedding, "early: it needs forward, backward and update in one region"),
+    Pass(exact_rows, "between: it needs fused lookups and updates, and decides which may move"),
     Pass(async_embedding, "moves lookups, fused or not; packs what crosses between tasks"),
     Pass(smart_stage, "where no lookup moved, which takes along what stands before the variables"),
     Pass(micro_batches, "late: lookups, fused or ahead, stay whole, and the rest is divided"),

@@ -7,6 +7,7 @@ from typing import AbstractSet, FrozenSet, Mapping, Optional
 
 from graph_opt.passes.fusion.deferred import DeferredVariables
 from graph_opt.passes.pipeline.pipelined_names import PipelinedNames
+from graph_opt.passes.prefetch.exact_tables import ExactTables
 from graph_opt.passes.shard_tables.divided_variables import DividedVariables
 
 
@@ -23,6 +24,8 @@ class Translation:
         that value once all rows are current.
       deferred: The tables whose rows may be behind; None if there are none.
       divided: The variables of which this rank has some rows; None if there are none.
+      exact: The tables whose rows a step has as they are then, although lookups ran ahead; None if
+        that was not asked for.
       prefetched: Nodes whose values exist only in prefetch.
       dead: Nodes that remain in the graph although no step runs them any more.
       while_training: Maps tensors that a step which trains computes for each micro-batch to their
@@ -37,6 +40,7 @@ class Translation:
     up_to_date: Mapping[str, str] = dataclasses.field(default_factory=dict)
     deferred: Optional[DeferredVariables] = None
     divided: Optional[DividedVariables] = None
+    exact: Optional[ExactTables] = None
     prefetched: FrozenSet[str] = frozenset()
     dead: FrozenSet[str] = frozenset()
     while_training: Mapping[str, str] = dataclasses.field(default_factory=dict)

@@ -25,6 +25,17 @@ REMEDIES: Dict[str, str] = {
         "async_embedding_mark_node"
     ),
     "division_by_zero": "Build the graph with TensorFlow 2, or use safe_embedding_lookup_sparse",
+    "exact_elsewhere": (
+        "Nothing, or let these lookups run ahead with rows that miss some updates: leave exact out"
+    ),
+    "exact_not_fused": (
+        "See why the lookup is not fused; fuse_inference also fuses those of graphs that train "
+        "nothing"
+    ),
+    "exact_table_written": (
+        "Let only the optimizer write the table, with an update that can be fused; for Adam, set "
+        "group_embedding_options.adam to 'lazy' if that is good enough"
+    ),
     "fed_iterator_unknown": "Make all iterators before the session's first run",
     "fusion_makes_a_cycle": "Nothing, or choose lookups with group_embedding_options.lookups",
     "gather_not_by_row": "Look up rows along axis 0",

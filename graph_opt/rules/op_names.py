@@ -38,6 +38,7 @@ COUNTED_SEGMENT_REDUCTIONS = {
 COMBINERS = {**SEGMENT_REDUCTIONS, **COUNTED_SEGMENT_REDUCTIONS}
 
 GROUP_LOOKUPS = frozenset(["GroupEmbeddingLookup", "ResourceGroupEmbeddingLookup"])
+GROUP_REFRESHES = frozenset(["GroupEmbeddingRefresh", "ResourceGroupEmbeddingRefresh"])
 GROUP_GATHERS = frozenset(["GroupEmbeddingGather", "ResourceGroupEmbeddingGather"])
 GROUP_PREPARE = "GroupEmbeddingPrepare"
 GROUP_COMBINE = "GroupEmbeddingCombine"

@@ -122,7 +122,7 @@ class _TunedStage:
     def told(self) -> str:
         """What was chosen and why, in one line."""
         told = "stage '{}' is tuned to {}".format(self.name, self.tuning)
-        if not self._spec.is_prefetch:
+        if not self._spec.is_prefetch or self._spec.exact:
             return told
         missed = self.tuning.setting.threads + self.tuning.setting.capacity
         return "{}; a row may miss up to {} updates".format(told, missed)

@@ -3,8 +3,8 @@
 Savers, summaries, sums of a table and assignments may be added at any time: by TensorFlow's session
 creators before they finalize the graph, or by a script between two steps. TensorFlow hands new
 nodes to a session at its next run and ignores edits to them from then on. So before that, whatever
-reads or writes a deferred variable must be made to wait for its rows, and what is assigned to a
-divided one be reduced to this rank's rows.
+reads or writes a deferred variable must be made to wait for its rows, what is assigned to a divided
+one be reduced to this rank's rows, and what writes a table whose rows run ahead be logged.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from graph_opt.compat.graph_growth import before_finalizing, is_reference, opera
 from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.fusion.bring_to_date import rewrite_for_new_readers
+from graph_opt.passes.prefetch.exact_tables import log_writers
 from graph_opt.passes.shard_tables.divide_variables import divide_for_new_users
 from graph_opt.session.graph_records import note_grown, translation_of
 from graph_opt.session.rewritten_graph import apply_to_graph
@@ -51,7 +52,8 @@ def watch_growth(graph: Any) -> None:
     open, it is called before the graph is finalized.
     """
     translation = translation_of(graph)
-    if translation.deferred is not None or translation.divided is not None:
+    watched = (translation.deferred, translation.divided, translation.exact)
+    if any(each is not None for each in watched):
         _growths[graph] = _Growth(graph)
         before_finalizing(graph, change_new_users)
 
@@ -76,7 +78,7 @@ def change_new_users(graph: Any) -> None:
             new = operations_from(graph, growth.count)
             theirs = [operation for operation in new if operation.name not in growth.ours]
             names = {operation.name for operation in theirs}
-            for change in (_bring_to_date, _divide):
+            for change in (_bring_to_date, _divide, _log_writers):
                 growth.ours |= change(graph, theirs, names)
             growth.version, growth.count = version, growth.count + len(new)
 
@@ -117,6 +119,19 @@ def _divide(graph: Any, new: List[Any], names: AbstractSet[str]) -> AbstractSet[
         apply_to_graph(graph, before, [grown.rewrite])
     note_grown(graph, dataclasses.replace(translation, divided=grown.variables))
     return {node.name for node in grown.rewrite.nodes}
+
+
+def _log_writers(graph: Any, new: List[Any], names: AbstractSet[str]) -> AbstractSet[str]:
+    """The same for tables whose lookups run ahead and yet have the rows of the step."""
+    exact = translation_of(graph).exact
+    if exact is None or not _touch(new, exact.variables, ()):
+        return frozenset()
+    before = _running(graph)
+    with collection_paused():
+        rewrite = log_writers(GraphView(before), exact.variables, names)
+    if rewrite:
+        apply_to_graph(graph, before, [rewrite])
+    return {node.name for node in rewrite.nodes}
 
 
 def _running(graph: Any) -> Any:

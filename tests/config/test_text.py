@@ -19,6 +19,9 @@ EXPECTED: Dict[str, Optional[AsyncEmbeddingOptions]] = {
     "async_and_group_embedding.pbtxt": AsyncEmbeddingOptions(
         threads_num=1, capacity=2, infer_io_stage=True
     ),
+    "async_and_group_embedding_exact.pbtxt": AsyncEmbeddingOptions(
+        threads_num=1, capacity=2, infer_io_stage=True, exact=True
+    ),
     "async_embedding.pbtxt": AsyncEmbeddingOptions(threads_num=1, capacity=2, infer_io_stage=True),
     "async_embedding_thread_pool.pbtxt": AsyncEmbeddingOptions(
         threads_num=2, capacity=2, infer_io_stage=True, thread_pool=0

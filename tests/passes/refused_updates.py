@@ -12,6 +12,7 @@ from tests.passes.refused_models import (
     changed,
     left_unfused,
     looked_up,
+    registered,
     trained,
 )
 
@@ -152,3 +153,28 @@ def a_slot_of_another_shape(inputs: Inputs) -> Any:
 @left_unfused("fusion_makes_a_cycle")
 def an_update_between_two_lookups(inputs: Inputs) -> None:
     cyclic_models.build(inputs["more"], cyclic_models.CLOSING)
+
+
+def _exact() -> Any:
+    """A config whose lookups run ahead only with exact rows."""
+    config = fused_models.config(prefetch=True, require_server_ops=True)
+    config.graph_options.optimizer_options.async_embedding_options.exact = True
+    return config
+
+
+@registered("exact_table_written", _exact())
+def scattered_into(inputs: Inputs) -> None:
+    table = models.table()
+    trained(pooled(inputs, table))
+    tf.scatter_add(table, [0], [[1.0] * models.WIDTH])
+
+
+@registered("exact_elsewhere", _exact())
+def on_its_own_server(inputs: Inputs) -> None:
+    with tf.device("/job:worker/task:0"):
+        trained(pooled(inputs, models.table()))
+
+
+@registered("exact_not_fused", _exact())
+def of_clipped_rows(inputs: Inputs) -> None:
+    trained(tf.nn.embedding_lookup(models.table(), inputs["one"], max_norm=1.0))

@@ -18,6 +18,8 @@ from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.prefetch.beyond_lookups import BeyondLookups
 from graph_opt.passes.prefetch.boundary import BoundaryFinder
 from graph_opt.passes.prefetch.conditional_inputs import JoinedInputs
+from graph_opt.passes.prefetch.exact_rows import refuse_inexact
+from graph_opt.passes.prefetch.exact_tables import ExactTables
 from graph_opt.passes.prefetch.region import PrefetchRegion
 from graph_opt.passes.prefetch.regions import BatchInputs, joined_inputs
 from graph_opt.passes.prefetch.stage_rewrite import StageRewrite
@@ -53,7 +55,9 @@ def async_embedding(state: PassState, options: SessionOptions) -> PassState:
         return state
     joined = joined_inputs(state.view, options.async_embedding.infer_io_stage)
     changed = state.rewritten(joined.rewrite)
-    planner = _Planner(changed.view, options.async_embedding, options, joined)
+    planner = _Planner(
+        changed.view, options.async_embedding, options, joined, state.translation.exact
+    )
     rewrite = planner.plan()
     if not planner.stages:
         return dataclasses.replace(state, report=planner.report(state.report))
@@ -79,6 +83,7 @@ class _Planner:
         options: AsyncEmbeddingOptions,
         session: SessionOptions,
         joined: JoinedInputs,
+        exact: Optional[ExactTables],
     ) -> None:
         refuse_rewritten(view)
         self._view = view
@@ -87,6 +92,7 @@ class _Planner:
         self._search = find_lookups(view)
         self._columns = find_indicators(view)
         self._joined = joined
+        self._exact = exact
         self._batches = BatchInputs(view, options.infer_io_stage, joined)
         self._flow = self._batches.flow
         self._exposed: List[ExposedRead] = exposed_reads(view)
@@ -121,6 +127,8 @@ class _Planner:
             for lookup in everything
             if lookup.api == EXCHANGED_LOOKUP and str(lookup.output) not in unused
         }
+        inexact = {str(one.output): refuse_inexact(one, self._exact) for one in everything}
+        unused.update((name, refusal) for name, refusal in inexact.items() if refusal)
         used: List[Lookup] = []
         left: List[Lookup] = []
         for lookup in everything:
@@ -218,6 +226,7 @@ class _Planner:
             thread_pool=options.thread_pool,
             intra_op_threads=options.intra_op_threads,
             priority=options.prefetch_priority,
+            exact=options.exact,
         ).sized(options.threads_num, options.capacity, options.tuning_bytes)
         # All ranks exchange the messages of the same batch, so batches have an order.
         ordered = exchanges or (spec.has_several_threads and not options.unordered)

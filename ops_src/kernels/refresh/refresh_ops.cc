@@ -69,7 +69,7 @@ REGISTER_OP("ResourceGroupEmbeddingRefresh")
 REGISTER_OP("RowLogPosition")
     .Input("batch: T")
     .Output("position: int64")
-    .Attr("T: type")
+    .Attr("T: list(type) >= 1")
     .Attr("row_logs: list(string) >= 1")
     .SetIsStateful()
     .SetShapeFn(PositionShape)
@@ -77,7 +77,8 @@ REGISTER_OP("RowLogPosition")
 How many updates of each variable have been logged. What is read after this either has them, or they
 are found in the log later.
 
-batch: Any tensor of the batch whose rows are read next; not looked at.
+batch: What the lookup of the rows that are read next takes, so that this runs for each batch as it
+  does; not looked at.
 position: [variables]. -1 for variables of a server, which others may write.
 row_logs: For each variable, the container and name of its log.)doc");
 

@@ -1,0 +1,232 @@
+"""Lookups that run ahead, with the rows that a step would have read itself.
+
+    prefetch   ids -> RowLogPosition -^> lookup ─> pooled rows, position
+    main       pooled rows, position, ids ─> Refresh(tables) -> layers
+               update -> log: the rows that it wrote
+
+The lookup remains what it was and moves like any other. Of what it returns, main pools those bags
+again of which an update has since written a row. Whether it has is looked up in a log that updates
+keep for as many steps as a batch may wait. A position is taken before rows are read, and an update
+logs after it has written: one that the read overlaps counts as later.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import AbstractSet, Any, Dict, List, Optional, Tuple
+
+from graph_opt.compat import tf
+from graph_opt.compat.op_definitions import attributes_of
+from graph_opt.compat.stateful_ops import BRING_ROWS
+from graph_opt.config.options import AsyncEmbeddingOptions, SessionOptions
+from graph_opt.graph.refusal import Refusal
+from graph_opt.graph.rewrite import AttributeEdit, ControlEdit, InputEdit, Rewrite
+from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.passes import attribute_values as values
+from graph_opt.passes.node_writer import NodeWriter, free_scope
+from graph_opt.passes.pass_state import PassState
+from graph_opt.passes.prefetch.exact_tables import (
+    ExactTables,
+    log_entry,
+    log_writers,
+    table_writes,
+)
+from graph_opt.passes.prefetch.regions import staying_lookups
+from graph_opt.passes.tasks import runs_on_cpu
+from graph_opt.passes.unused_lookups import unused_lookups
+from graph_opt.reporting.tables import counted
+from graph_opt.rules import find_lookups
+from graph_opt.rules.lookup import COLUMNS, Lookup
+from graph_opt.rules.match.table import find_read, is_dynamic
+from graph_opt.rules.op_names import (
+    EXCHANGE_COMBINE,
+    GROUP_COMBINE,
+    GROUP_LOOKUPS,
+    OWN_UPDATES,
+)
+
+_SCOPE = "exact_rows"
+_CHANGE = "{} with exact rows: what updates wrote since is read again"
+_LOG_KEEPS_MOST = 16  # updates: a tuned stage has at most 8 threads, and room for 8 batches
+
+
+def exact_rows(state: PassState, options: SessionOptions) -> PassState:
+    """Brings the results of fused lookups to date in main, and decides which may run ahead."""
+    wanted = options.async_embedding
+    if wanted is None or not wanted.exact:
+        return state
+    lookups = find_lookups(state.view).lookups
+    staying = staying_lookups(state.view, lookups, wanted)
+    fetched = frozenset(TensorRef.parse(name) for name in options.fetched)
+    unused = unused_lookups(state.view, lookups, fetched)
+    moving = [each for each in lookups if each.output not in staying]
+    moving = [each for each in moving if str(each.output) not in unused]
+    return _ExactRows(state, wanted, moving).applied()
+
+
+def refuse_inexact(lookup: Lookup, exact: Optional[ExactTables]) -> Optional[Refusal]:
+    """Why a lookup must not run ahead although it could; None if it may, or nothing is exact."""
+    node = lookup.output.node
+    if exact is None or lookup.api in COLUMNS or node in exact.lookups:
+        return None
+    return exact.refused.get(node) or Refusal(
+        "exact_not_fused",
+        at=node,
+        need="a lookup that do_group_embedding fuses, to read rows again (exact)",
+        saw=lookup.api,
+    )
+
+
+class _ExactRows:
+    """One run of the pass on one graph."""
+
+    def __init__(
+        self, state: PassState, options: AsyncEmbeddingOptions, lookups: List[Lookup]
+    ) -> None:
+        self._state = state
+        self._view: GraphView = state.view
+        self._options = options
+        self._lookups = lookups
+        self._scope = free_scope(state.view, _SCOPE)
+        self._nodes: List[Any] = []
+        self._inputs: List[InputEdit] = []
+        self._controls: List[ControlEdit] = []
+        self._replaced: Dict[str, str] = {}
+
+    def applied(self) -> PassState:
+        """The state after the pass."""
+        found, refused = self._choose()
+        for name in found:
+            self._refresh(name)
+        variables = frozenset(table for tables in found.values() for table in tables)
+        writers = log_writers(self._view, variables)
+        rewrite = Rewrite(
+            (*self._nodes, *writers.nodes),
+            tuple(self._inputs),
+            (*self._controls, *writers.controls),
+            tuple(self._log_updates(variables)),
+        )
+        exact = ExactTables(variables, frozenset(found), refused)
+        count = sum(len(one.ids) for one in self._lookups if one.output.node in found)
+        translation = self._state.translation
+        after = dataclasses.replace(
+            self._state.rewritten(rewrite),
+            translation=dataclasses.replace(
+                translation, exact=exact, substitutes=self._substitutes(translation.substitutes)
+            ),
+        )
+        return after.reporting(_CHANGE.format(counted(count, "lookup"))) if found else after
+
+    def _choose(self) -> Tuple[Dict[str, Tuple[str, ...]], Dict[str, Refusal]]:
+        """The tables of each op that looks up exact rows, and the reasons for the others."""
+        found: Dict[str, Tuple[str, ...]] = {}
+        refused: Dict[str, Refusal] = {}
+        first = {lookup.output.node: lookup for lookup in reversed(self._lookups)}
+        for name, lookup in first.items():
+            try:
+                if self._view.op(name) in (*GROUP_LOOKUPS, GROUP_COMBINE, EXCHANGE_COMBINE):
+                    found[name] = self._tables(name, lookup.tables[0].name)
+            except Refusal as refusal:
+                refused[name] = refusal
+        return found, refused
+
+    def _tables(self, name: str, first: str) -> Tuple[str, ...]:
+        """The variables that an op looks up, of which `first` is one.
+
+        Raises:
+          Refusal: exact_elsewhere, exact_table_written.
+        """
+        view = self._view
+        device = view.device(name)
+        if view.op(name) not in GROUP_LOOKUPS or self._options.is_served:
+            raise _refuse_place(first, "tables of a server, or divided among ranks")
+        if tf.DeviceSpec.from_string(device).job not in (None, "localhost"):
+            raise _refuse_place(first, device)
+        if not runs_on_cpu(device):
+            raise _refuse_place(first, "tables on a GPU")
+        count = view.nodes[name].attr["num_shards"].i
+        reads = [find_read(view, tensor) for tensor in view.inputs(name)[:count]]
+        tables = tuple(read.variable for read in reads if read is not None)
+        for table in tables:
+            if is_dynamic(view, table):
+                raise _refuse_place(table, "a dynamic table")
+            for use in table_writes(view, table).others:
+                raise _refuse_writer(use.consumer, "op " + view.op(use.consumer))
+        for source in view.controls(name):
+            if view.op(source) in BRING_ROWS:
+                raise _refuse_writer(first, "an update that moves every row in each step")
+        return tables
+
+    def _refresh(self, name: str) -> None:
+        """Adds what brings the results of one op to date, for all that read them."""
+        view = self._view
+        node, device = view.nodes[name], view.device(name)
+        count = node.attr["num_shards"].i
+        shards = [find_read(view, tensor) for tensor in view.inputs(name)[:count]]
+        logs = values.texts([log_entry(view, read.variable) for read in shards if read])
+        outputs = [TensorRef(name, i) for i in range(len(view.dtypes(name) or ()))]
+        batch = view.inputs(name)[count:]
+        writer = NodeWriter("{}/{}".format(self._scope, name), device)
+        where = {"_class": node.attr["_class"]} if "_class" in node.attr else {}
+        position = writer.node(
+            "position",
+            "RowLogPosition",
+            [tensor.input_name for tensor in batch],
+            T=values.types([view.dtype(tensor) or 0 for tensor in batch]),
+            row_logs=logs,
+            _output_shapes=values.shapes([(count,)]),
+            **where,
+        )
+        op = node.op.replace("Lookup", "Refresh")
+        inputs = [*view.inputs(name), *outputs, TensorRef(position.name, 0)]
+        refresh = writer.node(
+            "pooled",
+            op,
+            [tensor.input_name for tensor in inputs],
+            row_logs=logs,
+            _output_shapes=values.shapes([*(view.shape(output) for output in outputs), (2,)]),
+            **attributes_of(op, node),
+            **where,
+        )
+        self._nodes += [position, refresh]
+        self._controls.append(ControlEdit(name, (), (position.name,)))
+        for waiting in view.control_uses(name):
+            self._controls.append(ControlEdit(waiting, (name,), (refresh.name,)))
+        for output in outputs:
+            fresh = TensorRef(refresh.name, output.index)
+            self._replaced[str(output)] = str(fresh)
+            for use in view.uses(output):
+                self._inputs.append(InputEdit(use.consumer, use.slot, fresh.input_name))
+
+    def _log_updates(self, variables: AbstractSet[str]) -> List[AttributeEdit]:
+        """Has fused updates of these tables log the rows that they write."""
+        view, options = self._view, self._options
+        missed = max(options.threads_num, 0) + max(options.capacity, 0)
+        tuned = min(options.threads_num, options.capacity) < 0
+        length = values.integer(missed + 1 + (_LOG_KEEPS_MOST if tuned else 0))
+        edits: List[AttributeEdit] = []
+        for name in view.of_op(*sorted(OWN_UPDATES)):
+            count = view.nodes[name].attr["num_shards"].i
+            reads = [find_read(view, tensor) for tensor in view.inputs(name)[:count]]
+            names = [read.variable if read is not None else "" for read in reads]
+            if variables.isdisjoint(names):
+                continue
+            logs = [log_entry(view, each) if each in variables else "" for each in names]
+            edits.append(AttributeEdit(name, "row_logs", values.texts(logs)))
+            edits.append(AttributeEdit(name, "row_log_length", length))
+        return edits
+
+    def _substitutes(self, before: Any) -> Dict[str, str]:
+        """What stands for the results of lookups."""
+        after = {name: self._replaced.get(tensor, tensor) for name, tensor in before.items()}
+        return {**self._replaced, **after}
+
+
+def _refuse_place(node: str, saw: str) -> Refusal:
+    need = "a table in this process's own memory, whose rows all its updates tell (exact)"
+    return Refusal("exact_elsewhere", at=node, need=need, saw=saw)
+
+
+def _refuse_writer(node: str, saw: str) -> Refusal:
+    need = "a table that only fused updates of the rows looked up, and assignments, write (exact)"
+    return Refusal("exact_table_written", at=node, need=need, saw=saw)

@@ -1,0 +1,163 @@
+"""Tables whose rows are exact in main although their lookups run ahead, and who writes them.
+
+fused update        logs which rows it wrote
+Assign              all rows count as written when its step ends
+reads               nothing
+anything else       a lookup of the table cannot run ahead
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import AbstractSet, FrozenSet, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+
+from graph_opt.compat.op_definitions import takes_reference
+from graph_opt.compat.stateful_ops import functions_only_read
+from graph_opt.graph.refusal import Refusal
+from graph_opt.graph.rewrite import ControlEdit, Rewrite
+from graph_opt.graph.view import GraphView, TensorRef, Use
+from graph_opt.ops.deferred_rows import row_state_name
+from graph_opt.passes import attribute_values as values
+from graph_opt.passes.node_writer import NodeWriter, free_scope
+from graph_opt.rules.op_names import (
+    ALL_ASSIGNS,
+    GROUP_GATHERS,
+    GROUP_LOOKUPS,
+    GROUP_REFRESHES,
+    OWN_UPDATES,
+    PASS_ON,
+    ROW_READERS,
+    SWITCHES,
+)
+
+_SCOPE = "exact_rows_writers"
+# What takes a reference or handle and changes no rows; moves of averages read the rows.
+_READS = (
+    ROW_READERS
+    | GROUP_LOOKUPS
+    | GROUP_GATHERS
+    | GROUP_REFRESHES
+    | frozenset(
+        [
+            "IsVariableInitialized", "VarIsInitializedOp", "VariableShape", "ReadVariableOp",
+            "DisableCopyOnRead", "DestroyResourceOp", "GroupEmbeddingAverage",
+            "ResourceGroupEmbeddingAverage", "ResourceGroupEmbeddingWeightsGrad",
+        ]
+    )
+)  # fmt: skip
+_FUNCTION_CALLS = frozenset(
+    ["If", "StatelessIf", "PartitionedCall", "StatefulPartitionedCall", "Case", "StatelessCase"]
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class ExactTables:
+    """What `async_embedding_options.exact` found.
+
+    Attributes:
+      variables: The tables, and shards of tables, whose lookups may run ahead.
+      lookups: The nodes that look them up, whose results main brings to date.
+      refused: Why others must stay in main, by the node that looks them up.
+    """
+
+    variables: FrozenSet[str] = frozenset()
+    lookups: FrozenSet[str] = frozenset()
+    refused: Mapping[str, Refusal] = dataclasses.field(default_factory=dict)
+
+
+class TableWrites(NamedTuple):
+    """What writes a variable.
+
+    Attributes:
+      updates: Fused updates of it as a table.
+      assigns: What sets all of it.
+      others: What else may write it.
+    """
+
+    updates: Tuple[str, ...]
+    assigns: Tuple[str, ...]
+    others: Tuple[Use, ...]
+
+
+def table_writes(
+    view: GraphView, variable: str, only: Optional[AbstractSet[str]] = None
+) -> TableWrites:
+    """Finds them.
+
+    Args:
+      view: The graph.
+      variable: Name of the variable.
+      only: Nodes to consider; None for all.
+    """
+    updates: List[str] = []
+    assigns: List[str] = []
+    others: List[Use] = []
+    for use in _uses(view, variable):
+        name, op = use.consumer, view.op(use.consumer)
+        if only is not None and name not in only:
+            continue
+        if op in OWN_UPDATES and use.slot < view.nodes[name].attr["num_shards"].i:
+            updates.append(name)
+        elif op in ALL_ASSIGNS and use.slot == 0:
+            assigns.append(name)
+        elif not _only_reads(view, variable, use):
+            others.append(use)
+    return TableWrites(tuple(updates), tuple(assigns), tuple(others))
+
+
+def log_entry(view: GraphView, variable: str) -> str:
+    """The entry of `row_logs` for a variable."""
+    shared, container = (view.attribute(variable, key) for key in ("shared_name", "container"))
+    texts = ["" if each is None else each.s.decode("utf-8") for each in (shared, container)]
+    return row_state_name(variable, *texts)
+
+
+def log_writers(
+    view: GraphView, variables: AbstractSet[str], only: Optional[AbstractSet[str]] = None
+) -> Rewrite:
+    """Has the steps of these variables' writers, but for fused updates, log that all rows changed.
+
+    Args:
+      view: The graph.
+      variables: The variables.
+      only: The nodes that may be such writers; None for all.
+    """
+    scope = free_scope(view, _SCOPE)
+    nodes = []
+    controls = []
+    for variable in sorted(variables):
+        writes = table_writes(view, variable, only)
+        writers = dict.fromkeys([*writes.assigns, *(use.consumer for use in writes.others)])
+        if not writers:
+            continue
+        writer = NodeWriter("{}/{}".format(scope, variable), view.device(variable))
+        log = writer.node("all", "RowLogAll", row_logs=values.texts([log_entry(view, variable)]))
+        nodes.append(log)
+        controls += [ControlEdit(name, (), (log.name,)) for name in writers]
+    return Rewrite(tuple(nodes), controls=tuple(controls))
+
+
+def _uses(view: GraphView, variable: str) -> Iterator[Use]:
+    """Who takes a variable's reference or handle, also through a Switch and the like."""
+    is_resource = view.op(variable) == "VarHandleOp"
+    pending = [TensorRef(variable, 0)]
+    for tensor in pending:
+        for use in view.uses(tensor):
+            op = view.op(use.consumer)
+            passed_on = is_resource or takes_reference(view.nodes[use.consumer], use.slot)
+            if use.slot == 0 and op in PASS_ON and passed_on:
+                pending.append(TensorRef(use.consumer, 0))
+            elif use.slot == 0 and op in SWITCHES and passed_on:
+                pending += [TensorRef(use.consumer, 0), TensorRef(use.consumer, 1)]
+            else:
+                yield use
+
+
+def _only_reads(view: GraphView, variable: str, use: Use) -> bool:
+    node = view.nodes[use.consumer]
+    if view.op(variable) != "VarHandleOp" and not takes_reference(node, use.slot):
+        return True
+    if node.op in _FUNCTION_CALLS:
+        functions = {each.signature.name: each for each in view.library.function}
+        return functions_only_read(node, functions)
+    return node.op in _READS or "GroupEmbeddingBring" in node.op
