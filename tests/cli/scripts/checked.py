@@ -53,9 +53,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--optimizer", default="Adagrad")
     parser.add_argument("--model-dir", default=None)
+    parser.add_argument("--seed", type=int, default=None)
     for flag in ("--shuffle", "--feed", "--feed-random", "--plain-session", "--fail-at-end"):
         parser.add_argument(flag, action="store_true")
     flags = parser.parse_args()
+    tf.set_random_seed(flags.seed)
     is_fed = flags.feed or flags.feed_random
     features = placeholders() if is_fed else batches(flags.shuffle)
     loss = loss_of(features)
