@@ -197,6 +197,11 @@ def gradients_of(spec: StageSpec) -> StageSpec:
     return spec._replace(name=spec.name + "/gradients")
 
 
+def turns_of(spec: StageSpec) -> StageSpec:
+    """The buffer with which the steps of a `pipeline` stage pass the turn on to each other."""
+    return spec._replace(name=spec.name + "/turn", capacity=1)
+
+
 def stand_in_attributes(spec: StageSpec) -> Dict[str, Any]:
     """AttrValues of a node that stands in for a stage."""
     # The exported graph has no turns: a single thread keeps the order of the sources.

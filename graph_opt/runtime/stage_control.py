@@ -48,7 +48,7 @@ class BufferControl:
           first_place: The place of the first step of each stage.
         """
         turns = [stage.exchange.resume for stage in stages if stage.exchange is not None]
-        pipelines = [stage.pipeline for stage in stages if stage.pipeline is not None]
+        pipelines = _pipeline_buffers(stages)
         resume = self._compiled(
             [*(stage.resume for stage in stages), *turns, *(each.resume for each in pipelines)],
             [*(stage.place for stage in stages), *(each.place for each in pipelines)],
@@ -58,7 +58,14 @@ class BufferControl:
     def fill_pipeline(self, stage: Stage) -> None:
         """Reads the weights for the first steps of a stage that applies gradients."""
         assert stage.pipeline is not None
-        self._compiled([stage.pipeline.fill], waits=True)()
+        self._compiled([stage.pipeline.fill, stage.pipeline.turns.begin], waits=True)()
+
+    def begin_turn(self, stage: Stage) -> None:
+        """Gives the turn to the next step of a stage that applies gradients: one has failed."""
+        assert stage.pipeline is not None
+        turns = stage.pipeline.turns
+        self._compiled([turns.resume], [turns.place])(np.int64(NO_PLACE))
+        self._compiled([turns.begin])()
 
     def gradients_put(self, stage: Stage) -> int:
         """How often steps have put gradients into the stage's buffer since it was created."""
@@ -106,12 +113,11 @@ class BufferControl:
 
     def cancel(self, stages: Sequence[Stage], status: Status) -> None:
         """Makes pending and later puts and takes of the stages fail with this status."""
-        buffers = len(stages) + sum(stage.pipeline is not None for stage in stages)
+        buffers = len(stages) + len(_pipeline_buffers(stages))
         self._compiled_cancel(stages)(*(status_values(*status) * buffers))
 
     def _compiled_cancel(self, stages: Sequence[Stage]) -> Step:
-        pipelines = [stage.pipeline for stage in stages if stage.pipeline is not None]
-        buffers: List[Any] = [*stages, *pipelines]
+        buffers: List[Any] = [*stages, *_pipeline_buffers(stages)]
         feeds = [name for each in buffers for name in (each.status_code, each.status_message)]
         turns = [stage.exchange.cancel for stage in stages if stage.exchange is not None]
         return self._compiled([*(each.cancel for each in buffers), *turns], feeds)
@@ -135,6 +141,12 @@ class BufferControl:
                     timeout_millis=callables.NO_TIMEOUT if waits else _CONTROL_TIMEOUT_MILLIS,
                 )
             return self._steps[key]
+
+
+def _pipeline_buffers(stages: Sequence[Stage]) -> List[Any]:
+    """The buffers of gradients and of turns."""
+    pipelines = [stage.pipeline for stage in stages if stage.pipeline is not None]
+    return [buffer for each in pipelines for buffer in (each, each.turns)]
 
 
 def status_values(code: int, message: str) -> List[Any]:
@@ -210,7 +222,9 @@ class StageSteps:
         with self._drawing:
             if key not in self._puts:
                 fed = list(self._feeds.fed) + ([self._stage.place] if put.ordered else [])
-                self._puts[key] = self._compile(pool, targets=[put.name], feeds=fed, traced=traced)
+                pipeline = self._stage.pipeline
+                targets = [put.name] + ([] if pipeline is None else [pipeline.turns.end])
+                self._puts[key] = self._compile(pool, targets=targets, feeds=fed, traced=traced)
             return self._puts[key]
 
     def _compile(self, pool: int, **what: Any) -> Step:

@@ -23,6 +23,7 @@ from graph_opt.ops.stage_spec import (
     gradients_of,
     has_spec,
     spec_of,
+    turns_of,
 )
 
 _CONTROL_OPS = (
@@ -79,6 +80,27 @@ class ExchangeTurns:
 
 
 @dataclass(frozen=True)
+class PipelineTurns:
+    """The buffer with which the steps of a stage that applies gradients pass the turn on.
+
+    Attributes:
+      begin: Operation that gives the turn to any of them.
+      end: Operation by which a step passes it on.
+      cancel, resume: Operations that control that buffer.
+      status_code, status_message: Tensors fed to `cancel`.
+      place: Tensor fed to `resume`.
+    """
+
+    begin: str
+    end: str
+    cancel: str
+    resume: str
+    status_code: str
+    status_message: str
+    place: str
+
+
+@dataclass(frozen=True)
 class Pipeline:
     """What a runner needs of a stage that applies the gradients that steps put into a buffer.
 
@@ -90,6 +112,7 @@ class Pipeline:
       metrics: Tensor of that buffer's metrics.
       status_code, status_message: Tensors fed to `cancel`.
       place: Tensor fed to `resume`.
+      turns: How its steps take turns.
     """
 
     first: str
@@ -101,6 +124,7 @@ class Pipeline:
     status_code: str
     status_message: str
     place: str
+    turns: PipelineTurns
 
 
 @dataclass(frozen=True)
@@ -267,6 +291,25 @@ def _pipeline(put: Any, spec: StageSpec, found: _Found) -> Optional[Pipeline]:
         cancel=cancel.name,
         resume=resume.name,
         metrics=controls["TensorBufferMetrics"].outputs[0].name,
+        status_code=cancel.inputs[0].name,
+        status_message=cancel.inputs[1].name,
+        place=resume.inputs[0].name,
+        turns=_pipeline_turns(container, spec._replace(name=name), found),
+    )
+
+
+def _pipeline_turns(container: str, spec: StageSpec, found: _Found) -> PipelineTurns:
+    buffer = container, turns_of(spec).name
+    controls = found.controls.get(buffer, {})
+    puts = sorted(found.unstaged.get(buffer, ()), key=lambda put: len(put.control_inputs))
+    if len(puts) != 2 or not {"cancel", "resume"} <= controls.keys():
+        _refuse("stage '{}' lacks nodes of its turns".format(spec.name))
+    cancel, resume = controls["cancel"], controls["resume"]
+    return PipelineTurns(
+        begin=puts[0].name,
+        end=puts[1].name,
+        cancel=cancel.name,
+        resume=resume.name,
         status_code=cancel.inputs[0].name,
         status_message=cancel.inputs[1].name,
         place=resume.inputs[0].name,

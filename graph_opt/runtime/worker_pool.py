@@ -274,7 +274,19 @@ class WorkerPool:
             self._report(status)
             return False
         over = self._exchange is not None and self._exchange.over
-        return self._put_status(place, status) and not over
+        return self._put_status(place, status) and self._gives_turn() and not over
+
+    def _gives_turn(self) -> bool:
+        """Lets the next step begin where one waits for the other; returns whether it could."""
+        if self.stage.pipeline is None:
+            return True
+        try:
+            self._control.begin_turn(self.stage)
+        except tf.errors.OpError as lost:
+            if not self.stopping and not callables.is_closed(self._session):
+                self._report(status_of(lost))
+            return False
+        return True
 
     def _note_progress(self, failure: Optional[Status]) -> None:
         with self._progress:

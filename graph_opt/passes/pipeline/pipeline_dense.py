@@ -20,7 +20,9 @@ The user's reads and updates keep their names and run in steps that do not train
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import value_dtype
@@ -34,6 +36,7 @@ from graph_opt.ops.stage_spec import (
     gradients_of,
     put_attributes,
     take_attributes,
+    turns_of,
     unstaged_put_attributes,
 )
 from graph_opt.passes.node_writer import NodeWriter, free_scope
@@ -43,8 +46,12 @@ from graph_opt.passes.pipeline.pipelined_names import PipelinedNames
 from graph_opt.passes.pipeline.pushed_updates import PushedUpdates, pushed_updates
 from graph_opt.passes.pipeline.weight_reads import WeightReads
 from graph_opt.reporting.tables import counted
+from graph_opt.rules.op_names import VARIABLES
 
 _SCOPE = "pipeline_dense"
+# While one waits for its server, the next is under way to it, and has its turn afterwards.
+_THREADS = 2
+_BOOL = tf.bool.as_datatype_enum
 _LINE = (
     "pipeline_dense: {} on {} run while the next step computes, which reads {} pulled before; "
     "weights miss 1 update"
@@ -88,12 +95,16 @@ class _Stage:
         scope = free_scope(view, _SCOPE)
         # Weights of the step that runs and of those that begin before its gradients are applied; of
         # no more, or steps would miss more updates.
-        self._weights = StageSpec(scope, KIND_PIPELINE, capacity=1 + missed, closed_codes=())
+        self._weights = StageSpec(
+            scope, KIND_PIPELINE, capacity=1 + missed, threads_num=_THREADS, closed_codes=()
+        )
         self._gradients = gradients_of(self._weights)
+        self._turns = turns_of(self._weights)
         self._writer = NodeWriter(scope, pushed.worker)
         self._cloned = frozenset(pushed.pushed)
         self._reads = WeightReads(view, pushed, self._writer)
         self._push = ""
+        self._turns_at: Dict[str, str] = {}
         self._counters: Dict[str, str] = {}
         self._counts: Dict[TensorRef, str] = {}
         self._taken = {
@@ -113,12 +124,12 @@ class _Stage:
         )
         put.input.extend("^" + name for name in self._pushed.waits)
         self._push = str(put.name)
-        self._take(self._gradients, sent)
+        self._take_turns(self._take(self._gradients, sent))
         for name in self._pushed.pushed:
             self._clone(name)
         for tensor in sorted(self._pushed.copies):
             self._copy(tensor)
-        for spec in (self._weights, self._gradients):
+        for spec in (self._weights, self._gradients, self._turns):
             writer.nodes.extend(stage_nodes.control_nodes(spec, writer.device))
         self._put_weights()
         taken = self._take(self._weights, self._reads.signature())
@@ -151,6 +162,20 @@ class _Stage:
         again = self._reads.behind_updates(self._missed)
         last = self._put("TensorBufferPut", put_attributes(self._weights), again, signature)
         last.input.extend("^" + self._name(update) for update in self._pushed.updates)
+        end = self._writer.named(self._name("turn/TensorBufferPut"))
+        end.input.append("^" + last.name)
+
+    def _take_turns(self, gradients: str) -> None:
+        """A step takes gradients once the weights of the last step are put; it is asked before."""
+        token = self._writer.constant("turn/token", np.bool_(True))
+        types = tf.AttrValue(list=tf.AttrValue.ListValue(type=[_BOOL]))
+        shapes = tf.AttrValue(list=tf.AttrValue.ListValue(shape=[shape_proto(())]))
+        signature = {"dtypes": types, "shapes": shapes}
+        attributes = unstaged_put_attributes(self._turns)
+        self._put("turn/first/TensorBufferPut", attributes, [token], signature)
+        self._put("turn/TensorBufferPut", attributes, [token], signature)
+        turn = self._take(self._turns, signature)
+        self._writer.named(gradients).input.append("^" + turn)
 
     def _add_counts(self, take: str) -> None:
         """Numbers of steps before and after a step of main, which takes them."""
@@ -216,12 +241,41 @@ class _Stage:
         view, pushed = self._view, self._pushed
         inputs = [self._input(tensor, name) for tensor in view.inputs(name)]
         waits = dict.fromkeys(self._names_before(name))
+        if any(view.op(tensor.node) in VARIABLES for tensor in view.inputs(name)):
+            waits[self._turn_at(str(pushed.tasks[name]))] = None
         for control in view.controls(name):
             if control in self._cloned:
                 waits[self._name(control)] = None
             for update in pushed.earlier.get(control, ()):
                 waits[self._name(update)] = None
         self._writer.nodes.append(copied_node(view, name, self._name(name), inputs, waits))
+
+    def _turn_at(self, task: str) -> str:
+        """A node of a task for which what uses variables waits until its step has the turn."""
+        if task not in self._turns_at:
+            taken = self._taken_at(task)
+            node = self._writer.node(
+                "turn/at{}".format(len(self._turns_at)),
+                "NoOp" if taken is None else "Identity",
+                ["^" + self._gradients.name + "/TensorBufferTake"]
+                if taken is None
+                else [self._taken[taken]],
+                task,
+            )
+            if taken is not None:
+                number = value_dtype(self._view.dtype(taken) or 0)
+                node.attr["T"].CopyFrom(tf.AttrValue(type=number))
+            self._turns_at[task] = str(node.name)
+        return self._turns_at[task]
+
+    def _taken_at(self, task: str) -> Optional[TensorRef]:
+        """A tensor that a task takes anyway."""
+        view, tasks = self._view, self._pushed.tasks
+        for name in self._pushed.pushed:
+            for tensor in view.inputs(name) if tasks[name] == task else ():
+                if self._input(tensor, name) == self._taken.get(tensor):
+                    return tensor
+        return None
 
     def _names_before(self, update: str) -> List[str]:
         before = self._pushed.before.get(update, ())
