@@ -15,7 +15,7 @@ _DRAIN_SECONDS = 2.0  # for what processes that it started, and that may outlive
 _TRACEBACK = "Traceback (most recent call last):"
 _OF_A_GRAPH = "Graph execution error:"
 _NODE = re.compile("Node: '.*'")
-_AROUND = re.compile(r"\d+ root error\(s\) found\.$|(\(\d+\) )?([A-Z_]+: )?From /job:\S*:$")
+_AROUND = re.compile(r"=+$|\d+ root error\(s\) found\.$|(\(\d+\) )?([A-Z_]+: )?From /job:\S*:$")
 _MOST_LINES = 200
 _MOST_CHARACTERS = 300
 
@@ -189,7 +189,8 @@ class _LastLines:
 
 def _message_of_node(lines: Sequence[str]) -> str:
     """What an op said; TensorFlow puts it behind the node, where that was made and where it ran."""
-    after = next((place for place, text in enumerate(lines, 1) if _NODE.match(text)), len(lines))
+    nodes = [place for place, text in enumerate(lines, 1) if _NODE.match(text)]
+    after = nodes[-1] if nodes else len(lines)
     return next((text for text in lines[after:] if not _AROUND.match(text)), "")
 
 

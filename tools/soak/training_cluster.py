@@ -114,6 +114,12 @@ class TrainingCluster:
         self.process.wait()
 
 
+def processes_of(folder: Path) -> List[int]:
+    """Processes whose command names a folder, such as the tasks of a training there."""
+    named = str(folder).encode()
+    return [pid for pid in _processes() if named in _read("/proc/{}/cmdline".format(pid))]
+
+
 def is_running(pid: int) -> bool:
     """Whether a process lives; one that has ended, but was not waited for, does not."""
     state = _stat(pid)
@@ -122,11 +128,22 @@ def is_running(pid: int) -> bool:
 
 def _children(parent: int) -> List[int]:
     found = []
-    for entry in os.listdir("/proc"):
-        stat = _stat(int(entry)) if entry.isdigit() else None
+    for pid in _processes():
+        stat = _stat(pid)
         if stat is not None and int(stat[1]) == parent and stat[0] != "Z":
-            found.append(int(entry))
+            found.append(pid)
     return found
+
+
+def _processes() -> List[int]:
+    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError:
+        return b""  # The process has ended.
 
 
 def _stat(pid: int) -> Optional[List[str]]:
