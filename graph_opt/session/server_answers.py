@@ -10,6 +10,7 @@ from typing import Any, Dict, Iterable, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.sessions import unwatched_sessions
+from graph_opt.ops.late_threads import start_thread
 
 NO_ANSWER = "no answer"
 # A session without device_filters connects to all tasks of the cluster.
@@ -51,7 +52,7 @@ def silent_tasks(target: str, tasks: Iterable[str], seconds: float) -> Dict[str,
     for task in silent:
         # TensorFlow may wait for ever for a server that is stopped, and cannot be told to end: such
         # a thread ends when the server goes on, or with the process.
-        threading.Thread(target=_ask, args=(target, task, answers, stop), daemon=True).start()
+        start_thread(_ask, (target, task, answers, stop))
     deadline = time.monotonic() + seconds
     try:
         while silent:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import queue
 import sys
-import threading
 import time
 from typing import Any, Callable, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.left_behind import LeftBehind
 from graph_opt.compat.sessions import session_config
+from graph_opt.ops.late_threads import start_thread
 from graph_opt.reporting.stderr import say
 from graph_opt.session.recovery import (
     ANSWER_SECONDS,
@@ -147,8 +147,7 @@ class _CallThread:
     def __init__(self) -> None:
         self.calls: queue.SimpleQueue[Optional[_Call]] = queue.SimpleQueue()
         self.replies: queue.SimpleQueue[_Reply] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="graph_opt/calls", daemon=True)
-        self._thread.start()
+        self._thread = start_thread(self._run)
 
     def end(self) -> None:
         """Ends the thread, which makes no call."""
