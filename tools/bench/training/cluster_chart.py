@@ -86,7 +86,7 @@ def floor_chart(outcome: Outcome) -> Any:
     for mode in modes:
         axis.barh(0, 0, 0, color=COLOURS[mode], label=MODES[mode])
     axis.plot([], [], color=FLOOR_COLOUR, linewidth=2, label="what the machine allows")
-    axis.legend(frameon=False, fontsize=8, ncols=4, loc="lower center", bbox_to_anchor=(0.4, 1.0))
+    axis.legend(frameon=False, fontsize=8, ncols=3, loc="lower center", bbox_to_anchor=(0.4, 1.0))
     _without_frame(axis)
     return figure
 
