@@ -62,6 +62,7 @@ def test_averages_are_those_of_tensorflow(model: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_averages_are_restored_where_there_is_no_graph_opt(tmp_path: Path) -> None:
     questions = []
     for name, options in (("ref", ModelOptions()), ("kept", ModelOptions("adagrad", True))):

@@ -95,6 +95,7 @@ def summed_gradients(placed: Placed, ranks: List[Any]) -> List[np.ndarray]:
     return gradients
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(placed=cases(), mode=st.sampled_from(MODES))
 def test_placement_changes_no_number(placed: Placed, mode: str) -> None:

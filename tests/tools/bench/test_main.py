@@ -71,6 +71,7 @@ def test_buffer(quick_here: Quick, tmp_path: Path) -> None:
     assert set(with_goals(content)) == {("ratio_to_fifo_queue", ">=", 1.0)}
 
 
+@pytest.mark.slow
 def test_stock_trap(quick_here: Quick, tmp_path: Path) -> None:
     content = quick_here("stock_trap", tmp_path)
     check_form("stock_trap", content)
