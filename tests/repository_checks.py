@@ -43,7 +43,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
         | {"launch", "checking"}
     ),
     "checking": frozenset(
-        {"session", "runtime", "config", "graph", "reporting", "ops.stage_nodes"}
+        {"session", "runtime", "config", "graph", "reporting", "passes.io_stages"}
     ),
     "launch": frozenset(),
     "contrib": frozenset({"optimizers"}),

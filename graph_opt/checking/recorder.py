@@ -20,6 +20,7 @@ from typing import (
     Sequence,
     Set,
     Tuple,
+    TypeVar,
 )
 
 from graph_opt.checking import variable_values
@@ -28,7 +29,7 @@ from graph_opt.checking.records import Facts, Step, Variables, digest_of
 from graph_opt.checking.step_kinds import StepKind, kind_of, stages_taken_from
 from graph_opt.checking.unrepeatable import unrepeatable_parts
 from graph_opt.compat import tf
-from graph_opt.compat.sessions import SteppedSession, share_session
+from graph_opt.compat.sessions import Elements, SteppedSession, share_session
 from graph_opt.compat.step_calls import before_sessions_close, run_steps_through
 from graph_opt.config.options import SWITCHES
 from graph_opt.runtime.lock_step import go_in_lock_step
@@ -36,7 +37,7 @@ from graph_opt.session.graph_records import asked_of, report_of
 from graph_opt.session.session_log import session_reports
 from graph_opt.session.step_listeners import tell_steps_to
 
-Elements = List[Any]
+_Known = TypeVar("_Known")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,7 +157,7 @@ class Recorder:
         if self._pending.is_own or self._is_over:
             return
         state = self._state_of(session)
-        kind = self._kind_of(state, fetches, targets, feeds)
+        kind = _known(state.kinds, kind_of, fetches, targets, feeds)
         if kind.saves:
             self._checkpoints += [text for text in map(_text, values) if text]
         if kind.uses_batch and not kind.saves:
@@ -187,7 +188,7 @@ class Recorder:
             state.trained = True
             self._updates += 1
         if self._recording.in_lock_step:
-            stages = self._stages_of(state, fetches, targets, feeds)
+            stages = _known(state.takes, stages_taken_from, fetches, targets, feeds)
             go_in_lock_step(share_session(session)).ask(stages)
         names, fed = [tensor.name for tensor in self._pending.fetches], self._pending.fed
         types = [tensor.op.type for tensor in self._pending.fetches]
@@ -241,22 +242,6 @@ class Recorder:
                     go_in_lock_step(share_session(session))
             return state
 
-    def _kind_of(
-        self, state: _OfSession, fetches: Elements, targets: Elements, feeds: Elements
-    ) -> StepKind:
-        key = _key(fetches, targets, feeds)
-        if key not in state.kinds:
-            state.kinds[key] = kind_of(fetches, targets, feeds)
-        return state.kinds[key]
-
-    def _stages_of(
-        self, state: _OfSession, fetches: Elements, targets: Elements, feeds: Elements
-    ) -> FrozenSet[str]:
-        key = _key(fetches, targets, feeds)
-        if key not in state.takes:
-            state.takes[key] = stages_taken_from(fetches, targets, feeds)
-        return state.takes[key]
-
     def _bring_initial_values(self, session: Any, state: _OfSession) -> None:
         """Keeps what initializers have set for other runs, or takes what they have kept."""
         name = "session_{}".format(state.number)
@@ -300,8 +285,18 @@ class Recorder:
             self._replaced.update(report.replaced)
 
 
-def _key(fetches: Elements, targets: Elements, feeds: Elements) -> Tuple[str, ...]:
-    return tuple(one.name for one in (*fetches, *targets, *feeds))
+def _known(
+    known: Dict[Tuple[str, ...], _Known],
+    find: Callable[[Elements, Elements, Elements], _Known],
+    fetches: Elements,
+    targets: Elements,
+    feeds: Elements,
+) -> _Known:
+    """What is found of a step, once for all steps with the same names."""
+    key = tuple(one.name for one in (*fetches, *targets, *feeds))
+    if key not in known:
+        known[key] = find(fetches, targets, feeds)
+    return known[key]
 
 
 def _text(value: Any) -> str:

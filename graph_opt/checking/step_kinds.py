@@ -6,17 +6,13 @@ from typing import Any, FrozenSet, Iterable, NamedTuple, Sequence, Set
 
 from graph_opt.compat import tf
 from graph_opt.graph.operations import operations_behind
-from graph_opt.ops.stage_nodes import BUFFER_TAKE
+from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_TAKE
 from graph_opt.session.optimization import is_training_step, moves_trained_variables
 
 _ASSIGN = ("Assign", "AssignVariableOp")
 _RESTORE = ("Restore", "RestoreSlice", "RestoreV2")
 _SAVE = ("SaveV2", "MergeV2Checkpoints", "Save", "SaveSlices")
-_TAKES = (
-    "IteratorGetNext", "IteratorGetNextSync", "QueueDequeue", "QueueDequeueV2", "QueueDequeueMany",
-    "QueueDequeueManyV2", "QueueDequeueUpTo", "QueueDequeueUpToV2", "ReaderRead", "ReaderReadV2",
-    BUFFER_TAKE,
-)  # fmt: skip
+_TAKES = (*BATCH_SOURCES, "ReaderRead", "ReaderReadV2", BUFFER_TAKE)
 
 
 class StepKind(NamedTuple):

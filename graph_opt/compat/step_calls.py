@@ -10,9 +10,8 @@ from typing import Any, Callable, List, Optional, Tuple
 from tensorflow.python.client import session as session_module
 
 from graph_opt.compat import tf
-from graph_opt.compat.sessions import _SharedSession
+from graph_opt.compat.sessions import Elements, _SharedSession
 
-Elements = List[Any]
 Around = Callable[[Any, Elements, Elements, Elements, Callable[[], Any]], Any]
 Feeds = List[Tuple[Any, Any]]
 BeforeClosing = Callable[[Any, Optional[BaseException]], None]

@@ -47,23 +47,24 @@ def pool_config() -> Any:
     return config
 
 
-def by_session(target: str, device: str) -> Trained:
-    with tf.device(device):
-        model = small_model()
+def trained(target: str, model: Any) -> Trained:
     with graph_opt.Session(target, config=pool_config()) as session:
         initialize(session, model)
         steps = run_to_end(session, [model.loss, model.train_op])
     return model.loss.graph, [loss for loss, _ in steps]
+
+
+def by_session(target: str, device: str) -> Trained:
+    with tf.device(device):
+        model = small_model()
+    return trained(target, model)
 
 
 def by_call(target: str, device: str) -> Trained:
     with tf.device(device):
         model = small_model()
     graph_opt.optimize_graph(model.loss.graph, pool_config(), target)
-    with graph_opt.Session(target, config=pool_config()) as session:
-        initialize(session, model)
-        steps = run_to_end(session, [model.loss, model.train_op])
-    return model.loss.graph, [loss for loss, _ in steps]
+    return trained(target, model)
 
 
 def by_monitored(target: str, device: str) -> Trained:
