@@ -187,14 +187,14 @@ def values_after(
     ],
 )
 @pytest.mark.parametrize("update", sorted(usual_cases()))
+@pytest.mark.parametrize("num_servers", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_a_packed_update_equals_a_local_one(
-    update: str, use_resource: bool, pool_on_server: str
+    num_servers: int, update: str, use_resource: bool, pool_on_server: str
 ) -> None:
     expected = values_after(update, use_resource, num_servers=0, has_columns=False)
-    for num_servers in (1, 3):
-        got = values_after(update, use_resource, num_servers, False, pool_on_server)
-        for one, other in zip(got, expected):
-            np.testing.assert_array_equal(one, other)
+    got = values_after(update, use_resource, num_servers, False, pool_on_server)
+    for one, other in zip(got, expected):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("pool_on_server", ["never", "always"])

@@ -90,7 +90,7 @@ def test_monitored_sessions_end_in_the_same_step(policy: str, config: Any, kind:
     assert [sum(seen) for seen in results] == bags
 
 
-@pytest.mark.parametrize("policy", ["drop", "empty"])
+@pytest.mark.parametrize("policy", [pytest.param("drop", marks=pytest.mark.slow), "empty"])
 @pytest.mark.parametrize(
     ("traced", "kind"), [(False, "divided"), (True, "divided"), (False, "by_key"), (True, "by_key")]
 )

@@ -28,7 +28,9 @@ def joined(num_ranks: int, optimizer: str, steps: int) -> List[np.ndarray]:
     return tables
 
 
-@pytest.mark.parametrize("num_ranks", [1, pytest.param(2, marks=pytest.mark.slow), 3])
+@pytest.mark.parametrize(
+    "num_ranks", [*(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2)), 3]
+)
 @pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
 def test_training_on_ranks_is_training_on_the_whole_batch(optimizer: str, num_ranks: int) -> None:
     stock = train_stock(optimizer, steps=100)

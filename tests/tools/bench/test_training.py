@@ -143,7 +143,8 @@ def test_what_cannot_be_done_is_one_clear_line(
     assert capsys.readouterr().err.splitlines()[-1].startswith(message)
 
 
-@pytest.mark.parametrize("mode", [pytest.param("stock", marks=pytest.mark.slow), "async"])
+@pytest.mark.slow  # test_criteo and tests/session/test_bad_batches look at the parts
+@pytest.mark.parametrize("mode", ["stock", "async"])
 def test_a_bad_row_ends_training_with_file_and_line(
     mode: str, data: List[str], tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
