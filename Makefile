@@ -92,9 +92,8 @@ soak: export TF_CPP_MIN_LOG_LEVEL ?= 2
 soak: $(VENV)/.built ## Train on a cluster whose tasks are killed at random, and count batches
 	@$(RUN) -m tools.soak --seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
 
-docs: $(VENV)/.built $(VENV)/.with-docs ## Build the API reference in build/docs/
-	@$(RUN) -m pdoc --docformat google --output-directory build/docs graph_opt
-	@echo "==> build/docs/index.html"
+docs: $(VENV)/.built $(VENV)/.with-docs ## Build the documentation as a site in build/docs/
+	@$(RUN) -m tools.docs
 
 horovod: $(VENV)/.built $(VENV)/.with-horovod ## Build Horovod into the environment (takes a few minutes)
 

@@ -1,0 +1,80 @@
+"""The site: navigation has every page, links lead somewhere, and the code says the messages."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import List, Set
+
+import pytest
+
+from tools.docs.pages import DOCS, FOLDERS, NAVIGATION, REPOSITORY, write_pages
+
+LEAST_LETTERS = 6  # of a piece of a message that says something
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("docs") / "pages"
+    write_pages(folder)
+    return folder
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    listed = [name for _, names in NAVIGATION for name in names]
+    written = [path.stem for path in DOCS.glob("*.md")]
+    assert sorted(listed) == sorted([*written, *FOLDERS])
+
+
+def test_every_link_leads_to_a_page_or_file(pages: Path) -> None:
+    links = {
+        (path.name, link)
+        for path in pages.glob("*.md")
+        if path.stem not in FOLDERS
+        for link in re.findall(r"\]\(([\w./-]+)[#)]", path.read_text("utf-8"))
+    }
+    assert len(links) > 80
+    assert [link for link in links if not (pages / link[1]).exists()] == []
+
+
+def test_examples_and_configs_are_shown_as_they_are(pages: Path) -> None:
+    for name in ("examples/dlrm.py", "configs/async_embedding.pbtxt"):
+        page = (pages / name.split("/")[0]).with_suffix(".md").read_text("utf-8")
+        assert (REPOSITORY / name).read_text("utf-8").strip() in page
+
+
+def texts_in(source: str) -> Set[str]:
+    nodes = ast.walk(ast.parse(source))
+    constants = (node.value for node in nodes if isinstance(node, ast.Constant))
+    return {text for text in constants if isinstance(text, str)}
+
+
+def is_said(message: str, texts: Set[str]) -> bool:
+    """Whether one text of the code has all pieces of a message in their order."""
+    pieces = [piece for piece in message.split("…") if len(piece.strip()) >= LEAST_LETTERS]
+    pattern = re.compile(".*".join(re.escape(piece) for piece in pieces), re.DOTALL)
+    return bool(pieces) and any(pattern.search(text) for text in texts)
+
+
+def test_messages_on_the_page_of_troubleshooting_are_said() -> None:
+    texts: Set[str] = set()
+    for path in (REPOSITORY / "graph_opt").rglob("*.py"):
+        texts |= {text.replace("{{", "{").replace("}}", "}") for text in texts_in(path.read_text())}
+    page = (DOCS / "troubleshooting.md").read_text("utf-8")
+    messages: List[str] = re.findall(r"^\| `(.*?)` \|", page, flags=re.MULTILINE)
+    assert len(messages) > 30
+    assert [message for message in messages if not is_said(message, texts)] == []
+    assert not is_said("a message that … nobody says", texts)
+
+
+@pytest.mark.slow
+def test_the_site_is_built(tmp_path: Path, pages: Path) -> None:
+    if importlib.util.find_spec("sphinx") is None:
+        pytest.skip("Sphinx is not installed: make docs does so")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "-c", str(REPOSITORY / "tools" / "docs")]
+    subprocess.run([*command, str(pages), str(tmp_path)], check=True)
+    assert "graph_opt" in (tmp_path / "index.html").read_text("utf-8")

@@ -1,0 +1,13 @@
+"""Sphinx's configuration of the site, which `make docs` builds from the folder of its pages."""
+
+project = "graph_opt"
+html_title = project
+extensions = ["myst_parser", "sphinx_copybutton"]
+html_theme = "furo"
+html_copy_source = False
+html_show_copyright = False
+exclude_patterns = ["benchmarks/*.json"]
+myst_heading_anchors = 4
+pygments_style = "friendly"
+pygments_dark_style = "monokai"
+copybutton_exclude = ".linenos, .gp, .go"
