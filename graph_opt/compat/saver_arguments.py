@@ -42,22 +42,37 @@ def incremental_arguments(
     ]
 
 
+def when_built(saver: Any, act: Callable[[Any], Any]) -> None:
+    """Calls a function with a saver that has its ops: at once, or when it gets them.
+
+    Savers of Estimators get theirs as the graph is finalized (`defer_build`), since hooks may make
+    variables before that.
+
+    Args:
+      saver: A `tf.train.Saver`.
+      act: Called with it.
+    """
+    if saver.saver_def is not None:
+        act(saver)
+        return
+    build = saver.build
+
+    def build_and_act() -> None:
+        saver.build = build
+        build()
+        act(saver)
+
+    saver.build = build_and_act
+
+
 def _saver_init(stock: Any, make_incremental: Callable[[Any], Any]) -> Any:
     @functools.wraps(stock)
     def __init__(  # noqa: N807 - it takes the place of one
         self: Any, *arguments: Any, incremental_save_restore: bool = False, **named: Any
     ) -> None:
         stock(self, *arguments, **named)
-        if incremental_save_restore and self.saver_def is not None:
-            make_incremental(self)
-        elif incremental_save_restore:
-            build = self.build
-
-            def build_and_make() -> None:
-                build()
-                make_incremental(self)
-
-            self.build = build_and_make
+        if incremental_save_restore:
+            when_built(self, make_incremental)
 
     return __init__
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from graph_opt.compat import tf
+from graph_opt.compat.saver_arguments import when_built
 from graph_opt.dynamic.incremental import IncrementalSaver, incremental_saver_of
 
 
@@ -50,7 +51,10 @@ class IncrementalCheckpointHook(tf.train.SessionRunHook):
                 "incremental checkpoints need a global step: call "
                 "tf.train.get_or_create_global_step()"
             )
-        self._saver = incremental_saver_of(self._given or _saver_of(self._scaffold))
+        when_built(self._given or _saver_of(self._scaffold), self._use)
+
+    def _use(self, saver: Any) -> None:
+        self._saver = incremental_saver_of(saver)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Starts to count the time."""

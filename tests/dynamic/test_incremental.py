@@ -108,6 +108,31 @@ def test_monitored_sessions_write_and_restore_increments(tmp_path: Path) -> None
     assert len(kept) == 5 and "incremental_model.ckpt-6.index" in kept, "max_to_keep of all runs"
 
 
+def test_an_estimator_writes_and_restores_increments(tmp_path: Path) -> None:
+    """Its saver has no ops yet when hooks begin."""
+    folder, steps = str(tmp_path), 4
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        rows = tf.nn.embedding_lookup(graph_opt.get_embedding_variable("users", 2), features)
+        loss = tf.reduce_sum(rows)
+        train = tf.train.AdamOptimizer().minimize(loss, tf.train.get_or_create_global_step())
+        return tf.estimator.EstimatorSpec(mode, rows, loss, train)
+
+    def train() -> None:
+        hook = IncrementalCheckpointHook(folder, save_secs=1e-6)
+        config = tf.estimator.RunConfig(folder, save_checkpoints_steps=1000)
+        estimator = tf.estimator.Estimator(model_fn, config=config)
+        estimator.train(lambda: tf.data.Dataset.range(steps).batch(1), hooks=[hook])
+
+    train()
+    assert Path(folder, ".incremental_checkpoint").is_dir()
+    last = newest_increment(folder + "/model.ckpt-0")
+    assert last is not None and tf.train.load_variable(last, "users-keys").size > 0
+    train()
+    keys = tf.train.load_variable(tf.train.latest_checkpoint(folder), "users-keys")
+    assert sorted(keys) == list(range(steps))
+
+
 def test_scripts_of_deeprec_ask_for_increments(tmp_path: Path) -> None:
     """By arguments of sessions, savers, scaffolds and hooks, or by DeepRec's module."""
     saved: List[int] = []
