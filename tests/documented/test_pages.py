@@ -1,0 +1,30 @@
+"""Every block of Python in docs/ runs as it is shown."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.documented.page import DOCS, REPOSITORY, blocks_of
+
+RUN_ELSEWHERE = {"get-started"}  # tests/test_documented_scripts.py
+PAGES = sorted(page.stem for page in DOCS.glob("*.md") if blocks_of(page))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in RUN_ELSEWHERE])
+def test_the_code_of_a_page_runs(name: str, tmp_path: Path) -> None:
+    if name == "sharding" and importlib.util.find_spec("horovod") is None:
+        pytest.skip("Horovod is not installed: make horovod does so")
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(REPOSITORY), *sys.path]))
+    command = [sys.executable, "-m", "tests.documented.page", name]
+    ended = subprocess.run(
+        command, cwd=str(tmp_path), env=environment, stdout=subprocess.PIPE, text=True
+    )
+    assert ended.returncode == 0
+    assert ended.stdout.endswith("{} blocks\n".format(len(blocks_of(DOCS / (name + ".md")))))
