@@ -107,7 +107,7 @@ lock: $(VENV)/.created ## Update all pinned dependencies in constraints.txt
 	  --no-annotate --upgrade --all-extras --custom-compile-command "make lock" -o constraints.txt pyproject.toml
 
 clean: ## Remove everything generated, including the environments
-	@rm -rf build *.egg-info graph_opt/ops/*.so
+	@rm -rf build *.egg-info graph_opt/*/*.so
 
 # Each set-up step leaves a stamp in the environment and runs again when one of its inputs is newer
 # than the stamp. The script of the first step always runs, but touches its stamp only if it created
@@ -126,7 +126,7 @@ $(VENV)/.installed: $(VENV)/.created pyproject.toml setup.py constraints.txt
 
 $(VENV)/.built: $(VENV)/.installed $(NATIVE_SOURCES)
 	@tools/setup/require_compiler.sh
-	@echo "==> graph_opt/ops: compiling the ops"
+	@echo "==> graph_opt: compiling the ops"
 	@tools/setup/quietly.sh $(VENV)/setup.log $(RUN) setup.py build_ext --inplace
 	@touch $@
 

@@ -1,8 +1,8 @@
 """Builds the compiled ops into the package; all else is in pyproject.toml.
 
-    python setup.py build_ext --inplace     compiles what changed, into graph_opt/ops
+    python setup.py build_ext --inplace     compiles what changed, into graph_opt
 
-The ops are built by CMake against the TensorFlow that this Python imports.
+All is built by CMake, the ops against the TensorFlow that this Python imports.
 """
 
 from __future__ import annotations
@@ -24,27 +24,28 @@ except ImportError:
     sys.exit("graph_opt: setuptools is too old: pip install --upgrade setuptools")
 
 SOURCES = "ops_src"
-LIBRARY = "graph_opt.ops.libgraph_opt_ops"
+LIBRARIES = ("graph_opt.ops.libgraph_opt_ops", "graph_opt.launch.libgraph_opt_network")
 
 
 class BuildOps(build_ext):
-    """Builds the op library with CMake; in place and for a wheel in directories of their own."""
+    """Builds the libraries with CMake; in place and for a wheel in directories of their own."""
 
     def run(self) -> None:
-        """Builds the library, and copies it beside the sources when in place."""
+        """Builds the libraries, and copies them beside the sources when in place."""
         kind = "inplace" if self.inplace else "wheel"
         self.build_temp: str = os.path.join(self.build_temp, kind)
         super().run()
 
     def build_extension(self, ext: Extension) -> None:
         """Configures when Python or TensorFlow is another one than last time, then compiles."""
-        output = os.path.dirname(os.path.abspath(self.get_ext_fullpath(ext.name)))
+        library = os.path.abspath(self.get_ext_fullpath(ext.name))
         build = os.path.abspath(self.build_temp)
-        self._configure(build, output)
-        _run([_program("cmake"), "--build", build])
+        self._configure(build, output=os.path.dirname(os.path.dirname(library)))
+        target = ext.name.rpartition(".lib")[2]
+        _run([_program("cmake"), "--build", build, "--target", target])
 
     def get_ext_filename(self, fullname: str) -> str:
-        """The library is loaded by TensorFlow, not by Python: no tag of a Python in its name."""
+        """Python does not load a library as an extension: no tag of a Python in its name."""
         return os.path.join(*fullname.split(".")) + ".so"
 
     def _configure(self, build: str, output: str) -> None:
@@ -141,6 +142,6 @@ def _fail(reason: str) -> NoReturn:
 
 
 setup(
-    ext_modules=[Extension(LIBRARY, sources=[], depends=_source_files())],
+    ext_modules=[Extension(name, sources=[], depends=_source_files()) for name in LIBRARIES],
     cmdclass={"build_ext": BuildOps, "bdist_wheel": BuildWheel},
 )

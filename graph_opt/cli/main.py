@@ -36,9 +36,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     options = parser().parse_args(arguments)
     stop_watching()  # This process may have been started by a script under another `run`.
     if options.command == "proxy":
-        from graph_opt.cli import proxy
-
-        return proxy.handle(options)
+        return _proxy(options)
     if options.command in ("run", "check", "cluster"):
         return _run(options, is_own_process=arguments is None)
     # TensorFlow's start-up lines would bury an error, which is a single line.
@@ -59,6 +57,15 @@ def _run(options: argparse.Namespace, is_own_process: bool) -> int:
 
     with undone_afterwards():
         return handle(options)
+
+
+def _proxy(options: argparse.Namespace) -> int:
+    from graph_opt.cli import proxy
+
+    try:
+        return proxy.handle(options)
+    except (ImportError, OSError) as error:  # It may not be compiled, or have no more sockets.
+        return _fail(str(error), WRONG_INPUT)
 
 
 def _launcher(options: argparse.Namespace) -> Callable[[argparse.Namespace], int]:

@@ -12,7 +12,6 @@ from typing import Iterator, List, Optional, Sequence
 
 from graph_opt.cli.exit_codes import WrongInput
 from graph_opt.launch.network_proxy import NetworkProxy, serve
-from graph_opt.launch.traffic import Traffic
 
 _BYTES_PER_GBIT = 1e9 / 8
 _STOP_SECONDS = 5.0
@@ -23,16 +22,12 @@ def handle(options: argparse.Namespace) -> int:
     rate = None if options.gbit is None else options.gbit * _BYTES_PER_GBIT
     delay = options.delay_ms / 1e3
     with contextlib.suppress(KeyboardInterrupt):
-        if options.count:
-            traffic = Traffic()
-            proxy = NetworkProxy(options.targets, delay, rate, traffic.observers)
-            serve(proxy, stop=_end_of_input(traffic))
-        else:
-            serve(NetworkProxy(options.targets, delay, rate), stop=sys.stdin.fileno())
+        proxy = NetworkProxy(options.targets, delay, rate)
+        serve(proxy, stop=_end_of_input(proxy) if options.count else sys.stdin.fileno())
     return 0
 
 
-def _end_of_input(traffic: Traffic) -> int:
+def _end_of_input(proxy: NetworkProxy) -> int:
     """Answers lines of standard input.
 
     Returns:
@@ -42,7 +37,7 @@ def _end_of_input(traffic: Traffic) -> int:
 
     def answer() -> None:
         for _ in sys.stdin:
-            print(*traffic.so_far, flush=True)
+            print(*proxy.passed, flush=True)
         os.close(written)
 
     threading.Thread(target=answer, daemon=True).start()

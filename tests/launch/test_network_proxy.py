@@ -10,11 +10,12 @@ import socketserver
 import statistics
 import threading
 import time
+from pathlib import Path
 from typing import Iterator, List
 
 import pytest
 
-from graph_opt.launch.traffic import Traffic
+from graph_opt.launch.network_library import load_library
 from tools.bench.cluster.processes import ChildProcess, ProcessEnded
 
 BULK_BYTES = 48 << 20
@@ -158,18 +159,26 @@ def test_a_child_that_dies_at_the_start_says_why() -> None:
         child.close()
 
 
-def test_calls_are_counted_however_the_stream_is_cut() -> None:
-    frames = [(0, 4), (37, 1), (300, 0), (5, 1), (0, 8), (12, 1)]  # length and type of each
-    stream = b"P" * 24
-    for length, kind in frames:
-        stream += length.to_bytes(3, "big") + bytes([kind, 0, 0, 0, 0, 1]) + b"\x01" * length
-    for size in (1, 7, 9, len(stream)):
-        traffic = Traffic()
-        sent, received = traffic.observers()
-        for start in range(0, len(stream), size):
-            sent(stream[start : start + size])
-        received(b"abc")
-        assert traffic.so_far == (3, len(stream) + 3)
+def test_a_library_that_is_missing_or_damaged_says_how_to_build_it(tmp_path: Path) -> None:
+    path = tmp_path / "libgraph_opt_network.so"
+    with pytest.raises(ImportError, match=r"network\.so\): run 'pip install"):
+        load_library(str(path))
+    path.write_bytes(b"not a library")
+    with pytest.raises(ImportError, match=r"network\.so\) does not load.*pip install"):
+        load_library(str(path))
+
+
+def test_calls_and_bytes_are_counted(echo_port: int) -> None:
+    call = bytes([0, 0, 7, 1, 0, 0, 0, 0, 1]) + bytes(7)  # a HEADERS frame
+    data = bytes([0, 1, 0, 0, 0, 0, 0, 0, 1]) + bytes(256)
+    stream = b"P" * 24 + call + data + call
+    with proxy(echo_port, 0, "--count") as child:
+        with connect(int(child.ready_line())) as connection:
+            for piece in (stream[:30], stream[30:36], stream[36:]):
+                connection.sendall(piece)
+                assert receive(connection, len(piece)) == piece
+            child.tell("")
+            assert child.ready_line() == "2 {}".format(2 * len(stream))
 
 
 def passes(port: int) -> bool:

@@ -22,8 +22,8 @@ HERE = Path(__file__).resolve().parent
 OPS_SRC = HERE.parents[1] / "ops_src"
 SUPPRESSIONS = HERE / "thread_sanitizer_suppressions.txt"
 FUNCTORS = (
-    "apply deferred dynamic exchange initial keys lookup optimizers packed scratch threads".split()
-)
+    "apply deferred dynamic exchange initial keys lookup network optimizers packed scratch threads"
+).split()
 ROOMS = (*FUNCTORS, "rows")
 HEADER_ROOMS = (*FUNCTORS, "buffer")
 WARNINGS = ("-Wall", "-Wextra", "-Werror")

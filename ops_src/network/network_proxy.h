@@ -1,0 +1,83 @@
+// A TCP proxy that makes loopback as slow as a network: latency, and a limit of bandwidth.
+//
+//     worker ──► [ listener ──(delay, rate)──► target ] ──► server
+//     worker ◄── [          ◄──(delay, rate)──        ] ◄── server
+//
+// What is read is stamped and written when it is due. One thread does it all, in turns: it waits
+// until something has come or is due, then reads and writes on all connections.
+#ifndef GRAPH_OPT_NETWORK_NETWORK_PROXY_H_
+#define GRAPH_OPT_NETWORK_NETWORK_PROXY_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "network/chunk_queue.h"
+#include "network/direction.h"
+#include "network/file_descriptor.h"
+#include "network/link.h"
+
+struct epoll_event;
+
+namespace graph_opt {
+
+class NetworkProxy {
+ public:
+  // Each target has a link of its own each way. A rate of 0 is no limit.
+  NetworkProxy(double delay_seconds, double bytes_per_second);
+  ~NetworkProxy();
+
+  // Listens on a port of loopback, which it returns, for what is to go to this address. Returns a
+  // negative errno if it cannot.
+  int AddTarget(const std::string& host, const std::string& port);
+
+  enum class Outcome { kGoesOn, kStopped, kOtherSignal, kFailed };
+
+  // Forwards until the descriptor `stop` becomes readable or is closed. From `wake`, which must not
+  // block, it reads the numbers of signals as bytes: SIGUSR1 resets all connections, and each new
+  // one, until SIGUSR2. At any other it returns, and may be called again. Fails with errno set.
+  // Never returns kGoesOn.
+  Outcome Run(int stop, int wake);
+
+  // Closes all sockets.
+  void Close();
+
+  const Passed& passed() const { return passed_; }
+
+ private:
+  struct Target;
+  struct Connection;
+  // What epoll tells of.
+  struct Watched {
+    Target* target;   // of a listener
+    Direction* from;  // whose source, and
+    Direction* to;    // whose sink the end of a connection is
+  };
+
+  bool Start(int stop, int wake);
+  bool Watch(int descriptor, uint32_t events, Watched* watched);
+  bool WatchEnds(Connection* connection);
+  Outcome Take(const epoll_event& event, int wake);
+  Outcome ReadSignals(int wake);
+  Outcome Accept(Target* target);
+  void Reset();
+  void RunConnections(int64_t now);
+
+  const double delay_seconds_;
+  const double bytes_per_second_;
+  Passed passed_;
+  BlockPool pool_;
+  FileDescriptor epoll_;
+  Watched stop_ = {};
+  Watched wake_ = {};
+  bool is_cut_ = false;
+  bool must_reset_ = false;
+  std::vector<std::unique_ptr<Target>> targets_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+  int64_t next_run_ = kNever;
+};
+
+}  // namespace graph_opt
+
+#endif  // GRAPH_OPT_NETWORK_NETWORK_PROXY_H_

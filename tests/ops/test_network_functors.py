@@ -1,0 +1,26 @@
+"""The network proxy's parts without sockets: builds and runs `network_functors_test.cc`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MadeOnce
+from tests.ops.compiled_functors import QUICK, build, run, sanitized
+
+TEST = "network_functors_test.cc"
+
+
+@pytest.fixture(scope="module")
+def program(compiled_once: MadeOnce) -> Path:
+    return build(compiled_once, TEST, QUICK)
+
+
+def test_network_functors(program: Path) -> None:
+    run(program)
+
+
+@pytest.mark.slow
+def test_network_functors_under_a_sanitizer(compiled_once: MadeOnce) -> None:
+    run(build(compiled_once, TEST, sanitized("address,undefined")))
