@@ -1,8 +1,7 @@
 """Private parts of TensorFlow's sessions and monitored sessions, in one place.
 
-They serve three purposes: to see every step of a session before it runs (`SteppedSession`), to turn
-an open session into another class of session (`adopt`), and to use an open session from threads
-that must not keep it alive (`share_session`).
+To see every step of a session before it runs (`SteppedSession`), to turn an open session into
+another class (`adopt`), and to use it from threads that do not keep it alive (`share_session`).
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from tensorflow.python.client import session as session_module
 from tensorflow.python.training import monitored_session
 
 from graph_opt.compat import tf
+from graph_opt.compat.collection import outside_collection
 from graph_opt.compat.left_behind import LeftBehind
 from graph_opt.compat.partial_runs import feed_tensors
 
@@ -249,8 +249,10 @@ class SteppedSession:
         base.close()
 
     def __del__(self) -> None:
-        if "_session" not in self.__dict__:
-            return  # The constructor failed before there was a session to close.
+        if "_session" in self.__dict__:  # Else the constructor failed.
+            outside_collection(self._release)
+
+    def _release(self) -> None:
         if self._handle_holder is None:
             base: Any = super()
             base.__del__()
@@ -259,7 +261,7 @@ class SteppedSession:
             _as_session(self).close()
         except Exception:
             pass  # There is nobody left to report it to.
-        # The threads' session may still hold it: the last holder deletes it.
+        # The threads' session may still hold the handle: the last holder deletes it.
         _as_session(self)._session = None
         self._shared = None
         self._handle_holder = None

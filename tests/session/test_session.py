@@ -13,6 +13,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from graph_opt.runtime import claims
 from graph_opt.runtime.metrics import buffer_metrics
 from graph_opt.session.graph_records import report_of
 from tests.conftest import THREAD_END_SECONDS
@@ -36,6 +37,14 @@ def no_threads_left(threads_left_behind: LeftBehind) -> LeftBehind:
 
 def prefetch_threads() -> List[str]:
     return [thread.name for thread in threading.enumerate() if "graph_opt/" in thread.name]
+
+
+def wait_for_end_of_prefetch_threads() -> None:
+    """Another thread closes a session that was collected."""
+    deadline = time.monotonic() + THREAD_END_SECONDS
+    while prefetch_threads() and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert prefetch_threads() == []
 
 
 @pytest.mark.parametrize("threads", [1, 4])
@@ -165,7 +174,30 @@ def test_a_forgotten_session_ends_its_threads() -> None:
     while forgotten() is not None and time.monotonic() < deadline:
         gc.collect()  # Does nothing while another thread collects.
     assert forgotten() is None
-    assert prefetch_threads() == []
+    wait_for_end_of_prefetch_threads()
+
+
+def test_a_session_may_be_collected_wherever_a_thread_holds_a_lock() -> None:
+    model = small_model()
+    session = graph_opt.Session(config=async_config())
+    initialize(session, model)
+    session.run(model.loss)
+    session.itself = session
+    forgotten = weakref.ref(session)
+    del session
+
+    class CollectsWhenHashed:
+        def __hash__(self) -> int:
+            while forgotten() is not None:
+                gc.collect()  # Does nothing while another thread collects.
+            return 0
+
+    # Its key is hashed under the lock that the end of a session takes.
+    thread = threading.Thread(target=claims.release, args=(CollectsWhenHashed(), None), daemon=True)
+    thread.start()
+    thread.join(THREAD_END_SECONDS)
+    assert not thread.is_alive()
+    wait_for_end_of_prefetch_threads()
 
 
 def test_an_error_in_the_block_ends_the_threads() -> None:
