@@ -14,6 +14,7 @@ from typing import Any, MutableSet, Optional
 
 from graph_opt.compat import tf
 from graph_opt.compat.callables import is_closed, is_direct_session
+from graph_opt.ops.late_threads import start_thread
 from graph_opt.passes.fusion.deferred import DeferredVariables
 from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.session.graph_records import translation_of
@@ -65,7 +66,7 @@ def bring_rows_to_date(session: Any, seconds: float = LONGEST_SECONDS) -> None:
         finished.set()
 
     # TensorFlow may wait forever for a server that is down.
-    threading.Thread(target=run, name="graph_opt_late_rows", daemon=True).start()
+    start_thread(run, name="graph_opt/late_rows")
     if not finished.wait(seconds):
         failed = "no answer in {:g} s".format(seconds)
     if failed is not None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import queue
-import threading
 import time
 from typing import FrozenSet, Iterable, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.sessions import unwatched_sessions
+from graph_opt.ops.late_threads import start_thread
 from graph_opt.ops.packed_embedding import ops_loaded
 
 PROBE_SECONDS = 60.0
@@ -46,10 +46,7 @@ def tasks_without_ops(
     for task in pending:
         # TensorFlow waits forever for a server that is down and cannot be told to stop: such a
         # thread ends when the server comes up, or with the process.
-        thread = threading.Thread(
-            target=_probe, args=(target, task, timeout_seconds, answers), daemon=True
-        )
-        thread.start()
+        start_thread(_probe, (target, task, timeout_seconds, answers))
     deadline = time.monotonic() + timeout_seconds
     missing = set()
     while pending:

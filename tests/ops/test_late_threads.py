@@ -11,7 +11,6 @@ import pytest
 SCRIPT = """
 import socket, sys, threading, time
 import tensorflow.compat.v1 as tf
-from graph_opt.ops.late_threads import start_thread
 
 listening = socket.create_server(("127.0.0.1", 0))
 accepted, first = [], threading.Event()
@@ -37,16 +36,31 @@ server = tf.train.Server(tasks, "worker", 0)
 graph = tf.Graph()
 with graph.as_default():
     nothing = tf.no_op()
-start_thread(lambda: tf.Session(server.target, graph).run(nothing))
+{call}
 first.wait()
 sys.exit(7)
 """
 
 
+CALL = """
+from graph_opt.ops.late_threads import start_thread
+start_thread(lambda: tf.Session(server.target, graph).run(nothing))
+"""
+PROBE = """
+from graph_opt.session.server_ops import tasks_without_ops
+try:
+    tasks_without_ops(server.target, ["/job:ps/task:0"], timeout_seconds=0.5)
+except tf.errors.UnavailableError:
+    pass
+"""
+
+
 @pytest.mark.slow
-def test_the_process_ends_with_its_own_exit_code() -> None:
+@pytest.mark.parametrize("call", [CALL, PROBE], ids=["a call", "the search for our ops"])
+def test_the_process_ends_with_its_own_exit_code(call: str) -> None:
+    script = SCRIPT.replace("{call}", call)
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=30
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30
     )
     assert done.returncode == 7, done.stderr
     assert "UNAVAILABLE" in done.stderr  # The call has returned.

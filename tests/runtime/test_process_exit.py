@@ -34,6 +34,28 @@ make_prefetch_hook().after_create_session(session)
 session.run(taken)
 sys.exit(3)
 """
+# The source goes on once the interpreter has begun to end.
+ENDS_BEFORE_ITS_SOURCE = """
+import time
+
+class AtEnd:
+    def __init__(self, put):
+        self.put = put
+
+    def __del__(self, sleep=time.sleep):
+        self.put()
+        sleep(2)  # The step of the stage's thread ends meanwhile.
+
+source = tf.FIFOQueue(8, tf.int64, [[]])
+fed = staged(source.dequeue(), name="fed")
+put = source.enqueue(1)
+session = tf.Session()
+session.run(put)
+make_prefetch_hook().after_create_session(session)
+assert session.run(fed) == 1
+sys.modules["at_end"] = AtEnd(session.make_callable(put))
+sys.exit(3)
+"""
 TRAINS_UNTIL_INTERRUPTED = """
 with tf.train.MonitoredTrainingSession(hooks=[make_prefetch_hook()]) as session:
     session.run(taken)
@@ -54,8 +76,13 @@ def start(rest: str) -> subprocess.Popen:
     )
 
 
-def test_a_session_left_open_does_not_disturb_the_exit() -> None:
-    process = start(LEAVES_THE_SESSION_OPEN)
+@pytest.mark.parametrize(
+    "rest",
+    [LEAVES_THE_SESSION_OPEN, ENDS_BEFORE_ITS_SOURCE],
+    ids=["at once", "before its source"],
+)
+def test_a_session_left_open_does_not_disturb_the_exit(rest: str) -> None:
+    process = start(rest)
     _, errors = process.communicate(timeout=START_SECONDS)
     assert process.returncode == 3, errors.decode("utf-8")[-2000:]
 
