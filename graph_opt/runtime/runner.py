@@ -22,6 +22,7 @@ from graph_opt.runtime.outcome import Status
 from graph_opt.runtime.stage_control import BufferControl
 from graph_opt.runtime.stage_exchange import as_error
 from graph_opt.runtime.stage_tuner import StageTuner
+from graph_opt.runtime.stage_waits import StageThreadsState
 from graph_opt.runtime.stages import Stage, downstream_of
 from graph_opt.runtime.trace import trace_of
 from graph_opt.runtime.worker_pool import WorkerPool
@@ -177,6 +178,14 @@ class StageRunner:
     def counters(self) -> Dict[str, Dict[str, int]]:
         """Steps done, batches ignored and threads alive, by stage."""
         return {name: pool.counters() for name, pool in self._pools.items()}
+
+    def states(self) -> List[StageThreadsState]:
+        """What the threads of each stage are doing, upstream first."""
+        return [pool.state() for pool in self._pools.values()]
+
+    def buffers(self) -> Dict[str, Any]:
+        """The numbers of each stage's buffer, by stage, in the order of `METRIC_NAMES`."""
+        return {name: self._control.metrics(pool.stage) for name, pool in self._pools.items()}
 
     def _open(self) -> BufferWatch:
         trace = trace_of(self._session)

@@ -24,6 +24,7 @@ from graph_opt.runtime.outcome import CLOSED, IGNORED, Status, outcome_of, statu
 from graph_opt.runtime.payoff import MeasuredStep
 from graph_opt.runtime.stage_control import BufferControl, LastPlace, StageSteps, Step
 from graph_opt.runtime.stage_exchange import StageExchange, as_error, sent_status
+from graph_opt.runtime.stage_waits import StageThreadsState
 from graph_opt.runtime.stage_worker import StageWorker, Yielding
 from graph_opt.runtime.stages import Put, Stage
 from graph_opt.runtime.trace import StepRecord, StepTrace, Wait
@@ -35,6 +36,7 @@ IGNORED_IN_A_ROW_LIMIT = 1000
 
 _LEAVING = Status(tf.errors.CANCELLED, "has ended its session, and prefetches no more")
 
+_END_OF_INPUT = "the input has ended"
 _OF_UPDATE = "the update of an earlier step failed: "
 _POLL_SECONDS = 0.1
 
@@ -78,12 +80,14 @@ class WorkerPool:
         self._workers: List[StageWorker] = []
         self._steps: List[int] = []
         self._ignored: List[int] = []
+        self._begun_at: List[Optional[float]] = []
         for put in stage.puts:
             for _ in range(put.threads_num):
                 self._workers.append(self._worker(put, len(self._workers)))
         self._wanted = self._working = len(self._workers)
         self._retired: Set[int] = set()
         self._ending = False
+        self._ended_by = ""
         self._lock_step = lock_step_of(session) if stage.spec.is_prefetch else None
 
     @property
@@ -145,10 +149,22 @@ class WorkerPool:
             "threads": sum(worker.at_work for worker in self._workers),
         }
 
+    def state(self) -> StageThreadsState:
+        """What its workers are doing."""
+        now = time.perf_counter()
+        return StageThreadsState(
+            stage=self.stage.name,
+            upstream=self.stage.spec.upstream,
+            at_work=sum(worker.at_work for worker in self._workers),
+            seconds_in_step=tuple(now - at for at in self._begun_at if at is not None),
+            ended=self._ended_by,
+        )
+
     def _worker(self, put: Put, index: int) -> StageWorker:
         if index == len(self._steps):
             self._steps.append(0)
             self._ignored.append(0)
+            self._begun_at.append(None)
         name = "graph_opt/{}/{}".format(self.stage.name, index)
         last = LastPlace()
         step = self._compiler.step(put, last)
@@ -181,7 +197,7 @@ class WorkerPool:
             yield
             if self._is_too_many(index) or not self._may_begin():
                 return
-            start = clock()
+            start = self._begun_at[index] = clock()
             waits: Tuple[Wait, ...] = ()
             try:
                 if trace.detailed:
@@ -192,7 +208,7 @@ class WorkerPool:
             except BaseException as failure:  # even SystemExit: a thread must not die unnoticed
                 error = self._agreed_on(failure, last.place)
                 if error is None:
-                    self._ending = True
+                    self._ending, self._ended_by = True, _END_OF_INPUT
                     self._put_status(last.place, None)
                     return
                 outcome = self._outcome_of(error, ignored_in_a_row)
@@ -206,6 +222,7 @@ class WorkerPool:
                 continue
             trace.append(StepRecord(stage, thread, steps[index], start, clock(), waits))
             steps[index] += 1
+            self._begun_at[index] = None
             ignored_in_a_row = 0
             if self.stage.pipeline is not None:
                 self._note_progress(None)
@@ -260,6 +277,8 @@ class WorkerPool:
     def _goes_on_after(self, error: BaseException, outcome: str, place: int) -> bool:
         if self.stopping or callables.is_closed(self._session):
             return False
+        if outcome == CLOSED:
+            self._ended_by = _END_OF_INPUT
         if outcome in (CLOSED, IGNORED):
             return self._put_status(place, None) and outcome == IGNORED
         status = status_of(error)
@@ -338,6 +357,7 @@ class WorkerPool:
 
     def _report(self, status: Status) -> None:
         self._leaving = status
+        self._ended_by = status.message.strip().partition("\n")[0]
         if self._fail is not None:
             self._fail(self.stage, status)
 

@@ -17,6 +17,7 @@ from graph_opt.compat.left_behind import LeftBehind
 from graph_opt.compat.sessions import session_config
 from graph_opt.ops.late_threads import start_thread
 from graph_opt.reporting.stderr import say
+from graph_opt.runtime.stage_waits import wait_of_step
 from graph_opt.session.recovery import (
     ANSWER_SECONDS,
     NOTED_SECONDS,
@@ -30,6 +31,7 @@ _CLOSE_SECONDS = 5.0
 _NOT_CLOSED = (
     "a session was left open, since its servers have not answered for {:g} s when it was closed"
 )
+_LASTS = "a call of the session has lasted {:.0f} s, and all its servers answer: {}"
 
 _Call = Tuple[Callable[..., Any], Tuple[Any, ...]]
 _Reply = Tuple[Any, Optional[BaseException]]
@@ -44,6 +46,7 @@ class ServerWatch:
 
     def __init__(self, config: Any) -> None:
         self._limit = stall_seconds(config)
+        self._noted_after = self._limit or NOTED_SECONDS
         self._spare: queue.SimpleQueue[_CallThread] = queue.SimpleQueue()
         self._stalled: Optional[str] = None
         self._is_open = False
@@ -123,13 +126,20 @@ class ServerWatch:
         silent = silent_tasks(target, used_tasks(session.graph), ANSWER_SECONDS)
         if not silent and not self._is_open and not _has_filters(session):
             silent = silent_tasks(target, [OTHER_TASK], ANSWER_SECONDS)
-        if not silent:
-            return
         waited = time.monotonic() - start
-        if self._limit:
+        if not silent:
+            self._note_wait(session, waited)
+        elif self._limit:
             self._stalled = stalled(silent, waited, self._limit)
         else:
             say(stalled(silent, waited, self._limit))
+
+    def _note_wait(self, session: Any, waited: float) -> None:
+        """Says what a call waits for whose servers answer; seldom where all calls take long."""
+        if waited < self._noted_after:
+            return
+        self._noted_after = 2 * waited
+        say(_LASTS.format(waited, wait_of_step(session, ANSWER_SECONDS)))
 
 
 def _has_filters(session: Any) -> bool:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, NamedTuple
 
@@ -14,7 +16,15 @@ import pytest
 import graph_opt
 from graph_opt.compat import tf
 from tests.session.parameter_servers import ParameterServer, free_addresses, parameter_servers
-from tests.session.small_model import SmallModel, async_config, initialize, small_model
+from tests.session.small_model import (
+    BATCH,
+    SmallModel,
+    async_config,
+    dataset,
+    initialize,
+    model_on,
+    small_model,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -129,6 +139,53 @@ def test_a_task_that_the_graph_does_not_use_is_named_as_such() -> None:
                 tf.errors.DeadlineExceededError, match="a task that the graph does not use has not"
             ):
                 initialize(session, model)
+
+
+class Heard:
+    """A stderr that tells when a line has come."""
+
+    def __init__(self, begin: str) -> None:
+        self._begin = begin
+        self.line = ""
+        self.has_come = threading.Event()
+
+    def write(self, text: str) -> None:
+        if text.startswith(self._begin):
+            self.line = text
+            self.has_come.set()
+
+    def flush(self) -> None:
+        pass
+
+
+def test_a_step_whose_input_stops_says_for_what_it_waits(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = Heard("graph_opt: a call of the session has lasted")
+    monkeypatch.setattr(sys, "stderr", heard)
+
+    def stop_at_third_batch(rows: Any) -> Any:
+        if rows[0] == 2 * BATCH:
+            heard.has_come.wait(60)
+        return rows
+
+    def noted(features: Dict[str, Any]) -> Dict[str, Any]:
+        row = tf.numpy_function(stop_at_third_batch, [features["row"]], tf.int64)
+        row.set_shape([None])
+        return dict(features, row=row)
+
+    with tf.device(tf.train.replica_device_setter(ps_tasks=1, worker_device="/job:worker/task:0")):
+        iterator = tf.data.make_initializable_iterator(dataset().map(noted))
+        model = model_on(iterator.get_next(), learning_rate=0.1, iterator=iterator)
+    with graph_opt.Session(cluster.target, config=config()) as session:
+        initialize(session, model)
+        for _ in range(3):
+            session.run(model.train_op)
+        assert session.run(model.global_step) == 3
+    empty = r"\(0 of \d batches; its thread has been in a step for \d+ s{}\)"
+    prefetch, reads = empty.format(""), empty.format(", which reads the input")
+    waits = "answer: it waits for stage 'async_embedding' {}, which waits for stage '[a-z_]+' {}$"
+    assert re.search(waits.format(prefetch, reads), heard.line.strip()), heard.line
 
 
 SCRIPT = """
