@@ -33,6 +33,7 @@ BENCHES: Dict[str, str] = {
     "async": "tools.bench.async_training",
     "train": "tools.bench.train",
     "cluster": "tools.bench.cluster_training",
+    "exact": "tools.bench.exact_training",
     "server_scaling": "tools.bench.server_scaling.benchmark",
 }
 OUTPUT = Path("build/bench")

@@ -23,7 +23,7 @@ from tools.bench.dynamic_tables import page as dynamic_page
 from tools.bench.records import Outcome
 from tools.bench.scaling import page as scaling_page
 from tools.bench.server_scaling import page as server_scaling_page
-from tools.bench.training import cluster_page
+from tools.bench.training import cluster_page, exact_page
 from tools.bench.training.sessions import BOTH, STOCK
 
 PAGE = Path("docs/benchmarks.md")
@@ -121,6 +121,7 @@ def _row(outcome: Outcome, case: Case) -> Optional[str]:
 _TABLES: Dict[str, Tuple[Sequence[str], Callable[[Outcome], Sequence[str]]]] = {
     "train": (_HEAD, _rows),
     "cluster": (cluster_page.HEAD, cluster_page.rows),
+    "exact": (exact_page.HEAD, exact_page.rows),
     "adam": (adam_page.HEAD, adam_page.rows),
     "dynamic": (dynamic_page.HEAD, dynamic_page.rows),
     "deeprec": (deeprec_page.HEAD, deeprec_page.rows),

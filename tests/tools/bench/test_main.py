@@ -201,6 +201,34 @@ def test_train(quick_here: Quick, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_exact(quick_here: Quick, tmp_path: Path) -> None:
+    content = quick_here("exact", tmp_path)
+    scenarios = {(r["workload"], r["params"].get("delay_ms", 0.0)) for r in content["records"]}
+    assert scenarios == {("wide", 0.0)}
+    measured = figures(content) | {(a["figure"], a["mode"]) for a in content.get("absent", [])}
+    modes = ("stock", "fused", "both", "exact")
+    shown = ("steps_per_s", "calls_per_step", "bytes_per_step")
+    assert set(itertools.product(shown, modes)) <= measured
+    ours = ("ratio_to_fused", "share_of_async_gain", "conflicting_rows_share", "floor_s_per_step")
+    assert set(itertools.product(ours, ["exact"])) <= measured
+
+
+@pytest.mark.slow
+def test_ids_that_conflict_are_counted(tmp_path: Path) -> None:
+    shares = []
+    for zipf in ("0", "1.5"):
+        output = tmp_path / "outcome.json"
+        flags = ["--contest", "exact", "--workload", "wide", "--zipf", zipf, "--quick"]
+        module = "tools.bench.training.scenario"
+        command = [sys.executable, "-m", module, *flags, "--output", str(output)]
+        subprocess.run(command, cwd=str(REPOSITORY), timeout=900, check=True)
+        records = json.loads(output.read_text(encoding="utf-8"))["records"]
+        shares += [r["value"] for r in records if r["figure"] == "conflicting_rows_share"]
+    # Not a matter of speed: ids of a table of 1,000 rows repeat, and uneven ones more so.
+    assert 0 < shares[0] < shares[1] <= 1
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("workload, delay", [("wide", ["--delay-ms", "1"]), ("dlrm", [])])
 def test_other_scenarios(workload: str, delay: List[str], tmp_path: Path) -> None:
     output = tmp_path / "outcome.json"

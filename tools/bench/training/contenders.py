@@ -81,6 +81,7 @@ class Contender(NamedTuple):
       threads: how many threads run steps side by side.
       counters: reads graph_opt's buffer metrics.
       others: workers (other_worker.py) that run as many steps at the same time.
+      training: the graph that it trains; None if it runs half of one.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Contender(NamedTuple):
     threads: int = 1
     counters: Callable[[], Buffers] = dict
     others: Sequence[ChildProcess] = ()
+    training: Optional[TrainingGraph] = None
 
     def run(self, steps: int) -> Turn:
         """Runs `steps` steps (at least 1) and measures them."""
@@ -185,7 +187,7 @@ def open_trainer(
         def step() -> None:
             session.run(training.train_op)
 
-        yield Contender(mode, cluster, session, step, counters=counters)
+        yield Contender(mode, cluster, session, step, counters=counters, training=training)
 
 
 @contextlib.contextmanager

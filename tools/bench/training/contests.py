@@ -3,6 +3,7 @@
     async    stock, async                 what running ahead gains
     train    stock, async, fused, both    what fusing gains, alone and together with running ahead
     cluster  the same, and two pipelined  what all gain with parameter servers, near and far
+    exact    stock, fused, both, exact    what running ahead gains where no update is missed
 
 All have a floor: of the mode whose lookups run ahead, against the mode that does the same work
 without running ahead (see overlap.py).
@@ -14,7 +15,7 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from tools.bench.records import Goal
 from tools.bench.training.contenders import COMPUTE_ALONE, LOOKUPS_ALONE, MAIN_ALONE
-from tools.bench.training.sessions import ASYNC, BOTH, FUSED, PIPELINED, RETURNED, STOCK
+from tools.bench.training.sessions import ASYNC, BOTH, EXACT, FUSED, PIPELINED, RETURNED, STOCK
 
 DELAYS_MS: Tuple[Optional[float], ...] = (None, 0.0, 1.0, 3.0)
 NEVER_BELOW = Goal(">=", 0.97)
@@ -30,6 +31,7 @@ class Scenario(NamedTuple):
         threads: threads that run lookups.
         capacity: batches held ready.
         workers: they train together; with parameter servers there are as many of these.
+        zipf: how uneven ids are, 0 for uniform ones; None: the workload's own 1.1.
     """
 
     workload: str
@@ -38,6 +40,7 @@ class Scenario(NamedTuple):
     threads: int = 1
     capacity: int = 2
     workers: int = 1
+    zipf: Optional[float] = None
 
     @property
     def servers(self) -> int:
@@ -54,11 +57,14 @@ class Scenario(NamedTuple):
         }
         if self.workers > 1:
             params["workers"] = self.workers
+        if self.zipf is not None:
+            params["zipf"] = self.zipf
         return params if self.delay_ms is None else dict(params, delay_ms=self.delay_ms)
 
     def __str__(self) -> str:
         if self.delay_ms is None:
-            return "{}, local".format(self.workload)
+            ids = "" if self.zipf is None else ", ids by Zipf {:g}".format(self.zipf)
+            return "{}, local{}".format(self.workload, ids)
         tasks = "{0} servers and {0} workers".format(self.workers)
         away = "{:g} ms away".format(self.delay_ms)
         return "{}, {} {}".format(self.workload, tasks if self.workers > 1 else "server", away)
@@ -75,6 +81,11 @@ CLUSTERS = tuple(
     for workload in ("dlrm", "wide")
     for delay_ms in DELAYS_MS
     if delay_ms is not None
+)
+
+# Uniform ids, and very uneven ones: the most frequent is 38 % of those of a column.
+EXACT_SCENARIOS = SCENARIOS + tuple(
+    Scenario(workload, zipf=zipf) for workload in ("dlrm", "wide") for zipf in (0.0, 1.5)
 )
 
 
@@ -105,7 +116,7 @@ class Contest(NamedTuple):
         rounds: turns of each contestant.
         scenarios: where it is measured.
         quick_scenario: what a quick run tries.
-        counts_traffic: whether calls and bytes of a step are counted, too.
+        counts_traffic: whether calls and bytes of a step are counted, too, with a near server.
     """
 
     name: str
@@ -121,7 +132,7 @@ class Contest(NamedTuple):
     @property
     def contestants(self) -> Tuple[str, ...]:
         """All that run alternately: the modes, and the halves of one of them."""
-        parts = [LOOKUPS_ALONE, *(overlap.main for overlap in self.overlaps)]
+        parts = dict.fromkeys([LOOKUPS_ALONE, *(overlap.main for overlap in self.overlaps)])
         return (*self.modes, *parts)
 
     @property
@@ -178,4 +189,18 @@ CLUSTER_CONTEST = Contest(
     counts_traffic=True,
 )
 
-CONTESTS = {contest.name: contest for contest in (ASYNC_CONTEST, TRAIN_CONTEST, CLUSTER_CONTEST)}
+EXACT_CONTEST = Contest(
+    name="exact",
+    modes=(STOCK, FUSED, BOTH, EXACT),
+    overlaps=(Overlap(BOTH, FUSED), Overlap(EXACT, FUSED)),
+    ratio_goals={},
+    rounds=3,
+    scenarios=EXACT_SCENARIOS,
+    quick_scenario=Scenario("wide", 0.0),
+    counts_traffic=True,
+)
+
+CONTESTS = {
+    contest.name: contest
+    for contest in (ASYNC_CONTEST, TRAIN_CONTEST, CLUSTER_CONTEST, EXACT_CONTEST)
+}

@@ -26,7 +26,7 @@ def run_contest(contest: Contest, quick: bool = False) -> Outcome:
         raise RuntimeError("no scenario came to figures: {}".format(outcome.absent[0].reason))
     if contest.counts_traffic:
         for scenario in scenarios:
-            if scenario.delay_ms == scenarios[0].delay_ms:
+            if scenario.delay_ms == 0.0:
                 outcome += _count_separately(contest, scenario, quick)
     return outcome
 
@@ -35,6 +35,8 @@ def _run_separately(contest: Contest, scenario: Scenario, quick: bool) -> Outcom
     flags = ["--workers", str(scenario.workers)]
     if scenario.delay_ms is not None:
         flags += ["--delay-ms", str(scenario.delay_ms)]
+    if scenario.zipf is not None:
+        flags += ["--zipf", str(scenario.zipf)]
     try:
         return _outcome("scenario", contest, scenario, flags, quick)
     except subprocess.SubprocessError as error:

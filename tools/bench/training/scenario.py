@@ -20,9 +20,11 @@ from tools.bench.argument_types import positive
 from tools.bench.cluster.loopback import start_cluster
 from tools.bench.training.contenders import Contender, open_halves, open_trainer
 from tools.bench.training.contests import CONTESTS, Contest, Scenario
+from tools.bench.training.exact_figures import conflicting_rows_share, exact_outcome
 from tools.bench.training.figures import outcome_of
 from tools.bench.training.measurement import Schedule, run_in_turns
 from tools.bench.training.other_worker import start_other_worker
+from tools.bench.training.sessions import EXACT
 from tools.bench.training.settings import setting_of
 from tools.bench.workloads.measured import WORKLOADS
 from tools.bench.workloads.workload import training_graph
@@ -79,6 +81,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     parser.add_argument("--contest", choices=sorted(CONTESTS), required=True)
     parser.add_argument("--workload", choices=sorted(WORKLOADS), required=True)
     parser.add_argument("--delay-ms", type=float, help="to a parameter server; none: local")
+    parser.add_argument("--zipf", type=float, help="how uneven ids are (the workload's own)")
     parser.add_argument("--workers", type=positive, default=1, help="and as many servers")
     parser.add_argument("--rounds", type=positive, help="turns of each (the contest's number)")
     parser.add_argument("--quick", action="store_true", help="tiny sizes")
@@ -87,12 +90,23 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     tf.logging.set_verbosity(tf.logging.ERROR)  # every TF1 name is deprecated: that is known here
     tf.disable_v2_behavior()
     contest = CONTESTS[options.contest]
-    scenario = Scenario(options.workload, options.delay_ms, workers=options.workers)
+    scenario = Scenario(
+        options.workload, options.delay_ms, workers=options.workers, zipf=options.zipf
+    )
     rounds = options.rounds or contest.rounds
     schedule = SCHEDULES[scenario.workload]._replace(rounds=rounds)
+    if options.quick:
+        schedule = QUICK_SCHEDULE
     with open_contestants(contest, scenario, options.quick) as contestants:
-        turns = run_in_turns(contestants, QUICK_SCHEDULE if options.quick else schedule)
+        turns = run_in_turns(contestants, schedule)
+        shares = [
+            conflicting_rows_share(contestant, scenario, schedule)
+            for contestant in contestants
+            if contestant.name == EXACT
+        ]
     outcome = outcome_of(contest, scenario, turns)
+    if EXACT in contest.modes:
+        outcome = sum(shares, outcome + exact_outcome(scenario, turns))
     options.output.write_text(json.dumps(outcome.to_dict()), encoding="utf-8")
 
 

@@ -4,6 +4,7 @@
     async   the lookups run ahead of the main graph
     fused   all lookups are one op, and so are their updates
     both    the fused lookups run ahead
+    exact   both, and each step computes with the rows that it would have read itself
 
     pipelined  both; weights and gradients of dense layers travel while other steps compute
     returned   the same, but no weight misses an update of its worker
@@ -27,18 +28,19 @@ STOCK = "stock"
 ASYNC = "async"
 FUSED = "fused"
 BOTH = "both"
+EXACT = "exact"
 PIPELINED = "pipelined"
 RETURNED = "returned"
 UNPACKED = "unpacked"
 MODES = (STOCK, ASYNC, FUSED, BOTH)
 PIPELINED_MODES = (PIPELINED, RETURNED)
-SERVER_MODES = (*MODES, *PIPELINED_MODES, UNPACKED)
-PREFETCHING_MODES = (ASYNC, BOTH, *PIPELINED_MODES, UNPACKED)
+SERVER_MODES = (*MODES, EXACT, *PIPELINED_MODES, UNPACKED)
+PREFETCHING_MODES = (ASYNC, BOTH, EXACT, *PIPELINED_MODES, UNPACKED)
 DEFERRED = "deferred"
 LAZY = "lazy"
 SHARDED = "sharded"
 ADAM_MODES = (STOCK, DEFERRED, LAZY)
-FUSING_MODES = (FUSED, BOTH, *PIPELINED_MODES, UNPACKED, DEFERRED, LAZY)
+FUSING_MODES = (FUSED, BOTH, EXACT, *PIPELINED_MODES, UNPACKED, DEFERRED, LAZY)
 
 ONLY_AT_THE_END = 1 << 40  # steps between two checkpoints
 
@@ -159,6 +161,8 @@ def session_config(mode: str, prefetching: Prefetching = DEFAULT_PREFETCHING) ->
         optimizer_options.group_embedding_options.adam = mode
     if optimizer_options.do_async_embedding:
         _set_prefetching(optimizer_options.async_embedding_options, prefetching)
+        if mode == EXACT:
+            optimizer_options.async_embedding_options.exact = True
     return config
 
 

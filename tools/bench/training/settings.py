@@ -11,7 +11,7 @@ from tools.bench.workloads.measured import WORKLOADS
 def setting_of(scenario: Scenario, quick: bool = False) -> Setting:
     """The setting of a scenario; `quick` makes the model tiny."""
     return Setting(
-        WORKLOADS[scenario.workload](scenario.batch, quick),
+        WORKLOADS[scenario.workload](scenario.batch, quick, scenario.zipf),
         session=SessionOptions(prefetching=Prefetching(scenario.threads, scenario.capacity)),
         servers=scenario.servers,
         delay_ms=scenario.delay_ms or 0.0,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Callable, Dict, NamedTuple
+from typing import Callable, Dict, NamedTuple, Optional
 
+from tools.bench.workloads.dlrm import generated as dlrm_data
 from tools.bench.workloads.dlrm import model as dlrm_model
-from tools.bench.workloads.dlrm.generated import generated_files
 from tools.bench.workloads.dlrm.workload import DataFiles, dlrm_workload
 from tools.bench.workloads.wide import model as wide_model
 from tools.bench.workloads.wide.data import ZIPF_EXPONENT, DataOptions
@@ -34,15 +34,23 @@ class Tables(NamedTuple):
         return 4 * self.number * self.rows * self.width
 
 
-def dlrm(batch: int, quick: bool = False) -> Workload:
+def dlrm(batch: int, quick: bool = False, zipf: Optional[float] = None) -> Workload:
     """DLRM over generated rows in Criteo's format: bound by its dense layers."""
-    return dlrm_with_rows(1000 if quick else dlrm_model.ModelOptions().buckets, batch, quick)
+    rows = 1000 if quick else dlrm_model.ModelOptions().buckets
+    return dlrm_with_rows(rows, batch, quick, zipf=zipf)
 
 
-def dlrm_with_rows(rows: int, batch: int, quick: bool = False, dynamic: bool = False) -> Workload:
-    """DLRM with so many rows in each of its tables."""
+def dlrm_with_rows(
+    rows: int,
+    batch: int,
+    quick: bool = False,
+    dynamic: bool = False,
+    zipf: Optional[float] = None,
+) -> Workload:
+    """DLRM with so many rows in each of its tables; `zipf` as in `dlrm.generated`."""
     generated = QUICK_ROWS if quick else DLRM_ROWS
-    training, held_out = generated_files(DATA, generated, generated // 10, SEED)
+    skew = dlrm_data.ZIPF_EXPONENT if zipf is None else zipf
+    training, held_out = dlrm_data.generated_files(DATA, generated, generated // 10, SEED, skew)
     sizes = dlrm_model.ModelOptions(buckets=rows, dynamic=dynamic)
     if quick:
         sizes = sizes._replace(bottom=(16,), top=(16,))
@@ -54,12 +62,12 @@ def dlrm_with_dynamic_tables(batch: int, quick: bool = False) -> Workload:
     return dlrm_with_rows(dlrm_model.ModelOptions().buckets, batch, quick, dynamic=True)
 
 
-def wide(batch: int, quick: bool = False) -> Workload:
+def wide(batch: int, quick: bool = False, zipf: Optional[float] = None) -> Workload:
     """Many multi-hot columns under a small network: bound by its lookups."""
     data = DataOptions()
-    if quick:
-        return wide_with_tables(Tables(4, 1000, WIDE_WIDTH), batch, quick)
-    return wide_with_tables(Tables(data.columns, data.buckets, WIDE_WIDTH), batch)
+    tables = Tables(data.columns, data.buckets, WIDE_WIDTH)
+    skew = ZIPF_EXPONENT if zipf is None else zipf
+    return wide_with_tables(Tables(4, 1000, WIDE_WIDTH) if quick else tables, batch, quick, skew)
 
 
 def wide_with_tables(
@@ -80,4 +88,4 @@ def wide_with_tables(
     return wide_workload(DATA, generated, data, layers, batch, SEED)
 
 
-WORKLOADS: Dict[str, Callable[[int, bool], Workload]] = {"dlrm": dlrm, "wide": wide}
+WORKLOADS: Dict[str, Callable[..., Workload]] = {"dlrm": dlrm, "wide": wide}

@@ -1,7 +1,8 @@
 """Rows in Criteo's format from a seeded generator, for runs without the real files.
 
 The rows keep what makes Criteo's data hard on embedding lookups: 26 categorical columns whose
-cardinalities span 3 to 10 million, drawn with a Zipf skew (few ids are everywhere, most are rare),
+cardinalities span 3 to 10 million, drawn with a Zipf skew (few ids are everywhere, most are rare;
+the id of rank n comes about 1 / n ** 1.1 times as often as that of rank 1),
 13 counters with a long tail, and empty fields. The label depends on hidden per-id effects, on the
 counters and on two id pairs, so that a model that learns reaches an AUC well above 0.5.
 
@@ -46,7 +47,11 @@ _HEX_DIGITS = 8
 
 
 def generated_files(
-    directory: Path, train_rows: int, held_out_rows: int, seed: int
+    directory: Path,
+    train_rows: int,
+    held_out_rows: int,
+    seed: int,
+    zipf: float = ZIPF_EXPONENT,
 ) -> Tuple[Path, Path]:
     """Writes the training and the held-out file if they are not there yet.
 
@@ -56,6 +61,7 @@ def generated_files(
       held_out_rows: rows of the held-out file; its rows are drawn independently from the same
         hidden effects.
       seed: any integer >= 0.
+      zipf: how uneven ids are, 0 for uniform ones.
 
     Returns:
       The two paths (training, held-out), both tab-separated as Criteo ships its files.
@@ -63,18 +69,21 @@ def generated_files(
     Example:
       >>> train, held_out = generated_files(Path("build/data"), 100000, 10000, seed=1)
     """
-    train = _cached_file(directory, train_rows, seed, _TRAIN_STREAM, "train")
-    held_out = _cached_file(directory, held_out_rows, seed, _HELD_OUT_STREAM, "held_out")
+    train = _cached_file(directory, train_rows, seed, _TRAIN_STREAM, "train", zipf)
+    held_out = _cached_file(directory, held_out_rows, seed, _HELD_OUT_STREAM, "held_out", zipf)
     return train, held_out
 
 
 def generated_text(rows: int, seed: int, stream: int = _TRAIN_STREAM) -> bytes:
     """Returns `rows` lines of Criteo's tab-separated format, each ended by a newline."""
-    return b"".join(_chunk_texts(rows, seed, stream))
+    return b"".join(_chunk_texts(rows, seed, stream, ZIPF_EXPONENT))
 
 
-def _cached_file(directory: Path, rows: int, seed: int, stream: int, label: str) -> Path:
-    path = directory / f"criteo_{label}_v{FORMAT_VERSION}_seed{seed}_rows{rows}.tsv"
+def _cached_file(
+    directory: Path, rows: int, seed: int, stream: int, label: str, zipf: float
+) -> Path:
+    skew = "" if zipf == ZIPF_EXPONENT else f"_zipf{zipf:g}"
+    path = directory / f"criteo_{label}_v{FORMAT_VERSION}{skew}_seed{seed}_rows{rows}.tsv"
     if path.exists():
         return path
     directory.mkdir(parents=True, exist_ok=True)
@@ -82,7 +91,7 @@ def _cached_file(directory: Path, rows: int, seed: int, stream: int, label: str)
     unfinished = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         with unfinished.open("wb") as file:
-            for text in _chunk_texts(rows, seed, stream):
+            for text in _chunk_texts(rows, seed, stream, zipf):
                 file.write(text)
         unfinished.replace(path)
     finally:
@@ -91,14 +100,14 @@ def _cached_file(directory: Path, rows: int, seed: int, stream: int, label: str)
     return path
 
 
-def _chunk_texts(rows: int, seed: int, stream: int) -> Iterator[bytes]:
+def _chunk_texts(rows: int, seed: int, stream: int, zipf: float) -> Iterator[bytes]:
     for chunk, start in enumerate(range(0, rows, ROWS_PER_CHUNK)):
-        yield _chunk_text(min(ROWS_PER_CHUNK, rows - start), seed, stream, chunk)
+        yield _chunk_text(min(ROWS_PER_CHUNK, rows - start), seed, stream, chunk, zipf)
 
 
-def _chunk_text(rows: int, seed: int, stream: int, chunk: int) -> bytes:
+def _chunk_text(rows: int, seed: int, stream: int, chunk: int, zipf: float) -> bytes:
     random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, stream, chunk])))
-    ranks = _zipf_ranks(random, rows)
+    ranks = _zipf_ranks(random, rows, zipf)
     counters = _counters(random, rows)
     integer_empty = random.random(counters.shape, dtype=np.float32) < INTEGER_EMPTY
     categorical_empty = random.random(ranks.shape, dtype=np.float32) < CATEGORICAL_EMPTY
@@ -107,10 +116,10 @@ def _chunk_text(rows: int, seed: int, stream: int, chunk: int) -> bytes:
     return _format(labels, counters, integer_empty, _ids(ranks), categorical_empty)
 
 
-def _zipf_ranks(random: np.random.Generator, rows: int) -> np.ndarray:
+def _zipf_ranks(random: np.random.Generator, rows: int, zipf: float) -> np.ndarray:
     """Popularity ranks [rows, 26], 0 = most frequent, by inverting the bounded Zipf law's CDF."""
     uniform = random.random((rows, CATEGORICAL_COUNT), dtype=np.float32)
-    power = 1.0 - ZIPF_EXPONENT
+    power = 1.0 - zipf
     tail = np.asarray(CARDINALITIES, np.float32) ** power - 1.0
     ranks = np.exp(np.log1p(uniform * tail) / power) - 1.0
     return np.minimum(ranks.astype(np.int64), np.asarray(CARDINALITIES, np.int64) - 1)

@@ -33,7 +33,8 @@ _HASH_BITS = 32
 class DataOptions(NamedTuple):
     """Shape of the rows: columns, ids a column holds at most, buckets the ids are hashed to.
 
-    The id of rank n comes about 1 / n ** `zipf` times as often as that of rank 1.
+    The id of rank n comes about 1 / n ** `zipf` times as often as that of rank 1: with 0 ids are
+    uniform.
     """
 
     columns: int = 200
