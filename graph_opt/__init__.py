@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from graph_opt.runtime.staged import prefetch_join, staged
     from graph_opt.runtime.table_metrics import table_metrics
     from graph_opt.runtime.trace import trace_of as step_trace
+    from graph_opt.session.graph_page import graph_report
     from graph_opt.session.graph_records import report_of as report
     from graph_opt.session.installation import install, uninstall
     from graph_opt.session.live import optimize_graph
@@ -112,6 +113,7 @@ __all__ = [
     "get_dynamic_dimension_embedding_variable",
     "get_embedding_variable",
     "get_multihash_variable",
+    "graph_report",
     "group_embedding_column_scope",
     "group_embedding_lookup",
     "group_embedding_lookup_sparse",
@@ -176,6 +178,7 @@ _MODULES = {
     "get_dynamic_dimension_embedding_variable": "graph_opt.embedding_variable.composite_tables",
     "get_embedding_variable": "graph_opt.embedding_variable.get_embedding_variable",
     "get_multihash_variable": "graph_opt.embedding_variable.composite_tables",
+    "graph_report": "graph_opt.session.graph_page",
     "group_embedding_column_scope": "graph_opt.embedding.column_scope",
     "group_embedding_lookup": "graph_opt.embedding.group_rows",
     "group_embedding_lookup_sparse": "graph_opt.embedding.group_lookup",

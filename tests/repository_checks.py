@@ -14,63 +14,8 @@ import sys
 import types
 from typing import Dict, FrozenSet, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
 
-# Which room may import which; docs/architecture.md shows this table. Every room may import `compat`
-# and itself; an entry with a dot allows a single module of a room.
-MAY_IMPORT: Dict[str, FrozenSet[str]] = {
-    "compat": frozenset(),
-    "config": frozenset({"ops.stage_spec"}),
-    "ops": frozenset(),
-    "graph": frozenset(),
-    "rules": frozenset({"graph", "ops.optimizers"}),
-    "reporting": frozenset(),
-    "passes": frozenset(
-        {"rules", "graph", "config", "reporting", "ops.stage_nodes", "ops.stage_spec"}
-        | {"ops.library", "ops.optimizers", "ops.deferred_rows", "ops.message_names"}
-        | {"ops.served_variables", "ops.stage_threads"}
-        | {"sharding.placement"}
-    ),
-    "export": frozenset({"graph", "ops", "reporting"}),
-    "runtime": frozenset({"ops", "export", "reporting"}),
-    "embedding": frozenset({"ops", "export", "reporting.warnings_given"}),
-    "inspect": frozenset({"passes", "graph", "reporting", "ops.library"}),
-    "session": frozenset(
-        {"passes", "runtime", "config", "graph", "reporting", "inspect.dump", "embedding"}
-        | {"export", "ops.packed_embedding", "ops.library", "sharding", "strategy"}
-        | {"contrib", "dynamic", "embedding_variable", "ops.late_threads", "optimizers"}
-    ),
-    "cli": frozenset(
-        {"session", "inspect", "passes", "config", "reporting", "sharding.store", "conversion"}
-        | {"launch", "checking"}
-    ),
-    "checking": frozenset(
-        {"session", "runtime", "config", "graph", "reporting", "passes.io_stages"}
-    ),
-    "launch": frozenset(),
-    "contrib": frozenset({"optimizers"}),
-    "conversion": frozenset({"sharding"}),
-    "train": frozenset({"session", "runtime", "optimizers", "dynamic"}),
-    "optimizers": frozenset({"ops"}),
-    "sharding": frozenset(
-        {"ops", "export", "config", "graph.operations", "embedding.lookup_ids", "reporting.stderr"}
-        | {"embedding.placements", "embedding.tables"}
-    ),
-    "sok": frozenset(
-        {"dynamic", "sharding", "ops", "embedding.lookup_ids", "embedding.placements"}
-        | {"reporting.stderr"}
-    ),
-    "strategy": frozenset({"sharding", "embedding", "graph.operations", "reporting.stderr"}),
-    "dynamic": frozenset(
-        {"ops", "export", "sharding", "embedding.lookup_ids", "embedding.placements"}
-        | {"reporting.stderr"}
-    ),
-    "embedding_variable": frozenset(
-        {"dynamic", "embedding", "ops", "reporting.stderr", "reporting.warnings_given"}
-    ),
-    "input": frozenset({"reporting.warnings_given"}),
-    "distributed_embeddings": frozenset(
-        {"sharding", "ops", "export", "embedding", "reporting.stderr"}
-    ),
-}
+from tests.rooms import MAY_IMPORT as MAY_IMPORT
+
 PUBLIC_MODULES = frozenset(
     {"graph_opt", "graph_opt.train", "graph_opt.sok", "graph_opt.distributed_embeddings"}
 )

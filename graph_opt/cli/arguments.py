@@ -247,6 +247,7 @@ def _add_inspect(commands: Any) -> None:
     _add_config(command)
     command.add_argument("--json", action="store_true", help="print JSON instead of tables")
     command.add_argument("--picture", metavar="FILE.svg", help="also draw the three regions")
+    command.add_argument("--html", metavar="FILE.html", help="also write a page for a browser")
 
 
 def _add_convert(commands: Any) -> None:

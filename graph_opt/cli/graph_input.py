@@ -28,12 +28,16 @@ class OptimizedFile(NamedTuple):
       source: The file as it was read.
       graph_def: The rewritten graph; the file's own if there was nothing to do.
       report: What the passes found and did.
+      shaped: The file's graph with static shapes, as far as they can be inferred.
+      shaped_result: The same of the rewritten graph; None if there was nothing to do.
       rewritten: Whether the file holds a graph that was rewritten before.
     """
 
     source: GraphFile
     graph_def: Any
     report: Report
+    shaped: Any
+    shaped_result: Any = None
     rewritten: bool = False
 
 
@@ -57,8 +61,9 @@ def inspect_file(options: argparse.Namespace) -> OptimizedFile:
     if not is_rewritten(source.graph_def):
         return _optimized(options.input, source, config, progress)
     with _named(options.input):
-        report = report_of_rewritten(_shaped(source, progress))
-    return OptimizedFile(source, source.graph_def, report, rewritten=True)
+        shaped = _shaped(source, progress)
+        report = report_of_rewritten(shaped)
+    return OptimizedFile(source, source.graph_def, report, shaped, rewritten=True)
 
 
 def _read(options: argparse.Namespace, progress: Progress) -> GraphFile:
@@ -88,8 +93,10 @@ def _optimized(name: str, source: GraphFile, config: Any, progress: Progress) ->
     session = session_options(config)
     with _named(name):
         if not session.ask_for_anything:
-            return OptimizedFile(source, source.graph_def, report_of_lookups(shaped, session))
+            report = report_of_lookups(shaped, session)
+            return OptimizedFile(source, source.graph_def, report, shaped)
         optimized = optimize_graph_def(shaped, config)
     inferred = shaped is not source.graph_def
     graph_def = without_shapes(optimized.graph_def) if inferred else optimized.graph_def
-    return OptimizedFile(source, graph_def, optimized.report)
+    result = None if optimized.graph_def is shaped else optimized.graph_def
+    return OptimizedFile(source, graph_def, optimized.report, shaped, result)

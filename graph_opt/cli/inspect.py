@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 
-from graph_opt.cli.graph_input import inspect_file
+from graph_opt.cli.graph_input import OptimizedFile, inspect_file
 from graph_opt.inspect.graph_files import write_text
 from graph_opt.inspect.picture import regions_svg
+from graph_opt.report_page.page import page_html
+from graph_opt.report_page.page_content import PageSource, page_content
 from graph_opt.reporting.text import report_text
 
 
@@ -21,6 +23,8 @@ def handle(options: argparse.Namespace) -> int:
     nodes = len(optimized.source.graph_def.node)
     if options.picture is not None:
         write_text(regions_svg(optimized.report), options.picture)
+    if options.html is not None:
+        write_text(page_html(page_content(_page_source(options.input, optimized))), options.html)
     if options.json:
         plain = optimized.report.to_dict()
         plain.update(file=options.input, nodes=nodes, rewritten=optimized.rewritten)
@@ -31,3 +35,7 @@ def handle(options: argparse.Namespace) -> int:
         title += ", rewritten before: this is what it consists of"
     print(report_text(optimized.report, title))
     return 0
+
+
+def _page_source(name: str, optimized: OptimizedFile) -> PageSource:
+    return PageSource(name, optimized.report, optimized.shaped, optimized.shaped_result)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, FrozenSet, Iterator, List, NamedTuple, Set, Tuple
+from typing import Any, Callable, Dict, FrozenSet, Iterator, List, NamedTuple, Set, Tuple
 
 from graph_opt.config.options import SWITCHES, SessionOptions
 from graph_opt.graph.view import GraphView
@@ -34,14 +34,18 @@ from graph_opt.rules.op_names import VARIABLES
 _LOOKUPS = tuple(op for placement in PLACEMENTS for op in placement.lookup_ops)
 _GRADIENTS = ("GroupEmbeddingGrad",)
 _UPDATES = tuple(op for placement in PLACEMENTS for op in placement.update_ops)
+FUSED_OPS = frozenset((*_LOOKUPS, *_GRADIENTS, *_UPDATES))
+"""The ops that do the work of several lookups, gradients or updates."""
 _NOTHING_ASKED = "neither {} is set".format(" nor ".join(SWITCHES))
 
 
 def is_rewritten(graph_def: Any) -> bool:
     """Whether the passes have moved or fused lookups of this graph."""
-    return any(
-        FUSED in node.attr if node.op in _LOOKUPS else _is_prefetch(node) for node in graph_def.node
-    )
+    return any(map(_is_of_rewrite, graph_def.node))
+
+
+def _is_of_rewrite(node: Any) -> bool:
+    return FUSED in node.attr if node.op in _LOOKUPS else _is_prefetch(node)
 
 
 def _is_prefetch(node: Any) -> bool:
@@ -92,6 +96,28 @@ def report_of_rewritten(graph_def: Any) -> Report:
         seconds=time.perf_counter() - started,
         fused_lookups=tuple(_fused(view, idle)),
     )
+
+
+def node_regions(view: GraphView) -> Dict[str, str]:
+    """The region of each node of a graph, rewritten or not.
+
+    Returns:
+      `io`, `prefetch` or `main` for nodes that run for a batch; `idle` for nodes that are kept for
+      their names while others do their work; `none` for all that no batch reaches, such as
+      variables, their initializers and what saves them.
+    """
+    load_library()
+    rewritten = any(map(_is_of_rewrite, view.nodes.values()))
+    idle = _idle(view, find_lookups(view).lookups) if rewritten else set()
+    io = _io_nodes(view, idle)
+    prefetch: Set[str] = set()
+    for put in stage_puts(view, KIND_PREFETCH) if rewritten else ():
+        prefetch |= _stage(view, put).nodes
+    fed = view.descendants(view.of_op(BUFFER_TAKE, *BATCH_SOURCES))
+    regions = {name: "main" if name in fed else "none" for name in view.nodes}
+    for region, names in (("idle", idle), ("io", io), ("prefetch", prefetch)):
+        regions.update((name, region) for name in names)
+    return regions
 
 
 class _Stage(NamedTuple):

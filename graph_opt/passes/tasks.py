@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Any, Optional
 
 from graph_opt.compat import tf
 
@@ -14,13 +14,13 @@ def task_of(device: str) -> Optional[str]:
       >>> task_of("/job:ps/task:1")
       '/job:ps/task:1/device:CPU:0'
     """
-    spec = tf.DeviceSpec.from_string(device) if device else tf.DeviceSpec()
+    spec = _parsed(device)
     return on_cpu(device) if spec.device_type in (None, "CPU") else None
 
 
 def on_cpu(device: str) -> Optional[str]:
     """The CPU of the device's task, even if the device is a GPU; None without job and task."""
-    spec = tf.DeviceSpec.from_string(device) if device else tf.DeviceSpec()
+    spec = _parsed(device)
     if spec.job is None or spec.task is None:
         return None
     return "/job:{}/task:{}/device:CPU:0".format(spec.job, spec.task)
@@ -28,5 +28,16 @@ def on_cpu(device: str) -> Optional[str]:
 
 def runs_on_cpu(device: str) -> bool:
     """Whether what has this device runs on a CPU; without one, if there is no GPU here."""
-    kind = tf.DeviceSpec.from_string(device).device_type if device else None
+    kind = _parsed(device).device_type
     return kind == "CPU" or (kind is None and not tf.config.list_physical_devices("GPU"))
+
+
+def _parsed(device: str) -> Any:
+    if not device:
+        return tf.DeviceSpec()
+    try:
+        return tf.DeviceSpec.from_string(device)
+    except ValueError as error:  # TensorFlow lets no such device into a graph, but files have any.
+        raise tf.errors.InvalidArgumentError(
+            None, None, "a node's device is {!r}, which is not a device".format(device)
+        ) from error

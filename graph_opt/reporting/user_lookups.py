@@ -32,6 +32,7 @@ class UserLookup:
       stage: Stage that runs it ahead, '' if it runs in main.
       refusals: Why it, or a part of it, was left as it is: code, node, need and saw.
       count: How many lookups this is.
+      output: Name of the tensor with its result.
     """
 
     name: str
@@ -45,6 +46,7 @@ class UserLookup:
     stage: str = ""
     refusals: Tuple[Dict[str, str], ...] = ()
     count: int = 1
+    output: str = ""
 
     @property
     def is_left(self) -> bool:
@@ -103,6 +105,7 @@ def _fused(lookup: FusedLookup, outcome: Optional[LookupOutcome]) -> UserLookup:
         stage="" if outcome is None else outcome.stage,
         refusals=refusals,
         count=lookup.count,
+        output=lookup.output,
     )
 
 
@@ -115,6 +118,7 @@ def _moved(outcome: LookupOutcome) -> UserLookup:
         stage=outcome.stage,
         refusals=() if outcome.refusal is None else (outcome.refusal,),
         count=outcome.count,
+        output=outcome.output,
     )
 
 

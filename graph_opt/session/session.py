@@ -17,10 +17,12 @@ from graph_opt.compat.sessions import adopt, is_watched, share_session
 from graph_opt.config import to_stock
 from graph_opt.export.users_graph import export_users_graph, has_our_ops
 from graph_opt.passes.translation import Translation
+from graph_opt.report_page.graph_report import GraphReport
 from graph_opt.reporting.report import Report
 from graph_opt.session import graph_use
 from graph_opt.session.chosen_stages import ChosenStages
 from graph_opt.session.fetch_map import FetchMap
+from graph_opt.session.graph_page import graph_report
 from graph_opt.session.graph_records import is_left_alone, report_of, translation_of
 from graph_opt.session.installed_config import checked_options, effective_config
 from graph_opt.session.late_rows import bring_rows_to_date, note_open
@@ -83,6 +85,10 @@ class _StagedSteps(WatchedSession):
     def stage_threads(self) -> StageThreads:
         """The threads that fill this session's buffers."""
         return self._threads
+
+    def graph_report(self) -> GraphReport:
+        """This session's graph before and after, as `graph_opt.graph_report` returns it."""
+        return graph_report(self)
 
     def prepare_step(
         self,

@@ -1,0 +1,93 @@
+"""The first part of a page: counts, the regions and what crosses, what was left as it is."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any, Dict, List, Mapping, Sequence
+
+from graph_opt.report_page.graph_columns import PageGraph
+from graph_opt.reporting.outcomes import StageReport
+from graph_opt.reporting.report import Report
+from graph_opt.reporting.summary import summary
+from graph_opt.reporting.tables import crossing_text, shape_text
+from graph_opt.reporting.text import remedy
+from graph_opt.reporting.user_lookups import refusals_by_code, user_lookups
+
+_MOST_BOUNDARY = 2000
+
+
+def overview(report: Report, graphs: Sequence[PageGraph]) -> Dict[str, Any]:
+    """What the first part shows.
+
+    Args:
+      report: What passes found and did.
+      graphs: The graphs of the page.
+    """
+    lookups = user_lookups(report)
+    return {
+        "summary": summary(report),
+        "nodes": {graph.label: len(graph.nodes) for graph in graphs},
+        "regions": [
+            dict(collections.Counter(graph.regions.values()), label=graph.label) for graph in graphs
+        ],
+        "lookups": {
+            "found": sum(one.count for one in lookups),
+            "fused": sum(one.count for one in lookups if one.group),
+            "groups": len({one.group for one in lookups if one.group}),
+            "ahead": sum(one.count for one in lookups if one.stage),
+        },
+        "ops": _counted(graphs, "op"),
+        "devices": _counted(graphs, "device"),
+        "changes": {graph.label: collections.Counter(graph.changes.values()) for graph in graphs},
+        "stages": [_stage(stage) for stage in report.stages],
+        "left": [
+            {
+                "code": code,
+                "count": len(refused),
+                "example": refused[0][0],
+                "reason": "at {node}: need {need}, saw {saw}".format(**refused[0][1]),
+                "remedy": remedy(code),
+            }
+            for code, refused in refusals_by_code(report).items()
+        ],
+        "notes": _notes(report),
+    }
+
+
+def _stage(stage: StageReport) -> Dict[str, Any]:
+    return {
+        "name": stage.name,
+        "source": stage.io_source,
+        "inferred": stage.inferred,
+        "nodes": stage.nodes,
+        "tensors": len(stage.boundary),
+        "crossing": crossing_text(stage.boundary),
+        "boundary": [
+            [tensor.name, tensor.dtype, shape_text(tensor.shape), crossing_text([tensor])]
+            for tensor in stage.boundary[:_MOST_BOUNDARY]
+        ],
+    }
+
+
+def _counted(graphs: Sequence[PageGraph], field: str) -> List[List[Any]]:
+    """A value, and how many nodes of each graph have it; the most frequent first."""
+    counts: List[Mapping[str, int]] = [
+        collections.Counter(getattr(node, field) for node in graph.nodes.values())
+        for graph in graphs
+    ]
+    values = dict.fromkeys(value for count in counts for value in count)
+    rows: List[List[Any]] = [
+        [value, *(count.get(value, 0) for count in counts)] for value in values
+    ]
+    return sorted(rows, key=lambda row: (-max(row[1:]), row[0]))
+
+
+def _notes(report: Report) -> List[List[str]]:
+    kinds = (
+        ("not done", report.left_alone),
+        ("changed", tuple(filter(None, (report.smart_stage, report.micro_batches)))),
+        ("changed", report.changes),
+        ("tuned", report.tuned),
+        ("warning", report.warnings),
+    )
+    return [[kind, text] for kind, texts in kinds for text in texts]

@@ -1,0 +1,109 @@
+"""Everything that a page shows, as plain data."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
+
+from graph_opt.graph.collection import collection_paused
+from graph_opt.graph.view import GraphView
+from graph_opt.ops.stage_nodes import BUFFER_PUT, BUFFER_TAKE
+from graph_opt.ops.stage_spec import spec_of
+from graph_opt.passes.graph_reports import node_regions
+from graph_opt.passes.io_stages import BATCH_SOURCES, stage_puts
+from graph_opt.report_page.changes import compared, done_instead
+from graph_opt.report_page.graph_columns import Columns, PageGraph
+from graph_opt.report_page.lookup_rows import lookup_rows, table_rows
+from graph_opt.report_page.loss import losses_of
+from graph_opt.report_page.overview import overview
+from graph_opt.report_page.timeline import timeline
+from graph_opt.reporting.report import Report
+from graph_opt.reporting.text import report_text
+
+
+@dataclasses.dataclass(frozen=True)
+class PageSource:
+    """What a page is made from.
+
+    Attributes:
+      title: What the graph is called, such as the name of its file.
+      report: What passes found and did.
+      graph_def: The graph that the report is about.
+      rewritten: What passes made of it; None if they changed nothing, or `graph_def` itself is a
+        rewritten graph.
+      steps: `StepRecord`s of a run.
+    """
+
+    title: str
+    report: Report
+    graph_def: Any
+    rewritten: Any = None
+    steps: Tuple[Any, ...] = ()
+
+
+def page_content(source: PageSource) -> Dict[str, Any]:
+    """Plain dicts, lists, strings and numbers; docs/command-line.md says what the page shows.
+
+    Raises:
+      tf.errors.InvalidArgumentError: A graph is not valid: duplicate names, missing inputs.
+    """
+    with collection_paused():
+        view = GraphView(source.graph_def)
+        last = view if source.rewritten is None else GraphView(source.rewritten)
+        return _content(source, view, last)
+
+
+def _content(source: PageSource, view: GraphView, last: GraphView) -> Dict[str, Any]:
+    if last is view:
+        graphs: Sequence[PageGraph] = [PageGraph("graph", view.nodes, node_regions(view), {})]
+    else:
+        graphs = compared(view, last)
+    columns = Columns(graphs)
+    report = source.report
+    done = {} if last is view else done_instead(view, last, report)
+    return {
+        "title": source.title,
+        "text": report_text(report, source.title),
+        "overview": overview(report, graphs),
+        "lookups": lookup_rows(report, view),
+        "tables": table_rows(report, view),
+        "functions": len(source.graph_def.library.function),
+        "graph": dict(
+            columns.to_dict(),
+            sources=_numbers(columns, last.of_op(*BATCH_SOURCES)),
+            losses=_numbers(columns, losses_of(view)),
+            buffers=_buffers(columns, last),
+            instead=_instead(columns, done),
+        ),
+        "timeline": timeline(source.steps, _stage_regions(last)),
+    }
+
+
+def _numbers(columns: Columns, names: Sequence[str]) -> List[int]:
+    return [columns.numbers[name] for name in names if name in columns.numbers]
+
+
+def _buffers(columns: Columns, view: GraphView) -> List[List[int]]:
+    """Pairs of a put and a take of one buffer, between which no edge of the graph is."""
+    puts: Dict[bytes, List[str]] = {}
+    for put in view.of_op(BUFFER_PUT):
+        puts.setdefault(view.nodes[put].attr["shared_name"].s, []).append(put)
+    return [
+        _numbers(columns, [put, take])
+        for take in view.of_op(BUFFER_TAKE)
+        for put in puts.get(view.nodes[take].attr["shared_name"].s, ())
+        if put in columns.numbers and take in columns.numbers
+    ]
+
+
+def _instead(columns: Columns, done: Mapping[str, Sequence[str]]) -> Dict[int, List[int]]:
+    return {
+        columns.numbers[name]: _numbers(columns, others)
+        for name, others in done.items()
+        if name in columns.numbers
+    }
+
+
+def _stage_regions(view: GraphView) -> Dict[str, str]:
+    """The region of each stage's threads, by what its put says."""
+    return {spec.name: spec.kind for spec in (spec_of(view.nodes[put]) for put in stage_puts(view))}

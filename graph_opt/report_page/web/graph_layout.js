@@ -1,0 +1,210 @@
+// Where things are drawn. Each open scope is laid out by dagre on its own, its parts as boxes whose
+// sizes are known, so that opening a scope changes only the scopes around it.
+
+const LEAF_HEIGHT = 26;
+const SCOPE_HEIGHT = 40;
+const TITLE_HEIGHT = 24;
+const PADDING = 14;
+const CHARACTER = 6.6;
+const MOST_LABEL = 30;
+const MOST_EDGES = 700;
+
+class GraphLayout {
+  /**
+   * @param tree The scopes.
+   * @param view What is open, and whether constants and idle nodes are drawn.
+   */
+  constructor(tree, view) {
+    this.tree = tree;
+    this.view = view;
+    this.known = new Map();
+  }
+
+  isOpen(item) {
+    return item.children.length > 0 && (item === this.tree.root || this.view.open.has(item.key) || this.isWrapper(item));
+  }
+
+  /** How many nodes of an item are drawn. */
+  drawn(item) {
+    return item.size - (this.view.constants ? 0 : item.constants) - (this.view.idle ? 0 : item.idle);
+  }
+
+  isDrawn(item) {
+    return this.drawn(item) > 0;
+  }
+
+  /** Whether a scope has a single part, which is drawn in its place. */
+  isWrapper(item) {
+    if (!item.parent || !item.children.length) return false;
+    let parts = 0;
+    for (const child of item.children) if (this.isDrawn(child) && ++parts > 1) return false;
+    return parts === 1;
+  }
+
+  /** What is drawn for an item. */
+  unwrapped(item) {
+    let one = item;
+    while (this.isWrapper(one)) one = one.children.find((child) => this.isDrawn(child));
+    return one;
+  }
+
+  partsOf(item) {
+    return item.children.filter((child) => this.isDrawn(child)).map((child) => this.unwrapped(child));
+  }
+
+  /** What an item is called where it is drawn: with the names of scopes that it is drawn for. */
+  label(item) {
+    let label = item.label;
+    for (let one = item.parent; one && this.isWrapper(one); one = one.parent) {
+      if (label === "(" + one.label + ")") label = one.label;
+      else if (one.kind === "scope") label = one.label + "/" + label;
+    }
+    return shortened(printable(label), MOST_LABEL);
+  }
+
+  /** Forgets an item and what it is in, because it was opened or closed. */
+  forget(item) {
+    for (let one = item; one; one = one.parent) this.known.delete(one);
+  }
+
+  forgetAll() {
+    this.known.clear();
+  }
+
+  /** Size of an item, and for an open one the places of its parts and of the edges between them. */
+  of(item) {
+    let layout = this.known.get(item);
+    if (layout === undefined) {
+      layout = this.isOpen(item) ? this.inside(item) : this.closed(item);
+      this.known.set(item, layout);
+    }
+    return layout;
+  }
+
+  inside(item) {
+    const parts = this.partsOf(item);
+    const edges = this.edgesBetween(item, parts);
+    const connected = new Set();
+    for (const edge of edges) connected.add(edge.from).add(edge.to);
+    const placed = this.placed(parts.filter((part) => connected.has(part)), edges);
+    const title = item.parent ? TITLE_HEIGHT : 0;
+    for (const box of placed.boxes) box.y += title;
+    for (const edge of placed.edges) for (const point of edge.points) point.y += title;
+    const alone = parts.filter((part) => !connected.has(part));
+    const size = this.addGrid(alone, placed, title);
+    if (item.parent) size.width = Math.max(size.width, this.titleOf(item).length * CHARACTER + 24);
+    return { ...size, boxes: placed.boxes, edges: placed.edges };
+  }
+
+  edgesBetween(item, parts) {
+    const drawn = new Set(parts);
+    const found = new Map();
+    const pairs = item.edges || [];
+    const { itemOf, model } = this.tree;
+    for (let i = 0; i < pairs.length; i += 2) {
+      if (!this.isDrawn(itemOf[pairs[i]]) || !this.isDrawn(itemOf[pairs[i + 1]])) continue;
+      const from = this.unwrapped(partOf(item, itemOf[pairs[i]]));
+      const to = this.unwrapped(partOf(item, itemOf[pairs[i + 1]]));
+      if (!drawn.has(from) || !drawn.has(to)) continue;
+      let readers = found.get(from);
+      if (readers === undefined) found.set(from, (readers = new Map()));
+      let edge = readers.get(to);
+      if (edge === undefined) readers.set(to, (edge = { from, to, count: 0, buffer: false, pairs: [] }));
+      edge.count++;
+      edge.pairs.push(pairs[i], pairs[i + 1]);
+      if (model.puts(pairs[i + 1]).includes(pairs[i])) edge.buffer = true;
+    }
+    const edges = [...found.values()].flatMap((readers) => [...readers.values()]);
+    if (edges.length <= MOST_EDGES) return edges;
+    return edges.sort((one, other) => other.count - one.count).slice(0, MOST_EDGES);
+  }
+
+  placed(parts, edges) {
+    if (!parts.length) return { boxes: [], edges: [], width: 0, height: 0 };
+    const graph = new dagre.graphlib.Graph();
+    graph.setGraph({ rankdir: "LR", nodesep: 12, ranksep: 34, edgesep: 6 });
+    const names = new Map();
+    parts.forEach((part, number) => {
+      const { width, height } = this.of(part);
+      names.set(part, String(number));
+      graph.setNode(String(number), { width, height });
+    });
+    for (const edge of edges) {
+      graph.setEdge(names.get(edge.from), names.get(edge.to), { weight: Math.min(edge.count, 8) });
+    }
+    dagre.layout(graph);
+    const boxes = parts.map((part) => {
+      const { x, y, width, height } = graph.node(names.get(part));
+      return { item: part, x: x - width / 2 + PADDING, y: y - height / 2 + PADDING, width, height };
+    });
+    const routed = edges.map((edge) => {
+      const { points } = graph.edge(names.get(edge.from), names.get(edge.to));
+      return { ...edge, points: points.map(({ x, y }) => ({ x: x + PADDING, y: y + PADDING })) };
+    });
+    attach(boxes, routed);
+    const { width, height } = graph.graph();
+    return { boxes, edges: routed, width, height };
+  }
+
+  closed(item) {
+    const below = item.node >= 0 ? 0 : counted(this.drawn(item), "node").length + 2;
+    const length = Math.max(this.label(item).length, below);
+    const height = item.node >= 0 ? LEAF_HEIGHT : SCOPE_HEIGHT;
+    return { width: Math.max(length * CHARACTER + 22, 56), height, boxes: null, edges: [] };
+  }
+
+  titleOf(item) {
+    return this.label(item) + "  (" + grouped(this.drawn(item)) + ")";
+  }
+
+  /** Puts parts without edges below the others, in rows; returns the size of all. */
+  addGrid(alone, placed, title) {
+    const sizes = alone.map((part) => this.of(part));
+    const area = sizes.reduce((sum, { width, height }) => sum + (width + 12) * (height + 12), 0);
+    const most = Math.max(placed.width, Math.sqrt(area * 2.2), ...sizes.map((size) => size.width));
+    const top = placed.boxes.length ? placed.height + PADDING : 0;
+    let x = 0;
+    let y = top;
+    let row = 0;
+    let width = placed.width;
+    alone.forEach((item, number) => {
+      const size = sizes[number];
+      if (x > 0 && x + size.width > most) {
+        x = 0;
+        y += row + 12;
+        row = 0;
+      }
+      const place = { x: x + PADDING, y: y + PADDING + title };
+      placed.boxes.push({ item, ...place, width: size.width, height: size.height });
+      x += size.width + 12;
+      row = Math.max(row, size.height);
+      width = Math.max(width, x - 12);
+    });
+    const height = alone.length ? y + row : placed.height;
+    return { width: Math.max(width, 60) + 2 * PADDING, height: height + 2 * PADDING + title };
+  }
+}
+
+/** Lets edges begin at the right side of a box and end at the left one, side by side. */
+function attach(boxes, edges) {
+  const boxOf = new Map(boxes.map((box) => [box.item, box]));
+  const sides = new Map();
+  for (const edge of edges) {
+    const [from, to] = [boxOf.get(edge.from), boxOf.get(edge.to)];
+    if (from.x + from.width > to.x) continue; // Goes back.
+    const last = edge.points.length - 1;
+    for (const [box, side, point, next] of [[from, 1, edge.points[0], edge.points[1]], [to, 0, edge.points[last], edge.points[last - 1]]]) {
+      if (!sides.has(box)) sides.set(box, [[], []]);
+      sides.get(box)[side].push({ point, next });
+    }
+  }
+  for (const [box, both] of sides) {
+    both.forEach((ends, side) => {
+      ends.sort((one, other) => one.next.y - other.next.y);
+      ends.forEach(({ point }, number) => {
+        point.x = box.x + (side ? box.width : 0);
+        point.y = box.y + box.height * (0.2 + (0.6 * (number + 0.5)) / ends.length);
+      });
+    });
+  }
+}

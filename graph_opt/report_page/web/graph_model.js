@@ -1,0 +1,132 @@
+// One graph of the page: its nodes are numbers, of which the columns of the content tell all.
+
+const ABSENT = ".";
+
+class GraphModel {
+  /**
+   * @param data The columns of all graphs.
+   * @param index Which graph.
+   */
+  constructor(data, index) {
+    this.data = data;
+    this.index = index;
+    this.label = data.graphs[index].label;
+    this.graph = data.graphs[index];
+    this.first = data.graphs[0];
+    this.length = data.leaf.length;
+    this.paths = null;
+    this.readersStart = null;
+    this.putsOf = new Map();
+    for (const [put, take] of data.buffers) {
+      if (!this.has(put) || !this.has(take)) continue;
+      this.putsOf.set(take, [...(this.putsOf.get(take) || []), put]);
+    }
+  }
+
+  has(node) {
+    return this.graph.regions[node] !== ABSENT;
+  }
+
+  *nodes() {
+    for (let node = 0; node < this.length; node++) if (this.has(node)) yield node;
+  }
+
+  scopePath(scope) {
+    if (this.paths === null) {
+      const { scopeNames, scopeParents } = this.data;
+      this.paths = [""];
+      for (let i = 1; i < scopeNames.length; i++) {
+        const above = this.paths[scopeParents[i]];
+        this.paths.push(scopeParents[i] === 0 ? scopeNames[i] : above + "/" + scopeNames[i]);
+      }
+    }
+    return this.paths[scope];
+  }
+
+  name(node) {
+    const { scope, leaf } = this.data;
+    const path = this.scopePath(scope[node]);
+    if (leaf[node] === "") return path;
+    return scope[node] === 0 ? leaf[node] : path + "/" + leaf[node];
+  }
+
+  op(node) {
+    return this.data.ops[this.data.op[node]];
+  }
+
+  device(node) {
+    return this.data.devices[this.data.device[node]];
+  }
+
+  region(node) {
+    return this.graph.regions[node];
+  }
+
+  change(node) {
+    return this.graph.changes[node];
+  }
+
+  isConstant(node) {
+    return this.op(node) === "Const";
+  }
+
+  isIdle(node) {
+    return this.region(node) === "x";
+  }
+
+  /** Pairs of a node and which of its outputs is read. */
+  inputs(node) {
+    const own = this.graph.inputs[node];
+    const encoded = (own === undefined ? this.first.inputs[node] : own) || [];
+    const found = [];
+    for (const number of encoded) {
+      if (number < 0) found[found.length - 1][1] = -number;
+      else found.push([number, 0]);
+    }
+    return found;
+  }
+
+  /** The nodes it waits for without reading them. */
+  controls(node) {
+    const own = this.graph.inputs[node];
+    const from = own === undefined ? this.first : this.graph;
+    return from.controls[node] || [];
+  }
+
+  /** The nodes that do what a node does in the graph before. */
+  others(node) {
+    return this.data.instead[node] || [];
+  }
+
+  /** The puts that fill the buffer which a node takes from. */
+  puts(node) {
+    return this.putsOf.get(node) || [];
+  }
+
+  /** What a node gets its data from: inputs, and puts at the other side of a buffer. */
+  sources(node) {
+    return [...this.inputs(node).map((pair) => pair[0]), ...this.puts(node)];
+  }
+
+  /** The nodes that get data from a node. */
+  readers(node) {
+    if (this.readersStart === null) this.indexReaders();
+    return this.readersOf.subarray(this.readersStart[node], this.readersStart[node + 1]);
+  }
+
+  indexReaders() {
+    const counts = new Int32Array(this.length + 1);
+    const edges = [];
+    for (const node of this.nodes()) {
+      for (const source of new Set(this.sources(node))) {
+        counts[source + 1]++;
+        edges.push(source, node);
+      }
+    }
+    for (let i = 0; i < this.length; i++) counts[i + 1] += counts[i];
+    this.readersStart = counts;
+    this.readersOf = new Int32Array(edges.length / 2);
+    const next = counts.slice();
+    for (let i = 0; i < edges.length; i += 2) this.readersOf[next[edges[i]]++] = edges[i + 1];
+  }
+}

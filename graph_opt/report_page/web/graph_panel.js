@@ -1,0 +1,216 @@
+// The part of the page with the graph: tools, one drawing or two side by side, and details.
+
+const LEGIBLE = 0.62;
+
+class GraphPanel {
+  constructor(content) {
+    this.data = content.graph;
+    this.models = this.data.graphs.map((graph, index) => new GraphModel(this.data, index));
+    this.view = { open: new Set(), constants: false, idle: false, colours: new Colours(this.data) };
+    this.drawings = new Map();
+    this.shown = [this.models.length - 1];
+    this.active = null;
+    this.stage = html("div", { class: "drawings" });
+    this.legend = html("ul", { class: "legend" });
+    this.details = html("aside", { class: "details", "aria-label": "Details" });
+    this.search = searchField(() => this.current().model, (node) => this.goTo(node));
+    const left = this.data.left_out;
+    this.notDrawn = [left && counted(left, "node") + " left out", content.functions && counted(content.functions, "function") + " not drawn"].filter(Boolean);
+    this.element = html("div", { class: "graph" }, this.tools(), this.legend, html("div", { class: "graph-body" }, this.stage, this.details));
+    this.begun = false;
+  }
+
+  tools() {
+    const button = (text, title, onclick) => html("button", { type: "button", title, onclick }, text);
+    return html(
+      "div",
+      { class: "tools" },
+      this.search,
+      this.models.length > 1 ? this.choice("Show", ["before", "after", "side by side"], "after", (name) => this.show(name)) : null,
+      this.choice("Colour", this.models.length > 1 ? ["region", "change", "device"] : ["region", "device"], "region", (mode) => this.colour(mode)),
+      this.check("constants", "Draw constants"),
+      this.data.graphs.some((graph) => graph.regions.includes("x")) ? this.check("idle", "Draw nodes that are only kept for their names") : null,
+      button("Close all", "Close all scopes", () => this.closeAll()),
+      button("Fit", "Show all that is open (0)", () => this.each((drawing) => drawing.fit())),
+      button("−", "Zoom out (-)", () => this.each((drawing) => drawing.zoomBy(0.8))),
+      button("+", "Zoom in (+)", () => this.each((drawing) => drawing.zoomBy(1.25))),
+    );
+  }
+
+  choice(label, names, chosen, choose) {
+    const buttons = names.map((name) =>
+      html("button", { type: "button", "aria-pressed": String(name === chosen), "data-choice": name, onclick: () => choose(name) }, name),
+    );
+    return html("div", { class: "choice", role: "group", "aria-label": label }, html("span", { class: "faint" }, label), buttons);
+  }
+
+  check(name, title) {
+    const box = html("input", { type: "checkbox", "data-draws": name, onchange: (event) => this.setDrawn(name, event.target.checked) });
+    return html("label", { class: "check", title }, box, name);
+  }
+
+  press(name) {
+    for (const button of this.element.querySelectorAll("[data-choice]")) {
+      const siblings = [...button.parentElement.querySelectorAll("[data-choice]")];
+      if (!siblings.some((one) => one.dataset.choice === name)) continue;
+      button.setAttribute("aria-pressed", String(button.dataset.choice === name));
+    }
+  }
+
+  drawing(index) {
+    if (!this.drawings.has(index)) {
+      const drawing = new GraphDrawing(this.models[index], this.view, {
+        select: (item) => this.select(drawing, item),
+        toggle: (item) => this.toggled(drawing, item),
+      });
+      this.drawings.set(index, drawing);
+    }
+    return this.drawings.get(index);
+  }
+
+  current() {
+    return this.active && this.shown.includes(this.active.model.index) ? this.active : this.drawing(this.shown[this.shown.length - 1]);
+  }
+
+  each(act) {
+    for (const index of this.shown) act(this.drawing(index));
+  }
+
+  /** Draws for the first time; the panel must be visible. */
+  begin() {
+    if (this.begun) return;
+    this.begun = true;
+    this.show(this.models.length > 1 ? "after" : this.models[0].label);
+  }
+
+  show(name) {
+    this.press(name);
+    this.shown = name === "side by side" ? [0, 1] : [Math.max(this.models.findIndex((model) => model.label === name), 0)];
+    if (name === "side by side") this.colour("change");
+    const titled = this.shown.length > 1;
+    this.stage.replaceChildren(
+      ...this.shown.map((index) => html("figure", {}, titled ? html("figcaption", {}, this.models[index].label) : null, this.drawing(index).element)),
+    );
+    this.each((drawing) => {
+      drawing.layout.forgetAll();
+      drawing.render();
+    });
+    this.stage.classList.toggle("stacked", titled && this.isWide());
+    this.each((drawing) => drawing.fit(LEGIBLE));
+    this.showLegend();
+    this.showDetails();
+  }
+
+  /** Whether two drawings are better seen one above the other. */
+  isWide() {
+    const { width, height } = this.drawing(this.shown[0]).places.get(this.drawing(this.shown[0]).tree.root);
+    return width > 1.4 * height;
+  }
+
+  colour(mode) {
+    this.view.colours.mode = mode;
+    this.press(mode);
+    this.each((drawing) => drawing.render());
+    this.showLegend();
+    this.showDetails();
+  }
+
+  /** Draws constants or idle nodes, or leaves them out. */
+  setDrawn(name, drawn) {
+    this.view[name] = drawn;
+    this.element.querySelector('[data-draws="' + name + '"]').checked = drawn;
+    for (const drawing of this.drawings.values()) drawing.layout.forgetAll();
+    this.each((drawing) => drawing.render());
+  }
+
+  closeAll() {
+    this.view.open.clear();
+    for (const drawing of this.drawings.values()) drawing.layout.forgetAll();
+    this.each((drawing) => {
+      drawing.render();
+      drawing.fit();
+    });
+  }
+
+  toggled(drawing, item) {
+    for (const [, other] of this.drawings) other === drawing ? other.layout.forget(item) : other.layout.forgetAll();
+    this.active = drawing;
+    for (const index of this.shown) {
+      const one = this.drawing(index);
+      const same = one === drawing ? item : one.itemWithKey(item.key);
+      if (same) one.keepingPlace(same, () => one.render());
+      else one.render();
+    }
+    this.select(drawing, item, false);
+    announce(item.label + (this.view.open.has(item.key) ? " opened" : " closed"));
+  }
+
+  select(drawing, item, move = true) {
+    this.active = drawing;
+    this.path = item && item.node >= 0 ? pathThrough(drawing.model, item.node) : null;
+    this.each((one) => {
+      one.selected = one === drawing || !item ? item : item.node >= 0 ? one.tree.itemOf[item.node] || null : one.itemWithKey(item.key);
+      one.setPath(this.path ? this.path.nodes : []);
+      one.render();
+      if (one.selected && move) one.bringIntoSight(one.selected);
+    });
+    if (item) drawing.focusSelected();
+    this.showDetails();
+  }
+
+  /** Opens what a node is in, selects it and shows it. */
+  goTo(node) {
+    let drawing = this.current();
+    if (!drawing.model.has(node)) {
+      const index = this.models.findIndex((model) => model.has(node));
+      if (index < 0) return;
+      this.show(this.models[index].label);
+      drawing = this.drawing(index);
+    }
+    if (drawing.model.isIdle(node) && !this.view.idle && this.shown.length === 1) {
+      this.show(this.models[0].label); // It is what it does there.
+      drawing = this.drawing(0);
+    }
+    const kind = drawing.model.isIdle(node) ? "idle" : drawing.model.isConstant(node) ? "constants" : "";
+    if (kind && !this.view[kind]) this.setDrawn(kind, true);
+    this.each((one) => one.model.has(node) && one.reveal(node));
+    this.select(drawing, drawing.tree.itemOf[node], false);
+    this.each((one) => one.selected && one.bringIntoSight(one.selected, true));
+    announce(drawing.model.name(node) + " selected");
+  }
+
+  nodeNamed(name) {
+    const model = this.models[0];
+    for (let node = 0; node < model.length; node++) if (model.name(node) === name) return node;
+    return -1;
+  }
+
+  showLegend() {
+    const rows = new Map();
+    for (const index of this.shown) {
+      const model = this.models[index];
+      const counts = new Map();
+      for (const node of model.nodes()) {
+        const category = this.view.colours.of(model, node);
+        counts.set(category, (counts.get(category) || 0) + 1);
+      }
+      for (const [category, name, meaning] of this.view.colours.legend(model)) {
+        if (!counts.has(category)) continue;
+        const row = rows.get(category) || { name, meaning, counts: [] };
+        row.counts.push(grouped(counts.get(category)));
+        rows.set(category, row);
+      }
+    }
+    this.legend.replaceChildren(
+      ...[...rows].map(([category, { name, meaning, counts }]) =>
+        html("li", { title: meaning }, html("span", { class: "swatch " + category }), name + " ", html("span", { class: "faint" }, counts.join(" → "))),
+      ),
+      ...this.notDrawn.map((text) => html("li", { class: "faint" }, text)),
+    );
+  }
+
+  showDetails() {
+    const drawing = this.current();
+    this.details.replaceChildren(...detailsOf(drawing, drawing.selected, this.path, (node) => this.goTo(node)).flat(9).filter(Boolean));
+  }
+}

@@ -1,0 +1,152 @@
+"""What a page says of a graph, without a browser."""
+
+from __future__ import annotations
+
+from typing import Any, Dict
+
+import pytest
+
+from graph_opt.compat import tf
+from graph_opt.graph.view import GraphView
+from graph_opt.passes.graph_reports import node_regions
+from graph_opt.report_page import graph_columns
+from graph_opt.report_page.page_content import PageSource, page_content
+from graph_opt.report_page.timeline import timeline
+from graph_opt.reporting.report import Report
+from graph_opt.runtime.trace import StepRecord, Wait
+from tests.report_page.page_models import node_names, rewritten_source, trained_model
+
+
+@pytest.fixture(scope="module")
+def source() -> PageSource:
+    with tf.Graph().as_default():
+        trained_model()
+        return rewritten_source()
+
+
+@pytest.fixture(scope="module")
+def content(source: PageSource) -> Dict[str, Any]:
+    return page_content(source)
+
+
+def test_columns_have_every_node_with_its_inputs(
+    source: PageSource, content: Dict[str, Any]
+) -> None:
+    graph = content["graph"]
+    names = node_names(graph)
+    before, after = graph["graphs"]
+    assert set(names) == {n.name for g in (source.graph_def, source.rewritten) for n in g.node}
+    for side, graph_def in ((before, source.graph_def), (after, source.rewritten)):
+        numbers = {name: number for number, name in enumerate(names)}
+        for node in graph_def.node:
+            number = numbers[node.name]
+            assert side["regions"][number] != "."
+            assert graph["ops"][graph["op"][number]] == node.op
+            own = side["inputs"][number] if side is before else side["inputs"].get(number)
+            encoded = before["inputs"][number] if own is None else own
+            found = [names[one] for one in encoded or () if one >= 0]
+            assert found == [text.split(":")[0] for text in node.input if text[0] != "^"]
+
+
+def test_an_output_other_than_the_first_follows_its_node(content: Dict[str, Any]) -> None:
+    graph = content["graph"]
+    names = node_names(graph)
+    label = names.index("tower/sub")
+    encoded = graph["graphs"][0]["inputs"][label]
+    assert [encoded[1], names[encoded[1]], encoded[2]] == [encoded[1], "IteratorGetNext", -1]
+
+
+def test_moved_fused_added_and_idle_nodes_are_told_apart(content: Dict[str, Any]) -> None:
+    graph = content["graph"]
+    before, after = graph["graphs"]
+    changes = {
+        name: before["changes"][number] + after["changes"][number]
+        for number, name in enumerate(node_names(graph))
+    }
+    assert changes["IteratorGetNext"] == "mx"
+    assert changes["user"] == "fx"
+    assert changes["tower/Square"] == "kk"
+    assert changes["tower/concat"] == "fx"
+    assert changes["tower/Sum"] == "rr"
+    copies = [name for name, change in changes.items() if change == ".c"]
+    assert "async_embedding/IteratorGetNext" in copies
+    fused = {name for name, change in changes.items() if change == ".l"}
+    assert any("pooled" in name for name in fused)
+
+
+def test_regions_are_those_of_the_rewritten_graph(
+    source: PageSource, content: Dict[str, Any]
+) -> None:
+    regions = node_regions(GraphView(source.rewritten))
+    assert regions["async_embedding/TensorBufferPut"] == "prefetch"
+    assert regions["tower/loss"] == "main"
+    assert regions["user_table"] == "none"
+    assert regions["IteratorGetNext"] == "idle"
+    counts = content["overview"]["regions"][1]
+    assert counts["prefetch"] == sum(region == "prefetch" for region in regions.values())
+
+
+def test_lookups_say_where_ids_come_from_and_why_not(content: Dict[str, Any]) -> None:
+    rows = {row["name"]: row for row in content["lookups"]}
+    assert set(rows) == {"user", "item", "extra"}
+    assert rows["user"]["ids"] == "IteratorGetNext:0"
+    assert rows["user"]["shape"] == "[10, 4]"
+    assert rows["user"]["stage"] == "async_embedding" and rows["user"]["group"]
+    assert rows["extra"]["stage"] == ""
+    assert rows["extra"]["ids"] == "fed:0"
+    (reason,) = rows["extra"]["reasons"][-1:]
+    assert reason["code"] == "placeholder_upstream" and reason["remedy"]
+    sizes = {row["name"]: row["bytes"] for row in content["tables"]}
+    assert sizes["user_table"] == 10 * 4 * 4
+
+
+def test_paths_end_at_the_loss_and_cross_buffers(content: Dict[str, Any]) -> None:
+    graph = content["graph"]
+    names = node_names(graph)
+    assert [names[number] for number in graph["losses"]] == ["tower/loss"]
+    assert ["async_embedding/TensorBufferPut", "async_embedding/TensorBufferTake"] in [
+        [names[put], names[take]] for put, take in graph["buffers"]
+    ]
+
+
+def test_a_graph_that_was_not_rewritten_is_one_graph(source: PageSource) -> None:
+    content = page_content(PageSource("model.pb", Report(), source.graph_def))
+    assert [side["label"] for side in content["graph"]["graphs"]] == ["graph"]
+    assert content["timeline"] is None
+
+
+def test_names_without_end_and_too_many_nodes_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph_def = tf.GraphDef()
+    graph_def.node.add(name="a/" * 5000 + "deep", op="NoOp")
+    for number in range(20):
+        graph_def.node.add(name="node_{}".format(number), op="NoOp")
+    monkeypatch.setattr(graph_columns, "MOST_NODES", 10)
+    graph = page_content(PageSource("many", Report(), graph_def))["graph"]
+    assert len(graph["leaf"]) == 10 and graph["left_out"] == 11
+    assert len(graph["scopeNames"]) <= 42
+
+
+def test_long_attributes_are_cut_and_values_left_out() -> None:
+    graph_def = tf.GraphDef()
+    node = graph_def.node.add(name="constant", op="Const")
+    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto([1.0] * 50000))
+    node.attr["text"].s = b"x" * 100000
+    (text,) = page_content(PageSource("one", Report(), graph_def))["graph"]["attributes"]
+    assert len(text) < 250 and "value = float32 [50000]" in text
+
+
+def test_a_timeline_has_a_lane_for_each_thread_in_order() -> None:
+    steps = [
+        StepRecord("main", "MainThread", 0, 10.0, 10.5, (Wait("TensorBufferTake", 10.1, 10.2),)),
+        StepRecord("stage", "thread/0", 0, 9.0, 10.0),
+        StepRecord("stage_io", "thread/1", 0, 8.0, 9.5),
+    ]
+    lanes = timeline(steps, {"stage": "prefetch", "stage_io": "io"})
+    assert lanes is not None
+    assert [(lane["stage"], lane["region"]) for lane in lanes["lanes"]] == [
+        ("stage_io", "io"),
+        ("stage", "prefetch"),
+        ("main", "main"),
+    ]
+    assert lanes["lanes"][2]["steps"] == [[2000.0, 2500.0, 0, [[2100.0, 2200.0]]]]
+    assert lanes["end"] == 2500.0 and lanes["detailed"]

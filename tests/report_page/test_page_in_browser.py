@@ -1,0 +1,239 @@
+"""The page in Chromium, without a window: what a reader does with it, and hostile names."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any, Iterator, List
+
+import pytest
+
+from graph_opt.compat import tf
+from graph_opt.report_page.graph_report import GraphReport
+from graph_opt.report_page.page_content import PageSource
+from graph_opt.reporting.report import Report
+from graph_opt.runtime.trace import StepRecord, Wait
+from tests.report_page.page_models import (
+    HOSTILE_NAMES,
+    SCRIPT_NAME,
+    hostile_graph,
+    rewritten_source,
+    trained_model,
+)
+
+pytestmark = pytest.mark.slow
+webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+from selenium.webdriver.chrome.service import Service  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+
+LIMIT_SECONDS = 60
+
+
+class Browser:
+    """One window; a page that reports an error to the console fails the test."""
+
+    def __init__(self, driver: Any, folder: Path) -> None:
+        self.driver = driver
+        self._folder = folder
+
+    def open(self, source: PageSource) -> None:
+        path = self._folder / "report.html"
+        GraphReport(source).save(path)
+        self.driver.get(path.as_uri())
+        assert self.errors() == []
+
+    def errors(self) -> List[str]:
+        return [entry["message"] for entry in self.driver.get_log("browser")]
+
+    def one(self, selector: str) -> Any:
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def all(self, selector: str) -> List[Any]:
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def texts(self, selector: str) -> List[str]:
+        return [element.text for element in self.all(selector)]
+
+    def press(self, *keys: str) -> None:
+        self.driver.switch_to.active_element.send_keys(*keys)
+
+    def drawn(self) -> List[str]:
+        """What the drawn boxes say to a screen reader."""
+        return [box.get_attribute("aria-label") for box in self.all("g.item")]
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[Any]:
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    service = shutil.which("chromedriver")
+    if chromium is None or service is None:
+        pytest.skip("no Chromium with its driver (Debian: apt install chromium-driver)")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
+        options.add_argument(argument)
+    options.add_argument("--window-size=1400,900")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(service))
+    driver.set_page_load_timeout(LIMIT_SECONDS)
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def browser(driver: Any, tmp_path: Path) -> Iterator[Browser]:
+    window = Browser(driver, tmp_path)
+    yield window
+    assert window.errors() == []
+
+
+@pytest.fixture
+def model() -> PageSource:
+    trained_model()
+    return rewritten_source(steps_of_a_run())
+
+
+def steps_of_a_run() -> List[StepRecord]:
+    steps = []
+    for number in range(40):
+        start = 1.0 + number * 0.01
+        waits = (Wait("TensorBufferTake", start, start + 0.002),)
+        steps.append(StepRecord("main", "MainThread", number, start, start + 0.009, waits))
+        steps.append(StepRecord("async_embedding", "thread/0", number, start - 0.02, start - 0.013))
+    return steps
+
+
+def test_the_overview_counts_and_links_to_the_graph(browser: Browser, model: PageSource) -> None:
+    browser.open(model)
+    assert browser.one("#summary").text.startswith("3 of 3 lookups fused into 2 ops")
+    assert "3" in browser.texts(".figures .value")
+    browser.one(".table button.link[title='user_table']").click()
+    assert browser.one("#tab-graph").get_attribute("aria-selected") == "true"
+    assert browser.one(".details h3").text == "user_table"
+
+
+def test_scopes_open_and_close_by_mouse_and_keys(browser: Browser, model: PageSource) -> None:
+    browser.open(model)
+    browser.one("#tab-graph").click()
+    closed = browser.drawn()
+    (tower,) = [box for box in browser.all("g.item") if "scope tower" in box.accessible_name]
+    tower.click()
+    browser.press(Keys.ENTER)
+    opened = browser.drawn()
+    assert len(opened) > len(closed) and any("tower/Square" in name for name in opened)
+    assert browser.driver.switch_to.active_element.get_attribute("aria-expanded") == "true"
+    browser.press(Keys.ENTER)
+    assert sorted(browser.drawn()) == sorted(closed)
+    browser.press(Keys.ARROW_LEFT)
+    assert browser.one(".details h3").text != "tower/"
+
+
+def test_search_marks_the_way_from_the_input_to_the_loss(
+    browser: Browser, model: PageSource
+) -> None:
+    browser.open(model)
+    browser.one("body").send_keys("/")
+    browser.press("op:Square", Keys.ENTER)
+    assert browser.one(".details h3").text == "tower/Square"
+    assert "from the input to the loss" in browser.one(".way summary").text
+    browser.one(".way summary").click()
+    way = [text.split(" ")[0] for text in browser.texts(".way li")]
+    assert way[-2:] == ["tower/Mean", "tower/loss"] and "async_embedding/TensorBufferTake" in way
+    assert browser.all("g.item.path") and browser.all("path.edge.path")
+    assert [box.get_attribute("aria-label") for box in browser.all("g.item.selected")] == [
+        "Square tower/Square"
+    ]
+
+
+def test_before_and_after_are_seen_side_by_side(browser: Browser, model: PageSource) -> None:
+    browser.open(model)
+    browser.one("#tab-graph").click()
+    browser.one("[data-choice='side by side']").click()
+    assert browser.texts("figcaption") == ["before", "after"]
+    legend = " ".join(browser.texts(".graph > .legend li"))
+    for change in ("moved", "fused", "added", "copy", "fused op", "idle"):
+        assert change in legend
+    before, after = browser.all("svg.drawing")
+    new = "async_embedding"
+    assert not any(
+        new in box.accessible_name for box in before.find_elements(By.CSS_SELECTOR, "g.item")
+    )
+    assert any(new in box.accessible_name for box in after.find_elements(By.CSS_SELECTOR, "g.item"))
+
+
+def test_lookups_are_filtered_and_sorted(browser: Browser, model: PageSource) -> None:
+    browser.open(model)
+    browser.one("#tab-lookups").click()
+    names = "#lookups tbody td:first-child"
+    assert browser.texts(names) == ["user", "item", "extra"]
+    browser.one("#lookups th button").click()
+    assert browser.texts(names) == ["extra", "item", "user"]
+    assert browser.one("#lookups th").get_attribute("aria-sort") == "ascending"
+    browser.one("#lookups input[type=search]").send_keys("placeholder_upstream")
+    assert browser.texts(names) == ["extra"]
+    browser.one("#lookups .reason summary").click()
+    assert "Feed the placeholder through staged" in browser.one("#lookups .reason").text
+
+
+def test_the_timeline_has_lanes_and_waits(browser: Browser, model: PageSource) -> None:
+    browser.open(model)
+    browser.one("#tab-timeline").click()
+    assert browser.texts(".timeline .lane") == ["async_embedding 0", "main"]
+    assert browser.all(".timeline .step.r-p") and browser.all(".timeline .wait")
+    few = len(browser.all(".timeline .step"))
+    browser.one("[title='Show the whole run']").click()
+    assert few < len(browser.all(".timeline .step")) == 80
+
+
+def test_hostile_names_are_shown_as_text(browser: Browser) -> None:
+    browser.open(PageSource(SCRIPT_NAME, Report(left_alone=HOSTILE_NAMES), hostile_graph()))
+    assert browser.driver.title == SCRIPT_NAME
+    assert SCRIPT_NAME in browser.one("h1").text and not browser.all("img")
+    assert len(browser.all(".notes li")) == len(HOSTILE_NAMES)
+    browser.one("#tab-graph").click()
+    browser.one("#search").send_keys("break")
+    assert browser.texts(".found-name") == [
+        "line\\u{2028}and\\u{2029}and\\u{a}break\\u{0}\\u{1b}[31m"
+    ]
+    browser.press(Keys.ENTER)
+    assert browser.one(".details h3").text.startswith("line\\u{2028}")
+    assert browser.driver.title == SCRIPT_NAME
+
+
+def test_a_notebook_shows_the_page_in_a_frame(
+    browser: Browser, model: PageSource, tmp_path: Path
+) -> None:
+    notebook = tmp_path / "notebook.html"
+    shown = GraphReport(model)._repr_html_()
+    notebook.write_text("<!DOCTYPE html><meta charset='utf-8'>" + shown, "utf-8")
+    browser.driver.get(notebook.as_uri())
+    browser.driver.switch_to.frame(browser.one("iframe"))
+    browser.one("#tab-graph").click()
+    assert any("scope tower" in name for name in browser.drawn())
+    browser.driver.switch_to.default_content()
+
+
+def large_graph(columns: int) -> Any:
+    """`columns` chains of ten nodes in four levels of scopes, and as many nodes without a scope."""
+    graph_def = tf.GraphDef()
+    source = graph_def.node.add(name="IteratorGetNext", op="IteratorGetNext").name
+    for column in range(columns):
+        last = source
+        for step in range(9):
+            name = "tower_{}/block_{}/column_{}/op_{}".format(column % 3, column % 97, column, step)
+            graph_def.node.add(name=name, op="Relu", input=[last])
+            last = name
+        graph_def.node.add(name="flat_{}".format(column), op="Relu", input=[last])
+    return graph_def
+
+
+def test_a_large_graph_stays_usable(browser: Browser) -> None:
+    browser.open(PageSource("large", Report(), large_graph(10_000)))
+    browser.one("#tab-graph").click()
+    assert 0 < len(browser.drawn()) < 100
+    browser.one("#search").send_keys("column_9876/op_4", Keys.ENTER)
+    assert browser.one(".details h3").text == "tower_0/block_79/column_9876/op_4"
+    assert len(browser.all("*")) < 6000
+    size = browser.driver.execute_script("return document.documentElement.outerHTML.length")
+    assert size < 12_000_000

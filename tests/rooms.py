@@ -1,0 +1,68 @@
+"""The rooms of the package: which may import which."""
+
+from __future__ import annotations
+
+from typing import Dict, FrozenSet
+
+# Which room may import which; docs/architecture.md shows this table. Every room may import `compat`
+# and itself; an entry with a dot allows a single module of a room.
+MAY_IMPORT: Dict[str, FrozenSet[str]] = {
+    "compat": frozenset(),
+    "config": frozenset({"ops.stage_spec"}),
+    "ops": frozenset(),
+    "graph": frozenset(),
+    "rules": frozenset({"graph", "ops.optimizers"}),
+    "reporting": frozenset(),
+    "passes": frozenset(
+        {"rules", "graph", "config", "reporting", "ops.stage_nodes", "ops.stage_spec"}
+        | {"ops.library", "ops.optimizers", "ops.deferred_rows", "ops.message_names"}
+        | {"ops.served_variables", "ops.stage_threads"}
+        | {"sharding.placement"}
+    ),
+    "export": frozenset({"graph", "ops", "reporting"}),
+    "runtime": frozenset({"ops", "export", "reporting"}),
+    "embedding": frozenset({"ops", "export", "reporting.warnings_given"}),
+    "inspect": frozenset({"passes", "graph", "reporting", "ops.library"}),
+    "report_page": frozenset(
+        {"passes", "rules", "graph", "reporting", "inspect.graph_files"}
+        | {"ops.stage_nodes", "ops.stage_spec"}
+    ),
+    "session": frozenset(
+        {"passes", "runtime", "config", "graph", "reporting", "inspect.dump", "embedding"}
+        | {"export", "ops.packed_embedding", "ops.library", "sharding", "strategy"}
+        | {"contrib", "dynamic", "embedding_variable", "ops.late_threads", "optimizers"}
+        | {"report_page"}
+    ),
+    "cli": frozenset(
+        {"session", "inspect", "passes", "config", "reporting", "sharding.store", "conversion"}
+        | {"launch", "checking", "report_page"}
+    ),
+    "checking": frozenset(
+        {"session", "runtime", "config", "graph", "reporting", "passes.io_stages"}
+    ),
+    "launch": frozenset(),
+    "contrib": frozenset({"optimizers"}),
+    "conversion": frozenset({"sharding"}),
+    "train": frozenset({"session", "runtime", "optimizers", "dynamic"}),
+    "optimizers": frozenset({"ops"}),
+    "sharding": frozenset(
+        {"ops", "export", "config", "graph.operations", "embedding.lookup_ids", "reporting.stderr"}
+        | {"embedding.placements", "embedding.tables"}
+    ),
+    "sok": frozenset(
+        {"dynamic", "sharding", "ops", "embedding.lookup_ids", "embedding.placements"}
+        | {"reporting.stderr"}
+    ),
+    "strategy": frozenset({"sharding", "embedding", "graph.operations", "reporting.stderr"}),
+    "dynamic": frozenset(
+        {"ops", "export", "sharding", "embedding.lookup_ids", "embedding.placements"}
+        | {"reporting.stderr"}
+    ),
+    "embedding_variable": frozenset(
+        {"dynamic", "embedding", "ops", "reporting.stderr", "reporting.warnings_given"}
+    ),
+    "input": frozenset({"reporting.warnings_given"}),
+    "distributed_embeddings": frozenset(
+        {"sharding", "ops", "export", "embedding", "reporting.stderr"}
+    ),
+}
