@@ -272,6 +272,13 @@ def documented_codes(page: str) -> List[str]:
     return re.findall(r"^\| `([a-z0-9_]+)` \|", page, flags=re.MULTILINE)
 
 
+def row_of_option(name: str, number: int, kind: str, repeated: bool) -> str:
+    """How the row of an option begins on its page: with its name, its number and its type."""
+    scalar = kind in ("bool", "int32", "int64", "string")
+    text = ("repeated " if repeated else "") + (kind if scalar else "message")
+    return "| `{}` | {} | {}".format(name, number, text)
+
+
 def documented_remedies(page: str) -> Dict[str, str]:
     """Maps each code to the last cell of its row in docs/refusals.md, as plain text.
 

@@ -250,9 +250,9 @@ def test_reports_say_what_the_page_of_refusals_says() -> None:
     assert checks.documented_remedies(page) == REMEDIES
 
 
-def test_every_option_is_documented_with_its_number() -> None:
+def test_every_option_is_documented_with_its_number_and_type() -> None:
     page = (REPOSITORY / "docs/options.md").read_text("utf-8")
-    rows = ["| `{}` | {} |".format(field.name, field.number) for field in FIELDS]
+    rows = [checks.row_of_option(*field[1:]) for field in FIELDS]
     assert [row for row in rows if row not in page] == []
 
 
