@@ -6,13 +6,14 @@ import argparse
 import math
 from typing import Any, Callable, Tuple
 
+from graph_opt.cli.convert_arguments import add_convert
 from graph_opt.cli.release import RELEASE
 
 DEFAULTS = ("do_async_embedding=true", "threads_num=1", "capacity=2", "infer_io_stage=true")
 
 _GRAPH_FILE = (
-    "graph: a GraphDef, MetaGraphDef or SavedModel, binary or text (.pb, .pbtxt, .meta), a "
-    "SavedModel's folder, or a checkpoint's folder or prefix"
+    "graph: a GraphDef, MetaGraphDef or SavedModel, binary or text (.pb, .pbtxt, .meta), also "
+    "packed by gzip, a SavedModel's folder, or a checkpoint's folder or prefix"
 )
 
 
@@ -32,7 +33,7 @@ def parser() -> argparse.ArgumentParser:
     _add_proxy(commands)
     _add_rewrite(commands)
     _add_inspect(commands)
-    _add_convert(commands)
+    add_convert(commands)
     return top
 
 
@@ -248,88 +249,12 @@ def _add_inspect(commands: Any) -> None:
     command.add_argument("--json", action="store_true", help="print JSON instead of tables")
     command.add_argument("--picture", metavar="FILE.svg", help="also draw the three regions")
     command.add_argument("--html", metavar="FILE.html", help="also write a page for a browser")
-
-
-def _add_convert(commands: Any) -> None:
-    command = commands.add_parser(
-        "convert",
-        help="bring saved tables from one format to another",
-        description="Reads embedding tables, with the slots of their optimizer, from a checkpoint "
-        "of TensorFlow, a folder of sok.dump (SparseOperationKit's format), or .npy files (those "
-        "of distributed-embeddings), and writes them in another of these. Checksums are compared, "
-        "and what was written is read back, before it gets its name.",
-        allow_abbrev=False,
-    )
     command.add_argument(
-        "sources",
-        nargs="+",
-        metavar="SOURCE",
-        help="a checkpoint's folder or prefix, a folder, or a .npy file; several checkpoints have "
-        "the parts of the tables, in the order of the ranks",
+        "--diff",
+        metavar="OTHER",
+        help="instead compare the graph with that of another file: what was added, moved, fused, "
+        "lost. Exit code: 0 alike, 1 different",
     )
-    command.add_argument("target", metavar="TARGET", help="prefix or folder to write; must be new")
-    command.add_argument(
-        "--to",
-        dest="target_format",
-        choices=("checkpoint", "sok", "npy"),
-        required=True,
-        help="format to write",
-    )
-    command.add_argument(
-        "--from",
-        dest="source_format",
-        choices=("checkpoint", "sok", "npy"),
-        help="format to read; by default, what SOURCE looks like",
-    )
-    command.add_argument(
-        "--table",
-        dest="tables",
-        action="append",
-        default=[],
-        metavar="NAME[=NEW_NAME]",
-        help="a table to convert; may be repeated. By default all, but a checkpoint does not tell "
-        "which of its tensors are tables, except dynamic ones. A * stands for the number "
-        "of a part: 'users/part_*'",
-    )
-    command.add_argument(
-        "--rows",
-        action="append",
-        default=[],
-        metavar="[NAME=]N",
-        help="rows of a dynamic table (all by default) that becomes a variable or a .npy file: "
-        "those of keys 0 to N - 1; may be repeated",
-    )
-    command.add_argument(
-        "--keys",
-        action="append",
-        default=[],
-        metavar="[NAME=]FILE",
-        help="the same of any keys: row i becomes that of key i of a text with one in each line, "
-        "or of a .npy file. Of a table without keys: which key its row i becomes that of",
-    )
-    layouts = "whole (default), mod:N (a variable of N partitions, looked up by the mod strategy), "
-    layouts += "mod-parts:N or div-parts:N (a tensor for each part), to write also dynamic:N (a "
-    layouts += "dynamic table in N parts; to read, that is found out)"
-    command.add_argument(
-        "--source-layout", metavar="LAYOUT", help="how rows lie in a checkpoint to read: " + layouts
-    )
-    command.add_argument(
-        "--layout",
-        metavar="LAYOUT",
-        help="the same of a checkpoint to write; parts are NEW_NAME/part_K",
-    )
-    command.add_argument(
-        "--others",
-        metavar="CHECKPOINT",
-        help="copy all other tensors from there into the checkpoint to write; by default from "
-        "SOURCE, if that is one checkpoint",
-    )
-    command.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="check everything, checksums included, and say what would be written",
-    )
-    command.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
 def _add_input(command: argparse.ArgumentParser) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 REFUSED = 1
+DIFFERENT = 1
 WRONG_INPUT = 2
 INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it.
 

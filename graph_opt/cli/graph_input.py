@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from typing import Any, Iterator, NamedTuple
+from typing import Any, Iterator, NamedTuple, Tuple
 
 from graph_opt.cli.config_arguments import checked_config
+from graph_opt.cli.exit_codes import WrongInput
 from graph_opt.cli.progress import Progress
 from graph_opt.compat import tf
 from graph_opt.config.options import session_options
@@ -64,6 +65,20 @@ def inspect_file(options: argparse.Namespace) -> OptimizedFile:
         shaped = _shaped(source, progress)
         report = report_of_rewritten(shaped)
     return OptimizedFile(source, source.graph_def, report, shaped, rewritten=True)
+
+
+def read_pair(options: argparse.Namespace) -> Tuple[Any, Any]:
+    """The graphs of the file that the arguments name, and of the one to compare it with.
+
+    Raises:
+      WrongInput: An option is given that says what to rewrite.
+      tf.errors.OpError: A file is wrong.
+    """
+    if options.config is not None or options.settings or options.picture is not None:
+        raise WrongInput("--diff compares files as they are: leave --config, --set, --picture out")
+    first = _read(options, Progress(options.input))
+    second = read_graph(options.diff, None, Progress(options.diff).reading)
+    return first.graph_def, second.graph_def
 
 
 def _read(options: argparse.Namespace, progress: Progress) -> GraphFile:

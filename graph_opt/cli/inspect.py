@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 
-from graph_opt.cli.graph_input import OptimizedFile, inspect_file
+from graph_opt.cli.exit_codes import DIFFERENT
+from graph_opt.cli.graph_input import OptimizedFile, inspect_file, read_pair
+from graph_opt.inspect.graph_diff import graph_diff
 from graph_opt.inspect.graph_files import write_text
 from graph_opt.inspect.picture import regions_svg
+from graph_opt.passes.graph_reports import report_of_rewritten
 from graph_opt.report_page.page import page_html
 from graph_opt.report_page.page_content import PageSource, page_content
 from graph_opt.reporting.text import report_text
@@ -17,8 +20,11 @@ def handle(options: argparse.Namespace) -> int:
     """Prints the report; returns the exit code.
 
     Raises:
+      WrongInput: Options contradict each other.
       tf.errors.OpError: A file or an option is wrong.
     """
+    if options.diff is not None:
+        return _compare(options)
     optimized = inspect_file(options)
     nodes = len(optimized.source.graph_def.node)
     if options.picture is not None:
@@ -35,6 +41,20 @@ def handle(options: argparse.Namespace) -> int:
         title += ", rewritten before: this is what it consists of"
     print(report_text(optimized.report, title))
     return 0
+
+
+def _compare(options: argparse.Namespace) -> int:
+    before, after = read_pair(options)
+    diff = graph_diff(before, after)
+    title = "{} and {}".format(options.input, options.diff)
+    if options.html is not None:
+        report = report_of_rewritten(after)
+        write_text(page_html(page_content(PageSource(title, report, before, after))), options.html)
+    if options.json:
+        print(json.dumps(diff.to_dict(), indent=2, sort_keys=True))
+    else:
+        print("{}: {}".format(title, diff))
+    return 0 if diff.is_empty else DIFFERENT
 
 
 def _page_source(name: str, optimized: OptimizedFile) -> PageSource:

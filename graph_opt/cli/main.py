@@ -1,7 +1,8 @@
 """How `graph-opt` starts a command, and how errors end the process.
 
-Exit codes: 0 success; 1 the graph was refused, with the reason (for `run`: the exit code of the
-script); 2 a file, option or argument is wrong, which one line on stderr explains; 130 interrupted.
+Exit codes: 0 success; 1 the graph was refused, with the reason, or two graphs differ (for `run`:
+the exit code of the script); 2 a file, option or argument is wrong, which one line on stderr
+explains; 130 interrupted.
 """
 
 from __future__ import annotations

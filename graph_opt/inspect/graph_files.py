@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import re
+import zlib
 from dataclasses import dataclass
-from typing import Any, BinaryIO, List, Optional, Sequence, Union
+from typing import Any, BinaryIO, List, Optional, Sequence, Tuple, Union
 
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
@@ -22,6 +24,8 @@ _TEXT_ENDINGS = (".pbtxt", ".txt", ".prototxt")
 _META_TEXT = re.compile(rb"^\s*(meta_info_def|graph_def|saver_def|collection_def)\s*[:{]", re.M)
 _SAVED_MODEL_TEXT = re.compile(rb"^\s*(saved_model_schema_version|meta_graphs)\s*[:{]", re.M)
 _HEAD_BYTES = 1 << 16
+_GZIP_START = b"\x1f\x8b"
+_MOST_BYTES = (1 << 31) - 1  # The limit of protobuf messages.
 # A SavedModel starts with its version, a number; a GraphDef or MetaGraphDef with a message.
 _SAVED_MODEL_START = b"\x08"
 _POSITION = re.compile(r"^(\d+):(\d+) : ")
@@ -47,8 +51,8 @@ def read_graph(
 
     Args:
       path: A GraphDef, MetaGraphDef or SavedModel, binary or text: `graph.pb`, `graph.pbtxt`,
-        `model.ckpt-0.meta`. It may also be a SavedModel's folder, a folder of checkpoints or a
-        checkpoint's prefix.
+        `model.ckpt-0.meta`, or packed by gzip. It may also be a SavedModel's folder, a folder of
+        checkpoints or a checkpoint's prefix.
       tags: For a SavedModel with several graphs, the tags of the one to read.
       progress: Called now and then with the bytes read so far and the total.
 
@@ -126,10 +130,14 @@ def _meta_graph(name: str, graph_def: Any, like: Optional[GraphFile]) -> Any:
 
 def _read_message(name: str, progress: Optional[Progress]) -> Any:
     try:
-        with open(name, "rb") as file:
+        with open(name, "rb") as opened:
+            file: BinaryIO = opened
             head = file.read(_HEAD_BYTES)
             if not head:
                 raise _invalid("{}: the file is empty".format(name))
+            if head.startswith(_GZIP_START):
+                packed = file if file.seekable() else io.BytesIO(head + file.read())
+                file, head = _unpacked(name, packed)
             if not _is_text(head):
                 return _parse_binary(name, head + file.read())
             text: BinaryIO = file if file.seekable() else io.BytesIO(head + file.read())
@@ -144,6 +152,20 @@ def _read_message(name: str, progress: Optional[Progress]) -> Any:
         ) from error
     except OSError as error:
         raise _invalid("{}: cannot be read: {}".format(name, error.strerror)) from error
+
+
+def _unpacked(name: str, packed: BinaryIO) -> Tuple[BinaryIO, bytes]:
+    """What a gzip file holds, after its beginning, and that beginning."""
+    packed.seek(0)
+    try:
+        with gzip.GzipFile(fileobj=packed) as file:
+            data = file.read(_MOST_BYTES + 1)
+    except (EOFError, OSError, zlib.error) as error:
+        raise _invalid("{}: truncated or damaged: {}".format(name, error)) from error
+    if len(data) > _MOST_BYTES:
+        raise _invalid("{}: holds more than 2 GiB, which no graph has".format(name))
+    unpacked = io.BytesIO(data)
+    return unpacked, unpacked.read(_HEAD_BYTES)
 
 
 def _with_tags(name: str, graphs: List[Any], tags: Optional[Sequence[str]]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any, List
 
@@ -10,6 +11,7 @@ import pytest
 from google.protobuf import text_format
 
 from graph_opt.compat import tf
+from graph_opt.inspect import graph_files
 from graph_opt.inspect.graph_files import GraphFile, read_graph, write_graph
 
 
@@ -37,6 +39,33 @@ def test_the_content_decides_not_the_file_extension(tmp_path: Path, graph_def: A
     path = tmp_path / "graph.pb"
     path.write_text(text_format.MessageToString(graph_def))
     assert read_graph(path).graph_def == graph_def
+
+
+@pytest.mark.parametrize("ending", [".pb", ".pbtxt", ".meta"])
+def test_a_file_packed_by_gzip_is_read_like_any_other(
+    tmp_path: Path, graph_def: Any, ending: str
+) -> None:
+    path = tmp_path / ("graph" + ending)
+    tf.train.export_meta_graph(str(path)) if ending == ".meta" else write_graph(graph_def, path)
+    packed = tmp_path / (path.name + ".gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert read_graph(packed) == read_graph(path)
+    packed.write_bytes(packed.read_bytes()[:-20])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="truncated or damaged"):
+        read_graph(packed)
+    packed.write_bytes(b"\x1f\x8bnot gzip")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="truncated or damaged"):
+        read_graph(packed)
+
+
+def test_a_packed_file_beyond_the_limit_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = tmp_path / "graph.pb.gz"
+    packed.write_bytes(gzip.compress(bytes(100_000)))
+    monkeypatch.setattr(graph_files, "_MOST_BYTES", 99_999)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="more than 2 GiB"):
+        read_graph(packed)
 
 
 def test_a_meta_graph_keeps_what_accompanies_the_graph(tmp_path: Path, graph_def: Any) -> None:

@@ -186,6 +186,18 @@ def test_the_timeline_has_lanes_and_waits(browser: Browser, model: PageSource) -
     assert few < len(browser.all(".timeline .step")) == 80
 
 
+def test_all_parts_are_printed(browser: Browser, model: PageSource) -> None:
+    browser.open(model)
+    browser.driver.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    assert all(part.is_displayed() for part in browser.all("main > section"))
+    assert browser.one("svg.drawing").get_dom_attribute("viewBox") and browser.all(
+        ".timeline .step"
+    )
+    browser.driver.execute_script("window.dispatchEvent(new Event('afterprint'))")
+    shown = [part.get_attribute("id") for part in browser.all("main > section:not([hidden])")]
+    assert shown == ["overview"]
+
+
 def test_hostile_names_are_shown_as_text(browser: Browser) -> None:
     browser.open(PageSource(SCRIPT_NAME, Report(left_alone=HOSTILE_NAMES), hostile_graph()))
     assert browser.driver.title == SCRIPT_NAME

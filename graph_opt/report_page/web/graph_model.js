@@ -58,8 +58,10 @@ class GraphModel {
     return this.data.devices[this.data.device[node]];
   }
 
+  /** The region of a node; of one that only the other graph has, its region there. */
   region(node) {
-    return this.graph.regions[node];
+    if (this.has(node)) return this.graph.regions[node];
+    return this.data.graphs.map(({ regions }) => regions[node]).find((region) => region !== ABSENT);
   }
 
   change(node) {

@@ -106,6 +106,18 @@ Object.assign(GraphDrawing.prototype, {
     this.move();
   },
 
+  /** Shows all that is drawn on a page of paper, whatever its size will be. */
+  setWhole(whole) {
+    const { width, height } = this.places.get(this.tree.root);
+    if (whole) {
+      this.element.setAttribute("viewBox", "0 0 " + width + " " + height);
+      this.content.removeAttribute("transform");
+    } else {
+      this.element.removeAttribute("viewBox");
+      this.move();
+    }
+  },
+
   /** Brings an item to the middle if it is not in sight. */
   bringIntoSight(item, always = false) {
     const place = this.places.get(item);

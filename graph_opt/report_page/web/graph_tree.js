@@ -5,6 +5,8 @@ const GROUP_ABOVE = 24; // More parts are grouped by name.
 const LEAST_ALIKE = 3;
 const MOST_PARTS = 48; // More parts are divided.
 
+const BY_NUMBER = new Intl.Collator("en", { numeric: true });
+
 class GraphTree {
   constructor(model) {
     this.model = model;
@@ -56,6 +58,7 @@ class GraphTree {
     }
     const children = [];
     for (const { stem, members } of alike.values()) {
+      members.sort((one, other) => BY_NUMBER.compare(one.label, other.label));
       if (members.length < LEAST_ALIKE || alike.size === 1) children.push(...members);
       else children.push(this.groupOf(item, stem + " ×" + members.length, members));
     }

@@ -11,13 +11,13 @@ function lookupsPanel(content, goTo) {
     { title: "shape", value: (row) => row.shape, show: (row) => html("span", { class: "nowrap" }, row.shape) },
     { title: "combiner", value: (row) => row.combiner },
     { title: "device", value: (row) => row.device },
-    { title: "ids from", value: (row) => row.ids, show: (row) => html("span", { class: "name" }, row.ids) },
+    { title: "ids from", value: (row) => row.ids, show: (row) => html("span", { class: "nowrap", title: row.ids }, ending(row.ids, 36)) },
     hasGroups && { title: "fused into", value: (row) => row.group, show: (row) => nodeLink(row.group, goTo) },
     hasTraining && { title: "gradient", value: (row) => row.gradient },
     hasTraining && { title: "update", value: (row) => row.update },
     { title: "runs in", value: (row) => row.stage || "main", show: (row) => html("span", { class: "nowrap" }, html("span", { class: "swatch " + (row.stage ? "r-p" : "r-m") }), row.stage || "main") },
     { title: "why not", value: (row) => row.reasons.map((reason) => reason.code).join(" "), show: (row) => reasonsOf(row.reasons) },
-  ].filter((column) => column && (column.title === "lookup" || rows.some((row) => column.value(row))));
+  ].filter((column) => column && hasValues(column, rows));
   if (!rows.length) return html("p", { class: "empty" }, "No embedding lookup was found in this graph.");
   return sortableTable(columns, rows, {
     filter: true,
@@ -31,6 +31,11 @@ function lookupsPanel(content, goTo) {
       ["left with a reason", (row) => row.reasons.length > 0],
     ],
   });
+}
+
+/** Whether a column tells anything. */
+function hasValues(column, rows) {
+  return rows.some((row) => column.value(row));
 }
 
 function lookupName(row, goTo) {

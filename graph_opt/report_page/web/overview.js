@@ -112,14 +112,15 @@ function devicesTable(overview) {
 
 function tablesTable(tables, goTo) {
   if (!tables.length) return null;
-  return html("section", { class: "short" }, html("h2", {}, "Tables"), sortableTable([
+  const columns = [
     { title: "table", value: (row) => row.name, show: (row) => html("button", { type: "button", class: "link", title: row.name, onclick: () => goTo(row.name) }, ending(row.name, 52)) },
     { title: "shape", value: (row) => row.shape },
     { title: "dtype", value: (row) => row.dtype },
     { title: "size", value: (row) => row.bytes, show: (row) => bytesText(row.bytes), number: true },
     { title: "lookups", value: (row) => row.lookups, number: true },
     { title: "device", value: (row) => row.device },
-  ], tables, { filter: true, caption: "tables", noun: "table" }));
+  ].filter((column) => hasValues(column, tables));
+  return html("section", { class: "short" }, html("h2", {}, "Tables"), sortableTable(columns, tables, { filter: true, caption: "tables", noun: "table" }));
 }
 
 function boundaryTable(stage, goTo) {

@@ -26,6 +26,14 @@ function start() {
     tabs.open("graph");
     document.getElementById("search").focus();
   });
+  window.addEventListener("beforeprint", () => {
+    tabs.openAll();
+    graph.each((drawing) => drawing.setWhole(true));
+  });
+  window.addEventListener("afterprint", () => {
+    graph.each((drawing) => drawing.setWhole(false));
+    tabs.open(tabs.current);
+  });
   tabs.open((location.hash || "").slice(1) || "overview");
 }
 
@@ -33,7 +41,7 @@ function start() {
 function tabbed(parts) {
   const list = document.querySelector(".tabs");
   const main = document.getElementById("main");
-  const tabs = { current: "", open };
+  const tabs = { current: "", open, openAll };
   for (const part of parts) {
     part.tab = html("button", { type: "button", role: "tab", id: "tab-" + part.id, "aria-controls": part.id, onclick: () => open(part.id) }, part.title, part.count ? html("span", { class: "faint" }, " " + grouped(part.count)) : null);
     part.panel = html("section", { role: "tabpanel", id: part.id, "aria-labelledby": "tab-" + part.id }, part.element);
@@ -49,6 +57,10 @@ function tabbed(parts) {
     }
     tabs.current = chosen.id;
     if (chosen.opened) chosen.opened();
+  }
+  function openAll() {
+    for (const part of parts) part.panel.hidden = false;
+    for (const part of parts) if (part.opened) part.opened();
   }
   list.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
