@@ -24,9 +24,10 @@ from graph_opt.checking.verdict import (
 OFF = (
     "do_async_embedding=false", "do_group_embedding=false", "shard_tables=false",
     "do_smart_stage=false", "do_smart_stage_gpu=false", "micro_batch_num=0", "pipeline_dense=false",
+    "shadow_steps=0",
 )  # fmt: skip
 """Settings that turn every pass off."""
-_WITHOUT_STALENESS = ("pipeline_dense=false",)
+_WITHOUT_STALENESS = ("pipeline_dense=false", "shadow_steps=0")
 _ASYNC, _PIPELINE = "do_async_embedding", "pipeline_dense"
 _MOST_VARIABLES = 3
 _FAILED_STEP = (
@@ -167,7 +168,11 @@ class _Check:
     def _staleness(self, stock: Run, rewritten: Run) -> Optional[Staleness]:
         if not (self._may_be_ahead and _is_ahead(rewritten.facts)):
             return None
-        ahead = self._run(Wanted("as configured", (), in_lock_step=False, most_updates=self._most))
+        ahead = self._run(
+            Wanted(
+                "as configured", ("shadow_steps=0",), in_lock_step=False, most_updates=self._most
+            )
+        )
         compared = compare(stock, ahead)
         failure = "it " + ahead.failure if ahead.failure and not stock.failure else ""
         return Staleness(compared.scalars, compared.bits_differ, failure)

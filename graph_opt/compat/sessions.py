@@ -9,10 +9,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-import weakref
-from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from tensorflow.python.client import pywrap_tf_session
 from tensorflow.python.client import session as session_module
 from tensorflow.python.training import monitored_session
 
@@ -20,8 +18,13 @@ from graph_opt.compat import tf
 from graph_opt.compat.collection import outside_collection
 from graph_opt.compat.left_behind import LeftBehind
 from graph_opt.compat.partial_runs import feed_tensors
+from graph_opt.compat.shared_sessions import SessionHandle, SharedSession
+from graph_opt.compat.shared_sessions import share_session as share_session
 
 Elements = List[Any]
+Given = Tuple[Elements, Elements, Elements]
+Prepared = Tuple[Elements, Elements, Dict[Any, Any]]
+RunPrepared = Callable[[Elements, Elements, Dict[Any, Any]], List[Any]]
 
 # What TensorFlow's MonitoredTrainingSession takes for "not given".
 USE_DEFAULT = monitored_session.USE_DEFAULT
@@ -39,8 +42,8 @@ class SteppedSession:
     `SparseTensor`, names) before, and puts them together again afterwards.
     """
 
-    _handle_holder: Optional[_SessionHandle] = None
-    _shared: Optional[_SharedSession] = None
+    _handle_holder: Optional[SessionHandle] = None
+    _shared: Optional[SharedSession] = None
 
     def prepare_step(
         self,
@@ -71,6 +74,23 @@ class SteppedSession:
     def more_feeds(self, fetches: Elements, targets: Elements, feeds: Elements) -> Any:
         """A dict of what a step that was prepared is fed besides."""
         return {}
+
+    def goes_through_run(self, fetches: Elements, targets: Elements, feeds: Elements) -> bool:
+        """Whether a compiled step that was prepared is to be run as a step of `run`."""
+        return self.needs_more_feeds(fetches, targets, feeds)
+
+    def run_step(self, given: Given, prepared: Prepared, run: RunPrepared) -> List[Any]:
+        """Runs a step of `run`.
+
+        Args:
+          given: Its fetches, targets and feeds.
+          prepared: What it comes to: fetches, targets, and values by the feeds' references.
+          run: Runs such a step and returns the values of its fetches.
+
+        Returns:
+          The values of the prepared fetches.
+        """
+        return run(*prepared)
 
     def step_failed(self, error: BaseException) -> None:
         """Called when a step has failed."""
@@ -149,8 +169,14 @@ class SteppedSession:
         more = self.more_feeds(fetch_list, target_list, feeds)
         fed.update({tensor.ref(): value for tensor, value in more.items()})
         base: Any = super()
+
+        def run(fetches: Elements, targets: Elements, fed: Any) -> List[Any]:
+            results: List[Any] = base._do_run(handle, targets, fetches, fed, options, run_metadata)
+            return results
+
+        given, prepared = (fetch_list, target_list, feeds), (fetches, targets, fed)
         with self._noticing_failure():
-            results = base._do_run(handle, targets, fetches, fed, options, run_metadata)
+            results = self.run_step(given, prepared, run) if handle is None else run(*prepared)
         return self.fetched_values(fetch_list, results)
 
     def make_callable(
@@ -170,20 +196,27 @@ class SteppedSession:
         elements = self.prepare_step(given[0], given[1], [], runs_now=False)
         if self.needs_more_feeds(given[0], given[1], []):
             return functools.partial(_as_session(self).run, fetches)
+        whole = functools.partial(_as_session(self).run, fetches)
         if elements == given:
             inner = base.make_callable(fetches, None, accept_options)
-            return functools.partial(self._run_prepared, given, inner)
+            return functools.partial(self._run_prepared, given, inner, whole)
         flat = base.make_callable(list(elements[0]) + list(elements[1]), None, accept_options)
 
         def run_replaced(**options: Any) -> Any:
             values = flat(**options)[: len(elements[0])]
             return handler.build_results(self, values)
 
-        return functools.partial(self._run_prepared, given, run_replaced)
+        return functools.partial(self._run_prepared, given, run_replaced, whole)
 
     def _run_prepared(
-        self, step: Tuple[Elements, Elements], inner: Callable[..., Any], **named: Any
+        self,
+        step: Tuple[Elements, Elements],
+        inner: Callable[..., Any],
+        whole: Callable[..., Any],
+        **named: Any,
     ) -> Any:
+        if self.goes_through_run(step[0], step[1], []):
+            return whole(**named)
         self.prepare_step(step[0], step[1], [])
         options = self.step_options(named.get("options"))
         with self._noticing_failure():
@@ -229,11 +262,11 @@ class SteppedSession:
         inner = base._make_callable_from_options(options)
 
         def call(*values: Any, **keywords: Any) -> Any:
-            self.prepare_step(fetches, targets, feeds, values)
-            fed = [self.fed_value(tensor, value) for tensor, value in zip(feeds, values)]
-            if self.needs_more_feeds(fetches, targets, feeds):
+            if self.goes_through_run(fetches, targets, feeds):
                 everything = [*fetches, *targets]
                 return self.run(everything, dict(zip(feeds, values)))[: len(fetches)]
+            self.prepare_step(fetches, targets, feeds, values)
+            fed = [self.fed_value(tensor, value) for tensor, value in zip(feeds, values)]
             with self._noticing_failure():
                 return inner(*fed, **keywords)
 
@@ -265,82 +298,6 @@ class SteppedSession:
         _as_session(self)._session = None
         self._shared = None
         self._handle_holder = None
-
-
-class _SessionHandle:
-    """Owns the C++ session once several Python objects use it; deleted with the last of them."""
-
-    def __init__(self, owner: Any) -> None:
-        self._pointer = owner._session
-        self.closed = bool(owner._closed)
-        self.deleted = False
-
-    def __del__(self) -> None:
-        self.deleted = True
-        try:
-            pywrap_tf_session.TF_DeleteSession(self._pointer)
-        except (AttributeError, TypeError):
-            pass  # The interpreter is shutting down: TensorFlow's own sessions leak as well.
-
-
-class _SharedSession(tf.Session):
-    """The session of `share_session`: runs steps, opens and closes nothing."""
-
-    def __init__(self, owner: Any) -> None:
-        # Without the base's __init__, which would open a second C++ session.
-        self._graph = owner.graph
-        self._target = owner._target
-        self._config = owner._config
-        self._add_shapes = owner._add_shapes
-        self._delete_lock = owner._delete_lock
-        self._dead_handles: List[Any] = []
-        self._session = owner._session
-        self._holder = owner._handle_holder
-        self._owner = weakref.ref(owner)
-        self._owner_id = id(owner)
-        self._owner_hash = hash(owner)
-
-    # Dicts keyed by session (runners, traces) find their entry with either object.
-    def __hash__(self) -> int:
-        return self._owner_hash
-
-    def __eq__(self, other: object) -> bool:
-        return other is self or id(other) == self._owner_id
-
-    @property
-    def _closed(self) -> bool:
-        return bool(self._holder.closed)
-
-    def _extend_graph(self) -> None:
-        owner = self._owner()
-        if owner is None:
-            super()._extend_graph()
-        else:
-            owner._extend_graph()
-
-    def close(self) -> None:
-        """Does nothing: the owner closes the session."""
-
-    def __del__(self) -> None:
-        self._session = None
-
-
-def share_session(owner: Any) -> Any:
-    """A second `tf.Session` object on the session of `owner`.
-
-    It runs steps like the owner but does not keep the owner alive, and closing it does nothing.
-    `SteppedSession.prepare_step` does not see its steps. As a key of a dict it equals its owner.
-
-    Args:
-      owner: An open session whose class has `SteppedSession` among its bases.
-
-    Returns:
-      The same object each time.
-    """
-    if owner._shared is None:
-        owner._handle_holder = _SessionHandle(owner)
-        owner._shared = _SharedSession(owner)
-    return owner._shared
 
 
 class _Unwatched(threading.local):

@@ -10,7 +10,8 @@ from typing import Any, Callable, List, Optional, Tuple
 from tensorflow.python.client import session as session_module
 
 from graph_opt.compat import tf
-from graph_opt.compat.sessions import Elements, _SharedSession
+from graph_opt.compat.sessions import Elements
+from graph_opt.compat.shared_sessions import SharedSession
 
 Around = Callable[[Any, Elements, Elements, Elements, Callable[[], Any]], Any]
 Feeds = List[Tuple[Any, Any]]
@@ -82,7 +83,7 @@ def _run(session: Any, fetches: Elements, targets: Elements, feeds: Elements, ru
 
 
 def _run_instead(session: Any, handle: Any, targets: Any, fetches: Any, feeds: Any) -> Any:
-    if handle is not None or isinstance(session, _SharedSession):
+    if handle is not None or isinstance(session, SharedSession):
         return None
     for instead in _instead:
         fed = [(reference.deref(), value) for reference, value in feeds.items()]
@@ -111,7 +112,7 @@ def _replace_methods() -> None:
         if results is not None:
             return results
         run = functools.partial(do_run, self, handle, targets, fetches, feeds, *rest)
-        if isinstance(self, _SharedSession):
+        if isinstance(self, SharedSession):
             return run()
         return _run(self, fetches, targets, [feed.deref() for feed in feeds], run)
 
@@ -120,7 +121,7 @@ def _replace_methods() -> None:
         self: Any, fetches: Any, feed_list: Any = None, accept_options: bool = False
     ) -> Any:
         inner = make_callable(self, fetches, feed_list, accept_options)
-        if feed_list is not None or isinstance(self, _SharedSession):
+        if feed_list is not None or isinstance(self, SharedSession):
             return inner  # With feeds, it calls `run`.
         handler = session_module._FetchHandler(self.graph, fetches, {})
         step = handler.fetches(), handler.targets()
@@ -133,7 +134,7 @@ def _replace_methods() -> None:
     @functools.wraps(make_from_options)
     def make_from_options_watched(self: Any, options: Any) -> Any:
         inner = make_from_options(self, options)
-        if isinstance(self, _SharedSession):
+        if isinstance(self, SharedSession):
             return inner
         graph = self.graph
         fetches, targets, feeds = (

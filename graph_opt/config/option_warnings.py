@@ -82,6 +82,10 @@ def option_warnings(optimizer: Any, pools: Sequence[Any]) -> List[str]:
         warnings.append(
             "{}.dense_staleness has no effect without pipeline_dense".format(_OPTIMIZER)
         )
+    if optimizer.HasField("shadow_difference") and not optimizer.shadow_steps:
+        warnings.append(
+            "{}.shadow_difference has no effect without shadow_steps".format(_OPTIMIZER)
+        )
     if _is_forgotten(optimizer, "group_embedding"):
         warnings.append(
             "{}.group_embedding_options has no effect without do_group_embedding".format(_OPTIMIZER)

@@ -31,6 +31,7 @@ from graph_opt.config.option_warnings import (
     server_warnings,
 )
 from graph_opt.config.pipeline_options import PipelineOptions, pipeline_options
+from graph_opt.config.shadow_options import ShadowOptions, shadow_options
 from graph_opt.config.smart_stage import SmartStageOptions, smart_stage
 from graph_opt.ops.stage_spec import (
     DEFAULT_PRIORITY,
@@ -183,6 +184,7 @@ class SessionOptions:
       pack_dense_max_bytes: Weights and gradients of dense layers that have at most so many bytes
         travel as one; 0: each travels alone. Only where lookups run ahead or are fused.
       pipeline_dense: How a stage pulls weights and pushes gradients; None when the option is off.
+      shadow: How the first steps are compared with TensorFlow's; None if they are not.
       stall_seconds: How long a step may wait for other ranks; 0: no limit.
       warnings: Sentences for the log, one for each accepted option that has no effect.
       servers_with_ops: Tasks, other than the session's own, that are known to have graph_opt's
@@ -199,6 +201,7 @@ class SessionOptions:
     micro_batches: Optional[MicroBatchOptions] = None
     pack_dense_max_bytes: int = DEFAULT_PACK_DENSE_MAX_BYTES
     pipeline_dense: Optional[PipelineOptions] = None
+    shadow: Optional[ShadowOptions] = None
     stall_seconds: int = 0
     warnings: Tuple[str, ...] = ()
     servers_with_ops: FrozenSet[str] = frozenset()
@@ -289,6 +292,7 @@ def session_options(config: Any, target: str = "") -> SessionOptions:
         micro_batches=micro_batches(optimizer),
         pack_dense_max_bytes=_pack_dense_max_bytes(optimizer),
         pipeline_dense=pipeline_options(optimizer),
+        shadow=shadow_options(optimizer),
         stall_seconds=optimizer.stall_seconds,
         warnings=tuple(warnings),
     )

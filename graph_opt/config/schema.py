@@ -67,6 +67,8 @@ FIELDS: Tuple[NewField, ...] = (
     NewField("OptimizerOptions", "pipeline_dense", 1012, "bool"),
     NewField("OptimizerOptions", "micro_batch_rule", 1013, "string"),
     NewField("OptimizerOptions", "dense_staleness", 1015, "int32"),
+    NewField("OptimizerOptions", "shadow_steps", 1016, "int32"),
+    NewField("OptimizerOptions", "shadow_difference", 1017, "string"),
     NewField("ConfigProto", "tensor_fuse", 201, "bool"),
     NewField("ConfigProto", "run_graph_mode", 203, "bool"),
     NewField("ConfigProto", "run_graph_mode_lite", 204, "bool"),

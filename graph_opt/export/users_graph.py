@@ -18,7 +18,7 @@ from graph_opt.export.stock_groups import stock_groups
 from graph_opt.export.stock_initial_rows import stock_initial_rows
 from graph_opt.export.stock_stages import stock_stages
 from graph_opt.graph.collection import collection_paused
-from graph_opt.graph.undo import Undo, node_of_input
+from graph_opt.graph.undo import MovedInput, Undo, node_of_input
 from graph_opt.reporting.warnings_given import warn_once
 
 _MOST_NAMED = 3
@@ -67,6 +67,32 @@ def users_graph_def(graph: Any) -> Tuple[Any, List[str]]:
     if isinstance(conversion, _UsersGraph):
         lines = conversion.convert(graph_def, graph)
     return graph_def, lines
+
+
+def built_graph_def(graph: Any) -> Any:
+    """The graph without rewrites, and with the ops of ours that its user called.
+
+    Args:
+      graph: A live graph.
+    """
+    conversion = conversion_of(graph)
+    graph_def = running_graph_def(graph)
+    if isinstance(conversion, _UsersGraph):
+        with collection_paused():
+            for undo in reversed(conversion.undos):
+                undo.apply(graph_def)
+    return graph_def
+
+
+def moved_inputs(graph: Any) -> List[MovedInput]:
+    """The data edges of a live graph that rewrites have moved, each from first to last place."""
+    conversion = conversion_of(graph)
+    found: Dict[Tuple[str, int], MovedInput] = {}
+    for undo in conversion.undos if isinstance(conversion, _UsersGraph) else ():
+        for edit in undo.inputs:
+            place = edit.node, edit.slot
+            found[place] = found.get(place, edit)._replace(after=edit.after)
+    return list(found.values())
 
 
 def has_our_ops(graph: Any) -> bool:

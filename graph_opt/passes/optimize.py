@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import Any, Callable, NamedTuple, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Tuple
 
 from graph_opt.config.options import SessionOptions, session_options
 from graph_opt.graph.collection import collection_paused
@@ -127,8 +127,13 @@ def plan(graph_def: Any, options: SessionOptions) -> Planned:
     started = time.perf_counter()
     load_library()  # Our ops must be registered before their dtypes are looked up.
     state = PassState.of(graph_def)
+    moved_by: Dict[Tuple[str, int], Tuple[str, ...]] = {}
     for one in PASSES:
+        before = len(state.rewrites)
         state = one.run(state, options)
+        for edit in [edit for rewrite in state.rewrites[before:] for edit in rewrite.inputs]:
+            place = edit.node, edit.slot
+            moved_by[place] = (*moved_by.get(place, ()), one.run.__name__)
     report = dataclasses.replace(
         state.report,
         warnings=tuple(options.warnings) + state.report.warnings,
@@ -137,4 +142,5 @@ def plan(graph_def: Any, options: SessionOptions) -> Planned:
         fetches=dict(state.translation.taken),
         hidden=state.translation.prefetched,
     )
-    return Planned(state.rewrites, state.translation, report)
+    translation = dataclasses.replace(state.translation, moved_by=moved_by)
+    return Planned(state.rewrites, translation, report)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import AbstractSet, FrozenSet, Mapping, Optional
+from typing import AbstractSet, FrozenSet, Mapping, Optional, Tuple
 
 from graph_opt.passes.fusion.deferred import DeferredVariables
 from graph_opt.passes.pipeline.pipelined_names import PipelinedNames
@@ -33,6 +33,8 @@ class Translation:
       micro_batches: Name scope of what only such a step runs; "" if batches are not divided.
       summed_batches: Name scope of what computes further batches of a step; "" if there are none.
       pipelined: What names mean in steps whose updates a stage applies; None if no stage does.
+      moved_by: The passes that moved data edges, by node and input.
+      is_stopped: Whether steps run the graph as its user built it, in place of what passes made.
     """
 
     substitutes: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -47,6 +49,8 @@ class Translation:
     micro_batches: str = ""
     summed_batches: str = ""
     pipelined: Optional[PipelinedNames] = None
+    moved_by: Mapping[Tuple[str, int], Tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    is_stopped: bool = False
 
     @property
     def not_run(self) -> FrozenSet[str]:

@@ -1,7 +1,8 @@
 """Lookups that run ahead of nothing: a batch is begun only once a step of main asks for it.
 
 So the rows of a batch have every update of the steps before, while all nodes, buffers and threads
-of a rewritten graph work as ever. `graph_opt.checking` compares numbers this way; no option does.
+of a rewritten graph work as ever. `graph_opt.checking` compares numbers this way, and so does a
+session whose first steps are shadowed.
 
     main      step n .......... │ step n+1 asks ......... takes, computes, updates │ step n+2 asks
     prefetch                    └───────────► looks up ──► puts
@@ -32,6 +33,12 @@ class LockStep:
         """Lets each of these stages begin one more batch; called before a step that takes it."""
         for stage in stages:
             self._semaphore(stage).release()
+
+    def forget(self, stages: Iterable[str]) -> None:
+        """Drops what was asked of stages whose threads have ended, before they start again."""
+        with self._lock:
+            for stage in stages:
+                self._asked.pop(stage, None)
 
     def wait(self, stage: str, is_stopping: Callable[[], bool]) -> bool:
         """Waits, in a thread of a stage, until it may begin a batch; False if it is to end."""

@@ -13,7 +13,14 @@ import threading
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.compat.sessions import adopt, is_watched, share_session
+from graph_opt.compat.sessions import (
+    Given,
+    Prepared,
+    RunPrepared,
+    adopt,
+    is_watched,
+    share_session,
+)
 from graph_opt.config import to_stock
 from graph_opt.export.users_graph import export_users_graph, has_our_ops
 from graph_opt.passes.translation import Translation
@@ -34,12 +41,14 @@ from graph_opt.session.optimization import (
     optimize_before_first_run,
 )
 from graph_opt.session.session_log import note_session
+from graph_opt.session.shadow_steps import ShadowSteps, shadow_steps
 from graph_opt.session.stage_reach import StageReach
 from graph_opt.session.stage_threads import StageThreads
 from graph_opt.session.step import Step
 from graph_opt.session.step_count import count_step
 from graph_opt.session.step_listeners import tell_of_step
 from graph_opt.session.step_options import StepOptions
+from graph_opt.session.stock_graph import fetch_map_of
 from graph_opt.session.watched_session import WatchedSession
 from graph_opt.sharding.table_savers import whole_value
 from graph_opt.strategy.data_parallel_graph import give_first_values
@@ -79,6 +88,7 @@ class _StagedSteps(WatchedSession):
         self._translation: Optional[Translation] = None
         self._trains_later = False
         self._version_seen = -1
+        self._shadow: Optional[ShadowSteps] = None
         self.watch_servers(config, self._threads.give_up)
 
     @property
@@ -108,9 +118,9 @@ class _StagedSteps(WatchedSession):
         if runs_now:
             give_first_values(self, [*step.fetches, *step.targets], feeds)  # Before rows are read.
             if step.fills:
-                self._start_and_end_threads(step, feeds, values)  # The caller is such a thread.
+                self._prepare_stages(step, feeds, values)  # The caller is such a thread.
             elif not self._threads.are_as_needed(step):
-                self.within_limit(self._start_and_end_threads, step, feeds, values)
+                self.within_limit(self._prepare_stages, step, feeds, values)
             if step.trains:
                 count_step()
         else:
@@ -142,6 +152,19 @@ class _StagedSteps(WatchedSession):
         weights = [direct for _, direct in reads]
         values = self.within_limit(share_session(self).run, weights)
         return {taken: value for (taken, _), value in zip(reads, values)}
+
+    def goes_through_run(self, fetches: List[Any], targets: List[Any], feeds: List[Any]) -> bool:
+        """Whether a compiled step runs as one of `run`."""
+        return self._shadow is not None or self.needs_more_feeds(fetches, targets, feeds)
+
+    def run_step(self, given: Given, prepared: Prepared, run: RunPrepared) -> List[Any]:
+        """Runs a step, and shadows it if that is asked for."""
+        if self._shadow is None:
+            return run(*prepared)
+        shadow = self._shadow
+        results = shadow.run(self, self._step_of(*given), given, prepared, run)
+        self._shadow = None if shadow.is_over(self) else shadow
+        return results
 
     def step_failed(self, error: BaseException) -> None:
         """Starts stages anew from which the step may have taken weights for nothing."""
@@ -180,7 +203,7 @@ class _StagedSteps(WatchedSession):
         translation = translation_of(graph)
         if translation is not self._translation:
             self._translation = translation
-            self._fetch_map = FetchMap(graph, translation)
+            self._fetch_map = fetch_map_of(graph, translation)
             self._steps.clear()
 
     def close(self) -> None:
@@ -214,6 +237,7 @@ class _StagedSteps(WatchedSession):
         self._reach = StageReach(graph)
         self.learn_graph()
         self._trains_later = is_left_alone(graph) and not is_training_graph(graph)
+        self._shadow = shadow_steps(self, self._wanted_config)
         self._version_seen = graph.version
         self._ran = True
         note_open(self)
@@ -222,11 +246,12 @@ class _StagedSteps(WatchedSession):
         self, fetches: List[Any], targets: List[Any], feeds: List[Any], given: Tuple[Any, ...]
     ) -> Step:
         assert self._fetch_map is not None and self._reach is not None
+        assert self._translation is not None
         self._report_late_training()
         fetched, run, reached = self._fetch_map.resolved(fetches, targets, feeds)
         fills = self._reach.filled_by(reached)
-        if not fills:
-            self._refuse_direct_reads(reached)
+        if not fills and not self._translation.is_stopped:
+            self._reach.refuse_direct_reads(reached)
         conditions = self._reach.may_take_from(reached)
         pipeline = self._reach.pipelines(reached)
         return Step(
@@ -255,35 +280,11 @@ class _StagedSteps(WatchedSession):
         for place in self._fetch_map.divided_among(fetches):
             raise self._fetch_map.part_fetched(fetches[place])
 
-    def _refuse_direct_reads(self, reached: Any) -> None:
+    def _prepare_stages(self, step: Step, feeds: Sequence[Any], values: Sequence[Any]) -> None:
         assert self._reach is not None
-        source, stage = self._reach.prefetch_source(reached)
-        if source:
-            raise tf.errors.InvalidArgumentError(
-                None,
-                None,
-                "this step reads '{}', the input of stage '{}', whose prefetch threads would "
-                "miss that batch. Fetch the tensors by their names in the original graph, which "
-                "give the values of the batch that main is consuming".format(source, stage),
-            )
-
-    def _start_and_end_threads(
-        self, step: Step, feeds: Sequence[Any], values: Sequence[Any]
-    ) -> None:
-        self._threads.drain(self, step.pipeline)
-        if step.resets:
-            self._threads.stop(self, step.resets)
-        if step.fills:
-            self._threads.leave_to_others(step.fills)
-            return
-        needed = step.takes_from
-        chosen = step.may_take_from
-        if chosen is not None and not chosen.all <= self._threads.started:
-            needed |= chosen.of(self, feeds, values)
-        if not needed <= self._threads.started:
-            assert self._reach is not None
-            for name in sorted(needed - self._threads.started):
-                self._threads.start(self, self._reach.chain(name))
+        if self._shadow is not None:
+            self._shadow.forget(step.resets)
+        self._threads.prepare(self, step, self._reach, feeds, values)
 
     def _graph_of_session(self) -> Any:
         session: Any = self

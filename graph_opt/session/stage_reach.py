@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Set, Tuple
 
+from graph_opt.compat import tf
 from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_PUT, BUFFER_TAKE
 from graph_opt.runtime.stages import Stage, stages_of
@@ -118,6 +119,25 @@ class StageReach:
             if name in self._prefetch_sources:
                 return name, self._prefetch_sources[name]
         return "", ""
+
+    def refuse_direct_reads(self, reached: Set[Any]) -> None:
+        """Refuses a step of main that takes a batch from the threads of a stage.
+
+        Args:
+          reached: `operations_behind` the step.
+
+        Raises:
+          tf.errors.InvalidArgumentError: It reads such a source.
+        """
+        source, stage = self.prefetch_source(reached)
+        if source:
+            raise tf.errors.InvalidArgumentError(
+                None,
+                None,
+                "this step reads '{}', the input of stage '{}', whose prefetch threads would "
+                "miss that batch. Fetch the tensors by their names in the original graph, which "
+                "give the values of the batch that main is consuming".format(source, stage),
+            )
 
     def chain(self, name: str) -> List[Stage]:
         """All stages connected to this one by takes, upstream first."""

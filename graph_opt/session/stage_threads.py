@@ -12,6 +12,7 @@ from graph_opt.runtime import claims
 from graph_opt.runtime.runner import StageRunner
 from graph_opt.runtime.stages import Stage
 from graph_opt.session.pipeline_use import PipelineUse
+from graph_opt.session.stage_reach import StageReach
 from graph_opt.session.step import Step
 
 _POLL_SECONDS = 0.005
@@ -46,6 +47,39 @@ class StageThreads:
         if pipeline.trains and self._steps_failed:
             return False
         return step.takes_from <= self._started and (chosen is None or chosen.all <= self._started)
+
+    def prepare(
+        self,
+        session: Any,
+        step: Step,
+        reach: StageReach,
+        feeds: Sequence[Any],
+        values: Sequence[Any],
+    ) -> None:
+        """Starts, drains or ends stages as a step requires.
+
+        Args:
+          session: The session that owns the threads.
+          step: The step.
+          reach: The stages of the session's graph.
+          feeds: Tensors that the step feeds.
+          values: Their values.
+
+        Raises:
+          tf.errors.OpError: The session has failed, or an update of an earlier step.
+        """
+        self.drain(session, step.pipeline)
+        if step.resets:
+            self.stop(session, step.resets)
+        if step.fills:
+            self.leave_to_others(step.fills)
+            return
+        needed = step.takes_from
+        chosen = step.may_take_from
+        if chosen is not None and not chosen.all <= self._started:
+            needed |= chosen.of(session, feeds, values)
+        for name in sorted(needed - self._started):
+            self.start(session, reach.chain(name))
 
     def leave_to_others(self, names: FrozenSet[str]) -> None:
         """Notes that a prefetch hook or a script's own threads fill these stages."""
@@ -110,8 +144,15 @@ class StageThreads:
         if use.trains and self._steps_failed:
             self._steps_failed = False
             self.stop(session, use.trains)
-        if not use.drains & self._started:
-            return
+        if use.drains & self._started:
+            self.apply_gradients(session)
+
+    def apply_gradients(self, session: Any) -> None:
+        """Waits until all gradients that steps have left to stages are applied.
+
+        Raises:
+          tf.errors.OpError: An update failed.
+        """
         for runner in self._runners_of(session):
             try:
                 runner.drain()

@@ -1,0 +1,284 @@
+"""The first training steps of a session, each compared with what TensorFlow's ops make of it.
+
+    take the batch, draw random numbers ──┬─> forward as built ────┐
+                                          └─> forward, rewritten ──┴─ equal? ─┬─ yes ─> the step
+                                                                              └─ no ──> the step as
+                                                          built, and so all that follow it
+
+All reads come before the step's updates, and no lookup runs ahead meanwhile, so both sides read the
+same rows. A step that differs has updated nothing, and the stock step gets its batch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import weakref
+from typing import Any, Dict, Iterable, List, MutableMapping, Optional, Tuple
+
+from graph_opt.compat import tf
+from graph_opt.compat.callables import is_direct_session
+from graph_opt.compat.sessions import Given, Prepared, RunPrepared, share_session
+from graph_opt.config.options import session_options
+from graph_opt.passes.stock_copy import CannotCopy
+from graph_opt.passes.translation import UNCHANGED
+from graph_opt.reporting.stderr import say
+from graph_opt.reporting.warnings_given import warn_once
+from graph_opt.runtime.lock_step import go_in_lock_step
+from graph_opt.session.graph_records import note_grown, translation_of
+from graph_opt.session.optimization import is_training_graph
+from graph_opt.session.shadow_difference import Difference, cause_of, tables_behind
+from graph_opt.session.shadow_run import Compared, ShadowRun
+from graph_opt.session.shadowed_step import Pair, ShadowedStep, StepParts, shadowed_step
+from graph_opt.session.step import Step
+from graph_opt.session.stock_graph import StockFetches, fetch_map_of, stock_graph
+
+_MOST_TRIES = 5
+_NO_EFFECT = "shadow_steps has no effect: {}. graph-opt check compares whole runs of a script"
+_UNKNOWN_BATCH = (
+    "shadow_steps ended after {} steps: a step failed, and whether it used its batch is not known"
+)
+_LEFT_OUT = "shadow_steps does not compare {}"
+_EQUAL = "shadow_steps: the first {} training steps compute what TensorFlow's ops do, {}{}"
+_UNCOMPARED = "; {} could not be compared, as other workers changed the variables meanwhile"
+_DIFFERS = "training step {} differs from TensorFlow's: {}. Nothing of it was applied{}"
+_GOES_ON = "; training goes on with TensorFlow's ops, from the batch of this step on"
+_FAILS = " (shadow_difference: 'stock' would go on with TensorFlow's ops)"
+
+
+@dataclasses.dataclass
+class _Progress:
+    """What is known of a graph, whichever of its sessions found it."""
+
+    left: int
+    done: int = 0
+    uncompared: int = 0
+    largest: Optional[Difference] = None
+    is_over: bool = False
+
+
+_of_graphs: MutableMapping[Any, _Progress] = weakref.WeakKeyDictionary()
+
+
+def shadow_steps(session: Any, config: Any) -> Optional[ShadowSteps]:
+    """What shadows the steps of a session, or has them run as built; None if nothing does.
+
+    Args:
+      session: One of our sessions, whose graph was rewritten if it is to be.
+      config: Its extended config; None for none.
+    """
+    graph = session.graph
+    translation = translation_of(graph)
+    if translation is UNCHANGED:
+        return None
+    options = None if config is None else session_options(config).shadow
+    progress = _of_graphs.get(graph)
+    if progress is None and options is not None and is_training_graph(graph):
+        progress = _of_graphs[graph] = _Progress(options.steps)
+    if progress is None or (progress.is_over and not translation.is_stopped):
+        return None
+    return ShadowSteps(session, options is not None and options.fails, progress)
+
+
+class ShadowSteps:
+    """Shadows the steps of one session.
+
+    Args:
+      session: The session.
+      fails: Whether a step that differs fails.
+      progress: What is known of the graph.
+    """
+
+    def __init__(self, session: Any, fails: bool, progress: _Progress) -> None:
+        self._fails = fails
+        self._progress = progress
+        self._lock = threading.RLock()
+        self._lock_step = go_in_lock_step(share_session(session))
+        self._plans: Dict[Tuple[int, ...], Optional[Tuple[Step, ShadowedStep]]] = {}
+        self._scales: Dict[str, float] = {}
+        self._names: Optional[StockFetches] = None
+
+    def is_over(self, session: Any) -> bool:
+        """Whether steps of the session run as ever from now on."""
+        if not self._progress.is_over or translation_of(session.graph).is_stopped:
+            return False
+        self._lock_step.open()
+        return True
+
+    def forget(self, stages: Iterable[str]) -> None:
+        """Called before the threads of stages end."""
+        self._lock_step.forget(stages)
+
+    def run(
+        self, session: Any, step: Step, given: Given, prepared: Prepared, run: RunPrepared
+    ) -> List[Any]:
+        """Runs a step, and shadows it if it trains.
+
+        Args:
+          session: The session.
+          step: What it comes to.
+          given: Its fetches, targets and feeds.
+          prepared: The same for the graph as it runs, with values by the feeds' references.
+          run: Runs a step and returns the values of its fetches.
+
+        Raises:
+          tf.errors.InternalError: The step differs from TensorFlow's, and is to fail then.
+        """
+        if translation_of(session.graph).is_stopped:
+            if self._names is None:
+                self._names = StockFetches(session.graph)
+            return run(prepared[0], prepared[1], self._names.fed(prepared[2]))
+        if not step.trains or step.fills:
+            return self._unshadowed(step, prepared, run)
+        with self._lock:
+            plan = None if self._progress.is_over else self._plan(session, step, given)
+            if plan is None:
+                return self._unshadowed(step, prepared, run)
+            stock = stock_graph(session.graph)
+            shadow = ShadowRun(session, stock, plan, prepared, run)
+            return self._shadowed(session, step, shadow, plan)
+
+    def _unshadowed(self, step: Step, prepared: Prepared, run: RunPrepared) -> List[Any]:
+        self._lock_step.ask(step.takes_from)
+        try:
+            return run(*prepared)
+        except tf.errors.OutOfRangeError:
+            raise
+        except BaseException:
+            if step.takes_from and not self._progress.is_over:
+                self._end(_UNKNOWN_BATCH.format(self._progress.done))
+            raise
+
+    def _plan(self, session: Any, step: Step, given: Given) -> Optional[ShadowedStep]:
+        """How to shadow a step; None, and the end of it, if that cannot be done."""
+        key = tuple(map(id, step.given))
+        known = self._plans.get(key)
+        if known is not None:
+            return known[1]
+        graph = session.graph
+        translation = translation_of(graph)
+        try:
+            if translation.divided is not None or translation.summed_batches:
+                what = "tables are divided among ranks"
+                if translation.summed_batches:
+                    what = "a training step uses several batches"
+                raise CannotCopy(what)
+            names = fetch_map_of(graph, translation)
+            parts = StepParts(given, step.fetches, step.targets)
+            plan = shadowed_step(graph, translation, names, stock_graph(graph), parts)
+        except CannotCopy as error:
+            self._end(_NO_EFFECT.format(error), graph)
+            return None
+        for text in plan.left_out:
+            warn_once(_LEFT_OUT.format(text), graph)
+        self._plans[key] = step, plan
+        return plan
+
+    def _shadowed(
+        self, session: Any, step: Step, shadow: ShadowRun, plan: ShadowedStep
+    ) -> List[Any]:
+        session.stage_threads.apply_gradients(session)
+        self._lock_step.ask(step.takes_from)
+        self._draw(shadow, plan)
+        compared = shadow.compare(self._scales)
+        text = self._what_differs(session, shadow, compared, plan)
+        if text and not is_direct_session(session):
+            for _ in range(_MOST_TRIES):
+                compared = shadow.compare_at_once(self._scales)
+                if not compared.moved:
+                    break
+            text = self._what_differs(session, shadow, compared, plan)
+        if not text:
+            results = shadow.as_rewritten()
+            self._note(session.graph, compared)
+            return results
+        text = _DIFFERS.format(self._progress.done + 1, text, _FAILS if self._fails else _GOES_ON)
+        if self._fails:
+            raise tf.errors.InternalError(None, None, text)
+        self._stop(session)
+        warn_once(text, session.graph)
+        return shadow.as_built()
+
+    def _draw(self, shadow: ShadowRun, plan: ShadowedStep) -> None:
+        try:
+            shadow.draw()
+        except tf.errors.OutOfRangeError:
+            raise
+        except BaseException:
+            if len({tensor.op for tensor in plan.shared}) > 1:
+                self._end(_UNKNOWN_BATCH.format(self._progress.done))
+            raise
+
+    def _what_differs(
+        self, session: Any, shadow: ShadowRun, compared: Compared, plan: ShadowedStep
+    ) -> str:
+        """What differs, and where that begins; "" if nothing does by more than rounding."""
+        if compared.failure:
+            return compared.failure
+        pairs = compared.beyond_rounding
+        if not pairs:
+            return ""
+        graph, first = session.graph, pairs[0]
+        translation, stock = translation_of(graph), stock_graph(graph)
+        text = str(compared.of(first))
+        cause = cause_of(pairs, translation, stock, shadow.values, shadow.feeds)
+        if cause is not None:
+            passes = cause.passes
+            if len(passes) > 1 and _is_staged_wrong(shadow, first, plan):
+                passes = passes[-1:]
+            return "{}; first {}{}{}".format(
+                text, cause.difference, _of_tables(cause.tables), _by(passes)
+            )
+        if first.name in translation.while_training:
+            return text + _by(("micro_batches",))
+        if first in plan.lookups:
+            return text + _of_tables(tables_behind(first.stock, shadow.feeds))
+        return ""  # Rounding, which layers have amplified.
+
+    def _note(self, graph: Any, compared: Compared) -> None:
+        progress = self._progress
+        progress.done += 1
+        progress.uncompared += compared.moved
+        for _, found in compared.differences:
+            if progress.largest is None or found.relative > progress.largest.relative:
+                progress.largest = found
+        for name, size in compared.sizes.items():
+            self._scales[name] = max(self._scales.get(name, 0.0), size)
+        progress.left -= 1
+        if progress.left > 0:
+            return
+        self._end()
+        largest = progress.largest
+        how = "equal to the bit"
+        if largest is not None and largest.relative:
+            how = "within rounding; the most that differs is {}".format(largest)
+        more = _UNCOMPARED.format(progress.uncompared) if progress.uncompared else ""
+        say(_EQUAL.format(progress.done, how, more))
+
+    def _end(self, warning: str = "", graph: Any = None) -> None:
+        self._progress.is_over = True
+        self._lock_step.open()
+        if warning:
+            warn_once(warning, graph)
+
+    def _stop(self, session: Any) -> None:
+        """Has all steps of the graph from now on run what its user built."""
+        translation = dataclasses.replace(translation_of(session.graph), is_stopped=True)
+        note_grown(session.graph, translation)
+        self._progress.is_over = True
+        session.learn_graph()
+
+
+def _is_staged_wrong(shadow: ShadowRun, first: Pair, plan: ShadowedStep) -> bool:
+    """Whether a lookup is right once it is done again, so that what came with the batch is not."""
+    if not shadow.look_up_again():
+        return False
+    return first not in shadow.compare({}).beyond_rounding
+
+
+def _of_tables(tables: Tuple[str, ...]) -> str:
+    return ", of variables {}".format(", ".join(map("'{}'".format, tables))) if tables else ""
+
+
+def _by(passes: Tuple[str, ...]) -> str:
+    return ", by pass " + " or ".join(passes) if passes else ""
