@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any, Callable, Dict, FrozenSet, Iterator, List, NamedTuple, Set, Tuple
 
+from graph_opt.compat import tf
 from graph_opt.config.options import SWITCHES, SessionOptions
-from graph_opt.graph.view import GraphView
+from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.library import load_library
 from graph_opt.ops.optimizers import optimizer_specs
 from graph_opt.ops.stage_spec import KIND_IO, KIND_PREFETCH, has_spec, spec_of
@@ -102,9 +103,9 @@ def node_regions(view: GraphView) -> Dict[str, str]:
     """The region of each node of a graph, rewritten or not.
 
     Returns:
-      `io`, `prefetch` or `main` for nodes that run for a batch; `idle` for nodes that are kept for
-      their names while others do their work; `none` for all that no batch reaches, such as
-      variables, their initializers and what saves them.
+      `io`, `prefetch` or `main` for nodes that run for a batch, read or fed; `idle` for nodes that
+      are kept for their names while others do their work; `none` for all that no batch reaches,
+      such as variables, their initializers and what saves them.
     """
     load_library()
     rewritten = any(map(_is_of_rewrite, view.nodes.values()))
@@ -113,11 +114,26 @@ def node_regions(view: GraphView) -> Dict[str, str]:
     prefetch: Set[str] = set()
     for put in stage_puts(view, KIND_PREFETCH) if rewritten else ():
         prefetch |= _stage(view, put).nodes
-    fed = view.descendants(view.of_op(BUFFER_TAKE, *BATCH_SOURCES))
+    fed = view.descendants([*view.of_op(BUFFER_TAKE, *BATCH_SOURCES), *batch_placeholders(view)])
     regions = {name: "main" if name in fed else "none" for name in view.nodes}
     for region, names in (("idle", idle), ("io", io), ("prefetch", prefetch)):
         regions.update((name, region) for name in names)
     return regions
+
+
+def batch_placeholders(view: GraphView) -> List[str]:
+    """The placeholders that may be fed with batches: neither those of stages nor file names."""
+    scopes = tuple(put.rpartition("/")[0] + "/" for put in stage_puts(view))
+    return [
+        name
+        for name in view.of_op("Placeholder", "PlaceholderWithDefault")
+        if not name.startswith(scopes) and not _is_file_name(view, name)
+    ]
+
+
+def _is_file_name(view: GraphView, placeholder: str) -> bool:
+    tensor = TensorRef(placeholder, 0)
+    return view.dtype(tensor) == tf.string.as_datatype_enum and view.shape(tensor) == ()
 
 
 class _Stage(NamedTuple):

@@ -103,10 +103,16 @@ def _ids_from(view: GraphView, output: str) -> str:
     found: Dict[str, List[int]] = {}
     for tensor in _sources(view, output):
         found.setdefault(tensor.node, []).append(tensor.index)
-    texts = ["{}:{}".format(node, ",".join(map(str, indices))) for node, indices in found.items()]
+    texts = [_outputs(node, indices) for node, indices in found.items()]
     if len(texts) > _MOST_SOURCES:
         texts[_MOST_SOURCES:] = ["{} more".format(len(texts) - _MOST_SOURCES)]
     return "  ".join(texts)
+
+
+def _outputs(node: str, indices: Sequence[int]) -> str:
+    if len(indices) > _MOST_SOURCES:
+        return "{} ({} outputs)".format(node, len(indices))
+    return "{}:{}".format(node, ",".join(map(str, indices)))
 
 
 def _sources(view: GraphView, output: str) -> Iterator[TensorRef]:

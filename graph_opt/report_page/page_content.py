@@ -9,7 +9,7 @@ from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.view import GraphView
 from graph_opt.ops.stage_nodes import BUFFER_PUT, BUFFER_TAKE
 from graph_opt.ops.stage_spec import spec_of
-from graph_opt.passes.graph_reports import node_regions
+from graph_opt.passes.graph_reports import batch_placeholders, node_regions
 from graph_opt.passes.io_stages import BATCH_SOURCES, stage_puts
 from graph_opt.report_page.changes import compared, done_instead
 from graph_opt.report_page.graph_columns import Columns, PageGraph
@@ -70,7 +70,7 @@ def _content(source: PageSource, view: GraphView, last: GraphView) -> Dict[str, 
         "functions": len(source.graph_def.library.function),
         "graph": dict(
             columns.to_dict(),
-            sources=_numbers(columns, last.of_op(*BATCH_SOURCES)),
+            sources=_numbers(columns, [*last.of_op(*BATCH_SOURCES), *batch_placeholders(last)]),
             losses=_numbers(columns, losses_of(view)),
             buffers=_buffers(columns, last),
             instead=_instead(columns, done),

@@ -115,6 +115,21 @@ def test_a_graph_that_was_not_rewritten_is_one_graph(source: PageSource) -> None
     assert content["timeline"] is None
 
 
+def test_what_a_fed_batch_reaches_is_main_and_a_path_begins_there() -> None:
+    ids = tf.placeholder(tf.int64, [None], name="ids")
+    rows = tf.nn.embedding_lookup(tf.get_variable("table", [10, 4]), ids, name="rows")
+    tf.train.AdagradOptimizer(0.1).minimize(tf.reduce_mean(rows, name="cost"))
+    tf.train.Saver()
+    graph_def = tf.get_default_graph().as_graph_def(add_shapes=True)
+    regions = node_regions(GraphView(graph_def))
+    assert regions["rows"] == regions["cost"] == regions["ids"] == "main"
+    assert regions["table"] == regions["save/SaveV2"] == "none"
+    graph = page_content(PageSource("fed", Report(), graph_def))["graph"]
+    names = node_names(graph)
+    assert [names[number] for number in graph["sources"]] == ["ids"]
+    assert [names[number] for number in graph["losses"]] == ["cost"]
+
+
 def test_names_without_end_and_too_many_nodes_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     graph_def = tf.GraphDef()
     graph_def.node.add(name="a/" * 5000 + "deep", op="NoOp")

@@ -34,6 +34,7 @@ class GraphDrawing {
   render() {
     const root = this.layout.of(this.tree.root);
     this.places.clear();
+    this.omitted = 0;
     this.place(this.tree.root, root, 0, 0);
     const edges = svg("g", { class: "edges" });
     const boxes = svg("g", {});
@@ -48,6 +49,7 @@ class GraphDrawing {
 
   place(item, layout, x, y) {
     this.places.set(item, { x, y, width: layout.width, height: layout.height });
+    this.omitted += layout.omitted || 0;
     for (const box of layout.boxes || []) {
       this.place(box.item, this.layout.of(box.item), x + box.x, y + box.y);
     }

@@ -7,7 +7,7 @@ const TITLE_HEIGHT = 24;
 const PADDING = 14;
 const CHARACTER = 6.6;
 const MOST_LABEL = 30;
-const MOST_EDGES = 700;
+const MOST_EDGES = 400;
 
 class GraphLayout {
   /**
@@ -83,7 +83,8 @@ class GraphLayout {
 
   inside(item) {
     const parts = this.partsOf(item);
-    const edges = this.edgesBetween(item, parts);
+    const all = this.edgesBetween(item, parts).sort((one, other) => other.count - one.count);
+    const edges = all.slice(0, MOST_EDGES);
     const connected = new Set();
     for (const edge of edges) connected.add(edge.from).add(edge.to);
     const placed = this.placed(parts.filter((part) => connected.has(part)), edges);
@@ -93,7 +94,7 @@ class GraphLayout {
     const alone = parts.filter((part) => !connected.has(part));
     const size = this.addGrid(alone, placed, title);
     if (item.parent) size.width = Math.max(size.width, this.titleOf(item).length * CHARACTER + 24);
-    return { ...size, boxes: placed.boxes, edges: placed.edges };
+    return { ...size, boxes: placed.boxes, edges: placed.edges, omitted: all.length - edges.length };
   }
 
   edgesBetween(item, parts) {
@@ -114,9 +115,7 @@ class GraphLayout {
       edge.pairs.push(pairs[i], pairs[i + 1]);
       if (model.puts(pairs[i + 1]).includes(pairs[i])) edge.buffer = true;
     }
-    const edges = [...found.values()].flatMap((readers) => [...readers.values()]);
-    if (edges.length <= MOST_EDGES) return edges;
-    return edges.sort((one, other) => other.count - one.count).slice(0, MOST_EDGES);
+    return [...found.values()].flatMap((readers) => [...readers.values()]);
   }
 
   placed(parts, edges) {

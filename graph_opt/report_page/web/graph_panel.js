@@ -6,7 +6,7 @@ class GraphPanel {
   constructor(content) {
     this.data = content.graph;
     this.models = this.data.graphs.map((graph, index) => new GraphModel(this.data, index));
-    this.view = { open: new Set(), constants: false, idle: false, colours: new Colours(this.data) };
+    this.view = { open: new Set(), constants: !this.data.op.some((op) => this.data.ops[op] !== "Const"), idle: false, colours: new Colours(this.data) };
     this.drawings = new Map();
     this.shown = [this.models.length - 1];
     this.active = null;
@@ -45,7 +45,7 @@ class GraphPanel {
   }
 
   check(name, title) {
-    const box = html("input", { type: "checkbox", "data-draws": name, onchange: (event) => this.setDrawn(name, event.target.checked) });
+    const box = html("input", { type: "checkbox", "data-draws": name, checked: this.view[name], onchange: (event) => this.setDrawn(name, event.target.checked) });
     return html("label", { class: "check", title }, box, name);
   }
 
@@ -142,6 +142,7 @@ class GraphPanel {
       else one.render();
     }
     this.select(drawing, item, false);
+    this.showLegend();
     announce(item.label + (this.view.open.has(item.key) ? " opened" : " closed"));
   }
 
@@ -205,8 +206,15 @@ class GraphPanel {
       ...[...rows].map(([category, { name, meaning, counts }]) =>
         html("li", { title: meaning }, html("span", { class: "swatch " + category }), name + " ", html("span", { class: "faint" }, counts.join(" → "))),
       ),
+      ...this.omittedEdges().map((text) => html("li", { class: "faint" }, text)),
       ...this.notDrawn.map((text) => html("li", { class: "faint" }, text)),
     );
+  }
+
+  /** Scopes in which too much is connected have only their strongest edges. */
+  omittedEdges() {
+    const omitted = this.shown.reduce((sum, index) => sum + this.drawing(index).omitted, 0);
+    return omitted ? [counted(omitted, "weaker edge") + " not drawn"] : [];
   }
 
   showDetails() {
