@@ -11,19 +11,15 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graph_opt
-from tests.tools.bench.movielens import TABLES, Ratings, movielens_workload
+from tests.tools.bench.small_workloads import BATCH, dlrm, wide
 from tools.bench.cluster.loopback import Cluster
 from tools.bench.training.sessions import FUSED, STOCK, SessionOptions, open_training_session
 from tools.bench.workloads.dlrm import model as dlrm_model
-from tools.bench.workloads.dlrm.generated import generated_files
 from tools.bench.workloads.dlrm.workload import DataFiles, dlrm_workload
-from tools.bench.workloads.wide import model as wide_model
-from tools.bench.workloads.wide.data import DataOptions
-from tools.bench.workloads.wide.workload import wide_workload
+from tools.bench.workloads.movielens import TABLES, Ratings, movielens_workload
 from tools.bench.workloads.workload import OPTIMIZERS, Learning, Workload, training_graph
 
 TOLERANCE = 1e-5
-BATCH = 64
 # The last bit of a table's row decides now and then on which side of zero a ReLU is. Where that
 # grows without limit, two stock runs that differ in one such bit part as far as any two runs do:
 # with the workloads' eager Adagrad (sums of squares from 1e-5) to 1 % of the loss in 100 steps. So
@@ -41,20 +37,6 @@ class Run(NamedTuple):
 @pytest.fixture(autouse=True)
 def plain_adagrad(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(OPTIMIZERS, "adagrad", tf.train.AdagradOptimizer)
-
-
-def dlrm(folder: Path, buckets: int, layers: Tuple[int, ...], resource: bool = False) -> Workload:
-    training, held_out = generated_files(folder, 4000, 100, seed=3)
-    options = dlrm_model.ModelOptions(
-        buckets=buckets, bottom=layers, top=layers, resource_variables=resource
-    )
-    return dlrm_workload(DataFiles([str(training)], [str(held_out)], 0), options, BATCH)
-
-
-def wide(folder: Path, columns: int, resource: bool = False) -> Workload:
-    data = DataOptions(columns=columns, buckets=500)
-    model = wide_model.ModelOptions(resource_variables=resource)
-    return wide_workload(folder, 4000, data, model, BATCH, seed=3)
 
 
 def train(

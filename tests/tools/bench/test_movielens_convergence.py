@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.bench.movielens import HELD_OUT_EVERY, TABLES, Ratings, movielens_workload
 from tools.bench.training.job import Job, Outcome, train
 from tools.bench.training.sessions import (
     ASYNC,
@@ -18,6 +17,7 @@ from tools.bench.training.sessions import (
     Prefetching,
     SessionOptions,
 )
+from tools.bench.workloads.movielens import HELD_OUT_EVERY, TABLES, Ratings, movielens_workload
 from tools.bench.workloads.workload import Learning
 
 MOST_AUC_APART = 0.005

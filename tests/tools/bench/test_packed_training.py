@@ -9,7 +9,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graph_opt
-from tests.tools.bench.test_fused_training import BATCH, wide
+from tests.tools.bench.small_workloads import BATCH, wide
 from tools.bench.cluster.loopback import start_cluster
 from tools.bench.training.sessions import FUSED, session_config
 from tools.bench.workloads.dlrm.generated import generated_files

@@ -1,4 +1,7 @@
-"""MovieLens 100K as a workload: five columns, one of them multi-hot, and a small network."""
+"""MovieLens 100K as a workload: five columns, one of them multi-hot, and a small network.
+
+Its rows may not be passed on: they are read where they lie, as RecBole writes them.
+"""
 
 from __future__ import annotations
 
@@ -72,12 +75,12 @@ def _logits(columns: Dict[str, tf.Tensor], label: tf.Tensor) -> tf.Tensor:
     return tf.layers.dense(hidden, 1)
 
 
-def movielens_workload(ratings: Ratings) -> Workload:
-    """Likes of shuffled ratings, over and over for `EPOCHS` epochs."""
+def movielens_workload(ratings: Ratings, epochs: int = EPOCHS, seed: int = 7) -> Workload:
+    """Likes of ratings that are shuffled by a seed, over and over for some epochs."""
 
     def training_batches() -> tf.data.Dataset:
-        rows = ratings.part(is_held_out=False).shuffle(ratings.liked.size, seed=7)
-        return rows.repeat(EPOCHS).batch(BATCH).map(_features).prefetch(2)
+        rows = ratings.part(is_held_out=False).shuffle(ratings.liked.size, seed=seed)
+        return rows.repeat(epochs).batch(BATCH).map(_features).prefetch(2)
 
     return Workload(
         name="movielens",
