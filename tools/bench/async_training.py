@@ -2,7 +2,8 @@
 
 Each of them in one process, and with a parameter server in a process of its own, 0, 1 and 3 ms
 away (each way). Figures: `steps_per_s`, `ratio_to_stock`, `cpu_s_per_step` (worker and parameter
-server), `overlap_efficiency` and the parts it is computed from (see overlap.py).
+server), `server_cpu_s_per_step`, `proxy_cpu_s_per_step`, `overlap_efficiency` and the parts it is
+computed from (see overlap.py).
 """
 
 from __future__ import annotations

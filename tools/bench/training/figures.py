@@ -44,8 +44,9 @@ def _rounds(overlap: Overlap, turns: Turns) -> List[Seconds]:
 
 
 def _seconds(in_line: Turn, ahead: Turn, main_alone: Turn, lookups_alone: Turn) -> Seconds:
-    # The CPU time of a step is the least that a step was seen to do with.
-    cpu_seconds = min(_cpu_seconds(in_line), _cpu_seconds(ahead))
+    # The CPU time of a step is the least that a step was seen to do with. The proxy's is no part of
+    # it, but taken from the same cores.
+    cpu_seconds = min(_cpu_seconds(turn) + _proxy_cpu_seconds(turn) for turn in (in_line, ahead))
     return Seconds(
         in_line.seconds_per_step,
         ahead.seconds_per_step,
@@ -58,6 +59,10 @@ def _seconds(in_line: Turn, ahead: Turn, main_alone: Turn, lookups_alone: Turn) 
 def _cpu_seconds(turn: Turn) -> float:
     """CPU seconds a step without the proxy: it stands for a network, which takes no CPU."""
     return (turn.cpu_seconds["worker"] + turn.cpu_seconds["ps"]) / turn.steps
+
+
+def _proxy_cpu_seconds(turn: Turn) -> float:
+    return turn.cpu_seconds["proxy"] / turn.steps
 
 
 def _typical(rounds: Sequence[Seconds]) -> Seconds:
@@ -89,6 +94,9 @@ def _rates(
                 turn.cpu_seconds["ps"] / turn.steps / scenario.workers for turn in turns[mode]
             ]
             records.append(from_runs("server_cpu_s_per_step", *of_mode, of_servers, "s"))
+        if scenario.delay_ms:
+            of_proxy = [_proxy_cpu_seconds(turn) / scenario.workers for turn in turns[mode]]
+            records.append(from_runs("proxy_cpu_s_per_step", *of_mode, of_proxy, "s"))
     return records
 
 

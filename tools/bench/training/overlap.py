@@ -23,7 +23,7 @@ class Seconds(NamedTuple):
         ahead: the session whose lookups run ahead.
         main_alone: the main graph with its lookups' results at hand.
         lookups_alone: the prefetch stage with nobody to compute on what it brings.
-        cpu: CPU seconds of a step over cores.
+        cpu: CPU seconds of a step over cores, those of the proxy included.
     """
 
     in_line: float
