@@ -1,17 +1,25 @@
 #include "network/direction.h"
 
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <cerrno>
 
+#include "network/arrival_time.h"
+
 namespace graph_opt {
+namespace {
+
+constexpr ssize_t kManyBytes = 1 << 15;  // of which probably more are on their way
+
+}  // namespace
 
 void Direction::Run(int64_t now) {
   if (is_finished_) return;
-  if (may_read_ && end_due_ == kNever && link_->full_until() <= now) Read(now);
-  if (may_write_) Write(now);
+  must_hear_ = false;
+  if (may_read_ && end_due_ == kNever && link_->full_until() <= now) Read();
+  if (may_write_) Write(now + link_->earliness());
+  must_hear_ |= !may_write_ || !is_stamped_;
 }
 
 int64_t Direction::next_run() const {
@@ -22,30 +30,38 @@ int64_t Direction::next_run() const {
   return std::min(next, queue_.empty() ? end_due_ : queue_.next_due());
 }
 
-void Direction::Read(int64_t now) {
-  const Pieces room = queue_.Room(link_->chunk_bytes());
-  ssize_t got;
-  do {
-    got = readv(source_, room.at, room.count);
-  } while (got < 0 && errno == EINTR);
+void Direction::Read() {
+  Pieces room = queue_.Room(link_->chunk_bytes());
+  char control[kStampBytes];
+  msghdr message = {};
+  message.msg_iov = room.at;
+  message.msg_iovlen = room.count;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  const ssize_t got = recvmsg(source_, &message, 0);
   if (got > 0) {
-    Keep(room, got, now);
+    const int64_t arrival = ArrivalTime(&message);
+    is_stamped_ = arrival != kNever;
+    must_hear_ = got >= kManyBytes;
+    last_arrival_ = std::max(last_arrival_, std::min(Now(), arrival));
+    queue_.Add(got, link_->Due(got, last_arrival_));
+    Count(room, got);
     // Less than there was room for: nothing is left, and epoll tells of more.
     may_read_ = source_has_ended_ || room.size() == static_cast<size_t>(got);
     return;
   }
+  if (got < 0 && errno == EINTR) return;
   may_read_ = false;
-  if (got == 0 || errno != EAGAIN) end_due_ = link_->Due(0, now);
+  if (got == 0 || errno != EAGAIN) end_due_ = link_->Due(0, Now());
 }
 
-void Direction::Keep(const Pieces& room, size_t bytes, int64_t now) {
-  queue_.Add(bytes, link_->Due(bytes, now));
+void Direction::Count(const Pieces& pieces, size_t bytes) {
   passed_->bytes.fetch_add(bytes, std::memory_order_relaxed);
   if (!from_caller_) return;
   int calls = 0;
-  for (int i = 0; i < room.count && bytes > 0; ++i) {
-    const size_t size = std::min(bytes, room.at[i].iov_len);
-    calls += counter_.Take(static_cast<const char*>(room.at[i].iov_base), size);
+  for (int i = 0; i < pieces.count && bytes > 0; ++i) {
+    const size_t size = std::min(bytes, pieces.at[i].iov_len);
+    calls += counter_.Take(static_cast<const char*>(pieces.at[i].iov_base), size);
     bytes -= size;
   }
   passed_->calls.fetch_add(calls, std::memory_order_relaxed);

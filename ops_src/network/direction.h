@@ -4,15 +4,13 @@
 
 #include <atomic>
 #include <cstdint>
-#include <limits>
 
 #include "network/call_counter.h"
 #include "network/chunk_queue.h"
+#include "network/clock.h"
 #include "network/link.h"
 
 namespace graph_opt {
-
-constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 // What has passed; may be read from any thread.
 struct Passed {
@@ -46,12 +44,16 @@ class Direction {
   // When it must run although nothing has changed.
   int64_t next_run() const;
 
+  // Whether it must run as soon as something changes, and not only when the next bytes are due:
+  // many bytes would stop for want of room, a sink has none, or what comes is not stamped.
+  bool must_hear() const { return must_hear_ && !is_finished_; }
+
   // Whether all has been written, and the sink told so.
   bool is_finished() const { return is_finished_; }
 
  private:
-  void Read(int64_t now);
-  void Keep(const Pieces& room, size_t bytes, int64_t now);
+  void Read();
+  void Count(const Pieces& pieces, size_t bytes);
   void Write(int64_t now);
   void Finish();
 
@@ -65,7 +67,10 @@ class Direction {
   bool may_read_ = true;
   bool may_write_ = true;
   bool source_has_ended_ = false;
+  bool is_stamped_ = true;
+  bool must_hear_ = false;
   bool is_finished_ = false;
+  int64_t last_arrival_ = 0;
   int64_t end_due_ = kNever;  // when the end of the stream may be passed on
 };
 

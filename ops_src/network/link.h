@@ -6,16 +6,22 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace graph_opt {
+#include "network/clock.h"
 
-constexpr double kSecond = 1e9;  // nanoseconds, in which all times are given
+namespace graph_opt {
 
 // The way between a target and all that talk to it, or the way back.
 class Link {
  public:
   // Without a rate (0), what is sent waits for the delay alone.
   Link(double delay_seconds, double bytes_per_second)
-      : delay_(static_cast<int64_t>(delay_seconds * kSecond)), rate_(bytes_per_second / kSecond) {}
+      : delay_(Nanoseconds(delay_seconds * kSecond)), rate_(bytes_per_second / kSecond) {}
+
+  int64_t delay() const { return delay_; }
+
+  // So much too early may bytes be written, together with others that are due: a wake-up is too
+  // late by as much.
+  int64_t earliness() const { return std::min(delay_ / 40, int64_t{kMostEarliness}); }
 
   // How much is read at once: with a rate as little as passes in a moment, so that connections
   // share it.
@@ -28,8 +34,8 @@ class Link {
   // When that many bytes, which are sent now, have arrived: they take their time on the wire behind
   // all others, and the delay after that.
   int64_t Due(size_t bytes, int64_t now) {
-    if (rate_ == 0) return now + delay_;
-    free_at_ = std::max(now, free_at_) + static_cast<int64_t>(bytes / rate_);
+    if (rate_ == 0) return delay_ == 0 ? kAtOnce : now + delay_;
+    free_at_ = std::max(now, free_at_) + Nanoseconds(bytes / rate_);
     return free_at_ + delay_;
   }
 
@@ -37,10 +43,15 @@ class Link {
   int64_t full_until() const { return free_at_ - kMostBacklog; }
 
  private:
+  // Those of more than thirty years would leave the numbers.
+  static int64_t Nanoseconds(double time) { return static_cast<int64_t>(std::min(time, 1e18)); }
+
+  static constexpr int64_t kAtOnce = 0;
+  static constexpr int64_t kMostEarliness = 25 * 1000;
   static constexpr size_t kChunkBytes = 1 << 18;
   static constexpr size_t kLeastChunkBytes = 1 << 14;  // 1.3 ms at 0.1 Gbit/s
   static constexpr double kMoment = 50e3;
-  static constexpr int64_t kMostBacklog = 50 * 1000 * 1000;
+  static constexpr int64_t kMostBacklog = 50 * kMillisecond;
 
   const int64_t delay_;
   const double rate_;  // bytes a nanosecond

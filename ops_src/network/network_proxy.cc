@@ -14,6 +14,8 @@
 #include <initializer_list>
 #include <utility>
 
+#include "network/arrival_time.h"
+#include "network/clock.h"
 #include "network/timed_wait.h"
 
 namespace graph_opt {
@@ -76,7 +78,9 @@ struct NetworkProxy::Connection {
 };
 
 NetworkProxy::NetworkProxy(double delay_seconds, double bytes_per_second)
-    : delay_seconds_(delay_seconds), bytes_per_second_(bytes_per_second) {}
+    : delay_seconds_(delay_seconds),
+      bytes_per_second_(bytes_per_second),
+      longest_sleep_(std::min(Link(delay_seconds, 0).delay(), kMillisecond)) {}
 
 NetworkProxy::~NetworkProxy() {}
 
@@ -104,6 +108,7 @@ NetworkProxy::Outcome NetworkProxy::Run(int stop, int wake) {
   // A file has no end to wait for: epoll refuses what select calls readable.
   if (!Start(stop, wake)) return errno == EPERM ? Outcome::kStopped : Outcome::kFailed;
   while (true) {
+    if (sleeps_until_ != kNever) SleepUntil(sleeps_until_);
     epoll_event events[kMostEvents];
     const int count = WaitUntil(epoll_.number(), next_run_, events, kMostEvents);
     if (count < 0) return Outcome::kFailed;
@@ -190,6 +195,7 @@ NetworkProxy::Outcome NetworkProxy::Accept(Target* target) {
   if (!server.is_open()) return Outcome::kGoesOn;
   for (const int end : {client.number(), server.number()}) {
     PassOnAtOnce(end);
+    StampArrivals(end);
     fcntl(end, F_SETFL, O_NONBLOCK);
   }
   connections_.emplace_back(
@@ -209,13 +215,18 @@ void NetworkProxy::Reset() {
 void NetworkProxy::RunConnections(int64_t now) {
   if (must_reset_) Reset();
   next_run_ = kNever;
+  bool must_hear = false;
   bool any_finished = false;
   for (const auto& connection : connections_) {
     connection->there.Run(now);
     connection->back.Run(now);
     next_run_ = std::min({next_run_, connection->there.next_run(), connection->back.next_run()});
+    must_hear |= connection->there.must_hear() || connection->back.must_hear();
     any_finished |= connection->there.is_finished() && connection->back.is_finished();
   }
+  // What comes from now on is stamped, and due after the delay: until then, nobody need look.
+  const bool may_sleep = next_run_ != kNever && !must_hear;
+  sleeps_until_ = may_sleep ? std::min(next_run_, now + longest_sleep_) : kNever;
   if (!any_finished) return;
   const auto is_over = [](const std::unique_ptr<Connection>& connection) {
     return connection->there.is_finished() && connection->back.is_finished();

@@ -3,8 +3,10 @@
 //     worker ──► [ listener ──(delay, rate)──► target ] ──► server
 //     worker ◄── [          ◄──(delay, rate)──        ] ◄── server
 //
-// What is read is stamped and written when it is due. One thread does it all, in turns: it waits
-// until something has come or is due, then reads and writes on all connections.
+// One thread does it all, in turns: it waits until something has come or is due, then reads and
+// writes on all connections. What is read is due so long after it arrived, which Linux stamps it
+// with. So while something waits to be written, small messages need not wake the thread: when it
+// wakes to write, it reads them as well, and none of them is due before.
 #ifndef GRAPH_OPT_NETWORK_NETWORK_PROXY_H_
 #define GRAPH_OPT_NETWORK_NETWORK_PROXY_H_
 
@@ -14,6 +16,7 @@
 #include <vector>
 
 #include "network/chunk_queue.h"
+#include "network/clock.h"
 #include "network/direction.h"
 #include "network/file_descriptor.h"
 #include "network/link.h"
@@ -75,7 +78,9 @@ class NetworkProxy {
   bool must_reset_ = false;
   std::vector<std::unique_ptr<Target>> targets_;
   std::vector<std::unique_ptr<Connection>> connections_;
+  const int64_t longest_sleep_;
   int64_t next_run_ = kNever;
+  int64_t sleeps_until_ = kNever;  // and takes no notice of what comes
 };
 
 }  // namespace graph_opt

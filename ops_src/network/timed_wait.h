@@ -1,4 +1,4 @@
-// Waits for epoll, to the nanosecond.
+// Waits to the nanosecond, with and without epoll.
 #ifndef GRAPH_OPT_NETWORK_TIMED_WAIT_H_
 #define GRAPH_OPT_NETWORK_TIMED_WAIT_H_
 
@@ -8,11 +8,11 @@
 
 namespace graph_opt {
 
-// The time of a clock that only goes forward.
-int64_t Now();
-
 // As epoll_wait, until that time of `Now`. A signal is no event.
 int WaitUntil(int epoll, int64_t time, epoll_event* events, int most);
+
+// Until that time, or a signal.
+void SleepUntil(int64_t time);
 
 }  // namespace graph_opt
 

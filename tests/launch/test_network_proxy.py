@@ -190,6 +190,16 @@ def passes(port: int) -> bool:
         return False
 
 
+def test_an_interrupt_ends_the_process_in_order(echo_port: int) -> None:
+    with proxy(echo_port, 1) as child, connect(int(child.ready_line())) as connection:
+        connection.sendall(b"x")
+        assert receive(connection, 1) == b"x"  # It has been accepted.
+        os.kill(child.pid, signal.SIGINT)
+        assert connection.recv(1) == b""
+        with pytest.raises(ProcessEnded, match="ended with exit status 0"):
+            child.ready_line()
+
+
 def test_signals_cut_all_connections_and_mend_the_network(echo_port: int) -> None:
     with proxy(echo_port, 1) as child:
         port = int(child.ready_line())

@@ -1,4 +1,9 @@
-// Links, queues and counters of the network proxy, without sockets.
+// Links, queues, stamps and counters of the network proxy.
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -8,17 +13,37 @@
 #include <vector>
 
 #include "functors_testing.h"
+#include "network/arrival_time.h"
 #include "network/call_counter.h"
 #include "network/chunk_queue.h"
+#include "network/clock.h"
 #include "network/link.h"
 
 namespace graph_opt {
 namespace {
 
+// Two ends of a connection.
+void Connect(int* ends) {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  sockaddr* const any = reinterpret_cast<sockaddr*>(&address);
+  Check(bind(listener, any, size) == 0 && listen(listener, 1) == 0, "listens");
+  Check(getsockname(listener, any, &size) == 0, "has a port");
+  ends[0] = socket(AF_INET, SOCK_STREAM, 0);
+  Check(connect(ends[0], any, size) == 0, "connects");
+  ends[1] = accept(listener, nullptr, nullptr);
+  close(listener);
+}
+
 void TestALinkDelays() {
   Link link(1e-3, 0);
   Check(link.Due(1 << 30, 5) == 1000005, "without a rate, the size does not matter");
   Check(link.full_until() <= 0, "and senders never wait");
+  Check(Link(0, 0).Due(7, 5) <= 5, "without a delay either, at once");
+  Check(Link(1e300, 1e-300).Due(7, 5) > 1000 * kSecond, "whatever the numbers");
 }
 
 void TestALinkSharesItsRate() {
@@ -92,6 +117,33 @@ void TestAStreamIsWholeHoweverItIsCut() {
   }
 }
 
+// However late bytes are read, and even if this thread is interrupted then.
+void TestArrivalsAreStamped() {
+  int ends[2];
+  Connect(ends);
+  StampArrivals(ends[1]);
+  int64_t sent;
+  int64_t arrival;
+  do {
+    Check(write(ends[0], "x", 1) == 1, "sent");
+    sent = Now();
+    while (Now() < sent + kMillisecond) {
+    }
+    char data;
+    iovec place = {&data, 1};
+    char control[kStampBytes];
+    msghdr message = {};
+    message.msg_iov = &place;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    Check(recvmsg(ends[1], &message, 0) == 1, "received");
+    arrival = ArrivalTime(&message);
+  } while (arrival > sent);
+  Check(arrival > sent - kSecond, "not just any time");
+  for (const int end : ends) close(end);
+}
+
 void TestCallsAreCountedHoweverTheStreamIsCut() {
   std::string stream(24, 'P');
   const std::vector<std::pair<int, int>> frames = {{4, 0}, {37, 1}, {300, 0},
@@ -118,6 +170,7 @@ int main() {
   graph_opt::TestALinkSharesItsRate();
   graph_opt::TestBytesLeaveInOrderWhenTheyAreDue();
   graph_opt::TestAStreamIsWholeHoweverItIsCut();
+  graph_opt::TestArrivalsAreStamped();
   graph_opt::TestCallsAreCountedHoweverTheStreamIsCut();
   return 0;
 }

@@ -1,4 +1,4 @@
-"""The network proxy's parts without sockets: builds and runs `network_functors_test.cc`."""
+"""The network proxy's parts: builds and runs `network_functors_test.cc`."""
 
 from __future__ import annotations
 
