@@ -250,6 +250,12 @@ def _add_inspect(commands: Any) -> None:
     command.add_argument("--picture", metavar="FILE.svg", help="also draw the three regions")
     command.add_argument("--html", metavar="FILE.html", help="also write a page for a browser")
     command.add_argument(
+        "--tensorboard",
+        metavar="LOGDIR",
+        help="also write the graph before and after as runs for TensorBoard, which shows regions "
+        "as XLA clusters",
+    )
+    command.add_argument(
         "--diff",
         metavar="OTHER",
         help="instead compare the graph with that of another file: what was added, moved, fused, "

@@ -74,8 +74,11 @@ def read_pair(options: argparse.Namespace) -> Tuple[Any, Any]:
       WrongInput: An option is given that says what to rewrite.
       tf.errors.OpError: A file is wrong.
     """
-    if options.config is not None or options.settings or options.picture is not None:
-        raise WrongInput("--diff compares files as they are: leave --config, --set, --picture out")
+    given = (options.config, options.picture, options.tensorboard)
+    if options.settings or any(one is not None for one in given):
+        raise WrongInput(
+            "--diff compares files as they are: leave --config, --set, --picture, --tensorboard out"
+        )
     first = _read(options, Progress(options.input))
     second = read_graph(options.diff, None, Progress(options.diff).reading)
     return first.graph_def, second.graph_def

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 
 from graph_opt.cli.exit_codes import DIFFERENT
 from graph_opt.cli.graph_input import OptimizedFile, inspect_file, read_pair
 from graph_opt.inspect.graph_diff import graph_diff
 from graph_opt.inspect.graph_files import write_text
 from graph_opt.inspect.picture import regions_svg
+from graph_opt.inspect.tensorboard import write_for_tensorboard
 from graph_opt.passes.graph_reports import report_of_rewritten
 from graph_opt.report_page.page import page_html
 from graph_opt.report_page.page_content import PageSource, page_content
@@ -31,6 +33,8 @@ def handle(options: argparse.Namespace) -> int:
         write_text(regions_svg(optimized.report), options.picture)
     if options.html is not None:
         write_text(page_html(page_content(_page_source(options.input, optimized))), options.html)
+    if options.tensorboard is not None:
+        _write_runs(optimized, options.tensorboard)
     if options.json:
         plain = optimized.report.to_dict()
         plain.update(file=options.input, nodes=nodes, rewritten=optimized.rewritten)
@@ -41,6 +45,14 @@ def handle(options: argparse.Namespace) -> int:
         title += ", rewritten before: this is what it consists of"
     print(report_text(optimized.report, title))
     return 0
+
+
+def _write_runs(optimized: OptimizedFile, folder: str) -> None:
+    """A run for each graph, among which TensorBoard lets one choose."""
+    graphs = {"before": optimized.shaped, "after": optimized.shaped_result}
+    for label, graph_def in graphs.items():
+        if graph_def is not None:
+            write_for_tensorboard(graph_def, os.path.join(folder, label))
 
 
 def _compare(options: argparse.Namespace) -> int:
