@@ -1,4 +1,4 @@
-"""Private parts of TensorFlow's sessions and monitored sessions, in one place.
+"""Private parts of TensorFlow's sessions, in one place.
 
 To see every step of a session before it runs (`SteppedSession`), to turn an open session into
 another class (`adopt`), and to use it from threads that do not keep it alive (`share_session`).
@@ -282,7 +282,11 @@ class SteppedSession:
         base.close()
 
     def __del__(self) -> None:
-        if "_session" in self.__dict__:  # Else the constructor failed.
+        if "_session" not in self.__dict__:
+            return  # The constructor failed before there was a session to close.
+        if _as_session(self)._closed:
+            self._release()  # It waits for nothing.
+        else:
             outside_collection(self._release)
 
     def _release(self) -> None:
@@ -290,10 +294,9 @@ class SteppedSession:
             base: Any = super()
             base.__del__()
             return
-        try:
-            _as_session(self).close()
-        except Exception:
-            pass  # There is nobody left to report it to.
+        if not self._handle_holder.closed:
+            with contextlib.suppress(Exception):  # There is nobody left to report it to.
+                _as_session(self).close()
         # The threads' session may still hold the handle: the last holder deletes it.
         _as_session(self)._session = None
         self._shared = None
@@ -326,8 +329,7 @@ def is_watched(session: Any) -> bool:
 def adopt(instance: Any, new_class: type) -> Any:
     """Makes `instance` an object of `new_class`, a subclass of its class, and returns it.
 
-    TensorFlow's session managers and monitored sessions make objects of fixed classes; this way
-    they become ours without copying that code.
+    TensorFlow's session managers make objects of fixed classes, which become ours this way.
 
     Raises:
       TypeError: `new_class` is not a subclass of the instance's class.
