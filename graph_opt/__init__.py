@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from graph_opt.runtime.mark import async_embedding_mark_node
     from graph_opt.runtime.metrics import buffer_metrics as metrics
     from graph_opt.runtime.staged import prefetch_join, staged
+    from graph_opt.runtime.staleness_metrics import staleness_metrics
     from graph_opt.runtime.table_metrics import table_metrics
     from graph_opt.runtime.trace import trace_of as step_trace
     from graph_opt.session.graph_page import graph_report
@@ -135,6 +136,7 @@ __all__ = [
     "shared_embedding_columns",
     "sok",
     "staged",
+    "staleness_metrics",
     "step_trace",
     "table_metrics",
     "train",
@@ -200,6 +202,7 @@ _MODULES = {
     "shared_embedding_columns": "graph_opt.embedding_variable.columns",
     "sok": "graph_opt.sok:",
     "staged": "graph_opt.runtime.staged",
+    "staleness_metrics": "graph_opt.runtime.staleness_metrics",
     "step_trace": "graph_opt.runtime.trace:trace_of",
     "table_metrics": "graph_opt.runtime.table_metrics",
     "train": "graph_opt.train:",

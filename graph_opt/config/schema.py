@@ -24,6 +24,7 @@ FIELDS: Tuple[NewField, ...] = (
     NewField("AsyncEmbeddingOptions", "prefetch_priority", 1004, "int32"),
     NewField("AsyncEmbeddingOptions", "exact", 1005, "bool"),
     NewField("AsyncEmbeddingOptions", "autotune_memory_mb", 1006, "int64"),
+    NewField("AsyncEmbeddingOptions", "staleness_sample_steps", 1007, "int64"),
     NewField("GroupEmbeddingOptions", "lazy_adam", 1, "bool"),
     NewField("GroupEmbeddingOptions", "minimum_lookups", 2, "int32"),
     NewField("GroupEmbeddingOptions", "lookups", 3, "string", repeated=True),

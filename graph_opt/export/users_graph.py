@@ -34,6 +34,9 @@ _OURS = (
     "DynamicTable",
     "GroupDynamicRows",
     "GraphOptLoaded",
+    "LogUpdatedRows",
+    "UpdatedRowsPosition",
+    "MeasureStaleness",
 )
 
 

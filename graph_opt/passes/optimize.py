@@ -18,6 +18,7 @@ from graph_opt.passes.pipeline.pipeline_dense import pipeline_dense
 from graph_opt.passes.prefetch.async_embedding import async_embedding
 from graph_opt.passes.prefetch.exact_rows import exact_rows
 from graph_opt.passes.prefetch.smart_stage import smart_stage
+from graph_opt.passes.prefetch.staleness import note_updates, sample_lookups
 from graph_opt.passes.protect_gathers import protect_gathers
 from graph_opt.passes.shard_tables.shard_tables import shard_tables
 from graph_opt.passes.summed_batches.summed_batches import summed_batches
@@ -47,7 +48,9 @@ PASSES = (
     Pass(compact_gradients, "early: the updates of such gradients are then fused like any other"),
     Pass(fuse_group_embedding, "early: it needs forward, backward and update in one region"),
     Pass(exact_rows, "between: it needs fused lookups and updates, and decides which may move"),
+    Pass(note_updates, "between: it needs updates, and what it adds to lookups moves with them"),
     Pass(async_embedding, "moves lookups, fused or not; packs what crosses between tasks"),
+    Pass(sample_lookups, "then: it reads what crosses to main"),
     Pass(smart_stage, "where no lookup moved, which takes along what stands before the variables"),
     Pass(micro_batches, "late: lookups, fused or ahead, stay whole, and the rest is divided"),
     Pass(take_turns, "late: what runs ahead does so for all batches of a step"),

@@ -8,6 +8,7 @@ from typing import AbstractSet, FrozenSet, Mapping, Optional, Tuple
 from graph_opt.passes.fusion.deferred import DeferredVariables
 from graph_opt.passes.pipeline.pipelined_names import PipelinedNames
 from graph_opt.passes.prefetch.exact_tables import ExactTables
+from graph_opt.passes.prefetch.measured_lookups import MeasuredRegion, SampledStage
 from graph_opt.passes.shard_tables.divided_variables import DividedVariables
 
 
@@ -26,6 +27,8 @@ class Translation:
       divided: The variables of which this rank has some rows; None if there are none.
       exact: The tables whose rows a step has as they are then, although lookups ran ahead; None if
         that was not asked for.
+      measured: Lookups of which it can be told how old the rows are that they have read ahead.
+      sampled: What sessions run to tell it.
       prefetched: Nodes whose values exist only in prefetch.
       dead: Nodes that remain in the graph although no step runs them any more.
       while_training: Maps tensors that a step which trains computes for each micro-batch to their
@@ -43,6 +46,8 @@ class Translation:
     deferred: Optional[DeferredVariables] = None
     divided: Optional[DividedVariables] = None
     exact: Optional[ExactTables] = None
+    measured: Tuple[MeasuredRegion, ...] = ()
+    sampled: Tuple[SampledStage, ...] = ()
     prefetched: FrozenSet[str] = frozenset()
     dead: FrozenSet[str] = frozenset()
     while_training: Mapping[str, str] = dataclasses.field(default_factory=dict)

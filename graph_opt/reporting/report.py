@@ -15,6 +15,7 @@ from graph_opt.reporting.outcomes import (
     StageReport,
     TableOutcome,
 )
+from graph_opt.reporting.staleness import TableStaleness
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Report:
       smart_stage: What runs ahead besides lookups; "" if nothing does.
       micro_batches: How batches are divided; "" if they are not.
       tuned: What is chosen for each stage that is tuned while it runs, and why, a line each.
+      staleness: How old the rows were that sampled steps have used so far.
     """
 
     lookups: Tuple[LookupOutcome, ...] = ()
@@ -71,6 +73,7 @@ class Report:
     smart_stage: str = ""
     micro_batches: str = ""
     tuned: Tuple[str, ...] = ()
+    staleness: Tuple[TableStaleness, ...] = ()
 
     @property
     def divided(self) -> Tuple[TableOutcome, ...]:

@@ -29,6 +29,11 @@ class LockStep:
         """Lets all stages run ahead as they otherwise would."""
         self._is_open = True
 
+    @property
+    def is_open(self) -> bool:
+        """Whether stages run ahead."""
+        return self._is_open
+
     def ask(self, stages: Iterable[str]) -> None:
         """Lets each of these stages begin one more batch; called before a step that takes it."""
         for stage in stages:

@@ -6,6 +6,7 @@ from typing import Any, Dict, NoReturn, Optional
 
 from graph_opt.compat import tf
 from graph_opt.runtime.metrics import buffer_metrics
+from graph_opt.runtime.staleness_metrics import staleness_metrics
 
 DEFAULT_EVERY_N_STEPS = 100
 _Metrics = Dict[str, Dict[str, int]]
@@ -18,6 +19,9 @@ class PrefetchSummaryHook(tf.train.SessionRunHook):
     (elements over capacity) at that moment; and per step of main, on average since the last time,
     `starved_ms` (main, or the stage behind, waited for an element), `full_ms` (the stage's threads
     waited for room) and `bytes` taken. Times of all waiting calls are summed.
+
+    Scalars of each table whose lookups run ahead, under `staleness/<table>/`: `missed_updates`, the
+    mean of its rows, and `relative_l2`; both of all steps sampled so far.
 
     Example:
       >>> hooks = [graph_opt.make_prefetch_hook(), PrefetchSummaryHook("/tmp/train")]
@@ -83,6 +87,9 @@ class PrefetchSummaryHook(tf.train.SessionRunHook):
             before = self._before.get(stage, {})
             for name, value in _scalars(before, now, self._every_n_steps).items():
                 summary.value.add(tag="prefetch/{}/{}".format(stage, name), simple_value=value)
+        for table, told in staleness_metrics(session).items():
+            for name, value in _of_table(told).items():
+                summary.value.add(tag="staleness/{}/{}".format(table, name), simple_value=value)
         self._before = metrics
         if self._writer is not None:
             self._writer.add_summary(summary, step)
@@ -99,6 +106,13 @@ def _scalars(before: Dict[str, int], now: Dict[str, int], steps: int) -> Dict[st
         "full_ms": per_step("put_wait_micros") / 1000.0,
         "bytes": per_step("taken_bytes"),
     }
+
+
+def _of_table(told: Dict[str, Any]) -> Dict[str, float]:
+    scalars = {"relative_l2": told["relative_l2"]}
+    if not told["uncounted"]:
+        scalars["missed_updates"] = told["mean_missed"]
+    return scalars
 
 
 def _refuse(fault: str) -> NoReturn:

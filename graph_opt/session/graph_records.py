@@ -10,6 +10,7 @@ from graph_opt.compat import tf
 from graph_opt.config.options import SessionOptions
 from graph_opt.passes.translation import UNCHANGED, Translation
 from graph_opt.reporting.report import Report
+from graph_opt.reporting.staleness import staleness_of
 from graph_opt.reporting.tuned_stages import tuned_stages
 from graph_opt.reporting.warnings_given import warnings_about
 
@@ -101,6 +102,13 @@ def translation_of(graph: Any) -> Translation:
     return UNCHANGED if record is None else record.translation
 
 
+def sample_steps_of(graph: Any) -> int:
+    """Of how many training steps one tells how old its rows are; 0: none does."""
+    asked = asked_of(graph)
+    wanted = asked.async_embedding if asked is not None else None
+    return 0 if wanted is None else wanted.sample_steps
+
+
 def _note(graph: Any, record: GraphRecord) -> None:
     _records[graph] = record
     _latest.report = record.report
@@ -122,5 +130,9 @@ def report_of(graph: Optional[Any] = None) -> Optional[Report]:
         return _latest.report if graph is None else None
     report = _records[wanted].report
     told = [text for text in warnings_about(wanted) if text not in report.warnings]
-    tuned = tuned_stages(wanted)
-    return dataclasses.replace(report, warnings=(*report.warnings, *told), tuned=tuned)
+    return dataclasses.replace(
+        report,
+        warnings=(*report.warnings, *told),
+        tuned=tuned_stages(wanted),
+        staleness=staleness_of(wanted),
+    )

@@ -95,9 +95,11 @@ def _rewritten(
     if not options.ask_for_anything:
         return Report(warnings=options.warnings), None
     options = with_ranks(with_server_ops(graph, options, target))
-    if target and options.async_embedding is not None:
-        served = dataclasses.replace(options.async_embedding, is_served=True)
-        options = dataclasses.replace(options, async_embedding=served)
+    if options.async_embedding is not None:
+        known = dataclasses.replace(
+            options.async_embedding, is_served=bool(target), is_sampled=True
+        )
+        options = dataclasses.replace(options, async_embedding=known)
     with collection_paused():
         before = running_graph_def(graph, add_shapes=True)
         planned = plan(before, options)

@@ -44,6 +44,7 @@ from graph_opt.session.session_log import note_session
 from graph_opt.session.shadow_steps import ShadowSteps, shadow_steps
 from graph_opt.session.stage_reach import StageReach
 from graph_opt.session.stage_threads import StageThreads
+from graph_opt.session.staleness_sampler import StalenessSampler
 from graph_opt.session.step import Step
 from graph_opt.session.step_count import count_step
 from graph_opt.session.step_listeners import tell_of_step
@@ -86,8 +87,8 @@ class _StagedSteps(WatchedSession):
         self._reach: Optional[StageReach] = None
         self._fetch_map: Optional[FetchMap] = None
         self._translation: Optional[Translation] = None
-        self._trains_later = False
-        self._version_seen = -1
+        self._sampler = StalenessSampler(self)
+        self._trains_later, self._version_seen = False, -1
         self._shadow: Optional[ShadowSteps] = None
         self.watch_servers(config, self._threads.give_up)
 
@@ -123,6 +124,7 @@ class _StagedSteps(WatchedSession):
                 self.within_limit(self._prepare_stages, step, feeds, values)
             if step.trains:
                 count_step()
+            self._sampler.before_step(step, self.within_limit)
         else:
             self._refuse_whole_tables(fetches)
         return step.fetches, step.targets
@@ -186,10 +188,9 @@ class _StagedSteps(WatchedSession):
         assert self._fetch_map is not None
         divided = self._fetch_map.divided_among(fetches)
         whole = {name: whole_value(self, name) for name in set(divided.values())}
-        results = list(values)
         for place, name in divided.items():
-            results[place] = whole[name]
-        return results if divided else values
+            values = [*values[:place], whole[name], *values[place + 1 :]]
+        return values
 
     def knows_graph(self) -> bool:
         """Whether all users of deferred and of divided variables are known."""
@@ -224,8 +225,7 @@ class _StagedSteps(WatchedSession):
         with self._first_run:
             if self._ran:
                 return
-            graph = self._graph_of_session()
-            target = self._target_of_session()
+            graph, target = self._graph_of_session(), self._target_of_session()
             optimize_before_first_run(graph, self._wanted_config, target, fetched)
             self._prepare_mapping(graph)
 
@@ -263,6 +263,7 @@ class _StagedSteps(WatchedSession):
             resets=self._reach.reset_by(reached) | pipeline.resets,
             pipeline=pipeline,
             trains=bool(pipeline.trains) or is_training_step(reached),
+            may_sample=self._sampler.may_sample(reached),
             given=given,
         )
 

@@ -22,6 +22,7 @@ class Step:
       resets: Stages whose input the step initializes, or whose variables it changes.
       pipeline: What the step means to stages that apply gradients.
       trains: Whether the step updates variables by gradients.
+      may_sample: Whether it is one of those of which some tell how old their rows are.
       given: The original elements, kept alive so that no other object reuses their ids.
     """
 
@@ -33,4 +34,5 @@ class Step:
     resets: FrozenSet[str]
     pipeline: PipelineUse
     trains: bool
+    may_sample: bool
     given: Tuple[Any, ...]

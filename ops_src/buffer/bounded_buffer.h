@@ -73,15 +73,13 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
 
   // Takes the next element out; waits while there is none.
   void Take(CallOptions options, TakeCallback done) {
-    auto call = std::make_shared<PendingTake<Element>>(std::move(options), std::move(done));
-    Locked([&](Aftermath* after) {
-      if (!cancel_status_.ok()) return End(call, cancel_status_, after);
-      pending_takes_.push_back(call);
-      Flush(after);
-      if (call->ended) return;
-      Await(call, &metrics_.take_waits, after);
-      if (!call->ended && !fed_) AwaitRunner(call);
-    });
+    BeginTake(std::make_shared<PendingTake<Element>>(std::move(options), std::move(done)));
+  }
+
+  // Gets a copy of what the next take gets; waits like a take, and is no take in the metrics.
+  void Peek(CallOptions options, TakeCallback done) {
+    const auto copy = [](const Element& element) { return element; };
+    BeginTake(std::make_shared<PendingTake<Element>>(std::move(options), std::move(done), copy));
   }
 
   // No more puts. Takes get what is left, waiting puts included, and then OutOfRange.
@@ -226,11 +224,27 @@ class BoundedBuffer : public std::enable_shared_from_this<BoundedBuffer<Element>
     return admitted;
   }
 
+  void BeginTake(const std::shared_ptr<PendingTake<Element>>& call) {
+    Locked([&](Aftermath* after) {
+      if (!cancel_status_.ok()) return End(call, cancel_status_, after);
+      pending_takes_.push_back(call);
+      Flush(after);
+      if (call->ended) return;
+      Await(call, &metrics_.take_waits, after);
+      if (!call->ended && !fed_) AwaitRunner(call);
+    });
+  }
+
   bool ServeTakes(Aftermath* after) {
     bool served = false;
     while (!pending_takes_.empty() && held_.FrontMayLeave()) {
       const std::shared_ptr<PendingTake<Element>> take = pending_takes_.front();
       pending_takes_.pop_front();
+      if (take->copy != nullptr) {
+        take->taken = take->copy(held_.Front().element);
+        EndTake(take, held_.Front().error, after);
+        continue;
+      }
       Entry entry = held_.PopFront();
       take->taken = std::move(entry.element);
       ++metrics_.take_count;

@@ -58,6 +58,8 @@ class OrderedElements {
     return !held_.empty() && places_.OpenBefore(held_.front().place) == 0;
   }
 
+  const Element& Front() const { return held_.front().element; }
+
   Element PopFront() {
     Element element = std::move(held_.front().element);
     held_.pop_front();

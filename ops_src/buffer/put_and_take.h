@@ -36,13 +36,18 @@ class PendingPut : public PendingCall {
   std::function<void(const absl::Status&)> done_;
 };
 
-// A take of a buffer, with what it gets.
+// A take of a buffer, with what it gets; or a look at what the next take would get.
 template <typename Element>
 class PendingTake : public PendingCall {
  public:
-  PendingTake(CallOptions options, std::function<void(const absl::Status&, Element)> done)
-      : PendingCall(std::move(options)), done_(std::move(done)) {}
+  using Copy = Element (*)(const Element&);
 
+  // With `copy`, the element stays where it is.
+  PendingTake(CallOptions options, std::function<void(const absl::Status&, Element)> done,
+              Copy copy = nullptr)
+      : PendingCall(std::move(options)), copy(copy), done_(std::move(done)) {}
+
+  const Copy copy;
   Element taken;
 
  private:

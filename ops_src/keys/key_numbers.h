@@ -41,6 +41,15 @@ class KeyNumbers {
   }
   int32_t NumberOf(int64_t key) { return NumberOf(key, Hash(key)); }
 
+  // The number of a key, or -1 if it has none.
+  int32_t Find(int64_t key) const {
+    const uint64_t mask = static_cast<uint64_t>(num_places_) - 1;
+    for (uint64_t place = Hash(key) & mask;; place = (place + 1) & mask) {
+      const int32_t number = places_[place];
+      if (number < 0 || keys_[number] == key) return number;
+    }
+  }
+
   int32_t size() const { return size_; }
   const int64_t* keys() const { return keys_.data(); }  // by number
 

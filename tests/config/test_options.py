@@ -103,6 +103,7 @@ BAD = [
     ("threads_num: 1025 capacity: 2", "", "threads_num is 1025, must be 1 to 1024"),
     ("threads_num: 1 capacity: -2", "", "capacity is -2, must be at least 1"),
     (GOOD + " timeout_millis: -1", "", "timeout_millis is -1, must be at least 0"),
+    (GOOD + " staleness_sample_steps: -1", "", "staleness_sample_steps is -1, must be at least 0"),
     (GOOD + " exact: true", "", "exact needs do_group_embedding"),
     (GOOD + " prefetch_priority: 21", "", "prefetch_priority is 21, must be -1 to 20"),
     (GOOD + " prefetch_priority: -2", "", "prefetch_priority is -2, must be -1 to 20"),

@@ -42,6 +42,23 @@ void WaitingTakesAreServedFirstComeFirstServed() {
   }
 }
 
+void PeekLeavesWhatItGets() {
+  auto buffer = MakeBuffer(1);
+  std::promise<int> waiting;
+  buffer->Peek(Options(), [&](const absl::Status& status, Batch batch) {
+    waiting.set_value(status.ok() ? batch.number : -1);
+  });
+  std::future<Outcome> take = Take(buffer.get());
+  CHECK(GetNow(Put(buffer.get(), 7)).ok());
+  CHECK(GetNow(waiting.get_future()) == 7);
+  CHECK(GetNow(std::move(take)).number == 7);
+  CHECK(buffer->Metrics().take_count == 1);
+  buffer->Cancel(absl::DataLossError("torn"));
+  buffer->Peek(Options(), [&](const absl::Status& status, Batch) {
+    CHECK(status.code() == absl::StatusCode::kDataLoss);
+  });
+}
+
 void CloseDrains() {
   auto buffer = MakeBuffer(1);
   CHECK(GetNow(Put(buffer.get(), 0)).ok());
@@ -301,6 +318,7 @@ const Test kTests[] = {
     TEST(ElementsLeaveInOrderOfArrival),
     TEST(PutWaitsForRoom),
     TEST(WaitingTakesAreServedFirstComeFirstServed),
+    TEST(PeekLeavesWhatItGets),
     TEST(CloseDrains),
     TEST(CloseEndsWaitingTakes),
     TEST(CancelTellsTheFirstErrorToAll),

@@ -22,6 +22,7 @@ from tools.bench import charts, records
 BENCHES: Dict[str, str] = {
     "buffer": "tools.bench.buffer",
     "stock_trap": "tools.bench.stock_trap",
+    "staleness": "tools.bench.staleness",
     "pass": "tools.bench.pass_growth",
     "group_lookup": "tools.bench.group_lookup",
     "dynamic": "tools.bench.dynamic_tables.benchmark",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, FrozenSet, Iterator, List, Optional, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.config.options import AsyncEmbeddingOptions, SessionOptions
@@ -20,6 +20,7 @@ from graph_opt.passes.prefetch.boundary import BoundaryFinder
 from graph_opt.passes.prefetch.conditional_inputs import JoinedInputs
 from graph_opt.passes.prefetch.exact_rows import refuse_inexact
 from graph_opt.passes.prefetch.exact_tables import ExactTables
+from graph_opt.passes.prefetch.measured_lookups import crossing
 from graph_opt.passes.prefetch.region import PrefetchRegion
 from graph_opt.passes.prefetch.regions import BatchInputs, joined_inputs
 from graph_opt.passes.prefetch.stage_rewrite import StageRewrite
@@ -56,7 +57,12 @@ def async_embedding(state: PassState, options: SessionOptions) -> PassState:
     joined = joined_inputs(state.view, options.async_embedding.infer_io_stage)
     changed = state.rewritten(joined.rewrite)
     planner = _Planner(
-        changed.view, options.async_embedding, options, joined, state.translation.exact
+        changed.view,
+        options.async_embedding,
+        options,
+        joined,
+        state.translation.exact,
+        crossing(state.translation.measured),
     )
     rewrite = planner.plan()
     if not planner.stages:
@@ -84,11 +90,13 @@ class _Planner:
         session: SessionOptions,
         joined: JoinedInputs,
         exact: Optional[ExactTables],
+        sampled: FrozenSet[TensorRef] = frozenset(),
     ) -> None:
         refuse_rewritten(view)
         self._view = view
         self._options = options
-        self._fetched = frozenset(TensorRef.parse(name) for name in session.fetched)
+        fetched = frozenset(TensorRef.parse(name) for name in session.fetched)
+        self._fetched = fetched | sampled
         self._search = find_lookups(view)
         self._columns = find_indicators(view)
         self._joined = joined

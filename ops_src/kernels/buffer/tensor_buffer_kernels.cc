@@ -186,16 +186,20 @@ class TensorBufferTakeOp : public WaitingOp {
     CallOptions options = Options(ctx);
     options.runner_grace_millis = runner_grace_millis_;
     const auto begin = [&](DoneCallback ended) {
-      resource->buffer()->Take(
-          std::move(options), [this, ctx, ended](const absl::Status& status, TensorRecord record) {
-            ctx->SetStatus(status.ok() ? Emit(ctx, std::move(record)) : ToTensorFlow(status));
-            ended();
-          });
+      Begin(resource->buffer(), std::move(options),
+            [this, ctx, ended](const absl::Status& status, TensorRecord record) {
+              ctx->SetStatus(status.ok() ? Emit(ctx, std::move(record)) : ToTensorFlow(status));
+              ended();
+            });
     };
     Call(begin, std::move(done));
   }
 
  private:
+  virtual void Begin(TensorBuffer* buffer, CallOptions options, TensorBuffer::TakeCallback ended) {
+    buffer->Take(std::move(options), std::move(ended));
+  }
+
   Status Emit(OpKernelContext* ctx, TensorRecord record) const {
     TF_RETURN_IF_ERROR(CheckRecord(record.tensors));
     const int count = static_cast<int>(dtypes().size());
@@ -221,12 +225,23 @@ class TensorBufferTakeOp : public WaitingOp {
   std::vector<PartialTensorShape> shapes_;
 };
 
+class TensorBufferPeekOp : public TensorBufferTakeOp {
+ public:
+  using TensorBufferTakeOp::TensorBufferTakeOp;
+
+ private:
+  void Begin(TensorBuffer* buffer, CallOptions options, TensorBuffer::TakeCallback ended) override {
+    buffer->Peek(std::move(options), std::move(ended));
+  }
+};
+
 #define REGISTER_CPU_KERNEL(op) \
   REGISTER_KERNEL_BUILDER(Name(#op).Device(tensorflow::DEVICE_CPU), op##Op)
 
 REGISTER_CPU_KERNEL(TensorBufferPut);
 REGISTER_CPU_KERNEL(TensorBufferPutStatus);
 REGISTER_CPU_KERNEL(TensorBufferTake);
+REGISTER_CPU_KERNEL(TensorBufferPeek);
 REGISTER_CPU_KERNEL(TensorBufferTurn);
 
 #undef REGISTER_CPU_KERNEL

@@ -166,6 +166,22 @@ timeout_millis: Longest wait in milliseconds; 0 for no limit.
 runner_grace_millis: Longest wait, in milliseconds, for a buffer that nothing was ever put into and
   that no runner has resumed, since the hook was forgotten. 0 for no limit.)doc"));
 
+REGISTER_OP("TensorBufferPeek")
+    .Output("record: dtypes")
+    .Attr("dtypes: list(type) >= 1")
+    .Attr("shapes: list(shape) >= 0 = []")
+    .BUFFER_ATTRS.Attr("timeout_millis: int >= 0 = 0")
+    .Attr("runner_grace_millis: int >= 0 = 5000")
+    .SetIsStateful()
+    .SetShapeFn(TakeShape)
+    .Doc(DocOf(R"doc(
+Returns what the next TensorBufferTake gets, and leaves it in the buffer; waits and fails like that.
+
+record: The tensors as they were put.
+shapes: As of TensorBufferTake.
+timeout_millis: Longest wait in milliseconds; 0 for no limit.
+runner_grace_millis: As of TensorBufferTake.)doc"));
+
 REGISTER_OP("TensorBufferCancel")
     .Input("code: num_status * int32")
     .Input("message: num_status * string")

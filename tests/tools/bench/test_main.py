@@ -72,6 +72,13 @@ def test_buffer(quick_here: Quick, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_staleness(quick_here: Quick, tmp_path: Path) -> None:
+    content = quick_here("staleness", tmp_path)
+    check_form("staleness", content)
+    assert ("sampled_share", "<=", 0.01) in with_goals(content)
+
+
+@pytest.mark.slow
 def test_stock_trap(quick_here: Quick, tmp_path: Path) -> None:
     content = quick_here("stock_trap", tmp_path)
     check_form("stock_trap", content)

@@ -1,0 +1,305 @@
+"""Measures in sampled steps how old the rows are that lookups ahead of time have read.
+
+    prefetch   ids -> UpdatedRowsPosition -^> lookup ─> rows, position
+    main       rows -> layers -> update -^> LogUpdatedRows(ids)
+    sampled    TensorBufferPeek ─> ids -> lookup again ─> MeasureStaleness(ids, rows, position)
+
+The first two are in every step, and cost the same for any number of rows. What is sampled is no
+part of a step: a session runs it by itself before one of its steps, on the batch that this step is
+about to take. Main has applied its updates by then, so what is read again is what a synchronous
+step would read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, FrozenSet, List, Optional
+
+from graph_opt.compat import tf
+from graph_opt.compat.op_definitions import is_stateful, is_value
+from graph_opt.compat.stateful_ops import BRING_ROWS
+from graph_opt.config.options import AsyncEmbeddingOptions, SessionOptions
+from graph_opt.graph.refusal import Refusal
+from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
+from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.passes import attribute_values as values
+from graph_opt.passes.io_stages import BUFFER_TAKE
+from graph_opt.passes.node_writer import NodeWriter, free_scope
+from graph_opt.passes.pass_state import PassState
+from graph_opt.passes.prefetch.measured_lookups import (
+    MeasuredRegion,
+    SampledStage,
+    measured_region,
+)
+from graph_opt.passes.prefetch.region_clone import cpu_of
+from graph_opt.passes.prefetch.regions import BatchInputs, joined_inputs
+from graph_opt.passes.prefetch.updated_rows import NO_UPDATE, UpdatedRows
+from graph_opt.passes.tasks import on_cpu
+from graph_opt.passes.unused_lookups import unused_lookups
+from graph_opt.rules import find_lookups
+from graph_opt.rules.op_names import EXCHANGE_COMBINE
+
+_SCOPE = "staleness"
+_TUNED_MOST = 16  # updates: a tuned stage has at most 8 threads, and room for 8 batches
+_MOST_COUNTED = 64
+_LONGEST_WAIT_MILLIS = 10000
+PEEK = "TensorBufferPeek"
+
+
+def note_updates(state: PassState, options: SessionOptions) -> PassState:
+    """Has updates noted, and where in them lookups ran; finds what can be sampled."""
+    wanted = options.async_embedding
+    if wanted is None or not wanted.is_sampled or not wanted.sample_steps:
+        return state
+    if wanted.exact or options.micro_batches is not None:
+        return state
+    regions = _regions(state.view, wanted, options.fetched)
+    if not regions:
+        return state
+    scope = free_scope(state.view, _SCOPE)
+    noting = _Noting(state.view, scope, _counted_most(wanted))
+    measured = [noting.region(number, region) for number, region in enumerate(regions)]
+    noted = state.rewritten(noting.rewrite())
+    kept = tuple(region for region in measured if region is not None)
+    translation = dataclasses.replace(noted.translation, measured=kept)
+    return dataclasses.replace(noted, translation=translation)
+
+
+def sample_lookups(state: PassState, options: SessionOptions) -> PassState:
+    """Adds what sessions run to sample a step."""
+    sampled: List[SampledStage] = []
+    for region in state.translation.measured:
+        copy = _Copy(state, region, options)
+        try:
+            stage = copy.write()
+        except Refusal:
+            continue
+        if stage is not None:
+            state = state.rewritten(Rewrite(tuple(copy.nodes)))
+            sampled.append(stage)
+    if not sampled:
+        return state
+    translation = dataclasses.replace(state.translation, sampled=tuple(sampled))
+    return dataclasses.replace(state, translation=translation)
+
+
+def _regions(
+    view: GraphView, options: AsyncEmbeddingOptions, fetched: FrozenSet[str]
+) -> List[MeasuredRegion]:
+    if joined_inputs(view, options.infer_io_stage).rewrite:
+        return []  # Steps choose among several inputs.
+    lookups = find_lookups(view).lookups
+    unused = unused_lookups(view, lookups, frozenset(map(TensorRef.parse, fetched)))
+    used = [one for one in lookups if str(one.output) not in unused]
+    if any(view.op(one.output.node) == EXCHANGE_COMBINE for one in used):
+        return []
+    inputs = BatchInputs(view, options.infer_io_stage, joined_inputs(view, False))
+    found = inputs.regions(used, options.threads_num).regions
+    measured = [
+        measured_region(view, region, inputs.flow.masks.keys())
+        for region in found
+        if region.source not in inputs.choices
+    ]
+    return [region for region in measured if region is not None]
+
+
+def _counted_most(options: AsyncEmbeddingOptions) -> int:
+    """The most updates that a row can miss, and one for those that are under way."""
+    missed = max(options.threads_num, 0) + max(options.capacity, 0) + 2
+    tuned = min(options.threads_num, options.capacity) < 0
+    return min(missed + (_TUNED_MOST if tuned else 0), _MOST_COUNTED)
+
+
+class _Noting:
+    """Writes what every step does."""
+
+    def __init__(self, view: GraphView, scope: str, kept: int) -> None:
+        self._view = view
+        self._scope = scope
+        self._kept = kept
+        self._rewrites: List[Rewrite] = []
+
+    def region(self, number: int, region: MeasuredRegion) -> Optional[MeasuredRegion]:
+        """The region with its position, whose tables' updates are noted; None if none is."""
+        scope = "{}/{}".format(self._scope, number)
+        device = cpu_of(self._view.device(region.source))
+        updates = UpdatedRows(self._view, scope, device, self._kept)
+        refused = updates.note([table.shards for table in region.tables])
+        if all(refused.get(table.shards[0]) == NO_UPDATE for table in region.tables):
+            return None
+        tables = tuple(
+            dataclasses.replace(table, uncounted=refused.get(table.shards[0], ""))
+            for table in region.tables
+        )
+        region = dataclasses.replace(region, tables=tables, position=scope + "/position")
+        self._rewrites += [updates.rewrite(), self._position(region, device)]
+        return region
+
+    def rewrite(self) -> Rewrite:
+        """All of it."""
+        return Rewrite(
+            tuple(node for each in self._rewrites for node in each.nodes),
+            tuple(edit for each in self._rewrites for edit in each.inputs),
+            tuple(edit for each in self._rewrites for edit in each.controls),
+        )
+
+    def _position(self, region: MeasuredRegion, device: str) -> Rewrite:
+        """What runs between the ids and the lookups."""
+        view = self._view
+        scope, _, suffix = region.position.rpartition("/")
+        writer = NodeWriter(scope, device)
+        inputs = [tensor for tensor in region.inputs if is_value(view.dtype(tensor) or 0)]
+        writer.node(
+            suffix,
+            "UpdatedRowsPosition",
+            [tensor.input_name for tensor in inputs],
+            T=values.types([view.dtype(tensor) or 0 for tensor in inputs]),
+            tables=values.texts([table.shards[0] for table in region.tables]),
+            _output_shapes=values.shapes([(len(region.tables),)]),
+        )
+        edits: List[InputEdit] = []
+        controls: List[ControlEdit] = []
+        for tensor in region.inputs:
+            uses = [use for use in view.uses(tensor) if use.consumer in region.nodes]
+            away = [use for use in uses if not _is_at(view, use.consumer, device)]
+            here = {use.consumer for use in uses} - {use.consumer for use in away}
+            controls += [ControlEdit(name, (), (region.position,)) for name in sorted(here)]
+            if not away:
+                continue
+            same = writer.node(
+                "later/{}_{}".format(tensor.node, tensor.index),
+                "Identity",
+                [tensor.input_name, "^" + region.position],
+                T=tf.AttrValue(type=view.dtype(tensor) or 0),
+                _output_shapes=values.shapes([view.shape(tensor)]),
+            )
+            edits += [InputEdit(use.consumer, use.slot, same.name) for use in away]
+        return Rewrite(tuple(writer.nodes), tuple(edits), tuple(controls))
+
+
+def _is_at(view: GraphView, name: str, device: str) -> bool:
+    return on_cpu(view.device(name)) == on_cpu(device)
+
+
+class _Copy:
+    """Writes a copy of a stage's lookups that reads the next batch without taking it."""
+
+    def __init__(self, state: PassState, region: MeasuredRegion, options: SessionOptions) -> None:
+        assert options.async_embedding is not None
+        self._view = state.view
+        self._taken = state.translation.taken
+        self._region = region
+        self._bins = _counted_most(options.async_embedding) + 1
+        self._reached: FrozenSet[str] = frozenset()
+        self._made: Dict[str, str] = {}
+        self._writer = NodeWriter(region.position.rpartition("/")[0] + "/sample", "")
+        self._take = ""
+
+    @property
+    def nodes(self) -> List[Any]:
+        """The nodes written."""
+        return self._writer.nodes
+
+    def write(self) -> Optional[SampledStage]:
+        """Writes the nodes; None if the region did not move.
+
+        Raises:
+          Refusal: It cannot be copied.
+        """
+        view, region = self._view, self._region
+        position = self._taken.get(region.position + ":0")
+        if position is None:
+            return None
+        self._take = TensorRef.parse(position).node
+        if view.op(self._take) != BUFFER_TAKE:
+            return None
+        self._reached = frozenset(view.descendants([region.source, self._take]))
+        self._writer = NodeWriter(self._writer.scope, view.device(self._take))
+        peek = self._writer.node("peek", PEEK)
+        for key, value in view.nodes[self._take].attr.items():
+            peek.attr[key].CopyFrom(value)
+        # A step that itself supplies its batch would wait for this, and this for the step.
+        peek.attr["timeout_millis"].i = _LONGEST_WAIT_MILLIS
+        parts = [part for part in region.parts if self._crosses(part.value)]
+        if not parts:
+            return None
+        used = list(dict.fromkeys(part.value for part in parts))
+        dtypes = [view.dtype(value) or 0 for value in used]
+        tables = region.tables
+        shape = len(tables)
+        measure = self._writer.node(
+            "measure",
+            "MeasureStaleness",
+            [
+                *(self._of_batch(part.ids) for part in parts),
+                *(self._of_batch(value) for value in used),
+                *(self._again(value) for value in used),
+                self._of_batch(TensorRef(region.position, 0)),
+            ],
+            id_dtypes=values.types([view.dtype(part.ids) or 0 for part in parts]),
+            dtypes=values.types(dtypes),
+            tables=values.texts([table.shards[0] for table in tables]),
+            id_tables=values.integers([part.table for part in parts]),
+            table_shards=values.integers([len(table.shards) for table in tables]),
+            shard_rows=values.integers([count for table in tables for count in table.rows]),
+            strategies=values.texts([table.strategy for table in tables]),
+            part_values=values.integers([used.index(part.value) for part in parts]),
+            part_tables=values.integers([part.table for part in parts]),
+            part_columns=values.integers([part.column for part in parts]),
+            part_widths=values.integers([part.width for part in parts]),
+            bins=values.integer(self._bins),
+            _output_shapes=values.shapes([(shape, self._bins), (shape, 2)]),
+        )
+        return SampledStage(
+            stage=self._take.rpartition("/")[0],
+            missed=measure.name + ":0",
+            squares=measure.name + ":1",
+            tables=tuple(table.name for table in tables),
+            uncounted=tuple(table.uncounted for table in tables),
+        )
+
+    def _crosses(self, tensor: TensorRef) -> bool:
+        return str(tensor) in self._taken
+
+    def _of_batch(self, tensor: TensorRef) -> str:
+        """A tensor of the next batch."""
+        found = self._taken.get(str(tensor))
+        if found is not None:
+            taken = TensorRef.parse(found)
+            if taken.node == self._take:
+                return TensorRef(self._writer.name("peek"), taken.index).input_name
+        if tensor.node not in self._reached:
+            return tensor.input_name
+        return self._again(tensor)
+
+    def _again(self, tensor: TensorRef) -> str:
+        """A tensor that is computed again."""
+        return TensorRef(self._copied(tensor.node), tensor.index).input_name
+
+    def _copied(self, name: str) -> str:
+        if name in self._made:
+            return self._made[name]
+        view = self._view
+        may = name in self._region.nodes or view.op(name) in BRING_ROWS
+        if name == self._region.source or (not may and is_stateful(view.op(name))):
+            need = "a batch that can be looked up again"
+            raise Refusal("stateful_upstream", at=name, need=need, saw=view.op(name))
+        original = view.nodes[name]
+        inputs = [self._of_batch(tensor) for tensor in view.inputs(name)]
+        for source in view.controls(name):
+            if source not in self._reached:
+                inputs.append("^" + source)
+            elif view.op(source) in BRING_ROWS:
+                inputs.append("^" + self._copied(source))
+        attributes = {key: value for key, value in original.attr.items() if key != "_class"}
+        copy = self._writer.node(name, original.op, inputs, original.device, **attributes)
+        self._move_colocation(original, copy)
+        self._made[name] = copy.name
+        return str(copy.name)
+
+    def _move_colocation(self, original: Any, copy: Any) -> None:
+        """A copy is where the variables are that its original is colocated with."""
+        groups = [text.decode("utf-8") for text in original.attr["_class"].list.s]
+        outside = [each for each in groups if each.partition("@")[2] not in self._reached]
+        if outside:
+            copy.attr["_class"].CopyFrom(values.texts(outside))

@@ -1,0 +1,81 @@
+"""Tells, now and then, how old the rows are that a session's next step is about to use."""
+
+from __future__ import annotations
+
+import re
+import threading
+import weakref
+from typing import Any, Callable, Iterable, Optional, Sequence
+
+from graph_opt.compat import tf
+from graph_opt.compat.sessions import share_session
+from graph_opt.passes.prefetch.measured_lookups import SampledStage
+from graph_opt.reporting.staleness import note_sample
+from graph_opt.reporting.warnings_given import warn_once
+from graph_opt.runtime.lock_step import lock_step_of
+from graph_opt.session.graph_records import sample_steps_of, translation_of
+from graph_opt.session.step import Step
+
+# What updates variables without being an optimizer's own op.
+_UPDATE = re.compile(r"^LogUpdatedRows$|^(Resource)?Scatter(Sub|Add)$")
+_NO_BATCH = (
+    "staleness_sample_steps: stage '{}' had no batch within 10 s, so this session samples no more "
+    "steps; set the option to 0 if steps take that long"
+)
+
+
+class StalenessSampler:
+    """Samples one of so many training steps of a session.
+
+    Args:
+      session: The session, whose graph says of how many, and what to run, by its first step.
+    """
+
+    def __init__(self, session: Any) -> None:
+        self._session = weakref.ref(session)
+        self._every: Optional[int] = None
+        self._stages: Sequence[SampledStage] = ()
+        self._steps = 0
+        self._lock = threading.Lock()
+
+    def may_sample(self, operations: Iterable[Any]) -> bool:
+        """Whether a step of these updates variables, and so is one of which some are sampled."""
+        return any(_UPDATE.match(operation.type) for operation in operations)
+
+    def before_step(self, step: Step, within_limit: Callable[..., Any]) -> None:
+        """Called before each step, whose stages are running.
+
+        Args:
+          step: What the session is about to run.
+          within_limit: Calls a function, but waits no longer than the session may for servers.
+        """
+        session: Any = self._session()
+        if self._every is None:
+            self._stages = translation_of(session.graph).sampled
+            self._every = sample_steps_of(session.graph) if self._stages else 0
+        if not self._every or not (step.trains or step.may_sample):
+            return
+        with self._lock:
+            self._steps += 1
+            if self._steps % self._every:
+                return
+        for stage in self._stages:
+            if stage.stage in step.takes_from:
+                self._sample(session, stage, within_limit)
+
+    def _sample(self, session: Any, stage: SampledStage, within_limit: Callable[..., Any]) -> None:
+        lock_step = lock_step_of(share_session(session))
+        if lock_step is not None and not lock_step.is_open:
+            return  # Rows miss nothing, and their batch is read once the step takes it.
+        run = share_session(session).run
+        try:
+            missed, squares = within_limit(run, [stage.missed, stage.squares])
+        except tf.errors.DeadlineExceededError:
+            self._every = 0
+            warn_once(_NO_BATCH.format(stage.stage), session.graph)
+            return
+        except tf.errors.OpError as error:
+            # The end of the input, or what the step itself is about to meet.
+            tf.logging.debug("graph_opt: a step was not sampled: %s", error.message)
+            return
+        note_sample(session.graph, stage.tables, stage.uncounted, missed, squares)

@@ -1,0 +1,40 @@
+#include "kernels/staleness/updated_rows.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace graph_opt {
+
+tensorflow::Status UpdatedRows::Find(tensorflow::OpKernelContext* ctx, const std::string& table,
+                                     Pointer* found) {
+  tensorflow::ResourceMgr* const manager = ctx->resource_manager();
+  UpdatedRows* rows = nullptr;
+  TF_RETURN_IF_ERROR(manager->LookupOrCreate<UpdatedRows>(
+      manager->default_container(), "updated_rows/" + table, &rows, [](UpdatedRows** made) {
+        *made = new UpdatedRows;
+        return tensorflow::Status();
+      }));
+  found->reset(rows);
+  return tensorflow::Status();
+}
+
+int64_t UpdatedRows::Position() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return position_;
+}
+
+void UpdatedRows::Append(Update update, int64_t kept) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  ++position_;
+  last_.push_back(std::move(update));
+  while (static_cast<int64_t>(last_.size()) > kept) last_.pop_front();
+}
+
+std::vector<UpdatedRows::Update> UpdatedRows::Since(int64_t position) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const int64_t kept = static_cast<int64_t>(last_.size());
+  const int64_t count = std::min(std::max<int64_t>(position_ - position, 0), kept);
+  return std::vector<Update>(last_.end() - count, last_.end());
+}
+
+}  // namespace graph_opt
