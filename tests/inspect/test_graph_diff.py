@@ -15,10 +15,11 @@ from graph_opt.passes.optimize import optimize_graph_def
 from tests.report_page.page_models import content_of, lookups_config, trained_model
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def built() -> Any:
-    trained_model()
-    return tf.get_default_graph().as_graph_def(add_shapes=True)
+    with tf.Graph().as_default() as graph:
+        trained_model()
+        return graph.as_graph_def(add_shapes=True)
 
 
 def changed(graph_def: Any, name: str) -> Any:

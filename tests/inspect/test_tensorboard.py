@@ -39,6 +39,7 @@ def test_both_graphs_are_runs_with_regions_as_clusters(tmp_path: Path) -> None:
     assert clusters(after)["IteratorGetNext"] == "idle"
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_written_is_an_error_of_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -116,6 +116,7 @@ def test_inspect_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "float32 [8, 4]" in content["graph"]["outputs"]  # Shapes are inferred.
 
 
+@pytest.mark.slow
 def test_a_page_that_cannot_be_written_is_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -137,16 +138,22 @@ def test_a_device_that_is_none_is_an_error_of_one_line(
     assert "is not a device" in line
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("monitored", [False, True])
 def test_a_session_reports_its_graph_and_its_steps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, monitored: bool
 ) -> None:
     train_op = trained_model()
-    with graph_opt.Session(config=lookups_config()) as session:
-        session.run(tf.global_variables_initializer())
+    initializer = tf.global_variables_initializer()
+    tf.train.get_or_create_global_step()
+    opened = graph_opt.train.MonitoredTrainingSession if monitored else graph_opt.Session
+    with opened(config=lookups_config()) as session:
+        if not monitored:
+            session.run(initializer)
         for _ in range(3):
             with graph_opt.step_trace(session).main_step():
                 session.run(train_op)
-        report = session.graph_report()
+        report = graph_opt.graph_report(session) if monitored else session.graph_report()
     report.save(tmp_path / "report.html")
     content = content_of((tmp_path / "report.html").read_text("utf-8"))
     lanes = {lane["stage"]: len(lane["steps"]) for lane in content["timeline"]["lanes"]}
