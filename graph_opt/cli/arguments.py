@@ -249,6 +249,7 @@ def _add_inspect(commands: Any) -> None:
     command.add_argument("--json", action="store_true", help="print JSON instead of tables")
     command.add_argument("--picture", metavar="FILE.svg", help="also draw the three regions")
     command.add_argument("--html", metavar="FILE.html", help="also write a page for a browser")
+    command.add_argument("--dot", metavar="FILE.dot", help="also write the result for Graphviz")
     command.add_argument(
         "--tensorboard",
         metavar="LOGDIR",

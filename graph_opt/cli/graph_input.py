@@ -74,11 +74,9 @@ def read_pair(options: argparse.Namespace) -> Tuple[Any, Any]:
       WrongInput: An option is given that says what to rewrite.
       tf.errors.OpError: A file is wrong.
     """
-    given = (options.config, options.picture, options.tensorboard)
+    given = (options.config, options.picture, options.tensorboard, options.dot)
     if options.settings or any(one is not None for one in given):
-        raise WrongInput(
-            "--diff compares files as they are: leave --config, --set, --picture, --tensorboard out"
-        )
+        raise WrongInput("--diff compares files as they are, and goes with --json and --html only")
     first = _read(options, Progress(options.input))
     second = read_graph(options.diff, None, Progress(options.diff).reading)
     return first.graph_def, second.graph_def

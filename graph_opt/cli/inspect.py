@@ -8,6 +8,7 @@ import os
 
 from graph_opt.cli.exit_codes import DIFFERENT
 from graph_opt.cli.graph_input import OptimizedFile, inspect_file, read_pair
+from graph_opt.inspect.dot import graph_dot
 from graph_opt.inspect.graph_diff import graph_diff
 from graph_opt.inspect.graph_files import write_text
 from graph_opt.inspect.picture import regions_svg
@@ -33,6 +34,8 @@ def handle(options: argparse.Namespace) -> int:
         write_text(regions_svg(optimized.report), options.picture)
     if options.html is not None:
         write_text(page_html(page_content(_page_source(options.input, optimized))), options.html)
+    if options.dot is not None:
+        write_text(graph_dot(optimized.shaped_result or optimized.shaped), options.dot)
     if options.tensorboard is not None:
         _write_runs(optimized, options.tensorboard)
     if options.json:
