@@ -33,7 +33,7 @@ from graph_opt.config.option_warnings import (
 from graph_opt.config.pipeline_options import PipelineOptions, pipeline_options
 from graph_opt.config.shadow_options import ShadowOptions, shadow_options
 from graph_opt.config.smart_stage import SmartStageOptions, smart_stage
-from graph_opt.config.staleness import DEFAULT_SAMPLE_STEPS, sample_steps
+from graph_opt.config.staleness import DEFAULT_STALENESS, StalenessOptions, staleness_options
 from graph_opt.ops.stage_spec import (
     DEFAULT_PRIORITY,
     DEFAULT_TUNING_BYTES,
@@ -87,7 +87,7 @@ class AsyncEmbeddingOptions:
       tuning_bytes: What batches may take where threads or capacity are tuned.
       exact: Every step computes with the rows that it would have read itself; lookups for which
         this cannot be had do not run ahead.
-      sample_steps: Of so many training steps, one tells how old its rows are; 0: none does.
+      staleness: How old rows may be, and how many steps tell it.
       is_sampled: Whether a session is there to run what tells it. Not part of a config.
       is_served: Whether its variables are a server's, which others may write. The session knows.
     """
@@ -102,7 +102,7 @@ class AsyncEmbeddingOptions:
     prefetch_priority: int = DEFAULT_PRIORITY
     tuning_bytes: int = DEFAULT_TUNING_BYTES
     exact: bool = False
-    sample_steps: int = DEFAULT_SAMPLE_STEPS
+    staleness: StalenessOptions = DEFAULT_STALENESS
     is_sampled: bool = False
     is_served: bool = False
 
@@ -337,7 +337,7 @@ def _async_embedding(options: Any, pools: Sequence[ThreadPool]) -> AsyncEmbeddin
         prefetch_priority=priority if options.HasField("prefetch_priority") else DEFAULT_PRIORITY,
         tuning_bytes=tuning_bytes(options),
         exact=options.exact,
-        sample_steps=sample_steps(options),
+        staleness=staleness_options(options),
     )
 
 

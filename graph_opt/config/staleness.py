@@ -2,24 +2,84 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from dataclasses import dataclass
+from typing import Any, Iterable, Sequence, Tuple
 
-from graph_opt.config.option_checks import ASYNC, fail
+from graph_opt.config.option_checks import ASYNC, check_pattern, fail, invalid
 
 DEFAULT_SAMPLE_STEPS = 64
+_LIMIT = ASYNC + ".staleness_limit"
 
 
-def sample_steps(options: Any) -> int:
-    """Of how many training steps one is sampled; 0: none is.
+@dataclass(frozen=True)
+class StalenessLimit:
+    """How many updates rows of some tables may miss.
+
+    Attributes:
+      table: A regular expression that is part of the names of the tables' variables.
+      updates: How many.
+    """
+
+    table: str
+    updates: int
+
+    def matches(self, variables: Iterable[str]) -> bool:
+        """Whether it is for a table of these variables."""
+        return any(re.search(self.table, name) for name in variables)
+
+
+@dataclass(frozen=True)
+class StalenessOptions:
+    """How old rows may be, and how many steps tell it.
+
+    Attributes:
+      sample_steps: Of so many training steps, one tells how old its rows are; 0: none does.
+      limits: How many updates rows may miss; of those that match a table, the first one holds.
+    """
+
+    sample_steps: int = DEFAULT_SAMPLE_STEPS
+    limits: Tuple[StalenessLimit, ...] = ()
+
+    def may_exceed(self, variables: Sequence[str], most: int) -> bool:
+        """Whether rows of a table that may miss `most` updates could miss more than its limit."""
+        found = next((limit for limit in self.limits if limit.matches(variables)), None)
+        return found is not None and found.updates < most
+
+
+DEFAULT_STALENESS = StalenessOptions()
+
+
+def staleness_options(options: Any) -> StalenessOptions:
+    """Reads and validates the options.
 
     Args:
       options: An AsyncEmbeddingOptions.
 
     Raises:
-      InvalidArgumentError: It is less than 0.
+      InvalidArgumentError: `staleness_sample_steps` is less than 0; a limit has no table, no
+        regular expression, or less than 0 updates; or `exact` is set besides a limit.
     """
-    if not options.HasField("staleness_sample_steps"):
-        return DEFAULT_SAMPLE_STEPS
     if options.staleness_sample_steps < 0:
         fail(ASYNC + ".staleness_sample_steps", options.staleness_sample_steps, 0, None)
-    return int(options.staleness_sample_steps)
+    given = options.HasField("staleness_sample_steps")
+    steps = int(options.staleness_sample_steps) if given else DEFAULT_SAMPLE_STEPS
+    return StalenessOptions(steps, _limits(options))
+
+
+def _limits(options: Any) -> Tuple[StalenessLimit, ...]:
+    limits = []
+    for limit in options.staleness_limit:
+        if not limit.table:
+            raise invalid(
+                "{}.table is not set: write the name of a variable, or '.' for all".format(_LIMIT)
+            )
+        check_pattern(_LIMIT + ".table", limit.table)
+        if limit.updates < 0:
+            fail(_LIMIT + ".updates", limit.updates, 0, None)
+        limits.append(StalenessLimit(limit.table, limit.updates))
+    if limits and options.exact:
+        raise invalid(
+            "{}.exact leaves nothing for staleness_limit: set one of the two".format(ASYNC)
+        )
+    return tuple(limits)

@@ -106,7 +106,7 @@ def sample_steps_of(graph: Any) -> int:
     """Of how many training steps one tells how old its rows are; 0: none does."""
     asked = asked_of(graph)
     wanted = asked.async_embedding if asked is not None else None
-    return 0 if wanted is None else wanted.sample_steps
+    return 0 if wanted is None else wanted.staleness.sample_steps
 
 
 def _note(graph: Any, record: GraphRecord) -> None:

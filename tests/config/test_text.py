@@ -10,6 +10,7 @@ import pytest
 from graph_opt.compat import tf
 from graph_opt.config import load_config
 from graph_opt.config.options import AsyncEmbeddingOptions, ThreadPool, session_options
+from graph_opt.config.staleness import StalenessLimit, StalenessOptions
 from graph_opt.config.text import option_paths
 
 READY_FILES = Path(__file__).resolve().parents[2] / "configs"
@@ -18,6 +19,12 @@ EXPECTED: Dict[str, Optional[AsyncEmbeddingOptions]] = {
     "group_embedding.pbtxt": None,
     "async_and_group_embedding.pbtxt": AsyncEmbeddingOptions(
         threads_num=1, capacity=2, infer_io_stage=True
+    ),
+    "async_and_group_embedding_staleness.pbtxt": AsyncEmbeddingOptions(
+        threads_num=1,
+        capacity=2,
+        infer_io_stage=True,
+        staleness=StalenessOptions(64, (StalenessLimit("user", 0),)),
     ),
     "async_and_group_embedding_exact.pbtxt": AsyncEmbeddingOptions(
         threads_num=1, capacity=2, infer_io_stage=True, exact=True

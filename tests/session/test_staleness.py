@@ -285,3 +285,52 @@ def test_estimators_train_and_evaluate(tmp_path: Path, every: int) -> None:
     steps = [[one.steps for one in report.staleness] for report in reports if report]
     trained = [STEPS // every] if every else []
     assert steps == [trained, [], trained, []]
+
+
+def trained(limits: List[Any], fused: bool = True, threads: int = 0, **options: Any) -> Any:
+    """The table `users` after some steps, and the report; without threads, nothing runs ahead."""
+    with tf.Graph().as_default():
+        tf.set_random_seed(1)
+        data = tf.data.Dataset.from_tensor_slices(np.concatenate(batches())).repeat(3)
+        ids = tf.data.make_one_shot_iterator(data.batch(BATCH)).get_next()
+        tables = [tf.get_variable(name, [ROWS, WIDTH]) for name in ("users", "items")]
+        used = [_rows(table, ids // (n + 1), True) for n, table in enumerate(tables)]
+        loss = tf.add_n([tf.reduce_sum(tf.square(rows - 1.0)) for rows in used])
+        train = STOCK["adagrad"]().minimize(loss)
+        wanted = config(every=1, fused=fused, threads=threads or 1, **options)
+        optimizer = wanted.graph_options.optimizer_options
+        optimizer.do_async_embedding = threads > 0
+        for table, updates in limits:
+            limit = optimizer.async_embedding_options.staleness_limit.add()
+            limit.table, limit.updates = table, updates
+        with graph_opt.Session(config=wanted) as session:
+            session.run(tf.global_variables_initializer())
+            for _ in range(3 * STEPS):
+                session.run(train)
+            return session.run(tables[0]), graph_opt.report(tf.get_default_graph())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads, capacity", [(1, 1), (4, 4)])
+@pytest.mark.parametrize("updates", [0, 1])
+def test_a_limit_holds(updates: int, threads: int, capacity: int) -> None:
+    expected, _ = trained([])
+    limits = [("^users", updates), ("s", 100), ("nothing", 3)]
+    table, report = trained(limits, threads=threads, capacity=capacity)
+    np.testing.assert_array_equal(table, expected)
+    assert "staleness_limit: 'nothing' matches no table" in str(report)
+    assert [one.table for one in report.staleness] == []  # One fused op has both.
+
+
+@pytest.mark.slow
+def test_where_a_limit_cannot_be_held_the_lookup_stays() -> None:
+    _, report = trained([("users", 0)], fused=False, threads=2, capacity=2)
+    stays = {one.tables[0]: one.refusal for one in report.lookups}
+    assert stays["users"]["code"] == "exact_not_fused" and stays["items"] is None
+    assert [one.table for one in report.staleness] == ["items"]
+
+
+@pytest.mark.slow
+def test_a_limit_that_nothing_exceeds_changes_nothing() -> None:
+    _, report = trained([("users", 4)], threads=2, capacity=2)
+    assert [one.table for one in report.staleness] == ["items", "users"]

@@ -135,7 +135,9 @@ class _Planner:
             for lookup in everything
             if lookup.api == EXCHANGED_LOOKUP and str(lookup.output) not in unused
         }
-        inexact = {str(one.output): refuse_inexact(one, self._exact) for one in everything}
+        inexact = {
+            str(one.output): refuse_inexact(one, self._exact, self._options) for one in everything
+        }
         unused.update((name, refusal) for name, refusal in inexact.items() if refusal)
         used: List[Lookup] = []
         left: List[Lookup] = []

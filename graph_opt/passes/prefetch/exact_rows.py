@@ -13,6 +13,7 @@ logs after it has written: one that the read overlaps counts as later.
 from __future__ import annotations
 
 import dataclasses
+import sys
 from typing import AbstractSet, Any, Dict, List, Optional, Tuple
 
 from graph_opt.compat import tf
@@ -47,13 +48,14 @@ from graph_opt.rules.op_names import (
 
 _SCOPE = "exact_rows"
 _CHANGE = "{} with exact rows: what updates wrote since is read again"
+_NO_TABLE = "staleness_limit: '{}' matches no table that a lookup reads; write part of its name"
 _LOG_KEEPS_MOST = 16  # updates: a tuned stage has at most 8 threads, and room for 8 batches
 
 
 def exact_rows(state: PassState, options: SessionOptions) -> PassState:
     """Brings the results of fused lookups to date in main, and decides which may run ahead."""
     wanted = options.async_embedding
-    if wanted is None or not wanted.exact:
+    if wanted is None or not (wanted.exact or wanted.staleness.limits):
         return state
     lookups = find_lookups(state.view).lookups
     staying = staying_lookups(state.view, lookups, wanted)
@@ -61,13 +63,36 @@ def exact_rows(state: PassState, options: SessionOptions) -> PassState:
     unused = unused_lookups(state.view, lookups, fetched)
     moving = [each for each in lookups if each.output not in staying]
     moving = [each for each in moving if str(each.output) not in unused]
+    exact = {each.output.node for each in moving if _needs_exact(each, wanted)}
+    moving = [each for each in moving if each.output.node in exact]
+    idle = [
+        _NO_TABLE.format(limit.table)
+        for limit in wanted.staleness.limits
+        if not any(limit.matches(_names(each)) for each in lookups)
+    ]
+    state = state.reporting(warnings=(*state.report.warnings, *idle))
     return _ExactRows(state, wanted, moving).applied()
 
 
-def refuse_inexact(lookup: Lookup, exact: Optional[ExactTables]) -> Optional[Refusal]:
+def _needs_exact(lookup: Lookup, options: AsyncEmbeddingOptions) -> bool:
+    """Whether all of a lookup's rows must be right, or could otherwise miss too many updates."""
+    sizes = (options.capacity, options.threads_num)
+    most = sys.maxsize if min(sizes) < 0 else sum(sizes)
+    return options.exact or options.staleness.may_exceed(_names(lookup), most)
+
+
+def _names(lookup: Lookup) -> List[str]:
+    return [table.name for table in lookup.tables]
+
+
+def refuse_inexact(
+    lookup: Lookup, exact: Optional[ExactTables], options: AsyncEmbeddingOptions
+) -> Optional[Refusal]:
     """Why a lookup must not run ahead although it could; None if it may, or nothing is exact."""
     node = lookup.output.node
     if exact is None or lookup.api in COLUMNS or node in exact.lookups:
+        return None
+    if node not in exact.refused and not _needs_exact(lookup, options):
         return None
     return exact.refused.get(node) or Refusal(
         "exact_not_fused",

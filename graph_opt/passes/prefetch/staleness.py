@@ -26,6 +26,7 @@ from graph_opt.passes import attribute_values as values
 from graph_opt.passes.io_stages import BUFFER_TAKE
 from graph_opt.passes.node_writer import NodeWriter, free_scope
 from graph_opt.passes.pass_state import PassState
+from graph_opt.passes.prefetch.exact_rows import refuse_inexact
 from graph_opt.passes.prefetch.measured_lookups import (
     MeasuredRegion,
     SampledStage,
@@ -49,11 +50,11 @@ PEEK = "TensorBufferPeek"
 def note_updates(state: PassState, options: SessionOptions) -> PassState:
     """Has updates noted, and where in them lookups ran; finds what can be sampled."""
     wanted = options.async_embedding
-    if wanted is None or not wanted.is_sampled or not wanted.sample_steps:
+    if wanted is None or not wanted.is_sampled or not wanted.staleness.sample_steps:
         return state
     if wanted.exact or options.micro_batches is not None:
         return state
-    regions = _regions(state.view, wanted, options.fetched)
+    regions = _regions(state, wanted, options.fetched)
     if not regions:
         return state
     scope = free_scope(state.view, _SCOPE)
@@ -84,13 +85,17 @@ def sample_lookups(state: PassState, options: SessionOptions) -> PassState:
 
 
 def _regions(
-    view: GraphView, options: AsyncEmbeddingOptions, fetched: FrozenSet[str]
+    state: PassState, options: AsyncEmbeddingOptions, fetched: FrozenSet[str]
 ) -> List[MeasuredRegion]:
+    view, exact = state.view, state.translation.exact
     if joined_inputs(view, options.infer_io_stage).rewrite:
         return []  # Steps choose among several inputs.
     lookups = find_lookups(view).lookups
     unused = unused_lookups(view, lookups, frozenset(map(TensorRef.parse, fetched)))
     used = [one for one in lookups if str(one.output) not in unused]
+    # Rows that are brought to date miss nothing.
+    used = [one for one in used if exact is None or one.output.node not in exact.lookups]
+    used = [one for one in used if refuse_inexact(one, exact, options) is None]
     if any(view.op(one.output.node) == EXCHANGE_COMBINE for one in used):
         return []
     inputs = BatchInputs(view, options.infer_io_stage, joined_inputs(view, False))
