@@ -22,7 +22,7 @@ def handle(options: argparse.Namespace) -> int:
     rate = None if options.gbit is None else options.gbit * _BYTES_PER_GBIT
     delay = options.delay_ms / 1e3
     with contextlib.suppress(KeyboardInterrupt):
-        proxy = NetworkProxy(options.targets, delay, rate)
+        proxy = NetworkProxy(options.targets, delay, rate, counts_calls=options.count)
         serve(proxy, stop=_end_of_input(proxy) if options.count else sys.stdin.fileno())
     return 0
 

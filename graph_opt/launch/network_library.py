@@ -10,7 +10,7 @@ LIBRARY_PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libgrap
 
 _REBUILD = "run 'pip install .' in the project's directory (or 'make' in a checkout)"
 _ARGUMENTS = {  # as in ops_src/network/proxy_library.h
-    "new": (ctypes.c_void_p, [ctypes.c_double, ctypes.c_double]),
+    "new": (ctypes.c_void_p, [ctypes.c_double, ctypes.c_double, ctypes.c_int]),
     "add_target": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p]),
     "run": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_int, ctypes.c_int]),
     "close": (None, [ctypes.c_void_p]),
@@ -28,7 +28,7 @@ def load_library(path: str = LIBRARY_PATH) -> ctypes.CDLL:
       ImportError: It is missing, or does not load.
 
     Example:
-      >>> proxy = load_library().graph_opt_proxy_new(0.001, 0.0)
+      >>> proxy = load_library().graph_opt_proxy_new(0.001, 0.0, 0)
     """
     if not os.path.exists(path):
         raise ImportError(

@@ -39,6 +39,7 @@ class NetworkProxy:
       targets: Addresses (host, port) to forward to.
       delay_seconds: Latency added in each direction, >= 0.
       bytes_per_second: What passes at most to each target, and from it; None for no limit.
+      counts_calls: Whether calls of gRPC are counted, not only bytes.
 
     Attributes:
       ports: The ports listened on, in the order of the targets.
@@ -59,13 +60,16 @@ class NetworkProxy:
         targets: Sequence[Address],
         delay_seconds: float,
         bytes_per_second: Optional[float] = None,
+        counts_calls: bool = False,
     ) -> None:
         if delay_seconds < 0:
             raise ValueError("delay must not be negative, got {} s".format(delay_seconds))
         if bytes_per_second is not None and bytes_per_second <= 0:
             raise ValueError("rate must be positive, got {} B/s".format(bytes_per_second))
         self._library = load_library()
-        self._handle = self._library.graph_opt_proxy_new(delay_seconds, bytes_per_second or 0.0)
+        self._handle = self._library.graph_opt_proxy_new(
+            delay_seconds, bytes_per_second or 0.0, counts_calls
+        )
         # Not at exit: a thread may still ask what has passed.
         weakref.finalize(self, self._library.graph_opt_proxy_delete, self._handle).atexit = False
         self.ports: List[int] = [self._listen_for(target) for target in targets]

@@ -57,7 +57,7 @@ void Direction::Read() {
 
 void Direction::Count(const Pieces& pieces, size_t bytes) {
   passed_->bytes.fetch_add(bytes, std::memory_order_relaxed);
-  if (!from_caller_) return;
+  if (!counts_calls_) return;
   int calls = 0;
   for (int i = 0; i < pieces.count && bytes > 0; ++i) {
     const size_t size = std::min(bytes, pieces.at[i].iov_len);

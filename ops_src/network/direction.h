@@ -20,12 +20,12 @@ struct Passed {
 
 class Direction {
  public:
-  // Both sockets must not block. Calls are counted if the source is the caller. What is pointed to
-  // must outlive this.
-  Direction(int source, int sink, bool from_caller, Link* link, BlockPool* pool, Passed* passed)
+  // Both sockets must not block. Calls can be counted where the source is the caller. What is
+  // pointed to must outlive this.
+  Direction(int source, int sink, bool counts_calls, Link* link, BlockPool* pool, Passed* passed)
       : source_(source),
         sink_(sink),
-        from_caller_(from_caller),
+        counts_calls_(counts_calls),
         link_(link),
         passed_(passed),
         queue_(pool) {}
@@ -59,7 +59,7 @@ class Direction {
 
   const int source_;
   const int sink_;
-  const bool from_caller_;
+  const bool counts_calls_;
   Link* const link_;
   Passed* const passed_;
   CallCounter counter_;

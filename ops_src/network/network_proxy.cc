@@ -60,11 +60,11 @@ struct NetworkProxy::Target {
 };
 
 struct NetworkProxy::Connection {
-  Connection(FileDescriptor caller, FileDescriptor answerer, Target* target, BlockPool* pool,
-             Passed* passed)
+  Connection(FileDescriptor caller, FileDescriptor answerer, Target* target, bool counts_calls,
+             BlockPool* pool, Passed* passed)
       : client(std::move(caller)),
         server(std::move(answerer)),
-        there(client.number(), server.number(), true, &target->there, pool, passed),
+        there(client.number(), server.number(), counts_calls, &target->there, pool, passed),
         back(server.number(), client.number(), false, &target->back, pool, passed),
         of_client{nullptr, &there, &back},
         of_server{nullptr, &back, &there} {}
@@ -77,9 +77,10 @@ struct NetworkProxy::Connection {
   Watched of_server;
 };
 
-NetworkProxy::NetworkProxy(double delay_seconds, double bytes_per_second)
+NetworkProxy::NetworkProxy(double delay_seconds, double bytes_per_second, bool counts_calls)
     : delay_seconds_(delay_seconds),
       bytes_per_second_(bytes_per_second),
+      counts_calls_(counts_calls),
       longest_sleep_(std::min(Link(delay_seconds, 0).delay(), kMillisecond)) {}
 
 NetworkProxy::~NetworkProxy() {}
@@ -198,8 +199,8 @@ NetworkProxy::Outcome NetworkProxy::Accept(Target* target) {
     StampArrivals(end);
     fcntl(end, F_SETFL, O_NONBLOCK);
   }
-  connections_.emplace_back(
-      new Connection(std::move(client), std::move(server), target, &pool_, &passed_));
+  connections_.emplace_back(new Connection(std::move(client), std::move(server), target,
+                                           counts_calls_, &pool_, &passed_));
   return WatchEnds(connections_.back().get()) ? Outcome::kGoesOn : Outcome::kFailed;
 }
 

@@ -27,8 +27,9 @@ namespace graph_opt {
 
 class NetworkProxy {
  public:
-  // Each target has a link of its own each way. A rate of 0 is no limit.
-  NetworkProxy(double delay_seconds, double bytes_per_second);
+  // Each target has a link of its own each way. A rate of 0 is no limit. Calls are counted only if
+  // asked for: that reads in the bytes.
+  NetworkProxy(double delay_seconds, double bytes_per_second, bool counts_calls);
   ~NetworkProxy();
 
   // Listens on a port of loopback, which it returns, for what is to go to this address. Returns a
@@ -69,6 +70,7 @@ class NetworkProxy {
 
   const double delay_seconds_;
   const double bytes_per_second_;
+  const bool counts_calls_;
   Passed passed_;
   BlockPool pool_;
   FileDescriptor epoll_;

@@ -6,8 +6,8 @@
 
 using graph_opt::NetworkProxy;
 
-void* graph_opt_proxy_new(double delay_seconds, double bytes_per_second) {
-  return new NetworkProxy(delay_seconds, bytes_per_second);
+void* graph_opt_proxy_new(double delay_seconds, double bytes_per_second, int counts_calls) {
+  return new NetworkProxy(delay_seconds, bytes_per_second, counts_calls != 0);
 }
 
 int graph_opt_proxy_add_target(void* proxy, const char* host, const char* port) {

@@ -7,7 +7,8 @@
 #define GRAPH_OPT_EXPORTED extern "C" __attribute__((visibility("default")))
 
 // See network_proxy.h.
-GRAPH_OPT_EXPORTED void* graph_opt_proxy_new(double delay_seconds, double bytes_per_second);
+GRAPH_OPT_EXPORTED void* graph_opt_proxy_new(double delay_seconds, double bytes_per_second,
+                                             int counts_calls);
 // A port, or a negative errno.
 GRAPH_OPT_EXPORTED int graph_opt_proxy_add_target(void* proxy, const char* host, const char* port);
 // 0 when stopped, 1 at a signal that is not for the proxy, or a negative errno.
