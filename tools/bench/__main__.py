@@ -30,6 +30,7 @@ BENCHES: Dict[str, str] = {
     "collectives": "tools.bench.collectives.benchmark",
     "scaling": "tools.bench.scaling.benchmark",
     "deeprec": "tools.bench.deeprec.benchmark",
+    "accuracy": "tools.bench.accuracy.benchmark",
     "tuning": "tools.bench.tuning.benchmark",
     "async": "tools.bench.async_training",
     "train": "tools.bench.train",

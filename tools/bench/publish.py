@@ -2,7 +2,7 @@
 
 The JSON files of benchmarks that docs/benchmarks/ has are replaced by those just measured, where
 there are any; then all that follows from them is written anew: the charts beside them, the tables
-of docs/benchmarks.md and docs/scaling.md, and the README's sentence on Adam.
+of docs/benchmarks.md, docs/scaling.md and docs/staleness.md, and the README's sentence on Adam.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 from tools.bench import charts
+from tools.bench.accuracy import page as accuracy_page
 from tools.bench.adam import page as adam_page
 from tools.bench.charts import Case, cases, figure_of, ratio_at_best
 from tools.bench.collectives import page as collectives_page
@@ -28,6 +29,7 @@ from tools.bench.training.sessions import BOTH, STOCK
 
 PAGE = Path("docs/benchmarks.md")
 SCALING = Path("docs/scaling.md")
+STALENESS = Path("docs/staleness.md")
 README = Path("README.md")
 PUBLISHED = Path("docs/benchmarks")
 MEASURED = Path("build/bench")
@@ -52,6 +54,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     for page, written_anew in (
         (PAGE, with_tables),
         (SCALING, with_tables),
+        (STALENESS, with_tables),
         (README, with_sentences),
     ):
         page.write_text(written_anew(page.read_text("utf-8")), encoding="utf-8")
@@ -122,6 +125,7 @@ _TABLES: Dict[str, Tuple[Sequence[str], Callable[[Outcome], Sequence[str]]]] = {
     "train": (_HEAD, _rows),
     "cluster": (cluster_page.HEAD, cluster_page.rows),
     "exact": (exact_page.HEAD, exact_page.rows),
+    "accuracy": (accuracy_page.HEAD, accuracy_page.rows),
     "adam": (adam_page.HEAD, adam_page.rows),
     "dynamic": (dynamic_page.HEAD, dynamic_page.rows),
     "deeprec": (deeprec_page.HEAD, deeprec_page.rows),

@@ -37,7 +37,7 @@ NAVIGATION: Sequence[Tuple[str, Sequence[str]]] = (
         ),
     ),
     ("When something is odd", ("troubleshooting", "errors", "refusals")),
-    ("What was measured", ("benchmarks", "scaling")),
+    ("What was measured", ("benchmarks", "staleness", "scaling")),
     ("How it works", ("passes", "architecture", "decisions", "development")),
 )
 _REFERENCE = (

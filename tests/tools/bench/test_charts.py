@@ -102,7 +102,7 @@ def test_a_benchmark_without_charts_writes_none(tmp_path: Path) -> None:
 
 def test_what_docs_show_follows_from_their_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(REPOSITORY)
-    for path in (publish.PAGE, publish.SCALING):
+    for path in (publish.PAGE, publish.SCALING, publish.STALENESS):
         text = path.read_text("utf-8")
         assert publish.with_tables(text) == text
     text = publish.README.read_text("utf-8")

@@ -161,6 +161,22 @@ def test_adam(quick_here: Quick, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.slow
+def test_accuracy(quick_here: Quick, tmp_path: Path) -> None:
+    content = quick_here("accuracy", tmp_path)
+    modes = ("stock", "both", "exact")
+    of_criteo = [r for r in content["records"] if r["workload"] == "criteo"]
+    assert set(itertools.product(("auc", "log_loss"), modes)) <= {
+        (r["figure"], r["mode"]) for r in of_criteo
+    }
+    missed = {
+        r["mode"]: r["value"]
+        for r in of_criteo
+        if (r["figure"], r["params"].get("first")) == ("rows_missing", 0)
+    }
+    assert set(missed) == {"both"} and 0 < missed["both"] <= 1
+
+
+@pytest.mark.slow
 def test_tuning(quick_here: Quick, tmp_path: Path) -> None:
     content = quick_here("tuning", tmp_path)
     check_form("tuning", content)

@@ -1,0 +1,1 @@
+"""What rows that miss updates cost in accuracy."""
