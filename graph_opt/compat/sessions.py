@@ -79,13 +79,16 @@ class SteppedSession:
         """Whether a compiled step that was prepared is to be run as a step of `run`."""
         return self.needs_more_feeds(fetches, targets, feeds)
 
-    def run_step(self, given: Given, prepared: Prepared, run: RunPrepared) -> List[Any]:
+    def run_step(
+        self, given: Given, prepared: Prepared, run: RunPrepared, is_partial: bool
+    ) -> List[Any]:
         """Runs a step of `run`.
 
         Args:
           given: Its fetches, targets and feeds.
           prepared: What it comes to: fetches, targets, and values by the feeds' references.
           run: Runs such a step and returns the values of its fetches.
+          is_partial: Whether it is a part of a partial run.
 
         Returns:
           The values of the prepared fetches.
@@ -176,7 +179,7 @@ class SteppedSession:
 
         given, prepared = (fetch_list, target_list, feeds), (fetches, targets, fed)
         with self._noticing_failure():
-            results = self.run_step(given, prepared, run) if handle is None else run(*prepared)
+            results = self.run_step(given, prepared, run, handle is not None)
         return self.fetched_values(fetch_list, results)
 
     def make_callable(

@@ -13,14 +13,7 @@ import threading
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.compat.sessions import (
-    Given,
-    Prepared,
-    RunPrepared,
-    adopt,
-    is_watched,
-    share_session,
-)
+from graph_opt.compat.sessions import adopt, is_watched, share_session
 from graph_opt.config import to_stock
 from graph_opt.export.users_graph import export_users_graph, has_our_ops
 from graph_opt.passes.translation import Translation
@@ -159,12 +152,12 @@ class _StagedSteps(WatchedSession):
         """Whether a compiled step runs as one of `run`."""
         return self._shadow is not None or self.needs_more_feeds(fetches, targets, feeds)
 
-    def run_step(self, given: Given, prepared: Prepared, run: RunPrepared) -> List[Any]:
+    def run_step(self, given: Any, prepared: Any, run: Any, is_partial: bool) -> List[Any]:
         """Runs a step, and shadows it if that is asked for."""
-        if self._shadow is None:
-            return run(*prepared)
         shadow = self._shadow
-        results = shadow.run(self, self._step_of(*given), given, prepared, run)
+        if shadow is None:
+            return list(run(*prepared))
+        results = shadow.run(self, self._step_of(*given), given, prepared, run, is_partial)
         self._shadow = None if shadow.is_over(self) else shadow
         return results
 

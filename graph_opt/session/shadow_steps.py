@@ -38,6 +38,7 @@ _NO_EFFECT = "shadow_steps has no effect: {}. graph-opt check compares whole run
 _UNKNOWN_BATCH = (
     "shadow_steps ended after {} steps: a step failed, and whether it used its batch is not known"
 )
+_PARTIAL = "shadow_steps ended after {} steps: steps of partial_run cannot be compared"
 _LEFT_OUT = "shadow_steps does not compare {}"
 _EQUAL = "shadow_steps: the first {} training steps compute what TensorFlow's ops do, {}{}"
 _UNCOMPARED = "; {} could not be compared, as other workers changed the variables meanwhile"
@@ -110,7 +111,13 @@ class ShadowSteps:
         self._lock_step.forget(stages)
 
     def run(
-        self, session: Any, step: Step, given: Given, prepared: Prepared, run: RunPrepared
+        self,
+        session: Any,
+        step: Step,
+        given: Given,
+        prepared: Prepared,
+        run: RunPrepared,
+        is_partial: bool = False,
     ) -> List[Any]:
         """Runs a step, and shadows it if it trains.
 
@@ -120,6 +127,8 @@ class ShadowSteps:
           given: Its fetches, targets and feeds.
           prepared: The same for the graph as it runs, with values by the feeds' references.
           run: Runs a step and returns the values of its fetches.
+          is_partial: Whether it is a part of a partial run, which ends the comparison: nobody knows
+            which parts take a batch.
 
         Raises:
           tf.errors.InternalError: The step differs from TensorFlow's, and is to fail then.
@@ -128,6 +137,8 @@ class ShadowSteps:
             if self._names is None:
                 self._names = StockFetches(session.graph)
             return run(prepared[0], prepared[1], self._names.fed(prepared[2]))
+        if is_partial and not self._progress.is_over:
+            self._end(_PARTIAL.format(self._progress.done), session.graph)
         if not step.trains or step.fills:
             return self._unshadowed(step, prepared, run)
         with self._lock:

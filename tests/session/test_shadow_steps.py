@@ -304,3 +304,20 @@ def test_keras(
     assert ("first 3 training steps compute" in capfd.readouterr().err) == (not is_faulty)
     np.testing.assert_allclose(losses, expected, 1e-5)
     np.testing.assert_allclose(rows, stock_rows, 1e-3, 1e-5)
+
+
+@pytest.mark.slow
+def test_partial_runs_end_the_comparison() -> None:
+    forget_warnings()
+    model = Model(fed=True)
+    built = training.build(model)
+    values = training.data(model)
+    feed = {tensor: values[name][:8] for name, tensor in built.inputs.items()}
+    with graph_opt.Session(config=config()) as session:
+        session.run([tf.global_variables_initializer(), tf.tables_initializer()])
+        handle = session.partial_run_setup([built.loss], list(feed))
+        session.partial_run(handle, built.loss, feed)
+        session.run(built.train, feed)
+        assert session.run(built.step) == 1
+    warnings = graph_opt.report().warnings
+    assert "shadow_steps ended after 0 steps: steps of partial_run cannot be compared" in warnings
