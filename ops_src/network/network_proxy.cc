@@ -81,7 +81,7 @@ NetworkProxy::NetworkProxy(double delay_seconds, double bytes_per_second, bool c
     : delay_seconds_(delay_seconds),
       bytes_per_second_(bytes_per_second),
       counts_calls_(counts_calls),
-      longest_sleep_(std::min(Link(delay_seconds, 0).delay(), kMillisecond)) {}
+      longest_sleep_(std::min(Link(delay_seconds, 0).delay() / 20, kMillisecond / 20)) {}
 
 NetworkProxy::~NetworkProxy() {}
 
@@ -225,7 +225,8 @@ void NetworkProxy::RunConnections(int64_t now) {
     must_hear |= connection->there.must_hear() || connection->back.must_hear();
     any_finished |= connection->there.is_finished() && connection->back.is_finished();
   }
-  // What comes from now on is stamped, and due after the delay: until then, nobody need look.
+  // What comes from now on is stamped, and due after the delay: nobody need look yet. But not for
+  // long, since senders of many bytes may wait for room.
   const bool may_sleep = next_run_ != kNever && !must_hear;
   sleeps_until_ = may_sleep ? std::min(next_run_, now + longest_sleep_) : kNever;
   if (!any_finished) return;

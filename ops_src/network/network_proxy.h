@@ -5,8 +5,8 @@
 //
 // One thread does it all, in turns: it waits until something has come or is due, then reads and
 // writes on all connections. What is read is due so long after it arrived, which Linux stamps it
-// with. So while something waits to be written, small messages need not wake the thread: when it
-// wakes to write, it reads them as well, and none of them is due before.
+// with. So while something waits to be written, the thread may sleep for a moment: messages that
+// come meanwhile do not wake it one by one, and none of them is due before.
 #ifndef GRAPH_OPT_NETWORK_NETWORK_PROXY_H_
 #define GRAPH_OPT_NETWORK_NETWORK_PROXY_H_
 
