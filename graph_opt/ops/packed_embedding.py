@@ -185,6 +185,7 @@ def group_embedding_pack_gradients(
     placement: ShardPlacement,
     gradients: Sequence[tf.Tensor],
     pool_on_server: str = "auto",
+    requests: Sequence[tf.Tensor] = (),
     name: Optional[str] = None,
 ) -> List[tf.Tensor]:
     """Sums the gradients of pooled rows by table row for each server, or packs them for it to sum.
@@ -195,6 +196,8 @@ def group_embedding_pack_gradients(
       placement: Where the shards are.
       gradients: float32, [L], or [1] with columns. The gradients of the pooled rows.
       pool_on_server: As for `group_embedding_prepare`: servers that pool also sum the gradients.
+      requests: Those of `group_embedding_prepare`, whose bags are then sent again as they are, and
+        which say which servers pool; none: bags are packed anew.
       name: Name of the node.
 
     Returns:
@@ -203,6 +206,7 @@ def group_embedding_pack_gradients(
     """
     updates = load_library().group_embedding_pack_gradients(
         gradients=list(gradients),
+        requests=list(requests),
         num_shards=len(placement.rows),
         shard_rows=list(placement.rows),
         shard_servers=list(placement.servers),

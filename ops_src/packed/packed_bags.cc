@@ -177,6 +177,15 @@ absl::Status FindPackedBags(const int64_t** words, const int64_t* end, PackedBag
   return absl::OkStatus();
 }
 
+bool HasEmptyBag(const PackedBags& packed) {
+  if (packed.num_ids < packed.num_bags) return true;
+  ScratchArray<int32_t> lengths;
+  lengths.Reserve(packed.num_bags);
+  ReadNumbers(packed.lengths, packed.num_bags, packed.length_bytes, lengths.data());
+  int32_t* const end = lengths.data() + packed.num_bags;
+  return std::find(lengths.data(), end, 0) != end;
+}
+
 void ReadIds(const PackedBags& packed, int32_t* ids) {
   ReadNumbers(packed.ids, packed.num_ids, packed.id_bytes, ids);
 }

@@ -68,6 +68,8 @@ struct PackedBags {
 // malformed or do not end before `end`.
 absl::Status FindPackedBags(const int64_t** words, const int64_t* end, PackedBags* packed);
 
+bool HasEmptyBag(const PackedBags& packed);
+
 // The ids, num_ids of them.
 void ReadIds(const PackedBags& packed, int32_t* ids);
 

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "packed/sent_bags.h"
 #include "packed_groups_testing.h"
 
 namespace graph_opt {
@@ -100,6 +101,54 @@ std::vector<int64_t> RowsSent(const PackedShards& shards) {
   return rows;
 }
 
+// The bags of each table that servers pool, as an update sends them; of others nothing. False where
+// the requests can not be of the lookups.
+bool FindsBags(const Group& group, const PackedShards& shards,
+               const std::vector<std::vector<int64_t>>& requests,
+               std::vector<std::vector<int64_t>>* bags) {
+  std::vector<SentRequest> sent;
+  for (const std::vector<int64_t>& request : requests) {
+    sent.push_back(SentRequest{request.data(), static_cast<int64_t>(request.size())});
+  }
+  const std::vector<PooledGradient> lookups = group.Gradients();
+  std::vector<SentBags> found;
+  if (!FindSentBags(sent, shards.first_shards, shards.servers, lookups, &found).ok()) return false;
+  bags->clear();
+  for (size_t t = 0; t < found.size(); ++t) {
+    bags->emplace_back(found[t].num_words);
+    std::vector<const PooledGradient*> of_table;
+    for (const PooledGradient& lookup : lookups) {
+      if (lookup.table == static_cast<int>(t)) of_table.push_back(&lookup);
+    }
+    if (found[t].words != nullptr) {
+      CopySentBags(found[t], of_table, bags->back().data());
+    } else {
+      bags->back().clear();
+    }
+  }
+  return true;
+}
+
+void BagsOfARequestAreThoseOfAnUpdate(const RowKernels& kernels, int seed) {
+  Random random(seed);
+  const Group group(&random, 3, 5, seed % 2 == 1, seed % 10 == 4 || seed % 10 == 7);
+  Threads threads(2);
+  const PackedLookup packed(&random, group, kernels, &threads);
+  const PackedShards& shards = packed.servers.shards;
+  std::vector<std::vector<int64_t>> expected;
+  for (size_t t = 0; t < group.tables.size(); ++t) {
+    const BagsOfTable bags(group, static_cast<int>(t));
+    expected.push_back(packed.pools[t] ? bags.words : std::vector<int64_t>());
+  }
+  std::vector<std::vector<int64_t>> bags;
+  CHECK(FindsBags(group, shards, packed.requests, &bags) && bags == expected);
+  for (size_t server = 0; server < packed.requests.size(); ++server) {
+    std::vector<std::vector<int64_t>> longer = packed.requests;
+    longer[server].push_back(0);
+    CHECK(!FindsBags(group, shards, longer, &bags));
+  }
+}
+
 // Any bytes are accepted or refused; a sanitizer would notice an access outside the memory.
 void MalformedMessagesAreRefused(const RowKernels& kernels, int seed) {
   Random random(seed);
@@ -125,6 +174,10 @@ void MalformedMessagesAreRefused(const RowKernels& kernels, int seed) {
     }
     request.resize(Below(&random, 3) ? request.size() : Below(&random, request.size() + 3));
     request.shrink_to_fit();
+    std::vector<std::vector<int64_t>> requests = packed.requests;
+    requests[server] = request;
+    std::vector<std::vector<int64_t>> bags;
+    FindsBags(group, packed.servers.shards, requests, &bags);
     std::vector<RequestedRows> asked;
     if (ReadRequest(request.data(), request.size(), served, &asked).ok()) {
       int64_t size = 0;
@@ -214,6 +267,7 @@ void RunAll(int num_seeds) {
     for (int seed = 0; seed < num_seeds; ++seed) {
       LooksUpAsLocalTablesDo(**kernels, seed);
       UpdatesAsLocalTablesAre(**kernels, seed);
+      BagsOfARequestAreThoseOfAnUpdate(**kernels, seed);
       MalformedMessagesAreRefused(**kernels, seed);
     }
   }

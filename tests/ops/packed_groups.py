@@ -9,6 +9,7 @@ import numpy as np
 from graph_opt.compat import tf
 from graph_opt.ops.group_embedding import GroupAttributes, GroupIds
 from graph_opt.ops.packed_embedding import (
+    PreparedRows,
     ShardPlacement,
     group_embedding_apply_packed,
     group_embedding_combine,
@@ -39,6 +40,7 @@ class PackedGroup(NamedTuple):
       dtype: Type of the tables.
       on_server: Places the ops of a server.
       pool_on_server: The attribute of the ops that send.
+      sends_bags_again: Whether updates send the bags of a request again.
     """
 
     shards: Sequence[Any]
@@ -50,12 +52,17 @@ class PackedGroup(NamedTuple):
     dtype: Any
     on_server: OnServer = here
     pool_on_server: str = "auto"
+    sends_bags_again: bool = False
+
+    def prepare(self) -> PreparedRows:
+        """What servers are asked for."""
+        return group_embedding_prepare(
+            self.ids, self.attributes, self.placement, self.widths, self.pool_on_server
+        )
 
     def look_up(self, before_gather: Optional[BeforeGather] = None) -> List[tf.Tensor]:
         """The pooled rows; `before_gather` makes an op that each server runs before it gathers."""
-        prepared = group_embedding_prepare(
-            self.ids, self.attributes, self.placement, self.widths, self.pool_on_server
-        )
+        prepared = self.prepare()
         rows = []
         for server in range(self.placement.num_servers):
             places = self.placement.shards_of(server)
@@ -87,7 +94,12 @@ class PackedGroup(NamedTuple):
     ) -> tf.Operation:
         """The updates of all servers; `slots` has a list of each slot's shards."""
         updates = group_embedding_pack_gradients(
-            self.ids, self.attributes, self.placement, gradients, self.pool_on_server
+            self.ids,
+            self.attributes,
+            self.placement,
+            gradients,
+            self.pool_on_server,
+            self.prepare().requests if self.sends_bags_again else (),
         )
         applied = []
         for server, update in enumerate(updates):

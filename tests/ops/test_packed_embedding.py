@@ -123,6 +123,8 @@ def values_after(
     num_servers: int,
     has_columns: bool,
     pool_on_server: str = "never",
+    sends_bags_again: bool = False,
+    fills: bool = False,
 ) -> List[np.ndarray]:
     """Tables and slots after three updates, by the local op if there is no server."""
     optimizer, flags = usual_cases()[update]
@@ -145,7 +147,12 @@ def values_after(
             for slot, initial in spec.slots.items()
         ]
         servers = random_servers(np.random.RandomState(3), len(parts), max(num_servers, 1))
-        group = packed(local[0].op, parts, servers)._replace(pool_on_server=pool_on_server)
+        group = packed(local[0].op, parts, servers)._replace(
+            pool_on_server=pool_on_server, sends_bags_again=sends_bags_again
+        )
+        if fills:
+            filled = group.attributes._replace(filled_ids=[0] * len(local))
+            group = group._replace(attributes=filled)
         if has_columns:
             group = joined(group)
         sizes = [one.shape.as_list() for one in local]
@@ -201,6 +208,24 @@ def test_a_packed_update_equals_a_local_one(
 def test_a_packed_update_with_columns_equals_a_local_one(pool_on_server: str) -> None:
     expected = values_after("Adagrad-update_slots", True, num_servers=0, has_columns=True)
     got = values_after("Adagrad-update_slots", True, 2, True, pool_on_server)
+    for one, other in zip(got, expected):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "update, pool_on_server",
+    [
+        ("Adagrad-update_slots", "auto"),
+        ("Momentum", "always"),
+        pytest.param("Adagrad-update_slots", "always", marks=pytest.mark.slow),
+        pytest.param("Momentum", "never", marks=pytest.mark.slow),
+    ],
+)
+def test_an_update_with_the_bags_of_a_request_equals_a_local_one(
+    update: str, pool_on_server: str
+) -> None:
+    expected = values_after(update, True, num_servers=0, has_columns=False, fills=True)
+    got = values_after(update, True, 3, False, pool_on_server, sends_bags_again=True, fills=True)
     for one, other in zip(got, expected):
         np.testing.assert_array_equal(one, other)
 

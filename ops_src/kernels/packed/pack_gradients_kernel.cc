@@ -6,9 +6,11 @@
 #include "kernels/lookup/device_threads.h"
 #include "kernels/lookup/pooled_rows.h"
 #include "kernels/packed/placed_group.h"
+#include "kernels/tensorflow_compat.h"
 #include "lookup/group_gradient.h"
 #include "packed/numbered_keys.h"
 #include "packed/row_update.h"
+#include "packed/sent_bags.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace graph_opt {
@@ -16,7 +18,14 @@ namespace {
 
 class GroupPackGradientsKernel : public SendingKernel {
  public:
-  using SendingKernel::SendingKernel;
+  explicit GroupPackGradientsKernel(OpKernelConstruction* ctx) : SendingKernel(ctx) {
+    int num_requests;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_requests", &num_requests));
+    OP_REQUIRES(ctx, num_requests == 0 || num_requests == num_servers(),
+                tensorflow::errors::InvalidArgument(name(), ": num_requests is ", num_requests,
+                                                    ", need 0, or one for each of the ",
+                                                    num_servers(), " servers"));
+  }
 
   void Compute(OpKernelContext* ctx) override {
     GroupInputs inputs;
@@ -28,7 +37,9 @@ class GroupPackGradientsKernel : public SendingKernel {
     std::vector<GradientTable> tables = Tables(&table_rows);
     for (int t = 0; t < attrs_.num_tables(); ++t) tables[t].dim = dims[t];
     DeviceThreads threads(ctx);
-    const Parts parts = Part(tables, lookups);
+    std::vector<SentBags> sent;
+    OP_REQUIRES_OK(ctx, ReadRequests(ctx, lookups, &sent));
+    const Parts parts = sent.empty() ? Part(tables, lookups) : Part(tables, lookups, sent);
     NumberedKeys keys(by_key(), parts.by_rows, &threads);
     const BagFault of_keys = keys.Find();
     OP_REQUIRES_OK(ctx,
@@ -38,11 +49,13 @@ class GroupPackGradientsKernel : public SendingKernel {
     GroupGradient gradient(tables, by_rows, BestRowKernels(), &threads);
     std::vector<BagPacking> bags;
     const BagFault of_rows = gradient.Sort();
-    const BagFault of_bags = ReadBags(tables, lookups, parts, &threads, &bags);
+    const BagFault of_bags =
+        sent.empty() ? ReadBags(tables, lookups, parts, &threads, &bags) : BagFault();
     OP_REQUIRES_OK(ctx, FaultStatus(FirstOf(of_rows, of_bags, parts), attrs_, table_rows, name()));
-    Learn(parts, gradient);
+    if (sent.empty()) Learn(parts, gradient);
     std::vector<std::vector<UpdateBlock>> blocks(attrs_.num_tables());
-    OP_REQUIRES_OK(ctx, Allocate(ctx, gradient, dims, parts, bags, &blocks));
+    OP_REQUIRES_OK(ctx,
+                   Allocate(ctx, gradient, dims, parts, WordsOfBags(parts, bags, sent), &blocks));
     std::vector<std::vector<GroupGradient::ShardSums>> sums(tables.size());
     std::vector<int64_t*> words(tables.size());
     for (int t = 0; t < attrs_.num_tables(); ++t) {
@@ -55,15 +68,55 @@ class GroupPackGradientsKernel : public SendingKernel {
         keys.ToKeys(t, static_cast<int>(s), blocks[t][s].rows, blocks[t][s].count);
       }
     }
-    WriteBags(parts, bags, words, &threads);
+    if (sent.empty()) {
+      WriteBags(parts, bags, words, &threads);
+    } else {
+      CopyBags(lookups, sent, words);
+    }
     CopyGradients(lookups, parts, blocks, &threads);
   }
 
  private:
+  // Empty if the lookups' requests are not at hand.
+  Status ReadRequests(OpKernelContext* ctx, const std::vector<PooledGradient>& lookups,
+                      std::vector<SentBags>* sent) const {
+    OpInputList inputs;
+    TF_RETURN_IF_ERROR(ctx->input_list("requests", &inputs));
+    if (inputs.size() == 0) return Status();
+    std::vector<SentRequest> requests;
+    for (const Tensor& request : inputs) {
+      requests.push_back(
+          SentRequest{reinterpret_cast<const int64_t*>(request.flat<tensorflow::int64>().data()),
+                      request.NumElements()});
+    }
+    return StatusOfOp(name(),
+                      FindSentBags(requests, attrs_.first_shards, servers(), lookups, sent));
+  }
+
+  // Words of the bags of each table whose server pools.
+  std::vector<int64_t> WordsOfBags(const Parts& parts, const std::vector<BagPacking>& bags,
+                                   const std::vector<SentBags>& sent) const {
+    std::vector<int64_t> words(attrs_.num_tables(), 0);
+    for (int t = 0; t < attrs_.num_tables(); ++t) {
+      if (parts.pools[t]) words[t] = sent.empty() ? BagWords(t, bags) : sent[t].num_words;
+    }
+    return words;
+  }
+
+  void CopyBags(const std::vector<PooledGradient>& lookups, const std::vector<SentBags>& sent,
+                const std::vector<int64_t*>& words) const {
+    for (int t = 0; t < attrs_.num_tables(); ++t) {
+      if (sent[t].words == nullptr) continue;
+      std::vector<const PooledGradient*> of_table;
+      for (int i : lookups_of(t)) of_table.push_back(&lookups[i]);
+      CopySentBags(sent[t], of_table, words[t]);
+    }
+  }
+
   // `blocks[table]` are those of the table's shards.
   Status Allocate(OpKernelContext* ctx, const GroupGradient& gradient,
                   const std::vector<int64_t>& dims, const Parts& parts,
-                  const std::vector<BagPacking>& bags,
+                  const std::vector<int64_t>& words_of_bags,
                   std::vector<std::vector<UpdateBlock>>* blocks) const {
     std::vector<std::vector<UpdateBlock>> of_servers(num_servers());
     for (int t = 0; t < attrs_.num_tables(); ++t) {
@@ -73,7 +126,7 @@ class GroupPackGradientsKernel : public SendingKernel {
         if (parts.pools[t]) {
           block.count = parts.traffic[t].num_bags;
           block.lookups = static_cast<int64_t>(lookups_of(t).size());
-          block.words = BagWords(t, bags);
+          block.words = words_of_bags[t];
         }
         of_servers[servers()[s]].push_back(block);
       }

@@ -132,8 +132,10 @@ table_widths: [T].)doc") +
 
 REGISTER_OP("GroupEmbeddingPackGradients")
     .GRAPH_OPT_GROUP_INPUTS.Input("gradients: num_gradients * float")
+    .Input("requests: num_requests * int64")
     .Output("updates: num_servers * uint8")
     .Attr("num_gradients: int >= 1")
+    .Attr("num_requests: int >= 0 = 0")
     .Attr("shard_rows: list(int) >= 1")
     .Attr(POOL_ON_SERVER)
     .PLACEMENT_ATTRS.GRAPH_OPT_GROUP_ATTRS.SetShapeFn(VectorsShape)
@@ -142,6 +144,8 @@ Sums the gradients of a group lookup by row, and packs them for each server, or 
 where that is less to send, for the server to sum.
 
 gradients: Of the pooled rows.
+requests: From GroupEmbeddingPrepare, with the same group inputs: servers that pooled sum gradients,
+  and the bags that they got are sent again, without being read again. Or none.
 updates: For each of the server's shards, in order, int64 count, width, number of lookups and of
   words; then for each the int64 rows, ascending, or keys, or the bags of the lookups; then the float
   gradients of the rows, or of the bags.

@@ -74,12 +74,11 @@ SendingKernel::SendingKernel(OpKernelConstruction* ctx) : PlacedGroupKernel(ctx)
                                                      : ServerPooling::Mode::kAuto));
 }
 
-SendingKernel::Parts SendingKernel::Part(const std::vector<GradientTable>& tables,
-                                         const std::vector<PooledGradient>& lookups) {
-  Parts parts;
-  parts.traffic.resize(tables.size());
+std::vector<TableTraffic> SendingKernel::Traffic(const std::vector<GradientTable>& tables,
+                                                 const std::vector<PooledGradient>& lookups) const {
+  std::vector<TableTraffic> all(tables.size());
   for (int t = 0; t < attrs_.num_tables(); ++t) {
-    TableTraffic& traffic = parts.traffic[t];
+    TableTraffic& traffic = all[t];
     const int64_t rows = tables[t].shards.num_rows();
     traffic.can_pool = tables[t].shards.num_shards() == 1 && !IsByKey(t) &&
                        rows <= std::numeric_limits<int32_t>::max();
@@ -91,13 +90,34 @@ SendingKernel::Parts SendingKernel::Part(const std::vector<GradientTable>& table
       if (attrs_.weighted[i]) traffic.num_weights += lookups[i].bags.num_ids;
     }
   }
+  return all;
+}
+
+SendingKernel::Parts SendingKernel::Part(const std::vector<GradientTable>& tables,
+                                         const std::vector<PooledGradient>& lookups) {
+  Parts parts;
+  parts.traffic = Traffic(tables, lookups);
   parts.pools = pooling_->Choose(parts.traffic);
-  for (int i = 0; i < attrs_.num_lookups(); ++i) {
-    if (parts.pools[lookups[i].table]) continue;
-    parts.row_places.push_back(i);
-    parts.by_rows.push_back(lookups[i]);
-  }
+  parts.Add(lookups);
   return parts;
+}
+
+SendingKernel::Parts SendingKernel::Part(const std::vector<GradientTable>& tables,
+                                         const std::vector<PooledGradient>& lookups,
+                                         const std::vector<SentBags>& sent) const {
+  Parts parts;
+  parts.traffic = Traffic(tables, lookups);
+  for (const SentBags& bags : sent) parts.pools.push_back(bags.words != nullptr);
+  parts.Add(lookups);
+  return parts;
+}
+
+void SendingKernel::Parts::Add(const std::vector<PooledGradient>& lookups) {
+  for (size_t i = 0; i < lookups.size(); ++i) {
+    if (pools[lookups[i].table]) continue;
+    row_places.push_back(static_cast<int>(i));
+    by_rows.push_back(lookups[i]);
+  }
 }
 
 BagFault SendingKernel::FirstOf(BagFault of_rows, const BagFault& of_bags, const Parts& parts) {

@@ -7,6 +7,7 @@
 #include "kernels/lookup/group_inputs.h"
 #include "lookup/group_gradient.h"
 #include "packed/packed_bags.h"
+#include "packed/sent_bags.h"
 #include "packed/server_pooling.h"
 #include "packed/unique_keys.h"
 #include "scratch/scratch_pool.h"
@@ -61,9 +62,16 @@ class SendingKernel : public PlacedGroupKernel {
     std::vector<bool> pools;              // of each table, whether its server does
     std::vector<PooledGradient> by_rows;  // the lookups of the others
     std::vector<int> row_places;          // where they are among all
+
+    // Adds the lookups of tables whose servers do not pool.
+    void Add(const std::vector<PooledGradient>& lookups);
   };
 
+  // Chooses which servers pool.
   Parts Part(const std::vector<GradientTable>& tables, const std::vector<PooledGradient>& lookups);
+  // Servers pool the tables whose bags were sent.
+  Parts Part(const std::vector<GradientTable>& tables, const std::vector<PooledGradient>& lookups,
+             const std::vector<SentBags>& sent) const;
 
   // The first fault of two, `of_rows` being one of `by_rows`.
   static BagFault FirstOf(BagFault of_rows, const BagFault& of_bags, const Parts& parts);
@@ -92,6 +100,9 @@ class SendingKernel : public PlacedGroupKernel {
   }
 
  private:
+  std::vector<TableTraffic> Traffic(const std::vector<GradientTable>& tables,
+                                    const std::vector<PooledGradient>& lookups) const;
+
   std::unique_ptr<ServerPooling> pooling_;
   ScratchUser scratch_;
 };

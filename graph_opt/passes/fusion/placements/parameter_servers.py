@@ -30,6 +30,22 @@ from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.tasks import task_of
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate
 
+# What must be the same for the bags of a lookup to be those of an update.
+_OF_LOOKUPS = (
+    "num_lookups",
+    "id_dtypes",
+    "lookup_tables",
+    "table_names",
+    "table_shards",
+    "shard_servers",
+    "combiners",
+    "layouts",
+    "weighted",
+    "default_ids",
+    "partition_strategies",
+    "safe",
+)
+
 
 class _Server(NamedTuple):
     """One parameter server of a group: its device, and which of the group's shards it has."""
@@ -144,11 +160,13 @@ class ParameterServers(Placement):
         servers = _servers(shared)
         gradients = nodes.pooled_gradients(members, self.worker, columns)
         waits = [wait for member in members for wait in member.candidate.waits_for_rows]
+        requests = _requests(nodes, shared, servers, self.worker)
         pack = worker.node(
             "pack",
             "GroupEmbeddingPackGradients",
-            [*shared.inputs, *gradients, *waits],
+            [*shared.inputs, *gradients, *requests, *waits],
             num_gradients=values.integer(len(gradients)),
+            num_requests=values.integer(len(requests)),
             shard_rows=values.integers(shared.shard_rows),
             _output_shapes=values.shapes([(None,)] * len(servers)),
             **_server_attributes(shared, servers),
@@ -173,6 +191,21 @@ def _inserts(writer: NodeWriter, members: Sequence[Member]) -> List[str]:
         return []
     insert = write_insert(writer, dynamic[0].inputs.insert)
     return [insert] * len({candidate.tables for candidate in dynamic})
+
+
+def _requests(
+    nodes: GroupNodes, shared: GroupOp, servers: Sequence[_Server], worker: str
+) -> List[str]:
+    """What a lookup of the same ids asked the servers for, if one is written; else nothing."""
+    wanted = {**shared.attributes, **_server_attributes(shared, servers)}
+    for node in nodes.nodes:
+        if node.op != "GroupEmbeddingPrepare" or node.device != worker:
+            continue
+        if list(node.input) != shared.inputs:  # of dynamic tables there may be more
+            continue
+        if all(node.attr[name] == value for name, value in wanted.items() if name in _OF_LOOKUPS):
+            return [output_name(node.name, number) for number in range(len(servers))]
+    return []
 
 
 def _gather(

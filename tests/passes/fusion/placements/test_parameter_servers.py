@@ -160,6 +160,16 @@ def test_26_tables_on_one_server_take_three_transfers(target: str) -> None:
     assert losses < 1e-5 and values < 1e-5
     assert len(of_lookups(stock.received)) == 3 * 26
     assert len(of_lookups(fused.received)) == 3
+    assert requests_of_updates(fused.trained.graph) == [1]
+
+
+def requests_of_updates(graph: tf.Graph) -> List[int]:
+    """How many requests of lookups each update takes the bags from."""
+    return [
+        operation.get_attr("num_requests")
+        for operation in graph.get_operations()
+        if operation.type == "GroupEmbeddingPackGradients"
+    ]
 
 
 def clipped_if_finite(optimizer: Any, loss: Any) -> Any:
