@@ -66,7 +66,7 @@ def bring_rows_to_date(session: Any, seconds: float = LONGEST_SECONDS) -> None:
         finished.set()
 
     # TensorFlow may wait forever for a server that is down.
-    start_thread(run, name="graph_opt/late_rows")
+    start_thread(run, name="graph_opt_late_rows")
     if not finished.wait(seconds):
         failed = "no answer in {:g} s".format(seconds)
     if failed is not None:

@@ -46,7 +46,7 @@ def tasks_without_ops(
     for task in pending:
         # TensorFlow waits forever for a server that is down and cannot be told to stop: such a
         # thread ends when the server comes up, or with the process.
-        start_thread(_probe, (target, task, timeout_seconds, answers))
+        start_thread(_probe, (target, task, timeout_seconds, answers), "graph_opt_probe")
     deadline = time.monotonic() + timeout_seconds
     missing = set()
     while pending:

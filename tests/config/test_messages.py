@@ -126,6 +126,9 @@ def test_deeprec_syntax_sets_every_added_field() -> None:
             "AsyncEmbeddingOptions": lambda c: (
                 c.graph_options.optimizer_options.async_embedding_options
             ),
+            "StalenessLimit": lambda c: (
+                c.graph_options.optimizer_options.async_embedding_options.staleness_limit.add()
+            ),
             "GroupEmbeddingOptions": lambda c: (
                 c.graph_options.optimizer_options.group_embedding_options
             ),

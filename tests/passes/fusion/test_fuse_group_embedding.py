@@ -284,6 +284,8 @@ def test_the_live_graph_becomes_what_the_graph_def_becomes() -> None:
         loss = models.loss_of(two_safe(True)(inputs), inputs)
         tf.train.AdagradOptimizer(0.1).minimize(loss)
         config = models.config(prefetch=True)
+        asynchronous = config.graph_options.optimizer_options.async_embedding_options
+        asynchronous.staleness_sample_steps = 0  # Only sessions take samples.
         offline = optimize_graph_def(graph.as_graph_def(add_shapes=True), config)
         optimize_graph(graph, config)
         live = {node.name: list(node.input) for node in graph_opt.running_graph_def(graph).node}
