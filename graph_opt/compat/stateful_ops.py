@@ -44,7 +44,7 @@ FINDS_ROWS = frozenset(["DynamicTableLookup", "GroupDynamicRows"])
 # It passes on what one rank asks of the others, and has no state of its own.
 _REQUESTS = frozenset(["ExchangeRequests"])
 # What it tells is compared with the same later; it reads no rows itself.
-_LOGS = frozenset(["RowLogPosition", "UpdatedRowsPosition"])
+_LOGS = frozenset(["RowLogPosition", "StageServedRows", "UpdatedRowsPosition"])
 READS = _READS | _LOGS | BRING_ROWS | NUMBERS_KEYS | FINDS_ROWS | _REQUESTS
 # Tables that their initializer fills: a find gives the same whenever it runs.
 CONSTANT_READS = frozenset(

@@ -23,6 +23,11 @@ def booleans(values: Sequence[bool]) -> Any:
     return tf.AttrValue(list=tf.AttrValue.ListValue(b=values))
 
 
+def text(value: str) -> Any:
+    """A `string`."""
+    return tf.AttrValue(s=value.encode())
+
+
 def texts(values: Sequence[str]) -> Any:
     """A `list(string)`."""
     return tf.AttrValue(list=tf.AttrValue.ListValue(s=[value.encode() for value in values]))

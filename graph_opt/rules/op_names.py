@@ -42,6 +42,10 @@ GROUP_REFRESHES = frozenset(["GroupEmbeddingRefresh", "ResourceGroupEmbeddingRef
 GROUP_GATHERS = frozenset(["GroupEmbeddingGather", "ResourceGroupEmbeddingGather"])
 GROUP_PREPARE = "GroupEmbeddingPrepare"
 GROUP_COMBINE = "GroupEmbeddingCombine"
+GROUP_PACK = "GroupEmbeddingPackGradients"
+# What notes the rows that a staged batch is sent, and what keeps their new values for it.
+STAGE_SERVED = "StageServedRows"
+KEEP_SERVED = "KeepServedRows"
 # The rows that keys of dynamic tables have, for the other ops of a group.
 DYNAMIC_ROWS = "GroupDynamicRows"
 DYNAMIC_UPDATE = "DynamicTableApply"
@@ -49,6 +53,7 @@ DYNAMIC_UPDATE = "DynamicTableApply"
 _OF_DYNAMIC_TABLES = ("DynamicTable", "GroupDynamic")
 # What our own optimizers call, which leaves nothing to fuse.
 OWN_UPDATES = frozenset(["GroupEmbeddingApply", "ResourceGroupEmbeddingApply"])
+PACKED_UPDATES = frozenset(["GroupEmbeddingApplyPacked", "ResourceGroupEmbeddingApplyPacked"])
 EXCHANGE_GATHERS = frozenset(["ExchangeGather", "ResourceExchangeGather"])
 EXCHANGE_COMBINE = "ExchangeCombine"
 # What carries the messages of an exchange.

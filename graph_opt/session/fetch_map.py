@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 import collections
-from typing import Any, Deque, Dict, Iterable, List, Sequence, Set, Tuple
+from typing import AbstractSet, Any, Deque, Dict, Iterable, List, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -45,6 +45,7 @@ class FetchMap:
         self._prefetched = translation.prefetched
         self._while_training = translation.while_training
         self._pipelined = PipelinedSteps(graph, translation.pipelined)
+        self._besides = translation.exact.besides if translation.exact is not None else {}
         self._micro_batches = translation.micro_batches and translation.micro_batches + "/"
         self._groups = translation.summed_batches and translation.summed_batches + "_io"
         self._boundary_operations = {name.rpartition(":")[0] for name in self._taken}
@@ -71,6 +72,10 @@ class FetchMap:
             given = [tensor.op for tensor in fetches] + targets
             self._pipelined.check(operations_behind(given, feeds), reached)
             fetched = [self._pipelined.while_training(tensor) for tensor in fetched]
+            reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
+        besides = self._run_besides_writers(reached)
+        if besides:
+            run += besides
             reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
         return fetched, run, reached
 
@@ -207,6 +212,11 @@ class FetchMap:
         """The operations of fetched tensors that other tensors stand in for, but which act."""
         values = self._divided.values
         return [tensor.op for tensor in fetches if tensor.name in values] if values else []
+
+    def _run_besides_writers(self, reached: AbstractSet[Any]) -> List[Any]:
+        """What tells a worker what the step writes, of rows that batches wait with."""
+        names = {self._besides[each.name]: None for each in reached if each.name in self._besides}
+        return [self._graph.get_operation_by_name(name) for name in names]
 
     def part_fetched(self, tensor: Any) -> Exception:
         """The error for a step that is compiled, and so cannot ask other ranks for rows."""

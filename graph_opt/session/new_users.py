@@ -19,7 +19,7 @@ from graph_opt.compat.graph_growth import before_finalizing, is_reference, opera
 from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.fusion.bring_to_date import rewrite_for_new_readers
-from graph_opt.passes.prefetch.exact_tables import log_writers
+from graph_opt.passes.prefetch.exact_tables import log_writers, tell_writers
 from graph_opt.passes.shard_tables.divide_variables import divide_for_new_users
 from graph_opt.session.graph_records import note_grown, translation_of
 from graph_opt.session.rewritten_graph import apply_to_graph
@@ -123,15 +123,25 @@ def _divide(graph: Any, new: List[Any], names: AbstractSet[str]) -> AbstractSet[
 
 def _log_writers(graph: Any, new: List[Any], names: AbstractSet[str]) -> AbstractSet[str]:
     """The same for tables whose lookups run ahead and yet have the rows of the step."""
-    exact = translation_of(graph).exact
-    if exact is None or not _touch(new, exact.variables, ()):
+    translation = translation_of(graph)
+    exact = translation.exact
+    if exact is None or not _touch(new, {*exact.variables, *exact.served}, ()):
         return frozenset()
-    before = _running(graph)
+    added: Set[str] = set()
     with collection_paused():
+        before = _running(graph)
         rewrite = log_writers(GraphView(before), exact.variables, names)
+        if rewrite:
+            apply_to_graph(graph, before, [rewrite])
+            added.update(node.name for node in rewrite.nodes)
+            before = _running(graph)
+        rewrite, told = tell_writers(GraphView(before), exact.served, names)
     if rewrite:
         apply_to_graph(graph, before, [rewrite])
-    return {node.name for node in rewrite.nodes}
+        added.update(node.name for node in rewrite.nodes)
+        grown = dataclasses.replace(exact, besides={**exact.besides, **told})
+        note_grown(graph, dataclasses.replace(translation, exact=grown))
+    return added
 
 
 def _running(graph: Any) -> Any:

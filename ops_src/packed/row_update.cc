@@ -86,7 +86,9 @@ absl::Status ReadBlocks(const char* bytes, int64_t size, const std::vector<Updat
     const bool is_short = block.words < 0 || block.words > left / word_bytes || block.count < 0 ||
                           block.count > (left - block.words * word_bytes) / row_bytes;
     const bool of_bags = block.lookups > 0;
-    if (is_short || block.lookups < kByKey || (!of_bags && block.words != block.count)) {
+    const int64_t words_of_rows =
+        block.lookups == kRowsAndAsked ? WordsOfAskedRows(block.count) : block.count;
+    if (is_short || block.lookups < kRowsAndAsked || (!of_bags && block.words != words_of_rows)) {
       return absl::InvalidArgumentError(absl::StrCat("the update has ", size,
                                                      " bytes, which can not be ", block.count,
                                                      " rows of ", ShardText(shards, i)));
@@ -262,6 +264,28 @@ absl::Status ReadUpdate(char* bytes, int64_t size, const std::vector<UpdatedShar
   status = CheckRows(shards, update->blocks, parallel);
   if (!status.ok()) return status;
   return ReadBags(shards, update->blocks, parallel, &update->bags);
+}
+
+int64_t AnswerSize(const RowUpdate& update) {
+  int64_t size = 0;
+  for (const UpdateBlock& block : update.blocks) {
+    if (block.lookups != kRowsAndAsked) continue;
+    for (int64_t i = 0; i < block.count; ++i) size += IsAsked(block, i) ? block.width : 0;
+  }
+  return size;
+}
+
+void WriteAnswer(const std::vector<UpdatedShard>& shards, const RowUpdate& update, float* values) {
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const UpdateBlock& block = update.blocks[i];
+    if (block.lookups != kRowsAndAsked) continue;
+    const int64_t stride = shards[i].stride == 0 ? shards[i].dim : shards[i].stride;
+    for (int64_t j = 0; j < block.count; ++j) {
+      if (!IsAsked(block, j)) continue;
+      std::memcpy(values, shards[i].rows + block.rows[j] * stride, shards[i].dim * sizeof(float));
+      values += shards[i].dim;
+    }
+  }
 }
 
 void ApplyUpdate(const Optimizer& optimizer, const std::vector<UpdatedShard>& shards,

@@ -19,16 +19,29 @@ namespace graph_opt {
 //   for each of the server's shards   int64 count, width, lookups, words
 //   for each of them                  int64 rows[count], ascending, each once, where lookups is 0
 //                                     int64 keys[count], each once, where lookups is kByKey
+//                                     rows and kRowsAndAsked: a bit for each in int64 asked[]
 //                                     else the bags of that many lookups, int64[words]
 //   for each of them                  float values[count, width], of the rows or of the bags
+constexpr int64_t kRowsAndAsked = -2;
+
 struct UpdateBlock {  // the part of one shard
   int64_t count;
   int64_t width;
-  int64_t lookups;  // 0: rows; kByKey: keys
+  int64_t lookups;  // 0 or kRowsAndAsked: rows; kByKey: keys
   int64_t words;    // of rows, keys or bags
   int64_t* rows;    // or keys or bags
   float* values;
 };
+
+// Words of rows with a bit for each: whether its new value is asked for.
+inline int64_t WordsOfAskedRows(int64_t count) { return count + (count + 63) / 64; }
+
+// The bits of a block of kRowsAndAsked.
+inline int64_t* AskedBits(const UpdateBlock& block) { return block.rows + block.count; }
+
+inline bool IsAsked(const UpdateBlock& block, int64_t place) {
+  return (static_cast<uint64_t>(AskedBits(block)[place / 64]) >> (place % 64)) & 1;
+}
 
 // An update taken apart.
 struct RowUpdate {
@@ -64,6 +77,15 @@ absl::Status ReadUpdate(char* bytes, int64_t size, const std::vector<UpdatedShar
 // then.
 void ApplyUpdate(const Optimizer& optimizer, const std::vector<UpdatedShard>& shards,
                  const RowUpdate& update, const RowKernels& kernels, Parallel* parallel);
+
+// The answer to an update: a number that grows from answer to answer of the same server, and the
+// rows asked for as they are after the update, shard by shard.
+constexpr int64_t kAnswerHeaderBytes = sizeof(int64_t);
+
+// Numbers asked for.
+int64_t AnswerSize(const RowUpdate& update);
+
+void WriteAnswer(const std::vector<UpdatedShard>& shards, const RowUpdate& update, float* values);
 
 }  // namespace graph_opt
 

@@ -116,19 +116,25 @@ def train(
     steps: int = 12,
     acts: Optional[Callable[[], Acts]] = None,
     seed: int = 0,
+    target: str = "",
+    servers: int = 0,
 ) -> Run:
-    """Trains to the end of the input, with what `acts` does after some steps."""
-    with tf.Graph().as_default():
+    """Trains to the end of the input, with what `acts` does after some steps.
+
+    Variables are on `servers` tasks of job ps, if there are any.
+    """
+    device = tf.train.replica_device_setter(servers, worker_device="/job:worker/task:0")
+    with tf.Graph().as_default(), tf.device(device):
         tf.set_random_seed(1)
         inputs = batches(steps, seed)
         hidden = tf.concat(lookups(inputs), 1)
         logits = tf.layers.dense(hidden, 1, kernel_initializer=tf.ones_initializer())
         loss = tf.losses.mean_squared_error(inputs["label"], logits)
-        step = STOCK[optimizer]().minimize(loss)
+        step = STOCK[optimizer]().minimize(loss, tf.train.get_or_create_global_step())
         variables = {variable.op.name: variable for variable in tf.global_variables()}
         after = acts() if acts else {}
         losses: List[float] = []
-        with graph_opt.Session(config=options) as session:
+        with graph_opt.Session(target, config=options) as session:
             session.run(tf.global_variables_initializer())
             while True:
                 try:
@@ -289,7 +295,7 @@ class Choice(NamedTuple):
     plain: bool
 
 
-_CHOICES = st.builds(
+CHOICES = st.builds(
     Choice,
     table=st.integers(0, 2),
     combiner=st.sampled_from(["sum", "mean", "sqrtn"]),
@@ -299,7 +305,7 @@ _CHOICES = st.builds(
 )
 
 
-def _chosen(choices: Sequence[Choice], resource: bool, shards: int) -> Lookups:
+def chosen(choices: Sequence[Choice], resource: bool, shards: int) -> Lookups:
     def lookups(inputs: Dict[str, Any]) -> List[Any]:
         tables: Dict[int, Any] = {}
         found = []
@@ -325,7 +331,7 @@ def _chosen(choices: Sequence[Choice], resource: bool, shards: int) -> Lookups:
 @pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(
-    choices=st.lists(_CHOICES, min_size=1, max_size=5),
+    choices=st.lists(CHOICES, min_size=1, max_size=5),
     resource=st.booleans(),
     shards=st.sampled_from([1, 2, 3]),
     threads=st.sampled_from([1, 3]),
@@ -342,7 +348,7 @@ def test_random_models(
     optimizer: str,
     seed: int,
 ) -> None:
-    lookups = _chosen(choices, resource, shards)
+    lookups = chosen(choices, resource, shards)
     fused = train(lookups, config(), optimizer, steps=15, seed=seed)
     exact = train(lookups, config(threads, capacity), optimizer, steps=15, seed=seed)
     assert moved(exact) == len(choices)

@@ -33,9 +33,9 @@ from graph_opt.passes.fusion.cycles import (
     MergedPart,
     parts_on_cycles,
 )
-from graph_opt.passes.fusion.deferred import DeferredVariables, by_variable
+from graph_opt.passes.fusion.deferred import DeferredVariables
 from graph_opt.passes.fusion.dense_readers import dense_readers
-from graph_opt.passes.fusion.group_nodes import FUSED, Columns, GroupNodes, output_name
+from graph_opt.passes.fusion.group_nodes import FUSED, Columns, output_name
 from graph_opt.passes.fusion.groups import LookupGroup
 from graph_opt.passes.fusion.outcome import fused_lookups
 from graph_opt.passes.fusion.placements import PLACEMENTS
@@ -43,7 +43,6 @@ from graph_opt.passes.fusion.plan import FusionPlan, FusionPlanner, LeftOut
 from graph_opt.passes.fusion.row_gradients import write_rows_of_gradient
 from graph_opt.passes.fusion.sent_gradients import SentGradient
 from graph_opt.passes.fusion.updated_tables import UpdateGroup
-from graph_opt.passes.node_writer import free_scope
 from graph_opt.passes.pass_state import PassState
 from graph_opt.passes.protect_gathers import exposed_reads
 from graph_opt.passes.unused_gradients import unused_gradients
@@ -125,7 +124,7 @@ class _Fusion:
         self._search = search
         self._plan = plan
         self._outcome = plan.outcome
-        self._nodes = GroupNodes(view, free_scope(view, _SCOPE), by_variable(plan.deferred))
+        self._nodes = plan.group_nodes(view, _SCOPE)
         self._inputs: Dict[Tuple[str, int], str] = {}
         self._controls: Dict[str, Dict[str, str]] = {}
         self._moved: Dict[str, str] = {}

@@ -73,6 +73,7 @@ class GroupNodes:
       view: The graph.
       scope: Name scope of all new nodes.
       deferred: The tables whose update is deferred, by name of the variable.
+      answers: Whether updates on servers answer with rows that they have changed.
     """
 
     def __init__(
@@ -80,8 +81,10 @@ class GroupNodes:
         view: GraphView,
         scope: str,
         deferred: Optional[Mapping[str, DeferredVariable]] = None,
+        answers: bool = False,
     ) -> None:
         self._view = view
+        self.answers = answers
         self.deferred: Mapping[str, DeferredVariable] = deferred or {}
         self._scope = scope
         self._made: Dict[Tuple[str, str, str], str] = {}

@@ -16,7 +16,8 @@ from graph_opt.graph.view import GraphView
 from graph_opt.passes.fusion.averages import require_no_average, with_average
 from graph_opt.passes.fusion.candidates import Candidate, CandidateSearch, Member
 from graph_opt.passes.fusion.concatenated_lookups import Concatenation
-from graph_opt.passes.fusion.deferred import DeferredVariable, deferred_variable
+from graph_opt.passes.fusion.deferred import DeferredVariable, by_variable, deferred_variable
+from graph_opt.passes.fusion.group_nodes import GroupNodes
 from graph_opt.passes.fusion.groups import (
     LookupGroup,
     cut_by_concatenation,
@@ -39,6 +40,7 @@ from graph_opt.passes.fusion.updated_tables import (
     trained_tables,
 )
 from graph_opt.passes.io_stages import batch_flow
+from graph_opt.passes.node_writer import free_scope
 from graph_opt.passes.prefetch.regions import staying_lookups
 from graph_opt.rules.gradients.rows import Slices, require_own_slices
 from graph_opt.rules.op_names import OWN_UPDATES
@@ -64,6 +66,7 @@ class FusionPlan(NamedTuple):
       joined_by: The ConcatV2 that joins a lookup's result with others, by name of the lookup.
       deferred: The tables whose update is deferred, by name of the variable.
       outcome: Why the rest is not fused.
+      answers: Whether updates on servers answer with rows that they have changed.
     """
 
     lookups: Tuple[LookupGroup, ...]
@@ -74,6 +77,12 @@ class FusionPlan(NamedTuple):
     joined_by: Dict[str, Concatenation]
     deferred: Dict[str, DeferredVariable]
     outcome: Outcome
+    answers: bool
+
+    def group_nodes(self, view: GraphView, scope: str) -> GroupNodes:
+        """What collects the nodes of a rewrite by this plan."""
+        deferred = by_variable(self.deferred)
+        return GroupNodes(view, free_scope(view, scope), deferred, self.answers)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,6 +125,8 @@ class FusionPlanner:
         self._servers_with_ops = options.servers_with_ops
         self._flow = batch_flow(view)
         self._staying = staying_lookups(view, search.lookups, options.async_embedding)
+        prefetch = options.async_embedding
+        self._answers = prefetch is not None and (prefetch.exact or bool(prefetch.staleness.limits))
 
     def plan(self, left_out: LeftOut) -> FusionPlan:
         """Everything that can be fused, except what is left out."""
@@ -150,6 +161,7 @@ class FusionPlanner:
             joined_by,
             self._deferred(updates),
             outcome,
+            self._answers,
         )
 
     def _gradients_alone(

@@ -8,7 +8,7 @@ from graph_opt.compat.op_definitions import is_stateful, is_value, takes_referen
 from graph_opt.compat.stateful_ops import FUNCTION_CALLS
 from graph_opt.graph.refusal import Refusal
 from graph_opt.passes.pipeline.cut import Cut
-from graph_opt.rules.op_names import VARIABLES
+from graph_opt.rules.op_names import KEEP_SERVED, VARIABLES
 
 _NONE: FrozenSet[str] = frozenset()
 Conflict = Tuple[str, Refusal]
@@ -17,7 +17,15 @@ Conflict = Tuple[str, Refusal]
 def conflicts(cut: Cut) -> Dict[str, Refusal]:
     """The updates that must stay in main, and why; none if the cut is a good one."""
     found: Dict[str, Refusal] = {}
-    for find in (_in_control_flow, _shared, _results_read, _read_in_main, _waited_for, _references):
+    for find in (
+        _in_control_flow,
+        _answered,
+        _shared,
+        _results_read,
+        _read_in_main,
+        _waited_for,
+        _references,
+    ):
         for name, refusal in find(cut):
             found.setdefault(name, refusal)
         if found:
@@ -37,6 +45,14 @@ def _in_control_flow(cut: Cut) -> Iterator[Conflict]:
                     saw="a {} in a tf.cond, tf.while_loop or function".format(op),
                 )
                 yield update, refusal
+
+
+def _answered(cut: Cut) -> Iterator[Conflict]:
+    """Whose new rows the next step needs."""
+    for update in cut.order:
+        keeps = [each for each in cut.view.successors(update) if cut.view.op(each) == KEEP_SERVED]
+        if keeps:
+            yield update, _read(cut, update, keeps[0], "its new rows")
 
 
 def _shared(cut: Cut) -> Iterator[Conflict]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from typing import AbstractSet, Any, Dict, List, Optional, Tuple
+from typing import AbstractSet, Any, Container, Dict, List, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import attributes_of
@@ -30,9 +30,18 @@ from graph_opt.passes.prefetch.exact_tables import (
     ExactTables,
     log_entry,
     log_writers,
+    refuse_place,
+    refuse_writer,
     table_writes,
+    tell_writers,
 )
 from graph_opt.passes.prefetch.regions import staying_lookups
+from graph_opt.passes.prefetch.served_rows import (
+    ServedLookup,
+    keep_answers,
+    refresh,
+    served_lookup,
+)
 from graph_opt.passes.tasks import runs_on_cpu
 from graph_opt.passes.unused_lookups import unused_lookups
 from graph_opt.reporting.tables import counted
@@ -49,6 +58,10 @@ from graph_opt.rules.op_names import (
 _SCOPE = "exact_rows"
 _CHANGE = "{} with exact rows: what updates wrote since is read again"
 _NO_TABLE = "staleness_limit: '{}' matches no table that a lookup reads; write part of its name"
+_SERVED = (
+    "{} with exact rows of servers: no update of this worker is missed; other workers' updates are "
+    "seen as a synchronous worker would see them"
+)
 _LOG_KEEPS_MOST = 16  # updates: a tuned stage has at most 8 threads, and room for 8 batches
 
 
@@ -121,6 +134,7 @@ class _ExactRows:
     def applied(self) -> PassState:
         """The state after the pass."""
         found, refused = self._choose()
+        served = self._choose_served(refused)
         for name in found:
             self._refresh(name)
         variables = frozenset(table for tables in found.values() for table in tables)
@@ -131,16 +145,47 @@ class _ExactRows:
             (*self._controls, *writers.controls),
             tuple(self._log_updates(variables)),
         )
-        exact = ExactTables(variables, frozenset(found), refused)
-        count = sum(len(one.ids) for one in self._lookups if one.output.node in found)
+        after = self._state.rewritten(rewrite)
+        for lookup in served:
+            step, replaced = refresh(after.view, lookup, self._scope)
+            self._replaced.update(replaced)
+            after = after.rewritten(step)
+        workers = {s: self._view.device(each.prepare) for each in served for s in each.shards}
+        step, keeps = keep_answers(after.view, workers.keys(), self._scope)
+        after = after.rewritten(step)
+        step, told = tell_writers(after.view, workers)
+        after = after.rewritten(step)
+        exact = ExactTables(
+            variables,
+            frozenset([*found, *(each.combine for each in served)]),
+            refused,
+            workers,
+            {**keeps, **told},
+        )
         translation = self._state.translation
         after = dataclasses.replace(
-            self._state.rewritten(rewrite),
+            after,
             translation=dataclasses.replace(
                 translation, exact=exact, substitutes=self._substitutes(translation.substitutes)
             ),
         )
-        return after.reporting(_CHANGE.format(counted(count, "lookup"))) if found else after
+        lines = ((_CHANGE, found), (_SERVED, [each.combine for each in served]))
+        changes = [text.format(counted(self._count(of), "lookup")) for text, of in lines if of]
+        return after.reporting(*changes) if changes else after
+
+    def _count(self, nodes: Container[str]) -> int:
+        return sum(len(one.ids) for one in self._lookups if one.output.node in nodes)
+
+    def _choose_served(self, refused: Dict[str, Refusal]) -> List[ServedLookup]:
+        """The lookups of tables on servers; adds reasons for others to `refused`."""
+        found = []
+        for name in dict.fromkeys(lookup.output.node for lookup in self._lookups):
+            if self._view.op(name) == GROUP_COMBINE:
+                try:
+                    found.append(served_lookup(self._view, name))
+                except Refusal as refusal:
+                    refused[name] = refusal
+        return found
 
     def _choose(self) -> Tuple[Dict[str, Tuple[str, ...]], Dict[str, Refusal]]:
         """The tables of each op that looks up exact rows, and the reasons for the others."""
@@ -149,7 +194,7 @@ class _ExactRows:
         first = {lookup.output.node: lookup for lookup in reversed(self._lookups)}
         for name, lookup in first.items():
             try:
-                if self._view.op(name) in (*GROUP_LOOKUPS, GROUP_COMBINE, EXCHANGE_COMBINE):
+                if self._view.op(name) in (*GROUP_LOOKUPS, EXCHANGE_COMBINE):
                     found[name] = self._tables(name, lookup.tables[0].name)
             except Refusal as refusal:
                 refused[name] = refusal
@@ -164,22 +209,22 @@ class _ExactRows:
         view = self._view
         device = view.device(name)
         if view.op(name) not in GROUP_LOOKUPS or self._options.is_served:
-            raise _refuse_place(first, "tables of a server, or divided among ranks")
+            raise refuse_place(first, "tables of a server, or divided among ranks")
         if tf.DeviceSpec.from_string(device).job not in (None, "localhost"):
-            raise _refuse_place(first, device)
+            raise refuse_place(first, device)
         if not runs_on_cpu(device):
-            raise _refuse_place(first, "tables on a GPU")
+            raise refuse_place(first, "tables on a GPU")
         count = view.nodes[name].attr["num_shards"].i
         reads = [find_read(view, tensor) for tensor in view.inputs(name)[:count]]
         tables = tuple(read.variable for read in reads if read is not None)
         for table in tables:
             if is_dynamic(view, table):
-                raise _refuse_place(table, "a dynamic table")
+                raise refuse_place(table, "a dynamic table")
             for use in table_writes(view, table).others:
-                raise _refuse_writer(use.consumer, "op " + view.op(use.consumer))
+                raise refuse_writer(use.consumer, "op " + view.op(use.consumer))
         for source in view.controls(name):
             if view.op(source) in BRING_ROWS:
-                raise _refuse_writer(first, "an update that moves every row in each step")
+                raise refuse_writer(first, "an update that moves every row in each step")
         return tables
 
     def _refresh(self, name: str) -> None:
@@ -245,13 +290,3 @@ class _ExactRows:
         """What stands for the results of lookups."""
         after = {name: self._replaced.get(tensor, tensor) for name, tensor in before.items()}
         return {**self._replaced, **after}
-
-
-def _refuse_place(node: str, saw: str) -> Refusal:
-    need = "a table in this process's own memory, whose rows all its updates tell (exact)"
-    return Refusal("exact_elsewhere", at=node, need=need, saw=saw)
-
-
-def _refuse_writer(node: str, saw: str) -> Refusal:
-    need = "a table that only fused updates of the rows looked up, and assignments, write (exact)"
-    return Refusal("exact_table_written", at=node, need=need, saw=saw)

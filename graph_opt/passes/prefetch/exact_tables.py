@@ -1,6 +1,6 @@
 """Tables whose rows are exact in main although their lookups run ahead, and who writes them.
 
-fused update        logs which rows it wrote
+fused update        logs which rows it wrote, or a server answers with them
 Assign              all rows count as written when its step ends
 reads               nothing
 anything else       a lookup of the table cannot run ahead
@@ -9,7 +9,17 @@ anything else       a lookup of the table cannot run ahead
 from __future__ import annotations
 
 import dataclasses
-from typing import AbstractSet, FrozenSet, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import (
+    AbstractSet,
+    Dict,
+    FrozenSet,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Tuple,
+)
 
 from graph_opt.compat.op_definitions import takes_reference
 from graph_opt.compat.stateful_ops import functions_only_read
@@ -25,6 +35,7 @@ from graph_opt.rules.op_names import (
     GROUP_LOOKUPS,
     GROUP_REFRESHES,
     OWN_UPDATES,
+    PACKED_UPDATES,
     PASS_ON,
     ROW_READERS,
     SWITCHES,
@@ -55,26 +66,33 @@ class ExactTables:
     """What `async_embedding_options.exact` found.
 
     Attributes:
-      variables: The tables, and shards of tables, whose lookups may run ahead.
+      variables: The tables of this process, and shards of such, whose lookups may run ahead.
       lookups: The nodes that look them up, whose results main brings to date.
       refused: Why others must stay in main, by the node that looks them up.
+      served: The same on servers, with the device of the worker that looks them up.
+      besides: For nodes that write tables on servers, the node that tells the worker. A step that
+        runs the one must run the other.
     """
 
     variables: FrozenSet[str] = frozenset()
     lookups: FrozenSet[str] = frozenset()
     refused: Mapping[str, Refusal] = dataclasses.field(default_factory=dict)
+    served: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    besides: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 class TableWrites(NamedTuple):
     """What writes a variable.
 
     Attributes:
-      updates: Fused updates of it as a table.
+      updates: Fused updates of it as a table, in its own process.
+      packed: Those on its server of what a worker sent.
       assigns: What sets all of it.
       others: What else may write it.
     """
 
     updates: Tuple[str, ...]
+    packed: Tuple[str, ...]
     assigns: Tuple[str, ...]
     others: Tuple[Use, ...]
 
@@ -90,6 +108,7 @@ def table_writes(
       only: Nodes to consider; None for all.
     """
     updates: List[str] = []
+    packed: List[str] = []
     assigns: List[str] = []
     others: List[Use] = []
     for use in _uses(view, variable):
@@ -98,11 +117,13 @@ def table_writes(
             continue
         if op in OWN_UPDATES and use.slot < view.nodes[name].attr["num_shards"].i:
             updates.append(name)
+        elif op in PACKED_UPDATES and use.slot < view.nodes[name].attr["num_shards"].i:
+            packed.append(name)
         elif op in ALL_ASSIGNS and use.slot == 0:
             assigns.append(name)
         elif not _only_reads(view, variable, use):
             others.append(use)
-    return TableWrites(tuple(updates), tuple(assigns), tuple(others))
+    return TableWrites(tuple(updates), tuple(packed), tuple(assigns), tuple(others))
 
 
 def log_entry(view: GraphView, variable: str) -> str:
@@ -135,6 +156,45 @@ def log_writers(
         nodes.append(log)
         controls += [ControlEdit(name, (), (log.name,)) for name in writers]
     return Rewrite(tuple(nodes), controls=tuple(controls))
+
+
+def tell_writers(
+    view: GraphView, served: Mapping[str, str], only: Optional[AbstractSet[str]] = None
+) -> Tuple[Rewrite, Dict[str, str]]:
+    """Has workers told what writes their servers' tables, but for fused updates.
+
+    Args:
+      view: The graph.
+      served: See `ExactTables`.
+      only: The nodes that may be such writers; None for all.
+
+    Returns:
+      The rewrite, and for each writer the node that a step which runs it must run, too.
+    """
+    scope = free_scope(view, _SCOPE)
+    nodes = []
+    besides: Dict[str, str] = {}
+    for variable, worker in sorted(served.items()):
+        writes = table_writes(view, variable, only)
+        for name in (*writes.assigns, *(use.consumer for use in writes.others)):
+            if name not in besides:
+                writer = NodeWriter("{}/{}".format(scope, name), worker)
+                node = writer.node("lose", "LoseServedRows", ["^" + name])
+                nodes.append(node)
+                besides[name] = node.name
+    return Rewrite(tuple(nodes)), besides
+
+
+def refuse_place(node: str, saw: str) -> Refusal:
+    """The refusal of a lookup whose tables are where nobody follows what becomes of rows."""
+    need = "a table whose updates tell this process which rows they write (exact)"
+    return Refusal("exact_elsewhere", at=node, need=need, saw=saw)
+
+
+def refuse_writer(node: str, saw: str) -> Refusal:
+    """The refusal of a lookup of tables that something else writes, too."""
+    need = "a table that only fused updates of the rows looked up, and assignments, write (exact)"
+    return Refusal("exact_table_written", at=node, need=need, saw=saw)
 
 
 def _uses(view: GraphView, variable: str) -> Iterator[Use]:

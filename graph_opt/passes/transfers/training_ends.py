@@ -6,7 +6,7 @@ import re
 from typing import Dict
 
 from graph_opt.graph.view import GraphView
-from graph_opt.rules.op_names import ASSIGNS
+from graph_opt.rules.op_names import ASSIGNS, KEEP_SERVED
 
 _WRITES = re.compile(
     r"Apply|^Assign(Add|Sub)|^(Resource)?Scatter(Nd)?(Add|Sub|Mul|Div|Min|Max|Update)$"
@@ -32,8 +32,13 @@ def is_initializer(view: GraphView, name: str) -> bool:
 
 
 def _is_end(view: GraphView, name: str) -> bool:
-    """Whether nothing waits for a node, and it is more than the value that an update returns."""
-    if view.successors(name):
+    """Whether nothing waits for a node, and it is more than the value that an update returns.
+
+    What keeps the answer of an update is run by sessions, beside whatever a step ends with.
+    """
+    if view.op(name) == KEEP_SERVED or any(
+        view.op(each) != KEEP_SERVED for each in view.successors(name)
+    ):
         return False
     if view.op(name) != _READ:
         return True

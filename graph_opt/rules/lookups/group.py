@@ -29,6 +29,7 @@ from graph_opt.rules.op_names import (
     GROUP_GATHERS,
     GROUP_LOOKUPS,
     GROUP_PREPARE,
+    STAGE_SERVED,
 )
 
 STARTS = GROUP_LOOKUPS | {GROUP_COMBINE, EXCHANGE_COMBINE}
@@ -109,15 +110,18 @@ def _packed(view: GraphView, name: str) -> Optional[_Group]:
     sources = [view.through_identity(tensor).node for tensor in view.inputs(name)]
     gathers = tuple(dict.fromkeys(s for s in sources if view.op(s) in GROUP_GATHERS))
     prepares = list(dict.fromkeys(s for s in sources if view.op(s) == GROUP_PREPARE))
-    requested = {view.through_identity(view.inputs(gather)[-1]).node for gather in gathers}
-    if len(prepares) != 1 or requested != set(prepares):
+    requests = [view.through_identity(view.inputs(gather)[-1]) for gather in gathers]
+    noted = tuple(dict.fromkeys(r.node for r in requests if view.op(r.node) == STAGE_SERVED))
+    if noted:
+        requests = [view.through_identity(view.inputs(r.node)[r.index]) for r in requests]
+    if len(prepares) != 1 or {request.node for request in requests} != set(prepares):
         return None
     prepare = prepares[0]
     by_server = [_tables(view, gather, view.inputs(gather)[:-1]) for gather in gathers]
     shards = _in_order(_integers(view, prepare, "shard_servers"), by_server)
     if shards is None:
         return None
-    nodes = (prepare, *gathers, name)
+    nodes = (prepare, *noted, *gathers, name)
     attributes = _attributes(view, prepare)
     return _Group(name, nodes, gathers, shards, view.inputs(prepare), attributes)
 

@@ -6,6 +6,7 @@
 #include "kernels/buffer/tensor_buffer_inputs.h"
 #include "kernels/buffer/tensor_buffer_resource.h"
 #include "kernels/kernel_names.h"
+#include "kernels/packed/staged_rows_resource.h"
 #include "kernels/tensorflow_compat.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/lib/core/errors.h"
@@ -73,6 +74,7 @@ class TensorBufferCancelOp : public ControlOp {
     int64_t first_place = 0;
     if (first_places.size() > 0) OP_REQUIRES_OK(ctx, PlaceOf(*this, first_places[0], &first_place));
     resource->Resume(capacity(), std::max<int64_t>(first_place, 0));
+    StagedRowsResource::Restart(ctx);
     BufferWatch::Note(resource->shared_buffer());
   }
 

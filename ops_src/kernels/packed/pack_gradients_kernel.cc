@@ -1,17 +1,23 @@
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
 #include "kernels/lookup/pooled_rows.h"
 #include "kernels/packed/placed_group.h"
+#include "kernels/packed/staged_rows_resource.h"
 #include "kernels/tensorflow_compat.h"
 #include "lookup/group_gradient.h"
 #include "packed/numbered_keys.h"
 #include "packed/row_update.h"
 #include "packed/sent_bags.h"
+#include "packed/staged_rows.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/lib/core/errors.h"
 
 namespace graph_opt {
 namespace {
@@ -19,12 +25,23 @@ namespace {
 class GroupPackGradientsKernel : public SendingKernel {
  public:
   explicit GroupPackGradientsKernel(OpKernelConstruction* ctx) : SendingKernel(ctx) {
+    if (!ctx->status().ok()) return;
     int num_requests;
     OP_REQUIRES_OK(ctx, ctx->GetAttr("num_requests", &num_requests));
     OP_REQUIRES(ctx, num_requests == 0 || num_requests == num_servers(),
                 tensorflow::errors::InvalidArgument(name(), ": num_requests is ", num_requests,
                                                     ", need 0, or one for each of the ",
                                                     num_servers(), " servers"));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_under_way", &num_under_way_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("served_shards", &served_shards_));
+    const bool asks = !served_shards_.empty();
+    OP_REQUIRES(ctx,
+                num_under_way_ <= 1 && static_cast<int>(asks) <= num_under_way_ &&
+                    (!asks || static_cast<int>(served_shards_.size()) == attrs_.num_shards()),
+                tensorflow::errors::InvalidArgument(
+                    name(), ": num_under_way is ", num_under_way_, ", and served_shards has ",
+                    served_shards_.size(), " entries; need 1 and one for each of the ",
+                    attrs_.num_shards(), " shards, or no entries"));
   }
 
   void Compute(OpKernelContext* ctx) override {
@@ -73,6 +90,7 @@ class GroupPackGradientsKernel : public SendingKernel {
     } else {
       CopyBags(lookups, sent, words);
     }
+    if (num_under_way_ > 0) OP_REQUIRES_OK(ctx, AskForRows(ctx, blocks, &threads));
     CopyGradients(lookups, parts, blocks, &threads);
   }
 
@@ -113,6 +131,46 @@ class GroupPackGradientsKernel : public SendingKernel {
     }
   }
 
+  bool Asks(int shard) const { return !served_shards_.empty() && !served_shards_[shard].empty(); }
+
+  // Marks the rows that staged batches have, and begins the update.
+  Status AskForRows(OpKernelContext* ctx, const std::vector<std::vector<UpdateBlock>>& blocks,
+                    Parallel* parallel) const {
+    if (served_shards_.empty()) {
+      return SetShared(ctx, num_servers(), std::shared_ptr<UpdateUnderWay>());
+    }
+    std::shared_ptr<StagedRows> staged;
+    TF_RETURN_IF_ERROR(StagedRowsResource::Find(ctx, &staged));
+    std::vector<RowsOfShard> rows(attrs_.num_shards());
+    std::vector<const UpdateBlock*> of_shards;
+    auto memory = std::make_shared<std::vector<Tensor>>();
+    for (int server = 0; server < num_servers(); ++server) {
+      memory->push_back(*ctx->mutable_output(server));
+    }
+    for (const std::vector<UpdateBlock>& of_table : blocks) {
+      for (const UpdateBlock& block : of_table) {
+        RowsOfShard& part = rows[of_shards.size()];
+        of_shards.push_back(&block);
+        if (block.lookups != kRowsAndAsked) continue;
+        part.shard = served_shards_[of_shards.size() - 1];
+        part.rows = block.rows;
+        part.count = block.count;
+      }
+    }
+    const std::shared_ptr<UpdateUnderWay> update =
+        staged->Begin(std::move(rows), std::move(memory), parallel);
+    for (size_t s = 0; s < of_shards.size(); ++s) {
+      if (of_shards[s]->lookups != kRowsAndAsked) continue;
+      uint64_t* const bits = reinterpret_cast<uint64_t*>(AskedBits(*of_shards[s]));
+      std::fill_n(bits, (of_shards[s]->count + 63) / 64, uint64_t{0});
+      const std::vector<bool>& asked = update->asked()[s];
+      for (size_t i = 0; i < asked.size(); ++i) {
+        bits[i / 64] |= static_cast<uint64_t>(asked[i]) << (i % 64);
+      }
+    }
+    return SetShared(ctx, num_servers(), update);
+  }
+
   // `blocks[table]` are those of the table's shards.
   Status Allocate(OpKernelContext* ctx, const GroupGradient& gradient,
                   const std::vector<int64_t>& dims, const Parts& parts,
@@ -127,6 +185,9 @@ class GroupPackGradientsKernel : public SendingKernel {
           block.count = parts.traffic[t].num_bags;
           block.lookups = static_cast<int64_t>(lookups_of(t).size());
           block.words = words_of_bags[t];
+        } else if (Asks(s)) {
+          block.lookups = kRowsAndAsked;
+          block.words = WordsOfAskedRows(rows);
         }
         of_servers[servers()[s]].push_back(block);
       }
@@ -176,6 +237,9 @@ class GroupPackGradientsKernel : public SendingKernel {
       }
     });
   }
+
+  int num_under_way_ = 0;
+  std::vector<std::string> served_shards_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("GroupEmbeddingPackGradients").Device(tensorflow::DEVICE_CPU),

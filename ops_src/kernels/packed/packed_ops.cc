@@ -60,6 +60,16 @@ Status VectorsShape(InferenceContext* c) {
   return Status();
 }
 
+Status PackShape(InferenceContext* c) {
+  int num_under_way;
+  TF_RETURN_IF_ERROR(c->GetAttr("num_under_way", &num_under_way));
+  for (int i = 0; i < c->num_outputs(); ++i) {
+    const bool is_update = i < c->num_outputs() - num_under_way;
+    c->set_output(i, is_update ? c->Vector(InferenceContext::kUnknownDim) : c->Scalar());
+  }
+  return Status();
+}
+
 // The last input is a vector.
 Status LastIsVector(InferenceContext* c) {
   ShapeHandle vector;
@@ -134,11 +144,14 @@ REGISTER_OP("GroupEmbeddingPackGradients")
     .GRAPH_OPT_GROUP_INPUTS.Input("gradients: num_gradients * float")
     .Input("requests: num_requests * int64")
     .Output("updates: num_servers * uint8")
+    .Output("under_way: num_under_way * variant")
     .Attr("num_gradients: int >= 1")
     .Attr("num_requests: int >= 0 = 0")
     .Attr("shard_rows: list(int) >= 1")
+    .Attr("num_under_way: int >= 0 = 0")
+    .Attr("served_shards: list(string) = []")
     .Attr(POOL_ON_SERVER)
-    .PLACEMENT_ATTRS.GRAPH_OPT_GROUP_ATTRS.SetShapeFn(VectorsShape)
+    .PLACEMENT_ATTRS.GRAPH_OPT_GROUP_ATTRS.SetShapeFn(PackShape)
     .Doc(GroupDoc(std::string(R"doc(
 Sums the gradients of a group lookup by row, and packs them for each server, or packs those of bags
 where that is less to send, for the server to sum.
@@ -149,7 +162,10 @@ requests: From GroupEmbeddingPrepare, with the same group inputs: servers that p
 updates: For each of the server's shards, in order, int64 count, width, number of lookups and of
   words; then for each the int64 rows, ascending, or keys, or the bags of the lookups; then the float
   gradients of the rows, or of the bags.
-num_gradients: L, or 1 with columns.)doc") +
+under_way: One at most, for KeepServedRows.
+num_gradients: L, or 1 with columns.
+served_shards: [shards], or none. Names of shards, of which updates then ask for the new values of
+  rows that staged batches have, or "".)doc") +
                   kShardRowsDoc + kPoolOnServerDoc + kPlacementDoc));
 
 const char kGatherDoc[] = R"doc(
@@ -187,6 +203,7 @@ Updates the rows of a server's shards that a worker sent gradients of, as GroupE
 
 tables: Shards of this server, [rows, width] of float32.
 update: From GroupEmbeddingPackGradients. When it is malformed nothing is updated.
+answers: One at most: the rows that the update asks for as they are then, for KeepServedRows.
 num_shards: Of this server.
 table_names: [shards]. For errors.)doc";
 
@@ -195,6 +212,8 @@ REGISTER_OP("GroupEmbeddingApplyPacked")
     .Input("slots: Ref(num_slots * float)")
     .Input("hyperparameters: num_hyperparameters * float")
     .Input("update: uint8")
+    .Output("answers: num_answers * uint8")
+    .Attr("num_answers: int >= 0 = 0")
     .Attr("num_shards: int >= 1")
     .Attr("table_names: list(string) >= 1")
     .GRAPH_OPT_OPTIMIZER_ATTRS.SetIsStateful()
@@ -207,6 +226,8 @@ REGISTER_OP("ResourceGroupEmbeddingApplyPacked")
     .Input("slots: num_slots * resource")
     .Input("hyperparameters: num_hyperparameters * float")
     .Input("update: uint8")
+    .Output("answers: num_answers * uint8")
+    .Attr("num_answers: int >= 0 = 0")
     .Attr("num_shards: int >= 1")
     .Attr("table_names: list(string) >= 1")
     .GRAPH_OPT_OPTIMIZER_ATTRS.SetIsStateful()

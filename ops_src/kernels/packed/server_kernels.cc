@@ -1,3 +1,4 @@
+#include <atomic>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -104,6 +105,9 @@ class GroupApplyPackedKernel : public ServedShardsKernel {
  public:
   explicit GroupApplyPackedKernel(OpKernelConstruction* ctx) : ServedShardsKernel(ctx) {
     OP_REQUIRES_OK(ctx, optimizer_.Read(ctx, num_shards()));
+    OP_REQUIRES(ctx, num_outputs() <= 1,
+                errors::InvalidArgument(name(), ": num_answers is ", num_outputs(),
+                                        "; an update has one answer or none"));
     OP_REQUIRES_OK(ctx, states_.Read(ctx, num_shards(), RowStates::kUpdate));
     if (states_.empty()) return;
     OP_REQUIRES_OK(ctx, optimizer_.RequireShared(name()));
@@ -154,9 +158,26 @@ class GroupApplyPackedKernel : public ServedShardsKernel {
     }
     OP_REQUIRES_OK(ctx, step.Begin(ctx, optimizer, &threads));
     ApplyUpdate(optimizer, shards, rows, BestRowKernels(), &threads);
+    if (num_outputs() > 0) OP_REQUIRES_OK(ctx, Answer(ctx, shards, rows));
   }
 
  private:
+  // Sends rows as they are after the update. Of two updates at the same time, the answer with the
+  // greater number has the rows after both.
+  static Status Answer(OpKernelContext* ctx, const std::vector<UpdatedShard>& shards,
+                       const RowUpdate& update) {
+    static std::atomic<int64_t> answers{0};
+    const int64_t number = ++answers;
+    const int64_t size = AnswerSize(update);
+    Tensor* answer = nullptr;
+    const int64_t bytes = kAnswerHeaderBytes + size * static_cast<int64_t>(sizeof(float));
+    TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({bytes}), &answer));
+    char* const at = const_cast<char*>(answer->tensor_data().data());
+    std::memcpy(at, &number, sizeof(number));
+    WriteAnswer(shards, update, reinterpret_cast<float*>(at + kAnswerHeaderBytes));
+    return Status();
+  }
+
   // The tensor's bytes, aligned for int64: a slice of a tensor may begin anywhere.
   static char* AlignedBytes(const Tensor& tensor, ScratchArray<char>* copy) {
     char* const bytes = const_cast<char*>(tensor.tensor_data().data());

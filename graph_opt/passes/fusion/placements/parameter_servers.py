@@ -168,7 +168,8 @@ class ParameterServers(Placement):
             num_gradients=values.integer(len(gradients)),
             num_requests=values.integer(len(requests)),
             shard_rows=values.integers(shared.shard_rows),
-            _output_shapes=values.shapes([(None,)] * len(servers)),
+            num_under_way=values.integer(int(nodes.answers)),
+            _output_shapes=values.shapes([(None,)] * len(servers) + [()] * nodes.answers),
             **_server_attributes(shared, servers),
             **shared.attributes,
         )
@@ -256,6 +257,7 @@ def _apply(
         "rows",
         kind,
         [*shards, *optimizer.inputs, update, *("^" + source for source in controls)],
+        num_answers=values.integer(int(nodes.answers)),
         **_of_shards(shards, is_resource),
         **optimizer.attributes,
     )

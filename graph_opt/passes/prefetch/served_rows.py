@@ -1,0 +1,202 @@
+"""Lookups of tables on servers that run ahead, with the rows that a step would have read itself.
+
+    prefetch   ids -> Prepare -> StageServedRows ══> Gather ══> rows -> Combine -> pooled rows
+    main       rows, pooled rows -> RefreshPacked -> layers -> PackGradients ══> ApplyPacked
+               KeepServedRows <════════════════════════════════════ answers ═══════╝
+
+The worker knows what it updates: an update names, beside its gradients, those of its rows that
+staged batches were sent before, and its answer has their new values. A batch that is staged while
+an update of its rows is under way is not asked for before the answer has come. So no update of this
+worker is missed, and there is no further round trip.
+"""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Any, Dict, List, NamedTuple, Tuple
+
+from graph_opt.compat.op_definitions import attributes_of
+from graph_opt.compat.stateful_ops import BRING_ROWS
+from graph_opt.graph.rewrite import AttributeEdit, ControlEdit, InputEdit, Rewrite
+from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.passes import attribute_values as values
+from graph_opt.passes.node_writer import NodeWriter
+from graph_opt.passes.prefetch.exact_tables import (
+    log_entry,
+    refuse_place,
+    refuse_writer,
+    table_writes,
+)
+from graph_opt.passes.tasks import task_of
+from graph_opt.rules.match.table import describe, find_read, is_dynamic
+from graph_opt.rules.op_names import GROUP_GATHERS, GROUP_PACK, GROUP_PREPARE
+
+_REFRESH = "GroupEmbeddingRefreshPacked"
+
+
+class ServedLookup(NamedTuple):
+    """A fused lookup of tables on servers.
+
+    Attributes:
+      combine: The node that returns pooled rows.
+      prepare: The one that says what to ask of servers.
+      gathers: Those that read rows, in the order of the servers.
+      shards: The variables, in the order of the op.
+    """
+
+    combine: str
+    prepare: str
+    gathers: Tuple[str, ...]
+    shards: Tuple[str, ...]
+
+
+def served_lookup(view: GraphView, name: str) -> ServedLookup:
+    """Describes the lookup of a GroupEmbeddingCombine that may run ahead with exact rows.
+
+    Raises:
+      Refusal: exact_elsewhere, exact_table_written.
+    """
+    count = view.nodes[name].attr["num_servers"].i
+    gathers = tuple(tensor.node for tensor in view.inputs(name)[:count])
+    prepare = view.inputs(name)[count].node
+    if view.op(prepare) != GROUP_PREPARE or any(view.op(g) not in GROUP_GATHERS for g in gathers):
+        raise refuse_place(name, "a lookup that the model itself divides among servers")
+    for gather in gathers:
+        if any(view.op(source) in BRING_ROWS for source in view.controls(gather)):
+            raise refuse_writer(gather, "an update that moves every row in each step")
+    by_server = [_variables(view, view.inputs(gather)[:-1]) for gather in gathers]
+    servers = view.nodes[prepare].attr["shard_servers"].list.i
+    shards = _in_order(list(servers), by_server)
+    worker = task_of(view.device(prepare))
+    for shard in shards:
+        _require_answers(view, shard, worker)
+    return ServedLookup(name, prepare, gathers, shards)
+
+
+def _require_answers(view: GraphView, variable: str, worker: Any) -> None:
+    """Refuses a table of which some update does not tell this worker what it wrote."""
+    if is_dynamic(view, variable):
+        raise refuse_place(variable, "a dynamic table on a server")
+    writes = table_writes(view, variable)
+    for use in writes.others:
+        raise refuse_writer(use.consumer, "op " + view.op(use.consumer))
+    for update in writes.updates:
+        raise refuse_writer(update, "an update that its server computes")
+    for update in writes.packed:
+        pack = _pack_of(view, update)
+        answers = view.nodes[update].attr["num_answers"].i
+        if view.op(pack) != GROUP_PACK or not answers or task_of(view.device(pack)) != worker:
+            raise refuse_writer(update, "an update that '{}' sends".format(pack))
+
+
+def refresh(view: GraphView, lookup: ServedLookup, scope: str) -> Tuple[Rewrite, Dict[str, str]]:
+    """Brings the result of a lookup to date in main.
+
+    Returns:
+      The rewrite, and what replaces each output of the lookup.
+    """
+    node, prepare = view.nodes[lookup.combine], view.nodes[lookup.prepare]
+    count = len(lookup.gathers)
+    writer = NodeWriter("{}/{}".format(scope, lookup.combine), view.device(lookup.prepare))
+    names = [shard_name(view, shard) for shard in lookup.shards]
+    staged = writer.node(
+        "staged",
+        "StageServedRows",
+        [TensorRef(lookup.prepare, i).input_name for i in range(count)],
+        num_servers=values.integer(count),
+        shard_servers=prepare.attr["shard_servers"],
+        shards=values.texts(names),
+        _output_shapes=values.shapes([(None,)] * count + [()]),
+    )
+    outputs = [TensorRef(lookup.combine, i) for i in range(len(view.dtypes(lookup.combine) or ()))]
+    inputs = [*view.inputs(lookup.combine), *outputs, TensorRef(staged.name, count)]
+    fresh = writer.node(
+        "pooled",
+        _REFRESH,
+        [tensor.input_name for tensor in inputs],
+        _output_shapes=values.shapes([*(view.shape(output) for output in outputs), (2,)]),
+        **attributes_of(_REFRESH, node),
+    )
+    edits = [
+        InputEdit(gather, len(view.inputs(gather)) - 1, TensorRef(staged.name, i).input_name)
+        for i, gather in enumerate(lookup.gathers)
+    ]
+    controls = [
+        ControlEdit(waiting, (lookup.combine,), (fresh.name,))
+        for waiting in view.control_uses(lookup.combine)
+    ]
+    replaced = {}
+    for output in outputs:
+        tensor = TensorRef(fresh.name, output.index)
+        replaced[str(output)] = str(tensor)
+        edits += [InputEdit(u.consumer, u.slot, tensor.input_name) for u in view.uses(output)]
+    never = AttributeEdit(lookup.prepare, "pool_on_server", _NEVER)
+    return Rewrite((staged, fresh), tuple(edits), tuple(controls), (never,)), replaced
+
+
+def keep_answers(
+    view: GraphView, variables: AbstractSet[str], scope: str
+) -> Tuple[Rewrite, Dict[str, str]]:
+    """Has updates of these tables ask for new rows, and the worker keep them for staged batches.
+
+    Returns:
+      The rewrite, and for each update the node that a step which runs it must run, too.
+    """
+    updates = {name: None for v in sorted(variables) for name in table_writes(view, v).packed}
+    packs = dict.fromkeys(_pack_of(view, update) for update in updates)
+    nodes: List[Any] = []
+    edits: List[AttributeEdit] = []
+    keeps: Dict[str, str] = {}
+    for pack in packs:
+        device = view.device(pack)
+        servers = list(view.nodes[pack].attr["shard_servers"].list.i)
+        count = view.nodes[pack].attr["num_servers"].i
+        applies = [view.uses(TensorRef(pack, i))[0].consumer for i in range(count)]
+        tables = [view.nodes[apply].attr["num_shards"].i for apply in applies]
+        by_server = [
+            _variables(view, view.inputs(apply)[:number]) for apply, number in zip(applies, tables)
+        ]
+        shards = _in_order(servers, by_server)
+        names = [shard_name(view, shard) if shard in variables else "" for shard in shards]
+        answers = [TensorRef(apply, 0).input_name for apply in applies]
+        keep = NodeWriter("{}/{}".format(scope, pack), device).node(
+            "keep",
+            "KeepServedRows",
+            [*answers, TensorRef(pack, count).input_name],
+            num_servers=values.integer(count),
+            shard_servers=values.integers(servers),
+            shard_widths=values.integers([_width(view, shard) for shard in shards]),
+        )
+        nodes.append(keep)
+        edits.append(AttributeEdit(pack, "served_shards", values.texts(names)))
+        edits.append(AttributeEdit(pack, "pool_on_server", _NEVER))
+        keeps.update((apply, keep.name) for apply in applies)
+    return Rewrite(tuple(nodes), attributes=tuple(edits)), keeps
+
+
+def shard_name(view: GraphView, variable: str) -> str:
+    """What staged rows of a shard and updates of it are known by: its server and the variable."""
+    return "{}/{}".format(task_of(view.device(variable)), log_entry(view, variable))
+
+
+def _pack_of(view: GraphView, update: str) -> str:
+    return str(view.inputs(update)[-1].node)
+
+
+def _variables(view: GraphView, tensors: Any) -> Tuple[str, ...]:
+    reads = [find_read(view, tensor) for tensor in tensors]
+    return tuple(read.variable for read in reads if read is not None)
+
+
+def _width(view: GraphView, variable: str) -> int:
+    shape = describe(view, variable).shape
+    assert shape is not None and shape[1] is not None, variable
+    return shape[1]
+
+
+def _in_order(servers: List[int], by_server: List[Tuple[str, ...]]) -> Tuple[str, ...]:
+    """The shards of an op, merged from those of each server, which are in the op's order."""
+    left = [iter(shards) for shards in by_server]
+    return tuple(next(left[server]) for server in servers)
+
+
+_NEVER = values.text("never")

@@ -1,0 +1,172 @@
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/kernel_names.h"
+#include "kernels/packed/staged_rows_resource.h"
+#include "packed/row_request.h"
+#include "packed/row_update.h"
+#include "packed/staged_rows.h"
+#include "tensorflow/core/framework/cancellation.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace graph_opt {
+
+namespace errors = tensorflow::errors;
+
+namespace {
+const char kResource[] = "graph_opt_staged_rows";
+}  // namespace
+
+void StagedRowsResource::Restart(OpKernelContext* ctx) {
+  StagedRowsResource* found = nullptr;
+  tensorflow::ResourceMgr* const resources = ctx->resource_manager();
+  if (!resources->Lookup(resources->default_container(), kResource, &found).ok()) return;
+  found->rows_->Restart();
+  found->Unref();
+}
+
+Status StagedRowsResource::Find(OpKernelContext* ctx, std::shared_ptr<StagedRows>* rows) {
+  StagedRowsResource* found = nullptr;
+  tensorflow::ResourceMgr* const resources = ctx->resource_manager();
+  TF_RETURN_IF_ERROR(resources->LookupOrCreate<StagedRowsResource>(
+      resources->default_container(), kResource, &found, [](StagedRowsResource** made) {
+        *made = new StagedRowsResource;
+        return Status();
+      }));
+  *rows = found->rows_;
+  found->Unref();
+  return Status();
+}
+
+namespace {
+
+class StageServedRowsKernel : public tensorflow::AsyncOpKernel {
+ public:
+  explicit StageServedRowsKernel(OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_servers", &num_servers_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("shard_servers", &servers_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("shards", &shards_));
+    OP_REQUIRES(
+        ctx, servers_.size() == shards_.size(),
+        errors::InvalidArgument(name(), ": shard_servers has ", servers_.size(),
+                                " entries, need one for each of the ", shards_.size(), " shards"));
+  }
+
+  void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
+    std::shared_ptr<StagedRows> staged;
+    std::shared_ptr<StagedBatch> batch;
+    OP_REQUIRES_OK_ASYNC(ctx, StagedRowsResource::Find(ctx, &staged), done);
+    OP_REQUIRES_OK_ASYNC(ctx, ReadBatch(ctx, &batch), done);
+    for (int i = 0; i < num_servers_; ++i) ctx->set_output(i, ctx->input(i));
+    OP_REQUIRES_OK_ASYNC(ctx, SetShared(ctx, num_servers_, batch), done);
+    tensorflow::CancellationManager* const manager = ctx->cancellation_manager();
+    if (manager == nullptr) return staged->Stage(batch, std::move(done));
+    const tensorflow::CancellationToken token = manager->get_cancellation_token();
+    const bool goes_on = manager->RegisterCallback(token, [ctx, staged, batch, done] {
+      if (!staged->StopWaiting(batch)) return;
+      ctx->SetStatus(errors::Cancelled("the step was cancelled"));
+      done();
+    });
+    OP_REQUIRES_ASYNC(ctx, goes_on, errors::Cancelled("the step was cancelled"), done);
+    staged->Stage(batch, [manager, token, done = std::move(done)] {
+      manager->TryDeregisterCallback(token);
+      done();
+    });
+  }
+
+ private:
+  Status ReadBatch(OpKernelContext* ctx, std::shared_ptr<StagedBatch>* batch) const {
+    auto memory = std::make_shared<std::vector<Tensor>>();
+    std::vector<const int64_t*> next;
+    std::vector<const int64_t*> ends;
+    for (int i = 0; i < num_servers_; ++i) {
+      memory->push_back(ctx->input(i));
+      const auto words = memory->back().flat<tensorflow::int64>();
+      next.push_back(reinterpret_cast<const int64_t*>(words.data()));
+      ends.push_back(next.back() + words.size());
+    }
+    std::vector<RowsOfShard> parts(shards_.size());
+    for (size_t s = 0; s < shards_.size(); ++s) {
+      const int64_t*& at = next[servers_[s]];
+      const int64_t left = ends[servers_[s]] - at - kRequestHeaderWords;
+      if (left < 0 || at[0] != 0 || at[1] < 0 || at[1] > left) {
+        return errors::InvalidArgument(name(), ": the request to server ", servers_[s],
+                                       " does not ask for rows");
+      }
+      parts[s].shard = shards_[s];
+      parts[s].count = at[1];
+      parts[s].rows = at + kRequestHeaderWords;
+      at += kRequestHeaderWords + parts[s].count;
+    }
+    *batch = std::make_shared<StagedBatch>(std::move(parts), std::move(memory));
+    return Status();
+  }
+
+  int num_servers_ = 0;
+  std::vector<int> servers_;
+  std::vector<std::string> shards_;
+};
+
+class KeepServedRowsKernel : public OpKernel {
+ public:
+  explicit KeepServedRowsKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_servers", &num_servers_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("shard_servers", &servers_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("shard_widths", &widths_));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    std::shared_ptr<UpdateUnderWay> update;
+    OP_REQUIRES_OK(ctx, GetShared(name(), ctx->input(num_servers_), &update));
+    const std::vector<std::vector<bool>>& asked = update->asked();
+    OP_REQUIRES(
+        ctx, asked.size() == servers_.size() && asked.size() == widths_.size(),
+        errors::InvalidArgument(name(), ": shard_servers has ", servers_.size(),
+                                " entries, need one for each of the ", asked.size(), " shards"));
+    auto memory = std::make_shared<std::vector<Tensor>>();
+    std::vector<int64_t> taken(num_servers_, kAnswerHeaderBytes);
+    for (int i = 0; i < num_servers_; ++i) memory->push_back(ctx->input(i));
+    std::vector<UpdateUnderWay::Answer> answers;
+    for (size_t s = 0; s < servers_.size(); ++s) {
+      const tensorflow::StringPiece bytes = (*memory)[servers_[s]].tensor_data();
+      UpdateUnderWay::Answer answer = {0, bytes.data() + taken[servers_[s]],
+                                       widths_[s] * static_cast<int64_t>(sizeof(float)), memory};
+      for (bool one : asked[s]) taken[servers_[s]] += one ? answer.row_bytes : 0;
+      OP_REQUIRES(ctx, taken[servers_[s]] <= static_cast<int64_t>(bytes.size()),
+                  errors::InvalidArgument(name(), ": server ", servers_[s], " sent ", bytes.size(),
+                                          " bytes, fewer than the rows that were asked for"));
+      std::memcpy(&answer.order, bytes.data(), sizeof(answer.order));
+      answers.push_back(std::move(answer));
+    }
+    update->Keep(answers);
+  }
+
+ private:
+  int num_servers_ = 0;
+  std::vector<int> servers_;
+  std::vector<int> widths_;
+};
+
+class LoseServedRowsKernel : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    std::shared_ptr<StagedRows> staged;
+    OP_REQUIRES_OK(ctx, StagedRowsResource::Find(ctx, &staged));
+    staged->LoseAll();
+  }
+};
+
+#define CPU(op) Name(op).Device(tensorflow::DEVICE_CPU)
+REGISTER_KERNEL_BUILDER(CPU("StageServedRows"), StageServedRowsKernel);
+REGISTER_KERNEL_BUILDER(CPU("KeepServedRows"), KeepServedRowsKernel);
+REGISTER_KERNEL_BUILDER(CPU("LoseServedRows"), LoseServedRowsKernel);
+#undef CPU
+
+}  // namespace
+}  // namespace graph_opt

@@ -1,0 +1,243 @@
+#include "packed/staged_rows.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace graph_opt {
+namespace {
+
+// Updates without an answer that are remembered one by one.
+constexpr size_t kMostUnanswered = 16;
+
+typedef std::vector<std::function<void()>> Callbacks;
+
+void CallAll(const Callbacks& callbacks) {
+  for (const auto& callback : callbacks) callback();
+}
+
+}  // namespace
+
+UpdateUnderWay::UpdateUnderWay(std::shared_ptr<StagedRows> staged, std::vector<RowsOfShard> parts,
+                               std::shared_ptr<const void> memory, Parallel* parallel)
+    : staged_(std::move(staged)), memory_(std::move(memory)), parts_(parts.size()) {
+  for (size_t i = 0; i < parts.size(); ++i) parts_[i].rows = std::move(parts[i]);
+  parallel->Run(static_cast<int64_t>(parts_.size()), [&](int64_t i) {
+    const RowsOfShard& rows = parts_[i].rows;
+    if (rows.shard.empty() || rows.count == 0) return;
+    parts_[i].set = RowSet(rows.count, rows.rows[rows.count - 1] + 1);
+    for (int64_t j = 0; j < rows.count; ++j) parts_[i].set.Add(rows.rows[j]);
+  });
+}
+
+UpdateUnderWay::~UpdateUnderWay() {
+  if (!is_kept_) staged_->End(this);
+}
+
+// Calls visit(place in `rows`, place in the part) for each row of both, until it returns false.
+template <typename Visit>
+void ForEachCommon(const RowSet& set, const RowsOfShard& part, const RowsOfShard& rows,
+                   Visit visit) {
+  if (set.none()) return;
+  const int64_t* next = part.rows;
+  const int64_t* const end = part.rows + part.count;
+  for (int64_t i = 0; i < rows.count; ++i) {
+    if (!set.MayHave(rows.rows[i])) continue;
+    next = std::lower_bound(next, end, rows.rows[i]);
+    if (next == end) return;
+    if (*next == rows.rows[i] && !visit(i, next - part.rows)) return;
+  }
+}
+
+bool UpdateUnderWay::HasRowOf(const StagedBatch& batch) const {
+  bool found = false;
+  for (const RowsOfShard& rows : batch.parts()) {
+    for (const Part& part : parts_) {
+      if (found || part.rows.shard != rows.shard) continue;
+      ForEachCommon(part.set, part.rows, rows, [&found](int64_t, int64_t) {
+        found = true;
+        return false;
+      });
+    }
+  }
+  return found;
+}
+
+std::vector<UpdateUnderWay::Common> UpdateUnderWay::CommonWith(
+    const std::shared_ptr<StagedBatch>& batch) const {
+  std::vector<Common> found;
+  for (size_t i = 0; i < batch->parts().size(); ++i) {
+    const RowsOfShard& rows = batch->parts()[i];
+    for (size_t j = 0; j < parts_.size(); ++j) {
+      if (parts_[j].rows.shard != rows.shard) continue;
+      Common common{batch, static_cast<int>(i), static_cast<int>(j), {}, {}};
+      ForEachCommon(parts_[j].set, parts_[j].rows, rows, [&common](int64_t place, int64_t row) {
+        common.places.push_back(place);
+        common.rows.push_back(row);
+        return true;
+      });
+      if (!common.places.empty()) found.push_back(std::move(common));
+    }
+  }
+  return found;
+}
+
+void UpdateUnderWay::FindCommon(const std::vector<std::shared_ptr<StagedBatch>>& batches,
+                                Parallel* parallel) {
+  std::vector<std::vector<Common>> found(batches.size());
+  parallel->Run(static_cast<int64_t>(batches.size()),
+                [&](int64_t i) { found[i] = CommonWith(batches[i]); });
+  for (const Part& part : parts_) asked_.emplace_back(part.rows.count, false);
+  for (std::vector<Common>& of_batch : found) {
+    for (Common& common : of_batch) {
+      for (int64_t row : common.rows) asked_[common.part][row] = true;
+      common_.push_back(std::move(common));
+    }
+  }
+}
+
+void UpdateUnderWay::Keep(const std::vector<Answer>& answers) {
+  std::vector<std::vector<int64_t>> answered(parts_.size());  // rows before each in the answer
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    int64_t count = 0;
+    for (bool asked : asked_[i]) {
+      answered[i].push_back(count);
+      count += asked;
+    }
+  }
+  std::vector<StagedBatch::Change> changes;
+  for (Common& common : common_) {
+    const Answer& answer = answers[common.part];
+    StagedBatch::Change change{
+        answer.order, common.part_of_batch, std::move(common.places), {}, answer.memory};
+    for (int64_t row : common.rows) {
+      change.values.push_back(answer.rows + answered[common.part][row] * answer.row_bytes);
+    }
+    changes.push_back(std::move(change));
+  }
+  {
+    std::lock_guard<std::mutex> lock(staged_->mutex_);
+    for (size_t i = 0; i < changes.size(); ++i) {
+      StagedBatch* batch = common_[i].batch.get();
+      if (!batch->is_taken_) batch->changes_.push_back(std::move(changes[i]));
+    }
+    is_kept_ = true;
+  }
+  staged_->End(this);
+}
+
+void StagedRows::Stage(const std::shared_ptr<StagedBatch>& batch, std::function<void()> ready) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    batches_.push_back(batch);
+    for (const Unanswered& one : unanswered_) {
+      if (one.of_any_rows) batch->is_lost_ = true;
+      for (size_t i = 0; i < one.shards.size(); ++i) {
+        for (const RowsOfShard& rows : batch->parts()) {
+          if (rows.shard != one.shards[i]) continue;
+          const RowSet& set = one.sets[i];
+          batch->is_lost_ |= std::any_of(rows.rows, rows.rows + rows.count,
+                                         [&set](int64_t row) { return set.MayHave(row); });
+        }
+      }
+    }
+    for (UpdateUnderWay* update : under_way_) {
+      if (!update->HasRowOf(*batch)) continue;
+      update->waiting_.push_back(batch);
+      ++batch->waits_for_;
+    }
+    if (batch->waits_for_ > 0) {
+      batch->ready_ = std::move(ready);
+      return;
+    }
+  }
+  ready();
+}
+
+bool StagedRows::StopWaiting(const std::shared_ptr<StagedBatch>& batch) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const bool waits = batch->ready_ != nullptr;
+  batch->ready_ = nullptr;
+  return waits;
+}
+
+std::shared_ptr<UpdateUnderWay> StagedRows::Begin(std::vector<RowsOfShard> parts,
+                                                  std::shared_ptr<const void> memory,
+                                                  Parallel* parallel) {
+  std::shared_ptr<UpdateUnderWay> update(
+      new UpdateUnderWay(shared_from_this(), std::move(parts), std::move(memory), parallel));
+  std::vector<std::shared_ptr<StagedBatch>> batches;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    under_way_.push_back(update.get());
+    std::vector<std::weak_ptr<StagedBatch>> left;
+    for (const std::weak_ptr<StagedBatch>& weak : batches_) {
+      std::shared_ptr<StagedBatch> batch = weak.lock();
+      if (batch == nullptr || batch->is_taken_) continue;
+      left.push_back(weak);
+      batches.push_back(std::move(batch));
+    }
+    batches_ = std::move(left);
+  }
+  update->FindCommon(batches, parallel);
+  return update;
+}
+
+bool StagedRows::Take(const std::shared_ptr<StagedBatch>& batch,
+                      std::vector<StagedBatch::Change>* changes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  batch->is_taken_ = true;
+  unanswered_.clear();  // a step begins, so what failed before is over
+  *changes = std::move(batch->changes_);
+  batch->changes_.clear();
+  std::stable_sort(changes->begin(), changes->end(),
+                   [](const StagedBatch::Change& one, const StagedBatch::Change& other) {
+                     return one.order < other.order;
+                   });
+  return !batch->is_lost_;
+}
+
+void StagedRows::Restart() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  unanswered_.clear();
+}
+
+void StagedRows::LoseAll() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (const std::weak_ptr<StagedBatch>& weak : batches_) {
+    if (std::shared_ptr<StagedBatch> batch = weak.lock()) batch->is_lost_ = true;
+  }
+}
+
+void StagedRows::Remember(UpdateUnderWay* update) {
+  Unanswered one;
+  one.of_any_rows = unanswered_.size() >= kMostUnanswered;
+  for (UpdateUnderWay::Part& part : update->parts_) {
+    if (part.set.none() || one.of_any_rows) continue;
+    one.shards.push_back(part.rows.shard);
+    one.sets.push_back(std::move(part.set));
+  }
+  if (one.of_any_rows) unanswered_.clear();
+  unanswered_.push_back(std::move(one));
+}
+
+void StagedRows::End(UpdateUnderWay* update) {
+  Callbacks ready;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    under_way_.erase(std::remove(under_way_.begin(), under_way_.end(), update), under_way_.end());
+    if (!update->is_kept_) {
+      for (const UpdateUnderWay::Common& common : update->common_) common.batch->is_lost_ = true;
+      Remember(update);
+    }
+    for (const std::shared_ptr<StagedBatch>& batch : update->waiting_) {
+      if (!update->is_kept_) batch->is_lost_ = true;
+      if (--batch->waits_for_ > 0 || batch->ready_ == nullptr) continue;
+      ready.push_back(std::move(batch->ready_));
+      batch->ready_ = nullptr;
+    }
+    update->waiting_.clear();
+  }
+  CallAll(ready);
+}
+
+}  // namespace graph_opt
