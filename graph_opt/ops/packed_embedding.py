@@ -204,7 +204,7 @@ def group_embedding_pack_gradients(
       For each server a vector of uint8, for `group_embedding_apply_packed`. Equal inputs give
       bitwise equal results for any number of threads.
     """
-    updates = load_library().group_embedding_pack_gradients(
+    made = load_library().group_embedding_pack_gradients(
         gradients=list(gradients),
         requests=list(requests),
         num_shards=len(placement.rows),
@@ -216,7 +216,7 @@ def group_embedding_pack_gradients(
         **ids.inputs(),
         **attributes._asdict(),
     )
-    return list(updates)
+    return list(made.updates)
 
 
 def group_embedding_apply_packed(
