@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
@@ -15,6 +16,7 @@ from tests.optimizer_models import STOCK
 
 BATCH = 16
 VOCABULARY = 40
+_trainings = itertools.count()
 
 
 class Run(NamedTuple):
@@ -124,7 +126,9 @@ def train(
     Variables are on `servers` tasks of job ps, if there are any.
     """
     device = tf.train.replica_device_setter(servers, worker_device="/job:worker/task:0")
-    with tf.Graph().as_default(), tf.device(device):
+    # Servers keep variables of the same name, which may have another shape.
+    container = "training{}".format(next(_trainings)) if servers else ""
+    with tf.Graph().as_default(), tf.device(device), tf.container(container):
         tf.set_random_seed(1)
         inputs = batches(steps, seed)
         hidden = tf.concat(lookups(inputs), 1)

@@ -72,7 +72,7 @@ def test_without_exact_rows_are_old(placed: Dict[str, Any]) -> None:
     assert train(every_kind(False), config(1, exact=False), **placed).losses != fused.losses
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 @given(
     choices=st.lists(exact_rows.CHOICES, min_size=1, max_size=5),
     resource=st.booleans(),
