@@ -76,7 +76,7 @@ def run_steps(optimizer: str, use_resource: bool, partitions: int, fused: bool) 
 @pytest.mark.parametrize(
     "use_resource, partitions",
     [
-        (False, 1),
+        pytest.param(False, 1, marks=pytest.mark.slow),
         pytest.param(False, 2, marks=pytest.mark.slow),
         pytest.param(True, 1, marks=pytest.mark.slow),
         (True, 2),

@@ -119,12 +119,13 @@ def test_an_error_surfaces_once_while_threads_come_and_go() -> None:
 
 @pytest.mark.usefixtures("changes")
 def test_joined_threads_stay_and_their_room_is_tuned() -> None:
-    taken = prefetch_join([numbers(300), numbers(300) + 1000], capacity=-1)
+    # Neither input ends before the threads are counted, however uneven their turns are.
+    taken = prefetch_join([numbers(350), numbers(350) + 1000], capacity=-1)
     with tf.Session() as session, prefetching(session) as hook:
         seen = [session.run(taken) for _ in range(300)]
         assert next(iter(runner_of(hook).metrics().values()))["threads"] == 2
         seen += drain(session, taken)
-    assert sorted(seen) == [*range(300), *range(1000, 1300)]
+    assert sorted(seen) == [*range(350), *range(1000, 1350)]
 
 
 def test_a_stage_starts_with_one_thread_and_room_for_a_batch_of_each_client() -> None:

@@ -24,7 +24,10 @@ def seen_by(play: Any, opened: Any, options: ModelOptions, folder: Path) -> Seen
     return seen
 
 
-@pytest.mark.parametrize("use_resource", [False, True], ids=["ref", "resource"])
+@pytest.mark.parametrize(
+    "use_resource",
+    [pytest.param(False, marks=pytest.mark.slow, id="ref"), pytest.param(True, id="resource")],
+)
 @pytest.mark.parametrize("play", SCRIPTS, ids=lambda play: play.__name__)
 def test_a_script_sees_what_it_sees_with_tensorflow(
     play: Any, use_resource: bool, tmp_path: Path

@@ -29,7 +29,7 @@ def graph() -> Any:
         yield graph
 
 
-@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("resource", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("optimizer", sorted(set(DENSE) - set(SHRINKING)))
 def test_updates_with_gradients_as_large_as_the_table(optimizer: str, resource: bool) -> None:
     model = Model(tf, resource=resource or optimizer in OF_RESOURCES)

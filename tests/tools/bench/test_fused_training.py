@@ -69,7 +69,7 @@ def check_fusion(report: Any, optimizer: str, tables: int) -> None:
     assert {lookup.update for lookup in report.fused} == {update} and not codes
 
 
-@pytest.mark.parametrize("optimizer", ["adagrad", "adam"])
+@pytest.mark.parametrize("optimizer", [pytest.param("adagrad", marks=pytest.mark.slow), "adam"])
 def test_wide_has_the_losses_of_stock(optimizer: str, tmp_path: Path) -> None:
     check_losses(wide(tmp_path, columns=6), optimizer, steps=5, tables=6)
 
