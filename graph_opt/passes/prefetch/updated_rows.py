@@ -19,10 +19,9 @@ from graph_opt.passes import attribute_values as values
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.prefetch.exact_tables import table_writes
 from graph_opt.passes.tasks import on_cpu
+from graph_opt.rules.op_names import GROUP_PACK, PACKED_UPDATES
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate, sparse_updates
 
-_PACKED_UPDATES = frozenset(["GroupEmbeddingApplyPacked", "ResourceGroupEmbeddingApplyPacked"])
-_PACK = "GroupEmbeddingPackGradients"
 _ALL_OF_TABLE = -1
 NO_UPDATE = "nothing updates it"
 
@@ -85,7 +84,7 @@ class UpdatedRows:
         """All nodes and edits."""
         together: Dict[Tuple[Tuple[str, ...], str], List[str]] = {}
         for end in self._ids:
-            if self._view.op(end) == _PACK:
+            if self._view.op(end) == GROUP_PACK:
                 self._note_sent(end)
                 continue
             before = tuple(sorted(self._view.control_uses(end)))
@@ -107,15 +106,14 @@ class UpdatedRows:
     ) -> None:
         view = self._view
         writes = table_writes(view, shard)
-        packed = [use.consumer for use in writes.others if view.op(use.consumer) in _PACKED_UPDATES]
-        if len(writes.updates) + len(packed) > 1:
+        if len(writes.updates) + len(writes.packed) > 1:
             raise _unknown(shard, "several updates")
         for update in writes.updates:
             noted.setdefault(update, []).extend(self._ids_of_group(update, table, shard))
-        for update in packed:
+        for update in writes.packed:
             pack = self._packer_of(update)
             noted.setdefault(pack, []).extend(self._ids_of_pack(pack, update, table, shard))
-        if writes.updates or packed:
+        if writes.updates or writes.packed:
             return
         found = sparse_updates(view, [shard])
         if shard in found.refusals:
@@ -148,7 +146,7 @@ class UpdatedRows:
     def _packer_of(self, update: str) -> str:
         """The node that packs what is sent to a server's update."""
         pack = self._view.through_identity(self._view.inputs(update)[-1]).node
-        if self._view.op(pack) != _PACK:
+        if self._view.op(pack) != GROUP_PACK:
             raise _unknown(update, "op " + self._view.op(pack))
         return pack
 
@@ -166,7 +164,7 @@ class UpdatedRows:
         servers = list(view.nodes[pack].attr["shard_servers"].list.i)
         shards = [""] * len(servers)
         for use in (use for _, use in view.node_uses(pack)):
-            if view.op(use.consumer) not in _PACKED_UPDATES:
+            if view.op(use.consumer) not in PACKED_UPDATES:
                 continue
             server = view.inputs(use.consumer)[-1].index
             own = [place for place, number in enumerate(servers) if number == server]
