@@ -62,7 +62,7 @@ _SERVED = (
     "{} with exact rows of servers: no update of this worker is missed; other workers' updates are "
     "seen as a synchronous worker would see them"
 )
-_LOG_KEEPS_MOST = 16  # updates: a tuned stage has at most 8 threads, and room for 8 batches
+_TUNED_MOST = 16  # updates: a tuned stage has at most 8 threads, and room for 8 batches
 
 
 def exact_rows(state: PassState, options: SessionOptions) -> PassState:
@@ -96,6 +96,12 @@ def _needs_exact(lookup: Lookup, options: AsyncEmbeddingOptions) -> bool:
 
 def _names(lookup: Lookup) -> List[str]:
     return [table.name for table in lookup.tables]
+
+
+def most_missed(options: AsyncEmbeddingOptions) -> int:
+    """The most updates that a row can miss which is read ahead and not brought to date."""
+    fixed = max(options.threads_num, 0) + max(options.capacity, 0)
+    return fixed + (_TUNED_MOST if min(options.threads_num, options.capacity) < 0 else 0)
 
 
 def refuse_inexact(
@@ -271,9 +277,7 @@ class _ExactRows:
     def _log_updates(self, variables: AbstractSet[str]) -> List[AttributeEdit]:
         """Has fused updates of these tables log the rows that they write."""
         view, options = self._view, self._options
-        missed = max(options.threads_num, 0) + max(options.capacity, 0)
-        tuned = min(options.threads_num, options.capacity) < 0
-        length = values.integer(missed + 1 + (_LOG_KEEPS_MOST if tuned else 0))
+        length = values.integer(most_missed(options) + 1)
         edits: List[AttributeEdit] = []
         for name in view.of_op(*sorted(OWN_UPDATES)):
             count = view.nodes[name].attr["num_shards"].i

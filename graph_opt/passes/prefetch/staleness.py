@@ -26,7 +26,7 @@ from graph_opt.passes import attribute_values as values
 from graph_opt.passes.io_stages import BUFFER_TAKE
 from graph_opt.passes.node_writer import NodeWriter, free_scope
 from graph_opt.passes.pass_state import PassState
-from graph_opt.passes.prefetch.exact_rows import refuse_inexact
+from graph_opt.passes.prefetch.exact_rows import most_missed, refuse_inexact
 from graph_opt.passes.prefetch.measured_lookups import (
     MeasuredRegion,
     SampledStage,
@@ -41,7 +41,6 @@ from graph_opt.rules import find_lookups
 from graph_opt.rules.op_names import EXCHANGE_COMBINE
 
 _SCOPE = "staleness"
-_TUNED_MOST = 16  # updates: a tuned stage has at most 8 threads, and room for 8 batches
 _MOST_COUNTED = 64
 _LONGEST_WAIT_MILLIS = 10000
 PEEK = "TensorBufferPeek"
@@ -110,9 +109,7 @@ def _regions(
 
 def _counted_most(options: AsyncEmbeddingOptions) -> int:
     """The most updates that a row can miss, and one for those that are under way."""
-    missed = max(options.threads_num, 0) + max(options.capacity, 0) + 2
-    tuned = min(options.threads_num, options.capacity) < 0
-    return min(missed + (_TUNED_MOST if tuned else 0), _MOST_COUNTED)
+    return min(most_missed(options) + 2, _MOST_COUNTED)
 
 
 class _Noting:
