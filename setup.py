@@ -24,25 +24,27 @@ except ImportError:
     sys.exit("graph_opt: setuptools is too old: pip install --upgrade setuptools")
 
 SOURCES = "ops_src"
+BUILD = os.path.join("build", "cmake")
 LIBRARIES = ("graph_opt.ops.libgraph_opt_ops", "graph_opt.launch.libgraph_opt_network")
 
 
 class BuildOps(build_ext):
-    """Builds the libraries with CMake; in place and for a wheel in directories of their own."""
+    """Builds the libraries with CMake, always in the same directory.
 
-    def run(self) -> None:
-        """Builds the libraries, and copies them beside the sources when in place."""
-        kind = "inplace" if self.inplace else "wheel"
-        self.build_temp: str = os.path.join(self.build_temp, kind)
-        super().run()
+    What `pip install -e .` compiles is then reused by `build_ext --inplace` and by a wheel:
+    setuptools would give each of them its own directory, and the first a temporary one.
+    """
 
     def build_extension(self, ext: Extension) -> None:
         """Configures when Python or TensorFlow is another one than last time, then compiles."""
+        build = os.path.abspath(BUILD)
+        output = os.path.join(build, "graph_opt")
+        self._configure(build, output)
+        _, room, name = ext.name.split(".")
+        _run([_program("cmake"), "--build", build, "--target", name[len("lib") :]])
         library = os.path.abspath(self.get_ext_fullpath(ext.name))
-        build = os.path.abspath(self.build_temp)
-        self._configure(build, output=os.path.dirname(os.path.dirname(library)))
-        target = ext.name.rpartition(".lib")[2]
-        _run([_program("cmake"), "--build", build, "--target", target])
+        os.makedirs(os.path.dirname(library), exist_ok=True)
+        shutil.copy2(os.path.join(output, room, name + ".so"), library)
 
     def get_ext_filename(self, fullname: str) -> str:
         """Python does not load a library as an extension: no tag of a Python in its name."""
@@ -52,7 +54,8 @@ class BuildOps(build_ext):
         stamp = os.path.join(build, "configured_for")
         compiler = os.environ.get("CXX", "")
         gpu_compiler = shutil.which("nvcc") or ""
-        wanted = "\n".join([sys.executable, _tensorflow_identity(), output, compiler, gpu_compiler])
+        programs = [sys.executable, compiler, gpu_compiler, _program("cmake"), _program("ninja")]
+        wanted = "\n".join([*programs, _tensorflow_identity(), output])
         if _content(stamp) == wanted:
             return
         _require_compiler()
