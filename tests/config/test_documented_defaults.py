@@ -1,0 +1,120 @@
+"""The defaults in docs/options.md: setting an option to its default is as not setting it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, List, NamedTuple, Union
+
+from google.protobuf import text_format
+
+from graph_opt.compat import tf
+from graph_opt.config import ConfigProto
+from graph_opt.config.options import SessionOptions, session_options
+from graph_opt.config.schema import FIELDS
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/options.md"
+# Everything is on, so that each option has an effect.
+ALL_ON = """
+graph_options { optimizer_options {
+  do_async_embedding: true do_group_embedding: true do_smart_stage: true shard_tables: true
+  micro_batch_num: 2 pipeline_dense: true shadow_steps: 1
+  async_embedding_options {
+    threads_num: 1 capacity: 2 use_stage_subgraph_thread_pool: true
+    staleness_limit { table: "t" }
+  }
+  smart_stage_options { use_stage_subgraph_thread_pool: true }
+} }
+session_stage_subgraph_thread_pool {}
+session_stage_subgraph_thread_pool {}
+"""
+PLACES = {
+    "OptimizerOptions": lambda config: config.graph_options.optimizer_options,
+    "AsyncEmbeddingOptions": lambda config: _optimizer(config).async_embedding_options,
+    "StalenessLimit": lambda config: _optimizer(config).async_embedding_options.staleness_limit[0],
+    "GroupEmbeddingOptions": lambda config: _optimizer(config).group_embedding_options,
+    "ShardTablesOptions": lambda config: _optimizer(config).shard_tables_options,
+    "SmartStageOptions": lambda config: _optimizer(config).smart_stage_options,
+    "SessionStageSubgraphThreadPoolOptions": (
+        lambda config: config.session_stage_subgraph_thread_pool[0]
+    ),
+}
+READ = {"bool": {"true": True, "false": False}.get, "int32": int, "int64": int, "string": str}
+MUST_BE_SET = "must be set"
+
+
+class Default(NamedTuple):
+    """What a row of a table says of one option."""
+
+    message: str
+    name: str
+    kind: str
+    default: str
+
+    @property
+    def values(self) -> List[Any]:
+        """The default, and another value; 1 of something is often as none."""
+        value = READ[self.kind](self.default)
+        if isinstance(value, bool):
+            return [value, not value]
+        return [value, value + 2 if isinstance(value, int) else value + "other"]
+
+
+def _optimizer(config: Any) -> Any:
+    return config.graph_options.optimizer_options
+
+
+def documented() -> List[Default]:
+    """The options of which a table says what they are if they are not set."""
+    messages = {(field.name, str(field.number)): field.message for field in FIELDS}
+    found = []
+    for line in PAGE.read_text("utf-8").splitlines():
+        row = re.match(r"\| `(\w+)` \| (\d+) \| (\w+), ([^|]+?) \|", line)
+        if row is None:
+            continue
+        name, number, kind, default = row.groups()
+        message = messages[name, number]
+        if message in PLACES and kind in READ:
+            found.append(Default(message, name, kind, default.strip('`"')))
+    return found
+
+
+def _read(option: Default, *value: Any) -> Union[SessionOptions, str]:
+    """What a session makes of a config with this value of one option, or without it."""
+    config = text_format.Parse(ALL_ON, ConfigProto())
+    place = PLACES[option.message](config)
+    place.ClearField(option.name)
+    for one in value:
+        setattr(place, option.name, one)
+    try:
+        return session_options(config)
+    except tf.errors.InvalidArgumentError as error:
+        return error.message
+
+
+def _fault(option: Default) -> str:
+    unset = _read(option)
+    if option.default == MUST_BE_SET:
+        return "" if isinstance(unset, str) and option.name in unset else "it may be left out"
+    if not isinstance(unset, SessionOptions):
+        return unset
+    default, other = (_read(option, value) for value in option.values)
+    if not isinstance(default, SessionOptions):
+        return default
+    if replace(default, warnings=()) != replace(unset, warnings=()):  # It may say what is in vain.
+        return "the default is another"
+    return "nothing reads it" if other == unset else ""
+
+
+def test_options_have_the_defaults_that_are_documented() -> None:
+    options = documented()
+    assert len(options) > 40
+    faults = {(one.message, one.name): _fault(one) for one in options}
+    assert {key: fault for key, fault in faults.items() if fault} == {}
+
+
+def test_another_default_is_found() -> None:
+    assert _fault(Default("OptimizerOptions", "dense_staleness", "int32", "0"))
+    assert _fault(Default("GroupEmbeddingOptions", "fuse_update", "bool", "false"))
+    assert _fault(Default("GroupEmbeddingOptions", "adam", "string", MUST_BE_SET))
