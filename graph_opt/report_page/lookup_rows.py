@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections import deque
-from typing import Any, Deque, Dict, Iterator, List, Sequence
+from typing import Any, Dict, List
 
 from graph_opt.compat.op_definitions import dtype_name, dtype_size
-from graph_opt.graph.view import GraphView, Shape, TensorRef
+from graph_opt.graph.view import GraphView, Shape
+from graph_opt.report_page.id_sources import IdSources
 from graph_opt.reporting.remedies import REMEDIES
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.tables import shape_text
 from graph_opt.reporting.user_lookups import UserLookup, user_lookups
-from graph_opt.rules.op_names import VARIABLES
-
-# Where ids enter a graph, or get the name of their feature.
-_SOURCES = re.compile(
-    r"^(IteratorGetNext(Sync)?|QueueDequeue\w*|TensorBufferTake|Placeholder\w*|ParseExample(V2)?"
-    r"|ParseSingleExample|DecodeCSV|E?PyFunc\w*|Stage|Unstage|ReaderRead\w*)$"
-)
-_MOST_STEPS = 3000
-_MOST_SOURCES = 4
 
 
 def lookup_rows(report: Report, view: GraphView) -> List[Dict[str, Any]]:
@@ -30,7 +20,8 @@ def lookup_rows(report: Report, view: GraphView) -> List[Dict[str, Any]]:
       report: What passes found and did.
       view: The graph in which the lookups were found.
     """
-    return [_row(lookup, view) for lookup in user_lookups(report)]
+    ids = IdSources(view)
+    return [_row(lookup, view, ids) for lookup in user_lookups(report)]
 
 
 def table_rows(report: Report, view: GraphView) -> List[Dict[str, Any]]:
@@ -42,7 +33,7 @@ def table_rows(report: Report, view: GraphView) -> List[Dict[str, Any]]:
     return [dict(_variable(view, name), lookups=count) for name, count in readers.items()]
 
 
-def _row(lookup: UserLookup, view: GraphView) -> Dict[str, Any]:
+def _row(lookup: UserLookup, view: GraphView, ids: IdSources) -> Dict[str, Any]:
     variables = [_variable(view, name) for name in lookup.tables]
     first = variables[0] if variables else {}
     return {
@@ -53,7 +44,7 @@ def _row(lookup: UserLookup, view: GraphView) -> Dict[str, Any]:
         "shape": first.get("shape", ""),
         "device": first.get("device", ""),
         "combiner": lookup.combiner or "",
-        "ids": _ids_from(view, lookup.output),
+        "ids": ids.text(lookup.output),
         "group": lookup.group,
         "gradient": lookup.gradient,
         "update": lookup.update,
@@ -96,46 +87,3 @@ def _bytes(shape: Shape, size: Any) -> Any:
     for length in shape:
         size *= length
     return size
-
-
-def _ids_from(view: GraphView, output: str) -> str:
-    """The tensors of the input that a lookup depends on, the nearest first."""
-    found: Dict[str, List[int]] = {}
-    for tensor in _sources(view, output):
-        found.setdefault(tensor.node, []).append(tensor.index)
-    texts = [_outputs(node, indices) for node, indices in found.items()]
-    if len(texts) > _MOST_SOURCES:
-        texts[_MOST_SOURCES:] = ["{} more".format(len(texts) - _MOST_SOURCES)]
-    return "  ".join(texts)
-
-
-def _outputs(node: str, indices: Sequence[int]) -> str:
-    if len(indices) > _MOST_SOURCES:
-        return "{} ({} outputs)".format(node, len(indices))
-    return "{}:{}".format(node, ",".join(map(str, indices)))
-
-
-def _sources(view: GraphView, output: str) -> Iterator[TensorRef]:
-    start = TensorRef.parse(output)
-    queue: Deque[TensorRef] = deque([start] if start.node in view else [])
-    seen = {start.node}
-    given = set()
-    for _ in range(_MOST_STEPS):
-        if not queue:
-            return
-        tensor = queue.popleft()
-        if _SOURCES.match(view.op(tensor.node)):
-            if tensor not in given:
-                given.add(tensor)
-                yield tensor
-            continue
-        queue.extend(_unseen(view, view.inputs(tensor.node), seen))
-
-
-def _unseen(view: GraphView, tensors: Sequence[TensorRef], seen: Any) -> Iterator[TensorRef]:
-    for tensor in tensors:
-        op = view.op(tensor.node)
-        if op in VARIABLES or (tensor.node in seen and not _SOURCES.match(op)):
-            continue
-        seen.add(tensor.node)
-        yield tensor
