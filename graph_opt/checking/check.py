@@ -1,6 +1,7 @@
 """Decides what runs are needed to tell whether a rewrite changes numbers, and which pass does.
 
-stock ─ rewritten, nothing ahead ─┬─ equal, or within rounding ──► as configured: staleness
+stock ─ rewritten, nothing ahead ─┬─ equal, or within rounding ──► ahead, if exact: the same bits?
+                                  │                                as configured: staleness
                                   └─ different ─ stock again ─┬─ differs: unrepeatable
                                                               └─ passes off, one by one
 """
@@ -27,9 +28,22 @@ OFF = (
     "shadow_steps=0",
 )  # fmt: skip
 """Settings that turn every pass off."""
-_WITHOUT_STALENESS = ("pipeline_dense=false", "shadow_steps=0")
+_WITHOUT_STALENESS = ("dense_staleness=0", "shadow_steps=0")
 _ASYNC, _PIPELINE = "do_async_embedding", "pipeline_dense"
 _MOST_VARIABLES = 3
+_EXACT = "with lookups ahead of updates (exact), all {} values were equal to the bit to that run's"
+_NOT_EXACT = (
+    "certain: if each batch is looked up after the update of the step before it, all else the "
+    "same, it equals stock"
+)
+_NOISE = (
+    "whether lookups ahead of updates were exact is not known: two runs with none ahead are not "
+    "equal to the bit either"
+)
+_OUTLIVED = (
+    "the variables on '{}' outlive a run, so that each run would go on from the last one: have the "
+    "script start its servers itself, in its process or as processes that end with it"
+)
 _FAILED_STEP = (
     "training step {} raised {}: TensorFlow may have applied a part of it (Adam's decays), which "
     "rewritten steps do not, so that runs were compared up to step {}"
@@ -68,6 +82,7 @@ _VARIANTS = (
     _Variant("shard_tables", "shard_tables", ("shard_tables=false",)),
     _Variant("smart_stage", "do_smart_stage", ("do_smart_stage=false", "do_smart_stage_gpu=false")),
     _Variant("micro_batches", "micro_batch_num", ("micro_batch_num=0",)),
+    _Variant("pipeline_dense", _PIPELINE, ("pipeline_dense=false",)),
 )
 _PARTS = (
     _Variant(
@@ -110,6 +125,9 @@ class _Check:
             cause = ": it " + stock.failure if stock.failure else ""
             raise CannotCheck("no step of a session was run{}".format(cause))
         rewritten = self._run(Wanted("rewritten", _WITHOUT_STALENESS, most_updates=self._most))
+        for run in (stock, rewritten):
+            if run.facts.outlived:
+                raise CannotCheck(_OUTLIVED.format(run.facts.outlived))
         compared = _compared(stock, rewritten)
         notes = self._notes(stock, rewritten)
         until = self._before_failed_step(stock, rewritten, compared.first)
@@ -125,9 +143,33 @@ class _Check:
         )
         if compared.first is not None:
             return self._explained(result, stock, rewritten, compared.first)
-        verdict = EQUAL if compared.is_bit_equal else ROUNDING
-        staleness = self._staleness(stock, rewritten)
-        return dataclasses.replace(result, verdict=verdict, staleness=staleness)
+        result = dataclasses.replace(result, verdict=EQUAL if compared.is_bit_equal else ROUNDING)
+        if rewritten.facts.exact:
+            result = self._exact(result, rewritten)
+        if result.verdict == DIFFERENT:
+            return result
+        return dataclasses.replace(result, staleness=self._staleness(stock, rewritten))
+
+    def _exact(self, result: CheckResult, rewritten: Run) -> CheckResult:
+        """The same, once it is known whether lookups that run ahead change any bit."""
+        wanted = Wanted(
+            "rewritten, ahead", _WITHOUT_STALENESS, in_lock_step=False, most_updates=self._most
+        )
+        compared = _compared(rewritten, self._run(wanted))
+        notes = result.notes
+        if compared.is_bit_equal:
+            return dataclasses.replace(result, notes=(*notes, _EXACT.format(compared.values)))
+        again = Wanted("rewritten, again", _WITHOUT_STALENESS, most_updates=self._most)
+        if not _compared(rewritten, self._run(again)).is_bit_equal:
+            return dataclasses.replace(result, notes=(*notes, _NOISE))
+        return dataclasses.replace(
+            result,
+            verdict=DIFFERENT,
+            first=compared.first or compared.largest,
+            variables=tuple(compared.variables),
+            culprit="async_embedding, its exact rows",
+            certainty=_NOT_EXACT,
+        )
 
     def _before_failed_step(
         self, stock: Run, rewritten: Run, first: Optional[Difference]
@@ -158,6 +200,8 @@ class _Check:
             notes.append(text.format(listed(names)))
         if _ASYNC in rewritten.facts.asked:
             notes.append("each batch was looked up after the update of the step before it")
+        if _PIPELINE in rewritten.facts.asked:
+            notes.append("weights missed no update (dense_staleness: 0)")
         if self._most and not stock.facts.reached_limit:
             text = "the script trained {} steps, fewer than the {} of --steps"
             notes.append(text.format(stock.updates, self._most))
@@ -167,6 +211,8 @@ class _Check:
 
     def _staleness(self, stock: Run, rewritten: Run) -> Optional[Staleness]:
         if not (self._may_be_ahead and _is_ahead(rewritten.facts)):
+            return None
+        if rewritten.facts.exact and _PIPELINE not in rewritten.facts.asked:
             return None
         ahead = self._run(
             Wanted(

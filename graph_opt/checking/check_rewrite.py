@@ -22,6 +22,7 @@ from graph_opt.runtime.lock_step import go_in_lock_step
 from graph_opt.runtime.stages import stages_of
 from graph_opt.session.graph_records import asked_of, report_of
 from graph_opt.session.session import Session
+from graph_opt.session.stage_threads import apply_gradients
 
 _NO_FETCHES = (
     "the graph has neither a train_op nor a loss in its collections: give fetches, the tensors and "
@@ -124,6 +125,7 @@ class _GraphRuns:
         names, types = [one.name for one in tensors], [one.op.type for one in tensors]
         for number, fed in enumerate(feeds, 1):
             digests = {name: digest_of(value) for name, value in fed.items()}
+            apply_gradients(session)
             lock_step.ask(stages)
             try:
                 results = session.run(elements, fed)
@@ -149,6 +151,7 @@ def _facts(graph: Any, operations: Sequence[Any]) -> Facts:
         sessions=(summary(report),) if asked is not None and report is not None else (),
         asked=tuple(name for name, wanted in requests if wanted is not None),
         unrepeatable=tuple(unrepeatable_parts(graph, operations)),
+        exact=asked is not None and bool(asked.async_embedding and asked.async_embedding.exact),
     )
 
 

@@ -35,6 +35,7 @@ from graph_opt.config.options import SWITCHES
 from graph_opt.runtime.lock_step import go_in_lock_step
 from graph_opt.session.graph_records import asked_of, report_of
 from graph_opt.session.session_log import session_reports
+from graph_opt.session.stage_threads import apply_gradients
 from graph_opt.session.step_listeners import tell_steps_to
 
 _Known = TypeVar("_Known")
@@ -113,6 +114,9 @@ class Recorder:
         self._replaced: Dict[str, str] = {}
         self._unrepeatable: List[str] = []
         self._reached_limit = False
+        self._is_exact = False
+        self._targets: Set[str] = set()
+        self._outlived = ""
         self._is_over = False
 
     def start(self) -> None:
@@ -144,6 +148,8 @@ class Recorder:
             copied=tuple(self._copied),
             checkpoints=tuple(dict.fromkeys(self._checkpoints)),
             reached_limit=self._reached_limit,
+            exact=self._is_exact,
+            outlived=self._outlived,
         )
 
     def _step_begins(
@@ -156,6 +162,7 @@ class Recorder:
     ) -> None:
         if self._pending.is_own or self._is_over:
             return
+        self._look_for_values(session)
         state = self._state_of(session)
         kind = _known(state.kinds, kind_of, fetches, targets, feeds)
         if kind.saves:
@@ -176,6 +183,20 @@ class Recorder:
             pending.fed = {tensor.name: digest_of(value) for tensor, value in zip(feeds, values)}
         pending.trains = kind.trains
 
+    def _look_for_values(self, session: Any) -> None:
+        """Notes whether variables on a server have values before the process's first step there."""
+        target = tf.compat.as_str(session.sess_str or "")
+        with self._lock:
+            if not target or target in self._targets:
+                return
+            self._targets.add(target)
+        self._pending.is_own = True
+        try:
+            if variable_values.has_any(session):
+                self._outlived = target
+        finally:
+            self._pending.is_own = False
+
     def _run_step(
         self, session: Any, fetches: Elements, targets: Elements, feeds: Elements, run: Any
     ) -> Any:
@@ -188,6 +209,7 @@ class Recorder:
             state.trained = True
             self._updates += 1
         if self._recording.in_lock_step:
+            apply_gradients(session)
             stages = _known(state.takes, stages_taken_from, fetches, targets, feeds)
             go_in_lock_step(share_session(session)).ask(stages)
         names, fed = [tensor.name for tensor in self._pending.fetches], self._pending.fed
@@ -281,6 +303,8 @@ class Recorder:
         if asked is not None:
             requests = zip(SWITCHES, asked.requests)
             self._asked.update(name for name, wanted in requests if wanted is not None)
+            ahead = asked.async_embedding
+            self._is_exact = self._is_exact or (ahead is not None and ahead.exact)
         if report is not None:
             self._replaced.update(report.replaced)
 

@@ -93,6 +93,8 @@ class Facts(NamedTuple):
       copied: Variables whose initial values were those of another run.
       checkpoints: Where checkpoints were saved.
       reached_limit: Whether the run was ended after as many steps as were asked for.
+      exact: Whether lookups that run ahead were to be exact.
+      outlived: The server whose variables had values before the run's first step; "" for none.
     """
 
     sessions: Tuple[str, ...] = ()
@@ -102,6 +104,8 @@ class Facts(NamedTuple):
     copied: Tuple[str, ...] = ()
     checkpoints: Tuple[str, ...] = ()
     reached_limit: bool = False
+    exact: bool = False
+    outlived: str = ""
 
 
 @dataclasses.dataclass

@@ -28,6 +28,11 @@ def read(session: Any, variables: Collection[Any]) -> Iterator[Tuple[Any, np.nda
             continue  # It was never initialized.
 
 
+def has_any(session: Any) -> bool:
+    """Whether any variable has a value."""
+    return next(read(session, global_variables(session.graph)), None) is not None
+
+
 def recorded(session: Any) -> Tuple[Value, ...]:
     """What is recorded of all variables; of large ones, some elements and a digest."""
     found = read(session, global_variables(session.graph))

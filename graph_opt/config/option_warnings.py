@@ -78,7 +78,7 @@ def option_warnings(optimizer: Any, pools: Sequence[Any]) -> List[str]:
             "{}.pack_dense has no effect without do_async_embedding, do_group_embedding or "
             "pipeline_dense".format(_OPTIMIZER)
         )
-    if optimizer.HasField("dense_staleness") and not optimizer.pipeline_dense:
+    if optimizer.dense_staleness and not optimizer.pipeline_dense:
         warnings.append(
             "{}.dense_staleness has no effect without pipeline_dense".format(_OPTIMIZER)
         )

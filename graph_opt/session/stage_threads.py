@@ -196,3 +196,14 @@ class StageThreads:
             return []
         known = self._runners + claims.runners_of(share_session(session))
         return list({id(runner): runner for runner in known}.values())
+
+
+def apply_gradients(session: Any) -> None:
+    """Waits until all gradients that steps of a session have left to stages are applied.
+
+    Args:
+      session: Any session; only those of graph_opt have such stages.
+    """
+    threads = getattr(session, "stage_threads", None)
+    if threads is not None:
+        threads.apply_gradients(session)

@@ -188,3 +188,29 @@ def test_without_steps_there_is_nothing_to_check() -> None:
     result = check(lambda wanted: failed)
     assert result.exit_code == 2
     assert result.reason == "no step of a session was run: it ended with exit code 1: SyntaxError"
+
+
+def ahead_with(values: Sequence[Any], again: Any = 0.5) -> Any:
+    """Runs of a config with exact rows: these losses if lookups are ahead of updates."""
+
+    def run(wanted: Wanted) -> Run:
+        losses = values if wanted.title == "rewritten, ahead" else [1.0, 0.5]
+        losses = [1.0, again] if wanted.title == "rewritten, again" else losses
+        return run_of(losses, exact=not wanted.is_first, asked=("do_async_embedding",))
+
+    return run
+
+
+def test_exact_rows_must_have_the_bits_of_rows_that_are_not_ahead() -> None:
+    result = check(ahead_with([1.0, 0.5]))
+    assert result.verdict == EQUAL and "equal to the bit to that run's" in str(result)
+    result = check(ahead_with([1.0, 0.5 + ULP]))
+    assert result.verdict == DIFFERENT and result.culprit == "async_embedding, its exact rows"
+    assert "loss:0 in training step 2" in str(result)
+    result = check(ahead_with([1.0, 0.5 + ULP], again=0.5 - ULP))
+    assert result.verdict == EQUAL and "is not known" in str(result)
+
+
+def test_servers_that_outlive_a_run_are_told() -> None:
+    result = check(lambda wanted: run_of([1.0], outlived="" if wanted.is_first else "grpc://one:1"))
+    assert result.verdict == UNCHECKED and "'grpc://one:1' outlive a run" in result.reason

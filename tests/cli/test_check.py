@@ -49,6 +49,14 @@ def test_a_prefetched_and_fused_script_computes_the_same(folder: Path) -> None:
 
 
 @pytest.mark.slow
+def test_exact_rows_have_the_bits_of_rows_that_are_not_ahead(folder: Path) -> None:
+    result = checked(folder, *BOTH, "--set", "exact=true", "checked.py")
+    assert result["code"] == 0 and result["verdict"] in ("equal", "rounding"), result["printed"]
+    assert any("equal to the bit to that run's" in note for note in result["notes"])
+    assert result["staleness"] is None
+
+
+@pytest.mark.slow
 def test_an_update_with_other_numbers_is_found_with_its_pass(folder: Path) -> None:
     result = checked(
         folder, *BOTH, "--set", "adam=lazy", "--steps", "8", "checked.py", "--optimizer", "Adam"
