@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, List, NamedTuple, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Union
 
 from google.protobuf import text_format
 
@@ -40,7 +40,12 @@ PLACES = {
         lambda config: config.session_stage_subgraph_thread_pool[0]
     ),
 }
-READ = {"bool": {"true": True, "false": False}.get, "int32": int, "int64": int, "string": str}
+READ: Dict[str, Callable[[str], Any]] = {
+    "bool": {"true": True, "false": False}.__getitem__,
+    "int32": int,
+    "int64": int,
+    "string": str,
+}
 MUST_BE_SET = "must be set"
 
 
