@@ -27,6 +27,11 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
         {"passes", "rules", "graph", "reporting", "inspect.graph_files"}
         | {"ops.stage_nodes", "ops.stage_spec"}
     ),
+    "cost": frozenset(
+        {"passes", "rules", "graph", "config", "reporting", "inspect.shapes", "ops.library"}
+        | {"report_page.feature_names", "report_page.id_sources"}
+        | {"ops.stage_nodes", "ops.stage_spec"}
+    ),
     "session": frozenset(
         {"passes", "runtime", "config", "graph", "reporting", "inspect.dump", "embedding"}
         | {"export", "ops.packed_embedding", "ops.library", "sharding", "strategy"}
@@ -35,7 +40,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     ),
     "cli": frozenset(
         {"session", "inspect", "passes", "config", "reporting", "sharding.store", "conversion"}
-        | {"launch", "checking", "report_page"}
+        | {"launch", "checking", "report_page", "cost"}
     ),
     "checking": frozenset(
         {"session", "runtime", "config", "graph", "reporting", "passes.io_stages"}

@@ -7,6 +7,7 @@ import math
 from typing import Any, Callable, Tuple
 
 from graph_opt.cli.convert_arguments import add_convert
+from graph_opt.cli.plan_arguments import add_plan
 from graph_opt.cli.release import RELEASE
 
 DEFAULTS = ("do_async_embedding=true", "threads_num=1", "capacity=2", "infer_io_stage=true")
@@ -33,6 +34,9 @@ def parser() -> argparse.ArgumentParser:
     _add_proxy(commands)
     _add_rewrite(commands)
     _add_inspect(commands)
+    planning = add_plan(commands)
+    _add_input(planning)
+    _add_config(planning)
     add_convert(commands)
     return top
 

@@ -1,4 +1,4 @@
-"""Shared by `rewrite` and `inspect`: a graph file, and what the passes make of it."""
+"""Shared by `rewrite`, `inspect` and `plan`: a graph file, and what the passes make of it."""
 
 from __future__ import annotations
 
@@ -54,6 +54,29 @@ def optimize_file(options: argparse.Namespace) -> OptimizedFile:
     return _optimized(options.input, _read(options, progress), config, progress)
 
 
+class ShapedFile(NamedTuple):
+    """A graph file and its config.
+
+    Attributes:
+      graph_def: The graph with static shapes, as far as they can be inferred.
+      config: A `graph_opt.ConfigProto`.
+    """
+
+    graph_def: Any
+    config: Any
+
+
+def shaped_file(options: argparse.Namespace) -> ShapedFile:
+    """Reads the file and the config that the arguments name.
+
+    Raises:
+      tf.errors.OpError: The file, the config or an option is wrong.
+    """
+    config = checked_config(options)
+    progress = Progress(options.input)
+    return ShapedFile(_shaped(_read(options, progress), progress), config)
+
+
 def inspect_file(options: argparse.Namespace) -> OptimizedFile:
     """Like `optimize_file`, but a graph that was rewritten before is reported as it is."""
     config = checked_config(options)
@@ -61,7 +84,7 @@ def inspect_file(options: argparse.Namespace) -> OptimizedFile:
     source = _read(options, progress)
     if not is_rewritten(source.graph_def):
         return _optimized(options.input, source, config, progress)
-    with _named(options.input):
+    with named(options.input):
         shaped = _shaped(source, progress)
         report = report_of_rewritten(shaped)
     return OptimizedFile(source, source.graph_def, report, shaped, rewritten=True)
@@ -96,7 +119,7 @@ def _shaped(source: GraphFile, progress: Progress) -> Any:
 
 
 @contextlib.contextmanager
-def _named(name: str) -> Iterator[None]:
+def named(name: str) -> Iterator[None]:
     """Prefixes errors that concern the graph with its name."""
     try:
         yield
@@ -107,7 +130,7 @@ def _named(name: str) -> Iterator[None]:
 def _optimized(name: str, source: GraphFile, config: Any, progress: Progress) -> OptimizedFile:
     shaped = _shaped(source, progress)
     session = session_options(config)
-    with _named(name):
+    with named(name):
         if not session.ask_for_anything:
             report = report_of_lookups(shaped, session)
             return OptimizedFile(source, source.graph_def, report, shaped)

@@ -100,12 +100,13 @@ def _graph_command(options: argparse.Namespace) -> int:
 def _run_graph_command(options: argparse.Namespace) -> int:
     if options.command != "convert":
         read_config(options)
-    from graph_opt.cli import convert, inspect, rewrite
+    from graph_opt.cli import convert, inspect, plan, rewrite
     from graph_opt.compat import tf
 
     command = {
         "inspect": inspect.handle,
         "rewrite": rewrite.handle,
+        "plan": plan.handle,
         "convert": convert.handle,
     }[options.command]
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -37,6 +37,26 @@ def with_shapes(graph_def: Any) -> Any:
     return result
 
 
+def with_missing_shapes(graph_def: Any) -> Any:
+    """The graph with static shapes of the nodes that have none, as those that a rewrite adds.
+
+    A graph that this TensorFlow cannot import is returned unchanged.
+
+    Args:
+      graph_def: A GraphDef; not changed.
+    """
+    inferred = _inferred(without_shapes(graph_def))
+    if inferred is None:
+        return graph_def
+    shapes = {node.name: node.attr[ATTRIBUTE] for node in inferred.node if ATTRIBUTE in node.attr}
+    result = tf.GraphDef()
+    result.CopyFrom(graph_def)
+    for node in result.node:
+        if node.name in shapes and ATTRIBUTE not in node.attr:
+            node.attr[ATTRIBUTE].CopyFrom(shapes[node.name])
+    return result
+
+
 def without_shapes(graph_def: Any) -> Any:
     """A copy of the graph without the attribute that `with_shapes` adds."""
     result = tf.GraphDef()

@@ -1,0 +1,93 @@
+"""The arguments of `graph-opt plan`, beside those of all commands that read a graph."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+
+def add_plan(commands: Any) -> Any:
+    """Adds the command to the parser's; returns its own parser."""
+    command = commands.add_parser(
+        "plan",
+        help="tell what a step of a graph file costs, before a rewrite and after",
+        description="Reads a graph file and counts, without running it, from shapes, devices and a "
+        "batch size: ops, rows of tables that are read, calls, tensors and bytes between tasks, "
+        "collectives, "
+        "and the memory of variables. What nothing tells is named, with the option that would tell "
+        "it, and is not counted. Parameter servers are taken to have graph_opt's ops.",
+        allow_abbrev=False,
+    )
+    command.add_argument("--batch", type=_positive, metavar="N", help="rows of a batch")
+    command.add_argument(
+        "--ids-per-row",
+        action="append",
+        default=[],
+        metavar="[REGEX=]N",
+        help="ids that a row has on average, for tables or tensors whose names match; may be "
+        "repeated, and the last that matches counts",
+    )
+    command.add_argument(
+        "--distinct-share",
+        action="append",
+        default=[],
+        metavar="[REGEX=]S",
+        help="different ids of a batch as a share of its ids, by table; may be repeated. By "
+        "default 1, so that what depends on it is an upper bound",
+    )
+    command.add_argument(
+        "--sample",
+        metavar="FILE.tfrecord",
+        help="count ids in rows, and different ones in batches, in a file of tf.train.Example: for "
+        "lookups whose features have names in the graph. Packed by gzip if it ends in .gz",
+    )
+    command.add_argument(
+        "--length",
+        action="append",
+        default=[],
+        dest="lengths",
+        metavar="[REGEX=]N",
+        help="the first dimension of tensors whose names match; may be repeated",
+    )
+    command.add_argument(
+        "--fetch",
+        action="append",
+        default=[],
+        dest="fetches",
+        metavar="NODE",
+        help="what a step fetches; may be repeated. By default the end of the training step that "
+        "updates most variables, or all that comes after lookups",
+    )
+    command.add_argument(
+        "--measure",
+        action="store_true",
+        help="measure what ops, rows and calls between tasks cost on this machine (a few seconds), "
+        "and estimate the time of a step without its layers",
+    )
+    command.add_argument(
+        "--delay-ms",
+        type=_delay,
+        default=0.0,
+        metavar="D",
+        help="for --measure: how far away parameter servers are, each way",
+    )
+    command.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    return command
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError("{!r} is not a number, 1 or more".format(text))
+    return int(text)
+
+
+def _delay(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0.0 <= number < float("inf"):
+        raise argparse.ArgumentTypeError(
+            "{!r} is not a number of milliseconds, 0 or more".format(text)
+        )
+    return number
