@@ -108,7 +108,8 @@ def _add_script(command: argparse.ArgumentParser) -> None:
         "--report",
         metavar="FILE",
         help="write what was fused and moved in each session, what was not, and why; as JSON if "
-        "FILE ends in .json, otherwise as text",
+        "FILE ends in .json, as a page for a browser with the timeline of the run if it ends in "
+        ".html, otherwise as text",
     )
     command.add_argument(
         "-m",
@@ -259,6 +260,12 @@ def _add_inspect(commands: Any) -> None:
         metavar="LOGDIR",
         help="also write the graph before and after as runs for TensorBoard, which shows regions "
         "as XLA clusters",
+    )
+    command.add_argument(
+        "--timeline",
+        metavar="FILE",
+        help="with --html: show the steps that were recorded in FILE, a page that graph-opt run "
+        "--report wrote or what graph_opt.step_trace(session).save(FILE) did",
     )
     command.add_argument(
         "--diff",

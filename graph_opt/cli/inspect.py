@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 
-from graph_opt.cli.exit_codes import DIFFERENT
+from graph_opt.cli.exit_codes import DIFFERENT, WrongInput
 from graph_opt.cli.graph_input import OptimizedFile, inspect_file, read_pair
 from graph_opt.inspect.dot import graph_dot
 from graph_opt.inspect.graph_diff import graph_diff
@@ -16,6 +16,7 @@ from graph_opt.inspect.tensorboard import write_for_tensorboard
 from graph_opt.passes.graph_reports import report_of_rewritten
 from graph_opt.report_page.page import page_html
 from graph_opt.report_page.page_content import PageSource, page_content
+from graph_opt.report_page.recorded_steps import read_steps
 from graph_opt.reporting.text import report_text
 
 
@@ -26,14 +27,20 @@ def handle(options: argparse.Namespace) -> int:
       WrongInput: Options contradict each other.
       tf.errors.OpError: A file or an option is wrong.
     """
+    if options.timeline is not None and (options.html is None or options.diff is not None):
+        raise WrongInput("--timeline is shown in a page: give --html FILE.html, and no --diff")
     if options.diff is not None:
         return _compare(options)
+    steps = () if options.timeline is None else tuple(read_steps(options.timeline))
     optimized = inspect_file(options)
     nodes = len(optimized.source.graph_def.node)
     if options.picture is not None:
         write_text(regions_svg(optimized.report), options.picture)
     if options.html is not None:
-        write_text(page_html(page_content(_page_source(options.input, optimized))), options.html)
+        shown = PageSource(
+            options.input, optimized.report, optimized.shaped, optimized.shaped_result, steps
+        )
+        write_text(page_html(page_content(shown)), options.html)
     if options.dot is not None:
         write_text(graph_dot(optimized.shaped_result or optimized.shaped), options.dot)
     if options.tensorboard is not None:
@@ -70,7 +77,3 @@ def _compare(options: argparse.Namespace) -> int:
     else:
         print("{}: {}".format(title, diff))
     return 0 if diff.is_empty else DIFFERENT
-
-
-def _page_source(name: str, optimized: OptimizedFile) -> PageSource:
-    return PageSource(name, optimized.report, optimized.shaped, optimized.shaped_result)

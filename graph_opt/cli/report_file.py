@@ -9,8 +9,11 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import re
 import shutil
+import sys
 import tempfile
+from html import escape
 from typing import Any, Dict, List, Tuple
 
 from graph_opt.cli.exit_codes import WrongInput
@@ -18,14 +21,21 @@ from graph_opt.cli.exit_codes import WrongInput
 RANK = "HOROVOD_RANK"  # Set by launchers of Horovod's ranks.
 TOLD = "GRAPH_OPT_TOLD"  # Set in a task of a cluster if another says what holds for all.
 _JSON = ".json"
+_HTML = ".html"
+_TEXT_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{}</title></head>
+<body><pre>{}</pre></body></html>"""
+_NO_PAGE = "the page of the run could not be made: {}"
 _NO_TENSORFLOW = "process {}: TensorFlow was not imported"
 
 
 class ReportFile:
-    """The file, which is JSON if its name ends in `.json`, and otherwise text.
+    """The file: JSON if its name ends in `.json`, a page if it ends in `.html`, otherwise text.
 
     Ranks of `horovodrun`, each of which runs `graph-opt run`, write a file each: those after rank 0
-    put their number into its name (`report.rank1.json`).
+    put their number into its name (`report.rank1.json`). A page is of the session of a process
+    that ran most steps. Where several processes have one, those after the first are beside it,
+    named after their rank, task or process (`report.worker_1.html`).
 
     Args:
       path: The file; created at once, so that a path that cannot be written is an error before the
@@ -55,7 +65,34 @@ class ReportFile:
         from graph_opt.session.session_log import tell_more_by
 
         tell_more_by("{} says why".format(os.path.basename(self.path)), self._update)
-        atexit.register(self._update)
+        if self._is_page:
+            from graph_opt.session.step_recording import record_steps
+
+            record_steps()
+        atexit.register(self._update_at_end)
+
+    @property
+    def _is_page(self) -> bool:
+        return self.path.endswith(_HTML)
+
+    def _update_at_end(self) -> None:
+        if self._is_page:
+            try:
+                self._write_page()
+            except Exception as error:  # Whatever a graph has, the script itself has succeeded.
+                print("graph-opt run: " + _NO_PAGE.format(error), file=sys.stderr)
+        self._update()
+
+    def _write_page(self) -> None:
+        from graph_opt.session.session_log import process_report
+        from graph_opt.session.step_recording import page_of_run
+
+        report = process_report()
+        sessions = [session.title for session in report.sessions]
+        notes = [*(sessions if len(sessions) > 1 else ()), *report.messages]
+        page = page_of_run(os.path.basename(sys.argv[0]) or "script", notes)
+        if page is not None:
+            page.save(os.path.join(self.folder, "{}{}".format(os.getpid(), _HTML)))
 
     def _update(self) -> None:
         from graph_opt.session.session_log import process_report
@@ -78,7 +115,27 @@ class ReportFile:
         else:
             texts = [part["text"] for part in parts] or [_NO_TENSORFLOW.format(self._first)]
             text = "\n\n".join(texts)
-        _write(self.path, text + "\n")
+        if not self._is_page:
+            _write(self.path, text + "\n")
+        elif not self._take_pages(parts):
+            _write(self.path, _TEXT_PAGE.format(escape(os.path.basename(self.path)), escape(text)))
+
+    def _take_pages(self, parts: List[Dict[str, Any]]) -> bool:
+        """Puts the pages that processes have made where users look; False if there is none."""
+        path = self.path
+        for part in parts:
+            made = os.path.join(self.folder, "{}{}".format(part["report"]["process"], _HTML))
+            if os.path.exists(made):
+                shutil.copyfile(made, path or self._beside(part["report"]))
+                path = ""
+        return not path
+
+    def _beside(self, report: Dict[str, Any]) -> str:
+        """The path of the page of a process that is not the first one."""
+        name = report.get("task") or "process{}".format(report["process"])
+        if "rank" in report:
+            name = "rank{}".format(report["rank"])
+        return "{}.{}{}".format(self.path[: -len(_HTML)], re.sub(r"\W", "_", name), _HTML)
 
     def _parts(self) -> List[Dict[str, Any]]:
         """The parts of all processes: the first one's, then the others by rank, task and id."""

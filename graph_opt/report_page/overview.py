@@ -16,12 +16,15 @@ from graph_opt.reporting.user_lookups import refusals_by_code, user_lookups
 _MOST_BOUNDARY = 2000
 
 
-def overview(report: Report, graphs: Sequence[PageGraph]) -> Dict[str, Any]:
+def overview(
+    report: Report, graphs: Sequence[PageGraph], notes: Sequence[str] = ()
+) -> Dict[str, Any]:
     """What the first part shows.
 
     Args:
       report: What passes found and did.
       graphs: The graphs of the page.
+      notes: What else is known of the run.
     """
     lookups = user_lookups(report)
     return {
@@ -50,7 +53,7 @@ def overview(report: Report, graphs: Sequence[PageGraph]) -> Dict[str, Any]:
             }
             for code, refused in refusals_by_code(report).items()
         ],
-        "notes": _notes(report),
+        "notes": [*_notes(report), *(["of the run", note] for note in notes)],
     }
 
 

@@ -32,6 +32,7 @@ class PageSource:
       rewritten: What passes made of it; None if they changed nothing, or `graph_def` itself is a
         rewritten graph.
       steps: `StepRecord`s of a run.
+      notes: What else is known of the run, a line each.
     """
 
     title: str
@@ -39,6 +40,7 @@ class PageSource:
     graph_def: Any
     rewritten: Any = None
     steps: Tuple[Any, ...] = ()
+    notes: Tuple[str, ...] = ()
 
 
 def page_content(source: PageSource) -> Dict[str, Any]:
@@ -64,7 +66,7 @@ def _content(source: PageSource, view: GraphView, last: GraphView) -> Dict[str, 
     return {
         "title": source.title,
         "text": report_text(report, source.title),
-        "overview": overview(report, graphs),
+        "overview": overview(report, graphs, source.notes),
         "lookups": lookup_rows(report, view),
         "tables": table_rows(report, view),
         "functions": len(source.graph_def.library.function),

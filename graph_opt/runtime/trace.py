@@ -2,46 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import os
 import threading
 import time
 import weakref
 from collections import deque
 from contextlib import contextmanager
-from typing import Any, Deque, Iterator, List, MutableMapping, NamedTuple, Tuple
+from typing import Any, Deque, Iterator, List, MutableMapping, Tuple, Union
 
 from graph_opt.compat.callables import raw_session
+from graph_opt.reporting.step_records import StepRecord as StepRecord
+from graph_opt.reporting.step_records import Wait as Wait
+from graph_opt.reporting.step_records import trace_events
 
 MAIN = "main"
 DEFAULT_LENGTH = 20000
-
-
-class Wait(NamedTuple):
-    """A put that waited for room, or a take for an element; in `perf_counter` seconds."""
-
-    op: str
-    start: float
-    end: float
-
-
-class StepRecord(NamedTuple):
-    """One step of one thread.
-
-    Attributes:
-      stage: Name of the stage; "main" for the main graph.
-      thread: Name of the thread.
-      step: Number of the step within this thread, from 0.
-      start: Seconds on the clock of `time.perf_counter`.
-      end: The same clock.
-      waits: When the step's put or take waited at a buffer, on the same clock; empty unless the
-        trace is detailed.
-    """
-
-    stage: str
-    thread: str
-    step: int
-    start: float
-    end: float
-    waits: Tuple[Wait, ...] = ()
 
 
 class StepTrace:
@@ -70,6 +46,18 @@ class StepTrace:
     def clear(self) -> None:
         """Drops all records."""
         self._records.clear()
+
+    def save(self, path: Union[str, os.PathLike[str]]) -> None:
+        """Writes the records as JSON for `graph-opt inspect --timeline`, Perfetto and Chrome.
+
+        Raises:
+          OSError: The file cannot be written.
+
+        Example:
+          >>> graph_opt.step_trace(session).save("steps.json")
+        """
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(trace_events(self.records()), file)
 
     @contextmanager
     def main_step(self) -> Iterator[None]:

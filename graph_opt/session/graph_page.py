@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 from graph_opt.compat.callables import raw_session
 from graph_opt.compat.exported_graph import running_graph_def
@@ -34,10 +34,24 @@ def graph_report(session: Any, title: str = "session") -> GraphReport:
       ...   graph_opt.graph_report(session).save("report.html")
     """
     raw = raw_session(session)
-    running = running_graph_def(raw.graph, add_shapes=True)
-    report = report_of(raw.graph) or report_of_lookups(running, session_options(None))
-    steps = tuple(trace_of(raw).records())
-    if translation_of(raw.graph) is UNCHANGED:
-        return GraphReport(PageSource(title, report, running, steps=steps))
-    built = raw.graph.as_graph_def(add_shapes=True)
-    return GraphReport(PageSource(title, report, built, running, steps))
+    return page_of_graph(raw.graph, title, tuple(trace_of(raw).records()))
+
+
+def page_of_graph(
+    graph: Any, title: str, steps: Sequence[Any] = (), notes: Sequence[str] = ()
+) -> GraphReport:
+    """The same of a graph whose sessions may have ended.
+
+    Args:
+      graph: A live graph.
+      title: What the page calls it.
+      steps: `StepRecord`s of a session on it.
+      notes: What else the page says of the run, a line each.
+    """
+    running = running_graph_def(graph, add_shapes=True)
+    report = report_of(graph) or report_of_lookups(running, session_options(None))
+    more = {"steps": tuple(steps), "notes": tuple(notes)}
+    if translation_of(graph) is UNCHANGED:
+        return GraphReport(PageSource(title, report, running, **more))
+    built = graph.as_graph_def(add_shapes=True)
+    return GraphReport(PageSource(title, report, built, running, **more))

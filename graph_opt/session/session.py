@@ -42,8 +42,8 @@ from graph_opt.session.step import Step
 from graph_opt.session.step_count import count_step
 from graph_opt.session.step_listeners import tell_of_step
 from graph_opt.session.step_options import StepOptions
+from graph_opt.session.step_recording import RecordedSession
 from graph_opt.session.stock_graph import fetch_map_of
-from graph_opt.session.watched_session import WatchedSession
 from graph_opt.sharding.table_savers import whole_value
 from graph_opt.strategy.data_parallel_graph import give_first_values
 
@@ -57,7 +57,7 @@ _STOCK_SESSION = tf.Session
 _STOCK_INTERACTIVE_SESSION = tf.InteractiveSession
 
 
-class _StagedSteps(WatchedSession):
+class _StagedSteps(RecordedSession):
     """Mixin with what graph_opt's session classes share; precedes one of TensorFlow's classes."""
 
     def __init__(self, target: str = "", graph: Any = None, config: Any = None) -> None:

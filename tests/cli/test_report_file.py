@@ -12,7 +12,10 @@ from typing import List
 import pytest
 
 from graph_opt.cli.main import main
+from graph_opt.compat import tf
+from graph_opt.inspect.graph_files import write_graph
 from tests.forked_programs import start_graph_opt
+from tests.report_page.page_models import content_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).resolve().parent / "scripts" / "reported.py"
@@ -97,3 +100,37 @@ def test_a_report_that_cannot_be_written_is_an_error_before_the_script_runs(
     assert main(["run", "--report", str(target), str(tmp_path / "none.py")]) == 2
     error = capsys.readouterr().err
     assert "cannot write the report" in error and error.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_a_page_for_each_process_with_its_timeline(tmp_path: Path) -> None:
+    done = run(["--report", "all.html", *SETTINGS, str(SCRIPT), "start"], tmp_path)
+    assert done.returncode == 3, done.stderr
+    (other,) = tmp_path.glob("all.process*.html")
+    for page in (tmp_path / "all.html", other):
+        content = content_of(page.read_text())
+        assert "main" in [lane["stage"] for lane in content["timeline"]["lanes"]]
+        notes = [text for kind, text in content["overview"]["notes"] if kind == "of the run"]
+        assert [note.partition(":")[0] for note in notes[:2]] == ["session 1", "session 2"]
+    graph = tmp_path / "graph.pb"
+    graph_def = tf.GraphDef()
+    graph_def.node.add(name="one", op="NoOp")
+    write_graph(graph_def, graph)
+    shown = tmp_path / "shown.html"
+    again = ["inspect", str(graph), "--html", str(shown), "--timeline", str(other)]
+    assert main(again) == 0
+    assert content_of(shown.read_text())["timeline"]["lanes"]
+
+
+def test_a_run_without_sessions_has_a_page_that_says_so(tmp_path: Path) -> None:
+    (tmp_path / "none.py").write_text("print('nothing')\n")
+    assert (
+        start_graph_opt(["run", "--report", "a.html", "none.py"], tmp_path).wait().returncode == 0
+    )
+    page = (tmp_path / "a.html").read_text()
+    assert page.startswith("<!DOCTYPE html>") and "TensorFlow was not imported" in page
+
+
+def test_a_timeline_is_shown_in_a_page_only(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", "graph.pb", "--timeline", "steps.json"]) == 2
+    assert "--timeline is shown in a page: give --html" in capsys.readouterr().err

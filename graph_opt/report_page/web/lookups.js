@@ -11,7 +11,7 @@ function lookupsPanel(content, goTo) {
     { title: "shape", value: (row) => row.shape, show: (row) => html("span", { class: "nowrap" }, row.shape) },
     { title: "combiner", value: (row) => row.combiner },
     { title: "device", value: (row) => row.device },
-    { title: "ids from", value: (row) => row.ids, show: (row) => html("span", { class: "nowrap", title: row.ids }, ending(row.ids, 36)) },
+    { title: "ids from", value: (row) => row.ids, show: (row) => html("span", { class: "nowrap", title: row.ids }, shortened(row.ids, 40)) },
     hasGroups && { title: "fused into", value: (row) => row.group, show: (row) => nodeLink(row.group, goTo) },
     hasTraining && { title: "gradient", value: (row) => row.gradient },
     hasTraining && { title: "update", value: (row) => row.update },
@@ -39,12 +39,12 @@ function hasValues(column, rows) {
 }
 
 function lookupName(row, goTo) {
-  const text = ending(row.name, 42) + (row.count > 1 ? " (" + row.count + ")" : "");
+  const text = ending(row.name, 34) + (row.count > 1 ? " (" + row.count + ")" : "");
   return html("button", { type: "button", class: "link", title: row.name, onclick: () => goTo(row.node) }, text);
 }
 
 function nodeLink(name, goTo) {
-  return name ? html("button", { type: "button", class: "link", title: name, onclick: () => goTo(name) }, ending(name, 36)) : "";
+  return name ? html("button", { type: "button", class: "link", title: name, onclick: () => goTo(name) }, ending(name, 30)) : "";
 }
 
 function tableName(row, goTo) {

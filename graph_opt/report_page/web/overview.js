@@ -113,7 +113,7 @@ function devicesTable(overview) {
 function tablesTable(tables, goTo) {
   if (!tables.length) return null;
   const columns = [
-    { title: "table", value: (row) => row.name, show: (row) => html("button", { type: "button", class: "link", title: row.name, onclick: () => goTo(row.name) }, ending(row.name, 52)) },
+    { title: "table", value: (row) => row.name, show: (row) => html("button", { type: "button", class: "link", title: row.name, onclick: () => goTo(row.name) }, ending(row.name, 40)) },
     { title: "shape", value: (row) => row.shape },
     { title: "dtype", value: (row) => row.dtype },
     { title: "size", value: (row) => row.bytes, show: (row) => bytesText(row.bytes), number: true },

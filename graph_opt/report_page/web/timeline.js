@@ -9,8 +9,9 @@ class Timeline {
   constructor(data) {
     this.data = data;
     const first = data.lanes.reduce((most, lane) => (lane.steps.length >= most.steps.length ? lane : most), data.lanes[0]);
-    // Some steps from the middle: the first ones, in which much is set up, are like no others.
-    const middle = first.steps.length >> 1;
+    // Some steps of which waits are known, or from the middle: the first ones, in which much is set up, are like no others.
+    const detailed = first.steps.flatMap((step, place) => (step[3] ? [place] : []));
+    const middle = detailed.length ? detailed[detailed.length >> 1] : first.steps.length >> 1;
     this.from = first.steps[Math.max(middle - STEPS_AT_FIRST / 2, 0)][0];
     this.to = first.steps[Math.min(middle + STEPS_AT_FIRST / 2, first.steps.length - 1)][1];
     this.element = svg("svg", { class: "timeline", tabindex: "0", role: "img", "aria-label": "Timeline: arrow keys move, + and - zoom" });
@@ -35,8 +36,7 @@ class Timeline {
     const rows = this.data.lanes.map((lane) => {
       const lengths = lane.steps.map(([start, end]) => end - start).sort((one, other) => one - other);
       const busy = lengths.reduce((sum, length) => sum + length, 0);
-      const waits = lane.steps.reduce((sum, step) => sum + (step[3] || []).reduce((inner, [start, end]) => inner + end - start, 0), 0);
-      return { lane, count: lengths.length, middle: lengths[Math.floor(lengths.length / 2)], longest: lengths[lengths.length - 1], busy: busy / this.data.end, waits: busy ? waits / busy : 0 };
+      return { lane, count: lengths.length, middle: lengths[Math.floor(lengths.length / 2)], longest: lengths[lengths.length - 1], busy: busy / this.data.end, waits: shareOfWaits(lane.steps) };
     });
     const percent = (share) => (100 * share).toFixed(0) + " %";
     return html(
@@ -49,7 +49,7 @@ class Timeline {
           { title: "median step", value: (row) => row.middle, show: (row) => row.middle.toFixed(2) + " ms", number: true },
           { title: "longest", value: (row) => row.longest, show: (row) => row.longest.toFixed(2) + " ms", number: true },
           { title: "in steps", value: (row) => row.busy, show: (row) => percent(row.busy), number: true },
-          ...(this.data.detailed ? [{ title: "of that waiting", value: (row) => row.waits, show: (row) => percent(row.waits), number: true }] : []),
+          ...(this.data.detailed ? [{ title: "of that waiting", value: (row) => row.waits, show: (row) => (row.waits === null ? "" : percent(row.waits)), number: true }] : []),
         ],
         rows,
         { caption: "lanes" },
@@ -157,4 +157,12 @@ class Timeline {
     const by = share * (this.to - this.from);
     this.show(this.from + by, this.to + by);
   }
+}
+
+/** Which part of its steps a lane waited, of the steps whose waits were recorded; null if there are none. */
+function shareOfWaits(steps) {
+  const known = steps.filter((step) => step[3]);
+  const length = (sum, [start, end]) => sum + end - start;
+  const total = known.reduce(length, 0);
+  return total ? known.reduce((sum, step) => step[3].reduce(length, sum), 0) / total : null;
 }
