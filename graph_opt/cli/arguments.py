@@ -7,7 +7,7 @@ import math
 from typing import Any, Callable, Tuple
 
 from graph_opt.cli.convert_arguments import add_convert
-from graph_opt.cli.plan_arguments import add_plan
+from graph_opt.cli.plan_arguments import add_batches, add_plan
 from graph_opt.cli.release import RELEASE
 
 DEFAULTS = ("do_async_embedding=true", "threads_num=1", "capacity=2", "infer_io_stage=true")
@@ -246,11 +246,13 @@ def _add_inspect(commands: Any) -> None:
         "inspect",
         help="show lookups, regions, boundary tensors and refusals of a graph file",
         description="Reads a graph file and shows what rewrite would do with it, or which stages "
-        "and fused ops a rewritten one has. Nothing is changed.",
+        "and fused ops a rewritten one has. Nothing is changed. With --batch, also what a step "
+        "costs, as plan tells it.",
         allow_abbrev=False,
     )
     _add_input(command)
     _add_config(command)
+    add_batches(command)
     command.add_argument("--json", action="store_true", help="print JSON instead of tables")
     command.add_argument("--picture", metavar="FILE.svg", help="also draw the three regions")
     command.add_argument("--html", metavar="FILE.html", help="also write a page for a browser")

@@ -5,18 +5,27 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
+from typing import Optional
 
 from graph_opt.cli.exit_codes import DIFFERENT, WrongInput
 from graph_opt.cli.graph_input import OptimizedFile, inspect_file, read_pair
+from graph_opt.cli.told_batches import told_batches, with_sample
+from graph_opt.compat import tf
+from graph_opt.cost.cost_plan import cost_plan
+from graph_opt.cost.planned_graph import PlannedGraph
 from graph_opt.inspect.dot import graph_dot
 from graph_opt.inspect.graph_diff import graph_diff
 from graph_opt.inspect.graph_files import write_text
 from graph_opt.inspect.picture import regions_svg
+from graph_opt.inspect.shapes import with_missing_shapes
 from graph_opt.inspect.tensorboard import write_for_tensorboard
 from graph_opt.passes.graph_reports import report_of_rewritten
 from graph_opt.report_page.page import page_html
 from graph_opt.report_page.page_content import PageSource, page_content
 from graph_opt.report_page.recorded_steps import read_steps
+from graph_opt.reporting.cost import CostPlan
+from graph_opt.reporting.cost_text import cost_text
 from graph_opt.reporting.text import report_text
 
 
@@ -33,12 +42,18 @@ def handle(options: argparse.Namespace) -> int:
         return _compare(options)
     steps = () if options.timeline is None else tuple(read_steps(options.timeline))
     optimized = inspect_file(options)
+    cost = _cost(options, optimized)
     nodes = len(optimized.source.graph_def.node)
     if options.picture is not None:
         write_text(regions_svg(optimized.report), options.picture)
     if options.html is not None:
         shown = PageSource(
-            options.input, optimized.report, optimized.shaped, optimized.shaped_result, steps
+            options.input,
+            optimized.report,
+            optimized.shaped,
+            optimized.shaped_result,
+            steps,
+            cost=cost,
         )
         write_text(page_html(page_content(shown)), options.html)
     if options.dot is not None:
@@ -48,13 +63,47 @@ def handle(options: argparse.Namespace) -> int:
     if options.json:
         plain = optimized.report.to_dict()
         plain.update(file=options.input, nodes=nodes, rewritten=optimized.rewritten)
+        if cost is not None:
+            plain["cost"] = cost.to_dict()
         print(json.dumps(plain, indent=2, sort_keys=True))
         return 0
     title = "{}: {} nodes".format(options.input, nodes)
     if optimized.rewritten:
         title += ", rewritten before: this is what it consists of"
     print(report_text(optimized.report, title))
+    if cost is not None:
+        print("\n" + cost_text(cost, "cost"))
     return 0
+
+
+def _cost(options: argparse.Namespace, optimized: OptimizedFile) -> Optional[CostPlan]:
+    """What a step costs, if it is known how large batches are."""
+    if options.batch is None:
+        _refuse_without_batch(options)
+        return None
+    completed = optimized.shaped_result
+    if completed is not None:
+        completed = with_missing_shapes(completed)
+    planned = PlannedGraph(optimized.shaped, completed, optimized.report)
+    told = told_batches(options)
+    if options.sample:
+        told = with_sample(told, planned, options.sample)
+    try:
+        return cost_plan(planned, told)
+    except tf.errors.InvalidArgumentError as error:
+        print("graph-opt: no cost of a step: {}".format(error.message), file=sys.stderr)
+        return None
+
+
+def _refuse_without_batch(options: argparse.Namespace) -> None:
+    given = {
+        "--ids-per-row": options.ids_per_row,
+        "--distinct-share": options.distinct_share,
+        "--sample": options.sample,
+    }
+    for option, value in given.items():
+        if value:
+            raise WrongInput("{} is for the cost of a step: say --batch N, too".format(option))
 
 
 def _write_runs(optimized: OptimizedFile, folder: str) -> None:

@@ -1,4 +1,4 @@
-"""The arguments of `graph-opt plan`, beside those of all commands that read a graph."""
+"""What `graph-opt plan` and `graph-opt inspect` are told of batches and steps."""
 
 from __future__ import annotations
 
@@ -18,29 +18,7 @@ def add_plan(commands: Any) -> Any:
         "it, and is not counted. Parameter servers are taken to have graph_opt's ops.",
         allow_abbrev=False,
     )
-    command.add_argument("--batch", type=_positive, metavar="N", help="rows of a batch")
-    command.add_argument(
-        "--ids-per-row",
-        action="append",
-        default=[],
-        metavar="[REGEX=]N",
-        help="ids that a row has on average, for tables or tensors whose names match; may be "
-        "repeated, and the last that matches counts",
-    )
-    command.add_argument(
-        "--distinct-share",
-        action="append",
-        default=[],
-        metavar="[REGEX=]S",
-        help="different ids of a batch as a share of its ids, by table; may be repeated. By "
-        "default 1, so that what depends on it is an upper bound",
-    )
-    command.add_argument(
-        "--sample",
-        metavar="FILE.tfrecord",
-        help="count ids in rows, and different ones in batches, in a file of tf.train.Example: for "
-        "lookups whose features have names in the graph. Packed by gzip if it ends in .gz",
-    )
+    add_batches(command)
     command.add_argument(
         "--length",
         action="append",
@@ -73,6 +51,33 @@ def add_plan(commands: Any) -> Any:
     )
     command.add_argument("--json", action="store_true", help="print JSON instead of tables")
     return command
+
+
+def add_batches(command: Any) -> None:
+    """Adds the options that tell what batches have."""
+    command.add_argument("--batch", type=_positive, metavar="N", help="rows of a batch")
+    command.add_argument(
+        "--ids-per-row",
+        action="append",
+        default=[],
+        metavar="[REGEX=]N",
+        help="ids that a row has on average, for tables or tensors whose names match; may be "
+        "repeated, and the last that matches counts",
+    )
+    command.add_argument(
+        "--distinct-share",
+        action="append",
+        default=[],
+        metavar="[REGEX=]S",
+        help="different ids of a batch as a share of its ids, by table; may be repeated. By "
+        "default 1, so that what depends on it is an upper bound",
+    )
+    command.add_argument(
+        "--sample",
+        metavar="FILE.tfrecord",
+        help="count ids in rows, and different ones in batches, in a file of tf.train.Example: for "
+        "lookups whose features have names in the graph. Packed by gzip if it ends in .gz",
+    )
 
 
 def _positive(text: str) -> int:

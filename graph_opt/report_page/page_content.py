@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Mapping, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.view import GraphView
@@ -17,6 +17,8 @@ from graph_opt.report_page.lookup_rows import lookup_rows, table_rows
 from graph_opt.report_page.loss import losses_of
 from graph_opt.report_page.overview import overview
 from graph_opt.report_page.timeline import timeline
+from graph_opt.reporting.cost import CostPlan
+from graph_opt.reporting.cost_text import notes_of, step_rows, step_text
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.text import report_text
 
@@ -33,6 +35,7 @@ class PageSource:
         rewritten graph.
       steps: `StepRecord`s of a run.
       notes: What else is known of the run, a line each.
+      cost: What a step costs, if that was counted.
     """
 
     title: str
@@ -41,6 +44,7 @@ class PageSource:
     rewritten: Any = None
     steps: Tuple[Any, ...] = ()
     notes: Tuple[str, ...] = ()
+    cost: Optional[CostPlan] = None
 
 
 def page_content(source: PageSource) -> Dict[str, Any]:
@@ -67,6 +71,7 @@ def _content(source: PageSource, view: GraphView, last: GraphView) -> Dict[str, 
         "title": source.title,
         "text": report_text(report, source.title),
         "overview": overview(report, graphs, source.notes),
+        "cost": None if source.cost is None else _cost(source.cost),
         "lookups": lookup_rows(report, view),
         "tables": table_rows(report, view),
         "functions": len(source.graph_def.library.function),
@@ -79,6 +84,11 @@ def _content(source: PageSource, view: GraphView, last: GraphView) -> Dict[str, 
         ),
         "timeline": timeline(source.steps, _stage_regions(last)),
     }
+
+
+def _cost(plan: CostPlan) -> Dict[str, Any]:
+    header, *rows = step_rows(plan)
+    return {"step": step_text(plan), "header": header, "rows": rows, "notes": notes_of(plan)}
 
 
 def _numbers(columns: Columns, names: Sequence[str]) -> List[int]:

@@ -17,20 +17,28 @@ def cost_text(plan: CostPlan, title: str) -> str:
       plan: What was counted.
       title: The first line, such as the name of the file.
     """
-    blocks = [_heading(plan, title), _steps(plan), _links(plan), _memory(plan)]
-    blocks += [_unknown(plan), "\n".join("assumed: " + text for text in plan.assumptions)]
+    header, *rows = step_rows(plan)
+    blocks = ["{}: {}".format(title, step_text(plan)), table(header, rows)]
+    blocks += [_links(plan), _memory(plan), "\n".join(_unknown(plan)), "\n".join(_assumed(plan))]
     blocks.append(_rates(plan))
     return "\n\n".join(block for block in blocks if block)
 
 
-def _heading(plan: CostPlan, title: str) -> str:
+def notes_of(plan: CostPlan) -> List[str]:
+    """What is not in the numbers of a plan, and what was taken for granted, a line each."""
+    return [*_unknown(plan), *_assumed(plan), *([_rates(plan)] if plan.rates else [])]
+
+
+def step_text(plan: CostPlan) -> str:
+    """What a plan takes for a step: `a step ends at train; batches of 512 rows`."""
     rows = "of unknown size" if plan.batch is None else "of {}".format(counted(plan.batch, "row"))
     ends = ", ".join(printable(name) for name in plan.ends[:3])
     more = "" if len(plan.ends) <= 3 else " and {} more".format(len(plan.ends) - 3)
-    return "{}: a step ends at {}{}; batches {}".format(title, ends, more, rows)
+    return "a step ends at {}{}; batches {}".format(ends, more, rows)
 
 
-def _steps(plan: CostPlan) -> str:
+def step_rows(plan: CostPlan) -> List[List[str]]:
+    """What a step costs as the rows of a table, its header first."""
     costs = [plan.before] if plan.after is None else [plan.before, plan.after]
     lines = [
         _Line("ops that run", [each.ops for each in costs]),
@@ -50,7 +58,7 @@ def _steps(plan: CostPlan) -> str:
     ]
     header = ["per step", "before", "after", "removed"][: 2 if plan.after is None else 4]
     shown = [line.cells() for line in lines if line.has_any()]
-    return table(header, [*shown, *_estimates(plan, costs)])
+    return [header, *shown, *_estimates(plan, costs)]
 
 
 def _estimates(plan: CostPlan, costs: Sequence[StepCost]) -> List[List[str]]:
@@ -135,7 +143,11 @@ def _memory(plan: CostPlan) -> str:
     return table(["variables on", "tables", "slots", "others"], rows)
 
 
-def _unknown(plan: CostPlan) -> str:
+def _assumed(plan: CostPlan) -> List[str]:
+    return ["assumed: " + printable(text) for text in plan.assumptions]
+
+
+def _unknown(plan: CostPlan) -> List[str]:
     lines = []
     for each in plan.unknown[:_MOST_UNKNOWN]:
         more = "" if not each.count else " (and {} more)".format(each.count)
@@ -143,7 +155,7 @@ def _unknown(plan: CostPlan) -> str:
         lines.append(line + ("" if not each.option else "; " + printable(each.option)))
     if len(plan.unknown) > _MOST_UNKNOWN:
         lines.append("and {} others, see --json".format(len(plan.unknown) - _MOST_UNKNOWN))
-    return "\n".join(lines)
+    return lines
 
 
 def _rates(plan: CostPlan) -> str:

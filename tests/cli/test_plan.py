@@ -9,6 +9,7 @@ import pytest
 
 from graph_opt.cli.main import main
 from graph_opt.compat import tf
+from tests.report_page.page_models import content_of
 
 SPEC = {"C1": tf.VarLenFeature(tf.int64)}
 BATCH = ["--batch", "8"]
@@ -87,6 +88,21 @@ def test_wrong_options_are_one_line(
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_inspect_shows_the_cost_of_a_step_in_text_json_and_page(
+    graph_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    arguments = ["inspect", graph_file, *BATCH, "--ids-per-row", "5"]
+    assert main([*arguments, "--html", str(page)]) == 0
+    assert "cost: a step ends at train; batches of 8 rows" in capsys.readouterr().out
+    cost = content_of(page.read_text("utf-8"))["cost"]
+    assert ["rows of tables read", "40", "40", "-"] in cost["rows"]
+    assert main([*arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["cost"]["before"]["rows"] == 40
+    assert main(["inspect", graph_file, "--ids-per-row", "5"]) == 2
+    assert "say --batch N, too" in capsys.readouterr().err
 
 
 @pytest.mark.slow

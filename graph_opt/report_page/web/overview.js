@@ -7,6 +7,7 @@ function overviewPanel(content, goTo) {
     { class: "overview" },
     figures(content),
     regionsOf(overview),
+    costTable(content.cost),
     leftTable(overview.left, goTo),
     notesOf(overview.notes),
     html("div", { class: "columns" }, html("div", {}, opsTable(overview), devicesTable(overview)), tablesTable(content.tables, goTo)),
@@ -57,6 +58,20 @@ function regionsOf(overview) {
       box("r-m", "main", regions.main, "runs in session.run for a batch"),
     ),
     html("p", { class: "faint" }, counted(regions.none || 0, "node") + " no batch reaches: variables, initializers, saving" + (regions.idle ? "; " + counted(regions.idle, "node") + " kept for their names, whose work others do" : "") + "."),
+  );
+}
+
+/** What a step costs before and after, as graph-opt plan tells it. */
+function costTable(cost) {
+  if (!cost) return null;
+  const columns = cost.header.map((title, place) => ({ title, value: (row) => row[place], number: place > 0 }));
+  return html(
+    "section",
+    {},
+    html("h2", {}, "Cost of a step"),
+    html("p", { class: "faint" }, cost.step),
+    sortableTable(columns, cost.rows, { caption: "cost of a step" }),
+    html("ul", { class: "notes" }, cost.notes.map((note) => html("li", { class: "faint" }, note))),
   );
 }
 
