@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import sys
-from typing import Optional
+from typing import Optional, Tuple
 
 from graph_opt.cli.exit_codes import DIFFERENT, WrongInput
 from graph_opt.cli.graph_input import OptimizedFile, inspect_file, read_pair
@@ -26,6 +26,7 @@ from graph_opt.report_page.page_content import PageSource, page_content
 from graph_opt.report_page.recorded_steps import read_steps
 from graph_opt.reporting.cost import CostPlan
 from graph_opt.reporting.cost_text import cost_text
+from graph_opt.reporting.step_records import StepRecord
 from graph_opt.reporting.text import report_text
 
 
@@ -43,7 +44,30 @@ def handle(options: argparse.Namespace) -> int:
     steps = () if options.timeline is None else tuple(read_steps(options.timeline))
     optimized = inspect_file(options)
     cost = _cost(options, optimized)
+    _write_files(options, optimized, steps, cost)
     nodes = len(optimized.source.graph_def.node)
+    if options.json:
+        plain = optimized.report.to_dict()
+        plain.update(file=options.input, nodes=nodes, rewritten=optimized.rewritten)
+        if cost is not None:
+            plain["cost"] = cost.to_dict()
+        print(json.dumps(plain, indent=2, sort_keys=True))
+        return 0
+    title = "{}: {} nodes".format(options.input, nodes)
+    if optimized.rewritten:
+        title += ", rewritten before: this is what it consists of"
+    print(report_text(optimized.report, title))
+    if cost is not None:
+        print("\n" + cost_text(cost, "cost"))
+    return 0
+
+
+def _write_files(
+    options: argparse.Namespace,
+    optimized: OptimizedFile,
+    steps: Tuple[StepRecord, ...],
+    cost: Optional[CostPlan],
+) -> None:
     if options.picture is not None:
         write_text(regions_svg(optimized.report), options.picture)
     if options.html is not None:
@@ -60,20 +84,6 @@ def handle(options: argparse.Namespace) -> int:
         write_text(graph_dot(optimized.shaped_result or optimized.shaped), options.dot)
     if options.tensorboard is not None:
         _write_runs(optimized, options.tensorboard)
-    if options.json:
-        plain = optimized.report.to_dict()
-        plain.update(file=options.input, nodes=nodes, rewritten=optimized.rewritten)
-        if cost is not None:
-            plain["cost"] = cost.to_dict()
-        print(json.dumps(plain, indent=2, sort_keys=True))
-        return 0
-    title = "{}: {} nodes".format(options.input, nodes)
-    if optimized.rewritten:
-        title += ", rewritten before: this is what it consists of"
-    print(report_text(optimized.report, title))
-    if cost is not None:
-        print("\n" + cost_text(cost, "cost"))
-    return 0
 
 
 def _cost(options: argparse.Namespace, optimized: OptimizedFile) -> Optional[CostPlan]:

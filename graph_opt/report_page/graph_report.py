@@ -8,6 +8,7 @@ from xml.sax.saxutils import escape, quoteattr
 from graph_opt.inspect.graph_files import write_text
 from graph_opt.report_page.page import page_html
 from graph_opt.report_page.page_content import PageSource, page_content
+from graph_opt.reporting.cost_text import cost_text
 from graph_opt.reporting.summary import summary
 from graph_opt.reporting.tables import printable
 from graph_opt.reporting.text import report_text
@@ -47,7 +48,9 @@ class GraphReport:
         write_text(self.html(), path)
 
     def __str__(self) -> str:
-        return report_text(self._source.report, self._source.title)
+        source = self._source
+        text = report_text(source.report, source.title)
+        return text if source.cost is None else text + "\n\n" + cost_text(source.cost, "cost")
 
     def _repr_html_(self) -> str:
         """The page in a frame that reaches nothing of the notebook; of a large graph, the text."""

@@ -90,9 +90,9 @@ class _StagedSteps(RecordedSession):
         """The threads that fill this session's buffers."""
         return self._threads
 
-    def graph_report(self) -> GraphReport:
+    def graph_report(self, **options: Any) -> GraphReport:
         """This session's graph before and after, as `graph_opt.graph_report` returns it."""
-        return graph_report(self)
+        return graph_report(self, **options)
 
     def prepare_step(
         self,

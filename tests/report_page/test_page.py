@@ -179,6 +179,16 @@ def test_a_session_that_asked_for_nothing_has_a_report() -> None:
     assert {row["name"] for row in content["lookups"]} == {"user", "item", "extra"}
 
 
+def test_a_session_tells_what_its_step_costs() -> None:
+    ids = tf.sparse_placeholder(tf.int64, [None, None])
+    table = tf.get_variable("users", [1000, 4])
+    tf.reduce_sum(tf.nn.embedding_lookup_sparse(table, ids, None, combiner="sum"))
+    with graph_opt.Session() as session:
+        report = session.graph_report(batch=8, ids_per_row={"us.rs": 5})
+    assert ["rows of tables read", "40"] in content_of(report.html())["cost"]["rows"]
+    assert "cost: a step ends at Sum; batches of 8 rows" in str(report)
+
+
 def test_text_of_a_large_graph_is_escaped_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graph_report, "_MOST_SHOWN", 0)
     source = PageSource(SCRIPT_NAME, Report(left_alone=(SCRIPT_NAME,)), hostile_graph())
