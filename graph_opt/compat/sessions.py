@@ -95,8 +95,14 @@ class SteppedSession:
         """
         return run(*prepared)
 
-    def step_failed(self, error: BaseException) -> None:
-        """Called when a step has failed."""
+    def step_ended(
+        self,
+        error: Optional[BaseException],
+        fetches: Elements,
+        targets: Elements,
+        feeds: Elements,
+    ) -> None:
+        """Called when a step has ended, with `error` or, if that is None, well."""
 
     def fed_value(self, tensor: Any, value: Any) -> Any:
         """What to feed for `tensor` in place of `value`, which is an array or a TensorHandle."""
@@ -178,7 +184,7 @@ class SteppedSession:
             return results
 
         given, prepared = (fetch_list, target_list, feeds), (fetches, targets, fed)
-        with self._noticing_failure():
+        with self._noticing_end(*given):
             results = self.run_step(given, prepared, run, handle is not None)
         return self.fetched_values(fetch_list, results)
 
@@ -222,16 +228,19 @@ class SteppedSession:
             return whole(**named)
         self.prepare_step(step[0], step[1], [])
         options = self.step_options(named.get("options"))
-        with self._noticing_failure():
+        with self._noticing_end(step[0], step[1], []):
             return inner(**named) if options is None else inner(**dict(named, options=options))
 
     @contextlib.contextmanager
-    def _noticing_failure(self) -> Iterator[None]:
+    def _noticing_end(
+        self, fetches: Elements, targets: Elements, feeds: Elements
+    ) -> Iterator[None]:
         try:
             yield
         except BaseException as error:
-            self.step_failed(error)
+            self.step_ended(error, fetches, targets, feeds)
             raise
+        self.step_ended(None, fetches, targets, feeds)
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> Any:
         """Like `tf.Session.partial_run_setup`."""
@@ -270,7 +279,7 @@ class SteppedSession:
                 return self.run(everything, dict(zip(feeds, values)))[: len(fetches)]
             self.prepare_step(fetches, targets, feeds, values)
             fed = [self.fed_value(tensor, value) for tensor, value in zip(feeds, values)]
-            with self._noticing_failure():
+            with self._noticing_end(fetches, targets, feeds):
                 return inner(*fed, **keywords)
 
         return call

@@ -91,6 +91,7 @@ def _notes(report: Report) -> List[List[str]]:
         ("changed", tuple(filter(None, (report.smart_stage, report.micro_batches)))),
         ("changed", report.changes),
         ("tuned", report.tuned),
+        ("read again", tuple(filter(None, (report.read_again,)))),
         ("warning", report.warnings),
     )
     return [[kind, text] for kind, texts in kinds for text in texts]

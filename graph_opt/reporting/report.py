@@ -47,6 +47,7 @@ class Report:
       smart_stage: What runs ahead besides lookups; "" if nothing does.
       micro_batches: How batches are divided; "" if they are not.
       tuned: What is chosen for each stage that is tuned while it runs, and why, a line each.
+      read_again: How many waiting batches had their rows read again, and why; "" if none had.
       staleness: How old the rows were that sampled steps have used so far.
     """
 
@@ -73,6 +74,7 @@ class Report:
     smart_stage: str = ""
     micro_batches: str = ""
     tuned: Tuple[str, ...] = ()
+    read_again: str = ""
     staleness: Tuple[TableStaleness, ...] = ()
 
     @property

@@ -54,6 +54,7 @@ def report_text(report: Report, title: str) -> str:
     blocks.append(report.smart_stage)
     blocks.append(report.micro_batches)
     blocks.append("\n".join(report.tuned))
+    blocks.append(report.read_again)
     blocks.append(staleness_text(report.staleness))
     blocks.append("\n".join(report.changes))
     blocks.append("\n".join(_dense_lines(report)))
@@ -85,6 +86,7 @@ def brief_text(report: Report) -> str:
     for stage in report.stages:
         lines.extend(_stage_lines(stage))
     lines.extend("  " + line for line in [*report.tuned, *report.changes, *_dense_lines(report)])
+    lines.extend("  " + line for line in [report.read_again] if line)
     lines.extend("  " + line for line in staleness_text(report.staleness).splitlines())
     lines.extend("  " + line for line in refusals_text(report).splitlines())
     return "\n".join(lines + _remarks(report))

@@ -9,6 +9,7 @@ from typing import Any, MutableMapping, NamedTuple, Optional
 from graph_opt.compat import tf
 from graph_opt.config.options import SessionOptions
 from graph_opt.passes.translation import UNCHANGED, Translation
+from graph_opt.reporting.read_again import read_again_text
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.staleness import staleness_of
 from graph_opt.reporting.tuned_stages import tuned_stages
@@ -134,5 +135,6 @@ def report_of(graph: Optional[Any] = None) -> Optional[Report]:
         report,
         warnings=(*report.warnings, *told),
         tuned=tuned_stages(wanted),
+        read_again=read_again_text(wanted),
         staleness=staleness_of(wanted),
     )

@@ -26,6 +26,7 @@ from graph_opt.session.graph_page import graph_report
 from graph_opt.session.graph_records import is_left_alone, report_of, translation_of
 from graph_opt.session.installed_config import checked_options, effective_config
 from graph_opt.session.late_rows import bring_rows_to_date, note_open
+from graph_opt.session.lost_rows import LostRows
 from graph_opt.session.new_users import change_new_users, has_no_new_users
 from graph_opt.session.optimization import (
     asks_for_anything,
@@ -75,12 +76,11 @@ class _StagedSteps(RecordedSession):
         self._step_options: Optional[StepOptions] = None
         self._threads = StageThreads()
         self._steps: Dict[Tuple[int, ...], Step] = {}
-        self._ran = False
-        self._first_run = threading.Lock()
+        self._ran, self._first_run = False, threading.Lock()
         self._reach: Optional[StageReach] = None
         self._fetch_map: Optional[FetchMap] = None
         self._translation: Optional[Translation] = None
-        self._sampler = StalenessSampler(self)
+        self._sampler, self._lost_rows = StalenessSampler(self), LostRows(self)
         self._trains_later, self._version_seen = False, -1
         self._shadow: Optional[ShadowSteps] = None
         self.watch_servers(config, self._threads.give_up)
@@ -117,6 +117,7 @@ class _StagedSteps(RecordedSession):
                 self.within_limit(self._prepare_stages, step, feeds, values)
             if step.trains:
                 count_step()
+            self._lost_rows.before_step(step, self.within_limit)
             self._sampler.before_step(step, self.within_limit)
         else:
             self._refuse_whole_tables(fetches)
@@ -144,8 +145,7 @@ class _StagedSteps(RecordedSession):
         reads = self._step_of(fetches, targets, feeds).pipeline.reads
         if not reads:
             return {}
-        weights = [direct for _, direct in reads]
-        values = self.within_limit(share_session(self).run, weights)
+        values = self.within_limit(share_session(self).run, [direct for _, direct in reads])
         return {taken: value for (taken, _), value in zip(reads, values)}
 
     def goes_through_run(self, fetches: List[Any], targets: List[Any], feeds: List[Any]) -> bool:
@@ -161,9 +161,12 @@ class _StagedSteps(RecordedSession):
         self._shadow = None if shadow.is_over(self) else shadow
         return results
 
-    def step_failed(self, error: BaseException) -> None:
-        """Starts stages anew from which the step may have taken weights for nothing."""
-        self._threads.note_failed_step(self, error)
+    def step_ended(self, error: Optional[BaseException], *given: List[Any]) -> None:
+        """Notes rows that were written; starts stages anew that gave weights for nothing."""
+        if self._lost_rows.matter:
+            self._lost_rows.after_step(self._step_of(*given), error)
+        if error is not None:
+            self._threads.note_failed_step(self, error)
 
     def step_options(self, options: Any) -> Any:
         """What the script gives, and what DeepRec's options make of it."""
@@ -199,6 +202,7 @@ class _StagedSteps(RecordedSession):
             self._translation = translation
             self._fetch_map = fetch_map_of(graph, translation)
             self._steps.clear()
+            self._lost_rows.learn_graph()
 
     def close(self) -> None:
         """Brings rows to date that outlive the session, ends its threads and closes it.
@@ -238,8 +242,7 @@ class _StagedSteps(RecordedSession):
     def _resolve(
         self, fetches: List[Any], targets: List[Any], feeds: List[Any], given: Tuple[Any, ...]
     ) -> Step:
-        assert self._fetch_map is not None and self._reach is not None
-        assert self._translation is not None
+        assert self._fetch_map and self._reach and self._translation
         self._report_late_training()
         fetched, run, reached = self._fetch_map.resolved(fetches, targets, feeds)
         fills = self._reach.filled_by(reached)
@@ -257,6 +260,7 @@ class _StagedSteps(RecordedSession):
             pipeline=pipeline,
             trains=bool(pipeline.trains) or is_training_step(reached),
             may_sample=self._sampler.may_sample(reached),
+            loses_rows=self._lost_rows.may_lose(reached),
             given=given,
         )
 

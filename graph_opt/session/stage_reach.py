@@ -66,13 +66,16 @@ class StageReach:
         operations = graph.get_operations() if graph is not None else ()
         return frozenset().union(*self.may_take_from(set(operations)).values())
 
-    def _stages_of(self, takes: Iterable[Any]) -> FrozenSet[str]:
-        buffers = {_buffer(take) for take in takes}
+    def taken_directly(self, reached: Iterable[Any]) -> FrozenSet[str]:
+        """Names of the stages from which these operations take, without those before them."""
+        buffers = {_buffer(operation) for operation in reached if is_take(operation)}
         if not buffers:
             return frozenset()
         self._refresh()
-        names = {self._buffers[buffer] for buffer in buffers if buffer in self._buffers}
-        return frozenset(self._with_upstream(names))
+        return frozenset(self._buffers[buffer] for buffer in buffers if buffer in self._buffers)
+
+    def _stages_of(self, takes: Iterable[Any]) -> FrozenSet[str]:
+        return frozenset(self._with_upstream(set(self.taken_directly(takes))))
 
     def filled_by(self, reached: Set[Any]) -> FrozenSet[str]:
         """Names of the stages into which a step puts a batch, which makes it a prefetch step."""

@@ -23,6 +23,7 @@ class Step:
       pipeline: What the step means to stages that apply gradients.
       trains: Whether the step updates variables by gradients.
       may_sample: Whether it is one of those of which some tell how old their rows are.
+      loses_rows: Whether it writes tables whose rows batches may be waiting with.
       given: The original elements, kept alive so that no other object reuses their ids.
     """
 
@@ -35,4 +36,5 @@ class Step:
     pipeline: PipelineUse
     trains: bool
     may_sample: bool
+    loses_rows: bool
     given: Tuple[Any, ...]

@@ -1,6 +1,7 @@
 #include "packed/staged_rows.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace graph_opt {
@@ -11,6 +12,11 @@ constexpr size_t kMostUnanswered = 16;
 
 typedef std::vector<std::function<void()>> Callbacks;
 
+// Notes another loss, unless the one before matters more.
+void Lose(Loss loss, Loss* noted) {
+  if (*noted == Loss::kNone || loss == Loss::kUntold) *noted = loss;
+}
+
 void CallAll(const Callbacks& callbacks) {
   for (const auto& callback : callbacks) callback();
 }
@@ -18,8 +24,12 @@ void CallAll(const Callbacks& callbacks) {
 }  // namespace
 
 UpdateUnderWay::UpdateUnderWay(std::shared_ptr<StagedRows> staged, std::vector<RowsOfShard> parts,
-                               std::shared_ptr<const void> memory, Parallel* parallel)
-    : staged_(std::move(staged)), memory_(std::move(memory)), parts_(parts.size()) {
+                               std::shared_ptr<const void> memory, Loss if_dropped,
+                               Parallel* parallel)
+    : staged_(std::move(staged)),
+      memory_(std::move(memory)),
+      if_dropped_(if_dropped),
+      parts_(parts.size()) {
   for (size_t i = 0; i < parts.size(); ++i) parts_[i].rows = std::move(parts[i]);
   parallel->Run(static_cast<int64_t>(parts_.size()), [&](int64_t i) {
     const RowsOfShard& rows = parts_[i].rows;
@@ -130,15 +140,16 @@ void StagedRows::Stage(const std::shared_ptr<StagedBatch>& batch, std::function<
     std::lock_guard<std::mutex> lock(mutex_);
     batches_.push_back(batch);
     for (const Unanswered& one : unanswered_) {
-      if (one.of_any_rows) batch->is_lost_ = true;
+      bool is_lost = one.of_any_rows;
       for (size_t i = 0; i < one.shards.size(); ++i) {
         for (const RowsOfShard& rows : batch->parts()) {
           if (rows.shard != one.shards[i]) continue;
           const RowSet& set = one.sets[i];
-          batch->is_lost_ |= std::any_of(rows.rows, rows.rows + rows.count,
-                                         [&set](int64_t row) { return set.MayHave(row); });
+          is_lost |= std::any_of(rows.rows, rows.rows + rows.count,
+                                 [&set](int64_t row) { return set.MayHave(row); });
         }
       }
+      if (is_lost) Lose(one.loss, &batch->loss_);
     }
     for (UpdateUnderWay* update : under_way_) {
       if (!update->HasRowOf(*batch)) continue;
@@ -162,9 +173,9 @@ bool StagedRows::StopWaiting(const std::shared_ptr<StagedBatch>& batch) {
 
 std::shared_ptr<UpdateUnderWay> StagedRows::Begin(std::vector<RowsOfShard> parts,
                                                   std::shared_ptr<const void> memory,
-                                                  Parallel* parallel) {
-  std::shared_ptr<UpdateUnderWay> update(
-      new UpdateUnderWay(shared_from_this(), std::move(parts), std::move(memory), parallel));
+                                                  Loss if_dropped, Parallel* parallel) {
+  std::shared_ptr<UpdateUnderWay> update(new UpdateUnderWay(
+      shared_from_this(), std::move(parts), std::move(memory), if_dropped, parallel));
   std::vector<std::shared_ptr<StagedBatch>> batches;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -174,7 +185,7 @@ std::shared_ptr<UpdateUnderWay> StagedRows::Begin(std::vector<RowsOfShard> parts
       std::shared_ptr<StagedBatch> batch = weak.lock();
       if (batch == nullptr || batch->is_taken_) continue;
       left.push_back(weak);
-      batches.push_back(std::move(batch));
+      if (batch->again_ == nullptr) batches.push_back(std::move(batch));
     }
     batches_ = std::move(left);
   }
@@ -185,15 +196,20 @@ std::shared_ptr<UpdateUnderWay> StagedRows::Begin(std::vector<RowsOfShard> parts
 bool StagedRows::Take(const std::shared_ptr<StagedBatch>& batch,
                       std::vector<StagedBatch::Change>* changes) {
   std::lock_guard<std::mutex> lock(mutex_);
-  batch->is_taken_ = true;
-  unanswered_.clear();  // a step begins, so what failed before is over
-  *changes = std::move(batch->changes_);
-  batch->changes_.clear();
-  std::stable_sort(changes->begin(), changes->end(),
+  // A step begins, so the one before is over.
+  unanswered_.erase(std::remove_if(unanswered_.begin(), unanswered_.end(),
+                                   [](const Unanswered& one) { return one.loss == Loss::kUntold; }),
+                    unanswered_.end());
+  StagedBatch* const read = batch->again_ == nullptr ? batch.get() : batch->again_.get();
+  batch->is_taken_ = read->is_taken_ = true;
+  std::vector<StagedBatch::Change> since = std::move(read->changes_);
+  std::stable_sort(since.begin(), since.end(),
                    [](const StagedBatch::Change& one, const StagedBatch::Change& other) {
                      return one.order < other.order;
                    });
-  return !batch->is_lost_;
+  *changes = std::move(batch->read_);
+  std::move(since.begin(), since.end(), std::back_inserter(*changes));
+  return read->loss_ != Loss::kUntold;
 }
 
 void StagedRows::Restart() {
@@ -204,12 +220,55 @@ void StagedRows::Restart() {
 void StagedRows::LoseAll() {
   std::lock_guard<std::mutex> lock(mutex_);
   for (const std::weak_ptr<StagedBatch>& weak : batches_) {
-    if (std::shared_ptr<StagedBatch> batch = weak.lock()) batch->is_lost_ = true;
+    if (std::shared_ptr<StagedBatch> batch = weak.lock()) Lose(Loss::kWritten, &batch->loss_);
   }
+}
+
+LostBatch StagedRows::FindLost(const std::string& lookup, const std::vector<std::string>& shards) {
+  const auto is_of_shard = [](const RowsOfShard& rows, const std::string& shard) {
+    return rows.shard == shard;
+  };
+  std::lock_guard<std::mutex> lock(mutex_);
+  unanswered_.clear();
+  LostBatch lost;
+  for (const std::weak_ptr<StagedBatch>& weak : batches_) {
+    lost.batch = weak.lock();
+    if (lost.batch == nullptr || lost.batch->is_taken_ || lost.batch->is_again_) continue;
+    const std::vector<RowsOfShard>& parts = lost.batch->parts();
+    const bool has_these = lost.batch->lookup_ == lookup && parts.size() == shards.size() &&
+                           std::equal(parts.begin(), parts.end(), shards.begin(), is_of_shard);
+    const StagedBatch& read = lost.batch->again_ == nullptr ? *lost.batch : *lost.batch->again_;
+    if (!has_these || read.loss_ == Loss::kNone) continue;
+    lost.loss = read.loss_;
+    lost.again = std::make_shared<StagedBatch>(lookup, parts, lost.batch->memory_);
+    lost.again->is_again_ = true;
+    return lost;
+  }
+  return LostBatch();
+}
+
+void StagedRows::Replace(const LostBatch& lost, const std::vector<ReadRows>& read,
+                         std::shared_ptr<const void> memory) {
+  std::vector<StagedBatch::Change> changes;
+  for (size_t i = 0; i < read.size(); ++i) {
+    const int64_t count = lost.batch->parts()[i].count;
+    StagedBatch::Change change{0, static_cast<int>(i), {}, {}, memory};
+    for (int64_t row = 0; row < count; ++row) {
+      change.places.push_back(row);
+      change.values.push_back(read[i].rows + row * read[i].row_bytes);
+    }
+    if (count > 0) changes.push_back(std::move(change));
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (lost.batch->is_taken_) return;
+  lost.batch->changes_.clear();
+  lost.batch->read_ = std::move(changes);
+  lost.batch->again_ = lost.again;
 }
 
 void StagedRows::Remember(UpdateUnderWay* update) {
   Unanswered one;
+  one.loss = update->if_dropped_;
   one.of_any_rows = unanswered_.size() >= kMostUnanswered;
   for (UpdateUnderWay::Part& part : update->parts_) {
     if (part.set.none() || one.of_any_rows) continue;
@@ -226,11 +285,13 @@ void StagedRows::End(UpdateUnderWay* update) {
     std::lock_guard<std::mutex> lock(mutex_);
     under_way_.erase(std::remove(under_way_.begin(), under_way_.end(), update), under_way_.end());
     if (!update->is_kept_) {
-      for (const UpdateUnderWay::Common& common : update->common_) common.batch->is_lost_ = true;
+      for (const UpdateUnderWay::Common& common : update->common_) {
+        Lose(update->if_dropped_, &common.batch->loss_);
+      }
       Remember(update);
     }
     for (const std::shared_ptr<StagedBatch>& batch : update->waiting_) {
-      if (!update->is_kept_) batch->is_lost_ = true;
+      if (!update->is_kept_) Lose(update->if_dropped_, &batch->loss_);
       if (--batch->waits_for_ > 0 || batch->ready_ == nullptr) continue;
       ready.push_back(std::move(batch->ready_));
       batch->ready_ = nullptr;

@@ -23,6 +23,14 @@ struct RowsOfShard {
   int64_t count = 0;
 };
 
+// Why it is not known what has become of rows that were sent.
+enum class Loss {
+  kNone,
+  kUnanswered,  // the step of an update failed before the answer had come
+  kWritten,     // something else wrote tables
+  kUntold,      // an update does not ask: nobody knows of the loss
+};
+
 // The rows that servers send for a batch that runs ahead, and what updates have made of them since.
 class StagedBatch {
  public:
@@ -35,9 +43,10 @@ class StagedBatch {
     std::shared_ptr<const void> answer;
   };
 
-  // `memory` is where the rows are.
-  StagedBatch(std::vector<RowsOfShard> parts, std::shared_ptr<const void> memory)
-      : parts_(std::move(parts)), memory_(std::move(memory)) {}
+  // `lookup` is what they are for. `memory` is where the rows are.
+  StagedBatch(std::string lookup, std::vector<RowsOfShard> parts,
+              std::shared_ptr<const void> memory)
+      : lookup_(std::move(lookup)), parts_(std::move(parts)), memory_(std::move(memory)) {}
 
   const std::vector<RowsOfShard>& parts() const { return parts_; }
 
@@ -45,13 +54,17 @@ class StagedBatch {
   friend class StagedRows;
   friend class UpdateUnderWay;
 
+  const std::string lookup_;
   const std::vector<RowsOfShard> parts_;
   const std::shared_ptr<const void> memory_;
   // Under the lock of the StagedRows:
   std::vector<Change> changes_;
-  bool is_lost_ = false;  // some row was changed, and its value did not come
+  Loss loss_ = Loss::kNone;
   bool is_taken_ = false;
-  int waits_for_ = 0;  // updates under way
+  bool is_again_ = false;               // its rows are another batch's, read again
+  std::shared_ptr<StagedBatch> again_;  // in place of what this one was sent
+  std::vector<Change> read_;            // what `again_` was sent
+  int waits_for_ = 0;                   // updates under way
   std::function<void()> ready_;
 };
 
@@ -94,7 +107,7 @@ class UpdateUnderWay {
   };
 
   UpdateUnderWay(std::shared_ptr<StagedRows> staged, std::vector<RowsOfShard> parts,
-                 std::shared_ptr<const void> memory, Parallel* parallel);
+                 std::shared_ptr<const void> memory, Loss if_dropped, Parallel* parallel);
 
   std::vector<Common> CommonWith(const std::shared_ptr<StagedBatch>& batch) const;
   bool HasRowOf(const StagedBatch& batch) const;
@@ -102,11 +115,19 @@ class UpdateUnderWay {
 
   const std::shared_ptr<StagedRows> staged_;
   const std::shared_ptr<const void> memory_;
+  const Loss if_dropped_;
   std::vector<Part> parts_;
   std::vector<Common> common_;
   std::vector<std::vector<bool>> asked_;
   bool is_kept_ = false;
   std::vector<std::shared_ptr<StagedBatch>> waiting_;  // under the lock of the StagedRows
+};
+
+// A batch that is lost, and one to read its rows again for it.
+struct LostBatch {
+  Loss loss = Loss::kNone;  // kNone: there is none
+  std::shared_ptr<StagedBatch> batch;
+  std::shared_ptr<StagedBatch> again;
 };
 
 // The batches of a worker that run ahead with rows of servers, and its updates of these. So that a
@@ -117,7 +138,9 @@ class UpdateUnderWay {
 //
 // An update asks for the rows of all batches that were staged before it began. A batch that is
 // staged while an update is under way, and has one of its rows, is not asked for before the answer
-// has come.
+// has come. A batch of which that is not known is lost, and its rows are staged again:
+//
+//   again    FindLost, Stage ─> request ═════════════════ server ══> rows ─> Replace
 class StagedRows : public std::enable_shared_from_this<StagedRows> {
  public:
   // Calls `ready` once the batch may be asked for: now, or in a thread that ends an update.
@@ -126,11 +149,15 @@ class StagedRows : public std::enable_shared_from_this<StagedRows> {
   // Ends such a wait. False if `ready` was called, or is about to be.
   bool StopWaiting(const std::shared_ptr<StagedBatch>& batch);
 
-  // Begins an update of rows, which stay where they are in `memory`.
+  // Begins an update of rows, which stay where they are in `memory`. Batches with such rows are
+  // lost by `if_dropped` if it ends without being kept.
   std::shared_ptr<UpdateUnderWay> Begin(std::vector<RowsOfShard> parts,
-                                        std::shared_ptr<const void> memory, Parallel* parallel);
+                                        std::shared_ptr<const void> memory, Loss if_dropped,
+                                        Parallel* parallel);
 
-  // The changes of a batch, in order, which gets no more. False if it is lost.
+  // The changes of a batch, in order, which gets no more. False if nobody has known that it was
+  // lost. Otherwise a batch that is still lost is used by a step that overlaps the one that lost
+  // it, and may be as if it had read its rows before.
   bool Take(const std::shared_ptr<StagedBatch>& batch, std::vector<StagedBatch::Change>* changes);
 
   // No step is under way.
@@ -139,11 +166,25 @@ class StagedRows : public std::enable_shared_from_this<StagedRows> {
   // Loses all batches: something else wrote tables.
   void LoseAll();
 
+  // A lost batch of a lookup of these shards. The steps that lost it are over.
+  LostBatch FindLost(const std::string& lookup, const std::vector<std::string>& shards);
+
+  // What was read again for each part of a batch: its rows, of so many bytes each.
+  struct ReadRows {
+    const char* rows;
+    int64_t row_bytes;
+  };
+
+  // Puts what was read in the place of a lost batch's rows. It stays where it is in `memory`.
+  void Replace(const LostBatch& lost, const std::vector<ReadRows>& read,
+               std::shared_ptr<const void> memory);
+
  private:
   friend class UpdateUnderWay;
 
   // An update of which no answer came, and which servers may apply until its step is over.
   struct Unanswered {
+    Loss loss;
     bool of_any_rows;
     std::vector<std::string> shards;
     std::vector<RowSet> sets;

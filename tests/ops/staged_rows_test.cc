@@ -17,18 +17,19 @@ std::shared_ptr<StagedBatch> Batch(const std::vector<int64_t>& rows) {
   part.shard = "a";
   part.rows = memory->data();
   part.count = static_cast<int64_t>(memory->size());
-  return std::make_shared<StagedBatch>(std::vector<RowsOfShard>{part}, memory);
+  return std::make_shared<StagedBatch>("lookup", std::vector<RowsOfShard>{part}, memory);
 }
 
 std::shared_ptr<UpdateUnderWay> Begin(StagedRows* staged, const std::vector<int64_t>& rows,
-                                      const std::string& shard = "a") {
+                                      const std::string& shard = "a",
+                                      Loss if_dropped = Loss::kUnanswered) {
   auto memory = std::make_shared<std::vector<int64_t>>(rows);
   RowsOfShard part;
   part.shard = shard;
   part.rows = memory->data();
   part.count = static_cast<int64_t>(memory->size());
   Sequential parallel;
-  return staged->Begin({part}, memory, &parallel);
+  return staged->Begin({part}, memory, if_dropped, &parallel);
 }
 
 // Answers with rows of one number, the update's.
@@ -93,7 +94,7 @@ void ABatchWaitsForUpdatesOfItsRows() {
   CHECK(staged->Take(waits, &changes) && changes.empty());  // it was read after the update
 }
 
-void BatchesWithRowsOfAnUnansweredUpdateAreLost() {
+void BatchesWithRowsOfAnUpdateThatDoesNotAskAreLost() {
   auto staged = std::make_shared<StagedRows>();
   const auto before = Batch({3}), clean = Batch({4}), meanwhile = Batch({3}), after = Batch({3}),
              later = Batch({3});
@@ -101,7 +102,7 @@ void BatchesWithRowsOfAnUnansweredUpdateAreLost() {
   staged->Stage(before, [] {});
   staged->Stage(clean, [] {});
   {
-    const auto update = Begin(staged.get(), {3});
+    const auto update = Begin(staged.get(), {3}, "a", Loss::kUntold);
     staged->Stage(meanwhile, [] {});
   }
   staged->Stage(after, [] {});
@@ -111,10 +112,61 @@ void BatchesWithRowsOfAnUnansweredUpdateAreLost() {
   CHECK(!staged->Take(meanwhile, &changes));
   CHECK(!staged->Take(after, &changes));
   CHECK(staged->Take(later, &changes));
-  const auto waiting = Batch({5});
-  staged->Stage(waiting, [] {});
+  const auto overlapped = Batch({5});
+  staged->Stage(overlapped, [] {});
+  Begin(staged.get(), {5});
+  CHECK(staged->Take(overlapped, &changes));
+}
+
+// Reads the rows of all lost batches again, as rows of one number.
+int ReadAgain(const std::shared_ptr<StagedRows>& staged, float number) {
+  for (int count = 0;; ++count) {
+    const LostBatch lost = staged->FindLost("lookup", {"a"});
+    if (lost.loss == Loss::kNone) return count;
+    staged->Stage(lost.again, [] {});
+    auto rows = std::make_shared<std::vector<float>>(lost.batch->parts()[0].count, number);
+    staged->Replace(lost, {{reinterpret_cast<const char*>(rows->data()), sizeof(float)}}, rows);
+  }
+}
+
+// What a batch's rows are, of which each was sent as 0.
+std::vector<float> Rows(const std::vector<StagedBatch::Change>& changes, size_t count) {
+  std::vector<float> rows(count, 0.0f);
+  for (const StagedBatch::Change& change : changes) {
+    for (size_t i = 0; i < change.places.size(); ++i) {
+      rows[change.places[i]] = *reinterpret_cast<const float*>(change.values[i]);
+    }
+  }
+  return rows;
+}
+
+void LostBatchesAreReadAgain() {
+  auto staged = std::make_shared<StagedRows>();
+  const auto first = Batch({3, 4}), second = Batch({4, 5}), clean = Batch({9});
+  for (const auto& batch : {first, second, clean}) staged->Stage(batch, [] {});
+  Keep(Begin(staged.get(), {3, 4}).get(), 1);
+  Begin(staged.get(), {4});  // ends without an answer
+  const auto staged_since = Batch({4});
+  staged->Stage(staged_since, [] {});
+  CHECK(staged->FindLost("another", {"a"}).loss == Loss::kNone);
+  CHECK(staged->FindLost("lookup", {"b"}).loss == Loss::kNone);
+  CHECK(staged->FindLost("lookup", {"a"}).loss == Loss::kUnanswered);
+  CHECK(ReadAgain(staged, 2) == 3);
+  const auto update = Begin(staged.get(), {3, 5});
+  CHECK((update->asked()[0] == std::vector<bool>{true, true}));
+  Keep(update.get(), 3);
+  std::vector<StagedBatch::Change> changes;
+  CHECK(staged->Take(first, &changes));
+  CHECK((Rows(changes, 2) == std::vector<float>{3, 2}));
+  CHECK((Begin(staged.get(), {3})->asked()[0] == std::vector<bool>{false}));
   staged->LoseAll();
-  CHECK(!staged->Take(waiting, &changes));
+  CHECK(staged->FindLost("lookup", {"a"}).loss == Loss::kWritten);
+  CHECK(ReadAgain(staged, 4) == 3);
+  CHECK(staged->Take(second, &changes));
+  CHECK((Rows(changes, 2) == std::vector<float>{4, 4}));
+  CHECK(staged->Take(clean, &changes));
+  CHECK((Rows(changes, 1) == std::vector<float>{4}));
+  CHECK(staged->Take(staged_since, &changes));
 }
 
 void ThreadsAgree() {
@@ -133,6 +185,7 @@ void ThreadsAgree() {
   for (int i = 0; i < kBatches; ++i) {
     const auto update = Begin(staged.get(), {i % 7, 8});
     if (i % 4 != 0) Keep(update.get(), i);
+    if (i % 7 == 0) ReadAgain(staged, 0);
   }
   stage.join();
   CHECK(ready == kBatches);
@@ -145,7 +198,8 @@ int main() {
   graph_opt::AnUpdateAsksForRowsOfWaitingBatches();
   graph_opt::OfTwoAnswersTheLaterOneComesLast();
   graph_opt::ABatchWaitsForUpdatesOfItsRows();
-  graph_opt::BatchesWithRowsOfAnUnansweredUpdateAreLost();
+  graph_opt::BatchesWithRowsOfAnUpdateThatDoesNotAskAreLost();
+  graph_opt::LostBatchesAreReadAgain();
   graph_opt::ThreadsAgree();
   return 0;
 }

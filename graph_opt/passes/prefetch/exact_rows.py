@@ -39,6 +39,7 @@ from graph_opt.passes.prefetch.regions import staying_lookups
 from graph_opt.passes.prefetch.served_rows import (
     ServedLookup,
     keep_answers,
+    read_again,
     refresh,
     served_lookup,
 )
@@ -152,7 +153,11 @@ class _ExactRows:
             tuple(self._log_updates(variables)),
         )
         after = self._state.rewritten(rewrite)
+        again = []
         for lookup in served:
+            step, reads = read_again(after.view, lookup, self._scope)
+            after = after.rewritten(step)
+            again.append(reads)
             step, replaced = refresh(after.view, lookup, self._scope)
             self._replaced.update(replaced)
             after = after.rewritten(step)
@@ -167,6 +172,7 @@ class _ExactRows:
             refused,
             workers,
             {**keeps, **told},
+            tuple(again),
         )
         translation = self._state.translation
         after = dataclasses.replace(

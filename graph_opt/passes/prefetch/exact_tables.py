@@ -41,6 +41,9 @@ from graph_opt.rules.op_names import (
     SWITCHES,
 )
 
+LOSE_ROWS = "LoseServedRows"
+"""The op that tells a worker of a writer of tables on servers."""
+
 _SCOPE = "exact_rows_writers"
 # What takes a reference or handle and changes no rows; moves of averages read the rows.
 _READS = (
@@ -61,6 +64,22 @@ _FUNCTION_CALLS = frozenset(
 )
 
 
+class ReadAgain(NamedTuple):
+    """What reads a lookup's rows again for a batch that is lost.
+
+    Attributes:
+      lose: The node that tells the worker that something wrote the tables.
+      loss: The tensor that says why the batch is lost, or 0: none is.
+      replace: The node that gives the batch its rows.
+      pooled: The node of main that uses them.
+    """
+
+    lose: str
+    loss: str
+    replace: str
+    pooled: str
+
+
 @dataclasses.dataclass(frozen=True)
 class ExactTables:
     """What `async_embedding_options.exact` found.
@@ -72,6 +91,7 @@ class ExactTables:
       served: The same on servers, with the device of the worker that looks them up.
       besides: For nodes that write tables on servers, the node that tells the worker. A step that
         runs the one must run the other.
+      read_again: What a session runs before a step once rows of waiting batches may be lost.
     """
 
     variables: FrozenSet[str] = frozenset()
@@ -79,6 +99,7 @@ class ExactTables:
     refused: Mapping[str, Refusal] = dataclasses.field(default_factory=dict)
     served: Mapping[str, str] = dataclasses.field(default_factory=dict)
     besides: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    read_again: Tuple[ReadAgain, ...] = ()
 
 
 class TableWrites(NamedTuple):
@@ -179,7 +200,7 @@ def tell_writers(
         for name in (*writes.assigns, *(use.consumer for use in writes.others)):
             if name not in besides:
                 writer = NodeWriter("{}/{}".format(scope, name), worker)
-                node = writer.node("lose", "LoseServedRows", ["^" + name])
+                node = writer.node("lose", LOSE_ROWS, ["^" + name])
                 nodes.append(node)
                 besides[name] = node.name
     return Rewrite(tuple(nodes)), besides

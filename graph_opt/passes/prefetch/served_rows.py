@@ -8,6 +8,11 @@ The worker knows what it updates: an update names, beside its gradients, those o
 staged batches were sent before, and its answer has their new values. A batch that is staged while
 an update of its rows is under way is not asked for before the answer has come. So no update of this
 worker is missed, and there is no further round trip.
+
+Where an answer does not come, since its step failed, or something else writes a table, batches that
+wait are lost. A session reads their rows again before its next step:
+
+    between    FindLostRows ══> Gather ══> ReplaceLostRows
 """
 
 from __future__ import annotations
@@ -21,6 +26,8 @@ from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes import attribute_values as values
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.prefetch.exact_tables import (
+    LOSE_ROWS,
+    ReadAgain,
     log_entry,
     refuse_place,
     refuse_writer,
@@ -31,6 +38,7 @@ from graph_opt.rules.match.table import describe, find_read, is_dynamic
 from graph_opt.rules.op_names import GROUP_GATHERS, GROUP_PACK, GROUP_PREPARE
 
 _REFRESH = "GroupEmbeddingRefreshPacked"
+_POOLED = "pooled"
 
 
 class ServedLookup(NamedTuple):
@@ -105,12 +113,13 @@ def refresh(view: GraphView, lookup: ServedLookup, scope: str) -> Tuple[Rewrite,
         num_servers=values.integer(count),
         shard_servers=prepare.attr["shard_servers"],
         shards=values.texts(names),
+        lookup=values.text(lookup.combine),
         _output_shapes=values.shapes([(None,)] * count + [()]),
     )
     outputs = [TensorRef(lookup.combine, i) for i in range(len(view.dtypes(lookup.combine) or ()))]
     inputs = [*view.inputs(lookup.combine), *outputs, TensorRef(staged.name, count)]
     fresh = writer.node(
-        "pooled",
+        _POOLED,
         _REFRESH,
         [tensor.input_name for tensor in inputs],
         _output_shapes=values.shapes([*(view.shape(output) for output in outputs), (2,)]),
@@ -131,6 +140,55 @@ def refresh(view: GraphView, lookup: ServedLookup, scope: str) -> Tuple[Rewrite,
         edits += [InputEdit(u.consumer, u.slot, tensor.input_name) for u in view.uses(output)]
     never = AttributeEdit(lookup.prepare, "pool_on_server", _NEVER)
     return Rewrite((staged, fresh), tuple(edits), tuple(controls), (never,)), replaced
+
+
+def read_again(view: GraphView, lookup: ServedLookup, scope: str) -> Tuple[Rewrite, ReadAgain]:
+    """Adds what reads the rows of lost batches again, for sessions to run between steps.
+
+    Args:
+      view: The graph, before `refresh`.
+      lookup: The lookup.
+      scope: Where nodes are added.
+    """
+    prepare = view.nodes[lookup.prepare]
+    count, name = len(lookup.gathers), "{}/{}".format(scope, lookup.combine)
+    worker = NodeWriter(name, view.device(lookup.prepare))
+    find = worker.node(
+        "lost",
+        "FindLostRows",
+        num_servers=values.integer(count),
+        shard_servers=prepare.attr["shard_servers"],
+        shards=values.texts([shard_name(view, shard) for shard in lookup.shards]),
+        lookup=values.text(lookup.combine),
+        _output_shapes=values.shapes([(None,)] * count + [(), ()]),
+    )
+    lose = worker.node("lose", LOSE_ROWS)
+    gathers = []
+    for i, gather in enumerate(lookup.gathers):
+        node = view.nodes[gather]
+        tables = [tensor.input_name for tensor in view.inputs(gather)[:-1]]
+        gathers.append(
+            NodeWriter(name, view.device(gather)).node(
+                "gather_{}".format(i),
+                node.op,
+                [*tables, TensorRef(find.name, i).input_name],
+                _output_shapes=values.shapes([(None,)]),
+                **attributes_of(node.op, node),
+            )
+        )
+    replace = worker.node(
+        "replace",
+        "ReplaceLostRows",
+        [*(gather.name for gather in gathers), TensorRef(find.name, count).input_name],
+        T=view.nodes[lookup.gathers[0]].attr["T"],
+        num_servers=values.integer(count),
+        shard_servers=prepare.attr["shard_servers"],
+        shard_widths=values.integers([_width(view, shard) for shard in lookup.shards]),
+    )
+    loss = str(TensorRef(find.name, count + 1))
+    pooled = "{}/{}".format(name, _POOLED)
+    again = ReadAgain(lose.name, loss, replace.name, pooled)
+    return Rewrite((lose, find, *gathers, replace)), again
 
 
 def keep_answers(

@@ -157,8 +157,10 @@ class GroupPackGradientsKernel : public SendingKernel {
         part.count = block.count;
       }
     }
+    const bool is_kept_if_step_ends_well = ctx->output_required(num_servers());
+    const Loss if_dropped = is_kept_if_step_ends_well ? Loss::kUnanswered : Loss::kUntold;
     const std::shared_ptr<UpdateUnderWay> update =
-        staged->Begin(std::move(rows), std::move(memory), parallel);
+        staged->Begin(std::move(rows), std::move(memory), if_dropped, parallel);
     for (size_t s = 0; s < of_shards.size(); ++s) {
       if (of_shards[s]->lookups != kRowsAndAsked) continue;
       uint64_t* const bits = reinterpret_cast<uint64_t*>(AskedBits(*of_shards[s]));

@@ -75,10 +75,9 @@ class GroupRefreshPackedKernel : public CombiningKernel {
     return errors::FailedPrecondition(
         name(),
         ": rows of this batch, which was looked up ahead, have changed since in a way that this "
-        "worker was not told of: a step that updates them failed, or did not run the op that "
-        "keeps their new values, or something else wrote the table. Restore a checkpoint or go on "
-        "with the next batch; async_embedding_options.exact keeps such a step from running with "
-        "old rows");
+        "worker was not told of: a step that updates them did not run the op that keeps their new "
+        "values. Run all steps of this graph in graph_opt's sessions; "
+        "async_embedding_options.exact keeps this step from running with old rows");
   }
 
   // The rows that servers sent, in memory that may be written where rows have changed.

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -44,25 +45,24 @@ Status StagedRowsResource::Find(OpKernelContext* ctx, std::shared_ptr<StagedRows
 
 namespace {
 
-class StageServedRowsKernel : public tensorflow::AsyncOpKernel {
+// An op that sends servers requests for rows that it notes.
+class RequestingKernel : public tensorflow::AsyncOpKernel {
  public:
-  explicit StageServedRowsKernel(OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
+  explicit RequestingKernel(OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("num_servers", &num_servers_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("shard_servers", &servers_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("shards", &shards_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("lookup", &lookup_));
     OP_REQUIRES(
         ctx, servers_.size() == shards_.size(),
         errors::InvalidArgument(name(), ": shard_servers has ", servers_.size(),
                                 " entries, need one for each of the ", shards_.size(), " shards"));
   }
 
-  void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
-    std::shared_ptr<StagedRows> staged;
-    std::shared_ptr<StagedBatch> batch;
-    OP_REQUIRES_OK_ASYNC(ctx, StagedRowsResource::Find(ctx, &staged), done);
-    OP_REQUIRES_OK_ASYNC(ctx, ReadBatch(ctx, &batch), done);
-    for (int i = 0; i < num_servers_; ++i) ctx->set_output(i, ctx->input(i));
-    OP_REQUIRES_OK_ASYNC(ctx, SetShared(ctx, num_servers_, batch), done);
+ protected:
+  // Ends the op once the batch may be asked for, or the step is cancelled.
+  static void Stage(OpKernelContext* ctx, const std::shared_ptr<StagedRows>& staged,
+                    const std::shared_ptr<StagedBatch>& batch, DoneCallback done) {
     tensorflow::CancellationManager* const manager = ctx->cancellation_manager();
     if (manager == nullptr) return staged->Stage(batch, std::move(done));
     const tensorflow::CancellationToken token = manager->get_cancellation_token();
@@ -76,6 +76,26 @@ class StageServedRowsKernel : public tensorflow::AsyncOpKernel {
       manager->TryDeregisterCallback(token);
       done();
     });
+  }
+
+  int num_servers_ = 0;
+  std::vector<int> servers_;
+  std::vector<std::string> shards_;
+  std::string lookup_;
+};
+
+class StageServedRowsKernel : public RequestingKernel {
+ public:
+  using RequestingKernel::RequestingKernel;
+
+  void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
+    std::shared_ptr<StagedRows> staged;
+    std::shared_ptr<StagedBatch> batch;
+    OP_REQUIRES_OK_ASYNC(ctx, StagedRowsResource::Find(ctx, &staged), done);
+    OP_REQUIRES_OK_ASYNC(ctx, ReadBatch(ctx, &batch), done);
+    for (int i = 0; i < num_servers_; ++i) ctx->set_output(i, ctx->input(i));
+    OP_REQUIRES_OK_ASYNC(ctx, SetShared(ctx, num_servers_, batch), done);
+    Stage(ctx, staged, batch, std::move(done));
   }
 
  private:
@@ -102,13 +122,89 @@ class StageServedRowsKernel : public tensorflow::AsyncOpKernel {
       parts[s].rows = at + kRequestHeaderWords;
       at += kRequestHeaderWords + parts[s].count;
     }
-    *batch = std::make_shared<StagedBatch>(std::move(parts), std::move(memory));
+    *batch = std::make_shared<StagedBatch>(lookup_, std::move(parts), std::move(memory));
     return Status();
   }
+};
 
+// Asks for the rows of a lost batch again, or for none.
+class FindLostRowsKernel : public RequestingKernel {
+ public:
+  using RequestingKernel::RequestingKernel;
+
+  void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
+    std::shared_ptr<StagedRows> staged;
+    OP_REQUIRES_OK_ASYNC(ctx, StagedRowsResource::Find(ctx, &staged), done);
+    auto lost = std::make_shared<LostBatch>(staged->FindLost(lookup_, shards_));
+    OP_REQUIRES_OK_ASYNC(ctx, Ask(ctx, lost->batch.get()), done);
+    OP_REQUIRES_OK_ASYNC(ctx, SetShared(ctx, num_servers_, lost), done);
+    Tensor* loss = nullptr;
+    OP_REQUIRES_OK_ASYNC(ctx, ctx->allocate_output(num_servers_ + 1, TensorShape({}), &loss), done);
+    loss->scalar<int>()() = static_cast<int>(lost->loss);
+    if (lost->batch == nullptr) return done();
+    Stage(ctx, staged, lost->again, std::move(done));
+  }
+
+ private:
+  Status Ask(OpKernelContext* ctx, const StagedBatch* batch) const {
+    std::vector<std::vector<int64_t>> requests(num_servers_);
+    for (size_t s = 0; s < shards_.size(); ++s) {
+      std::vector<int64_t>& request = requests[servers_[s]];
+      const RowsOfShard rows = batch == nullptr ? RowsOfShard() : batch->parts()[s];
+      request.insert(request.end(), {0, rows.count});
+      request.insert(request.end(), rows.rows, rows.rows + rows.count);
+    }
+    for (int i = 0; i < num_servers_; ++i) {
+      Tensor* output = nullptr;
+      const auto size = static_cast<tensorflow::int64>(requests[i].size());
+      TF_RETURN_IF_ERROR(ctx->allocate_output(i, TensorShape({size}), &output));
+      std::copy(requests[i].begin(), requests[i].end(), output->flat<tensorflow::int64>().data());
+    }
+    return Status();
+  }
+};
+
+class ReplaceLostRowsKernel : public OpKernel {
+ public:
+  explicit ReplaceLostRowsKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_servers", &num_servers_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("shard_servers", &servers_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("shard_widths", &widths_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("T", &dtype_));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    std::shared_ptr<StagedRows> staged;
+    std::shared_ptr<LostBatch> lost;
+    OP_REQUIRES_OK(ctx, StagedRowsResource::Find(ctx, &staged));
+    OP_REQUIRES_OK(ctx, GetShared(name(), ctx->input(num_servers_), &lost));
+    if (lost->batch == nullptr) return;
+    const std::vector<RowsOfShard>& parts = lost->batch->parts();
+    OP_REQUIRES(
+        ctx, parts.size() == servers_.size() && parts.size() == widths_.size(),
+        errors::InvalidArgument(name(), ": shard_servers has ", servers_.size(),
+                                " entries, need one for each of the ", parts.size(), " shards"));
+    auto memory = std::make_shared<std::vector<Tensor>>();
+    for (int i = 0; i < num_servers_; ++i) memory->push_back(ctx->input(i));
+    std::vector<int64_t> read(num_servers_, 0);
+    std::vector<StagedRows::ReadRows> rows;
+    for (size_t s = 0; s < parts.size(); ++s) {
+      const tensorflow::StringPiece bytes = (*memory)[servers_[s]].tensor_data();
+      const int64_t row_bytes = static_cast<int64_t>(widths_[s]) * tensorflow::DataTypeSize(dtype_);
+      rows.push_back({bytes.data() + read[servers_[s]], row_bytes});
+      read[servers_[s]] += parts[s].count * row_bytes;
+      OP_REQUIRES(ctx, read[servers_[s]] <= static_cast<int64_t>(bytes.size()),
+                  errors::InvalidArgument(name(), ": server ", servers_[s], " sent ", bytes.size(),
+                                          " bytes, fewer than the rows that were asked for"));
+    }
+    staged->Replace(*lost, rows, memory);
+  }
+
+ private:
   int num_servers_ = 0;
   std::vector<int> servers_;
-  std::vector<std::string> shards_;
+  std::vector<int> widths_;
+  tensorflow::DataType dtype_ = tensorflow::DT_INVALID;
 };
 
 class KeepServedRowsKernel : public OpKernel {
@@ -166,6 +262,8 @@ class LoseServedRowsKernel : public OpKernel {
 REGISTER_KERNEL_BUILDER(CPU("StageServedRows"), StageServedRowsKernel);
 REGISTER_KERNEL_BUILDER(CPU("KeepServedRows"), KeepServedRowsKernel);
 REGISTER_KERNEL_BUILDER(CPU("LoseServedRows"), LoseServedRowsKernel);
+REGISTER_KERNEL_BUILDER(CPU("FindLostRows"), FindLostRowsKernel);
+REGISTER_KERNEL_BUILDER(CPU("ReplaceLostRows"), ReplaceLostRowsKernel);
 #undef CPU
 
 }  // namespace

@@ -10,9 +10,19 @@
 //   stage    Prepare ─> StageServedRows ══> Gather ══> Combine ─> rows, pooled rows
 //   main     rows, pooled rows ─> RefreshPacked ─> layers ─> PackGradients ══> ApplyPacked
 //            KeepServedRows <══════════════════════════════════════ answers ════════╝
+//   between  FindLostRows ══> Gather ══> ReplaceLostRows, once the worker cannot know rows
 
 namespace graph_opt {
 namespace {
+
+Status FindLostShape(InferenceContext* c) {
+  for (int i = 0; i + 2 < c->num_outputs(); ++i) {
+    c->set_output(i, c->Vector(InferenceContext::kUnknownDim));
+  }
+  c->set_output(c->num_outputs() - 2, c->Scalar());
+  c->set_output(c->num_outputs() - 1, c->Scalar());
+  return Status();
+}
 
 Status StageShape(InferenceContext* c) {
   for (int i = 0; i < c->num_inputs(); ++i) c->set_output(i, c->input(i));
@@ -36,6 +46,7 @@ REGISTER_OP("StageServedRows")
     .Attr("num_servers: int >= 1")
     .Attr("shard_servers: list(int) >= 1")
     .Attr("shards: list(string) >= 1")
+    .Attr("lookup: string")
     .SetIsStateful()
     .SetShapeFn(StageShape)
     .Doc(R"doc(
@@ -46,7 +57,8 @@ requests: From GroupEmbeddingPrepare, which must not ask servers to pool.
 noted: The requests.
 staged: What updates make of the rows; once nothing holds it any more, they do not ask.
 shard_servers: [shards]. The number of the server that each is on.
-shards: [shards]. The name of each, or "": its rows are not kept up to date.)doc");
+shards: [shards]. The name of each, or "": its rows are not kept up to date.
+lookup: What the rows are for, by which FindLostRows knows them.)doc");
 
 REGISTER_OP("KeepServedRows")
     .Input("answers: num_servers * uint8")
@@ -58,7 +70,7 @@ REGISTER_OP("KeepServedRows")
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc(R"doc(
 Gives staged batches the rows that an update has changed. A step that updates must run it: otherwise
-batches with such rows fail.
+batches with such rows are lost.
 
 answers: From GroupEmbeddingApplyPacked.
 under_way: From GroupEmbeddingPackGradients.
@@ -69,8 +81,47 @@ REGISTER_OP("LoseServedRows")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc(R"doc(
-Tells that something else has written tables: batches that were staged before cannot be brought to
-date.)doc");
+Tells that something else has written tables: batches that were staged before are lost.)doc");
+
+REGISTER_OP("FindLostRows")
+    .Output("requests: num_servers * int64")
+    .Output("lost: variant")
+    .Output("loss: int32")
+    .Attr("num_servers: int >= 1")
+    .Attr("shard_servers: list(int) >= 1")
+    .Attr("shards: list(string) >= 1")
+    .Attr("lookup: string")
+    .SetIsStateful()
+    .SetShapeFn(FindLostShape)
+    .Doc(R"doc(
+Finds a batch that is lost: the worker cannot know what has become of rows that it was sent. Runs
+between steps. Waits while an update of some of the rows is under way.
+
+requests: For GroupEmbeddingGather: the rows of the batch, or none.
+lost: For ReplaceLostRows.
+loss: Why: 1, a step failed behind its update; 2, something else wrote tables; 3, a step updated rows
+  and did not run KeepServedRows; 0: no batch is lost.
+shard_servers: [shards]. The number of the server that each is on.
+shards: [shards]. As for StageServedRows.
+lookup: As there.)doc");
+
+REGISTER_OP("ReplaceLostRows")
+    .Input("rows: num_servers * T")
+    .Input("lost: variant")
+    .Attr("T: {float, half, bfloat16}")
+    .Attr("num_servers: int >= 1")
+    .Attr("shard_servers: list(int) >= 1")
+    .Attr("shard_widths: list(int) >= 1")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .Doc(R"doc(
+Gives a lost batch its rows as they are now.
+
+rows: From GroupEmbeddingGather.
+lost: From FindLostRows.
+T: The type of all tables.
+shard_servers: [shards].
+shard_widths: [shards].)doc");
 
 REGISTER_OP("GroupEmbeddingRefreshPacked")
     .Input("rows: num_servers * T")
@@ -89,7 +140,7 @@ REGISTER_OP("GroupEmbeddingRefreshPacked")
     .SetShapeFn(RefreshPackedShape)
     .Doc(GroupDoc(R"doc(
 Brings the result of GroupEmbeddingCombine that ran ahead to date: pools those bags again that have a
-row with a new value. Fails if a row has changed and its value did not come.
+row with a new value. Fails if nobody has known that the batch was lost.
 
 rows: Of each server, from GroupEmbeddingGather.
 inverse: From GroupEmbeddingPrepare.
