@@ -30,11 +30,15 @@ NUMBER_OF_TABLES = {"dlrm": 26, "wide": 20, "movielens": len(TABLES)}
 
 
 class Run(NamedTuple):
-    """Losses of all steps, variables at the end, and what graph_opt says of the graph."""
+    """Losses of all steps, variables at the end, and what graph_opt says of the graph.
+
+    `written` is how many ids of the second half had a row that was written after it was read ahead.
+    """
 
     losses: List[float]
     variables: Dict[str, np.ndarray]
     report: Any
+    written: int
 
 
 @pytest.fixture(scope="module")
@@ -72,9 +76,22 @@ def train(
     with training.graph.as_default(), open_training_session(options, cluster) as session:
         variables = {each.op.name: each for each in tf.global_variables()}
         step = (training.loss, training.train_op)
-        losses = [float(session.run(step)[0]) for _ in range(STEPS)]
+        losses = [float(session.run(step)[0]) for _ in range(STEPS // 2)]
+        refreshes = [op for op in training.graph.get_operations() if "Refresh" in op.type]
+        counts = [op.outputs[-1] for op in refreshes]  # of all ids, and of those written
+        written = 0
+        for _ in range(STEPS - STEPS // 2):
+            loss, _, counted = session.run([*step, counts])
+            losses.append(float(loss))
+            written += sum(int(changed) for _, changed in counted)
         values = session.run(variables)
-    return Run(losses, values, graph_opt.report(training.graph))
+    return Run(losses, values, graph_opt.report(training.graph), written)
+
+
+def assert_moved(exact: Run, model: str) -> None:
+    """All lookups ran ahead, and would have had old rows if they had not been exact."""
+    assert sum(each.count for each in exact.report.moved) == NUMBER_OF_TABLES[model]
+    assert exact.written > 0
 
 
 def assert_same(one: Run, other: Run) -> None:
@@ -95,7 +112,7 @@ def test_in_the_process(model: str, optimizer: str, workloads: Any, config: str)
         for capacity in (1, 4):
             ahead = Prefetching(threads, capacity, config=config)
             exact = train(workload, optimizer, EXACT, ahead, Cluster())
-            assert sum(each.count for each in exact.report.moved) == NUMBER_OF_TABLES[model]
+            assert_moved(exact, model)
             assert_same(exact, fused)
 
 
@@ -110,4 +127,5 @@ def test_on_servers(model: str, servers: int, optimizer: str, workloads: Any, co
         with start_cluster(servers) as cluster:
             runs.append(train(workload, optimizer, mode, ahead, cluster))
     for exact in runs[1:]:
+        assert_moved(exact, model)
         assert_same(exact, runs[0])
