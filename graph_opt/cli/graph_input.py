@@ -11,6 +11,7 @@ from graph_opt.cli.exit_codes import WrongInput
 from graph_opt.cli.progress import Progress
 from graph_opt.compat import tf
 from graph_opt.config.options import session_options
+from graph_opt.inspect.graph_checks import check_graph
 from graph_opt.inspect.graph_files import GraphFile, read_graph
 from graph_opt.inspect.shapes import with_shapes, without_shapes
 from graph_opt.passes.graph_reports import (
@@ -107,7 +108,10 @@ def read_pair(options: argparse.Namespace) -> Tuple[Any, Any]:
 
 def _read(options: argparse.Namespace, progress: Progress) -> GraphFile:
     tags = None if options.tags is None else [tag for tag in options.tags.split(",") if tag]
-    return read_graph(options.input, tags, progress.reading)
+    source = read_graph(options.input, tags, progress.reading)
+    with named(options.input):
+        check_graph(source.graph_def)
+    return source
 
 
 def _shaped(source: GraphFile, progress: Progress) -> Any:
