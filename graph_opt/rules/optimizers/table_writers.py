@@ -156,9 +156,16 @@ def _trains(view: GraphView, forward: ForwardPart, name: str) -> bool:
     if view.op(name) not in ALL_ASSIGNS:
         return True
     value: TensorRef = view.through_identity(view.inputs(name)[1])
-    if view.op(value.node) == _BROADCAST:
+    if view.op(value.node) == _BROADCAST or _is_own_value(view, name, value):
         return False
     return forward.depends_on_dense_variable(value.node)
+
+
+def _is_own_value(view: GraphView, assign: str, value: TensorRef) -> bool:
+    """Whether an Assign changes nothing, like a broadcast of a table that ranks divide."""
+    if view.op(value.node) == "ReadVariableOp":
+        value = view.inputs(value.node)[0]
+    return value.node == view.inputs(assign)[0].node
 
 
 def _require_known(view: GraphView, writer: Writer, known: FrozenSet[str]) -> None:
