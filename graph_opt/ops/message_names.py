@@ -11,6 +11,8 @@ IDS_SUFFIX = "_ids"
 """What the name of the message with an exchange's requests ends with."""
 ROWS_SUFFIX = "_rows"
 """What that of the message with rows ends with."""
+CHANGED_SUFFIX = "_changed"
+"""What that of the message with rows that have changed since ends with."""
 GRADIENT_SUFFIX = "_gradients"
 """What follows the name of a message in that of the message with its gradient."""
 

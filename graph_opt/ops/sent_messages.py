@@ -14,6 +14,8 @@ SENDERS = (
     REQUESTS,
     "ExchangeGather",
     "ResourceExchangeGather",
+    "ExchangeChangedRows",
+    "ResourceExchangeChangedRows",
     "ExchangeCombineGrad",
 )
 """Ops whose result is a message to other ranks."""

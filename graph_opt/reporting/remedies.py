@@ -32,6 +32,7 @@ REMEDIES: Dict[str, str] = {
         "See why the lookup is not fused; fuse_inference also fuses those of graphs that train "
         "nothing"
     ),
+    "exact_several_inputs": "Put all that a step reads into one dataset",
     "exact_table_written": (
         "Let only the optimizer write the table, with an update that can be fused; for Adam, set "
         "group_embedding_options.adam to 'lazy' if that is good enough"

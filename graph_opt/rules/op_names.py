@@ -56,6 +56,9 @@ OWN_UPDATES = frozenset(["GroupEmbeddingApply", "ResourceGroupEmbeddingApply"])
 PACKED_UPDATES = frozenset(["GroupEmbeddingApplyPacked", "ResourceGroupEmbeddingApplyPacked"])
 EXCHANGE_GATHERS = frozenset(["ExchangeGather", "ResourceExchangeGather"])
 EXCHANGE_COMBINE = "ExchangeCombine"
+EXCHANGE_WEIGHTS_GRAD = "ExchangeCombineWeightsGrad"
+# What finds the rows of an exchange that have changed since they were sent.
+EXCHANGE_CHANGES = frozenset(["ExchangeChangedRows", "ResourceExchangeChangedRows"])
 # What carries the messages of an exchange.
 ALL_TO_ALLS = frozenset(["HorovodAlltoall", "InProcessAllToAll"])
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from graph_opt import sok
 from graph_opt.compat import tf
+from graph_opt.sharding.in_process import InProcessGroup, InProcessTransport
+from graph_opt.sok.communication import communicating_through
 from tests.passes import cyclic_models, fused_models, models
 from tests.passes.refused_models import (
     ControlFlowV1,
@@ -178,3 +183,13 @@ def on_its_own_server(inputs: Inputs) -> None:
 @registered("exact_not_fused", _exact())
 def of_clipped_rows(inputs: Inputs) -> None:
     trained(tf.nn.embedding_lookup(models.table(), inputs["one"], max_norm=1.0))
+
+
+@registered("exact_several_inputs", _exact())
+def of_ranks_whose_labels_have_an_input_of_their_own(inputs: Inputs) -> None:
+    with communicating_through(InProcessTransport(InProcessGroup(2), 0)):
+        users = sok.Variable(np.ones([models.VOCABULARY, models.WIDTH], np.float32), name="users")
+        ids = tf.sparse.from_dense(inputs["more"])
+        (pooled,) = sok.lookup_sparse([users], [ids], combiners=["sum"])
+        labels = tf.cast(fused_models.batches(seed=1)["one"], tf.float32)
+        trained(pooled * labels[:, tf.newaxis])

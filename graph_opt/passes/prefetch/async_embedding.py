@@ -130,13 +130,15 @@ class _Planner:
         """The rewrite that splits the graph."""
         everything = [*self._search.lookups, *self._columns]
         unused = unused_lookups(self._view, everything, self._fetched)
+        inexact = {
+            str(one.output): refuse_inexact(one, self._exact, self._options) for one in everything
+        }
         exchanged = {
             lookup.output.node
             for lookup in everything
-            if lookup.api == EXCHANGED_LOOKUP and str(lookup.output) not in unused
-        }
-        inexact = {
-            str(one.output): refuse_inexact(one, self._exact, self._options) for one in everything
+            if lookup.api == EXCHANGED_LOOKUP
+            and str(lookup.output) not in unused
+            and not inexact[str(lookup.output)]
         }
         unused.update((name, refusal) for name, refusal in inexact.items() if refusal)
         used: List[Lookup] = []

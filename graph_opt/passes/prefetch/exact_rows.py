@@ -35,7 +35,12 @@ from graph_opt.passes.prefetch.exact_tables import (
     table_writes,
     tell_writers,
 )
-from graph_opt.passes.prefetch.regions import staying_lookups
+from graph_opt.passes.prefetch.exchanged_rows import (
+    ExchangedLookup,
+    exchanged_lookup,
+    refresh_exchanged,
+)
+from graph_opt.passes.prefetch.regions import sources_behind, staying_lookups
 from graph_opt.passes.prefetch.served_rows import (
     ServedLookup,
     keep_answers,
@@ -63,6 +68,7 @@ _SERVED = (
     "{} with exact rows of servers: no update of this worker is missed; other workers' updates are "
     "seen as a synchronous worker would see them"
 )
+_EXCHANGED = "{} with exact rows of other ranks, which send what their updates wrote since"
 _TUNED_MOST = 16  # updates: a tuned stage has at most 8 threads, and room for 8 batches
 
 
@@ -142,9 +148,11 @@ class _ExactRows:
         """The state after the pass."""
         found, refused = self._choose()
         served = self._choose_served(refused)
+        exchanged = self._choose_exchanged(refused)
         for name in found:
             self._refresh(name)
-        variables = frozenset(table for tables in found.values() for table in tables)
+        tables = [*found.values(), *(each.variables for each in exchanged)]
+        variables = frozenset(table for of_lookup in tables for table in of_lookup)
         writers = log_writers(self._view, variables)
         rewrite = Rewrite(
             (*self._nodes, *writers.nodes),
@@ -161,14 +169,19 @@ class _ExactRows:
             step, replaced = refresh(after.view, lookup, self._scope)
             self._replaced.update(replaced)
             after = after.rewritten(step)
+        for exchange in exchanged:
+            step, replaced = refresh_exchanged(after.view, exchange, self._scope)
+            self._replaced.update(replaced)
+            after = after.rewritten(step)
         workers = {s: self._view.device(each.prepare) for each in served for s in each.shards}
         step, keeps = keep_answers(after.view, workers.keys(), self._scope)
         after = after.rewritten(step)
         step, told = tell_writers(after.view, workers)
         after = after.rewritten(step)
+        ranks = [each.exchange.combine for each in exchanged]
         exact = ExactTables(
             variables,
-            frozenset([*found, *(each.combine for each in served)]),
+            frozenset([*found, *(each.combine for each in served), *ranks]),
             refused,
             workers,
             {**keeps, **told},
@@ -181,7 +194,8 @@ class _ExactRows:
                 translation, exact=exact, substitutes=self._substitutes(translation.substitutes)
             ),
         )
-        lines = ((_CHANGE, found), (_SERVED, [each.combine for each in served]))
+        servers = [each.combine for each in served]
+        lines = ((_CHANGE, found), (_SERVED, servers), (_EXCHANGED, ranks))
         changes = [text.format(counted(self._count(of), "lookup")) for text, of in lines if of]
         return after.reporting(*changes) if changes else after
 
@@ -199,14 +213,45 @@ class _ExactRows:
                     refused[name] = refusal
         return found
 
+    def _choose_exchanged(self, refused: Dict[str, Refusal]) -> List[ExchangedLookup]:
+        """The lookups of tables divided among ranks; adds reasons for others to `refused`."""
+        found = []
+        for name, lookup in self._first().items():
+            if self._view.op(name) == EXCHANGE_COMBINE:
+                try:
+                    self._require_own(lookup.tables[0].name)
+                    exchanged = exchanged_lookup(self._view, lookup)
+                    self._require_one_input(exchanged)
+                    found.append(exchanged)
+                except Refusal as refusal:
+                    refused[name] = refusal
+        return found
+
+    def _require_one_input(self, exchanged: ExchangedLookup) -> None:
+        """Where another input ends first on one rank, the others wait for its changed rows."""
+        writes = [table_writes(self._view, each) for each in exchanged.variables]
+        updates = [name for one in writes for name in one.updates]
+        nodes = [exchanged.exchange.combine, *updates]
+        sources = sources_behind(self._view, nodes, self._options)
+        if len(sources) > 1:
+            raise Refusal(
+                "exact_several_inputs",
+                at=exchanged.exchange.combine,
+                need="one input for all of a step, as ranks send each other changed rows (exact)",
+                saw=", ".join(sources),
+            )
+
+    def _first(self) -> Dict[str, Lookup]:
+        """The first lookup of each node."""
+        return {lookup.output.node: lookup for lookup in reversed(self._lookups)}
+
     def _choose(self) -> Tuple[Dict[str, Tuple[str, ...]], Dict[str, Refusal]]:
         """The tables of each op that looks up exact rows, and the reasons for the others."""
         found: Dict[str, Tuple[str, ...]] = {}
         refused: Dict[str, Refusal] = {}
-        first = {lookup.output.node: lookup for lookup in reversed(self._lookups)}
-        for name, lookup in first.items():
+        for name, lookup in self._first().items():
             try:
-                if self._view.op(name) in (*GROUP_LOOKUPS, EXCHANGE_COMBINE):
+                if self._view.op(name) in GROUP_LOOKUPS:
                     found[name] = self._tables(name, lookup.tables[0].name)
             except Refusal as refusal:
                 refused[name] = refusal
@@ -220,8 +265,7 @@ class _ExactRows:
         """
         view = self._view
         device = view.device(name)
-        if view.op(name) not in GROUP_LOOKUPS or self._options.is_served:
-            raise refuse_place(first, "tables of a server, or divided among ranks")
+        self._require_own(first)
         if tf.DeviceSpec.from_string(device).job not in (None, "localhost"):
             raise refuse_place(first, device)
         if not runs_on_cpu(device):
@@ -238,6 +282,10 @@ class _ExactRows:
             if view.op(source) in BRING_ROWS:
                 raise refuse_writer(first, "an update that moves every row in each step")
         return tables
+
+    def _require_own(self, table: str) -> None:
+        if self._options.is_served:
+            raise refuse_place(table, "tables of a server")
 
     def _refresh(self, name: str) -> None:
         """Adds what brings the results of one op to date, for all that read them."""

@@ -31,6 +31,8 @@ from graph_opt.passes import attribute_values as values
 from graph_opt.passes.node_writer import NodeWriter, free_scope
 from graph_opt.rules.op_names import (
     ALL_ASSIGNS,
+    EXCHANGE_CHANGES,
+    EXCHANGE_GATHERS,
     GROUP_GATHERS,
     GROUP_LOOKUPS,
     GROUP_REFRESHES,
@@ -51,6 +53,8 @@ _READS = (
     | GROUP_LOOKUPS
     | GROUP_GATHERS
     | GROUP_REFRESHES
+    | EXCHANGE_GATHERS
+    | EXCHANGE_CHANGES
     | frozenset(
         [
             "IsVariableInitialized", "VarIsInitializedOp", "VariableShape", "ReadVariableOp",
@@ -85,7 +89,8 @@ class ExactTables:
     """What `async_embedding_options.exact` found.
 
     Attributes:
-      variables: The tables of this process, and shards of such, whose lookups may run ahead.
+      variables: The tables of this process, shards of such and parts of tables that ranks divide,
+        whose lookups may run ahead.
       lookups: The nodes that look them up, whose results main brings to date.
       refused: Why others must stay in main, by the node that looks them up.
       served: The same on servers, with the device of the worker that looks them up.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Dict, FrozenSet, Optional, Sequence
+from typing import Dict, FrozenSet, Iterable, Optional, Sequence, Tuple
 
 from graph_opt.config.options import AsyncEmbeddingOptions
 from graph_opt.graph.rewrite import edited_nodes
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.stage_spec import KIND_IO
-from graph_opt.passes.io_stages import BatchFlow, batch_flow, stage_puts
+from graph_opt.passes.io_stages import BatchFlow, batch_flow, sources_of, stage_puts
 from graph_opt.passes.prefetch.choices import Choice, fed_iterators
 from graph_opt.passes.prefetch.conditional_inputs import (
     NOT_JOINED,
@@ -79,9 +79,30 @@ def staying_lookups(
     """
     if options is None:
         return frozenset()
+    inputs = _batch_inputs(view, options)
+    refused = inputs.regions(lookups, options.threads_num).refused
+    return frozenset(lookup.output for lookup, _ in refused)
+
+
+def sources_behind(
+    view: GraphView, nodes: Iterable[str], options: AsyncEmbeddingOptions
+) -> Tuple[str, ...]:
+    """The inputs that any of these nodes has its batch from.
+
+    Args:
+      view: The graph.
+      nodes: Names of nodes.
+      options: The options of the prefetch.
+    """
+    flow = _batch_inputs(view, options).flow
+    reached = 0
+    for name in nodes:
+        reached |= flow.masks.get(name, 0)
+    return tuple(sources_of(flow, reached))
+
+
+def _batch_inputs(view: GraphView, options: AsyncEmbeddingOptions) -> BatchInputs:
     joined = joined_inputs(view, options.infer_io_stage)
     if joined.rewrite:
         view = view.after(edited_nodes(view.nodes, joined.rewrite), joined.rewrite.nodes)
-    inputs = BatchInputs(view, options.infer_io_stage, joined)
-    refused = inputs.regions(lookups, options.threads_num).refused
-    return frozenset(lookup.output for lookup, _ in refused)
+    return BatchInputs(view, options.infer_io_stage, joined)

@@ -2,11 +2,9 @@
 
 #include "exchange/sent_messages.h"
 #include "exchange/sent_row_gradients.h"
-#include "kernels/exchange/splits.h"
+#include "kernels/exchange/receiver_kernel.h"
 #include "kernels/kernel_names.h"
 #include "kernels/lookup/device_threads.h"
-#include "kernels/lookup/pooled_rows.h"
-#include "kernels/packed/combining_kernel.h"
 #include "kernels/tensorflow_compat.h"
 #include "lookup/group_gradient.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -16,49 +14,6 @@ namespace graph_opt {
 namespace {
 
 namespace errors = tensorflow::errors;
-
-// An op on the rows that all ranks sent.
-class ReceiverKernel : public CombiningKernel {
- public:
-  explicit ReceiverKernel(OpKernelConstruction* ctx) : CombiningKernel(ctx, "rank") {}
-
- protected:
-  // What each rank has sent, of `rows` and `splits`.
-  Status ReadSent(OpKernelContext* ctx, std::vector<SentRows>* sent) const {
-    const Tensor* rows = nullptr;
-    std::vector<int64_t> splits;
-    TF_RETURN_IF_ERROR(ctx->input("rows", &rows));
-    TF_RETURN_IF_ERROR(ReadSplits(ctx, name(), &splits));
-    const char* const data = rows->tensor_data().data();
-    int64_t begin = 0;
-    for (int64_t size : splits) {
-      sent->push_back(SentRows{data + begin * ByteSize(type()), size});
-      begin += size;
-    }
-    if (begin == rows->NumElements() && splits.size() == static_cast<size_t>(num_servers())) {
-      return Status();
-    }
-    return errors::InvalidArgument(name(), ": rows has ", rows->NumElements(),
-                                   " elements, and splits says that ", splits.size(),
-                                   " ranks have sent ", begin, "; need ", num_servers(), " ranks");
-  }
-
-  // The gradients of the pooled rows, whose ids are those of the rows that were sent.
-  Status ReadNumbered(OpKernelContext* ctx, const GroupInputs& inputs, const PackedShards& shards,
-                      std::vector<PooledGradient>* lookups) const {
-    std::vector<int64_t> dims;
-    std::vector<Bags> bags;
-    TF_RETURN_IF_ERROR(ReadGradients(ctx, attrs_, inputs, lookups, &dims));
-    for (int t = 0; t < attrs_.num_tables(); ++t) {
-      if (dims[t] == shards.widths[t]) continue;
-      return errors::InvalidArgument(name(), ": gradients of table '", attrs_.table_names[t],
-                                     "' are ", dims[t], " wide, the table is ", shards.widths[t]);
-    }
-    TF_RETURN_IF_ERROR(NumberRows(ctx, inputs, shards, &bags));
-    for (size_t i = 0; i < lookups->size(); ++i) (*lookups)[i].bags = bags[i];
-    return Status();
-  }
-};
 
 class ExchangeCombineKernel : public ReceiverKernel {
  public:
@@ -70,7 +25,7 @@ class ExchangeCombineKernel : public ReceiverKernel {
     std::vector<SentRows> sent;
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
     OP_REQUIRES_OK(ctx, ReadShards(ctx, inputs, &shards));
-    OP_REQUIRES_OK(ctx, ReadSent(ctx, &sent));
+    OP_REQUIRES_OK(ctx, ReadSent(ctx, ctx->input(0), &sent));
     OP_REQUIRES_OK(ctx, Combine(ctx, inputs, shards, sent));
   }
 };
@@ -127,7 +82,7 @@ class ExchangeCombineWeightsGradKernel : public ReceiverKernel {
     OpInputList weights;
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
     OP_REQUIRES_OK(ctx, ReadShards(ctx, inputs, &shards));
-    OP_REQUIRES_OK(ctx, ReadSent(ctx, &sent));
+    OP_REQUIRES_OK(ctx, ReadSent(ctx, ctx->input(0), &sent));
     OP_REQUIRES_OK(ctx, ReadNumbered(ctx, inputs, shards, &pooled));
     OP_REQUIRES_OK(ctx, StatusOfOp(name(), PackedTables(shards, sent, type(), &tables)));
     OP_REQUIRES_OK(ctx, ctx->input_list("weights", &weights));

@@ -19,6 +19,12 @@
 //   rank    ExchangeCombineGrad        gradients of pooled rows -> gradients of rows
 //   owner   ExchangeGatherGrad         gradients from all ranks -> gradients of its shards
 //
+// If rows and pooled rows were made ahead of the step that uses them, another message brings them
+// to date there:
+//
+//   owner   ExchangeChangedRows        requests of all ranks -> rows that have changed since
+//   rank    ExchangeRefresh            changed rows -> rows and pooled rows as they are now
+//
 // A rank that has no batch to look up sends what came in its place instead of requests:
 //
 //   rank    ExchangeFailure            error -> the message with the requests
@@ -67,7 +73,27 @@ Status GatherGradShape(InferenceContext* c) {
   return Status();
 }
 
+Status ChangedRowsShape(InferenceContext* c) {
+  TF_RETURN_IF_ERROR(RequireVectors(c, c->num_inputs() - 3, 3));
+  c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
+  c->set_output(1, c->input(c->num_inputs() - 2));
+  return Status();
+}
+
 constexpr int kCombineInputs = 4;  // before the ids
+
+// As the pooled rows, which come last.
+Status RefreshShape(InferenceContext* c) {
+  int num_ranks;
+  TF_RETURN_IF_ERROR(c->GetAttr("num_servers", &num_ranks));
+  TF_RETURN_IF_ERROR(RequireVectors(c, 0, kCombineInputs + num_ranks + 2));
+  const int num_pooled = c->num_outputs() - 2;
+  const int first_read = c->num_inputs() - num_pooled;
+  for (int i = 0; i < num_pooled; ++i) c->set_output(i, c->input(first_read + i));
+  c->set_output(num_pooled, c->input(0));
+  c->set_output(num_pooled + 1, c->Vector(2));
+  return Status();
+}
 
 Status CombineShape(InferenceContext* c) {
   std::vector<DimensionHandle> dims;
@@ -162,6 +188,41 @@ REGISTER_OP("ResourceExchangeGather")
     .SetShapeFn(GatherShape)
     .Doc(std::string(kGatherDoc) + kServedDoc);
 
+const char kChangedRowsDoc[] = R"doc(
+Of the rows that ExchangeGather has sent for a batch, gives those that updates have written since, and
+perhaps a few more.
+
+tables: Shards of this rank, [rows, width].
+log_position: [shards]. What RowLogPosition returned before ExchangeGather ran.
+changed: The new rows for each rank, rank after rank, with what says which they are.
+changed_splits: [ranks]. How many numbers each rank gets.
+row_logs: For each shard, the container and name of the log of its updates: `container:name`, or the
+  name alone.)doc";
+
+REGISTER_OP("ExchangeChangedRows")
+    .Input("tables: num_shards * T")
+    .Input("requests: int64")
+    .Input("splits: int32")
+    .Input("log_position: int64")
+    .Output("changed: int64")
+    .Output("changed_splits: int32")
+    .GATHER_ATTRS.Attr("row_logs: list(string) >= 1")
+    .SetIsStateful()
+    .SetShapeFn(ChangedRowsShape)
+    .Doc(std::string(kChangedRowsDoc) + kServedDoc);
+
+REGISTER_OP("ResourceExchangeChangedRows")
+    .Input("tables: num_shards * resource")
+    .Input("requests: int64")
+    .Input("splits: int32")
+    .Input("log_position: int64")
+    .Output("changed: int64")
+    .Output("changed_splits: int32")
+    .GATHER_ATTRS.Attr("row_logs: list(string) >= 1")
+    .SetIsStateful()
+    .SetShapeFn(ChangedRowsShape)
+    .Doc(std::string(kChangedRowsDoc) + kServedDoc);
+
 REGISTER_OP("ExchangeGatherGrad")
     .Input("requests: int64")
     .Input("splits: int32")
@@ -207,6 +268,38 @@ Pools the rows that all ranks sent: gives what GroupEmbeddingLookup gives.
 rows: From ExchangeGather of each rank, rank after rank.
 splits: [ranks]. How many elements each rank has sent.
 pooled: [B, width] for each lookup, or of all lookups in one, with columns.
+pooled_dtypes: [L], or [1] with columns: T.)doc") +
+                  kSentDoc));
+
+REGISTER_OP("ExchangeRefresh")
+    .Input("rows: T")
+    .Input("splits: int32")
+    .Input("inverse: int32")
+    .Input("counts: int64")
+    .Input("requests: num_servers * int64")
+    .Input("changed: int64")
+    .Input("changed_splits: int32")
+    .GRAPH_OPT_GROUP_INPUTS.Input("read: pooled_dtypes")
+    .Output("pooled: pooled_dtypes")
+    .Output("fresh_rows: T")
+    .Output("ids_changed: int64")
+    .Attr("T: {float, half, bfloat16}")
+    .Attr("pooled_dtypes: list({float, half, bfloat16}) >= 1")
+    .PLACEMENT_ATTRS.GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
+    .SetShapeFn(RefreshShape)
+    .Doc(GroupDoc(std::string(R"doc(
+Brings what ExchangeCombine returned ahead of time to date: pools those bags again that have a row with
+a new value. Fails where an owner has pooled, and where a rank is at another batch.
+
+rows: As those of ExchangeCombine.
+splits: As there.
+requests: From GroupEmbeddingPrepare.
+changed: From ExchangeChangedRows of each rank, rank after rank.
+changed_splits: [ranks]. How many numbers each rank has sent.
+read: What ExchangeCombine returned.
+pooled: As read, with the rows as they are now.
+fresh_rows: The rows as they are now.
+ids_changed: [2]. How many ids there are, and how many of them have a row with a new value.
 pooled_dtypes: [L], or [1] with columns: T.)doc") +
                   kSentDoc));
 

@@ -1,0 +1,198 @@
+"""Lookups of tables divided among ranks that run ahead, with the rows that a step would have read.
+
+    prefetch   requests ══> RowLogPosition -^> ExchangeGather ══> rows -> Combine -> pooled rows
+    main       requests, position -> ExchangeChangedRows ══> Refresh(rows, pooled rows) -> layers
+
+An owner keeps a log of the rows that its updates write, and has the requests of the batch that a
+step takes. It sends each rank those of the rows that have changed since it sent them: one more
+message in main, which all ranks send in every step that uses the lookup, whatever has changed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+
+from graph_opt.compat.op_definitions import attributes_of
+from graph_opt.compat.stateful_ops import BRING_ROWS
+from graph_opt.graph.rewrite import AttributeEdit, ControlEdit, InputEdit, Rewrite
+from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.ops.message_names import CHANGED_SUFFIX, IDS_SUFFIX
+from graph_opt.passes import attribute_values as values
+from graph_opt.passes.node_writer import NodeWriter
+from graph_opt.passes.prefetch.exact_tables import (
+    log_entry,
+    refuse_place,
+    refuse_writer,
+    table_writes,
+)
+from graph_opt.passes.tasks import runs_on_cpu
+from graph_opt.rules.exchanges import Exchange, exchanges_of
+from graph_opt.rules.lookup import Lookup
+from graph_opt.rules.match.table import count_tables, find_read, is_dynamic
+from graph_opt.rules.op_names import EXCHANGE_WEIGHTS_GRAD, GROUP_PREPARE
+
+_REFRESH = "ExchangeRefresh"
+_CHANGED = {
+    "ExchangeGather": "ExchangeChangedRows",
+    "ResourceExchangeGather": "ResourceExchangeChangedRows",
+}
+_ROWS, _INVERSE = 0, 2  # inputs of ExchangeCombine
+_MESSAGE = "message"  # attribute of messages between ranks of one process
+
+
+class ExchangedLookup(NamedTuple):
+    """An exchange that may run ahead.
+
+    Attributes:
+      exchange: Its messages, and what is between them.
+      prepare: The node that says what to ask of ranks.
+      variables: This rank's part of each table, as `ExchangeGather` takes them.
+    """
+
+    exchange: Exchange
+    prepare: str
+    variables: Tuple[str, ...]
+
+
+def exchanged_lookup(view: GraphView, lookup: Lookup) -> ExchangedLookup:
+    """Describes the exchange that makes a lookup.
+
+    Raises:
+      Refusal: exact_elsewhere, exact_table_written.
+    """
+    found = exchanges_of(view, [lookup])
+    table = lookup.tables[0].name
+    if not found:
+        raise refuse_place(table, "tables divided among ranks by ops that are not graph_opt's")
+    exchange = found[0]
+    gather, combine = exchange.gather, exchange.combine
+    prepare = view.through_identity(view.inputs(combine)[_INVERSE]).node
+    if view.op(prepare) != GROUP_PREPARE or view.op(gather) not in _CHANGED:
+        raise refuse_place(table, "rows that no request of a batch names")
+    if any(view.op(source) in BRING_ROWS for source in view.controls(gather)):
+        raise refuse_writer(table, "an update that moves every row in each step")
+    if not (runs_on_cpu(view.device(gather)) and runs_on_cpu(view.device(combine))):
+        raise refuse_place(table, "tables on a GPU")
+    reads = [find_read(view, each) for each in view.inputs(gather)[: count_tables(view, gather)]]
+    variables = tuple(read.variable for read in reads if read is not None)
+    for variable in variables:
+        if is_dynamic(view, variable):
+            raise refuse_place(variable, "a dynamic table")
+        for use in table_writes(view, variable).others:
+            raise refuse_writer(use.consumer, "op " + view.op(use.consumer))
+    return ExchangedLookup(exchange, prepare, variables)
+
+
+def refresh_exchanged(
+    view: GraphView, lookup: ExchangedLookup, scope: str
+) -> Tuple[Rewrite, Dict[str, str]]:
+    """Brings the result of an exchange to date in main.
+
+    Returns:
+      The rewrite, and what replaces each output of the lookup.
+    """
+    gather, combine = lookup.exchange.gather, lookup.exchange.combine
+    node, inputs = view.nodes[combine], view.inputs(combine)
+    outputs = [TensorRef(combine, i) for i in range(len(view.dtypes(combine) or ()))]
+    where = "{}/{}".format(scope, combine)
+    owner = NodeWriter(where, view.device(gather))
+    position = _position(view, lookup, owner)
+    changed = _message(view, lookup, owner, position)
+    requests = [TensorRef(lookup.prepare, i).input_name for i in range(node.attr["num_servers"].i)]
+    writer = NodeWriter(where, view.device(combine))
+    given = [each.input_name for each in inputs]
+    first_ids = _INVERSE + 2
+    fresh = writer.node(
+        "pooled",
+        _REFRESH,
+        [
+            *given[:first_ids],
+            *requests,
+            *changed,
+            *given[first_ids:],
+            *(o.input_name for o in outputs),
+        ],
+        _output_shapes=values.shapes([*(view.shape(output) for output in outputs), (None,), (2,)]),
+        **attributes_of(_REFRESH, node),
+    )
+    replaced = {}
+    edits: List[InputEdit] = []
+    for output in outputs:
+        tensor = TensorRef(fresh.name, output.index)
+        replaced[str(output)] = str(tensor)
+        edits += [InputEdit(u.consumer, u.slot, tensor.input_name) for u in view.uses(output)]
+    rows = TensorRef(fresh.name, len(outputs))
+    edits += [
+        InputEdit(use.consumer, use.slot, rows.input_name)
+        for use in view.uses(inputs[_ROWS])
+        if view.op(use.consumer) == EXCHANGE_WEIGHTS_GRAD
+    ]
+    controls = [ControlEdit(gather, (), (position,))]
+    controls += [
+        ControlEdit(waiting, (combine,), (fresh.name,)) for waiting in view.control_uses(combine)
+    ]
+    never = AttributeEdit(lookup.prepare, "pool_on_server", values.text("never"))
+    nodes = (*owner.nodes, *writer.nodes)
+    return Rewrite(nodes, tuple(edits), tuple(controls), (never,)), replaced
+
+
+def _requests(view: GraphView, gather: str) -> Sequence[TensorRef]:
+    """What an owner is asked for, and how much of it is from each rank."""
+    return view.inputs(gather)[count_tables(view, gather) :]
+
+
+def _position(view: GraphView, lookup: ExchangedLookup, writer: NodeWriter) -> str:
+    """Notes, before rows are read, how many updates each part of a table has had."""
+    gather = lookup.exchange.gather
+    requests = _requests(view, gather)
+    node = writer.node(
+        "position",
+        "RowLogPosition",
+        [each.input_name for each in requests],
+        T=values.types([view.dtype(each) or 0 for each in requests]),
+        row_logs=_logs(view, lookup),
+        _output_shapes=values.shapes([(len(lookup.variables),)]),
+        **_place(view, gather),
+    )
+    return str(node.name)
+
+
+def _message(
+    view: GraphView, lookup: ExchangedLookup, writer: NodeWriter, position: str
+) -> Tuple[str, str]:
+    """Sends the rows that have changed; what is received, and how much of it from each rank."""
+    gather = lookup.exchange.gather
+    op = _CHANGED[view.op(gather)]
+    changed = writer.node(
+        "changed",
+        op,
+        [*(each.input_name for each in view.inputs(gather)), position],
+        row_logs=_logs(view, lookup),
+        _output_shapes=values.shapes([(None,), view.shape(_requests(view, gather)[1])]),
+        **attributes_of(op, view.nodes[gather]),
+        **_place(view, gather),
+    )
+    ids = view.nodes[lookup.exchange.ids]
+    attributes = {key: value for key, value in ids.attr.items() if key != "_class"}
+    if _MESSAGE in attributes:
+        attributes[_MESSAGE] = values.text(_renamed(attributes[_MESSAGE].s.decode("utf-8")))
+    # Horovod's ranks meet under the last component of the node's name.
+    sent = NodeWriter(writer.scope, view.device(ids.name))
+    name = _renamed(ids.name.rpartition("/")[2])
+    node = sent.node(name, ids.op, [changed.name, changed.name + ":1"], **attributes)
+    writer.nodes.extend(sent.nodes)
+    return node.name, node.name + ":1"
+
+
+def _renamed(ids: str) -> str:
+    base = ids[: -len(IDS_SUFFIX)] if ids.endswith(IDS_SUFFIX) else ids
+    return base + CHANGED_SUFFIX
+
+
+def _logs(view: GraphView, lookup: ExchangedLookup) -> Any:
+    return values.texts([log_entry(view, variable) for variable in lookup.variables])
+
+
+def _place(view: GraphView, gather: str) -> Dict[str, Any]:
+    attributes = view.nodes[gather].attr
+    return {"_class": attributes["_class"]} if "_class" in attributes else {}

@@ -1,0 +1,180 @@
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exchange/changed_rows.h"
+#include "exchange/sent_messages.h"
+#include "kernels/exchange/owner_kernel.h"
+#include "kernels/exchange/receiver_kernel.h"
+#include "kernels/kernel_names.h"
+#include "kernels/lookup/device_threads.h"
+#include "kernels/lookup/pooled_rows.h"
+#include "kernels/packed/served_shards.h"
+#include "kernels/refresh/row_logs.h"
+#include "lookup/refresh_bags.h"
+#include "packed/new_rows.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace graph_opt {
+namespace {
+
+namespace errors = tensorflow::errors;
+
+class ExchangeChangedRowsKernel : public OwnerKernel<OpKernel> {
+ public:
+  explicit ExchangeChangedRowsKernel(OpKernelConstruction* ctx) : OwnerKernel(ctx) {
+    OP_REQUIRES_OK(ctx, logs_.Read(ctx));
+    OP_REQUIRES(
+        ctx, logs_.size() == num_shards(),
+        errors::InvalidArgument(name(), ": row_logs has ", logs_.size(),
+                                " entries, need one for each of the ", num_shards(), " shards"));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    VariableTables tensors;
+    ReceivedRequests received;
+    ServedShards mine;
+    std::vector<RowSet> changed;
+    // Before the rows are read: what is written meanwhile need not be sent.
+    OP_REQUIRES_OK(ctx, FindChanged(ctx, &changed));
+    OP_REQUIRES_OK(ctx, tensors.Open(ctx, 0, num_shards(), VariableTables::kRead));
+    for (int i = 0; i < num_shards(); ++i) OP_REQUIRES_OK(ctx, CheckShard(tensors, i));
+    for (int i : served()) mine.Add(tensors, i, table_name(i));
+    const std::vector<ServedShard>& shards = mine.shards();
+    OP_REQUIRES_OK(ctx, ReadReceived(ctx, shards, &received));
+    DeviceThreads threads(ctx);
+    std::vector<std::vector<RequestedRows>*> requests;
+    for (std::vector<RequestedRows>& of_rank : received.ranks) requests.push_back(&of_rank);
+    OP_REQUIRES_OK(ctx, StatusOfOp(name(), mine.FindRows(tensors, requests, &threads)));
+    ChangedRowsForRanks message(shards, received, changed, type(), &threads);
+    OP_REQUIRES_OK(ctx, StatusOfOp(name(), message.Find()));
+    int64_t words = 0;
+    Tensor* output = nullptr;
+    OP_REQUIRES_OK(ctx, WriteSplits(ctx, name(), 1, message.WordsOfRanks(), &words));
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({words}), &output));
+    message.Write(reinterpret_cast<int64_t*>(output->flat<tensorflow::int64>().data()));
+    ++*sent_;
+  }
+
+ private:
+  // Of each shard that is served, the rows written since its position.
+  Status FindChanged(OpKernelContext* ctx, std::vector<RowSet>* changed) const {
+    const Tensor* position = nullptr;
+    TF_RETURN_IF_ERROR(ctx->input("log_position", &position));
+    if (position->NumElements() != num_shards()) {
+      return errors::InvalidArgument(name(), ": log_position has ", position->NumElements(),
+                                     " entries, need one for each of the ", num_shards(),
+                                     " shards");
+    }
+    const auto positions = position->flat<tensorflow::int64>();
+    for (int shard : served()) {
+      RowLogs::Pointer found;
+      TF_RETURN_IF_ERROR(logs_.Find(ctx, shard, &found));
+      changed->push_back(found == nullptr ? RowSet::OfAll()
+                                          : found->log()->Since(positions(shard)));
+    }
+    return Status();
+  }
+
+  RowLogs logs_;
+  std::atomic<int64_t>* const sent_ = SentMessages(name());
+};
+
+class ExchangeRefreshKernel : public ReceiverKernel {
+ public:
+  using ReceiverKernel::ReceiverKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    GroupInputs inputs;
+    PackedShards shards;
+    std::vector<Bags> bags;
+    std::vector<ReceivedChanges> changes;
+    OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
+    OP_REQUIRES_OK(ctx, ReadShards(ctx, inputs, &shards));
+    for (int t = 0; t < attrs_.num_tables(); ++t) {
+      OP_REQUIRES(ctx, !IsPooled(shards, t),
+                  errors::InvalidArgument(name(), ": the owner of table '", attrs_.table_names[t],
+                                          "' has pooled its bags; need pool_on_server 'never'"));
+    }
+    OP_REQUIRES_OK(ctx, NumberRows(ctx, inputs, shards, &bags));
+    OP_REQUIRES_OK(ctx, Receive(ctx, shards, &changes));
+    int first_read, end_read;
+    OP_REQUIRES_OK(ctx, InputRange("read", &first_read, &end_read));
+    Tensor rows;
+    OP_REQUIRES_OK(ctx, OutputRows(ctx, end_read - first_read, changes.empty(), &rows));
+    std::vector<SentRows> sent;
+    std::vector<Table> tables;
+    OP_REQUIRES_OK(ctx, ReadSent(ctx, rows, &sent));
+    OP_REQUIRES_OK(ctx, StatusOfOp(name(), PackedTables(shards, sent, type(), &tables)));
+    NewRows fresh(shards, tables, sent);
+    for (const ReceivedChanges& one : changes) fresh.Write(one.shard, one.places, one.values);
+    std::vector<Lookup> lookups;
+    const std::vector<DataType> dtypes(attrs_.num_tables(), dtype());
+    OP_REQUIRES_OK(
+        ctx, AllocatePooled(ctx, attrs_, inputs, shards.widths, dtypes, &lookups, first_read));
+    for (size_t i = 0; i < lookups.size(); ++i) lookups[i].bags = bags[i];
+    DeviceThreads threads(ctx);
+    RefreshedIds ids;
+    OP_REQUIRES_OK(ctx, FaultOf(RefreshBags(tables, fresh.changed(), lookups, BestRowKernels(),
+                                            &threads, &ids),
+                                tables));
+    Tensor* counts = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(num_outputs() - 1, TensorShape({2}), &counts));
+    counts->flat<tensorflow::int64>()(0) = ids.all;
+    counts->flat<tensorflow::int64>()(1) = ids.changed;
+  }
+
+ private:
+  Status Receive(OpKernelContext* ctx, const PackedShards& shards,
+                 std::vector<ReceivedChanges>* changes) const {
+    const Tensor* message = nullptr;
+    const Tensor* splits = nullptr;
+    TF_RETURN_IF_ERROR(ctx->input("changed", &message));
+    TF_RETURN_IF_ERROR(ctx->input("changed_splits", &splits));
+    std::vector<RequestWords> requests;
+    OpInputList sent;
+    TF_RETURN_IF_ERROR(ctx->input_list("requests", &sent));
+    for (const Tensor& one : sent) {
+      requests.push_back(
+          RequestWords{reinterpret_cast<const int64_t*>(one.flat<tensorflow::int64>().data()),
+                       one.NumElements()});
+    }
+    const auto numbers = splits->flat<tensorflow::int32>();
+    std::vector<int64_t> sizes;
+    for (int64_t rank = 0; rank < splits->NumElements(); ++rank) sizes.push_back(numbers(rank));
+    return StatusOfOp(
+        name(),
+        ReadChanges(reinterpret_cast<const int64_t*>(message->flat<tensorflow::int64>().data()),
+                    message->NumElements(), sizes, requests, shards, type(), changes));
+  }
+
+  // The rows as output number `output`, in memory that may be written unless nothing changes.
+  Status OutputRows(OpKernelContext* ctx, int output, bool nothing_changes, Tensor* rows) const {
+    if (nothing_changes) {
+      *rows = ctx->input(0);
+      ctx->set_output(output, *rows);
+      return Status();
+    }
+    Tensor* own = nullptr;
+    const TensorShape shape = ctx->input(0).shape();
+    if (!ctx->forward_input_to_output_with_shape(0, output, shape, &own)) {
+      TF_RETURN_IF_ERROR(ctx->allocate_output(output, shape, &own));
+      const tensorflow::StringPiece bytes = ctx->input(0).tensor_data();
+      std::memcpy(const_cast<char*>(own->tensor_data().data()), bytes.data(), bytes.size());
+    }
+    *rows = *own;
+    return Status();
+  }
+};
+
+#define CPU(op) Name(op).Device(tensorflow::DEVICE_CPU)
+REGISTER_KERNEL_BUILDER(CPU("ExchangeChangedRows"), ExchangeChangedRowsKernel);
+REGISTER_KERNEL_BUILDER(CPU("ResourceExchangeChangedRows"), ExchangeChangedRowsKernel);
+REGISTER_KERNEL_BUILDER(CPU("ExchangeRefresh"), ExchangeRefreshKernel);
+#undef CPU
+
+}  // namespace
+}  // namespace graph_opt
