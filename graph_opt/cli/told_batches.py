@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from typing import Iterable, Tuple
 
 from graph_opt.cli.exit_codes import WrongInput
@@ -35,11 +36,10 @@ def with_sample(told: Assumptions, planned: PlannedGraph, path: str) -> Assumpti
       tf.errors.OpError: The sample cannot be read, or says nothing of the graph's lookups.
     """
     sampled = sampled_ids(planned.graph_def, path, told.batch or 1)
-    return Assumptions(
-        batch=told.batch,
+    return dataclasses.replace(
+        told,
         ids_per_row=(*sampled.ids_per_row, *told.ids_per_row),
         distinct_share=(*sampled.distinct_share, *told.distinct_share),
-        lengths=told.lengths,
         notes=sampled.notes,
     )
 

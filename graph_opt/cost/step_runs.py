@@ -35,12 +35,10 @@ class Step(NamedTuple):
     Attributes:
       ends: The nodes that are fetched.
       left: Other nodes at which training steps end, which are not part of this one.
-      trains: Whether the step updates variables.
     """
 
     ends: Tuple[str, ...]
     left: Tuple[str, ...]
-    trains: bool
 
 
 def find_step(view: GraphView, fetches: Sequence[str], lookups: Sequence[Lookup]) -> Step:
@@ -57,17 +55,17 @@ def find_step(view: GraphView, fetches: Sequence[str], lookups: Sequence[Lookup]
         missing = [name for name in names if name not in view]
         if missing:
             raise _wrong("--fetch {!r}: the graph has no such node".format(missing[0]))
-        return Step(names, (), any(is_update(view, name) for name in view.ancestors(names)))
+        return Step(names, ())
     updates = _updates_by_end(view)
     if updates:
         most = max(updates.values())
         chosen = next(name for name, count in reversed(list(updates.items())) if count == most)
-        return Step((chosen,), tuple(name for name in updates if name != chosen), True)
+        return Step((chosen,), tuple(name for name in updates if name != chosen))
     after = view.descendants([lookup.output.node for lookup in lookups])
     ends = tuple(name for name in after if not view.successors(name))
     if not ends:
         raise _wrong("it has neither an update of variables nor a lookup: say --fetch NODE")
-    return Step(ends, (), False)
+    return Step(ends, ())
 
 
 def runs_of(view: GraphView, ends: Collection[str]) -> List[Run]:

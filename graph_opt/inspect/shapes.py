@@ -25,16 +25,7 @@ def with_shapes(graph_def: Any) -> Any:
     """
     if any(ATTRIBUTE in node.attr for node in graph_def.node):
         return graph_def
-    inferred = _inferred(graph_def)
-    if inferred is None:
-        return graph_def
-    shapes = {node.name: node.attr[ATTRIBUTE] for node in inferred.node if ATTRIBUTE in node.attr}
-    result = tf.GraphDef()
-    result.CopyFrom(graph_def)
-    for node in result.node:
-        if node.name in shapes:
-            node.attr[ATTRIBUTE].CopyFrom(shapes[node.name])
-    return result
+    return with_missing_shapes(graph_def)
 
 
 def with_missing_shapes(graph_def: Any) -> Any:
