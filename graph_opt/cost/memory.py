@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Dict, List, Sequence, Set, Tuple
 
-from graph_opt.compat.op_definitions import dtype_size
 from graph_opt.cost.unknown import SizeUnknown
+from graph_opt.cost.variable_size import variable_size
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.transfers.training_ends import is_update
 from graph_opt.reporting.cost import DeviceMemory
@@ -41,18 +41,12 @@ def memory_by_device(
 
 def variable_bytes(view: GraphView, name: str) -> float:
     """Bytes of a variable; raises `SizeUnknown` if its shape is not known or it grows."""
-    shape, dtype = view.attribute(name, "shape"), view.attribute(name, "dtype")
     if is_dynamic(view, name):
         raise SizeUnknown(name, "a dynamic table has as many rows as there are keys", "")
-    size = None if dtype is None else dtype_size(dtype.type)
-    if shape is None or size is None or shape.shape.unknown_rank:
+    size = variable_size(view, name)
+    if size is None or size.elements is None:
         raise SizeUnknown(name, "the shape of the variable is not in the graph", "")
-    count = float(size)
-    for dimension in shape.shape.dim:
-        if dimension.size < 0:
-            raise SizeUnknown(name, "the shape of the variable is not in the graph", "")
-        count *= dimension.size
-    return count
+    return float(size.elements * size.element)
 
 
 def _slots(view: GraphView, tables: Set[str]) -> Set[str]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Tuple
 
-from graph_opt.compat.op_definitions import dtype_size
 from graph_opt.cost.looked_up_ids import group_inputs, is_sparse, named_lookups
 from graph_opt.cost.row_counts import batch, different_ids, number_of_ids
+from graph_opt.cost.variable_size import variable_size
 from graph_opt.graph.view import TensorRef
 from graph_opt.rules.op_names import GROUP_PACK, GROUP_PREPARE, STAGE_SERVED
 
@@ -149,14 +149,9 @@ def _bags(sizes: TensorSizes, node: str, place: int, ids: float) -> float:
 def width_of(sizes: TensorSizes, node: str, name: str, table: int) -> Tuple[int, int]:
     """Elements of a row of a fused op's table, and bytes of one; raises `SizeUnknown`."""
     variable = next((each for each in (name, name + "/part_0") if each in sizes.view), None)
-    if variable is not None:
-        attributes = sizes.view.nodes[variable].attr
-        lengths = [size.size for size in attributes["shape"].shape.dim[1:]]
-        width = 1
-        for length in lengths:
-            width *= length
-        if width > 0:
-            return width, dtype_size(attributes["dtype"].type) or _FLOAT
+    size = None if variable is None else variable_size(sizes.view, variable)
+    if size is not None and size.width:
+        return size.width, size.element
     widths = sizes.view.attribute(node, "table_widths")
     if widths is None or table >= len(widths.list.i):
         raise sizes.unknown(TensorRef(node, 0), "the width of table {} is not known".format(name))

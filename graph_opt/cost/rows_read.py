@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Tuple
 
-from graph_opt.compat.op_definitions import dtype_size
 from graph_opt.cost.looked_up_ids import group_inputs, named_lookups
 from graph_opt.cost.packed_sizes import sent_by, width_of
+from graph_opt.cost.variable_size import variable_size
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules.match.table import find_read
 from graph_opt.rules.op_names import COMBINERS, GROUP_GATHERS, GROUP_LOOKUPS, ROW_GATHERS
@@ -67,17 +67,11 @@ def _of_one(sizes: TensorSizes, name: str) -> Optional[RowsRead]:
     return RowsRead(rows, rows * row)
 
 
-def _row_bytes(view: GraphView, variable: str) -> Optional[float]:
-    shape, dtype = view.attribute(variable, "shape"), view.attribute(variable, "dtype")
-    size = None if dtype is None else dtype_size(dtype.type)
-    if shape is None or size is None:
+def _row_bytes(view: GraphView, variable: str) -> Optional[int]:
+    size = variable_size(view, variable)
+    if size is None or size.width is None:
         return None
-    bytes_of_row = float(size)
-    for dimension in shape.shape.dim[1:]:
-        if dimension.size < 0:
-            return None
-        bytes_of_row *= dimension.size
-    return bytes_of_row
+    return size.width * size.element
 
 
 def _sum(found: Iterator[RowsRead]) -> RowsRead:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import AbstractSet, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from graph_opt.compat import tf
 from graph_opt.compat.stateful_ops import PLACEHOLDERS
 from graph_opt.cost.folded import origin
 from graph_opt.cost.step_runs import Run
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.io_stages import BATCH_SOURCES
-from graph_opt.passes.tasks import on_cpu
+from graph_opt.passes.tasks import job_of, on_cpu
 from graph_opt.passes.transfers.task_borders import TaskBorders
 from graph_opt.rules.op_names import VARIABLES
 
@@ -56,7 +55,7 @@ class Tasks:
         borders = TaskBorders(view)
         named = {name: task or on_cpu(view.device(name)) for name, task in borders.of.items()}
         self.own = _own_task(view, named)
-        own_job = tf.DeviceSpec.from_string(self.own).job
+        own_job = job_of(self.own)
         self.of: Dict[str, str] = {
             name: task or _first_task(view.device(name), own_job) or self.own
             for name, task in named.items()
@@ -79,7 +78,7 @@ def _own_task(view: GraphView, named: Mapping[str, Optional[str]]) -> str:
 
 def _first_task(device: str, own_job: Optional[str]) -> Optional[str]:
     """The first task of a job that a device names without one; None for the session's own job."""
-    job = tf.DeviceSpec.from_string(device).job if device else None
+    job = job_of(device)
     if job is None or job == own_job:
         return None
     return "/job:{}/task:0/device:CPU:0".format(job)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Optional
 
 from graph_opt.compat import tf
@@ -26,12 +27,19 @@ def on_cpu(device: str) -> Optional[str]:
     return "/job:{}/task:{}/device:CPU:0".format(spec.job, spec.task)
 
 
+def job_of(device: str) -> Optional[str]:
+    """The job that a device names; None if it names none."""
+    job: Optional[str] = _parsed(device).job
+    return job
+
+
 def runs_on_cpu(device: str) -> bool:
     """Whether what has this device runs on a CPU; without one, if there is no GPU here."""
     kind = _parsed(device).device_type
     return kind == "CPU" or (kind is None and not tf.config.list_physical_devices("GPU"))
 
 
+@functools.lru_cache(maxsize=1024)  # A graph has few devices, and a parse takes microseconds.
 def _parsed(device: str) -> Any:
     if not device:
         return tf.DeviceSpec()
