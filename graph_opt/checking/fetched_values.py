@@ -9,6 +9,9 @@ import numpy as np
 from graph_opt.checking.records import Value, value_of
 from graph_opt.compat import tf
 
+SUMMARY = "summary "
+"""What the names of numbers in summaries begin with."""
+
 
 def fetched_values(names: Sequence[str], types: Sequence[str], results: Any) -> Tuple[Value, ...]:
     """The results of a step.
@@ -32,4 +35,4 @@ def _values(name: str, type_: str, value: Any) -> Iterator[Value]:
         return
     for part in tf.Summary.FromString(value).value:
         if part.WhichOneof("value") == "simple_value":
-            yield value_of("summary " + part.tag, np.float32(part.simple_value))
+            yield value_of(SUMMARY + part.tag, np.float32(part.simple_value))

@@ -86,6 +86,7 @@ class _Pending(threading.local):
     def __init__(self) -> None:
         self.fetches: Elements = []
         self.fed: Dict[str, str] = {}
+        self.unordered: FrozenSet[str] = frozenset()
         self.has_files = False
         self.trains = False
         self.is_own = False
@@ -149,6 +150,7 @@ class Recorder:
             checkpoints=tuple(dict.fromkeys(self._checkpoints)),
             reached_limit=self._reached_limit,
             exact=self._is_exact,
+            on_servers=bool(self._targets),
             outlived=self._outlived,
         )
 
@@ -181,7 +183,7 @@ class Recorder:
         pending.has_files = kind.is_of_saver
         if not kind.is_of_saver:  # What savers are fed and return are names of files.
             pending.fed = {tensor.name: digest_of(value) for tensor, value in zip(feeds, values)}
-        pending.trains = kind.trains
+        pending.trains, pending.unordered = kind.trains, kind.unordered
 
     def _look_for_values(self, session: Any) -> None:
         """Notes whether variables on a server have values before the process's first step there."""
@@ -213,6 +215,7 @@ class Recorder:
             stages = _known(state.takes, stages_taken_from, fetches, targets, feeds)
             go_in_lock_step(share_session(session)).ask(stages)
         names, fed = [tensor.name for tensor in self._pending.fetches], self._pending.fed
+        unordered = self._pending.unordered
         types = [tensor.op.type for tensor in self._pending.fetches]
         # Threads of queue runners run steps, too, whose order nobody knows.
         is_main = threading.current_thread() is threading.main_thread()
@@ -224,7 +227,9 @@ class Recorder:
                 self._record(state, fed, (), trains, type(error).__name__)
             raise
         if is_recorded:
-            self._record(state, fed, fetched_values(names, types, results), trains)
+            values = fetched_values(names, types, results)
+            ordered = tuple(one for one in values if one.name not in unordered)
+            self._record(state, fed, ordered, trains)
         return results
 
     def _record(

@@ -94,6 +94,7 @@ class Facts(NamedTuple):
       checkpoints: Where checkpoints were saved.
       reached_limit: Whether the run was ended after as many steps as were asked for.
       exact: Whether lookups that run ahead were to be exact.
+      on_servers: Whether a session talked to a server.
       outlived: The server whose variables had values before the run's first step; "" for none.
     """
 
@@ -105,6 +106,7 @@ class Facts(NamedTuple):
     checkpoints: Tuple[str, ...] = ()
     reached_limit: bool = False
     exact: bool = False
+    on_servers: bool = False
     outlived: str = ""
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, FrozenSet, Iterable, NamedTuple, Sequence, Set
+from typing import Any, FrozenSet, Iterable, Iterator, NamedTuple, Sequence, Set
 
+from graph_opt.checking.fetched_values import SUMMARY
 from graph_opt.compat import tf
 from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_TAKE
@@ -12,6 +13,8 @@ from graph_opt.session.optimization import is_training_step, moves_trained_varia
 _ASSIGN = ("Assign", "AssignVariableOp")
 _RESTORE = ("Restore", "RestoreSlice", "RestoreV2")
 _SAVE = ("SaveV2", "MergeV2Checkpoints", "Save", "SaveSlices")
+_VARIABLES = ("Variable", "VariableV2", "VarHandleOp")
+_UPDATES = ("Assign", "AssignAdd", "AssignVariableOp", "AssignAddVariableOp", "CountUpTo")
 _TAKES = (*BATCH_SOURCES, "ReaderRead", "ReaderReadV2", BUFFER_TAKE)
 
 
@@ -25,6 +28,8 @@ class StepKind(NamedTuple):
       restored: Names of those that it gives one from a checkpoint.
       saves: Whether it writes a checkpoint.
       is_of_saver: Whether it writes or reads one.
+      unordered: Names of what it fetches that is computed from the number of the step alone, before
+        or after the step counts itself: which of them, TensorFlow does not say.
     """
 
     trains: bool
@@ -33,6 +38,7 @@ class StepKind(NamedTuple):
     restored: FrozenSet[str]
     saves: bool
     is_of_saver: bool
+    unordered: FrozenSet[str] = frozenset()
 
 
 def kind_of(fetches: Iterable[Any], targets: Iterable[Any], feeds: Sequence[Any]) -> StepKind:
@@ -57,7 +63,37 @@ def kind_of(fetches: Iterable[Any], targets: Iterable[Any], feeds: Sequence[Any]
         restored=frozenset(restored),
         saves=bool(types.intersection(_SAVE)),
         is_of_saver=is_of_checkpoint,
+        unordered=frozenset(_unordered(fetches, feeds)) if trains else frozenset(),
     )
+
+
+def _unordered(fetches: Iterable[Any], feeds: Sequence[Any]) -> Iterator[str]:
+    for tensor in fetches:
+        if _reads_only_the_count(tensor, feeds):
+            yield tensor.name
+        for operation in operations_behind([tensor.op], feeds) if _is_summary(tensor) else ():
+            if operation.type == "ScalarSummary":
+                tag = tf.get_static_value(operation.inputs[0])
+                if tag is not None and _reads_only_the_count(operation.inputs[1], feeds):
+                    yield SUMMARY + tf.compat.as_str(tag.item())
+
+
+def _is_summary(tensor: Any) -> bool:
+    return str(tensor.op.type).endswith("Summary")
+
+
+def _reads_only_the_count(tensor: Any, feeds: Sequence[Any]) -> bool:
+    """Whether the number of the step is all the state that a tensor depends on."""
+    counters = tensor.graph.get_collection(tf.GraphKeys.GLOBAL_STEP)
+    names = {one.op.name for one in counters}
+    reached = operations_behind([tensor.op], feeds)
+    read = {operation.name for operation in reached if operation.type in _VARIABLES}
+    types = {operation.type for operation in reached}
+    fed = {one.op for one in feeds}
+    return (
+        bool(read) and read <= names and not types.intersection(_UPDATES + _TAKES)
+        and not any(one.op in fed for operation in reached for one in operation.inputs)
+    )  # fmt: skip
 
 
 def _moves(reached: Set[Any]) -> bool:

@@ -71,10 +71,11 @@ def _add_check(commands: Any) -> None:
         description="Runs an unmodified script stock and rewritten, each in a process of its own, "
         "from the same seeds and initial values, and compares what their steps return and the "
         "variables at the end. Exit code: 0 equal to the bit or within rounding, 1 different, 2 "
-        "could not be checked.",
-        usage="graph-opt check [--steps N] [--json FILE] [--config FILE] [--set KEY=VALUE]... "
-        "[--no-infer-io-stage] [--tf1 | --no-tf1] [--sok] [--report FILE] {SCRIPT | -m MODULE} "
-        "[ARGUMENT]...",
+        "could not be checked. With --ps, each run is a cluster of its own, as graph-opt cluster "
+        "starts it, with one worker.",
+        usage="graph-opt check [--steps N] [--json FILE] [--ps N] [--no-chief] [--config FILE] "
+        "[--set KEY=VALUE]... [--no-infer-io-stage] [--tf1 | --no-tf1] [--sok] [--report FILE] "
+        "{SCRIPT | -m MODULE} [ARGUMENT]...",
         allow_abbrev=False,
     )
     command.add_argument(
@@ -85,6 +86,17 @@ def _add_check(commands: Any) -> None:
         help="end each run after N steps that train; by default when the script ends",
     )
     command.add_argument("--json", metavar="FILE", help="write the result as JSON, too")
+    numbers = {"type": _number_from(1), "metavar": "N"}
+    command.add_argument(
+        "--ps", dest="servers", default=0, help="run the script on N parameter servers", **numbers
+    )
+    command.add_argument(
+        "--workers",
+        default=1,
+        help="with --ps: 1, since the updates of several come in another order each time",
+        **numbers,
+    )
+    _add_chief(command)
     _add_config(command)
     _add_script(command)
 
@@ -142,12 +154,7 @@ def _add_cluster(commands: Any) -> None:
     numbers = {"type": _number_from(1), "default": 1, "metavar": "N"}
     command.add_argument("--ps", dest="servers", help="parameter servers (1)", **numbers)
     command.add_argument("--workers", help="workers, the chief included (1)", **numbers)
-    command.add_argument(
-        "--no-chief",
-        dest="has_chief",
-        action="store_false",
-        help="the first worker is task 0 of job worker, not of job chief; Estimators want a chief",
-    )
+    _add_chief(command)
     command.add_argument(
         "--evaluator",
         dest="has_evaluator",
@@ -169,6 +176,15 @@ def _add_cluster(commands: Any) -> None:
     )
     _add_config(command)
     _add_script(command)
+
+
+def _add_chief(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--no-chief",
+        dest="has_chief",
+        action="store_false",
+        help="the first worker is task 0 of job worker, not of job chief; Estimators want a chief",
+    )
 
 
 def _add_proxy(commands: Any) -> None:

@@ -1,166 +1,73 @@
 """`graph-opt check`: whether a script computes the same with its lookups rewritten.
 
-Each run is a process of `graph-opt run` in a folder of its own, which records its steps.
+Each run is a process of `graph-opt run` in a folder of its own, which records its steps; with
+`--ps`, it is a cluster, whose worker does.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import queue
-import shutil
+import contextlib
 import signal
-import sys
-import tempfile
-import time
-from typing import List, Optional
+import threading
+from types import FrameType
+from typing import Any, Iterator, NoReturn, Optional
 
-from graph_opt.checking.check import CannotCheck, Wanted, check
-from graph_opt.checking.records import Run, read_run
+from graph_opt.checking.check import check
 from graph_opt.checking.verdict import EQUAL, ROUNDING, CheckResult
+from graph_opt.cli.check_runs import CheckRuns, say
 from graph_opt.cli.config_file import read_config
 from graph_opt.cli.exit_codes import INTERRUPTED, WRONG_INPUT, WrongInput
-from graph_opt.cli.recorded_run import RECORD, RecordedRun
-from graph_opt.cli.run_folders import RunFolder
 from graph_opt.cli.script_command import given_script
-from graph_opt.launch.started_process import Output, StartedProcess, Task
 
-_STDIN = "-"
-_KILL_SECONDS = 10.0
-_SHARED = (
-    "the script saves checkpoints in '{}', where each run would find those of the one before: give "
-    "it a folder by an argument, or a path below its working directory"
-)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_ONLY_ON_SERVERS = "--workers and --no-chief tell of a cluster: say --ps N, too"
 
 
 def handle(options: argparse.Namespace) -> int:
     """Makes the runs and prints the verdict; returns the exit code."""
     try:
         read_config(options)
+        _refuse_workers_without_servers(options)
         given = given_script(options)
         if options.json:
             _write(options.json, "")
-        runs = _Runs(options, given)
+        runs = CheckRuns(options, given)
     except WrongInput as error:
-        _say(str(error))
+        say(str(error))
         return WRONG_INPUT
     try:
-        result = check(runs.run, options.steps)
+        with _handled_by(_interrupt):
+            result = check(runs.run, options.steps)
     except KeyboardInterrupt:
-        runs.end()
-        _say("interrupted")
+        with _handled_by(signal.SIG_IGN):
+            runs.end()
+        say("interrupted")
         return INTERRUPTED
-    except WrongInput as error:
-        runs.end()
-        _say(str(error))
-        return WRONG_INPUT
     runs.clean_up(keeps_logs=result.verdict not in (EQUAL, ROUNDING))
     _print(result, options.json)
     return result.exit_code
 
 
-class _Runs:
-    """Makes one run after the other."""
+@contextlib.contextmanager
+def _handled_by(handler: Any) -> Iterator[None]:
+    """Has Ctrl-C and SIGTERM do the same; a thread that is not the main one cannot say."""
+    is_main = threading.current_thread() is threading.main_thread()
+    before = [(one, signal.signal(one, handler)) for one in _SIGNALS if is_main]
+    try:
+        yield
+    finally:
+        for one, handled in before:
+            signal.signal(one, handled)
 
-    def __init__(self, options: argparse.Namespace, given: Optional[bytes]) -> None:
-        self._options = options
-        self._given = given
-        self._folder = tempfile.mkdtemp(prefix="graph_opt_check_")
-        self._count = 0
-        self._first = ""
-        self._running: Optional[StartedProcess] = None
 
-    def run(self, wanted: Wanted) -> Run:
-        """Makes a run and reads its record.
+def _interrupt(number: int, frame: Optional[FrameType]) -> NoReturn:
+    raise KeyboardInterrupt
 
-        Raises:
-          CannotCheck: It saves checkpoints where other runs would find them.
-        """
-        self._count += 1
-        folder = RunFolder(os.path.join(self._folder, str(self._count)), os.getcwd())
-        asked = RecordedRun(
-            folder.records, "" if wanted.is_first else self._first, wanted.most_updates,
-            wanted.in_lock_step,
-        )  # fmt: skip
-        command = self._command(wanted, folder)
-        if wanted.is_first:
-            self._first = folder.records
-            for argument in folder.replaced:
-                _say("'{}' of the arguments is a folder of its own in each run".format(argument))
-        started = time.monotonic()
-        failure = self._execute(wanted, Task(wanted.title, command, self._environment(asked),
-                                             self._given, folder=folder.work))  # fmt: skip
-        run = read_run(os.path.join(folder.records, RECORD))
-        run.failure, run.seconds = failure, time.monotonic() - started
-        ended = ", " + failure if failure else ""
-        text = "{}: {} steps, {} of them train, in {:.1f} s{}"
-        _say(text.format(wanted.title, len(run.steps), run.updates, run.seconds, ended))
-        for path in run.facts.checkpoints:
-            if not folder.owns(path):
-                raise CannotCheck(_SHARED.format(os.path.dirname(path)))
-        shutil.rmtree(folder.work, ignore_errors=True)
-        return run
 
-    def end(self) -> None:
-        """Ends the process that runs, and removes all files."""
-        if self._running is not None:
-            self._running.end(signal.SIGKILL)
-        self.clean_up(keeps_logs=False)
-
-    def clean_up(self, keeps_logs: bool) -> None:
-        """Removes all files but, if they are of use, those with what the runs have printed."""
-        if not keeps_logs:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            return
-        for name in os.listdir(self._folder):
-            if not name.endswith(".log"):
-                shutil.rmtree(os.path.join(self._folder, name), ignore_errors=True)
-        _say("what the runs printed is in " + self._folder)
-
-    def _execute(self, wanted: Wanted, task: Task) -> str:
-        """Runs a process to its end; returns how that was, "" if it was well."""
-        path = os.path.join(
-            self._folder, wanted.title.replace(", ", "_").replace(" ", "_") + ".log"
-        )
-        ended: queue.SimpleQueue[StartedProcess] = queue.SimpleQueue()
-        with open(path, "wb") as log:
-            output = Output(log, lambda: None)
-            self._running = StartedProcess(task, [output.write, output.write], ended.put)
-            process = ended.get()
-            self._running = None
-        return process.cause if process.exit_code else ""
-
-    def _command(self, wanted: Wanted, folder: RunFolder) -> List[str]:
-        options = self._options
-        command = [sys.executable, "-m", "graph_opt.cli", "run"]
-        if options.config is not None:
-            command += ["--config", os.path.abspath(options.config)]
-        for setting in (*options.settings, *wanted.settings):
-            command += ["--set", setting]
-        if not options.infer_io_stage:
-            command.append("--no-infer-io-stage")
-        if options.tf1 is not None:
-            command.append("--tf1" if options.tf1 else "--no-tf1")
-        if options.sok:
-            command.append("--sok")
-        if options.report and wanted.title == "rewritten":
-            command += ["--report", os.path.abspath(options.report)]
-        if options.module is not None:
-            return [*command, "-m", options.module[0], *folder.arguments(options.module[1:])]
-        script = options.script[0]
-        own = script if script == _STDIN else folder.within(script)
-        return [*command, own, *folder.arguments(options.script[1:])]
-
-    def _environment(self, asked: RecordedRun) -> dict:
-        package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-        given = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one]
-        path = os.pathsep.join([*map(os.path.abspath, given), package])
-        return {
-            "TF_CPP_MIN_LOG_LEVEL": "1",
-            **os.environ,
-            "PYTHONPATH": path,
-            **asked.environment(),
-        }
+def _refuse_workers_without_servers(options: argparse.Namespace) -> None:
+    if not options.servers and (options.workers > 1 or not options.has_chief):
+        raise WrongInput(_ONLY_ON_SERVERS)
 
 
 def _print(result: CheckResult, json_file: Optional[str]) -> None:
@@ -169,7 +76,7 @@ def _print(result: CheckResult, json_file: Optional[str]) -> None:
         try:
             _write(json_file, result.to_json() + "\n")
         except WrongInput as error:
-            _say(str(error))
+            say(str(error))
 
 
 def _write(path: str, text: str) -> None:
@@ -178,7 +85,3 @@ def _write(path: str, text: str) -> None:
             file.write(text)
     except OSError as error:
         raise WrongInput("cannot write '{}': {}".format(path, error.strerror)) from error
-
-
-def _say(text: str) -> None:
-    print("graph-opt check: " + " ".join(text.split()), file=sys.stderr, flush=True)

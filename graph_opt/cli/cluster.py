@@ -11,6 +11,7 @@ from typing import IO, Dict, List, Mapping, Optional, Sequence
 from graph_opt.cli.config_file import read_config
 from graph_opt.cli.exit_codes import WRONG_INPUT, WrongInput
 from graph_opt.cli.proxy import proxy_before
+from graph_opt.cli.recorded_run import NOT_RECORDED
 from graph_opt.cli.report_file import TOLD
 from graph_opt.cli.script_command import command_of, given_script
 from graph_opt.cli.started_processes import pass_on_to_several
@@ -84,7 +85,7 @@ def _task(
         TASK: place.name,
     }
     if place != next(task for task in cluster.tasks if task.job != PS):
-        environment[TOLD] = "1"
+        environment.update({TOLD: "1", **NOT_RECORDED})
     if pipe is not None:
         environment.update(pipe.environment)
     python, *arguments = command

@@ -12,6 +12,8 @@ from typing import Dict, NamedTuple, NoReturn, Optional
 
 _VARIABLE = "GRAPH_OPT_CHECK"
 RECORD = "record"
+NOT_RECORDED = {_VARIABLE: ""}
+"""What keeps a process from recording that starts beside one that records."""
 
 
 class RecordedRun(NamedTuple):
@@ -36,8 +38,8 @@ class RecordedRun(NamedTuple):
 
 def asked_for() -> Optional[RecordedRun]:
     """How this process is to be recorded, if it is; processes that it starts are not."""
-    text = os.environ.pop(_VARIABLE, None)
-    if text is None:
+    text = os.environ.pop(_VARIABLE, "")
+    if not text:
         return None
     random.seed(0)
     return RecordedRun(*json.loads(text))

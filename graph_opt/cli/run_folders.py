@@ -30,12 +30,14 @@ class RunFolder:
     Attributes:
       work: The run's working directory.
       records: Where its record goes.
+      logs: Where the tasks of a cluster write their logs.
       replaced: Arguments that were replaced, and what with.
     """
 
     def __init__(self, folder: str, script_folder: str) -> None:
         self.work = os.path.join(folder, "work")
         self.records = os.path.join(folder, "records")
+        self.logs = os.path.join(folder, "logs")
         self.replaced: Dict[str, str] = {}
         self._folder = folder
         self._script_folder = os.path.abspath(script_folder)

@@ -70,6 +70,34 @@ def test_an_update_with_other_numbers_is_found_with_its_pass(folder: Path) -> No
 
 
 @pytest.mark.slow
+def test_a_worker_of_servers_computes_the_same(folder: Path) -> None:
+    result = checked(folder, "--ps", "2", *BOTH, "checked.py")
+    assert result["code"] == 0 and result["verdict"] in ("equal", "rounding"), result["printed"]
+    assert result["updates"] == 13 and "2 of 2 run ahead" in result["sessions"][0]
+    assert "initial values that differed" in result["notes"][0]  # They are assigned on the servers.
+    assert result["values"] >= 12 + 9 and result["staleness"]["bits_differ"] > 0
+
+
+@pytest.mark.slow
+def test_servers_whose_updates_have_other_numbers_differ(folder: Path) -> None:
+    arguments = ("--set", "adam=lazy", "--steps", "4", "checked.py", "--optimizer", "Adam")
+    result = checked(folder, "--ps", "1", *ONLY_FUSED, *arguments)
+    assert result["code"] == 1 and result["verdict"] == "different", result["printed"]
+    assert result["culprit"] == "fuse_group_embedding, its updates of tables"
+    logs = result["printed"].split("what the runs printed is in ")[1].strip()
+    assert "[chief] " in (Path(logs) / "rewritten.log").read_text()
+
+
+@pytest.mark.slow
+def test_a_script_that_does_not_use_its_servers_is_not_told_to_be_equal(folder: Path) -> None:
+    text = "import os, runpy\ndel os.environ['TF_CONFIG']\nrunpy.run_path('checked.py')\n"
+    (folder / "local.py").write_text(text)
+    ended = check(folder, "--ps", "1", "--tf1", *ONLY_FUSED, "local.py")
+    assert ended.returncode == 2, ended.stdout
+    assert "could not be checked: no session of the worker talked to a server" in ended.stdout
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "flag, named",
     [
@@ -163,8 +191,11 @@ def test_wrong_arguments_are_one_line(folder: Path) -> None:
         (["absent.py"], "cannot open script 'absent.py': No such file or directory"),
         (["--config", "absent.pbtxt", "view.py"], "absent.pbtxt: there is no such config file"),
         (["--json", "absent/x.json", "view.py"], "cannot write 'absent/x.json'"),
+        (["--workers", "2", "view.py"], "--workers and --no-chief tell of a cluster: say --ps N"),
     ):
         ended = check(folder, *arguments)
         assert ended.returncode == 2 and ended.stdout == ""
         assert ended.stderr.splitlines()[-1].startswith("graph-opt check: " + expected)
     assert "0 is not" in check(folder, "--steps", "0", "view.py").stderr.replace("'", "")
+    ended = check(folder, "--ps", "1", "--workers", "2", "view.py")
+    assert ended.returncode == 2 and "could not be checked: the updates of 2 work" in ended.stdout

@@ -1,8 +1,10 @@
 """A script to check: what it does, and what makes its runs differ, is chosen by arguments."""
 
 import argparse
+import contextlib
+import json
 import os
-from typing import Any, Dict, Iterator
+from typing import Any, ContextManager, Dict, Iterator, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -49,6 +51,21 @@ def placeholders() -> Dict[str, tf.Tensor]:
     return {name: tf.placeholder(column.dtype, [None], name) for name, column in examples().items()}
 
 
+def place() -> Tuple[str, ContextManager[Any]]:
+    """What a session talks to, and where variables are: on servers in a task of a cluster."""
+    if "TF_CONFIG" not in os.environ:
+        return "", contextlib.nullcontext()
+    told = json.loads(os.environ["TF_CONFIG"])
+    cluster, task = tf.train.ClusterSpec(told["cluster"]), told["task"]
+    server = tf.train.Server(cluster, task["type"], task["index"])
+    if task["type"] == "ps":
+        server.join()
+    worker = "/job:{type}/task:{index}".format(**task)
+    return server.target, tf.device(
+        tf.train.replica_device_setter(worker_device=worker, cluster=cluster)
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--optimizer", default="Adagrad")
@@ -59,11 +76,13 @@ def main() -> None:
     flags = parser.parse_args()
     tf.set_random_seed(flags.seed)
     is_fed = flags.feed or flags.feed_random
-    features = placeholders() if is_fed else batches(flags.shuffle)
-    loss = loss_of(features)
-    step = tf.train.get_or_create_global_step()
-    optimizer = getattr(tf.train, flags.optimizer + "Optimizer")(0.1)
-    train = optimizer.minimize(loss, global_step=step)
+    target, device = place()
+    with device:
+        features = placeholders() if is_fed else batches(flags.shuffle)
+        loss = loss_of(features)
+        step = tf.train.get_or_create_global_step()
+        optimizer = getattr(tf.train, flags.optimizer + "Optimizer")(0.1)
+        train = optimizer.minimize(loss, global_step=step)
     if is_fed or flags.plain_session:
         session: Any = tf.Session()
         session.run(tf.global_variables_initializer())
@@ -71,7 +90,7 @@ def main() -> None:
         for batch in feeds:
             session.run([train, loss], {features[name]: batch[name] for name in batch})
     else:
-        with tf.train.MonitoredTrainingSession(checkpoint_dir=flags.model_dir) as monitored:
+        with tf.train.MonitoredTrainingSession(target, checkpoint_dir=flags.model_dir) as monitored:
             while not monitored.should_stop():
                 number = monitored.run([train, loss, step])[2]
         print("trained to step", number)

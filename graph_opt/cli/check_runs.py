@@ -1,0 +1,167 @@
+"""The runs of `graph-opt check`: each a process of its own, or a cluster, in folders of its own."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import queue
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from typing import Dict, List, Optional
+
+from graph_opt.checking.check import CannotCheck, Wanted
+from graph_opt.checking.records import Run, read_run
+from graph_opt.cli.recorded_run import RECORD, RecordedRun
+from graph_opt.cli.run_folders import RunFolder
+from graph_opt.launch.started_process import Output, StartedProcess, Task
+
+_STDIN = "-"
+_OF_CLUSTER = ": graph-opt cluster: "
+_SHARED = (
+    "the script saves checkpoints in '{}', where each run would find those of the one before: give "
+    "it a folder by an argument, or a path below its working directory"
+)
+_SEVERAL = (
+    "the updates of {} workers come in another order in each run, so that no two runs compute the "
+    "same: with --workers 1 it is known what one worker computes with these servers"
+)
+_NOT_ON_SERVERS = (
+    "no session of the worker talked to a server{}: the script finds its task in TF_CONFIG, or in "
+    "arguments such as --job_name={{job}} --task_index={{index}} --ps_hosts={{ps_hosts}} "
+    "--worker_hosts={{worker_hosts}}"
+)
+
+
+class CheckRuns:
+    """Makes one run after the other.
+
+    Args:
+      options: Arguments of `graph-opt check`.
+      given: The script, if it came from standard input.
+    """
+
+    def __init__(self, options: argparse.Namespace, given: Optional[bytes]) -> None:
+        self._options = options
+        self._given = given
+        self._folder = tempfile.mkdtemp(prefix="graph_opt_check_")
+        self._count = 0
+        self._first = ""
+        self._running: Optional[StartedProcess] = None
+
+    def run(self, wanted: Wanted) -> Run:
+        """Makes a run and reads its record.
+
+        Raises:
+          CannotCheck: It saves checkpoints where other runs would find them, does not use its
+            servers, or has several workers, whose updates no run repeats.
+        """
+        if self._options.workers > 1:
+            raise CannotCheck(_SEVERAL.format(self._options.workers))
+        self._count += 1
+        folder = RunFolder(os.path.join(self._folder, str(self._count)), os.getcwd())
+        asked = RecordedRun(
+            folder.records, "" if wanted.is_first else self._first, wanted.most_updates,
+            wanted.in_lock_step,
+        )  # fmt: skip
+        command = self._command(wanted, folder)
+        if wanted.is_first:
+            self._first = folder.records
+            for argument in folder.replaced:
+                say("'{}' of the arguments is a folder of its own in each run".format(argument))
+        started = time.monotonic()
+        failure = self._execute(wanted, Task(wanted.title, command, self._environment(asked),
+                                             self._given, folder=folder.work))  # fmt: skip
+        run = read_run(os.path.join(folder.records, RECORD))
+        run.failure, run.seconds = failure, time.monotonic() - started
+        ended = ", " + failure if failure else ""
+        text = "{}: {} steps, {} of them train, in {:.1f} s{}"
+        say(text.format(wanted.title, len(run.steps), run.updates, run.seconds, ended))
+        if self._options.servers and run.steps and not run.facts.on_servers:
+            raise CannotCheck(_NOT_ON_SERVERS.format(" (it {})".format(failure) if failure else ""))
+        for path in run.facts.checkpoints:
+            if not folder.owns(path):
+                raise CannotCheck(_SHARED.format(os.path.dirname(path)))
+        shutil.rmtree(folder.work, ignore_errors=True)
+        return run
+
+    def end(self) -> None:
+        """Ends the process that runs, and removes all files."""
+        if self._running is not None:
+            self._running.end(signal.SIGKILL)
+        self.clean_up(keeps_logs=False)
+
+    def clean_up(self, keeps_logs: bool) -> None:
+        """Removes all files but, if they are of use, those with what the runs have printed."""
+        if not keeps_logs:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            return
+        for name in os.listdir(self._folder):
+            if not name.endswith(".log"):
+                shutil.rmtree(os.path.join(self._folder, name), ignore_errors=True)
+        if self._count:
+            say("what the runs printed is in " + self._folder)
+        else:
+            os.rmdir(self._folder)
+
+    def _execute(self, wanted: Wanted, task: Task) -> str:
+        """Runs a process to its end; returns how that was, "" if it was well."""
+        path = os.path.join(
+            self._folder, wanted.title.replace(", ", "_").replace(" ", "_") + ".log"
+        )
+        ended: queue.SimpleQueue[StartedProcess] = queue.SimpleQueue()
+        with open(path, "wb") as log:
+            output = Output(log, lambda: None)
+            self._running = StartedProcess(task, [output.write, output.write], ended.put)
+            process = ended.get()
+            self._running = None
+        if not process.exit_code:
+            return ""
+        _, of_cluster, cause = process.cause.partition(_OF_CLUSTER)
+        return "failed: " + cause if of_cluster else process.cause
+
+    def _command(self, wanted: Wanted, folder: RunFolder) -> List[str]:
+        options = self._options
+        command = [sys.executable, "-m", "graph_opt.cli", *self._launcher(folder)]
+        if options.config is not None:
+            command += ["--config", os.path.abspath(options.config)]
+        for setting in (*options.settings, *wanted.settings):
+            command += ["--set", setting]
+        if not options.infer_io_stage:
+            command.append("--no-infer-io-stage")
+        if options.tf1 is not None:
+            command.append("--tf1" if options.tf1 else "--no-tf1")
+        if options.sok:
+            command.append("--sok")
+        if options.report and wanted.title == "rewritten":
+            command += ["--report", os.path.abspath(options.report)]
+        if options.module is not None:
+            return [*command, "-m", options.module[0], *folder.arguments(options.module[1:])]
+        script = options.script[0]
+        own = script if script == _STDIN else folder.within(script)
+        return [*command, own, *folder.arguments(options.script[1:])]
+
+    def _launcher(self, folder: RunFolder) -> List[str]:
+        options = self._options
+        if not options.servers:
+            return ["run"]
+        chief = [] if options.has_chief else ["--no-chief"]
+        return ["cluster", "--ps", str(options.servers), "--logs", folder.logs, *chief]
+
+    def _environment(self, asked: RecordedRun) -> Dict[str, str]:
+        package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        given = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one]
+        path = os.pathsep.join([*map(os.path.abspath, given), package])
+        return {
+            "TF_CPP_MIN_LOG_LEVEL": "1",
+            **os.environ,
+            "PYTHONPATH": path,
+            **asked.environment(),
+        }
+
+
+def say(text: str) -> None:
+    """Prints one line on standard error."""
+    print("graph-opt check: " + " ".join(text.split()), file=sys.stderr, flush=True)
