@@ -22,7 +22,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     "export": frozenset({"graph", "ops", "reporting"}),
     "runtime": frozenset({"ops", "export", "reporting"}),
     "embedding": frozenset({"ops", "export", "reporting.warnings_given"}),
-    "inspect": frozenset({"passes", "graph", "reporting", "ops.library"}),
+    "inspect": frozenset({"passes", "graph", "reporting", "ops.library", "rules.op_names"}),
     "report_page": frozenset(
         {"passes", "rules", "graph", "reporting", "inspect.graph_files"}
         | {"ops.stage_nodes", "ops.stage_spec"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 from typing import Any, Iterator, NamedTuple, Tuple
 
 from graph_opt.cli.config_arguments import checked_config
@@ -11,6 +12,7 @@ from graph_opt.cli.exit_codes import WrongInput
 from graph_opt.cli.progress import Progress
 from graph_opt.compat import tf
 from graph_opt.config.options import session_options
+from graph_opt.inspect.frozen_tables import frozen_remark
 from graph_opt.inspect.graph_checks import check_graph
 from graph_opt.inspect.graph_files import GraphFile, read_graph
 from graph_opt.inspect.shapes import with_shapes, without_shapes
@@ -21,6 +23,7 @@ from graph_opt.passes.graph_reports import (
 )
 from graph_opt.passes.optimize import optimize_graph_def
 from graph_opt.reporting.report import Report
+from graph_opt.reporting.user_lookups import lookups_elsewhere, user_lookups
 
 
 class OptimizedFile(NamedTuple):
@@ -84,11 +87,23 @@ def inspect_file(options: argparse.Namespace) -> OptimizedFile:
     progress = Progress(options.input)
     source = _read(options, progress)
     if not is_rewritten(source.graph_def):
-        return _optimized(options.input, source, config, progress)
+        return _with_frozen_tables(_optimized(options.input, source, config, progress))
     with named(options.input):
         shaped = _shaped(source, progress)
         report = report_of_rewritten(shaped)
     return OptimizedFile(source, source.graph_def, report, shaped, rewritten=True)
+
+
+def _with_frozen_tables(optimized: OptimizedFile) -> OptimizedFile:
+    """Warns if no lookup was found because the graph is frozen."""
+    report = optimized.report
+    if user_lookups(report) or lookups_elsewhere(report):
+        return optimized
+    remark = frozen_remark(optimized.source.graph_def)
+    if not remark:
+        return optimized
+    warned = dataclasses.replace(report, warnings=(*report.warnings, remark))
+    return optimized._replace(report=warned)
 
 
 def read_pair(options: argparse.Namespace) -> Tuple[Any, Any]:

@@ -14,6 +14,7 @@ from graph_opt.cost.step_cost import StepCounter
 from graph_opt.cost.step_runs import find_step
 from graph_opt.cost.unknown import SizeUnknown
 from graph_opt.graph.collection import collection_paused
+from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
 from graph_opt.ops.library import load_library
 from graph_opt.reporting.cost import CostPlan, Rates, StepCost, UnknownCost
@@ -55,11 +56,13 @@ def _planned(planned: PlannedGraph, assumptions: Assumptions, rates: Optional[Ra
         raise tf.errors.InvalidArgumentError(
             None, None, "the graph has a cycle that is not a while loop: no step of it can run"
         )
-    lookups = find_lookups(view).lookups
+    search = find_lookups(view)
+    lookups = search.lookups
     step = find_step(view, planned.fetches, lookups)
     counter = StepCounter(view, lookups, assumptions)
     before = _with_copies(counter.cost(step.ends), view, planned.report)
-    unknown, notes = list(counter.unknown), [*assumptions.notes, *counter.notes]
+    unknown = [*counter.unknown, *map(_not_reached, search.refusals)]
+    notes = [*assumptions.notes, *counter.notes]
     after: Optional[StepCost] = None
     if planned.rewritten is not None:
         last = GraphView(planned.rewritten)
@@ -81,6 +84,10 @@ def _planned(planned: PlannedGraph, assumptions: Assumptions, rates: Optional[Ra
         assumptions=(*dict.fromkeys(notes), _NOT_COUNTED),
         rates=rates,
     )
+
+
+def _not_reached(refusal: Refusal) -> SizeUnknown:
+    return SizeUnknown(refusal.node, "its lookup is one of those left as they are", "")
 
 
 def _left_out(ends: Sequence[str]) -> str:

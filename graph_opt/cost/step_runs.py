@@ -7,7 +7,8 @@ from typing import Collection, Dict, FrozenSet, List, NamedTuple, Sequence, Tupl
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.stage_spec import spec_of
-from graph_opt.passes.io_stages import stage_puts
+from graph_opt.passes.graph_reports import batch_placeholders
+from graph_opt.passes.io_stages import BATCH_SOURCES, stage_puts
 from graph_opt.passes.transfers.training_ends import is_update, training_ends
 from graph_opt.rules.lookup import Lookup
 from graph_opt.rules.op_names import ASSIGNS, KEEP_SERVED
@@ -44,7 +45,8 @@ class Step(NamedTuple):
 def find_step(view: GraphView, fetches: Sequence[str], lookups: Sequence[Lookup]) -> Step:
     """What a step of a graph fetches: what is told, else the end of training.
 
-    Without either, what nothing reads of all that comes after lookups.
+    Without either, what nothing reads of all that comes after lookups, or, if there are none, after
+    the input.
 
     Raises:
       tf.errors.InvalidArgumentError: The graph lacks a node that is to be fetched, or it is not
@@ -61,10 +63,11 @@ def find_step(view: GraphView, fetches: Sequence[str], lookups: Sequence[Lookup]
         most = max(updates.values())
         chosen = next(name for name, count in reversed(list(updates.items())) if count == most)
         return Step((chosen,), tuple(name for name in updates if name != chosen))
-    after = view.descendants([lookup.output.node for lookup in lookups])
-    ends = tuple(name for name in after if not view.successors(name))
+    starts = [lookup.output.node for lookup in lookups]
+    starts = starts or [*view.of_op(*BATCH_SOURCES), *batch_placeholders(view)]
+    ends = tuple(name for name in view.descendants(starts) if not view.successors(name))
     if not ends:
-        raise _wrong("it has neither an update of variables nor a lookup: say --fetch NODE")
+        raise _wrong("it has no update of variables, no lookup and no input: say --fetch NODE")
     return Step(ends, ())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graph_opt.compat import tf
+from graph_opt.inspect.known_ops import with_known_ops
 from graph_opt.ops.library import load_library
 
 ATTRIBUTE = "_output_shapes"
@@ -15,7 +16,8 @@ def with_shapes(graph_def: Any) -> Any:
     """The graph with each node's static shapes in its attribute `_output_shapes`.
 
     Passes compute the bytes that cross a boundary from them. A graph that already has any, or that
-    this TensorFlow cannot import (ops of a library that is not loaded), is returned unchanged.
+    this TensorFlow cannot import, is returned unchanged. Of ops of libraries that are not loaded,
+    Horovod's have shapes, and others, with all that comes after them, have none.
 
     Args:
       graph_def: A GraphDef; not changed.
@@ -59,11 +61,12 @@ def without_shapes(graph_def: Any) -> Any:
 
 
 def _inferred(graph_def: Any) -> Any:
+    """The graph as TensorFlow imports it, with shapes; None if it does not."""
     if any(node.op.startswith(_OUR_OPS) for node in graph_def.node) and not _can_load_ops():
         return None
     with tf.Graph().as_default() as graph:
         try:
-            tf.import_graph_def(graph_def, name="")
+            tf.import_graph_def(with_known_ops(graph_def), name="")
         except (ValueError, tf.errors.OpError):
             return None
         return graph.as_graph_def(add_shapes=True)

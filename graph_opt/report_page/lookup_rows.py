@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+import re
+from typing import Any, Dict, List, Mapping
 
 from graph_opt.compat.op_definitions import dtype_name, dtype_size
+from graph_opt.compat.stateful_ops import VARIABLES
 from graph_opt.graph.view import GraphView, Shape
 from graph_opt.report_page.id_sources import IdSources
+from graph_opt.reporting.outcomes import NO_PART
 from graph_opt.reporting.remedies import REMEDIES
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.tables import shape_text
-from graph_opt.reporting.user_lookups import UserLookup, user_lookups
+from graph_opt.reporting.user_lookups import UserLookup, lookups_elsewhere, user_lookups
+
+_TABLE = re.compile(r"\btable (\S+)")
 
 
 def lookup_rows(report: Report, view: GraphView) -> List[Dict[str, Any]]:
-    """One row for each lookup, as its author wrote it.
+    """One row for each lookup, as its author wrote it, those that no pass can handle last.
 
     Args:
       report: What passes found and did.
       view: The graph in which the lookups were found.
     """
     ids = IdSources(view)
-    return [_row(lookup, view, ids) for lookup in user_lookups(report)]
+    rows = [_row(lookup, view, ids) for lookup in user_lookups(report)]
+    return rows + [_row_elsewhere(refusal, view) for refusal in lookups_elsewhere(report)]
 
 
 def table_rows(report: Report, view: GraphView) -> List[Dict[str, Any]]:
@@ -30,6 +36,9 @@ def table_rows(report: Report, view: GraphView) -> List[Dict[str, Any]]:
     for lookup in user_lookups(report):
         for name in lookup.tables:
             readers[name] = readers.get(name, 0) + lookup.count
+    for refusal in lookups_elsewhere(report):
+        for name in _variables_of(refusal, view):
+            readers[name] = readers.get(name, 0) + 1
     return [dict(_variable(view, name), lookups=count) for name, count in readers.items()]
 
 
@@ -49,11 +58,41 @@ def _row(lookup: UserLookup, view: GraphView, ids: IdSources) -> Dict[str, Any]:
         "gradient": lookup.gradient,
         "update": lookup.update,
         "stage": lookup.stage,
-        "reasons": [
-            dict(refusal, remedy=REMEDIES.get(refusal["code"], "")) for refusal in lookup.refusals
-        ],
+        "reasons": [_reason(refusal) for refusal in lookup.refusals],
         "node": lookup.output.rpartition(":")[0],
     }
+
+
+def _row_elsewhere(refusal: Mapping[str, str], view: GraphView) -> Dict[str, Any]:
+    """A lookup of which only its table and the reason are known."""
+    names = _variables_of(refusal, view)
+    first = _variable(view, names[0]) if names else {}
+    return {
+        "name": refusal["node"],
+        "count": 1,
+        "api": "",
+        "tables": names,
+        "shape": first.get("shape", ""),
+        "device": first.get("device", ""),
+        "combiner": "",
+        "ids": "",
+        "group": "",
+        "gradient": NO_PART,
+        "update": NO_PART,
+        "stage": "",
+        "reasons": [_reason(refusal)],
+        "node": refusal["node"],
+    }
+
+
+def _reason(refusal: Mapping[str, str]) -> Dict[str, str]:
+    return dict(refusal, remedy=REMEDIES.get(refusal["code"], ""))
+
+
+def _variables_of(refusal: Mapping[str, str], view: GraphView) -> List[str]:
+    """The variables that a refusal names in its words, and the node if it is one."""
+    words = dict.fromkeys([*_TABLE.findall(refusal["saw"]), refusal["node"]])
+    return [word for word in words if word in view and view.op(word) in VARIABLES]
 
 
 def _variable(view: GraphView, name: str) -> Dict[str, Any]:

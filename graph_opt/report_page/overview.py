@@ -11,7 +11,7 @@ from graph_opt.reporting.report import Report
 from graph_opt.reporting.summary import summary
 from graph_opt.reporting.tables import crossing_text, shape_text
 from graph_opt.reporting.text import remedy
-from graph_opt.reporting.user_lookups import refusals_by_code, user_lookups
+from graph_opt.reporting.user_lookups import lookups_elsewhere, refusals_by_code, user_lookups
 
 _MOST_BOUNDARY = 2000
 
@@ -38,6 +38,7 @@ def overview(
             "fused": sum(one.count for one in lookups if one.group),
             "groups": len({one.group for one in lookups if one.group}),
             "ahead": sum(one.count for one in lookups if one.stage),
+            "elsewhere": len(lookups_elsewhere(report)),
         },
         "ops": _counted(graphs, "op"),
         "devices": _counted(graphs, "device"),

@@ -67,12 +67,13 @@ def _content(source: PageSource, view: GraphView, last: GraphView) -> Dict[str, 
     columns = Columns(graphs)
     report = source.report
     done = {} if last is view else done_instead(view, last, report)
+    lookups = lookup_rows(report, view)
     return {
         "title": source.title,
         "text": report_text(report, source.title),
         "overview": overview(report, graphs, source.notes),
         "cost": None if source.cost is None else _cost(source.cost),
-        "lookups": lookup_rows(report, view),
+        "lookups": lookups,
         "tables": table_rows(report, view),
         "functions": len(source.graph_def.library.function),
         "graph": dict(
@@ -81,6 +82,7 @@ def _content(source: PageSource, view: GraphView, last: GraphView) -> Dict[str, 
             losses=_numbers(columns, losses_of(view)),
             buffers=_buffers(columns, last),
             instead=_instead(columns, done),
+            lookups=_lookups(columns, lookups),
         ),
         "timeline": timeline(source.steps, _stage_regions(last)),
     }
@@ -114,6 +116,15 @@ def _instead(columns: Columns, done: Mapping[str, Sequence[str]]) -> Dict[int, L
         for name, others in done.items()
         if name in columns.numbers
     }
+
+
+def _lookups(columns: Columns, rows: Sequence[Mapping[str, Any]]) -> List[List[int]]:
+    """Pairs of a node that ends lookups, and how many."""
+    counts: Dict[int, int] = {}
+    for row in rows:
+        for number in _numbers(columns, [row["node"]]):
+            counts[number] = counts.get(number, 0) + row["count"]
+    return [[number, count] for number, count in counts.items()]
 
 
 def _stage_regions(view: GraphView) -> Dict[str, str]:

@@ -8,7 +8,12 @@ from typing import Iterable, Iterator, List, Sequence
 from graph_opt.reporting.outcomes import DEFERRED_PART, FUSED_PART, MOVED, STOCK_PART
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.tables import bytes_text, counted
-from graph_opt.reporting.user_lookups import UserLookup, refusals_by_code, user_lookups
+from graph_opt.reporting.user_lookups import (
+    UserLookup,
+    lookups_elsewhere,
+    refusals_by_code,
+    user_lookups,
+)
 
 _MOST_CODES = 3
 
@@ -52,10 +57,19 @@ def _lookups_and_stages(report: Report) -> str:
     if not lookups and report.changes:
         return "; ".join([*report.changes, *report.left_alone])
     if not lookups:
-        return "not optimized: {}".format(
-            "; ".join(report.left_alone) or "the graph has no embedding lookup"
-        )
+        return "not optimized: {}".format("; ".join(report.left_alone) or _none_found(report))
     return "; ".join([", ".join(_parts(report, lookups)), *_staged(report), *report.left_alone])
+
+
+def _none_found(report: Report) -> str:
+    elsewhere = lookups_elsewhere(report)
+    if not elsewhere:
+        return "the graph has no embedding lookup"
+    return "{} left as {} ({})".format(
+        counted(len(elsewhere), "lookup"),
+        "it is" if len(elsewhere) == 1 else "they are",
+        _codes(report),
+    )
 
 
 def _staged(report: Report) -> List[str]:
@@ -64,7 +78,8 @@ def _staged(report: Report) -> List[str]:
 
 def _parts(report: Report, lookups: Sequence[UserLookup]) -> List[str]:
     """What became of lookups, in the order in which it is told."""
-    count = _count(lookups)
+    elsewhere = len(lookups_elsewhere(report))
+    count = _count(lookups) + elsewhere
     parts: List[str] = []
     if report.fused_lookups:
         groups = {lookup.group for lookup in lookups if lookup.group}
@@ -78,7 +93,7 @@ def _parts(report: Report, lookups: Sequence[UserLookup]) -> List[str]:
         moved = _count(lookup for lookup in lookups if lookup.stage)
         of = count if parts else counted(count, "lookup")
         parts.append("{} of {} run ahead of the step".format(moved, of))
-    left = _count(lookup for lookup in lookups if lookup.is_left)
+    left = _count(lookup for lookup in lookups if lookup.is_left) + elsewhere
     codes = _codes(report)
     if left:
         parts.append("{} left as {}".format(left, "it is" if left == 1 else "they are"))

@@ -22,7 +22,12 @@ from graph_opt.reporting.tables import (
     shape_text,
     table,
 )
-from graph_opt.reporting.user_lookups import UserLookup, refusals_by_code, user_lookups
+from graph_opt.reporting.user_lookups import (
+    UserLookup,
+    lookups_elsewhere,
+    refusals_by_code,
+    user_lookups,
+)
 
 if TYPE_CHECKING:
     from graph_opt.reporting.report import Report
@@ -115,8 +120,7 @@ def _regions(report: Report) -> str:
 def _lookups(report: Report) -> str:
     lookups = user_lookups(report)
     if not lookups:
-        found = report.left_alone or report.smart_stage or report.micro_batches
-        return "" if found else "no embedding lookup found"
+        return "" if _told_otherwise(report) else "no embedding lookup found"
     header, rows = ["lookup", "api", "combiner", "tables"], [_lookup_row(one) for one in lookups]
     if report.fused_lookups:
         header += ["looked up by", "gradient", "update"]
@@ -129,8 +133,15 @@ def _lookups(report: Report) -> str:
     if any(one.refusals for one in lookups):
         header.append("left as it is")
         for row, one in zip(rows, lookups):
-            row.append(", ".join(refusal["code"] for refusal in one.refusals) or "-")
+            codes = dict.fromkeys(refusal["code"] for refusal in one.refusals)
+            row.append(", ".join(codes) or "-")
     return table(header, rows)
+
+
+def _told_otherwise(report: Report) -> bool:
+    """Whether a report without lookups says something else of them, or of what was done."""
+    done = report.left_alone or report.smart_stage or report.micro_batches
+    return bool(done or lookups_elsewhere(report))
 
 
 def _tables_of(report: Report) -> str:

@@ -15,6 +15,21 @@ from graph_opt.reporting.outcomes import NO_PART, FusedLookup, LookupOutcome
 if TYPE_CHECKING:
     from graph_opt.reporting.report import Report
 
+_OF_LOOKUPS = frozenset(
+    (
+        "dense_variable_upstream",
+        "lookup_in_control_flow",
+        "lookup_in_function",
+        "marked_variable",
+        "partitions_concatenated",
+        "rows_not_by_ids",
+        "shards_uneven",
+        "table_attributes_missing",
+        "table_computed",
+        "table_not_supported",
+    )
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class UserLookup:
@@ -57,6 +72,14 @@ class UserLookup:
 def user_lookups(report: Report) -> Tuple[UserLookup, ...]:
     """All lookups of a graph, in its order."""
     return tuple(_with_fusion(report) if report.fused_lookups else map(_moved, report.lookups))
+
+
+def lookups_elsewhere(report: Report) -> Tuple[Dict[str, str], ...]:
+    """Refusals of lookups that are there, but not among `user_lookups`: code, node, need and saw.
+
+    They are inside functions or control flow, or read their tables in ways that no pass handles.
+    """
+    return tuple(refusal for refusal in report.refusals if refusal["code"] in _OF_LOOKUPS)
 
 
 def refusals_by_code(report: Report) -> Dict[str, List[Tuple[str, Dict[str, str]]]]:

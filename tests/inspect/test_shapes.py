@@ -22,5 +22,29 @@ def test_shapes_are_those_that_tensorflow_infers() -> None:
 
 def test_a_graph_that_cannot_be_imported_comes_back_unchanged() -> None:
     graph_def = tf.GraphDef()
-    graph_def.node.add(name="x", op="NoSuchOpAnywhere")
+    graph_def.node.add(name="x", op="Placeholder")  # Without the dtype that it must have.
     assert with_shapes(graph_def) is graph_def
+
+
+def test_ops_of_other_libraries_leave_shapes_to_what_does_not_need_theirs() -> None:
+    rows = tf.placeholder(tf.float32, [None, 4], name="rows")
+    tf.identity(rows, name="before")
+    graph_def = tf.get_default_graph().as_graph_def()
+    for name, op, source in (
+        ("reduced", "HorovodAllreduce", "before"),
+        ("after_collective", "Relu", "reduced"),
+        ("strange", "NoSuchOpAnywhere", "before"),
+        ("after_strange", "Relu", "strange"),
+        ("near", "Relu", "before"),
+    ):
+        node = graph_def.node.add(name=name, op=op, input=[source])
+        node.attr["T"].type = tf.float32.as_datatype_enum
+    graph_def.node[-1].attr["_class"].list.s.append(b"loc:@strange")
+    shapes = {
+        node.name: [size.size for size in node.attr[ATTRIBUTE].list.shape[0].dim]
+        for node in with_shapes(graph_def).node
+        if ATTRIBUTE in node.attr
+    }
+    known = ("rows", "before", "reduced", "after_collective", "near")
+    assert shapes == {name: [-1, 4] for name in known}
+    assert [node.op for node in with_shapes(graph_def).node] == [node.op for node in graph_def.node]

@@ -7,8 +7,10 @@ from typing import Any, Dict
 import pytest
 
 from graph_opt.compat import tf
+from graph_opt.config import ConfigProto
+from graph_opt.config.options import session_options
 from graph_opt.graph.view import GraphView
-from graph_opt.passes.graph_reports import node_regions
+from graph_opt.passes.graph_reports import node_regions, report_of_lookups
 from graph_opt.report_page import graph_columns
 from graph_opt.report_page.page_content import PageSource, page_content
 from graph_opt.report_page.timeline import timeline
@@ -165,3 +167,29 @@ def test_a_timeline_has_a_lane_for_each_thread_in_order() -> None:
     ]
     assert lanes["lanes"][2]["steps"] == [[2000.0, 2500.0, 0, [[2100.0, 2200.0]]]]
     assert lanes["end"] == 2500.0 and lanes["detailed"]
+
+
+def test_lookups_where_no_pass_can_reach_have_rows_and_tables() -> None:
+    ids = tf.placeholder(tf.int64, [None])
+    table = tf.get_variable("table", [10, 4], use_resource=True)
+    other = tf.get_variable("other", [20, 4], use_resource=True)
+
+    @tf.function
+    def looked_up(rows: Any) -> Any:
+        return tf.gather(rows, ids)
+
+    used = tf.placeholder_with_default(True, [])
+    in_branch = tf.cond(used, lambda: tf.gather(other, ids), lambda: tf.zeros([1, 4]))
+    tf.add(looked_up(table), in_branch, name="loss")
+    graph_def = tf.get_default_graph().as_graph_def()
+    report = report_of_lookups(graph_def, session_options(ConfigProto()))
+    content = page_content(PageSource("functions", report, graph_def))
+    reasons = {row["tables"][0]: row["reasons"][0]["code"] for row in content["lookups"]}
+    assert reasons == {"table": "lookup_in_function", "other": "lookup_in_control_flow"}
+    assert {row["name"]: row["shape"] for row in content["tables"]} == {
+        "table": "[10, 4]",
+        "other": "[20, 4]",
+    }
+    assert content["overview"]["lookups"]["elsewhere"] == 2
+    assert len(content["graph"]["lookups"]) == 2
+    assert "2 lookups left as they are" in content["overview"]["summary"]

@@ -146,6 +146,19 @@ def test_search_marks_the_way_from_the_input_to_the_loss(
     ]
 
 
+def test_lookups_are_found_first_and_stay_in_sight(browser: Browser, model: PageSource) -> None:
+    browser.open(model)
+    browser.one("#tab-graph").click()
+    assert "lookup 3" in browser.texts(".graph > .legend li")[0]
+    assert any(name.endswith("2 lookups") for name in browser.drawn())
+    browser.one("#search").send_keys("user")
+    assert "lookup" in browser.texts(".found li")[0]
+    browser.press(Keys.ENTER)
+    assert "lookup" in browser.one("g.item.selected").accessible_name
+    browser.one("[data-choice='side by side']").click()
+    assert browser.all("g.item.selected") and browser.all("g.item.path")
+
+
 def test_before_and_after_are_seen_side_by_side(browser: Browser, model: PageSource) -> None:
     browser.open(model)
     browser.one("#tab-graph").click()

@@ -184,7 +184,7 @@ class _Planner:
             regions=self._batches.sizes(sum(stage.nodes for stage in self._stages)),
             smart_stage=self._beyond.told() if self._beyond else before.smart_stage,
             warnings=before.warnings
-            + ((_NO_LOOKUP,) if nothing else ())
+            + ((_NO_LOOKUP,) if nothing and not refusals else ())
             + ((_NO_OWN_KERNELS,) if idle else ()),
         )
 

@@ -55,6 +55,28 @@ function ending(text, most) {
   return text.length <= most ? text : "…" + text.slice(text.length - most + 1);
 }
 
+/**
+ * Short texts for names that differ: of each its last parts, as many as no other name ends with,
+ * and more while there is room.
+ */
+function distinctEndings(names, most) {
+  const counts = new Map();
+  const endings = (name) => {
+    const parts = name.split("/");
+    return parts.map((part, from) => parts.slice(from).join("/")).reverse();
+  };
+  for (const name of new Set(names)) for (const end of endings(name)) counts.set(end, (counts.get(end) || 0) + 1);
+  const found = new Map();
+  for (const name of new Set(names)) {
+    const all = endings(name);
+    const fits = all.filter((end) => end.length <= most).pop() || "";
+    const single = all.find((end) => counts.get(end) === 1) || name;
+    const chosen = fits.length > single.length ? fits : single;
+    found.set(name, chosen === name ? shortened(name, 2 * most) : shortened("…/" + chosen, 2 * most));
+  }
+  return found;
+}
+
 /** The text, or as much of both ends as fits. */
 function shortened(text, most) {
   if (text.length <= most) return text;

@@ -33,6 +33,7 @@ class GraphDrawing {
 
   render() {
     const root = this.layout.of(this.tree.root);
+    this.aside = root.aside || [];
     this.places.clear();
     this.omitted = 0;
     this.place(this.tree.root, root, 0, 0);
@@ -94,7 +95,7 @@ class GraphDrawing {
       group.append(svg("text", { x: width / 2, y: height / 2 + 4, class: "label middle" }, this.layout.label(item)));
     } else {
       group.append(svg("text", { x: 10, y: 16, class: "label" }, this.layout.label(item)));
-      group.append(svg("text", { x: 10, y: 29, class: "count" }, counted(this.layout.drawn(item), "node")));
+      group.append(svg("text", { x: 10, y: 29, class: "count" }, this.layout.countOf(item)));
       this.addShares(group, item, width, height);
     }
     group.append(svg("title", {}, this.tooltip(item)));
@@ -203,8 +204,8 @@ class GraphDrawing {
   }
 
   spoken(item) {
-    if (item.node >= 0) return this.model.op(item.node) + " " + this.model.name(item.node);
-    return (item.kind === "scope" ? "scope " : "group ") + item.label + ", " + counted(item.size, "node");
+    if (item.node >= 0) return this.model.op(item.node) + " " + this.model.name(item.node) + (item.lookups ? ", " + counted(item.lookups, "lookup") : "");
+    return (item.kind === "scope" ? "scope " : "group ") + item.label + ", " + counted(item.size, "node") + (item.lookups ? ", " + counted(item.lookups, "lookup") : "");
   }
 
   tooltip(item) {

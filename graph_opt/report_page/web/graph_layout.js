@@ -8,6 +8,8 @@ const PADDING = 14;
 const CHARACTER = 6.6;
 const MOST_LABEL = 30;
 const MOST_EDGES = 400;
+const LEAST_READ = 3; // What reads so many parts, and nothing reads it, is placed beside them.
+const LOOKUP = "\u25c6"; // Marks nodes and scopes with lookups.
 
 class GraphLayout {
   /**
@@ -59,7 +61,7 @@ class GraphLayout {
       if (label === "(" + one.label + ")") label = one.label;
       else if (one.kind === "scope") label = one.label + "/" + label;
     }
-    return shortened(printable(label), MOST_LABEL);
+    return (item.node >= 0 && item.lookups ? LOOKUP + " " : "") + shortened(printable(label), MOST_LABEL);
   }
 
   /** Forgets an item and what it is in, because it was opened or closed. */
@@ -83,7 +85,9 @@ class GraphLayout {
 
   inside(item) {
     const parts = this.partsOf(item);
-    const all = this.edgesBetween(item, parts).sort((one, other) => other.count - one.count);
+    const between = this.edgesBetween(item, parts);
+    const aside = item === this.tree.root ? this.readsAside(between) : new Set();
+    const all = between.filter((edge) => !aside.has(edge.to)).sort((one, other) => other.count - one.count);
     const edges = all.slice(0, MOST_EDGES);
     const connected = new Set();
     for (const edge of edges) connected.add(edge.from).add(edge.to);
@@ -94,7 +98,17 @@ class GraphLayout {
     const alone = parts.filter((part) => !connected.has(part));
     const size = this.addGrid(alone, placed, title);
     if (item.parent) size.width = Math.max(size.width, this.titleOf(item).length * CHARACTER + 24);
-    return { ...size, boxes: placed.boxes, edges: placed.edges, omitted: all.length - edges.length };
+    return { ...size, boxes: placed.boxes, edges: placed.edges, omitted: all.length - edges.length, aside: [...aside] };
+  }
+
+  /** Parts such as `save`, which no batch reaches, whose edges from all variables would hide the others. */
+  readsAside(edges) {
+    const read = new Set(edges.map((edge) => edge.from));
+    const inputs = new Map();
+    for (const { to } of edges) if (!read.has(to)) inputs.set(to, (inputs.get(to) || 0) + 1);
+    const { model } = this.tree;
+    const isUnreached = (part) => [...nodesIn(part)].every((node) => "nx".includes(model.region(node)));
+    return new Set([...inputs].filter(([part, count]) => count >= LEAST_READ && isUnreached(part)).map(([part]) => part));
   }
 
   edgesBetween(item, parts) {
@@ -146,10 +160,16 @@ class GraphLayout {
   }
 
   closed(item) {
-    const below = item.node >= 0 ? 0 : counted(this.drawn(item), "node").length + 2;
+    const below = item.node >= 0 ? 0 : this.countOf(item).length;
     const length = Math.max(this.label(item).length, below);
     const height = item.node >= 0 ? LEAF_HEIGHT : SCOPE_HEIGHT;
     return { width: Math.max(length * CHARACTER + 22, 56), height, boxes: null, edges: [] };
+  }
+
+  /** What a closed scope holds. */
+  countOf(item) {
+    const lookups = item.lookups ? "  " + LOOKUP + " " + counted(item.lookups, "lookup") : "";
+    return counted(this.drawn(item), "node") + lookups;
   }
 
   titleOf(item) {

@@ -17,10 +17,28 @@ class GraphModel {
     this.paths = null;
     this.readersStart = null;
     this.putsOf = new Map();
+    this.lookups = this.countedLookups();
     for (const [put, take] of data.buffers) {
       if (!this.has(put) || !this.has(take)) continue;
       this.putsOf.set(take, [...(this.putsOf.get(take) || []), put]);
     }
+  }
+
+  /** How many lookups end at a node of this graph, or at what does its work there. */
+  countedLookups() {
+    const counts = new Map();
+    for (const [node, count] of this.data.lookups) {
+      const instead = this.others(node).filter((other) => this.has(other));
+      const doers = this.has(node) && !(instead.length && this.isIdle(node)) ? [node] : instead.slice(0, 1);
+      for (const one of doers) counts.set(one, (counts.get(one) || 0) + count);
+    }
+    return counts;
+  }
+
+  /** Whether an embedding lookup ends at a node, in this graph or in the other. */
+  isLookup(node) {
+    if (this.lookupEnds === undefined) this.lookupEnds = new Set([...this.data.lookups.map(([end]) => end), ...this.lookups.keys()]);
+    return this.lookupEnds.has(node);
   }
 
   has(node) {

@@ -106,6 +106,12 @@ Object.assign(GraphDrawing.prototype, {
     this.move();
   },
 
+  /** Whether some of what is drawn is to the right of what is seen. */
+  continues() {
+    const all = this.places.get(this.tree.root);
+    return Boolean(all) && this.at.x + all.width * this.at.zoom > this.element.getBoundingClientRect().width + 1;
+  },
+
   /** Shows all that is drawn on a page of paper, whatever its size will be. */
   setWhole(whole) {
     const { width, height } = this.places.get(this.tree.root);

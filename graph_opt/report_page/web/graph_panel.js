@@ -85,6 +85,7 @@ class GraphPanel {
 
   show(name) {
     this.press(name);
+    const { active } = this;
     this.shown = name === "side by side" ? [0, 1] : [Math.max(this.models.findIndex((model) => model.label === name), 0)];
     if (name === "side by side") this.colour("change");
     const titled = this.shown.length > 1;
@@ -93,10 +94,14 @@ class GraphPanel {
     );
     this.each((drawing) => {
       drawing.layout.forgetAll();
+      if (active) this.mark(drawing, active, active.selected);
       drawing.render();
     });
     this.stage.classList.toggle("stacked", titled && this.isWide());
-    this.each((drawing) => drawing.fit(LEGIBLE));
+    this.each((drawing) => {
+      drawing.fit(LEGIBLE);
+      if (drawing.selected) drawing.bringIntoSight(drawing.selected);
+    });
     this.showLegend();
     this.showDetails();
   }
@@ -150,13 +155,18 @@ class GraphPanel {
     this.active = drawing;
     this.path = item && item.node >= 0 ? pathThrough(drawing.model, item.node) : null;
     this.each((one) => {
-      one.selected = one === drawing || !item ? item : item.node >= 0 ? one.tree.itemOf[item.node] || null : one.itemWithKey(item.key);
-      one.setPath(this.path ? this.path.nodes : []);
+      this.mark(one, drawing, item);
       one.render();
       if (one.selected && move) one.bringIntoSight(one.selected);
     });
     if (item) drawing.focusSelected();
     this.showDetails();
+  }
+
+  /** Selects in one drawing what is selected in another, and marks its path. */
+  mark(one, drawing, item) {
+    one.selected = one === drawing || !item ? item : item.node >= 0 ? one.tree.itemOf[item.node] || null : one.itemWithKey(item.key);
+    one.setPath(this.path && (this.path.fromInput || this.path.toLoss) ? this.path.nodes : []);
   }
 
   /** Opens what a node is in, selects it and shows it. */
@@ -202,7 +212,9 @@ class GraphPanel {
         rows.set(category, row);
       }
     }
+    const lookups = this.shown.map((index) => this.drawing(index).tree.root.lookups);
     this.legend.replaceChildren(
+      ...(lookups.some(Boolean) ? [html("li", { title: "where an embedding lookup ends, or what does its work" }, LOOKUP + " lookup ", html("span", { class: "faint" }, [...new Set(lookups.map(grouped))].join(" → ")))] : []),
       ...[...rows].map(([category, { name, meaning, counts }]) =>
         html("li", { title: meaning }, html("span", { class: "swatch " + category }), name + " ", html("span", { class: "faint" }, counts.join(" → "))),
       ),
@@ -211,10 +223,15 @@ class GraphPanel {
     );
   }
 
-  /** Scopes in which too much is connected have only their strongest edges. */
+  /** Scopes in which too much is connected have only their strongest edges; what reads all variables has none. */
   omittedEdges() {
     const omitted = this.shown.reduce((sum, index) => sum + this.drawing(index).omitted, 0);
-    return omitted ? [counted(omitted, "weaker edge") + " not drawn"] : [];
+    const aside = new Set(this.shown.flatMap((index) => this.drawing(index).aside.map((item) => item.label)));
+    return [
+      this.shown.some((index) => this.drawing(index).continues()) && "continues to the right: drag it, or 0 shows all",
+      omitted && counted(omitted, "weaker edge") + " not drawn",
+      aside.size && "edges into " + shortened([...aside].join(", "), 60) + " not drawn",
+    ].filter(Boolean);
   }
 
   showDetails() {

@@ -2,7 +2,10 @@
 
 const MOST_FOUND = 60;
 
-/** The first nodes that match, those with a shorter name first, and how many there are. */
+/**
+ * The first nodes that match, and how many there are: those whose last name, or scope, is what was
+ * written come first, lookups before others, short names before long ones.
+ */
 function search(model, text) {
   const words = text.trim().toLowerCase().split(/\s+/).filter(Boolean);
   if (!words.length) return { nodes: [], total: 0 };
@@ -14,10 +17,18 @@ function search(model, text) {
       word.startsWith("op:") ? op.startsWith(word.slice(3)) : name.includes(word) || op === word;
     if (words.every(isMatch)) matches.push(node);
   }
-  const constant = (node) => (model.isConstant(node) ? 2 : model.isIdle(node) ? 1 : 0);
+  const whole = words.length === 1 && !words[0].startsWith("op:") ? words[0] : null;
+  const isNamed = (node) => whole !== null && ("/" + model.name(node).toLowerCase() + "/").includes("/" + whole + "/");
+  const rank = new Map(matches.map((node) => [node, rankOf(model, node, isNamed(node))]));
   const length = (node) => model.data.leaf[node].length + model.scopePath(model.data.scope[node]).length;
-  matches.sort((one, other) => constant(one) - constant(other) || length(one) - length(other) || one - other);
+  matches.sort((one, other) => rank.get(one) - rank.get(other) || length(one) - length(other) || one - other);
   return { nodes: matches.slice(0, MOST_FOUND), total: matches.length };
+}
+
+/** Where a node stands among those that are found; lookups are sought most. */
+function rankOf(model, node, isNamed) {
+  const kind = model.isLookup(node) ? 0 : model.isConstant(node) ? 3 : model.isIdle(node) ? 2 : 1;
+  return kind + (isNamed ? 0 : 4);
 }
 
 /** A combobox of nodes; `choose` gets the node that was chosen. */
@@ -64,7 +75,7 @@ function searchField(models, choose) {
         { role: "option", id: "found-" + number, "aria-selected": "false", onmousedown: (event) => { event.preventDefault(); take(number); } },
         html("span", { class: "swatch r-" + model.region(node) }),
         html("span", { class: "found-name" }, ending(model.name(node), 90)),
-        html("span", { class: "faint" }, model.op(node)),
+        html("span", { class: "faint nowrap" }, (model.isLookup(node) ? LOOKUP + " lookup, " : "") + model.op(node)),
       );
       list.append(element);
       return { node, element };

@@ -19,7 +19,7 @@ class GraphTree {
   }
 
   newItem(kind, label, key, parent, node = -1) {
-    const item = { kind, label, key, parent, node, depth: 0, children: [], size: 0, constants: 0, idle: 0, edges: null };
+    const item = { kind, label, key, parent, node, depth: 0, children: [], size: 0, lookups: 0, constants: 0, idle: 0, edges: null };
     if (parent) parent.children.push(item);
     return item;
   }
@@ -82,7 +82,7 @@ class GraphTree {
 
   groupOf(parent, label, members) {
     const group = { kind: "group", label, key: parent.key + "{" + label + "}", parent, node: -1 };
-    Object.assign(group, { depth: 0, children: members, size: 0, constants: 0, idle: 0, edges: null });
+    Object.assign(group, { depth: 0, children: members, size: 0, lookups: 0, constants: 0, idle: 0, edges: null });
     for (const member of members) member.parent = group;
     return group;
   }
@@ -91,6 +91,7 @@ class GraphTree {
     item.depth = item.parent ? item.parent.depth + 1 : 0;
     if (item.node >= 0) {
       item.size = 1;
+      item.lookups = this.model.lookups.get(item.node) || 0;
       item.idle = this.model.isIdle(item.node) ? 1 : 0;
       item.constants = !item.idle && this.model.isConstant(item.node) ? 1 : 0;
       return;
@@ -98,6 +99,7 @@ class GraphTree {
     for (const child of item.children) {
       this.count(child);
       item.size += child.size;
+      item.lookups += child.lookups;
       item.constants += child.constants;
       item.idle += child.idle;
     }

@@ -25,11 +25,17 @@ function figures({ overview, tables }) {
     "dl",
     { class: "figures" },
     figure("nodes", labels.map((label) => grouped(nodes[label])).join(" → "), labels.length > 1 ? "before → after" : ""),
-    figure("lookups", grouped(lookups.found), lookups.fused ? grouped(lookups.fused) + " fused into " + counted(lookups.groups, "op") : "none fused"),
+    figure("lookups", grouped(lookups.found + lookups.elsewhere), lookupsRemark(lookups)),
     figure("run ahead", grouped(lookups.ahead), lookups.ahead ? "behind " + counted(stages.length, "stage") : "no lookup leaves the step"),
     figure("cross each step", counted(tensors, "tensor"), stages.map((stage) => stage.crossing).join("; ")),
     figure("tables", grouped(tables.length), known.length ? bytesText(total) + (known.length < tables.length ? " and more of unknown size" : "") : ""),
   );
+}
+
+function lookupsRemark({ fused, groups, elsewhere }) {
+  const parts = [fused ? grouped(fused) + " fused into " + counted(groups, "op") : "none fused"];
+  if (elsewhere) parts.push(grouped(elsewhere) + " where no pass can reach");
+  return parts.join(", ");
 }
 
 function figure(name, value, remark) {
@@ -127,8 +133,9 @@ function devicesTable(overview) {
 
 function tablesTable(tables, goTo) {
   if (!tables.length) return null;
+  const names = distinctEndings(tables.map((row) => row.name), MOST_NAME);
   const columns = [
-    { title: "table", value: (row) => row.name, show: (row) => html("button", { type: "button", class: "link", title: row.name, onclick: () => goTo(row.name) }, ending(row.name, 40)) },
+    { title: "table", value: (row) => row.name, show: (row) => html("button", { type: "button", class: "link", title: row.name, onclick: () => goTo(row.name) }, names.get(row.name)) },
     { title: "shape", value: (row) => row.shape },
     { title: "dtype", value: (row) => row.dtype },
     { title: "size", value: (row) => row.bytes, show: (row) => bytesText(row.bytes), number: true },

@@ -1,0 +1,53 @@
+"""Tells why a frozen graph has no lookups: its tables are constants."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+from graph_opt.rules.op_names import PASS_ON, ROW_READERS
+
+_LEAST_DIMENSIONS = 2
+_LONGEST_READ = 64
+
+
+def frozen_tables(graph_def: Any) -> List[str]:
+    """Names of the constants with rows, at least two dimensions, that gathers read."""
+    nodes: Dict[str, Any] = {node.name: node for node in graph_def.node}
+    found: Dict[str, None] = {}
+    for node in graph_def.node:
+        if node.op in ROW_READERS and node.input:
+            constant = _constant_behind(node.input[0], nodes)
+            if constant is not None and _dimensions(constant) >= _LEAST_DIMENSIONS:
+                found[constant.name] = None
+    return list(found)
+
+
+def frozen_remark(graph_def: Any) -> str:
+    """What to tell of a graph in which no lookup was found; "" if its tables are no constants."""
+    tables = frozen_tables(graph_def)
+    if not tables:
+        return ""
+    return (
+        "the graph is frozen: its gathers read rows of constants ({}), and lookups are those of "
+        "variables. Inspect the graph from before it was frozen: a .meta file or a "
+        "SavedModel".format(tables[0] + _more(len(tables) - 1))
+    )
+
+
+def _more(count: int) -> str:
+    return " and {} more".format(count) if count else ""
+
+
+def _constant_behind(text: str, nodes: Dict[str, Any]) -> Any:
+    for _ in range(_LONGEST_READ):
+        node = nodes.get(text.partition(":")[0])
+        if node is None or node.op == "Const":
+            return node
+        if node.op not in PASS_ON or not node.input:
+            return None
+        text = node.input[0]
+    return None
+
+
+def _dimensions(constant: Any) -> int:
+    return len(constant.attr["value"].tensor.tensor_shape.dim)
