@@ -12,7 +12,7 @@ import dataclasses
 from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 from graph_opt.checking.comparison import Comparison, Difference, compare
-from graph_opt.checking.records import Facts, Run
+from graph_opt.checking.records import LOOKUPS, WEIGHTS, Run
 from graph_opt.checking.verdict import (
     DIFFERENT,
     EQUAL,
@@ -29,9 +29,8 @@ OFF = (
 )  # fmt: skip
 """Settings that turn every pass off."""
 _WITHOUT_STALENESS = ("dense_staleness=0", "shadow_steps=0")
-_ASYNC, _PIPELINE = "do_async_embedding", "pipeline_dense"
 _MOST_VARIABLES = 3
-_EXACT = "with lookups ahead of updates (exact), all {} values were equal to the bit to that run's"
+_EXACT = "with lookups ahead of updates (exact: true), all {} values had the same bits"
 _NOT_EXACT = (
     "certain: if each batch is looked up after the update of the step before it, all else the "
     "same, it equals stock"
@@ -77,12 +76,12 @@ class _Variant(NamedTuple):
 
 
 _VARIANTS = (
-    _Variant("async_embedding", _ASYNC, ("do_async_embedding=false",)),
+    _Variant("async_embedding", "do_async_embedding", ("do_async_embedding=false",)),
     _Variant("fuse_group_embedding", "do_group_embedding", ("do_group_embedding=false",)),
     _Variant("shard_tables", "shard_tables", ("shard_tables=false",)),
     _Variant("smart_stage", "do_smart_stage", ("do_smart_stage=false", "do_smart_stage_gpu=false")),
     _Variant("micro_batches", "micro_batch_num", ("micro_batch_num=0",)),
-    _Variant("pipeline_dense", _PIPELINE, ("pipeline_dense=false",)),
+    _Variant("pipeline_dense", "pipeline_dense", ("pipeline_dense=false",)),
 )
 _PARTS = (
     _Variant(
@@ -144,7 +143,7 @@ class _Check:
         if compared.first is not None:
             return self._explained(result, stock, rewritten, compared.first)
         result = dataclasses.replace(result, verdict=EQUAL if compared.is_bit_equal else ROUNDING)
-        if rewritten.facts.exact:
+        if rewritten.facts.exact and LOOKUPS in rewritten.facts.ahead:
             result = self._exact(result, rewritten)
         if result.verdict == DIFFERENT:
             return result
@@ -198,9 +197,9 @@ class _Check:
             names = rewritten.facts.copied
             text = "initial values that differed are those of the stock run: {}"
             notes.append(text.format(listed(names)))
-        if _ASYNC in rewritten.facts.asked:
+        if LOOKUPS in rewritten.facts.ahead:
             notes.append("each batch was looked up after the update of the step before it")
-        if _PIPELINE in rewritten.facts.asked:
+        if WEIGHTS in rewritten.facts.ahead:
             notes.append("weights missed no update (dense_staleness: 0)")
         if self._most and not stock.facts.reached_limit:
             text = "the script trained {} steps, fewer than the {} of --steps"
@@ -210,18 +209,18 @@ class _Check:
         return notes
 
     def _staleness(self, stock: Run, rewritten: Run) -> Optional[Staleness]:
-        if not (self._may_be_ahead and _is_ahead(rewritten.facts)):
-            return None
-        if rewritten.facts.exact and _PIPELINE not in rewritten.facts.asked:
+        free = set(rewritten.facts.ahead) - ({LOOKUPS} if rewritten.facts.exact else set())
+        if not (self._may_be_ahead and free):
             return None
         ahead = self._run(
             Wanted(
                 "as configured", ("shadow_steps=0",), in_lock_step=False, most_updates=self._most
             )
         )
-        compared = compare(stock, ahead)
+        missed = compare(rewritten, ahead)
         failure = "it " + ahead.failure if ahead.failure and not stock.failure else ""
-        return Staleness(compared.scalars, compared.bits_differ, failure)
+        scalars = compare(stock, ahead).scalars
+        return Staleness(scalars, missed.bits_differ, missed.first is None, failure)
 
     def _explained(
         self, result: CheckResult, stock: Run, rewritten: Run, first: Difference
@@ -288,10 +287,6 @@ def _compared(stock: Run, other: Run) -> Comparison:
         what = "the run {}, which stock does not".format(other.failure)
         compared.first = Difference(what, "", float("inf"))
     return compared
-
-
-def _is_ahead(facts: Facts) -> bool:
-    return _ASYNC in facts.asked or _PIPELINE in facts.asked
 
 
 def _unrepeatable_reason(noise: Comparison, named: Sequence[str]) -> str:

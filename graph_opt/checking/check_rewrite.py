@@ -7,6 +7,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from graph_opt.checking import variable_values
+from graph_opt.checking.ahead_of_updates import ahead_of_updates
 from graph_opt.checking.check import Wanted, check
 from graph_opt.checking.fetched_values import fetched_values
 from graph_opt.checking.records import Facts, Run, Step, Variables, digest_of
@@ -149,6 +150,7 @@ def _facts(graph: Any, operations: Sequence[Any]) -> Facts:
     requests = zip(SWITCHES, asked.requests) if asked is not None else ()
     return Facts(
         sessions=(summary(report),) if asked is not None and report is not None else (),
+        ahead=ahead_of_updates(graph),
         asked=tuple(name for name, wanted in requests if wanted is not None),
         unrepeatable=tuple(unrepeatable_parts(graph, operations)),
         exact=asked is not None and bool(asked.async_embedding and asked.async_embedding.exact),

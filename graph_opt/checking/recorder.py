@@ -24,6 +24,7 @@ from typing import (
 )
 
 from graph_opt.checking import variable_values
+from graph_opt.checking.ahead_of_updates import ahead_of_updates
 from graph_opt.checking.fetched_values import fetched_values
 from graph_opt.checking.records import Facts, Step, Variables, digest_of
 from graph_opt.checking.step_kinds import StepKind, kind_of, stages_taken_from
@@ -112,6 +113,7 @@ class Recorder:
         self._copied: List[str] = []
         self._checkpoints: List[str] = []
         self._asked: Set[str] = set()
+        self._ahead: Set[str] = set()
         self._replaced: Dict[str, str] = {}
         self._unrepeatable: List[str] = []
         self._reached_limit = False
@@ -144,6 +146,7 @@ class Recorder:
         return Facts(
             sessions=tuple(session.title for session in session_reports()),
             asked=tuple(name for name in SWITCHES if name in self._asked),
+            ahead=tuple(sorted(self._ahead)),
             replaced=tuple(self._replaced.items()),
             unrepeatable=tuple(dict.fromkeys(self._unrepeatable)),
             copied=tuple(self._copied),
@@ -305,6 +308,7 @@ class Recorder:
 
     def _note_report(self, graph: Any) -> None:
         asked, report = asked_of(graph), report_of(graph)
+        self._ahead.update(ahead_of_updates(graph))
         if asked is not None:
             requests = zip(SWITCHES, asked.requests)
             self._asked.update(name for name, wanted in requests if wanted is not None)

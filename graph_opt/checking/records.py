@@ -17,6 +17,7 @@ import numpy as np
 WHOLE_ELEMENTS = 4096
 VARIABLE_ELEMENTS = 1 << 22  # 16 MiB of float32
 _DIGEST_BYTES = 8
+LOOKUPS, WEIGHTS = "lookups", "weights"
 
 
 class Value(NamedTuple):
@@ -88,6 +89,7 @@ class Facts(NamedTuple):
     Attributes:
       sessions: What became of the sessions that were asked to optimize, a line each.
       asked: Names of the options that turn an optimization on, as far as a session set them.
+      ahead: What runs ahead of updates in a session: `LOOKUPS`, `WEIGHTS`.
       replaced: Name of each tensor that something else computes, and what that is.
       unrepeatable: What may differ from run to run, a line each.
       copied: Variables whose initial values were those of another run.
@@ -100,6 +102,7 @@ class Facts(NamedTuple):
 
     sessions: Tuple[str, ...] = ()
     asked: Tuple[str, ...] = ()
+    ahead: Tuple[str, ...] = ()
     replaced: Tuple[Tuple[str, str], ...] = ()
     unrepeatable: Tuple[str, ...] = ()
     copied: Tuple[str, ...] = ()

@@ -27,7 +27,7 @@ def unrepeatable_parts(graph: Any, steps: Iterable[Any] = ()) -> List[str]:
         only initialize variables, and are left out. Without any, all count.
     """
     wanted = {operation.name for operation in operations_behind(list(steps))}
-    found: Dict[str, List[str]] = {}
+    found: Dict[str, Dict[str, str]] = {}
     definition = running_graph_def(graph)
     bodies = {"": definition.node}
     bodies.update({one.signature.name: one.node_def for one in definition.library.function})
@@ -35,12 +35,11 @@ def unrepeatable_parts(graph: Any, steps: Iterable[Any] = ()) -> List[str]:
         constants = {node.name: node for node in nodes if node.op == "Const"}
         for node in nodes:
             if function or not wanted or node.name in wanted or "Dataset" in node.op:
+                place = "{} in function {}".format(node.name, function) if function else node.name
                 for reason in _reasons(node, constants):
-                    place = (
-                        "{} in function {}".format(node.name, function) if function else node.name
-                    )
-                    found.setdefault(reason, []).append(place)
-    lines = ["{}: {}".format(reason, _named(names)) for reason, names in found.items()]
+                    # The function that makes a one-shot iterator's dataset has copies of nodes.
+                    found.setdefault(reason, {}).setdefault(node.name, place)
+    lines = ["{}: {}".format(one, _named(list(at.values()))) for one, at in found.items()]
     return lines + _queue_runners(graph)
 
 

@@ -21,13 +21,16 @@ class Staleness:
     """What the updates that prefetched rows miss make of a run.
 
     Attributes:
-      scalars: What became of each number that steps returned, such as a loss.
-      bits_differ: How many values, of steps and variables, are not equal to the bit.
+      scalars: What became of each number that steps returned, such as a loss, compared with stock.
+      bits_differ: How many values, of steps and variables, are not equal to the bit to those of the
+        rewritten run in which nothing missed an update.
+      is_rounding: Whether rounding may have made all of these differences.
       failure: How the run ended, if it failed.
     """
 
     scalars: Dict[str, Scalar]
     bits_differ: int
+    is_rounding: bool = False
     failure: str = ""
 
 
@@ -158,8 +161,10 @@ def _staleness_lines(staleness: Staleness) -> List[str]:
     if staleness.failure:
         return [title + staleness.failure]
     if not staleness.bits_differ:
-        return [title + "equal to the bit, too"]
-    lines = [title + "rows miss updates, and so"]
+        return [title + "the same bits"]
+    if staleness.is_rounding:
+        return [title + "the same within float32 rounding"]
+    lines = [title + "updates are missed, and so"]
     apart = [(name, one) for name, one in staleness.scalars.items() if one.largest is not None]
     for name, one in apart[:_MOST_SCALARS]:
         assert one.largest is not None

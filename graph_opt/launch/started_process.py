@@ -16,6 +16,13 @@ _TRACEBACK = "Traceback (most recent call last):"
 _OF_A_GRAPH = "Graph execution error:"
 _NODE = re.compile("Node: '.*'")
 _AROUND = re.compile(r"=+$|\d+ root error\(s\) found\.$|(\(\d+\) )?([A-Z_]+: )?From /job:\S*:$")
+# TensorFlow's lines in C++ and Python, absl's, those of the warnings module, and our own notices.
+_OF_A_LOG = re.compile(
+    r"\d{4}-\d\d-\d\d |[IWEF]\d{4,8} |(DEBUG|INFO|WARNING)\b|\S+:\d+: \w*Warning: |graph_opt: |"
+    r"graph-opt run: .*(TensorFlow stays as it is|it is shown TensorFlow 1)"
+)
+_ADVICE_FOLLOWS = "Instructions for updating:"
+_WITH_MESSAGE = (1, 2)  # of sys.exit("..."), and of argparse
 _MOST_LINES = 200
 _MOST_CHARACTERS = 300
 
@@ -128,7 +135,7 @@ class StartedProcess:
                 _signal_name(-code),
                 " (as Linux does when memory runs out)" if -code == signal.SIGKILL else "",
             )
-        said = self._last_lines.error()
+        said = self._last_lines.error(code)
         return "ended with exit code {}{}".format(code, ": " + said if code and said else "")
 
     def end(self, number: int) -> None:
@@ -156,6 +163,7 @@ class _LastLines:
 
     def __init__(self) -> None:
         self._last = ""
+        self._is_advised = False
         self._exception: List[str] = []  # of the last traceback: the line that it ends with, and on
         self._is_in_traceback = False
 
@@ -164,7 +172,8 @@ class _LastLines:
         text = line.decode("utf-8", "replace").strip()
         if not text:
             return
-        self._last = text
+        self._last = "" if self._is_advised or _OF_A_LOG.match(text) else text
+        self._is_advised = text == _ADVICE_FOLLOWS
         if text == _TRACEBACK:
             self._exception = []
             self._is_in_traceback = True
@@ -176,10 +185,15 @@ class _LastLines:
         elif self._exception and len(self._exception) < _MOST_LINES:
             self._exception.append(text)
 
-    def error(self) -> str:
-        """The exception of the last traceback; if there was none, the last line."""
+    def error(self, code: int) -> str:
+        """The exception of the last traceback; if there was none, the last line, if it tells.
+
+        Args:
+          code: The exit code: a script that ends by `sys.exit(3)` need not have said why.
+        """
         if not self._exception:
-            return self._last[:_MOST_CHARACTERS]
+            tells = code in _WITH_MESSAGE or "error" in self._last.lower()
+            return self._last[:_MOST_CHARACTERS] if tells else ""
         kind, _, message = self._exception[0].partition(": ")
         if message == _OF_A_GRAPH:
             message = _message_of_node(self._exception) or message

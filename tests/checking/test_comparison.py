@@ -112,7 +112,8 @@ class Runs:
         is_off = wanted.is_first or not self.guilty or self.guilty + "=false" in wanted.settings
         losses = [1.0, 0.5, 0.4] if is_off else [1.0, 0.6, 0.4]
         limit = wanted.most_updates or None
-        return run_of(losses[:limit], asked=asked, reached_limit=bool(limit))
+        ahead = ("lookups",)
+        return run_of(losses[:limit], asked=asked, ahead=ahead, reached_limit=bool(limit))
 
 
 def test_the_pass_without_which_nothing_differs_is_named() -> None:
@@ -171,7 +172,29 @@ def test_equal_runs_are_followed_by_one_as_configured() -> None:
     result = check(runs.run)
     assert result.verdict == EQUAL and result.exit_code == 0
     assert runs.titles == ["stock", "rewritten", "as configured"]
-    assert "equal to the bit, too" in str(result)
+    assert "as configured, ahead of updates: the same bits" in str(result)
+
+
+@pytest.mark.parametrize(
+    "ahead, last, told",
+    [
+        (("lookups",), 0.6, "updates are missed, and so\n  loss:0 ends at 0.6 instead of 0.5;"),
+        (("weights",), 0.5 + ULP, "the same within float32 rounding"),
+        (("lookups",), 0.5 - ULP, "the same bits"),
+        ((), 0.6, ""),
+    ],
+)
+def test_only_what_is_ahead_and_differs_from_what_is_not_is_staleness(
+    ahead: Sequence[str], last: float, told: str
+) -> None:
+    def run(wanted: Wanted) -> Run:
+        losses = [1.0, 0.5 if wanted.is_first else 0.5 - ULP]
+        losses = [1.0, last] if wanted.title == "as configured" else losses
+        return run_of(losses, asked=("do_async_embedding",), ahead=tuple(ahead))
+
+    result = check(run)
+    assert result.verdict == ROUNDING and (result.staleness is None) == (not ahead)
+    assert told in str(result)
 
 
 def test_rounding_is_told_from_equality() -> None:
@@ -196,14 +219,15 @@ def ahead_with(values: Sequence[Any], again: Any = 0.5) -> Any:
     def run(wanted: Wanted) -> Run:
         losses = values if wanted.title == "rewritten, ahead" else [1.0, 0.5]
         losses = [1.0, again] if wanted.title == "rewritten, again" else losses
-        return run_of(losses, exact=not wanted.is_first, asked=("do_async_embedding",))
+        is_exact = not wanted.is_first
+        return run_of(losses, exact=is_exact, asked=("do_async_embedding",), ahead=("lookups",))
 
     return run
 
 
 def test_exact_rows_must_have_the_bits_of_rows_that_are_not_ahead() -> None:
     result = check(ahead_with([1.0, 0.5]))
-    assert result.verdict == EQUAL and "equal to the bit to that run's" in str(result)
+    assert result.verdict == EQUAL and "all 3 values had the same bits" in str(result)
     result = check(ahead_with([1.0, 0.5 + ULP]))
     assert result.verdict == DIFFERENT and result.culprit == "async_embedding, its exact rows"
     assert "loss:0 in training step 2" in str(result)

@@ -34,8 +34,9 @@ def test_datasets_are_examined_with_their_functions(fresh_graph: Any) -> None:
     data = tf.data.Dataset.range(9)
     tf.data.make_one_shot_iterator(data.shuffle(3, seed=1)).get_next()
     assert reasons(fresh_graph) == []
-    tf.data.make_initializable_iterator(data.shuffle(3)).get_next()
-    assert reasons(fresh_graph) == ["shuffle without a seed"]
+    tf.data.make_one_shot_iterator(data.shuffle(3)).get_next()
+    (line,) = unrepeatable_parts(fresh_graph)  # with the dataset once, not its copy in a function
+    assert line.startswith("shuffle without a seed: ") and "," not in line
     tf.data.make_initializable_iterator(
         data.map(lambda i: i + 1, num_parallel_calls=2, deterministic=False)
     )

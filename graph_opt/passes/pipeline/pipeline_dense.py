@@ -45,6 +45,7 @@ from graph_opt.passes.pipeline.copied_node import copied_node
 from graph_opt.passes.pipeline.pipelined_names import PipelinedNames
 from graph_opt.passes.pipeline.pushed_updates import PushedUpdates, pushed_updates
 from graph_opt.passes.pipeline.weight_reads import WeightReads
+from graph_opt.passes.tasks import job_of, on_cpu
 from graph_opt.reporting.tables import counted
 from graph_opt.rules.op_names import VARIABLES
 
@@ -62,6 +63,10 @@ _LINE_OF_NONE_MISSED = (
 )
 _NOTHING = "pipeline_dense: nothing to pipeline: {}"
 _NO_SERVER = "no training step reads and updates variables on another task"
+_NO_TASK = (
+    "'{}' is on '{}', which names a job and no task, so that it is not known where updates come "
+    "from: say worker_device='/job:worker/task:0' to tf.train.replica_device_setter"
+)
 _ALL_STAY = "all updates stay in the step ({})"
 
 
@@ -74,7 +79,7 @@ def pipeline_dense(state: PassState, options: SessionOptions) -> PassState:
     pushed = found.pushed
     if pushed is None or not pushed.pulled or not pushed.sent:
         codes = ", ".join(sorted({each.code for each in found.refusals}))
-        reason = _NOTHING.format(_ALL_STAY.format(codes) if codes else _NO_SERVER)
+        reason = _NOTHING.format(_ALL_STAY.format(codes) if codes else _no_server(state.view))
         left = (*state.report.left_alone, reason)
         return state.reporting(left_alone=left, not_pipelined=refused)
     missed = options.pipeline_dense.staleness
@@ -83,6 +88,14 @@ def pipeline_dense(state: PassState, options: SessionOptions) -> PassState:
     state = state.rewritten(stage.rewrite()).reporting(line, not_pipelined=refused)
     translation = dataclasses.replace(state.translation, pipelined=stage.names)
     return dataclasses.replace(state, translation=translation)
+
+
+def _no_server(view: GraphView) -> str:
+    for name in view.nodes:
+        device = view.device(name)
+        if job_of(device) is not None and on_cpu(device) is None:
+            return _NO_TASK.format(name, device)
+    return _NO_SERVER
 
 
 class _Stage:
