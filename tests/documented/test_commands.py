@@ -39,7 +39,8 @@ def test_all_commands_are_understood() -> None:
 def test_every_flag_of_every_command_has_a_place_on_the_page() -> None:
     page = (DOCS / "command-line.md").read_text("utf-8")
     described = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", page)) | {"-h", "--help"}
-    (commands,) = [action.choices for action in parser()._actions if action.dest == "command"]
+    (commands,) = [each.choices for each in parser()._actions if each.dest == "command"]
+    assert isinstance(commands, dict)
     for name, command in commands.items():
         flags = {flag for action in command._actions for flag in action.option_strings}
         assert flags <= described, name
