@@ -12,6 +12,7 @@ from graph_opt.cli.release import RELEASE
 
 DEFAULTS = ("do_async_embedding=true", "threads_num=1", "capacity=2", "infer_io_stage=true")
 
+_MOST_NODES = 500_000
 _GRAPH_FILE = (
     "graph: a GraphDef, MetaGraphDef or SavedModel, binary or text (.pb, .pbtxt, .meta), also "
     "packed by gzip, a SavedModel's folder, or a checkpoint's folder or prefix"
@@ -36,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
     _add_inspect(commands)
     planning = add_plan(commands)
     _add_input(planning)
+    _add_most_nodes(planning)
     _add_config(planning)
     add_convert(commands)
     return top
@@ -267,6 +269,7 @@ def _add_inspect(commands: Any) -> None:
         allow_abbrev=False,
     )
     _add_input(command)
+    _add_most_nodes(command)
     _add_config(command)
     add_batches(command)
     command.add_argument("--json", action="store_true", help="print JSON instead of tables")
@@ -299,6 +302,17 @@ def _add_input(command: argparse.ArgumentParser) -> None:
         "--tags",
         metavar="TAG[,TAG]...",
         help="for a SavedModel with several graphs: use the one with these tags",
+    )
+
+
+def _add_most_nodes(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--max-nodes",
+        type=_number_from(1, "a number of nodes"),
+        default=_MOST_NODES,
+        metavar="N",
+        help="only count the nodes of a graph that has more than N, those of functions included "
+        "({})".format(_MOST_NODES),
     )
 
 

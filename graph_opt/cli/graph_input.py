@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-from typing import Any, Iterator, NamedTuple, Tuple
+from typing import Any, Iterator, NamedTuple, Tuple, Union
 
 from graph_opt.cli.config_arguments import checked_config
 from graph_opt.cli.exit_codes import WrongInput
@@ -15,6 +15,8 @@ from graph_opt.config.options import session_options
 from graph_opt.inspect.frozen_tables import frozen_remark
 from graph_opt.inspect.graph_checks import check_graph
 from graph_opt.inspect.graph_files import GraphFile, read_graph
+from graph_opt.inspect.graph_parts import EVERYTHING, Limits
+from graph_opt.inspect.large_values import LARGE_VALUE_BYTES, elided_warnings
 from graph_opt.inspect.shapes import with_shapes, without_shapes
 from graph_opt.passes.graph_reports import (
     is_rewritten,
@@ -22,8 +24,11 @@ from graph_opt.passes.graph_reports import (
     report_of_rewritten,
 )
 from graph_opt.passes.optimize import optimize_graph_def
+from graph_opt.reporting.counted_graph import CountedGraph
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.user_lookups import lookups_elsewhere, user_lookups
+
+_MOST_GRAPH_BYTES = 1 << 30
 
 
 class OptimizedFile(NamedTuple):
@@ -55,7 +60,9 @@ def optimize_file(options: argparse.Namespace) -> OptimizedFile:
     """
     config = checked_config(options)
     progress = Progress(options.input)
-    return _optimized(options.input, _read(options, progress), config, progress)
+    source = _read(options, progress, EVERYTHING)
+    _refuse_counted(options.input, source)
+    return _optimized(options.input, source, config, progress)
 
 
 class ShapedFile(NamedTuple):
@@ -78,19 +85,26 @@ def shaped_file(options: argparse.Namespace) -> ShapedFile:
     """
     config = checked_config(options)
     progress = Progress(options.input)
-    return ShapedFile(_shaped(_read(options, progress), progress), config)
+    source = _read_within(options, progress)
+    _refuse_counted(options.input, source)
+    return ShapedFile(_shaped(source, progress), config)
 
 
-def inspect_file(options: argparse.Namespace) -> OptimizedFile:
-    """Like `optimize_file`, but a graph that was rewritten before is reported as it is."""
+def inspect_file(options: argparse.Namespace) -> Union[OptimizedFile, CountedGraph]:
+    """Like `optimize_file`, but a graph that was rewritten before is reported as it is.
+
+    Large values are left out, and a graph beyond the limits is only counted.
+    """
     config = checked_config(options)
     progress = Progress(options.input)
-    source = _read(options, progress)
+    source = _read_within(options, progress)
+    if source.counted is not None:
+        return source.counted
     if not is_rewritten(source.graph_def):
         return _with_frozen_tables(_optimized(options.input, source, config, progress))
     with named(options.input):
         shaped = _shaped(source, progress)
-        report = report_of_rewritten(shaped)
+        report = _with_elided(report_of_rewritten(shaped), shaped)
     return OptimizedFile(source, source.graph_def, report, shaped, rewritten=True)
 
 
@@ -116,17 +130,43 @@ def read_pair(options: argparse.Namespace) -> Tuple[Any, Any]:
     given = (options.config, options.picture, options.tensorboard, options.dot)
     if options.settings or any(one is not None for one in given):
         raise WrongInput("--diff compares files as they are, and goes with --json and --html only")
-    first = _read(options, Progress(options.input))
-    second = read_graph(options.diff, None, Progress(options.diff).reading)
+    first = _read_within(options, Progress(options.input))
+    _refuse_counted(options.input, first)
+    second = read_graph(options.diff, None, Progress(options.diff).reading, _limits(options))
+    _refuse_counted(options.diff, second)
     return first.graph_def, second.graph_def
 
 
-def _read(options: argparse.Namespace, progress: Progress) -> GraphFile:
+def _read(options: argparse.Namespace, progress: Progress, limits: Limits) -> GraphFile:
     tags = None if options.tags is None else [tag for tag in options.tags.split(",") if tag]
-    source = read_graph(options.input, tags, progress.reading)
+    source = read_graph(options.input, tags, progress.reading, limits)
     with named(options.input):
         check_graph(source.graph_def)
     return source
+
+
+def _read_within(options: argparse.Namespace, progress: Progress) -> GraphFile:
+    """Reads the graph without its large values, or counts its nodes if they are too many."""
+    return _read(options, progress, _limits(options))
+
+
+def _limits(options: argparse.Namespace) -> Limits:
+    return Limits(options.max_nodes, LARGE_VALUE_BYTES, _MOST_GRAPH_BYTES)
+
+
+def _refuse_counted(name: str, source: GraphFile) -> None:
+    if source.counted is not None:
+        raise tf.errors.ResourceExhaustedError(
+            None,
+            None,
+            "{}: the graph has {:,} nodes, {:,} of them in functions: {}; graph-opt inspect counts "
+            "them".format(
+                name,
+                source.counted.nodes + source.counted.function_nodes,
+                source.counted.function_nodes,
+                source.counted.reason,
+            ),
+        )
 
 
 def _shaped(source: GraphFile, progress: Progress) -> Any:
@@ -151,10 +191,16 @@ def _optimized(name: str, source: GraphFile, config: Any, progress: Progress) ->
     session = session_options(config)
     with named(name):
         if not session.ask_for_anything:
-            report = report_of_lookups(shaped, session)
+            report = _with_elided(report_of_lookups(shaped, session), shaped)
             return OptimizedFile(source, source.graph_def, report, shaped)
         optimized = optimize_graph_def(shaped, config)
     inferred = shaped is not source.graph_def
     graph_def = without_shapes(optimized.graph_def) if inferred else optimized.graph_def
     result = None if optimized.graph_def is shaped else optimized.graph_def
-    return OptimizedFile(source, graph_def, optimized.report, shaped, result)
+    report = _with_elided(optimized.report, shaped)
+    return OptimizedFile(source, graph_def, report, shaped, result)
+
+
+def _with_elided(report: Report, graph_def: Any) -> Report:
+    warnings = (*report.warnings, *elided_warnings(graph_def))
+    return dataclasses.replace(report, warnings=warnings)

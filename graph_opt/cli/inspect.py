@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from typing import Optional, Tuple
 
-from graph_opt.cli.exit_codes import DIFFERENT, WrongInput
+from graph_opt.cli.exit_codes import DIFFERENT, REFUSED, WrongInput
 from graph_opt.cli.graph_input import OptimizedFile, inspect_file, read_pair
 from graph_opt.cli.told_batches import told_batches, with_sample
 from graph_opt.compat import tf
@@ -26,8 +25,9 @@ from graph_opt.report_page.page_content import PageSource, page_content
 from graph_opt.report_page.recorded_steps import read_steps
 from graph_opt.reporting.cost import CostPlan
 from graph_opt.reporting.cost_text import cost_text
+from graph_opt.reporting.counted_graph import CountedGraph, counted_text
 from graph_opt.reporting.step_records import StepRecord
-from graph_opt.reporting.text import report_text
+from graph_opt.reporting.text import json_text, report_text
 
 
 def handle(options: argparse.Namespace) -> int:
@@ -43,6 +43,8 @@ def handle(options: argparse.Namespace) -> int:
         return _compare(options)
     steps = () if options.timeline is None else tuple(read_steps(options.timeline))
     optimized = inspect_file(options)
+    if isinstance(optimized, CountedGraph):
+        return _show_counted(options, optimized)
     cost = _cost(options, optimized)
     _write_files(options, optimized, steps, cost)
     nodes = len(optimized.source.graph_def.node)
@@ -51,7 +53,7 @@ def handle(options: argparse.Namespace) -> int:
         plain.update(file=options.input, nodes=nodes, rewritten=optimized.rewritten)
         if cost is not None:
             plain["cost"] = cost.to_dict()
-        print(json.dumps(plain, indent=2, sort_keys=True))
+        print(json_text(plain))
         return 0
     title = "{}: {} nodes".format(options.input, nodes)
     if optimized.rewritten:
@@ -60,6 +62,27 @@ def handle(options: argparse.Namespace) -> int:
     if cost is not None:
         print("\n" + cost_text(cost, "cost"))
     return 0
+
+
+def _show_counted(options: argparse.Namespace, graph: CountedGraph) -> int:
+    """Prints what is known of a graph that is too large; refuses what needs more."""
+    if options.json:
+        print(json_text(dict(counted=graph.to_dict(), file=options.input, nodes=graph.nodes)))
+    else:
+        print(counted_text(graph, options.input))
+    wanted = {
+        "--picture": options.picture,
+        "--html": options.html,
+        "--dot": options.dot,
+        "--tensorboard": options.tensorboard,
+        "--batch": options.batch,
+    }
+    left = [option for option, value in wanted.items() if value is not None]
+    if left:
+        sys.stdout.flush()
+        text = "graph-opt: {}: nothing was done for {}: {}"
+        print(text.format(options.input, ", ".join(left), graph.reason), file=sys.stderr)
+    return REFUSED if left else 0
 
 
 def _write_files(
@@ -132,7 +155,7 @@ def _compare(options: argparse.Namespace) -> int:
         report = report_of_rewritten(after)
         write_text(page_html(page_content(PageSource(title, report, before, after))), options.html)
     if options.json:
-        print(json.dumps(diff.to_dict(), indent=2, sort_keys=True))
+        print(json_text(diff.to_dict()))
     else:
         print("{}: {}".format(title, diff))
     return 0 if diff.is_empty else DIFFERENT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 
 from graph_opt.cli.exit_codes import WrongInput
 from graph_opt.cli.graph_input import named, shaped_file
@@ -10,6 +11,7 @@ from graph_opt.cli.told_batches import told_batches, with_sample
 from graph_opt.cost.cost_plan import cost_plan
 from graph_opt.cost.machine_rates import machine_rates
 from graph_opt.cost.planned_graph import planned_graph
+from graph_opt.inspect.large_values import elided_warnings
 from graph_opt.reporting.cost_text import cost_text
 from graph_opt.reporting.text import json_text
 
@@ -31,6 +33,8 @@ def handle(options: argparse.Namespace) -> int:
             told = with_sample(told, planned, options.sample)
         rates = machine_rates(options.delay_ms / 1000.0) if options.measure else None
         found = cost_plan(planned, told, rates)
+    left_out = elided_warnings(shaped.graph_def)
+    found = dataclasses.replace(found, assumptions=(*found.assumptions, *left_out))
     if options.json:
         print(json_text(dict(found.to_dict(), file=options.input)))
         return 0

@@ -21,6 +21,7 @@ import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import output_dtypes
+from graph_opt.graph.elided_values import is_elided
 
 # A while loop's back edge, the only legal cycle of a GraphDef.
 _BACK_EDGE_SOURCES = frozenset(["NextIteration", "RefNextIteration"])
@@ -328,7 +329,7 @@ class GraphView:
     def constant(self, tensor: TensorRef) -> Optional[np.ndarray]:
         """Value of a Const, possibly followed by Identity nodes; else None."""
         name = self.through_identity(tensor).node
-        if self._ops[name] != "Const":
+        if self._ops[name] != "Const" or is_elided(self.nodes[name]):
             return None
         if name not in self._constants:
             self._constants[name] = tf.make_ndarray(self.nodes[name].attr["value"].tensor)

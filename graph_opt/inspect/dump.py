@@ -10,11 +10,11 @@ import os
 from typing import Any, Optional
 
 from graph_opt.compat import tf
+from graph_opt.graph.elided_values import ELIDED
 from graph_opt.inspect.graph_files import write_graph
+from graph_opt.inspect.large_values import LARGE_VALUE_BYTES
 
 VARIABLE = "ASYNC_EMBEDDING_DUMP_GRAPH"
-LARGEST_VALUE_BYTES = 1 << 20
-ELIDED = "_elided_bytes"
 
 _FILES = {
     "before": "graph_before_async_embedding.pbtxt",
@@ -80,7 +80,7 @@ def without_large_values(graph_def: Any) -> Any:
 
 
 def _add_without_large_value(nodes: Any, node: Any) -> None:
-    if node.op != "Const" or node.ByteSize() <= LARGEST_VALUE_BYTES:
+    if node.op != "Const" or node.ByteSize() <= LARGE_VALUE_BYTES:
         nodes.add().CopyFrom(node)
         return
     value = node.attr["value"].tensor

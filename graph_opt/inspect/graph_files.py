@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import os
 import re
-import zlib
 from dataclasses import dataclass
-from typing import Any, BinaryIO, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Optional, Sequence, Union
 
 from google.protobuf import text_format
-from google.protobuf.message import DecodeError
 
 from graph_opt.compat import tf
 from graph_opt.compat.saved_models import SavedModel
+from graph_opt.inspect.binary_graphs import (
+    BinaryGraph,
+    Unreadable,
+    read_graph_def,
+    read_meta_graph,
+    read_saved_model_places,
+)
+from graph_opt.inspect.graph_parts import EVERYTHING, GraphParts, Limits
 from graph_opt.inspect.graph_paths import graph_path
-from graph_opt.inspect.text_messages import Progress, TextError, parse_text
+from graph_opt.inspect.opened_files import OpenedFile, Progress, Unusable, opened
+from graph_opt.inspect.text_messages import TextError, parse_text
+from graph_opt.inspect.wire_format import TooLarge, WireFile
+from graph_opt.reporting.counted_graph import CountedGraph
+from graph_opt.reporting.tables import counted
 
 Path = Union[str, "os.PathLike[str]"]
 
 _TEXT_ENDINGS = (".pbtxt", ".txt", ".prototxt")
 _META_TEXT = re.compile(rb"^\s*(meta_info_def|graph_def|saver_def|collection_def)\s*[:{]", re.M)
 _SAVED_MODEL_TEXT = re.compile(rb"^\s*(saved_model_schema_version|meta_graphs)\s*[:{]", re.M)
-_HEAD_BYTES = 1 << 16
-_GZIP_START = b"\x1f\x8b"
-_MOST_BYTES = (1 << 31) - 1  # The limit of protobuf messages.
-# A SavedModel starts with its version, a number; a GraphDef or MetaGraphDef with a message.
-_SAVED_MODEL_START = b"\x08"
 _POSITION = re.compile(r"^(\d+):(\d+) : ")
 
 
@@ -38,26 +41,33 @@ class GraphFile:
     Attributes:
       graph_def: The graph.
       meta_graph_def: The message that it was in; None for a bare GraphDef.
+      counted: What is known of a graph beyond the limits, whose `graph_def` is empty.
     """
 
     graph_def: Any
     meta_graph_def: Optional[Any] = None
+    counted: Optional[CountedGraph] = None
 
 
 def read_graph(
-    path: Path, tags: Optional[Sequence[str]] = None, progress: Optional[Progress] = None
+    path: Path,
+    tags: Optional[Sequence[str]] = None,
+    progress: Optional[Progress] = None,
+    limits: Limits = EVERYTHING,
 ) -> GraphFile:
     """Reads a graph, whose form is recognised by its content.
 
     Args:
       path: A GraphDef, MetaGraphDef or SavedModel, binary or text: `graph.pb`, `graph.pbtxt`,
-        `model.ckpt-0.meta`, or packed by gzip. It may also be a SavedModel's folder, a folder of
-        checkpoints or a checkpoint's prefix.
+        `model.ckpt-0.meta`, or packed by gzip; `-` is standard input. It may also be a
+        SavedModel's folder, a folder of checkpoints or a checkpoint's prefix.
       tags: For a SavedModel with several graphs, the tags of the one to read.
       progress: Called now and then with the bytes read so far and the total.
+      limits: How much is kept; by default all, up to the 2 GiB of a protobuf message.
 
     Returns:
-      The graph, and the MetaGraphDef around it if there is one.
+      The graph, and the MetaGraphDef around it if there is one. Nodes whose values were left out
+      have the attribute `_elided_bytes`.
 
     Raises:
       tf.errors.NotFoundError: There is no such file, or no graph in the folder.
@@ -69,16 +79,8 @@ def read_graph(
       'Placeholder'
     """
     name = graph_path(os.fspath(path))
-    message = _read_message(name, progress)
-    if isinstance(message, SavedModel):
-        message = _with_tags(name, list(message.meta_graphs), tags)
-    elif tags is not None:
-        raise _invalid("{}: only a SavedModel has tags".format(name))
-    if isinstance(message, tf.GraphDef):
-        graph = GraphFile(message)
-    else:
-        graph = GraphFile(message.graph_def, message)
-    if not graph.graph_def.node:
+    graph = _read(name, tags, limits, progress)
+    if not graph.graph_def.node and graph.counted is None:
         raise _invalid("{}: the graph has no nodes".format(name))
     return graph
 
@@ -128,20 +130,23 @@ def _meta_graph(name: str, graph_def: Any, like: Optional[GraphFile]) -> Any:
     return meta
 
 
-def _read_message(name: str, progress: Optional[Progress]) -> Any:
+def _read(
+    name: str, tags: Optional[Sequence[str]], limits: Limits, progress: Optional[Progress]
+) -> GraphFile:
     try:
-        with open(name, "rb") as opened:
-            file: BinaryIO = opened
-            head = file.read(_HEAD_BYTES)
-            if not head:
-                raise _invalid("{}: the file is empty".format(name))
-            if head.startswith(_GZIP_START):
-                packed = file if file.seekable() else io.BytesIO(head + file.read())
-                file, head = _unpacked(name, packed)
-            if not _is_text(head):
-                return _parse_binary(name, head + file.read())
-            text: BinaryIO = file if file.seekable() else io.BytesIO(head + file.read())
-            return parse_text(text, _empty_message(head), progress)
+        with opened(name, progress) as file:
+            if _is_text(file.head):
+                return _read_text(name, file, tags, limits, progress)
+            return _read_binary(name, file, tags, limits)
+    except Unusable as error:
+        raise _invalid("{}: {}".format(name, error)) from error
+    except TooLarge as error:
+        raise tf.errors.ResourceExhaustedError(
+            None,
+            None,
+            "{}: has {}, and protobuf reads and writes 2 GiB at most: graph-opt inspect shows the "
+            "graph without it".format(name, error),
+        ) from error
     except TextError as error:
         raise _invalid(_no_text_proto(name, error)) from error
     except FileNotFoundError as error:
@@ -154,33 +159,81 @@ def _read_message(name: str, progress: Optional[Progress]) -> Any:
         raise _invalid("{}: cannot be read: {}".format(name, error.strerror)) from error
 
 
-def _unpacked(name: str, packed: BinaryIO) -> Tuple[BinaryIO, bytes]:
-    """What a gzip file holds, after its beginning, and that beginning."""
-    packed.seek(0)
-    try:
-        with gzip.GzipFile(fileobj=packed) as file:
-            data = file.read(_MOST_BYTES + 1)
-    except (EOFError, OSError, zlib.error) as error:
-        raise _invalid("{}: truncated or damaged: {}".format(name, error)) from error
-    if len(data) > _MOST_BYTES:
-        raise _invalid("{}: holds more than 2 GiB, which no graph has".format(name))
-    unpacked = io.BytesIO(data)
-    return unpacked, unpacked.read(_HEAD_BYTES)
+def _read_text(
+    name: str,
+    file: OpenedFile,
+    tags: Optional[Sequence[str]],
+    limits: Limits,
+    progress: Optional[Progress],
+) -> GraphFile:
+    message = _empty_message(file.head)
+    if isinstance(message, tf.GraphDef):
+        _refuse_tags(name, tags)
+        parts = GraphParts(message, limits)
+        message = parse_text(file.file, message, progress, parts)
+        return GraphFile(message, None, parts.counted)
+    message = parse_text(file.file, message, progress)
+    if isinstance(message, SavedModel):
+        found = [sorted(graph.meta_info_def.tags) for graph in message.meta_graphs]
+        message = message.meta_graphs[_with_tags(name, found, tags)]
+    else:
+        _refuse_tags(name, tags)
+    parts = GraphParts(message.graph_def, limits)
+    parts.note_added()
+    return GraphFile(parts.graph_def, message, parts.counted)
 
 
-def _with_tags(name: str, graphs: List[Any], tags: Optional[Sequence[str]]) -> Any:
-    found = [sorted(graph.meta_info_def.tags) for graph in graphs]
+def _read_binary(
+    name: str, file: OpenedFile, tags: Optional[Sequence[str]], limits: Limits
+) -> GraphFile:
+    wire = WireFile(file.file, file.size, file.progress)
+    places = read_saved_model_places(wire, file.head)
+    if places:
+        place = places[_with_tags(name, [place.tags for place in places], tags)]
+        return _graph(name, [lambda: read_meta_graph(wire, place.start, place.end, limits)])
+    _refuse_tags(name, tags)
+    read = [
+        lambda: read_graph_def(wire, limits),
+        lambda: read_meta_graph(wire, 0, wire.end, limits),
+    ]
+    return _graph(name, read)
+
+
+def _graph(name: str, forms: Sequence[Callable[[], BinaryGraph]]) -> GraphFile:
+    """The graph in the first of the forms that the file may have."""
+    failures = []
+    for read in forms:
+        try:
+            return GraphFile(*read())
+        except Unreadable as failure:
+            failures.append(failure)
+    furthest = max(failures, key=lambda failure: failure.nodes)
+    text = "{}: truncated, or neither a GraphDef nor a MetaGraphDef nor a SavedModel".format(name)
+    if furthest.nodes:
+        text = "{}: truncated or damaged behind {}: {}".format(
+            name, counted(furthest.nodes, "whole node"), furthest
+        )
+    raise _invalid(text) from furthest
+
+
+def _refuse_tags(name: str, tags: Optional[Sequence[str]]) -> None:
+    if tags is not None:
+        raise _invalid("{}: only a SavedModel has tags".format(name))
+
+
+def _with_tags(name: str, found: Sequence[Sequence[str]], tags: Optional[Sequence[str]]) -> int:
+    """Which of the graphs of a SavedModel has these tags."""
     if tags is not None:
         wanted = [i for i, has in enumerate(found) if has == sorted(tags)]
     else:
-        wanted = list(range(len(graphs)))
+        wanted = list(range(len(found)))
     if len(wanted) == 1:
-        return graphs[wanted[0]]
+        return wanted[0]
     raise _invalid(
         "{}: the SavedModel has {}: choose one by its tags (--tags)".format(
             name,
             "graphs tagged " + " / ".join(",".join(has) or "(none)" for has in found)
-            if graphs
+            if found
             else "no graph",
         )
     )
@@ -221,35 +274,6 @@ def _no_text_proto(name: str, error: TextError) -> str:
     detail = _POSITION.sub("", str(error).replace("\n", " "))[:200]
     where = "".join(":{}".format(part) for part in (error.line, error.column) if part is not None)
     return "{}{}: truncated, or not a text proto of a GraphDef: {}".format(name, where, detail)
-
-
-def _parse_binary(name: str, data: bytes) -> Any:
-    if data.startswith(_SAVED_MODEL_START):
-        saved_model = _decoded(SavedModel(), data)
-        if saved_model is not None and saved_model.meta_graphs:
-            return saved_model
-    graph_def = _decoded(tf.GraphDef(), data)
-    if graph_def is not None and _is_plausible(graph_def):
-        return graph_def
-    meta = _decoded(tf.MetaGraphDef(), data)
-    if meta is not None and _is_plausible(meta.graph_def):
-        return meta
-    raise _invalid(
-        "{}: truncated, or neither a GraphDef nor a MetaGraphDef nor a SavedModel".format(name)
-    )
-
-
-def _decoded(message: Any, data: bytes) -> Optional[Any]:
-    try:
-        message.ParseFromString(data)
-    except (DecodeError, UnicodeDecodeError):
-        return None
-    return message
-
-
-def _is_plausible(graph_def: Any) -> bool:
-    # Protobuf accepts many bytes that are no graph; nodes without name or op reveal them.
-    return bool(graph_def.node) and all(node.name and node.op for node in graph_def.node)
 
 
 def _invalid(message: str) -> Exception:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, BinaryIO, Callable, Iterator, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Iterator, List, NamedTuple, Optional, Tuple
 
 from google.protobuf import text_format
 
 from graph_opt.compat import tf
+from graph_opt.inspect.opened_files import Progress, Unusable
+from graph_opt.inspect.wire_format import varint
+from graph_opt.reporting.tables import bytes_text
 
-Progress = Callable[[int, int], None]
+if TYPE_CHECKING:
+    from graph_opt.inspect.graph_parts import GraphParts
 
+_MOST_WHOLE_BYTES = 256 << 20
 _PIECE_BYTES = 4 << 20
 # Below this size, Python's parser takes less time than starting a session.
 _SMALL_BYTES = 100_000
@@ -37,13 +42,22 @@ class _Piece(NamedTuple):
     end: int
 
 
-def parse_text(file: BinaryIO, message: Any, progress: Optional[Progress] = None) -> Any:
-    """Fills `message` from a text proto.
+def parse_text(
+    file: BinaryIO,
+    message: Any,
+    progress: Optional[Progress] = None,
+    parts: Optional[GraphParts] = None,
+) -> Any:
+    """Reads a text proto.
 
     Args:
       file: The text, from its start; must be seekable.
-      message: An empty message of TensorFlow's, which is filled and returned.
+      message: An empty message of TensorFlow's, which is filled.
       progress: Called now and then with the bytes read so far and the total.
+      parts: Is told of each part of the text that has come into the message, its GraphDef.
+
+    Returns:
+      `message`, or another one if it had to be read again or is that of `parts`.
 
     Raises:
       TextError: The file is not a text proto of such a message.
@@ -53,14 +67,30 @@ def parse_text(file: BinaryIO, message: Any, progress: Optional[Progress] = None
     file.seek(0)
     if size <= _SMALL_BYTES:
         _parse_small(file.read(), message)
-        return message
-    with _Parser(message) as parser:
+        return _taken(message, parts)
+    with _Parser(message.DESCRIPTOR) as parser:
         for piece in _pieces(file):
-            if not parser.merge(piece.text):
-                return _parse_whole(file, message, parser, piece)
+            if not parser.merge(piece.text, message):
+                return _parse_whole(file, size, _restarted(message, parts), parser, piece, parts)
+            message = _taken(message, parts)
             if progress is not None:
                 progress(piece.end, size)
     return message
+
+
+def _taken(message: Any, parts: Optional[GraphParts]) -> Any:
+    """The message to go on with, after a part of the text has come into it."""
+    if parts is None:
+        return message
+    parts.note_added()
+    return parts.graph_def
+
+
+def _restarted(message: Any, parts: Optional[GraphParts]) -> Any:
+    if parts is None:
+        return type(message)()
+    parts.restart()
+    return parts.graph_def
 
 
 def _pieces(file: BinaryIO) -> Iterator[_Piece]:
@@ -68,9 +98,10 @@ def _pieces(file: BinaryIO) -> Iterator[_Piece]:
     lines: List[bytes] = []
     size = end = count = 0
     first_line = 1
-    for line in file:
+    for line in iter(lambda: file.readline(_MOST_WHOLE_BYTES), b""):
         lines.append(line)
         size += len(line)
+        _check_size(size)
         if size >= _PIECE_BYTES and line.rstrip() == b"}" and line.startswith(b"}"):
             end += size
             yield _Piece(b"".join(lines), first_line, end)
@@ -81,15 +112,32 @@ def _pieces(file: BinaryIO) -> Iterator[_Piece]:
         yield _Piece(b"".join(lines), first_line, end + size)
 
 
-def _parse_whole(file: BinaryIO, message: Any, parser: _Parser, piece: _Piece) -> Any:
+def _parse_whole(
+    file: BinaryIO,
+    size: int,
+    message: Any,
+    parser: _Parser,
+    piece: _Piece,
+    parts: Optional[GraphParts],
+) -> Any:
     """Parses it as a whole: the layout misled the cuts, or the text of this piece is wrong."""
+    _check_size(size)
     file.seek(0)
-    message.Clear()
-    if parser.merge(file.read()):
-        return message
-    message.Clear()
-    _parse_small(piece.text, message, piece.first_line)
+    if parser.merge(file.read(), message):
+        return _taken(message, parts)
+    _parse_small(piece.text, type(message)(), piece.first_line)
     raise TextError("line {} or a later one is wrong".format(piece.first_line), piece.first_line)
+
+
+def _check_size(size: int) -> None:
+    """Refuses what the parser would need several times its size in memory for."""
+    if size > _MOST_WHOLE_BYTES:
+        raise Unusable(
+            "more than {} of text cannot be read in one piece, as fields of a GraphDef can: write "
+            "the graph as binary, by tf.io.write_graph(..., as_text=False)".format(
+                bytes_text(_MOST_WHOLE_BYTES)
+            )
+        )
 
 
 def _parse_small(text: bytes, message: Any, first_line: int = 1) -> None:
@@ -106,9 +154,8 @@ def _parse_small(text: bytes, message: Any, first_line: int = 1) -> None:
 class _Parser:
     """Takes a text proto apart with TensorFlow's op, and merges the parts in wire format."""
 
-    def __init__(self, message: Any) -> None:
-        self._message = message
-        self._fields = list(message.DESCRIPTOR.fields)
+    def __init__(self, descriptor: Any) -> None:
+        self._fields = list(descriptor.fields)
         graph = tf.Graph()
         with graph.as_default():
             self._text = tf.placeholder(tf.string, [])
@@ -117,7 +164,7 @@ class _Parser:
             ]
             decoded = tf.io.decode_proto(
                 self._text,
-                message.DESCRIPTOR.full_name,
+                descriptor.full_name,
                 [field.name for field in self._fields],
                 dtypes,
                 message_format="text",
@@ -132,8 +179,8 @@ class _Parser:
     def __exit__(self, *error: Any) -> None:
         self._session.close()
 
-    def merge(self, text: bytes) -> bool:
-        """Merges a text into the message; returns False if it is not of that type."""
+    def merge(self, text: bytes, message: Any) -> bool:
+        """Merges a text into a message; returns False if it is not of that type."""
         try:
             with _standard_error_closed():
                 sizes, values = self._session.run(self._decoded, {self._text: text})
@@ -142,21 +189,13 @@ class _Parser:
         for field, size, column in zip(self._fields, sizes, values):
             if field.message_type is None:
                 if size:
-                    setattr(self._message, field.name, int(column[0]))
+                    setattr(message, field.name, int(column[0]))
                 continue
             wire = bytearray()
             for value in column[:size]:
-                wire += _varint(field.number << 3 | 2) + _varint(len(value)) + value
-            self._message.MergeFromString(bytes(wire))
+                wire += varint(field.number << 3 | 2) + varint(len(value)) + value
+            message.MergeFromString(bytes(wire))
         return True
-
-
-def _varint(number: int) -> bytes:
-    parts = []
-    while number > 127:
-        parts.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*parts, number])
 
 
 @contextlib.contextmanager

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from graph_opt.compat import tf
-from graph_opt.inspect.dump import ELIDED, VARIABLE, dump_graph, is_wanted, without_large_values
+from graph_opt.graph.elided_values import ELIDED
+from graph_opt.inspect.dump import VARIABLE, dump_graph, is_wanted, without_large_values
 from graph_opt.inspect.graph_files import read_graph
 
 

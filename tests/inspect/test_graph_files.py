@@ -11,7 +11,7 @@ import pytest
 from google.protobuf import text_format
 
 from graph_opt.compat import tf
-from graph_opt.inspect import graph_files
+from graph_opt.inspect import opened_files
 from graph_opt.inspect.graph_files import GraphFile, read_graph, write_graph
 
 
@@ -63,8 +63,8 @@ def test_a_packed_file_beyond_the_limit_is_an_error(
 ) -> None:
     packed = tmp_path / "graph.pb.gz"
     packed.write_bytes(gzip.compress(bytes(100_000)))
-    monkeypatch.setattr(graph_files, "_MOST_BYTES", 99_999)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="more than 2 GiB"):
+    monkeypatch.setattr(opened_files, "_MOST_UNPACKED_BYTES", 99_999)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="it holds more than 97"):
         read_graph(packed)
 
 
