@@ -1,32 +1,56 @@
 """Edits to a live `tf.Graph`: private methods of TensorFlow in one place.
 
 They only take effect in sessions that have not run yet: one that has run silently keeps the old
-edges (observed with TensorFlow 1.15.5, 2.15.1 and 2.18.1).
+edges (observed with TensorFlow 1.15.5, 2.15.1 and 2.18.1). That goes for new nodes, too: any thread
+that runs or compiles a step hands them to its session as they are. So whoever edits a node that it
+has just added does both in one block of `edited`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import threading
 from typing import AbstractSet, Any, Dict, Iterator, List, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.compat.graph_growth import finalize_silently
+from graph_opt.compat.graph_lifetime import kept_with
 
 _CLASS = "_class"
 _SHAPES = "_output_shapes"
+_TAKEN = "the graph already has a node '{}': it seems to have been rewritten before"
+
+
+@contextlib.contextmanager
+def planned(graph: Any) -> Iterator[None]:
+    """Keeps other threads from blocks of `planned`, `edited` and `unfinalized` of this graph."""
+    with kept_with(graph, "edits", threading.RLock):
+        yield
+
+
+@contextlib.contextmanager
+def edited(graph: Any) -> Iterator[None]:
+    """Keeps what is half done from others: what the block does to a graph, they see as one edit.
+
+    Sessions take over no nodes of the graph before its end, and wait if they are to run something.
+    So the block must run nothing of the graph itself. Blocks may be nested.
+    """
+    with planned(graph), graph._mutation_lock():
+        yield
 
 
 @contextlib.contextmanager
 def unfinalized(graph: Any) -> Iterator[None]:
-    """Allows changes to a finalized graph, which is finalized again at the end."""
-    finalized = graph.finalized
-    if finalized:
-        graph._unsafe_unfinalize()
-    try:
-        yield
-    finally:
+    """Like `edited`, for a graph that may be finalized, which it is again at the end."""
+    with edited(graph):
+        finalized = graph.finalized
         if finalized:
-            finalize_silently(graph)
+            graph._unsafe_unfinalize()
+        try:
+            yield
+        finally:
+            if finalized:
+                finalize_silently(graph)
 
 
 def add_nodes(graph: Any, node_defs: Sequence[Any]) -> List[Any]:
@@ -53,22 +77,19 @@ def add_nodes(graph: Any, node_defs: Sequence[Any]) -> List[Any]:
         for text in node.input
         if not text.startswith("^") and _node_of(text) not in names
     }
-    with graph.as_default(), tf.control_dependencies(None), tf.device(None):
-        operations = tf.import_graph_def(
-            graph_def,
-            input_map=outside,
-            return_elements=[node.name for node in node_defs],
-            name="",
-        )
-    for operation, node in zip(operations, node_defs):
-        if operation.name != node.name:
-            raise ValueError(
-                "the graph already has a node '{}': it seems to have been rewritten before".format(
-                    node.name
-                )
+    with edited(graph):
+        with graph.as_default(), tf.control_dependencies(None), tf.device(None):
+            operations = tf.import_graph_def(
+                graph_def,
+                input_map=outside,
+                return_elements=[node.name for node in node_defs],
+                name="",
             )
-    for node in node_defs:
-        _restore(graph, node, names)
+        for operation, node in zip(operations, node_defs):
+            if operation.name != node.name:
+                raise ValueError(_TAKEN.format(node.name))
+        for node in node_defs:
+            _restore(graph, node, names)
     return operations
 
 

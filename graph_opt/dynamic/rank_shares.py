@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, List
 
 from graph_opt.compat import tf
-from graph_opt.compat.live_graph import add_control_inputs
+from graph_opt.compat.live_graph import add_control_inputs, edited
 from graph_opt.compat.resource_variables import on_device_of
 from graph_opt.dynamic.saving import restored
 from graph_opt.ops import dynamic_checkpoint
@@ -68,13 +68,13 @@ class _RankShares(SharedTable):
             table.key_dtype,
             slots=[slot.stored for slot in slots],
         )
-        with on_device_of(table.handle):
+        # A table that is restored starts empty, and slots that the checkpoint lacks start anew.
+        before = [one.initializer.name for one in ([table] if share.name else []) + slots]
+        with edited(table.handle.graph), on_device_of(table.handle):
             done = restored(
                 prefix, table, [slot.handle for slot in slots], stored, bool(share.name)
             )
-        # A table that is restored starts empty, and slots that the checkpoint lacks start anew.
-        before = [one.initializer.name for one in ([table] if share.name else []) + slots]
-        add_control_inputs(done.graph, done.name, before)
+            add_control_inputs(done.graph, done.name, before)
         return done
 
     def _slots(self, share: RankShare) -> List[Any]:

@@ -18,7 +18,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.eager import is_eager
-from graph_opt.compat.live_graph import add_control_inputs
+from graph_opt.compat.live_graph import add_control_inputs, edited
 from graph_opt.compat.resource_variables import (
     PartitionedVariable,
     VariableOfResource,
@@ -239,10 +239,11 @@ def _restore(prefix: Any, saveables: List[Any]) -> None:
         # A table that is restored starts empty, and slots that the checkpoint lacks start anew.
         changes = group.members[0].changes
         before = [] if changes else [member.op.initializer for member in group.members]
-        with on_device_of(group.table.handle):
+        handle = group.table.handle
+        with edited(handle.graph), on_device_of(handle):
             done = _restored(prefix, group)
-        # tf.control_dependencies would change initializers, which a session may have run.
-        add_control_inputs(done.graph, done.name, [one.name for one in before])
+            # tf.control_dependencies would change initializers, which a session may have run.
+            add_control_inputs(done.graph, done.name, [one.name for one in before])
         share = group.share
         if share is not None:
             mark(done, share)

@@ -65,12 +65,13 @@ def take_turns(spec: StageSpec, device: str, tensors: Sequence[Any], sources: Se
     """
     graph = tensors[0].graph
     nodes = turn_nodes(spec, device)
-    turn, turn_end = live_graph.add_nodes(graph, nodes)
-    for source in sources:
-        live_graph.add_control_inputs(graph, source.name, [turn.name])
-    live_graph.add_control_inputs(graph, turn_end.name, [source.name for source in sources])
-    for reader in _readers(tensors, sources):
-        live_graph.add_control_inputs(graph, reader.name, [turn_end.name])
+    with live_graph.edited(graph):
+        turn, turn_end = live_graph.add_nodes(graph, nodes)
+        for source in sources:
+            live_graph.add_control_inputs(graph, source.name, [turn.name])
+        live_graph.add_control_inputs(graph, turn_end.name, [source.name for source in sources])
+        for reader in _readers(tensors, sources):
+            live_graph.add_control_inputs(graph, reader.name, [turn_end.name])
     return turn_end
 
 

@@ -10,12 +10,12 @@ one be reduced to this rank's rows, and what writes a table whose rows run ahead
 from __future__ import annotations
 
 import dataclasses
-import threading
 import weakref
 from typing import AbstractSet, Any, Iterable, List, MutableMapping, Set
 
 from graph_opt.compat.exported_graph import running_graph_def
 from graph_opt.compat.graph_growth import before_finalizing, is_reference, operations_from
+from graph_opt.compat.live_graph import edited
 from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.fusion.bring_to_date import rewrite_for_new_readers
@@ -29,14 +29,12 @@ class _Growth:
     """How much of one graph is known.
 
     Attributes:
-      lock: Held while the graph is looked at.
       version: The graph's version up to which nothing is left to do.
       count: How many of its operations have been looked at.
       ours: Names of the nodes that were added for its new readers.
     """
 
     def __init__(self, graph: Any) -> None:
-        self.lock = threading.RLock()
         self.version = graph.version
         self.count = len(operations_from(graph, 0))
         self.ours: Set[str] = set()
@@ -72,7 +70,7 @@ def change_new_users(graph: Any) -> None:
     growth = _growths.get(graph)
     if growth is None:
         return
-    with growth.lock:
+    with edited(graph):
         while growth.version != graph.version:
             version = graph.version
             new = operations_from(graph, growth.count)

@@ -7,6 +7,7 @@ import re
 from typing import AbstractSet, Any, Iterable, Iterator
 
 from graph_opt.compat import tf
+from graph_opt.compat.live_graph import planned
 from graph_opt.config.options import SessionOptions, ShardTablesOptions, session_options
 from graph_opt.embedding.marked_tables import marked_tables
 from graph_opt.reporting.warnings_given import warn_once
@@ -51,7 +52,8 @@ def optimize_before_first_run(
     Raises:
       tf.errors.InvalidArgumentError: The pass refuses the graph.
     """
-    _optimize(graph, config, target, fetched, prefetches_inference=True)
+    with planned(graph):
+        _optimize(graph, config, target, fetched, prefetches_inference=True)
 
 
 def optimize_training_graph(
@@ -72,7 +74,8 @@ def optimize_training_graph(
     Raises:
       tf.errors.InvalidArgumentError: The pass refuses the graph.
     """
-    _optimize(graph, config, target, fetched, prefetches_inference=False)
+    with planned(graph):
+        _optimize(graph, config, target, fetched, prefetches_inference=False)
 
 
 def is_training_graph(graph: Any) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from typing import Any, Dict, List, MutableMapping, Set, Tuple
 
 from graph_opt.compat.exported_graph import running_graph_def
+from graph_opt.compat.live_graph import edited
 from graph_opt.export.users_graph import built_graph_def
 from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.operations import operations_behind
@@ -38,7 +38,6 @@ class StockGraph:
         self._version = -1
         self._puts = _puts(graph)
         self._sources = self._found_sources(graph, translation_of(graph))
-        self._lock = threading.Lock()
 
     @property
     def sources(self) -> Dict[str, str]:
@@ -67,16 +66,22 @@ class StockGraph:
           CannotCopy: The graph cannot be run as it was built.
         """
         graph = self._graph()
-        with self._lock:
-            if graph is None or graph.version == self._version:
-                return
-            with collection_paused():
-                running = running_graph_def(graph)
-                built = built_graph_def(graph)
-                rewrite, names = stock_copy(built, running, self._sources, self._names)
-            if rewrite:
-                apply_to_graph(graph, running, [rewrite])
-            self._names, self._version = names, graph.version
+        if graph is not None and graph.version != self._version:
+            with edited(graph):
+                self._cover(graph)
+
+    def _cover(self, graph: Any) -> None:
+        version = graph.version
+        if version == self._version:
+            return
+        with collection_paused():
+            running = running_graph_def(graph)
+            built = built_graph_def(graph)
+            rewrite, names = stock_copy(built, running, self._sources, self._names)
+        if rewrite:
+            apply_to_graph(graph, running, [rewrite])
+        # Other threads may have added nodes meanwhile, which the next call is to see.
+        self._names, self._version = names, version + len(rewrite.nodes)
 
     def _found_sources(self, graph: Any, translation: Translation) -> Dict[str, str]:
         """For each tensor of a batch that a stage passes on, the tensor that the stage reads."""
@@ -113,9 +118,10 @@ def stock_graph(graph: Any) -> StockGraph:
     Raises:
       CannotCopy: The graph cannot be run as it was built.
     """
-    if graph not in _of_graphs:
-        _of_graphs[graph] = StockGraph(graph)
-    found = _of_graphs[graph]
+    found = _of_graphs.get(graph)
+    if found is None:
+        with edited(graph):
+            found = _of_graphs.setdefault(graph, StockGraph(graph))
     found.cover()
     return found
 
