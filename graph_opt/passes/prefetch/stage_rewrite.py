@@ -89,8 +89,7 @@ class StageRewrite:
         zeros = self._add_zeros(dict(zip(shape_tensors(self._boundary), outputs[len(tensors) :])))
         guard, cut_handles = guard_source(self._writer, self._view, self._region.source)
         inputs_moved = self._input_edits(zeros) + cut_handles
-        taken = TensorRef.parse(outputs[0]).node if outputs else self._stages[0].take.name
-        controls_moved = self._control_edits(taken, guard)
+        controls_moved = self._control_edits(outputs, guard)
         nodes = [node for stage in self._stages for node in stage.writer.nodes]
         return Rewrite(tuple(nodes), tuple(inputs_moved), tuple(controls_moved))
 
@@ -155,19 +154,29 @@ class StageRewrite:
     def _in_prefetch_alone(self, name: str) -> bool:
         return name in self._boundary.hidden
 
-    def _control_edits(self, take: str, guard: str) -> List[ControlEdit]:
+    def _control_edits(self, outputs: Sequence[str], guard: str) -> List[ControlEdit]:
         edits = [ControlEdit(self._region.source, (), (guard,))]
         waiting: Dict[str, List[str]] = {}
         for name in self._boundary.hidden:
             for user in self._view.control_uses(name):
                 if not self._in_prefetch_alone(user):
                     waiting.setdefault(user, []).append(name)
-        for user, sources in waiting.items():
-            edits.append(ControlEdit(user, tuple(sources), (take,)))
+        if waiting:
+            taken = self._once_taken(outputs)
+            edits += [ControlEdit(user, tuple(each), (taken,)) for user, each in waiting.items()]
         for source, group in self._unused.released:
             if source in self._boundary.broken:
                 edits.append(ControlEdit(group, (source,), ()))
         return edits
+
+    def _once_taken(self, outputs: Sequence[str]) -> str:
+        """A node that runs once main has its batch, and takes none where that is fed."""
+        take = self._stages[0].take
+        if not outputs:
+            return str(take.name)
+        types = take.attr["dtypes"].list.type
+        kind = tf.AttrValue(type=types[0])
+        return str(self._writer.node("taken", "Identity", [outputs[0]], take.device, T=kind).name)
 
 
 def _switched(writer: NodeWriter, conditions: Sequence[str]) -> List[str]:

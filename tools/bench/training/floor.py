@@ -73,9 +73,8 @@ def main_alone(training: TrainingGraph, record: Sequence[np.ndarray]) -> Half:
     remembered = {
         _input_name(take.name, index): f"remembered_{index}" for index in range(len(record))
     }
-    after_take = "^" + take.name  # What notes updates runs after the take that it is about.
     for node in graph_def.node:
-        node.input[:] = [remembered.get(name, name) for name in node.input if name != after_take]
+        node.input[:] = [remembered.get(name, name) for name in node.input]
     for index, value in enumerate(record):
         graph_def.node.extend(_remembered(f"remembered_{index}", value, take.device))
     return Half(_imported(graph_def), [training.train_op.name], _initializers(training))
