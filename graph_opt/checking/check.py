@@ -124,6 +124,8 @@ class _Check:
             cause = ": it " + stock.failure if stock.failure else ""
             raise CannotCheck("no step of a session was run{}".format(cause))
         rewritten = self._run(Wanted("rewritten", _WITHOUT_STALENESS, most_updates=self._most))
+        if rewritten.failure and not rewritten.steps:
+            raise CannotCheck("rewritten, no step was run: it " + rewritten.failure)
         for run in (stock, rewritten):
             if run.facts.outlived:
                 raise CannotCheck(_OUTLIVED.format(run.facts.outlived))
@@ -204,13 +206,15 @@ class _Check:
         if self._most and not stock.facts.reached_limit:
             text = "the script trained {} steps, fewer than the {} of --steps"
             notes.append(text.format(stock.updates, self._most))
+        if not stock.updates:
+            notes.append("no step trained, so that there was no update to compare")
         if stock.failure:
             notes.append("the script itself " + stock.failure)
         return notes
 
     def _staleness(self, stock: Run, rewritten: Run) -> Optional[Staleness]:
         free = set(rewritten.facts.ahead) - ({LOOKUPS} if rewritten.facts.exact else set())
-        if not (self._may_be_ahead and free):
+        if not (self._may_be_ahead and free and stock.updates):
             return None
         ahead = self._run(
             Wanted(

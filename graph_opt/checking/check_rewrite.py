@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
+import contextlib
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from graph_opt.checking.unrepeatable import unrepeatable_parts
 from graph_opt.checking.verdict import CheckResult
 from graph_opt.compat import tf
 from graph_opt.compat.sessions import share_session
+from graph_opt.compat.step_calls import own_message
 from graph_opt.config import extend, merge
 from graph_opt.config.options import SWITCHES
 from graph_opt.config.settings import settings_config
@@ -34,9 +36,7 @@ _ITERATOR_INITIALIZER = "MakeIterator"
 Batches = Union[int, Iterable[Mapping[Any, Any]]]
 
 
-def check_rewrite(
-    graph: Any, config: Any, batches: Batches, fetches: Sequence[Any] = ()
-) -> CheckResult:
+def check_rewrite(graph: Any, config: Any, batches: Batches, fetches: Any = ()) -> CheckResult:
     """Trains a graph stock and rewritten, and compares what steps return and the variables.
 
     Copies of the graph are run, each in a session of its own, from the same initial values, which
@@ -48,9 +48,10 @@ def check_rewrite(
       graph: A complete `tf.Graph`, with gradients and updates, that was not rewritten.
       config: What to check: a `graph_opt.ConfigProto` or a stock one.
       batches: What each step is fed: dicts from tensors, or their names, to values; or a number of
-        steps, for a graph that reads its batches itself. Steps end with the input.
-      fetches: Tensors and operations, or their names, that each step runs. By default the
-        collections `TRAIN_OP` and `LOSSES`.
+        steps, for a graph that reads its batches itself, by iterators or queues. Steps end with the
+        input.
+      fetches: What each step runs: tensors and operations, or their names, as one, a list, or any
+        other structure. By default the collections `TRAIN_OP` and `LOSSES`.
 
     Returns:
       The verdict, which is `equal` to the bit, `rounding` (equal within that of float32),
@@ -58,6 +59,8 @@ def check_rewrite(
 
     Raises:
       ValueError: There is nothing to fetch.
+      TypeError: A batch feeds something that is no tensor of the graph.
+      KeyError: The graph has nothing of the name that is to be fetched.
 
     Example:
       >>> result = graph_opt.check_rewrite(graph, config, 20, [train_op, loss])
@@ -70,17 +73,17 @@ def check_rewrite(
 class _GraphRuns:
     """Makes runs of copies of a graph."""
 
-    def __init__(self, graph: Any, config: Any, batches: Batches, fetches: Sequence[Any]) -> None:
+    def __init__(self, graph: Any, config: Any, batches: Batches, fetches: Any) -> None:
         self._meta_graph = tf.train.export_meta_graph(graph=graph)
         self._config = extend(config)
         if isinstance(batches, int):
             self._feeds: List[Dict[str, Any]] = [{}] * batches
         else:
-            self._feeds = [
-                {_name(key): np.asarray(value) for key, value in batch.items()} for batch in batches
-            ]
+            self._feeds = [dict(_fed(batch)) for batch in batches]
         collected = (tf.GraphKeys.TRAIN_OP, tf.GraphKeys.LOSSES)
-        wanted = list(fetches) or [one for key in collected for one in graph.get_collection(key)]
+        wanted = tf.nest.flatten(fetches, expand_composites=True) or [
+            one for key in collected for one in graph.get_collection(key)
+        ]
         if not wanted:
             raise ValueError(_NO_FETCHES)
         self._fetches = list(dict.fromkeys(map(_name, wanted)))
@@ -100,9 +103,10 @@ class _GraphRuns:
                     self._initialize(session, initializers)
                     if not wanted.in_lock_step:
                         lock_step.open()
-                    self._train(session, feeds, lock_step, run)
+                    with _queues_filled(session):
+                        self._train(session, feeds, lock_step, run)
             except tf.errors.OpError as error:
-                run.failure = "failed: " + " ".join(str(error.message).split())
+                run.failure = "failed: " + " ".join(own_message(error).split())
             fetched = [graph.as_graph_element(name) for name in self._fetches]
             facts = _facts(graph, [getattr(one, "op", one) for one in fetched])
             run.facts = facts._replace(reached_limit=len(feeds) < len(self._feeds))
@@ -155,6 +159,28 @@ def _facts(graph: Any, operations: Sequence[Any]) -> Facts:
         unrepeatable=tuple(unrepeatable_parts(graph, operations)),
         exact=asked is not None and bool(asked.async_embedding and asked.async_embedding.exact),
     )
+
+
+def _fed(batch: Mapping[Any, Any]) -> Iterator[Tuple[str, np.ndarray]]:
+    """Names of tensors, those of a sparse one among them, and the values that they are fed."""
+    for key, value in batch.items():
+        if isinstance(key, tf.SparseTensor):
+            for part, own in zip(tf.nest.flatten(key, expand_composites=True), value):
+                yield _name(part), np.asarray(own)
+        else:
+            yield _name(key), np.asarray(value)
+
+
+@contextlib.contextmanager
+def _queues_filled(session: Any) -> Iterator[None]:
+    """Runs the graph's queue runners, as monitored sessions do."""
+    coordinator = tf.train.Coordinator(clean_stop_exception_types=(Exception,))
+    threads = tf.train.start_queue_runners(session, coordinator)
+    try:
+        yield
+    finally:
+        coordinator.request_stop()
+        coordinator.join(threads, ignore_live_threads=True)
 
 
 def _name(element: Any) -> str:

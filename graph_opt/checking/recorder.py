@@ -51,6 +51,7 @@ class Recording:
       given: Where those of another run are, which this one starts from; "" to start from its own.
       most_updates: After how many steps that train the process is ended; 0 for never.
       in_lock_step: Whether no lookup runs ahead of the updates before it.
+      saves: Called with the prefix of each checkpoint before it is written.
       ended: Called when there were as many steps as that, to end the process.
     """
 
@@ -58,6 +59,7 @@ class Recording:
     given: str = ""
     most_updates: int = 0
     in_lock_step: bool = False
+    saves: Optional[Callable[[str], None]] = None
     ended: Optional[Callable[[], None]] = None
 
 
@@ -171,7 +173,7 @@ class Recorder:
         state = self._state_of(session)
         kind = _known(state.kinds, kind_of, fetches, targets, feeds)
         if kind.saves:
-            self._checkpoints += [text for text in map(_text, values) if text]
+            self._note_checkpoints([text for text in map(_text, values) if text])
         if kind.uses_batch and not kind.saves:
             self._graphs.setdefault(session.graph, set()).update(
                 [tensor.op for tensor in fetches] + list(targets)
@@ -187,6 +189,12 @@ class Recorder:
         if not kind.is_of_saver:  # What savers are fed and return are names of files.
             pending.fed = {tensor.name: digest_of(value) for tensor, value in zip(feeds, values)}
         pending.trains, pending.unordered = kind.trains, kind.unordered
+
+    def _note_checkpoints(self, prefixes: Sequence[str]) -> None:
+        self._checkpoints += prefixes
+        if self._recording.saves is not None:
+            for prefix in prefixes:
+                self._recording.saves(prefix)
 
     def _look_for_values(self, session: Any) -> None:
         """Notes whether variables on a server have values before the process's first step there."""

@@ -44,6 +44,10 @@ def handle(options: argparse.Namespace) -> int:
             runs.end()
         say("interrupted")
         return INTERRUPTED
+    except WrongInput as error:
+        runs.end()
+        say(str(error))
+        return WRONG_INPUT
     runs.clean_up(keeps_logs=result.verdict not in (EQUAL, ROUNDING))
     _print(result, options.json)
     return result.exit_code

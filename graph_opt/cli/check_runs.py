@@ -14,12 +14,15 @@ from typing import Dict, List, Optional
 
 from graph_opt.checking.check import CannotCheck, Wanted
 from graph_opt.checking.records import Run, read_run
+from graph_opt.cli.exit_codes import WRONG_INPUT, WrongInput
+from graph_opt.cli.own_copies import environment_of
 from graph_opt.cli.recorded_run import RECORD, RecordedRun
 from graph_opt.cli.run_folders import RunFolder
 from graph_opt.launch.started_process import Output, StartedProcess, Task
 
 _STDIN = "-"
 _OF_CLUSTER = ": graph-opt cluster: "
+_REFUSED = "ended with exit code {}: graph-opt run: ".format(WRONG_INPUT)
 _SHARED = (
     "the script saves checkpoints in '{}', where each run would find those of the one before: give "
     "it a folder by an argument, or a path below its working directory"
@@ -57,6 +60,7 @@ class CheckRuns:
         Raises:
           CannotCheck: It saves checkpoints where other runs would find them, does not use its
             servers, or has several workers, whose updates no run repeats.
+          WrongInput: An option or the config is wrong, which only TensorFlow tells.
         """
         if self._options.workers > 1:
             raise CannotCheck(_SEVERAL.format(self._options.workers))
@@ -72,10 +76,14 @@ class CheckRuns:
             for argument in folder.replaced:
                 say("'{}' of the arguments is a folder of its own in each run".format(argument))
         started = time.monotonic()
-        failure = self._execute(wanted, Task(wanted.title, command, self._environment(asked),
-                                             self._given, folder=folder.work))  # fmt: skip
+        environment = self._environment(asked, folder)
+        task = Task(wanted.title, command, environment, self._given, folder=folder.work)
+        failure = self._execute(wanted, task)
         run = read_run(os.path.join(folder.records, RECORD))
         run.failure, run.seconds = failure, time.monotonic() - started
+        _, is_refused, text = failure.partition(_REFUSED)
+        if is_refused and not run.steps:
+            raise WrongInput(text)
         ended = ", " + failure if failure else ""
         text = "{}: {} steps, {} of them train, in {:.1f} s{}"
         say(text.format(wanted.title, len(run.steps), run.updates, run.seconds, ended))
@@ -150,7 +158,7 @@ class CheckRuns:
         chief = [] if options.has_chief else ["--no-chief"]
         return ["cluster", "--ps", str(options.servers), "--logs", folder.logs, *chief]
 
-    def _environment(self, asked: RecordedRun) -> Dict[str, str]:
+    def _environment(self, asked: RecordedRun, folder: RunFolder) -> Dict[str, str]:
         package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         given = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one]
         path = os.pathsep.join([*map(os.path.abspath, given), package])
@@ -159,6 +167,7 @@ class CheckRuns:
             **os.environ,
             "PYTHONPATH": path,
             **asked.environment(),
+            **environment_of(folder.work),
         }
 
 

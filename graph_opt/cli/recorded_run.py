@@ -10,6 +10,8 @@ import sys
 import threading
 from typing import Dict, NamedTuple, NoReturn, Optional
 
+from graph_opt.cli.own_copies import OwnCopies
+
 _VARIABLE = "GRAPH_OPT_CHECK"
 RECORD = "record"
 NOT_RECORDED = {_VARIABLE: ""}
@@ -45,8 +47,13 @@ def asked_for() -> Optional[RecordedRun]:
     return RecordedRun(*json.loads(text))
 
 
-def record(asked: RecordedRun) -> None:
-    """Begins to record; loads TensorFlow."""
+def record(asked: RecordedRun, copies: Optional[OwnCopies] = None) -> None:
+    """Begins to record; loads TensorFlow.
+
+    Args:
+      asked: How.
+      copies: Makes the folders to which checkpoints are saved the run's own.
+    """
     import numpy as np
 
     from graph_opt.checking.recorder import Recorder, Recording
@@ -55,7 +62,12 @@ def record(asked: RecordedRun) -> None:
     np.random.seed(0)
     file = RecordFile(os.path.join(asked.folder, RECORD))
     recording = Recording(
-        asked.folder, asked.given, asked.most_updates, asked.in_lock_step, ended=_end
+        asked.folder,
+        asked.given,
+        asked.most_updates,
+        asked.in_lock_step,
+        ended=_end,
+        saves=copies.take_folder_of if copies is not None else None,
     )
     recorder = Recorder(recording, file.add)
     recorder.start()

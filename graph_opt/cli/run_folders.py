@@ -1,9 +1,10 @@
 """Folders of their own for several runs of a script, so that none finds what another has written.
 
-The working directory of a run is a new folder with a link to each entry of the script's own.
-Folders with checkpoints or event files, and empty ones, are what scripts train into: these are
-copied. So are such folders that the script's arguments name, and a path that does not exist yet is
-replaced with one in the run's own folder.
+The working directory of a run is a new folder with a link to each entry of the script's own, which
+the run replaces with a copy before it writes to it (`own_copies`). Python code is copied, since it
+may look beside itself for where to write; so are folders with checkpoints or event files, and empty
+ones, which are what scripts train into, and such folders that the script's arguments name. A path
+in arguments that does not exist yet is replaced with one in the run's own folder.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ _OF_TRAINING = ("checkpoint", "graph.pbtxt")
 _EVENTS = "events.out.tfevents"
 _MOST_DEPTH = 3
 _MOST_ENTRIES = 5000
+_MOST_MODULES = 5000
 _NO_PATHS = "*?[]{},"
 
 
@@ -43,12 +45,8 @@ class RunFolder:
         self._script_folder = os.path.abspath(script_folder)
         os.makedirs(self.work)
         os.makedirs(self.records)
-        for name in os.listdir(self._script_folder):
-            source, target = os.path.join(self._script_folder, name), os.path.join(self.work, name)
-            if is_trained_into(source):
-                shutil.copytree(source, target, symlinks=True)
-            else:
-                os.symlink(source, target)
+        self._modules_left = _MOST_MODULES
+        self._fill(self.work, self._script_folder)
 
     def arguments(self, given: Sequence[str]) -> List[str]:
         """The script's arguments for this run."""
@@ -67,6 +65,22 @@ class RunFolder:
         return os.path.commonpath([whole, os.path.realpath(self._folder)]) == os.path.realpath(
             self._folder
         )
+
+    def _fill(self, folder: str, source: str) -> None:
+        for name in os.listdir(source):
+            self._add(os.path.join(folder, name), os.path.join(source, name))
+
+    def _add(self, own: str, source: str) -> None:
+        if is_trained_into(source) or os.path.basename(source) == "__pycache__":
+            shutil.copytree(source, own, symlinks=True)
+        elif source.endswith(".py") and os.path.isfile(source) and self._modules_left > 0:
+            self._modules_left -= 1
+            shutil.copy2(source, own)
+        elif glob.glob(os.path.join(glob.escape(source), "*.py")) and not os.path.islink(source):
+            os.mkdir(own)
+            self._fill(own, source)
+        else:
+            os.symlink(source, own)
 
     def _argument(self, given: str) -> str:
         name, separator, value = given.rpartition("=")

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Mapping, NoReturn, Optional
 
 from graph_opt.cli.exit_codes import WRONG_INPUT
+from graph_opt.cli.own_copies import own_copies
 from graph_opt.cli.programs import (
     Program,
     Source,
@@ -49,6 +50,7 @@ class WatchedProgram:
         self._main: Optional[Source] = None
         self._report: Optional[ReportFile] = None
         self._recorded = asked_for()
+        self._copies = own_copies()
 
     def program(self) -> Program:
         """The program to run, with everything in place for its first import of TensorFlow.
@@ -123,8 +125,10 @@ class WatchedProgram:
             tell_more_by("graph-opt run --report FILE says why")
         else:
             self._report.follow_sessions()
+        if self._copies is not None:
+            self._copies.watch_tensorflow()
         if self._recorded is not None:
-            record(self._recorded)
+            record(self._recorded, self._copies)
         for setting in without_effect(self._options.settings):
             self._say(_NO_OVERRIDE.format(setting))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Dict
 
 import numpy as np
 import pytest
@@ -76,6 +76,34 @@ def test_unseeded_random_numbers_are_named(fresh_graph: Any) -> None:
     assert "two stock runs differ" in result.reason
     assert result.unrepeatable == ("random numbers without a seed: noise/RandomUniform",)
     assert "unrepeatable: random numbers without a seed" in str(result)
+
+
+def test_a_config_that_is_refused_is_no_difference(fresh_graph: Any) -> None:
+    model = small_model(learning_rate=0.5, epochs=3)
+    config = fused_and_ahead()
+    config.graph_options.optimizer_options.async_embedding_options.infer_io_stage = False
+    result = graph_opt.check_rewrite(fresh_graph, config, 3, [model.train_op, model.loss])
+    assert result.verdict == "unchecked", result
+    assert "rewritten, no step was run: it failed: do_async_embedding needs an IO" in result.reason
+
+
+@pytest.mark.slow
+def test_sparse_feeds_queues_text_and_structures_of_fetches(fresh_graph: Any) -> None:
+    sparse = tf.sparse_placeholder(tf.int64, [None, 9])
+    table = tf.get_variable("table", [50, 4], use_resource=True)
+    weight = tf.train.batch([tf.constant(1.5)], 2)
+    rows = tf.nn.embedding_lookup_sparse(table, sparse, None, combiner="sum")
+    loss = tf.reduce_sum(tf.square(rows - 1.0) * weight[:, None])
+    fetches: Dict[str, Any] = {}
+    fetches["train"] = tf.train.AdagradOptimizer(0.1).minimize(loss)
+    fetches.update(loss=(loss, sparse), text=tf.as_string(loss > 0.0))
+    batch = {sparse: tf.SparseTensorValue([[0, 0], [1, 3]], [7, 8], [2, 9])}
+    config = graph_opt.ConfigProto()
+    config.graph_options.optimizer_options.do_group_embedding = True
+    result = graph_opt.check_rewrite(fresh_graph, config, [batch] * 4, fetches)
+    assert result.exit_code == 0 and result.updates == 4, result
+    assert "1 of 1 lookup fused" in result.sessions[0]
+    assert graph_opt.check_rewrite(fresh_graph, config, [batch], fetches["train"]).exit_code == 0
 
 
 def test_without_fetches_the_collections_say_what_a_step_runs(fresh_graph: Any) -> None:

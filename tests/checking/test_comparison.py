@@ -197,6 +197,18 @@ def test_only_what_is_ahead_and_differs_from_what_is_not_is_staleness(
     assert told in str(result)
 
 
+def test_without_training_there_is_no_staleness() -> None:
+    def run(wanted: Wanted) -> Run:
+        evaluated = Run()
+        add_to(evaluated, Step(1, 1, 1, 0, 0, {}, (value_of("loss:0", 1.0),), trains=False))
+        add_to(evaluated, Facts(ahead=("lookups",), asked=("do_async_embedding",)))
+        return evaluated
+
+    result = check(run)
+    assert result.verdict == EQUAL and result.staleness is None
+    assert "note: no step trained, so that there was no update to compare" in str(result)
+
+
 def test_rounding_is_told_from_equality() -> None:
     def run(wanted: Wanted) -> Run:
         return run_of([1.0, 0.5 if wanted.is_first else 0.5 + ULP])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 import pytest
 
@@ -153,10 +153,29 @@ def test_each_run_goes_on_from_the_same_checkpoint(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_checkpoints_that_all_runs_would_share_are_refused(folder: Path) -> None:
-    (folder / "shared").mkdir()
-    (folder / "shared" / "something").touch()
-    result = checked(folder, "checked.py", "--model-dir", "shared")
-    assert result["code"] == 2 and "saves checkpoints in 'shared'" in result["reason"]
+    shared, here = folder / "shared", folder / "here"
+    shared.mkdir()
+    (shared / "something").touch()
+    here.mkdir()
+    (here / "checked.py").write_bytes((folder / "checked.py").read_bytes())
+    result = checked(here, "checked.py", "--model-dir", str(shared))
+    assert result["code"] == 2 and "saves checkpoints in '" in result["reason"]
+
+
+@pytest.mark.slow
+def test_a_run_finds_nothing_that_another_has_written_and_changes_no_file(folder: Path) -> None:
+    (folder / "code").mkdir()
+    text = (folder / "checked.py").read_text()
+    text += "open('log.txt', 'a').write('ran')\n"
+    text = text.replace("flags.model_dir)", "os.path.dirname(os.path.realpath(__file__)) + '/m')")
+    (folder / "code" / "train.py").write_text(text)
+    for kept in ("log.txt", "code/m/notes.txt"):
+        (folder / kept).parent.mkdir(exist_ok=True)
+        (folder / kept).write_text("user")
+    result = checked(folder, *ONLY_FUSED, "--steps", "4", "code/train.py")
+    assert result["code"] == 0 and result["updates"] == 4, result["printed"]
+    assert (folder / "log.txt").read_text() == "user"
+    assert [path.name for path in (folder / "code" / "m").iterdir()] == ["notes.txt"]
 
 
 @pytest.mark.slow
@@ -184,6 +203,16 @@ def test_a_script_without_steps_cannot_be_checked(
     ended = check(folder, *arguments)
     assert ended.returncode == 2
     assert "verdict: could not be checked: " + expected in ended.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cluster", [[], ["--ps", "1"]])
+def test_an_option_that_only_tensorflow_knows_to_be_wrong_is_one_line(
+    folder: Path, cluster: List[str]
+) -> None:
+    ended = check(folder, *cluster, "--set", "absent=1", "checked.py")
+    assert ended.returncode == 2 and ended.stdout == ""
+    assert ended.stderr.startswith("graph-opt check: there is no option 'absent'")
 
 
 def test_wrong_arguments_are_one_line(folder: Path) -> None:
