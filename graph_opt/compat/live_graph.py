@@ -18,6 +18,7 @@ from graph_opt.compat.graph_lifetime import kept_with
 
 _CLASS = "_class"
 _SHAPES = "_output_shapes"
+_EXITS = ("Exit", "RefExit")
 _TAKEN = "the graph already has a node '{}': it seems to have been rewritten before"
 
 
@@ -142,8 +143,11 @@ def functions_of(graph: Any) -> Dict[str, Any]:
 
 
 def is_in_control_flow(operation: Any) -> bool:
-    """Whether an operation is inside a `tf.cond` or `tf.while_loop` in the style of version 1."""
-    return operation._get_control_flow_context() is not None
+    """Whether what an operation yields is in a `tf.cond` or `tf.while_loop` of version 1."""
+    context = operation._get_control_flow_context()
+    if context is not None and operation.type in _EXITS:
+        context = context.outer_context  # Its own is that of the loop which it ends.
+    return context is not None
 
 
 def _node_of(text: str) -> str:

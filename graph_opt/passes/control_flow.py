@@ -6,17 +6,21 @@ loop     Enter -> Merge -> Switch -> ... -> NextIteration -> Merge;  Switch -> E
 
 from __future__ import annotations
 
-from typing import Dict
+from typing import Dict, List, Tuple
 
 from graph_opt.graph.view import GraphView
 
 OUT_OF = frozenset(["Merge", "RefMerge", "Exit", "RefExit"])
 """The ops that end one."""
-_ENTERS = frozenset(["Enter", "RefEnter"])
+ENTERS = frozenset(["Enter", "RefEnter"])
+"""The ops that begin a loop."""
 _EXITS = frozenset(["Exit", "RefExit"])
 _SWITCHES = frozenset(["Switch", "RefSwitch"])
 _MERGES = frozenset(["Merge", "RefMerge"])
 _NEXT = frozenset(["NextIteration", "RefNextIteration"])
+
+
+Frames = Tuple[str, ...]
 
 
 def depths(view: GraphView) -> Dict[str, int]:
@@ -28,9 +32,33 @@ def depths(view: GraphView) -> Dict[str, int]:
     return found
 
 
+def frame_of(view: GraphView, name: str) -> str:
+    """The loop that an Enter leads into."""
+    return str(view.nodes[name].attr["frame_name"].s.decode("utf-8"))
+
+
+def loops_of(view: GraphView) -> Dict[str, Frames]:
+    """The loops that each node is in, outermost first; only nodes that are."""
+    if not view.of_op(*ENTERS):
+        return {}
+    found: Dict[str, Frames] = {}
+    for name in view.topological_order() or ():
+        before: List[Frames] = [found.get(each, ()) for each in view.predecessors(name)]
+        outside = [
+            frames[:-1] if view.op(each) in _EXITS else frames
+            for each, frames in zip(view.predecessors(name), before)
+        ]
+        frames = max(outside, key=len, default=())
+        if view.op(name) in ENTERS:
+            frames = (*frames, frame_of(view, name))
+        if frames:
+            found[name] = frames
+    return found
+
+
 def _change(view: GraphView, name: str) -> int:
     op = view.op(name)
-    if op in _ENTERS:
+    if op in ENTERS:
         return 1
     if op in _EXITS:
         return -1

@@ -4,24 +4,28 @@
     copy        copy of that source ──> lookups ──> layers ──> loss, updates
 
 Nodes whose inputs no rewrite has touched, directly or through others, are shared: variables,
-placeholders, iterators. The copy of the source reads batches from where the stage does; it runs
-only once steps no longer take from the stage, and is fed what main has taken until then.
+placeholders, iterators. Loops are copied as a whole, with their counters and arrays. The copy of
+the source reads batches from where the stage does; it runs only once steps no longer take from the
+stage, and is fed what main has taken until then.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import AbstractSet, Any, Dict, Iterable, List, Mapping, Tuple
+from typing import AbstractSet, Any, Dict, Iterable, List, Mapping, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.stateful_ops import HANDLES, VARIABLES
 from graph_opt.graph.rewrite import Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.passes.control_flow import ENTERS, loops_of
 
 SCOPE = "graph_opt_stock"
 _STATE = "'{}' itself was changed, and tables and variables cannot be there twice"
 _NOT_TAKEN = "'{}' of the batch does not reach main, which '{}' needs"
-_CLASS, _FRAME, _ENTERS = "_class", "frame_name", ("Enter", "RefEnter")
+_CLASS, _FRAME = "_class", "frame_name"
+# Made anew in each step, so that two loops of a step must not fill the same.
+_OF_ONE_STEP = frozenset(["TensorArray", "TensorArrayV2", "TensorArrayV3", "Stack", "StackV2"])
 
 
 class CannotCopy(Exception):
@@ -69,7 +73,7 @@ def stock_copy(
     view = GraphView(built)
     changed = _changed(view, running)
     cut = {TensorRef.parse(name).node for name in sources}
-    reached = set(view.descendants(changed | cut))
+    reached = _with_whole_loops(view, set(view.descendants(changed | cut)))
     wanted = [name for name in view.nodes if name in reached and name not in cut]
     for name in wanted:
         if view.op(name) in VARIABLES or view.op(name) in HANDLES:
@@ -89,6 +93,20 @@ def _changed(view: GraphView, running: Any) -> AbstractSet[str]:
     inputs = {node.name: _inputs(node) for node in running.node}
     nodes = view.nodes.items()
     return {name for name, node in nodes if name in inputs and inputs[name] != _inputs(node)}
+
+
+def _with_whole_loops(view: GraphView, reached: Set[str]) -> Set[str]:
+    """These nodes, the loops that they are in, the arrays that they fill, and what needs those."""
+    loops = loops_of(view)
+    known = 0
+    while known != len(reached):
+        known = len(reached)
+        frames = {frame for name in reached for frame in loops.get(name, ())}
+        added = {name for name, each in loops.items() if not frames.isdisjoint(each)}
+        read = {tensor.node for name in reached | added for tensor in view.inputs(name)}
+        added.update(name for name in read if view.op(name) in _OF_ONE_STEP)
+        reached = reached.union(view.descendants(added))
+    return reached
 
 
 def _inputs(node: Any) -> Tuple[List[TensorRef], List[str]]:
@@ -139,7 +157,7 @@ class _Writer:
         del copy.input[:]
         copy.input.extend(self._read(tensor, name) for tensor in self._view.inputs(name))
         copy.input.extend("^" + self._named(each) for each in self._view.controls(name))
-        if copy.op in _ENTERS:
+        if copy.op in ENTERS:
             copy.attr[_FRAME].s = SCOPE.encode() + b"/" + copy.attr[_FRAME].s
         if _CLASS in copy.attr:
             groups = copy.attr[_CLASS].list.s

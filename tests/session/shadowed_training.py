@@ -25,6 +25,7 @@ class Model:
       optimizer: Of `STOCK`.
       wrong_from: The step from which the wrong rewrite, if there is one, makes a difference.
       dropout: Whether it has a layer with seeded dropout.
+      loops: Whether it has a loop, whose counter no lookup leads to.
       python: Whether labels come through a Python function.
       fed: Whether batches are fed.
       epochs: How often the data is read.
@@ -35,6 +36,7 @@ class Model:
     optimizer: str = "adagrad"
     wrong_from: int = 0
     dropout: bool = False
+    loops: bool = False
     python: bool = False
     fed: bool = False
     epochs: int = 1
@@ -95,6 +97,8 @@ def build(model: Model) -> Built:
     step = tf.train.get_or_create_global_step()
     if model.dropout:
         hidden = tf.nn.dropout(hidden, rate=0.3, seed=7)
+    if model.loops:
+        hidden = tf.scan(lambda total, row: 0.5 * total + row, hidden)
     factor = tf.where(step >= model.wrong_from, tf.constant(1.5), tf.constant(1.0))
     tf.multiply(hidden, factor, name="trap")
     label = inputs["label"]

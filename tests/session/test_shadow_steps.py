@@ -78,6 +78,7 @@ def test_however_steps_are_run(
     "model",
     [
         Model(dropout=True),
+        Model(loops=True),
         Model(python=True),
         Model(fed=True),
         Model(fed=True, dropout=True),

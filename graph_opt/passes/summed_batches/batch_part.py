@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import AbstractSet, Dict, FrozenSet, Iterable, List, NamedTuple, Set, Tuple
+from typing import AbstractSet, Dict, FrozenSet, Iterable, NamedTuple, Set, Tuple
 
 from graph_opt.compat.op_definitions import is_stateful
 from graph_opt.compat.stateful_ops import (
@@ -18,15 +18,13 @@ from graph_opt.compat.stateful_ops import (
 )
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import GraphView
+from graph_opt.passes.control_flow import ENTERS, frame_of, loops_of
 from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_TAKE
 
 # Made anew in each step, so each batch needs its own.
 _OF_ONE_STEP = ("TensorArray", "Stack")
 _COLLECTIVE = re.compile(r"^(Horovod|Nccl|Collective)|AllToAll$")
-_ENTERS = ("Enter", "RefEnter")
-_EXITS = ("Exit", "RefExit")
 _HARMLESS = VARIABLES | PLACEHOLDERS | HANDLES | READS | ONCE_A_BATCH | RANDOM
-Frames = Tuple[str, ...]
 
 
 class BatchPart(NamedTuple):
@@ -62,7 +60,7 @@ class _Search:
         self._functions = {each.signature.name: each for each in view.library.function}
         self._ends = ends
         self._needed = self._before(ends)
-        self._frames = _frames(view)
+        self._frames = loops_of(view)
 
     def part(self) -> BatchPart:
         view = self._view
@@ -127,8 +125,8 @@ class _Search:
         loops = {frame for name in found for frame in self._frames.get(name, ())}
         return {
             name
-            for name in self._view.of_op(*_ENTERS)
-            if name in self._needed and _frame(self._view, name) in loops
+            for name in self._view.of_op(*ENTERS)
+            if name in self._needed and frame_of(self._view, name) in loops
         }
 
     def _computed_from_constants(self, found: AbstractSet[str]) -> Set[str]:
@@ -176,26 +174,3 @@ class _Search:
 
 def _is_source(view: GraphView, name: str) -> bool:
     return view.op(name) in BATCH_SOURCES or view.op(name) == BUFFER_TAKE
-
-
-def _frame(view: GraphView, name: str) -> str:
-    return str(view.nodes[name].attr["frame_name"].s.decode("utf-8"))
-
-
-def _frames(view: GraphView) -> Dict[str, Frames]:
-    """The loops of TensorFlow 1 that each node is in, outermost first; only nodes that are."""
-    if not view.of_op(*_ENTERS):
-        return {}
-    found: Dict[str, Frames] = {}
-    for name in view.topological_order() or ():
-        before: List[Frames] = [found.get(each, ()) for each in view.predecessors(name)]
-        outside = [
-            frames[:-1] if view.op(each) in _EXITS else frames
-            for each, frames in zip(view.predecessors(name), before)
-        ]
-        frames = max(outside, key=len, default=())
-        if view.op(name) in _ENTERS:
-            frames = (*frames, _frame(view, name))
-        if frames:
-            found[name] = frames
-    return found
