@@ -12,6 +12,7 @@ from graph_opt.cli.exit_codes import WrongInput
 from graph_opt.cli.progress import Progress
 from graph_opt.compat import tf
 from graph_opt.config.options import session_options
+from graph_opt.cost.planned_graph import rewritten_graph
 from graph_opt.inspect.frozen_tables import frozen_remark
 from graph_opt.inspect.graph_checks import check_graph
 from graph_opt.inspect.graph_files import GraphFile, read_graph
@@ -101,7 +102,7 @@ def inspect_file(options: argparse.Namespace) -> Union[OptimizedFile, CountedGra
     if source.counted is not None:
         return source.counted
     if not is_rewritten(source.graph_def):
-        return _with_frozen_tables(_optimized(options.input, source, config, progress))
+        return _with_frozen_tables(_inspected(options.input, source, config, progress))
     with named(options.input):
         shaped = _shaped(source, progress)
         report = _with_elided(report_of_rewritten(shaped), shaped)
@@ -188,17 +189,34 @@ def named(name: str) -> Iterator[None]:
 
 def _optimized(name: str, source: GraphFile, config: Any, progress: Progress) -> OptimizedFile:
     shaped = _shaped(source, progress)
-    session = session_options(config)
     with named(name):
-        if not session.ask_for_anything:
-            report = _with_elided(report_of_lookups(shaped, session), shaped)
-            return OptimizedFile(source, source.graph_def, report, shaped)
+        if not session_options(config).ask_for_anything:
+            return _as_it_is(source, shaped, config)
         optimized = optimize_graph_def(shaped, config)
     inferred = shaped is not source.graph_def
     graph_def = without_shapes(optimized.graph_def) if inferred else optimized.graph_def
     result = None if optimized.graph_def is shaped else optimized.graph_def
     report = _with_elided(optimized.report, shaped)
     return OptimizedFile(source, graph_def, report, shaped, result)
+
+
+def _inspected(name: str, source: GraphFile, config: Any, progress: Progress) -> OptimizedFile:
+    """As if parameter servers had loaded graph_opt's ops, which a plan of the step does, too."""
+    shaped = _shaped(source, progress)
+    session = session_options(config)
+    with named(name):
+        if not session.ask_for_anything:
+            return _as_it_is(source, shaped, config)
+        planned = rewritten_graph(shaped, session)
+    result = planned.rewritten
+    graph_def = source.graph_def if result is None else result
+    report = _with_elided(planned.report, shaped)
+    return OptimizedFile(source, graph_def, report, shaped, result)
+
+
+def _as_it_is(source: GraphFile, shaped: Any, config: Any) -> OptimizedFile:
+    report = _with_elided(report_of_lookups(shaped, session_options(config)), shaped)
+    return OptimizedFile(source, source.graph_def, report, shaped)
 
 
 def _with_elided(report: Report, graph_def: Any) -> Report:

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any, FrozenSet, Tuple
 
 from graph_opt.compat.stateful_ops import VARIABLES
-from graph_opt.config.options import session_options
+from graph_opt.config.options import SessionOptions, session_options
 from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.rewrite import apply_to_graph_def
 from graph_opt.graph.view import GraphView
@@ -51,12 +51,28 @@ def planned_graph(graph_def: Any, config: Any, fetches: Tuple[str, ...] = ()) ->
     if is_rewritten(graph_def) or not options.ask_for_anything:
         return PlannedGraph(graph_def, fetches=fetches)
     with collection_paused():
+        planned = rewritten_graph(graph_def, options)
+        if planned.rewritten is None:
+            return dataclasses.replace(planned, fetches=fetches)
+        completed = with_missing_shapes(planned.rewritten)
+        return dataclasses.replace(planned, rewritten=completed, fetches=fetches)
+
+
+def rewritten_graph(graph_def: Any, options: SessionOptions) -> PlannedGraph:
+    """What passes make of a graph if all parameter servers had loaded graph_opt's ops.
+
+    Nodes that the rewrite adds have no static shapes.
+
+    Raises:
+      InvalidArgumentError: As `optimize_graph_def`.
+    """
+    with collection_paused():
         tasks = _tasks_of_variables(GraphView(graph_def))
         planned = plan(graph_def, dataclasses.replace(options, servers_with_ops=tasks))
         if not planned.rewrites:
-            return PlannedGraph(graph_def, None, planned.report, fetches)
+            return PlannedGraph(graph_def, None, planned.report)
         rewritten = apply_to_graph_def(graph_def, *planned.rewrites)
-        return PlannedGraph(graph_def, with_missing_shapes(rewritten), planned.report, fetches)
+        return PlannedGraph(graph_def, rewritten, planned.report)
 
 
 def _tasks_of_variables(view: GraphView) -> FrozenSet[str]:

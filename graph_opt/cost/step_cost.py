@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Iterable, List, Sequence, Tuple
+from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from graph_opt.cost.assumptions import Assumptions
+from graph_opt.cost.called_collectives import called_collectives, is_collective, tensors_given
 from graph_opt.cost.folded import folded_nodes
 from graph_opt.cost.looked_up_ids import LookedUpIds
 from graph_opt.cost.rows_read import ROW_READERS, rows_read
@@ -26,9 +27,7 @@ from graph_opt.ops.stage_spec import KIND_IO
 from graph_opt.passes.transfers.sometimes_run import sometimes_run
 from graph_opt.reporting.cost import LinkCost, StepCost
 from graph_opt.rules.lookup import Lookup
-from graph_opt.rules.op_names import ALL_TO_ALLS, VARIABLES
-
-_COLLECTIVES = ("Horovod", "Collective", "Nccl")
+from graph_opt.rules.op_names import VARIABLES
 
 
 class StepCounter:
@@ -69,8 +68,8 @@ class StepCounter:
         links, calls = self._links(runs)
         rows = [self._rows(run) for run in runs]
         staged = self._staged(runs)
-        collectives = [name for run in runs for name in run.nodes if self._is_collective(name)]
-        given = [self._view.inputs(name)[0] for name in collectives if self._view.inputs(name)]
+        collectives = self._collectives([name for run in runs for name in run.nodes])
+        given = [tensor for tensor in collectives if tensor is not None]
         return StepCost(
             ops=sum(self._count(run) for run in runs),
             ops_ahead=sum(self._count(run) for run in runs if run.name != MAIN),
@@ -145,9 +144,20 @@ class StepCounter:
             self.unknown.append(error)
             return 0.0
 
-    def _is_collective(self, name: str) -> bool:
-        op = self._view.op(name)
-        return op in ALL_TO_ALLS or op.startswith(_COLLECTIVES)
+    def _collectives(self, names: List[str]) -> List[Optional[TensorRef]]:
+        """What each collective is given, if that is known."""
+        view = self._view
+        found: List[Optional[TensorRef]] = []
+        for name in names:
+            if is_collective(view.op(name)):
+                found.extend(tensors_given(view.op(name), view.inputs(name)) or [None])
+        for caller, given in called_collectives(view, names):
+            found.append(given)
+            if given is None:
+                self.unknown.append(
+                    SizeUnknown(caller, "a function of it gives to a collective", "")
+                )
+        return found
 
     def _note_conditions(self, names: Iterable[str]) -> None:
         conditional = sometimes_run(self._view).intersection(names)

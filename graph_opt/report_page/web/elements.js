@@ -67,14 +67,30 @@ function distinctEndings(names, most) {
   };
   for (const name of new Set(names)) for (const end of endings(name)) counts.set(end, (counts.get(end) || 0) + 1);
   const found = new Map();
+  let last = [...new Set(names)][1] || "";
   for (const name of new Set(names)) {
     const all = endings(name);
     const fits = all.filter((end) => end.length <= most).pop() || "";
     const single = all.find((end) => counts.get(end) === 1) || name;
     const chosen = fits.length > single.length ? fits : single;
-    found.set(name, chosen === name ? shortened(name, 2 * most) : shortened("…/" + chosen, 2 * most));
+    const text = chosen === name ? name : "…/" + chosen;
+    found.set(name, text.length > 1.5 * most ? around(name, lastDifference(name, last), most) : text);
+    last = name;
   }
   return found;
+}
+
+/** Where a text differs from another for the last time. */
+function lastDifference(text, other) {
+  let same = 0;
+  while (same < text.length && same < other.length && text[text.length - 1 - same] === other[other.length - 1 - same]) same++;
+  return text.length - same;
+}
+
+/** As much of a long text as fits, around a place of it. */
+function around(text, place, most) {
+  const start = Math.max(0, Math.min(place - Math.floor(most / 2), text.length - most));
+  return (start ? "…" : "") + text.slice(start, start + most) + (start + most < text.length ? "…" : "");
 }
 
 /** The text, or as much of both ends as fits. */

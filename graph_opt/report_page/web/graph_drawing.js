@@ -171,6 +171,11 @@ class GraphDrawing {
     return found;
   }
 
+  /** An item, or what it is in and is drawn closed. */
+  shownFor(item) {
+    return item.node >= 0 ? this.layout.unwrapped(this.visible(item.node)) : item;
+  }
+
   /** Which parts of an item a path goes to from which others. */
   pathEdges(item) {
     const found = new Map();

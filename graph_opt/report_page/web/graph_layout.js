@@ -61,7 +61,7 @@ class GraphLayout {
       if (label === "(" + one.label + ")") label = one.label;
       else if (one.kind === "scope") label = one.label + "/" + label;
     }
-    return (item.node >= 0 && item.lookups ? LOOKUP + " " : "") + shortened(printable(label), MOST_LABEL);
+    return (item.node >= 0 && item.lookups ? LOOKUP + " " : "") + shortenedAmong(item, label);
   }
 
   /** Forgets an item and what it is in, because it was opened or closed. */
@@ -202,6 +202,20 @@ class GraphLayout {
     const height = alone.length ? y + row : placed.height;
     return { width: Math.max(width, 60) + 2 * PADDING, height: height + 2 * PADDING + title };
   }
+}
+
+/** A label, of a long one the part in which it differs from that of its neighbour. */
+function shortenedAmong(item, label) {
+  const siblings = item.parent ? item.parent.children : [];
+  const at = siblings.indexOf(item);
+  const other = siblings[at - 1] || siblings[at + 1];
+  const text = printable(label);
+  if (text.length <= MOST_LABEL || !other || !label.endsWith(item.label)) return shortened(text, MOST_LABEL);
+  let same = 0;
+  while (same < item.label.length && item.label[same] === other.label[same]) same++;
+  const place = label.length - item.label.length + same;
+  if (place < MOST_LABEL / 3 || place > label.length - MOST_LABEL / 3) return shortened(text, MOST_LABEL);
+  return shortened(printable(around(label, place, MOST_LABEL - 2)), MOST_LABEL);
 }
 
 /** Lets edges begin at the right side of a box and end at the left one, side by side. */

@@ -118,6 +118,17 @@ class GraphModel {
     return this.data.instead[node] || [];
   }
 
+  /** The nodes of this graph that stand for one of the other graph, or for an idle one. */
+  counterparts(node) {
+    const standing = this.data.instead[node] || this.replacedBy(node);
+    return standing.filter((other) => this.has(other) && !this.isIdle(other));
+  }
+
+  /** The nodes whose work a node does. */
+  replacedBy(node) {
+    return Object.keys(this.data.instead).filter((key) => this.data.instead[key].includes(node)).map(Number);
+  }
+
   /** The puts that fill the buffer which a node takes from. */
   puts(node) {
     return this.putsOf.get(node) || [];

@@ -100,7 +100,7 @@ class GraphPanel {
     this.stage.classList.toggle("stacked", titled && this.isWide());
     this.each((drawing) => {
       drawing.fit(LEGIBLE);
-      if (drawing.selected) drawing.bringIntoSight(drawing.selected);
+      if (drawing.selected) drawing.bringIntoSight(drawing.shownFor(drawing.selected));
     });
     this.showLegend();
     this.showDetails();
@@ -157,16 +157,24 @@ class GraphPanel {
     this.each((one) => {
       this.mark(one, drawing, item);
       one.render();
-      if (one.selected && move) one.bringIntoSight(one.selected);
+      if (one.selected && (move || one !== drawing)) one.bringIntoSight(one.shownFor(one.selected));
     });
     if (item) drawing.focusSelected();
     this.showDetails();
   }
 
-  /** Selects in one drawing what is selected in another, and marks its path. */
+  /** Selects in one drawing what is selected in another, or what stands for it, and marks its path. */
   mark(one, drawing, item) {
-    one.selected = one === drawing || !item ? item : item.node >= 0 ? one.tree.itemOf[item.node] || null : one.itemWithKey(item.key);
-    one.setPath(this.path && (this.path.fromInput || this.path.toLoss) ? this.path.nodes : []);
+    let path = this.path;
+    if (one === drawing || !item) one.selected = item;
+    else if (item.node < 0) one.selected = one.itemWithKey(item.key);
+    else {
+      const isThere = one.model.has(item.node) && (this.view.idle || !one.model.isIdle(item.node));
+      const node = isThere ? item.node : one.model.counterparts(item.node)[0];
+      one.selected = node === undefined ? null : one.tree.itemOf[node];
+      path = one.selected && pathThrough(one.model, node);
+    }
+    one.setPath(path && (path.fromInput || path.toLoss) ? path.nodes : []);
   }
 
   /** Opens what a node is in, selects it and shows it. */
@@ -186,7 +194,7 @@ class GraphPanel {
     if (kind && !this.view[kind]) this.setDrawn(kind, true);
     this.each((one) => one.model.has(node) && one.reveal(node));
     this.select(drawing, drawing.tree.itemOf[node], false);
-    this.each((one) => one.selected && one.bringIntoSight(one.selected, true));
+    this.each((one) => one.selected && one.bringIntoSight(one.shownFor(one.selected), true));
     announce(drawing.model.name(node) + " selected");
   }
 

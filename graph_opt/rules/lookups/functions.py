@@ -32,9 +32,16 @@ _LONGEST_READ = 64
 _Argument = Tuple[str, int]  # function and argument number
 
 
-class _Call(NamedTuple):
+class Call(NamedTuple):
+    """What a node calls with its own inputs.
+
+    Attributes:
+      functions: Names of the functions, of which a conditional runs one.
+      start: Which input of the node is argument 0.
+    """
+
     functions: Tuple[str, ...]
-    start: int  # input of the calling node that is argument 0
+    start: int
 
 
 def refuse_lookups_in_functions(view: GraphView, forward: ForwardPart) -> List[Refusal]:
@@ -42,9 +49,9 @@ def refuse_lookups_in_functions(view: GraphView, forward: ForwardPart) -> List[R
     library = {function.signature.name: function for function in view.library.function}
     if not library:
         return []
-    calls: Dict[str, _Call] = {}
+    calls: Dict[str, Call] = {}
     for name in view.of_op(*[op for op in view.ops() if op in library or may_call_functions(op)]):
-        call = _call_of(view.nodes[name], library)
+        call = call_of(view.nodes[name], library)
         if call is not None:
             calls[name] = call
     if not calls:
@@ -57,9 +64,7 @@ def refuse_lookups_in_functions(view: GraphView, forward: ForwardPart) -> List[R
     return refusals
 
 
-def _refuse_call(
-    view: GraphView, name: str, call: _Call, gathered: Set[_Argument]
-) -> List[Refusal]:
+def _refuse_call(view: GraphView, name: str, call: Call, gathered: Set[_Argument]) -> List[Refusal]:
     refusals: List[Refusal] = []
     for slot, tensor in enumerate(view.inputs(name)):
         readers = [f for f in call.functions if (f, slot - call.start) in gathered]
@@ -78,10 +83,10 @@ def _refuse_call(
     return refusals
 
 
-def _call_of(node: Any, library: Dict[str, Any]) -> Optional[_Call]:
+def call_of(node: Any, library: Dict[str, Any]) -> Optional[Call]:
     """The functions a node calls with its own inputs, or None; datasets call none that way."""
     if node.op in library:
-        return _Call((node.op,), 0)
+        return Call((node.op,), 0)
     if not node.attr or node.op.endswith(("Dataset", "DatasetV2", "DatasetV3", "Iterator")):
         return None
     functions: List[str] = []
@@ -93,7 +98,7 @@ def _call_of(node: Any, library: Dict[str, Any]) -> Optional[_Call]:
         if kind == "list" and value.list.func:
             functions.extend(function.name for function in value.list.func)
     known = tuple(function for function in functions if function in library)
-    return _Call(known, _ARGUMENTS_START.get(node.op, 0)) if known else None
+    return Call(known, _ARGUMENTS_START.get(node.op, 0)) if known else None
 
 
 def _gathered_arguments(library: Dict[str, Any]) -> Set[_Argument]:
@@ -122,21 +127,21 @@ def _read_body(
     nodes = {node.name: node for node in function.node_def}
     for node in function.node_def:
         if node.op in ROW_READERS and node.input:
-            number = _argument_behind(node.input[0], nodes, arguments)
+            number = argument_behind(node.input[0], nodes, arguments)
             if number is not None:
                 gathered[(owner, number)] = None
-        call = _call_of(node, library)
+        call = call_of(node, library)
         if call is None:
             continue
         for slot, text in enumerate(node.input):
-            number = None if text.startswith("^") else _argument_behind(text, nodes, arguments)
+            number = None if text.startswith("^") else argument_behind(text, nodes, arguments)
             if number is None:
                 continue
             for called in call.functions:
                 passed_by.setdefault((called, slot - call.start), []).append((owner, number))
 
 
-def _argument_behind(text: str, nodes: Dict[str, Any], arguments: Dict[str, int]) -> Optional[int]:
+def argument_behind(text: str, nodes: Dict[str, Any], arguments: Dict[str, int]) -> Optional[int]:
     """The argument behind a function body's input `name` or `node:output:number`, if any."""
     for _ in range(_LONGEST_READ):
         name = text.partition(":")[0]
