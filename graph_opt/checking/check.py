@@ -43,6 +43,10 @@ _OUTLIVED = (
     "the variables on '{}' outlive a run, so that each run would go on from the last one: have the "
     "script start its servers itself, in its process or as processes that end with it"
 )
+_CUT_OFF = (
+    "variables at the end were not compared: the script was ended by a signal or by os._exit, "
+    "before they could be read"
+)
 _FAILED_STEP = (
     "training step {} raised {}: TensorFlow may have applied a part of it (Adam's decays), which "
     "rewritten steps do not, so that runs were compared up to step {}"
@@ -206,6 +210,8 @@ class _Check:
         if self._most and not stock.facts.reached_limit:
             text = "the script trained {} steps, fewer than the {} of --steps"
             notes.append(text.format(stock.updates, self._most))
+        if stock.facts.cut_off or rewritten.facts.cut_off:
+            notes.append(_CUT_OFF)
         if not stock.updates:
             notes.append("no step trained, so that there was no update to compare")
         if stock.failure:

@@ -75,6 +75,7 @@ class _OfSession:
         self.uses_batches = False
         self.trained = False
         self.is_recorded = False
+        self.is_told = False
         self.kinds: Dict[Tuple[str, ...], StepKind] = {}
         self.takes: Dict[Tuple[str, ...], FrozenSet[str]] = {}
 
@@ -241,7 +242,17 @@ class Recorder:
             values = fetched_values(names, types, results)
             ordered = tuple(one for one in values if one.name not in unordered)
             self._record(state, fed, ordered, trains)
+        if trains and not state.is_told:
+            state.is_told = True
+            self._tell_early(session)
         return results
+
+    def _tell_early(self, session: Any) -> None:
+        """Notes what is known so far, in case that the process does not live to its end."""
+        with self._lock:
+            if not self._is_over:
+                self._note_report(session.graph)
+                self._add(self._facts()._replace(cut_off=True))
 
     def _record(
         self,

@@ -94,6 +94,7 @@ class Facts(NamedTuple):
       unrepeatable: What may differ from run to run, a line each.
       copied: Variables whose initial values were those of another run.
       checkpoints: Where checkpoints were saved.
+      cut_off: Whether the process ended before it could read the variables at the end.
       reached_limit: Whether the run was ended after as many steps as were asked for.
       exact: Whether lookups that run ahead were to be exact.
       on_servers: Whether a session talked to a server.
@@ -107,6 +108,7 @@ class Facts(NamedTuple):
     unrepeatable: Tuple[str, ...] = ()
     copied: Tuple[str, ...] = ()
     checkpoints: Tuple[str, ...] = ()
+    cut_off: bool = False
     reached_limit: bool = False
     exact: bool = False
     on_servers: bool = False
@@ -120,7 +122,7 @@ class Run:
     Attributes:
       steps: In the order in which they ended.
       variables: Of each session that has trained.
-      facts: None if the process was killed before it could say.
+      facts: Those of the first training step if the process was killed before it could say more.
       failure: How the process ended, in words; "" if it ended well.
       seconds: How long it took.
     """

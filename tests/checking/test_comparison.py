@@ -247,6 +247,12 @@ def test_exact_rows_must_have_the_bits_of_rows_that_are_not_ahead() -> None:
     assert result.verdict == EQUAL and "is not known" in str(result)
 
 
+def test_a_script_that_kills_itself_is_told_that_variables_are_not_known() -> None:
+    asked = ("do_group_embedding",)
+    result = check(lambda wanted: run_of([1.0], asked=asked, cut_off=True))
+    assert result.verdict == EQUAL and "variables at the end were not compared" in str(result)
+
+
 def test_servers_that_outlive_a_run_are_told() -> None:
     result = check(lambda wanted: run_of([1.0], outlived="" if wanted.is_first else "grpc://one:1"))
     assert result.verdict == UNCHECKED and "'grpc://one:1' outlive a run" in result.reason

@@ -140,6 +140,16 @@ def test_a_run_that_fails_only_when_it_is_rewritten_differs(folder: Path) -> Non
 
 
 @pytest.mark.slow
+def test_of_a_script_that_kills_itself_it_is_known_what_was_rewritten(folder: Path) -> None:
+    text = (folder / "checked.py").read_text() + "os._exit(4)\n"
+    (folder / "killed.py").write_text(text)
+    result = checked(folder, *ONLY_FUSED, "killed.py", "--feed")
+    assert result["code"] == 0 and "2 of 2 lookups fused" in result["sessions"][0]
+    assert any("variables at the end were not compared" in note for note in result["notes"])
+    assert "the script itself ended with exit code 4" in result["notes"]
+
+
+@pytest.mark.slow
 def test_each_run_goes_on_from_the_same_checkpoint(folder: Path) -> None:
     model = folder / "model"
     trained = start_graph_opt(["run", "checked.py", "--model-dir", str(model)], folder).wait()
