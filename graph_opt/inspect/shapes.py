@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Dict, List, Optional
 
 from graph_opt.compat import tf
+from graph_opt.compat.inferred_shapes import inferred_shapes
+from graph_opt.graph.view import Shape, shape_proto
 from graph_opt.inspect.known_ops import with_known_ops
 from graph_opt.ops.library import load_library
 
@@ -38,15 +40,20 @@ def with_missing_shapes(graph_def: Any) -> Any:
     Args:
       graph_def: A GraphDef; not changed.
     """
-    inferred = _inferred(without_shapes(graph_def))
-    if inferred is None:
+    shapes = _inferred(without_shapes(graph_def))
+    if shapes is None:
         return graph_def
-    shapes = {node.name: node.attr[ATTRIBUTE] for node in inferred.node if ATTRIBUTE in node.attr}
+    protos: Dict[Shape, Any] = {}
     result = tf.GraphDef()
     result.CopyFrom(graph_def)
     for node in result.node:
-        if node.name in shapes and ATTRIBUTE not in node.attr:
-            node.attr[ATTRIBUTE].CopyFrom(shapes[node.name])
+        outputs = shapes.get(node.name)
+        if outputs and ATTRIBUTE not in node.attr:
+            written = node.attr[ATTRIBUTE].list.shape
+            for shape in outputs:
+                if shape not in protos:
+                    protos[shape] = shape_proto(shape)
+                written.append(protos[shape])
     return result
 
 
@@ -60,16 +67,14 @@ def without_shapes(graph_def: Any) -> Any:
     return result
 
 
-def _inferred(graph_def: Any) -> Any:
-    """The graph as TensorFlow imports it, with shapes; None if it does not."""
+def _inferred(graph_def: Any) -> Optional[Dict[str, List[Shape]]]:
+    """Shapes of each node's outputs; None if TensorFlow cannot import the graph."""
     if any(node.op.startswith(_OUR_OPS) for node in graph_def.node) and not _can_load_ops():
         return None
-    with tf.Graph().as_default() as graph:
-        try:
-            tf.import_graph_def(with_known_ops(graph_def), name="")
-        except (ValueError, tf.errors.OpError):
-            return None
-        return graph.as_graph_def(add_shapes=True)
+    try:
+        return inferred_shapes(with_known_ops(graph_def))
+    except (ValueError, tf.errors.OpError):
+        return None
 
 
 def _can_load_ops() -> bool:
