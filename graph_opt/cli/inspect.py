@@ -26,8 +26,9 @@ from graph_opt.report_page.recorded_steps import read_steps
 from graph_opt.reporting.cost import CostPlan
 from graph_opt.reporting.cost_text import cost_text
 from graph_opt.reporting.counted_graph import CountedGraph, counted_text
+from graph_opt.reporting.json_documents import json_document
 from graph_opt.reporting.step_records import StepRecord
-from graph_opt.reporting.text import json_text, report_text
+from graph_opt.reporting.text import report_text
 
 
 def handle(options: argparse.Namespace) -> int:
@@ -53,7 +54,7 @@ def handle(options: argparse.Namespace) -> int:
         plain.update(file=options.input, nodes=nodes, rewritten=optimized.rewritten)
         if cost is not None:
             plain["cost"] = cost.to_dict()
-        print(json_text(plain))
+        print(json_document("inspect", plain))
         return 0
     title = "{}: {} nodes".format(options.input, nodes)
     if optimized.rewritten:
@@ -67,7 +68,8 @@ def handle(options: argparse.Namespace) -> int:
 def _show_counted(options: argparse.Namespace, graph: CountedGraph) -> int:
     """Prints what is known of a graph that is too large; refuses what needs more."""
     if options.json:
-        print(json_text(dict(counted=graph.to_dict(), file=options.input, nodes=graph.nodes)))
+        counted = dict(counted=graph.to_dict(), file=options.input, nodes=graph.nodes)
+        print(json_document("count", counted))
     else:
         print(counted_text(graph, options.input))
     wanted = {
@@ -155,7 +157,7 @@ def _compare(options: argparse.Namespace) -> int:
         report = report_of_rewritten(after)
         write_text(page_html(page_content(PageSource(title, report, before, after))), options.html)
     if options.json:
-        print(json_text(diff.to_dict()))
+        print(json_document("diff", dict(diff.to_dict(), file=options.input, other=options.diff)))
     else:
         print("{}: {}".format(title, diff))
     return 0 if diff.is_empty else DIFFERENT

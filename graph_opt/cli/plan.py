@@ -13,7 +13,7 @@ from graph_opt.cost.machine_rates import machine_rates
 from graph_opt.cost.planned_graph import planned_graph
 from graph_opt.inspect.large_values import elided_warnings
 from graph_opt.reporting.cost_text import cost_text
-from graph_opt.reporting.text import json_text
+from graph_opt.reporting.json_documents import json_document
 
 
 def handle(options: argparse.Namespace) -> int:
@@ -36,7 +36,7 @@ def handle(options: argparse.Namespace) -> int:
     left_out = elided_warnings(shaped.graph_def)
     found = dataclasses.replace(found, assumptions=(*found.assumptions, *left_out))
     if options.json:
-        print(json_text(dict(found.to_dict(), file=options.input)))
+        print(json_document("plan", dict(found.to_dict(), file=options.input)))
         return 0
     print(cost_text(found, options.input))
     return 0

@@ -17,6 +17,7 @@ from html import escape
 from typing import Any, Dict, List, Tuple
 
 from graph_opt.cli.exit_codes import WrongInput
+from graph_opt.reporting.json_documents import json_document
 
 RANK = "HOROVOD_RANK"  # Set by launchers of Horovod's ranks.
 TOLD = "GRAPH_OPT_TOLD"  # Set in a task of a cluster if another says what holds for all.
@@ -111,7 +112,7 @@ class ReportFile:
     def _join(self) -> None:
         parts = self._parts()
         if self.path.endswith(_JSON):
-            text = json.dumps({"processes": [part["report"] for part in parts]}, indent=2)
+            text = json_document("run", {"processes": [part["report"] for part in parts]})
         else:
             texts = [part["text"] for part in parts] or [_NO_TENSORFLOW.format(self._first)]
             text = "\n\n".join(texts)

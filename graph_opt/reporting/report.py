@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any, Dict, FrozenSet, Tuple
 
 from graph_opt.reporting import text
+from graph_opt.reporting.json_documents import json_document
 from graph_opt.reporting.outcomes import (
     MOVED,
     DenseReader,
@@ -96,11 +98,14 @@ class Report:
         """Plain dicts, lists, strings and numbers."""
         plain = dataclasses.asdict(self)
         plain["hidden"] = sorted(self.hidden)
+        for told in plain["staleness"]:
+            if math.isinf(told["relative_l2"]):
+                told["relative_l2"] = None  # JSON has no infinity.
         return plain
 
     def to_json(self) -> str:
         """The report as indented JSON."""
-        return text.json_text(self.to_dict())
+        return json_document("report", self.to_dict())
 
     def __str__(self) -> str:
         return text.brief_text(self)

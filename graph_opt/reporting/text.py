@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Dict, List, Sequence
+from typing import TYPE_CHECKING, Any, List, Sequence
 
 from graph_opt.reporting.outcomes import (
     DEFERRED_PART,
@@ -33,11 +32,6 @@ if TYPE_CHECKING:
     from graph_opt.reporting.report import Report
 
 REGIONS = ("io", "prefetch", "main")
-
-
-def json_text(plain: Dict[str, Any]) -> str:
-    """Plain dicts, lists, strings and numbers as indented JSON."""
-    return json.dumps(plain, indent=2, sort_keys=True)
 
 
 def report_text(report: Report, title: str) -> str:

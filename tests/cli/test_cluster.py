@@ -13,6 +13,7 @@ from typing import List
 import pytest
 
 from graph_opt.cli.main import main
+from tests.json_documents import validated
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXAMPLES = REPOSITORY / "examples"
@@ -54,7 +55,7 @@ def test_an_estimator_trains_and_is_evaluated(tmp_path: Path) -> None:
     assert set(logs) == {"ps_0", "ps_1", "chief", "worker_0", "evaluator"}
     scores = ast.literal_eval(logs["evaluator"].splitlines()[-1])
     assert scores["global_step"] >= 400 and scores["accuracy"] == 1.0
-    processes = json.loads((tmp_path / "all.json").read_text())["processes"]
+    processes = validated((tmp_path / "all.json").read_text())["processes"]
     assert [one["task"] for one in processes] == ["chief", "evaluator", "worker 0"]
     assert "[chief] graph_opt: session 1: 1 of 1 lookup run ahead of the step" in done.stderr
 

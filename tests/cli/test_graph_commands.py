@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -21,6 +20,7 @@ from graph_opt.inspect.graph_files import read_graph, write_graph
 from graph_opt.ops import library
 from graph_opt.runtime.staged import staged
 from tests.forked_programs import run_forked, start_graph_opt
+from tests.json_documents import validated
 from tests.passes.refused_tables import sent_through_horovod
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -73,7 +73,7 @@ def test_inspect_shows_lookups_regions_boundary_and_refusals(
 
 def test_inspect_prints_json(graph_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", str(graph_file), "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = validated(capsys.readouterr().out)
     assert report["file"] == str(graph_file)
     assert report["nodes"] == len(read_graph(graph_file).graph_def.node)
     assert [lookup["outcome"] for lookup in report["lookups"]] == ["moved", "left in main"]
@@ -146,11 +146,11 @@ def test_inspect_shows_what_a_rewritten_graph_consists_of(
 ) -> None:
     output = str(tmp_path / "out.pb")
     assert main(["inspect", str(graph_file), "--json", *options]) == 0
-    planned = json.loads(capsys.readouterr().out)
+    planned = validated(capsys.readouterr().out)
     assert main(["rewrite", str(graph_file), "-o", output, *options]) == 0
     capsys.readouterr()
     assert main(["inspect", output, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = validated(capsys.readouterr().out)
     assert (planned["rewritten"], found["rewritten"]) == (False, True)
     for key in ("lookups", "fused_lookups"):
         described = {(tuple(one["tables"]), one.get("outcome")) for one in planned[key]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.horovod_processes import NEEDS_HOROVOD
+from tests.json_documents import validated
 
 pytestmark = [pytest.mark.slow, NEEDS_HOROVOD]
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -56,7 +56,7 @@ def test_ranks_train_and_leave_one_report(num_ranks: int, tmp_path: Path) -> Non
     first = done.stderr.splitlines()[0]
     assert "{} ranks".format(num_ranks) in first
     assert "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS=600" in first
-    processes = json.loads((tmp_path / "all.json").read_text())["processes"]
+    processes = validated((tmp_path / "all.json").read_text())["processes"]
     assert [process["rank"] for process in processes] == list(range(num_ranks))
     assert "[1] graph-opt run" not in done.stderr  # what holds for all is said once
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from graph_opt.cli.main import main
 from graph_opt.compat import tf
+from tests.json_documents import validated
 from tests.report_page.page_models import content_of
 
 SPEC = {"C1": tf.VarLenFeature(tf.int64)}
@@ -41,7 +41,7 @@ def test_costs_are_printed_before_and_after(
 
 def test_json_has_the_same_numbers(graph_file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", graph_file, *BATCH, "--ids-per-row", "5", "--json"]) == 0
-    plan = json.loads(capsys.readouterr().out)
+    plan = validated(capsys.readouterr().out)
     assert plan["file"] == graph_file
     assert plan["before"]["rows"] == plan["after"]["rows"] == 40
     assert plan["memory"] == [{"device": "", "tables": 64000, "slots": 64000, "others": 0}]
@@ -66,7 +66,7 @@ def test_a_sample_tells_ids_of_lookups(
             example.features.feature["C1"].int64_list.value.extend(ids)
             writer.write(example.SerializeToString())
     assert main(["plan", graph_file, "--sample", sample, "--batch", "3", "--json"]) == 0
-    plan = json.loads(capsys.readouterr().out)
+    plan = validated(capsys.readouterr().out)
     assert plan["before"]["rows"] == 5
     assert "ids are those of 12 examples of " + sample in plan["assumptions"]
 
@@ -100,7 +100,7 @@ def test_inspect_shows_the_cost_of_a_step_in_text_json_and_page(
     cost = content_of(page.read_text("utf-8"))["cost"]
     assert ["rows of tables read", "40", "40", "-"] in cost["rows"]
     assert main([*arguments, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["cost"]["before"]["rows"] == 40
+    assert validated(capsys.readouterr().out)["cost"]["before"]["rows"] == 40
     assert main(["inspect", graph_file, "--ids-per-row", "5"]) == 2
     assert "say --batch N, too" in capsys.readouterr().err
 
@@ -115,6 +115,6 @@ def test_measured_rates_give_an_estimate(
     assert "estimate, without layers" in text
     assert "with servers 3 ms away" in text
     assert main([*arguments, "--json"]) == 0
-    plan = json.loads(capsys.readouterr().out)
+    plan = validated(capsys.readouterr().out)
     assert plan["rates"]["call_seconds"] > 0.006
     assert plan["before"]["estimated_seconds"] > 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from graph_opt.cli.main import main
 from graph_opt.compat import tf
 from graph_opt.inspect.graph_files import write_graph
 from tests.forked_programs import start_graph_opt
+from tests.json_documents import validated
 from tests.report_page.page_models import content_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -46,7 +46,7 @@ def test_lines_and_a_report_of_all_processes_as_json(tmp_path: Path) -> None:
         "graph_opt: session 1: " + MOVED,
         "graph_opt: session 2: {}; all.json says why".format(FED),
     ]
-    processes = json.loads((tmp_path / "all.json").read_text())["processes"]
+    processes = validated((tmp_path / "all.json").read_text())["processes"]
     summaries = [[one["summary"] for one in process["sessions"]] for process in processes]
     assert summaries[0] == [MOVED, FED]
     assert sorted(summaries[1:]) == [[MOVED], [MOVED, FED]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from graph_opt.inspect import graph_parts
 from graph_opt.inspect.graph_files import read_graph, write_graph
 from graph_opt.inspect.graph_parts import Limits
 from graph_opt.inspect.wire_format import varint
+from tests.json_documents import validated
 
 SMALL = Limits(nodes=1000, value_bytes=1000, graph_bytes=1 << 30)
 
@@ -99,7 +99,7 @@ def test_values_that_were_left_out_still_differ(
     write_graph(graph_with_values(1), second)
     assert main(["inspect", str(first), "--diff", str(first)]) == 0
     assert main(["inspect", str(first), "--diff", str(second), "--json"]) == 1
-    diff = json.loads(capsys.readouterr().out.partition("\n")[2])
+    diff = validated(capsys.readouterr().out.partition("\n")[2])
     changed = {(one["node"], one["part"]) for one in diff["changed"]}
     assert ("numbers", "attribute " + ELIDED_DIGEST) in changed
     assert not any(name == "words" for name, _ in changed)
@@ -116,7 +116,7 @@ def test_a_graph_beyond_the_limit_is_counted(
         variable.attr["shape"].shape.dim.add(size=size)
     path = saved_as(form, graph_def, tmp_path)
     assert main(["inspect", path, "--max-nodes", "7", "--json"]) == 0
-    counted = json.loads(capsys.readouterr().out)["counted"]
+    counted = validated(capsys.readouterr().out)["counted"]
     assert (counted["nodes"], counted["functions"], counted["function_nodes"]) == (5, 1, 3)
     assert counted["ops"] == {"Const": 6, "NoOp": 1, "VarHandleOp": 1}
     assert counted["devices"] == {"": 4, "/job:ps/task:1": 1}

@@ -10,6 +10,7 @@ import pytest
 from graph_opt.compat import tf
 from graph_opt.passes.optimize import optimize_graph_def
 from tests import repository_checks as checks
+from tests.json_documents import validated
 from tests.passes import (
     fused_models,
     refused_dynamic,
@@ -57,6 +58,7 @@ def test_the_report_says_what_was_left_unchanged(code: str) -> None:
     built = model.build(fused_models.batches())
     graph_def = built or tf.get_default_graph().as_graph_def(add_shapes=True)
     report = optimize_graph_def(graph_def, model.config).report
+    validated(report.to_json())
     found = [refusal for refusal in refusals_in(report.to_dict()) if refusal["code"] == code]
     names = {node.name for node in graph_def.node}
     assert found, sorted(refusal["code"] for refusal in refusals_in(report.to_dict()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple
 
@@ -12,6 +11,7 @@ import pytest
 import graph_opt
 from graph_opt.compat import tf
 from graph_opt.runtime.summary_hook import PrefetchSummaryHook
+from tests.json_documents import validated
 from tests.optimizer_models import STOCK
 from tests.runtime.sources import wait_until
 from tests.session.parameter_servers import free_addresses
@@ -245,7 +245,7 @@ def test_monitored_sessions_and_tensorboard_tell_it(tmp_path: Path) -> None:
     assert told["users"].rows > 0 and told["users"].relative_l2 > 0
     assert told["frozen"].uncounted and told["frozen"].relative_l2 == 0
     assert "users" in str(report) and "relative L2" in str(report)
-    assert json.loads(report.to_json())["staleness"][1]["missed"] == list(told["users"].missed)
+    assert validated(report.to_json())["staleness"][1]["missed"] == list(told["users"].missed)
     tags = {
         value.tag
         for path in tmp_path.glob("events*")
