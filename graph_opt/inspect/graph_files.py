@@ -20,7 +20,7 @@ from graph_opt.inspect.binary_graphs import (
 )
 from graph_opt.inspect.graph_parts import EVERYTHING, GraphParts, Limits
 from graph_opt.inspect.graph_paths import graph_path
-from graph_opt.inspect.opened_files import OpenedFile, Progress, Unusable, opened
+from graph_opt.inspect.opened_files import OpenedFile, Progress, Unusable, is_onnx, opened
 from graph_opt.inspect.text_messages import TextError, parse_text
 from graph_opt.inspect.wire_format import TooLarge, WireFile
 from graph_opt.reporting.counted_graph import CountedGraph
@@ -196,7 +196,12 @@ def _read_binary(
         lambda: read_graph_def(wire, limits),
         lambda: read_meta_graph(wire, 0, wire.end, limits),
     ]
-    return _graph(name, read)
+    try:
+        return _graph(name, read)
+    except tf.errors.InvalidArgumentError:
+        if is_onnx(file.head):
+            raise Unusable("it is an ONNX model, not a graph of TensorFlow") from None
+        raise
 
 
 def _graph(name: str, forms: Sequence[Callable[[], BinaryGraph]]) -> GraphFile:

@@ -30,15 +30,14 @@ _FOREIGN: Tuple[Tuple[int, bytes, str, str], ...] = (
     (0, b"\x89HDF\r\n\x1a\n", "an HDF5 file, as Keras writes", _SAVE_IT),
     (0, b"PK\x03\x04", "a zip archive, as .keras files are", _SAVE_IT),
     (4, b"TFL3", "a TensorFlow Lite model", "give the graph that it was converted from"),
-    (0, b"\x89PNG", "a picture", "give a graph"),
-    (0, b"\xff\xd8\xff", "a picture", "give a graph"),
-    (0, b"\x93NUMPY", "an array of NumPy", "give a graph"),
-    (0, b"\x7fELF", "a program", "give a graph"),
-    (0, b"%PDF", "a PDF document", "give a graph"),
+    (0, b"\x89PNG", "a picture", ""),
+    (0, b"\xff\xd8\xff", "a picture", ""),
+    (0, b"\x93NUMPY", "an array of NumPy", ""),
+    (0, b"\x7fELF", "a program", ""),
+    (0, b"%PDF", "a PDF document", ""),
     (0, b"\xfd7zXZ", "packed by xz", _UNPACK_IT),
     (0, b"BZh", "packed by bzip2", _UNPACK_IT),
     (0, b"\x28\xb5\x2f\xfd", "packed by zstd", _UNPACK_IT),
-    (0, b"\0\0\0\0", "a file of zeros", "give a graph"),
 )
 
 
@@ -60,6 +59,14 @@ class OpenedFile(NamedTuple):
     size: Optional[int]
     head: bytes
     progress: Callable[[], None]
+
+
+def is_onnx(head: bytes) -> bool:
+    """Whether a file that is no graph starts as ONNX models do: a version and who made it."""
+    if len(head) < 4 or head[0] != 0x08 or head[2] != 0x12:
+        return False
+    made_by = head[4 : 4 + head[3]]
+    return 0 < len(made_by) < 128 and made_by.isascii() and made_by.decode("ascii").isprintable()
 
 
 @contextlib.contextmanager
@@ -102,9 +109,11 @@ def opened(name: str, progress: Optional[Progress]) -> Iterator[OpenedFile]:
 def _check_head(head: bytes) -> None:
     if not head:
         raise Unusable("the file is empty")
+    if not any(head):
+        raise Unusable("it is a file of zeros, not a graph")
     for place, start, kind, remedy in _FOREIGN:
         if head[place : place + len(start)] == start:
-            raise Unusable("it is {}, not a graph: {}".format(kind, remedy))
+            raise Unusable("it is {}, not a graph{}".format(kind, remedy and ": " + remedy))
 
 
 def _stored(pipe: BinaryIO) -> Any:
@@ -128,7 +137,7 @@ class _Unpacked(io.RawIOBase):
 
     def __init__(self, packed: BinaryIO) -> None:
         super().__init__()
-        self._gzip = gzip.GzipFile(fileobj=packed)
+        self._gzip = gzip.GzipFile(fileobj=packed, mode="rb")
 
     def readable(self) -> bool:
         return True

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
+import os
+import threading
 from pathlib import Path
 from typing import Any, List
 
@@ -210,6 +213,66 @@ def test_missing_empty_and_foreign_files(tmp_path: Path) -> None:
         with pytest.raises(tf.errors.InvalidArgumentError, match=message) as caught:
             read_graph(tmp_path / name)
         assert name in caught.value.message and "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (bytes(5000), "it is a file of zeros, not a graph"),
+        (gzip.compress(bytes(5000)), "it is a file of zeros, not a graph"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(99), "it is a picture, not a graph"),
+        (b"\x89HDF\r\n\x1a\n" + bytes(99), "an HDF5 file, as Keras writes, .*: save the model as"),
+        (b"PK\x03\x04" + bytes(99), "a zip archive, as .keras files are, .*: save the model as"),
+        (b"\x1c\0\0\0TFL3" + bytes(99), "a TensorFlow Lite model, .*: give the graph"),
+        (b"\x08\x07\x12\x07pytorch\x1a\x011\x3a\x02\x0a\x00", "an ONNX model"),
+        (b"\xfd7zXZ\0" + bytes(99), "packed by xz, .*: unpack it first"),
+        (np.arange(2000.0).tobytes(), "truncated, or neither"),
+        (tf.ConfigProto(intra_op_parallelism_threads=3).SerializeToString(), "truncated, or nei"),
+        (b'{"node": []}', "not a text proto"),
+    ],
+)
+def test_files_of_other_programs_are_one_clear_error(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    (tmp_path / "model").write_bytes(content)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message) as caught:
+        read_graph(tmp_path / "model")
+    assert "\n" not in caught.value.message
+
+
+def test_what_cannot_be_read_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "one").symlink_to(tmp_path / "other")
+    (tmp_path / "other").symlink_to(tmp_path / "one")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Too many levels of symbolic links"):
+        read_graph(tmp_path / "one")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="File name too long"):
+        read_graph("x" * 5000)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="the file is empty"):
+        read_graph("/dev/null")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a file of zeros"):
+        read_graph("/dev/zero")
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_graph_comes_through_a_pipe(
+    tmp_path: Path, graph_def: Any, monkeypatch: pytest.MonkeyPatch, is_packed: bool
+) -> None:
+    data = graph_def.SerializeToString()
+    data = gzip.compress(data) if is_packed else data
+    assert read_graph(_piped(tmp_path / "pipe", data)).graph_def == graph_def
+    with open(_piped(tmp_path / "input", data), "rb") as pipe:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(pipe))
+        assert read_graph("-").graph_def == graph_def
+    monkeypatch.setattr(opened_files, "_MOST_PIPED_BYTES", 100)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="more than 100 B come from it"):
+        read_graph(_piped(tmp_path / "large", data))
+
+
+def _piped(path: Path, data: bytes) -> Path:
+    """A pipe that gives some data to whoever opens it."""
+    os.mkfifo(path)
+    threading.Thread(target=path.write_bytes, args=(data,), daemon=True).start()
+    return path
 
 
 def test_a_truncated_binary_file_is_an_error_at_every_length(
