@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from graph_opt.config.option_checks import fail, invalid
+from graph_opt.config.option_checks import check_choice, fail
 
 PARTS, BATCHES = "parts", "batches"
 MICRO_BATCH_RULES = (PARTS, BATCHES)
@@ -39,10 +39,5 @@ def micro_batches(optimizer: Any) -> Optional[MicroBatchOptions]:
     number, rule = optimizer.micro_batch_num, str(optimizer.micro_batch_rule) or PARTS
     if number < 0:
         fail(_OPTIMIZER + ".micro_batch_num", number, 0, None)
-    if rule not in MICRO_BATCH_RULES:
-        raise invalid(
-            "{}.micro_batch_rule is '{}', must be {} or {}".format(
-                _OPTIMIZER, rule, *map(repr, MICRO_BATCH_RULES)
-            )
-        )
+    check_choice(_OPTIMIZER + ".micro_batch_rule", rule, MICRO_BATCH_RULES)
     return MicroBatchOptions(number, rule) if number > 1 else None

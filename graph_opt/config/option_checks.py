@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Optional
+from typing import Any, Optional, Sequence
 
 from graph_opt.compat import tf
 from graph_opt.ops.stage_spec import AUTO, DEFAULT_TUNING_BYTES, NO_THREAD_POOL
@@ -52,6 +52,14 @@ def check_pattern(option: str, pattern: str) -> None:
             "{} has '{}', which is not a regular expression ({}): write the name of a lookup or "
             "variable, or part of one, and escape special characters".format(option, pattern, error)
         ) from error
+
+
+def check_choice(option: str, value: str, choices: Sequence[str]) -> None:
+    """Raises the error for an option that is none of its choices."""
+    if value not in choices:
+        *most, last = map(repr, choices)
+        listed = "{} or {}".format(", ".join(most), last)
+        raise invalid("{} is '{}', must be {}".format(option, value, listed))
 
 
 def tuning_bytes(options: Any) -> int:

@@ -15,6 +15,7 @@ from graph_opt.config.option_checks import (
     ASYNC,
     MAX_THREADS,
     POOLS,
+    check_choice,
     check_exact,
     check_pattern,
     check_size,
@@ -387,10 +388,7 @@ def _adam(options: Any) -> str:
     if not options.HasField("adam"):
         return LAZY_ADAM if options.lazy_adam else GroupEmbeddingOptions.adam
     adam = str(options.adam)
-    if adam not in ADAMS:
-        raise invalid(
-            "{}.adam is '{}', must be {}, {} or {}".format(_GROUP, adam, *map(repr, ADAMS))
-        )
+    check_choice(_GROUP + ".adam", adam, ADAMS)
     if options.HasField("lazy_adam") and options.lazy_adam != (adam == LAZY_ADAM):
         raise invalid(
             "{0}.adam is '{1}', but {0}.lazy_adam is {2}: set only adam".format(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from graph_opt.config.option_checks import fail, invalid
+from graph_opt.config.option_checks import check_choice, fail
 
 STOCK, FAIL = "stock", "fail"
 REACTIONS = (STOCK, FAIL)
@@ -37,12 +37,7 @@ def shadow_options(optimizer: Any) -> Optional[ShadowOptions]:
     if optimizer.shadow_steps < 0:
         fail(_OPTIONS + "shadow_steps", optimizer.shadow_steps, 0, None)
     reaction = optimizer.shadow_difference or STOCK
-    if reaction not in REACTIONS:
-        raise invalid(
-            "{}shadow_difference is '{}': set it to one of {}".format(
-                _OPTIONS, reaction, ", ".join(REACTIONS)
-            )
-        )
+    check_choice(_OPTIONS + "shadow_difference", reaction, REACTIONS)
     return (
         ShadowOptions(optimizer.shadow_steps, reaction == FAIL) if optimizer.shadow_steps else None
     )

@@ -329,6 +329,18 @@ def test_bad_group_embedding_options_are_named(text: str, named: str) -> None:
         group_options(text)
 
 
+@pytest.mark.parametrize(
+    "text, named",
+    [
+        ("micro_batch_rule: 'rows'", "micro_batch_rule is 'rows', must be 'parts' or 'batches'"),
+        ("shadow_difference: 'warn'", "shadow_difference is 'warn', must be 'stock' or 'fail'"),
+    ],
+)
+def test_choices_are_named(text: str, named: str) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(named)):
+        session_options(_config(text))
+
+
 def _shard_config(options: str) -> Any:
     return _config("shard_tables: true shard_tables_options {{ {} }}".format(options))
 
