@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Iterable, Sequence, Tuple
+from typing import Any, Iterable, Optional, Sequence, Tuple
 
 from graph_opt.config.option_checks import ASYNC, check_pattern, fail, invalid
 
@@ -41,10 +41,10 @@ class StalenessOptions:
     sample_steps: int = DEFAULT_SAMPLE_STEPS
     limits: Tuple[StalenessLimit, ...] = ()
 
-    def may_exceed(self, variables: Sequence[str], most: int) -> bool:
-        """Whether rows of a table that may miss `most` updates could miss more than its limit."""
+    def limit_of(self, variables: Sequence[str]) -> Optional[int]:
+        """How many updates rows of the table of these variables may miss; None: any number."""
         found = next((limit for limit in self.limits if limit.matches(variables)), None)
-        return found is not None and found.updates < most
+        return None if found is None else found.updates
 
 
 DEFAULT_STALENESS = StalenessOptions()

@@ -8,7 +8,7 @@ import threading
 import weakref
 from typing import Any, Dict, List, MutableMapping, Sequence, Tuple
 
-from graph_opt.reporting.tables import table
+from graph_opt.reporting.tables import counted, table
 
 _MOST_SHOWN = 4
 
@@ -19,13 +19,15 @@ class TableStaleness:
 
     Attributes:
       table: Its name.
-      steps: How many steps were sampled.
+      steps: How many steps were sampled when it was the table's turn.
       missed: For 0, 1, 2, ... updates of this process how many rows had missed so many of them; the
         last entry has those of as many or more. A row counts once for each step that used it. Empty
         if missed updates are not counted.
       relative_l2: By how much the lookups' results differed from what they would have returned in
         the step itself: the L2 norm of the difference over that of the latter.
       uncounted: Why missed updates are not counted; "" if they are.
+      sampled_steps: How many steps were sampled in all. Tables take turns, so that a sample costs
+        little however many there are.
     """
 
     table: str
@@ -33,6 +35,7 @@ class TableStaleness:
     missed: Tuple[int, ...]
     relative_l2: float
     uncounted: str = ""
+    sampled_steps: int = 0
 
     @property
     def rows(self) -> int:
@@ -55,6 +58,7 @@ class _Sums:
 
     def __init__(self) -> None:
         self.steps = 0
+        self.sampled_steps = 0
         self.missed: List[int] = []
         self.squares = [0.0, 0.0]
         self.uncounted = ""
@@ -64,8 +68,21 @@ _lock = threading.Lock()
 _sums: MutableMapping[Any, Dict[str, _Sums]] = weakref.WeakKeyDictionary()
 
 
+def next_turn(graph: Any, tables: Sequence[str]) -> int:
+    """The number of the table that a sample begins with: the first that had the fewest turns."""
+    with _lock:
+        by_table = _sums.get(graph, {})
+        turns = [by_table[name].steps if name in by_table else 0 for name in tables]
+    return turns.index(min(turns))
+
+
 def note_sample(
-    graph: Any, tables: Sequence[str], uncounted: Sequence[str], missed: Any, squares: Any
+    graph: Any,
+    tables: Sequence[str],
+    uncounted: Sequence[str],
+    missed: Any,
+    squares: Any,
+    measured: Sequence[bool],
 ) -> None:
     """Adds a sampled step.
 
@@ -75,11 +92,15 @@ def note_sample(
       uncounted: For each why missed updates are not counted; "" if they are.
       missed: [tables, n]. How many rows missed 0, 1, 2, ... updates.
       squares: [tables, 2]. Sums of squares: of the differences, and of what is right.
+      measured: [tables]. Whether it was a table's turn.
     """
     with _lock:
         by_table = _sums.setdefault(graph, {})
         for number, name in enumerate(tables):
             sums = by_table.setdefault(name, _Sums())
+            sums.sampled_steps += 1
+            if not measured[number]:
+                continue
             sums.steps += 1
             sums.uncounted = uncounted[number]
             if not sums.uncounted:
@@ -89,26 +110,33 @@ def note_sample(
 
 
 def staleness_of(graph: Any) -> Tuple[TableStaleness, ...]:
-    """What is known of a graph's tables, by name."""
+    """What is known of a graph's tables, by name; without those that had no turn yet."""
     with _lock:
         found = sorted(_sums.get(graph, {}).items())
-        return tuple(_told(name, sums) for name, sums in found)
+        return tuple(_told(name, sums) for name, sums in found if sums.steps)
 
 
 def staleness_text(tables: Sequence[TableStaleness]) -> str:
     """A table for people; "" for none."""
     if not tables:
         return ""
-    steps = max(one.steps for one in tables)
     header = ["rows that missed", *map(str, range(_MOST_SHOWN)), "more", "mean", "relative L2"]
     rows = [[one.table, *_shares(one), "{:.2g}".format(one.relative_l2)] for one in tables]
-    title = "rows that ran ahead, in {} sampled {}".format(steps, "step" if steps == 1 else "steps")
     remarks = [
         "missed updates of {} are not counted: {}".format(one.table, one.uncounted)
         for one in tables
         if one.uncounted
     ]
-    return "\n".join([title, table(header, rows), *remarks])
+    return "\n".join([_title(tables), table(header, rows), *remarks])
+
+
+def _title(tables: Sequence[TableStaleness]) -> str:
+    steps = counted(max(one.sampled_steps for one in tables), "sampled step")
+    title = "rows that ran ahead, in {}".format(steps)
+    if all(one.steps == one.sampled_steps for one in tables):
+        return title
+    turns = [one.steps for one in tables]
+    return "{}, each table in {} to {} of them".format(title, min(turns), max(turns))
 
 
 def _shares(one: TableStaleness) -> List[str]:
@@ -128,4 +156,6 @@ def _told(name: str, sums: _Sums) -> TableStaleness:
     missed = list(sums.missed)
     while missed and not missed[-1]:
         missed.pop()
-    return TableStaleness(name, sums.steps, tuple(missed), relative, sums.uncounted)
+    return TableStaleness(
+        name, sums.steps, tuple(missed), relative, sums.uncounted, sums.sampled_steps
+    )

@@ -7,7 +7,7 @@ batch, U unique ids among them.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Mapping, Optional, Tuple
+from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.view import Shape, TensorRef
@@ -119,6 +119,17 @@ class Lookup:
         """The lookup with these nodes added, ending in output 0 of node `output`."""
         own = dict.fromkeys(self.nodes + nodes)
         return dataclasses.replace(self, output=TensorRef(output, 0), nodes=tuple(own), **changes)
+
+
+def tables_apart(shards: Sequence[Table]) -> List[Tuple[Table, ...]]:
+    """The shards of each table of a lookup, of which it has one after the other."""
+    found = []
+    rest = tuple(shards)
+    while rest:
+        count = rest[0].partitions
+        found.append(rest[:count])
+        rest = rest[count:]
+    return found
 
 
 @dataclasses.dataclass(frozen=True)

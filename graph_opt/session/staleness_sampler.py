@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterable, Optional, Sequence
 from graph_opt.compat import tf
 from graph_opt.compat.sessions import share_session
 from graph_opt.passes.prefetch.measured_lookups import SampledStage
-from graph_opt.reporting.staleness import note_sample
+from graph_opt.reporting.staleness import next_turn, note_sample
 from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime.lock_step import lock_step_of
 from graph_opt.session.graph_records import sample_steps_of, translation_of
@@ -68,8 +68,9 @@ class StalenessSampler:
         if lock_step is not None and not lock_step.is_open:
             return  # Rows miss nothing, and their batch is read once the step takes it.
         run = share_session(session).run
+        fed = {stage.first: next_turn(session.graph, stage.tables)}
         try:
-            missed, squares = within_limit(run, [stage.missed, stage.squares])
+            told = within_limit(run, [stage.missed, stage.squares, stage.measured], fed)
         except tf.errors.DeadlineExceededError:
             self._every = 0
             warn_once(_NO_BATCH.format(stage.stage), session.graph)
@@ -78,4 +79,4 @@ class StalenessSampler:
             # The end of the input, or what the step itself is about to meet.
             tf.logging.debug("graph_opt: a step was not sampled: %s", error.message)
             return
-        note_sample(session.graph, stage.tables, stage.uncounted, missed, squares)
+        note_sample(session.graph, stage.tables, stage.uncounted, *told)

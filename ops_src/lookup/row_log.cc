@@ -1,5 +1,6 @@
 #include "lookup/row_log.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace graph_opt {
@@ -33,14 +34,28 @@ void RowLog::Append(RowSet rows, int64_t kept) {
   while (static_cast<int64_t>(last_.size()) > kept) last_.pop_front();
 }
 
-RowSet RowLog::Since(int64_t position) const {
+RowSet RowLog::Since(int64_t position, int64_t may_miss) const {
   std::lock_guard<std::mutex> lock(mutex_);
   const int64_t count = position_ - position;
   const int64_t kept = static_cast<int64_t>(last_.size());
   if (position < 0 || count < 0 || count > kept) return RowSet::OfAll();
-  RowSet rows;
-  for (int64_t i = kept - count; i < kept; ++i) rows.Add(last_[i]);
-  return rows;
+  const auto first = last_.end() - count;
+  if (std::any_of(first, last_.end(), [](const RowSet& rows) { return rows.all(); })) {
+    return RowSet::OfAll();
+  }
+  if (count <= may_miss) return RowSet();
+  std::vector<RowSet> more_than(may_miss +
+                                1);  // rows that more than 0, 1, ... updates have written
+  for (auto update = first; update != last_.end(); ++update) {
+    for (int64_t n = may_miss; n > 0; --n) {
+      if (more_than[n - 1].none()) continue;
+      RowSet again = more_than[n - 1];
+      again.Keep(*update);
+      more_than[n].Add(again);
+    }
+    more_than[0].Add(*update);
+  }
+  return more_than[may_miss];
 }
 
 std::vector<RowSet> RowsOf(const TableShards& shards, const std::vector<const Bags*>& lookups) {

@@ -30,8 +30,9 @@ class RowLog {
   // Adds a change of any rows.
   void AppendAll() { Append(RowSet::OfAll(), 1); }
 
-  // The rows of all updates after a position; all rows, if not all of these are kept.
-  RowSet Since(int64_t position) const;
+  // The rows that more than `may_miss` of the updates after a position have written; all rows, if
+  // not all of these updates are kept, or one may have written any.
+  RowSet Since(int64_t position, int64_t may_miss = 0) const;
 
  private:
   mutable std::mutex mutex_;

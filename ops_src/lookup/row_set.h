@@ -57,6 +57,22 @@ class RowSet {
     for (size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i & mask];
   }
 
+  // Leaves only rows that both sets have.
+  void Keep(const RowSet& other) {
+    if (other.all_) return;
+    if (all_ || other.words_.empty() || words_.empty()) {
+      *this = all_ ? other : RowSet();
+      return;
+    }
+    const size_t before = words_.size();
+    words_.resize(std::max(before, other.words_.size()));
+    for (size_t i = before; i < words_.size(); ++i) words_[i] = words_[i % before];
+    const size_t mask = other.words_.size() - 1;
+    uint64_t any = 0;
+    for (size_t i = 0; i < words_.size(); ++i) any |= words_[i] &= other.words_[i & mask];
+    if (any == 0) words_.clear();
+  }
+
  private:
   // Digits are only mixed downward, so that rows below 2^k keep k bits and different ones.
   uint64_t Bit(int64_t row) const {

@@ -2,6 +2,7 @@
 // the pooled rows are those of a lookup afterwards, to the bit.
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -110,6 +111,43 @@ void FewRowsAreTakenForChanged() {
   }
 }
 
+// Rows that updates have written more often than they may miss are told, and of a small table no
+// others.
+void RowsThatMissedMoreThanTheyMayAreTold() {
+  for (int64_t num_rows : {40, 1 << 20}) {
+    for (int seed = 0; seed < 40; ++seed) {
+      Random random(seed);
+      RowLog log;
+      std::vector<std::map<int64_t, int>> written(6);  // since each position, how often
+      for (size_t update = 0; update < written.size(); ++update) {
+        RowSet rows(1 + Below(&random, 60), num_rows);
+        std::set<int64_t> once;
+        for (int64_t i = Below(&random, 60); i > 0; --i) once.insert(Below(&random, 50) % num_rows);
+        for (int64_t row : once) rows.Add(row);
+        for (size_t since = 0; since <= update; ++since) {
+          for (int64_t row : once) ++written[since][row];
+        }
+        log.Append(rows, 6);
+      }
+      for (size_t since = 0; since < written.size(); ++since) {
+        for (int may_miss = 0; may_miss < 7; ++may_miss) {
+          const RowSet told = log.Since(static_cast<int64_t>(since), may_miss);
+          const int updates = static_cast<int>(written.size() - since);
+          CHECK(may_miss < updates || told.none());
+          for (int64_t row = 0; row < 50 && row < num_rows; ++row) {
+            const bool more = written[since][row] > may_miss;
+            CHECK(told.MayHave(row) || !more);
+            CHECK(num_rows > 64 || told.MayHave(row) == more);
+          }
+        }
+      }
+      log.AppendAll();
+      log.Append(RowSet(1, num_rows), 6);
+      CHECK(log.Since(6, 5).all() && log.Since(7, 5).none() && log.Since(5, 5).all());
+    }
+  }
+}
+
 // Sets of different sizes have the rows of both, whichever is added to which.
 void SetsOfDifferentSizesAreJoined() {
   for (int64_t few : {1, 3, 100}) {
@@ -122,6 +160,18 @@ void SetsOfDifferentSizesAreJoined() {
     one.Add(large);
     large.Add(small);
     for (int64_t each : {row, row + 1}) CHECK(one.MayHave(each) && large.MayHave(each));
+    RowSet both = one;
+    both.Keep(small);
+    CHECK(both.MayHave(row) && !both.MayHave(row + 1));
+    small.Keep(one);
+    CHECK(small.MayHave(row) && !small.MayHave(row + 1));
+    both.Keep(RowSet::OfAll());
+    CHECK(both.MayHave(row) && !both.all());
+    both.Keep(RowSet());
+    CHECK(both.none());
+    RowSet any = RowSet::OfAll();
+    any.Keep(small);
+    CHECK(any.MayHave(row) && !any.all());
     RowSet none;
     none.Add(small);
     CHECK(none.MayHave(row) && !none.all());
@@ -166,6 +216,7 @@ void NoUpdateIsMissedWhileReading() {
 int main() {
   using namespace graph_opt;
   FewRowsAreTakenForChanged();
+  RowsThatMissedMoreThanTheyMayAreTold();
   SetsOfDifferentSizesAreJoined();
   NoUpdateIsMissedWhileReading();
   for (const RowKernels* const* set = RunnableRowKernels(); *set != nullptr; ++set) {

@@ -152,7 +152,7 @@ def train(
 
 def assert_same(one: Run, other: Run) -> None:
     """Both have the same bits."""
-    assert one.losses == other.losses
+    np.testing.assert_array_equal(one.losses, other.losses)
     for name, value in other.variables.items():
         np.testing.assert_array_equal(one.variables[name], value, err_msg=name)
 

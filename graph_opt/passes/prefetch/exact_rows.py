@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from typing import AbstractSet, Any, Container, Dict, List, Optional, Tuple
+from typing import AbstractSet, Any, Container, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import attributes_of
@@ -52,7 +52,7 @@ from graph_opt.passes.tasks import runs_on_cpu
 from graph_opt.passes.unused_lookups import unused_lookups
 from graph_opt.reporting.tables import counted
 from graph_opt.rules import find_lookups
-from graph_opt.rules.lookup import COLUMNS, Lookup
+from graph_opt.rules.lookup import COLUMNS, Lookup, tables_apart
 from graph_opt.rules.match.table import find_read, is_dynamic
 from graph_opt.rules.op_names import (
     EXCHANGE_COMBINE,
@@ -83,7 +83,8 @@ def exact_rows(state: PassState, options: SessionOptions) -> PassState:
     unused = unused_lookups(state.view, lookups, fetched)
     moving = [each for each in lookups if each.output not in staying]
     moving = [each for each in moving if str(each.output) not in unused]
-    exact = {each.output.node for each in moving if _needs_exact(each, wanted)}
+    bounded = _bounded(lookups, options)
+    exact = {each.output.node for each in moving if not bounded.keys().isdisjoint(_names(each))}
     moving = [each for each in moving if each.output.node in exact]
     idle = [
         _NO_TABLE.format(limit.table)
@@ -91,14 +92,24 @@ def exact_rows(state: PassState, options: SessionOptions) -> PassState:
         if not any(limit.matches(_names(each)) for each in lookups)
     ]
     state = state.reporting(warnings=(*state.report.warnings, *idle))
-    return _ExactRows(state, wanted, moving).applied()
+    return _ExactRows(state, wanted, moving, bounded).applied()
 
 
-def _needs_exact(lookup: Lookup, options: AsyncEmbeddingOptions) -> bool:
-    """Whether all of a lookup's rows must be right, or could otherwise miss too many updates."""
-    sizes = (options.capacity, options.threads_num)
-    most = sys.maxsize if min(sizes) < 0 else sum(sizes)
-    return options.exact or options.staleness.may_exceed(_names(lookup), most)
+def _bounded(lookups: Iterable[Lookup], options: SessionOptions) -> Dict[str, int]:
+    """How many updates rows may miss, by variable; without tables that stay within their limit."""
+    wanted, pipelined = options.async_embedding, options.pipeline_dense
+    assert wanted is not None
+    sizes = (wanted.capacity, wanted.threads_num)
+    delayed = 0 if pipelined is None else pipelined.staleness
+    most = sys.maxsize if min(sizes) < 0 else sum(sizes) + delayed
+    found: Dict[str, int] = {}
+    for lookup in lookups:
+        for shards in tables_apart(lookup.tables):
+            names = [shard.name for shard in shards]
+            limit = 0 if wanted.exact else wanted.staleness.limit_of(names)
+            if limit is not None and limit < most:
+                found.update(dict.fromkeys(names, limit))
+    return found
 
 
 def _names(lookup: Lookup) -> List[str]:
@@ -118,7 +129,8 @@ def refuse_inexact(
     node = lookup.output.node
     if exact is None or lookup.api in COLUMNS or node in exact.lookups:
         return None
-    if node not in exact.refused and not _needs_exact(lookup, options):
+    bounded = options.exact or not exact.bounded.keys().isdisjoint(_names(lookup))
+    if node not in exact.refused and not bounded:
         return None
     return exact.refused.get(node) or Refusal(
         "exact_not_fused",
@@ -132,12 +144,17 @@ class _ExactRows:
     """One run of the pass on one graph."""
 
     def __init__(
-        self, state: PassState, options: AsyncEmbeddingOptions, lookups: List[Lookup]
+        self,
+        state: PassState,
+        options: AsyncEmbeddingOptions,
+        lookups: List[Lookup],
+        bounded: Mapping[str, int],
     ) -> None:
         self._state = state
         self._view: GraphView = state.view
         self._options = options
         self._lookups = lookups
+        self._bounded = bounded
         self._scope = free_scope(state.view, _SCOPE)
         self._nodes: List[Any] = []
         self._inputs: List[InputEdit] = []
@@ -152,7 +169,8 @@ class _ExactRows:
         for name in found:
             self._refresh(name)
         tables = [*found.values(), *(each.variables for each in exchanged)]
-        variables = frozenset(table for of_lookup in tables for table in of_lookup)
+        of_lookups = frozenset(table for of_lookup in tables for table in of_lookup)
+        variables = of_lookups & self._bounded.keys()
         writers = log_writers(self._view, variables)
         rewrite = Rewrite(
             (*self._nodes, *writers.nodes),
@@ -163,17 +181,22 @@ class _ExactRows:
         after = self._state.rewritten(rewrite)
         again = []
         for lookup in served:
-            step, reads = read_again(after.view, lookup, self._scope)
+            step, reads = read_again(after.view, lookup, self._scope, self._bounded)
             after = after.rewritten(step)
             again.append(reads)
-            step, replaced = refresh(after.view, lookup, self._scope)
+            step, replaced = refresh(after.view, lookup, self._scope, self._bounded)
             self._replaced.update(replaced)
             after = after.rewritten(step)
         for exchange in exchanged:
-            step, replaced = refresh_exchanged(after.view, exchange, self._scope)
+            step, replaced = refresh_exchanged(after.view, exchange, self._scope, self._bounded)
             self._replaced.update(replaced)
             after = after.rewritten(step)
-        workers = {s: self._view.device(each.prepare) for each in served for s in each.shards}
+        workers = {
+            shard: self._view.device(each.prepare)
+            for each in served
+            for shard in each.shards
+            if shard in self._bounded
+        }
         step, keeps = keep_answers(after.view, workers.keys(), self._scope)
         after = after.rewritten(step)
         step, told = tell_writers(after.view, workers)
@@ -181,6 +204,7 @@ class _ExactRows:
         ranks = [each.exchange.combine for each in exchanged]
         exact = ExactTables(
             variables,
+            self._bounded,
             frozenset([*found, *(each.combine for each in served), *ranks]),
             refused,
             workers,
@@ -208,7 +232,7 @@ class _ExactRows:
         for name in dict.fromkeys(lookup.output.node for lookup in self._lookups):
             if self._view.op(name) == GROUP_COMBINE:
                 try:
-                    found.append(served_lookup(self._view, name))
+                    found.append(served_lookup(self._view, name, self._bounded))
                 except Refusal as refusal:
                     refused[name] = refusal
         return found
@@ -220,7 +244,7 @@ class _ExactRows:
             if self._view.op(name) == EXCHANGE_COMBINE:
                 try:
                     self._require_own(lookup.tables[0].name)
-                    exchanged = exchanged_lookup(self._view, lookup)
+                    exchanged = exchanged_lookup(self._view, lookup, self._bounded)
                     self._require_one_input(exchanged)
                     found.append(exchanged)
                 except Refusal as refusal:
@@ -258,7 +282,7 @@ class _ExactRows:
         return found, refused
 
     def _tables(self, name: str, first: str) -> Tuple[str, ...]:
-        """The variables that an op looks up, of which `first` is one.
+        """The bounded variables that an op looks up, which looks up `first`, too.
 
         Raises:
           Refusal: exact_elsewhere, exact_table_written.
@@ -272,7 +296,8 @@ class _ExactRows:
             raise refuse_place(first, "tables on a GPU")
         count = view.nodes[name].attr["num_shards"].i
         reads = [find_read(view, tensor) for tensor in view.inputs(name)[:count]]
-        tables = tuple(read.variable for read in reads if read is not None)
+        names = [read.variable for read in reads if read is not None]
+        tables = tuple(name for name in names if name in self._bounded)
         for table in tables:
             if is_dynamic(view, table):
                 raise refuse_place(table, "a dynamic table")
@@ -293,7 +318,9 @@ class _ExactRows:
         node, device = view.nodes[name], view.device(name)
         count = node.attr["num_shards"].i
         shards = [find_read(view, tensor) for tensor in view.inputs(name)[:count]]
-        logs = values.texts([log_entry(view, read.variable) for read in shards if read])
+        names = [read.variable if read is not None else "" for read in shards]
+        bounded = self._bounded
+        logs = values.texts([log_entry(view, each) if each in bounded else "" for each in names])
         outputs = [TensorRef(name, i) for i in range(len(view.dtypes(name) or ()))]
         batch = view.inputs(name)[count:]
         writer = NodeWriter("{}/{}".format(self._scope, name), device)
@@ -314,6 +341,7 @@ class _ExactRows:
             op,
             [tensor.input_name for tensor in inputs],
             row_logs=logs,
+            may_miss=values.integers([bounded.get(each, 0) for each in names]),
             _output_shapes=values.shapes([*(view.shape(output) for output in outputs), (2,)]),
             **attributes_of(op, node),
             **where,

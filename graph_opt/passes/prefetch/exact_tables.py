@@ -91,6 +91,8 @@ class ExactTables:
     Attributes:
       variables: The tables of this process, shards of such and parts of tables that ranks divide,
         whose lookups may run ahead.
+      bounded: How many updates rows of the tables may miss that must not miss any number; of all
+        tables, wherever they are.
       lookups: The nodes that look them up, whose results main brings to date.
       refused: Why others must stay in main, by the node that looks them up.
       served: The same on servers, with the device of the worker that looks them up.
@@ -100,6 +102,7 @@ class ExactTables:
     """
 
     variables: FrozenSet[str] = frozenset()
+    bounded: Mapping[str, int] = dataclasses.field(default_factory=dict)
     lookups: FrozenSet[str] = frozenset()
     refused: Mapping[str, Refusal] = dataclasses.field(default_factory=dict)
     served: Mapping[str, str] = dataclasses.field(default_factory=dict)

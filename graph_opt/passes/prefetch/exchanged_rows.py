@@ -10,7 +10,7 @@ message in main, which all ranks send in every step that uses the lookup, whatev
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Container, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 from graph_opt.compat.op_definitions import attributes_of
 from graph_opt.compat.stateful_ops import BRING_ROWS
@@ -54,8 +54,13 @@ class ExchangedLookup(NamedTuple):
     variables: Tuple[str, ...]
 
 
-def exchanged_lookup(view: GraphView, lookup: Lookup) -> ExchangedLookup:
+def exchanged_lookup(view: GraphView, lookup: Lookup, bounded: Container[str]) -> ExchangedLookup:
     """Describes the exchange that makes a lookup.
+
+    Args:
+      view: The graph.
+      lookup: The lookup.
+      bounded: The variables whose rows are brought to date.
 
     Raises:
       Refusal: exact_elsewhere, exact_table_written.
@@ -75,7 +80,7 @@ def exchanged_lookup(view: GraphView, lookup: Lookup) -> ExchangedLookup:
         raise refuse_place(table, "tables on a GPU")
     reads = [find_read(view, each) for each in view.inputs(gather)[: count_tables(view, gather)]]
     variables = tuple(read.variable for read in reads if read is not None)
-    for variable in variables:
+    for variable in (each for each in variables if each in bounded):
         if is_dynamic(view, variable):
             raise refuse_place(variable, "a dynamic table")
         for use in table_writes(view, variable).others:
@@ -84,9 +89,15 @@ def exchanged_lookup(view: GraphView, lookup: Lookup) -> ExchangedLookup:
 
 
 def refresh_exchanged(
-    view: GraphView, lookup: ExchangedLookup, scope: str
+    view: GraphView, lookup: ExchangedLookup, scope: str, bounded: Mapping[str, int]
 ) -> Tuple[Rewrite, Dict[str, str]]:
     """Brings the result of an exchange to date in main.
+
+    Args:
+      view: The graph.
+      lookup: The lookup.
+      scope: Where nodes are added.
+      bounded: How many updates rows may miss, by variable; rows of others stay as they were sent.
 
     Returns:
       The rewrite, and what replaces each output of the lookup.
@@ -96,8 +107,10 @@ def refresh_exchanged(
     outputs = [TensorRef(combine, i) for i in range(len(view.dtypes(combine) or ()))]
     where = "{}/{}".format(scope, combine)
     owner = NodeWriter(where, view.device(gather))
-    position = _position(view, lookup, owner)
-    changed = _message(view, lookup, owner, position)
+    logs = _logs(view, lookup, bounded)
+    position = _position(view, lookup, owner, logs)
+    may_miss = values.integers([bounded.get(each, 0) for each in lookup.variables])
+    changed = _message(view, lookup, owner, position, row_logs=logs, may_miss=may_miss)
     requests = [TensorRef(lookup.prepare, i).input_name for i in range(node.attr["num_servers"].i)]
     writer = NodeWriter(where, view.device(combine))
     given = [each.input_name for each in inputs]
@@ -141,7 +154,7 @@ def _requests(view: GraphView, gather: str) -> Sequence[TensorRef]:
     return view.inputs(gather)[count_tables(view, gather) :]
 
 
-def _position(view: GraphView, lookup: ExchangedLookup, writer: NodeWriter) -> str:
+def _position(view: GraphView, lookup: ExchangedLookup, writer: NodeWriter, logs: Any) -> str:
     """Notes, before rows are read, how many updates each part of a table has had."""
     gather = lookup.exchange.gather
     requests = _requests(view, gather)
@@ -150,7 +163,7 @@ def _position(view: GraphView, lookup: ExchangedLookup, writer: NodeWriter) -> s
         "RowLogPosition",
         [each.input_name for each in requests],
         T=values.types([view.dtype(each) or 0 for each in requests]),
-        row_logs=_logs(view, lookup),
+        row_logs=logs,
         _output_shapes=values.shapes([(len(lookup.variables),)]),
         **_place(view, gather),
     )
@@ -158,7 +171,7 @@ def _position(view: GraphView, lookup: ExchangedLookup, writer: NodeWriter) -> s
 
 
 def _message(
-    view: GraphView, lookup: ExchangedLookup, writer: NodeWriter, position: str
+    view: GraphView, lookup: ExchangedLookup, writer: NodeWriter, position: str, **missed: Any
 ) -> Tuple[str, str]:
     """Sends the rows that have changed; what is received, and how much of it from each rank."""
     gather = lookup.exchange.gather
@@ -167,8 +180,8 @@ def _message(
         "changed",
         op,
         [*(each.input_name for each in view.inputs(gather)), position],
-        row_logs=_logs(view, lookup),
         _output_shapes=values.shapes([(None,), view.shape(_requests(view, gather)[1])]),
+        **missed,
         **attributes_of(op, view.nodes[gather]),
         **_place(view, gather),
     )
@@ -189,8 +202,8 @@ def _renamed(ids: str) -> str:
     return base + CHANGED_SUFFIX
 
 
-def _logs(view: GraphView, lookup: ExchangedLookup) -> Any:
-    return values.texts([log_entry(view, variable) for variable in lookup.variables])
+def _logs(view: GraphView, lookup: ExchangedLookup, bounded: Container[str]) -> Any:
+    return values.texts([log_entry(view, v) if v in bounded else "" for v in lookup.variables])
 
 
 def _place(view: GraphView, gather: str) -> Dict[str, Any]:

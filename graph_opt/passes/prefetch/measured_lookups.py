@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import AbstractSet, Dict, FrozenSet, List, Optional, Sequence, Tuple
+from typing import AbstractSet, Container, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import value_dtype
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes.prefetch.region import PrefetchRegion
 from graph_opt.rules import lookup as apis
-from graph_opt.rules.lookup import Lookup, Table
+from graph_opt.rules.lookup import Lookup, Table, tables_apart
 
 _APIS = frozenset(
     [
@@ -93,21 +93,28 @@ class SampledStage:
 
     Attributes:
       stage: Its name.
+      first: The placeholder of the number of the table to begin with.
       missed: [tables, n]. The tensor with how many rows missed 0, 1, 2, ... updates.
       squares: [tables, 2]. That with the squares of what rows differ by, and of the rows.
+      measured: [tables]. That which says whose turn it was.
       tables: The names of the tables.
       uncounted: For each table why missed updates are not counted; "" if they are.
     """
 
     stage: str
+    first: str
     missed: str
     squares: str
+    measured: str
     tables: Tuple[str, ...]
     uncounted: Tuple[str, ...]
 
 
 def measured_region(
-    view: GraphView, region: PrefetchRegion, reached: AbstractSet[str]
+    view: GraphView,
+    region: PrefetchRegion,
+    reached: AbstractSet[str],
+    bounded: Container[str] = frozenset(),
 ) -> Optional[MeasuredRegion]:
     """What can be measured of a region; None if nothing can be.
 
@@ -115,6 +122,7 @@ def measured_region(
       view: The graph.
       region: What moves.
       reached: The nodes that some batch reaches.
+      bounded: The variables whose rows are brought to date.
     """
     lookups = [lookup for lookup in region.lookups if _may_measure(view, region, lookup)]
     nodes = frozenset(name for lookup in lookups for name in lookup.nodes)
@@ -135,7 +143,7 @@ def measured_region(
     for lookup in lookups:
         for shards, ids, column, width in _looked_up(view, lookup):
             table = _table(lookup, shards)
-            if table is None or view.dtype(ids) not in _ID_TYPES:
+            if table is None or shards[0].name in bounded or view.dtype(ids) not in _ID_TYPES:
                 continue
             if table.shards not in numbers:
                 numbers[table.shards] = len(tables)
@@ -177,23 +185,13 @@ def _looked_up(
     columns = _integers(view, node, "columns")
     if not len(numbers) == len(columns) == len(lookup.ids):
         return []
-    by_number = dict(zip(sorted(set(numbers)), _tables_apart(lookup.tables)))
+    by_number = dict(zip(sorted(set(numbers)), tables_apart(lookup.tables)))
     found = []
     for number, ids, column in zip(numbers, lookup.ids, columns):
         shards = by_number[number]
         width = (shards[0].row_shape or (None,))[-1]
         if width is not None:
             found.append((shards, ids, column, width))
-    return found
-
-
-def _tables_apart(shards: Sequence[Table]) -> List[Tuple[Table, ...]]:
-    found = []
-    rest = tuple(shards)
-    while rest:
-        count = rest[0].partitions
-        found.append(rest[:count])
-        rest = rest[count:]
     return found
 
 

@@ -17,7 +17,7 @@ wait are lost. A session reads their rows again before its next step:
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Dict, List, NamedTuple, Tuple
+from typing import AbstractSet, Any, Container, Dict, Iterable, List, NamedTuple, Tuple
 
 from graph_opt.compat.op_definitions import attributes_of
 from graph_opt.compat.stateful_ops import BRING_ROWS
@@ -57,8 +57,13 @@ class ServedLookup(NamedTuple):
     shards: Tuple[str, ...]
 
 
-def served_lookup(view: GraphView, name: str) -> ServedLookup:
+def served_lookup(view: GraphView, name: str, bounded: Container[str]) -> ServedLookup:
     """Describes the lookup of a GroupEmbeddingCombine that may run ahead with exact rows.
+
+    Args:
+      view: The graph.
+      name: The node.
+      bounded: The variables whose rows are brought to date.
 
     Raises:
       Refusal: exact_elsewhere, exact_table_written.
@@ -75,7 +80,7 @@ def served_lookup(view: GraphView, name: str) -> ServedLookup:
     servers = view.nodes[prepare].attr["shard_servers"].list.i
     shards = _in_order(list(servers), by_server)
     worker = task_of(view.device(prepare))
-    for shard in shards:
+    for shard in (each for each in shards if each in bounded):
         _require_answers(view, shard, worker)
     return ServedLookup(name, prepare, gathers, shards)
 
@@ -96,7 +101,9 @@ def _require_answers(view: GraphView, variable: str, worker: Any) -> None:
             raise refuse_writer(update, "an update that '{}' sends".format(pack))
 
 
-def refresh(view: GraphView, lookup: ServedLookup, scope: str) -> Tuple[Rewrite, Dict[str, str]]:
+def refresh(
+    view: GraphView, lookup: ServedLookup, scope: str, bounded: Container[str]
+) -> Tuple[Rewrite, Dict[str, str]]:
     """Brings the result of a lookup to date in main.
 
     Returns:
@@ -105,14 +112,13 @@ def refresh(view: GraphView, lookup: ServedLookup, scope: str) -> Tuple[Rewrite,
     node, prepare = view.nodes[lookup.combine], view.nodes[lookup.prepare]
     count = len(lookup.gathers)
     writer = NodeWriter("{}/{}".format(scope, lookup.combine), view.device(lookup.prepare))
-    names = [shard_name(view, shard) for shard in lookup.shards]
     staged = writer.node(
         "staged",
         "StageServedRows",
         [TensorRef(lookup.prepare, i).input_name for i in range(count)],
         num_servers=values.integer(count),
         shard_servers=prepare.attr["shard_servers"],
-        shards=values.texts(names),
+        shards=_followed(view, lookup.shards, bounded),
         lookup=values.text(lookup.combine),
         _output_shapes=values.shapes([(None,)] * count + [()]),
     )
@@ -142,13 +148,16 @@ def refresh(view: GraphView, lookup: ServedLookup, scope: str) -> Tuple[Rewrite,
     return Rewrite((staged, fresh), tuple(edits), tuple(controls), (never,)), replaced
 
 
-def read_again(view: GraphView, lookup: ServedLookup, scope: str) -> Tuple[Rewrite, ReadAgain]:
+def read_again(
+    view: GraphView, lookup: ServedLookup, scope: str, bounded: Container[str]
+) -> Tuple[Rewrite, ReadAgain]:
     """Adds what reads the rows of lost batches again, for sessions to run between steps.
 
     Args:
       view: The graph, before `refresh`.
       lookup: The lookup.
       scope: Where nodes are added.
+      bounded: As `refresh` is given them.
     """
     prepare = view.nodes[lookup.prepare]
     count, name = len(lookup.gathers), "{}/{}".format(scope, lookup.combine)
@@ -158,7 +167,7 @@ def read_again(view: GraphView, lookup: ServedLookup, scope: str) -> Tuple[Rewri
         "FindLostRows",
         num_servers=values.integer(count),
         shard_servers=prepare.attr["shard_servers"],
-        shards=values.texts([shard_name(view, shard) for shard in lookup.shards]),
+        shards=_followed(view, lookup.shards, bounded),
         lookup=values.text(lookup.combine),
         _output_shapes=values.shapes([(None,)] * count + [(), ()]),
     )
@@ -214,7 +223,6 @@ def keep_answers(
             _variables(view, view.inputs(apply)[:number]) for apply, number in zip(applies, tables)
         ]
         shards = _in_order(servers, by_server)
-        names = [shard_name(view, shard) if shard in variables else "" for shard in shards]
         answers = [TensorRef(apply, 0).input_name for apply in applies]
         keep = NodeWriter("{}/{}".format(scope, pack), device).node(
             "keep",
@@ -225,7 +233,8 @@ def keep_answers(
             shard_widths=values.integers([_width(view, shard) for shard in shards]),
         )
         nodes.append(keep)
-        edits.append(AttributeEdit(pack, "served_shards", values.texts(names)))
+        followed = _followed(view, shards, variables)
+        edits.append(AttributeEdit(pack, "served_shards", followed))
         edits.append(AttributeEdit(pack, "pool_on_server", _NEVER))
         keeps.update((apply, keep.name) for apply in applies)
     return Rewrite(tuple(nodes), attributes=tuple(edits)), keeps
@@ -234,6 +243,11 @@ def keep_answers(
 def shard_name(view: GraphView, variable: str) -> str:
     """What staged rows of a shard and updates of it are known by: its server and the variable."""
     return "{}/{}".format(task_of(view.device(variable)), log_entry(view, variable))
+
+
+def _followed(view: GraphView, shards: Iterable[str], bounded: Container[str]) -> Any:
+    """The names of an op's shards; "" for those whose rows nobody brings to date."""
+    return values.texts([shard_name(view, one) if one in bounded else "" for one in shards])
 
 
 def _pack_of(view: GraphView, update: str) -> str:

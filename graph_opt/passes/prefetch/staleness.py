@@ -21,7 +21,7 @@ from graph_opt.compat.stateful_ops import BRING_ROWS
 from graph_opt.config.options import AsyncEmbeddingOptions, SessionOptions
 from graph_opt.graph.refusal import Refusal
 from graph_opt.graph.rewrite import ControlEdit, InputEdit, Rewrite
-from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.graph.view import GraphView, TensorRef, shape_proto
 from graph_opt.passes import attribute_values as values
 from graph_opt.passes.io_stages import BUFFER_TAKE
 from graph_opt.passes.node_writer import NodeWriter, free_scope
@@ -43,6 +43,10 @@ from graph_opt.rules.op_names import EXCHANGE_COMBINE
 _SCOPE = "staleness"
 _MOST_COUNTED = 64
 _LONGEST_WAIT_MILLIS = 10000
+# A sample's cost grows with the ids that it counts, so tables take turns. Looking all of them up
+# again takes the time of the lookup that the step itself does not wait for.
+_TURNS = 8
+_FEW_IDS = 16384
 PEEK = "TensorBufferPeek"
 
 
@@ -92,15 +96,16 @@ def _regions(
     lookups = find_lookups(view).lookups
     unused = unused_lookups(view, lookups, frozenset(map(TensorRef.parse, fetched)))
     used = [one for one in lookups if str(one.output) not in unused]
-    # Rows that are brought to date miss nothing.
-    used = [one for one in used if exact is None or one.output.node not in exact.lookups]
+    # Of rows that are brought to date there is nothing to tell.
+    bounded = {} if exact is None else exact.bounded
+    used = [one for one in used if any(table.name not in bounded for table in one.tables)]
     used = [one for one in used if refuse_inexact(one, exact, options) is None]
     if any(view.op(one.output.node) == EXCHANGE_COMBINE for one in used):
         return []
     inputs = BatchInputs(view, options.infer_io_stage, joined_inputs(view, False))
     found = inputs.regions(used, options.threads_num).regions
     measured = [
-        measured_region(view, region, inputs.flow.masks.keys())
+        measured_region(view, region, inputs.flow.masks.keys(), bounded)
         for region in found
         if region.source not in inputs.choices
     ]
@@ -228,7 +233,13 @@ class _Copy:
         used = list(dict.fromkeys(part.value for part in parts))
         dtypes = [view.dtype(value) or 0 for value in used]
         tables = region.tables
-        shape = len(tables)
+        count = len(tables)
+        first = self._writer.node(
+            "first",
+            "Placeholder",
+            dtype=tf.AttrValue(type=tf.int32.as_datatype_enum),
+            shape=tf.AttrValue(shape=shape_proto(())),
+        )
         measure = self._writer.node(
             "measure",
             "MeasureStaleness",
@@ -237,6 +248,7 @@ class _Copy:
                 *(self._of_batch(value) for value in used),
                 *(self._again(value) for value in used),
                 self._of_batch(TensorRef(region.position, 0)),
+                first.name,
             ],
             id_dtypes=values.types([view.dtype(part.ids) or 0 for part in parts]),
             dtypes=values.types(dtypes),
@@ -250,12 +262,16 @@ class _Copy:
             part_columns=values.integers([part.column for part in parts]),
             part_widths=values.integers([part.width for part in parts]),
             bins=values.integer(self._bins),
-            _output_shapes=values.shapes([(shape, self._bins), (shape, 2)]),
+            least_ids=values.integer(_FEW_IDS),
+            turns=values.integer(_TURNS),
+            _output_shapes=values.shapes([(count, self._bins), (count, 2), (count,)]),
         )
         return SampledStage(
             stage=self._take.rpartition("/")[0],
+            first=first.name + ":0",
             missed=measure.name + ":0",
             squares=measure.name + ":1",
+            measured=measure.name + ":2",
             tables=tuple(table.name for table in tables),
             uncounted=tuple(table.uncounted for table in tables),
         )
@@ -287,7 +303,11 @@ class _Copy:
             need = "a batch that can be looked up again"
             raise Refusal("stateful_upstream", at=name, need=need, saw=view.op(name))
         original = view.nodes[name]
-        inputs = [self._of_batch(tensor) for tensor in view.inputs(name)]
+        # Rows that cross with the batch, to be brought to date, are read again like all others.
+        inputs = [
+            (self._again if tensor.node in self._region.nodes else self._of_batch)(tensor)
+            for tensor in view.inputs(name)
+        ]
         for source in view.controls(name):
             if source not in self._reached:
                 inputs.append("^" + source)

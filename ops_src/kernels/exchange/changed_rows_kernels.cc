@@ -12,7 +12,7 @@
 #include "kernels/lookup/device_threads.h"
 #include "kernels/lookup/pooled_rows.h"
 #include "kernels/packed/served_shards.h"
-#include "kernels/refresh/row_logs.h"
+#include "kernels/refresh/missed_rows.h"
 #include "lookup/refresh_bags.h"
 #include "packed/new_rows.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -26,11 +26,7 @@ namespace errors = tensorflow::errors;
 class ExchangeChangedRowsKernel : public OwnerKernel<OpKernel> {
  public:
   explicit ExchangeChangedRowsKernel(OpKernelConstruction* ctx) : OwnerKernel(ctx) {
-    OP_REQUIRES_OK(ctx, logs_.Read(ctx));
-    OP_REQUIRES(
-        ctx, logs_.size() == num_shards(),
-        errors::InvalidArgument(name(), ": row_logs has ", logs_.size(),
-                                " entries, need one for each of the ", num_shards(), " shards"));
+    OP_REQUIRES_OK(ctx, missed_.Read(ctx, num_shards()));
   }
 
   void Compute(OpKernelContext* ctx) override {
@@ -39,7 +35,7 @@ class ExchangeChangedRowsKernel : public OwnerKernel<OpKernel> {
     ServedShards mine;
     std::vector<RowSet> changed;
     // Before the rows are read: what is written meanwhile need not be sent.
-    OP_REQUIRES_OK(ctx, FindChanged(ctx, &changed));
+    OP_REQUIRES_OK(ctx, missed_.Find(ctx, served(), &changed));
     OP_REQUIRES_OK(ctx, tensors.Open(ctx, 0, num_shards(), VariableTables::kRead));
     for (int i = 0; i < num_shards(); ++i) OP_REQUIRES_OK(ctx, CheckShard(tensors, i));
     for (int i : served()) mine.Add(tensors, i, table_name(i));
@@ -60,26 +56,7 @@ class ExchangeChangedRowsKernel : public OwnerKernel<OpKernel> {
   }
 
  private:
-  // Of each shard that is served, the rows written since its position.
-  Status FindChanged(OpKernelContext* ctx, std::vector<RowSet>* changed) const {
-    const Tensor* position = nullptr;
-    TF_RETURN_IF_ERROR(ctx->input("log_position", &position));
-    if (position->NumElements() != num_shards()) {
-      return errors::InvalidArgument(name(), ": log_position has ", position->NumElements(),
-                                     " entries, need one for each of the ", num_shards(),
-                                     " shards");
-    }
-    const auto positions = position->flat<tensorflow::int64>();
-    for (int shard : served()) {
-      RowLogs::Pointer found;
-      TF_RETURN_IF_ERROR(logs_.Find(ctx, shard, &found));
-      changed->push_back(found == nullptr ? RowSet::OfAll()
-                                          : found->log()->Since(positions(shard)));
-    }
-    return Status();
-  }
-
-  RowLogs logs_;
+  MissedRows missed_;
   std::atomic<int64_t>* const sent_ = SentMessages(name());
 };
 

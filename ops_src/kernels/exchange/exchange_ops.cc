@@ -189,15 +189,16 @@ REGISTER_OP("ResourceExchangeGather")
     .Doc(std::string(kGatherDoc) + kServedDoc);
 
 const char kChangedRowsDoc[] = R"doc(
-Of the rows that ExchangeGather has sent for a batch, gives those that updates have written since, and
-perhaps a few more.
+Of the rows that ExchangeGather has sent for a batch, gives those that updates have written since more often
+than they may miss, and perhaps a few more.
 
 tables: Shards of this rank, [rows, width].
 log_position: [shards]. What RowLogPosition returned before ExchangeGather ran.
 changed: The new rows for each rank, rank after rank, with what says which they are.
 changed_splits: [ranks]. How many numbers each rank gets.
 row_logs: For each shard, the container and name of the log of its updates: `container:name`, or the
-  name alone.)doc";
+  name alone; empty: its rows stay as they were sent.
+may_miss: Empty, or for each shard how many updates its rows may miss; empty: none.)doc";
 
 REGISTER_OP("ExchangeChangedRows")
     .Input("tables: num_shards * T")
@@ -207,6 +208,7 @@ REGISTER_OP("ExchangeChangedRows")
     .Output("changed: int64")
     .Output("changed_splits: int32")
     .GATHER_ATTRS.Attr("row_logs: list(string) >= 1")
+    .Attr("may_miss: list(int) = []")
     .SetIsStateful()
     .SetShapeFn(ChangedRowsShape)
     .Doc(std::string(kChangedRowsDoc) + kServedDoc);
@@ -219,6 +221,7 @@ REGISTER_OP("ResourceExchangeChangedRows")
     .Output("changed: int64")
     .Output("changed_splits: int32")
     .GATHER_ATTRS.Attr("row_logs: list(string) >= 1")
+    .Attr("may_miss: list(int) = []")
     .SetIsStateful()
     .SetShapeFn(ChangedRowsShape)
     .Doc(std::string(kChangedRowsDoc) + kServedDoc);

@@ -1,3 +1,5 @@
+#include <iterator>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -7,6 +9,7 @@
 #include "kernels/lookup/group_inputs.h"
 #include "kernels/lookup/looked_up_tables.h"
 #include "kernels/lookup/pooled_rows.h"
+#include "kernels/refresh/missed_rows.h"
 #include "kernels/refresh/row_logs.h"
 #include "lookup/refresh_bags.h"
 #include "scratch/scratch_pool.h"
@@ -53,11 +56,9 @@ class GroupRefreshKernel : public OpKernel {
  public:
   explicit GroupRefreshKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, attrs_.Read(ctx));
-    OP_REQUIRES_OK(ctx, logs_.Read(ctx));
-    OP_REQUIRES(ctx, logs_.size() == attrs_.num_shards(),
-                errors::InvalidArgument(name(), ": row_logs has ", logs_.size(),
-                                        " entries, need one for each of the ", attrs_.num_shards(),
-                                        " shards"));
+    OP_REQUIRES_OK(ctx, missed_.Read(ctx, attrs_.num_shards()));
+    shards_.resize(attrs_.num_shards());
+    std::iota(shards_.begin(), shards_.end(), 0);
   }
 
   void Compute(OpKernelContext* ctx) override {
@@ -85,28 +86,20 @@ class GroupRefreshKernel : public OpKernel {
 
  private:
   Status FindChanged(OpKernelContext* ctx, std::vector<ChangedRows>* changed) const {
-    const Tensor* position = nullptr;
-    TF_RETURN_IF_ERROR(ctx->input("log_position", &position));
-    if (position->NumElements() != logs_.size()) {
-      return errors::InvalidArgument(name(), ": log_position has ", position->NumElements(),
-                                     " entries, need one for each of the ", logs_.size(),
-                                     " shards");
-    }
-    const auto positions = position->flat<tensorflow::int64>();
+    std::vector<RowSet> rows;
+    TF_RETURN_IF_ERROR(missed_.Find(ctx, shards_, &rows));
     changed->resize(attrs_.num_tables());
     for (int t = 0; t < attrs_.num_tables(); ++t) {
-      for (int s = attrs_.first_shard(t); s < attrs_.first_shard(t + 1); ++s) {
-        RowLogs::Pointer found;
-        TF_RETURN_IF_ERROR(logs_.Find(ctx, s, &found));
-        (*changed)[t].shards.push_back(found == nullptr ? RowSet::OfAll()
-                                                        : found->log()->Since(positions(s)));
-      }
+      (*changed)[t].shards.assign(
+          std::make_move_iterator(rows.begin() + attrs_.first_shard(t)),
+          std::make_move_iterator(rows.begin() + attrs_.first_shard(t + 1)));
     }
     return Status();
   }
 
   GroupAttrs attrs_;
-  RowLogs logs_;
+  MissedRows missed_;
+  std::vector<int> shards_;  // all of them
   ScratchUser scratch_;
 };
 

@@ -27,7 +27,8 @@ Status PositionShape(InferenceContext* c) {
 }
 
 const char kRefreshDoc[] = R"doc(
-Brings the result of a group lookup that ran ahead to date: it is then that of the same lookup now.
+Brings the result of a group lookup that ran ahead to date: it is then that of the same lookup now,
+but for updates that rows may miss.
 
 Bags are pooled again if one of their rows may have been written since; all others stay as they are.
 
@@ -38,7 +39,8 @@ pooled: As read, with the rows as they are now.
 ids_changed: [2]. How many ids there are, and how many of them have a row that may have changed.
 pooled_dtypes: [L], or [1] with columns. The type of each lookup's table.
 row_logs: For each shard, the container and name of the log of its updates: `container:name`, or the
-  name alone.)doc";
+  name alone; empty: its rows stay as they were read.
+may_miss: Empty, or for each shard how many updates its rows may miss; empty: none.)doc";
 
 REGISTER_OP("GroupEmbeddingRefresh")
     .Input("tables: table_dtypes")
@@ -49,6 +51,7 @@ REGISTER_OP("GroupEmbeddingRefresh")
     .Attr("table_dtypes: list({float, half, bfloat16}) >= 1")
     .Attr("pooled_dtypes: list({float, half, bfloat16}) >= 1")
     .Attr("row_logs: list(string) >= 1")
+    .Attr("may_miss: list(int) = []")
     .GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
     .SetShapeFn(RefreshShape)
     .Doc(GroupDoc(std::string(kRefreshDoc) + R"doc(
@@ -62,6 +65,7 @@ REGISTER_OP("ResourceGroupEmbeddingRefresh")
     .Output("ids_changed: int64")
     .Attr("pooled_dtypes: list({float, half, bfloat16}) >= 1")
     .Attr("row_logs: list(string) >= 1")
+    .Attr("may_miss: list(int) = []")
     .GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
     .SetShapeFn(RefreshShape)
     .Doc(GroupDoc(kRefreshDoc));
@@ -79,8 +83,8 @@ are found in the log later.
 
 batch: What the lookup of the rows that are read next takes, so that this runs for each batch as it
   does; not looked at.
-position: [variables]. -1 for variables of a server, which others may write.
-row_logs: For each variable, the container and name of its log.)doc");
+position: [variables]. -1 for variables of a server, which others may write, and those without a log.
+row_logs: For each variable, the container and name of its log; may be empty.)doc");
 
 REGISTER_OP("RowLogAll")
     .Attr("row_logs: list(string) >= 1")

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -99,6 +100,8 @@ class MeasureStalenessKernel : public OpKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("part_columns", &part_columns_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("part_widths", &part_widths_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("bins", &bins_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("least_ids", &least_ids_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("turns", &turns_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("table_shards", &table_shards));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("shard_rows", &shard_rows));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("strategies", &strategies));
@@ -116,25 +119,36 @@ class MeasureStalenessKernel : public OpKernel {
     ScratchPool::OfProcess()->BeginCall();
     OpInputList ids, used, fresh;
     const Tensor* position = nullptr;
+    const Tensor* first = nullptr;
     Tensor* missed = nullptr;
     Tensor* squares = nullptr;
+    Tensor* measured = nullptr;
     const int64 count = static_cast<int64>(tables_.size());
     OP_REQUIRES_OK(ctx, ctx->input_list("ids", &ids));
     OP_REQUIRES_OK(ctx, ctx->input_list("used", &used));
     OP_REQUIRES_OK(ctx, ctx->input_list("fresh", &fresh));
     OP_REQUIRES_OK(ctx, ctx->input("position", &position));
+    OP_REQUIRES_OK(ctx, ctx->input("first", &first));
     OP_REQUIRES(ctx, position->NumElements() == count,
                 errors::InvalidArgument(name(), ": position has ", position->NumElements(),
                                         " entries, need one for each of the ", count, " tables"));
+    OP_REQUIRES(ctx, first->NumElements() == 1,
+                errors::InvalidArgument(name(), ": first has ", first->NumElements(),
+                                        " entries, need one"));
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({count, bins_}), &missed));
     OP_REQUIRES_OK(ctx, ctx->allocate_output(1, TensorShape({count, 2}), &squares));
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(2, TensorShape({count}), &measured));
+    const std::vector<bool> in_turn = InTurn(ids, first->flat<int32>()(0));
+    missed->matrix<int64>().setZero();
     for (int t = 0; t < count; ++t) {
+      measured->vec<bool>()(t) = in_turn[t];
+      if (!in_turn[t]) continue;
       std::vector<int64_t> histogram;
       OP_REQUIRES_OK(ctx, Count(ctx, t, ids, position->flat<int64>()(t), &histogram));
       for (int i = 0; i < bins_; ++i) missed->matrix<int64>()(t, i) = histogram[i];
     }
     std::vector<Squares> sums(count);
-    OP_REQUIRES_OK(ctx, Compare(used, fresh, &sums));
+    OP_REQUIRES_OK(ctx, Compare(used, fresh, in_turn, &sums));
     for (int t = 0; t < count; ++t) {
       squares->matrix<double>()(t, 0) = sums[t].difference;
       squares->matrix<double>()(t, 1) = sums[t].value;
@@ -150,6 +164,26 @@ class MeasureStalenessKernel : public OpKernel {
     return table_shards.size() == tables_.size() && strategies.size() == tables_.size() &&
            shards == static_cast<int64>(shard_rows.size()) && part_tables_.size() == parts &&
            part_columns_.size() == parts && part_widths_.size() == parts;
+  }
+
+  // The tables whose turn it is: from one on, until they have enough of the ids.
+  std::vector<bool> InTurn(const OpInputList& ids, int64_t first) const {
+    const int64_t count = static_cast<int64_t>(tables_.size());
+    std::vector<int64_t> of_table(count, 0);
+    int64_t all = 0;
+    for (int i = 0; i < ids.size(); ++i) {
+      of_table[id_tables_[i]] += ids[i].NumElements();
+      all += ids[i].NumElements();
+    }
+    const int64_t enough = std::max<int64_t>(least_ids_, (all + turns_ - 1) / turns_);
+    std::vector<bool> in_turn(count, false);
+    int64_t measured = 0;
+    for (int64_t n = 0; n < count && (n == 0 || measured < enough); ++n) {
+      const int64_t table = (std::max<int64_t>(first, 0) + n) % count;
+      in_turn[table] = true;
+      measured += of_table[table];
+    }
+    return in_turn;
   }
 
   Status Count(OpKernelContext* ctx, int table, const OpInputList& ids, int64_t position,
@@ -172,8 +206,9 @@ class MeasureStalenessKernel : public OpKernel {
   }
 
   Status Compare(const OpInputList& used, const OpInputList& fresh,
-                 std::vector<Squares>* sums) const {
+                 const std::vector<bool>& in_turn, std::vector<Squares>* sums) const {
     for (size_t p = 0; p < part_values_.size(); ++p) {
+      if (!in_turn[part_tables_[p]]) continue;
       const Tensor& ahead = used[part_values_[p]];
       const Tensor& now = fresh[part_values_[p]];
       if (ahead.shape() != now.shape()) {
@@ -207,6 +242,8 @@ class MeasureStalenessKernel : public OpKernel {
   std::vector<int64> part_columns_;
   std::vector<int64> part_widths_;
   int bins_ = 0;
+  int64 least_ids_ = 0;
+  int64 turns_ = 1;
   ScratchUser scratch_;
 };
 

@@ -35,6 +35,7 @@ Status MeasureShape(InferenceContext* c) {
   const int64_t count = static_cast<int64_t>(tables.size());
   c->set_output(0, c->Matrix(count, bins));
   c->set_output(1, c->Matrix(count, 2));
+  c->set_output(2, c->Vector(count));
   return Status();
 }
 
@@ -75,8 +76,10 @@ REGISTER_OP("MeasureStaleness")
     .Input("used: dtypes")
     .Input("fresh: dtypes")
     .Input("position: int64")
+    .Input("first: int32")
     .Output("missed: int64")
     .Output("squares: double")
+    .Output("measured: bool")
     .Attr("id_dtypes: list({int32, int64}) >= 1")
     .Attr("dtypes: list({float, half, bfloat16}) >= 1")
     .Attr("tables: list(string) >= 1")
@@ -89,18 +92,22 @@ REGISTER_OP("MeasureStaleness")
     .Attr("part_columns: list(int) >= 1")
     .Attr("part_widths: list(int) >= 1")
     .Attr("bins: int >= 2")
+    .Attr("least_ids: int >= 0 = 0")
+    .Attr("turns: int >= 1 = 1")
     .SetIsStateful()
     .SetShapeFn(MeasureShape)
     .Doc(R"doc(
-Compares what was looked up ahead with what is looked up at this moment.
+Compares what was looked up ahead with what is looked up at this moment, some tables at a time.
 
 ids: What was looked up; ids below 0 are none.
 used: What the lookups returned ahead of time.
 fresh: What the same lookups return now.
 position: [tables]. What UpdatedRowsPosition returned before the first.
+first: The table to begin with; others follow in turn until there are enough ids.
 missed: [tables, bins]. How many different rows of each table 0, 1, 2, ... updates have written since;
   the last bin has those of as many or more.
 squares: [tables, 2]. The sum of the squares of used - fresh, and that of fresh.
+measured: [tables]. Whether it was a table's turn; all of the others is 0.
 tables: Their names, as LogUpdatedRows has them.
 id_tables: For each of the ids, the number of the table.
 table_shards: [tables]. How many shards each has.
@@ -109,7 +116,10 @@ strategies: [tables]. How ids are spread over shards, as in tf.nn.embedding_look
 part_values: What is compared, in parts: for each the number of the value that it is some columns of,
 part_tables: the table whose rows it is made of,
 part_columns: its first column,
-part_widths: and how many it has; -1: all.)doc");
+part_widths: and how many it has; -1: all.
+bins: How many numbers of missed updates are told apart.
+least_ids: So many ids are enough, if they are
+turns: at least one in so many. 1: always all tables.)doc");
 
 }  // namespace
 }  // namespace graph_opt
