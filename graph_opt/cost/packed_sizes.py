@@ -12,7 +12,8 @@ from graph_opt.cost.looked_up_ids import group_inputs, is_sparse, named_lookups
 from graph_opt.cost.row_counts import batch, different_ids, number_of_ids
 from graph_opt.cost.variable_size import variable_size
 from graph_opt.graph.view import TensorRef
-from graph_opt.rules.op_names import GROUP_PACK, GROUP_PREPARE, STAGE_SERVED
+from graph_opt.ops.stage_nodes import BUFFER_TAKE
+from graph_opt.rules.op_names import GROUP_PACK, GROUP_PREPARE, STAGE_SERVED, TAKE_SERVED
 
 if TYPE_CHECKING:
     from graph_opt.cost.tensor_sizes import TensorSizes
@@ -57,30 +58,59 @@ class Sent(NamedTuple):
 
 
 def packed_length(sizes: TensorSizes, tensor: TensorRef) -> float:
-    """Elements of an output of Prepare, Gather or PackGradients; raises `SizeUnknown`."""
+    """Elements of an output of an op of servers' lookups; raises `SizeUnknown`."""
     op = sizes.view.op(tensor.node)
     if op == GROUP_PREPARE:
         return _of_prepare(sizes, tensor)
     if op == GROUP_PACK:
         return sum(_update_bytes(sent) for sent in _sent_to(sizes, tensor.node, tensor.index))
+    if op in (STAGE_SERVED, TAKE_SERVED):
+        return sum(_request_words(sent) for sent in sent_by(sizes, tensor))
     return sum(_answered(sent) for sent in sent_by(sizes, sizes.view.inputs(tensor.node)[-1]))
 
 
 def sent_by(sizes: TensorSizes, request: TensorRef) -> List[Sent]:
     """What a request that a server gets asks for, by table; raises `SizeUnknown`."""
     made = _request_of(sizes, request)
-    return _sent_to(sizes, made.node, made.index)
+    found = _sent_to(sizes, made.tensor.node, made.tensor.index)
+    if made.of_bags is None:
+        return found
+    servers = range(sizes.view.nodes[made.tensor.node].attr["num_servers"].i)
+    sent = [each for server in servers for each in _sent_to(sizes, made.tensor.node, server)]
+    of_bags = any(each.bag_words is not None for each in sent)
+    return found if of_bags == made.of_bags else []
 
 
-def _request_of(sizes: TensorSizes, tensor: TensorRef) -> TensorRef:
-    """The output of Prepare that a server gets."""
+class _Request(NamedTuple):
+    """What a server gets.
+
+    Attributes:
+      tensor: The output of Prepare.
+      of_bags: With exact rows, a server gets it only if bags are asked for (True), or only if all
+        servers are asked for rows (False). None: it always does.
+    """
+
+    tensor: TensorRef
+    of_bags: Optional[bool] = None
+
+
+def _request_of(sizes: TensorSizes, tensor: TensorRef) -> _Request:
     view = sizes.view
+    of_bags: Optional[bool] = None
     tensor = view.through_identity(tensor)
+    if view.op(tensor.node) == "Switch":
+        tensor = view.through_identity(view.inputs(tensor.node)[0])
+    if view.op(tensor.node) == TAKE_SERVED:
+        of_bags, place = True, tensor.index
+        taken = view.through_identity(view.inputs(tensor.node)[0])
+        put = sizes.records.put_input(taken) if view.op(taken.node) == BUFFER_TAKE else taken
+        tensor = TensorRef((put or taken).node, place)
     if view.op(tensor.node) == STAGE_SERVED:
+        of_bags = of_bags or False
         tensor = view.through_identity(view.inputs(tensor.node)[tensor.index])
     if view.op(tensor.node) != GROUP_PREPARE:
         raise sizes.unknown(tensor, "a request of rows that no {} makes".format(GROUP_PREPARE))
-    return tensor
+    return _Request(tensor, of_bags)
 
 
 def _of_prepare(sizes: TensorSizes, tensor: TensorRef) -> float:

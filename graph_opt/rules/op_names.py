@@ -43,8 +43,10 @@ GROUP_GATHERS = frozenset(["GroupEmbeddingGather", "ResourceGroupEmbeddingGather
 GROUP_PREPARE = "GroupEmbeddingPrepare"
 GROUP_COMBINE = "GroupEmbeddingCombine"
 GROUP_PACK = "GroupEmbeddingPackGradients"
-# What notes the rows that a staged batch is sent, and what keeps their new values for it.
+# What notes the rows that a staged batch is sent, says whether they are current when a step takes
+# it, and keeps their new values for it.
 STAGE_SERVED = "StageServedRows"
+TAKE_SERVED = "TakeServedRows"
 KEEP_SERVED = "KeepServedRows"
 # The rows that keys of dynamic tables have, for the other ops of a group.
 DYNAMIC_ROWS = "GroupDynamicRows"

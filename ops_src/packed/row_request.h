@@ -62,11 +62,12 @@ struct PackedShards {
   std::vector<int> first_shards;  // of each table, and the end
   std::vector<int64_t> widths;    // of each table
   std::vector<int> servers;       // of each shard
-  const int64_t* counts;          // of each shard; kPooledByServer
+  const int64_t* counts;          // of each shard; kPooledByServer, kNotAskedYet
   std::vector<int64_t> num_bags;  // of all lookups of each table
   const char* server = "server";  // what a server is called in errors
 };
 constexpr int64_t kPooledByServer = -1;
+constexpr int64_t kNotAskedYet = -2;  // of all shards: the step that uses the batch asks for rows
 
 // The rows that servers sent as tables whose ids are packed numbers (unique_rows.h), or the numbers
 // of bags where the server pooled. Fails where servers sent fewer or more than was asked for.

@@ -23,23 +23,36 @@ struct TableTraffic {
 //
 // How many different rows ids name is known when they were counted, which is part of packing rows.
 // So that is done in the first call and every now and then. Results are the same either way.
+//
+// kTogether chooses for all tables at once: their rows travel, or what is less for each. Batches of
+// which only rows travel can be asked for ahead of their step and be exact (staged_rows.h), so it
+// takes clearly fewer bytes to give that up. And it takes clearly more to go back, since batches
+// that wait when the choice changes are read twice.
 class ServerPooling {
  public:
-  enum class Mode { kAuto, kNever, kAlways };
+  enum class Mode { kAuto, kNever, kAlways, kTogether };
+
+  struct Choice {
+    std::vector<bool> pools;  // of each table, whether its server does
+    bool counts = false;      // whether to count the rows of those, too
+  };
 
   explicit ServerPooling(Mode mode = Mode::kAuto) : mode_(mode) {}
 
-  // For each table whether its server pools. Any thread may call it.
-  std::vector<bool> Choose(const std::vector<TableTraffic>& tables);
+  // Any thread may call it.
+  Choice Choose(const std::vector<TableTraffic>& tables);
 
   // Tells how many different rows a table's ids were.
   void Learn(int table, const TableTraffic& traffic, int64_t num_rows);
 
  private:
+  std::vector<bool> ChooseTogether(const std::vector<TableTraffic>& tables);
+
   const Mode mode_;
   std::mutex mutex_;
   int64_t calls_ = 0;                // guarded by mutex_
   std::vector<double> rows_per_id_;  // of each table; guarded by mutex_
+  bool pools_together_ = false;      // the last choice; guarded by mutex_
 };
 
 }  // namespace graph_opt

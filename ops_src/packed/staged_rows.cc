@@ -72,6 +72,14 @@ bool UpdateUnderWay::HasRowOf(const StagedBatch& batch) const {
   return found;
 }
 
+bool UpdateUnderWay::HasBagsOfShardsOf(const StagedBatch& batch) const {
+  std::vector<std::string> shards;
+  for (const Part& part : parts_) {
+    if (part.rows.is_of_bags) shards.push_back(part.rows.shard);
+  }
+  return StagedRows::HasShard(batch, shards);
+}
+
 std::vector<UpdateUnderWay::Common> UpdateUnderWay::CommonWith(
     const std::shared_ptr<StagedBatch>& batch) const {
   std::vector<Common> found;
@@ -135,6 +143,20 @@ void UpdateUnderWay::Keep(const std::vector<Answer>& answers) {
   staged_->End(this);
 }
 
+bool StagedRows::HasShard(const StagedBatch& batch, const std::vector<std::string>& shards) {
+  const auto is_among = [&shards](const RowsOfShard& rows) {
+    return !rows.shard.empty() &&
+           std::find(shards.begin(), shards.end(), rows.shard) != shards.end();
+  };
+  return std::any_of(batch.parts().begin(), batch.parts().end(), is_among);
+}
+
+bool StagedRows::AsksAhead(const std::vector<RowsOfShard>& parts) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return std::none_of(parts.begin(), parts.end(),
+                      [this](const RowsOfShard& rows) { return by_bags_.count(rows.shard) > 0; });
+}
+
 void StagedRows::Stage(const std::shared_ptr<StagedBatch>& batch, std::function<void()> ready) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -150,8 +172,10 @@ void StagedRows::Stage(const std::shared_ptr<StagedBatch>& batch, std::function<
         }
       }
       if (is_lost) Lose(one.loss, &batch->loss_);
+      batch->is_behind_ |= HasShard(*batch, one.shards_of_bags);
     }
     for (UpdateUnderWay* update : under_way_) {
+      batch->is_behind_ |= update->HasBagsOfShardsOf(*batch);
       if (!update->HasRowOf(*batch)) continue;
       update->waiting_.push_back(batch);
       ++batch->waits_for_;
@@ -180,12 +204,20 @@ std::shared_ptr<UpdateUnderWay> StagedRows::Begin(std::vector<RowsOfShard> parts
   {
     std::lock_guard<std::mutex> lock(mutex_);
     under_way_.push_back(update.get());
+    for (const UpdateUnderWay::Part& part : update->parts_) {
+      if (part.rows.is_of_bags) {
+        by_bags_.insert(part.rows.shard);
+      } else {
+        by_bags_.erase(part.rows.shard);
+      }
+    }
     std::vector<std::weak_ptr<StagedBatch>> left;
     for (const std::weak_ptr<StagedBatch>& weak : batches_) {
       std::shared_ptr<StagedBatch> batch = weak.lock();
       if (batch == nullptr || batch->is_taken_) continue;
       left.push_back(weak);
-      if (batch->again_ == nullptr) batches.push_back(std::move(batch));
+      batch->is_behind_ |= update->HasBagsOfShardsOf(*batch);
+      if (batch->again_ == nullptr && !batch->is_behind_) batches.push_back(std::move(batch));
     }
     batches_ = std::move(left);
   }
@@ -193,15 +225,19 @@ std::shared_ptr<UpdateUnderWay> StagedRows::Begin(std::vector<RowsOfShard> parts
   return update;
 }
 
-bool StagedRows::Take(const std::shared_ptr<StagedBatch>& batch,
-                      std::vector<StagedBatch::Change>* changes) {
+void StagedRows::BeginStep() {
   std::lock_guard<std::mutex> lock(mutex_);
-  // A step begins, so the one before is over.
   unanswered_.erase(std::remove_if(unanswered_.begin(), unanswered_.end(),
                                    [](const Unanswered& one) { return one.loss == Loss::kUntold; }),
                     unanswered_.end());
+}
+
+Taken StagedRows::Take(const std::shared_ptr<StagedBatch>& batch,
+                       std::vector<StagedBatch::Change>* changes) {
+  std::lock_guard<std::mutex> lock(mutex_);
   StagedBatch* const read = batch->again_ == nullptr ? batch.get() : batch->again_.get();
   batch->is_taken_ = read->is_taken_ = true;
+  if (read->is_behind_) return Taken::kToBeAsked;
   std::vector<StagedBatch::Change> since = std::move(read->changes_);
   std::stable_sort(since.begin(), since.end(),
                    [](const StagedBatch::Change& one, const StagedBatch::Change& other) {
@@ -209,7 +245,7 @@ bool StagedRows::Take(const std::shared_ptr<StagedBatch>& batch,
                    });
   *changes = std::move(batch->read_);
   std::move(since.begin(), since.end(), std::back_inserter(*changes));
-  return read->loss_ != Loss::kUntold;
+  return read->loss_ == Loss::kUntold ? Taken::kUntold : Taken::kCurrent;
 }
 
 void StagedRows::Restart() {
@@ -238,7 +274,7 @@ LostBatch StagedRows::FindLost(const std::string& lookup, const std::vector<std:
     const bool has_these = lost.batch->lookup_ == lookup && parts.size() == shards.size() &&
                            std::equal(parts.begin(), parts.end(), shards.begin(), is_of_shard);
     const StagedBatch& read = lost.batch->again_ == nullptr ? *lost.batch : *lost.batch->again_;
-    if (!has_these || read.loss_ == Loss::kNone) continue;
+    if (!has_these || read.loss_ == Loss::kNone || read.is_behind_) continue;
     lost.loss = read.loss_;
     lost.again = std::make_shared<StagedBatch>(lookup, parts, lost.batch->memory_);
     lost.again->is_again_ = true;
@@ -271,6 +307,7 @@ void StagedRows::Remember(UpdateUnderWay* update) {
   one.loss = update->if_dropped_;
   one.of_any_rows = unanswered_.size() >= kMostUnanswered;
   for (UpdateUnderWay::Part& part : update->parts_) {
+    if (part.rows.is_of_bags) one.shards_of_bags.push_back(part.rows.shard);
     if (part.set.none() || one.of_any_rows) continue;
     one.shards.push_back(part.rows.shard);
     one.sets.push_back(std::move(part.set));

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct RowsOfShard {
   std::string shard;  // its server and name; "": nobody keeps it up to date
   const int64_t* rows = nullptr;
   int64_t count = 0;
+  bool is_of_bags = false;  // an update by bags, whose rows only the server finds; none are given
 };
 
 // Why it is not known what has become of rows that were sent.
@@ -29,6 +31,13 @@ enum class Loss {
   kUnanswered,  // the step of an update failed before the answer had come
   kWritten,     // something else wrote tables
   kUntold,      // an update does not ask: nobody knows of the loss
+};
+
+// What a step that takes a batch knows of the rows that were sent for it.
+enum class Taken {
+  kCurrent,    // they are current once the changes are made
+  kToBeAsked,  // servers must be asked for them anew, by the step
+  kUntold,     // nobody has known that they were lost
 };
 
 // The rows that servers send for a batch that runs ahead, and what updates have made of them since.
@@ -61,6 +70,7 @@ class StagedBatch {
   std::vector<Change> changes_;
   Loss loss_ = Loss::kNone;
   bool is_taken_ = false;
+  bool is_behind_ = false;              // an update by bags may have written some of its rows
   bool is_again_ = false;               // its rows are another batch's, read again
   std::shared_ptr<StagedBatch> again_;  // in place of what this one was sent
   std::vector<Change> read_;            // what `again_` was sent
@@ -111,6 +121,7 @@ class UpdateUnderWay {
 
   std::vector<Common> CommonWith(const std::shared_ptr<StagedBatch>& batch) const;
   bool HasRowOf(const StagedBatch& batch) const;
+  bool HasBagsOfShardsOf(const StagedBatch& batch) const;
   void FindCommon(const std::vector<std::shared_ptr<StagedBatch>>& batches, Parallel* parallel);
 
   const std::shared_ptr<StagedRows> staged_;
@@ -141,8 +152,15 @@ struct LostBatch {
 // has come. A batch of which that is not known is lost, and its rows are staged again:
 //
 //   again    FindLost, Stage ─> request ═════════════════ server ══> rows ─> Replace
+//
+// An update by bags does not know its rows, so a batch that was staged before it ended, and has
+// rows of the same shard, is asked for anew by the step that takes it. Batches of shards that are
+// updated so had better not be asked for ahead of that step (AsksAhead).
 class StagedRows : public std::enable_shared_from_this<StagedRows> {
  public:
+  // Whether a batch of these shards is likely to be current when a step takes it.
+  bool AsksAhead(const std::vector<RowsOfShard>& parts);
+
   // Calls `ready` once the batch may be asked for: now, or in a thread that ends an update.
   void Stage(const std::shared_ptr<StagedBatch>& batch, std::function<void()> ready);
 
@@ -155,10 +173,13 @@ class StagedRows : public std::enable_shared_from_this<StagedRows> {
                                         std::shared_ptr<const void> memory, Loss if_dropped,
                                         Parallel* parallel);
 
-  // The changes of a batch, in order, which gets no more. False if nobody has known that it was
-  // lost. Otherwise a batch that is still lost is used by a step that overlaps the one that lost
-  // it, and may be as if it had read its rows before.
-  bool Take(const std::shared_ptr<StagedBatch>& batch, std::vector<StagedBatch::Change>* changes);
+  // A step takes a batch, so the one before is over.
+  void BeginStep();
+
+  // The changes of a batch, in order, which gets no more. A current batch that is still lost is
+  // used by a step that overlaps the one that lost it, and may be as if it had read its rows
+  // before.
+  Taken Take(const std::shared_ptr<StagedBatch>& batch, std::vector<StagedBatch::Change>* changes);
 
   // No step is under way.
   void Restart();
@@ -188,7 +209,10 @@ class StagedRows : public std::enable_shared_from_this<StagedRows> {
     bool of_any_rows;
     std::vector<std::string> shards;
     std::vector<RowSet> sets;
+    std::vector<std::string> shards_of_bags;
   };
+
+  static bool HasShard(const StagedBatch& batch, const std::vector<std::string>& shards);
 
   // Ends an update, and the waits for it.
   void End(UpdateUnderWay* update);
@@ -198,6 +222,7 @@ class StagedRows : public std::enable_shared_from_this<StagedRows> {
   std::vector<std::weak_ptr<StagedBatch>> batches_;
   std::vector<UpdateUnderWay*> under_way_;
   std::vector<Unanswered> unanswered_;
+  std::set<std::string> by_bags_;  // shards of which the last update was by bags
 };
 
 }  // namespace graph_opt

@@ -90,6 +90,35 @@ def test_a_rewrite_needs_fewer_calls_and_runs_ops_beside_the_step() -> None:
     assert plan.after.staged_tensors > 0
 
 
+def bags_on_a_server() -> Any:
+    """Bags of 20 ids."""
+    setter = tf.train.replica_device_setter(1, worker_device="/job:worker/task:0")
+    with tf.Graph().as_default() as graph, tf.device(setter):
+        rows = np.arange(64 * 20).reshape([64, 20]) % 500
+        dataset = tf.data.Dataset.from_tensor_slices(rows).batch(8, drop_remainder=True)
+        ids = tf.data.make_one_shot_iterator(dataset).get_next()
+        places = tf.where(ids >= 0)
+        bags = tf.SparseTensor(places, tf.gather_nd(ids, places), tf.shape(ids, out_type=tf.int64))
+        table = tf.get_variable("users", [1000, 16])
+        pooled = tf.nn.embedding_lookup_sparse(table, bags, None, combiner="sum")
+        tf.train.AdagradOptimizer(0.1).minimize(tf.reduce_mean(tf.square(pooled)), name="train")
+        return graph.as_graph_def(add_shapes=True)
+
+
+@pytest.mark.slow
+def test_bags_of_exact_rows_travel_as_without_a_prefetch() -> None:
+    fused, exact = both(), both()
+    fused.graph_options.optimizer_options.do_async_embedding = False
+    exact.graph_options.optimizer_options.async_embedding_options.exact = True
+    sent = []
+    for config in (fused, exact):
+        after = planned(bags_on_a_server(), 8, config, ids_per_row=["20"]).after
+        assert after is not None
+        (up,) = [link for link in after.links if link.source.startswith(WORKER)]
+        sent.append((after.rows, up.bytes))
+    assert sent == [(8 * 20, sent[0][1])] * 2
+
+
 def test_memory_is_that_of_tables_slots_and_other_variables() -> None:
     (memory,) = planned(clustered(), 8).memory
     assert memory.device == "/job:ps/task:0"

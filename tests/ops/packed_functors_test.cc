@@ -248,21 +248,60 @@ void ServersPoolWhereThatIsLess() {
   spread.can_pool = false;
   const std::vector<TableTraffic> tables = {many_in_a_bag, one_in_a_bag, spread, many_in_a_bag};
   ServerPooling pooling;
-  CHECK(pooling.Choose(tables) == std::vector<bool>(4, false));
+  CHECK(pooling.Choose(tables).pools == std::vector<bool>(4, false));
   for (int t = 0; t < 3; ++t) pooling.Learn(t, tables[t], 600);
   pooling.Learn(3, tables[3], 50);  // the same few rows in all bags
-  CHECK(pooling.Choose(tables) == (std::vector<bool>{true, false, false, false}));
+  CHECK(pooling.Choose(tables).pools == (std::vector<bool>{true, false, false, false}));
   int counts = 0;
-  for (int call = 0; call < 640; ++call) counts += !pooling.Choose(tables)[0];
+  for (int call = 0; call < 640; ++call) counts += !pooling.Choose(tables).pools[0];
   CHECK(counts == 10);
   ServerPooling always(ServerPooling::Mode::kAlways);
-  CHECK(always.Choose(tables) == (std::vector<bool>{true, true, false, true}));
-  CHECK(ServerPooling(ServerPooling::Mode::kNever).Choose(tables) == std::vector<bool>(4, false));
+  CHECK(always.Choose(tables).pools == (std::vector<bool>{true, true, false, true}));
+  CHECK(ServerPooling(ServerPooling::Mode::kNever).Choose(tables).pools ==
+        std::vector<bool>(4, false));
+}
+
+// All rows travel unless that is clearly more, and rows are counted all the same.
+void ServersPoolAllTablesOrNone() {
+  TableTraffic bags;
+  bags.can_pool = true;
+  bags.num_ids = 1000;
+  bags.num_bags = 100;
+  bags.row_bytes = 31;
+  bags.bytes_per_id = 1;  // 4200 bytes of bags, 39 of each row
+  TableTraffic one_each = bags;
+  one_each.num_bags = 1000;
+  one_each.row_bytes = 7;  // 9000 bytes of bags, 15 of each row
+  const std::vector<TableTraffic> tables = {bags, one_each};
+  ServerPooling pooling(ServerPooling::Mode::kTogether);
+  const std::vector<bool> none(2, false), first = {true, false};
+  CHECK(pooling.Choose(tables).counts && pooling.Choose(tables).pools == none);
+  const auto learned = [&](int64_t rows, int64_t other_rows) {
+    pooling.Learn(0, bags, rows);
+    pooling.Learn(1, one_each, other_rows);
+    return pooling.Choose(tables).pools;
+  };
+  CHECK(learned(130, 10) == none);   // 5220 bytes, or 4350
+  CHECK(learned(200, 900) == none);  // the other table makes for most bytes
+  CHECK(learned(200, 10) == first);
+  CHECK(learned(130, 10) == first);  // is not worth a change
+  CHECK(learned(110, 10) == none);
+  CHECK(learned(110, 1000) == none);  // bags are less for the numbers of rows alone
+  CHECK(learned(130, 10) == none);
+  CHECK(learned(200, 10) == first);
+  int counts = 0;
+  for (int call = 0; call < 640; ++call) {
+    const ServerPooling::Choice choice = pooling.Choose(tables);
+    CHECK(choice.pools == first);
+    counts += choice.counts;
+  }
+  CHECK(counts == 10);
 }
 
 void RunAll(int num_seeds) {
   FaultsAreFound();
   ServersPoolWhereThatIsLess();
+  ServersPoolAllTablesOrNone();
   for (const RowKernels* const* kernels = RunnableRowKernels(); *kernels != nullptr; ++kernels) {
     for (int seed = 0; seed < num_seeds; ++seed) {
       LooksUpAsLocalTablesDo(**kernels, seed);

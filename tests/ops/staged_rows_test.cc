@@ -54,7 +54,7 @@ void AnUpdateAsksForRowsOfWaitingBatches() {
   CHECK((Begin(staged.get(), {4}, "b")->asked()[0] == std::vector<bool>{false}));
   Keep(update.get(), 7);
   std::vector<StagedBatch::Change> changes;
-  CHECK(staged->Take(batch, &changes));
+  CHECK(staged->Take(batch, &changes) == Taken::kCurrent);
   CHECK(changes.size() == 1);
   CHECK((changes[0].places == std::vector<int64_t>{1, 2}));
   for (const char* value : changes[0].values) {
@@ -72,7 +72,7 @@ void OfTwoAnswersTheLaterOneComesLast() {
   Keep(second.get(), 2);
   Keep(first.get(), 1);
   std::vector<StagedBatch::Change> changes;
-  CHECK(staged->Take(batch, &changes));
+  CHECK(staged->Take(batch, &changes) == Taken::kCurrent);
   CHECK(changes.size() == 2 && changes[0].order == 1 && changes[1].order == 2);
 }
 
@@ -91,7 +91,8 @@ void ABatchWaitsForUpdatesOfItsRows() {
   CHECK(same && !given_up);
   CHECK(!staged->StopWaiting(waits));
   std::vector<StagedBatch::Change> changes;
-  CHECK(staged->Take(waits, &changes) && changes.empty());  // it was read after the update
+  CHECK(staged->Take(waits, &changes) == Taken::kCurrent &&
+        changes.empty());  // it was read after the update
 }
 
 void BatchesWithRowsOfAnUpdateThatDoesNotAskAreLost() {
@@ -106,16 +107,17 @@ void BatchesWithRowsOfAnUpdateThatDoesNotAskAreLost() {
     staged->Stage(meanwhile, [] {});
   }
   staged->Stage(after, [] {});
-  CHECK(!staged->Take(before, &changes));
+  CHECK(staged->Take(before, &changes) == Taken::kUntold);
+  staged->BeginStep();
   staged->Stage(later, [] {});  // a step has begun, so the one that failed is over
-  CHECK(staged->Take(clean, &changes));
-  CHECK(!staged->Take(meanwhile, &changes));
-  CHECK(!staged->Take(after, &changes));
-  CHECK(staged->Take(later, &changes));
+  CHECK(staged->Take(clean, &changes) == Taken::kCurrent);
+  CHECK(staged->Take(meanwhile, &changes) == Taken::kUntold);
+  CHECK(staged->Take(after, &changes) == Taken::kUntold);
+  CHECK(staged->Take(later, &changes) == Taken::kCurrent);
   const auto overlapped = Batch({5});
   staged->Stage(overlapped, [] {});
   Begin(staged.get(), {5});
-  CHECK(staged->Take(overlapped, &changes));
+  CHECK(staged->Take(overlapped, &changes) == Taken::kCurrent);
 }
 
 // Reads the rows of all lost batches again, as rows of one number.
@@ -156,17 +158,141 @@ void LostBatchesAreReadAgain() {
   CHECK((update->asked()[0] == std::vector<bool>{true, true}));
   Keep(update.get(), 3);
   std::vector<StagedBatch::Change> changes;
-  CHECK(staged->Take(first, &changes));
+  CHECK(staged->Take(first, &changes) == Taken::kCurrent);
   CHECK((Rows(changes, 2) == std::vector<float>{3, 2}));
   CHECK((Begin(staged.get(), {3})->asked()[0] == std::vector<bool>{false}));
   staged->LoseAll();
   CHECK(staged->FindLost("lookup", {"a"}).loss == Loss::kWritten);
   CHECK(ReadAgain(staged, 4) == 3);
-  CHECK(staged->Take(second, &changes));
+  CHECK(staged->Take(second, &changes) == Taken::kCurrent);
   CHECK((Rows(changes, 2) == std::vector<float>{4, 4}));
-  CHECK(staged->Take(clean, &changes));
+  CHECK(staged->Take(clean, &changes) == Taken::kCurrent);
   CHECK((Rows(changes, 1) == std::vector<float>{4}));
-  CHECK(staged->Take(staged_since, &changes));
+  CHECK(staged->Take(staged_since, &changes) == Taken::kCurrent);
+}
+
+std::shared_ptr<UpdateUnderWay> BeginByBags(StagedRows* staged, const std::string& shard = "a",
+                                            Loss if_dropped = Loss::kUnanswered) {
+  RowsOfShard part;
+  part.shard = shard;
+  part.is_of_bags = true;
+  Sequential parallel;
+  return staged->Begin({part}, nullptr, if_dropped, &parallel);
+}
+
+void RowsOfAnUpdateByBagsAreAskedForAnew() {
+  auto staged = std::make_shared<StagedRows>();
+  const auto before = Batch({3}), meanwhile = Batch({4}), after = Batch({3});
+  std::vector<StagedBatch::Change> changes;
+  const auto stage = [&staged](const std::shared_ptr<StagedBatch>& batch) {
+    bool ready = false;
+    staged->Stage(batch, [&ready] { ready = true; });
+    CHECK(ready);  // nothing waits for such an update
+  };
+  CHECK(staged->AsksAhead(before->parts()));
+  stage(before);
+  Keep(Begin(staged.get(), {3}).get(), 1);
+  {
+    const auto update = BeginByBags(staged.get());
+    CHECK(update->asked()[0].empty());
+    stage(meanwhile);
+    update->Keep({{2, nullptr, sizeof(float), nullptr}});
+  }
+  CHECK(!staged->AsksAhead(after->parts()));
+  stage(after);
+  CHECK(staged->Take(before, &changes) == Taken::kToBeAsked && changes.empty());
+  CHECK(staged->Take(meanwhile, &changes) == Taken::kToBeAsked);
+  CHECK(staged->Take(after, &changes) == Taken::kCurrent);
+  Keep(Begin(staged.get(), {9}).get(), 3);
+  CHECK(staged->AsksAhead(after->parts()));
+}
+
+void OtherShardsAreNotAskedForAnew() {
+  auto staged = std::make_shared<StagedRows>();
+  const auto batch = Batch({3});
+  std::vector<StagedBatch::Change> changes;
+  staged->Stage(batch, [] {});
+  const auto update = BeginByBags(staged.get(), "b");
+  CHECK(staged->AsksAhead(batch->parts()));
+  Keep(Begin(staged.get(), {3}).get(), 1);
+  CHECK(staged->Take(batch, &changes) == Taken::kCurrent && changes.size() == 1);
+}
+
+// A step that failed may go on to update, and a foreign one did; both are read after.
+void RowsOfAnUnansweredUpdateByBagsAreAskedForAnew() {
+  auto staged = std::make_shared<StagedRows>();
+  std::vector<StagedBatch::Change> changes;
+  for (Loss loss : {Loss::kUnanswered, Loss::kUntold}) {
+    const auto before = Batch({3}), after = Batch({3}), later = Batch({3});
+    staged->Stage(before, [] {});
+    BeginByBags(staged.get(), "a", loss);
+    staged->Stage(after, [] {});
+    CHECK(ReadAgain(staged, 0) == 0);  // main will
+    CHECK(staged->Take(before, &changes) == Taken::kToBeAsked);
+    CHECK(staged->Take(after, &changes) == Taken::kToBeAsked);
+    staged->Stage(later, [] {});  // after the step that failed
+    CHECK(staged->Take(later, &changes) == Taken::kCurrent);
+  }
+}
+
+// What is read again between steps is not current either once an update by bags has begun.
+void ABatchReadAgainIsAskedForAnew() {
+  auto staged = std::make_shared<StagedRows>();
+  std::vector<StagedBatch::Change> changes;
+  const auto batch = Batch({3});
+  staged->Stage(batch, [] {});
+  Begin(staged.get(), {3});
+  CHECK(ReadAgain(staged, 2) == 1);
+  BeginByBags(staged.get());
+  CHECK(staged->Take(batch, &changes) == Taken::kToBeAsked && changes.empty());
+}
+
+// A table of one row, which updates count up: by its number, or as a bag.
+void NoUpdateIsMissed() {
+  auto staged = std::make_shared<StagedRows>();
+  std::atomic<int64_t> table{0}, taken{0};
+  constexpr int kSteps = 2000;
+  struct Sent {
+    std::shared_ptr<StagedBatch> batch;
+    int64_t row = 0;
+  };
+  std::vector<Sent> sent(kSteps);
+  std::vector<std::atomic<bool>> is_sent(kSteps);
+  std::thread stage([&] {
+    for (int i = 0; i < kSteps; ++i) {
+      while (i > taken + 3) std::this_thread::yield();
+      sent[i].batch = Batch({3});
+      staged->Stage(sent[i].batch, [&, i] {
+        sent[i].row = table;
+        is_sent[i] = true;
+      });
+    }
+  });
+  int asked = 0;
+  for (int i = 0; i < kSteps; ++i) {
+    while (!is_sent[i]) std::this_thread::yield();
+    std::vector<StagedBatch::Change> changes;
+    int64_t row = sent[i].row;
+    if (staged->Take(sent[i].batch, &changes) == Taken::kToBeAsked) {
+      row = table;
+      ++asked;
+    } else if (!changes.empty()) {
+      row = static_cast<int64_t>(*reinterpret_cast<const float*>(changes.back().values[0]));
+    }
+    CHECK(row == i);
+    sent[i].batch.reset();
+    ++taken;
+    if (i / 16 % 2 == 0) {
+      const auto update = Begin(staged.get(), {3});
+      Keep(update.get(), ++table);
+    } else {
+      const auto update = BeginByBags(staged.get());
+      ++table;
+      update->Keep({{i, nullptr, sizeof(float), nullptr}});
+    }
+  }
+  stage.join();
+  CHECK(asked < kSteps);
 }
 
 void ThreadsAgree() {
@@ -200,6 +326,11 @@ int main() {
   graph_opt::ABatchWaitsForUpdatesOfItsRows();
   graph_opt::BatchesWithRowsOfAnUpdateThatDoesNotAskAreLost();
   graph_opt::LostBatchesAreReadAgain();
+  graph_opt::RowsOfAnUpdateByBagsAreAskedForAnew();
+  graph_opt::OtherShardsAreNotAskedForAnew();
+  graph_opt::RowsOfAnUnansweredUpdateByBagsAreAskedForAnew();
+  graph_opt::ABatchReadAgainIsAskedForAnew();
+  graph_opt::NoUpdateIsMissed();
   graph_opt::ThreadsAgree();
   return 0;
 }

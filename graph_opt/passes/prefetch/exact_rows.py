@@ -44,6 +44,7 @@ from graph_opt.passes.prefetch.regions import sources_behind, staying_lookups
 from graph_opt.passes.prefetch.served_rows import (
     ServedLookup,
     keep_answers,
+    may_pool,
     read_again,
     refresh,
     served_lookup,
@@ -67,6 +68,10 @@ _NO_TABLE = "staleness_limit: '{}' matches no table that a lookup reads; write p
 _SERVED = (
     "{} with exact rows of servers: no update of this worker is missed; other workers' updates are "
     "seen as a synchronous worker would see them"
+)
+_POOLED = (
+    "{} with exact rows of servers, which pool bags where that is clearly less to send: such "
+    "batches are asked for in the step that uses them, not ahead of it"
 )
 _EXCHANGED = "{} with exact rows of other ranks, which send what their updates wrote since"
 _TUNED_MOST = 16  # updates: a tuned stage has at most 8 threads, and room for 8 batches
@@ -180,11 +185,13 @@ class _ExactRows:
         )
         after = self._state.rewritten(rewrite)
         again = []
+        # Where only some tables are bounded, rows of the others run ahead and are sampled.
+        pools = self._options.exact and may_pool(self._view, served)
         for lookup in served:
             step, reads = read_again(after.view, lookup, self._scope, self._bounded)
             after = after.rewritten(step)
             again.append(reads)
-            step, replaced = refresh(after.view, lookup, self._scope, self._bounded)
+            step, replaced = refresh(after.view, lookup, self._scope, self._bounded, pools)
             self._replaced.update(replaced)
             after = after.rewritten(step)
         for exchange in exchanged:
@@ -219,7 +226,8 @@ class _ExactRows:
             ),
         )
         servers = [each.combine for each in served]
-        lines = ((_CHANGE, found), (_SERVED, servers), (_EXCHANGED, ranks))
+        pooled = servers if pools else []
+        lines = ((_CHANGE, found), (_SERVED, servers), (_POOLED, pooled), (_EXCHANGED, ranks))
         changes = [text.format(counted(self._count(of), "lookup")) for text, of in lines if of]
         return after.reporting(*changes) if changes else after
 

@@ -1,13 +1,18 @@
 """Lookups of tables on servers that run ahead, with the rows that a step would have read itself.
 
     prefetch   ids -> Prepare -> StageServedRows ══> Gather ══> rows -> Combine -> pooled rows
-    main       rows, pooled rows -> RefreshPacked -> layers -> PackGradients ══> ApplyPacked
+    main       TakeServedRows -> as they are, or ══> Gather ══> rows
+               rows, pooled rows -> RefreshPacked -> layers -> PackGradients ══> ApplyPacked
                KeepServedRows <════════════════════════════════════ answers ═══════╝
 
 The worker knows what it updates: an update names, beside its gradients, those of its rows that
 staged batches were sent before, and its answer has their new values. A batch that is staged while
 an update of its rows is under way is not asked for before the answer has come. So no update of this
 worker is missed, and there is no further round trip.
+
+Where it is clearly less to send, servers pool the bags of a lookup and sum their gradients. Then no
+worker knows which rows an update writes, nor could it pool bags again. So main itself asks servers
+to, as without a prefetch; what runs ahead are the ids and the making of requests.
 
 Where an answer does not come, since its step failed, or something else writes a table, batches that
 wait are lost. A session reads their rows again before its next step:
@@ -17,8 +22,19 @@ wait are lost. A session reads their rows again before its next step:
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Container, Dict, Iterable, List, NamedTuple, Tuple
+from typing import (
+    AbstractSet,
+    Any,
+    Container,
+    Dict,
+    Iterable,
+    List,
+    NamedTuple,
+    Sequence,
+    Tuple,
+)
 
+from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import attributes_of
 from graph_opt.compat.stateful_ops import BRING_ROWS
 from graph_opt.graph.rewrite import AttributeEdit, ControlEdit, InputEdit, Rewrite
@@ -35,7 +51,13 @@ from graph_opt.passes.prefetch.exact_tables import (
 )
 from graph_opt.passes.tasks import task_of
 from graph_opt.rules.match.table import describe, find_read, is_dynamic
-from graph_opt.rules.op_names import GROUP_GATHERS, GROUP_PACK, GROUP_PREPARE
+from graph_opt.rules.op_names import (
+    GROUP_GATHERS,
+    GROUP_PACK,
+    GROUP_PREPARE,
+    STAGE_SERVED,
+    TAKE_SERVED,
+)
 
 _REFRESH = "GroupEmbeddingRefreshPacked"
 _POOLED = "pooled"
@@ -101,10 +123,26 @@ def _require_answers(view: GraphView, variable: str, worker: Any) -> None:
             raise refuse_writer(update, "an update that '{}' sends".format(pack))
 
 
+def may_pool(view: GraphView, lookups: Sequence[ServedLookup]) -> bool:
+    """Whether servers may pool bags for any of these: some have several ids.
+
+    Others that read the same tables must then be able to ask in main, too.
+    """
+    layouts = [view.nodes[each.prepare].attr["layouts"].list.s for each in lookups]
+    return any(layout != b"dense" for of_lookup in layouts for layout in of_lookup)
+
+
 def refresh(
-    view: GraphView, lookup: ServedLookup, scope: str, bounded: Container[str]
+    view: GraphView, lookup: ServedLookup, scope: str, bounded: Container[str], pools: bool
 ) -> Tuple[Rewrite, Dict[str, str]]:
     """Brings the result of a lookup to date in main.
+
+    Args:
+      view: The graph.
+      lookup: The lookup.
+      scope: Where nodes are added.
+      bounded: The variables whose rows are brought to date.
+      pools: Whether servers pool bags where it is less to send. Then main may have to ask them.
 
     Returns:
       The rewrite, and what replaces each output of the lookup.
@@ -112,18 +150,31 @@ def refresh(
     node, prepare = view.nodes[lookup.combine], view.nodes[lookup.prepare]
     count = len(lookup.gathers)
     writer = NodeWriter("{}/{}".format(scope, lookup.combine), view.device(lookup.prepare))
+    counts = TensorRef(lookup.prepare, count + 1)
     staged = writer.node(
         "staged",
-        "StageServedRows",
-        [TensorRef(lookup.prepare, i).input_name for i in range(count)],
+        STAGE_SERVED,
+        [TensorRef(lookup.prepare, i).input_name for i in range(count)] + [counts.input_name],
         num_servers=values.integer(count),
         shard_servers=prepare.attr["shard_servers"],
         shards=_followed(view, lookup.shards, bounded),
         lookup=values.text(lookup.combine),
-        _output_shapes=values.shapes([(None,)] * count + [()]),
+        _output_shapes=values.shapes([(None,)] * count + [(len(lookup.shards),), ()]),
     )
+    take = writer.node(
+        "take",
+        TAKE_SERVED,
+        [TensorRef(staged.name, count + 1).input_name],
+        num_servers=values.integer(count),
+        _output_shapes=values.shapes([(None,)] * count + [(), ()]),
+    )
+    asking: List[Any] = []
+    rows = [TensorRef(gather, 0) for gather in lookup.gathers]
+    if pools:
+        asking, rows = _asked_in_main(view, lookup, writer, take.name)
     outputs = [TensorRef(lookup.combine, i) for i in range(len(view.dtypes(lookup.combine) or ()))]
-    inputs = [*view.inputs(lookup.combine), *outputs, TensorRef(staged.name, count)]
+    batch = view.inputs(lookup.combine)[count:]
+    inputs = [*rows, *batch, *outputs, TensorRef(take.name, count + 1)]
     fresh = writer.node(
         _POOLED,
         _REFRESH,
@@ -135,6 +186,8 @@ def refresh(
         InputEdit(gather, len(view.inputs(gather)) - 1, TensorRef(staged.name, i).input_name)
         for i, gather in enumerate(lookup.gathers)
     ]
+    place = view.inputs(lookup.combine).index(counts)
+    edits.append(InputEdit(lookup.combine, place, TensorRef(staged.name, count).input_name))
     controls = [
         ControlEdit(waiting, (lookup.combine,), (fresh.name,))
         for waiting in view.control_uses(lookup.combine)
@@ -144,8 +197,53 @@ def refresh(
         tensor = TensorRef(fresh.name, output.index)
         replaced[str(output)] = str(tensor)
         edits += [InputEdit(u.consumer, u.slot, tensor.input_name) for u in view.uses(output)]
-    never = AttributeEdit(lookup.prepare, "pool_on_server", _NEVER)
-    return Rewrite((staged, fresh), tuple(edits), tuple(controls), (never,)), replaced
+    mode = AttributeEdit(lookup.prepare, "pool_on_server", _TOGETHER if pools else _NEVER)
+    nodes = (staged, take, *asking, fresh)
+    return Rewrite(nodes, tuple(edits), tuple(controls), (mode,)), replaced
+
+
+def _asked_in_main(
+    view: GraphView, lookup: ServedLookup, writer: NodeWriter, take: str
+) -> Tuple[List[Any], List[TensorRef]]:
+    """What asks servers for rows, if TakeServedRows says so, and the rows, those or the others."""
+    dtype = {"T": view.nodes[lookup.gathers[0]].attr["T"]}
+    requests = {"T": tf.AttrValue(type=tf.int64.as_datatype_enum)}
+    vector = {"_output_shapes": values.shapes([(None,)] * 2)}
+    asks = TensorRef(take, len(lookup.gathers)).input_name
+    nodes: List[Any] = []
+    rows = []
+    for i, gather in enumerate(lookup.gathers):
+        sent = [TensorRef(gather, 0).input_name, asks]
+        ahead = writer.node("ahead_{}".format(i), "Switch", sent, **dtype, **vector)
+        asked = [TensorRef(take, i).input_name, asks]
+        request = writer.node("request_{}".format(i), "Switch", asked, **requests, **vector)
+        again = _gather_again(
+            view, gather, "rows_{}".format(i), TensorRef(request.name, 1), writer.scope
+        )
+        merged = writer.node(
+            "sent_{}".format(i),
+            "Merge",
+            [TensorRef(ahead.name, 0).input_name, again.name],
+            N=values.integer(2),
+            _output_shapes=values.shapes([(None,), ()]),
+            **dtype,
+        )
+        nodes += [ahead, request, again, merged]
+        rows.append(TensorRef(merged.name, 0))
+    return nodes, rows
+
+
+def _gather_again(view: GraphView, gather: str, name: str, request: TensorRef, scope: str) -> Any:
+    """A node that reads what another request asks of the same server."""
+    node = view.nodes[gather]
+    tables = [tensor.input_name for tensor in view.inputs(gather)[:-1]]
+    return NodeWriter(scope, view.device(gather)).node(
+        name,
+        node.op,
+        [*tables, request.input_name],
+        _output_shapes=values.shapes([(None,)]),
+        **attributes_of(node.op, node),
+    )
 
 
 def read_again(
@@ -172,19 +270,10 @@ def read_again(
         _output_shapes=values.shapes([(None,)] * count + [(), ()]),
     )
     lose = worker.node("lose", LOSE_ROWS)
-    gathers = []
-    for i, gather in enumerate(lookup.gathers):
-        node = view.nodes[gather]
-        tables = [tensor.input_name for tensor in view.inputs(gather)[:-1]]
-        gathers.append(
-            NodeWriter(name, view.device(gather)).node(
-                "gather_{}".format(i),
-                node.op,
-                [*tables, TensorRef(find.name, i).input_name],
-                _output_shapes=values.shapes([(None,)]),
-                **attributes_of(node.op, node),
-            )
-        )
+    gathers = [
+        _gather_again(view, gather, "gather_{}".format(i), TensorRef(find.name, i), name)
+        for i, gather in enumerate(lookup.gathers)
+    ]
     replace = worker.node(
         "replace",
         "ReplaceLostRows",
@@ -235,7 +324,10 @@ def keep_answers(
         nodes.append(keep)
         followed = _followed(view, shards, variables)
         edits.append(AttributeEdit(pack, "served_shards", followed))
-        edits.append(AttributeEdit(pack, "pool_on_server", _NEVER))
+        if not view.nodes[pack].attr["num_requests"].i:
+            # Else gradients go as the lookup did. By itself it might choose bags where the lookup
+            # has chosen rows, of which then none would be current in the next step.
+            edits.append(AttributeEdit(pack, "pool_on_server", _NEVER))
         keeps.update((apply, keep.name) for apply in applies)
     return Rewrite(tuple(nodes), attributes=tuple(edits)), keeps
 
@@ -272,3 +364,4 @@ def _in_order(servers: List[int], by_server: List[Tuple[str, ...]]) -> Tuple[str
 
 
 _NEVER = values.text("never")
+_TOGETHER = values.text("together")

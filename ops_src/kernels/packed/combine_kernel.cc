@@ -22,9 +22,12 @@ class GroupCombineKernel : public CombiningKernel {
     TF_RETURN_IF_ERROR(ReadShards(ctx, inputs, &shards));
     TF_RETURN_IF_ERROR(ctx->input_list("rows", &rows));
     std::vector<SentRows> sent;
+    bool has_rows = false;
     for (const Tensor& one : rows) {
       sent.push_back(SentRows{one.tensor_data().data(), one.NumElements()});
+      has_rows |= one.NumElements() > 0;
     }
+    if (shards.counts[0] == kNotAskedYet && !has_rows) return AllocateOnly(ctx, inputs);
     TF_RETURN_IF_ERROR(Combine(ctx, inputs, shards, sent));
     return Status();
   }

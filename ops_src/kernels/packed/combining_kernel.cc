@@ -103,8 +103,8 @@ Status CombiningKernel::NumberRows(OpKernelContext* ctx, const GroupInputs& inpu
 }
 
 Status CombiningKernel::Combine(OpKernelContext* ctx, const GroupInputs& inputs,
-                                const PackedShards& shards,
-                                const std::vector<SentRows>& sent) const {
+                                const PackedShards& shards, const std::vector<SentRows>& sent,
+                                int first_read) const {
   std::vector<Table> tables;
   std::vector<Lookup> lookups;
   std::vector<Bags> bags;
@@ -112,13 +112,19 @@ Status CombiningKernel::Combine(OpKernelContext* ctx, const GroupInputs& inputs,
   std::vector<int32_t> numbers_of_bags;
   const std::vector<DataType> dtypes(attrs_.num_tables(), dtype_);
   TF_RETURN_IF_ERROR(StatusOfOp(name(), PackedTables(shards, sent, type_, &tables)));
-  TF_RETURN_IF_ERROR(AllocatePooled(ctx, attrs_, inputs, widths_, dtypes, &lookups));
+  TF_RETURN_IF_ERROR(AllocatePooled(ctx, attrs_, inputs, widths_, dtypes, &lookups, first_read));
   TF_RETURN_IF_ERROR(NumberRows(ctx, inputs, shards, &bags));
   for (size_t i = 0; i < lookups.size(); ++i) lookups[i].bags = bags[i];
   for (int t = 0; t < attrs_.num_tables(); ++t) pooled.push_back(IsPooled(shards, t));
   NumberBags(tables, pooled, &lookups, &numbers_of_bags);
   DeviceThreads threads(ctx);
   return FaultOf(GroupLookup(tables, lookups, BestRowKernels(), &threads), tables);
+}
+
+Status CombiningKernel::AllocateOnly(OpKernelContext* ctx, const GroupInputs& inputs) const {
+  std::vector<Lookup> lookups;
+  const std::vector<DataType> dtypes(attrs_.num_tables(), dtype_);
+  return AllocatePooled(ctx, attrs_, inputs, widths_, dtypes, &lookups);
 }
 
 Status CombiningKernel::FaultOf(const BagFault& fault, const std::vector<Table>& tables) const {

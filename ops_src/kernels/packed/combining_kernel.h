@@ -32,9 +32,14 @@ class CombiningKernel : public PlacedGroupKernel {
   tensorflow::Status NumberRows(tensorflow::OpKernelContext* ctx, const GroupInputs& inputs,
                                 const PackedShards& shards, std::vector<Bags>* bags) const;
 
-  // Pools the rows that the servers sent.
+  // Pools the rows that the servers sent; into inputs from `first_read` on, if there are any.
   tensorflow::Status Combine(tensorflow::OpKernelContext* ctx, const GroupInputs& inputs,
-                             const PackedShards& shards, const std::vector<SentRows>& sent) const;
+                             const PackedShards& shards, const std::vector<SentRows>& sent,
+                             int first_read = -1) const;
+
+  // Allocates the outputs `pooled`, and leaves them as they are.
+  tensorflow::Status AllocateOnly(tensorflow::OpKernelContext* ctx,
+                                  const GroupInputs& inputs) const;
 
   // A fault in rows that were numbered.
   tensorflow::Status FaultOf(const BagFault& fault, const std::vector<Table>& tables) const;

@@ -151,8 +151,10 @@ class GroupPackGradientsKernel : public SendingKernel {
       for (const UpdateBlock& block : of_table) {
         RowsOfShard& part = rows[of_shards.size()];
         of_shards.push_back(&block);
-        if (block.lookups != kRowsAndAsked) continue;
+        if (!Asks(static_cast<int>(of_shards.size()) - 1)) continue;
         part.shard = served_shards_[of_shards.size() - 1];
+        part.is_of_bags = block.lookups != kRowsAndAsked;
+        if (part.is_of_bags) continue;
         part.rows = block.rows;
         part.count = block.count;
       }

@@ -83,11 +83,12 @@ const char kPlacementDoc[] = R"doc(
 shard_servers: [shards]. The number of the server that each is on.
 num_servers: Servers.)doc";
 
-#define POOL_ON_SERVER "pool_on_server: {'auto', 'never', 'always'} = 'auto'"
+#define POOL_ON_SERVER "pool_on_server: {'auto', 'never', 'always', 'together'} = 'auto'"
 
 const char kPoolOnServerDoc[] = R"doc(
 pool_on_server: Whether servers pool bags and sum their gradients, for tables in one shard; auto does
-  what makes for fewer bytes, by a count of rows now and then. Results are the same to the bit.)doc";
+  what makes for fewer bytes, by a count of rows now and then; together does so only if it is clearly
+  fewer for all tables, and else none pools. Results are the same to the bit.)doc";
 
 const char kShardRowsDoc[] = R"doc(
 shard_rows: [shards]. Rows of each shard; not read where a table goes by key.)doc";
@@ -133,7 +134,7 @@ Pools the rows that the servers sent: gives what GroupEmbeddingLookup gives.
 
 rows: Of each server, from GroupEmbeddingGather.
 inverse: From GroupEmbeddingPrepare, with the same group inputs.
-counts: From there, too.
+counts: From there, too. -2: rows are not asked for yet, and the result is undefined.
 pooled: [B, width] for each lookup, or of all lookups in one, with columns.
 T: The type of all tables.
 pooled_dtypes: [L], or [1] with columns: T.

@@ -69,9 +69,10 @@ Status PlacedGroupKernel::CheckLength(const char* attribute, size_t length, int 
 SendingKernel::SendingKernel(OpKernelConstruction* ctx) : PlacedGroupKernel(ctx) {
   std::string mode;
   OP_REQUIRES_OK(ctx, ctx->GetAttr("pool_on_server", &mode));
-  pooling_.reset(new ServerPooling(mode == "always"  ? ServerPooling::Mode::kAlways
-                                   : mode == "never" ? ServerPooling::Mode::kNever
-                                                     : ServerPooling::Mode::kAuto));
+  pooling_.reset(new ServerPooling(mode == "always"     ? ServerPooling::Mode::kAlways
+                                   : mode == "never"    ? ServerPooling::Mode::kNever
+                                   : mode == "together" ? ServerPooling::Mode::kTogether
+                                                        : ServerPooling::Mode::kAuto));
 }
 
 std::vector<TableTraffic> SendingKernel::Traffic(const std::vector<GradientTable>& tables,
@@ -97,7 +98,9 @@ SendingKernel::Parts SendingKernel::Part(const std::vector<GradientTable>& table
                                          const std::vector<PooledGradient>& lookups) {
   Parts parts;
   parts.traffic = Traffic(tables, lookups);
-  parts.pools = pooling_->Choose(parts.traffic);
+  ServerPooling::Choice choice = pooling_->Choose(parts.traffic);
+  parts.pools = std::move(choice.pools);
+  parts.counts = choice.counts;
   parts.Add(lookups);
   return parts;
 }

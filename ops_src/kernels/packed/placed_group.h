@@ -60,6 +60,7 @@ class SendingKernel : public PlacedGroupKernel {
   struct Parts {
     std::vector<TableTraffic> traffic;
     std::vector<bool> pools;              // of each table, whether its server does
+    bool counts = false;                  // whether to count the rows of those, too
     std::vector<PooledGradient> by_rows;  // the lookups of the others
     std::vector<int> row_places;          // where they are among all
 
@@ -88,11 +89,12 @@ class SendingKernel : public PlacedGroupKernel {
   void WriteBags(const Parts& parts, const std::vector<BagPacking>& bags,
                  const std::vector<int64_t*>& words, Parallel* parallel) const;
 
-  // `Found` has NumRows(table, shard).
+  // `Found` has NumRows(table, shard). `pooled` says for tables of which servers they are: those
+  // that pool, or the others.
   template <typename Found>
-  void Learn(const Parts& parts, const Found& found) {
+  void Learn(const Parts& parts, const Found& found, bool pooled = false) {
     for (int t = 0; t < attrs_.num_tables(); ++t) {
-      if (parts.pools[t]) continue;
+      if (parts.pools[t] != pooled) continue;
       int64_t rows = 0;
       for (int s = 0; s < attrs_.table_shards[t]; ++s) rows += found.NumRows(t, s);
       pooling_->Learn(t, parts.traffic[t], rows);

@@ -53,6 +53,7 @@ class GroupPrepareKernel : public SendingKernel {
     }
     DeviceThreads threads(ctx);
     const Parts parts = Part(tables, lookups);
+    if (parts.counts) CountPooled(tables, lookups, parts, &threads);
     UniqueIds unique(tables, by_key(), parts.by_rows, &threads);
     std::vector<BagPacking> bags;
     std::vector<bool> insert;
@@ -75,6 +76,19 @@ class GroupPrepareKernel : public SendingKernel {
   }
 
  private:
+  // Counts the rows of tables whose servers pool. Faults are found when their bags are read.
+  void CountPooled(const std::vector<GradientTable>& tables,
+                   const std::vector<PooledGradient>& lookups, const Parts& parts,
+                   Parallel* parallel) {
+    std::vector<PooledGradient> pooled;
+    for (const PooledGradient& lookup : lookups) {
+      if (parts.pools[lookup.table]) pooled.push_back(lookup);
+    }
+    if (pooled.empty()) return;
+    UniqueIds unique(tables, by_key(), pooled, parallel);
+    if (unique.Find().kind == BagFault::kNone) Learn(parts, unique, /*pooled=*/true);
+  }
+
   // How often the keys of a shard were named, and the request that they go to.
   struct Counts {
     ScratchArray<int32_t> counts;

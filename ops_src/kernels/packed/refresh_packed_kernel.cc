@@ -26,58 +26,72 @@ class GroupRefreshPackedKernel : public CombiningKernel {
   void Compute(OpKernelContext* ctx) override {
     GroupInputs inputs;
     PackedShards shards;
-    std::vector<Bags> bags;
-    std::shared_ptr<StagedBatch> batch;
-    std::vector<StagedBatch::Change> changes;
+    std::shared_ptr<TakenRows> taken;
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
     OP_REQUIRES_OK(ctx, ReadShards(ctx, inputs, &shards));
-    OP_REQUIRES_OK(ctx, NumberRows(ctx, inputs, shards, &bags));
-    OP_REQUIRES_OK(ctx, TakeChanges(ctx, &batch, &changes));
+    OP_REQUIRES_OK(ctx, GetShared(name(), ctx->input(num_inputs() - 1), &taken));
+    if (taken->asks) {
+      OP_REQUIRES_OK(ctx, CombineSent(ctx, inputs, shards));
+    } else {
+      OP_REQUIRES_OK(ctx, Refresh(ctx, inputs, shards, *taken));
+    }
+  }
+
+ private:
+  // Pools rows that were asked for in this step, in the memory that the batch has for that.
+  Status CombineSent(OpKernelContext* ctx, const GroupInputs& inputs,
+                     const PackedShards& shards) const {
+    std::vector<SentRows> sent;
+    int64_t num_ids = 0;
+    int first_read, end_read;
+    for (int i = 0; i < num_servers(); ++i) {
+      sent.push_back(SentRows{ctx->input(i).tensor_data().data(), ctx->input(i).NumElements()});
+    }
+    for (int i = 0; i < attrs_.num_lookups(); ++i) num_ids += inputs.bags(i).num_ids;
+    TF_RETURN_IF_ERROR(InputRange("read", &first_read, &end_read));
+    TF_RETURN_IF_ERROR(Combine(ctx, inputs, shards, sent, first_read));
+    return Count(ctx, num_ids, 0);
+  }
+
+  Status Count(OpKernelContext* ctx, int64_t ids, int64_t changed) const {
+    Tensor* counts = nullptr;
+    TF_RETURN_IF_ERROR(ctx->allocate_output(num_outputs() - 1, TensorShape({2}), &counts));
+    counts->flat<tensorflow::int64>()(0) = ids;
+    counts->flat<tensorflow::int64>()(1) = changed;
+    return Status();
+  }
+
+  // Writes new rows over those that were sent ahead, and pools bags again that have one.
+  Status Refresh(OpKernelContext* ctx, const GroupInputs& inputs, const PackedShards& shards,
+                 const TakenRows& taken) const {
+    if (taken.num_shards != static_cast<size_t>(attrs_.num_shards())) {
+      return errors::InvalidArgument(name(), ": the batch was staged with rows of ",
+                                     taken.num_shards, " shards, need ", attrs_.num_shards());
+    }
+    const std::vector<StagedBatch::Change>& changes = taken.changes;
+    std::vector<Bags> bags;
+    TF_RETURN_IF_ERROR(NumberRows(ctx, inputs, shards, &bags));
     std::vector<Tensor> memory;
-    OP_REQUIRES_OK(ctx, OwnRows(ctx, changes, &memory));
+    TF_RETURN_IF_ERROR(OwnRows(ctx, changes, &memory));
     std::vector<Table> tables;
     std::vector<SentRows> sent;
     for (const Tensor& one : memory) {
       sent.push_back(SentRows{one.tensor_data().data(), one.NumElements()});
     }
-    OP_REQUIRES_OK(ctx, StatusOfOp(name(), PackedTables(shards, sent, type(), &tables)));
+    TF_RETURN_IF_ERROR(StatusOfOp(name(), PackedTables(shards, sent, type(), &tables)));
     const std::vector<ChangedRows> changed = Write(changes, shards, tables, sent);
     int first_read, end_read;
-    OP_REQUIRES_OK(ctx, InputRange("read", &first_read, &end_read));
+    TF_RETURN_IF_ERROR(InputRange("read", &first_read, &end_read));
     std::vector<Lookup> lookups;
     const std::vector<DataType> dtypes(attrs_.num_tables(), dtype());
-    OP_REQUIRES_OK(
-        ctx, AllocatePooled(ctx, attrs_, inputs, shards.widths, dtypes, &lookups, first_read));
+    TF_RETURN_IF_ERROR(
+        AllocatePooled(ctx, attrs_, inputs, shards.widths, dtypes, &lookups, first_read));
     for (size_t i = 0; i < lookups.size(); ++i) lookups[i].bags = bags[i];
     DeviceThreads threads(ctx);
     RefreshedIds ids;
-    OP_REQUIRES_OK(
-        ctx,
+    TF_RETURN_IF_ERROR(
         FaultOf(RefreshBags(tables, changed, lookups, BestRowKernels(), &threads, &ids), tables));
-    Tensor* counts = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(num_outputs() - 1, TensorShape({2}), &counts));
-    counts->flat<tensorflow::int64>()(0) = ids.all;
-    counts->flat<tensorflow::int64>()(1) = ids.changed;
-  }
-
- private:
-  Status TakeChanges(OpKernelContext* ctx, std::shared_ptr<StagedBatch>* batch,
-                     std::vector<StagedBatch::Change>* changes) const {
-    std::shared_ptr<StagedRows> staged;
-    TF_RETURN_IF_ERROR(GetShared(name(), ctx->input(num_inputs() - 1), batch));
-    TF_RETURN_IF_ERROR(StagedRowsResource::Find(ctx, &staged));
-    if ((*batch)->parts().size() != static_cast<size_t>(attrs_.num_shards())) {
-      return errors::InvalidArgument(name(), ": the batch was staged with rows of ",
-                                     (*batch)->parts().size(), " shards, need ",
-                                     attrs_.num_shards());
-    }
-    if (staged->Take(*batch, changes)) return Status();
-    return errors::FailedPrecondition(
-        name(),
-        ": rows of this batch, which was looked up ahead, have changed since in a way that this "
-        "worker was not told of: a step that updates them did not run the op that keeps their new "
-        "values. Run all steps of this graph in graph_opt's sessions; "
-        "async_embedding_options.exact keeps this step from running with old rows");
+    return Count(ctx, ids.all, ids.changed);
   }
 
   // The rows that servers sent, in memory that may be written where rows have changed.

@@ -90,41 +90,110 @@ class StageServedRowsKernel : public RequestingKernel {
 
   void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
     std::shared_ptr<StagedRows> staged;
-    std::shared_ptr<StagedBatch> batch;
+    std::vector<RowsOfShard> parts;
+    bool has_bags = false;
     OP_REQUIRES_OK_ASYNC(ctx, StagedRowsResource::Find(ctx, &staged), done);
-    OP_REQUIRES_OK_ASYNC(ctx, ReadBatch(ctx, &batch), done);
-    for (int i = 0; i < num_servers_; ++i) ctx->set_output(i, ctx->input(i));
-    OP_REQUIRES_OK_ASYNC(ctx, SetShared(ctx, num_servers_, batch), done);
-    Stage(ctx, staged, batch, std::move(done));
+    OP_REQUIRES_OK_ASYNC(ctx, ReadParts(ctx, &parts, &has_bags), done);
+    auto served = std::make_shared<ServedBatch>();
+    for (int i = 0; i < num_servers_; ++i) served->requests.push_back(ctx->input(i));
+    if (!has_bags && staged->AsksAhead(parts)) {
+      auto memory = std::make_shared<std::vector<Tensor>>(served->requests);
+      served->batch = std::make_shared<StagedBatch>(lookup_, std::move(parts), std::move(memory));
+    }
+    OP_REQUIRES_OK_ASYNC(ctx, SetShared(ctx, num_servers_ + 1, served), done);
+    if (served->batch == nullptr) {
+      OP_REQUIRES_OK_ASYNC(ctx, AskForNothing(ctx), done);
+      return done();
+    }
+    for (int i = 0; i <= num_servers_; ++i) ctx->set_output(i, ctx->input(i));
+    Stage(ctx, staged, served->batch, std::move(done));
   }
 
  private:
-  Status ReadBatch(OpKernelContext* ctx, std::shared_ptr<StagedBatch>* batch) const {
-    auto memory = std::make_shared<std::vector<Tensor>>();
+  // The rows that are asked for. Which ones bags have is not found out.
+  Status ReadParts(OpKernelContext* ctx, std::vector<RowsOfShard>* parts, bool* has_bags) const {
     std::vector<const int64_t*> next;
     std::vector<const int64_t*> ends;
     for (int i = 0; i < num_servers_; ++i) {
-      memory->push_back(ctx->input(i));
-      const auto words = memory->back().flat<tensorflow::int64>();
+      const auto words = ctx->input(i).flat<tensorflow::int64>();
       next.push_back(reinterpret_cast<const int64_t*>(words.data()));
       ends.push_back(next.back() + words.size());
     }
-    std::vector<RowsOfShard> parts(shards_.size());
+    parts->resize(shards_.size());
     for (size_t s = 0; s < shards_.size(); ++s) {
       const int64_t*& at = next[servers_[s]];
       const int64_t left = ends[servers_[s]] - at - kRequestHeaderWords;
-      if (left < 0 || at[0] != 0 || at[1] < 0 || at[1] > left) {
+      if (left < 0 || at[0] < 0 || at[1] < 0 || at[1] > left) {
         return errors::InvalidArgument(name(), ": the request to server ", servers_[s],
-                                       " does not ask for rows");
+                                       " does not ask for rows or bags");
       }
-      parts[s].shard = shards_[s];
-      parts[s].count = at[1];
-      parts[s].rows = at + kRequestHeaderWords;
-      at += kRequestHeaderWords + parts[s].count;
+      RowsOfShard& part = (*parts)[s];
+      part.shard = shards_[s];
+      if (at[0] == 0) {
+        part.count = at[1];
+        part.rows = at + kRequestHeaderWords;
+      }
+      *has_bags |= at[0] > 0;
+      at += kRequestHeaderWords + at[1];
     }
-    *batch = std::make_shared<StagedBatch>(lookup_, std::move(parts), std::move(memory));
     return Status();
   }
+
+  Status AskForNothing(OpKernelContext* ctx) const {
+    for (int i = 0; i < num_servers_; ++i) {
+      const auto shards = std::count(servers_.begin(), servers_.end(), i);
+      Tensor* request = nullptr;
+      TF_RETURN_IF_ERROR(
+          ctx->allocate_output(i, TensorShape({shards * kRequestHeaderWords}), &request));
+      request->flat<tensorflow::int64>().setZero();
+    }
+    Tensor* counts = nullptr;
+    const auto shards = static_cast<tensorflow::int64>(shards_.size());
+    TF_RETURN_IF_ERROR(ctx->allocate_output(num_servers_, TensorShape({shards}), &counts));
+    counts->flat<tensorflow::int64>().setConstant(kNotAskedYet);
+    return Status();
+  }
+};
+
+class TakeServedRowsKernel : public OpKernel {
+ public:
+  explicit TakeServedRowsKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_servers", &num_servers_));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    std::shared_ptr<StagedRows> staged;
+    std::shared_ptr<ServedBatch> served;
+    OP_REQUIRES_OK(ctx, StagedRowsResource::Find(ctx, &staged));
+    OP_REQUIRES_OK(ctx, GetShared(name(), ctx->input(0), &served));
+    OP_REQUIRES(ctx, served->requests.size() == static_cast<size_t>(num_servers_),
+                errors::InvalidArgument(name(), ": the batch was staged with requests to ",
+                                        served->requests.size(), " servers, need ", num_servers_));
+    staged->BeginStep();
+    auto rows = std::make_shared<TakenRows>();
+    Taken taken = Taken::kToBeAsked;
+    if (served->batch != nullptr) {
+      taken = staged->Take(served->batch, &rows->changes);
+      rows->num_shards = served->batch->parts().size();
+    }
+    OP_REQUIRES(
+        ctx, taken != Taken::kUntold,
+        errors::FailedPrecondition(
+            name(),
+            ": rows of this batch, which was looked up ahead, have changed since in a way that "
+            "this worker was not told of: a step that updates them did not run the op that keeps "
+            "their new values. Run all steps of this graph in graph_opt's sessions; "
+            "async_embedding_options.exact keeps this step from running with old rows"));
+    rows->asks = taken == Taken::kToBeAsked;
+    for (int i = 0; i < num_servers_; ++i) ctx->set_output(i, served->requests[i]);
+    Tensor* asks = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(num_servers_, TensorShape({}), &asks));
+    asks->scalar<bool>()() = rows->asks;
+    OP_REQUIRES_OK(ctx, SetShared(ctx, num_servers_ + 1, rows));
+  }
+
+ private:
+  int num_servers_ = 0;
 };
 
 // Asks for the rows of a lost batch again, or for none.
@@ -260,6 +329,7 @@ class LoseServedRowsKernel : public OpKernel {
 
 #define CPU(op) Name(op).Device(tensorflow::DEVICE_CPU)
 REGISTER_KERNEL_BUILDER(CPU("StageServedRows"), StageServedRowsKernel);
+REGISTER_KERNEL_BUILDER(CPU("TakeServedRows"), TakeServedRowsKernel);
 REGISTER_KERNEL_BUILDER(CPU("KeepServedRows"), KeepServedRowsKernel);
 REGISTER_KERNEL_BUILDER(CPU("LoseServedRows"), LoseServedRowsKernel);
 REGISTER_KERNEL_BUILDER(CPU("FindLostRows"), FindLostRowsKernel);

@@ -8,7 +8,8 @@
 // Lookups of tables on servers that run ahead, with the rows of the step that uses them.
 //
 //   stage    Prepare ─> StageServedRows ══> Gather ══> Combine ─> rows, pooled rows
-//   main     rows, pooled rows ─> RefreshPacked ─> layers ─> PackGradients ══> ApplyPacked
+//   main     TakeServedRows ─> as they are, or ══> Gather ══> rows
+//            rows, pooled rows ─> RefreshPacked ─> layers ─> PackGradients ══> ApplyPacked
 //            KeepServedRows <══════════════════════════════════════ answers ════════╝
 //   between  FindLostRows ══> Gather ══> ReplaceLostRows, once the worker cannot know rows
 
@@ -25,8 +26,18 @@ Status FindLostShape(InferenceContext* c) {
 }
 
 Status StageShape(InferenceContext* c) {
-  for (int i = 0; i < c->num_inputs(); ++i) c->set_output(i, c->input(i));
-  c->set_output(c->num_inputs(), c->Scalar());
+  const int num_servers = c->num_inputs() - 1;
+  for (int i = 0; i < num_servers; ++i) c->set_output(i, c->Vector(InferenceContext::kUnknownDim));
+  c->set_output(num_servers, c->input(num_servers));
+  c->set_output(num_servers + 1, c->Scalar());
+  return Status();
+}
+
+Status TakeShape(InferenceContext* c) {
+  const int num_servers = c->num_outputs() - 2;
+  for (int i = 0; i < num_servers; ++i) c->set_output(i, c->Vector(InferenceContext::kUnknownDim));
+  c->set_output(num_servers, c->Scalar());
+  c->set_output(num_servers + 1, c->Scalar());
   return Status();
 }
 
@@ -41,7 +52,9 @@ Status RefreshPackedShape(InferenceContext* c) {
 
 REGISTER_OP("StageServedRows")
     .Input("requests: num_servers * int64")
+    .Input("counts: int64")
     .Output("noted: num_servers * int64")
+    .Output("noted_counts: int64")
     .Output("staged: variant")
     .Attr("num_servers: int >= 1")
     .Attr("shard_servers: list(int) >= 1")
@@ -51,14 +64,35 @@ REGISTER_OP("StageServedRows")
     .SetShapeFn(StageShape)
     .Doc(R"doc(
 Notes which rows a batch is about to be sent, so that later updates of them ask for the new values.
-Waits while an update of some of them is under way.
+Waits while an update of some of them is under way. Where bags are asked for, or updates of the shards
+go by bags, nobody knows which rows they write: then nothing is asked for ahead.
 
-requests: From GroupEmbeddingPrepare, which must not ask servers to pool.
-noted: The requests.
+requests: From GroupEmbeddingPrepare.
+counts: From there, too.
+noted: The requests, or such that ask for nothing.
+noted_counts: The counts, or -2 for each shard, with which GroupEmbeddingCombine pools nothing.
 staged: What updates make of the rows; once nothing holds it any more, they do not ask.
 shard_servers: [shards]. The number of the server that each is on.
 shards: [shards]. The name of each, or "": its rows are not kept up to date.
 lookup: What the rows are for, by which FindLostRows knows them.)doc");
+
+REGISTER_OP("TakeServedRows")
+    .Input("staged: variant")
+    .Output("requests: num_servers * int64")
+    .Output("asks: bool")
+    .Output("taken: variant")
+    .Attr("num_servers: int >= 1")
+    .SetIsStateful()
+    .SetShapeFn(TakeShape)
+    .Doc(R"doc(
+Tells the step that uses a batch whether the rows that came with it are current, once what updates have
+made of them since is written over them. Fails if nobody has known that the batch was lost.
+
+staged: From StageServedRows.
+requests: Those of the batch.
+asks: Whether the step must ask servers for them: they were not asked for ahead, or an update by bags
+  may have written some of these rows since.
+taken: For GroupEmbeddingRefreshPacked.)doc");
 
 REGISTER_OP("KeepServedRows")
     .Input("answers: num_servers * uint8")
@@ -128,7 +162,7 @@ REGISTER_OP("GroupEmbeddingRefreshPacked")
     .Input("inverse: int32")
     .Input("counts: int64")
     .GRAPH_OPT_GROUP_INPUTS.Input("read: pooled_dtypes")
-    .Input("staged: variant")
+    .Input("taken: variant")
     .Output("pooled: pooled_dtypes")
     .Output("ids_changed: int64")
     .Attr("T: {float, half, bfloat16}")
@@ -140,15 +174,16 @@ REGISTER_OP("GroupEmbeddingRefreshPacked")
     .SetShapeFn(RefreshPackedShape)
     .Doc(GroupDoc(R"doc(
 Brings the result of GroupEmbeddingCombine that ran ahead to date: pools those bags again that have a
-row with a new value. Fails if nobody has known that the batch was lost.
+row with a new value. If the step has asked for the rows itself, pools all.
 
-rows: Of each server, from GroupEmbeddingGather.
+rows: Of each server, from GroupEmbeddingGather, ahead or in this step.
 inverse: From GroupEmbeddingPrepare.
 counts: From there, too.
 read: What GroupEmbeddingCombine returned.
-staged: From StageServedRows.
+taken: From TakeServedRows.
 pooled: As read, with the rows as they are now.
-ids_changed: [2]. How many ids there are, and how many of them have a row with a new value.
+ids_changed: [2]. How many ids there are, and how many of them have a row with a new value; none, if
+  the step has asked for rows.
 T: The type of all tables.
 pooled_dtypes: [L], or [1] with columns: T.
 table_widths: [T].

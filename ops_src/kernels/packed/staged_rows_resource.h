@@ -30,6 +30,19 @@ class StagedRowsResource : public tensorflow::ResourceBase {
   const std::shared_ptr<StagedRows> rows_ = std::make_shared<StagedRows>();
 };
 
+// The rows of a batch that runs ahead.
+struct ServedBatch {
+  std::vector<tensorflow::Tensor> requests;  // to each server
+  std::shared_ptr<StagedBatch> batch;        // null: servers are not asked ahead of its step
+};
+
+// What a step that has taken such a batch does with the rows that came with it.
+struct TakenRows {
+  bool asks = false;  // nothing: it asks servers itself
+  size_t num_shards = 0;
+  std::vector<StagedBatch::Change> changes;
+};
+
 // An object of this process in a tensor.
 template <typename Object>
 class Shared {
