@@ -8,6 +8,10 @@
 namespace graph_opt {
 namespace {
 
+// Bags without a changed row that are pooled again nevertheless where they lie between two with one:
+// to begin another run takes as long as to pool about so many.
+constexpr int64_t kMostBetween = 8;
+
 // Brings the bags of one block to date.
 class BlockRefresh {
  public:
@@ -29,7 +33,7 @@ class BlockRefresh {
   BagFault PoolChanged(const BagBlock& block) {
     BagFault fault;
     fault.lookup = block.lookup;
-    BagBlock run = {block.lookup, block.begin, block.begin};  // changed bags without a gap
+    BagBlock run = {block.lookup, block.begin, block.begin};  // changed bags, and few others
     int64_t changed_in_bag = 0;
     const bool in_order = ForEachOccurrence(
         lookup_.bags, block.begin, block.end, &fault.bag,
@@ -41,7 +45,7 @@ class BlockRefresh {
         [&](int64_t bag) {
           num_changed_ += changed_in_bag;
           if (changed_in_bag > 0) {
-            if (run.end < bag) Pool(&run, bag);
+            if (run.end + kMostBetween < bag) Pool(&run, bag);
             run.end = bag + 1;
           }
           changed_in_bag = 0;

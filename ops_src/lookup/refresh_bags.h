@@ -28,8 +28,8 @@ struct RefreshedIds {
 };
 
 // Brings rows to date that were pooled before: pools those bags again of which a row may have
-// changed since, and leaves all others as they are. Pooled rows are then those of GroupLookup, to
-// the bit. They are undefined when a fault is returned.
+// changed since, perhaps some between them, and leaves all others as they are. Pooled rows are then
+// those of GroupLookup, to the bit. They are undefined when a fault is returned.
 BagFault RefreshBags(const std::vector<Table>& tables, const std::vector<ChangedRows>& changed,
                      const std::vector<Lookup>& lookups, const RowKernels& kernels,
                      Parallel* parallel, RefreshedIds* ids);
