@@ -8,8 +8,8 @@
 namespace graph_opt {
 namespace {
 
-// Bags without a changed row that are pooled again nevertheless where they lie between two with one:
-// to begin another run takes as long as to pool about so many.
+// Bags without a changed row that are pooled again nevertheless where they lie between two with
+// one: to begin another run takes as long as to pool about so many.
 constexpr int64_t kMostBetween = 8;
 
 // Brings the bags of one block to date.
@@ -22,12 +22,14 @@ class BlockRefresh {
   BagFault Run(const BagBlock& block) {
     if (changed_.all()) {
       num_changed_ = lookup_.bags.End(block.end) - lookup_.bags.Begin(block.begin);
+      num_changed_bags_ = block.end - block.begin;
       return PoolBags(table_, lookup_, block, kernels_);
     }
     return PoolChanged(block);
   }
 
   int64_t num_changed() const { return num_changed_; }
+  int64_t num_changed_bags() const { return num_changed_bags_; }
 
  private:
   BagFault PoolChanged(const BagBlock& block) {
@@ -45,6 +47,7 @@ class BlockRefresh {
         [&](int64_t bag) {
           num_changed_ += changed_in_bag;
           if (changed_in_bag > 0) {
+            ++num_changed_bags_;
             if (run.end + kMostBetween < bag) Pool(&run, bag);
             run.end = bag + 1;
           }
@@ -73,6 +76,7 @@ class BlockRefresh {
   const Lookup& lookup_;
   const RowKernels& kernels_;
   int64_t num_changed_ = 0;
+  int64_t num_changed_bags_ = 0;
   BagFault fault_;
 };
 
@@ -102,13 +106,17 @@ BagFault RefreshBags(const std::vector<Table>& tables, const std::vector<Changed
   const std::vector<BagBlock> blocks = BlocksOf(bags, row_bytes, parallel->num_threads());
   FirstFault first;
   std::atomic<int64_t> num_changed{0};
+  std::vector<int64_t> changed_bags(blocks.size());
   parallel->Run(static_cast<int64_t>(blocks.size()), [&](int64_t i) {
     const Lookup& lookup = lookups[blocks[i].lookup];
     BlockRefresh refresh(tables[lookup.table], changed[lookup.table], lookup, kernels);
     const BagFault fault = refresh.Run(blocks[i]);
     if (fault.kind != BagFault::kNone) first.Tell(fault);
     num_changed += refresh.num_changed();
+    changed_bags[i] = refresh.num_changed_bags();
   });
+  ids->changed_bags.assign(lookups.size(), 0);
+  for (size_t i = 0; i < blocks.size(); ++i) ids->changed_bags[blocks[i].lookup] += changed_bags[i];
   ids->changed += num_changed;
   if (!first.fault().MayBeOfOrder()) return first.fault();
   // Unsorted ids were taken for those of other bags, so any bag may be wrong.

@@ -21,10 +21,12 @@ struct ChangedRows {
   }
 };
 
-// How many ids were looked up, and how many of them have a row that may have changed.
+// How many ids were looked up, how many of them have a row that may have changed, and how many bags
+// of each lookup such an id.
 struct RefreshedIds {
   int64_t all = 0;
   int64_t changed = 0;
+  std::vector<int64_t> changed_bags;
 };
 
 // Brings rows to date that were pooled before: pools those bags again of which a row may have

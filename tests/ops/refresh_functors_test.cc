@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "group_functors_testing.h"
+#include "lookup/ahead_choice.h"
 #include "lookup/refresh_bags.h"
 #include "lookup/row_log.h"
 
@@ -182,6 +183,33 @@ void SetsOfDifferentSizesAreJoined() {
   }
 }
 
+// A table whose bags are mostly pooled again is left out, is tried now and then, and comes back.
+void TablesAreLeftOutWhereItIsInVain() {
+  AheadChoice choice;
+  int64_t left_out = 0;
+  for (int batch = 0; batch < 300; ++batch) {
+    const std::vector<bool> ahead = choice.Choose(3);
+    CHECK(ahead.size() == 3 && ahead[0] && ahead[1]);
+    choice.Learn(0, 100, 10);
+    choice.Learn(1, 100, batch % 2 == 0 ? 30 : 10);
+    if (ahead[2]) choice.Learn(2, 100, 60);
+    choice.Learn(2, 0, 0);
+    left_out += !ahead[2];
+  }
+  CHECK(left_out > 290 && left_out < 300);
+  int64_t trials = 0;
+  while (trials < 30 && left_out > 0) {
+    left_out = 0;
+    for (int batch = 0; batch < 200; ++batch) {
+      const bool ahead = choice.Choose(3)[2];
+      if (ahead) choice.Learn(2, 100, 5);
+      left_out += !ahead;
+    }
+    ++trials;
+  }
+  CHECK(left_out == 0);
+}
+
 // Readers in other threads: a value that is no longer the newest is always told.
 void NoUpdateIsMissedWhileReading() {
   RowLog log;
@@ -218,6 +246,7 @@ int main() {
   FewRowsAreTakenForChanged();
   RowsThatMissedMoreThanTheyMayAreTold();
   SetsOfDifferentSizesAreJoined();
+  TablesAreLeftOutWhereItIsInVain();
   NoUpdateIsMissedWhileReading();
   for (const RowKernels* const* set = RunnableRowKernels(); *set != nullptr; ++set) {
     for (int seed = 0; seed < 120; ++seed) PooledRowsAreThoseOfALookupAfterwards(**set, seed);

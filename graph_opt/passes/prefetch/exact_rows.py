@@ -164,6 +164,7 @@ class _ExactRows:
         self._nodes: List[Any] = []
         self._inputs: List[InputEdit] = []
         self._controls: List[ControlEdit] = []
+        self._attributes: List[AttributeEdit] = []
         self._replaced: Dict[str, str] = {}
 
     def applied(self) -> PassState:
@@ -181,7 +182,7 @@ class _ExactRows:
             (*self._nodes, *writers.nodes),
             tuple(self._inputs),
             (*self._controls, *writers.controls),
-            tuple(self._log_updates(variables)),
+            (*self._attributes, *self._log_updates(variables)),
         )
         after = self._state.rewritten(rewrite)
         again = []
@@ -331,6 +332,8 @@ class _ExactRows:
         logs = values.texts([log_entry(view, each) if each in bounded else "" for each in names])
         outputs = [TensorRef(name, i) for i in range(len(view.dtypes(name) or ()))]
         batch = view.inputs(name)[count:]
+        # Rows that may miss some updates are sampled as they were looked up.
+        choice = values.text(name if self._options.exact and bounded.keys() >= set(names) else "")
         writer = NodeWriter("{}/{}".format(self._scope, name), device)
         where = {"_class": node.attr["_class"]} if "_class" in node.attr else {}
         position = writer.node(
@@ -339,6 +342,8 @@ class _ExactRows:
             [tensor.input_name for tensor in batch],
             T=values.types([view.dtype(tensor) or 0 for tensor in batch]),
             row_logs=logs,
+            table_shards=node.attr["table_shards"],
+            ahead_choice=choice,
             _output_shapes=values.shapes([(count,)]),
             **where,
         )
@@ -350,11 +355,13 @@ class _ExactRows:
             [tensor.input_name for tensor in inputs],
             row_logs=logs,
             may_miss=values.integers([bounded.get(each, 0) for each in names]),
+            ahead_choice=choice,
             _output_shapes=values.shapes([*(view.shape(output) for output in outputs), (2,)]),
             **attributes_of(op, node),
             **where,
         )
         self._nodes += [position, refresh]
+        self._attributes.append(AttributeEdit(name, "ahead_choice", choice))
         self._controls.append(ControlEdit(name, (), (position.name,)))
         for waiting in view.control_uses(name):
             self._controls.append(ControlEdit(waiting, (name,), (refresh.name,)))

@@ -7,6 +7,7 @@
 #include "kernels/lookup/group_inputs.h"
 #include "kernels/lookup/looked_up_tables.h"
 #include "kernels/lookup/pooled_rows.h"
+#include "kernels/refresh/ahead_tables.h"
 #include "kernels/threads/stage_kernel.h"
 #include "lookup/group_gradient.h"
 #include "lookup/group_lookup.h"
@@ -37,7 +38,9 @@ class GroupKernel : public OpKernel {
 
 class GroupLookupKernel : public GroupKernel {
  public:
-  using GroupKernel::GroupKernel;
+  explicit GroupLookupKernel(OpKernelConstruction* ctx) : GroupKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ahead_.Read(ctx));
+  }
 
   void Compute(OpKernelContext* ctx) override { OP_REQUIRES_OK(ctx, Run(ctx)); }
 
@@ -49,11 +52,25 @@ class GroupLookupKernel : public GroupKernel {
     std::vector<Lookup> lookups;
     TF_RETURN_IF_ERROR(
         AllocatePooled(ctx, attrs_, inputs, tables.dims(), tables.dtypes(), &lookups));
+    if (!ahead_.empty()) TF_RETURN_IF_ERROR(LeaveOut(ctx, &lookups));
     DeviceThreads threads(ctx);
     const BagFault fault = GroupLookup(tables.tables(), lookups, BestRowKernels(), &threads);
     TF_RETURN_IF_ERROR(FaultStatus(fault, attrs_, tables.rows(), name()));
     return Status();
   }
+
+ private:
+  // Leaves the bags of tables to the step that takes this batch.
+  Status LeaveOut(OpKernelContext* ctx, std::vector<Lookup>* lookups) const {
+    std::vector<bool> ahead;
+    TF_RETURN_IF_ERROR(ahead_.Chosen(ctx, &ahead));
+    for (Lookup& lookup : *lookups) {
+      if (!ahead.empty() && !ahead[lookup.table]) lookup.bags = Bags();
+    }
+    return Status();
+  }
+
+  AheadTables ahead_;
 };
 
 class GroupGradKernel : public GroupKernel {

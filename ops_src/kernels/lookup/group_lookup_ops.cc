@@ -112,7 +112,9 @@ tables: The shards of each table, [rows, width].
 pooled: [B, width] for each lookup; for sparse ids, the dense_shape but its last entry, and width.
   Of all lookups in one, with columns.
 pooled_dtypes: [L], or [1] with columns. The type of each lookup's table; sums are kept in
-  float32.)doc";
+  float32.
+ahead_choice: By what RowLogPosition chose in the same step which tables are looked up: pooled rows of
+  the others are undefined. Empty: all are looked up.)doc";
 
 const char kWeightsGradDoc[] = R"doc(
 Gradients of a group lookup's weights.
@@ -127,6 +129,7 @@ REGISTER_OP("GroupEmbeddingLookup")
     .GRAPH_OPT_GROUP_INPUTS.Output("pooled: pooled_dtypes")
     .Attr("table_dtypes: list({float, half, bfloat16}) >= 1")
     .Attr("pooled_dtypes: list({float, half, bfloat16}) >= 1")
+    .Attr("ahead_choice: string = ''")
     .GRAPH_OPT_GROUP_ATTRS.SetShapeFn(LookupShape)
     .Doc(GroupDoc(std::string(kLookupDoc) + R"doc(
 table_dtypes: One for each shard.)doc"));
@@ -135,6 +138,7 @@ REGISTER_OP("ResourceGroupEmbeddingLookup")
     .Input("tables: num_shards * resource")
     .GRAPH_OPT_GROUP_INPUTS.Output("pooled: pooled_dtypes")
     .Attr("pooled_dtypes: list({float, half, bfloat16}) >= 1")
+    .Attr("ahead_choice: string = ''")
     .GRAPH_OPT_GROUP_ATTRS.SetShapeFn(LookupShape)
     .Doc(GroupDoc(kLookupDoc));
 

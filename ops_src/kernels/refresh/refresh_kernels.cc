@@ -9,6 +9,7 @@
 #include "kernels/lookup/group_inputs.h"
 #include "kernels/lookup/looked_up_tables.h"
 #include "kernels/lookup/pooled_rows.h"
+#include "kernels/refresh/ahead_tables.h"
 #include "kernels/refresh/missed_rows.h"
 #include "kernels/refresh/row_logs.h"
 #include "lookup/refresh_bags.h"
@@ -34,6 +35,15 @@ class RowLogPositionKernel : public OpKernel {
  public:
   explicit RowLogPositionKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, logs_.Read(ctx));
+    OP_REQUIRES_OK(ctx, ahead_.Read(ctx));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("table_shards", &table_shards_));
+    const int shards = std::accumulate(table_shards_.begin(), table_shards_.end(), 0);
+    const bool all_logged = logs_.all();  // a table without a log is not looked up again
+    OP_REQUIRES(
+        ctx, ahead_.empty() || (all_logged && shards == logs_.size()),
+        errors::InvalidArgument(name(), ": table_shards has ", shards, " shards and row_logs ",
+                                logs_.size(), all_logged ? "" : ", some of them empty",
+                                "; ahead_choice needs a log for each shard"));
   }
 
   void Compute(OpKernelContext* ctx) override {
@@ -46,10 +56,27 @@ class RowLogPositionKernel : public OpKernel {
       OP_REQUIRES_OK(ctx, logs_.Find(ctx, i, &found));
       positions(i) = is_own && found != nullptr ? found->log()->Position() : -1;
     }
+    if (!ahead_.empty()) OP_REQUIRES_OK(ctx, LeaveOut(ctx, output));
   }
 
  private:
+  // Takes no position of tables that are not looked up ahead: a step then looks up all their rows.
+  Status LeaveOut(OpKernelContext* ctx, Tensor* output) const {
+    std::vector<bool> ahead;
+    TF_RETURN_IF_ERROR(ahead_.Choose(ctx, static_cast<int>(table_shards_.size()), &ahead));
+    auto positions = output->flat<tensorflow::int64>();
+    int shard = 0;
+    for (size_t t = 0; t < table_shards_.size(); ++t) {
+      for (int end = shard + table_shards_[t]; shard < end; ++shard) {
+        if (!ahead[t]) positions(shard) = -1;
+      }
+    }
+    return Status();
+  }
+
   RowLogs logs_;
+  AheadTables ahead_;
+  std::vector<int> table_shards_;
 };
 
 class GroupRefreshKernel : public OpKernel {
@@ -59,6 +86,7 @@ class GroupRefreshKernel : public OpKernel {
     OP_REQUIRES_OK(ctx, missed_.Read(ctx, attrs_.num_shards()));
     shards_.resize(attrs_.num_shards());
     std::iota(shards_.begin(), shards_.end(), 0);
+    OP_REQUIRES_OK(ctx, ahead_.Read(ctx));
   }
 
   void Compute(OpKernelContext* ctx) override {
@@ -78,6 +106,7 @@ class GroupRefreshKernel : public OpKernel {
     const BagFault fault =
         RefreshBags(tables.tables(), changed, lookups, BestRowKernels(), &threads, &ids);
     OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, tables.rows(), name()));
+    if (!ahead_.empty()) OP_REQUIRES_OK(ctx, Learn(ctx, lookups, &ids));
     Tensor* counts = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(num_outputs() - 1, TensorShape({2}), &counts));
     counts->flat<tensorflow::int64>()(0) = ids.all;
@@ -97,9 +126,30 @@ class GroupRefreshKernel : public OpKernel {
     return Status();
   }
 
+  // Learns of tables that were looked up ahead. Ids of the others do not count.
+  Status Learn(OpKernelContext* ctx, const std::vector<Lookup>& lookups, RefreshedIds* ids) const {
+    const Tensor* position = nullptr;
+    TF_RETURN_IF_ERROR(ctx->input("log_position", &position));
+    const auto positions = position->flat<tensorflow::int64>();
+    std::vector<int64_t> ahead(attrs_.num_tables(), 0);
+    std::vector<int64_t> again(attrs_.num_tables(), 0);
+    for (size_t i = 0; i < lookups.size(); ++i) {
+      const int table = lookups[i].table;
+      if (positions(attrs_.first_shard(table)) < 0) {
+        ids->all -= lookups[i].bags.num_ids;
+        ids->changed -= lookups[i].bags.num_ids;
+        continue;
+      }
+      ahead[table] += lookups[i].bags.num_bags;
+      again[table] += ids->changed_bags[i];
+    }
+    return ahead_.Learn(ctx, ahead, again);
+  }
+
   GroupAttrs attrs_;
   MissedRows missed_;
   std::vector<int> shards_;  // all of them
+  AheadTables ahead_;
   ScratchUser scratch_;
 };
 

@@ -36,11 +36,14 @@ tables: The shards of each table, [rows, width].
 read: What the lookup returned.
 log_position: [shards]. What RowLogPosition returned before the lookup ran.
 pooled: As read, with the rows as they are now.
-ids_changed: [2]. How many ids there are, and how many of them have a row that may have changed.
+ids_changed: [2]. How many ids were looked up ahead, and how many of them have a row that may have
+  changed.
 pooled_dtypes: [L], or [1] with columns. The type of each lookup's table.
 row_logs: For each shard, the container and name of the log of its updates: `container:name`, or the
   name alone; empty: its rows stay as they were read.
-may_miss: Empty, or for each shard how many updates its rows may miss; empty: none.)doc";
+may_miss: Empty, or for each shard how many updates its rows may miss; empty: none.
+ahead_choice: What learns how many bags are pooled again, and chooses which tables are looked up
+  ahead; empty: all.)doc";
 
 REGISTER_OP("GroupEmbeddingRefresh")
     .Input("tables: table_dtypes")
@@ -52,6 +55,7 @@ REGISTER_OP("GroupEmbeddingRefresh")
     .Attr("pooled_dtypes: list({float, half, bfloat16}) >= 1")
     .Attr("row_logs: list(string) >= 1")
     .Attr("may_miss: list(int) = []")
+    .Attr("ahead_choice: string = ''")
     .GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
     .SetShapeFn(RefreshShape)
     .Doc(GroupDoc(std::string(kRefreshDoc) + R"doc(
@@ -66,6 +70,7 @@ REGISTER_OP("ResourceGroupEmbeddingRefresh")
     .Attr("pooled_dtypes: list({float, half, bfloat16}) >= 1")
     .Attr("row_logs: list(string) >= 1")
     .Attr("may_miss: list(int) = []")
+    .Attr("ahead_choice: string = ''")
     .GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
     .SetShapeFn(RefreshShape)
     .Doc(GroupDoc(kRefreshDoc));
@@ -75,6 +80,8 @@ REGISTER_OP("RowLogPosition")
     .Output("position: int64")
     .Attr("T: list(type) >= 1")
     .Attr("row_logs: list(string) >= 1")
+    .Attr("table_shards: list(int) = []")
+    .Attr("ahead_choice: string = ''")
     .SetIsStateful()
     .SetShapeFn(PositionShape)
     .Doc(R"doc(

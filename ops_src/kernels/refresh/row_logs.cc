@@ -1,5 +1,6 @@
 #include "kernels/refresh/row_logs.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "kernels/kernel_names.h"
@@ -14,6 +15,11 @@ Status RowLogs::Read(OpKernelConstruction* ctx) {
   TF_RETURN_IF_ERROR(ctx->GetAttr("row_logs", &entries));
   for (const std::string& entry : entries) places_.emplace_back(entry, true);
   return Status();
+}
+
+bool RowLogs::all() const {
+  return std::none_of(places_.begin(), places_.end(),
+                      [](const StatePlace& place) { return place.name.empty(); });
 }
 
 Status RowLogs::Find(OpKernelContext* ctx, int i, Pointer* log) const {
