@@ -13,7 +13,10 @@ from graph_opt.rules.lookup import FUSED_APIS, Lookup
 
 
 def lookup_outcome(
-    lookup: Lookup, stage: Optional[str] = None, refusal: Optional[Refusal] = None
+    lookup: Lookup,
+    stage: Optional[str] = None,
+    refusal: Optional[Refusal] = None,
+    most_missed: Optional[int] = None,
 ) -> LookupOutcome:
     """What became of a lookup.
 
@@ -21,6 +24,7 @@ def lookup_outcome(
       lookup: The lookup, as it was found.
       stage: The stage that runs it ahead; None if it runs in main.
       refusal: Why it must stay there, if something prevents moving it.
+      most_missed: How many updates its rows may miss, if it runs ahead.
     """
     return LookupOutcome(
         name=lookup.name,
@@ -34,6 +38,7 @@ def lookup_outcome(
         refusal=None if refusal is None else refusal.to_dict(),
         # One op that the model calls itself may do several.
         count=len(lookup.ids) if lookup.api in FUSED_APIS else 1,
+        most_missed=most_missed,
     )
 
 

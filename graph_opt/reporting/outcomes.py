@@ -28,6 +28,8 @@ class LookupOutcome:
       stage: Name of the stage that computes it, '' if it was left in main.
       refusal: code, node, need and saw; None if it moved.
       count: How many of the model's lookups this is: an op in the model itself may do several.
+      most_missed: How many updates its rows may have missed when a step uses them, at most: 0 if
+        they are exact. None if it was left in main.
     """
 
     name: str
@@ -40,6 +42,7 @@ class LookupOutcome:
     stage: str = ""
     refusal: Optional[Dict[str, str]] = None
     count: int = 1
+    most_missed: Optional[int] = None
 
 
 @dataclasses.dataclass(frozen=True)

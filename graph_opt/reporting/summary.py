@@ -93,6 +93,7 @@ def _parts(report: Report, lookups: Sequence[UserLookup]) -> List[str]:
         moved = _count(lookup for lookup in lookups if lookup.stage)
         of = count if parts else counted(count, "lookup")
         parts.append("{} of {} run ahead of the step".format(moved, of))
+        parts[-1] += _exactness(lookups, moved)
     left = _count(lookup for lookup in lookups if lookup.is_left) + elsewhere
     codes = _codes(report)
     if left:
@@ -103,6 +104,14 @@ def _parts(report: Report, lookups: Sequence[UserLookup]) -> List[str]:
     if dense:
         parts.append("{} of whole tables in each step".format(counted(dense, "read")))
     return parts
+
+
+def _exactness(lookups: Iterable[UserLookup], moved: int) -> str:
+    """How many of those that run ahead have exact rows."""
+    exact = _count(each for each in lookups if each.stage and each.most_missed == 0)
+    if not exact:
+        return ""
+    return " with exact rows" if exact == moved else ", {} of them with exact rows".format(exact)
 
 
 def _updates(lookups: Iterable[UserLookup]) -> Iterator[str]:

@@ -124,6 +124,10 @@ def _lookups(report: Report) -> str:
         header.append("runs in")
         for row, one in zip(rows, lookups):
             row.append(one.stage or "main")
+        if any(one.stage and one.most_missed is not None for one in lookups):
+            header.append("updates missed")
+            for row, one in zip(rows, lookups):
+                row.append(_missed(one))
     if any(one.refusals for one in lookups):
         header.append("left as it is")
         for row, one in zip(rows, lookups):
@@ -164,6 +168,12 @@ def _columns(report: Report) -> str:
 def _lookup_row(lookup: UserLookup) -> List[str]:
     name = lookup.name if lookup.count == 1 else "{} ({})".format(lookup.name, lookup.count)
     return [name, lookup.api, lookup.combiner or "-", _tables(lookup.tables)]
+
+
+def _missed(lookup: UserLookup) -> str:
+    if not lookup.stage or lookup.most_missed is None:
+        return "-"
+    return "at most {}".format(lookup.most_missed) if lookup.most_missed else "none"
 
 
 def _tables(names: Sequence[str], noun: str = "shard") -> str:

@@ -48,6 +48,7 @@ class UserLookup:
       refusals: Why it, or a part of it, was left as it is: code, node, need and saw.
       count: How many lookups this is.
       output: Name of the tensor with its result.
+      most_missed: How many updates its rows may miss, if it runs ahead; 0 if they are exact.
     """
 
     name: str
@@ -62,6 +63,7 @@ class UserLookup:
     refusals: Tuple[Dict[str, str], ...] = ()
     count: int = 1
     output: str = ""
+    most_missed: Optional[int] = None
 
     @property
     def is_left(self) -> bool:
@@ -129,6 +131,7 @@ def _fused(lookup: FusedLookup, outcome: Optional[LookupOutcome]) -> UserLookup:
         refusals=refusals,
         count=lookup.count,
         output=lookup.output,
+        most_missed=None if outcome is None else outcome.most_missed,
     )
 
 
@@ -142,6 +145,7 @@ def _moved(outcome: LookupOutcome) -> UserLookup:
         refusals=() if outcome.refusal is None else (outcome.refusal,),
         count=outcome.count,
         output=outcome.output,
+        most_missed=outcome.most_missed,
     )
 
 

@@ -175,6 +175,7 @@ def test_lookups_are_exact() -> None:
     fused = train(shared_table, config(), steps=8)
     exact = train(shared_table, config(threads=2, capacity=3), steps=8)
     assert moved(exact) == 2
+    assert {one.most_missed for one in exact.report.lookups} == {0}
     assert len(exact.losses) == 8
     assert_same(exact, fused)
 

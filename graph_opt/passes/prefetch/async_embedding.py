@@ -21,6 +21,7 @@ from graph_opt.passes.prefetch.conditional_inputs import JoinedInputs
 from graph_opt.passes.prefetch.exact_rows import refuse_inexact
 from graph_opt.passes.prefetch.exact_tables import ExactTables
 from graph_opt.passes.prefetch.measured_lookups import crossing
+from graph_opt.passes.prefetch.missed_updates import most_missed_by
 from graph_opt.passes.prefetch.region import PrefetchRegion
 from graph_opt.passes.prefetch.regions import BatchInputs, joined_inputs
 from graph_opt.passes.prefetch.stage_rewrite import StageRewrite
@@ -95,6 +96,7 @@ class _Planner:
         refuse_rewritten(view)
         self._view = view
         self._options = options
+        self._session = session
         fetched = frozenset(TensorRef.parse(name) for name in session.fetched)
         self._fetched = fetched | sampled
         self._search = find_lookups(view)
@@ -249,7 +251,9 @@ class _Planner:
         refusal = refusals.get(id(lookup))
         if refusal is not None:
             return lookup_outcome(lookup, refusal=refusal)
-        return lookup_outcome(lookup, self._stage_of.get(lookup.output.node, ""))
+        missed = most_missed_by(lookup, self._exact, self._session)
+        stage = self._stage_of.get(lookup.output.node, "")
+        return lookup_outcome(lookup, stage, most_missed=missed)
 
 
 _NO_LOOKUP = (

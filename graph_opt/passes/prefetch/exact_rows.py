@@ -40,6 +40,7 @@ from graph_opt.passes.prefetch.exchanged_rows import (
     exchanged_lookup,
     refresh_exchanged,
 )
+from graph_opt.passes.prefetch.missed_updates import most_missed
 from graph_opt.passes.prefetch.regions import sources_behind, staying_lookups
 from graph_opt.passes.prefetch.served_rows import (
     ServedLookup,
@@ -74,7 +75,6 @@ _POOLED = (
     "batches are asked for in the step that uses them, not ahead of it"
 )
 _EXCHANGED = "{} with exact rows of other ranks, which send what their updates wrote since"
-_TUNED_MOST = 16  # updates: a tuned stage has at most 8 threads, and room for 8 batches
 
 
 def exact_rows(state: PassState, options: SessionOptions) -> PassState:
@@ -119,12 +119,6 @@ def _bounded(lookups: Iterable[Lookup], options: SessionOptions) -> Dict[str, in
 
 def _names(lookup: Lookup) -> List[str]:
     return [table.name for table in lookup.tables]
-
-
-def most_missed(options: AsyncEmbeddingOptions) -> int:
-    """The most updates that a row can miss which is read ahead and not brought to date."""
-    fixed = max(options.threads_num, 0) + max(options.capacity, 0)
-    return fixed + (_TUNED_MOST if min(options.threads_num, options.capacity) < 0 else 0)
 
 
 def refuse_inexact(

@@ -26,12 +26,13 @@ from graph_opt.passes import attribute_values as values
 from graph_opt.passes.io_stages import BUFFER_TAKE
 from graph_opt.passes.node_writer import NodeWriter, free_scope
 from graph_opt.passes.pass_state import PassState
-from graph_opt.passes.prefetch.exact_rows import most_missed, refuse_inexact
+from graph_opt.passes.prefetch.exact_rows import refuse_inexact
 from graph_opt.passes.prefetch.measured_lookups import (
     MeasuredRegion,
     SampledStage,
     measured_region,
 )
+from graph_opt.passes.prefetch.missed_updates import most_missed
 from graph_opt.passes.prefetch.region_clone import cpu_of
 from graph_opt.passes.prefetch.regions import BatchInputs, joined_inputs
 from graph_opt.passes.prefetch.updated_rows import NO_UPDATE, UpdatedRows
