@@ -43,7 +43,7 @@ def step_rows(plan: CostPlan) -> List[List[str]]:
     lines = [
         _Line("ops that run", [each.ops for each in costs]),
         _Line("  of these in stages, beside the step", [each.ops_ahead for each in costs]),
-        _Line("rows of tables read", [each.rows for each in costs]),
+        _Line("rows of tables read", [each.rows for each in costs], has_size=True),
         _Line("bytes of these rows", [each.row_bytes for each in costs], is_bytes=True),
         _Line("tables that TensorFlow copies as a whole", [each.tables_copied for each in costs]),
         _Line("bytes of these tables", [each.copied_bytes for each in costs], is_bytes=True),
@@ -57,7 +57,7 @@ def step_rows(plan: CostPlan) -> List[List[str]]:
         _Line("bytes given to these", [each.collective_bytes for each in costs], is_bytes=True),
     ]
     header = ["per step", "before", "after", "removed"][: 2 if plan.after is None else 4]
-    shown = [line.cells() for line in lines if line.has_any()]
+    shown = [line.cells(all_counted=not plan.unknown) for line in lines if line.has_any()]
     return [header, *shown, *_estimates(plan, costs)]
 
 
@@ -66,7 +66,7 @@ def _estimates(plan: CostPlan, costs: Sequence[StepCost]) -> List[List[str]]:
         return []
     seconds = [estimated_seconds(cost, plan.rates) for cost in costs]
     cells = ["{:.2f} ms".format(each * 1000) for each in seconds]
-    return [["estimate, without layers", *cells, *_removed(seconds)]]
+    return [["estimate, without layers", *cells, *_removed(seconds, not plan.unknown)]]
 
 
 class _Line:
@@ -76,31 +76,41 @@ class _Line:
       label: What is counted.
       numbers: How much of it, before and perhaps after.
       is_bytes: Whether these are bytes.
+      has_size: Whether it depends on how long tensors are, as bytes do.
     """
 
-    def __init__(self, label: str, numbers: Sequence[float], is_bytes: bool = False) -> None:
+    def __init__(
+        self,
+        label: str,
+        numbers: Sequence[float],
+        is_bytes: bool = False,
+        has_size: bool = False,
+    ) -> None:
         self._label = label
         self._numbers = numbers
         self._is_bytes = is_bytes
+        self._has_size = has_size or is_bytes
 
     def has_any(self) -> bool:
         """Whether it is worth a line."""
         return any(self._numbers)
 
-    def cells(self) -> List[str]:
-        """What stands in the columns."""
+    def cells(self, all_counted: bool) -> List[str]:
+        """What stands in the columns, if nothing is left out of the plan or if something is."""
         whole = [round(number) for number in self._numbers]
         texts = [bytes_text(each) if self._is_bytes else "{:,}".format(each) for each in whole]
-        return [self._label, *texts, *_removed(self._numbers)]
+        return [self._label, *texts, *_removed(self._numbers, all_counted or not self._has_size)]
 
 
-def _removed(numbers: Sequence[float]) -> List[str]:
+def _removed(numbers: Sequence[float], is_known: bool) -> List[str]:
     """The share that the rewrite removes; what it adds is plain to see."""
     if len(numbers) < 2:
         return []
     before, after = numbers
     if not before or after >= before:
         return ["-"]
+    if not is_known:
+        return ["?"]
     return ["{:.0f} %".format(100.0 * (before - after) / before)]
 
 
