@@ -1,7 +1,8 @@
 """The pages of the site: those of docs/, and those that are made from files beside it.
 
-The README is the first page. Configs and examples have a page for each folder, to which links lead
-that leave docs/. The table of contents is that of the navigation.
+The README is the first page. Configs and examples have a page for each folder, and some files have
+one of their own, to which links lead that leave docs/. The table of contents is that of the
+navigation.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ FOLDERS: Dict[str, str] = {
     "`graph_opt.load_config(FILE)`.",
     "examples": "Complete scripts, each a single file to copy. They run with graph_opt and without "
     "it (`--mode stock` or `--stock`).",
+}
+FILES: Dict[str, Tuple[str, str]] = {
+    "LICENSE": ("licence", "Licence"),
+    "graph_opt/reporting/reports.schema.json": ("json-schema", "JSON schema"),
 }
 NAVIGATION: Sequence[Tuple[str, Sequence[str]]] = (
     ("Start", ("get-started", "when-it-does-not-pay")),
@@ -44,7 +49,7 @@ _REFERENCE = (
     "# API reference\n\nEvery public name, with its shapes, dtypes, errors and an example: "
     '<a href="api/graph_opt.html">graph_opt</a>.\n'
 )
-_LANGUAGES = {".py": "python", ".pbtxt": "text", ".yaml": "yaml", ".sh": "bash"}
+_LANGUAGES = {".py": "python", ".json": "json", ".pbtxt": "text", ".yaml": "yaml", ".sh": "bash"}
 _LINK = re.compile(r"(?<=\]\()([\w./-]+)(?=[#)])")
 
 
@@ -61,10 +66,11 @@ def write_pages(folder: Path) -> None:
     readme = (REPOSITORY / "README.md").read_text("utf-8")
     (folder / "index.md").write_text(_LINK.sub(_from_root, readme) + _contents(), "utf-8")
     (folder / "reference.md").write_text(_REFERENCE, "utf-8")
-    (folder / "licence.md").write_text(_shown("Licence", ["LICENSE"]), "utf-8")
+    for name, (page, title) in FILES.items():
+        (folder / (page + ".md")).write_text(_shown(title, [name]), "utf-8")
     for name, introduction in FOLDERS.items():
-        page = _shown(name.capitalize(), _files(REPOSITORY / name), introduction)
-        (folder / (name + ".md")).write_text(page, "utf-8")
+        shown = _shown(name.capitalize(), _files(REPOSITORY / name), introduction)
+        (folder / (name + ".md")).write_text(shown, "utf-8")
 
 
 def _from_docs(link: Any) -> str:
@@ -81,7 +87,7 @@ def _from_root(link: Any) -> str:
 
 def _page_of(path: str) -> str:
     """The page that shows a file, or a folder, beside docs/."""
-    return "licence.md" if path == "LICENSE" else path.split("/")[0] + ".md"
+    return (FILES[path][0] if path in FILES else path.split("/")[0]) + ".md"
 
 
 def _contents() -> str:
@@ -89,7 +95,8 @@ def _contents() -> str:
     for caption, names in NAVIGATION:
         lines = ["```{toctree}", ":hidden:", ":caption: " + caption, "", *names, "```"]
         parts.append("\n".join(lines))
-    parts.append("```{toctree}\n:hidden:\n\nreference\nlicence\n```")
+    others = ["reference", *(page for page, _ in FILES.values())]
+    parts.append("\n".join(["```{toctree}", ":hidden:", "", *others, "```"]))
     return "\n\n" + "\n\n".join(parts) + "\n"
 
 
