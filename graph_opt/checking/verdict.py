@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
 from graph_opt.checking.comparison import Comparison, Difference, Scalar
+from graph_opt.reporting.json_documents import json_document
 
 EQUAL, ROUNDING, DIFFERENT, UNCHECKED = "equal", "rounding", "different", "unchecked"
 _EXIT_CODES = {EQUAL: 0, ROUNDING: 0, DIFFERENT: 1, UNCHECKED: 2}
@@ -93,21 +93,20 @@ class CheckResult:
         )
 
     def to_dict(self) -> Dict[str, Any]:
-        """Plain dicts, lists, strings and numbers; null for a difference that has no size."""
+        """Plain dicts, lists, strings and finite numbers; None for others."""
         plain: Dict[str, Any] = dataclasses.asdict(self)
         for key in ("first", "largest"):
             plain[key] = _plain(getattr(self, key))
         plain["variables"] = [_plain(one) for one in self.variables]
         if self.staleness is not None:
             plain["staleness"]["scalars"] = {
-                name: dict(one._asdict(), largest=_plain(one.largest))
-                for name, one in self.staleness.scalars.items()
+                name: _plain_scalar(one) for name, one in self.staleness.scalars.items()
             }
         return plain
 
     def to_json(self) -> str:
         """The result as indented JSON."""
-        return json.dumps(self.to_dict(), indent=2)
+        return json_document("check", self.to_dict())
 
     def __str__(self) -> str:
         lines = ["session: " + text for text in self.sessions]
@@ -181,10 +180,19 @@ def _staleness_lines(staleness: Staleness) -> List[str]:
 def _plain(difference: Optional[Difference]) -> Optional[Dict[str, Any]]:
     if difference is None:
         return None
-    fields = dict(difference._asdict())
-    if np.isinf(difference.relative):
-        fields["relative"] = None
-    return fields
+    return dict(difference._asdict(), relative=_finite(difference.relative))
+
+
+def _plain_scalar(scalar: Scalar) -> Dict[str, Any]:
+    return {
+        "stock": _finite(scalar.stock),
+        "other": _finite(scalar.other),
+        "largest": _plain(scalar.largest),
+    }
+
+
+def _finite(number: float) -> Optional[float]:
+    return float(number) if np.isfinite(number) else None
 
 
 def _after(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from typing import Any, Dict, List
@@ -14,6 +13,7 @@ from graph_opt.conversion.convert import Conversion, convert
 from graph_opt.conversion.formats import CHECKPOINT, Request, format_of, open_source, open_target
 from graph_opt.conversion.layouts import layout_of
 from graph_opt.conversion.tables import Choice
+from graph_opt.reporting.json_documents import json_document
 from graph_opt.reporting.tables import bytes_text, counted, printable, table
 
 _SECONDS_BETWEEN = 1.0
@@ -37,7 +37,7 @@ def handle(options: argparse.Namespace) -> int:
         path = error.filename or options.target
         raise WrongInput("{}: {}".format(path, error.strerror or error)) from error
     if options.json:
-        print(json.dumps(_plain(done, options.dry_run), indent=2, sort_keys=True))
+        print(json_document("convert", _plain(done, options.dry_run)))
     else:
         print(_text(done, options))
     return 0

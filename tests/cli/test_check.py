@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Dict, List
 
 import pytest
 
 from tests.forked_programs import Ended, start_graph_opt
+from tests.json_documents import validated
 
 SCRIPTS = Path(__file__).resolve().parent / "scripts"
 FUSED = ("--set", "do_group_embedding=true")
@@ -24,7 +24,7 @@ def check(folder: Path, *arguments: str, **environment: str) -> Ended:
 def checked(folder: Path, *arguments: str) -> Dict[str, Any]:
     """The result as JSON, of a script that ran to its end."""
     ended = check(folder, "--json", "result.json", *arguments)
-    result: Dict[str, Any] = json.loads((folder / "result.json").read_text())
+    result: Dict[str, Any] = validated((folder / "result.json").read_text())
     result["code"], result["printed"] = ended.returncode, ended.stdout + ended.stderr
     return result
 

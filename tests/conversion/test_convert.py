@@ -18,6 +18,7 @@ from graph_opt.sharding import checkpoint_rows, table_files
 from graph_opt.sharding.in_process import run_ranks
 from graph_opt.sharding.transport import Transport
 from graph_opt.sok.communication import communicating_through
+from tests.json_documents import validated
 
 USERS, ITEMS = (53, 4), (17, 3)
 Values = Dict[str, np.ndarray]
@@ -116,7 +117,7 @@ def test_npy_files_have_whole_tables_and_say_what_they_lack(
     files, back = tmp_path / "npy", str(tmp_path / "again.ckpt")
     arguments = ["convert", checkpoint, str(files), "--to", "npy", "--json"]
     assert main([*arguments, "--table", "model/users=users", "--table", "items"]) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = validated(capsys.readouterr().out)
     assert "Adam m of users" in report["no_place_in_this_format"]
     before = values_in(checkpoint)
     np.testing.assert_array_equal(np.load(files / "users.npy"), before["model/users"])

@@ -18,6 +18,7 @@ from graph_opt.sharding.transport import Transport
 from graph_opt.sok.communication import communicating_through
 from tests.conversion.test_convert import fails, values_in
 from tests.dynamic.saved_tables import KEYS, WIDTH, Model, saved_by
+from tests.json_documents import validated
 
 Contents = Dict[int, List[Any]]
 
@@ -145,8 +146,10 @@ def test_tables_of_numbered_keys_become_variables_and_back(
         fails([path, where, "--to", form], capsys, "'emb' has 8 rows, and key -2000", "--to sok")
     fails([path, where, "--to", "sok", "--table", "no"], capsys, "no tensor 'no'")
     dry = ["convert", path, where, "--to", "checkpoint", "--layout", "dynamic:9", "--dry-run"]
-    assert main(dry) == 0 and not list(tmp_path.glob("no*"))
-    assert "emb/part_*/Adagrad" in capsys.readouterr().out
+    assert main([*dry, "--json"]) == 0 and not list(tmp_path.glob("no*"))
+    columns = validated(capsys.readouterr().out)["columns"]
+    assert [one["crc32"] for one in columns] == [None] * len(columns)
+    assert any("emb/part_*/Adagrad" in one["to"] for one in columns)
 
 
 def test_rows_become_those_of_keys_that_are_asked_for(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from typing import Any, Iterator
+from typing import Any, Iterator, Set
 
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
+from graph_opt.checking.comparison import Difference, Scalar
+from graph_opt.checking.verdict import DIFFERENT, CheckResult, Staleness
 from graph_opt.inspect.graph_diff import GraphDiff, NodeChange
 from graph_opt.reporting import cost, counted_graph, outcomes, session_report, staleness
 from graph_opt.reporting.json_documents import SCHEMA_VERSION, json_document
@@ -18,20 +20,24 @@ from tests.json_documents import schema, validated
 
 DESCRIBED = {
     "boundary_tensor": outcomes.BoundaryTensor,
+    "check_fields": CheckResult,
     "cost_fields": cost.CostPlan,
     "counted_graph": counted_graph.CountedGraph,
     "dense_reader": outcomes.DenseReader,
     "device_memory": cost.DeviceMemory,
     "diff_fields": GraphDiff,
+    "difference": Difference,
     "fused_lookup": outcomes.FusedLookup,
     "large_node": counted_graph.LargeNode,
     "link": cost.LinkCost,
     "lookup": outcomes.LookupOutcome,
     "node_change": NodeChange,
+    "number_of_steps": Scalar,
     "packed_transfer": outcomes.PackedTransfer,
     "process": session_report.ProcessReport,
     "rates": cost.Rates,
     "report_fields": Report,
+    "run_ahead": Staleness,
     "session": session_report.SessionReport,
     "stage": outcomes.StageReport,
     "staleness": staleness.TableStaleness,
@@ -49,8 +55,14 @@ ADDED = {
 
 @pytest.mark.parametrize("name", sorted(DESCRIBED))
 def test_each_field_of_a_class_is_described(name: str) -> None:
-    fields = {field.name for field in dataclasses.fields(DESCRIBED[name])}
-    assert set(schema()["$defs"][name]["properties"]) == fields | ADDED.get(name, set())
+    described = set(schema()["$defs"][name]["properties"])
+    assert described == _fields(DESCRIBED[name]) | ADDED.get(name, set())
+
+
+def _fields(described: Any) -> Set[str]:
+    if issubclass(described, tuple):
+        return set(described._fields)
+    return {field.name for field in dataclasses.fields(described)}
 
 
 def _objects(value: Any) -> Iterator[Any]:
@@ -98,5 +110,11 @@ def test_what_is_infinite_is_null() -> None:
     report = Report(staleness=(told, dataclasses.replace(told, relative_l2=0.5)))
     found = [one["relative_l2"] for one in validated(report.to_json())["staleness"]]
     assert found == [None, 0.5]
+    apart = Difference("loss:0", "in training step 2", math.inf, 1e-5, updates=1, step=2)
+    ahead = Staleness({"loss:0": Scalar(0.5, math.nan, apart)}, bits_differ=1)
+    result = CheckResult(DIFFERENT, first=apart, variables=(apart,), staleness=ahead)
+    document = validated(result.to_json())
+    assert document["first"]["relative"] is None
+    assert document["staleness"]["scalars"]["loss:0"]["other"] is None
     with pytest.raises(ValueError, match="not JSON compliant"):
         json_document("report", {"seconds": math.nan})
