@@ -6,7 +6,7 @@ arguments by their names.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from tensorflow.python.framework import op_def_registry
 
@@ -34,44 +34,112 @@ def function_body(function: Any, arguments: Sequence[str], scope: str) -> Option
       scope: Name scope of the nodes.
 
     Returns:
-      None if the function has an op that this process does not know.
+      None if the function has an op that this process does not know, or reads what it has not.
     """
-    names = {arg.name: text for arg, text in zip(function.signature.input_arg, arguments)}
-    for node in function.node_def:
-        outputs = _outputs(node)
-        if outputs is None:
-            return None
-        full = "{}/{}".format(scope, node.name)
-        names["^" + node.name] = "^" + full
-        for index, output in enumerate(outputs):
-            names["{}:{}".format(node.name, output)] = "{}:{}".format(full, index)
+    definitions = {node.op: op_def_registry.get(node.op) for node in function.node_def}
+    if None in definitions.values():
+        return None
+    names = _Names(function, arguments, scope, definitions)
+    texts = [text for node in function.node_def for text in node.input]
+    if any(names.of(text) is None for text in (*texts, *_returned(function))):
+        return None
+    return _body(function, names)
+
+
+def partial_body(
+    function: Any, arguments: Sequence[str], scope: str, signatures: Mapping[str, Any]
+) -> FunctionBody:
+    """The nodes of a function of any file, as far as they make sense.
+
+    An edge is left out if there is nothing at its other end. Of an op that is not known, an output
+    is taken for the first one.
+
+    Args:
+      function: A FunctionDef.
+      arguments: A tensor for each argument, as far as they are known.
+      scope: Name scope of the nodes.
+      signatures: The OpDefs of functions, which are ops in the graphs that they belong to.
+    """
+    definitions = {
+        node.op: op_def_registry.get(node.op) or signatures.get(node.op)
+        for node in function.node_def
+    }
+    return _body(function, _Names(function, arguments, scope, definitions))
+
+
+def _body(function: Any, names: _Names) -> FunctionBody:
     nodes = []
     for node in function.node_def:
         copy = type(node)()
         copy.CopyFrom(node)
-        copy.name = "{}/{}".format(scope, node.name)
-        copy.input[:] = [names[text] for text in node.input]
+        copy.name = names.node(node.name)
+        copy.input[:] = names.of_all(node.input)
         copy.attr.pop("_class", None)
         nodes.append(copy)
-    results = [names[function.ret[result.name]] for result in function.signature.output_arg]
-    controls = ["{}/{}".format(scope, name) for name in function.control_ret.values()]
-    return FunctionBody(nodes, results, controls)
+    controls = [text[1:] for text in names.of_all("^" + name for name in _controls(function))]
+    return FunctionBody(nodes, names.of_all(_returned(function)), controls)
 
 
-def _outputs(node: Any) -> Optional[List[str]]:
-    """`output:index` for each output of a node."""
-    definition = op_def_registry.get(node.op)
-    if definition is None:
-        return None
-    found: List[str] = []
-    for output in definition.output_arg:
-        found.extend("{}:{}".format(output.name, i) for i in range(_count(output, node.attr)))
-    return found
+def _returned(function: Any) -> List[str]:
+    results = dict(function.ret)
+    return [results.get(result.name, "") for result in function.signature.output_arg]
 
 
-def _count(output: Any, attributes: Dict[str, Any]) -> int:
-    if output.number_attr:
-        return int(attributes[output.number_attr].i)
-    if output.type_list_attr:
-        return len(attributes[output.type_list_attr].list.type)
-    return 1
+def _controls(function: Any) -> List[str]:
+    return list(function.control_ret.values())
+
+
+class _Names:
+    """What a graph calls the tensors of a function."""
+
+    def __init__(
+        self,
+        function: Any,
+        arguments: Sequence[str],
+        scope: str,
+        definitions: Mapping[str, Optional[Any]],
+    ) -> None:
+        self._scope = scope
+        given = zip(function.signature.input_arg, arguments)
+        self._arguments = {argument.name: text for argument, text in given}
+        self._outputs = {
+            node.name: _first_places(node, definitions[node.op]) for node in function.node_def
+        }
+
+    def node(self, name: str) -> str:
+        return "{}/{}".format(self._scope, name)
+
+    def of(self, text: str) -> Optional[str]:
+        """A tensor, or a control input, as NodeDefs of a graph spell it."""
+        if text.startswith("^"):
+            return "^" + self.node(text[1:]) if text[1:] in self._outputs else None
+        if text in self._arguments:
+            return self._arguments[text]
+        name, _, output = text.partition(":")
+        if name not in self._outputs:
+            return None
+        output, _, index = output.partition(":")
+        place = self._outputs[name].get(output, 0) + (int(index) if index.isdigit() else 0)
+        return "{}:{}".format(self.node(name), place)
+
+    def of_all(self, texts: Any) -> List[str]:
+        return [found for found in map(self.of, texts) if found is not None]
+
+
+def _first_places(node: Any, definition: Optional[Any]) -> Dict[str, int]:
+    """For each output that an op declares, the number of its first tensor."""
+    places: Dict[str, int] = {}
+    count = 0
+    for output in definition.output_arg if definition is not None else ():
+        places[output.name] = count
+        count += _count(output, node.attr)
+    return places
+
+
+def _count(output: Any, attributes: Any) -> int:
+    name = output.number_attr or output.type_list_attr
+    if not name:
+        return 1
+    if name not in attributes:
+        return 0
+    return attributes[name].i if output.number_attr else len(attributes[name].list.type)

@@ -7,6 +7,7 @@ from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.cost.assumptions import Assumptions
+from graph_opt.cost.inlined_calls import inlined
 from graph_opt.cost.memory import memory_by_device, variable_bytes
 from graph_opt.cost.planned_graph import PlannedGraph
 from graph_opt.cost.rows_read import table_of
@@ -21,10 +22,7 @@ from graph_opt.reporting.cost import CostPlan, Rates, StepCost, UnknownCost
 from graph_opt.reporting.report import Report
 from graph_opt.rules import find_lookups
 
-_NOT_COUNTED = (
-    "what layers compute, reading of files, and what functions (tf.while_loop, tf.cond, "
-    "tf.function) do inside is not counted"
-)
+_NOT_COUNTED = "what layers compute, and reading of files, is not counted"
 
 
 def cost_plan(
@@ -51,22 +49,23 @@ def cost_plan(
 
 
 def _planned(planned: PlannedGraph, assumptions: Assumptions, rates: Optional[Rates]) -> CostPlan:
-    view = GraphView(planned.graph_def)
+    graph = inlined(planned.graph_def)
+    view = graph.view
     if view.topological_order() is None:
         raise tf.errors.InvalidArgumentError(
             None, None, "the graph has a cycle that is not a while loop: no step of it can run"
         )
     search = find_lookups(view)
     lookups = search.lookups
-    step = find_step(view, planned.fetches, lookups)
-    counter = StepCounter(view, lookups, assumptions)
+    step = find_step(view, planned.fetches, lookups, graph.bodies)
+    counter = StepCounter(graph, lookups, assumptions)
     before = _with_copies(counter.cost(step.ends), view, planned.report)
     unknown = [*counter.unknown, *map(_not_reached, search.refusals)]
     notes = [*assumptions.notes, *counter.notes]
     after: Optional[StepCost] = None
     if planned.rewritten is not None:
-        last = GraphView(planned.rewritten)
-        other = StepCounter(last, find_lookups(last).lookups, assumptions)
+        last = inlined(planned.rewritten)
+        other = StepCounter(last, find_lookups(last.view).lookups, assumptions)
         after = other.cost(step.ends)
         unknown.extend(other.unknown)
         notes.extend(other.notes)

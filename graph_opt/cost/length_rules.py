@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Callable, Dict, Optional, Sequence
 
 from graph_opt.cost.assumptions import IDS_PER_ROW
+from graph_opt.cost.inlined_calls import RETURNED
 from graph_opt.cost.packed_sizes import packed_length
 from graph_opt.cost.row_counts import batch, different_ids, number_of_ids
 from graph_opt.graph.view import TensorRef
@@ -300,6 +301,10 @@ def _packed_rule(sizes: TensorSizes, tensor: TensorRef, axis: int) -> float:
     return packed_length(sizes, tensor)
 
 
+def _like_own_input(sizes: TensorSizes, tensor: TensorRef, axis: int) -> float:
+    return sizes.length(_input(sizes, tensor, tensor.index), axis)
+
+
 RULES: Dict[str, Rule] = {
     **dict.fromkeys(["IteratorGetNext", "IteratorGetNextSync", "OneShotIterator"], source),
     **dict.fromkeys(["Placeholder", "PlaceholderV2", "QueueDequeue", "QueueDequeueV2"], source),
@@ -338,5 +343,6 @@ RULES: Dict[str, Rule] = {
     "OneHot": _first_axis_like(0),
     **dict.fromkeys(["LookupTableFind", "LookupTableFindV2"], _like(1)),
     "Switch": _like(0),
+    RETURNED: _like_own_input,
     "Merge": _like(0),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Dict, Iterable, List, Sequence, Tuple
 
+from graph_opt.cost.inlined_calls import RETURNED
 from graph_opt.cost.stage_records import StageRecords
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.stage_nodes import BUFFER_TAKE
@@ -116,6 +117,8 @@ class LookedUpIds:
             put = self._records.put_input(tensor)
             return [] if put is None else [put]
         inputs = view.inputs(tensor.node)
+        if op == RETURNED:
+            return list(inputs[tensor.index : tensor.index + 1])
         above = [inputs[slot] for slot in _ONE_FOR_ONE.get(op, ()) if slot < len(inputs)]
         return [one for one in above if view.shape(one) != ()]
 

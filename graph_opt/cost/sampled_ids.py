@@ -7,6 +7,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.cost.assumptions import NumberFor
+from graph_opt.cost.inlined_calls import inlined
 from graph_opt.graph.view import GraphView
 from graph_opt.report_page.feature_names import FeatureNames
 from graph_opt.report_page.id_sources import sources
@@ -94,7 +95,7 @@ def sampled_ids(graph_def: Any, path: str, batch: int) -> SampledIds:
 
 
 def _features_of_tables(graph_def: Any) -> Dict[str, List[str]]:
-    view = GraphView(graph_def)
+    view = inlined(graph_def).view
     names = FeatureNames(view)
     found: Dict[str, List[str]] = {}
     for lookup in find_lookups(view).lookups:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import AbstractSet, Callable, Dict, Iterable, List, Sequence, Tuple
 
 from graph_opt.cost.assumptions import Assumptions
-from graph_opt.cost.called_collectives import called_collectives, is_collective, tensors_given
+from graph_opt.cost.collectives import is_collective, tensors_given
 from graph_opt.cost.folded import folded_nodes
+from graph_opt.cost.inlined_calls import InlinedView
 from graph_opt.cost.looked_up_ids import LookedUpIds
 from graph_opt.cost.rows_read import ROW_READERS, rows_read
 from graph_opt.cost.stage_records import StageRecords
@@ -21,7 +22,7 @@ from graph_opt.cost.transfers import (
     runs_on_other_tasks,
 )
 from graph_opt.cost.unknown import SizeUnknown
-from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.graph.view import TensorRef
 from graph_opt.ops.stage_nodes import BUFFER_PUT
 from graph_opt.ops.stage_spec import KIND_IO
 from graph_opt.passes.transfers.sometimes_run import sometimes_run
@@ -34,7 +35,7 @@ class StepCounter:
     """Counts what a step costs.
 
     Args:
-      view: A graph with static shapes.
+      graph: A graph with static shapes, and the bodies of its calls.
       lookups: Its lookups.
       assumptions: What is told about batches.
 
@@ -43,10 +44,11 @@ class StepCounter:
     """
 
     def __init__(
-        self, view: GraphView, lookups: Sequence[Lookup], assumptions: Assumptions
+        self, graph: InlinedView, lookups: Sequence[Lookup], assumptions: Assumptions
     ) -> None:
+        view = graph.view
         records = StageRecords(view)
-        self._view = view
+        self._graph, self._view = graph, view
         self._order = list(view.topological_order() or view.nodes)
         ids = LookedUpIds(view, lookups, records)
         self._sizes = TensorSizes(view, ids, records, assumptions)
@@ -68,8 +70,7 @@ class StepCounter:
         links, calls = self._links(runs)
         rows = [self._rows(run) for run in runs]
         staged = self._staged(runs)
-        collectives = self._collectives([name for run in runs for name in run.nodes])
-        given = [tensor for tensor in collectives if tensor is not None]
+        collectives = self._collectives(runs)
         return StepCost(
             ops=sum(self._count(run) for run in runs),
             ops_ahead=sum(self._count(run) for run in runs if run.name != MAIN),
@@ -83,7 +84,7 @@ class StepCounter:
             staged_tensors=len(staged),
             staged_bytes=self._bytes(staged),
             collectives=len(collectives),
-            collective_bytes=self._bytes(given),
+            collective_bytes=self._bytes(tensor for given in collectives for tensor in given),
         )
 
     def _count(self, run: Run) -> int:
@@ -144,22 +145,19 @@ class StepCounter:
             self.unknown.append(error)
             return 0.0
 
-    def _collectives(self, names: List[str]) -> List[Optional[TensorRef]]:
-        """What each collective is given, if that is known."""
+    def _collectives(self, runs: Sequence[Run]) -> List[Sequence[TensorRef]]:
+        """What each message of a collective is given: one tensor, or none."""
         view = self._view
-        found: List[Optional[TensorRef]] = []
-        for name in names:
+        found: List[Sequence[TensorRef]] = []
+        for name in (name for run in runs for name in run.nodes):
             if is_collective(view.op(name)):
-                found.extend(tensors_given(view.op(name), view.inputs(name)) or [None])
-        for caller, given in called_collectives(view, names):
-            found.append(given)
-            if given is None:
-                self.unknown.append(
-                    SizeUnknown(caller, "a function of it gives to a collective", "")
-                )
+                given = tensors_given(view.op(name), view.inputs(name))
+                found.extend([[tensor] for tensor in given] or [[]])
         return found
 
-    def _note_conditions(self, names: Iterable[str]) -> None:
+    def _note_conditions(self, names: AbstractSet[str]) -> None:
+        for note in self._graph.notes(names):
+            self._sizes.note(note)
         conditional = sometimes_run(self._view).intersection(names)
         if conditional:
             self._sizes.note(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Collection, Dict, FrozenSet, List, NamedTuple, Sequence, Tuple
+from typing import AbstractSet, Collection, Dict, FrozenSet, List, NamedTuple, Sequence, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView, TensorRef
@@ -42,11 +42,22 @@ class Step(NamedTuple):
     left: Tuple[str, ...]
 
 
-def find_step(view: GraphView, fetches: Sequence[str], lookups: Sequence[Lookup]) -> Step:
+def find_step(
+    view: GraphView,
+    fetches: Sequence[str],
+    lookups: Sequence[Lookup],
+    inside: AbstractSet[str] = frozenset(),
+) -> Step:
     """What a step of a graph fetches: what is told, else the end of training.
 
     Without either, what nothing reads of all that comes after lookups, or, if there are none, after
     the input.
+
+    Args:
+      view: The graph.
+      fetches: What is told.
+      lookups: Its lookups.
+      inside: Nodes that cannot be fetched, as they are in functions.
 
     Raises:
       tf.errors.InvalidArgumentError: The graph lacks a node that is to be fetched, or it is not
@@ -58,14 +69,15 @@ def find_step(view: GraphView, fetches: Sequence[str], lookups: Sequence[Lookup]
         if missing:
             raise _wrong("--fetch {!r}: the graph has no such node".format(missing[0]))
         return Step(names, ())
-    updates = _updates_by_end(view)
+    updates = {name: count for name, count in _updates_by_end(view).items() if name not in inside}
     if updates:
         most = max(updates.values())
         chosen = next(name for name, count in reversed(list(updates.items())) if count == most)
         return Step((chosen,), tuple(name for name in updates if name != chosen))
     starts = [lookup.output.node for lookup in lookups]
     starts = starts or [*view.of_op(*BATCH_SOURCES), *batch_placeholders(view)]
-    ends = tuple(name for name in view.descendants(starts) if not view.successors(name))
+    after = [name for name in view.descendants(starts) if name not in inside]
+    ends = tuple(name for name in after if not view.successors(name))
     if not ends:
         raise _wrong("it has no update of variables, no lookup and no input: say --fetch NODE")
     return Step(ends, ())

@@ -13,6 +13,7 @@ import numpy as np
 
 from graph_opt.compat.op_definitions import dtype_size, value_dtype
 from graph_opt.cost.assumptions import LENGTH, Assumptions
+from graph_opt.cost.inlined_calls import RETURNED
 from graph_opt.cost.length_rules import RULES, like_inputs
 from graph_opt.cost.looked_up_ids import LookedUpIds
 from graph_opt.cost.stage_records import StageRecords
@@ -78,8 +79,8 @@ class TensorSizes:
                 count *= self.length(tensor, axis)
             return count
         op = self.view.op(tensor.node)
-        if op == "Reshape" or op in _PASS_ON:
-            source = self.view.input(tensor.node, 0)
+        if op in ("Reshape", RETURNED) or op in _PASS_ON:
+            source = self.view.input(tensor.node, tensor.index if op == RETURNED else 0)
             if source is not None:
                 return self._deeper(lambda: self.elements(source), tensor)
         if op == "TensorBufferTake":
@@ -167,6 +168,10 @@ def _same(sizes: TensorSizes, tensor: TensorRef, place: int) -> float:
     return sizes.value(sizes.view.inputs(tensor.node)[0], place)
 
 
+def _returned(sizes: TensorSizes, tensor: TensorRef, place: int) -> float:
+    return sizes.value(sizes.view.inputs(tensor.node)[tensor.index], place)
+
+
 def _slice(sizes: TensorSizes, tensor: TensorRef, place: int) -> float:
     source, begin = sizes.view.inputs(tensor.node)[:2]
     if _integer(sizes.view, tensor.node, "begin_mask") & 1:
@@ -213,6 +218,7 @@ _VALUES: Dict[str, Callable[[Any, TensorRef, int], float]] = {
     "Size": _all_elements,
     "Cast": _same,
     "Identity": _same,
+    RETURNED: _returned,
     "Squeeze": _same,
     "ExpandDims": _same,
     "Reshape": _same,

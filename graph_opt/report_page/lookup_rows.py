@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Mapping
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 from graph_opt.compat.op_definitions import dtype_name, dtype_size
 from graph_opt.compat.stateful_ops import VARIABLES
@@ -18,16 +18,19 @@ from graph_opt.reporting.user_lookups import UserLookup, lookups_elsewhere, user
 _TABLE = re.compile(r"\btable (\S+)")
 
 
-def lookup_rows(report: Report, view: GraphView) -> List[Dict[str, Any]]:
+def lookup_rows(
+    report: Report, view: GraphView, called: Mapping[Tuple[str, str], Sequence[str]]
+) -> List[Dict[str, Any]]:
     """One row for each lookup, as its author wrote it, those that no pass can handle last.
 
     Args:
       report: What passes found and did.
       view: The graph in which the lookups were found.
+      called: The nodes in functions that read rows, by the node that calls them and the table.
     """
     ids = IdSources(view)
     rows = [_row(lookup, view, ids) for lookup in user_lookups(report)]
-    return rows + [_row_elsewhere(refusal, view) for refusal in lookups_elsewhere(report)]
+    return rows + [_row_elsewhere(refusal, view, called) for refusal in lookups_elsewhere(report)]
 
 
 def table_rows(report: Report, view: GraphView) -> List[Dict[str, Any]]:
@@ -63,10 +66,15 @@ def _row(lookup: UserLookup, view: GraphView, ids: IdSources) -> Dict[str, Any]:
     }
 
 
-def _row_elsewhere(refusal: Mapping[str, str], view: GraphView) -> Dict[str, Any]:
+def _row_elsewhere(
+    refusal: Mapping[str, str],
+    view: GraphView,
+    called: Mapping[Tuple[str, str], Sequence[str]],
+) -> Dict[str, Any]:
     """A lookup of which only its table and the reason are known."""
     names = _variables_of(refusal, view)
     first = _variable(view, names[0]) if names else {}
+    inside = [node for name in names for node in called.get((refusal["node"], name), ())]
     return {
         "name": refusal["node"],
         "count": 1,
@@ -81,7 +89,7 @@ def _row_elsewhere(refusal: Mapping[str, str], view: GraphView) -> Dict[str, Any
         "update": NO_PART,
         "stage": "",
         "reasons": [_reason(refusal)],
-        "node": refusal["node"],
+        "node": inside[0] if inside else refusal["node"],
     }
 
 

@@ -11,6 +11,7 @@ from graph_opt.ops.stage_nodes import BUFFER_PUT, BUFFER_TAKE
 from graph_opt.ops.stage_spec import spec_of
 from graph_opt.passes.graph_reports import batch_placeholders, node_regions
 from graph_opt.passes.io_stages import BATCH_SOURCES, stage_puts
+from graph_opt.report_page.called_nodes import with_called_nodes
 from graph_opt.report_page.changes import compared, done_instead
 from graph_opt.report_page.graph_columns import Columns, PageGraph
 from graph_opt.report_page.lookup_rows import lookup_rows, table_rows
@@ -64,10 +65,15 @@ def _content(source: PageSource, view: GraphView, last: GraphView) -> Dict[str, 
         graphs: Sequence[PageGraph] = [PageGraph("graph", view.nodes, node_regions(view), {})]
     else:
         graphs = compared(view, last)
-    columns = Columns(graphs)
+    called = with_called_nodes(
+        graphs,
+        [view_def for view_def in (source.graph_def, source.rewritten) if view_def is not None],
+    )
+    columns = Columns(called.graphs)
     report = source.report
     done = {} if last is view else done_instead(view, last, report)
-    lookups = lookup_rows(report, view)
+    readers = called.bodies[0].row_readers(view.nodes)
+    lookups = lookup_rows(report, view, readers)
     return {
         "title": source.title,
         "text": report_text(report, source.title),
@@ -75,13 +81,14 @@ def _content(source: PageSource, view: GraphView, last: GraphView) -> Dict[str, 
         "cost": None if source.cost is None else _cost(source.cost),
         "lookups": lookups,
         "tables": table_rows(report, view),
-        "functions": len(source.graph_def.library.function),
+        "called": called.counts(),
         "graph": dict(
             columns.to_dict(),
             sources=_numbers(columns, [*last.of_op(*BATCH_SOURCES), *batch_placeholders(last)]),
             losses=_numbers(columns, losses_of(view)),
             buffers=_buffers(columns, last),
-            instead=_instead(columns, done),
+            instead=_by_number(columns, done),
+            returned=_by_number(columns, called.returned()),
             lookups=_lookups(columns, lookups),
         ),
         "timeline": timeline(source.steps, _stage_regions(last)),
@@ -110,10 +117,10 @@ def _buffers(columns: Columns, view: GraphView) -> List[List[int]]:
     ]
 
 
-def _instead(columns: Columns, done: Mapping[str, Sequence[str]]) -> Dict[int, List[int]]:
+def _by_number(columns: Columns, found: Mapping[str, Sequence[str]]) -> Dict[int, List[int]]:
     return {
         columns.numbers[name]: _numbers(columns, others)
-        for name, others in done.items()
+        for name, others in found.items()
         if name in columns.numbers
     }
 

@@ -9,7 +9,12 @@ from typing import List
 from graph_opt.cli.main import main
 from graph_opt.compat import tf
 from graph_opt.inspect.dot import graph_dot
-from tests.report_page.page_models import HOSTILE_NAMES, hostile_graph, trained_model
+from tests.report_page.page_models import (
+    HOSTILE_NAMES,
+    hostile_graph,
+    hostile_lookups,
+    trained_model,
+)
 
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _STATEMENT = re.compile(
@@ -60,5 +65,6 @@ def test_each_edge_is_drawn_once_and_controls_are_dashed() -> None:
 
 
 def test_hostile_names_stay_within_their_strings() -> None:
+    assert statements(graph_dot(hostile_lookups()))
     lines = statements(graph_dot(hostile_graph()))
     assert sum(line.startswith("n") and "fillcolor" in line for line in lines) == len(HOSTILE_NAMES)

@@ -9,7 +9,8 @@ import pytest
 
 from graph_opt.cli.main import main
 from graph_opt.compat import tf
-from tests.report_page.page_models import trained_model
+from graph_opt.inspect.tensorboard import write_for_tensorboard
+from tests.report_page.page_models import hostile_lookups, trained_model
 
 
 def written_graph(run: Path) -> Any:
@@ -37,6 +38,16 @@ def test_both_graphs_are_runs_with_regions_as_clusters(tmp_path: Path) -> None:
     assert clusters(before)["tower/Square"] == "main" and "user_table" not in clusters(before)
     assert clusters(after)["async_embedding/TensorBufferPut"] == "prefetch"
     assert clusters(after)["IteratorGetNext"] == "idle"
+
+
+def test_hostile_names_of_nodes_and_functions_stay_what_they_are(tmp_path: Path) -> None:
+    graph_def = hostile_lookups()
+    write_for_tensorboard(graph_def, tmp_path)
+    written = written_graph(tmp_path)
+    assert written.library == graph_def.library
+    for node in written.node:
+        node.attr.pop("_XlaCluster", None)
+    assert written.node == graph_def.node
 
 
 @pytest.mark.slow

@@ -7,11 +7,15 @@ import re
 from typing import Any, Dict, List
 
 import numpy as np
+import tensorflow
 
 from graph_opt.compat import tf
 from graph_opt.config import ConfigProto
+from graph_opt.config.options import session_options
+from graph_opt.passes.graph_reports import report_of_lookups
 from graph_opt.passes.optimize import optimize_graph_def
 from graph_opt.report_page.page_content import PageSource
+from tests.control_flow import control_flow_v2
 
 SCRIPT_NAME = "</script><script>document.title='broken'</script>"
 HOSTILE_NAMES = (
@@ -24,6 +28,7 @@ HOSTILE_NAMES = (
     "__proto__",
     "constructor/toString",
     "@STYLE@ @DATA@",
+    "x" * 3000 + "/hasOwnProperty",
 )
 
 
@@ -72,6 +77,63 @@ def hostile_graph() -> Any:
         node.input.extend([last] if last else [])
         last = name
     return graph_def
+
+
+def called_graph() -> Any:
+    """A function that looks rows up, called twice, and one that it calls."""
+    with control_flow_v2(True), tf.Graph().as_default() as graph:
+        table = tf.get_variable("table", [10, 4], use_resource=True)
+        ids = tf.placeholder(tf.int64, [None], name="ids")
+
+        @tensorflow.function
+        def doubled(rows: Any) -> Any:
+            return tf.multiply(rows, 2.0, name="doubled")
+
+        @tensorflow.function
+        def looked_up(ids: Any) -> Any:
+            return doubled(tf.gather(table, ids, name="rows"))
+
+        with tf.name_scope("tower"):
+            both = looked_up(ids) + looked_up(ids + 1)
+        tf.reduce_sum(both, name="loss")
+        return graph.as_graph_def(add_shapes=True)
+
+
+def called_source() -> PageSource:
+    """The page of this graph as it is."""
+    graph_def = called_graph()
+    return PageSource(
+        "called", report_of_lookups(graph_def, session_options(ConfigProto())), graph_def
+    )
+
+
+def hostile_lookups() -> Any:
+    """Graphs of real lookups whose tables, nodes, devices and functions have hostile names."""
+    graph_def = called_graph()
+    names = (
+        name for number in range(9) for name in (one + str(number or "") for one in HOSTILE_NAMES)
+    )
+    nodes = {node.name: next(names) for node in graph_def.node}
+    functions = {one.signature.name: next(names) for one in graph_def.library.function}
+    for node in graph_def.node:
+        node.name = nodes[node.name]
+        node.device = "/device:" + node.name
+        node.attr["_note"].s = node.name.encode("utf-8")
+        node.attr[node.name].s = b"an attribute of this name"
+        node.input[:] = [_renamed(text, nodes) for text in node.input]
+    called = [graph_def.node, *(one.node_def for one in graph_def.library.function)]
+    for node in (node for nodes_of_one in called for node in nodes_of_one):
+        if "f" in node.attr:
+            node.attr["f"].func.name = functions[node.attr["f"].func.name]
+    for function in graph_def.library.function:
+        function.signature.name = functions[function.signature.name]
+    return graph_def
+
+
+def _renamed(text: str, names: Dict[str, str]) -> str:
+    control = "^" if text.startswith("^") else ""
+    name, colon, index = text[len(control) :].partition(":")
+    return control + names[name] + colon + index
 
 
 def content_of(page: str) -> Dict[str, Any]:

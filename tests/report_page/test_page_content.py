@@ -11,12 +11,17 @@ from graph_opt.config import ConfigProto
 from graph_opt.config.options import session_options
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.graph_reports import node_regions, report_of_lookups
-from graph_opt.report_page import graph_columns
+from graph_opt.report_page import called_nodes, graph_columns
 from graph_opt.report_page.page_content import PageSource, page_content
 from graph_opt.report_page.timeline import timeline
 from graph_opt.reporting.report import Report
 from graph_opt.runtime.trace import StepRecord, Wait
-from tests.report_page.page_models import node_names, rewritten_source, trained_model
+from tests.report_page.page_models import (
+    called_source,
+    node_names,
+    rewritten_source,
+    trained_model,
+)
 
 
 @pytest.fixture(scope="module")
@@ -193,3 +198,25 @@ def test_lookups_where_no_pass_can_reach_have_rows_and_tables() -> None:
     assert content["overview"]["lookups"]["elsewhere"] == 2
     assert len(content["graph"]["lookups"]) == 2
     assert "2 lookups left as they are" in content["overview"]["summary"]
+
+
+def test_bodies_of_functions_are_scopes_of_their_calls() -> None:
+    content = page_content(called_source())
+    graph, names = content["graph"], node_names(content["graph"])
+    call = "tower/StatefulPartitionedCall"
+    inside = [name for name in names if name.startswith(call + "/")]
+    assert {name.rpartition("/")[2] for name in inside} >= {"rows", "doubled"}
+    assert {graph["graphs"][0]["regions"][names.index(name)] for name in inside} == {"m"}
+    ends = [names[node] for node in graph["returned"][names.index(call)]]
+    assert ends and set(ends) < set(inside)
+    assert content["called"]["nodes"] == len(names) - content["overview"]["nodes"]["graph"]
+    assert content["called"]["calls"] == 4 and content["called"]["left_out"] == 0
+    looked_up = [row["node"] for row in content["lookups"]]
+    assert len(looked_up) == 2 and all(name.endswith("/rows") for name in looked_up)
+
+
+def test_functions_that_would_be_too_much_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(called_nodes, "_MOST_CALLED", 3)
+    content = page_content(called_source())
+    assert content["called"] == {"nodes": 0, "calls": 0, "iterated": 0, "left_out": 2}
+    assert len(content["lookups"]) == 2

@@ -9,6 +9,9 @@ from typing import Any, Iterator, List
 import pytest
 
 from graph_opt.compat import tf
+from graph_opt.config import ConfigProto
+from graph_opt.config.options import session_options
+from graph_opt.passes.graph_reports import report_of_lookups
 from graph_opt.report_page.graph_report import GraphReport
 from graph_opt.report_page.page_content import PageSource
 from graph_opt.reporting.report import Report
@@ -16,7 +19,9 @@ from graph_opt.runtime.trace import StepRecord, Wait
 from tests.report_page.page_models import (
     HOSTILE_NAMES,
     SCRIPT_NAME,
+    called_source,
     hostile_graph,
+    hostile_lookups,
     rewritten_source,
     trained_model,
 )
@@ -237,6 +242,44 @@ def test_a_notebook_shows_the_page_in_a_frame(
     browser.one("#tab-graph").click()
     assert any("scope tower" in name for name in browser.drawn())
     browser.driver.switch_to.default_content()
+
+
+def test_a_call_opens_to_what_its_function_does(browser: Browser) -> None:
+    browser.open(called_source())
+    assert "4 calls" in browser.one("#overview").text
+    browser.one("#tab-lookups").click()
+    browser.one("#lookups tbody button.link").click()
+    assert browser.one(".details h3").text.endswith("/rows")
+    assert any("rows" in name and "lookup" in name for name in browser.drawn())
+    way = browser.driver.execute_script("return document.querySelector('.way').textContent")
+    assert "A way from the input to the loss" in way
+    browser.one("#search").send_keys("doubled op:mul", Keys.ENTER)
+    name = browser.one(".details h3").text
+    assert name.startswith("tower/StatefulPartitionedCall") and name.endswith("/doubled")
+
+
+def test_hostile_names_of_tables_devices_attributes_and_functions(browser: Browser) -> None:
+    graph_def = hostile_lookups()
+    report = report_of_lookups(graph_def, session_options(ConfigProto()))
+    browser.open(PageSource(SCRIPT_NAME, report, graph_def))
+    browser.one("#tab-lookups").click()
+    assert len(browser.all("#lookups tbody tr")) == 2
+    for place in range(2):
+        browser.one("#tab-lookups").click()
+        browser.all("#lookups tbody td:first-child button.link")[place].click()
+        assert browser.one(".details h3").text.endswith("/rows")
+        browser.all(".details summary")[-1].click()
+        assert "Tindices" in browser.one(".details pre").text
+    for name in ("__proto__", "constructor", "onerror", "left", "<!--"):
+        browser.one("#search").clear()
+        browser.one("#search").send_keys(name, Keys.ENTER)
+        assert name in browser.one(".details h3").text
+    for button in browser.all('[data-choice="device"], [data-choice="region"]'):
+        button.click()
+    browser.one("#tab-overview").click()
+    for heading in browser.all("#overview .sort"):
+        heading.click()
+    assert browser.driver.title == SCRIPT_NAME and not browser.all("img, script[src]")
 
 
 def large_graph(columns: int) -> Any:

@@ -43,6 +43,7 @@ function ofNode(model, node, path, choose) {
     listOf("Its work is done by", model.others(node), (other) => nodeButton(model, other, choose)),
     listOf("Inputs", model.inputs(node), ([source, output]) => nodeButton(model, source, choose, output ? ":" + output : "")),
     listOf("Through a buffer from", model.puts(node), (source) => nodeButton(model, source, choose)),
+    listOf("From its functions", model.returned(node), (source) => nodeButton(model, source, choose)),
     listOf("Waits for", model.controls(node), (source) => nodeButton(model, source, choose)),
     listOf("Read by", [...model.readers(node)], (reader) => nodeButton(model, reader, choose)),
     attributes && html("details", {}, html("summary", {}, "Attributes"), html("pre", {}, attributes.split("\n").map((line) => [line, html("br")]))),

@@ -250,8 +250,16 @@ class GraphDrawing {
       return;
     } else {
       this.view.open.add(item.key);
+      this.openFunction(item);
     }
     this.listener.toggle(item);
+  }
+
+  /** Opens the function of a call, if it is the only one, with the call. */
+  openFunction(item) {
+    const parts = this.layout.partsOf(item).filter((part) => part.children.length);
+    const isCall = item.children.some((part) => part.node >= 0 && this.model.returned(part.node).length);
+    if (isCall && parts.length === 1 && this.places.size + this.wouldAdd(parts[0]) <= MOST_VISIBLE) this.view.open.add(parts[0].key);
   }
 }
 

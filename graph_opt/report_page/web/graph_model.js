@@ -134,9 +134,14 @@ class GraphModel {
     return this.putsOf.get(node) || [];
   }
 
-  /** What a node gets its data from: inputs, and puts at the other side of a buffer. */
+  /** The nodes in functions that a call gets its results from, or waits for. */
+  returned(node) {
+    return (this.data.returned[node] || []).filter((source) => this.has(source));
+  }
+
+  /** What a node gets its data from: inputs, puts at the other side of a buffer, the functions that it calls. */
   sources(node) {
-    return [...this.inputs(node).map((pair) => pair[0]), ...this.puts(node)];
+    return [...this.inputs(node).map((pair) => pair[0]), ...this.puts(node), ...this.returned(node)];
   }
 
   /** The nodes that get data from a node. */

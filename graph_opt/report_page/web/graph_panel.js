@@ -15,7 +15,7 @@ class GraphPanel {
     this.details = html("aside", { class: "details", "aria-label": "Details" });
     this.search = searchField(() => this.current().model, (node) => this.goTo(node));
     const left = this.data.left_out;
-    this.notDrawn = [left && counted(left, "node") + " left out", content.functions && counted(content.functions, "function") + " not drawn"].filter(Boolean);
+    this.notDrawn = [left && counted(left, "node") + " left out", content.called.left_out && "insides of " + counted(content.called.left_out, "call") + " not drawn"].filter(Boolean);
     this.element = html("div", { class: "graph" }, this.tools(), this.legend, html("div", { class: "graph-body" }, this.stage, this.details));
     this.begun = false;
   }

@@ -6,7 +6,7 @@ function overviewPanel(content, goTo) {
     "div",
     { class: "overview" },
     figures(content),
-    regionsOf(overview),
+    regionsOf(overview, content.called),
     costTable(content.cost),
     leftTable(overview.left, goTo),
     notesOf(overview.notes),
@@ -15,7 +15,7 @@ function overviewPanel(content, goTo) {
   );
 }
 
-function figures({ overview, tables }) {
+function figures({ overview, tables, called }) {
   const { lookups, nodes, stages } = overview;
   const labels = Object.keys(nodes);
   const known = tables.filter((table) => table.bytes !== null);
@@ -24,7 +24,7 @@ function figures({ overview, tables }) {
   return html(
     "dl",
     { class: "figures" },
-    figure("nodes", labels.map((label) => grouped(nodes[label])).join(" → "), labels.length > 1 ? "before → after" : ""),
+    figure("nodes", labels.map((label) => grouped(nodes[label])).join(" → "), [labels.length > 1 && "before → after", called.nodes && grouped(called.nodes) + " more in functions"].filter(Boolean).join(", ")),
     figure("lookups", grouped(lookups.found + lookups.elsewhere), lookupsRemark(lookups)),
     figure("run ahead", grouped(lookups.ahead), lookups.ahead ? "behind " + counted(stages.length, "stage") : "no lookup leaves the step"),
     figure("cross each step", counted(tensors, "tensor"), stages.map((stage) => stage.crossing).join("; ")),
@@ -43,7 +43,7 @@ function figure(name, value, remark) {
 }
 
 /** The three regions with what goes from one to the next. */
-function regionsOf(overview) {
+function regionsOf(overview, called) {
   const regions = overview.regions[overview.regions.length - 1];
   const crossing = overview.stages.map((stage) => counted(stage.tensors, "tensor") + ": " + stage.crossing);
   const batches = overview.stages.map((stage) => stage.source + (stage.inferred ? " (stage inserted)" : ""));
@@ -64,6 +64,7 @@ function regionsOf(overview) {
       box("r-m", "main", regions.main, "runs in session.run for a batch"),
     ),
     html("p", { class: "faint" }, counted(regions.none || 0, "node") + " no batch reaches: variables, initializers, saving" + (regions.idle ? "; " + counted(regions.idle, "node") + " kept for their names, whose work others do" : "") + "."),
+    called.nodes ? html("p", { class: "faint" }, "Functions have nodes of their own: " + counted(called.nodes, "node") + " in " + counted(called.calls, "call") + (called.iterated ? ", " + grouped(called.iterated) + " of them in loops" : "") + ". The graph shows them in scopes of the calls.") : null,
   );
 }
 

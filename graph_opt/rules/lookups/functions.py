@@ -26,7 +26,8 @@ _ARGUMENTS_START = {
     "RemoteCall": 1,
     "For": 3,
 }
-_LOCAL_READS = PASS_ON | INTO_CONTROL_FLOW | {"ReadVariableOp"}
+PASSES_ROWS_ON = PASS_ON | INTO_CONTROL_FLOW | {"ReadVariableOp"}
+"""Ops between a table, or a handle of it, and what reads its rows."""
 _LONGEST_READ = 64
 
 _Argument = Tuple[str, int]  # function and argument number
@@ -148,7 +149,7 @@ def argument_behind(text: str, nodes: Dict[str, Any], arguments: Dict[str, int])
         if name in arguments:
             return arguments[name]
         node = nodes.get(name)
-        if node is None or node.op not in _LOCAL_READS or not node.input:
+        if node is None or node.op not in PASSES_ROWS_ON or not node.input:
             return None
         text = node.input[0]
     return None

@@ -10,8 +10,10 @@ from typing import Any, Dict
 import pytest
 
 from graph_opt.compat import tf
-from graph_opt.cost.called_collectives import called_collectives, is_collective
-from graph_opt.graph.view import GraphView
+from graph_opt.cost.assumptions import Assumptions
+from graph_opt.cost.collectives import is_collective
+from graph_opt.cost.cost_plan import cost_plan
+from graph_opt.cost.planned_graph import PlannedGraph
 from tests.control_flow import control_flow_v2
 from tests.cost.collective_ranks import STEPS
 from tests.horovod_processes import NEEDS_HOROVOD, run_ranks_of
@@ -33,10 +35,9 @@ def reduced_in_a_branch() -> Any:
 
 
 def test_a_collective_in_a_branch_is_counted_with_what_it_is_given() -> None:
-    view = GraphView(reduced_in_a_branch())
-    assert [(name, str(given)) for name, given in called_collectives(view, ["cond"])] == [
-        ("cond", "gradient:0")
-    ]
+    planned = PlannedGraph(reduced_in_a_branch(), fetches=("cond",))
+    cost = cost_plan(planned, Assumptions()).before
+    assert (cost.collectives, cost.collective_bytes) == (1, 4 * 4)
 
 
 def test_questions_to_horovod_are_no_collectives() -> None:
