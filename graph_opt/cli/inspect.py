@@ -13,13 +13,14 @@ from graph_opt.cli.told_batches import told_batches, with_sample
 from graph_opt.compat import tf
 from graph_opt.cost.cost_plan import cost_plan
 from graph_opt.cost.planned_graph import PlannedGraph
+from graph_opt.graph.view import GraphView
 from graph_opt.inspect.dot import graph_dot
 from graph_opt.inspect.graph_diff import graph_diff
 from graph_opt.inspect.graph_files import write_text
 from graph_opt.inspect.picture import regions_svg
 from graph_opt.inspect.shapes import with_missing_shapes
 from graph_opt.inspect.tensorboard import write_for_tensorboard
-from graph_opt.passes.graph_reports import report_of_rewritten
+from graph_opt.passes.graph_reports import node_regions, report_of_rewritten, with_region_counts
 from graph_opt.report_page.page import page_html
 from graph_opt.report_page.page_content import PageSource, page_content
 from graph_opt.report_page.recorded_steps import read_steps
@@ -46,6 +47,7 @@ def handle(options: argparse.Namespace) -> int:
     optimized = inspect_file(options)
     if isinstance(optimized, CountedGraph):
         return _show_counted(options, optimized)
+    optimized = _with_region_counts(optimized)
     cost = _cost(options, optimized)
     _write_files(options, optimized, steps, cost)
     nodes = len(optimized.source.graph_def.node)
@@ -63,6 +65,14 @@ def handle(options: argparse.Namespace) -> int:
     if cost is not None:
         print("\n" + cost_text(cost, "cost"))
     return 0
+
+
+def _with_region_counts(optimized: OptimizedFile) -> OptimizedFile:
+    """Counts regions in the graph that is shown, as the page does."""
+    if optimized.rewritten or not optimized.report.regions:
+        return optimized
+    regions = node_regions(GraphView(optimized.shaped_result or optimized.shaped))
+    return optimized._replace(report=with_region_counts(optimized.report, regions))
 
 
 def _show_counted(options: argparse.Namespace, graph: CountedGraph) -> int:

@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 import time
-from typing import Any, Callable, Dict, FrozenSet, Iterator, List, NamedTuple, Set, Tuple
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    FrozenSet,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 from graph_opt.compat import tf
 from graph_opt.config.options import SWITCHES, SessionOptions
@@ -82,21 +96,15 @@ def report_of_rewritten(graph_def: Any) -> Report:
     lookups = [lookup for lookup in search.lookups if lookup.output.node not in idle]
     if not stages:
         lookups = [one for one in lookups if view.attribute(one.output.node, FUSED) is None]
-    io = _io_nodes(view, idle)
-    prefetch = {name for stage in stages for name in stage.nodes}
-    return Report(
+    report = Report(
         lookups=tuple(_placed(lookup, stages) for lookup in lookups),
         refusals=tuple(refusal.to_dict() for refusal in search.refusals),
         stages=tuple(stage.report for stage in stages),
-        regions={
-            "io": len(io),
-            "prefetch": len(prefetch),
-            "main": len(set(view.nodes) - io - prefetch - idle),
-        },
         warnings=("{} nodes are kept for their names: others do their work".format(len(idle)),),
-        seconds=time.perf_counter() - started,
         fused_lookups=tuple(_fused(view, idle)),
     )
+    report = with_region_counts(report, _regions(view, idle, stages))
+    return dataclasses.replace(report, seconds=time.perf_counter() - started)
 
 
 def node_regions(view: GraphView) -> Dict[str, str]:
@@ -110,15 +118,30 @@ def node_regions(view: GraphView) -> Dict[str, str]:
     load_library()
     rewritten = any(map(_is_of_rewrite, view.nodes.values()))
     idle = _idle(view, find_lookups(view).lookups) if rewritten else set()
+    puts = stage_puts(view, KIND_PREFETCH) if rewritten else []
+    return _regions(view, idle, [_stage(view, put) for put in puts])
+
+
+def _regions(view: GraphView, idle: Set[str], stages: Sequence[_Stage]) -> Dict[str, str]:
     io = _io_nodes(view, idle)
-    prefetch: Set[str] = set()
-    for put in stage_puts(view, KIND_PREFETCH) if rewritten else ():
-        prefetch |= _stage(view, put).nodes
+    prefetch = {name for stage in stages for name in stage.nodes}
     fed = view.descendants([*view.of_op(BUFFER_TAKE, *BATCH_SOURCES), *batch_placeholders(view)])
     regions = {name: "main" if name in fed else "none" for name in view.nodes}
     for region, names in (("idle", idle), ("io", io), ("prefetch", prefetch)):
         regions.update((name, region) for name in names)
     return regions
+
+
+def with_region_counts(report: Report, regions: Mapping[str, str]) -> Report:
+    """The report with the number of nodes in each region of the graph that users are shown.
+
+    Args:
+      report: What passes found; they count regions of the graph that they were given.
+      regions: The region of each node, as `node_regions` gives them.
+    """
+    counts = collections.Counter(regions.values())
+    names = ("io", "prefetch", "main", *sorted(counts.keys() & {"none", "idle"}, reverse=True))
+    return dataclasses.replace(report, regions={name: counts[name] for name in names})
 
 
 def batch_placeholders(view: GraphView) -> List[str]:

@@ -46,15 +46,14 @@ def table_rows(report: Report, view: GraphView) -> List[Dict[str, Any]]:
 
 
 def _row(lookup: UserLookup, view: GraphView, ids: IdSources) -> Dict[str, Any]:
-    variables = [_variable(view, name) for name in lookup.tables]
-    first = variables[0] if variables else {}
+    table = _table(view, lookup.tables)
     return {
         "name": lookup.name,
         "count": lookup.count,
         "api": lookup.api,
         "tables": list(lookup.tables),
-        "shape": first.get("shape", ""),
-        "device": first.get("device", ""),
+        "shape": table.get("shape", ""),
+        "device": table.get("device", ""),
         "combiner": lookup.combiner or "",
         "ids": ids.text(lookup.output),
         "group": lookup.group,
@@ -73,15 +72,15 @@ def _row_elsewhere(
 ) -> Dict[str, Any]:
     """A lookup of which only its table and the reason are known."""
     names = _variables_of(refusal, view)
-    first = _variable(view, names[0]) if names else {}
+    table = _table(view, names)
     inside = [node for name in names for node in called.get((refusal["node"], name), ())]
     return {
         "name": refusal["node"],
         "count": 1,
         "api": "",
         "tables": names,
-        "shape": first.get("shape", ""),
-        "device": first.get("device", ""),
+        "shape": table.get("shape", ""),
+        "device": table.get("device", ""),
         "combiner": "",
         "ids": "",
         "group": "",
@@ -103,17 +102,51 @@ def _variables_of(refusal: Mapping[str, str], view: GraphView) -> List[str]:
     return [word for word in words if word in view and view.op(word) in VARIABLES]
 
 
+def _table(view: GraphView, names: Sequence[str]) -> Dict[str, Any]:
+    """What is known of the table that variables are the shards of."""
+    if len(names) > 1 and all(name in view for name in names):
+        return _described(view, names[0], names)
+    return _variable(view, names[0]) if names else {}
+
+
 def _variable(view: GraphView, name: str) -> Dict[str, Any]:
-    if name not in view:
+    """A variable, or all shards of one that a rewritten graph names as a whole."""
+    return _described(view, name, [name] if name in view else _shards(view, name))
+
+
+def _described(view: GraphView, name: str, shards: Sequence[str]) -> Dict[str, Any]:
+    if not shards:
         return {"name": name, "shape": "", "dtype": "", "bytes": None, "device": ""}
-    shape, dtype = _shape(view, name), _dtype(view, name)
+    shape, dtype = _joined([_shape(view, shard) for shard in shards]), _dtype(view, shards[0])
+    devices = dict.fromkeys(view.device(shard) for shard in shards)
     return {
         "name": name,
         "shape": shape_text(shape),
         "dtype": dtype_name(dtype) if dtype else "",
         "bytes": _bytes(shape, dtype_size(dtype)),
-        "device": view.device(name),
+        "device": ", ".join(filter(None, devices)),
     }
+
+
+def _shards(view: GraphView, name: str) -> List[str]:
+    """The variables `name/part_0`, `name/part_1` and so on."""
+    found: List[str] = []
+    while "{}/part_{}".format(name, len(found)) in view:
+        found.append("{}/part_{}".format(name, len(found)))
+    return found
+
+
+def _joined(shapes: Sequence[Shape]) -> Shape:
+    """The shape of a table with rows, or columns, of all shards."""
+    first = shapes[0]
+    if len(shapes) == 1 or first is None:
+        return first
+    sizes = [shape for shape in shapes if shape is not None and len(shape) == len(first)]
+    if len(sizes) < len(shapes) or any(None in shape for shape in sizes):
+        return None
+    differs = [axis for axis in range(len(first)) if len({size[axis] for size in sizes}) > 1]
+    axis = differs[0] if differs else 0
+    return (*first[:axis], sum(size[axis] or 0 for size in sizes), *first[axis + 1 :])
 
 
 def _shape(view: GraphView, name: str) -> Shape:

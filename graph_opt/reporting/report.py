@@ -29,7 +29,8 @@ class Report:
       columns: Columns without a table (indicator, bucketized) that could run ahead.
       refusals: What was left alone and is not itself one of the lookups (functions, loops).
       stages: The prefetch stages that were made.
-      regions: Number of nodes in `io`, `prefetch` and `main`.
+      regions: Number of nodes in `io`, `prefetch` and `main`; of a graph that is shown, also of
+        those that no batch reaches (`none`) or that are kept for their names (`idle`).
       left_alone: Why nothing was tried, or not everything that was asked for.
       changes: What else passes changed, a line each.
       warnings: What else users should know.

@@ -31,7 +31,8 @@ from graph_opt.reporting.user_lookups import (
 if TYPE_CHECKING:
     from graph_opt.reporting.report import Report
 
-REGIONS = ("io", "prefetch", "main")
+REGIONS = {"io": "io", "prefetch": "prefetch", "main": "main", "none": "no batch", "idle": "idle"}
+"""The regions of nodes, and what is on their own: reached by no batch, or kept for its name."""
 
 
 def report_text(report: Report, title: str) -> str:
@@ -108,7 +109,9 @@ def remedy(code: str) -> str:
 def _regions(report: Report) -> str:
     if not report.regions:
         return ""
-    return table(["region", "nodes"], [[name, report.regions.get(name, 0)] for name in REGIONS])
+    counts = [(text, report.regions.get(name)) for name, text in REGIONS.items()]
+    rows = [[text, count] for text, count in counts if count is not None]
+    return table(["region", "nodes"], rows)
 
 
 def _lookups(report: Report) -> str:

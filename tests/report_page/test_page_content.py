@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Dict
 
 import pytest
@@ -10,7 +11,8 @@ from graph_opt.compat import tf
 from graph_opt.config import ConfigProto
 from graph_opt.config.options import session_options
 from graph_opt.graph.view import GraphView
-from graph_opt.passes.graph_reports import node_regions, report_of_lookups
+from graph_opt.passes.graph_reports import node_regions, report_of_lookups, report_of_rewritten
+from graph_opt.passes.optimize import optimize_graph_def
 from graph_opt.report_page import called_nodes, graph_columns
 from graph_opt.report_page.page_content import PageSource, page_content
 from graph_opt.report_page.timeline import timeline
@@ -220,3 +222,33 @@ def test_functions_that_would_be_too_much_are_told(monkeypatch: pytest.MonkeyPat
     content = page_content(called_source())
     assert content["called"] == {"nodes": 0, "calls": 0, "iterated": 0, "left_out": 2}
     assert len(content["lookups"]) == 2
+
+
+def test_partitioned_tables_are_whole_before_a_rewrite_and_after() -> None:
+    ids = tf.placeholder(tf.int64, [8], name="ids")
+    shards = tf.fixed_size_partitioner(3)
+    users = tf.get_variable("users", [100, 4], partitioner=shards, use_resource=True)
+    rows = tf.nn.embedding_lookup(users, ids)
+    tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(rows))
+    graph_def = tf.get_default_graph().as_graph_def(add_shapes=True)
+    config = ConfigProto()
+    config.graph_options.optimizer_options.do_group_embedding = True
+    optimized = optimize_graph_def(graph_def, config)
+    rewritten = report_of_rewritten(optimized.graph_def)
+    for report in (optimized.report, rewritten):
+        source = PageSource("partitioned", report, graph_def, optimized.graph_def)
+        (lookup,) = page_content(source)["lookups"]
+        assert lookup["shape"] == "[100, 4]"
+    (table,) = page_content(PageSource("alone", rewritten, optimized.graph_def))["tables"]
+    assert (table["name"], table["shape"], table["bytes"]) == ("users", "[100, 4]", 1600)
+
+
+def test_regions_are_counted_as_the_text_counts_them(
+    source: PageSource, content: Dict[str, Any]
+) -> None:
+    regions = content["overview"]["regions"][1]
+    text = content["text"]
+    for name, shown in (("io", "io"), ("main", "main"), ("none", "no batch"), ("idle", "idle")):
+        assert re.search("^{} +{}$".format(shown, regions[name]), text, re.MULTILINE), name
+    again = report_of_rewritten(source.rewritten)
+    assert again.regions == {name: regions[name] for name in again.regions}

@@ -7,8 +7,8 @@ function start() {
   document.getElementById("theme").addEventListener("click", changeTheme);
   const graph = new GraphPanel(content);
   const goTo = (name) => {
-    const node = graph.nodeNamed(name);
-    if (node < 0) return;
+    const node = [name, name + "/part_0"].map((one) => graph.nodeNamed(one)).find((one) => one >= 0);
+    if (node === undefined) return;
     tabs.open("graph");
     graph.goTo(node);
   };
