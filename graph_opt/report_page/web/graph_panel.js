@@ -1,6 +1,6 @@
 // The part of the page with the graph: tools, one drawing or two side by side, and details.
 
-const LEGIBLE = 0.62;
+const LEGIBLE = 0.8;
 
 class GraphPanel {
   constructor(content) {

@@ -63,7 +63,7 @@ function regionsOf(overview, called) {
       arrow(crossing.length ? crossing : ["nothing"]),
       box("r-m", "main", regions.main, "runs in session.run for a batch"),
     ),
-    html("p", { class: "faint" }, counted(regions.none || 0, "node") + " no batch reaches: variables, initializers, saving" + (regions.idle ? "; " + counted(regions.idle, "node") + " kept for their names, whose work others do" : "") + "."),
+    html("p", { class: "faint" }, counted(regions.none || 0, "node") + " that no batch reaches: variables, initializers, saving" + (regions.idle ? "; " + counted(regions.idle, "node") + " kept for their names, whose work others do" : "") + "."),
     called.nodes ? html("p", { class: "faint" }, "Functions have nodes of their own: " + counted(called.nodes, "node") + " in " + counted(called.calls, "call") + (called.iterated ? ", " + grouped(called.iterated) + " of them in loops" : "") + ". The graph shows them in scopes of the calls.") : null,
   );
 }
