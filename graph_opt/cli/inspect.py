@@ -13,14 +13,13 @@ from graph_opt.cli.told_batches import told_batches, with_sample
 from graph_opt.compat import tf
 from graph_opt.cost.cost_plan import cost_plan
 from graph_opt.cost.planned_graph import PlannedGraph
-from graph_opt.graph.view import GraphView
 from graph_opt.inspect.dot import graph_dot
 from graph_opt.inspect.graph_diff import graph_diff
 from graph_opt.inspect.graph_files import write_text
 from graph_opt.inspect.picture import regions_svg
 from graph_opt.inspect.shapes import with_missing_shapes
 from graph_opt.inspect.tensorboard import write_for_tensorboard
-from graph_opt.passes.graph_reports import node_regions, report_of_rewritten, with_region_counts
+from graph_opt.passes.graph_reports import report_of_rewritten, with_regions_of
 from graph_opt.report_page.page import page_html
 from graph_opt.report_page.page_content import PageSource, page_content
 from graph_opt.report_page.recorded_steps import read_steps
@@ -71,8 +70,8 @@ def _with_region_counts(optimized: OptimizedFile) -> OptimizedFile:
     """Counts regions in the graph that is shown, as the page does."""
     if optimized.rewritten or not optimized.report.regions:
         return optimized
-    regions = node_regions(GraphView(optimized.shaped_result or optimized.shaped))
-    return optimized._replace(report=with_region_counts(optimized.report, regions))
+    shown = optimized.shaped if optimized.shaped_result is None else optimized.shaped_result
+    return optimized._replace(report=with_regions_of(optimized.report, shown))
 
 
 def _show_counted(options: argparse.Namespace, graph: CountedGraph) -> int:

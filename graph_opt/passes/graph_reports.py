@@ -144,6 +144,11 @@ def with_region_counts(report: Report, regions: Mapping[str, str]) -> Report:
     return dataclasses.replace(report, regions={name: counts[name] for name in names})
 
 
+def with_regions_of(report: Report, graph_def: Any) -> Report:
+    """The report with the number of nodes in each region of this graph."""
+    return with_region_counts(report, node_regions(GraphView(graph_def)))
+
+
 def batch_placeholders(view: GraphView) -> List[str]:
     """The placeholders that may be fed with batches: neither those of stages nor file names."""
     scopes = tuple(put.rpartition("/")[0] + "/" for put in stage_puts(view))
