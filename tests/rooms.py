@@ -40,6 +40,7 @@ MAY_IMPORT: Dict[str, FrozenSet[str]] = {
     ),
     "cli": frozenset(
         {"session", "inspect", "passes", "config", "reporting", "sharding.store", "conversion"}
+        | {"graph.collection", "graph.shared_views"}
         | {"launch", "checking", "report_page", "cost"}
     ),
     "checking": frozenset(

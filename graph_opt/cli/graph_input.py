@@ -13,12 +13,14 @@ from graph_opt.cli.progress import Progress
 from graph_opt.compat import tf
 from graph_opt.config.options import session_options
 from graph_opt.cost.planned_graph import rewritten_graph
+from graph_opt.graph.collection import collection_paused
+from graph_opt.graph.shared_views import views_shared
 from graph_opt.inspect.frozen_tables import frozen_remark
 from graph_opt.inspect.graph_checks import check_graph
 from graph_opt.inspect.graph_files import GraphFile, read_graph
 from graph_opt.inspect.graph_parts import EVERYTHING, Limits
 from graph_opt.inspect.large_values import LARGE_VALUE_BYTES, elided_warnings
-from graph_opt.inspect.shapes import with_shapes, without_shapes
+from graph_opt.inspect.shapes import add_shapes, without_shapes
 from graph_opt.passes.graph_reports import (
     is_rewritten,
     report_of_lookups,
@@ -36,24 +38,22 @@ class OptimizedFile(NamedTuple):
     """A graph file and its rewritten graph.
 
     Attributes:
-      source: The file as it was read.
-      graph_def: The rewritten graph; the file's own if there was nothing to do.
+      source: The file, whose graph has got static shapes, as far as they can be inferred.
       report: What the passes found and did.
-      shaped: The file's graph with static shapes, as far as they can be inferred.
-      shaped_result: The same of the rewritten graph; None if there was nothing to do.
+      result: The rewritten graph; None if there was nothing to do.
       rewritten: Whether the file holds a graph that was rewritten before.
     """
 
     source: GraphFile
-    graph_def: Any
     report: Report
-    shaped: Any
-    shaped_result: Any = None
+    result: Any = None
     rewritten: bool = False
 
 
 def optimize_file(options: argparse.Namespace) -> OptimizedFile:
     """Reads the file and the config that the arguments name, and runs the passes.
+
+    The result has static shapes only if the file has.
 
     Raises:
       tf.errors.FailedPreconditionError: The graph was rewritten before.
@@ -63,7 +63,16 @@ def optimize_file(options: argparse.Namespace) -> OptimizedFile:
     progress = Progress(options.input)
     source = _read(options, progress, EVERYTHING)
     _refuse_counted(options.input, source)
-    return _optimized(options.input, source, config, progress)
+    inferred = _add_shapes(source, progress)
+    with named(options.input):
+        if not session_options(config).ask_for_anything:
+            return _as_it_is(source, config)
+        optimized = optimize_graph_def(source.graph_def, config)
+    report = _with_elided(optimized.report, source.graph_def)
+    if optimized.graph_def is source.graph_def:
+        return OptimizedFile(source, report)
+    result = without_shapes(optimized.graph_def) if inferred else optimized.graph_def
+    return OptimizedFile(source, report, result)
 
 
 class ShapedFile(NamedTuple):
@@ -88,7 +97,8 @@ def shaped_file(options: argparse.Namespace) -> ShapedFile:
     progress = Progress(options.input)
     source = _read_within(options, progress)
     _refuse_counted(options.input, source)
-    return ShapedFile(_shaped(source, progress), config)
+    _add_shapes(source, progress)
+    return ShapedFile(source.graph_def, config)
 
 
 def inspect_file(options: argparse.Namespace) -> Union[OptimizedFile, CountedGraph]:
@@ -103,10 +113,10 @@ def inspect_file(options: argparse.Namespace) -> Union[OptimizedFile, CountedGra
         return source.counted
     if not is_rewritten(source.graph_def):
         return _with_frozen_tables(_inspected(options.input, source, config, progress))
+    _add_shapes(source, progress)
     with named(options.input):
-        shaped = _shaped(source, progress)
-        report = _with_elided(report_of_rewritten(shaped), shaped)
-    return OptimizedFile(source, source.graph_def, report, shaped, rewritten=True)
+        report = _with_elided(report_of_rewritten(source.graph_def), source.graph_def)
+    return OptimizedFile(source, report, rewritten=True)
 
 
 def _with_frozen_tables(optimized: OptimizedFile) -> OptimizedFile:
@@ -170,12 +180,20 @@ def _refuse_counted(name: str, source: GraphFile) -> None:
         )
 
 
-def _shaped(source: GraphFile, progress: Progress) -> Any:
+def _add_shapes(source: GraphFile, progress: Progress) -> bool:
+    """Adds static shapes to the graph; returns whether it had none before."""
     nodes = len(source.graph_def.node)
     progress.begins("inferring shapes", nodes)
-    shaped = with_shapes(source.graph_def)
+    added = add_shapes(source.graph_def)
     progress.begins("looking for lookups", nodes)
-    return shaped
+    return added
+
+
+@contextlib.contextmanager
+def graphs_kept() -> Iterator[None]:
+    """For commands whose graphs stay until they end: each is indexed once, and none collected."""
+    with collection_paused(), views_shared():  # The views are gone before anything is collected.
+        yield
 
 
 @contextlib.contextmanager
@@ -187,36 +205,20 @@ def named(name: str) -> Iterator[None]:
         raise type(error)(None, None, "{}: {}".format(name, error.message)) from error
 
 
-def _optimized(name: str, source: GraphFile, config: Any, progress: Progress) -> OptimizedFile:
-    shaped = _shaped(source, progress)
-    with named(name):
-        if not session_options(config).ask_for_anything:
-            return _as_it_is(source, shaped, config)
-        optimized = optimize_graph_def(shaped, config)
-    inferred = shaped is not source.graph_def
-    graph_def = without_shapes(optimized.graph_def) if inferred else optimized.graph_def
-    result = None if optimized.graph_def is shaped else optimized.graph_def
-    report = _with_elided(optimized.report, shaped)
-    return OptimizedFile(source, graph_def, report, shaped, result)
-
-
 def _inspected(name: str, source: GraphFile, config: Any, progress: Progress) -> OptimizedFile:
     """As if parameter servers had loaded graph_opt's ops, which a plan of the step does, too."""
-    shaped = _shaped(source, progress)
+    _add_shapes(source, progress)
     session = session_options(config)
     with named(name):
         if not session.ask_for_anything:
-            return _as_it_is(source, shaped, config)
-        planned = rewritten_graph(shaped, session)
-    result = planned.rewritten
-    graph_def = source.graph_def if result is None else result
-    report = _with_elided(planned.report, shaped)
-    return OptimizedFile(source, graph_def, report, shaped, result)
+            return _as_it_is(source, config)
+        planned = rewritten_graph(source.graph_def, session)
+    return OptimizedFile(source, _with_elided(planned.report, source.graph_def), planned.rewritten)
 
 
-def _as_it_is(source: GraphFile, shaped: Any, config: Any) -> OptimizedFile:
-    report = _with_elided(report_of_lookups(shaped, session_options(config)), shaped)
-    return OptimizedFile(source, source.graph_def, report, shaped)
+def _as_it_is(source: GraphFile, config: Any) -> OptimizedFile:
+    report = report_of_lookups(source.graph_def, session_options(config))
+    return OptimizedFile(source, _with_elided(report, source.graph_def))
 
 
 def _with_elided(report: Report, graph_def: Any) -> Report:

@@ -8,7 +8,7 @@ import sys
 from typing import Optional, Tuple
 
 from graph_opt.cli.exit_codes import DIFFERENT, REFUSED, WrongInput
-from graph_opt.cli.graph_input import OptimizedFile, inspect_file, read_pair
+from graph_opt.cli.graph_input import OptimizedFile, graphs_kept, inspect_file, read_pair
 from graph_opt.cli.told_batches import told_batches, with_sample
 from graph_opt.compat import tf
 from graph_opt.cost.cost_plan import cost_plan
@@ -17,7 +17,7 @@ from graph_opt.inspect.dot import graph_dot
 from graph_opt.inspect.graph_diff import graph_diff
 from graph_opt.inspect.graph_files import write_text
 from graph_opt.inspect.picture import regions_svg
-from graph_opt.inspect.shapes import with_missing_shapes
+from graph_opt.inspect.shapes import add_missing_shapes
 from graph_opt.inspect.tensorboard import write_for_tensorboard
 from graph_opt.passes.graph_reports import report_of_rewritten, with_regions_of
 from graph_opt.report_page.page import page_html
@@ -31,6 +31,7 @@ from graph_opt.reporting.step_records import StepRecord
 from graph_opt.reporting.text import report_text
 
 
+@graphs_kept()
 def handle(options: argparse.Namespace) -> int:
     """Prints the report; returns the exit code.
 
@@ -70,7 +71,7 @@ def _with_region_counts(optimized: OptimizedFile) -> OptimizedFile:
     """Counts regions in the graph that is shown, as the page does."""
     if optimized.rewritten or not optimized.report.regions:
         return optimized
-    shown = optimized.shaped if optimized.shaped_result is None else optimized.shaped_result
+    shown = optimized.source.graph_def if optimized.result is None else optimized.result
     return optimized._replace(report=with_regions_of(optimized.report, shown))
 
 
@@ -108,14 +109,14 @@ def _write_files(
         shown = PageSource(
             options.input,
             optimized.report,
-            optimized.shaped,
-            optimized.shaped_result,
+            optimized.source.graph_def,
+            optimized.result,
             steps,
             cost=cost,
         )
         write_text(page_html(page_content(shown)), options.html)
     if options.dot is not None:
-        write_text(graph_dot(optimized.shaped_result or optimized.shaped), options.dot)
+        write_text(graph_dot(optimized.result or optimized.source.graph_def), options.dot)
     if options.tensorboard is not None:
         _write_runs(optimized, options.tensorboard)
 
@@ -125,10 +126,9 @@ def _cost(options: argparse.Namespace, optimized: OptimizedFile) -> Optional[Cos
     if options.batch is None:
         _refuse_without_batch(options)
         return None
-    completed = optimized.shaped_result
-    if completed is not None:
-        completed = with_missing_shapes(completed)
-    planned = PlannedGraph(optimized.shaped, completed, optimized.report)
+    if optimized.result is not None:
+        add_missing_shapes(optimized.result)
+    planned = PlannedGraph(optimized.source.graph_def, optimized.result, optimized.report)
     told = told_batches(options)
     if options.sample:
         told = with_sample(told, planned, options.sample)
@@ -152,7 +152,7 @@ def _refuse_without_batch(options: argparse.Namespace) -> None:
 
 def _write_runs(optimized: OptimizedFile, folder: str) -> None:
     """A run for each graph, among which TensorBoard lets one choose."""
-    graphs = {"before": optimized.shaped, "after": optimized.shaped_result}
+    graphs = {"before": optimized.source.graph_def, "after": optimized.result}
     for label, graph_def in graphs.items():
         if graph_def is not None:
             write_for_tensorboard(graph_def, os.path.join(folder, label))

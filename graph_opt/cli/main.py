@@ -17,6 +17,7 @@ from graph_opt.cli.arguments import parser
 from graph_opt.cli.config_file import read_config
 from graph_opt.cli.exit_codes import INTERRUPTED, REFUSED, WRONG_INPUT, WrongInput
 from graph_opt.cli.tensorflow_import import stop_watching
+from graph_opt.graph.collection import uncollected_process
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -42,7 +43,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         return _run(options, is_own_process=arguments is None)
     # TensorFlow's start-up lines would bury an error, which is a single line.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    return _graph_command(options)
+    if arguments is not None or options.command == "convert":
+        return _graph_command(options)
+    with uncollected_process():
+        return _graph_command(options)
 
 
 def _run(options: argparse.Namespace, is_own_process: bool) -> int:

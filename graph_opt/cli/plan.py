@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 
 from graph_opt.cli.exit_codes import WrongInput
-from graph_opt.cli.graph_input import named, shaped_file
+from graph_opt.cli.graph_input import graphs_kept, named, shaped_file
 from graph_opt.cli.told_batches import told_batches, with_sample
 from graph_opt.cost.cost_plan import cost_plan
 from graph_opt.cost.machine_rates import machine_rates
@@ -16,6 +16,7 @@ from graph_opt.reporting.cost_text import cost_text
 from graph_opt.reporting.json_documents import json_document
 
 
+@graphs_kept()
 def handle(options: argparse.Namespace) -> int:
     """Prints the plan; returns the exit code.
 

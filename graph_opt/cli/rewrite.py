@@ -6,12 +6,13 @@ import argparse
 import sys
 
 from graph_opt.cli.exit_codes import REFUSED
-from graph_opt.cli.graph_input import optimize_file
+from graph_opt.cli.graph_input import graphs_kept, optimize_file
 from graph_opt.inspect.graph_files import write_graph
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.text import refusals_text
 
 
+@graphs_kept()
 def handle(options: argparse.Namespace) -> int:
     """Rewrites the file; returns the exit code.
 
@@ -22,7 +23,7 @@ def handle(options: argparse.Namespace) -> int:
     optimized = optimize_file(options)
     if not optimized.report.stages and not optimized.report.fused:
         return _refused(options.input, optimized.report)
-    write_graph(optimized.graph_def, options.output, like=optimized.source)
+    write_graph(optimized.result, options.output, like=optimized.source)
     print(optimized.report)
     return 0
 

@@ -6,7 +6,7 @@ scopes that are open, which takes three times as long as the import itself.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import AbstractSet, Any, Dict, Optional, Tuple
 
 from tensorflow.python.client import pywrap_tf_session as c_api
 from tensorflow.python.framework import c_api_util, importer
@@ -16,14 +16,15 @@ from graph_opt.compat import tf
 Dimensions = Optional[Tuple[Optional[int], ...]]
 
 
-def inferred_shapes(graph_def: Any) -> Dict[str, List[Dimensions]]:
+def inferred_shapes(graph_def: Any, names: AbstractSet[str]) -> Dict[str, Tuple[Dimensions, ...]]:
     """Shapes as `tf.import_graph_def` infers them.
 
     Args:
       graph_def: A GraphDef; not changed.
+      names: Of the nodes to tell the shapes of.
 
     Returns:
-      For each node those of its outputs: None is an unknown rank or dimension.
+      For each of these nodes those of its outputs: None is an unknown rank or dimension.
 
     Raises:
       tf.errors.OpError: TensorFlow cannot import the graph.
@@ -35,8 +36,13 @@ def inferred_shapes(graph_def: Any) -> Dict[str, List[Dimensions]]:
         with graph._c_graph.get() as c_graph:
             results = c_api.TF_GraphImportGraphDefWithResults(c_graph, serialized, options.options)
         c_api_util.ScopedTFImportGraphDefResults(results)  # Frees them.
-    operations = (tf.Operation._from_c_op(c_op, graph) for c_op in graph.new_operations())
-    return {one.name: [_dimensions(tensor) for tensor in one.outputs] for one in operations}
+    found: Dict[str, Tuple[Dimensions, ...]] = {}
+    for c_operation in graph.new_operations():
+        name = c_api.TF_OperationName(c_operation)
+        if name in names:
+            operation = tf.Operation._from_c_op(c_operation, graph)
+            found[name] = tuple(map(_dimensions, operation.outputs))
+    return found
 
 
 def _dimensions(tensor: Any) -> Dimensions:

@@ -9,8 +9,9 @@ from typing import AbstractSet, Any, FrozenSet, List, NamedTuple, Optional, Tupl
 
 from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import output_dtypes
+from graph_opt.graph.shared_views import view_of
 from graph_opt.graph.view import GraphView
-from graph_opt.inspect.shapes import ATTRIBUTE, with_missing_shapes
+from graph_opt.inspect.shapes import ATTRIBUTE, add_missing_shapes
 from graph_opt.rules.called_bodies import CONDITIONALS, CalledBodies
 
 # The result of a call, each output of which is the input in its place.
@@ -70,7 +71,7 @@ def inlined(graph_def: Any) -> InlinedView:
     """
     bodies = CalledBodies(graph_def, _MOST_NODES, one_branch=True)
     if not bodies.nodes:
-        return InlinedView(GraphView(graph_def), left_out=tuple(bodies.left_out))
+        return InlinedView(view_of(graph_def), left_out=tuple(bodies.left_out))
     choices = [
         node for node in (*graph_def.node, *bodies.nodes.values()) if node.op in CONDITIONALS
     ]
@@ -82,8 +83,9 @@ def inlined(graph_def: Any) -> InlinedView:
         copy.CopyFrom(node)
         if node.name in bodies.results:
             _return(copy, bodies.results[node.name], bodies.others[node.name])
+    add_missing_shapes(result)
     return InlinedView(
-        GraphView(with_missing_shapes(result)),
+        GraphView(result),
         frozenset(bodies.nodes),
         frozenset(bodies.iterated),
         frozenset(node.name for node in choices if node.name in bodies.results),

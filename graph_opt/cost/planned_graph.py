@@ -9,8 +9,9 @@ from graph_opt.compat.stateful_ops import VARIABLES
 from graph_opt.config.options import SessionOptions, session_options
 from graph_opt.graph.collection import collection_paused
 from graph_opt.graph.rewrite import apply_to_graph_def
+from graph_opt.graph.shared_views import view_of
 from graph_opt.graph.view import GraphView
-from graph_opt.inspect.shapes import with_missing_shapes
+from graph_opt.inspect.shapes import add_missing_shapes
 from graph_opt.passes.graph_reports import is_rewritten
 from graph_opt.passes.optimize import plan
 from graph_opt.passes.tasks import task_of
@@ -52,10 +53,9 @@ def planned_graph(graph_def: Any, config: Any, fetches: Tuple[str, ...] = ()) ->
         return PlannedGraph(graph_def, fetches=fetches)
     with collection_paused():
         planned = rewritten_graph(graph_def, options)
-        if planned.rewritten is None:
-            return dataclasses.replace(planned, fetches=fetches)
-        completed = with_missing_shapes(planned.rewritten)
-        return dataclasses.replace(planned, rewritten=completed, fetches=fetches)
+        if planned.rewritten is not None:
+            add_missing_shapes(planned.rewritten)
+        return dataclasses.replace(planned, fetches=fetches)
 
 
 def rewritten_graph(graph_def: Any, options: SessionOptions) -> PlannedGraph:
@@ -67,7 +67,7 @@ def rewritten_graph(graph_def: Any, options: SessionOptions) -> PlannedGraph:
       InvalidArgumentError: As `optimize_graph_def`.
     """
     with collection_paused():
-        tasks = _tasks_of_variables(GraphView(graph_def))
+        tasks = _tasks_of_variables(view_of(graph_def))
         planned = plan(graph_def, dataclasses.replace(options, servers_with_ops=tasks))
         if not planned.rewrites:
             return PlannedGraph(graph_def, None, planned.report)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 from typing import Any, Dict, Iterator, List, Tuple
 
+from graph_opt.graph.shared_views import view_of
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.graph_reports import node_regions
 from graph_opt.reporting.tables import printable
@@ -35,7 +36,7 @@ def graph_dot(graph_def: Any) -> str:
       >>> graph_dot(graph_def).splitlines()[0]
       'digraph {'
     """
-    view = GraphView(graph_def)
+    view = view_of(graph_def)
     numbers = {name: number for number, name in enumerate(view.nodes)}
     lines = [
         "digraph {",

@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Set
 
 from graph_opt.compat import tf
 from graph_opt.graph.elided_values import is_elided
+from graph_opt.graph.shared_views import view_of
 from graph_opt.graph.view import GraphView
 
 # A constant may have fewer values than its shape says: the last one is repeated.
@@ -27,7 +28,7 @@ def check_graph(graph_def: Any) -> None:
     for node in graph_def.node:
         if node.op == "Const" and not is_elided(node):
             _check_constant(node)
-    view = GraphView(graph_def)
+    view = view_of(graph_def)
     if view.topological_order() is None:
         raise _invalid(
             "nodes read each other in a circle: {}; no loop of TensorFlow does, so the file was "

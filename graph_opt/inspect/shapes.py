@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import AbstractSet, Any, Dict, Mapping, Tuple
 
 from graph_opt.compat import tf
 from graph_opt.compat.inferred_shapes import inferred_shapes
@@ -14,51 +14,48 @@ ATTRIBUTE = "_output_shapes"
 _OUR_OPS = ("TensorBuffer", "GroupEmbedding", "ResourceGroupEmbedding")
 
 
-def with_shapes(graph_def: Any) -> Any:
-    """The graph with each node's static shapes in its attribute `_output_shapes`.
+def add_shapes(graph_def: Any) -> bool:
+    """Gives each node its static shapes, in its attribute `_output_shapes`.
 
     Passes compute the bytes that cross a boundary from them. A graph that already has any, or that
-    this TensorFlow cannot import, is returned unchanged. Of ops of libraries that are not loaded,
+    this TensorFlow cannot import, is left unchanged. Of ops of libraries that are not loaded,
     Horovod's have shapes, and others, with all that comes after them, have none.
 
     Args:
-      graph_def: A GraphDef; not changed.
+      graph_def: A GraphDef, which is changed: copies of a large one take time.
 
     Returns:
-      A GraphDef with the same nodes in the same order.
+      Whether it had none before.
     """
     if any(ATTRIBUTE in node.attr for node in graph_def.node):
-        return graph_def
-    return with_missing_shapes(graph_def)
+        return False
+    add_missing_shapes(graph_def)
+    return True
 
 
-def with_missing_shapes(graph_def: Any) -> Any:
-    """The graph with static shapes of the nodes that have none, as those that a rewrite adds.
+def add_missing_shapes(graph_def: Any) -> None:
+    """Gives static shapes to the nodes that have none, as those that a rewrite adds.
 
-    A graph that this TensorFlow cannot import is returned unchanged.
+    A graph that this TensorFlow cannot import is left unchanged.
 
     Args:
-      graph_def: A GraphDef; not changed.
+      graph_def: A GraphDef, which is changed.
     """
-    shapes = _inferred(without_shapes(graph_def))
-    if shapes is None:
-        return graph_def
-    protos: Dict[Shape, Any] = {}
-    result = tf.GraphDef()
-    result.CopyFrom(graph_def)
-    for node in result.node:
+    bare = [node for node in graph_def.node if ATTRIBUTE not in node.attr]
+    plain = graph_def if len(bare) == len(graph_def.node) else without_shapes(graph_def)
+    shapes = _inferred(plain, {node.name for node in bare})
+    values: Dict[Tuple[Shape, ...], Any] = {}
+    for node in bare:
         outputs = shapes.get(node.name)
-        if outputs and ATTRIBUTE not in node.attr:
-            written = node.attr[ATTRIBUTE].list.shape
-            for shape in outputs:
-                if shape not in protos:
-                    protos[shape] = shape_proto(shape)
-                written.append(protos[shape])
-    return result
+        if outputs:
+            if outputs not in values:
+                protos = [shape_proto(shape) for shape in outputs]
+                values[outputs] = tf.AttrValue(list=tf.AttrValue.ListValue(shape=protos))
+            node.attr[ATTRIBUTE].CopyFrom(values[outputs])
 
 
 def without_shapes(graph_def: Any) -> Any:
-    """A copy of the graph without the attribute that `with_shapes` adds."""
+    """A copy of the graph without the attribute that `add_shapes` adds."""
     result = tf.GraphDef()
     result.CopyFrom(graph_def)
     for node in result.node:
@@ -67,14 +64,14 @@ def without_shapes(graph_def: Any) -> Any:
     return result
 
 
-def _inferred(graph_def: Any) -> Optional[Dict[str, List[Shape]]]:
-    """Shapes of each node's outputs; None if TensorFlow cannot import the graph."""
+def _inferred(graph_def: Any, names: AbstractSet[str]) -> Mapping[str, Tuple[Shape, ...]]:
+    """Shapes of the outputs of these nodes; none if TensorFlow cannot import the graph."""
     if any(node.op.startswith(_OUR_OPS) for node in graph_def.node) and not _can_load_ops():
-        return None
+        return {}
     try:
-        return inferred_shapes(with_known_ops(graph_def))
+        return inferred_shapes(with_known_ops(graph_def), names)
     except (ValueError, tf.errors.OpError):
-        return None
+        return {}
 
 
 def _can_load_ops() -> bool:

@@ -10,7 +10,7 @@ import os
 from typing import Any, Union
 
 from graph_opt.compat import tf
-from graph_opt.graph.view import GraphView
+from graph_opt.graph.shared_views import view_of
 from graph_opt.inspect.dump import without_large_values
 from graph_opt.passes.graph_reports import node_regions
 
@@ -30,7 +30,7 @@ def write_for_tensorboard(graph_def: Any, folder: Union[str, os.PathLike[str]]) 
     Example:
       >>> write_for_tensorboard(graph_def, "logs/before")
     """
-    regions = node_regions(GraphView(graph_def))
+    regions = node_regions(view_of(graph_def))
     marked = without_large_values(graph_def)
     for node in marked.node:
         region = regions[node.name]

@@ -21,6 +21,7 @@ from typing import (
 
 from graph_opt.compat import tf
 from graph_opt.config.options import SWITCHES, SessionOptions
+from graph_opt.graph.shared_views import asked_once, view_of
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.library import load_library
 from graph_opt.ops.optimizers import optimizer_specs
@@ -89,7 +90,7 @@ def report_of_rewritten(graph_def: Any) -> Report:
     """
     started = time.perf_counter()
     load_library()
-    view = GraphView(graph_def)
+    view = view_of(graph_def)
     search = find_lookups(view)
     idle = _idle(view, search.lookups)
     stages = [_stage(view, put) for put in stage_puts(view, KIND_PREFETCH)]
@@ -107,6 +108,7 @@ def report_of_rewritten(graph_def: Any) -> Report:
     return dataclasses.replace(report, seconds=time.perf_counter() - started)
 
 
+@asked_once
 def node_regions(view: GraphView) -> Dict[str, str]:
     """The region of each node of a graph, rewritten or not.
 
@@ -146,7 +148,7 @@ def with_region_counts(report: Report, regions: Mapping[str, str]) -> Report:
 
 def with_regions_of(report: Report, graph_def: Any) -> Report:
     """The report with the number of nodes in each region of this graph."""
-    return with_region_counts(report, node_regions(GraphView(graph_def)))
+    return with_region_counts(report, node_regions(view_of(graph_def)))
 
 
 def batch_placeholders(view: GraphView) -> List[str]:

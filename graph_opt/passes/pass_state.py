@@ -6,6 +6,7 @@ import dataclasses
 from typing import AbstractSet, Any, Tuple
 
 from graph_opt.graph.rewrite import Rewrite, edited_nodes
+from graph_opt.graph.shared_views import view_of
 from graph_opt.graph.view import GraphView
 from graph_opt.passes.dead_nodes import superseded_lookups
 from graph_opt.passes.prefetch.verify_stages import verify_stages
@@ -33,7 +34,7 @@ class PassState:
     @classmethod
     def of(cls, graph_def: Any) -> PassState:
         """The state before the first pass."""
-        view = GraphView(graph_def)
+        view = view_of(graph_def)
         return cls(view).without(superseded_lookups(view))
 
     def rewritten(self, rewrite: Rewrite) -> PassState:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, List
+import functools
+from typing import Any, List, Tuple
 
+from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import dtype_name, output_dtypes
 from graph_opt.reporting.tables import shape_text
 
@@ -16,8 +18,13 @@ _MOST_ELEMENTS = 6
 
 def outputs_text(node: Any) -> str:
     """Type and static shape of each output, as in `float32 [?, 16]`; "" where they are unknown."""
-    shapes = node.attr[_SHAPES].list.shape if _SHAPES in node.attr else ()
-    dtypes = output_dtypes(node) or ()
+    shapes = node.attr[_SHAPES].SerializeToString() if _SHAPES in node.attr else b""
+    return _outputs_text(tuple(output_dtypes(node) or ()), shapes)
+
+
+@functools.lru_cache(maxsize=4096)  # A large graph has the same few again and again.
+def _outputs_text(dtypes: Tuple[int, ...], serialized: bytes) -> str:
+    shapes = tf.AttrValue.FromString(serialized).list.shape
     if shapes and not dtypes:
         return ", ".join(_shape(shape) for shape in shapes[:_MOST_OUTPUTS])
     texts = [

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from graph_opt.graph.collection import collection_paused
+from graph_opt.graph.shared_views import view_of
 from graph_opt.graph.view import GraphView
 from graph_opt.ops.stage_nodes import BUFFER_PUT, BUFFER_TAKE
 from graph_opt.ops.stage_spec import spec_of
@@ -55,8 +56,8 @@ def page_content(source: PageSource) -> Dict[str, Any]:
       tf.errors.InvalidArgumentError: A graph is not valid: duplicate names, missing inputs.
     """
     with collection_paused():
-        view = GraphView(source.graph_def)
-        last = view if source.rewritten is None else GraphView(source.rewritten)
+        view = view_of(source.graph_def)
+        last = view if source.rewritten is None else view_of(source.rewritten)
         return _content(source, view, last)
 
 

@@ -15,6 +15,7 @@ import dataclasses
 from typing import Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple
 
 from graph_opt.graph.refusal import Refusal
+from graph_opt.graph.shared_views import asked_once
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules import lookup as apis
 from graph_opt.rules.lookup import Lookup, LookupSearch
@@ -84,6 +85,7 @@ for _declared in DECLARED:
         _BY_LAST_OP.setdefault(_op, []).append(_declared)
 
 
+@asked_once
 def find_lookups(view: GraphView) -> LookupSearch:
     """Finds every embedding lookup of the forward part of a graph once, in linear time.
 

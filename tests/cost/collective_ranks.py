@@ -10,7 +10,7 @@ from graph_opt.compat import tf
 from graph_opt.cost.assumptions import Assumptions
 from graph_opt.cost.cost_plan import cost_plan
 from graph_opt.cost.planned_graph import PlannedGraph
-from graph_opt.inspect.shapes import with_missing_shapes
+from graph_opt.inspect.shapes import add_missing_shapes
 from graph_opt.sharding.horovod_transport import horovod
 
 BATCH = 16
@@ -51,7 +51,8 @@ def main(mode: str) -> None:
             session.run(tf.global_variables_initializer())
             for _ in range(STEPS):
                 session.run(train)
-            graph_def = with_missing_shapes(graph_opt.running_graph_def(graph))
+            graph_def = graph_opt.running_graph_def(graph)
+            add_missing_shapes(graph_def)
     planned = PlannedGraph(graph_def, fetches=(train.name,))
     cost = cost_plan(planned, Assumptions(BATCH)).before
     print("planned: {} {:.0f}".format(cost.collectives, cost.collective_bytes))
