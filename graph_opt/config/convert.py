@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any, List, Tuple
 
 from graph_opt.compat import tf
@@ -10,6 +11,8 @@ from graph_opt.config.messages import ConfigProto, StockConfigProto
 # Field 1009 = true, in bytes. TensorFlow ignores it. It tells the pools that `to_stock` wrote from
 # those that the user wrote, so that `extend` can remove exactly the former again.
 _WRITTEN_BY_US = b"\x88\x3f\x01"
+# Before the name of a session on a server, which ops_src/kernels/buffer/session_resources.cc reads.
+_SESSION = "graph_opt/"
 
 
 def extend(config: Any) -> Any:
@@ -43,6 +46,7 @@ def extend(config: Any) -> Any:
             )
         )
     _remove_written_pools(extended)
+    _remove_session_name(extended)
     return extended
 
 
@@ -53,7 +57,8 @@ def to_stock(config: Any, target: str = "") -> Any:
     back without loss. For a session within the process, pools of
     `session_stage_subgraph_thread_pool` become stock pools as well: pool `p` is number `p + 1`
     of `session_inter_op_thread_pool` (the number that `RunOptions` takes), and number 0 remains the
-    pool of the main graph.
+    pool of the main graph. A session on a server gets a name of its own in the session's metadata:
+    its buffers are told by it from those of other sessions there.
 
     Args:
       config: As for `extend`.
@@ -73,6 +78,8 @@ def to_stock(config: Any, target: str = "") -> Any:
     extended = extend(config)
     if extended.session_stage_subgraph_thread_pool and not target:
         _write_pools(extended)
+    if target:
+        _name_session(extended)
     stock = StockConfigProto()
     stock.MergeFromString(extended.SerializeToString())
     return stock
@@ -145,3 +152,19 @@ def _remove_written_pools(config: Any) -> None:
     config.ClearField("session_inter_op_thread_pool")
     for copy in copies:
         config.session_inter_op_thread_pool.add().MergeFromString(copy)
+
+
+def _name_session(config: Any) -> None:
+    metadata = config.experimental.session_metadata
+    metadata.name = "{}{}/{}".format(_SESSION, uuid.uuid4().hex, metadata.name)
+
+
+def _remove_session_name(config: Any) -> None:
+    if not config.experimental.session_metadata.name.startswith(_SESSION):
+        return
+    metadata = config.experimental.session_metadata
+    metadata.name = metadata.name.split("/", 2)[2]
+    if not metadata.ListFields():
+        config.experimental.ClearField("session_metadata")
+    if not config.experimental.ListFields():
+        config.ClearField("experimental")

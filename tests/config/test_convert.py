@@ -82,6 +82,17 @@ def test_a_session_on_a_server_gets_no_pools_and_runs() -> None:
         assert session.run(tf.constant(3)) == 3
 
 
+def test_each_session_on_a_server_gets_a_name() -> None:
+    config = ConfigProto()
+    config.experimental.session_metadata.name = "of the user"
+    for given in (config, ConfigProto()):
+        stock = to_stock(given, target="grpc://host:1")
+        again = to_stock(stock, target="grpc://host:1")
+        names = [one.experimental.session_metadata.name for one in (stock, again, to_stock(given))]
+        assert len(set(names)) == 3
+        assert extend(stock) == extend(again) == given
+
+
 def test_override_wins_field_by_field() -> None:
     base = _async("do_async_embedding: true async_embedding_options { threads_num: 1 capacity: 4 }")
     base.allow_soft_placement = True

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "kernels/buffer/session_resources.h"
 #include "kernels/kernel_names.h"
 #include "tensorflow/core/lib/core/errors.h"
 
@@ -38,7 +39,8 @@ Status BufferAttrs::Bind(OpKernelContext* ctx) {
   TF_RETURN_IF_ERROR(container.Init(ctx->resource_manager(), kernel.def()));
   TensorBufferResource* found = nullptr;
   TF_RETURN_IF_ERROR(ctx->resource_manager()->LookupOrCreate<TensorBufferResource>(
-      container.container(), container.name(), &found, [&](TensorBufferResource** created) {
+      container.container(), NameInSession(ctx, container.name()), &found,
+      [&](TensorBufferResource** created) {
         *created = new TensorBufferResource(container.name(), capacity_);
         return Status();
       }));

@@ -5,6 +5,7 @@
 #include <ctime>
 #include <utility>
 
+#include "kernels/buffer/session_resources.h"
 #include "kernels/buffer/tensor_buffer_resource.h"
 #include "kernels/kernel_names.h"
 #include "tensorflow/core/framework/resource_mgr.h"
@@ -76,7 +77,8 @@ StagePool* StageThreads::PoolOf(OpKernelContext* ctx) const {
 bool StageThreads::HoldsBatch(OpKernelContext* ctx) const {
   tensorflow::ResourceMgr* const resources = ctx->resource_manager();
   TensorBufferResource* buffer = nullptr;
-  if (!resources->Lookup(resources->default_container(), stage_, &buffer).ok()) return false;
+  const std::string name = NameInSession(ctx, stage_);
+  if (!resources->Lookup(resources->default_container(), name, &buffer).ok()) return false;
   const tensorflow::core::ScopedUnref reference(buffer);
   return buffer->buffer()->IsReady();
 }

@@ -1,0 +1,24 @@
+#include "kernels/buffer/session_resources.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/function.h"
+#include "tensorflow/core/protobuf/config.pb.h"
+
+namespace graph_opt {
+namespace {
+
+const char kOurs[] = "graph_opt/";
+
+}  // namespace
+
+std::string NameInSession(tensorflow::OpKernelContext* ctx, const std::string& name) {
+  tensorflow::FunctionLibraryRuntime* const functions = ctx->function_library();
+  if (functions == nullptr) return name;
+  const tensorflow::ConfigProto* const config = functions->config_proto();
+  if (config == nullptr) return name;
+  const std::string& session = config->experimental().session_metadata().name();
+  return absl::StartsWith(session, kOurs) ? absl::StrCat(session, "/", name) : name;
+}
+
+}  // namespace graph_opt
