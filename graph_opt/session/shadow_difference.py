@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
-from graph_opt.compat.graph_growth import is_reference
-from graph_opt.compat.live_graph import is_in_control_flow
 from graph_opt.compat.stateful_ops import VARIABLES
 from graph_opt.export.users_graph import moved_inputs
 from graph_opt.graph.operations import operations_behind
+from graph_opt.graph.undo import MovedInput
 from graph_opt.passes.translation import Translation
-from graph_opt.session.shadowed_step import Pair
+from graph_opt.session.compared_tensors import Pair, can_compare
 from graph_opt.session.stock_graph import StockGraph
 
 # Of the largest number of a tensor. Another order of summation changes some units in the last place
@@ -21,7 +20,8 @@ _ALLOWED = {"float16": 2e-2, "bfloat16": 1e-1}
 _ALLOWED_ELSE = 1e-4
 _MOST_NAMED = 3
 
-Values = Callable[[Sequence[Any]], List[Any]]
+# Computes tensors of either graph, with values in the place of some, by their references.
+Values = Callable[[Sequence[Any], Mapping[Any, Any]], List[Any]]
 
 
 class Difference(NamedTuple):
@@ -66,6 +66,18 @@ class Cause(NamedTuple):
     passes: Tuple[str, ...]
 
 
+class Unseen(NamedTuple):
+    """What may make a difference, but cannot be fetched, such as the inside of a `tf.cond`.
+
+    Attributes:
+      nodes: Some of the nodes whose inputs passes have moved there; none if nothing is known.
+      passes: These passes.
+    """
+
+    nodes: Tuple[str, ...]
+    passes: Tuple[str, ...]
+
+
 def difference(name: str, stock: Any, main: Any, scale: float = 0.0) -> Difference:
     """Compares two values of a tensor.
 
@@ -76,7 +88,9 @@ def difference(name: str, stock: Any, main: Any, scale: float = 0.0) -> Differen
       scale: The largest number that the tensor has had so far.
     """
     one, two = np.asarray(stock), np.asarray(main)
-    allowed = _ALLOWED.get(one.dtype.name, _ALLOWED_ELSE)
+    allowed = 0.0
+    if not (np.issubdtype(one.dtype, np.integer) or one.dtype == np.bool_):
+        allowed = _ALLOWED.get(one.dtype.name, _ALLOWED_ELSE)
     if one.shape != two.shape:
         return Difference(name, np.inf, allowed)
     left, right = one.astype(np.float64), two.astype(np.float64)
@@ -97,52 +111,112 @@ def size_of(value: Any) -> float:
     return float(numbers[np.isfinite(numbers)].max(initial=0.0))
 
 
-def cause_of(
-    pairs: Sequence[Pair],
-    translation: Translation,
-    stock: StockGraph,
-    values: Values,
-    feeds: Sequence[Any],
-) -> Optional[Cause]:
-    """The first tensor that differs among those that rewritten nodes read in place of others.
+class MovedEdges:
+    """The inputs of rewritten nodes that tensors depend on, each as built and as rewritten.
 
     Args:
-      pairs: What differs.
-      translation: Of the rewritten graph.
-      stock: Its copies.
-      values: Computes tensors of either graph.
+      pairs: The tensors, which differ.
+      stock: Copies of what the user built.
+      values: Computes tensors.
       feeds: Tensors of either graph that are fed.
-
-    Returns:
-      None if all of these are equal within rounding, as when layers have amplified that.
     """
-    graph = pairs[0].main.graph
-    main = operations_behind([pair.main.op for pair in pairs], feeds)
-    built = operations_behind([pair.stock.op for pair in pairs], feeds)
-    names = {operation.name for operation in main}
-    edges = {}
-    for edge in moved_inputs(graph):
-        before, after = (_named(graph, text) for text in (edge.before, edge.after))
-        copy = stock.tensor(before)
-        if edge.node in names and copy.op in built and _can_compare(before, after):
-            edges[before.name] = edge, copy, after
-    computed = values([each for _, copy, after in edges.values() for each in (copy, after)])
-    differing: Dict[str, Difference] = {}
-    for name, one, two in zip(edges, computed[::2], computed[1::2]):
-        found = difference(name, one, two)
-        if not found.is_rounding:
-            differing[name] = found
-    if not differing:
-        return None
-    behind = {name: operations_behind([edges[name][1].op], feeds) for name in differing}
-    ops = {name: edges[name][1].op for name in differing}
-    first = min(differing, key=lambda name: _later_than(name, behind, ops))
-    edge = edges[first][0]
-    return Cause(
-        differing[first],
-        tables_behind(edges[first][1], feeds),
-        translation.moved_by.get((edge.node, edge.slot), ()),
-    )
+
+    def __init__(
+        self, pairs: Sequence[Pair], stock: StockGraph, values: Values, feeds: Sequence[Any]
+    ) -> None:
+        self._pairs = pairs
+        self._values = values
+        self._feeds = feeds
+        self._seen: List[_Edge] = []
+        self._unseen: List[MovedInput] = []
+        self._search(stock)
+        wanted = [tensor for one in self._seen for tensor in (one.copy, one.after)]
+        computed = values(wanted, {}) if wanted else []
+        self._built, self._rewritten = computed[::2], computed[1::2]
+
+    def _search(self, stock: StockGraph) -> None:
+        graph = self._pairs[0].main.graph
+        main = operations_behind([pair.main.op for pair in self._pairs], self._feeds)
+        built = operations_behind([pair.stock.op for pair in self._pairs], self._feeds)
+        names = {operation.name for operation in main}
+        known: Set[Tuple[str, str]] = set()
+        for moved in moved_inputs(graph):
+            before, after = (_named(graph, text) for text in (moved.before, moved.after))
+            copy = stock.tensor(before)
+            if moved.node not in names or (before.name, after.name) in known:
+                continue
+            known.add((before.name, after.name))
+            if not can_compare(before, after):
+                self._unseen.append(moved)
+            elif copy.op in built:
+                self._seen.append(_Edge(moved, copy, after))
+
+    def cause(self, translation: Translation) -> Optional[Cause]:
+        """The first that carries another value than before; None if all are equal within rounding.
+
+        Args:
+          translation: Of the rewritten graph.
+        """
+        differing: List[Tuple[_Edge, Difference]] = []
+        for edge, one, two in zip(self._seen, self._built, self._rewritten):
+            found = difference(edge.copied_from, one, two)
+            if not found.is_rounding:
+                differing.append((edge, found))
+        if not differing:
+            return None
+        ops = {edge.copy.op for edge, _ in differing}
+
+        def others_before(one: Tuple[_Edge, Difference]) -> int:
+            op = one[0].copy.op
+            return len(ops & operations_behind([op], self._feeds) - {op})
+
+        edge, found = min(differing, key=others_before)
+        tables = tables_behind(edge.copy, self._feeds)
+        return Cause(found, tables, _moved_by([edge.moved], translation))
+
+    def unexplained(self, translation: Translation) -> Optional[Unseen]:
+        """Where a difference may begin that is there even if these inputs are made equal.
+
+        Layers amplify rounding; what remains once they are given the same numbers is none of it.
+
+        Args:
+          translation: Of the rewritten graph.
+
+        Returns:
+          None if nothing remains.
+        """
+        same: Dict[Any, Any] = {}
+        for edge, value in zip(self._seen, self._rewritten):
+            same[edge.after.ref()] = same.setdefault(edge.copy.ref(), value)
+        stock = self._values([pair.stock for pair in self._pairs], same)
+        main = self._values([pair.main for pair in self._pairs], same)
+        compared = [difference(*three) for three in zip(self._names(), stock, main)]
+        if all(found.is_rounding for found in compared):
+            return None
+        nodes = tuple(dict.fromkeys(moved.node for moved in self._unseen))
+        return Unseen(nodes[:_MOST_NAMED], _moved_by(self._unseen, translation))
+
+    def _names(self) -> List[str]:
+        return [pair.name for pair in self._pairs]
+
+
+class _Edge(NamedTuple):
+    """An input that was moved, the tensor that it had as a copy, and the one that it has."""
+
+    moved: MovedInput
+    copy: Any
+    after: Any
+
+    @property
+    def copied_from(self) -> str:
+        """The tensor's name in the user's graph."""
+        before = self.moved.before
+        return before if ":" in before else before + ":0"
+
+
+def _moved_by(edges: Sequence[MovedInput], translation: Translation) -> Tuple[str, ...]:
+    by = [translation.moved_by.get((edge.node, edge.slot), ()) for edge in edges]
+    return tuple(dict.fromkeys(name for names in by for name in names))
 
 
 def tables_behind(tensor: Any, feeds: Sequence[Any]) -> Tuple[str, ...]:
@@ -150,16 +224,6 @@ def tables_behind(tensor: Any, feeds: Sequence[Any]) -> Tuple[str, ...]:
     behind = operations_behind([tensor.op], feeds)
     names = sorted(str(each.name) for each in behind if each.type in VARIABLES)
     return tuple(names[:_MOST_NAMED])
-
-
-def _later_than(name: str, behind: Dict[str, Set[Any]], ops: Dict[str, Any]) -> int:
-    """How many of the tensors come before this one."""
-    return sum(other != name and ops[other] in behind[name] for other in ops)
-
-
-def _can_compare(before: Any, after: Any) -> bool:
-    is_plain = before.dtype.is_floating and not is_reference(before) and not is_reference(after)
-    return bool(is_plain and not is_in_control_flow(before.op))
 
 
 def _named(graph: Any, text: str) -> Any:

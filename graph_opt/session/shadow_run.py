@@ -10,8 +10,9 @@ from graph_opt.compat import tf
 from graph_opt.compat.sessions import Prepared, RunPrepared, share_session
 from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_TAKE
+from graph_opt.session.compared_tensors import Pair
 from graph_opt.session.shadow_difference import Difference, difference, size_of
-from graph_opt.session.shadowed_step import Pair, ShadowedStep
+from graph_opt.session.shadowed_step import ShadowedStep
 from graph_opt.session.stock_graph import StockFetches, StockGraph
 
 _DRAWS = (*BATCH_SOURCES, BUFFER_TAKE, "PyFunc", "EagerPyFunc")
@@ -106,7 +107,7 @@ class ShadowRun:
         Args:
           scales: The largest number that each tensor has had so far.
         """
-        pairs = (*self._plan.losses, *self._plan.lookups)
+        pairs = self._plan.pairs
         stock, failed = self._tried([pair.stock for pair in pairs])
         main, other = self._tried([pair.main for pair in pairs])
         if failed or other:
@@ -124,7 +125,7 @@ class ShadowRun:
 
         Others may have written the variables since the batch was looked up.
         """
-        pairs = (*self._plan.losses, *self._plan.lookups)
+        pairs = self._plan.pairs
         before, _ = self._tried([pair.stock for pair in pairs])
         self.look_up_again()
         compared = self.compare(scales)
@@ -161,6 +162,22 @@ class ShadowRun:
         feeds = {key.deref(): self._fed[key] for key in keys}
         found: List[Any] = self._session.within_limit(self._shared.run, list(tensors), feeds)
         return found
+
+    def values_with(self, tensors: Sequence[Any], instead: Mapping[Any, Any]) -> List[Any]:
+        """The same with values in the place of tensors, by their references."""
+        feeds = {key.deref(): value for key, value in {**instead, **self._fed}.items()}
+        found: List[Any] = self._session.within_limit(self._shared.run, list(tensors), feeds)
+        return found
+
+    def draw_again(self, compared: Compared) -> None:
+        """Has the step as built draw anew what the rewritten graph drew from something else."""
+        copies = [copy for found in self._plan.copies.values() for copy in found]
+        drawn = {copy.op for copy in copies}
+        differing = set(compared.beyond_rounding).intersection(self._plan.drawn_from)
+        wrong = {reader for pair in differing for reader in pair.stock.consumers()} & drawn
+        for copy in copies:
+            if wrong & operations_behind([copy.op]):
+                self._fed.pop(copy.ref(), None)
 
     def as_rewritten(self) -> List[Any]:
         """Runs the step, and returns what it fetches."""

@@ -25,11 +25,12 @@ from graph_opt.passes.translation import UNCHANGED
 from graph_opt.reporting.stderr import say
 from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime.lock_step import go_in_lock_step
+from graph_opt.session.compared_tensors import Pair
 from graph_opt.session.graph_records import note_grown, translation_of
 from graph_opt.session.optimization import is_training_graph
-from graph_opt.session.shadow_difference import Difference, cause_of, tables_behind
+from graph_opt.session.shadow_difference import Difference, MovedEdges, tables_behind
 from graph_opt.session.shadow_run import Compared, ShadowRun
-from graph_opt.session.shadowed_step import Pair, ShadowedStep, StepParts, shadowed_step
+from graph_opt.session.shadowed_step import ShadowedStep, StepParts, shadowed_step
 from graph_opt.session.step import Step
 from graph_opt.session.stock_graph import StockFetches, fetch_map_of, stock_graph
 
@@ -40,7 +41,8 @@ _UNKNOWN_BATCH = (
 )
 _PARTIAL = "shadow_steps ended after {} steps: steps of partial_run cannot be compared"
 _LEFT_OUT = "shadow_steps does not compare {}"
-_EQUAL = "shadow_steps: the first {} training steps compute what TensorFlow's ops do, {}{}"
+_EQUAL = "shadow_steps: {}the first {} training steps compute what TensorFlow's ops do, {}{}"
+_LOOKUPS_ALONE = "the lookups of "
 _UNCOMPARED = "; {} could not be compared, as other workers changed the variables meanwhile"
 _DIFFERS = "training step {} differs from TensorFlow's: {}. Nothing of it was applied{}"
 _GOES_ON = "; training goes on with TensorFlow's ops, from the batch of this step on"
@@ -55,6 +57,7 @@ class _Progress:
     done: int = 0
     uncompared: int = 0
     largest: Optional[Difference] = None
+    has_losses: bool = False
     is_over: bool = False
 
 
@@ -201,13 +204,15 @@ class ShadowSteps:
             text = self._what_differs(session, shadow, compared, plan)
         if not text:
             results = shadow.as_rewritten()
-            self._note(session.graph, compared)
+            self._progress.has_losses |= bool(plan.losses)
+            self._note(compared)
             return results
         text = _DIFFERS.format(self._progress.done + 1, text, _FAILS if self._fails else _GOES_ON)
         if self._fails:
             raise tf.errors.InternalError(None, None, text)
         self._stop(session)
         warn_once(text, session.graph)
+        shadow.draw_again(compared)
         return shadow.as_built()
 
     def _draw(self, shadow: ShadowRun, plan: ShadowedStep) -> None:
@@ -232,7 +237,8 @@ class ShadowSteps:
         graph, first = session.graph, pairs[0]
         translation, stock = translation_of(graph), stock_graph(graph)
         text = str(compared.of(first))
-        cause = cause_of(pairs, translation, stock, shadow.values, shadow.feeds)
+        edges = MovedEdges(pairs, stock, shadow.values_with, shadow.feeds)
+        cause = edges.cause(translation)
         if cause is not None:
             passes = cause.passes
             if len(passes) > 1 and _is_staged_wrong(shadow, first, plan):
@@ -244,9 +250,12 @@ class ShadowSteps:
             return text + _by(("micro_batches",))
         if first in plan.lookups:
             return text + _of_tables(tables_behind(first.stock, shadow.feeds))
-        return ""  # Rounding, which layers have amplified.
+        unseen = edges.unexplained(translation)
+        if unseen is None:
+            return ""  # Rounding, which layers have amplified.
+        return text + _at(unseen.nodes) + _by(unseen.passes)
 
-    def _note(self, graph: Any, compared: Compared) -> None:
+    def _note(self, compared: Compared) -> None:
         progress = self._progress
         progress.done += 1
         progress.uncompared += compared.moved
@@ -264,7 +273,8 @@ class ShadowSteps:
         if largest is not None and largest.relative:
             how = "within rounding; the most that differs is {}".format(largest)
         more = _UNCOMPARED.format(progress.uncompared) if progress.uncompared else ""
-        say(_EQUAL.format(progress.done, how, more))
+        what = "" if progress.has_losses else _LOOKUPS_ALONE
+        say(_EQUAL.format(what, progress.done, how, more))
 
     def _end(self, warning: str = "", graph: Any = None) -> None:
         self._progress.is_over = True
@@ -289,6 +299,13 @@ def _is_staged_wrong(shadow: ShadowRun, first: Pair, plan: ShadowedStep) -> bool
 
 def _of_tables(tables: Tuple[str, ...]) -> str:
     return ", of variables {}".format(", ".join(map("'{}'".format, tables))) if tables else ""
+
+
+def _at(nodes: Tuple[str, ...]) -> str:
+    if not nodes:
+        return "; the inputs of rewritten nodes do not differ"
+    where = ", ".join(map("'{}'".format, nodes))
+    return "; it begins where nothing can be fetched, as in a tf.cond or a loop: " + where
 
 
 def _by(passes: Tuple[str, ...]) -> str:

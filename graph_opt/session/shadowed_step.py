@@ -1,7 +1,8 @@
 """What of a training step is run twice, by the rewritten graph and as its user built it.
 
     shared     what a step gets once: batches that main takes, random numbers, Python's results
-    compared   losses, and the results of lookups that were rewritten
+    compared   losses and other fetches, results of lookups that were rewritten, and what goes into
+               what is shared, since a difference there goes no further
 
 What is shared is fetched first, and then fed to whatever needs it, so that both sides compute with
 the same, and no batch or random number is drawn twice.
@@ -40,6 +41,7 @@ from graph_opt.passes.io_stages import BUFFER_TAKE
 from graph_opt.passes.stock_copy import CannotCopy
 from graph_opt.passes.translation import Translation
 from graph_opt.runtime.stages import stages_of
+from graph_opt.session.compared_tensors import Pair, can_compare
 from graph_opt.session.fetch_map import FetchMap
 from graph_opt.session.stage_reach import condition_of
 from graph_opt.session.stock_graph import StockFetches, StockGraph
@@ -61,22 +63,9 @@ _AHEAD = "'{}' ({}) runs ahead, and its result does not reach main"
 _CHOSEN = "the step chooses among several inputs at '{}'"
 _AGAIN = "'{}' ({}) must not run twice in a step, and others wait for it by control edges"
 _RANKS = "'{}' ({}) takes part in what several ranks do together"
+_NO_LOSS_COMPARED = "a loss: the step neither fetches one nor has one in the collection LOSSES"
 _NO_LOSS = "the step neither fetches a loss nor has one in the collection LOSSES, and no lookup"
 _UNTOUCHED = "no rewrite concerns what leads to the losses of a step"
-
-
-class Pair(NamedTuple):
-    """A tensor that both graphs compute.
-
-    Attributes:
-      name: Its name in the user's graph.
-      main: What computes it in the rewritten graph.
-      stock: What computes it as its user built it.
-    """
-
-    name: str
-    main: Any
-    stock: Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,8 +73,9 @@ class ShadowedStep:
     """How a step is shadowed.
 
     Attributes:
-      losses: Scalars to compare.
+      losses: Numbers that are fetched, and losses, to compare.
       lookups: Results of lookups to compare.
+      drawn_from: Inputs to compare of what the step gets once.
       shared: Tensors of main that the step gets once.
       copies: By their names, tensors of the stock graph that have the same value.
       draws: Copies of random numbers, to be drawn whenever main draws.
@@ -95,12 +85,18 @@ class ShadowedStep:
 
     losses: Tuple[Pair, ...]
     lookups: Tuple[Pair, ...]
+    drawn_from: Tuple[Pair, ...]
     shared: Tuple[Any, ...]
     copies: Dict[str, Tuple[Any, ...]]
     draws: Tuple[Any, ...]
     fetches: Tuple[Any, ...]
     targets: Tuple[Any, ...]
     left_out: Tuple[str, ...] = ()
+
+    @property
+    def pairs(self) -> Tuple[Pair, ...]:
+        """All that is compared, losses first."""
+        return (*self.losses, *self.lookups, *self.drawn_from)
 
 
 class StepParts(NamedTuple):
@@ -162,7 +158,10 @@ class _Search:
         if not losses and not lookups:
             is_known = self._losses(reached)
             raise CannotCopy(left_out[0] if left_out else _UNTOUCHED if is_known else _NO_LOSS)
-        pairs = [*losses, *lookups]
+        if not losses and not left_out:
+            left_out.append(_NO_LOSS_COMPARED)
+        drawn_from = self._drawn_from([*losses, *lookups], main)
+        pairs = [*losses, *lookups, *drawn_from]
         shared = self._shared(pairs)
         shared.update(self._weights(self._behind([pair.main.op for pair in pairs])))
         self._refuse_repeats(shared, pairs, main, [*(each.op for each in fetches), *targets])
@@ -175,6 +174,7 @@ class _Search:
         return ShadowedStep(
             losses=tuple(losses),
             lookups=tuple(lookups),
+            drawn_from=tuple(drawn_from),
             shared=tuple(self._graph.get_tensor_by_name(name) for name in shared),
             copies={name: tuple(copies) for name, copies in shared.items()},
             draws=tuple(draws),
@@ -184,13 +184,14 @@ class _Search:
         )
 
     def _losses(self, reached: AbstractSet[Any]) -> List[Any]:
-        """Numbers that may be losses: those that the step fetches, and those of the collection."""
+        """What the step fetches, one of which may be its loss, and those of the collection."""
         collected = self._graph.get_collection(tf.GraphKeys.LOSSES)
         fed = {operation for operation in reached if operation.type in _OF_ONE_VALUE}
-        found = [one for one in self._step.given[0] if _is_number(one)]
+        found = [one for one in self._step.given[0] if _has_numbers(one)]
         for loss in collected:
             behind = self._behind([self._stock.tensor(loss).op])
-            if _is_number(loss) and fed.issuperset(_of(behind, _OF_ONE_VALUE)):
+            is_number = loss.shape.rank == 0 and _has_numbers(loss)
+            if is_number and fed.issuperset(_of(behind, _OF_ONE_VALUE)):
                 found.append(loss)
         return list({one.name: one for one in found}.values())
 
@@ -255,6 +256,20 @@ class _Search:
         if kind in FUNCTION_CALLS:
             return not functions_only_read(operation.node_def, self._functions)
         return kind in _PYTHON or (may_draw(kind) and not _OURS.match(kind))
+
+    def _drawn_from(self, pairs: Sequence[Pair], main: AbstractSet[Any]) -> List[Pair]:
+        """The inputs of what is shared, where the rewritten graph may compute them differently."""
+        found: Dict[str, Pair] = {}
+        for copy in self._behind([pair.stock.op for pair in pairs]):
+            if copy.name not in self._originals or not self._is_once(copy):
+                continue
+            original = self._graph.get_operation_by_name(self._originals[copy.name])
+            if original not in main:
+                continue
+            for one, other in zip(original.inputs, copy.inputs):
+                if one is not other and can_compare(one, other):
+                    found[one.name] = Pair(one.name, one, other)
+        return [found[name] for name in sorted(found)]
 
     def _shared(self, pairs: Sequence[Pair]) -> Dict[str, List[Any]]:
         """What the compared tensors need of what is drawn once, and what has its value."""
@@ -342,8 +357,8 @@ def _fault(operation: Any) -> str:
     return _ACTS if _WRITES.search(operation.type) else ""
 
 
-def _is_number(tensor: Any) -> bool:
-    return bool(tensor.dtype.is_floating and not is_reference(tensor) and tensor.shape.rank == 0)
+def _has_numbers(tensor: Any) -> bool:
+    return bool(tensor.dtype.is_floating and not is_reference(tensor))
 
 
 def _can_be_fed(tensor: Any) -> bool:

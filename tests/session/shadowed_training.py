@@ -31,6 +31,10 @@ class Model:
       epochs: How often the data is read.
       bad: The number of a batch that cannot be looked up; -1 for none.
       servers: How many parameter servers have the variables.
+      inside: Where the wrong rewrite makes its difference: in the last layer if "", or in a branch
+        of a `tf.cond` or in a `tf.while_loop`, "cond" or "loop", where dropout is then, too.
+      amplifies: Whether a layer makes much of rounding, and the rewrite is wrong by that alone.
+      teaches: Whether a Python function makes labels of what the wrong rewrite makes wrong.
     """
 
     optimizer: str = "adagrad"
@@ -42,6 +46,9 @@ class Model:
     epochs: int = 1
     bad: int = -1
     servers: int = 0
+    inside: str = ""
+    amplifies: bool = False
+    teaches: bool = False
 
 
 @dataclasses.dataclass
@@ -71,7 +78,7 @@ def data(model: Model) -> Dict[str, np.ndarray]:
 
 
 def build(model: Model) -> Built:
-    """Builds the model; its last layer has an input `trap` that nothing reads."""
+    """Builds the model; where it can be made wrong, it has a tensor `trap` that nothing reads."""
     tf.set_random_seed(1)
     calls: List[int] = []
     iterator, inputs = None, {}
@@ -95,12 +102,17 @@ def build(model: Model) -> Built:
         1,
     )
     step = tf.train.get_or_create_global_step()
-    if model.dropout:
+    if model.dropout and not model.inside:
         hidden = tf.nn.dropout(hidden, rate=0.3, seed=7)
     if model.loops:
         hidden = tf.scan(lambda total, row: 0.5 * total + row, hidden)
-    factor = tf.where(step >= model.wrong_from, tf.constant(1.5), tf.constant(1.0))
+    wrong_factor = tf.constant(1 + 1e-6 if model.amplifies else 1.5)
+    factor = tf.where(step >= model.wrong_from, wrong_factor, tf.constant(1.0))
     tf.multiply(hidden, factor, name="trap")
+    if model.inside:
+        hidden = _in_control_flow(model, hidden, factor)
+    if model.amplifies:
+        hidden = tf.sin(3e4 * tf.identity(hidden, name="amplified"))
     label = inputs["label"]
     if model.python:
 
@@ -109,10 +121,35 @@ def build(model: Model) -> Built:
             return value
 
         label = tf.reshape(tf.py_func(note, [label], tf.float32), [-1, 1])
+    if model.teaches:
+        seen = tf.identity(hidden, name="seen")
+        label += tf.reshape(tf.py_func(np.mean, [seen], tf.float32), [1, 1])
     logits = tf.layers.dense(hidden, 1, name="layer", kernel_initializer=_rows(4))
     loss = tf.losses.mean_squared_error(label, logits)
     train = STOCK[model.optimizer]().minimize(loss, step)
     return Built(loss, train, step, calls, iterator, inputs)
+
+
+def _in_control_flow(model: Model, hidden: Any, factor: Any) -> Any:
+    """`hidden`, by a detour on which it can be multiplied with `factor`."""
+
+    def inside(value: Any) -> Any:
+        tf.multiply(value, factor, name="trap")
+        value = tf.identity(value, name="inside")
+        return tf.nn.dropout(value, rate=0.3, seed=7) if model.dropout else value
+
+    if model.inside == "cond":
+        is_any = tf.size(hidden) > 0
+        return tf.cond(is_any, lambda: inside(hidden), lambda: hidden, name="branch")
+    known = [tf.TensorShape([]), hidden.shape]
+    loop = tf.while_loop(
+        lambda turn, _: turn < 1,
+        lambda turn, value: (turn + 1, inside(value)),
+        [0, hidden],
+        known,
+        name="branch",
+    )
+    return loop[1]
 
 
 def _rows(seed: int) -> Any:
@@ -139,8 +176,15 @@ def config(
 
 
 def wrong(state: PassState, options: Any) -> PassState:
-    """A pass with a fault: the last layer gets `trap` in place of its input."""
-    return state.rewritten(Rewrite(inputs=(InputEdit("layer/MatMul", 0, "trap"),)))
+    """A pass with a fault: `trap` takes the place of what it is made of."""
+    view = state.view
+    reader = next((name for name in ("amplified", "seen") if name in view.nodes), "layer/MatMul")
+    edit = InputEdit(reader, 0, "trap")
+    if "branch/inside" in view.nodes:
+        edit = InputEdit("branch/inside", 0, "branch/trap")
+    elif "branch" in view.nodes:  # Its inside is a function.
+        edit = InputEdit("branch", view.inputs("branch").index(view.inputs("trap")[0]), "trap")
+    return state.rewritten(Rewrite(inputs=(edit,)))
 
 
 WRONG = Pass(wrong, "to be found")

@@ -14,6 +14,7 @@ from graph_opt.graph.rewrite import InputEdit, Rewrite
 from graph_opt.passes import optimize
 from graph_opt.passes.optimize import PASSES, Pass
 from graph_opt.reporting.warnings_given import forget_warnings
+from tests.control_flow import control_flow_v2
 from tests.session import shadowed_training as training
 from tests.session.parameter_servers import free_addresses, parameter_servers
 from tests.session.shadowed_training import STEPS, Model, assert_close, assert_same, config, train
@@ -86,6 +87,7 @@ def test_however_steps_are_run(
         Model(optimizer="ftrl"),
         Model(bad=1),
         Model(bad=6),
+        Model(teaches=True),
     ],
     ids=str,
 )
@@ -105,6 +107,47 @@ def test_models(
     assert len(found.failed) == len(expected.failed) == (model.bad >= 0)
     if threads == 0 or not model.python:
         assert found.calls == expected.calls
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("inside", ["cond", "loop"])
+@pytest.mark.parametrize("in_functions", [False, True])
+@pytest.mark.parametrize("is_faulty", [False, True])
+def test_what_is_wrong_inside_a_cond_or_a_loop(
+    inside: str, in_functions: bool, is_faulty: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget_warnings()
+    if is_faulty:
+        monkeypatch.setattr(optimize, "PASSES", training.FAULTY_PASSES)
+    model = Model(inside=inside, wrong_from=2)
+    with control_flow_v2(in_functions):
+        expected, found = train(NONE, model), train(config(2), model)
+    if is_faulty:
+        assert_close(found, expected)
+    assert ("training step 3 differs" in warned(found)) == is_faulty
+    assert ("'branch/inside', by pass wrong" in warned(found)) == (is_faulty and not in_functions)
+
+
+@pytest.mark.slow
+def test_rounding_that_layers_amplify_is_no_difference(faulty: None) -> None:
+    model = Model(amplifies=True, wrong_from=2)
+    found, expected = train(config(), model), train(NONE, model)
+    assert not warned(found)
+    assert abs(found.losses[2] - expected.losses[2]) > 1e-3 * expected.losses[2]
+
+
+@pytest.mark.slow
+def test_without_a_loss_lookups_alone_are_compared(capfd: pytest.CaptureFixture[str]) -> None:
+    forget_warnings()
+    built = training.build(Model())
+    tf.get_default_graph().clear_collection(tf.GraphKeys.LOSSES)
+    with graph_opt.Session(config=config(2, shadow=2)) as session:
+        session.run([tf.global_variables_initializer(), tf.tables_initializer()])
+        for _ in range(2):
+            session.run(built.train)
+    report = graph_opt.report()
+    assert report is not None and "shadow_steps does not compare a loss" in str(report.warnings)
+    assert "the lookups of the first 2 training steps compute" in capfd.readouterr().err
 
 
 def test_a_step_that_differs_can_be_made_to_fail(faulty: None) -> None:
