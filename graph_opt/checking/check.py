@@ -47,6 +47,7 @@ _CUT_OFF = (
     "variables at the end were not compared: the script was ended by a signal or by os._exit, "
     "before they could be read"
 )
+_DIVIDED = "variables divided among ranks were not compared at the end: {}"
 _FAILED_STEP = (
     "training step {} raised {}: TensorFlow may have applied a part of it (Adam's decays), which "
     "rewritten steps do not, so that runs were compared up to step {}"
@@ -210,6 +211,8 @@ class _Check:
         if self._most and not stock.facts.reached_limit:
             text = "the script trained {} steps, fewer than the {} of --steps"
             notes.append(text.format(stock.updates, self._most))
+        if rewritten.facts.divided:
+            notes.append(_DIVIDED.format(listed(rewritten.facts.divided)))
         if stock.facts.cut_off or rewritten.facts.cut_off:
             notes.append(_CUT_OFF)
         if not stock.updates:

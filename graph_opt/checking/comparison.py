@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from graph_opt.checking.records import Run, Step, Value
+from graph_opt.checking.records import NO_RANK, Run, Step, Value
 
 ULPS_PER_UPDATE = 16
 MOST_RELATIVE = 1e-3
@@ -159,7 +159,7 @@ def _compare_steps(found: Comparison, stock: Step, other: Step, scales: Dict[str
             allowed = allowed_after(stock.updates)
             place = Difference(one.name, where, relative, allowed, stock.updates, stock.number)
             found.note(place, is_of_step=True)
-        _follow(found, one, two, place)
+        _follow(found, one.name + _of_rank(stock.rank), (one, two), place)
 
 
 def _compare_lengths(found: Comparison, stock: Run, other: Run) -> None:
@@ -180,9 +180,9 @@ def _compare_lengths(found: Comparison, stock: Run, other: Run) -> None:
 
 
 def _compare_variables(found: Comparison, stock: Run, other: Run) -> None:
-    ends = {end.session: end for end in other.variables}
+    ends = {(end.rank, end.session): end for end in other.variables}
     for end in stock.variables:
-        match = ends.get(end.session)
+        match = ends.get((end.rank, end.session))
         if match is None or match.updates != end.updates:
             continue
         values = {value.name: value for value in match.values}
@@ -192,7 +192,7 @@ def _compare_variables(found: Comparison, stock: Run, other: Run) -> None:
             found.values += 1
             relative = difference_of(one, values[one.name], _size(one))
             if relative is not None:
-                where = "at the end of session {}".format(end.session)
+                where = "at the end of session {}{}".format(end.session, _of_rank(end.rank))
                 name = "variable " + one.name
                 # Slots are sums of gradients that may cancel to much less than what was rounded.
                 place = Difference(name, where, relative, MOST_RELATIVE, end.updates)
@@ -225,17 +225,20 @@ def _size(value: Value) -> float:
     return float(finite.max(initial=0.0))
 
 
-def _follow(found: Comparison, one: Value, two: Value, place: Optional[Difference]) -> None:
+def _follow(
+    found: Comparison, name: str, values: Tuple[Value, Value], place: Optional[Difference]
+) -> None:
     """Notes the values of a number, and where it differs most."""
+    one, two = values
     if one.numbers is None or two.numbers is None or one.shape != () or two.shape != ():
         return
     if one.numbers.dtype.kind != "f":
         return
-    before = found.scalars.get(one.name)
+    before = found.scalars.get(name)
     largest = before.largest if before is not None else None
     if place is not None and (largest is None or place.relative > largest.relative):
         largest = place
-    found.scalars[one.name] = Scalar(float(one.numbers[0]), float(two.numbers[0]), largest)
+    found.scalars[name] = Scalar(float(one.numbers[0]), float(two.numbers[0]), largest)
 
 
 def _where(step: Step) -> str:
@@ -245,4 +248,10 @@ def _where(step: Step) -> str:
         text = "in step {}, after {} training steps".format(step.number, step.updates)
     if step.session > 1:
         text += ", in session {}".format(step.session)
-    return text if step.stream == 1 else text + ", in thread {}".format(step.stream)
+    if step.stream > 1:
+        text += ", in thread {}".format(step.stream)
+    return text + _of_rank(step.rank)
+
+
+def _of_rank(rank: int) -> str:
+    return "" if rank == NO_RANK else " of rank {}".format(rank)

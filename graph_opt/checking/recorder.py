@@ -118,6 +118,7 @@ class Recorder:
         self._asked: Set[str] = set()
         self._ahead: Set[str] = set()
         self._replaced: Dict[str, str] = {}
+        self._divided: Set[str] = set()
         self._unrepeatable: List[str] = []
         self._reached_limit = False
         self._is_exact = False
@@ -158,6 +159,7 @@ class Recorder:
             exact=self._is_exact,
             on_servers=bool(self._targets),
             outlived=self._outlived,
+            divided=tuple(sorted(self._divided)),
         )
 
     def _step_begins(
@@ -328,6 +330,7 @@ class Recorder:
     def _note_report(self, graph: Any) -> None:
         asked, report = asked_of(graph), report_of(graph)
         self._ahead.update(ahead_of_updates(graph))
+        self._divided.update(variable_values.divided(graph))
         if asked is not None:
             requests = zip(SWITCHES, asked.requests)
             self._asked.update(name for name, wanted in requests if wanted is not None)

@@ -17,6 +17,7 @@ import numpy as np
 WHOLE_ELEMENTS = 4096
 VARIABLE_ELEMENTS = 1 << 22  # 16 MiB of float32
 _DIGEST_BYTES = 8
+NO_RANK = -1
 LOOKUPS, WEIGHTS = "lookups", "weights"
 
 
@@ -51,6 +52,7 @@ class Step(NamedTuple):
       fetched: What it returned.
       trains: Whether it trains.
       raised: The name of the error's class; "" if it returned.
+      rank: The rank that ran it; -1 if there are none.
     """
 
     session: int
@@ -62,11 +64,12 @@ class Step(NamedTuple):
     fetched: Tuple[Value, ...]
     trains: bool = True
     raised: str = ""
+    rank: int = NO_RANK
 
     @property
-    def place(self) -> Tuple[int, int, int, int]:
+    def place(self) -> Tuple[int, ...]:
         """Where it is found in another run, in which a hook may run more or fewer steps by time."""
-        return self.session, self.stream, self.updates, self.since_update
+        return self.rank, self.session, self.stream, self.updates, self.since_update
 
 
 class Variables(NamedTuple):
@@ -76,11 +79,13 @@ class Variables(NamedTuple):
       session: Its number.
       updates: How many steps had trained.
       values: The variables.
+      rank: The rank that had them; -1 if there are none.
     """
 
     session: int
     updates: int
     values: Tuple[Value, ...]
+    rank: int = NO_RANK
 
 
 class Facts(NamedTuple):
@@ -99,6 +104,7 @@ class Facts(NamedTuple):
       exact: Whether lookups that run ahead were to be exact.
       on_servers: Whether a session talked to a server.
       outlived: The server whose variables had values before the run's first step; "" for none.
+      divided: Variables of which each rank has a part.
     """
 
     sessions: Tuple[str, ...] = ()
@@ -113,6 +119,7 @@ class Facts(NamedTuple):
     exact: bool = False
     on_servers: bool = False
     outlived: str = ""
+    divided: Tuple[str, ...] = ()
 
 
 @dataclasses.dataclass

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Collection, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Collection, Dict, FrozenSet, Iterator, List, Optional, Tuple
 
 import numpy as np
 
 from graph_opt.checking.records import VARIABLE_ELEMENTS, Value, digest_of, value_of
 from graph_opt.compat import tf
+from graph_opt.session.graph_records import translation_of
 
 _NAMES = "names.json"
 
@@ -19,9 +20,18 @@ def global_variables(graph: Any) -> List[Any]:
     return list(dict.fromkeys(graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)))
 
 
+def divided(graph: Any) -> FrozenSet[str]:
+    """Names of variables of which each rank has a part; all must read the whole at once."""
+    found = translation_of(graph).divided
+    return frozenset() if found is None else frozenset(found.values.values())
+
+
 def read(session: Any, variables: Collection[Any]) -> Iterator[Tuple[Any, np.ndarray]]:
-    """Variables that have a value, and that value."""
+    """Variables that have a value, and that value; without those divided among ranks."""
+    parts = divided(session.graph)
     for variable in variables:
+        if variable.op.name in parts:
+            continue
         try:
             yield variable, session.run(variable)
         except (tf.errors.FailedPreconditionError, tf.errors.NotFoundError):
@@ -53,12 +63,20 @@ def assign(session: Any, values: Dict[str, Any]) -> Tuple[str, ...]:
     """
     changed = []
     variables = [one for one in global_variables(session.graph) if one.op.name in values]
+    parts = divided(session.graph)
+    for variable in variables:
+        if variable.op.name in parts:  # The session feeds each rank its own rows.
+            _initialize(session, variable, values[variable.op.name])
     for variable, own in read(session, variables):
         value = values[variable.op.name]
         if digest_of(own) != digest_of(value):
-            session.run(variable.initializer, {variable.initializer.inputs[1]: value})
+            _initialize(session, variable, value)
             changed.append(variable.op.name)
     return tuple(changed)
+
+
+def _initialize(session: Any, variable: Any, value: np.ndarray) -> None:
+    session.run(variable.initializer, {variable.initializer.inputs[1]: value})
 
 
 def save(folder: str, values: Dict[str, np.ndarray]) -> None:

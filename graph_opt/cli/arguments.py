@@ -53,17 +53,18 @@ def _add_run(commands: Any) -> None:
         "[--tf1 | --no-tf1] [--sok] [--report FILE] {SCRIPT | -m MODULE} [ARGUMENT]...",
         allow_abbrev=False,
     )
-    command.add_argument(
-        "-np",
-        "--num-proc",
-        type=_number_from(1, "a number of ranks"),
-        metavar="N",
-        dest="num_ranks",
-        help="start the script N times on this machine, as ranks that Horovod connects. On several "
+    _add_ranks(
+        command,
+        "start the script N times on this machine, as ranks that Horovod connects. On several "
         "machines: horovodrun -H ... graph-opt run ...",
     )
     _add_config(command)
     _add_script(command)
+
+
+def _add_ranks(command: argparse.ArgumentParser, text: str) -> None:
+    kind = _number_from(1, "a number of ranks")
+    command.add_argument("-np", "--num-proc", type=kind, metavar="N", dest="num_ranks", help=text)
 
 
 def _add_check(commands: Any) -> None:
@@ -74,8 +75,9 @@ def _add_check(commands: Any) -> None:
         "from the same seeds and initial values, and compares what their steps return and the "
         "variables at the end. Exit code: 0 equal to the bit or within rounding, 1 different, 2 "
         "could not be checked. With --ps, each run is a cluster of its own, as graph-opt cluster "
-        "starts it, with one worker.",
-        usage="graph-opt check [--steps N] [--json FILE] [--ps N] [--no-chief] [--config FILE] "
+        "starts it, with one worker; with -np, all ranks of a training with Horovod are compared.",
+        usage="graph-opt check [--steps N] [--json FILE] [-np N | --ps N [--no-chief]] "
+        "[--config FILE] "
         "[--set KEY=VALUE]... [--no-infer-io-stage] [--tf1 | --no-tf1] [--sok] [--report FILE] "
         "{SCRIPT | -m MODULE} [ARGUMENT]...",
         allow_abbrev=False,
@@ -88,6 +90,7 @@ def _add_check(commands: Any) -> None:
         help="end each run after N steps that train; by default when the script ends",
     )
     command.add_argument("--json", metavar="FILE", help="write the result as JSON, too")
+    _add_ranks(command, "run the script as N ranks that Horovod connects")
     numbers = {"type": _number_from(1), "metavar": "N"}
     command.add_argument(
         "--ps", dest="servers", default=0, help="run the script on N parameter servers", **numbers

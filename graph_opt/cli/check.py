@@ -1,7 +1,7 @@
 """`graph-opt check`: whether a script computes the same with its lookups rewritten.
 
 Each run is a process of `graph-opt run` in a folder of its own, which records its steps; with
-`--ps`, it is a cluster, whose worker does.
+`--ps`, it is a cluster, whose worker does, and with `-np`, all ranks do.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from graph_opt.cli.exit_codes import INTERRUPTED, WRONG_INPUT, WrongInput
 from graph_opt.cli.script_command import given_script
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_RANKS_AND_SERVERS = "-np is for ranks of Horovod, and --ps for servers: say one of them"
 _ONLY_ON_SERVERS = "--workers and --no-chief tell of a cluster: say --ps N, too"
 
 
@@ -28,7 +29,7 @@ def handle(options: argparse.Namespace) -> int:
     """Makes the runs and prints the verdict; returns the exit code."""
     try:
         read_config(options)
-        _refuse_workers_without_servers(options)
+        _refuse_unlike(options)
         given = given_script(options)
         if options.json:
             _write(options.json, "")
@@ -69,7 +70,9 @@ def _interrupt(number: int, frame: Optional[FrameType]) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _refuse_workers_without_servers(options: argparse.Namespace) -> None:
+def _refuse_unlike(options: argparse.Namespace) -> None:
+    if options.num_ranks and options.servers:
+        raise WrongInput(_RANKS_AND_SERVERS)
     if not options.servers and (options.workers > 1 or not options.has_chief):
         raise WrongInput(_ONLY_ON_SERVERS)
 

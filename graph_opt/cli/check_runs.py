@@ -13,14 +13,16 @@ import time
 from typing import Dict, List, Optional
 
 from graph_opt.checking.check import CannotCheck, Wanted
-from graph_opt.checking.records import Run, read_run
+from graph_opt.checking.records import Run
 from graph_opt.cli.exit_codes import WRONG_INPUT, WrongInput
 from graph_opt.cli.own_copies import environment_of
-from graph_opt.cli.recorded_run import RECORD, RecordedRun
+from graph_opt.cli.recorded_run import RecordedRun
 from graph_opt.cli.run_folders import RunFolder
 from graph_opt.launch.started_process import Output, StartedProcess, Task
 
 _STDIN = "-"
+# Which tensors Horovod joins depends on time, and so does the order of sums in what it has joined.
+_OF_RANKS = {"HOROVOD_FUSION_THRESHOLD": "0"}
 _OF_CLUSTER = ": graph-opt cluster: "
 _REFUSED = "ended with exit code {}: graph-opt run: ".format(WRONG_INPUT)
 _SHARED = (
@@ -29,7 +31,8 @@ _SHARED = (
 )
 _SEVERAL = (
     "the updates of {} workers come in another order in each run, so that no two runs compute the "
-    "same: with --workers 1 it is known what one worker computes with these servers"
+    "same: check with --workers 1, which tells what one worker computes with these servers, or "
+    "with -np, if the script trains with Horovod"
 )
 _NOT_ON_SERVERS = (
     "no session of the worker talked to a server{}: the script finds its task in TF_CONFIG, or in "
@@ -68,7 +71,7 @@ class CheckRuns:
         folder = RunFolder(os.path.join(self._folder, str(self._count)), os.getcwd())
         asked = RecordedRun(
             folder.records, "" if wanted.is_first else self._first, wanted.most_updates,
-            wanted.in_lock_step,
+            wanted.in_lock_step, self._options.num_ranks or 0,
         )  # fmt: skip
         command = self._command(wanted, folder)
         if wanted.is_first:
@@ -79,7 +82,7 @@ class CheckRuns:
         environment = self._environment(asked, folder)
         task = Task(wanted.title, command, environment, self._given, folder=folder.work)
         failure = self._execute(wanted, task)
-        run = read_run(os.path.join(folder.records, RECORD))
+        run = asked.read()
         run.failure, run.seconds = failure, time.monotonic() - started
         _, is_refused, text = failure.partition(_REFUSED)
         if is_refused and not run.steps:
@@ -153,6 +156,8 @@ class CheckRuns:
 
     def _launcher(self, folder: RunFolder) -> List[str]:
         options = self._options
+        if options.num_ranks:
+            return ["run", "-np", str(options.num_ranks)]
         if not options.servers:
             return ["run"]
         chief = [] if options.has_chief else ["--no-chief"]
@@ -164,6 +169,7 @@ class CheckRuns:
         path = os.pathsep.join([*map(os.path.abspath, given), package])
         return {
             "TF_CPP_MIN_LOG_LEVEL": "1",
+            **(_OF_RANKS if self._options.num_ranks else {}),
             **os.environ,
             "PYTHONPATH": path,
             **asked.environment(),

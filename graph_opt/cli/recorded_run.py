@@ -10,6 +10,8 @@ import sys
 import threading
 from typing import Dict, NamedTuple, NoReturn, Optional
 
+from graph_opt.checking.ranks import run_of_ranks
+from graph_opt.checking.records import Run, read_run
 from graph_opt.cli.own_copies import OwnCopies
 
 _VARIABLE = "GRAPH_OPT_CHECK"
@@ -26,16 +28,31 @@ class RecordedRun(NamedTuple):
       given: The folder of the run whose initial values it starts from; "" for its own.
       most_updates: After how many steps that train it ends; 0 for never.
       in_lock_step: Whether no lookup runs ahead of the updates before it.
+      num_ranks: How many ranks record, each in a folder of its own in these; 0 if there are none.
     """
 
     folder: str
     given: str
     most_updates: int
     in_lock_step: bool
+    num_ranks: int = 0
 
     def environment(self) -> Dict[str, str]:
         """What the process is told by; Python's hashes are the same in all of them."""
         return {_VARIABLE: json.dumps(self), "PYTHONHASHSEED": "0"}
+
+    def read(self) -> Run:
+        """What was recorded, as far as that was written."""
+        if not self.num_ranks:
+            return read_run(os.path.join(self.folder, RECORD))
+        ranks = [self.of_rank(rank) for rank in range(self.num_ranks)]
+        return run_of_ranks([read_run(os.path.join(one.folder, RECORD)) for one in ranks])
+
+    def of_rank(self, rank: int) -> RecordedRun:
+        """What one of the ranks does."""
+        name = "rank_{}".format(rank)
+        given = os.path.join(self.given, name) if self.given else ""
+        return self._replace(folder=os.path.join(self.folder, name), given=given)
 
 
 def asked_for() -> Optional[RecordedRun]:
@@ -44,7 +61,11 @@ def asked_for() -> Optional[RecordedRun]:
     if not text:
         return None
     random.seed(0)
-    return RecordedRun(*json.loads(text))
+    asked = RecordedRun(*json.loads(text))
+    if asked.num_ranks:
+        asked = asked.of_rank(int(os.environ["HOROVOD_RANK"]))
+        os.makedirs(asked.folder, exist_ok=True)
+    return asked
 
 
 def record(asked: RecordedRun, copies: Optional[OwnCopies] = None) -> None:
