@@ -74,8 +74,9 @@ def _row_elsewhere(
     names = _variables_of(refusal, view)
     table = _table(view, names)
     inside = [node for name in names for node in called.get((refusal["node"], name), ())]
+    node = inside[0] if inside else refusal["node"]
     return {
-        "name": refusal["node"],
+        "name": node,
         "count": 1,
         "api": "",
         "tables": names,
@@ -88,7 +89,7 @@ def _row_elsewhere(
         "update": NO_PART,
         "stage": "",
         "reasons": [_reason(refusal)],
-        "node": inside[0] if inside else refusal["node"],
+        "node": node,
     }
 
 

@@ -28,7 +28,7 @@ function figures({ overview, tables, called }) {
     figure("lookups", grouped(lookups.found + lookups.elsewhere), lookupsRemark(lookups)),
     figure("run ahead", grouped(lookups.ahead), lookups.ahead ? "behind " + counted(stages.length, "stage") : "no lookup leaves the step"),
     figure("cross each step", counted(tensors, "tensor"), stages.map((stage) => stage.crossing).join("; ")),
-    figure("tables", grouped(tables.length), known.length ? bytesText(total) + (known.length < tables.length ? " and more of unknown size" : "") : ""),
+    figure("tables", grouped(new Set(tables.map((table) => table.name.replace(/\/part_\d+$/, ""))).size), known.length ? bytesText(total) + (known.length < tables.length ? " and more of unknown size" : "") : ""),
   );
 }
 
