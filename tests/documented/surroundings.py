@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import shutil
+from pathlib import Path
 from typing import Any, Dict, Iterator, Tuple
 
 import graph_opt
@@ -89,8 +90,8 @@ def architecture(names: Names) -> Around:
 
 
 def command_line(names: Names) -> Around:
-    """A check inside a program."""
-    user, item = next_batch(30)
+    """A check inside a program, and the page of a session."""
+    user, item = next_batch(100)
     tables = [tf.get_variable(name, [ROWS, 4]) for name in ("users", "items")]
     rows = [tf.nn.embedding_lookup(*pair) for pair in zip(tables, (user, item))]
     loss, train_op = trained(tf.concat(rows, 1))
@@ -98,6 +99,8 @@ def command_line(names: Names) -> Around:
     names.update(loss=loss, train_op=train_op)
     yield ""
     assert names["result"].verdict in ("equal", "rounding")
+    yield ""
+    assert "<html" in Path("report.html").read_text("utf-8")
 
 
 def distributed_embeddings(names: Names) -> Around:
@@ -236,8 +239,8 @@ def sharding(names: Names) -> Around:
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         session.run(names["train"])
-        for _ in range(2):
-            yield ""
+        yield ""
+        yield ""
     yield ""
     yield ""
     names.update(dataset=tf.data.Dataset.range(8))

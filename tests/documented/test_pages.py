@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
+import inspect
 import os
 import subprocess
 import sys
@@ -10,10 +12,21 @@ from pathlib import Path
 
 import pytest
 
+from tests.documented import surroundings
 from tests.documented.page import DOCS, REPOSITORY, blocks_of
 
 RUN_ELSEWHERE = {"get-started"}  # tests/test_documented_scripts.py
 PAGES = sorted(page.stem for page in DOCS.glob("*.md") if blocks_of(page))
+
+
+def test_every_block_of_every_page_is_expected() -> None:
+    expected = {}
+    for node in ast.parse(inspect.getsource(surroundings)).body:
+        if isinstance(node, ast.FunctionDef):
+            yields = [each for each in ast.walk(node) if isinstance(each, ast.Yield)]
+            expected[node.name.replace("_", "-")] = len(yields)
+    for name in set(PAGES) - RUN_ELSEWHERE:
+        assert len(blocks_of(DOCS / (name + ".md"))) == expected[name], name
 
 
 @pytest.mark.slow
