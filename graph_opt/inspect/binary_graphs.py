@@ -195,7 +195,7 @@ def _read_function(wire: WireFile, end: int, parts: GraphParts) -> Any:
     for piece in wire.pieces(end, large=parts.large):
         function.MergeFromString(piece.data)
         size += len(piece.data)
-        parts.relieve(function, size)
+        function = parts.relieved(function, size)
         if piece.field is None:
             continue
         if piece.field.number == _NODE_OF_FUNCTION:

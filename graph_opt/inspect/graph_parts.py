@@ -107,8 +107,8 @@ class GraphParts:
         self.graph_def.library.function.append(function)
         self._note(function.ByteSize())
 
-    def relieve(self, function: Any, size: int) -> None:
-        """Counts the nodes that a FunctionDef has so far, and removes them, if it is too large.
+    def relieved(self, function: Any, size: int) -> Any:
+        """A FunctionDef to go on with: one without nodes, which were counted, if it is too large.
 
         Args:
           function: One that is not taken yet.
@@ -116,10 +116,14 @@ class GraphParts:
         """
         if self.counts is None and self._is_beyond(len(function.node_def), size):
             self._begin_to_count()
-        if self.counts is not None:
-            self.nodes += len(function.node_def)
-            self.counts.add_function_nodes(function.node_def)
-            del function.node_def[:]
+        if self.counts is None:
+            return function
+        self.nodes += len(function.node_def)
+        self.counts.add_function_nodes(function.node_def)
+        # Without its nodes, a message keeps their memory.
+        fresh = type(function)()
+        fresh.signature.name = function.signature.name
+        return fresh
 
     def note_added(self) -> None:
         """Takes what others have put into `graph_def`; raises the same errors."""
