@@ -14,6 +14,7 @@ from typing import (
     Callable,
     Dict,
     FrozenSet,
+    Iterable,
     List,
     MutableMapping,
     Optional,
@@ -242,8 +243,9 @@ class Recorder:
             raise
         if is_recorded:
             values = fetched_values(names, types, results)
-            ordered = tuple(one for one in values if one.name not in unordered)
-            self._record(state, fed, ordered, trains)
+            left_out = unordered.union(_parts(session))
+            kept = tuple(one for one in values if one.name not in left_out)
+            self._record(state, fed, kept, trains)
         if trains and not state.is_told:
             state.is_told = True
             self._tell_early(session)
@@ -338,6 +340,11 @@ class Recorder:
             self._is_exact = self._is_exact or (ahead is not None and ahead.exact)
         if report is not None:
             self._replaced.update(report.replaced)
+
+
+def _parts(session: Any) -> Iterable[str]:
+    """Tensors in whose place a step returns this rank's part of a variable."""
+    return variable_values.parts(session.graph)
 
 
 def _known(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Collection, Dict, FrozenSet, Iterator, List, Optional, Tuple
+from typing import Any, Collection, Dict, FrozenSet, Iterator, List, Mapping, Optional, Tuple
 
 import numpy as np
 
@@ -20,17 +20,22 @@ def global_variables(graph: Any) -> List[Any]:
     return list(dict.fromkeys(graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)))
 
 
-def divided(graph: Any) -> FrozenSet[str]:
-    """Names of variables of which each rank has a part; all must read the whole at once."""
+def parts(graph: Any) -> Mapping[str, str]:
+    """Variables of which each rank has a part, by the tensors with that part."""
     found = translation_of(graph).divided
-    return frozenset() if found is None else frozenset(found.values.values())
+    return {} if found is None else found.values
+
+
+def divided(graph: Any) -> FrozenSet[str]:
+    """Names of these variables; all ranks must read the whole at once."""
+    return frozenset(parts(graph).values())
 
 
 def read(session: Any, variables: Collection[Any]) -> Iterator[Tuple[Any, np.ndarray]]:
     """Variables that have a value, and that value; without those divided among ranks."""
-    parts = divided(session.graph)
+    in_parts = divided(session.graph)
     for variable in variables:
-        if variable.op.name in parts:
+        if variable.op.name in in_parts:
             continue
         try:
             yield variable, session.run(variable)
@@ -63,9 +68,9 @@ def assign(session: Any, values: Dict[str, Any]) -> Tuple[str, ...]:
     """
     changed = []
     variables = [one for one in global_variables(session.graph) if one.op.name in values]
-    parts = divided(session.graph)
+    in_parts = divided(session.graph)
     for variable in variables:
-        if variable.op.name in parts:  # The session feeds each rank its own rows.
+        if variable.op.name in in_parts:  # The session feeds each rank its own rows.
             _initialize(session, variable, values[variable.op.name])
     for variable, own in read(session, variables):
         value = values[variable.op.name]
