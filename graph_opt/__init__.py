@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from graph_opt.reporting.report import Report
     from graph_opt.runtime.mark import async_embedding_mark_node
     from graph_opt.runtime.metrics import buffer_metrics as metrics
+    from graph_opt.runtime.refresh_metrics import refresh_metrics
     from graph_opt.runtime.staged import prefetch_join, staged
     from graph_opt.runtime.staleness_metrics import staleness_metrics
     from graph_opt.runtime.table_metrics import table_metrics
@@ -128,6 +129,7 @@ __all__ = [
     "optimize_graph",
     "optimize_graph_def",
     "prefetch_join",
+    "refresh_metrics",
     "report",
     "running_graph_def",
     "scratch_memory",
@@ -194,6 +196,7 @@ _MODULES = {
     "optimize_graph": "graph_opt.session.live",
     "optimize_graph_def": "graph_opt.passes.optimize",
     "prefetch_join": "graph_opt.runtime.staged",
+    "refresh_metrics": "graph_opt.runtime.refresh_metrics",
     "report": "graph_opt.session.graph_records:report_of",
     "running_graph_def": "graph_opt.compat.exported_graph",
     "scratch_memory": "graph_opt.ops.scratch_memory",

@@ -17,6 +17,7 @@ from graph_opt.reporting.outcomes import (
     StageReport,
     TableOutcome,
 )
+from graph_opt.reporting.refreshed import TableRefresh
 from graph_opt.reporting.staleness import TableStaleness
 
 
@@ -52,6 +53,7 @@ class Report:
       tuned: What is chosen for each stage that is tuned while it runs, and why, a line each.
       read_again: How many waiting batches had their rows read again, and why; "" if none had.
       staleness: How old the rows were that sampled steps have used so far.
+      refreshed: How many rows were brought to date, as far as a session has read the counts.
     """
 
     lookups: Tuple[LookupOutcome, ...] = ()
@@ -79,6 +81,7 @@ class Report:
     tuned: Tuple[str, ...] = ()
     read_again: str = ""
     staleness: Tuple[TableStaleness, ...] = ()
+    refreshed: Tuple[TableRefresh, ...] = ()
 
     @property
     def divided(self) -> Tuple[TableOutcome, ...]:

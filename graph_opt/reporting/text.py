@@ -11,6 +11,7 @@ from graph_opt.reporting.outcomes import (
     NO_PART,
     StageReport,
 )
+from graph_opt.reporting.refreshed import refreshed_text
 from graph_opt.reporting.remedies import REMEDIES
 from graph_opt.reporting.staleness import staleness_text
 from graph_opt.reporting.tables import (
@@ -56,6 +57,7 @@ def report_text(report: Report, title: str) -> str:
     blocks.append("\n".join(report.tuned))
     blocks.append(report.read_again)
     blocks.append(staleness_text(report.staleness))
+    blocks.append(refreshed_text(report.refreshed))
     blocks.append("\n".join(report.changes))
     blocks.append("\n".join(_dense_lines(report)))
     blocks.append(refusals_text(report))
@@ -88,6 +90,7 @@ def brief_text(report: Report) -> str:
     lines.extend("  " + line for line in [*report.tuned, *report.changes, *_dense_lines(report)])
     lines.extend("  " + line for line in [report.read_again] if line)
     lines.extend("  " + line for line in staleness_text(report.staleness).splitlines())
+    lines.extend("  " + line for line in refreshed_text(report.refreshed).splitlines())
     lines.extend("  " + line for line in refusals_text(report).splitlines())
     return "\n".join(lines + _remarks(report))
 

@@ -39,6 +39,7 @@ COMBINERS = {**SEGMENT_REDUCTIONS, **COUNTED_SEGMENT_REDUCTIONS}
 
 GROUP_LOOKUPS = frozenset(["GroupEmbeddingLookup", "ResourceGroupEmbeddingLookup"])
 GROUP_REFRESHES = frozenset(["GroupEmbeddingRefresh", "ResourceGroupEmbeddingRefresh"])
+REFRESH_COUNTS = "GroupEmbeddingRefreshCounts"
 GROUP_GATHERS = frozenset(["GroupEmbeddingGather", "ResourceGroupEmbeddingGather"])
 GROUP_PREPARE = "GroupEmbeddingPrepare"
 GROUP_COMBINE = "GroupEmbeddingCombine"

@@ -6,10 +6,11 @@ from typing import Any, Dict, NoReturn, Optional
 
 from graph_opt.compat import tf
 from graph_opt.runtime.metrics import buffer_metrics
+from graph_opt.runtime.refresh_metrics import refresh_metrics
 from graph_opt.runtime.staleness_metrics import staleness_metrics
 
 DEFAULT_EVERY_N_STEPS = 100
-_Metrics = Dict[str, Dict[str, int]]
+_Metrics = Dict[str, Dict[str, Any]]
 
 
 class PrefetchSummaryHook(tf.train.SessionRunHook):
@@ -22,6 +23,10 @@ class PrefetchSummaryHook(tf.train.SessionRunHook):
 
     Scalars of each table whose lookups run ahead, under `staleness/<table>/`: `missed_updates`, the
     mean of its rows, and `relative_l2`; both of all steps sampled so far.
+
+    Scalars of each table whose rows are brought to date, under `refresh/<table>/`: `ids_changed`,
+    the share of the ids looked up ahead whose row was written before its step, and `steps_in_main`,
+    the share of steps that looked up all rows themselves; both since the last time.
 
     Example:
       >>> hooks = [graph_opt.make_prefetch_hook(), PrefetchSummaryHook("/tmp/train")]
@@ -54,10 +59,12 @@ class PrefetchSummaryHook(tf.train.SessionRunHook):
         self._global_step: Optional[Any] = None
         self._steps = 0
         self._before: _Metrics = {}
+        self._refreshed: _Metrics = {}
 
     def begin(self) -> None:
         """Finds the global step and opens the event file."""
         self._global_step = tf.train.get_global_step()
+        self._refreshed = {}
         if self._output_dir is not None:
             self._writer = tf.summary.FileWriterCache.get(self._output_dir)
 
@@ -90,7 +97,11 @@ class PrefetchSummaryHook(tf.train.SessionRunHook):
         for table, told in staleness_metrics(session).items():
             for name, value in _of_table(told).items():
                 summary.value.add(tag="staleness/{}/{}".format(table, name), simple_value=value)
-        self._before = metrics
+        refreshed = refresh_metrics(session)
+        for table, now in refreshed.items():
+            for name, value in _of_refresh(self._refreshed.get(table, {}), now).items():
+                summary.value.add(tag="refresh/{}/{}".format(table, name), simple_value=value)
+        self._before, self._refreshed = metrics, refreshed
         if self._writer is not None:
             self._writer.add_summary(summary, step)
 
@@ -113,6 +124,17 @@ def _of_table(told: Dict[str, Any]) -> Dict[str, float]:
     if not told["uncounted"]:
         scalars["missed_updates"] = told["mean_missed"]
     return scalars
+
+
+def _of_refresh(before: Dict[str, Any], now: Dict[str, Any]) -> Dict[str, float]:
+    def share(part: str, whole: str) -> float:
+        parts, wholes = (now[name] - before.get(name, 0) for name in (part, whole))
+        return parts / float(max(wholes, 1))
+
+    return {
+        "ids_changed": share("ids_changed", "ids"),
+        "steps_in_main": share("steps_in_main", "steps"),
+    }
 
 
 def _refuse(fault: str) -> NoReturn:

@@ -10,6 +10,7 @@ from graph_opt.compat import tf
 from graph_opt.config.options import SessionOptions
 from graph_opt.passes.translation import UNCHANGED, Translation
 from graph_opt.reporting.read_again import read_again_text
+from graph_opt.reporting.refreshed import refreshed_of
 from graph_opt.reporting.report import Report
 from graph_opt.reporting.staleness import staleness_of
 from graph_opt.reporting.tuned_stages import tuned_stages
@@ -137,4 +138,5 @@ def report_of(graph: Optional[Any] = None) -> Optional[Report]:
         tuned=tuned_stages(wanted),
         read_again=read_again_text(wanted),
         staleness=staleness_of(wanted),
+        refreshed=refreshed_of(wanted),
     )

@@ -212,6 +212,7 @@ class _StagedSteps(RecordedSession):
             failed.
         """
         failed = self._threads.stop_all(self)
+        self._sampler.before_close()
         if self._ran:
             bring_rows_to_date(self)
         super().close()

@@ -1,18 +1,26 @@
-"""Tells, now and then, how old the rows are that a session's next step is about to use."""
+"""Tells, now and then, how old the rows are that a session's next step is about to use.
+
+Of rows that are brought to date it is counted how many were old; these counts are read as often.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import re
+import sys
 import threading
 import weakref
 from typing import Any, Callable, Iterable, Optional, Sequence
 
 from graph_opt.compat import tf
+from graph_opt.compat.callables import is_closed, is_direct_session
 from graph_opt.compat.sessions import share_session
 from graph_opt.passes.prefetch.measured_lookups import SampledStage
 from graph_opt.reporting.staleness import next_turn, note_sample
 from graph_opt.reporting.warnings_given import warn_once
 from graph_opt.runtime.lock_step import lock_step_of
+from graph_opt.runtime.refresh_metrics import counts_refreshed, read_refreshed
 from graph_opt.session.graph_records import sample_steps_of, translation_of
 from graph_opt.session.step import Step
 
@@ -34,6 +42,7 @@ class StalenessSampler:
     def __init__(self, session: Any) -> None:
         self._session = weakref.ref(session)
         self._every: Optional[int] = None
+        self._counts = False
         self._stages: Sequence[SampledStage] = ()
         self._steps = 0
         self._lock = threading.Lock()
@@ -52,16 +61,39 @@ class StalenessSampler:
         session: Any = self._session()
         if self._every is None:
             self._stages = translation_of(session.graph).sampled
-            self._every = sample_steps_of(session.graph) if self._stages else 0
+            self._counts = counts_refreshed(session.graph)
+            told = self._stages or self._counts
+            self._every = sample_steps_of(session.graph) if told else 0
+            self._read_counts(session, within_limit, begins=True)
         if not self._every or not (step.trains or step.may_sample):
             return
         with self._lock:
             self._steps += 1
             if self._steps % self._every:
                 return
+        self._read_counts(session, within_limit)
         for stage in self._stages:
             if stage.stage in step.takes_from:
                 self._sample(session, stage, within_limit)
+
+    def before_close(self) -> None:
+        """Called before the session is closed: the last time that it can tell its counts."""
+        session: Any = self._session()
+        # Servers may be gone, and TensorFlow would wait for them.
+        if sys.is_finalizing() or not self._every or is_closed(session):
+            return
+        if is_direct_session(session):
+            self._read_counts(session, lambda run, *given: run(*given))
+
+    def _read_counts(
+        self, session: Any, within_limit: Callable[..., Any], begins: bool = False
+    ) -> None:
+        if not self._counts:
+            return
+        run = functools.partial(within_limit, share_session(session).run)
+        # What fails here fails in the step, too.
+        with contextlib.suppress(tf.errors.OpError):
+            read_refreshed(session.graph, run, begins)
 
     def _sample(self, session: Any, stage: SampledStage, within_limit: Callable[..., Any]) -> None:
         lock_step = lock_step_of(share_session(session))

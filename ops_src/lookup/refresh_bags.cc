@@ -1,7 +1,6 @@
 #include "lookup/refresh_bags.h"
 
 #include <algorithm>
-#include <atomic>
 
 #include "scratch/scratch_pool.h"
 
@@ -21,15 +20,15 @@ class BlockRefresh {
 
   BagFault Run(const BagBlock& block) {
     if (changed_.all()) {
-      num_changed_ = lookup_.bags.End(block.end) - lookup_.bags.Begin(block.begin);
-      num_changed_bags_ = block.end - block.begin;
+      changed_ids_ = lookup_.bags.End(block.end) - lookup_.bags.Begin(block.begin);
+      changed_bags_ = block.end - block.begin;
       return PoolBags(table_, lookup_, block, kernels_);
     }
     return PoolChanged(block);
   }
 
-  int64_t num_changed() const { return num_changed_; }
-  int64_t num_changed_bags() const { return num_changed_bags_; }
+  int64_t changed_ids() const { return changed_ids_; }
+  int64_t changed_bags() const { return changed_bags_; }
 
  private:
   BagFault PoolChanged(const BagBlock& block) {
@@ -45,9 +44,9 @@ class BlockRefresh {
           return true;
         },
         [&](int64_t bag) {
-          num_changed_ += changed_in_bag;
+          changed_ids_ += changed_in_bag;
           if (changed_in_bag > 0) {
-            ++num_changed_bags_;
+            ++changed_bags_;
             if (run.end + kMostBetween < bag) Pool(&run, bag);
             run.end = bag + 1;
           }
@@ -75,8 +74,8 @@ class BlockRefresh {
   const ChangedRows& changed_;
   const Lookup& lookup_;
   const RowKernels& kernels_;
-  int64_t num_changed_ = 0;
-  int64_t num_changed_bags_ = 0;
+  int64_t changed_ids_ = 0;
+  int64_t changed_bags_ = 0;
   BagFault fault_;
 };
 
@@ -92,35 +91,42 @@ bool ChangedRows::all() const {
 
 BagFault RefreshBags(const std::vector<Table>& tables, const std::vector<ChangedRows>& changed,
                      const std::vector<Lookup>& lookups, const RowKernels& kernels,
-                     Parallel* parallel, RefreshedIds* ids) {
+                     Parallel* parallel, std::vector<RefreshedLookup>* refreshed) {
   ScratchPool::OfProcess()->BeginCall();
   const Bags nothing;
   std::vector<const Bags*> bags;
   std::vector<int64_t> row_bytes;
-  for (const Lookup& lookup : lookups) {
+  refreshed->assign(lookups.size(), RefreshedLookup());
+  for (size_t i = 0; i < lookups.size(); ++i) {
+    const Lookup& lookup = lookups[i];
     const Table& table = tables[lookup.table];
-    ids->all += lookup.bags.num_ids;
+    (*refreshed)[i].ids = lookup.bags.num_ids;
+    (*refreshed)[i].bags = lookup.bags.num_bags;
     bags.push_back(changed[lookup.table].none() ? &nothing : &lookup.bags);
     row_bytes.push_back(table.dim * ByteSize(table.type));
   }
   const std::vector<BagBlock> blocks = BlocksOf(bags, row_bytes, parallel->num_threads());
   FirstFault first;
-  std::atomic<int64_t> num_changed{0};
-  std::vector<int64_t> changed_bags(blocks.size());
+  std::vector<RefreshedLookup> of_blocks(blocks.size());
   parallel->Run(static_cast<int64_t>(blocks.size()), [&](int64_t i) {
     const Lookup& lookup = lookups[blocks[i].lookup];
     BlockRefresh refresh(tables[lookup.table], changed[lookup.table], lookup, kernels);
     const BagFault fault = refresh.Run(blocks[i]);
     if (fault.kind != BagFault::kNone) first.Tell(fault);
-    num_changed += refresh.num_changed();
-    changed_bags[i] = refresh.num_changed_bags();
+    of_blocks[i].changed_ids = refresh.changed_ids();
+    of_blocks[i].changed_bags = refresh.changed_bags();
   });
-  ids->changed_bags.assign(lookups.size(), 0);
-  for (size_t i = 0; i < blocks.size(); ++i) ids->changed_bags[blocks[i].lookup] += changed_bags[i];
-  ids->changed += num_changed;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    RefreshedLookup& of_lookup = (*refreshed)[blocks[i].lookup];
+    of_lookup.changed_ids += of_blocks[i].changed_ids;
+    of_lookup.changed_bags += of_blocks[i].changed_bags;
+  }
   if (!first.fault().MayBeOfOrder()) return first.fault();
   // Unsorted ids were taken for those of other bags, so any bag may be wrong.
-  ids->changed = ids->all;
+  for (RefreshedLookup& of_lookup : *refreshed) {
+    of_lookup.changed_ids = of_lookup.ids;
+    of_lookup.changed_bags = of_lookup.bags;
+  }
   return GroupLookup(tables, lookups, kernels, parallel);
 }
 

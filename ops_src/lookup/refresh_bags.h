@@ -21,12 +21,13 @@ struct ChangedRows {
   }
 };
 
-// How many ids were looked up, how many of them have a row that may have changed, and how many bags
-// of each lookup such an id.
-struct RefreshedIds {
-  int64_t all = 0;
-  int64_t changed = 0;
-  std::vector<int64_t> changed_bags;
+// How many ids and bags of a lookup there were, how many of the ids have a row that may have
+// changed, and how many bags such an id.
+struct RefreshedLookup {
+  int64_t ids = 0;
+  int64_t changed_ids = 0;
+  int64_t bags = 0;
+  int64_t changed_bags = 0;
 };
 
 // Brings rows to date that were pooled before: pools those bags again of which a row may have
@@ -34,7 +35,7 @@ struct RefreshedIds {
 // those of GroupLookup, to the bit. They are undefined when a fault is returned.
 BagFault RefreshBags(const std::vector<Table>& tables, const std::vector<ChangedRows>& changed,
                      const std::vector<Lookup>& lookups, const RowKernels& kernels,
-                     Parallel* parallel, RefreshedIds* ids);
+                     Parallel* parallel, std::vector<RefreshedLookup>* refreshed);
 
 }  // namespace graph_opt
 

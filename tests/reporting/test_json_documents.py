@@ -13,7 +13,14 @@ from jsonschema import Draft202012Validator, ValidationError
 from graph_opt.checking.comparison import Difference, Scalar
 from graph_opt.checking.verdict import DIFFERENT, CheckResult, Staleness
 from graph_opt.inspect.graph_diff import GraphDiff, NodeChange
-from graph_opt.reporting import cost, counted_graph, outcomes, session_report, staleness
+from graph_opt.reporting import (
+    cost,
+    counted_graph,
+    outcomes,
+    refreshed,
+    session_report,
+    staleness,
+)
 from graph_opt.reporting.json_documents import SCHEMA_VERSION, json_document
 from graph_opt.reporting.report import Report
 from tests.json_documents import schema, validated
@@ -36,6 +43,7 @@ DESCRIBED = {
     "packed_transfer": outcomes.PackedTransfer,
     "process": session_report.ProcessReport,
     "rates": cost.Rates,
+    "refreshed": refreshed.TableRefresh,
     "report_fields": Report,
     "run_ahead": Staleness,
     "session": session_report.SessionReport,

@@ -41,6 +41,7 @@ from graph_opt.passes.prefetch.exchanged_rows import (
     refresh_exchanged,
 )
 from graph_opt.passes.prefetch.missed_updates import most_missed
+from graph_opt.passes.prefetch.refresh_counts import add_refresh_counts
 from graph_opt.passes.prefetch.regions import sources_behind, staying_lookups
 from graph_opt.passes.prefetch.served_rows import (
     ServedLookup,
@@ -351,10 +352,11 @@ class _ExactRows:
             may_miss=values.integers([bounded.get(each, 0) for each in names]),
             ahead_choice=choice,
             _output_shapes=values.shapes([*(view.shape(output) for output in outputs), (2,)]),
+            **add_refresh_counts(writer, node, names, bounded, **where),
             **attributes_of(op, node),
             **where,
         )
-        self._nodes += [position, refresh]
+        self._nodes += writer.nodes
         self._attributes.append(AttributeEdit(name, "ahead_choice", choice))
         self._controls.append(ControlEdit(name, (), (position.name,)))
         for waiting in view.control_uses(name):

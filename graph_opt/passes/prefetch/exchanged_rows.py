@@ -25,6 +25,7 @@ from graph_opt.passes.prefetch.exact_tables import (
     refuse_writer,
     table_writes,
 )
+from graph_opt.passes.prefetch.refresh_counts import add_refresh_counts
 from graph_opt.passes.tasks import runs_on_cpu
 from graph_opt.rules.exchanges import Exchange, exchanges_of
 from graph_opt.rules.lookup import Lookup
@@ -126,6 +127,7 @@ def refresh_exchanged(
             *(o.input_name for o in outputs),
         ],
         _output_shapes=values.shapes([*(view.shape(output) for output in outputs), (None,), (2,)]),
+        **add_refresh_counts(writer, view.nodes[gather], lookup.variables, bounded),
         **attributes_of(_REFRESH, node),
     )
     replaced = {}

@@ -49,6 +49,7 @@ from graph_opt.passes.prefetch.exact_tables import (
     refuse_writer,
     table_writes,
 )
+from graph_opt.passes.prefetch.refresh_counts import add_refresh_counts
 from graph_opt.passes.tasks import task_of
 from graph_opt.rules.match.table import describe, find_read, is_dynamic
 from graph_opt.rules.op_names import (
@@ -175,11 +176,14 @@ def refresh(
     outputs = [TensorRef(lookup.combine, i) for i in range(len(view.dtypes(lookup.combine) or ()))]
     batch = view.inputs(lookup.combine)[count:]
     inputs = [*rows, *batch, *outputs, TensorRef(take.name, count + 1)]
+    counting = NodeWriter(writer.scope, writer.device)
+    counted = add_refresh_counts(counting, node, lookup.shards, bounded)
     fresh = writer.node(
         _POOLED,
         _REFRESH,
         [tensor.input_name for tensor in inputs],
         _output_shapes=values.shapes([*(view.shape(output) for output in outputs), (2,)]),
+        **counted,
         **attributes_of(_REFRESH, node),
     )
     edits = [
@@ -198,7 +202,7 @@ def refresh(
         replaced[str(output)] = str(tensor)
         edits += [InputEdit(u.consumer, u.slot, tensor.input_name) for u in view.uses(output)]
     mode = AttributeEdit(lookup.prepare, "pool_on_server", _TOGETHER if pools else _NEVER)
-    nodes = (staged, take, *asking, fresh)
+    nodes = (staged, take, *asking, *counting.nodes, fresh)
     return Rewrite(nodes, tuple(edits), tuple(controls), (mode,)), replaced
 
 

@@ -13,6 +13,7 @@
 #include "kernels/lookup/pooled_rows.h"
 #include "kernels/packed/served_shards.h"
 #include "kernels/refresh/missed_rows.h"
+#include "kernels/refresh/refresh_counts.h"
 #include "lookup/refresh_bags.h"
 #include "packed/new_rows.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -62,7 +63,9 @@ class ExchangeChangedRowsKernel : public OwnerKernel<OpKernel> {
 
 class ExchangeRefreshKernel : public ReceiverKernel {
  public:
-  using ReceiverKernel::ReceiverKernel;
+  explicit ExchangeRefreshKernel(OpKernelConstruction* ctx) : ReceiverKernel(ctx) {
+    OP_REQUIRES_OK(ctx, counts_.Read(ctx));
+  }
 
   void Compute(OpKernelContext* ctx) override {
     GroupInputs inputs;
@@ -94,14 +97,12 @@ class ExchangeRefreshKernel : public ReceiverKernel {
         ctx, AllocatePooled(ctx, attrs_, inputs, shards.widths, dtypes, &lookups, first_read));
     for (size_t i = 0; i < lookups.size(); ++i) lookups[i].bags = bags[i];
     DeviceThreads threads(ctx);
-    RefreshedIds ids;
+    std::vector<RefreshedLookup> refreshed;
     OP_REQUIRES_OK(ctx, FaultOf(RefreshBags(tables, fresh.changed(), lookups, BestRowKernels(),
-                                            &threads, &ids),
+                                            &threads, &refreshed),
                                 tables));
-    Tensor* counts = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(num_outputs() - 1, TensorShape({2}), &counts));
-    counts->flat<tensorflow::int64>()(0) = ids.all;
-    counts->flat<tensorflow::int64>()(1) = ids.changed;
+    const std::vector<bool> ahead(attrs_.num_tables(), true);
+    OP_REQUIRES_OK(ctx, counts_.Tell(ctx, attrs_, ahead, refreshed));
   }
 
  private:
@@ -145,6 +146,8 @@ class ExchangeRefreshKernel : public ReceiverKernel {
     *rows = *own;
     return Status();
   }
+
+  RefreshCounts counts_;
 };
 
 #define CPU(op) Name(op).Device(tensorflow::DEVICE_CPU)

@@ -288,6 +288,7 @@ REGISTER_OP("ExchangeRefresh")
     .Output("ids_changed: int64")
     .Attr("T: {float, half, bfloat16}")
     .Attr("pooled_dtypes: list({float, half, bfloat16}) >= 1")
+    .Attr("refresh_counts: string = ''")
     .PLACEMENT_ATTRS.GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
     .SetShapeFn(RefreshShape)
     .Doc(GroupDoc(std::string(R"doc(
@@ -303,7 +304,9 @@ read: What ExchangeCombine returned.
 pooled: As read, with the rows as they are now.
 fresh_rows: The rows as they are now.
 ids_changed: [2]. How many ids there are, and how many of them have a row with a new value.
-pooled_dtypes: [L], or [1] with columns: T.)doc") +
+pooled_dtypes: [L], or [1] with columns: T.
+refresh_counts: The name by which GroupEmbeddingRefreshCounts knows what this op counts; empty: it
+  counts nothing.)doc") +
                   kSentDoc));
 
 REGISTER_OP("ExchangeCombineGrad")

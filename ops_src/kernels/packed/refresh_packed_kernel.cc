@@ -8,6 +8,7 @@
 #include "kernels/lookup/pooled_rows.h"
 #include "kernels/packed/combining_kernel.h"
 #include "kernels/packed/staged_rows_resource.h"
+#include "kernels/refresh/refresh_counts.h"
 #include "kernels/tensorflow_compat.h"
 #include "lookup/refresh_bags.h"
 #include "packed/staged_rows.h"
@@ -21,7 +22,9 @@ namespace errors = tensorflow::errors;
 
 class GroupRefreshPackedKernel : public CombiningKernel {
  public:
-  explicit GroupRefreshPackedKernel(OpKernelConstruction* ctx) : CombiningKernel(ctx, "server") {}
+  explicit GroupRefreshPackedKernel(OpKernelConstruction* ctx) : CombiningKernel(ctx, "server") {
+    OP_REQUIRES_OK(ctx, counts_.Read(ctx));
+  }
 
   void Compute(OpKernelContext* ctx) override {
     GroupInputs inputs;
@@ -42,23 +45,13 @@ class GroupRefreshPackedKernel : public CombiningKernel {
   Status CombineSent(OpKernelContext* ctx, const GroupInputs& inputs,
                      const PackedShards& shards) const {
     std::vector<SentRows> sent;
-    int64_t num_ids = 0;
     int first_read, end_read;
     for (int i = 0; i < num_servers(); ++i) {
       sent.push_back(SentRows{ctx->input(i).tensor_data().data(), ctx->input(i).NumElements()});
     }
-    for (int i = 0; i < attrs_.num_lookups(); ++i) num_ids += inputs.bags(i).num_ids;
     TF_RETURN_IF_ERROR(InputRange("read", &first_read, &end_read));
     TF_RETURN_IF_ERROR(Combine(ctx, inputs, shards, sent, first_read));
-    return Count(ctx, num_ids, 0);
-  }
-
-  Status Count(OpKernelContext* ctx, int64_t ids, int64_t changed) const {
-    Tensor* counts = nullptr;
-    TF_RETURN_IF_ERROR(ctx->allocate_output(num_outputs() - 1, TensorShape({2}), &counts));
-    counts->flat<tensorflow::int64>()(0) = ids;
-    counts->flat<tensorflow::int64>()(1) = changed;
-    return Status();
+    return counts_.Tell(ctx, attrs_, std::vector<bool>(attrs_.num_tables(), false), {});
   }
 
   // Writes new rows over those that were sent ahead, and pools bags again that have one.
@@ -88,10 +81,10 @@ class GroupRefreshPackedKernel : public CombiningKernel {
         AllocatePooled(ctx, attrs_, inputs, shards.widths, dtypes, &lookups, first_read));
     for (size_t i = 0; i < lookups.size(); ++i) lookups[i].bags = bags[i];
     DeviceThreads threads(ctx);
-    RefreshedIds ids;
-    TF_RETURN_IF_ERROR(
-        FaultOf(RefreshBags(tables, changed, lookups, BestRowKernels(), &threads, &ids), tables));
-    return Count(ctx, ids.all, ids.changed);
+    std::vector<RefreshedLookup> refreshed;
+    TF_RETURN_IF_ERROR(FaultOf(
+        RefreshBags(tables, changed, lookups, BestRowKernels(), &threads, &refreshed), tables));
+    return counts_.Tell(ctx, attrs_, std::vector<bool>(attrs_.num_tables(), true), refreshed);
   }
 
   // The rows that servers sent, in memory that may be written where rows have changed.
@@ -158,6 +151,8 @@ class GroupRefreshPackedKernel : public CombiningKernel {
   }
 
   static int64_t RowBytes(const Table& table) { return table.dim * ByteSize(table.type); }
+
+  RefreshCounts counts_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("GroupEmbeddingRefreshPacked").Device(tensorflow::DEVICE_CPU),

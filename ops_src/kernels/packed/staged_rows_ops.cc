@@ -170,6 +170,7 @@ REGISTER_OP("GroupEmbeddingRefreshPacked")
     .Attr("table_widths: list(int) >= 1")
     .Attr("shard_servers: list(int) >= 1")
     .Attr("num_servers: int >= 1")
+    .Attr("refresh_counts: string = ''")
     .GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
     .SetShapeFn(RefreshPackedShape)
     .Doc(GroupDoc(R"doc(
@@ -182,13 +183,15 @@ counts: From there, too.
 read: What GroupEmbeddingCombine returned.
 taken: From TakeServedRows.
 pooled: As read, with the rows as they are now.
-ids_changed: [2]. How many ids there are, and how many of them have a row with a new value; none, if
-  the step has asked for rows.
+ids_changed: [2]. How many ids were looked up ahead, and how many of them have a row with a new value;
+  none, if the step has asked for rows.
 T: The type of all tables.
 pooled_dtypes: [L], or [1] with columns: T.
 table_widths: [T].
 shard_servers: [shards]. The number of the server that each is on.
-num_servers: Servers.)doc"));
+num_servers: Servers.
+refresh_counts: The name by which GroupEmbeddingRefreshCounts knows what this op counts; empty: it
+  counts nothing.)doc"));
 
 }  // namespace
 }  // namespace graph_opt

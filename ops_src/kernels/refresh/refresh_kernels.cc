@@ -11,6 +11,7 @@
 #include "kernels/lookup/pooled_rows.h"
 #include "kernels/refresh/ahead_tables.h"
 #include "kernels/refresh/missed_rows.h"
+#include "kernels/refresh/refresh_counts.h"
 #include "kernels/refresh/row_logs.h"
 #include "lookup/refresh_bags.h"
 #include "scratch/scratch_pool.h"
@@ -87,6 +88,7 @@ class GroupRefreshKernel : public OpKernel {
     shards_.resize(attrs_.num_shards());
     std::iota(shards_.begin(), shards_.end(), 0);
     OP_REQUIRES_OK(ctx, ahead_.Read(ctx));
+    OP_REQUIRES_OK(ctx, counts_.Read(ctx));
   }
 
   void Compute(OpKernelContext* ctx) override {
@@ -102,15 +104,14 @@ class GroupRefreshKernel : public OpKernel {
     OP_REQUIRES_OK(ctx, AllocatePooled(ctx, attrs_, inputs, tables.dims(), tables.dtypes(),
                                        &lookups, first_read));
     DeviceThreads threads(ctx);
-    RefreshedIds ids;
+    std::vector<RefreshedLookup> refreshed;
     const BagFault fault =
-        RefreshBags(tables.tables(), changed, lookups, BestRowKernels(), &threads, &ids);
+        RefreshBags(tables.tables(), changed, lookups, BestRowKernels(), &threads, &refreshed);
     OP_REQUIRES_OK(ctx, FaultStatus(fault, attrs_, tables.rows(), name()));
-    if (!ahead_.empty()) OP_REQUIRES_OK(ctx, Learn(ctx, lookups, &ids));
-    Tensor* counts = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(num_outputs() - 1, TensorShape({2}), &counts));
-    counts->flat<tensorflow::int64>()(0) = ids.all;
-    counts->flat<tensorflow::int64>()(1) = ids.changed;
+    std::vector<bool> ahead;
+    OP_REQUIRES_OK(ctx, ReadAhead(ctx, &ahead));
+    if (!ahead_.empty()) OP_REQUIRES_OK(ctx, Learn(ctx, ahead, refreshed));
+    OP_REQUIRES_OK(ctx, counts_.Tell(ctx, attrs_, ahead, refreshed));
   }
 
  private:
@@ -126,30 +127,36 @@ class GroupRefreshKernel : public OpKernel {
     return Status();
   }
 
-  // Learns of tables that were looked up ahead. Ids of the others do not count.
-  Status Learn(OpKernelContext* ctx, const std::vector<Lookup>& lookups, RefreshedIds* ids) const {
+  // Which tables were looked up ahead: those with a position.
+  Status ReadAhead(OpKernelContext* ctx, std::vector<bool>* ahead) const {
     const Tensor* position = nullptr;
     TF_RETURN_IF_ERROR(ctx->input("log_position", &position));
     const auto positions = position->flat<tensorflow::int64>();
-    std::vector<int64_t> ahead(attrs_.num_tables(), 0);
-    std::vector<int64_t> again(attrs_.num_tables(), 0);
-    for (size_t i = 0; i < lookups.size(); ++i) {
-      const int table = lookups[i].table;
-      if (positions(attrs_.first_shard(table)) < 0) {
-        ids->all -= lookups[i].bags.num_ids;
-        ids->changed -= lookups[i].bags.num_ids;
-        continue;
-      }
-      ahead[table] += lookups[i].bags.num_bags;
-      again[table] += ids->changed_bags[i];
+    ahead->clear();
+    for (int t = 0; t < attrs_.num_tables(); ++t) {
+      ahead->push_back(positions(attrs_.first_shard(t)) >= 0);
     }
-    return ahead_.Learn(ctx, ahead, again);
+    return Status();
+  }
+
+  Status Learn(OpKernelContext* ctx, const std::vector<bool>& ahead,
+               const std::vector<RefreshedLookup>& refreshed) const {
+    std::vector<int64_t> bags(attrs_.num_tables(), 0);
+    std::vector<int64_t> again(attrs_.num_tables(), 0);
+    for (size_t i = 0; i < refreshed.size(); ++i) {
+      const int table = attrs_.lookup_tables[i];
+      if (!ahead[table]) continue;
+      bags[table] += refreshed[i].bags;
+      again[table] += refreshed[i].changed_bags;
+    }
+    return ahead_.Learn(ctx, bags, again);
   }
 
   GroupAttrs attrs_;
   MissedRows missed_;
   std::vector<int> shards_;  // all of them
   AheadTables ahead_;
+  RefreshCounts counts_;
   ScratchUser scratch_;
 };
 

@@ -19,6 +19,14 @@ Status RefreshShape(InferenceContext* c) {
   return Status();
 }
 
+Status CountsShape(InferenceContext* c) {
+  std::vector<std::string> tables;
+  TF_RETURN_IF_ERROR(c->GetAttr("tables", &tables));
+  c->set_output(0, c->Matrix(static_cast<int64_t>(tables.size()), 6));
+  c->set_output(1, c->Scalar());
+  return Status();
+}
+
 Status PositionShape(InferenceContext* c) {
   std::vector<std::string> logs;
   TF_RETURN_IF_ERROR(c->GetAttr("row_logs", &logs));
@@ -37,13 +45,15 @@ read: What the lookup returned.
 log_position: [shards]. What RowLogPosition returned before the lookup ran.
 pooled: As read, with the rows as they are now.
 ids_changed: [2]. How many ids were looked up ahead, and how many of them have a row that may have
-  changed.
+  changed; without those of tables that no position was taken of.
 pooled_dtypes: [L], or [1] with columns. The type of each lookup's table.
 row_logs: For each shard, the container and name of the log of its updates: `container:name`, or the
   name alone; empty: its rows stay as they were read.
 may_miss: Empty, or for each shard how many updates its rows may miss; empty: none.
 ahead_choice: What learns how many bags are pooled again, and chooses which tables are looked up
-  ahead; empty: all.)doc";
+  ahead; empty: all.
+refresh_counts: The name by which GroupEmbeddingRefreshCounts knows what this op counts; empty: it
+  counts nothing.)doc";
 
 REGISTER_OP("GroupEmbeddingRefresh")
     .Input("tables: table_dtypes")
@@ -56,6 +66,7 @@ REGISTER_OP("GroupEmbeddingRefresh")
     .Attr("row_logs: list(string) >= 1")
     .Attr("may_miss: list(int) = []")
     .Attr("ahead_choice: string = ''")
+    .Attr("refresh_counts: string = ''")
     .GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
     .SetShapeFn(RefreshShape)
     .Doc(GroupDoc(std::string(kRefreshDoc) + R"doc(
@@ -71,9 +82,27 @@ REGISTER_OP("ResourceGroupEmbeddingRefresh")
     .Attr("row_logs: list(string) >= 1")
     .Attr("may_miss: list(int) = []")
     .Attr("ahead_choice: string = ''")
+    .Attr("refresh_counts: string = ''")
     .GRAPH_OPT_GROUP_ATTRS.SetIsStateful()
     .SetShapeFn(RefreshShape)
     .Doc(GroupDoc(kRefreshDoc));
+
+REGISTER_OP("GroupEmbeddingRefreshCounts")
+    .Output("counts: int64")
+    .Output("made: int64")
+    .Attr("refresh_counts: string")
+    .Attr("tables: list(string) >= 1")
+    .SetIsStateful()
+    .SetShapeFn(CountsShape)
+    .Doc(R"doc(
+What an op that brings rows to date has counted in all steps so far.
+
+counts: [tables, 6]. How many steps used rows of a table; in how many of them the step looked all of
+  them up itself; and in the others, how many ids were looked up ahead, how many of them had a row
+  that may have changed, how many bags they made, and how many bags had such an id.
+made: A number that counts of other sessions or servers do not have.
+refresh_counts: As the op has it.
+tables: The name of each table of the op; empty: of rows that are not brought to date.)doc");
 
 REGISTER_OP("RowLogPosition")
     .Input("batch: T")
