@@ -22,9 +22,15 @@ void AddIds(const TableShards& shards, const Bags& bags, std::vector<RowSet>* se
 
 }  // namespace
 
-int64_t RowLog::Position() const {
+int64_t RowLog::TakePosition() {
   std::lock_guard<std::mutex> lock(mutex_);
+  last_taken_ = position_;
   return position_;
+}
+
+bool RowLog::IsAwaited(int64_t kept) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return last_taken_ >= 0 && position_ - last_taken_ < kept;
 }
 
 void RowLog::Append(RowSet rows, int64_t kept) {

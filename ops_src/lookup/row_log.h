@@ -21,8 +21,12 @@ namespace graph_opt {
 // An update is appended once it has written, so one that a read overlaps counts as later.
 class RowLog {
  public:
-  // The number of updates so far.
-  int64_t Position() const;
+  // The number of updates so far, for a reader who is about to read rows.
+  int64_t TakePosition();
+
+  // Whether a reader may ask for the rows of the next update, while a log keeps so many updates. If
+  // not, there is no need to tell which rows these are.
+  bool IsAwaited(int64_t kept) const;
 
   // Adds an update, and forgets all but the last `kept`.
   void Append(RowSet rows, int64_t kept);
@@ -37,6 +41,7 @@ class RowLog {
  private:
   mutable std::mutex mutex_;
   int64_t position_ = 0;
+  int64_t last_taken_ = -1;     // the latest position that a reader has; -1: there is none
   std::deque<RowSet> last_;  // of the updates before position_
 };
 

@@ -42,6 +42,10 @@ Status MissedRows::Find(OpKernelContext* ctx, const std::vector<int>& shards,
   const auto positions = position->flat<tensorflow::int64>();
   rows->clear();
   for (int shard : shards) {
+    if (positions(shard) < 0 && logs_.has(shard)) {
+      rows->push_back(RowSet::OfAll());  // what a log tells of no position
+      continue;
+    }
     RowLogs::Pointer log;
     TF_RETURN_IF_ERROR(logs_.Find(ctx, shard, &log));
     rows->push_back(log == nullptr ? RowSet()

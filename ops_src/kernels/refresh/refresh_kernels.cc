@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <iterator>
 #include <numeric>
 #include <string>
@@ -51,26 +52,27 @@ class RowLogPositionKernel : public OpKernel {
     Tensor* output = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({logs_.size()}), &output));
     auto positions = output->flat<tensorflow::int64>();
+    std::vector<bool> ahead;
+    OP_REQUIRES_OK(ctx, ChooseShards(ctx, &ahead));
     const bool is_own = IsOwnDevice(ctx);
     for (int i = 0; i < logs_.size(); ++i) {
       RowLogs::Pointer found;
-      OP_REQUIRES_OK(ctx, logs_.Find(ctx, i, &found));
-      positions(i) = is_own && found != nullptr ? found->log()->Position() : -1;
+      if (is_own && ahead[i]) OP_REQUIRES_OK(ctx, logs_.Find(ctx, i, &found));
+      positions(i) = found == nullptr ? -1 : found->log()->TakePosition();
     }
-    if (!ahead_.empty()) OP_REQUIRES_OK(ctx, LeaveOut(ctx, output));
   }
 
  private:
-  // Takes no position of tables that are not looked up ahead: a step then looks up all their rows.
-  Status LeaveOut(OpKernelContext* ctx, Tensor* output) const {
-    std::vector<bool> ahead;
-    TF_RETURN_IF_ERROR(ahead_.Choose(ctx, static_cast<int>(table_shards_.size()), &ahead));
-    auto positions = output->flat<tensorflow::int64>();
-    int shard = 0;
-    for (size_t t = 0; t < table_shards_.size(); ++t) {
-      for (int end = shard + table_shards_[t]; shard < end; ++shard) {
-        if (!ahead[t]) positions(shard) = -1;
-      }
+  // Whether each shard is of a table that is looked up ahead. Without a position a step looks up
+  // all the rows.
+  Status ChooseShards(OpKernelContext* ctx, std::vector<bool>* shards) const {
+    shards->assign(logs_.size(), true);
+    if (ahead_.empty()) return Status();
+    std::vector<bool> tables;
+    TF_RETURN_IF_ERROR(ahead_.Choose(ctx, static_cast<int>(table_shards_.size()), &tables));
+    auto shard = shards->begin();
+    for (size_t t = 0; t < tables.size(); ++t) {
+      shard = std::fill_n(shard, table_shards_[t], tables[t]);
     }
     return Status();
   }

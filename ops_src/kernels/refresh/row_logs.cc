@@ -54,7 +54,17 @@ Status UpdateLogs::Append(OpKernelContext* ctx, const GroupAttrs& attrs,
   for (int s = 0; s < attrs.num_shards(); ++s) TF_RETURN_IF_ERROR(logs_.Find(ctx, s, &logs[s]));
   parallel->Run(attrs.num_tables(), [&](int64_t t) {
     const int first = attrs.first_shard(static_cast<int>(t));
-    if (logs[first] == nullptr) return;
+    const auto begin = logs.begin() + first;
+    const auto end = logs.begin() + attrs.first_shard(static_cast<int>(t) + 1);
+    const bool is_awaited = std::any_of(begin, end, [&](const RowLogs::Pointer& log) {
+      return log != nullptr && log->log()->IsAwaited(kept_);
+    });
+    if (!is_awaited) {
+      for (auto log = begin; log != end; ++log) {
+        if (*log != nullptr) (*log)->log()->AppendAll();
+      }
+      return;
+    }
     std::vector<const Bags*> bags;
     for (const PooledGradient& lookup : lookups) {
       if (lookup.table == t) bags.push_back(&lookup.bags);

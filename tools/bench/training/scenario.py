@@ -29,10 +29,12 @@ from tools.bench.training.settings import setting_of
 from tools.bench.workloads.measured import WORKLOADS
 from tools.bench.workloads.workload import training_graph
 
-# A turn takes one to three seconds on four cores.
+# A turn takes one to four seconds on two cores. What happens once in a training, such as compiling
+# the first sample of staleness (step 64) or what a stage tries, is left to the warm-up: it takes as
+# long as 20 steps, and so is nothing in a training and much of a turn.
 SCHEDULES = {
-    "dlrm": Schedule(steps=60, warm_up=20, settle=8),
-    "wide": Schedule(steps=30, warm_up=10, settle=5),
+    "dlrm": Schedule(steps=100, warm_up=150, settle=10),
+    "wide": Schedule(steps=60, warm_up=150, settle=10),
 }
 QUICK_SCHEDULE = Schedule(rounds=2, steps=3, warm_up=2, settle=1)
 
