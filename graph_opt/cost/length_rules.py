@@ -318,7 +318,7 @@ RULES: Dict[str, Rule] = {
     **dict.fromkeys(["GroupEmbeddingLookup", "ResourceGroupEmbeddingLookup"], _rows_of_batch),
     **dict.fromkeys(["GroupEmbeddingCombine", "ExchangeCombine"], _rows_of_batch),
     **dict.fromkeys(["GroupEmbeddingPrepare", "GroupEmbeddingPackGradients"], _packed_rule),
-    **dict.fromkeys(["StageServedRows", "TakeServedRows"], _packed_rule),
+    **dict.fromkeys(["StageServedRows", "TakeServedRows", "NextServedBatch"], _packed_rule),
     **dict.fromkeys(["GroupEmbeddingGather", "ResourceGroupEmbeddingGather"], _packed_rule),
     **{op + "Grad": _first_axis_is(3, 0) for op in SEGMENT_REDUCTIONS},
     **{op + "GradV2": _gradient_of_segments for op in SEGMENT_REDUCTIONS},

@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Tuple
 from graph_opt.cost.looked_up_ids import group_inputs, is_sparse, named_lookups
 from graph_opt.cost.row_counts import batch, different_ids, number_of_ids
 from graph_opt.cost.variable_size import variable_size
-from graph_opt.graph.view import TensorRef
+from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.ops.stage_nodes import BUFFER_TAKE
-from graph_opt.rules.op_names import GROUP_PACK, GROUP_PREPARE, STAGE_SERVED, TAKE_SERVED
+from graph_opt.rules.op_names import (
+    GROUP_PACK,
+    GROUP_PREPARE,
+    NEXT_SERVED,
+    STAGE_SERVED,
+    TAKE_SERVED,
+)
 
 if TYPE_CHECKING:
     from graph_opt.cost.tensor_sizes import TensorSizes
@@ -64,7 +70,7 @@ def packed_length(sizes: TensorSizes, tensor: TensorRef) -> float:
         return _of_prepare(sizes, tensor)
     if op == GROUP_PACK:
         return sum(_update_bytes(sent) for sent in _sent_to(sizes, tensor.node, tensor.index))
-    if op in (STAGE_SERVED, TAKE_SERVED):
+    if op in (STAGE_SERVED, TAKE_SERVED, NEXT_SERVED):
         return sum(_request_words(sent) for sent in sent_by(sizes, tensor))
     return sum(_answered(sent) for sent in sent_by(sizes, sizes.view.inputs(tensor.node)[-1]))
 
@@ -72,6 +78,8 @@ def packed_length(sizes: TensorSizes, tensor: TensorRef) -> float:
 def sent_by(sizes: TensorSizes, request: TensorRef) -> List[Sent]:
     """What a request that a server gets asks for, by table; raises `SizeUnknown`."""
     made = _request_of(sizes, request)
+    if made.is_asked:
+        return []
     found = _sent_to(sizes, made.tensor.node, made.tensor.index)
     if made.of_bags is None:
         return found
@@ -88,15 +96,18 @@ class _Request(NamedTuple):
       tensor: The output of Prepare.
       of_bags: With exact rows, a server gets it only if bags are asked for (True), or only if all
         servers are asked for rows (False). None: it always does.
+      is_asked: Whether the server has got it before, and so gets nothing.
     """
 
     tensor: TensorRef
     of_bags: Optional[bool] = None
+    is_asked: bool = False
 
 
 def _request_of(sizes: TensorSizes, tensor: TensorRef) -> _Request:
     view = sizes.view
     of_bags: Optional[bool] = None
+    is_asked = False
     tensor = view.through_identity(tensor)
     if view.op(tensor.node) == "Switch":
         tensor = view.through_identity(view.inputs(tensor.node)[0])
@@ -105,12 +116,25 @@ def _request_of(sizes: TensorSizes, tensor: TensorRef) -> _Request:
         taken = view.through_identity(view.inputs(tensor.node)[0])
         put = sizes.records.put_input(taken) if view.op(taken.node) == BUFFER_TAKE else taken
         tensor = TensorRef((put or taken).node, place)
+        # The step before has asked already, but for the first.
+        is_asked = _of_lookup(view, NEXT_SERVED, tensor.node) is not None
+    if view.op(tensor.node) == NEXT_SERVED:
+        staged = _of_lookup(view, STAGE_SERVED, tensor.node)
+        of_bags, tensor = True, TensorRef(staged or tensor.node, tensor.index)
     if view.op(tensor.node) == STAGE_SERVED:
         of_bags = of_bags or False
         tensor = view.through_identity(view.inputs(tensor.node)[tensor.index])
     if view.op(tensor.node) != GROUP_PREPARE:
         raise sizes.unknown(tensor, "a request of rows that no {} makes".format(GROUP_PREPARE))
-    return _Request(tensor, of_bags)
+    return _Request(tensor, of_bags, is_asked)
+
+
+def _of_lookup(view: GraphView, op: str, node: str) -> Optional[str]:
+    """The node of an op that is for the same lookup as another."""
+    lookup = view.nodes[node].attr["lookup"].s
+    return next(
+        (name for name in view.of_op(op) if view.nodes[name].attr["lookup"].s == lookup), None
+    )
 
 
 def _of_prepare(sizes: TensorSizes, tensor: TensorRef) -> float:

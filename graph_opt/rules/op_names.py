@@ -49,6 +49,8 @@ GROUP_PACK = "GroupEmbeddingPackGradients"
 STAGE_SERVED = "StageServedRows"
 TAKE_SERVED = "TakeServedRows"
 KEEP_SERVED = "KeepServedRows"
+NEXT_SERVED = "NextServedBatch"
+KEEP_BATCH = "KeepServedBatch"
 # The rows that keys of dynamic tables have, for the other ops of a group.
 DYNAMIC_ROWS = "GroupDynamicRows"
 DYNAMIC_UPDATE = "DynamicTableApply"

@@ -205,6 +205,7 @@ std::shared_ptr<UpdateUnderWay> StagedRows::Begin(std::vector<RowsOfShard> parts
     std::lock_guard<std::mutex> lock(mutex_);
     under_way_.push_back(update.get());
     for (const UpdateUnderWay::Part& part : update->parts_) {
+      ++writes_[part.rows.shard];
       if (part.rows.is_of_bags) {
         by_bags_.insert(part.rows.shard);
       } else {
@@ -223,6 +224,33 @@ std::shared_ptr<UpdateUnderWay> StagedRows::Begin(std::vector<RowsOfShard> parts
   }
   update->FindCommon(batches, parallel);
   return update;
+}
+
+int64_t StagedRows::NumWrites(const std::vector<std::string>& shards) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return CountWrites(shards);
+}
+
+int64_t StagedRows::NumWritesWith(int num_under_way, const std::vector<std::string>& shards) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const std::set<std::string> names(shards.begin(), shards.end());
+  const auto writes =
+      std::count_if(under_way_.begin(), under_way_.end(), [&names](const UpdateUnderWay* update) {
+        return std::any_of(update->parts_.begin(), update->parts_.end(),
+                           [&names](const UpdateUnderWay::Part& part) {
+                             return names.count(part.rows.shard) > 0;
+                           });
+      });
+  return writes == num_under_way && unanswered_.empty() ? CountWrites(shards) : -1;
+}
+
+int64_t StagedRows::CountWrites(const std::vector<std::string>& shards) const {
+  int64_t count = writes_of_any_;
+  for (const std::string& shard : shards) {
+    const auto found = writes_.find(shard);
+    if (found != writes_.end()) count += found->second;
+  }
+  return count;
 }
 
 void StagedRows::BeginStep() {
@@ -251,10 +279,12 @@ Taken StagedRows::Take(const std::shared_ptr<StagedBatch>& batch,
 void StagedRows::Restart() {
   std::lock_guard<std::mutex> lock(mutex_);
   unanswered_.clear();
+  ++writes_of_any_;
 }
 
 void StagedRows::LoseAll() {
   std::lock_guard<std::mutex> lock(mutex_);
+  ++writes_of_any_;
   for (const std::weak_ptr<StagedBatch>& weak : batches_) {
     if (std::shared_ptr<StagedBatch> batch = weak.lock()) Lose(Loss::kWritten, &batch->loss_);
   }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -173,6 +174,13 @@ class StagedRows : public std::enable_shared_from_this<StagedRows> {
                                         std::shared_ptr<const void> memory, Loss if_dropped,
                                         Parallel* parallel);
 
+  // A number that grows with each update of these shards that begins, and with other writes.
+  int64_t NumWrites(const std::vector<std::string>& shards);
+
+  // The same, if so many updates of these shards are under way and all before them have been
+  // answered; otherwise -1.
+  int64_t NumWritesWith(int num_under_way, const std::vector<std::string>& shards);
+
   // A step takes a batch, so the one before is over.
   void BeginStep();
 
@@ -214,11 +222,15 @@ class StagedRows : public std::enable_shared_from_this<StagedRows> {
 
   static bool HasShard(const StagedBatch& batch, const std::vector<std::string>& shards);
 
+  int64_t CountWrites(const std::vector<std::string>& shards) const;
+
   // Ends an update, and the waits for it.
   void End(UpdateUnderWay* update);
   void Remember(UpdateUnderWay* update);
 
   std::mutex mutex_;
+  int64_t writes_of_any_ = 0;
+  std::map<std::string, int64_t> writes_;  // of each shard
   std::vector<std::weak_ptr<StagedBatch>> batches_;
   std::vector<UpdateUnderWay*> under_way_;
   std::vector<Unanswered> unanswered_;

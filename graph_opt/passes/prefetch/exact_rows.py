@@ -43,6 +43,7 @@ from graph_opt.passes.prefetch.exchanged_rows import (
 from graph_opt.passes.prefetch.missed_updates import most_missed
 from graph_opt.passes.prefetch.refresh_counts import add_refresh_counts
 from graph_opt.passes.prefetch.regions import sources_behind, staying_lookups
+from graph_opt.passes.prefetch.served_batches import ask_behind_updates
 from graph_opt.passes.prefetch.served_rows import (
     ServedLookup,
     keep_answers,
@@ -73,7 +74,7 @@ _SERVED = (
 )
 _POOLED = (
     "{} with exact rows of servers, which pool bags where that is clearly less to send: such "
-    "batches are asked for in the step that uses them, not ahead of it"
+    "batches are asked for behind the update of the step before, not ahead of it"
 )
 _EXCHANGED = "{} with exact rows of other ranks, which send what their updates wrote since"
 
@@ -202,6 +203,8 @@ class _ExactRows:
         }
         step, keeps = keep_answers(after.view, workers.keys(), self._scope)
         after = after.rewritten(step)
+        if pools:
+            after = after.rewritten(ask_behind_updates(after.view, served, keeps, self._scope))
         step, told = tell_writers(after.view, workers)
         after = after.rewritten(step)
         ranks = [each.exchange.combine for each in exchanged]

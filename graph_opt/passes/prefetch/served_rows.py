@@ -12,7 +12,8 @@ worker is missed, and there is no further round trip.
 
 Where it is clearly less to send, servers pool the bags of a lookup and sum their gradients. Then no
 worker knows which rows an update writes, nor could it pool bags again. So main itself asks servers
-to, as without a prefetch; what runs ahead are the ids and the making of requests.
+to; what runs ahead are the ids and the making of requests. A step asks for the next one's, behind
+its own update (served_batches.py), and only where it could not, the next step asks itself.
 
 Where an answer does not come, since its step failed, or something else writes a table, batches that
 wait are lost. A session reads their rows again before its next step:
@@ -118,7 +119,7 @@ def _require_answers(view: GraphView, variable: str, worker: Any) -> None:
     for update in writes.updates:
         raise refuse_writer(update, "an update that its server computes")
     for update in writes.packed:
-        pack = _pack_of(view, update)
+        pack = pack_of(view, update)
         answers = view.nodes[update].attr["num_answers"].i
         if view.op(pack) != GROUP_PACK or not answers or task_of(view.device(pack)) != worker:
             raise refuse_writer(update, "an update that '{}' sends".format(pack))
@@ -221,7 +222,7 @@ def _asked_in_main(
         ahead = writer.node("ahead_{}".format(i), "Switch", sent, **dtype, **vector)
         asked = [TensorRef(take, i).input_name, asks]
         request = writer.node("request_{}".format(i), "Switch", asked, **requests, **vector)
-        again = _gather_again(
+        again = gather_again(
             view, gather, "rows_{}".format(i), TensorRef(request.name, 1), writer.scope
         )
         merged = writer.node(
@@ -237,14 +238,16 @@ def _asked_in_main(
     return nodes, rows
 
 
-def _gather_again(view: GraphView, gather: str, name: str, request: TensorRef, scope: str) -> Any:
-    """A node that reads what another request asks of the same server."""
+def gather_again(
+    view: GraphView, gather: str, name: str, request: TensorRef, scope: str, *behind: str
+) -> Any:
+    """A node that reads what another request asks of the same server, behind some nodes."""
     node = view.nodes[gather]
     tables = [tensor.input_name for tensor in view.inputs(gather)[:-1]]
     return NodeWriter(scope, view.device(gather)).node(
         name,
         node.op,
-        [*tables, request.input_name],
+        [*tables, request.input_name, *("^" + each for each in behind)],
         _output_shapes=values.shapes([(None,)]),
         **attributes_of(node.op, node),
     )
@@ -275,7 +278,7 @@ def read_again(
     )
     lose = worker.node("lose", LOSE_ROWS)
     gathers = [
-        _gather_again(view, gather, "gather_{}".format(i), TensorRef(find.name, i), name)
+        gather_again(view, gather, "gather_{}".format(i), TensorRef(find.name, i), name)
         for i, gather in enumerate(lookup.gathers)
     ]
     replace = worker.node(
@@ -302,7 +305,7 @@ def keep_answers(
       The rewrite, and for each update the node that a step which runs it must run, too.
     """
     updates = {name: None for v in sorted(variables) for name in table_writes(view, v).packed}
-    packs = dict.fromkeys(_pack_of(view, update) for update in updates)
+    packs = dict.fromkeys(pack_of(view, update) for update in updates)
     nodes: List[Any] = []
     edits: List[AttributeEdit] = []
     keeps: Dict[str, str] = {}
@@ -346,7 +349,8 @@ def _followed(view: GraphView, shards: Iterable[str], bounded: Container[str]) -
     return values.texts([shard_name(view, one) if one in bounded else "" for one in shards])
 
 
-def _pack_of(view: GraphView, update: str) -> str:
+def pack_of(view: GraphView, update: str) -> str:
+    """The node that makes what a packed update sends."""
     return str(view.inputs(update)[-1].node)
 
 

@@ -6,7 +6,7 @@ import re
 from typing import Dict
 
 from graph_opt.graph.view import GraphView
-from graph_opt.rules.op_names import ASSIGNS, KEEP_SERVED
+from graph_opt.rules.op_names import ASSIGNS, GROUP_GATHERS, KEEP_BATCH, KEEP_SERVED
 
 _WRITES = re.compile(
     r"Apply|^Assign(Add|Sub)|^(Resource)?Scatter(Nd)?(Add|Sub|Mul|Div|Min|Max|Update)$"
@@ -36,9 +36,7 @@ def _is_end(view: GraphView, name: str) -> bool:
 
     What keeps the answer of an update is run by sessions, beside whatever a step ends with.
     """
-    if view.op(name) == KEEP_SERVED or any(
-        view.op(each) != KEEP_SERVED for each in view.successors(name)
-    ):
+    if _is_kept(view, name) or not all(_is_kept(view, each) for each in view.successors(name)):
         return False
     if view.op(name) != _READ:
         return True
@@ -46,6 +44,14 @@ def _is_end(view: GraphView, name: str) -> bool:
     updates = [each for each in controls if is_update(view, each)] or controls
     others = [each for update in updates for each in view.successors(update)]
     return all(view.op(each) == _READ for each in others)
+
+
+def _is_kept(view: GraphView, name: str) -> bool:
+    """Whether a node is about what servers send behind an update, for later steps."""
+    if view.op(name) in GROUP_GATHERS:
+        following = view.successors(name)
+        return bool(following) and all(view.op(each) == KEEP_BATCH for each in following)
+    return view.op(name) in (KEEP_SERVED, KEEP_BATCH)
 
 
 def training_ends(view: GraphView) -> Dict[str, int]:

@@ -33,21 +33,23 @@ class GroupRefreshPackedKernel : public CombiningKernel {
     OP_REQUIRES_OK(ctx, inputs.Read(ctx, attrs_));
     OP_REQUIRES_OK(ctx, ReadShards(ctx, inputs, &shards));
     OP_REQUIRES_OK(ctx, GetShared(name(), ctx->input(num_inputs() - 1), &taken));
-    if (taken->asks) {
-      OP_REQUIRES_OK(ctx, CombineSent(ctx, inputs, shards));
+    if (taken->asks || !taken->sent.empty()) {
+      OP_REQUIRES_OK(ctx, CombineSent(ctx, inputs, shards, taken->sent));
     } else {
       OP_REQUIRES_OK(ctx, Refresh(ctx, inputs, shards, *taken));
     }
   }
 
  private:
-  // Pools rows that were asked for in this step, in the memory that the batch has for that.
-  Status CombineSent(OpKernelContext* ctx, const GroupInputs& inputs,
-                     const PackedShards& shards) const {
+  // Pools rows that were asked for in this step, or `sent_before`, in the memory that the batch has
+  // for that.
+  Status CombineSent(OpKernelContext* ctx, const GroupInputs& inputs, const PackedShards& shards,
+                     const std::vector<Tensor>& sent_before) const {
     std::vector<SentRows> sent;
     int first_read, end_read;
     for (int i = 0; i < num_servers(); ++i) {
-      sent.push_back(SentRows{ctx->input(i).tensor_data().data(), ctx->input(i).NumElements()});
+      const Tensor& rows = sent_before.empty() ? ctx->input(i) : sent_before[i];
+      sent.push_back(SentRows{rows.tensor_data().data(), rows.NumElements()});
     }
     TF_RETURN_IF_ERROR(InputRange("read", &first_read, &end_read));
     TF_RETURN_IF_ERROR(Combine(ctx, inputs, shards, sent, first_read));

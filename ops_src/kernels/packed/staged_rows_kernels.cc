@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/kernel_names.h"
+#include "kernels/packed/served_requests.h"
 #include "kernels/packed/staged_rows_resource.h"
 #include "packed/row_request.h"
 #include "packed/row_update.h"
@@ -31,6 +32,12 @@ void StagedRowsResource::Restart(OpKernelContext* ctx) {
 }
 
 Status StagedRowsResource::Find(OpKernelContext* ctx, std::shared_ptr<StagedRows>* rows) {
+  std::shared_ptr<BatchesInTurn> in_turn;
+  return Find(ctx, rows, &in_turn);
+}
+
+Status StagedRowsResource::Find(OpKernelContext* ctx, std::shared_ptr<StagedRows>* rows,
+                                std::shared_ptr<BatchesInTurn>* in_turn) {
   StagedRowsResource* found = nullptr;
   tensorflow::ResourceMgr* const resources = ctx->resource_manager();
   TF_RETURN_IF_ERROR(resources->LookupOrCreate<StagedRowsResource>(
@@ -39,6 +46,7 @@ Status StagedRowsResource::Find(OpKernelContext* ctx, std::shared_ptr<StagedRows
         return Status();
       }));
   *rows = found->rows_;
+  *in_turn = found->in_turn_;
   found->Unref();
   return Status();
 }
@@ -86,15 +94,18 @@ class RequestingKernel : public tensorflow::AsyncOpKernel {
 
 class StageServedRowsKernel : public RequestingKernel {
  public:
-  using RequestingKernel::RequestingKernel;
+  explicit StageServedRowsKernel(OpKernelConstruction* ctx)
+      : RequestingKernel(ctx), followed_(FollowedShards(shards_)) {}
 
   void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
     std::shared_ptr<StagedRows> staged;
+    std::shared_ptr<BatchesInTurn> in_turn;
     std::vector<RowsOfShard> parts;
     bool has_bags = false;
-    OP_REQUIRES_OK_ASYNC(ctx, StagedRowsResource::Find(ctx, &staged), done);
+    OP_REQUIRES_OK_ASYNC(ctx, StagedRowsResource::Find(ctx, &staged, &in_turn), done);
     OP_REQUIRES_OK_ASYNC(ctx, ReadParts(ctx, &parts, &has_bags), done);
     auto served = std::make_shared<ServedBatch>();
+    served->shards = followed_;
     for (int i = 0; i < num_servers_; ++i) served->requests.push_back(ctx->input(i));
     if (!has_bags && staged->AsksAhead(parts)) {
       auto memory = std::make_shared<std::vector<Tensor>>(served->requests);
@@ -102,6 +113,7 @@ class StageServedRowsKernel : public RequestingKernel {
     }
     OP_REQUIRES_OK_ASYNC(ctx, SetShared(ctx, num_servers_ + 1, served), done);
     if (served->batch == nullptr) {
+      in_turn->Add(lookup_, served);
       OP_REQUIRES_OK_ASYNC(ctx, AskForNothing(ctx), done);
       return done();
     }
@@ -140,19 +152,15 @@ class StageServedRowsKernel : public RequestingKernel {
   }
 
   Status AskForNothing(OpKernelContext* ctx) const {
-    for (int i = 0; i < num_servers_; ++i) {
-      const auto shards = std::count(servers_.begin(), servers_.end(), i);
-      Tensor* request = nullptr;
-      TF_RETURN_IF_ERROR(
-          ctx->allocate_output(i, TensorShape({shards * kRequestHeaderWords}), &request));
-      request->flat<tensorflow::int64>().setZero();
-    }
+    TF_RETURN_IF_ERROR(SetEmptyRequests(ctx, num_servers_, servers_));
     Tensor* counts = nullptr;
     const auto shards = static_cast<tensorflow::int64>(shards_.size());
     TF_RETURN_IF_ERROR(ctx->allocate_output(num_servers_, TensorShape({shards}), &counts));
     counts->flat<tensorflow::int64>().setConstant(kNotAskedYet);
     return Status();
   }
+
+  const std::shared_ptr<const std::vector<std::string>> followed_;
 };
 
 class TakeServedRowsKernel : public OpKernel {
@@ -163,8 +171,9 @@ class TakeServedRowsKernel : public OpKernel {
 
   void Compute(OpKernelContext* ctx) override {
     std::shared_ptr<StagedRows> staged;
+    std::shared_ptr<BatchesInTurn> in_turn;
     std::shared_ptr<ServedBatch> served;
-    OP_REQUIRES_OK(ctx, StagedRowsResource::Find(ctx, &staged));
+    OP_REQUIRES_OK(ctx, StagedRowsResource::Find(ctx, &staged, &in_turn));
     OP_REQUIRES_OK(ctx, GetShared(name(), ctx->input(0), &served));
     OP_REQUIRES(ctx, served->requests.size() == static_cast<size_t>(num_servers_),
                 errors::InvalidArgument(name(), ": the batch was staged with requests to ",
@@ -175,6 +184,8 @@ class TakeServedRowsKernel : public OpKernel {
     if (served->batch != nullptr) {
       taken = staged->Take(served->batch, &rows->changes);
       rows->num_shards = served->batch->parts().size();
+    } else {
+      rows->sent = in_turn->Take(served, staged->NumWrites(*served->shards));
     }
     OP_REQUIRES(
         ctx, taken != Taken::kUntold,
@@ -184,7 +195,7 @@ class TakeServedRowsKernel : public OpKernel {
             "this worker was not told of: a step that updates them did not run the op that keeps "
             "their new values. Run all steps of this graph in graph_opt's sessions; "
             "async_embedding_options.exact keeps this step from running with old rows"));
-    rows->asks = taken == Taken::kToBeAsked;
+    rows->asks = taken == Taken::kToBeAsked && rows->sent.empty();
     for (int i = 0; i < num_servers_; ++i) ctx->set_output(i, served->requests[i]);
     Tensor* asks = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(num_servers_, TensorShape({}), &asks));

@@ -11,6 +11,7 @@
 //   main     TakeServedRows ─> as they are, or ══> Gather ══> rows
 //            rows, pooled rows ─> RefreshPacked ─> layers ─> PackGradients ══> ApplyPacked
 //            KeepServedRows <══════════════════════════════════════ answers ════════╝
+//            NextServedBatch ══> behind ApplyPacked: Gather ══> KeepServedBatch
 //   between  FindLostRows ══> Gather ══> ReplaceLostRows, once the worker cannot know rows
 
 namespace graph_opt {
@@ -30,6 +31,13 @@ Status StageShape(InferenceContext* c) {
   for (int i = 0; i < num_servers; ++i) c->set_output(i, c->Vector(InferenceContext::kUnknownDim));
   c->set_output(num_servers, c->input(num_servers));
   c->set_output(num_servers + 1, c->Scalar());
+  return Status();
+}
+
+Status NextShape(InferenceContext* c) {
+  const int num_servers = c->num_outputs() - 1;
+  for (int i = 0; i < num_servers; ++i) c->set_output(i, c->Vector(InferenceContext::kUnknownDim));
+  c->set_output(num_servers, c->Scalar());
   return Status();
 }
 
@@ -90,8 +98,8 @@ made of them since is written over them. Fails if nobody has known that the batc
 
 staged: From StageServedRows.
 requests: Those of the batch.
-asks: Whether the step must ask servers for them: they were not asked for ahead, or an update by bags
-  may have written some of these rows since.
+asks: Whether the step must ask servers for them: they were asked for neither ahead nor behind the
+  update before, or another update may have written some of these rows since.
 taken: For GroupEmbeddingRefreshPacked.)doc");
 
 REGISTER_OP("KeepServedRows")
@@ -110,6 +118,40 @@ answers: From GroupEmbeddingApplyPacked.
 under_way: From GroupEmbeddingPackGradients.
 shard_servers: [shards].
 shard_widths: [shards].)doc");
+
+REGISTER_OP("NextServedBatch")
+    .Output("requests: num_servers * int64")
+    .Output("next: variant")
+    .Attr("num_servers: int >= 1")
+    .Attr("shard_servers: list(int) >= 1")
+    .Attr("lookup: string")
+    .Attr("num_updates: int >= 1")
+    .SetIsStateful()
+    .SetShapeFn(NextShape)
+    .Doc(R"doc(
+Asks for what the next step needs, of a lookup that is not asked for ahead. Runs once the updates of
+this step have begun. What is asked for is read behind these.
+
+requests: Those of the batch that has waited longest, or such that ask for nothing.
+next: For KeepServedBatch.
+shard_servers: [shards]. The number of the server that each is on.
+lookup: As for StageServedRows.
+num_updates: How many updates of its tables a step has. While there are others, nothing is asked for.)doc");
+
+REGISTER_OP("KeepServedBatch")
+    .Input("rows: num_servers * T")
+    .Input("next: variant")
+    .Attr("T: {float, half, bfloat16}")
+    .Attr("num_servers: int >= 1")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .Doc(R"doc(
+Keeps rows, or bags, for the step that takes their batch. It uses them unless another update has begun
+by then.
+
+rows: From GroupEmbeddingGather.
+next: From NextServedBatch.
+T: The type of all tables.)doc");
 
 REGISTER_OP("LoseServedRows")
     .SetIsStateful()

@@ -1,7 +1,11 @@
 #ifndef GRAPH_OPT_KERNELS_PACKED_STAGED_ROWS_RESOURCE_H_
 #define GRAPH_OPT_KERNELS_PACKED_STAGED_ROWS_RESOURCE_H_
 
+#include <cstdint>
+#include <deque>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -14,12 +18,52 @@
 
 namespace graph_opt {
 
+// A batch that runs ahead, with what servers are asked for.
+struct ServedBatch {
+  std::vector<tensorflow::Tensor> requests;  // to each server
+  std::shared_ptr<StagedBatch> batch;        // null: servers are not asked ahead of its step
+  std::shared_ptr<const std::vector<std::string>> shards;  // that are followed
+};
+
+// The batches of which servers are not asked ahead, because updates by bags would soon make what
+// they send old. A step asks for what the next step needs, behind its update. Where it could not,
+// or another update has begun since, the next step asks itself.
+class BatchesInTurn {
+ public:
+  // A batch waits for its step.
+  void Add(const std::string& lookup, const std::shared_ptr<ServedBatch>& batch);
+
+  // The batch of a lookup that has waited longest; null if none does.
+  std::shared_ptr<ServedBatch> Next(const std::string& lookup);
+
+  // What servers sent for a batch after so many writes (StagedRows).
+  void Answer(const std::shared_ptr<ServedBatch>& batch, int64_t num_writes,
+              std::vector<tensorflow::Tensor> rows);
+
+  // A step takes a batch after so many writes. What servers sent for it, if that is current.
+  std::vector<tensorflow::Tensor> Take(const std::shared_ptr<ServedBatch>& batch,
+                                       int64_t num_writes);
+
+ private:
+  struct Waiting {
+    std::weak_ptr<ServedBatch> batch;
+    int64_t num_writes = -1;  // before `rows` were sent; -1: none were
+    std::vector<tensorflow::Tensor> rows;
+  };
+
+  std::mutex mutex_;
+  std::map<std::string, std::deque<Waiting>> waiting_;  // of each lookup, guarded by mutex_
+};
+
 // The batches of a worker that run ahead, and its updates.
 class StagedRowsResource : public tensorflow::ResourceBase {
  public:
   // That of the op's device.
   static tensorflow::Status Find(tensorflow::OpKernelContext* ctx,
                                  std::shared_ptr<StagedRows>* rows);
+  static tensorflow::Status Find(tensorflow::OpKernelContext* ctx,
+                                 std::shared_ptr<StagedRows>* rows,
+                                 std::shared_ptr<BatchesInTurn>* in_turn);
 
   // No step of the device is under way.
   static void Restart(tensorflow::OpKernelContext* ctx);
@@ -28,17 +72,13 @@ class StagedRowsResource : public tensorflow::ResourceBase {
 
  private:
   const std::shared_ptr<StagedRows> rows_ = std::make_shared<StagedRows>();
-};
-
-// The rows of a batch that runs ahead.
-struct ServedBatch {
-  std::vector<tensorflow::Tensor> requests;  // to each server
-  std::shared_ptr<StagedBatch> batch;        // null: servers are not asked ahead of its step
+  const std::shared_ptr<BatchesInTurn> in_turn_ = std::make_shared<BatchesInTurn>();
 };
 
 // What a step that has taken such a batch does with the rows that came with it.
 struct TakenRows {
-  bool asks = false;  // nothing: it asks servers itself
+  bool asks = false;                     // nothing: it asks servers itself
+  std::vector<tensorflow::Tensor> sent;  // nothing: these were sent behind the update before
   size_t num_shards = 0;
   std::vector<StagedBatch::Change> changes;
 };

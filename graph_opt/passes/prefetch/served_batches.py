@@ -1,0 +1,97 @@
+"""Rows of servers for the next step, asked for behind the update of this one.
+
+    main       PackGradients ══> ApplyPacked
+                    └─> NextServedBatch ══> behind it: Gather ══> KeepServedBatch
+    next step  TakeServedRows ─> what was kept, if no other update has begun since
+
+Where servers pool bags, any update makes old what they sent before, so nothing is asked for ahead
+of it. To ask in the step that needs them is another round trip, for which main waits. To ask behind
+the update takes no longer than its answer does.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, List, Mapping, Sequence
+
+from graph_opt.graph.rewrite import ControlEdit, Rewrite
+from graph_opt.graph.view import GraphView, TensorRef
+from graph_opt.passes import attribute_values as values
+from graph_opt.passes.node_writer import NodeWriter
+from graph_opt.passes.prefetch.exact_tables import table_writes
+from graph_opt.passes.prefetch.served_rows import ServedLookup, gather_again, pack_of
+from graph_opt.passes.tasks import task_of
+from graph_opt.passes.transfers.training_ends import training_ends
+from graph_opt.rules.op_names import KEEP_BATCH, NEXT_SERVED
+
+
+def ask_behind_updates(
+    view: GraphView, lookups: Sequence[ServedLookup], keeps: Mapping[str, str], scope: str
+) -> Rewrite:
+    """Has steps ask for what the next step needs of these lookups.
+
+    Args:
+      view: The graph.
+      lookups: Lookups of which servers may pool bags.
+      keeps: For each packed update the node that keeps its answer; every step that updates runs it.
+      scope: Where nodes are added.
+    """
+    nodes: List[Any] = []
+    controls: List[ControlEdit] = []
+    for lookup in lookups:
+        updates = _updates_of_a_step(view, lookup)
+        if not updates:
+            continue
+        added = _asking(view, lookup, updates, scope)
+        nodes += added
+        controls += [ControlEdit(name, (), (added[-1].name,)) for name in _kept(updates, keeps)]
+    return Rewrite(tuple(nodes), controls=tuple(controls))
+
+
+def _kept(updates: Sequence[str], keeps: Mapping[str, str]) -> List[str]:
+    return list(dict.fromkeys(keeps[update] for update in updates))
+
+
+def _updates_of_a_step(view: GraphView, lookup: ServedLookup) -> List[str]:
+    """The updates of a lookup's tables; none if some steps run only some of them."""
+    updates = {name: None for shard in lookup.shards for name in table_writes(view, shard).packed}
+    if len(_packs_of(view, updates)) > 1:
+        ends = training_ends(view)
+        if len({ends.get(update) for update in updates}) > 1:
+            return []
+    return list(updates)
+
+
+def _packs_of(view: GraphView, updates: Iterable[str]) -> List[str]:
+    return list(dict.fromkeys(pack_of(view, update) for update in updates))
+
+
+def _asking(view: GraphView, lookup: ServedLookup, updates: Sequence[str], scope: str) -> List[Any]:
+    """The nodes, the last of which keeps what servers send."""
+    prepare = view.nodes[lookup.prepare]
+    count, packs = len(lookup.gathers), _packs_of(view, updates)
+    name = "{}/{}/next".format(scope, lookup.combine)
+    worker = NodeWriter(name, view.device(lookup.prepare))
+    asked = worker.node(
+        "batch",
+        NEXT_SERVED,
+        ["^" + pack for pack in packs],
+        num_servers=values.integer(count),
+        shard_servers=prepare.attr["shard_servers"],
+        lookup=values.text(lookup.combine),
+        num_updates=values.integer(len(packs)),
+        _output_shapes=values.shapes([(None,)] * count + [()]),
+    )
+    gathers = []
+    for i, gather in enumerate(lookup.gathers):
+        task = task_of(view.device(gather))
+        behind = [update for update in updates if task_of(view.device(update)) == task]
+        request = TensorRef(asked.name, i)
+        gathers.append(gather_again(view, gather, "rows_{}".format(i), request, name, *behind))
+    keep = worker.node(
+        "keep",
+        KEEP_BATCH,
+        [*(gather.name for gather in gathers), TensorRef(asked.name, count).input_name],
+        T=view.nodes[lookup.gathers[0]].attr["T"],
+        num_servers=values.integer(count),
+    )
+    return [asked, *gathers, keep]

@@ -1,0 +1,130 @@
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/kernel_names.h"
+#include "kernels/packed/served_requests.h"
+#include "kernels/packed/staged_rows_resource.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace graph_opt {
+
+void BatchesInTurn::Add(const std::string& lookup, const std::shared_ptr<ServedBatch>& batch) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Waiting waiting;
+  waiting.batch = batch;
+  waiting_[lookup].push_back(std::move(waiting));
+}
+
+std::shared_ptr<ServedBatch> BatchesInTurn::Next(const std::string& lookup) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::deque<Waiting>& waiting = waiting_[lookup];
+  while (!waiting.empty()) {
+    std::shared_ptr<ServedBatch> batch = waiting.front().batch.lock();
+    if (batch != nullptr) return batch;
+    waiting.pop_front();  // a batch that was dropped
+  }
+  return nullptr;
+}
+
+void BatchesInTurn::Answer(const std::shared_ptr<ServedBatch>& batch, int64_t num_writes,
+                           std::vector<Tensor> rows) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (auto& of_lookup : waiting_) {
+    for (Waiting& one : of_lookup.second) {
+      if (one.batch.lock() != batch || num_writes < one.num_writes) continue;
+      one.num_writes = num_writes;
+      one.rows = std::move(rows);
+      return;
+    }
+  }
+}
+
+std::vector<Tensor> BatchesInTurn::Take(const std::shared_ptr<ServedBatch>& batch,
+                                        int64_t num_writes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<Tensor> rows;
+  for (auto& of_lookup : waiting_) {
+    std::deque<Waiting>& waiting = of_lookup.second;
+    for (auto one = waiting.begin(); one != waiting.end(); ++one) {
+      if (one->batch.lock() != batch) continue;
+      if (one->num_writes == num_writes) rows = std::move(one->rows);
+      waiting.erase(one);
+      return rows;
+    }
+  }
+  return rows;
+}
+
+namespace {
+
+// A batch that servers were asked for behind an update.
+struct AskedBatch {
+  std::shared_ptr<ServedBatch> batch;  // null: none
+  int64_t num_writes = 0;
+};
+
+class NextServedBatchKernel : public OpKernel {
+ public:
+  explicit NextServedBatchKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_servers", &num_servers_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("shard_servers", &servers_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("lookup", &lookup_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_updates", &num_updates_));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    std::shared_ptr<StagedRows> staged;
+    std::shared_ptr<BatchesInTurn> in_turn;
+    OP_REQUIRES_OK(ctx, StagedRowsResource::Find(ctx, &staged, &in_turn));
+    auto asked = std::make_shared<AskedBatch>();
+    asked->batch = in_turn->Next(lookup_);
+    if (asked->batch != nullptr) {
+      asked->num_writes = staged->NumWritesWith(num_updates_, *asked->batch->shards);
+      if (asked->num_writes < 0) asked->batch.reset();
+    }
+    OP_REQUIRES_OK(ctx, SetShared(ctx, num_servers_, asked));
+    if (asked->batch == nullptr) {
+      OP_REQUIRES_OK(ctx, SetEmptyRequests(ctx, num_servers_, servers_));
+      return;
+    }
+    for (int i = 0; i < num_servers_; ++i) ctx->set_output(i, asked->batch->requests[i]);
+  }
+
+ private:
+  int num_servers_ = 0;
+  std::vector<int> servers_;
+  std::string lookup_;
+  int num_updates_ = 1;
+};
+
+class KeepServedBatchKernel : public OpKernel {
+ public:
+  explicit KeepServedBatchKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_servers", &num_servers_));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    std::shared_ptr<StagedRows> staged;
+    std::shared_ptr<BatchesInTurn> in_turn;
+    std::shared_ptr<AskedBatch> asked;
+    OP_REQUIRES_OK(ctx, StagedRowsResource::Find(ctx, &staged, &in_turn));
+    OP_REQUIRES_OK(ctx, GetShared(name(), ctx->input(num_servers_), &asked));
+    if (asked->batch == nullptr) return;
+    std::vector<Tensor> rows;
+    for (int i = 0; i < num_servers_; ++i) rows.push_back(ctx->input(i));
+    in_turn->Answer(asked->batch, asked->num_writes, std::move(rows));
+  }
+
+ private:
+  int num_servers_ = 0;
+};
+
+#define CPU(op) Name(op).Device(tensorflow::DEVICE_CPU)
+REGISTER_KERNEL_BUILDER(CPU("NextServedBatch"), NextServedBatchKernel);
+REGISTER_KERNEL_BUILDER(CPU("KeepServedBatch"), KeepServedBatchKernel);
+#undef CPU
+
+}  // namespace
+}  // namespace graph_opt
