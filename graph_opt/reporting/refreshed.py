@@ -17,7 +17,8 @@ class TableRefresh:
     Attributes:
       table: Its name.
       steps: How many steps used rows of it, counted once for each fused op that looks it up.
-      steps_in_main: In how many of them the step itself looked all of them up.
+      steps_in_main: In how many of them nothing was looked up ahead: the step itself looked all
+        rows up, or servers were asked to pool bags, by it or behind the update before.
       ids: How many ids were looked up ahead, in the other steps.
       ids_changed: How many of these had a row that was written, oftener than it may miss, before
         the step used it. Where steps write thousands of rows of a large table, a few other ids are

@@ -41,7 +41,7 @@ class RowLog {
  private:
   mutable std::mutex mutex_;
   int64_t position_ = 0;
-  int64_t last_taken_ = -1;     // the latest position that a reader has; -1: there is none
+  int64_t last_taken_ = -1;  // the latest position that a reader has; -1: there is none
   std::deque<RowSet> last_;  // of the updates before position_
 };
 

@@ -235,6 +235,27 @@ void RowsOfAnUnansweredUpdateByBagsAreAskedForAnew() {
   }
 }
 
+// Who asks behind an update learns whether any other has begun since.
+void UpdatesOfShardsAreCounted() {
+  auto staged = std::make_shared<StagedRows>();
+  const std::vector<std::string> a = {"a"}, both = {"a", "b"};
+  const int64_t none = staged->NumWrites(a);
+  CHECK(staged->NumWritesWith(0, a) == none && staged->NumWritesWith(1, a) == -1);
+  auto update = BeginByBags(staged.get(), "a");
+  const int64_t one = staged->NumWrites(a);
+  CHECK(one > none && staged->NumWritesWith(1, a) == one && staged->NumWritesWith(0, a) == -1);
+  auto other = BeginByBags(staged.get(), "b");
+  CHECK(staged->NumWritesWith(1, a) == one && staged->NumWrites(both) > one);
+  CHECK(staged->NumWritesWith(1, both) == -1 && staged->NumWritesWith(2, both) > one);
+  update->Keep({{0, nullptr, sizeof(float), nullptr}});
+  CHECK(staged->NumWrites(a) == one && staged->NumWritesWith(0, a) == one);
+  other.reset();  // its server may still apply it
+  CHECK(staged->NumWritesWith(0, a) == -1);
+  staged->Restart();
+  staged->LoseAll();
+  CHECK(staged->NumWrites(a) == one + 2 && staged->NumWritesWith(0, a) == one + 2);
+}
+
 // What is read again between steps is not current either once an update by bags has begun.
 void ABatchReadAgainIsAskedForAnew() {
   auto staged = std::make_shared<StagedRows>();
@@ -330,6 +351,7 @@ int main() {
   graph_opt::OtherShardsAreNotAskedForAnew();
   graph_opt::RowsOfAnUnansweredUpdateByBagsAreAskedForAnew();
   graph_opt::ABatchReadAgainIsAskedForAnew();
+  graph_opt::UpdatesOfShardsAreCounted();
   graph_opt::NoUpdateIsMissed();
   graph_opt::ThreadsAgree();
   return 0;
