@@ -204,7 +204,8 @@ class _ExactRows:
         step, keeps = keep_answers(after.view, workers.keys(), self._scope)
         after = after.rewritten(step)
         if pools:
-            after = after.rewritten(ask_behind_updates(after.view, served, keeps, self._scope))
+            step = ask_behind_updates(after.view, served, keeps, self._scope, self._bounded)
+            after = after.rewritten(step)
         step, told = tell_writers(after.view, workers)
         after = after.rewritten(step)
         ranks = [each.exchange.combine for each in exchanged]

@@ -11,21 +11,30 @@ the update takes no longer than its answer does.
 
 from __future__ import annotations
 
-from typing import Any, Iterable, List, Mapping, Sequence
+from typing import Any, Container, Iterable, List, Mapping, Sequence
 
 from graph_opt.graph.rewrite import ControlEdit, Rewrite
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.passes import attribute_values as values
 from graph_opt.passes.node_writer import NodeWriter
 from graph_opt.passes.prefetch.exact_tables import table_writes
-from graph_opt.passes.prefetch.served_rows import ServedLookup, gather_again, pack_of
+from graph_opt.passes.prefetch.served_rows import (
+    ServedLookup,
+    followed,
+    gather_again,
+    pack_of,
+)
 from graph_opt.passes.tasks import task_of
 from graph_opt.passes.transfers.training_ends import training_ends
 from graph_opt.rules.op_names import KEEP_BATCH, NEXT_SERVED
 
 
 def ask_behind_updates(
-    view: GraphView, lookups: Sequence[ServedLookup], keeps: Mapping[str, str], scope: str
+    view: GraphView,
+    lookups: Sequence[ServedLookup],
+    keeps: Mapping[str, str],
+    scope: str,
+    bounded: Container[str],
 ) -> Rewrite:
     """Has steps ask for what the next step needs of these lookups.
 
@@ -34,6 +43,7 @@ def ask_behind_updates(
       lookups: Lookups of which servers may pool bags.
       keeps: For each packed update the node that keeps its answer; every step that updates runs it.
       scope: Where nodes are added.
+      bounded: The variables whose rows are brought to date.
     """
     nodes: List[Any] = []
     controls: List[ControlEdit] = []
@@ -41,7 +51,7 @@ def ask_behind_updates(
         updates = _updates_of_a_step(view, lookup)
         if not updates:
             continue
-        added = _asking(view, lookup, updates, scope)
+        added = _asking(view, lookup, updates, scope, bounded)
         nodes += added
         controls += [ControlEdit(name, (), (added[-1].name,)) for name in _kept(updates, keeps)]
     return Rewrite(tuple(nodes), controls=tuple(controls))
@@ -65,7 +75,13 @@ def _packs_of(view: GraphView, updates: Iterable[str]) -> List[str]:
     return list(dict.fromkeys(pack_of(view, update) for update in updates))
 
 
-def _asking(view: GraphView, lookup: ServedLookup, updates: Sequence[str], scope: str) -> List[Any]:
+def _asking(
+    view: GraphView,
+    lookup: ServedLookup,
+    updates: Sequence[str],
+    scope: str,
+    bounded: Container[str],
+) -> List[Any]:
     """The nodes, the last of which keeps what servers send."""
     prepare = view.nodes[lookup.prepare]
     count, packs = len(lookup.gathers), _packs_of(view, updates)
@@ -77,6 +93,7 @@ def _asking(view: GraphView, lookup: ServedLookup, updates: Sequence[str], scope
         ["^" + pack for pack in packs],
         num_servers=values.integer(count),
         shard_servers=prepare.attr["shard_servers"],
+        shards=followed(view, lookup.shards, bounded),
         lookup=values.text(lookup.combine),
         num_updates=values.integer(len(packs)),
         _output_shapes=values.shapes([(None,)] * count + [()]),

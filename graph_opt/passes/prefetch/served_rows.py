@@ -159,7 +159,7 @@ def refresh(
         [TensorRef(lookup.prepare, i).input_name for i in range(count)] + [counts.input_name],
         num_servers=values.integer(count),
         shard_servers=prepare.attr["shard_servers"],
-        shards=_followed(view, lookup.shards, bounded),
+        shards=followed(view, lookup.shards, bounded),
         lookup=values.text(lookup.combine),
         _output_shapes=values.shapes([(None,)] * count + [(len(lookup.shards),), ()]),
     )
@@ -272,7 +272,7 @@ def read_again(
         "FindLostRows",
         num_servers=values.integer(count),
         shard_servers=prepare.attr["shard_servers"],
-        shards=_followed(view, lookup.shards, bounded),
+        shards=followed(view, lookup.shards, bounded),
         lookup=values.text(lookup.combine),
         _output_shapes=values.shapes([(None,)] * count + [(), ()]),
     )
@@ -329,8 +329,8 @@ def keep_answers(
             shard_widths=values.integers([_width(view, shard) for shard in shards]),
         )
         nodes.append(keep)
-        followed = _followed(view, shards, variables)
-        edits.append(AttributeEdit(pack, "served_shards", followed))
+        names = followed(view, shards, variables)
+        edits.append(AttributeEdit(pack, "served_shards", names))
         if not view.nodes[pack].attr["num_requests"].i:
             # Else gradients go as the lookup did. By itself it might choose bags where the lookup
             # has chosen rows, of which then none would be current in the next step.
@@ -344,8 +344,8 @@ def shard_name(view: GraphView, variable: str) -> str:
     return "{}/{}".format(task_of(view.device(variable)), log_entry(view, variable))
 
 
-def _followed(view: GraphView, shards: Iterable[str], bounded: Container[str]) -> Any:
-    """The names of an op's shards; "" for those whose rows nobody brings to date."""
+def followed(view: GraphView, shards: Iterable[str], bounded: Container[str]) -> Any:
+    """An attribute: the names of an op's shards; "" for those whose rows nobody brings to date."""
     return values.texts([shard_name(view, one) if one in bounded else "" for one in shards])
 
 

@@ -70,7 +70,11 @@ class NextServedBatchKernel : public OpKernel {
   explicit NextServedBatchKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("num_servers", &num_servers_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("shard_servers", &servers_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("lookup", &lookup_));
+    std::string lookup;
+    std::vector<std::string> shards;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("lookup", &lookup));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("shards", &shards));
+    key_ = KeyOfLookup(lookup, shards);
     OP_REQUIRES_OK(ctx, ctx->GetAttr("num_updates", &num_updates_));
   }
 
@@ -79,7 +83,7 @@ class NextServedBatchKernel : public OpKernel {
     std::shared_ptr<BatchesInTurn> in_turn;
     OP_REQUIRES_OK(ctx, StagedRowsResource::Find(ctx, &staged, &in_turn));
     auto asked = std::make_shared<AskedBatch>();
-    asked->batch = in_turn->Next(lookup_);
+    asked->batch = in_turn->Next(key_);
     if (asked->batch != nullptr) {
       asked->num_writes = staged->NumWritesWith(num_updates_, *asked->batch->shards);
       if (asked->num_writes < 0) asked->batch.reset();
@@ -95,7 +99,7 @@ class NextServedBatchKernel : public OpKernel {
  private:
   int num_servers_ = 0;
   std::vector<int> servers_;
-  std::string lookup_;
+  std::string key_;
   int num_updates_ = 1;
 };
 

@@ -21,6 +21,14 @@ inline std::shared_ptr<const std::vector<std::string>> FollowedShards(
   return followed;
 }
 
+// By what the batches of a lookup are known on a worker. Other sessions there may have a lookup of
+// that name, of other tables.
+inline std::string KeyOfLookup(const std::string& lookup, const std::vector<std::string>& shards) {
+  std::string key = lookup;
+  for (const std::string& shard : shards) key += "\n" + shard;
+  return key;
+}
+
 // Puts requests that ask for nothing into the first outputs: one for each server, by the servers of
 // the shards.
 inline tensorflow::Status SetEmptyRequests(tensorflow::OpKernelContext* ctx, int num_servers,

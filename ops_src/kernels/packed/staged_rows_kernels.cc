@@ -95,7 +95,9 @@ class RequestingKernel : public tensorflow::AsyncOpKernel {
 class StageServedRowsKernel : public RequestingKernel {
  public:
   explicit StageServedRowsKernel(OpKernelConstruction* ctx)
-      : RequestingKernel(ctx), followed_(FollowedShards(shards_)) {}
+      : RequestingKernel(ctx),
+        key_(KeyOfLookup(lookup_, shards_)),
+        followed_(FollowedShards(shards_)) {}
 
   void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
     std::shared_ptr<StagedRows> staged;
@@ -113,7 +115,7 @@ class StageServedRowsKernel : public RequestingKernel {
     }
     OP_REQUIRES_OK_ASYNC(ctx, SetShared(ctx, num_servers_ + 1, served), done);
     if (served->batch == nullptr) {
-      in_turn->Add(lookup_, served);
+      in_turn->Add(key_, served);
       OP_REQUIRES_OK_ASYNC(ctx, AskForNothing(ctx), done);
       return done();
     }
@@ -160,6 +162,7 @@ class StageServedRowsKernel : public RequestingKernel {
     return Status();
   }
 
+  const std::string key_;
   const std::shared_ptr<const std::vector<std::string>> followed_;
 };
 

@@ -124,6 +124,7 @@ REGISTER_OP("NextServedBatch")
     .Output("next: variant")
     .Attr("num_servers: int >= 1")
     .Attr("shard_servers: list(int) >= 1")
+    .Attr("shards: list(string) >= 1")
     .Attr("lookup: string")
     .Attr("num_updates: int >= 1")
     .SetIsStateful()
@@ -135,7 +136,8 @@ this step have begun. What is asked for is read behind these.
 requests: Those of the batch that has waited longest, or such that ask for nothing.
 next: For KeepServedBatch.
 shard_servers: [shards]. The number of the server that each is on.
-lookup: As for StageServedRows.
+shards: As for StageServedRows.
+lookup: As there.
 num_updates: How many updates of its tables a step has. While there are others, nothing is asked for.)doc");
 
 REGISTER_OP("KeepServedBatch")
