@@ -14,7 +14,7 @@ import shutil
 from pathlib import Path
 from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
-from tools.bench import charts
+from tools.bench import charts, staleness_page
 from tools.bench.accuracy import page as accuracy_page
 from tools.bench.adam import page as adam_page
 from tools.bench.charts import Case, cases, figure_of, ratio_at_best
@@ -126,6 +126,7 @@ _TABLES: Dict[str, Tuple[Sequence[str], Callable[[Outcome], Sequence[str]]]] = {
     "cluster": (cluster_page.HEAD, cluster_page.rows),
     "exact": (exact_page.HEAD, exact_page.rows),
     "accuracy": (accuracy_page.HEAD, accuracy_page.rows),
+    "staleness": (staleness_page.HEAD, staleness_page.rows),
     "adam": (adam_page.HEAD, adam_page.rows),
     "dynamic": (dynamic_page.HEAD, dynamic_page.rows),
     "deeprec": (deeprec_page.HEAD, deeprec_page.rows),

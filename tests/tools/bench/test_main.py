@@ -76,6 +76,7 @@ def test_staleness(quick_here: Quick, tmp_path: Path) -> None:
     content = quick_here("staleness", tmp_path)
     check_form("staleness", content)
     assert ("sampled_share", "<=", 0.01) in with_goals(content)
+    assert ("ratio_to_unlimited", "both") in figures(content)
 
 
 @pytest.mark.slow
