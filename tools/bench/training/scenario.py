@@ -33,8 +33,8 @@ from tools.bench.workloads.workload import training_graph
 # the first sample of staleness (step 64) or what a stage tries, is left to the warm-up: it takes as
 # long as 20 steps, and so is nothing in a training and much of a turn.
 SCHEDULES = {
-    "dlrm": Schedule(steps=100, warm_up=150, settle=10),
-    "wide": Schedule(steps=60, warm_up=150, settle=10),
+    "dlrm": Schedule(steps=80, warm_up=100, settle=10),
+    "wide": Schedule(steps=60, warm_up=100, settle=10),
 }
 QUICK_SCHEDULE = Schedule(rounds=2, steps=3, warm_up=2, settle=1)
 
