@@ -48,10 +48,20 @@ def every_python_file() -> List[Path]:
 
 
 @pytest.fixture(scope="module")
-def faults() -> Faults:
-    """A function that lists what a check finds: `FILE:LINE: fault`.
+def faults(made_once: MadeOnce) -> Faults:
+    """A function that lists what a check finds: `FILE:LINE: fault`."""
 
-    The checks look at one file after the other, so that each is parsed only once.
+    def make(folder: Path) -> None:
+        (folder / "faults.json").write_text(json.dumps(faults_by_check()), encoding="utf-8")
+
+    found = json.loads((made_once("faults", make) / "faults.json").read_text("utf-8"))
+    return lambda check: list(found[check.__name__])
+
+
+def faults_by_check() -> Dict[str, List[str]]:
+    """What all checks find, by their names.
+
+    They look at one file after the other, so that each is parsed only once.
     """
     package, users = files_under("graph_opt"), files_under("examples", "tools")
     looked_at: Dict[Check, List[Path]] = {
@@ -69,12 +79,13 @@ def faults() -> Faults:
     for check, paths in looked_at.items():
         for path in paths:
             checks_of.setdefault(path, []).append(check)
-    found: Dict[Check, List[str]] = {check: [] for check in looked_at}
+    found: Dict[str, List[str]] = {check.__name__: [] for check in looked_at}
     for path, its_checks in checks_of.items():
         source, place = path.read_text(encoding="utf-8"), str(path.relative_to(REPOSITORY))
         for check in its_checks:
-            found[check] += [place + ":" + fault for fault in check(source, module_name(path))]
-    return found.__getitem__
+            faults = check(source, module_name(path))
+            found[check.__name__] += [place + ":" + fault for fault in faults]
+    return found
 
 
 def test_every_room_is_in_the_table_of_imports() -> None:

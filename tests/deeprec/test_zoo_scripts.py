@@ -90,6 +90,7 @@ def trained_and_evaluated(ended: Ended) -> List[str]:
     return [line for line in ended.stdout.splitlines() if line.startswith(("ACC", "AUC"))]
 
 
+@pytest.mark.slow
 def test_a_script_of_the_zoo_runs_unmodified(tmp_path: Path, data: Path) -> None:
     flags = [*EV, "--micro_batch", "2", "--no_eval", "--save_steps", "10", "--export", "model"]
     ended = start(write_script("dlrm", tmp_path), data, flags).wait()

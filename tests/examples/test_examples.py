@@ -137,6 +137,7 @@ def test_a_pattern_without_files_is_one_line(tmp_path: Path) -> None:
     assert failure.splitlines()[-1] == "no file matches nothing_*"
 
 
+@pytest.mark.slow
 def test_a_row_without_all_columns_is_named(tmp_path: Path) -> None:
     (tmp_path / "day_0").write_text("1\t" * 38 + "1\n")
     failure = Started("dlrm", tmp_path, [DLRM + " --data day_0"]).failure()

@@ -185,6 +185,7 @@ def _in_graph(transport: InProcessTransport, work: Callable[[InProcessTransport]
         return work(transport)
 
 
+@pytest.mark.slow
 def test_a_rank_that_keeps_others_waiting_is_named() -> None:
     told = threading.Event()
 

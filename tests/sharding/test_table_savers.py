@@ -89,6 +89,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, "_BLOCK_BYTES", 64)  # several blocks of users
 
 
+@pytest.mark.slow
 def test_one_rank_saves_and_another_number_of_ranks_goes_on(tmp_path: Path) -> None:
     def train(transport: Transport, steps: int, restored: str, saved: str) -> None:
         with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:

@@ -120,6 +120,7 @@ def test_random_models_train_the_same(model: Model) -> None:
     check_training(model)
 
 
+@pytest.mark.slow
 @settings(max_examples=3)
 @given(MODELS)
 def test_random_models_train_the_same_with_adam(model: Model) -> None:

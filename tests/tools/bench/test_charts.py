@@ -145,7 +145,7 @@ def test_publishing_takes_what_was_measured(
     assert publish.outcome_in(publish.PUBLISHED / "train.json") == OUTCOME
     text = publish.PAGE.read_text("utf-8")
     row = "| wide | on a server 1 ms away | 20 steps/s | 51 steps/s | **2.50** | 4.0 |"
-    assert row in text and text.count("**2.50**") == 1
+    assert text.count(row) == 1
     assert " 51 steps/s, 2.5 times as fast" in words(
         (publish.PUBLISHED / "summary.svg").read_text("utf-8")
     )

@@ -130,7 +130,8 @@ def test_processes_end_when_their_owner_is_killed() -> None:
         assert wait_until_gone(pids) == []
 
 
-@pytest.mark.parametrize("mode", [pytest.param(STOCK, marks=pytest.mark.slow), ASYNC])
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [STOCK, ASYNC])
 def test_the_death_of_a_server_ends_training_with_its_name_and_all_processes(mode: str) -> None:
     with pytest.raises(ProcessEnded, match=r"parameter server 0 .* ended with exit status -9"):
         with start_cluster(servers=1, delay_ms=1.0) as cluster:

@@ -153,6 +153,7 @@ def of_lookups(received: List[str]) -> List[str]:
     return [name for name in received if "embedding" in name and "Adagrad" not in name]
 
 
+@pytest.mark.slow
 def test_26_tables_on_one_server_take_three_transfers(target: str) -> None:
     stock = train(target, many_tables, servers=1)
     fused = train(target, many_tables, config=models.config(), servers=1)
