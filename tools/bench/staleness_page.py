@@ -33,7 +33,7 @@ def _row(outcome: Outcome, record: Record) -> Optional[str]:
 
 
 def _line(record: Record, what: str, share: float, again: str) -> str:
-    model = WORKLOADS[record.workload]
+    model, share = WORKLOADS[record.workload], round(share, 3) + 0.0  # without a sign of zero
     return "| {} | {} | {} | {:.1%} | {} |".format(model, _MODES[record.mode], what, share, again)
 
 
