@@ -1,3 +1,4 @@
+#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,52 +10,44 @@
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace graph_opt {
+namespace {
+
+// The first that was neither taken nor dropped; those before it are forgotten.
+std::shared_ptr<ServedBatch> FirstWaiting(std::deque<std::weak_ptr<ServedBatch>>* waiting) {
+  for (; !waiting->empty(); waiting->pop_front()) {
+    std::shared_ptr<ServedBatch> batch = waiting->front().lock();
+    if (batch != nullptr && !batch->is_taken) return batch;
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 void BatchesInTurn::Add(const std::string& lookup, const std::shared_ptr<ServedBatch>& batch) {
   std::lock_guard<std::mutex> lock(mutex_);
-  Waiting waiting;
-  waiting.batch = batch;
-  waiting_[lookup].push_back(std::move(waiting));
+  FirstWaiting(&waiting_[lookup]);
+  waiting_[lookup].push_back(batch);
 }
 
 std::shared_ptr<ServedBatch> BatchesInTurn::Next(const std::string& lookup) {
   std::lock_guard<std::mutex> lock(mutex_);
-  std::deque<Waiting>& waiting = waiting_[lookup];
-  while (!waiting.empty()) {
-    std::shared_ptr<ServedBatch> batch = waiting.front().batch.lock();
-    if (batch != nullptr) return batch;
-    waiting.pop_front();  // a batch that was dropped
-  }
-  return nullptr;
+  return FirstWaiting(&waiting_[lookup]);
 }
 
 void BatchesInTurn::Answer(const std::shared_ptr<ServedBatch>& batch, int64_t num_writes,
                            std::vector<Tensor> rows) {
   std::lock_guard<std::mutex> lock(mutex_);
-  for (auto& of_lookup : waiting_) {
-    for (Waiting& one : of_lookup.second) {
-      if (one.batch.lock() != batch || num_writes < one.num_writes) continue;
-      one.num_writes = num_writes;
-      one.rows = std::move(rows);
-      return;
-    }
-  }
+  if (batch->is_taken || num_writes < batch->num_writes) return;
+  batch->num_writes = num_writes;
+  batch->sent = std::move(rows);
 }
 
 std::vector<Tensor> BatchesInTurn::Take(const std::shared_ptr<ServedBatch>& batch,
                                         int64_t num_writes) {
   std::lock_guard<std::mutex> lock(mutex_);
-  std::vector<Tensor> rows;
-  for (auto& of_lookup : waiting_) {
-    std::deque<Waiting>& waiting = of_lookup.second;
-    for (auto one = waiting.begin(); one != waiting.end(); ++one) {
-      if (one->batch.lock() != batch) continue;
-      if (one->num_writes == num_writes) rows = std::move(one->rows);
-      waiting.erase(one);
-      return rows;
-    }
-  }
-  return rows;
+  batch->is_taken = true;
+  std::vector<Tensor> sent = std::move(batch->sent);
+  return batch->num_writes == num_writes ? std::move(sent) : std::vector<Tensor>();
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/found_resource.h"
 #include "kernels/kernel_names.h"
 #include "kernels/packed/served_requests.h"
 #include "kernels/packed/staged_rows_resource.h"
@@ -38,16 +39,10 @@ Status StagedRowsResource::Find(OpKernelContext* ctx, std::shared_ptr<StagedRows
 
 Status StagedRowsResource::Find(OpKernelContext* ctx, std::shared_ptr<StagedRows>* rows,
                                 std::shared_ptr<BatchesInTurn>* in_turn) {
-  StagedRowsResource* found = nullptr;
-  tensorflow::ResourceMgr* const resources = ctx->resource_manager();
-  TF_RETURN_IF_ERROR(resources->LookupOrCreate<StagedRowsResource>(
-      resources->default_container(), kResource, &found, [](StagedRowsResource** made) {
-        *made = new StagedRowsResource;
-        return Status();
-      }));
+  tensorflow::core::RefCountPtr<StagedRowsResource> found;
+  TF_RETURN_IF_ERROR(FindOrMake(ctx, kResource, &found));
   *rows = found->rows_;
   *in_turn = found->in_turn_;
-  found->Unref();
   return Status();
 }
 

@@ -23,6 +23,10 @@ struct ServedBatch {
   std::vector<tensorflow::Tensor> requests;  // to each server
   std::shared_ptr<StagedBatch> batch;        // null: servers are not asked ahead of its step
   std::shared_ptr<const std::vector<std::string>> shards;  // that are followed
+  // Under the lock of the BatchesInTurn:
+  bool is_taken = false;
+  int64_t num_writes = -1;               // before `sent` came; -1: nothing did
+  std::vector<tensorflow::Tensor> sent;  // by the servers, behind an update
 };
 
 // The batches of which servers are not asked ahead, because updates by bags would soon make what
@@ -45,14 +49,9 @@ class BatchesInTurn {
                                        int64_t num_writes);
 
  private:
-  struct Waiting {
-    std::weak_ptr<ServedBatch> batch;
-    int64_t num_writes = -1;  // before `rows` were sent; -1: none were
-    std::vector<tensorflow::Tensor> rows;
-  };
-
   std::mutex mutex_;
-  std::map<std::string, std::deque<Waiting>> waiting_;  // of each lookup, guarded by mutex_
+  // Of each lookup, those that were not taken and perhaps others; guarded by mutex_.
+  std::map<std::string, std::deque<std::weak_ptr<ServedBatch>>> waiting_;
 };
 
 // The batches of a worker that run ahead, and its updates.

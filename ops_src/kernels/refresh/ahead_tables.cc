@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "kernels/found_resource.h"
 #include "kernels/kernel_names.h"
 #include "tensorflow/core/lib/core/errors.h"
 
@@ -35,18 +36,6 @@ class ChosenTables : public tensorflow::ResourceBase {
 
 typedef tensorflow::core::RefCountPtr<ChoiceResource> ChoicePointer;
 
-Status Find(OpKernelContext* ctx, const std::string& name, ChoicePointer* found) {
-  ChoiceResource* choice = nullptr;
-  tensorflow::ResourceMgr* const resources = ctx->resource_manager();
-  TF_RETURN_IF_ERROR(resources->LookupOrCreate<ChoiceResource>(resources->default_container(), name,
-                                                               &choice, [](ChoiceResource** made) {
-                                                                 *made = new ChoiceResource;
-                                                                 return Status();
-                                                               }));
-  found->reset(choice);
-  return Status();
-}
-
 }  // namespace
 
 Status AheadTables::Read(OpKernelConstruction* ctx) {
@@ -57,7 +46,7 @@ Status AheadTables::Read(OpKernelConstruction* ctx) {
 
 Status AheadTables::Choose(OpKernelContext* ctx, int num_tables, std::vector<bool>* ahead) const {
   ChoicePointer found;
-  TF_RETURN_IF_ERROR(Find(ctx, name_, &found));
+  TF_RETURN_IF_ERROR(FindOrMake(ctx, name_, &found));
   *ahead = found->choice()->Choose(num_tables);
   return ctx->step_container()->Create(ctx->resource_manager(), name_, new ChosenTables(*ahead));
 }
@@ -77,7 +66,7 @@ Status AheadTables::Chosen(OpKernelContext* ctx, std::vector<bool>* ahead) const
 Status AheadTables::Learn(OpKernelContext* ctx, const std::vector<int64_t>& ahead,
                           const std::vector<int64_t>& again) const {
   ChoicePointer found;
-  TF_RETURN_IF_ERROR(Find(ctx, name_, &found));
+  TF_RETURN_IF_ERROR(FindOrMake(ctx, name_, &found));
   for (size_t t = 0; t < ahead.size(); ++t) {
     found->choice()->Learn(static_cast<int>(t), ahead[t], again[t]);
   }

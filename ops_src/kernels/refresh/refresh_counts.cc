@@ -5,6 +5,7 @@
 #include <limits>
 #include <mutex>
 
+#include "kernels/found_resource.h"
 #include "kernels/kernel_names.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/lib/random/random.h"
@@ -22,18 +23,6 @@ typedef std::array<int64_t, kNumCounts> TableCounts;
 class CountsResource : public tensorflow::ResourceBase {
  public:
   typedef tensorflow::core::RefCountPtr<CountsResource> Pointer;
-
-  static Status Find(OpKernelContext* ctx, const std::string& name, Pointer* found) {
-    CountsResource* counts = nullptr;
-    tensorflow::ResourceMgr* const resources = ctx->resource_manager();
-    TF_RETURN_IF_ERROR(resources->LookupOrCreate<CountsResource>(
-        resources->default_container(), name, &counts, [](CountsResource** made) {
-          *made = new CountsResource;
-          return Status();
-        }));
-    found->reset(counts);
-    return Status();
-  }
 
   void Add(const GroupAttrs& attrs, const std::vector<bool>& ahead,
            const std::vector<RefreshedLookup>& lookups) {
@@ -88,7 +77,7 @@ class GroupRefreshCountsKernel : public OpKernel {
 
   void Compute(OpKernelContext* ctx) override {
     CountsResource::Pointer found;
-    OP_REQUIRES_OK(ctx, CountsResource::Find(ctx, name_, &found));
+    OP_REQUIRES_OK(ctx, FindOrMake(ctx, name_, &found));
     const int64 num_tables = static_cast<int64>(tables_.size());
     Tensor* counts = nullptr;
     Tensor* made = nullptr;
@@ -130,7 +119,7 @@ Status RefreshCounts::Tell(OpKernelContext* ctx, const GroupAttrs& attrs,
   }
   if (name_.empty()) return Status();
   CountsResource::Pointer found;
-  TF_RETURN_IF_ERROR(CountsResource::Find(ctx, name_, &found));
+  TF_RETURN_IF_ERROR(FindOrMake(ctx, name_, &found));
   found->Add(attrs, ahead, lookups);
   return Status();
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/found_resource.h"
 #include "kernels/kernel_names.h"
 #include "tensorflow/core/lib/core/errors.h"
 
@@ -25,14 +26,7 @@ bool RowLogs::all() const {
 Status RowLogs::Find(OpKernelContext* ctx, int i, Pointer* log) const {
   const StatePlace& place = places_[i];
   if (place.name.empty()) return Status();
-  RowLogResource* found = nullptr;
-  TF_RETURN_IF_ERROR(ctx->resource_manager()->LookupOrCreate<RowLogResource>(
-      place.ContainerOf(ctx), place.name, &found, [](RowLogResource** made) {
-        *made = new RowLogResource;
-        return Status();
-      }));
-  log->reset(found);
-  return Status();
+  return FindOrMake(ctx, place.ContainerOf(ctx), place.name, log);
 }
 
 Status UpdateLogs::Read(OpKernelConstruction* ctx, int num_shards) {
