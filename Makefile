@@ -4,6 +4,7 @@
 #   PYTHON      interpreter for the virtual environment (default: the newest suitable one)
 #   WORKERS     number of processes that run tests (default: one more than cores, as tests often wait;
 #               at most 8)
+#   SHARE       which part of the slow tests to run: 3/8 is the third of eight (default: all)
 #   TENSORFLOW  tensorflow-cpu (default) or tensorflow, the wheel for GPUs
 #   SOAK_SECONDS, SOAK_SEED  how long `make soak` kills tasks (600), and which (any)
 SHELL := /bin/bash
@@ -14,6 +15,7 @@ SHELL := /bin/bash
 
 PYTHON ?=
 WORKERS ?= $(shell expr $$(nproc) + 1)
+SHARE ?=
 TENSORFLOW ?= tensorflow-cpu
 SOAK_SECONDS ?= 600
 SOAK_SEED ?=
@@ -34,11 +36,15 @@ PIP := tools/setup/quietly.sh $(VENV)/setup.log $(RUN) -m pip
 INSTALL := $(PIP) install --constraint constraints.txt
 PYTEST := $(RUN) -m pytest -q -ra
 PARALLEL := -n $(WORKERS) --maxprocesses=8 --dist worksteal
+ifneq ($(SHARE),)
+IN_SHARE := --splits $(lastword $(subst /, ,$(SHARE))) --group $(firstword $(subst /, ,$(SHARE))) \
+  --splitting-algorithm least_duration
+endif
 NATIVE_SOURCES := $(shell find ops_src -type f -not -path '*/__pycache__/*')
 CLANG_FORMATTED := $(shell find ops_src tests tools -name '*.cc' -o -name '*.h' -o -name '*.cu')
 COMPILED_TESTS := $(shell grep -l compiled_once -r tests --include='test_*.py')
 
-.PHONY: help setup demo demo-horovod test test-all lint format bench figures peers gpu-check soak docs horovod wheel lock clean
+.PHONY: help setup demo demo-horovod test test-slow test-all browser lint format bench figures peers gpu-check soak docs horovod wheel lock clean
 help: ## List these targets
 	@sed -n 's/^\([a-z%-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
@@ -57,8 +63,17 @@ demo-horovod: $(VENV)/.built $(VENV)/.with-horovod ## Train the demo model on tw
 test: $(VENV)/.tests-compiled ## Run the quick tests
 	@$(PYTEST) $(PARALLEL) -m "not slow" tests
 
-test-all: test ## Run all tests, the slow ones one after the other
-	@$(PYTEST) -m slow tests
+# With all extras, as tests of what is not installed are skipped.
+test-slow: $(VENV)/.tests-compiled $(VENV)/.with-bench $(VENV)/.with-docs $(VENV)/.with-horovod ## Run the slow tests, or a SHARE=3/8 of them
+	@failed=0; \
+	$(PYTEST) $(PARALLEL) $(IN_SHARE) -m "slow and not alone" tests || failed=1; \
+	$(PYTEST) $(IN_SHARE) -m "slow and alone" tests || failed=1; \
+	exit $$failed
+
+test-all: test test-slow ## Run all tests
+
+browser: ## Install the browser that tests of pages use (Debian or Ubuntu, as root)
+	@tools/setup/browser.sh
 
 lint: $(VENV)/.with-lint ## Check style, types and formatting without changing anything
 	@$(RUN) -m ruff check .

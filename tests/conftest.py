@@ -48,7 +48,7 @@ COMPILED_FROM = tuple(
     for folder in ("ops_src/**", "tests/**", "tools/gpu_check")
     for suffix in ("cc", "cu", "h")
 ) + ("tests/ops/compiled_functors.py", "tests/tools/test_*_check.py")
-THREAD_END_SECONDS = 30.0
+THREAD_END_SECONDS = 120.0
 # TensorFlow keeps the writers of event files, with their threads, for the rest of the process.
 THREADS_OF_TENSORFLOW = ("EventLoggerThread",)
 
