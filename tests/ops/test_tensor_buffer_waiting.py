@@ -11,6 +11,7 @@ import pytest
 from graph_opt.compat import tf
 from graph_opt.ops.tensor_buffer import TensorBuffer
 from tests.ops.buffer_ops import BufferOps, result, start
+from tests.session.parameter_servers import free_addresses
 
 
 def test_a_take_that_waits_too_long_fails() -> None:
@@ -191,3 +192,24 @@ def test_sessions_close_while_calls_wait() -> None:
             session.close()
             errors = [step.exception(60) for step in steps]
         assert sum(error is None for error in errors) <= seed % 3
+
+
+def test_a_step_fails_with_its_cause_on_whichever_task_that_is() -> None:
+    """What waits is cancelled then, which is no cause."""
+    server = tf.train.Server(
+        tf.train.ClusterSpec({"worker": free_addresses(2)}), "worker", 0, start=True
+    )
+    cluster = server.server_def.cluster
+    other = tf.train.Server(cluster, "worker", 1)
+    with tf.device("/job:worker/task:0"):
+        buffer = BufferOps()
+    with tf.device("/job:worker/task:1"):
+        broken = tf.placeholder(tf.int32, [])
+        with tf.control_dependencies([tf.debugging.assert_positive(broken, message="broken")]):
+            failing = tf.identity(broken)
+    with tf.Session(server.target) as session:
+        session.run(buffer.resume)
+        for _ in range(20):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="broken"):
+                session.run([buffer.taken, failing], {broken: -1})
+    del other

@@ -6,6 +6,7 @@
 #include "kernels/buffer/buffer_watch.h"
 #include "kernels/buffer/tensor_buffer_inputs.h"
 #include "kernels/buffer/tensor_buffer_resource.h"
+#include "kernels/cancelled_step.h"
 #include "kernels/kernel_names.h"
 #include "kernels/tensorflow_compat.h"
 #include "tensorflow/core/framework/cancellation.h"
@@ -93,7 +94,7 @@ class WaitingOp : public AsyncOpKernel {
 BoundedBuffer<TensorRecord>::Callback EndOp(OpKernelContext* ctx,
                                             AsyncOpKernel::DoneCallback done) {
   return [ctx, done](const absl::Status& status) {
-    ctx->SetStatus(ToTensorFlow(status));
+    ctx->SetStatus(StatusInStep(ctx, ToTensorFlow(status)));
     done();
   };
 }
@@ -188,7 +189,8 @@ class TensorBufferTakeOp : public WaitingOp {
     const auto begin = [&](DoneCallback ended) {
       Begin(resource->buffer(), std::move(options),
             [this, ctx, ended](const absl::Status& status, TensorRecord record) {
-              ctx->SetStatus(status.ok() ? Emit(ctx, std::move(record)) : ToTensorFlow(status));
+              ctx->SetStatus(status.ok() ? Emit(ctx, std::move(record))
+                                         : StatusInStep(ctx, ToTensorFlow(status)));
               ended();
             });
     };

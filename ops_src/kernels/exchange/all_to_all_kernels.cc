@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "exchange/all_to_all_group.h"
 #include "exchange/sent_messages.h"
+#include "kernels/cancelled_step.h"
 #include "kernels/exchange/splits.h"
 #include "kernels/kernel_names.h"
 #include "kernels/tensorflow_compat.h"
@@ -100,7 +101,7 @@ class InProcessAllToAllKernel : public AsyncOpKernel {
     if (!CallCancellation::Arm(cancellation)) {
       group_->Fail(absl::UnknownError(
           absl::StrCat("rank ", rank_, " was cancelled before message '", message_, "'")));
-      ctx->SetStatus(errors::Cancelled(name(), ": the step is cancelled"));
+      ctx->SetStatus(StepIsCancelled(*ctx));
       return done();
     }
     const int rank = rank_;

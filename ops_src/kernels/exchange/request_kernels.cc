@@ -4,6 +4,7 @@
 
 #include "exchange/joined_exchanges.h"
 #include "exchange/sent_messages.h"
+#include "kernels/cancelled_step.h"
 #include "kernels/kernel_names.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -48,7 +49,7 @@ class ExchangeRequestsKernel : public tensorflow::AsyncOpKernel {
       ++*sent_;
       ctx->set_output(0, ctx->input(0));
     } else {
-      ctx->SetStatus(tensorflow::errors::Cancelled(name(), ": the step is cancelled"));
+      ctx->SetStatus(StepIsCancelled(*ctx));
     }
     done();
   }

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cancelled_step.h"
 #include "kernels/found_resource.h"
 #include "kernels/kernel_names.h"
 #include "kernels/packed/served_requests.h"
@@ -71,10 +72,10 @@ class RequestingKernel : public tensorflow::AsyncOpKernel {
     const tensorflow::CancellationToken token = manager->get_cancellation_token();
     const bool goes_on = manager->RegisterCallback(token, [ctx, staged, batch, done] {
       if (!staged->StopWaiting(batch)) return;
-      ctx->SetStatus(errors::Cancelled("the step was cancelled"));
+      ctx->SetStatus(StepIsCancelled(*ctx));
       done();
     });
-    OP_REQUIRES_ASYNC(ctx, goes_on, errors::Cancelled("the step was cancelled"), done);
+    OP_REQUIRES_ASYNC(ctx, goes_on, StepIsCancelled(*ctx), done);
     staged->Stage(batch, [manager, token, done = std::move(done)] {
       manager->TryDeregisterCallback(token);
       done();
