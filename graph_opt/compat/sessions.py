@@ -52,7 +52,8 @@ class SteppedSession:
         feeds: Elements,
         values: Sequence[Any] = (),
         runs_now: bool = True,
-    ) -> Tuple[Elements, Elements]:
+        is_partial: bool = False,
+    ) -> Given:
         """Called before a step; may replace what it runs.
 
         Args:
@@ -61,23 +62,24 @@ class SteppedSession:
           feeds: Tensors that the step feeds.
           values: Their values, unless the step is being compiled.
           runs_now: Whether the step is about to run, rather than being compiled.
+          is_partial: Whether it is a partial run, or a part of one.
 
         Returns:
-          As many fetches as given, in the same order, and the operations to run.
+          As many fetches as given, in the same order; the operations to run; and as many feeds.
         """
         raise NotImplementedError
 
-    def needs_more_feeds(self, fetches: Elements, targets: Elements, feeds: Elements) -> bool:
+    def needs_more_feeds(self, given: Given, is_partial: bool = False) -> bool:
         """Whether `more_feeds` has any for a step that was prepared."""
         return False
 
-    def more_feeds(self, fetches: Elements, targets: Elements, feeds: Elements) -> Any:
+    def more_feeds(self, given: Given, is_partial: bool = False) -> Any:
         """A dict of what a step that was prepared is fed besides."""
         return {}
 
-    def goes_through_run(self, fetches: Elements, targets: Elements, feeds: Elements) -> bool:
+    def goes_through_run(self, given: Given) -> bool:
         """Whether a compiled step that was prepared is to be run as a step of `run`."""
-        return self.needs_more_feeds(fetches, targets, feeds)
+        return self.needs_more_feeds(given)
 
     def run_step(
         self, given: Given, prepared: Prepared, run: RunPrepared, is_partial: bool
@@ -96,11 +98,7 @@ class SteppedSession:
         return run(*prepared)
 
     def step_ended(
-        self,
-        error: Optional[BaseException],
-        fetches: Elements,
-        targets: Elements,
-        feeds: Elements,
+        self, error: Optional[BaseException], given: Given, is_partial: bool = False
     ) -> None:
         """Called when a step has ended, with `error` or, if that is None, well."""
 
@@ -173,9 +171,16 @@ class SteppedSession:
     ) -> List[Any]:
         feeds = [reference.deref() for reference in feed_dict]
         values = list(feed_dict.values())
-        fetches, targets = self.prepare_step(fetch_list, target_list, feeds, values)
-        fed = {key: self.fed_value(key.deref(), value) for key, value in feed_dict.items()}
-        more = self.more_feeds(fetch_list, target_list, feeds)
+        is_partial = handle is not None
+        fetches, targets, replaced = self.prepare_step(
+            fetch_list, target_list, feeds, values, is_partial=is_partial
+        )
+        fed = {
+            other.ref(): self.fed_value(tensor, value)
+            for other, tensor, value in zip(replaced, feeds, values)
+        }
+        given = fetch_list, target_list, feeds
+        more = self.more_feeds(given, is_partial)
         fed.update({tensor.ref(): value for tensor, value in more.items()})
         base: Any = super()
 
@@ -183,9 +188,8 @@ class SteppedSession:
             results: List[Any] = base._do_run(handle, targets, fetches, fed, options, run_metadata)
             return results
 
-        given, prepared = (fetch_list, target_list, feeds), (fetches, targets, fed)
-        with self._noticing_end(*given):
-            results = self.run_step(given, prepared, run, handle is not None)
+        with self._noticing_end(given, is_partial):
+            results = self.run_step(given, (fetches, targets, fed), run, is_partial)
         return self.fetched_values(fetch_list, results)
 
     def make_callable(
@@ -201,9 +205,9 @@ class SteppedSession:
         accept_options = accept_options or self.step_options(None) is not None
         graph = _as_session(self).graph
         handler = session_module._FetchHandler(graph, fetches, {})
-        given = handler.fetches(), handler.targets()
-        elements = self.prepare_step(given[0], given[1], [], runs_now=False)
-        if self.needs_more_feeds(given[0], given[1], []):
+        given: Given = handler.fetches(), handler.targets(), []
+        elements = self.prepare_step(*given, runs_now=False)
+        if self.needs_more_feeds(given):
             return functools.partial(_as_session(self).run, fetches)
         whole = functools.partial(_as_session(self).run, fetches)
         if elements == given:
@@ -219,38 +223,34 @@ class SteppedSession:
 
     def _run_prepared(
         self,
-        step: Tuple[Elements, Elements],
+        given: Given,
         inner: Callable[..., Any],
         whole: Callable[..., Any],
         **named: Any,
     ) -> Any:
-        if self.goes_through_run(step[0], step[1], []):
+        if self.goes_through_run(given):
             return whole(**named)
-        self.prepare_step(step[0], step[1], [])
+        self.prepare_step(*given)
         options = self.step_options(named.get("options"))
-        with self._noticing_end(step[0], step[1], []):
+        with self._noticing_end(given):
             return inner(**named) if options is None else inner(**dict(named, options=options))
 
     @contextlib.contextmanager
-    def _noticing_end(
-        self, fetches: Elements, targets: Elements, feeds: Elements
-    ) -> Iterator[None]:
+    def _noticing_end(self, given: Given, is_partial: bool = False) -> Iterator[None]:
         try:
             yield
         except BaseException as error:
-            self.step_ended(error, fetches, targets, feeds)
+            self.step_ended(error, given, is_partial)
             raise
-        self.step_ended(None, fetches, targets, feeds)
+        self.step_ended(None, given, is_partial)
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> Any:
         """Like `tf.Session.partial_run_setup`."""
         graph = _as_session(self).graph
         handler = session_module._FetchHandler(graph, fetches, {})
-        fed = feed_tensors(graph, feeds)
-        replaced, targets = self.prepare_step(
-            handler.fetches(), handler.targets(), fed, runs_now=False
-        )
-        if self.needs_more_feeds(handler.fetches(), handler.targets(), fed):
+        given = handler.fetches(), handler.targets(), feed_tensors(graph, feeds)
+        replaced, targets, fed = self.prepare_step(*given, runs_now=False, is_partial=True)
+        if self.needs_more_feeds(given, is_partial=True):
             raise tf.errors.InvalidArgumentError(None, None, _PARTIAL)
         base: Any = super()
         return base.partial_run_setup(list(replaced) + list(targets), fed)
@@ -260,12 +260,14 @@ class SteppedSession:
         fetches = [graph.as_graph_element(name) for name in callable_options.fetch]
         targets = [graph.as_graph_element(name) for name in callable_options.target]
         feeds = [graph.as_graph_element(name) for name in callable_options.feed]
-        replaced, replaced_targets = self.prepare_step(fetches, targets, feeds, runs_now=False)
+        given = fetches, targets, feeds
+        replaced, replaced_targets, replaced_feeds = self.prepare_step(*given, runs_now=False)
         options = type(callable_options).FromString(callable_options.SerializeToString())
-        del options.fetch[:]
-        del options.target[:]
+        for field in (options.fetch, options.target, options.feed):
+            del field[:]
         options.fetch.extend(tensor.name for tensor in replaced)
         options.target.extend(operation.name for operation in replaced_targets)
+        options.feed.extend(tensor.name for tensor in replaced_feeds)
         given_options = options.run_options if options.HasField("run_options") else None
         step_options = self.step_options(given_options)
         if step_options is not None:
@@ -274,12 +276,12 @@ class SteppedSession:
         inner = base._make_callable_from_options(options)
 
         def call(*values: Any, **keywords: Any) -> Any:
-            if self.goes_through_run(fetches, targets, feeds):
+            if self.goes_through_run(given):
                 everything = [*fetches, *targets]
                 return self.run(everything, dict(zip(feeds, values)))[: len(fetches)]
             self.prepare_step(fetches, targets, feeds, values)
             fed = [self.fed_value(tensor, value) for tensor, value in zip(feeds, values)]
-            with self._noticing_end(fetches, targets, feeds):
+            with self._noticing_end(given):
                 return inner(*fed, **keywords)
 
         return call

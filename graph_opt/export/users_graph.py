@@ -78,20 +78,23 @@ def built_graph_def(graph: Any) -> Any:
     Args:
       graph: A live graph.
     """
-    conversion = conversion_of(graph)
     graph_def = running_graph_def(graph)
-    if isinstance(conversion, _UsersGraph):
-        with collection_paused():
-            for undo in reversed(conversion.undos):
-                undo.apply(graph_def)
+    with collection_paused():
+        for undo in reversed(undos_of(graph)):
+            undo.apply(graph_def)
     return graph_def
+
+
+def undos_of(graph: Any) -> List[Undo]:
+    """What undoes the rewrites of a live graph, in the order in which they were applied."""
+    conversion = conversion_of(graph)
+    return list(conversion.undos) if isinstance(conversion, _UsersGraph) else []
 
 
 def moved_inputs(graph: Any) -> List[MovedInput]:
     """The data edges of a live graph that rewrites have moved, each from first to last place."""
-    conversion = conversion_of(graph)
     found: Dict[Tuple[str, int], MovedInput] = {}
-    for undo in conversion.undos if isinstance(conversion, _UsersGraph) else ():
+    for undo in undos_of(graph):
         for edit in undo.inputs:
             place = edit.node, edit.slot
             found[place] = found.get(place, edit)._replace(after=edit.after)

@@ -7,25 +7,44 @@
 - A boundary tensor: the output of the stage's take, which is the value for main's current batch.
 - In a step that trains on micro-batches, what these compute: their results, summed or joined.
 - In a step that leaves its updates to a stage: see pipelined_steps.py.
-- Any other tensor of the prefetch region: refused, since it belongs to a batch yet to reach main.
+- Any other tensor of the prefetch region, and what depends on one: computed anew from main's batch,
+  or refused where something else decides its value, such as a table.
 - Anything else: itself.
 """
 
 from __future__ import annotations
 
 import collections
-from typing import AbstractSet, Any, Deque, Dict, Iterable, List, Sequence, Set, Tuple
+from typing import AbstractSet, Any, Deque, Dict, Iterable, List, NamedTuple, Sequence, Set
 
 import numpy as np
 
 from graph_opt.compat import tf
 from graph_opt.graph.operations import operations_behind
 from graph_opt.passes.shard_tables.divided_variables import DividedVariables
+from graph_opt.passes.stock_copy import CannotCopy
 from graph_opt.passes.translation import Translation
+from graph_opt.session.batch_values import BatchValues, depends_on_prefetch
 from graph_opt.session.pipelined_steps import PipelinedSteps
 
 _MAX_NEIGHBOURS_NAMED = 4
 _MAX_OPERATIONS_SEARCHED = 2000
+
+
+class Resolved(NamedTuple):
+    """What a step comes to.
+
+    Attributes:
+      fetches: What it fetches in place of the given tensors.
+      targets: What it runs.
+      feeds: What it feeds in place of the given tensors.
+      reached: All operations that this takes.
+    """
+
+    fetches: List[Any]
+    targets: List[Any]
+    feeds: List[Any]
+    reached: Set[Any]
 
 
 class FetchMap:
@@ -48,12 +67,23 @@ class FetchMap:
         self._besides = translation.exact.besides if translation.exact is not None else {}
         self._micro_batches = translation.micro_batches and translation.micro_batches + "/"
         self._groups = translation.summed_batches and translation.summed_batches + "_io"
+        self._of_batch = BatchValues(graph, translation)
         self._boundary_operations = {name.rpartition(":")[0] for name in self._taken}
 
     def resolved(
-        self, fetches: List[Any], targets: List[Any], feeds: List[Any]
-    ) -> Tuple[List[Any], List[Any], Set[Any]]:
-        """What a step fetches and runs in place of these, and all operations that this takes.
+        self,
+        fetches: List[Any],
+        targets: List[Any],
+        feeds: List[Any],
+        is_partial: bool = False,
+    ) -> Resolved:
+        """What a step comes to that fetches, runs and feeds these.
+
+        Args:
+          fetches: Tensors.
+          targets: Operations.
+          feeds: Tensors.
+          is_partial: Whether it is a partial run, which is fed a part at a time.
 
         Raises:
           tf.errors.InvalidArgumentError: One of them exists only in prefetch, or cannot be fed; or
@@ -65,6 +95,9 @@ class FetchMap:
         run = [each for target in targets for each in self._pipelined.run(self.run(target))]
         run += dict.fromkeys(self.run_besides(fetches))
         reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
+        if depends_on_prefetch(reached):
+            fetched = [self._of_main(tensor, feeds) for tensor in fetched]
+            reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
         if self.trains_on_micro_batches(reached):
             fetched = [self.while_training(tensor) for tensor in fetched]
             reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
@@ -77,7 +110,7 @@ class FetchMap:
         if besides:
             run += besides
             reached = operations_behind([tensor.op for tensor in fetched] + run, feeds)
-        return fetched, run, reached
+        return Resolved(fetched, run, feeds, reached)
 
     def fetched(self, tensor: Any) -> Any:
         """The tensor to fetch in place of `tensor`.
@@ -99,9 +132,18 @@ class FetchMap:
         take = self._taken.get(tensor.name)
         if take is not None:
             return self._graph.get_tensor_by_name(take)
-        if self._is_prefetched(tensor.name):
-            raise self._refusal("fetch", tensor.name, tensor.op)
-        return tensor
+        return self._computed(tensor) if self._is_prefetched(tensor.name) else tensor
+
+    def _of_main(self, tensor: Any, feeds: List[Any]) -> Any:
+        """A tensor that does not depend on what exists in prefetch alone."""
+        behind = operations_behind([tensor.op], feeds)
+        return self._computed(tensor) if depends_on_prefetch(behind) else tensor
+
+    def _computed(self, tensor: Any) -> Any:
+        try:
+            return self._of_batch.tensor(tensor)
+        except CannotCopy as error:
+            raise self._refusal("fetch", tensor.name, tensor.op, str(error)) from None
 
     def run(self, operation: Any) -> Any:
         """The operation to run in place of `operation`.
@@ -152,7 +194,7 @@ class FetchMap:
                 "are read, and its readers do not read this tensor. Load the value into the "
                 "variable, or set group_embedding_options.adam to stock".format(tensor.name),
             )
-        if tensor.name in self._substitutes and not self._is_pulled(tensor.name):
+        if tensor.name in self._substitutes and not self.is_pulled(tensor.name):
             raise tf.errors.InvalidArgumentError(
                 None,
                 tensor.op,
@@ -163,7 +205,7 @@ class FetchMap:
                 ),
             )
         is_ahead = tensor.name in self._taken or self._is_prefetched(tensor.name)
-        if not is_ahead and not self._is_pulled(tensor.name):
+        if not is_ahead and not self.is_pulled(tensor.name):
             return
         raise tf.errors.InvalidArgumentError(
             None,
@@ -235,11 +277,11 @@ class FetchMap:
     def _is_prefetched(self, name: str) -> bool:
         return name in self._prefetched or name.rpartition(":")[0] in self._prefetched
 
-    def _is_pulled(self, name: str) -> bool:
+    def is_pulled(self, name: str) -> bool:
         """Whether it is of a batch that a stage collects with others for a step."""
         return bool(self._groups) and self._substitutes.get(name, "").startswith(self._groups)
 
-    def _refusal(self, verb: str, name: str, operation: Any) -> Exception:
+    def _refusal(self, verb: str, name: str, operation: Any, reason: str = "") -> Exception:
         near = self._boundary_tensors_near(operation)
         listed = "Tensors near it that reach main and can be fetched: {}. ".format(
             ", ".join("'{}'".format(other) for other in near)
@@ -248,10 +290,10 @@ class FetchMap:
             None,
             operation,
             "cannot {} '{}': it belongs to the prefetch region, which runs ahead of the batch that "
-            "main is consuming, and its value does not cross to main. {}To keep it, call "
+            "main is consuming, and its value does not cross to main{}. {}To keep it, call "
             "graph_opt.async_embedding_mark_node(tensor) on it before the graph is optimized; to "
             "keep everything, open the session without do_async_embedding and "
-            "do_smart_stage".format(verb, name, listed if near else ""),
+            "do_smart_stage".format(verb, name, reason and ": " + reason, listed if near else ""),
         )
 
     def _boundary_tensors_near(self, start: Any) -> List[str]:

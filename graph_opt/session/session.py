@@ -13,7 +13,7 @@ import threading
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.compat.sessions import adopt, is_watched, share_session
+from graph_opt.compat.sessions import Elements, Given, adopt, is_watched, share_session
 from graph_opt.config import to_stock
 from graph_opt.export.users_graph import export_users_graph, has_our_ops
 from graph_opt.passes.translation import Translation
@@ -34,6 +34,7 @@ from graph_opt.session.optimization import (
     is_training_step,
     optimize_before_first_run,
 )
+from graph_opt.session.partial_steps import fetch_map_of
 from graph_opt.session.session_log import note_session
 from graph_opt.session.shadow_steps import ShadowSteps, shadow_steps
 from graph_opt.session.stage_reach import StageReach
@@ -44,7 +45,6 @@ from graph_opt.session.step_count import count_step
 from graph_opt.session.step_listeners import tell_of_step
 from graph_opt.session.step_options import StepOptions
 from graph_opt.session.step_recording import RecordedSession
-from graph_opt.session.stock_graph import fetch_map_of
 from graph_opt.sharding.table_savers import whole_value
 from graph_opt.strategy.data_parallel_graph import give_first_values
 
@@ -96,19 +96,20 @@ class _StagedSteps(RecordedSession):
 
     def prepare_step(
         self,
-        fetches: List[Any],
-        targets: List[Any],
-        feeds: List[Any],
+        fetches: Elements,
+        targets: Elements,
+        feeds: Elements,
         values: Sequence[Any] = (),
         runs_now: bool = True,
-    ) -> Tuple[List[Any], List[Any]]:
+        is_partial: bool = False,
+    ) -> Given:
         """Maps the fetches, and starts or ends threads as the step requires."""
         if runs_now:
             tell_of_step(self, fetches, targets, feeds, values)
         if not self._ran:
             self._prepare_graph([*fetches, *targets])
         self.learn_graph()
-        step = self._step_of(fetches, targets, feeds)
+        step = self._step_of(fetches, targets, feeds, is_partial=is_partial)
         if runs_now:
             give_first_values(self, [*step.fetches, *step.targets], feeds)  # Before rows are read.
             if step.fills:
@@ -121,50 +122,51 @@ class _StagedSteps(RecordedSession):
             self._sampler.before_step(step, self.within_limit)
         else:
             self._refuse_whole_tables(fetches)
-        return step.fetches, step.targets
+        return step.fetches, step.targets, step.feeds
 
-    def _step_of(self, fetches: List[Any], targets: List[Any], feeds: List[Any]) -> Step:
-        given = (*fetches, None, *targets, None, *feeds)
-        key = tuple(map(id, given))
+    def _step_of(self, *given: Elements, is_partial: bool = False) -> Step:
+        elements = (*given[0], None, *given[1], None, *given[2], is_partial)
+        key = tuple(map(id, elements))
         step = self._steps.get(key)
         if step is None:
-            step = self._resolve(fetches, targets, feeds, given)
+            step = self._resolve(given, is_partial, elements)
             if len(self._steps) >= _MAX_CACHED_STEPS:
                 self._steps.clear()
             self._steps[key] = step
         return step
 
-    def needs_more_feeds(self, fetches: List[Any], targets: List[Any], feeds: List[Any]) -> bool:
+    def needs_more_feeds(self, given: Given, is_partial: bool = False) -> bool:
         """Whether a step reads weights that its model takes from a stage when it trains."""
-        return bool(self._step_of(fetches, targets, feeds).pipeline.reads)
+        return bool(self._step_of(*given, is_partial=is_partial).pipeline.reads)
 
-    def more_feeds(
-        self, fetches: List[Any], targets: List[Any], feeds: List[Any]
-    ) -> Dict[Any, Any]:
+    def more_feeds(self, given: Given, is_partial: bool = False) -> Dict[Any, Any]:
         """The weights themselves, for a step that reads them without training."""
-        reads = self._step_of(fetches, targets, feeds).pipeline.reads
+        reads = self._step_of(*given, is_partial=is_partial).pipeline.reads
         if not reads:
             return {}
         values = self.within_limit(share_session(self).run, [direct for _, direct in reads])
         return {taken: value for (taken, _), value in zip(reads, values)}
 
-    def goes_through_run(self, fetches: List[Any], targets: List[Any], feeds: List[Any]) -> bool:
+    def goes_through_run(self, given: Given) -> bool:
         """Whether a compiled step runs as one of `run`."""
-        return self._shadow is not None or self.needs_more_feeds(fetches, targets, feeds)
+        return self._shadow is not None or self.needs_more_feeds(given)
 
-    def run_step(self, given: Any, prepared: Any, run: Any, is_partial: bool) -> List[Any]:
+    def run_step(self, given: Given, prepared: Any, run: Any, is_partial: bool) -> List[Any]:
         """Runs a step, and shadows it if that is asked for."""
         shadow = self._shadow
         if shadow is None:
             return list(run(*prepared))
-        results = shadow.run(self, self._step_of(*given), given, prepared, run, is_partial)
+        step = self._step_of(*given, is_partial=is_partial)
+        results = shadow.run(self, step, given, prepared, run, is_partial)
         self._shadow = None if shadow.is_over(self) else shadow
         return results
 
-    def step_ended(self, error: Optional[BaseException], *given: List[Any]) -> None:
+    def step_ended(
+        self, error: Optional[BaseException], given: Given, is_partial: bool = False
+    ) -> None:
         """Notes rows that were written; starts stages anew that gave weights for nothing."""
         if self._lost_rows.matter:
-            self._lost_rows.after_step(self._step_of(*given), error)
+            self._lost_rows.after_step(self._step_of(*given, is_partial=is_partial), error)
         if error is not None:
             self._threads.note_failed_step(self, error)
 
@@ -179,14 +181,12 @@ class _StagedSteps(RecordedSession):
         assert self._fetch_map is not None
         return self._fetch_map.fed_value(tensor, value)
 
-    def fetched_values(self, fetches: List[Any], values: List[Any]) -> List[Any]:
+    def fetched_values(self, fetches: Elements, values: List[Any]) -> List[Any]:
         """The results of a step, with whole tables in the place of parts."""
         assert self._fetch_map is not None
         divided = self._fetch_map.divided_among(fetches)
         whole = {name: whole_value(self, name) for name in set(divided.values())}
-        for place, name in divided.items():
-            values = [*values[:place], whole[name], *values[place + 1 :]]
-        return values
+        return [whole.get(divided.get(place, ""), value) for place, value in enumerate(values)]
 
     def knows_graph(self) -> bool:
         """Whether all users of deferred and of divided variables are known."""
@@ -241,11 +241,12 @@ class _StagedSteps(RecordedSession):
         note_open(self)
 
     def _resolve(
-        self, fetches: List[Any], targets: List[Any], feeds: List[Any], given: Tuple[Any, ...]
+        self, given: Sequence[Elements], is_partial: bool, elements: Tuple[Any, ...]
     ) -> Step:
         assert self._fetch_map and self._reach and self._translation
         self._report_late_training()
-        fetched, run, reached = self._fetch_map.resolved(fetches, targets, feeds)
+        fetches, targets, feeds = given
+        fetched, run, fed, reached = self._fetch_map.resolved(fetches, targets, feeds, is_partial)
         fills = self._reach.filled_by(reached)
         if not fills and not self._translation.is_stopped:
             self._reach.refuse_direct_reads(reached)
@@ -254,6 +255,7 @@ class _StagedSteps(RecordedSession):
         return Step(
             fetches=fetched,
             targets=run,
+            feeds=fed,
             takes_from=self._reach.taken_from(reached) - pipeline.drains,
             may_take_from=ChosenStages(conditions) if conditions else None,
             fills=fills,
@@ -262,7 +264,7 @@ class _StagedSteps(RecordedSession):
             trains=bool(pipeline.trains) or is_training_step(reached),
             may_sample=self._sampler.may_sample(reached),
             loses_rows=self._lost_rows.may_lose(reached),
-            given=given,
+            given=elements,
         )
 
     def _report_late_training(self) -> None:
@@ -274,7 +276,7 @@ class _StagedSteps(RecordedSession):
             self._trains_later = False
             note_session(self, Report(left_alone=(_TRAINING_ADDED_LATE,)))
 
-    def _refuse_whole_tables(self, fetches: List[Any]) -> None:
+    def _refuse_whole_tables(self, fetches: Elements) -> None:
         assert self._fetch_map is not None
         for place in self._fetch_map.divided_among(fetches):
             raise self._fetch_map.part_fetched(fetches[place])

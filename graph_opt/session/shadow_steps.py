@@ -28,11 +28,12 @@ from graph_opt.runtime.lock_step import go_in_lock_step
 from graph_opt.session.compared_tensors import Pair
 from graph_opt.session.graph_records import note_grown, translation_of
 from graph_opt.session.optimization import is_training_graph
+from graph_opt.session.partial_steps import fetch_map_of
 from graph_opt.session.shadow_difference import Difference, MovedEdges, tables_behind
 from graph_opt.session.shadow_run import Compared, ShadowRun
 from graph_opt.session.shadowed_step import ShadowedStep, StepParts, shadowed_step
 from graph_opt.session.step import Step
-from graph_opt.session.stock_graph import StockFetches, fetch_map_of, stock_graph
+from graph_opt.session.stock_graph import stock_graph
 
 _MOST_TRIES = 5
 _NO_EFFECT = "shadow_steps has no effect: {}. graph-opt check compares whole runs of a script"
@@ -100,7 +101,6 @@ class ShadowSteps:
         self._lock_step = go_in_lock_step(share_session(session))
         self._plans: Dict[Tuple[int, ...], Optional[Tuple[Step, ShadowedStep]]] = {}
         self._scales: Dict[str, float] = {}
-        self._names: Optional[StockFetches] = None
 
     def is_over(self, session: Any) -> bool:
         """Whether steps of the session run as ever from now on."""
@@ -137,9 +137,7 @@ class ShadowSteps:
           tf.errors.InternalError: The step differs from TensorFlow's, and is to fail then.
         """
         if translation_of(session.graph).is_stopped:
-            if self._names is None:
-                self._names = StockFetches(session.graph)
-            return run(prepared[0], prepared[1], self._names.fed(prepared[2]))
+            return run(*prepared)
         if is_partial and not self._progress.is_over:
             self._end(_PARTIAL.format(self._progress.done), session.graph)
         if not step.trains or step.fills:

@@ -148,7 +148,7 @@ class _Search:
     def found(self) -> ShadowedStep:
         """The step."""
         given, step = self._step.given, self._step
-        fetches, targets, reached = StockFetches(self._graph).resolved(*given)
+        fetches, targets, _, reached = StockFetches(self._graph).resolved(*given)
         for operation in reached:
             if _COLLECTIVE.search(operation.type):
                 raise CannotCopy(_RANKS.format(operation.name, operation.type))
@@ -228,10 +228,8 @@ class _Search:
 
     def _in_main(self, tensor: Any) -> Any:
         """The tensor that has its value in a training step."""
-        (found, *_), _, _ = self._names.resolved(
-            [tensor, *self._step.given[0]], self._step.given[1], self._feeds
-        )
-        return found
+        given = self._step.given
+        return self._names.resolved([tensor, *given[0]], given[1], self._feeds).fetches[0]
 
     def _in_the_way(self, operations: AbstractSet[Any]) -> str:
         """Why these operations cannot run besides the step; "" if they can."""

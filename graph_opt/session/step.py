@@ -16,6 +16,7 @@ class Step:
     Attributes:
       fetches: What is fetched in place of the given tensors.
       targets: What is run in place of the given operations.
+      feeds: What is fed in place of the given tensors.
       takes_from: Stages that must run.
       may_take_from: Stages of which some must run, depending on what is fed.
       fills: Stages whose puts the step runs itself.
@@ -29,6 +30,7 @@ class Step:
 
     fetches: List[Any]
     targets: List[Any]
+    feeds: List[Any]
     takes_from: FrozenSet[str]
     may_take_from: Optional[ChosenStages]
     fills: FrozenSet[str]

@@ -94,7 +94,7 @@ class RecordedSession(WatchedSession):
                 recorder.add(start, end, waits_in(run_metadata) if detailed else ())
         return results
 
-    def _step_of(self, fetches: Elements, targets: Elements, feeds: Elements) -> Step:
+    def _step_of(self, *given: Elements) -> Step:
         raise NotImplementedError
 
 

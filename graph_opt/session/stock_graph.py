@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Dict, List, MutableMapping, Set, Tuple
+from typing import Any, Dict, List, MutableMapping, Tuple
 
 from graph_opt.compat.exported_graph import running_graph_def
 from graph_opt.compat.live_graph import edited
@@ -14,7 +14,7 @@ from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_TAKE
 from graph_opt.passes.stock_copy import CannotCopy, StockNames, stock_copy
 from graph_opt.passes.translation import Translation
 from graph_opt.runtime.stages import stages_of
-from graph_opt.session.fetch_map import FetchMap
+from graph_opt.session.fetch_map import FetchMap, Resolved
 from graph_opt.session.graph_records import translation_of
 from graph_opt.session.rewritten_graph import apply_to_graph
 
@@ -101,6 +101,14 @@ class StockGraph:
         """The tensor that computes what its user's graph would."""
         return tensor.graph.get_tensor_by_name(self._names.tensor(tensor.name))
 
+    def resolved(self, fetches: List[Any], targets: List[Any], feeds: List[Any]) -> Resolved:
+        """What a step of the user's graph comes to."""
+        fetched = [self.tensor(tensor) for tensor in fetches]
+        run = [self.operation(target) for target in targets]
+        fed = [self.tensor(tensor) for tensor in feeds]
+        reached = operations_behind([tensor.op for tensor in fetched] + run, fed)
+        return Resolved(fetched, run, fed, reached)
+
     def operation(self, operation: Any) -> Any:
         """The operation that does what its user's graph would."""
         name = self._names.nodes.get(operation.name)
@@ -126,11 +134,6 @@ def stock_graph(graph: Any) -> StockGraph:
     return found
 
 
-def fetch_map_of(graph: Any, translation: Translation) -> FetchMap:
-    """What fetches mean in a graph."""
-    return StockFetches(graph) if translation.is_stopped else FetchMap(graph, translation)
-
-
 class StockFetches(FetchMap):
     """What fetches mean once a rewritten graph runs as its user built it."""
 
@@ -139,14 +142,15 @@ class StockFetches(FetchMap):
         self._stock = stock_graph(graph)
 
     def resolved(
-        self, fetches: List[Any], targets: List[Any], feeds: List[Any]
-    ) -> Tuple[List[Any], List[Any], Set[Any]]:
-        """What a step fetches and runs in place of these, and all operations that this takes."""
+        self,
+        fetches: List[Any],
+        targets: List[Any],
+        feeds: List[Any],
+        is_partial: bool = False,
+    ) -> Resolved:
+        """What a step comes to that fetches, runs and feeds these."""
         self._stock.cover()
-        fetched = [self._stock.tensor(tensor) for tensor in fetches]
-        run = [self._stock.operation(target) for target in targets]
-        fed = [self._stock.tensor(tensor) for tensor in feeds]
-        return fetched, run, operations_behind([tensor.op for tensor in fetched] + run, fed)
+        return self._stock.resolved(fetches, targets, feeds)
 
     def fed(self, values: Dict[Any, Any]) -> Dict[Any, Any]:
         """What to feed in place of these values, by the tensors' references."""

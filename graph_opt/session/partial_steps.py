@@ -1,0 +1,139 @@
+"""Steps that need less than the fused ops of their graph: these run as they were built.
+
+    built      u -> lookup of U ────────> tower     session.run(tower, {u: ...}) needs u alone
+    rewritten  u, i -> lookup of U and I ─> tower     and would need i as well
+
+Whether a step is one of them is told by what it would run: a placeholder that it does not feed, or
+an op that acts or draws (an iterator, `py_func`, `Assert`), which the step as built does not run.
+"""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Any, Iterable, List, Optional, Set
+
+from graph_opt.compat import tf
+from graph_opt.compat.stateful_ops import ONCE_A_BATCH, PLACEHOLDERS, may_draw
+from graph_opt.export.built_edges import BuiltEdges
+from graph_opt.graph.operations import operations_behind
+from graph_opt.passes.stock_copy import CannotCopy
+from graph_opt.passes.translation import Translation
+from graph_opt.session.fetch_map import FetchMap, Resolved
+from graph_opt.session.optimization import is_training_step
+from graph_opt.session.stock_graph import StockFetches, stock_graph
+
+_TRAINS_DEFERRED = "it trains tables whose rows are moved when they are read"
+_TRAINS_AHEAD = "it trains tables whose rows are read ahead"
+_TAKES_BATCH = "it takes a batch that is read ahead, from '{}'"
+_MOST_NAMED = 4
+
+
+def fetch_map_of(graph: Any, translation: Translation) -> FetchMap:
+    """What fetches mean in a graph."""
+    if translation.is_stopped:
+        return StockFetches(graph)
+    return (PartialSteps if translation.substitutes else FetchMap)(graph, translation)
+
+
+class PartialSteps(FetchMap):
+    """Translates the fetches of a graph with fused lookups.
+
+    Args:
+      graph: The graph.
+      translation: What its names stand for.
+    """
+
+    def __init__(self, graph: Any, translation: Translation) -> None:
+        super().__init__(graph, translation)
+        self._live, self._names = graph, translation
+        self._is_deferred = translation.deferred is not None
+        self._is_noted = translation.exact is not None or bool(translation.measured)
+        # All parts of a partial run must be of the same graph, whatever they fetch.
+        self._is_simple = not (self._is_deferred or self._is_noted or translation.taken)
+        self._built: Optional[BuiltEdges] = None
+
+    def resolved(
+        self,
+        fetches: List[Any],
+        targets: List[Any],
+        feeds: List[Any],
+        is_partial: bool = False,
+    ) -> Resolved:
+        """What a step comes to that fetches, runs and feeds these.
+
+        Args:
+          fetches: Tensors.
+          targets: Operations.
+          feeds: Tensors.
+          is_partial: Whether it is a partial run, which is fed a part at a time.
+
+        Raises:
+          tf.errors.InvalidArgumentError: As for `FetchMap`; or fused lookups read a placeholder
+            that is not fed, and the step cannot run as it was built.
+        """
+        if any(self._is_fused(tensor) for tensor in feeds) or (is_partial and self._is_simple):
+            try:
+                return self._as_built(fetches, targets, feeds)
+            except CannotCopy:
+                return super().resolved(fetches, targets, feeds)
+        found = super().resolved(fetches, targets, feeds)
+        beyond = self._beyond(found.reached, fetches, targets, feeds)
+        if not beyond:
+            return found
+        try:
+            return self._as_built(fetches, targets, feeds)
+        except CannotCopy as error:
+            missing = sorted(each.name for each in beyond if each.type in PLACEHOLDERS)
+            if missing:
+                raise _needs_feeds(missing, str(error)) from None
+            return found
+
+    def _beyond(
+        self, reached: AbstractSet[Any], fetches: List[Any], targets: List[Any], feeds: List[Any]
+    ) -> Set[Any]:
+        """What is noticed when it runs, and runs for the sake of fused ops alone."""
+        given = {tensor.op for tensor in feeds}
+        noticed = {each for each in reached if _is_noticed(each) and each not in given}
+        if not noticed:
+            return noticed
+        if self._built is None:
+            self._built = BuiltEdges(self._live)
+        wanted = [tensor.op for tensor in fetches] + targets
+        beyond = noticed - operations_behind(wanted, feeds, self._built)
+        return {operation for operation in beyond if self._built.has(operation)}
+
+    def _as_built(self, fetches: List[Any], targets: List[Any], feeds: List[Any]) -> Resolved:
+        stock = stock_graph(self._live)
+        found = stock.resolved([self._current(tensor) for tensor in fetches], targets, feeds)
+        copied = {name.partition(":")[0] for name in stock.batches.values()}
+        taken = [operation.name for operation in found.reached if operation.name in copied]
+        if taken:
+            raise CannotCopy(_TAKES_BATCH.format(stock.originals.get(taken[0], taken[0])))
+        if is_training_step(found.reached) and (self._is_deferred or self._is_noted):
+            raise CannotCopy(_TRAINS_DEFERRED if self._is_deferred else _TRAINS_AHEAD)
+        return found
+
+    def _current(self, tensor: Any) -> Any:
+        """The value of a variable once its rows are up to date, for that of the variable."""
+        name = self._names.up_to_date.get(tensor.name)
+        return tensor if name is None else self._live.get_tensor_by_name(name)
+
+    def _is_fused(self, tensor: Any) -> bool:
+        return tensor.name in self._names.substitutes and not self.is_pulled(tensor.name)
+
+
+def _is_noticed(operation: Any) -> bool:
+    if operation.type in PLACEHOLDERS:
+        return operation.type != "PlaceholderWithDefault"
+    return operation.type in ONCE_A_BATCH or may_draw(operation.type)
+
+
+def _needs_feeds(names: Iterable[str], reason: str) -> Exception:
+    listed = ["'{}'".format(name) for name in names]
+    more = " and {} others".format(len(listed) - _MOST_NAMED) if len(listed) > _MOST_NAMED else ""
+    return tf.errors.InvalidArgumentError(
+        None,
+        None,
+        "this step does not feed {}{}, which lookups read that were fused with its own, and it "
+        "cannot run as it was built: {}. Feed them as well, or exclude one side from fusion with "
+        "group_embedding_options.lookups".format(", ".join(listed[:_MOST_NAMED]), more, reason),
+    )
