@@ -24,7 +24,7 @@ from graph_opt.compat.op_definitions import output_dtypes
 from graph_opt.graph.elided_values import is_elided
 
 # A while loop's back edge, the only legal cycle of a GraphDef.
-_BACK_EDGE_SOURCES = frozenset(["NextIteration", "RefNextIteration"])
+BACK_EDGE_SOURCES = frozenset(["NextIteration", "RefNextIteration"])
 _MERGES = frozenset(["Merge", "RefMerge"])
 _PASS_THROUGH = frozenset(["Identity", "EnsureShape", "StopGradient", "PreventGradient"])
 
@@ -339,14 +339,13 @@ class GraphView:
         """Nodes with a data or control edge to this one, except back edges of loops."""
         data = [tensor.node for tensor in self._inputs[name]]
         if self._ops[name] in _MERGES:
-            data = [node for node in data if self._ops[node] not in _BACK_EDGE_SOURCES]
-        data.extend(self._controls[name])
-        return data
+            data = [node for node in data if self._ops[node] not in BACK_EDGE_SOURCES]
+        return [*data, *self._controls[name]]
 
     def successors(self, name: str) -> List[str]:
         """Nodes with a data or control edge from this one, except back edges of loops."""
         data = [consumer for _, consumer, _ in self._uses.get(name, ())]
-        if self._ops[name] in _BACK_EDGE_SOURCES:
+        if self._ops[name] in BACK_EDGE_SOURCES:
             data = [node for node in data if self._ops[node] not in _MERGES]
         data.extend(self._control_uses.get(name, ()))
         return data
@@ -365,7 +364,7 @@ class GraphView:
         for name in self.of_op(*_MERGES):
             missing[name] = len(self.predecessors(name))
         uses, control_uses = dict(self._uses), self._control_uses
-        for name in self.of_op(*_BACK_EDGE_SOURCES):
+        for name in self.of_op(*BACK_EDGE_SOURCES):
             uses[name] = [use for use in uses.get(name, ()) if self._ops[use[1]] not in _MERGES]
         order = [name for name, count in missing.items() if count == 0]
         for name in order:
@@ -380,12 +379,13 @@ class GraphView:
         return tuple(order)
 
     def descendants(self, sources: Iterable[str]) -> Dict[str, None]:
-        """All nodes reachable from `sources`, these included, over data and control edges."""
-        return _reach(sources, self.successors)
+        """All nodes reachable from `sources`, these included, also over loops' back edges."""
+        return _reach(sources, lambda name: self.readers(name) + self.control_uses(name))
 
     def ancestors(self, sinks: Iterable[str]) -> Dict[str, None]:
         """All nodes from which `sinks` can be reached, these included."""
-        return _reach(sinks, self.predecessors)
+        inputs, controls = self._inputs, self._controls
+        return _reach(sinks, lambda name: [*(one.node for one in inputs[name]), *controls[name]])
 
 
 def _reach(starts: Iterable[str], step: Callable[[str], List[str]]) -> Dict[str, None]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Dict, List, Tuple
 
-from graph_opt.graph.view import GraphView
+from graph_opt.graph.view import BACK_EDGE_SOURCES, GraphView
 
 OUT_OF = frozenset(["Merge", "RefMerge", "Exit", "RefExit"])
 """The ops that end one."""
@@ -17,7 +17,6 @@ ENTERS = frozenset(["Enter", "RefEnter"])
 _EXITS = frozenset(["Exit", "RefExit"])
 _SWITCHES = frozenset(["Switch", "RefSwitch"])
 _MERGES = frozenset(["Merge", "RefMerge"])
-_NEXT = frozenset(["NextIteration", "RefNextIteration"])
 
 
 Frames = Tuple[str, ...]
@@ -66,5 +65,6 @@ def _change(view: GraphView, name: str) -> int:
         condition = view.through_identity(view.inputs(name)[1])
         return int(view.op(condition.node) != "LoopCond")
     if op in _MERGES:
-        return -int(not any(view.op(tensor.node) in _NEXT for tensor in view.inputs(name)))
+        before = [view.op(tensor.node) for tensor in view.inputs(name)]
+        return -int(BACK_EDGE_SOURCES.isdisjoint(before))
     return 0

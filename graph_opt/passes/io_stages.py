@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Collection, Dict, List, NamedTuple, Optional, Tuple
+from typing import AbstractSet, Collection, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from graph_opt.compat import tf
-from graph_opt.graph.view import GraphView
+from graph_opt.graph.view import BACK_EDGE_SOURCES, GraphView
 from graph_opt.ops.stage_nodes import BUFFER_PUT as BUFFER_PUT
 from graph_opt.ops.stage_nodes import BUFFER_TAKE as BUFFER_TAKE
 from graph_opt.ops.stage_spec import STAND_IN, has_spec, is_stand_in, spec_of
@@ -80,6 +80,15 @@ def batch_flow(
     sources = tuple(dict.fromkeys([*(name for name in given if name not in absorbed), *choices]))
     stages = {source for source in sources if is_stage(view, source)}
     masks: Dict[str, int] = {source: 1 << i for i, source in enumerate(sources)}
+    while _follow(view, order, stages, masks):
+        pass
+    return BatchFlow(tuple(order), sources, masks)
+
+
+def _follow(
+    view: GraphView, order: Sequence[str], stages: AbstractSet[str], masks: Dict[str, int]
+) -> bool:
+    """Adds to masks what batches reach; returns whether some reach the begin of a loop anew."""
     for name in order:
         mask = masks.get(name, 0)
         if not mask:
@@ -87,7 +96,15 @@ def batch_flow(
         for following in view.successors(name):
             if following not in stages:
                 masks[following] = masks.get(following, 0) | mask
-    return BatchFlow(tuple(order), sources, masks)
+    anew = False
+    for name in view.of_op(*sorted(BACK_EDGE_SOURCES)):
+        for merge in view.readers(name):
+            before = masks.get(merge, 0)
+            after = before | masks.get(name, 0)
+            if after != before:
+                masks[merge] = after
+                anew = True
+    return anew
 
 
 def sources_of(flow: BatchFlow, mask: int) -> List[str]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView, TensorRef, Use
+from tests.control_flow import control_flow_v2
 
 
 def _view(**options: bool) -> GraphView:
@@ -70,6 +71,21 @@ def test_a_while_loop_is_not_a_cycle() -> None:
     view = _view()
     assert view.of_op("NextIteration")
     assert set(view.ancestors(view.of_op("Exit"))) >= set(view.of_op("Enter"))
+
+
+def test_what_a_loop_reads_reaches_its_result_by_the_back_edge() -> None:
+    given = tf.placeholder(tf.int32, [], name="given")
+    with control_flow_v2(False):
+        _, total = tf.while_loop(
+            lambda step, _: step < 3,
+            lambda step, total: (step + 1, total + given),
+            [tf.constant(0), tf.constant(0)],
+        )
+    view = _view()
+    assert total.op.name in view.descendants(["given"])
+    assert "given" in view.ancestors([total.op.name])
+    order = view.topological_order()
+    assert order is not None and len(order) == len(view)
 
 
 _EDGES = st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=4)

@@ -120,10 +120,7 @@ def _attributes(text: str) -> List[Any]:
 
 def _attribute(text: str) -> Any:
     """The AttrValue of a value in a line."""
-    try:
-        value = ast.literal_eval(text)
-    except ValueError:
-        return tf.AttrValue(type=tf.as_dtype(text).as_datatype_enum)
+    value = _literal(text)
     if not isinstance(value, list):
         return tf.AttrValue(**_field(value))
     fields: Dict[str, List[Any]] = {}
@@ -131,6 +128,15 @@ def _attribute(text: str) -> Any:
         for key, plain in _field(one).items():
             fields.setdefault(key, []).append(plain)
     return tf.AttrValue(list=tf.AttrValue.ListValue(**fields))
+
+
+def _literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except ValueError:
+        names = [name.strip() for name in text.strip("[]").split(",")]
+        dtypes = [tf.as_dtype(name) for name in names]
+        return dtypes if text.startswith("[") else dtypes[0]
 
 
 def _field(value: Any) -> Dict[str, Any]:
@@ -142,6 +148,8 @@ def _field(value: Any) -> Dict[str, Any]:
         return {"f": value}
     if isinstance(value, tuple):
         return {"shape": shape_proto(value)}
+    if isinstance(value, tf.DType):
+        return {"type": value.as_datatype_enum}
     return {"s": value.encode("utf-8")}
 
 

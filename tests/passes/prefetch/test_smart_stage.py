@@ -11,7 +11,9 @@ import graph_opt
 from graph_opt.compat import tf
 from graph_opt.passes.optimize import optimize_graph_def
 from graph_opt.runtime.mark import mark_target_node
+from tests.control_flow import control_flow_v2
 from tests.passes import models
+from tests.passes.one_pass import ran_pass
 
 ROWS = 40
 BATCH = 8
@@ -263,3 +265,22 @@ def test_graphs_that_train_nothing_stay_as_they_are_in_monitored_sessions() -> N
             session.run(mean)
         assert not any(op.type == "TensorBufferPut" for op in graph.get_operations())
         assert "there is no smart stage" in str(graph_opt.report(graph))
+
+
+def test_a_loop_that_reads_the_batch_stays_in_the_step_with_what_reads_it() -> None:
+    inputs = models.features()
+    dense = tf.log1p(inputs["dense"], name="moves")
+    with control_flow_v2(False):
+        _, total = tf.while_loop(
+            lambda step, _: step < 2,
+            lambda step, total: (step + 1, total + tf.reduce_sum(inputs["dense"], 0)),
+            [tf.constant(0), tf.zeros([4])],
+        )
+    shifted = tf.add(dense, total, name="stays")
+    loss = tf.reduce_sum(shifted * tf.get_variable("scale", [4]))
+    tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    passed = ran_pass("smart_stage", _config())
+    assert "smart_stage/moves" in passed.view and "smart_stage/stays" not in passed.view
+    assert "smart_stage/TensorBufferTake" not in passed.view.ancestors(
+        ["smart_stage/TensorBufferPut"]
+    )

@@ -104,6 +104,18 @@ def sequences(features: Features) -> Any:
     return loss_of(layer("logits", state, 1), features)
 
 
+def hops(features: Features) -> Any:
+    """A loop that always turns twice, over weights of its own."""
+    hidden = layer("hidden", features["dense"], 4)
+    weights = tf.get_variable("hops", [4, 4])
+    _, hidden = tf.while_loop(
+        lambda hop, _: hop < 2,
+        lambda hop, hidden: (hop + 1, tf.tanh(tf.matmul(hidden, weights))),
+        [tf.constant(0), hidden],
+    )
+    return loss_of(layer("logits", hidden, 1), features)
+
+
 def branches(features: Features) -> Any:
     """Layers that depend on what is in a batch."""
     dense = features["dense"]

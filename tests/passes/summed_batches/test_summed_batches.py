@@ -23,6 +23,7 @@ from tests.passes.summed_batches.batch_models import (
     expected,
     found,
     frozen,
+    hops,
     layer,
     loss_of,
     normalized,
@@ -149,8 +150,8 @@ def test_gradients_are_clipped_batch_by_batch() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("functions", [False, True])
-@pytest.mark.parametrize("model", [sequences, branches])
-def test_loops_andbranches_are_those_of_each_batch(model: Loss, functions: bool) -> None:
+@pytest.mark.parametrize("model", [sequences, hops, branches])
+def test_loops_and_branches_are_those_of_each_batch(model: Loss, functions: bool) -> None:
     was_enabled = tf.control_flow_v2_enabled()
     (tf.enable_control_flow_v2 if functions else tf.disable_control_flow_v2)()
     try:
