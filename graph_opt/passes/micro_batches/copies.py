@@ -221,7 +221,7 @@ class Copies:
 
     def _early_shape(self, name: str, original: Any) -> str:
         """What a node that reads only the shape of a tensor gives, without that tensor."""
-        dtype = original.attr["out_type"].type or _INT32
+        dtype = original.attr["out_type"].type if "out_type" in original.attr else _INT32
         shapes = [
             self._early_dimensions(tensor, "early/{}/{}".format(name, slot), dtype)
             for slot, tensor in enumerate(self._view.inputs(name))

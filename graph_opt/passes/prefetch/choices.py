@@ -190,7 +190,11 @@ def _iterators_like(view: GraphView, get_next: str) -> List[str]:
     for name in view.of_op(*_ITERATORS):
         attributes = view.nodes[name].attr
         if _types(attributes) == _types(wanted) and _fit(attributes, wanted):
-            identity = (attributes["container"].s, attributes["shared_name"].s or name)
+            container, shared_name = (
+                attributes[key].s if key in attributes else b""
+                for key in ("container", "shared_name")
+            )
+            identity = (container, shared_name or name)
             shared.setdefault(identity, name)
     return list(shared.values())
 

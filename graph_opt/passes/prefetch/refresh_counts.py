@@ -33,7 +33,9 @@ def add_refresh_counts(
       The attributes by which the node that brings rows to date counts.
     """
     names = [each.decode("utf-8") for each in lookup.attr["table_names"].list.s]
-    shards = list(lookup.attr["table_shards"].list.i) or [1] * len(names)
+    shards = [1] * len(names)
+    if "table_shards" in lookup.attr:  # To read what is not there would add it.
+        shards = list(lookup.attr["table_shards"].list.i) or shards
     tables = []
     first = 0
     for name, count in zip(names, shards):

@@ -322,6 +322,8 @@ class _Copy:
 
     def _move_colocation(self, original: Any, copy: Any) -> None:
         """A copy is where the variables are that its original is colocated with."""
+        if "_class" not in original.attr:
+            return
         groups = [text.decode("utf-8") for text in original.attr["_class"].list.s]
         outside = [each for each in groups if each.partition("@")[2] not in self._reached]
         if outside:

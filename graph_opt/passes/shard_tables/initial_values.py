@@ -72,8 +72,8 @@ def drawn(view: GraphView, value: TensorRef) -> Optional[Drawn]:
     offset, scale = _number(view, added[1]), _number(view, product[1])
     if distribution is None or offset is None or scale is None:
         return None
-    attributes = view.nodes[source.node].attr
-    seeds = int(attributes["seed"].i), int(attributes["seed2"].i)
+    seed, seed2 = (view.attribute(source.node, key) for key in ("seed", "seed2"))
+    seeds = (int(seed.i) if seed else 0, int(seed2.i) if seed2 else 0)
     second = offset + scale if distribution == "uniform" else scale
     return Drawn(distribution, offset, second, seeds)
 

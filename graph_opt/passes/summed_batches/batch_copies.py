@@ -24,6 +24,8 @@ from graph_opt.rules.optimizers.update_inputs import ANY_LENGTH
 
 _FRAME = "frame_name"
 _CLASS = "_class"
+# Marks what takes the place of a gradient.
+SUMMED = "_summed_by_graph_opt"
 
 
 class BatchCopies:
@@ -86,7 +88,8 @@ class BatchCopies:
         )
         if _FRAME in node.attr and original.op in ("Enter", "RefEnter"):
             node.attr[_FRAME].s += "/{}/{}".format(self._writer.scope, place).encode()
-        if original.op in RANDOM and (node.attr["seed"].i or node.attr["seed2"].i):
+        seeds = [node.attr[key].i for key in ("seed", "seed2") if key in node.attr]
+        if original.op in RANDOM and any(seeds):
             # Otherwise all batches would draw the same numbers.
             node.attr["seed2"].i += place
         if _CLASS in node.attr:
@@ -124,6 +127,7 @@ class BatchCopies:
                 T=tf.AttrValue(type=dtype),
             )
             node.attr[OUTPUT_SHAPES].CopyFrom(values.shapes([self._view.shape(tensor)]))
+            node.attr[SUMMED].b = True
             total = str(node.name)
         return total
 
@@ -133,6 +137,7 @@ class BatchCopies:
         node = self._writer.joined(suffix, parts, self._dtype(tensor), 0, device)
         shape = self._view.shape(tensor)
         node.attr[OUTPUT_SHAPES].CopyFrom(values.shapes([_of_any_length(shape)]))
+        node.attr[SUMMED].b = True
         if not shape or shape[0] is None:
             return str(node.name)
         return self._of_any_length(str(node.name), tensor, suffix)

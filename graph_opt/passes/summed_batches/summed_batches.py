@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 from typing import List
 
+from graph_opt.compat import tf
 from graph_opt.config.micro_batches import BATCHES
 from graph_opt.config.options import SessionOptions
 from graph_opt.graph.refusal import Refusal
@@ -21,7 +22,7 @@ from graph_opt.graph.view import GraphView
 from graph_opt.passes.io_stages import BATCH_SOURCES, BUFFER_TAKE
 from graph_opt.passes.node_writer import NodeWriter, free_scope
 from graph_opt.passes.pass_state import PassState
-from graph_opt.passes.summed_batches.batch_copies import BatchCopies
+from graph_opt.passes.summed_batches.batch_copies import SUMMED, BatchCopies
 from graph_opt.passes.summed_batches.batch_part import batch_part
 from graph_opt.passes.summed_batches.gradients import taken_gradients
 from graph_opt.passes.summed_batches.pulls import pull
@@ -33,10 +34,15 @@ _SINGLE = "micro_batch_num: each step trains on one batch: {}"
 
 
 def summed_batches(state: PassState, options: SessionOptions) -> PassState:
-    """Has updates take gradients of several batches, if that is asked for and possible."""
+    """Has updates take gradients of several batches, if that is asked for and possible.
+
+    Raises:
+      FailedPreconditionError: They do so already.
+    """
     wanted = options.micro_batches
     if wanted is None or wanted.rule != BATCHES:
         return state
+    _refuse_summed(state.view)
     try:
         return _summed(state, wanted.number, options)
     except Refusal as refusal:
@@ -76,6 +82,17 @@ def _summed(state: PassState, number: int, options: SessionOptions) -> PassState
         counted(joined, "tensor"),
     )
     return dataclasses.replace(changed, translation=translation).reporting(micro_batches=line)
+
+
+def _refuse_summed(view: GraphView) -> None:
+    for name in view.of_op("AddV2", "ConcatV2"):
+        if view.attribute(name, SUMMED) is not None:
+            raise tf.errors.FailedPreconditionError(
+                None,
+                None,
+                "steps of the graph were made to train on several batches before (node '{}'): "
+                "micro_batch_num is applied once, to the graph as the model built it".format(name),
+            )
 
 
 def _no_batch(view: GraphView) -> Refusal:
