@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
+from graph_opt.compat import tf
+from graph_opt.compat.op_definitions import value_dtype
 from graph_opt.graph.refusal import Refusal
-from graph_opt.graph.view import GraphView, Shape
+from graph_opt.graph.view import GraphView, Shape, TensorRef
 from graph_opt.passes.micro_batches.values import Count, Rows, Value
 
 COPY, WHOLE, DIVIDED, NUMBERS = "copy", "whole", "divided", "numbers"
@@ -77,6 +79,19 @@ class Call:
         if value is None:
             return default
         return int(value.b) if value.WhichOneof("value") == "b" else int(value.i)
+
+    def dtype(self, slot: int) -> tf.DType:
+        """The dtype of an input; `variant` if it is not known."""
+        return self._dtype_of(self.view.inputs(self.name)[slot])
+
+    @property
+    def result_dtype(self) -> tf.DType:
+        """The dtype of the first result, likewise."""
+        return self._dtype_of(TensorRef(self.name, 0))
+
+    def _dtype_of(self, tensor: TensorRef) -> tf.DType:
+        number = self.view.dtype(tensor)
+        return tf.variant if number is None else tf.as_dtype(value_dtype(number))
 
     def shape(self, slot: int) -> Tuple[Optional[int], ...]:
         """The static shape of an input, of known rank.

@@ -26,7 +26,7 @@ ELEMENTWISE: FrozenSet[str] = frozenset(
 _OF_VECTORS = frozenset(["Softmax", "LogSoftmax"])
 # The gradient of a reduction of the batch reads only this much of what it reduced.
 _LINEAR = frozenset(
-    ["Identity", "StopGradient", "PreventGradient", "Snapshot", "CheckNumerics", "Neg", "Cast"]
+    ["Identity", "StopGradient", "PreventGradient", "Snapshot", "CheckNumerics", "Neg"]
     + ["EnsureShape"]
 )
 _SUMS = frozenset(["Add", "AddV2", "AddN", "Sub"])
@@ -49,9 +49,17 @@ def of_totals(call: Call) -> List[Value]:
     if call.op == "Mul" or (call.op in ("RealDiv", "DivNoNan") and totals == [0]):
         linear = len(totals) == 1
         call.require_shared(others)
-    if not linear:
+    if not linear and not _keeps_sums(call):
         raise call.refusal("{} of a sum over the batch".format(call.op))
     return [Value(total=True)]
+
+
+def _keeps_sums(call: Call) -> bool:
+    """Whether this is a Cast that cuts nothing off."""
+    if call.op != "Cast":
+        return False
+    source, target = call.dtype(0), call.result_dtype
+    return target.is_floating or (source.is_integer and target.is_integer)
 
 
 def of_vectors(call: Call) -> List[Value]:

@@ -26,7 +26,7 @@ def reduction(call: Call) -> List[Value]:
 
 def over_rows(call: Call) -> List[Value]:
     """Sums add up; means do so in proportion to the numbers of rows."""
-    if call.op == "Mean":
+    if call.op == "Mean" and call.dtype(0).is_floating:
         call.weighted = call.rows_along(0)
     elif call.op != "Sum":
         raise call.refusal("{} over the rows of the batch".format(call.op))
