@@ -27,6 +27,8 @@ _INT32 = tf.int32.as_datatype_enum
 _FLOAT32 = tf.float32.as_datatype_enum
 _SHAPES = "_output_shapes"
 _CLASS = "_class"
+DIVIDED_BATCH = "_divided_by_graph_opt"
+"""Marks what waits for all of a micro-batch."""
 
 
 class Copies:
@@ -111,6 +113,7 @@ class Copies:
         for place, ends in enumerate(self._ends[:-1]):
             if place + 1 < self._number:
                 node = self.writer.node("done/{}".format(place), "NoOp")
+                node.attr[DIVIDED_BATCH].b = True
                 node.input.extend("^" + end for end in ends)
         for place, gate in self._parts.gates:
             if place:

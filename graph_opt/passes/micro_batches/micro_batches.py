@@ -19,6 +19,7 @@ import dataclasses
 import re
 from typing import AbstractSet, Dict, List, NamedTuple, Optional, Set, Tuple
 
+from graph_opt.compat import tf
 from graph_opt.compat.op_definitions import is_stateful
 from graph_opt.compat.stateful_ops import ONCE_A_BATCH, VARIABLES
 from graph_opt.config.micro_batches import PARTS
@@ -35,7 +36,7 @@ from graph_opt.passes.micro_batches.classify import (
     LATE,
     Classifier,
 )
-from graph_opt.passes.micro_batches.copies import Copies
+from graph_opt.passes.micro_batches.copies import DIVIDED_BATCH, Copies
 from graph_opt.passes.node_writer import free_scope
 from graph_opt.passes.pass_state import PassState
 from graph_opt.reporting.tables import counted
@@ -47,6 +48,7 @@ _UPDATE = re.compile(
 _WRITE = re.compile(r"^Assign(Sub|Add)?(VariableOp)?$|^(Resource)?Scatter(Nd)?(Sub|Add|Update)$")
 _DIVIDED = "each batch in {} micro-batches: {} copied, {} summed, {} joined"
 _WHOLE = "micro_batch_num: each batch runs whole: {}"
+_UNDIVIDED = "all that updates need is computed for the whole batch"
 _NOTHING = "no update depends on the rows of a batch by way of layers"
 
 
@@ -59,11 +61,16 @@ class _Attempt(NamedTuple):
 
 
 def micro_batches(state: PassState, options: SessionOptions) -> PassState:
-    """Divides batches, if updates then are the same."""
+    """Divides batches, if updates then are the same.
+
+    Raises:
+      FailedPreconditionError: They are divided already.
+    """
     wanted = options.micro_batches
     if wanted is None or wanted.rule != PARTS:
         return state
     view = state.view
+    _refuse_divided(view)
     ahead = state.translation.not_run.union(view.ancestors(stage_puts(view)))
     attempts = [_attempt(view, ahead, kept) for kept in range(len(COMPUTED_EARLY) + 1)]
     best = min(attempts, key=lambda attempt: (not attempt.late, len(attempt.whole)))
@@ -79,6 +86,17 @@ def micro_batches(state: PassState, options: SessionOptions) -> PassState:
         left_alone=(*state.report.left_alone, _WHOLE.format(refusal)),
         refusals=(*state.report.refusals, refusal.to_dict()),
     )
+
+
+def _refuse_divided(view: GraphView) -> None:
+    for name in view.of_op("NoOp"):
+        if view.attribute(name, DIVIDED_BATCH) is not None:
+            raise tf.errors.FailedPreconditionError(
+                None,
+                None,
+                "batches of the graph were divided before (node '{}'): micro_batch_num is applied "
+                "once, to the graph as the model built it".format(name),
+            )
 
 
 def _attempt(view: GraphView, ahead: AbstractSet[str], kept_early: int) -> _Attempt:
@@ -151,6 +169,8 @@ def _divided(
     copies = Copies(view, attempt.classifier, number, free_scope(view, _SCOPE))
     edits = _Edits(view, attempt, copies)
     edits.connect()
+    if not copies.copied:
+        return state.reporting(left_alone=(*state.report.left_alone, _WHOLE.format(_UNDIVIDED)))
     counts = counted(edits.totals, "gradient"), counted(edits.rows, "tensor")
     results = _Results(view, attempt, copies, frozenset(options.fetched))
     results.write()

@@ -13,6 +13,7 @@ import graph_opt
 from graph_opt.compat import tf
 from graph_opt.config import ConfigProto
 from tests.passes import models
+from tests.passes.one_pass import ran_pass
 
 # The last ones have fewer rows than there are micro-batches.
 SIZES = (8, 7, 9, 3, 1)
@@ -275,3 +276,21 @@ def _with_lookups(number: int, grouped: bool, steps: int = 6) -> Trained:
 @pytest.mark.parametrize("grouped", [False, True])
 def test_lookups_stay_whole(grouped: bool) -> None:
     assert_same(_with_lookups(3, grouped), _with_lookups(0, grouped))
+
+
+def test_a_batch_of_which_nothing_is_divided_is_said_to_run_whole() -> None:
+    rows = tf.nn.embedding_lookup(models.table(), models.features()["other"])
+    tf.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(rows))
+    passed = ran_pass("micro_batches", config(2))
+    assert passed.drawn() == [] and passed.report.micro_batches == ""
+    (line,) = passed.report.left_alone
+    assert line.startswith("micro_batch_num: each batch runs whole")
+
+
+def test_batches_are_divided_once() -> None:
+    inputs = tf.placeholder(tf.float32, [None, 6])
+    loss = tf.reduce_sum(tf.square(layers(inputs, (4, 1))))
+    tf.train.AdagradOptimizer(0.1).minimize(loss)
+    once = ran_pass("micro_batches", config(2))
+    with pytest.raises(tf.errors.FailedPreconditionError, match="divided before"):
+        ran_pass("micro_batches", config(2), once.change.after)
