@@ -11,6 +11,7 @@ import pytest
 
 import graph_opt
 from graph_opt.compat import tf
+from tests.passes import models
 from tests.session.small_model import async_config, small_model
 
 
@@ -31,6 +32,25 @@ def test_a_prefetched_graph_is_compared_without_staleness(fresh_graph: Any) -> N
     assert result.staleness is not None and result.staleness.bits_differ
     assert result.sessions and "run ahead" in result.sessions[0]
     assert not any(op.type.startswith("TensorBuffer") for op in fresh_graph.get_operations())
+
+
+def test_another_order_of_a_sum_is_rounding(fresh_graph: Any) -> None:
+    inputs = models.features()
+    items, users = (
+        tf.nn.embedding_lookup(models.table(name), inputs["other"], name=name)
+        for name in ("items", "users")
+    )
+    # TensorFlow's own graph optimizer orders terms by the names of nodes: this one is before the
+    # lookups, and behind what takes their rows from `async_embedding`. It leaves what is fetched.
+    long_sum = tf.identity(items + users + tf.tanh(items, name="further"))
+    loss, train_op = models.train([long_sum], inputs)
+    config, fetches = models.config(), [train_op, loss, long_sum]
+    result = graph_opt.check_rewrite(fresh_graph, config, 6, fetches)
+    assert result.verdict == "rounding", result
+    assert result.sessions[0].startswith("2 of 2 lookups run ahead")
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    result = graph_opt.check_rewrite(fresh_graph, config, 6, fetches)
+    assert result.verdict == "equal", result
 
 
 @pytest.mark.slow

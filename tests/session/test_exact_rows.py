@@ -171,6 +171,37 @@ def shared_table(inputs: Dict[str, Any]) -> List[Any]:
     ]
 
 
+def trained_sum(sums: Callable[[List[Any]], Any], is_optimized: bool) -> List[Run]:
+    """Fused trainings of a sum of rows, without and with lookups that run ahead.
+
+    Args:
+      sums: Adds three terms.
+      is_optimized: Whether TensorFlow's own graph optimizer is on, which orders terms by name.
+    """
+
+    def lookups(inputs: Dict[str, Any]) -> List[Any]:
+        rows = shared_table(inputs)
+        # A name between those of rows that are exact (`exact_rows`) and fused (`group_embedding`).
+        return [sums([*rows, tf.tanh(rows[0], name="further")])]
+
+    found = []
+    for options in (config(), config(threads=1)):
+        options.graph_options.rewrite_options.disable_meta_optimizer = not is_optimized
+        found.append(train(lookups, options, steps=8))
+    assert moved(found[1]) == 2
+    return found
+
+
+def test_long_sums_are_exact_in_the_order_of_the_script() -> None:
+    fused, exact = trained_sum(sum, is_optimized=False)
+    assert_same(exact, fused)
+
+
+def test_long_sums_in_the_order_of_tensorflow_are_exact_within_rounding() -> None:
+    fused, exact = trained_sum(tf.add_n, is_optimized=True)
+    np.testing.assert_allclose(exact.losses, fused.losses, rtol=1e-5)
+
+
 def test_lookups_are_exact() -> None:
     fused = train(shared_table, config(), steps=8)
     exact = train(shared_table, config(threads=2, capacity=3), steps=8)
