@@ -1,6 +1,6 @@
 """Decides what runs are needed to tell whether a rewrite changes numbers, and which pass does.
 
-stock ─ rewritten, nothing ahead ─┬─ equal, or within rounding ──► ahead, if exact: the same bits?
+stock ─ rewritten, nothing ahead ─┬─ equal, or within rounding ──► ahead, if exact: equal, too?
                                   │                                as configured: staleness
                                   └─ different ─ stock again ─┬─ differs: unrepeatable
                                                               └─ passes off, one by one
@@ -31,13 +31,16 @@ OFF = (
 _WITHOUT_STALENESS = ("dense_staleness=0", "shadow_steps=0")
 _MOST_VARIABLES = 3
 _EXACT = "with lookups ahead of updates (exact: true), all {} values had the same bits"
+_EXACT_BUT_ROUNDED = (
+    "with lookups ahead of updates (exact: true), {} of {} values differed within rounding, as "
+    "they may where three or more terms are added; the most {}"
+)
 _NOT_EXACT = (
     "certain: if each batch is looked up after the update of the step before it, all else the "
     "same, it equals stock"
 )
 _NOISE = (
-    "whether lookups ahead of updates were exact is not known: two runs with none ahead are not "
-    "equal to the bit either"
+    "whether lookups ahead of updates were exact is not known: two runs with none ahead differ, too"
 )
 _OUTLIVED = (
     "the variables on '{}' outlive a run, so that each run would go on from the last one: have the "
@@ -157,7 +160,7 @@ class _Check:
         return dataclasses.replace(result, staleness=self._staleness(stock, rewritten))
 
     def _exact(self, result: CheckResult, rewritten: Run) -> CheckResult:
-        """The same, once it is known whether lookups that run ahead change any bit."""
+        """The same, once it is known whether lookups that run ahead change any number."""
         wanted = Wanted(
             "rewritten, ahead", _WITHOUT_STALENESS, in_lock_step=False, most_updates=self._most
         )
@@ -165,13 +168,20 @@ class _Check:
         notes = result.notes
         if compared.is_bit_equal:
             return dataclasses.replace(result, notes=(*notes, _EXACT.format(compared.values)))
+        if compared.is_order_of_sums:
+            if result.verdict == EQUAL:
+                result = dataclasses.replace(result.of(compared), verdict=ROUNDING)
+            text = _EXACT_BUT_ROUNDED.format(
+                compared.bits_differ, compared.values, compared.largest
+            )
+            return dataclasses.replace(result, notes=(*notes, text))
         again = Wanted("rewritten, again", _WITHOUT_STALENESS, most_updates=self._most)
-        if not _compared(rewritten, self._run(again)).is_bit_equal:
+        if not _compared(rewritten, self._run(again)).is_order_of_sums:
             return dataclasses.replace(result, notes=(*notes, _NOISE))
         return dataclasses.replace(
             result,
             verdict=DIFFERENT,
-            first=compared.first or compared.largest,
+            first=compared.first or compared.earliest,
             variables=tuple(compared.variables),
             culprit="async_embedding, its exact rows",
             certainty=_NOT_EXACT,

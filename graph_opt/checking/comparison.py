@@ -69,6 +69,7 @@ class Comparison:
       bits_differ: How many of them are not equal to the bit.
       first: The first difference that rounding does not explain; None if there is none.
       largest: The largest difference; None if all values are equal to the bit.
+      earliest: Where the bits begin to differ; None if they do not.
       variables: Variables that differ at the end by more than rounding, the largest first.
       fed: The first step that the script fed something else in each run; "" if there is none.
       scalars: What became of each number that steps returned, such as a loss.
@@ -79,6 +80,7 @@ class Comparison:
     bits_differ: int = 0
     first: Optional[Difference] = None
     largest: Optional[Difference] = None
+    earliest: Optional[Difference] = None
     variables: List[Difference] = dataclasses.field(default_factory=list)
     fed: str = ""
     scalars: Dict[str, Scalar] = dataclasses.field(default_factory=dict)
@@ -88,9 +90,19 @@ class Comparison:
         """Whether nothing differs."""
         return self.first is None and not self.bits_differ
 
+    @property
+    def is_order_of_sums(self) -> bool:
+        """Whether nothing differs, or rounding explains it and it begins with what a sum may make.
+
+        That is what two runs of the same graph may differ by, whose variables begin as the same.
+        """
+        begins = 0.0 if self.earliest is None else self.earliest.relative
+        return self.first is None and begins <= ULPS_PER_UPDATE * _ULP
+
     def note(self, difference: Difference, is_of_step: bool) -> None:
         """Adds a difference between values."""
         self.bits_differ += 1
+        self.earliest = self.earliest or difference
         if self.largest is None or difference.relative > self.largest.relative:
             self.largest = difference
         if difference.is_rounding:
