@@ -56,8 +56,25 @@ THREADS_OF_TENSORFLOW = ("EventLoggerThread",)
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Sessions are slow, and nested properties share that of their test, which starts each example anew.
 hypothesis.settings.register_profile(
-    "repeatable", derandomize=True, deadline=None, database=None, print_blob=True
+    "repeatable",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    print_blob=True,
+    suppress_health_check=[
+        hypothesis.HealthCheck.too_slow,
+        hypothesis.HealthCheck.function_scoped_fixture,
+    ],
+)
+# What tests know to have failed before needs no fresh seeds, and explanations cost many examples.
+hypothesis.settings.register_profile(
+    "fuzz",
+    hypothesis.settings.get_profile("repeatable"),
+    derandomize=False,
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "100")),
+    phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink],
 )
 hypothesis.settings.load_profile("repeatable")
 tf.disable_v2_behavior()

@@ -190,6 +190,17 @@ def version_readings(source: str, module: str = "") -> List[str]:
     ]
 
 
+def example_counts(source: str, module: str) -> List[str]:
+    """Numbers of random examples that no profile can change."""
+    if module in ("tests.conftest", "tests.example_share"):
+        return []
+    return [
+        "{}: sets max_examples".format(node.value.lineno)
+        for node in nodes_of(source)
+        if isinstance(node, ast.keyword) and node.arg == "max_examples"
+    ]
+
+
 def newer_than_python_3_7(source: str, module: str) -> List[str]:
     """Syntax and library names that Python 3.7 does not have."""
     try:

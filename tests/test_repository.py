@@ -66,6 +66,7 @@ def faults_by_check() -> Dict[str, List[str]]:
     package, users = files_under("graph_opt"), files_under("examples", "tools")
     looked_at: Dict[Check, List[Path]] = {
         checks.newer_than_python_3_7: every_python_file(),
+        checks.example_counts: files_under("tests"),
         checks.upward_imports: package,
         checks.nameless_refusals: package,
         checks.tensorflow_imports: outside_compat(),
@@ -240,6 +241,16 @@ def test_sources_are_python_3_7(faults: Faults) -> None:
 )
 def test_newer_python_is_found(source: str) -> None:
     assert len(checks.newer_than_python_3_7(source, "graph_opt.x")) == 1
+
+
+def test_profiles_decide_how_many_examples_run(faults: Faults) -> None:
+    assert faults(checks.example_counts) == []
+
+
+def test_a_number_of_examples_is_found() -> None:
+    source = "@settings(deadline=None, max_examples=5)\n@given(CASES)\ndef test_case(case): pass"
+    assert checks.example_counts(source, "tests.session.test_x") == ["1: sets max_examples"]
+    assert checks.example_counts(source, "tests.example_share") == []
 
 
 def test_files_stay_short_enough_to_review() -> None:

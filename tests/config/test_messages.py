@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from google.protobuf import text_format
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graph_opt.compat import tf
@@ -17,6 +17,7 @@ from graph_opt.config import ConfigProto, GraphOptions, OptimizerOptions, extend
 from graph_opt.config.convert import is_map
 from graph_opt.config.messages import RunOptions
 from graph_opt.config.schema import FIELDS
+from tests.example_share import example_share
 
 _INTEGERS = {
     "int32": st.integers(-(2**31), 2**31 - 1),
@@ -74,7 +75,7 @@ def _draw_field(draw: Any, message: Any, field: Any, depth: int) -> None:
         setattr(message, field.name, draw(_scalars(field)))
 
 
-PROPERTY = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+PROPERTY = example_share(0.6)
 
 
 @PROPERTY

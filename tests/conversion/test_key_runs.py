@@ -6,10 +6,11 @@ from typing import List
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graph_opt.conversion.key_runs import KeyRuns
+from tests.example_share import example_share
 
 
 def orders(count: int) -> List[np.ndarray]:
@@ -25,7 +26,7 @@ def orders(count: int) -> List[np.ndarray]:
     ]
 
 
-@settings(max_examples=60)
+@example_share(0.6)
 @given(st.integers(1, 40), st.integers(0, 4), st.integers(1, 9), st.data())
 def test_every_row_is_found(count: int, order: int, block: int, data: st.DataObject) -> None:
     keys = orders(count)[order]

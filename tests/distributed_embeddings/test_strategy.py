@@ -6,13 +6,14 @@ import itertools
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from graph_opt.compat import tf
 from graph_opt.distributed_embeddings.column_placement import STRATEGIES, slice_widths
 from graph_opt.distributed_embeddings.embedding import Embedding
 from graph_opt.distributed_embeddings.strategy import DistEmbeddingStrategy
+from tests.example_share import example_share
 
 Shape = Tuple[int, int]
 
@@ -157,7 +158,7 @@ TABLES = st.lists(st.tuples(st.integers(1, 200), st.integers(1, 9)), min_size=1,
 THRESHOLDS = st.one_of(st.none(), st.integers(1, 900))
 
 
-@settings(max_examples=150, deadline=None)
+@example_share(1.5)
 @given(
     shapes=TABLES,
     ranks=st.integers(1, 16),

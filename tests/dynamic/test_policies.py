@@ -8,7 +8,7 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import graph_opt
@@ -29,6 +29,7 @@ from graph_opt.dynamic.options import (
 from graph_opt.dynamic.variable import DynamicTableVariable
 from graph_opt.ops import dynamic_table
 from graph_opt.sharding.initializers import Constant
+from tests.example_share import example_share
 
 DIM = 2
 FROM_ONE = DynamicTableOptions(Constant(1.0), no_permission=-5.0)
@@ -166,7 +167,7 @@ def test_rules_match_a_model(rule: str) -> None:
     exported = ops.table.export()
     session = tf.Session()
 
-    @settings(max_examples=25, deadline=None)
+    @example_share(0.25)
     @given(STEPS)
     def check(steps: List[Tuple[str, Dict[int, int]]]) -> None:
         session.run(ops.table.initializer)

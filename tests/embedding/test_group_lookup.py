@@ -6,7 +6,7 @@ from typing import Any, List
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graph_opt.compat import tf
@@ -16,6 +16,7 @@ from graph_opt.embedding.group_lookup import (
     lookup_group,
 )
 from tests.embedding.lookup_groups import IdBags, in_session, random_bags, table
+from tests.example_share import example_share
 
 COMBINERS = ("sum", "mean", "sqrtn")
 
@@ -27,7 +28,7 @@ def stock(params: Any, bags: IdBags, combiner: str, weighted: bool, strategy: st
     )
 
 
-@settings(max_examples=10)
+@example_share(0.1)
 @given(
     seed=st.integers(0, 10**6),
     use_resource=st.booleans(),

@@ -6,12 +6,13 @@ from typing import Any, List, NamedTuple, Tuple
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from graph_opt.compat import tf
 from graph_opt.embedding.group_lookup import LookupRequest, lookup_group
 from tests.embedding.lookup_groups import in_session, random_bags, table
+from tests.example_share import example_share
 
 COMBINERS = ("sum", "mean", "sqrtn")
 KINDS = ("sparse", "shuffled", "cube", "ragged", "dense")
@@ -170,7 +171,7 @@ DIFFERENT_WIDTHS = [
 ]
 
 
-@settings(max_examples=5)
+@example_share(0.05)
 @example(seed=0, choices=DIFFERENT_WIDTHS, use_resource=False, partitions=1, strategy="mod")
 @ANY_GROUP
 def test_a_group_equals_separate_lookups(
@@ -180,7 +181,7 @@ def test_a_group_equals_separate_lookups(
 
 
 @pytest.mark.slow
-@settings(max_examples=400)
+@example_share(4)
 @ANY_GROUP
 def test_many_groups_equal_separate_lookups(
     seed: int, choices: List[Choice], use_resource: bool, partitions: int, strategy: str

@@ -6,12 +6,13 @@ import io
 from typing import Any, List
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graph_opt.compat import tf
 from graph_opt.inspect import wire_format
 from graph_opt.inspect.wire_format import Damaged, TooLarge, WireFile, varint
+from tests.example_share import example_share
 
 texts = st.text(max_size=300)
 
@@ -61,7 +62,7 @@ def _again(wire: WireFile, end: int, large: int, apart: List[int]) -> bytes:
     return b"".join(parts)
 
 
-@settings(max_examples=40)
+@example_share(0.4)
 @given(graphs(), st.integers(1, 60), st.integers(0, 400), st.booleans(), st.booleans())
 def test_pieces_are_the_message(
     graph_def: Any, block: int, large: int, is_sized: bool, is_apart: bool
@@ -72,7 +73,7 @@ def test_pieces_are_the_message(
     assert wire.position == len(data)
 
 
-@settings(max_examples=40)
+@example_share(0.4)
 @given(graphs(), st.integers(1, 60), st.booleans(), st.data())
 def test_a_message_is_whole_or_damaged(
     graph_def: Any, block: int, is_sized: bool, data: st.DataObject

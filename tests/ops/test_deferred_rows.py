@@ -6,7 +6,7 @@ from typing import Any, Iterator, List, Tuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graph_opt.compat import tf
@@ -18,6 +18,7 @@ from graph_opt.ops.deferred_rows import (
 from graph_opt.ops.group_embedding import GroupAttributes, GroupIds
 from graph_opt.ops.optimizers import optimizer_specs
 from tests.embedding.lookup_groups import table
+from tests.example_share import example_share
 from tests.ops.deferred_models import (
     BAGS,
     LOOKED_UP,
@@ -71,7 +72,7 @@ def test_training_equals_adam(case: Case) -> None:
                 models.compare(session, step)
 
 
-@settings(max_examples=8)
+@example_share(0.08)
 @given(
     touches=st.lists(
         st.tuples(st.sampled_from([0, 1, 2, 40, 600]), st.integers(0, 10**6)),

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Tuple
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from graph_opt.compat import tf
 from graph_opt.ops import exchange
@@ -16,6 +16,7 @@ from graph_opt.ops.exchange import exchange_gather, exchange_lookup, exchange_pr
 from graph_opt.ops.group_embedding import GroupIds
 from graph_opt.ops.packed_embedding import ShardPlacement
 from graph_opt.sharding.in_process import InProcessTransport, run_ranks
+from tests.example_share import example_share
 from tests.ops.exchange_ranks import (
     MODES,
     ExchangeCase,
@@ -87,14 +88,13 @@ def check(case: ExchangeCase, mode: str) -> None:
             np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance * scale)
 
 
-@settings(max_examples=8)
+@example_share(0.08)
 @given(case=cases(), mode=st.sampled_from(MODES))
 def test_an_exchange_is_a_lookup_in_one_process(case: ExchangeCase, mode: str) -> None:
     check(case, mode)
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
 @given(case=cases(), mode=st.sampled_from(MODES))
 def test_many_exchanges_are_lookups_in_one_process(case: ExchangeCase, mode: str) -> None:
     check(case, mode)

@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Tuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graph_opt.compat import tf
@@ -23,6 +23,7 @@ from graph_opt.ops.packed_embedding import (
     ops_loaded,
 )
 from tests.embedding.lookup_groups import IdBags, in_session, random_bags, table
+from tests.example_share import example_share
 from tests.ops.packed_groups import PackedGroup, packed, random_servers
 from tests.optimizer_models import usual_cases
 
@@ -71,7 +72,7 @@ def joined(group: PackedGroup) -> PackedGroup:
     return group._replace(attributes=attributes)
 
 
-@settings(max_examples=15)
+@example_share(0.15)
 @given(
     seed=st.integers(0, 10**6),
     use_resource=st.booleans(),

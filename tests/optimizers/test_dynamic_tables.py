@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List
 import numpy as np
 import pytest
 import tensorflow as stock
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graph_opt.compat import tf
@@ -24,6 +24,7 @@ from graph_opt.sharding.initializers import Constant
 from graph_opt.sok.optimizers.row_adam import Adam as RowAdam
 from graph_opt.sok.optimizers_of_tables import OptimizerWrapper
 from graph_opt.sok.tf.keras.optimizers.lazy_adam import LazyAdamOptimizer
+from tests.example_share import example_share
 from tests.optimizers.dynamic_formulas import DIM, DYNAMIC_CASES, INITIAL, KeyedFormula
 from tests.session.deferred_sessions import fused_config
 
@@ -47,11 +48,7 @@ def test_rows_get_the_numbers_of_the_formula(case: str) -> None:
     version = table.version(keys)
     with tf.Session() as session:
 
-        @settings(
-            max_examples=6,
-            deadline=None,
-            suppress_health_check=[HealthCheck.function_scoped_fixture],
-        )
+        @example_share(0.06)
         @given(st.lists(st.lists(st.sampled_from(KEYS), max_size=4), min_size=1, max_size=6))
         def check(batches: List[List[int]]) -> None:
             session.run(tf.global_variables_initializer())
@@ -248,7 +245,7 @@ def test_rows_move_as_those_of_a_static_table_whatever_the_optimizer() -> None:
     start, step = tf.group(*steps[2::3]), tf.group(*steps[0::3], *steps[1::3])
     with tf.Session() as session:
 
-        @settings(max_examples=5, deadline=None)
+        @example_share(0.05)
         @given(st.lists(st.lists(st.sampled_from(KEYS), max_size=6), min_size=1, max_size=5))
         def check(batches: List[List[int]]) -> None:
             session.run(tf.global_variables_initializer())

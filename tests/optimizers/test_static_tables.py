@@ -6,7 +6,7 @@ from typing import Any, List
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graph_opt.compat import tf
@@ -17,6 +17,7 @@ from graph_opt.optimizers.adam_w import AdamWOptimizer
 from graph_opt.passes.optimize import optimize_graph_def
 from graph_opt.session.graph_records import report_of
 from graph_opt.session.session import Session
+from tests.example_share import example_share
 from tests.optimizers.deeprec_models import CASES, Case
 from tests.session.deferred_sessions import fused_config
 
@@ -74,11 +75,7 @@ def test_variables_get_the_numbers_of_the_formula(
     trained = Trained(CASES[case], shape, use_resource, dtype)
     with tf.Session() as session:
 
-        @settings(
-            max_examples=8,
-            deadline=None,
-            suppress_health_check=[HealthCheck.function_scoped_fixture],
-        )
+        @example_share(0.08)
         @given(st.lists(st.lists(st.integers(0, ROWS - 1), max_size=4), min_size=1, max_size=6))
         def check(batches: List[List[int]]) -> None:
             session.run(tf.global_variables_initializer())

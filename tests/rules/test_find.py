@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any, List, Tuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView, TensorRef, Use
 from graph_opt.rules import Lookup, find_lookups
 from graph_opt.rules.find import DECLARED
+from tests.example_share import example_share
 from tests.rules import layer_models, lookup_models
 from tests.rules.lookup_models import Expected, Model
 from tests.rules.search import said, search
@@ -147,7 +148,7 @@ LOOKUPS = st.lists(
 )
 
 
-@settings(max_examples=8)
+@example_share(0.08)
 @given(kinds=LOOKUPS, dense_gathers=st.integers(0, 3), train=st.booleans())
 def test_every_lookup_of_a_mixture_is_found_once_and_dense_gathers_are_not(
     kinds: List[Tuple[str, bool, Tuple[int, str]]], dense_gathers: int, train: bool

@@ -7,11 +7,12 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import graph_opt
 from graph_opt.compat import tf
+from tests.example_share import example_share
 from tests.optimizer_models import STOCK
 
 BATCH = 16
@@ -365,7 +366,7 @@ def chosen(choices: Sequence[Choice], resource: bool, shards: int) -> Lookups:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=40)
+@example_share(0.4)
 @given(
     choices=st.lists(CHOICES, min_size=1, max_size=5),
     resource=st.booleans(),

@@ -9,11 +9,12 @@ from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import graph_opt
 from graph_opt.compat import tf
+from tests.example_share import example_share
 from tests.optimizer_models import STOCK
 from tests.session import test_exact_rows as exact_rows
 from tests.session.parameter_servers import ParameterServer, free_addresses, parameter_servers
@@ -77,7 +78,7 @@ def test_without_exact_rows_are_old(placed: Dict[str, Any]) -> None:
     assert train(every_kind(False), options, steps=60, **placed).losses != fused.losses
 
 
-@settings(deadline=None, max_examples=10)
+@example_share(0.1)
 @given(
     choices=st.lists(exact_rows.CHOICES, min_size=1, max_size=5),
     resource=st.booleans(),

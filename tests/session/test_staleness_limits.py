@@ -11,10 +11,11 @@ from typing import Any, Container, Iterator, List, NamedTuple, Tuple
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 import graph_opt
 from graph_opt.compat import tf
+from tests.example_share import example_share
 from tests.runtime.sources import wait_until
 from tests.session.parameter_servers import free_addresses
 
@@ -151,7 +152,7 @@ def assert_within_limits(case: Case, found: np.ndarray) -> None:
         assert 0 <= most <= (free if updates is None else min(updates, free))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@example_share(0.25)
 @given(CASES)
 def test_no_row_misses_more_than_its_table_may(case: Case) -> None:
     assert_within_limits(case, missed(case)[0])
@@ -174,7 +175,7 @@ def target() -> Iterator[str]:
     del server, worker
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@example_share(0.1)
 @given(case=CASES)
 def test_no_row_of_a_server_misses_more_than_its_table_may(target: str, case: Case) -> None:
     assert_within_limits(case, missed(case, target)[0])

@@ -10,7 +10,7 @@ from typing import Any, Dict, List
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import graph_opt
@@ -18,6 +18,7 @@ from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.sharding.in_process import InProcessTransport, run_ranks
 from graph_opt.sok.communication import communicating_through
+from tests.example_share import example_share
 from tests.horovod_processes import NEEDS_HOROVOD, check_all_done
 from tests.session.small_model import report_on
 from tests.session.test_exact_rows import config, sparse
@@ -57,7 +58,7 @@ def test_without_exact_rows_are_old() -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=20)
+@example_share(0.2)
 @given(
     widths=st.lists(st.sampled_from([1, 3, 4, 8]), min_size=1, max_size=3),
     modes=st.lists(st.sampled_from([None, "localized:0", "localized:1"]), min_size=3, max_size=3),

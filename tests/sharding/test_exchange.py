@@ -7,7 +7,7 @@ from typing import Any, List, Tuple
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from graph_opt.compat import tf
 from graph_opt.embedding.lookup_ids import read_ids
@@ -22,6 +22,7 @@ from graph_opt.sharding.placement import (
     replicated,
 )
 from graph_opt.sharding.transport import OneRank
+from tests.example_share import example_share
 from tests.ops.exchange_ranks import ExchangeCase, LookupCase, TableCase, stock
 from tests.sharding.placed_tables import DTYPES, MODES, Placed, results_on_rank
 
@@ -96,14 +97,14 @@ def summed_gradients(placed: Placed, ranks: List[Any]) -> List[np.ndarray]:
 
 
 @pytest.mark.slow
-@settings(max_examples=8, deadline=None)
+@example_share(0.08)
 @given(placed=cases(), mode=st.sampled_from(MODES))
 def test_placement_changes_no_number(placed: Placed, mode: str) -> None:
     check(placed, mode)
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@example_share(1.5)
 @given(placed=cases(), mode=st.sampled_from(MODES))
 def test_no_placement_of_many_changes_a_number(placed: Placed, mode: str) -> None:
     check(placed, mode)

@@ -6,13 +6,14 @@ from typing import Any, List
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graph_opt.compat import tf
 from graph_opt.ops.initial_rows import initial_rows
 from graph_opt.sharding.initializers import initial_values, values_of
 from graph_opt.sharding.placement import DivRows, ModRows
+from tests.example_share import example_share
 
 SHAPE = (4000, 24)
 
@@ -29,7 +30,7 @@ def whole(initializer: Any) -> np.ndarray:
     return made(initializer, np.arange(SHAPE[0]), SHAPE[1])
 
 
-@settings(max_examples=20)
+@example_share(0.2)
 @given(
     distribution=st.sampled_from(["uniform", "normal", "truncated_normal"]),
     width=st.integers(1, 11),

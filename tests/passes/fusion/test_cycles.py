@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graph_opt.compat import tf
@@ -14,6 +14,7 @@ from graph_opt.graph.verify import CycleError, GraphError
 from graph_opt.passes import pass_state
 from graph_opt.passes.prefetch.verify_stages import verify_stages
 from graph_opt.session.live import optimize_graph
+from tests.example_share import example_share
 from tests.passes import fused_models as models
 from tests.passes.cyclic_models import CLOSING, Piece, build
 
@@ -58,7 +59,7 @@ PIECES = st.lists(
 )
 
 
-@settings(max_examples=5)
+@example_share(0.05)
 @given(PIECES)
 def test_random_orders_of_updates_train_the_same(pieces: List[Piece]) -> None:
     losses, values, _ = train(pieces, fused=False)

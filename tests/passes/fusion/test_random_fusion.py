@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graph_opt.compat import tf
+from tests.example_share import example_share
 from tests.optimizer_models import ROW_BY_ROW
 from tests.passes import fused_models as models
 
@@ -114,14 +115,14 @@ def check_training(model: Model, steps: int = 3) -> None:
     assert bool(read) == bool(fused.report.fused) and len(fused.report.fused) <= read
 
 
-@settings(max_examples=5)
+@example_share(0.05)
 @given(MODELS)
 def test_random_models_train_the_same(model: Model) -> None:
     check_training(model)
 
 
 @pytest.mark.slow
-@settings(max_examples=3)
+@example_share(0.03)
 @given(MODELS)
 def test_random_models_train_the_same_with_adam(model: Model) -> None:
     """Rows that no batch looks up move, too, and so does row 0 of bags without ids."""
@@ -129,14 +130,13 @@ def test_random_models_train_the_same_with_adam(model: Model) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
 @given(MODELS)
 def test_many_random_models_train_the_same(model: Model) -> None:
     check_training(model)
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@example_share(0.6)
 @given(MODELS)
 def test_many_random_models_train_the_same_with_adam(model: Model) -> None:
     check_training(model._replace(optimizer="adam"), steps=10)

@@ -6,12 +6,13 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import graph_opt
 from graph_opt.compat import tf
 from graph_opt.config import ConfigProto
+from tests.example_share import example_share
 from tests.passes import models
 from tests.passes.one_pass import ran_pass
 
@@ -243,14 +244,14 @@ def _check(model: Model) -> None:
     assert [each["code"] for each in found.report.refusals] == ["rows_mixed"] * bool(refused), model
 
 
-@settings(max_examples=1)
+@example_share(0.01)
 @given(_MODELS)
 def test_random_models_train_alike_or_are_refused(model: Model) -> None:
     _check(model)
 
 
 @pytest.mark.slow
-@settings(max_examples=12)
+@example_share(0.12)
 @given(_MODELS)
 def test_many_random_models_train_alike_or_are_refused(model: Model) -> None:
     _check(model)

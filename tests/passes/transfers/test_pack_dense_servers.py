@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
+from tests.example_share import example_share
 from tests.optimizer_models import STOCK
 from tests.passes.transfers import dense_models as models
 from tests.passes.transfers import random_layers
@@ -58,14 +59,13 @@ def _check(target: str, model: random_layers.Model) -> None:
     assert len(packed.received) <= len(stock.received)
 
 
-@settings(max_examples=3)
+@example_share(0.03)
 @given(random_layers.MODELS)
 def test_random_models_train_as_in_stock(target: str, model: random_layers.Model) -> None:
     _check(target, model)
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
 @given(random_layers.MODELS)
 def test_many_random_models_train_as_in_stock(target: str, model: random_layers.Model) -> None:
     _check(target, model)
