@@ -212,6 +212,16 @@ def test_lookups_are_exact() -> None:
     assert_same(exact, fused)
 
 
+def test_lookups_that_the_model_grouped_itself_are_exact() -> None:
+    def lookups(inputs: Dict[str, Any]) -> List[Any]:
+        tables, bags = [table("t", 4), table("u", 3)], sparse(inputs)
+        return list(graph_opt.group_embedding_lookup_sparse(tables, [bags, bags], ["sum", "mean"]))
+
+    exact = train(lookups, config(threads=2, capacity=3), steps=8)
+    assert moved(exact) == 2
+    assert_same(exact, train(lookups, config(), steps=8))
+
+
 @pytest.mark.slow
 def test_ids_of_the_first_lookup_are_constant() -> None:
     def lookups(inputs: Dict[str, Any]) -> List[Any]:

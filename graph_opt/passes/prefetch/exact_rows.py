@@ -354,10 +354,9 @@ class _ExactRows:
             [tensor.input_name for tensor in inputs],
             row_logs=logs,
             may_miss=values.integers([bounded.get(each, 0) for each in names]),
-            ahead_choice=choice,
             _output_shapes=values.shapes([*(view.shape(output) for output in outputs), (2,)]),
             **add_refresh_counts(writer, node, names, bounded, **where),
-            **attributes_of(op, node),
+            **{**attributes_of(op, node), "ahead_choice": choice},
             **where,
         )
         self._nodes += writer.nodes
