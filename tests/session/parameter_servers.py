@@ -108,6 +108,16 @@ def parameter_servers(
 
 
 @contextlib.contextmanager
+def cluster(servers: int, workers: int = 1) -> Iterator[List[str]]:
+    """The targets of workers with servers in processes of their own."""
+    addresses = free_addresses(servers + workers)
+    tasks = {"ps": addresses[:servers], "worker": addresses[servers:]}
+    with parameter_servers(tasks, has_ops=[True] * servers):
+        spec = tf.train.ClusterSpec(tasks)
+        yield [tf.train.Server(spec, "worker", task).target for task in range(workers)]
+
+
+@contextlib.contextmanager
 def stock_servers(count: int) -> Iterator[str]:
     """The target of a worker whose parameter servers are stock TensorFlow, in other processes."""
     *servers, worker = free_addresses(count + 1)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import graph_opt
 from graph_opt.compat import tf
-from tests.example_share import example_share
 from tests.optimizer_models import STOCK
 
 BATCH = 16
@@ -330,73 +327,3 @@ def test_lookups_that_cannot_be_exact_stay() -> None:
     ):
         assert [one.outcome for one in report.lookups] == ["left in main"]
         assert [one.refusal["code"] for one in report.lookups] == [code]
-
-
-class Choice(NamedTuple):
-    """One lookup of a random model."""
-
-    table: int
-    combiner: str
-    weighted: bool
-    default_id: Optional[int]
-    plain: bool
-
-
-CHOICES = st.builds(
-    Choice,
-    table=st.integers(0, 2),
-    combiner=st.sampled_from(["sum", "mean", "sqrtn"]),
-    weighted=st.booleans(),
-    default_id=st.sampled_from([None, 0, 5]),
-    plain=st.booleans(),
-)
-
-
-def chosen(choices: Sequence[Choice], resource: bool, shards: int) -> Lookups:
-    def lookups(inputs: Dict[str, Any]) -> List[Any]:
-        tables: Dict[int, Any] = {}
-        found = []
-        for choice in choices:
-            if choice.table not in tables:
-                name = "t{}".format(choice.table)
-                tables[choice.table] = table(name, 2 + choice.table, resource, shards)
-            rows = tables[choice.table]
-            if choice.plain:
-                found.append(tf.nn.embedding_lookup(rows, inputs["one"]))
-                continue
-            weights = weights_of(inputs) if choice.weighted else None
-            found.append(
-                tf.nn.safe_embedding_lookup_sparse(
-                    rows, sparse(inputs), weights, choice.combiner, choice.default_id
-                )
-            )
-        return found
-
-    return lookups
-
-
-@pytest.mark.slow
-@example_share(0.4)
-@given(
-    choices=st.lists(CHOICES, min_size=1, max_size=5),
-    resource=st.booleans(),
-    shards=st.sampled_from([1, 2, 3]),
-    threads=st.sampled_from([1, 3]),
-    capacity=st.integers(1, 4),
-    optimizer=st.sampled_from(["sgd", "momentum", "adagrad", "ftrl", "rms_prop", "adam"]),
-    seed=st.integers(0, 100),
-)
-def test_random_models(
-    choices: List[Choice],
-    resource: bool,
-    shards: int,
-    threads: int,
-    capacity: int,
-    optimizer: str,
-    seed: int,
-) -> None:
-    lookups = chosen(choices, resource, shards)
-    fused = train(lookups, config(), optimizer, steps=15, seed=seed)
-    exact = train(lookups, config(threads, capacity), optimizer, steps=15, seed=seed)
-    assert moved(exact) == len(choices)
-    assert_same(exact, fused)

@@ -9,15 +9,12 @@ from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import graph_opt
 from graph_opt.compat import tf
-from tests.example_share import example_share
 from tests.optimizer_models import STOCK
 from tests.session import test_exact_rows as exact_rows
-from tests.session.parameter_servers import ParameterServer, free_addresses, parameter_servers
+from tests.session.parameter_servers import ParameterServer, cluster, free_addresses
 from tests.session.test_exact_rows import assert_same, config, every_kind, moved, one_table, train
 
 pytestmark = pytest.mark.slow
@@ -27,16 +24,6 @@ PROMISE = (
     "no update of this worker is missed; other workers' updates are seen as a synchronous worker "
     "would see them"
 )
-
-
-@contextlib.contextmanager
-def cluster(servers: int, workers: int = 1) -> Iterator[List[str]]:
-    """The targets of workers with servers in processes of their own."""
-    addresses = free_addresses(servers + workers)
-    tasks = {"ps": addresses[:servers], "worker": addresses[servers:]}
-    with parameter_servers(tasks, has_ops=[True] * servers):
-        spec = tf.train.ClusterSpec(tasks)
-        yield [tf.train.Server(spec, "worker", task).target for task in range(workers)]
 
 
 @pytest.fixture(scope="module", params=[1, 2])
@@ -76,31 +63,6 @@ def test_without_exact_rows_are_old(placed: Dict[str, Any]) -> None:
     # A stage that yields may never get ahead where others keep the cores busy.
     options.graph_options.optimizer_options.async_embedding_options.prefetch_priority = 0
     assert train(every_kind(False), options, steps=60, **placed).losses != fused.losses
-
-
-@example_share(0.1)
-@given(
-    choices=st.lists(exact_rows.CHOICES, min_size=1, max_size=5),
-    resource=st.booleans(),
-    shards=st.sampled_from([1, 2, 3]),
-    size=st.sampled_from(SIZES),
-    optimizer=st.sampled_from(["sgd", "momentum", "adagrad", "ftrl", "rms_prop", "adam"]),
-    seed=st.integers(0, 100),
-)
-def test_random_models(
-    placed: Dict[str, Any],
-    choices: List[exact_rows.Choice],
-    resource: bool,
-    shards: int,
-    size: Any,
-    optimizer: str,
-    seed: int,
-) -> None:
-    lookups = exact_rows.chosen(choices, resource, shards)
-    fused = train(lookups, config(), optimizer, steps=15, seed=seed, **placed)
-    exact = train(lookups, config(*size), optimizer, steps=15, seed=seed, **placed)
-    assert moved(exact) == len(choices)
-    assert_same(exact, fused)
 
 
 def _model(rate: float = 0.1, task: int = 0, servers: int = 1) -> Any:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, NamedTuple, Optional
 
 import numpy as np
 import pytest
@@ -18,11 +18,17 @@ from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.sharding.in_process import InProcessTransport, run_ranks
 from graph_opt.sok.communication import communicating_through
-from tests.example_share import example_share
 from tests.horovod_processes import NEEDS_HOROVOD, check_all_done
 from tests.session.small_model import report_on
-from tests.session.test_exact_rows import config, sparse
-from tests.sharding.exact_ranks import RankRun, assert_exact, every_kind, table, train
+from tests.session.test_exact_rows import config, sparse, weights_of
+from tests.sharding.exact_ranks import (
+    RankRun,
+    assert_exact,
+    assert_same_bits,
+    every_kind,
+    table,
+    train,
+)
 from tests.sharding.prefetched_ranks import ids_of, rank_dataset, rank_model, steps_to_end
 from tests.sharding.test_prefetch import failing_at
 
@@ -30,10 +36,10 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 OPTIMIZERS = ["sgd", "momentum", "adagrad", "ftrl", "adam"]
 
 
-def trained(options: Any, **settings: Any) -> List[RankRun]:
-    """What each of two ranks has computed."""
+def trained(options: Any, ranks: int = 2, **settings: Any) -> List[RankRun]:
+    """What each rank has computed."""
     lookups = settings.pop("lookups", every_kind)
-    return run_ranks(2, lambda one: train(one, lookups, options, **settings), 60)
+    return run_ranks(ranks, lambda one: train(one, lookups, options, **settings), 60)
 
 
 def assert_all_exact(exact: List[RankRun], fused: List[RankRun], lookups: int) -> None:
@@ -57,44 +63,92 @@ def test_without_exact_rows_are_old() -> None:
     assert trained(config(2, 3, exact=False), steps=30)[0].losses != fused[0].losses
 
 
-@pytest.mark.slow
-@example_share(0.2)
-@given(
+class Lookup(NamedTuple):
+    """One lookup of a random model: its table's number, and how its bags are pooled."""
+
+    table: int
+    combiner: str
+    weighted: bool
+    all_ids: bool
+
+
+class Model(NamedTuple):
+    """A random model of ranks.
+
+    Attributes:
+      ranks: How many there are.
+      widths: Of its tables.
+      owners: The ranks that have a whole table each; None: all have a part. Counted from the
+        first again, where there are fewer ranks.
+      lookups, optimizer, seed: As they say.
+    """
+
+    ranks: int
+    widths: List[int]
+    owners: List[Optional[int]]
+    lookups: List[Lookup]
+    optimizer: str
+    seed: int
+
+
+MODELS = st.builds(
+    Model,
+    ranks=st.integers(1, 3),
     widths=st.lists(st.sampled_from([1, 3, 4, 8]), min_size=1, max_size=3),
-    modes=st.lists(st.sampled_from([None, "localized:0", "localized:1"]), min_size=3, max_size=3),
-    chosen=st.lists(
-        st.tuples(st.integers(0, 2), st.sampled_from(["sum", "mean", "sqrtn"])),
+    owners=st.lists(st.sampled_from([None, 0, 1, 2]), min_size=3, max_size=3),
+    lookups=st.lists(
+        st.builds(
+            Lookup,
+            table=st.integers(0, 2),
+            combiner=st.sampled_from(["sum", "mean", "sqrtn"]),
+            weighted=st.booleans(),
+            all_ids=st.booleans(),
+        ),
         min_size=1,
-        max_size=5,
+        max_size=4,
     ),
-    threads=st.sampled_from([1, 3]),
-    capacity=st.integers(1, 4),
     optimizer=st.sampled_from(OPTIMIZERS),
     seed=st.integers(0, 100),
 )
-def test_random_models(
-    widths: List[int],
-    modes: List[Any],
-    chosen: List[Any],
-    threads: int,
-    capacity: int,
-    optimizer: str,
-    seed: int,
-) -> None:
-    def lookups(inputs: Dict[str, Any]) -> List[Any]:
-        tables = [table("t{}".format(i), width, modes[i]) for i, width in enumerate(widths)]
-        return list(
-            sok.lookup_sparse(
-                [tables[number % len(tables)] for number, _ in chosen],
-                [sparse(inputs) for _ in chosen],
-                combiners=[combiner for _, combiner in chosen],
-            )
+
+
+def lookups_of(model: Model, inputs: Dict[str, Any]) -> List[Any]:
+    owners = [None if one is None else one % model.ranks for one in model.owners]
+    modes = [None if one is None else "localized:{}".format(one) for one in owners]
+    tables = [table("t{}".format(i), width, modes[i]) for i, width in enumerate(model.widths)]
+    bags, weights = sparse(inputs), weights_of(inputs)
+    some = tf.equal(bags.values % 2, 0)
+
+    def of(values: Any, choice: Lookup) -> Any:
+        return values if choice.all_ids else tf.sparse.retain(values, some)
+
+    return list(
+        sok.lookup_sparse(
+            [tables[one.table % len(tables)] for one in model.lookups],
+            [of(bags, one) for one in model.lookups],
+            [of(weights, one) if one.weighted else None for one in model.lookups],
+            combiners=[one.combiner for one in model.lookups],
+        )
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.fuzz("ranks")
+@given(MODELS, st.sampled_from([1, 3]), st.integers(1, 4))
+def test_random_models(model: Model, threads: int, capacity: int) -> None:
+    def trained_with(options: Any) -> List[RankRun]:
+        return trained(
+            options,
+            model.ranks,
+            lookups=lambda inputs: lookups_of(model, inputs),
+            optimizer=model.optimizer,
+            steps=6,
+            seed=model.seed,
         )
 
-    fused = trained(config(), lookups=lookups, optimizer=optimizer, steps=15, seed=seed)
-    options = config(threads, capacity)
-    exact = trained(options, lookups=lookups, optimizer=optimizer, steps=15, seed=seed)
-    assert_all_exact(exact, fused, len(chosen))
+    exact, fused = trained_with(config(threads, capacity)), trained_with(config())
+    for one, other in zip(exact, fused):
+        assert_same_bits(one, other, len(model.lookups))
 
 
 def _steps(options: Any, batches: List[int], parses: List[Any]) -> List[Any]:

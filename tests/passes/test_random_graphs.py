@@ -1,0 +1,61 @@
+"""Random graphs in, legal graphs out: pure, repeatable, final, and with the numbers of before."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graph_opt.compat import tf
+from graph_opt.passes.optimize import optimize_graph_def
+from tests.example_share import example_share
+from tests.optimizer_models import ROW_BY_ROW
+from tests.random_models.choices import STAGE, Model, Stage, models
+from tests.random_models.graphs import config, difference, script_of, train
+
+MODELS = models(ROW_BY_ROW)
+STAGES = st.one_of(st.none(), STAGE)
+TOLERANCE = 2e-5
+
+
+def _bytes(graph_def: Any) -> bytes:
+    return bytes(graph_def.SerializeToString(deterministic=True))
+
+
+def _check(model: Model, stage: Optional[Stage], group: bool, exact: bool) -> None:
+    if stage is not None and not exact:  # Rows are old then, which must not change what they are.
+        model = model._replace(optimizer="adagrad_still")
+    script = script_of(model)
+    options = config(group or exact, stage, exact, model.inputs.staged)
+    before = _bytes(script.graph_def)
+    once, again = (optimize_graph_def(script.graph_def, options) for _ in range(2))
+    assert _bytes(script.graph_def) == before
+    assert _bytes(once.graph_def) == _bytes(again.graph_def)
+    ops = {node.name: node.op for node in once.graph_def.node}
+    kept = {node.name: node.op for node in script.graph_def.node}
+    assert {name: ops.get(name) for name in kept} == kept
+    if _bytes(once.graph_def) == before:
+        assert _bytes(optimize_graph_def(once.graph_def, options).graph_def) == before
+    else:
+        with pytest.raises(tf.errors.FailedPreconditionError, match="before"):
+            optimize_graph_def(once.graph_def, options)
+    rewritten = train(script._replace(graph_def=once.graph_def), None)
+    assert difference(rewritten, train(script, None)) < TOLERANCE
+
+
+ANY_GRAPH = given(MODELS, STAGES, st.booleans(), st.booleans())
+
+
+@example_share(0.05)
+@ANY_GRAPH
+def test_random_graphs(model: Model, stage: Optional[Stage], group: bool, exact: bool) -> None:
+    _check(model, stage, group, exact)
+
+
+@pytest.mark.slow
+@pytest.mark.fuzz("graph")
+@ANY_GRAPH
+def test_many_random_graphs(model: Model, stage: Optional[Stage], group: bool, exact: bool) -> None:
+    _check(model, stage, group, exact)
