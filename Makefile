@@ -7,6 +7,7 @@
 #   SHARE       which part of the slow tests to run: 3/8 is the third of eight (default: all)
 #   TENSORFLOW  tensorflow-cpu (default) or tensorflow, the wheel for GPUs
 #   SOAK_SECONDS, SOAK_SEED  how long `make soak` kills tasks (600), and which (any)
+#   FUZZ_SECONDS, FUZZ_SEED  how long `make fuzz` tries models (600), and which (any)
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
@@ -19,6 +20,8 @@ SHARE ?=
 TENSORFLOW ?= tensorflow-cpu
 SOAK_SECONDS ?= 600
 SOAK_SEED ?=
+FUZZ_SECONDS ?= 600
+FUZZ_SEED ?=
 
 # The two wheels contain the same files, so each gets its own environment.
 ifeq ($(TENSORFLOW),tensorflow-cpu)
@@ -44,7 +47,7 @@ NATIVE_SOURCES := $(shell find ops_src -type f -not -path '*/__pycache__/*')
 CLANG_FORMATTED := $(shell find ops_src tests tools -name '*.cc' -o -name '*.h' -o -name '*.cu')
 COMPILED_TESTS := $(shell grep -l compiled_once -r tests --include='test_*.py')
 
-.PHONY: help setup demo demo-horovod test test-slow test-all browser lint format bench figures peers gpu-check soak docs horovod wheel lock clean
+.PHONY: help setup demo demo-horovod test test-slow test-all browser lint format bench figures peers gpu-check soak fuzz docs horovod wheel lock clean
 help: ## List these targets
 	@sed -n 's/^\([a-z%-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
@@ -106,6 +109,10 @@ gpu-check: $(VENV)/.installed ## Build the GPU kernels, then check and time them
 soak: export TF_CPP_MIN_LOG_LEVEL ?= 2
 soak: $(VENV)/.built ## Train on a cluster whose tasks are killed at random, and count batches
 	@$(RUN) -m tools.soak --seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
+
+fuzz: export TF_CPP_MIN_LOG_LEVEL ?= 2
+fuzz: $(VENV)/.built ## Try random models of all kinds with fresh seeds, and print what fails
+	@$(RUN) -m tools.fuzz --seconds $(FUZZ_SECONDS) $(if $(FUZZ_SEED),--seed $(FUZZ_SEED))
 
 docs: $(VENV)/.built $(VENV)/.with-docs ## Build the documentation as a site in build/docs/
 	@$(RUN) -m tools.docs

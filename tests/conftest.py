@@ -75,6 +75,7 @@ hypothesis.settings.register_profile(
     derandomize=False,
     max_examples=int(os.environ.get("FUZZ_EXAMPLES", "100")),
     phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink],
+    report_multiple_bugs=False,
 )
 hypothesis.settings.load_profile("repeatable")
 tf.disable_v2_behavior()

@@ -158,7 +158,7 @@ def _batches(choice: Input) -> Tuple[Dict[str, Any], List[Any]]:
     count = choice.batch * choice.steps - (choice.odd and choice.batch > 1)
     bags = random.randint(0, VOCABULARY, [count, 3])
     bags[random.rand(count, 3) < 0.4] = -1
-    data = {
+    data: Dict[str, np.ndarray] = {
         "bags": bags.astype(np.int64),
         "full": random.randint(0, VOCABULARY, [count, 2]).astype(np.int64),
         "weights": random.uniform(0.1, 1, [count, 3]).astype(np.float32),
@@ -273,7 +273,7 @@ def _step(model: Model, loss: Any) -> Any:
 def difference(one: Trained, other: Trained) -> float:
     """The largest difference of losses, which are near 1, and of values of variables."""
     assert len(one.losses) == len(other.losses)
-    pairs = [(one.losses, other.losses)]
+    pairs: List[Tuple[Any, Any]] = [(one.losses, other.losses)]
     pairs += [(one.variables[name], value) for name, value in other.variables.items()]
     return max(float(np.max(np.abs(np.subtract(*pair)))) for pair in pairs)
 

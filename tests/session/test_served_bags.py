@@ -16,8 +16,9 @@ from graph_opt.passes import attribute_values as values
 from graph_opt.passes.prefetch import served_rows
 from tests.optimizer_models import STOCK
 from tests.session import test_served_rows as served
+from tests.session.parameter_servers import cluster
 from tests.session.test_exact_rows import Run, assert_same, config, every_kind, moved, train
-from tests.session.test_served_rows import SIZES, cluster
+from tests.session.test_served_rows import SIZES
 
 pytestmark = pytest.mark.slow
 

@@ -1,0 +1,1 @@
+"""Properties of random models, tried with fresh seeds until time is out."""
