@@ -13,6 +13,7 @@ from graph_opt.rules import Lookup, find_lookups
 from graph_opt.rules.gradients.rows import RowGradient, row_gradients
 from graph_opt.rules.lookup import Table
 from graph_opt.rules.lookup_inputs import DENSE, LookupInputs, lookup_inputs
+from tests.plain_sessions import plain_session
 from tests.rules.lookup_models import ROWS, Model
 from tests.rules.lookup_values import (
     FEATURES,
@@ -133,7 +134,7 @@ def assert_same_gradients(
     unique = [gradient.unique for _, _, gradient in found_gradients(view)]
     safe = negative and all(inputs.safe for _, inputs, _ in found_gradients(view))
     source = next(name for name in view.nodes if name.endswith("IteratorGetNext"))
-    with tf.Session() as session:
+    with plain_session() as session:
         initialize(session)
         for seed in range(BATCHES):
             batch = random_batch(seed, ROWS, lowest_id=-ROWS // 4 if safe else 0)

@@ -11,6 +11,7 @@ from graph_opt.compat import tf
 from graph_opt.graph.view import GraphView, TensorRef
 from graph_opt.rules import find_lookups
 from graph_opt.rules.lookup_inputs import DENSE, SEGMENTS, SPARSE
+from tests.plain_sessions import plain_session
 from tests.rules.layer_models import COLUMN_MODELS, LAYER_MODELS
 from tests.rules.lookup_models import CORE_MODELS, ROWS, Model
 from tests.rules.lookup_values import (
@@ -63,7 +64,7 @@ def assert_same_values(is_weighted: bool, negative: bool = True) -> None:
     both = pairs(view, found)
     source = next(name for name in view.nodes if name.endswith("IteratorGetNext"))
     safe = negative and all(inputs.safe for _, inputs in found)
-    with tf.Session() as session:
+    with plain_session() as session:
         initialize(session)
         for seed in range(BATCHES):
             batch = random_batch(seed, ROWS, lowest_id=-ROWS // 4 if safe else 0)
@@ -154,7 +155,7 @@ def assert_same(feeds: Sequence[Dict[str, Any]], tolerance: float = 0) -> None:
     both = pairs(view, all_inputs(view))
     assert len(both) == 1
     named = {operation.name for operation in tf.get_default_graph().get_operations()}
-    with tf.Session() as session:
+    with plain_session() as session:
         session.run(tf.global_variables_initializer())
         for fed in feeds:
             tensors = {name + ":0": value for name, value in fed.items() if name in named}

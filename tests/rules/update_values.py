@@ -15,6 +15,7 @@ from graph_opt.ops.group_embedding import (
 )
 from graph_opt.rules.lookup_inputs import DENSE, LookupInputs
 from graph_opt.rules.optimizers.sparse_update import SparseUpdate, sparse_updates
+from tests.plain_sessions import plain_session
 from tests.rules.gradient_values import found_gradients, gradient_attributes, shape_of
 from tests.rules.lookup_values import ids_of, tensor_of
 
@@ -86,7 +87,7 @@ def _joined_attributes(each: List[GroupAttributes]) -> GroupAttributes:
 def trained(step: Any, feeds: List[Dict[Any, Any]]) -> Tuple[Values, Values]:
     """All variables before and after a step for each of `feeds`, in a session of their own."""
     variables = {variable.op.name: variable for variable in tf.global_variables()}
-    with tf.Session() as session:
+    with plain_session() as session:
         session.run([tf.global_variables_initializer(), tf.tables_initializer()])
         before = dict(session.run(variables))
         for feed in feeds:
