@@ -7,6 +7,7 @@ from typing import Any, List, NamedTuple, Optional
 import numpy as np
 
 from graph_opt.compat import tf
+from tests.plain_sessions import plain_session
 
 
 class IdBags(NamedTuple):
@@ -103,6 +104,6 @@ def table(
 
 def in_session(fetches: Any) -> Any:
     """Values of the fetches once all variables are initialized."""
-    with tf.Session() as session:
+    with plain_session() as session:
         session.run(tf.global_variables_initializer())
         return session.run(fetches)

@@ -14,6 +14,7 @@ from graph_opt.ops.group_embedding import GroupAttributes, GroupIds, group_embed
 from graph_opt.rules.optimizers.sparse_update import sparse_updates
 from tests.embedding.lookup_groups import random_bags, table
 from tests.optimizer_models import ROW_BY_ROW, STOCK
+from tests.plain_sessions import plain_session
 
 
 def reference(variable: Any, use_resource: bool) -> tf.Tensor:
@@ -66,7 +67,7 @@ def run_steps(optimizer: str, use_resource: bool, partitions: int, fused: bool) 
                 gradients,
                 [flag for flag, is_set in first.attributes.items() if is_set],
             )
-        with tf.Session() as session:
+        with plain_session() as session:
             session.run(tf.global_variables_initializer())
             for _ in range(4):
                 session.run(train)
@@ -112,7 +113,7 @@ def test_row_wise_adam(use_resource: bool, use_locking: bool) -> None:
         [tf.constant(gradient)],
         use_locking=use_locking,
     )
-    with tf.Session() as session:
+    with plain_session() as session:
         session.run(tf.global_variables_initializer())
         before = session.run(params)
         session.run(train)
@@ -145,7 +146,7 @@ def test_an_update_reads_no_whole_table() -> None:
         )
     metadata = tf.RunMetadata()
     options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
-    with tf.Session() as session:
+    with plain_session() as session:
         session.run(tf.global_variables_initializer())
         session.run(train)
         session.run([train, pooled], options=options, run_metadata=metadata)
@@ -171,7 +172,7 @@ def test_slots_of_another_shape_or_number_are_errors() -> None:
     no_flag = group_embedding_apply(
         "Momentum", [params.handle], [params.handle], *common, flags=["update_slots"]
     )
-    with tf.Session() as session:
+    with plain_session() as session:
         session.run(tf.global_variables_initializer())
         with pytest.raises(tf.errors.InvalidArgumentError, match="slot 0 of table 't'"):
             session.run(wrong_shape)

@@ -17,6 +17,7 @@ from graph_opt.ops.group_embedding import (
     group_embedding_lookup,
 )
 from tests.embedding.lookup_groups import in_session, random_bags, table
+from tests.plain_sessions import plain_session
 
 WIDTHS = (3, 16, 5)
 COMBINERS = ["mean", "sum", "sqrtn", "mean"]  # of the three tables, and of the second one again
@@ -118,7 +119,7 @@ def test_the_update_takes_one_gradient(use_resource: bool) -> None:
                 attributes if is_joined else GroupAttributes.of(separate[0].op),
                 [gradient] if is_joined else gradients,
             )
-            with tf.Session() as session:
+            with plain_session() as session:
                 session.run(tf.global_variables_initializer())
                 session.run(train)
                 after.append(session.run(shards_of(tables)))

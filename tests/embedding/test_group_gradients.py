@@ -10,6 +10,7 @@ import pytest
 from graph_opt.compat import tf
 from graph_opt.embedding.group_lookup import group_embedding_lookup_sparse
 from tests.embedding.lookup_groups import IdBags, in_session, random_bags, table
+from tests.plain_sessions import plain_session
 
 OPTIMIZERS: Dict[str, Callable[[], tf.train.Optimizer]] = {
     "GradientDescent": lambda: tf.train.GradientDescentOptimizer(0.1),
@@ -81,7 +82,7 @@ def test_weight_gradients_are_those_of_finite_differences() -> None:
         )
         loss = loss_of(pooled)
         gradient = tf.gradients(loss, weights)[0]
-        with tf.Session() as session:
+        with plain_session() as session:
             session.run(tf.global_variables_initializer())
             got = session.run(gradient, {weights: start})
             for i in range(6):
@@ -154,7 +155,7 @@ def losses(optimizer: str, use_resource: bool, grouped: bool) -> List[float]:
         creator = OPTIMIZERS[optimizer]()
         step = tf.train.get_or_create_global_step()
         train = creator.minimize(loss, global_step=step)
-        with tf.Session() as session:
+        with plain_session() as session:
             session.run(tf.global_variables_initializer())
             return [session.run([loss, train])[0] for _ in range(20)]
 

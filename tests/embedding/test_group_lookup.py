@@ -17,6 +17,7 @@ from graph_opt.embedding.group_lookup import (
 )
 from tests.embedding.lookup_groups import IdBags, in_session, random_bags, table
 from tests.example_share import example_share
+from tests.plain_sessions import plain_session
 
 COMBINERS = ("sum", "mean", "sqrtn")
 
@@ -196,7 +197,7 @@ def test_an_id_out_of_range_is_named_with_table_and_row(use_resource: bool) -> N
 def test_an_uninitialized_table_is_named() -> None:
     params = table("item", 9, 4, use_resource=True)
     pooled = group_embedding_lookup_sparse(params, tf.constant([1]), "sum")
-    with tf.Session() as session, pytest.raises(tf.errors.FailedPreconditionError, match="item"):
+    with plain_session() as session, pytest.raises(tf.errors.FailedPreconditionError, match="item"):
         session.run(pooled)
 
 

@@ -16,6 +16,7 @@ from graph_opt.graph.view import GraphView
 from graph_opt.rules import find_lookups
 from graph_opt.rules.lookup import SAFE_EMBEDDING_LOOKUP_SPARSE
 from tests.embedding.lookup_groups import IdBags, in_session, table
+from tests.plain_sessions import plain_session
 
 IDS = [[3, 1], [[0, 4, 4], [2, 2, 8]], 5, [[[1]], [[2]]]]
 
@@ -175,7 +176,7 @@ def test_exported_graphs_hold_tensorflows_lookups() -> None:
     assert sum("_superseded_by_graph_opt" in node.attr for node in exported.node) == 0
     with tf.Graph().as_default():
         (again,) = tf.import_graph_def(exported, return_elements=[rows.name])
-        with tf.Session() as session:
+        with plain_session() as session:
             np.testing.assert_array_equal(session.run(again), matrix[[[1, 2], [8, 0]]])
     searched = find_lookups(GraphView(exported)).lookups
     assert sum(lookup.api == SAFE_EMBEDDING_LOOKUP_SPARSE for lookup in searched) == len(names)

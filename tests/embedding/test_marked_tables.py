@@ -10,6 +10,7 @@ import pytest
 import graph_opt
 from graph_opt.compat import tf
 from graph_opt.embedding.marked_tables import mark_lookups, mark_table, marked_tables
+from tests.plain_sessions import plain_session
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +50,7 @@ def test_marked_tables_are_no_part_of_a_group() -> None:
     mark_table(tables[0])
     mark_table(tables[0])
     apart = _look_up(tables)
-    with tf.Session() as session:
+    with plain_session() as session:
         session.run(tf.global_variables_initializer())
         for one, other in zip(*session.run([grouped, apart])):
             np.testing.assert_array_equal(one, other)

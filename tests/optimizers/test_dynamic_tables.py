@@ -26,6 +26,7 @@ from graph_opt.sok.optimizers_of_tables import OptimizerWrapper
 from graph_opt.sok.tf.keras.optimizers.lazy_adam import LazyAdamOptimizer
 from tests.example_share import example_share
 from tests.optimizers.dynamic_formulas import DIM, DYNAMIC_CASES, INITIAL, KeyedFormula
+from tests.plain_sessions import plain_session
 from tests.session.deferred_sessions import fused_config
 
 OPTIONS = DynamicTableOptions(Constant(INITIAL))
@@ -46,7 +47,7 @@ def test_rows_get_the_numbers_of_the_formula(case: str) -> None:
     optimizer = DYNAMIC_CASES[case].make(step)
     train = optimizer.apply_gradients([(tf.IndexedSlices(gradients, keys), table)], step)
     version = table.version(keys)
-    with tf.Session() as session:
+    with plain_session() as session:
 
         @example_share(0.06)
         @given(st.lists(st.lists(st.sampled_from(KEYS), max_size=4), min_size=1, max_size=6))
@@ -180,7 +181,7 @@ def test_graphs_train_as_tables_of_equal_rows(make: Callable[[], Any]) -> None:
         train = make().apply_gradients(zip(tf.gradients(loss, [table]), [table]))
         wanted = tf.constant(unique if table is dynamic else rows_of_static(unique), tf.int64)
         found.append((train, tf.nn.embedding_lookup(table, wanted)))
-    with tf.Session() as session:
+    with plain_session() as session:
         session.run(tf.global_variables_initializer())
         session.run(found[0][1])
         for _ in range(3):
@@ -243,7 +244,7 @@ def test_rows_move_as_those_of_a_static_table_whatever_the_optimizer() -> None:
             states.append((tf.gather(of_dynamic.export().values, in_order), of_static))
         steps.append(tf.nn.embedding_lookup(dynamic, tf.constant(unique, tf.int64)))
     start, step = tf.group(*steps[2::3]), tf.group(*steps[0::3], *steps[1::3])
-    with tf.Session() as session:
+    with plain_session() as session:
 
         @example_share(0.05)
         @given(st.lists(st.lists(st.sampled_from(KEYS), max_size=6), min_size=1, max_size=5))

@@ -15,6 +15,7 @@ from graph_opt.dynamic.variable import DynamicTableVariable, PartOf
 from graph_opt.ops.dynamic_table import BY_KEY_1000
 from graph_opt.optimizers.adagrad_decay import AdagradDecayOptimizer, AdagradDecayOptimizerV2
 from graph_opt.sharding.initializers import Constant
+from tests.plain_sessions import plain_session
 
 WIDTH = 3
 ROWS = 5
@@ -155,7 +156,7 @@ def test_variables_become_dynamic_tables(version: str, tmp_path: Path) -> None:
 
 
 def written(prefix: str, tensors: Dict[str, Any]) -> None:
-    with tf.Session() as session:
+    with plain_session() as session:
         names = list(tensors)
         session.run(
             tf.raw_ops.SaveV2(
@@ -185,7 +186,7 @@ def test_what_deeprec_may_have_written_of_keys(width: int, dtype: Any, tmp_path:
 
 def test_a_slot_that_starts_as_that_of_a_checkpoint(tmp_path: Path) -> None:
     _, powers = saved(tmp_path, Model, "first", 1)
-    with tf.Session() as session:
+    with plain_session() as session:
         model = Model("first", 1)
         tf.train.init_from_checkpoint(prefix_of(tmp_path), {"/": "/"})
         session.run(tf.global_variables_initializer())

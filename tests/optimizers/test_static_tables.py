@@ -19,6 +19,7 @@ from graph_opt.session.graph_records import report_of
 from graph_opt.session.session import Session
 from tests.example_share import example_share
 from tests.optimizers.deeprec_models import CASES, Case
+from tests.plain_sessions import plain_session
 from tests.session.deferred_sessions import fused_config
 
 ROWS = 6
@@ -73,7 +74,7 @@ def test_variables_get_the_numbers_of_the_formula(
     case: str, shape: List[int], use_resource: bool, dtype: Any
 ) -> None:
     trained = Trained(CASES[case], shape, use_resource, dtype)
-    with tf.Session() as session:
+    with plain_session() as session:
 
         @example_share(0.08)
         @given(st.lists(st.lists(st.integers(0, ROWS - 1), max_size=4), min_size=1, max_size=6))
@@ -197,7 +198,7 @@ def test_bad_options_are_refused() -> None:
 
 def test_a_row_that_is_not_in_the_table_is_an_error() -> None:
     trained = Trained(CASES["adam_async"], [ROWS, 2], True, tf.float32)
-    with tf.Session() as session:
+    with plain_session() as session:
         session.run(tf.global_variables_initializer())
         with pytest.raises(tf.errors.InvalidArgumentError, match="table"):
             trained.apply(session, [ROWS])
