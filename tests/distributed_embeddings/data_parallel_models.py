@@ -13,6 +13,7 @@ from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.sharding.transport import Transport
 from graph_opt.sharding.transport_in_use import communicating_through
+from tests.plain_sessions import plain_session
 
 ROWS, WIDTH, BATCH, STEPS = 17, 3, 8, 20
 KERAS = tensorflow.keras.optimizers
@@ -93,7 +94,7 @@ def train(transport: Transport, how: str, optimizer: str) -> Trained:
 
 
 def _in_session(transport: Transport, optimizer: str) -> Trained:
-    with tf.Graph().as_default(), tf.Session() as session:
+    with tf.Graph().as_default(), plain_session() as session:
         model = _model(transport.size)
         ids = tf.placeholder(tf.int64, [None, 2])
         wrapped = de.DistributedOptimizer(OPTIMIZERS[optimizer](), op="average")

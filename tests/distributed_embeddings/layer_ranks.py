@@ -11,6 +11,7 @@ from graph_opt.distributed_embeddings.distributed_embedding import DistributedEm
 from graph_opt.distributed_embeddings.embedding import Embedding
 from graph_opt.sharding.transport import Transport
 from graph_opt.sharding.transport_in_use import communicating_through
+from tests.plain_sessions import plain_session
 
 DENSE, ONE, RAGGED, SPARSE = "dense", "one", "ragged", "sparse"
 RATE = 0.5
@@ -174,7 +175,7 @@ def trained_on_rank(
     steps: int,
     batch: int,
     optimizer: Any,
-    open_session: Any = tf.Session,
+    open_session: Any = plain_session,
     uneven: bool = True,
 ) -> Tuple[List[List[Held]], List[List[Held]]]:
     """What a rank has of each table before and after some steps in a session."""
@@ -218,7 +219,7 @@ def trained_by_stock(
     case: Case, tables: Sequence[np.ndarray], steps: int, batch: int, optimizer: Any
 ) -> List[np.ndarray]:
     """The same by one process with TensorFlow's own ops and whole tables."""
-    with tf.Graph().as_default(), tf.Session() as session:
+    with tf.Graph().as_default(), plain_session() as session:
         variables = [tf.Variable(table, use_resource=True) for table in tables]
         numbers = case.input_map or range(len(case.tables))
         inputs = [placeholder_of(one, place) for place, one in enumerate(case.inputs)]

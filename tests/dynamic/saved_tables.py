@@ -12,6 +12,7 @@ from graph_opt.dynamic.partitioned import PartitionedDynamicTable
 from graph_opt.dynamic.variable import DynamicTableVariable, PartOf
 from graph_opt.ops.dynamic_table import BY_KEY_1000
 from graph_opt.sharding.initializers import Constant
+from tests.plain_sessions import plain_session
 
 WIDTH = 2
 KEYS = [3, 1003, -7, 2**40 + 1, 999, 12, 5007, -2_000]
@@ -77,7 +78,7 @@ class Model:
 def saved_by(folder: Any, parts: int = 1, **named: Any) -> Any:
     """A checkpoint of a trained model, and what it has."""
     folder.mkdir(exist_ok=True)
-    with tf.Graph().as_default(), tf.Session() as session:
+    with tf.Graph().as_default(), plain_session() as session:
         model = Model(parts, **named)
         saver = tf.train.Saver(sharded=parts > 1)
         session.run(model.initialize)

@@ -16,6 +16,7 @@ from graph_opt.rules.optimizers.sparse_update import sparse_updates
 from tests.dense_optimizers import DENSE
 from tests.optimizer_models import KERAS, MOVING_EVERY_ROW, STOCK
 from tests.optimizers.deeprec_models import CASES as DEEPREC
+from tests.plain_sessions import plain_session
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "optimizers.md"
 SPECS = optimizer_specs()
@@ -126,7 +127,7 @@ def test_hyperparameters_that_tensorflow_refuses_are_refused(name: str) -> None:
     spec = SPECS[name]
     for changed in spec.hyperparameters:
         for value in (-1.0, 0.0, 1.0):
-            with tf.Graph().as_default(), tf.Session() as session:
+            with tf.Graph().as_default(), plain_session() as session:
                 both = ops_with(spec, {**spec.hyperparameters, changed: value})
                 session.run(tf.global_variables_initializer())
                 failed = []

@@ -11,6 +11,7 @@ from graph_opt.config import ConfigProto
 from graph_opt.session.live import optimize_graph
 from graph_opt.session.session import Session
 from tests.optimizer_models import STOCK
+from tests.plain_sessions import plain_session
 
 # Names of the train ops that optimizers make.
 OPTIMIZER_NAMES = frozenset(str(make().get_name()) for make in STOCK.values())
@@ -122,7 +123,7 @@ def train(
         variables = {variable.op.name: variable for variable in tf.global_variables()}
         initialize = tf.global_variables_initializer()
         report = None if options is None else optimize_graph(graph, options)
-        with tf.Session() if options is None else Session(config=options) as session:
+        with plain_session() if options is None else Session(config=options) as session:
             session.run(initialize)
             losses = [float(session.run([loss, step])[0]) for _ in range(steps)]
             return Trained(losses, session.run(variables), report, graph)

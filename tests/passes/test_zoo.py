@@ -12,6 +12,7 @@ from graph_opt.session.live import optimize_graph
 from graph_opt.session.session import Session
 from tests.passes import fused_models
 from tests.passes.zoo_models import MODELS, batches
+from tests.plain_sessions import plain_session
 
 # (model, what is not fused or does not run ahead, code). A gradient with a row for each id enters
 # the norm by which gradients are clipped: as TensorFlow writes it, or the norm would differ.
@@ -29,7 +30,7 @@ def run(name: str, options: Any) -> Tuple[List[float], Dict[str, Any]]:
         loss, step = MODELS[name](batches())
         variables = {variable.op.name: variable for variable in tf.global_variables()}
         initialize = [tf.global_variables_initializer(), tf.tables_initializer()]
-        with Session(config=options) if options else tf.Session() as session:
+        with Session(config=options) if options else plain_session() as session:
             session.run(initialize)
             losses = [float(session.run([loss, step])[0]) for _ in range(STEPS)]
             return losses, session.run(variables)

@@ -10,6 +10,7 @@ import numpy as np
 import graph_opt
 from graph_opt.compat import tf
 from graph_opt.session.graph_records import report_of
+from tests.plain_sessions import plain_session
 
 ROWS = 70
 BATCH = 8  # the last batch has 6 rows
@@ -153,7 +154,7 @@ def stock_losses(learning_rate: float = 0.0) -> np.ndarray:
     """The loss of each step of a stock session, in a separate graph."""
     with tf.Graph().as_default():
         model = small_model(learning_rate)
-        with tf.Session() as session:
+        with plain_session() as session:
             session.run([tf.global_variables_initializer(), model.iterator.initializer])
             steps = run_to_end(session, [model.loss, model.train_op])
     return np.array([loss for loss, _ in steps])

@@ -18,6 +18,7 @@ from graph_opt.sharding.initializers import Drawn
 from graph_opt.sharding.key_placement import RowsByKey
 from graph_opt.sharding.placement import ModRows
 from graph_opt.sharding.transport import OneRank, Transport
+from tests.plain_sessions import plain_session
 
 DIM = 5
 STATIC_ROWS = 10
@@ -110,7 +111,7 @@ class Tables:
 
 def in_session(transport: Transport) -> List[Results]:
     """Trains for some steps."""
-    with tf.Graph().as_default(), tf.Session() as session:
+    with tf.Graph().as_default(), plain_session() as session:
         tables = Tables(transport)
         session.run(tf.global_variables_initializer())
         results = []

@@ -28,6 +28,7 @@ from tests.ops.exchange_ranks import (
     sparse_of,
     stock,
 )
+from tests.plain_sessions import plain_session
 
 DTYPES = {"float32": 1e-5, "float16": 1e-2, "bfloat16": 8e-2}
 MODES = ("references", "resources", "eager")
@@ -80,7 +81,7 @@ def results_on_rank(placed: Placed, transport: Transport, mode: str) -> Any:
         slices = [(one.indices, one.values) for one in of_parts]
         if mode == "eager":
             return tf.nest.map_structure(lambda value: value.numpy(), (pooled, slices))
-        with tf.Session() as session:
+        with plain_session() as session:
             session.run(tf.global_variables_initializer())
             return session.run((pooled, slices))
 

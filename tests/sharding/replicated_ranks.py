@@ -17,6 +17,7 @@ from graph_opt.sharding.array_steps import ArraySteps
 from graph_opt.sharding.horovod_transport import horovod
 from tests.passes.fused_models import config
 from tests.passes.fusion.replicated_models import Minimize, Model, applying, require_equal
+from tests.plain_sessions import plain_session
 
 STEPS = 5
 TABLES = ("items", "users", "history")
@@ -59,7 +60,7 @@ def train(way: str, optimizer: str, fuse: bool) -> List[np.ndarray]:
     """The tables after some steps, and checks what the session did."""
     with tf.Graph().as_default() as graph:
         model = Model(optimizer, WAYS[way], use_resource=True)
-        with graph_opt.Session(config=config()) if fuse else tf.Session() as session:
+        with graph_opt.Session(config=config()) if fuse else plain_session() as session:
             trained = model.trained(session, STEPS, horovod().rank())
         if fuse:
             ops = {node.op for node in graph_opt.running_graph_def(graph).node}

@@ -10,6 +10,7 @@ import numpy as np
 from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.sharding.horovod_transport import horovod
+from tests.plain_sessions import plain_session
 from tests.sharding.guarded_model import ROWS, table_by_key, torn
 
 STEPS = 4
@@ -48,7 +49,7 @@ def fail_in_turns() -> None:
         total = tf.add_n([tf.reduce_sum(tf.cast(one, tf.float32)) for one in pooled])
         gradients = zip(tf.gradients(total, tables), tables)
         train = tf.train.GradientDescentOptimizer(0.0).apply_gradients(gradients)
-        with tf.Session() as session:
+        with plain_session() as session:
             session.run(tf.global_variables_initializer())
             for step in range(STEPS):
                 try:
@@ -86,7 +87,7 @@ def constant_ids() -> None:
         ids = tf.RaggedTensor.from_tensor(tf.constant([[0, 1]], tf.int64))
         pooled = [sok.lookup_sparse(table, ids, combiners="sum") for _ in range(2)]
         double = table.assign(table * 2.0)
-        with tf.Session() as session:
+        with plain_session() as session:
             session.run(tf.global_variables_initializer())
             for step in range(3):
                 assert session.run(pooled)[1].tolist() == [[2.0 * 2**step] * 2]

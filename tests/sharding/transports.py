@@ -9,13 +9,14 @@ from tensorflow.python.eager import context
 
 from graph_opt.compat import tf
 from graph_opt.sharding.transport import OPERATIONS, Transport
+from tests.plain_sessions import plain_session
 
 DTYPES = (tf.float32, tf.float16, tf.bfloat16, tf.float64, tf.int32, tf.int64)
 
 
 def check_reductions(transport: Transport) -> None:
     """Every function but `all_to_all`, on two ranks, in a session and eagerly."""
-    with tf.Graph().as_default(), tf.Session() as session:
+    with tf.Graph().as_default(), plain_session() as session:
         for results in session.run([_reduced(transport, dtype) for dtype in DTYPES]):
             _check_reduced(results)
     with context.eager_mode():
@@ -56,7 +57,7 @@ def _loss(transport: Transport, tensor: tf.Tensor) -> tf.Tensor:
 
 
 def _in_session(transport: Transport, dtype: Any) -> List[List[float]]:
-    with tf.Graph().as_default() as graph, tf.Session() as session:
+    with tf.Graph().as_default() as graph, plain_session() as session:
         tensor = tf.zeros([3], dtype)
         loss = 3.0 * _loss(transport, tensor)
         fetches = [tf.gradients(one, tensor)[0] for one in (loss, 2.0 * loss)]

@@ -10,6 +10,7 @@ from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.sharding.transport import Transport
 from graph_opt.sok.communication import communicating_through
+from tests.plain_sessions import plain_session
 
 SLOTS, MOST_KEYS, WIDTH, ROWS = 3, 4, 5, 24
 BATCH = 6
@@ -70,7 +71,7 @@ def script(
     use_hashtable: bool = False,
 ) -> Trained:
     """A TensorFlow 1 script: this rank trains on the samples cuts[rank] to cuts[rank + 1]."""
-    with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
+    with communicating_through(transport), tf.Graph().as_default(), plain_session() as session:
         init = sok.Init(global_batch_size=BATCH)
         layer = sok.DistributedEmbedding(
             combiner="Mean",
@@ -119,7 +120,7 @@ def _train_op(variables: List[Any], loss: Any, optimizer: Any, scale: Optional[f
 
 def stock(steps: int) -> Trained:
     """Trains the whole batch in one process, the table with Keras' Adam."""
-    with tf.Graph().as_default(), tf.Session() as session:
+    with tf.Graph().as_default(), plain_session() as session:
         table = tf.Variable(first_rows(), use_resource=True)
         dense = tf.Variable(first_dense(), use_resource=True)
         keys = tf.sparse_placeholder(tf.int64, [None, MOST_KEYS])

@@ -10,6 +10,7 @@ from tensorflow.python.eager import context
 
 from graph_opt import sok
 from graph_opt.compat import tf
+from tests.plain_sessions import plain_session
 
 VALUES = np.arange(22, dtype=np.float32).reshape(11, 2)
 
@@ -20,7 +21,7 @@ def check_saving(folder: str) -> None:
     Args:
       folder: That all ranks see.
     """
-    with tf.Graph().as_default(), tf.Session() as session:
+    with tf.Graph().as_default(), plain_session() as session:
         table = sok.Variable(VALUES, name="users")
         bag = tf.SparseTensor([[0, 0], [0, 1]], [sok.rank(), 7], [1, 2])
         pooled: Any = sok.lookup_sparse(table, bag, combiners="sum")

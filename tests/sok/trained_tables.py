@@ -10,6 +10,7 @@ from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.sharding.transport import Transport
 from graph_opt.sok.communication import communicating_through
+from tests.plain_sessions import plain_session
 
 SHAPES = ((23, 4), (17, 6), (9, 3))
 MODES = (None, "distributed", "localized:{}")
@@ -67,7 +68,7 @@ def train_part(
     optimizer: str,
     cuts: Sequence[int],
     steps: int,
-    open_session: Callable[[], Any] = tf.Session,
+    open_session: Callable[[], Any] = plain_session,
 ) -> List[Part]:
     """Trains on one rank, which gets the bags cuts[rank] to cuts[rank + 1] of each batch."""
     with communicating_through(transport), tf.Graph().as_default(), open_session() as session:
@@ -91,7 +92,7 @@ def train_part(
 
 def train_stock(optimizer: str, steps: int) -> List[np.ndarray]:
     """Trains the whole batch with TensorFlow's own lookups."""
-    with tf.Graph().as_default(), tf.Session() as session:
+    with tf.Graph().as_default(), plain_session() as session:
         tables = [tf.Variable(values, use_resource=True) for values in first_tables()]
         feeds = _placeholders()
         pooled = []

@@ -11,6 +11,7 @@ from graph_opt import sok
 from graph_opt.compat import tf
 from graph_opt.sharding.transport import Transport
 from graph_opt.sok.communication import communicating_through
+from tests.plain_sessions import plain_session
 
 ROWS = 19
 WIDTH = 3
@@ -90,7 +91,7 @@ def train_ranks_part(
     transport: Transport, cuts: Sequence[int], steps: int, names: Sequence[str]
 ) -> Dict[str, Dict[int, np.ndarray]]:
     """The rows of this rank by optimizer and key, trained in a session with wrapped optimizers."""
-    with communicating_through(transport), tf.Graph().as_default(), tf.Session() as session:
+    with communicating_through(transport), tf.Graph().as_default(), plain_session() as session:
         tables = {}
         for place, name in enumerate(names):
             mode = "localized:{}".format(transport.size - 1) if place % 4 == 3 else None
@@ -113,7 +114,7 @@ def train_ranks_part(
 
 def train_stock(steps: int, names: Sequence[str]) -> Dict[str, np.ndarray]:
     """The same tables trained by TensorFlow, with whole batches."""
-    with tf.Graph().as_default(), tf.Session() as session:
+    with tf.Graph().as_default(), plain_session() as session:
         tables = [tf.Variable(first_values(name), use_resource=True) for name in names]
         ids = tf.sparse_placeholder(tf.int64, [None, MOST_IDS])
         pooled: List[tf.Tensor] = []

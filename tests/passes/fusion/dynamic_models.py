@@ -15,6 +15,7 @@ from graph_opt.session.session import Session
 from graph_opt.sharding.initializers import Drawn
 from tests.optimizer_models import STOCK
 from tests.passes import fused_models
+from tests.plain_sessions import plain_session
 
 Inputs = Dict[str, Any]
 Lookups = Callable[[Inputs], List[Any]]
@@ -92,7 +93,7 @@ def train(
         values = {v.op.name: v for v in everything if not isinstance(v, kinds)}
         initialize = tf.global_variables_initializer()
         report = None if config is None else optimize_graph(graph, config)
-        with tf.Session() if config is None else Session(config=config) as session:
+        with plain_session() if config is None else Session(config=config) as session:
             session.run(initialize)
             losses = [float(session.run([loss, step])[0]) for _ in range(steps)]
             rows, rest = session.run([exports, values])
